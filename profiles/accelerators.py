@@ -42,7 +42,7 @@ def find_accelerator(name_or_path: str) -> Accelerator:
     if name_or_path in known:
         return read_accelerator(known[name_or_path])
     near = difflib.get_close_matches(name_or_path.lower().replace("_", "-"), known, n=3, cutoff=0.5)
-    hint = f"did you mean {', '.join(near)}?" if near else f"known are {', '.join(known)};"
+    hint = f"did you mean {', '.join(near)}?" if near else f"known: {', '.join(known)};"
     raise MavcgError(
         f"--accelerator {name_or_path}: no such accelerator; {hint} "
         f"or give a file's path, such as ./{name_or_path}.json"
@@ -90,12 +90,12 @@ def _parse(path: Path, text: str) -> dict[str, Any]:
         )
     except json.JSONDecodeError as error:
         raise ProfileError(
-            f"{path}:{error.lineno}: not JSON: {error.msg} at column {error.colno}; mend the line"
+            f"{path}:{error.lineno}: not JSON: {error.msg} at column {error.colno}; correct the line"
         ) from None
     except RecursionError:
-        raise ProfileError(f"{path}: not JSON of an accelerator: nested too deep; mend the file") from None
+        raise ProfileError(f"{path}: not an accelerator: JSON nested too deep; correct the file") from None
     if not isinstance(found, dict):
-        raise ProfileError(f'{path}: {_quote_value(found)} is no accelerator; write {{ "bandwidth": ..., ... }}')
+        raise ProfileError(f'{path}: {_quote_value(found)} is not an accelerator; write {{ "bandwidth": ..., ... }}')
     return found
 
 
@@ -116,12 +116,14 @@ def _once(path: Path, pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_number(path: Path, word: str) -> float:
-    raise ProfileError(f"{path}: {word} is no number of JSON; give the figure")
+    raise ProfileError(f"{path}: {word} is not a JSON number; write a finite number")
 
 
 def _whole(path: Path, digits: str) -> int:
     if len(digits) > 40:
-        raise ProfileError(f"{path}: a number of {len(digits)} digits is no figure of an accelerator; give the figure")
+        raise ProfileError(
+            f"{path}: a number of {len(digits)} digits is too large for any accelerator; give the figure in its unit"
+        )
     return int(digits)
 
 
@@ -135,14 +137,19 @@ def _levels(path: Path, table: Mapping[str, Any]) -> tuple[MemoryLevel, ...]:
     entries = table["levels"]
     if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):
         remedy = 'write [{ "name": "L1", "mem_size": ..., "bandwidth": ... }, ...], the nearest first'
-        raise refuse(path, "levels", f"{_quote_value(entries)} is no list of memories", remedy)
+        raise refuse(path, "levels", f"{_quote_value(entries)} is not a list of memories", remedy)
     levels: list[MemoryLevel] = []
     for number, entry in enumerate(entries):
         place = f"levels[{number}]."
         _only(path, entry, LEVEL_KEYS, place)
         name = entry.get("name", f"level {number + 1}")
         if not isinstance(name, str) or not name.strip() or name in [level.name for level in levels]:
-            raise refuse(path, f"{place}name", f"{_quote_value(name)} is no name of its own", 'such as "name": "L1"')
+            raise refuse(
+                path,
+                f"{place}name",
+                f"{_quote_value(name)} is not a name that only this level has",
+                'such as "name": "L1"',
+            )
         last = number == len(entries) - 1
         if last and "bandwidth" in entry:
             wrong = f"{_quote_value(entry['bandwidth'])} beside the file's bandwidth, which is that of the last level"
@@ -170,7 +177,7 @@ def _size(path: Path, value: object, place: str) -> int:
     """Return a size in bytes from KB, which are KiB: the paper's table 8.1 divides by 2^20 for its MB."""
     size_bytes = _figure(path, value, "mem_size", place, MEM_SIZE_WAY_OUT) * KIB
     if size_bytes != int(size_bytes):
-        raise refuse(path, place, f"{_quote_value(value)} KB is no whole number of bytes", MEM_SIZE_WAY_OUT)
+        raise refuse(path, place, f"{_quote_value(value)} KB is not a whole number of bytes", MEM_SIZE_WAY_OUT)
     return int(size_bytes)
 
 
@@ -185,7 +192,7 @@ def _pe_len(path: Path, table: Mapping[str, Any]) -> tuple[int, int]:
     remedy = 'write "pe_len": [width, height], such as [16, 16]'
     value = table.get("pe_len")
     if not isinstance(value, list) or len(value) != 2:
-        wrong = "missing" if value is None else f"{_quote_value(value)} is no pair of lengths"
+        wrong = "missing" if value is None else f"{_quote_value(value)} is not a pair of lengths"
         raise refuse(path, "pe_len", wrong, remedy)
     lengths = [_figure(path, item, "pe_len", f"pe_len[{i}]", remedy) for i, item in enumerate(value)]
     for i, length in enumerate(lengths):
@@ -198,14 +205,16 @@ def _pe_mapping(path: Path, table: Mapping[str, Any]) -> tuple[tuple[str, ...], 
     remedy = 'write "pe_mapping": [[columns], [rows]], such as [["IC"], ["OC"]]'
     value = table.get("pe_mapping")
     if not isinstance(value, list) or len(value) != 2 or not all(isinstance(side, list) for side in value):
-        wrong = "missing" if value is None else f"{_quote_value(value)} is no pair of lists"
+        wrong = "missing" if value is None else f"{_quote_value(value)} is not a pair of lists"
         raise refuse(path, "pe_mapping", wrong, remedy)
     mapped: list[str] = []
     for i, side in enumerate(value):
         for j, name in enumerate(side):
             place = f"pe_mapping[{i}][{j}]"
             if not isinstance(name, str) or name not in DIMENSIONS:
-                raise refuse(path, place, f"{_quote_value(name)} is no loop", f"the loops are {', '.join(DIMENSIONS)}")
+                raise refuse(
+                    path, place, f"{_quote_value(name)} is not a loop", f"the loops are {', '.join(DIMENSIONS)}"
+                )
             if name in mapped:
                 raise refuse(path, place, f"{name} is mapped twice", "map each loop to one side, once")
             mapped.append(name)

@@ -83,7 +83,7 @@ def unknown_to_llvm(cores: Mapping[str, Core]) -> tuple[str, ...]:
         for core in named:
             for word in (core.llvm_cpu, core.llvm_tune, *core.llvm_features):
                 if word and f"'{word}' is not a recognized" in run.stderr:
-                    faults.append(f"cores/{core.name}.toml: llvm: LLVM does not know {word!r}; mend the name")
+                    faults.append(f"cores/{core.name}.toml: llvm: LLVM does not know {word!r}; correct the name")
     return tuple(faults)
 
 
@@ -112,14 +112,15 @@ def _alike(cores: Mapping[str, Core]) -> Iterator[str]:
             if same_part and a.variant_min <= b.variant_max and b.variant_min <= a.variant_max:
                 yield (
                     f"cores/{one.name}.toml: midr: {a.implementer:#04x}/{a.part:#05x} with variant "
-                    f"{max(a.variant_min, b.variant_min)} is {other.name} too; part them by variant_min and variant_max"
+                    f"{max(a.variant_min, b.variant_min)} is also {other.name}; "
+                    "separate them by variant_min and variant_max"
                 )
         for m, n in itertools.product(one.x86_models, other.x86_models):
             shared = sorted(set(m.models) & set(n.models))
             if (m.vendor, m.family) == (n.vendor, n.family) and shared and one.x86_kind == other.x86_kind:
                 yield (
                     f"cores/{one.name}.toml: x86_models: {m.vendor} family {m.family:#x} model {shared[0]:#x} is "
-                    f"{other.name} too; give the model to one of them, or part them by x86_kind"
+                    f"also {other.name}; give the model to one of them, or separate them by x86_kind"
                 )
 
 
@@ -137,7 +138,7 @@ def _dangling_stand_ins(cores: Mapping[str, Core]) -> Iterator[str]:
             if name == core.name:
                 yield f"{place} is the core itself; remove it"
             elif name not in cores:
-                yield f"{place} is no core; mend the name or add cores/{name}.toml"
+                yield f"{place} is not a known core; correct the name or add cores/{name}.toml"
             elif cores[name].arch != core.arch:
                 yield f"{place} is {cores[name].arch}, not {core.arch}; remove it"
 
@@ -157,7 +158,7 @@ def timing_faults(cores: Mapping[str, Core]) -> Iterator[str]:
             if abs(made / row.per_cycle - 1) > RATE_TOLERANCE:
                 yield (
                     f"cores/{core.name}.toml: instr.{row.name}.per_cycle: {row.per_cycle:g} a cycle, but units, "
-                    f"blocks, width and rules make it {made:.4g}; mend the one that is wrong"
+                    f"blocks, width and rules make it {made:.4g}; correct the wrong one"
                 )
 
 
@@ -166,6 +167,6 @@ def _dangling_boards(boards: Mapping[str, Board], cores: Mapping[str, Core]) -> 
         for name in board.cores:
             place = f"boards/{board.name}.toml: clusters: {name}"
             if name not in cores:
-                yield f"{place} is no core; mend the name or add cores/{name}.toml"
+                yield f"{place} is not a known core; correct the name or add cores/{name}.toml"
             elif cores[name].arch != parse_target(board.target).arch:
-                yield f"{place} is {cores[name].arch}, but target is {board.target}; mend one of them"
+                yield f"{place} is {cores[name].arch}, but target is {board.target}; correct one of them"

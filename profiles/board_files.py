@@ -79,7 +79,7 @@ def parse_cpus(text: str) -> tuple[int, ...]:
     for part in text.split(","):
         match = re.fullmatch(r"\s*(\d{1,4})(?:-(\d{1,4}))?\s*", part)
         if match is None:
-            raise ValueError(f"{part!r} is no CPU number or range")
+            raise ValueError(f"{part!r} is not a CPU number or range")
         first, last = int(match[1]), int(match[2] or match[1])
         if last < first:
             raise ValueError(f"{part!r} runs backwards")
@@ -95,7 +95,9 @@ def _cluster(path: Path, entry: Table, place: str, sources: list[tuple[str, str]
         raise refuse(path, f"{place}.cpus", str(error), 'write it as the kernel does, such as cpus = "0-3,6"') from None
     cluster = Cluster(schema.text(path, entry, "core", place=f"{place}.core"), cpus)
     if cluster.core == GENERIC:
-        raise refuse(path, f"{place}.core", "generic is no core", "name the core; `mavcg cores` lists them")
+        raise refuse(
+            path, f"{place}.core", "generic is not a core of a board", "name the core; `mavcg cores` lists them"
+        )
     return replace(
         cluster,
         max_khz=_size(path, entry, "max_khz", f"{place}.max_khz", sources),
@@ -114,7 +116,7 @@ def _caches(path: Path, entry: Table, place: str, sources: list[tuple[str, str]]
     """Return the facts about caches that replace those of a cluster's core, as (key, value)."""
     table = entry.get("caches", {})
     if not isinstance(table, dict):
-        raise refuse(path, place, f"{schema.value_text(table)} is no table", "write [clusters.caches]")
+        raise refuse(path, place, f"{schema.value_text(table)} is not a table", "write [clusters.caches]")
     schema.only(path, table, tuple(CACHE_FACTS), f"{place}.")
     found = []
     for key in table:
@@ -175,20 +177,20 @@ def _refuse_contradictions(
             (f"{place}.l3_gb_per_s", cluster.l3_gb_per_s),
             (f"{place}.memory_gb_per_s", cluster.memory_gb_per_s),
         ]
-        _in_order(path, caches, "is less than the nearer cache's", "mend one of them")
-        _in_order(path, rates[::-1], "is less than what is behind it gives", "mend one of them, or remove it")
+        _in_order(path, caches, "is less than the nearer cache's", "correct one of them")
+        _in_order(path, rates[::-1], "is less than what is behind it gives", "correct one of them, or remove it")
         _in_order(
             path,
             [rates[-1], ("memory_gb_per_s", memory_gb_per_s)],
             "of all cores is less than one core's",
-            "mend one of them, or remove it",
+            "correct one of them, or remove it",
         )
         for key, value in (("l2_cores", cluster.l2_cores), ("l2_gb_per_s", cluster.l2_gb_per_s)):
             if cluster.l2_bytes == 0 and value is not None:
                 raise refuse(path, f"{place}.{key}", "the cluster has no level 2: its l2_bytes = 0", "remove it")
         if cluster.l2_cores is not None and cluster.l2_cores > len(cluster.cpus):
             wrong = f"{cluster.l2_cores} cores share an L2, and the cluster has {len(cluster.cpus)} CPUs"
-            raise refuse(path, f"{place}.l2_cores", wrong, f"mend it, or {place}.cpus")
+            raise refuse(path, f"{place}.l2_cores", wrong, f"correct it, or {place}.cpus")
 
 
 def _in_order(path: Path, facts: Sequence[tuple[str, float | None]], wrong: str, remedy: str) -> None:

@@ -74,7 +74,7 @@ def _read_tables(path: Path, types: Mapping[str, type]) -> dict[str, Any]:
     schema.only(path, table, ("name", "description", "machines", *types))
     machines = table.get("machines", {})
     if not isinstance(machines, dict) or not all(isinstance(text, str) and text for text in machines.values()):
-        raise refuse(path, "machines", "is no table of descriptions", 'write name = "what the machine is"')
+        raise refuse(path, "machines", "is not a table of descriptions", 'write name = "what the machine is"')
     read = {}
     for name, of_type in types.items():
         rows = table.get(name)
@@ -108,14 +108,14 @@ def _read_constants(path: Path, table: str, rows: Table, of_type: type, machines
 def _read_constant(path: Path, key: str, row: object, of_field: "Field[Any] | None", machines: Table) -> float:
     if not isinstance(row, dict):
         remedy = 'write it as { value = .., unit = "..", fitted_on = "..", source = ".." }'
-        raise refuse(path, key, "missing" if row is None else f"{schema.value_text(row)} is no constant", remedy)
+        raise refuse(path, key, "missing" if row is None else f"{schema.value_text(row)} is not a constant", remedy)
     schema.only(path, row, KEYS, f"{key}.")
     schema.source_of(path, row, key)
     value, unit, machine = row.get("value"), row.get("unit"), row.get("fitted_on")
     whole = of_field is not None and of_field.type in (int, "int")
     if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)) or not value >= 0:
         raise refuse(
-            path, key, f"{schema.value_text(value)} is no {'whole ' * whole}number of 0 or more", "mend the value"
+            path, key, f"{schema.value_text(value)} is not a {'whole ' * whole}number of 0 or more", "correct the value"
         )
     expected = unit if of_field is None else of_field.metadata["unit"]
     if not isinstance(unit, str) or not unit or unit != expected:

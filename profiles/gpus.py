@@ -34,7 +34,7 @@ def load_gpu(name: str) -> Gpu:
     known = files("gpus")
     if name not in known:
         near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-        raise MavcgError(f"--board {name}: no such GPU; known are {', '.join(near or known)}")
+        raise MavcgError(f"--board {name}: no such GPU; known: {', '.join(near or known)}")
     return read_gpu(known[name])
 
 
@@ -46,7 +46,7 @@ def read_gpu(path: Path) -> Gpu:
     sources: list[tuple[str, str]] = []
     arch = schema.fact(path, table, "arch", sources)
     if not isinstance(arch, str) or not re.fullmatch(r"sm_\d\d\d?", arch) or int(arch[3:]) < 61:
-        wrong = "missing" if arch is None else f"{schema.value_text(arch)} is no architecture of sm_61 (dp4a) or later"
+        wrong = "missing" if arch is None else f"{schema.value_text(arch)} is not an architecture from sm_61 (dp4a) on"
         raise refuse(path, "arch", wrong, 'write arch = { value = "sm_87", source = "..." }')
     whole = {name: _number(path, table, name, *bounds, sources, int) for name, bounds in WHOLE_FACTS.items()}
     rates = {name: _number(path, table, name, *bounds, sources, float) for name, bounds in RATE_FACTS.items()}
@@ -60,7 +60,7 @@ def read_gpu(path: Path) -> Gpu:
     )
     if gpu.shared_bytes_of_block > gpu.shared_bytes_of_sm:
         wrong = f"{gpu.shared_bytes_of_block} is more than shared_bytes_of_sm, {gpu.shared_bytes_of_sm}"
-        raise refuse(path, "shared_bytes_of_block", wrong, "mend one of them")
+        raise refuse(path, "shared_bytes_of_block", wrong, "correct one of them")
     return gpu
 
 
@@ -79,6 +79,6 @@ def _number(
     allowed = int if kind is int else (int, float)
     if not isinstance(value, allowed) or isinstance(value, bool) or not low <= value <= high:
         what = "whole number" if kind is int else "number"
-        wrong = "missing" if value is None else f"{schema.value_text(value)} is no {what} from {low} to {high}"
+        wrong = "missing" if value is None else f"{schema.value_text(value)} is not a {what} from {low} to {high}"
         raise refuse(path, name, wrong, f'write {name} = {{ value = ..., source = "..." }}')
     return kind(value)

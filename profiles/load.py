@@ -83,7 +83,7 @@ def load_board(name: str) -> Board:
         core = read_core(cores[cluster.core]) if cluster.core in cores else None
         if core is not None and core.arch != arch:
             wrong = f"{core.name} is {core.arch}, but target is {board.target}"
-            raise refuse(path, f"clusters[{number}].core", wrong, "mend one of them")
+            raise refuse(path, f"clusters[{number}].core", wrong, "correct one of them")
     return board
 
 
@@ -154,7 +154,7 @@ def _core(path: Path, text: str) -> Core:
     )
     wrong_key = "midr" if arch == "x86_64" and midr else "x86_models" if arch != "x86_64" and (models or kind) else ""
     if wrong_key:
-        raise refuse(path, wrong_key, f"a core of {arch} is not recognised so", "remove it or mend arch")
+        raise refuse(path, wrong_key, f"cores of {arch} are not recognised by this key", "remove it or correct arch")
     stand_ins = schema.fact(path, table, "stand_ins", sources) or []
     extensions = schema.fact(path, table, "extensions", sources) or []
     llvm = table.get("llvm")
@@ -210,7 +210,9 @@ def _folders() -> Iterable[Path]:
         if not folder.is_dir():
             raise ProfileError(f"MAVCG_PROFILES: {entry} is not a folder; name folders that hold {', '.join(KINDS)}")
         if not any((folder / kind).is_dir() for kind in KINDS):
-            raise ProfileError(f"MAVCG_PROFILES: {entry} has none of {', '.join(KINDS)}; put the files into these")
+            raise ProfileError(
+                f"MAVCG_PROFILES: {entry} has no folder {' or '.join(KINDS)}; put the files into folders of these names"
+            )
         yield folder
 
 
@@ -255,7 +257,7 @@ def _x86_model(path: Path, entry: Table, place: str, sources: list[tuple[str, st
         raise refuse(
             path,
             f"{place}.models",
-            f"{schema.value_text(models)} is no list of model numbers",
+            f"{schema.value_text(models)} is not a list of model numbers",
             "write models = [0x97, 0x9a]",
         )
     numbers = tuple(number for model in models for number in _models(path, model, f"{place}.models"))
@@ -267,6 +269,6 @@ def _models(path: Path, model: object, place: str) -> Iterable[int]:
     if isinstance(model, str):
         ends = re.fullmatch(r"(0x[0-9a-f]{1,2})-(0x[0-9a-f]{1,2})", model)
         if ends is None or int(ends[1], 16) > int(ends[2], 16):
-            raise refuse(path, place, f"{schema.value_text(model)} is no range of models", 'write it as "0x30-0x3f"')
+            raise refuse(path, place, f"{schema.value_text(model)} is not a range of models", 'write it as "0x30-0x3f"')
         return range(int(ends[1], 16), int(ends[2], 16) + 1)
     return (schema.whole(path, {"models": model}, "models", place, 0, 0xFF),)

@@ -15,7 +15,7 @@ def check_model_facts(path: Path, facts: Iterable[Fact]) -> None:
             continue
         if fact.key == CONFIDENCE:
             if fact.value not in GRADES or fact.unit != "grade":
-                wrong = f"{schema.value_text(fact.value)} {fact.unit} is no grade"
+                wrong = f"value {schema.value_text(fact.value)} with unit {fact.unit} is not a grade"
                 raise refuse(path, fact.key, wrong, f'give one of {", ".join(GRADES)} with unit = "grade"')
             continue
         if fact.key not in SILICON_UNITS:

@@ -30,7 +30,7 @@ def read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")  # Windows editors begin a file with a mark
     except (OSError, UnicodeDecodeError) as error:
-        raise ProfileError(f"{path}: cannot be read: {error}; mend the file or remove it") from None
+        raise ProfileError(f"{path}: cannot be read: {error}; correct the file or remove it") from None
 
 
 def toml_of(path: Path, text: str) -> dict[str, Any]:
@@ -38,12 +38,12 @@ def toml_of(path: Path, text: str) -> dict[str, Any]:
     try:
         return _parse_table(text)
     except tomllib.TOMLDecodeError as error:
-        raise ProfileError(f"{path}: not TOML: {error}; mend the file or remove it") from None
+        raise ProfileError(f"{path}: not TOML: {error}; correct the file or remove it") from None
     except RecursionError:
-        raise ProfileError(f"{path}: not TOML of facts: nested too deep; mend the file or remove it") from None
+        raise ProfileError(f"{path}: not facts: TOML nested too deep; correct the file or remove it") from None
     except ValueError:  # of int()
         raise ProfileError(
-            f"{path}: a number of thousands of digits is no figure; mend the file or remove it"
+            f"{path}: a number of thousands of digits is too large for any fact; correct the file or remove it"
         ) from None
 
 

@@ -30,7 +30,7 @@ def find_technology(name_or_path: str, folder: Path | None = None) -> Technology
     if name_or_path not in known:
         near = difflib.get_close_matches(name_or_path, known, n=3, cutoff=0.5)
         raise MavcgError(
-            f"technology {name_or_path!r}: no such technology; known are {', '.join(near or known)}; or give a file's "
+            f"technology {name_or_path!r}: no such technology; known: {', '.join(near or known)}; or give a file's "
             f"path, such as ./{name_or_path}.toml"
         )
     return read_technology(known[name_or_path])
@@ -64,7 +64,7 @@ def read_technology(path: Path) -> Technology:
 def _subtable(path: Path, table: Table, key: str, place: str = "") -> Table:
     value = table.get(key)
     if not isinstance(value, dict):
-        wrong = "missing" if value is None else f"{schema.value_text(value)} is no table"
+        wrong = "missing" if value is None else f"{schema.value_text(value)} is not a table"
         raise refuse(path, place or key, wrong, f"write [{place or key}] with its facts below")
     return value
 
@@ -73,7 +73,9 @@ def _figure(path: Path, table: Table, key: str, place: str, sources: _Sources) -
     value = schema.fact(path, table, key, sources, place)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MOST[key]:
         wrong = (
-            "missing" if value is None else f"{schema.value_text(value)} is no number above 0 and at most {MOST[key]:g}"
+            "missing"
+            if value is None
+            else f"{schema.value_text(value)} is not a number above 0 and at most {MOST[key]:g}"
         )
         raise refuse(path, place, wrong, f'write {key} = {{ value = ..., source = "..." }}')
     return float(value)
@@ -92,7 +94,9 @@ def _by_size(path: Path, table: Table, key: str, sources: _Sources) -> SizeTable
         if key not in row:
             continue
         if rows and size <= rows[-1][0]:
-            raise refuse(path, f"{place}bytes", f"{size} is no more than the row before it", "list the sizes ascending")
+            raise refuse(
+                path, f"{place}bytes", f"{size} is not above the size of the row before it", "list the sizes ascending"
+            )
         rows.append((size, _figure(path, row, key, f"{place}{key}", sources)))
     if not rows:
         raise refuse(path, "sram", f"no row has {key}", f"write [[sram]] with bytes and {key}")

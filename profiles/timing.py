@@ -80,7 +80,7 @@ def _window_fact(core: Core, key: str, otherwise: int) -> int:
     value = facts.get(key, otherwise)
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST_IN_FLIGHT:
         raise ProfileError(
-            f"{_place(core.name)}: {key}: {value} is no whole number from 1 to {MOST_IN_FLIGHT}; mend it"
+            f"{_place(core.name)}: {key}: {value} is not a whole number from 1 to {MOST_IN_FLIGHT}; correct it"
         )
     return value
 
@@ -113,13 +113,17 @@ def _chain(name: str) -> list[tuple[str, Path]]:
     """
     known = files("cores")
     if name not in known:
-        raise ProfileError(f"{_place(name)}: no such file, so nothing is known of its timing; add it (MAVCG_PROFILES)")
+        raise ProfileError(
+            f"{_place(name)}: no such file, so the core's timing is unknown; add it to a folder of MAVCG_PROFILES"
+        )
     kind = read_core(known[name])
     chain = [(name, known[name])]
     while (next_name := _own(chain[-1][1]).timing_of) is not None:
         place = f"{_place(chain[-1][0])}: issue.timing_of"
         if next_name not in known:
-            raise ProfileError(f"{place}: {next_name} is no core; mend the name or add cores/{next_name}.toml")
+            raise ProfileError(
+                f"{place}: {next_name} is not a known core; correct the name or add cores/{next_name}.toml"
+            )
         if next_name in [seen for seen, _ in chain]:
             cycle = " -> ".join([*(seen for seen, _ in chain), next_name])
             raise ProfileError(f"{place}: leads in a cycle, {cycle}; remove one of them")

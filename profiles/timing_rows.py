@@ -119,7 +119,9 @@ def read_own_timing(path: Path, table: Table, order: str) -> OwnTiming:
     width = schema.whole(path, issue["width"], "value", "issue.width", 1, 16) if "width" in issue else None
     timing_of = schema.value_and_source(path, issue, "timing_of", "issue.timing_of")
     if timing_of is not None and not (isinstance(timing_of[0], str) and timing_of[0]):
-        raise refuse(path, "issue.timing_of", f"{value_text(timing_of[0])} is no core", 'give value = "a core\'s name"')
+        raise refuse(
+            path, "issue.timing_of", f"{value_text(timing_of[0])} is not a core's name", 'give value = "a core\'s name"'
+        )
     rows = [
         timing
         for key, row in _table(path, table, "instr").items()
@@ -183,7 +185,9 @@ def _pools(path: Path, issue: Table) -> dict[str, int]:
     if found is None:
         return {}
     if not isinstance(found[0], dict) or not all(re.fullmatch(WORD, name) for name in found[0]):
-        raise refuse(path, "issue.pools", f"{value_text(found[0])} are no units", "give value = { load = 1, alu = 2 }")
+        raise refuse(
+            path, "issue.pools", f"{value_text(found[0])} is not a table of units", "give value = { load = 1, alu = 2 }"
+        )
     return {name: schema.whole(path, found[0], name, f"issue.pools.{name}", 1, 16) for name in found[0]}
 
 
@@ -191,14 +195,14 @@ def _rows(path: Path, key: str, row: object, order: str) -> Iterable[ClassTiming
     """Yield the timing of each class that the key names."""
     place = f"instr.{key}"
     if not isinstance(row, dict):
-        raise refuse(path, place, f"{value_text(row)} is no row", "write it as docs/add-a-core.md shows")
+        raise refuse(path, place, f"{value_text(row)} is not a row of timing", "write it as docs/add-a-core.md shows")
     schema.only(path, row, ROW_KEYS, f"{place}.")
     source = schema.source_of(path, row, place)
     latency = schema.whole(path, row, "latency", f"{place}.latency", 0, 1000)
     per_cycle = row.get("per_cycle")
     if not isinstance(per_cycle, int | float) or isinstance(per_cycle, bool) or not 0 < per_cycle <= 16:
-        wrong = "missing" if per_cycle is None else f"{value_text(per_cycle)} is no rate"
-        raise refuse(path, f"{place}.per_cycle", wrong, "give instructions a cycle, above 0")
+        wrong = "missing" if per_cycle is None else f"{value_text(per_cycle)} is not a number above 0 and at most 16"
+        raise refuse(path, f"{place}.per_cycle", wrong, "give the instructions per cycle")
     texts = schema.names(path, row, "units", f"{place}.units")
     units = tuple(_unit(path, text, f"{place}.units", order) for text in texts)
     blocks = schema.whole(path, row, "blocks", f"{place}.blocks", 0, 100, default=0)
@@ -220,7 +224,7 @@ def _unit(path: Path, text: str, place: str, order: str) -> UnitUse:
     match = UNIT.fullmatch(text)
     if match is None:
         raise refuse(
-            path, place, f"{value_text(text)} is no use of a unit", 'write "load", "load:2" or, out of order, "a|b"'
+            path, place, f"{value_text(text)} is not a use of a unit", 'write "load", "load:2" or, out of order, "a|b"'
         )
     pools = tuple(match["pools"].split("|"))
     if order == "in" and len(pools) > 1:
@@ -234,7 +238,7 @@ def _class_names(path: Path, key: str, place: str) -> tuple[str, ...]:
     names = tuple(key.split())
     for name in names or (key,):
         if name not in CLASSES:
-            raise refuse(path, place, f"{value_text(name)} is no instruction class", _near(name, CLASSES))
+            raise refuse(path, place, f"{value_text(name)} is not an instruction class", _near(name, CLASSES))
     return names
 
 
@@ -253,7 +257,7 @@ def _forwards(path: Path, key: str, entry: object) -> Iterable[tuple[tuple[str, 
     if not arrow or not made_by.split() or not read_by.split():
         raise refuse(path, place, "names no producer and consumer", 'write "ldr_x->ins" or "fmla_q->fmla_q.acc"')
     if role and role not in ROLES:
-        raise refuse(path, place, f"{value_text(role)} is no role of an operand", f"take one of {', '.join(ROLES)}")
+        raise refuse(path, place, f"{value_text(role)} is not a role of an operand", f"take one of {', '.join(ROLES)}")
     if not isinstance(entry, dict):
         raise refuse(
             path, place, f"{value_text(entry)} has no cycles and source", 'write { cycles = 4, source = "..." }'

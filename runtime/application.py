@@ -31,7 +31,7 @@ class LoadedApplication:
         try:
             table = self._table = application_table(path, self._library)
             if table is None:
-                raise MavcgError(f"{path}: is no application's library; name one that `mavcg app build` made")
+                raise MavcgError(f"{path}: is not an application's library; name one that `mavcg app build` made")
             created = ffi.new("void **")
             options = ffi.new("mavcg_options *", context_options(threads, pin))
             rows, _kept = _place_rows(path, table, places)
@@ -72,7 +72,7 @@ class LoadedApplication:
         stages = self.stages(network)
         if not stages:
             raise MavcgError(
-                f"{self.path}: network {network!r} is no pipeline; build it with partitions, or call its run"
+                f"{self.path}: network {network!r} is not a pipeline; build it with partitions, or call its run"
             )
         if number not in self._pipelines:
             self._pipelines[number] = Pipeline(model, self._table, self._application, number, stages)
@@ -135,7 +135,9 @@ def _place_rows(path: Path, table: Any, places: StagePlaces) -> tuple[Any, list[
             )
         for stage, cpus in enumerate(stages):
             if not cpus or not all(isinstance(cpu, int) and 0 <= cpu < 8192 for cpu in cpus):
-                raise MavcgError(f"{path}: stages: {network!r}, stage {stage}: {cpus!r} are no CPUs; give numbers")
+                raise MavcgError(
+                    f"{path}: stages: {network!r}, stage {stage}: {cpus!r} is not a list of CPU numbers; give numbers"
+                )
             kept.append(ffi.new("uint16_t[]", sorted(cpus)))
             rows.append({"network": number, "stage": stage, "cpu_count": len(cpus), "cpus": kept[-1]})
     return ffi.new("mavcg_stage_place[]", rows), kept

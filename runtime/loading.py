@@ -216,7 +216,7 @@ class Model:
             raise MavcgError(f"{self.path}: out has {len(outputs)} arrays, the model gives {len(self.outputs)}")
         for array, tensor in zip(outputs, self.outputs):  # noqa: B905 - as above
             if type(array) is not ndarray:
-                raise MavcgError(f"{self.path}: out ({tensor.name}): is no NumPy array; give one for it to be written")
+                raise MavcgError(f"{self.path}: out ({tensor.name}): is not a NumPy array; give a writable one")
             if array.shape != tensor.shape or array.dtype != tensor.dtype:
                 raise MavcgError(f"{self.path}: out ({tensor.name}): {_mismatch(array, tensor)}")
             if not array.flags.carray:

@@ -80,7 +80,7 @@ def build_program(
     Raises: MavcgError.
     """
     if search not in SEARCHES:
-        raise MavcgError(f"--search {search}: no such search; there are {', '.join(SEARCHES)}")
+        raise MavcgError(f"--search {search}: no such search; known: {', '.join(SEARCHES)}")
     stages = _Stages()
     with stages.stage("import"):
         progress(f"import {model}")

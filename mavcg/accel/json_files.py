@@ -23,13 +23,15 @@ def read_labelled(path: Path) -> LabelledGraph:
     table = _table(path, ("nodes", "edges"), _GRAPH_FORM)
     nodes = table["nodes"]
     if not isinstance(nodes, dict) or not nodes or not all(isinstance(label, str) for label in nodes.values()):
-        raise MavcgError(f"{path}: nodes: {_quote_value(nodes)} is no object of types by name; such as {_GRAPH_FORM}")
+        raise MavcgError(
+            f"{path}: nodes: {_quote_value(nodes)} is not an object of types by name; write it like {_GRAPH_FORM}"
+        )
     edges: dict[tuple[str, str], str] = {}
     for at, edge in enumerate(_list(path, table, "edges", _GRAPH_FORM)):
         a, b, label = _edge(path, at, edge, labels=True)
         for name in (a, b):
             if name not in nodes:
-                raise MavcgError(f"{path}: edges[{at}]: {_quote_value(name)} is no node; name one of nodes")
+                raise MavcgError(f"{path}: edges[{at}]: {_quote_value(name)} is not a node; name one of nodes")
         if (a, b) in edges:
             raise MavcgError(f"{path}: edges[{at}]: {_quote_value([a, b])} comes twice; leave one out")
         edges[a, b] = label
@@ -47,15 +49,19 @@ def read_instance(path: Path) -> PathInstance:
     for at, entry in enumerate(_list(path, table, "groups", _INSTANCE_FORM)):
         place = f"{path}: groups[{at}]"
         if not isinstance(entry, dict) or set(entry) != {"nodes", "cost"}:
-            raise MavcgError(f"{place}: {_quote_value(entry)} is no object of nodes and cost; such as {_INSTANCE_FORM}")
+            raise MavcgError(
+                f"{place}: {_quote_value(entry)} is not an object of nodes and cost; write it like {_INSTANCE_FORM}"
+            )
         nodes, cost = entry["nodes"], entry["cost"]
         if not isinstance(nodes, list) or not nodes or not all(isinstance(name, str) for name in nodes):
-            raise MavcgError(f"{place}: nodes: {_quote_value(nodes)} is no list of names; such as {_INSTANCE_FORM}")
+            raise MavcgError(
+                f"{place}: nodes: {_quote_value(nodes)} is not a list of names; write it like {_INSTANCE_FORM}"
+            )
         if len(set(nodes)) != len(nodes):
             raise MavcgError(f"{place}: nodes: {_quote_value(nodes)} has a name twice; leave one out")
         number = isinstance(cost, int | float) and not isinstance(cost, bool)
         if not number or not math.isfinite(cost) or abs(cost) > 1e15:
-            raise MavcgError(f"{place}: cost: {_quote_value(cost)} is no number within 1e15; give the group's cost")
+            raise MavcgError(f"{place}: cost: {_quote_value(cost)} is not a number within 1e15; give the group's cost")
         groups.append(PricedGroup(tuple(nodes), float(cost)))
     return PathInstance.of(groups, edges, str(path))
 
@@ -68,22 +74,24 @@ def _table(path: Path, keys: tuple[str, ...], form: str) -> Mapping[str, Any]:
     except OSError as error:
         raise MavcgError(f"{path}: cannot be read ({error.strerror}); name a JSON file") from error
     except (ValueError, RecursionError) as error:
-        raise MavcgError(f"{path}: not JSON ({error}); such as {form}") from error
+        raise MavcgError(f"{path}: not JSON ({error}); write it like {form}") from error
     if not isinstance(found, dict) or set(found) != set(keys):
-        raise MavcgError(f"{path}: {_quote_value(found)} is no object of {' and '.join(keys)}; such as {form}")
+        raise MavcgError(
+            f"{path}: {_quote_value(found)} is not an object of {' and '.join(keys)}; write it like {form}"
+        )
     return found
 
 
 def _list(path: Path, table: Mapping[str, Any], key: str, form: str) -> list[Any]:
     if not isinstance(table[key], list):
-        raise MavcgError(f"{path}: {key}: {_quote_value(table[key])} is no list; such as {form}")
+        raise MavcgError(f"{path}: {key}: {_quote_value(table[key])} is not a list; write it like {form}")
     return list(table[key])
 
 
 def _edge(path: Path, at: int, edge: Any, labels: bool = False) -> tuple[str, str, str]:
     lengths = (2, 3) if labels else (2,)
     if not isinstance(edge, list) or len(edge) not in lengths or not all(isinstance(name, str) for name in edge):
-        raise MavcgError(f'{path}: edges[{at}]: {_quote_value(edge)} is no pair of names; such as ["a", "b"]')
+        raise MavcgError(f'{path}: edges[{at}]: {_quote_value(edge)} is not a pair of names; write it like ["a", "b"]')
     return edge[0], edge[1], edge[2] if len(edge) == 3 else ""
 
 

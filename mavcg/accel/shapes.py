@@ -37,7 +37,7 @@ def check_xgraph(graph: XGraph) -> None:
         if missing:
             raise refuse_node(graph, node, f"reads {missing[0]}, which no node before it makes")
         if node.name in seen:
-            raise refuse_node(graph, node, "a second node of this name; names differ")
+            raise refuse_node(graph, node, "a second node of this name; give each node its own name")
         _check_node(graph, node, [seen[name] for name in node.inputs])
         seen[node.name] = node
     for name in graph.outputs:
@@ -57,7 +57,7 @@ def _check_node(graph: XGraph, node: XNode, inputs: Sequence[XNode]) -> None:
         raise refuse_node(graph, node, f"has {len(inputs)} inputs where {counts.get(node.kind, 1)} are needed")
     for shape in (node.shape, *(i.shape for i in inputs)):
         if len(shape) != 4 or not all(1 <= length <= MOST_LENGTH for length in shape):
-            raise refuse_node(graph, node, f"{shape} is no shape N, H, W, C of 1 to {MOST_LENGTH} each")
+            raise refuse_node(graph, node, f"{shape} is not a shape N, H, W, C of 1 to {MOST_LENGTH} each")
     small = (*node.kernel, *node.stride, *node.dilation, *node.factor, node.groups)
     if min(small) < 1 or min(*node.pads, *node.output_pads, *node.count_pads) < 0:
         raise refuse_node(graph, node, "kernel, stride, dilation, factor and groups are at least 1, pads at least 0")

@@ -107,7 +107,7 @@ def find_target(name_or_path: str) -> IsaTarget:
     if name_or_path in known:
         return read_target(known[name_or_path])
     near = difflib.get_close_matches(name_or_path.lower(), known, n=3, cutoff=0.5)
-    hint = f"did you mean {', '.join(near)}?" if near else f"known are {', '.join(known)};"
+    hint = f"did you mean {', '.join(near)}?" if near else f"known: {', '.join(known)};"
     raise MavcgError(
         f"--target {name_or_path}: no such target; {hint} or give a file's path, such as ./{name_or_path}.toml"
     )

@@ -116,7 +116,7 @@ def _fail(number: int, wrong: str) -> MavcgError:
 def _node(number: int, line: str) -> tuple[XNode, dict[str, str]]:
     found = _LINE.fullmatch(line)
     if found is None:
-        raise _fail(number, f"{line[:60]!r} is no '  %NAME = KIND(%INPUT, ..) KEY=VALUE ..'")
+        raise _fail(number, f"{line[:60]!r} is not '  %NAME = KIND(%INPUT, ..) KEY=VALUE ..'")
     inputs = [name.strip() for name in found[3].split(",")] if found[3].strip() else []
     if not all(re.fullmatch(r"%\S+", name) for name in inputs):
         raise _fail(number, f"inputs ({found[3][:60]}); they are %NAME, %NAME")
@@ -135,13 +135,13 @@ def _values(number: int, text: str) -> tuple[dict[str, Any], dict[str, str]]:
         if key[1] in _DIGESTS:
             sign = _SIGN.match(text, key.end())
             if sign is None:
-                raise _fail(number, f"{key[1]} is no sha256:.. of 24 digits")
+                raise _fail(number, f"{key[1]} is not sha256:.. of 24 digits")
             signs[key[1]], at = sign[0], sign.end()
             continue
         try:
             value, at = json.JSONDecoder().raw_decode(text, key.end())
         except (ValueError, RecursionError):
-            raise _fail(number, f"{key[1]}={text[key.end() : key.end() + 60]} is no JSON value") from None
+            raise _fail(number, f"{key[1]}={text[key.end() : key.end() + 60]} is not a JSON value") from None
         values[key[1]] = _convert_value(number, key[1], value)
     return values, signs
 

@@ -65,7 +65,7 @@ def macs_of(model: str, target: IsaTarget) -> int:
     """Return the multiply-adds of the nodes that the accelerator computes. Raises: MavcgError if there are none."""
     graph = load_xgraph(model, target, {})
     if not divide(graph).accelerator:
-        raise MavcgError(f"{model}: the accelerator computes none of its nodes; explore other networks")
+        raise MavcgError(f"{model}: the accelerator cannot compute any of its nodes; explore other networks")
     return accelerated_operations(graph) // 2
 
 

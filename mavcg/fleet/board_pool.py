@@ -213,7 +213,7 @@ class BoardPool:
             if len(self._aside) < len(self.boards):
                 return ""
             reasons = "; ".join(f"{name}: {why}" for name, why in self._aside.items())
-        return f"no board of type {self.boards[0].kind} is left: {reasons}; mend one, and give --resume"
+        return f"no board of type {self.boards[0].kind} is left: {reasons}; repair one, and run again with --resume"
 
 
 def _by_unit(units: Sequence[Unit], results: Sequence[Result]) -> list[tuple[Unit, tuple[Result, ...]]]:

@@ -80,7 +80,7 @@ def of_type(fleet: Fleet, kind: str) -> Fleet:
     """Return the boards of one type as a fleet. Raises: MavcgError if there is none."""
     boards = tuple(board for board in fleet.boards if board.kind == kind)
     if not boards:
-        raise MavcgError(f"--board {kind}: {fleet.path} has none of this type; it has {', '.join(fleet.kinds)}")
+        raise MavcgError(f"--board {kind}: {fleet.path} has no board of this type; it has {', '.join(fleet.kinds)}")
     return replace(fleet, boards=boards)
 
 

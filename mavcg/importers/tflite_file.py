@@ -73,7 +73,7 @@ class TfliteImport:
         inputs = names[: len(model.inputs)]
         for name in self.shapes:
             if name not in inputs:
-                raise MavcgError(f"--shape {name}: there is no such input; inputs are {', '.join(inputs) or 'none'}")
+                raise MavcgError(f"--shape {name}: no such input; inputs are {', '.join(inputs) or 'none'}")
         for index, name in zip(model.inputs, inputs, strict=True):
             tensor = model.tensors[index]
             type = TensorType(_dtype(tensor), self.input_shape(tensor, name))
@@ -123,7 +123,7 @@ class TfliteImport:
             data = np.zeros(tensor.shape, DTYPES[dtype])
         if data is None:
             raise MavcgError(
-                f"{reader}: it reads {tensor.label}, which is no input, no constant and not made before it"
+                f"{reader}: reads {tensor.label}, which is not an input, a constant or an earlier operator's result"
             )
         self.values[index] = constant(data, dtype, stem=tensor.name or "c")
         return self.values[index]

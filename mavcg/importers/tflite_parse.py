@@ -46,7 +46,7 @@ def parse_model(data: bytes) -> TfliteModel:
     """Parse a TFLite file. Raises: MavcgError if it is not one, is damaged, or has several subgraphs."""
     if len(data) < 8 or data[4:8] != MARK:
         raise MavcgError(
-            f"is no TFLite file, or one cut short: {len(data)} bytes, with {data[4:8]!r} where {MARK!r} should stand"
+            f"is not a TFLite file, or is cut short: {len(data)} bytes, with {data[4:8]!r} where {MARK!r} should stand"
         )
     return _FlatBufferReader(data, tflite_module()).model()
 

@@ -98,7 +98,7 @@ def test_path_is_taken_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     [
         ("setup-e", r"no such accelerator; did you mean setup-"),
         ("Setup_A", r"did you mean setup-a"),
-        ("zzz", r"known are figure-6-1, setup-a.*or give a file's path, such as \./zzz\.json"),
+        ("zzz", r"known: figure-6-1, setup-a.*or give a file's path, such as \./zzz\.json"),
     ],
 )
 def test_unknown_name_suggests_near_ones(name: str, words: str) -> None:
@@ -114,8 +114,8 @@ def test_unknown_name_suggests_near_ones(name: str, words: str) -> None:
         ("1.6", "0", "bandwidth", "0 is not a number of GB/s above 0"),
         ("1.6", "5e-324", "bandwidth", "5e-324 is less than 1e-06 GB/s; give it as bandwidth in GB/s"),
         ("1.2", "1e-9", "frequency", "1e-09 is less than 1e-06 GHz; give it as frequency in GHz"),
-        ("1.6", "NaN", "", "NaN is no number of JSON"),
-        ("1.6", "-Infinity", "", "-Infinity is no number of JSON"),
+        ("1.6", "NaN", "", "NaN is not a JSON number"),
+        ("1.6", "-Infinity", "", "-Infinity is not a JSON number"),
         ("1.6", "1e999", "bandwidth", "Infinity is not a number of GB/s"),
         ("1.6", "1" * 5000, "", "a number of 5000 digits"),
         ("1.6", '"1.6 GB/s"', "bandwidth", '"1.6 GB/s" is not a number of GB/s'),
@@ -129,7 +129,7 @@ def test_unknown_name_suggests_near_ones(name: str, words: str) -> None:
         ("[368,288,144]", "[368,288,0]", "mem_size[2] (output)", "0 is not a number of KB above 0"),
         ("[368,288,144]", "[368,288,[144]]", "mem_size[2] (output)", "[144] is not a number of KB"),
         ("[368,288,144]", '{"input": 368}', "mem_size", "is not a number of KB"),
-        ("[368,288,144]", "0.3", "mem_size", "0.3 KB is no whole number of bytes"),
+        ("[368,288,144]", "0.3", "mem_size", "0.3 KB is not a whole number of bytes"),
         ('"mem_size": [368,288,144],', "", "mem_size", "missing; write mem_size ="),
         (
             '"mem_size": [368,288,144],',
@@ -137,8 +137,8 @@ def test_unknown_name_suggests_near_ones(name: str, words: str) -> None:
             "levels",
             "given beside mem_size",
         ),
-        ('"mem_size": [368,288,144]', '"levels": []', "levels", "[] is no list of memories"),
-        ('"mem_size": [368,288,144]', '"levels": [8]', "levels", "[8] is no list of memories"),
+        ('"mem_size": [368,288,144]', '"levels": []', "levels", "[] is not a list of memories"),
+        ('"mem_size": [368,288,144]', '"levels": [8]', "levels", "[8] is not a list of memories"),
         ('"mem_size": [368,288,144]', '"levels": [{"bandwidth": 8}]', "levels[0].bandwidth", "remove it"),
         ('"mem_size": [368,288,144]', '"levels": [{}]', "levels[0].mem_size", "missing"),
         ('"mem_size": [368,288,144]', '"levels": [{"mem_size": 8}, {"mem_size": 9}]', "levels[0].bandwidth", "missing"),
@@ -158,7 +158,7 @@ def test_unknown_name_suggests_near_ones(name: str, words: str) -> None:
             '"mem_size": [368,288,144]',
             '"levels": [{"name": "a", "mem_size": 8, "bandwidth": 9}, {"name": "a", "mem_size": 9}]',
             "levels[1].name",
-            '"a" is no name of its own',
+            '"a" is not a name that only this level has',
         ),
         (
             '"mem_size": [368,288,144]',
@@ -166,19 +166,19 @@ def test_unknown_name_suggests_near_ones(name: str, words: str) -> None:
             "levels[0].size",
             "no such key; did you mean mem_size",
         ),
-        ("[32, 16]", "[32]", "pe_len", "[32] is no pair of lengths"),
+        ("[32, 16]", "[32]", "pe_len", "[32] is not a pair of lengths"),
         ("[32, 16]", "[32, 0]", "pe_len[1]", "0 is not a number of processing elements above 0"),
         ("[32, 16]", "[32, 1.5]", "pe_len[1]", "1.5 is not a whole number"),
         ('"pe_len": [32, 16],', "", "pe_len", 'missing; write "pe_len": [width, height]'),
-        ('["IC"]', '["IX"]', "pe_mapping[0][0]", '"IX" is no loop; the loops are OC, IC, OH, OW, KH, KW'),
-        ('["IC"]', '["ic"]', "pe_mapping[0][0]", '"ic" is no loop'),
-        ('["IC"]', "[7]", "pe_mapping[0][0]", "7 is no loop"),
+        ('["IC"]', '["IX"]', "pe_mapping[0][0]", '"IX" is not a loop; the loops are OC, IC, OH, OW, KH, KW'),
+        ('["IC"]', '["ic"]', "pe_mapping[0][0]", '"ic" is not a loop'),
+        ('["IC"]', "[7]", "pe_mapping[0][0]", "7 is not a loop"),
         ('["IC"]', '["OC"]', "pe_mapping[1][0]", "OC is mapped twice; map each loop to one side"),
         ('["IC"]', '["IC", "IC"]', "pe_mapping[0][1]", "IC is mapped twice"),
         ('["IC"]', "[]", "pe_mapping[0]", "no loop runs along 32 processing elements; name one, or write 1"),
         ('["IC"]', '["IC", "KH"]', "pe_mapping[0]", "2 loops along one side of the array"),
         ('["IC"]', '["IC", "KH"]', "pe_mapping[0]", 'name the one that is cut, such as ["IC"]'),
-        ('["IC"]', '"IC"', "pe_mapping", "is no pair of lists"),
+        ('["IC"]', '"IC"', "pe_mapping", "is not a pair of lists"),
         ('"pe_mapping"', '"pe_maping"', "pe_maping", "no such key; did you mean pe_mapping?"),
         ('"frequency"', '"voltage": 1, "frequency"', "voltage", "no such key; keys here are name, source, bandwidth"),
         ('"frequency"', '"name": 7, "frequency"', "name", "7 is not text"),
@@ -212,13 +212,14 @@ def test_broken_file_names_file_key_value_and_way_out(
 )
 def test_what_is_no_json_names_the_line(tmp_path: Path, text: str, line: int, words: str) -> None:
     path = written(tmp_path, text)
-    with pytest.raises(ProfileError, match=rf"^{re.escape(str(path))}:{line}: not JSON: .*{words}.*; mend the line$"):
+    message = rf"^{re.escape(str(path))}:{line}: not JSON: .*{words}.*; correct the line$"
+    with pytest.raises(ProfileError, match=message):
         read_accelerator(path)
 
 
 @pytest.mark.parametrize("text", ["[]", "7", "null", '"setup-a"'])
 def test_json_of_something_else_is_refused(tmp_path: Path, text: str) -> None:
-    with pytest.raises(ProfileError, match=rf"{re.escape(text)} is no accelerator; write"):
+    with pytest.raises(ProfileError, match=rf"{re.escape(text)} is not an accelerator; write"):
         read_accelerator(written(tmp_path, text))
 
 
@@ -313,7 +314,7 @@ def test_levels_of_toml(tmp_path: Path) -> None:
         ("= 1.6", "= -inf", "bandwidth", "-Infinity is not a number of GB/s above 0"),
         ("= 1.6", "= 2026-01-02", "bandwidth", '"2026-01-02" is not a number of GB/s'),
         ("= 1.6", f"= 0x{'f' * 5000}", "bandwidth", "a number of thousands of digits is not a number of GB/s"),
-        ("= 1.6", f"= {'1' * 5000}", "", "a number of thousands of digits is no figure"),
+        ("= 1.6", f"= {'1' * 5000}", "", "a number of thousands of digits is too large for any fact"),
         ("= 1.2", "= 1.2\nfrequency = 1.3", "", "not TOML: Cannot overwrite a value"),
         ("mem_size", "memory_size", "memory_size", "no such key; did you mean mem_size"),
         ("bandwidth = 1.6", "", "bandwidth", "missing; give it as bandwidth in GB/s"),

@@ -60,7 +60,7 @@ def test_a_chip_s_caches_stand_in_place_of_the_core_s(tmp_path: Path) -> None:
     ("old", "new", "key", "said"),
     [
         ("value = 524288", "value = 0", "clusters[0].l2_cores", "has no level 2: its l2_bytes = 0; remove it"),
-        ("l1d_bytes =", "caches = 3\nl1d_bytes =", "clusters[0].caches", "3 is no table; write [clusters.caches]"),
+        ("l1d_bytes =", "caches = 3\nl1d_bytes =", "clusters[0].caches", "3 is not a table; write [clusters.caches]"),
         (
             "l1d_bytes =",
             'caches.l3_ways = { value = -1, source = "m" }\nl1d_bytes =',
@@ -81,7 +81,12 @@ def test_a_chip_s_caches_stand_in_place_of_the_core_s(tmp_path: Path) -> None:
         ),
         ("[[clusters]]", "battery = 1\n[[clusters]]", "battery", "1 is neither true nor false; write battery = true"),
         ('core = "cortex-a53"', "core = 7", "clusters[0].core", '7 is not text; give it as core = "..."'),
-        ('core = "cortex-a53"', 'core = "generic"', "clusters[0].core", "generic is no core; name the core"),
+        (
+            'core = "cortex-a53"',
+            'core = "generic"',
+            "clusters[0].core",
+            "generic is not a core of a board; name the core",
+        ),
         ('cpus = "0-1"', "", "clusters[0].cpus", 'missing; give it as cpus = "..."'),
         ("value = 32768", "value = 32", "clusters[0].l1d_bytes", "32 is not a whole number of bytes from 1024"),
         ("value = 1400000", "value = 1400", "clusters[0].max_khz", "whole number of kHz from 10000 to 100000000"),
@@ -93,13 +98,13 @@ def test_a_chip_s_caches_stand_in_place_of_the_core_s(tmp_path: Path) -> None:
             "'MHz' is not the unit of max_khz; give the value",
         ),
         ('unit = "bytes"', "unit = 1", "l3_bytes.unit", "1 is not the unit of l3_bytes; give the value in bytes"),
-        ("value = 524288", "value = 16384", "clusters[0].l2_bytes", "clusters[0].l1d_bytes = 32768; mend one"),
+        ("value = 524288", "value = 16384", "clusters[0].l2_bytes", "clusters[0].l1d_bytes = 32768; correct one"),
         ("value = 2097152", "value = 262144", "l3_bytes", "is less than the nearer cache's, clusters[0].l2_bytes"),
         (
             "value = 2, s",
             "value = 3, s",
             "clusters[0].l2_cores",
-            "3 cores share an L2, and the cluster has 2 CPUs; mend",
+            "3 cores share an L2, and the cluster has 2 CPUs; correct",
         ),
         ("value = 9, s", "value = 7, s", "clusters[0].l2_gb_per_s", "what is behind it gives, clusters[0].l3_gb_per_s"),
         ("value = 7.5", "value = 2", "clusters[0].l3_gb_per_s", "behind it gives, clusters[0].memory_gb_per_s = 4.0"),
@@ -129,12 +134,15 @@ def test_faulty_board_is_refused(tmp_path: Path, old: str, new: str, key: str, s
 
 @pytest.mark.parametrize(
     ("value", "said"),
-    [("1" * 5000, "a number of thousands of digits is no figure"), ("[" * 3000 + "]" * 3000, "nested too deep")],
+    [
+        ("1" * 5000, "a number of thousands of digits is too large for any fact"),
+        ("[" * 3000 + "]" * 3000, "nested too deep"),
+    ],
 )
 def test_figures_that_python_does_not_read_are_refused(tmp_path: Path, value: str, said: str) -> None:
     path = written(tmp_path, BOARD.replace("524288", value))
 
-    with pytest.raises(ProfileError, match=f"^{path}: .*{said}; mend the file or remove it$"):
+    with pytest.raises(ProfileError, match=f"^{path}: .*{said}; correct the file or remove it$"):
         read_board(path)
 
 
@@ -146,4 +154,4 @@ def test_a_core_of_another_architecture_is_refused(tmp_path: Path, monkeypatch: 
         load_board("mine")
 
     wrong = "skylake is x86_64, but target is aarch64-linux-gnu.2.17"
-    assert str(caught.value) == f"{path}: clusters[0].core: {wrong}; mend one of them"
+    assert str(caught.value) == f"{path}: clusters[0].core: {wrong}; correct one of them"

@@ -111,7 +111,7 @@ BOARD = 'name = "b"\nsoc = "B"\ntarget = "{}"\nsource = "manual"\n[[clusters]]\n
     [
         (HEAD + LLVM, "mine.toml: midr: missing, so no CPU is ever this core"),
         (HEAD + OWN.replace("0x99", "0x41").replace("0x1,", "0xd05, variant_min = 2,") + LLVM, "cortex-a55.toml: midr"),
-        (HEAD + OWN + 'stand_ins = { value = ["cortex-b1"], source = "m" }\n' + LLVM, "cortex-b1 is no core"),
+        (HEAD + OWN + 'stand_ins = { value = ["cortex-b1"], source = "m" }\n' + LLVM, "cortex-b1 is not a known core"),
         (HEAD + OWN + 'stand_ins = { value = ["znver3"], source = "m" }\n' + LLVM, "znver3 is x86_64, not aarch64"),
         (HEAD + OWN + 'stand_ins = { value = ["mine"], source = "m" }\n' + LLVM, "mine is the core itself"),
         (HEAD + OWN + LLVM.replace("cortex-a53", "cortex-b1"), "LLVM does not know 'cortex-b1'"),
@@ -130,7 +130,7 @@ def test_audit_names_the_fault_of_a_core(tmp_path: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("target", "core", "said"),
     [
-        ("aarch64-linux-gnu.2.17", "cortex-b1", "clusters: cortex-b1 is no core"),
+        ("aarch64-linux-gnu.2.17", "cortex-b1", "clusters: cortex-b1 is not a known core"),
         ("x86_64-linux-gnu.2.17", "cortex-a53", "cortex-a53 is aarch64, but target is x86_64-linux-gnu.2.17"),
     ],
 )
@@ -151,7 +151,7 @@ def test_audit_sees_two_x86_cores_of_one_model(tmp_path: Path, monkeypatch: pyte
     user_file(tmp_path, "cores", "mine", text)
     monkeypatch.setenv("MAVCG_PROFILES", str(tmp_path))
 
-    assert ["family 0x19 model 0x21 is znver3 too" in fault for fault in audit()] == [True]
+    assert ["family 0x19 model 0x21 is also znver3" in fault for fault in audit()] == [True]
 
 
 @cache

@@ -126,8 +126,8 @@ MODEL_9 = '{ value = 9, unit = "percent"'
         ("width = { value = 2, unit", "width = { unit", "issue.width", "no value; add one or remove the fact"),
         ('{ value = 2, unit = "instr/cycle", source = "its manual" }', "2", "issue.width", "write width ="),
         ('arch = "aarch64"', 'arch = "aarch64"\nlatency = 3', "latency", "keys here are"),
-        ('arch = "aarch64"', 'arch = "x86_64"', "midr", "remove it or mend arch"),
-        ('arch = "aarch64"', "arch = aarch64", "not TOML", "mend the file or remove it"),
+        ('arch = "aarch64"', 'arch = "x86_64"', "midr", "remove it or correct arch"),
+        ('arch = "aarch64"', "arch = aarch64", "not TOML", "correct the file or remove it"),
     ],
 )
 def test_faulty_core_is_refused(tmp_path: Path, old: str, new: str, key: str, remedy: str) -> None:

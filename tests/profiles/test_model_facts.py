@@ -56,8 +56,8 @@ def test_errors_are_those_of_the_record(core: Core) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "unit", "message"),
     [
-        ("confidence", "sure", "grade", "'sure' grade is no grade"),
-        ("confidence", "assumed", "percent", "is no grade"),
+        ("confidence", "sure", "grade", "value 'sure' with unit grade is not a grade"),
+        ("confidence", "assumed", "percent", "is not a grade"),
         ("error", -1, "percent", "not an error in percent"),
         ("held_out_error", 5, "cycles", "not an error in percent"),
         ("figures", True, "figures", "not a number of figures"),

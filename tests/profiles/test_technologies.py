@@ -24,11 +24,11 @@ def test_ours_agrees_with_the_planners_energy() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("value = 4.6,", "value = -1,", "mac.f32.pj: -1 is no number above 0"),
-        ("value = 4.6,", "value = 1e9,", "mac.f32.pj: 1000000000.0 is no number above 0 and at most 10000"),
+        ("value = 4.6,", "value = -1,", "mac.f32.pj: -1 is not a number above 0"),
+        ("value = 4.6,", "value = 1e9,", "mac.f32.pj: 1000000000.0 is not a number above 0 and at most 10000"),
         ("[mac.i8] # sums in i32", "[mac.i9]", "mac.i9: no such key"),
         ("[dram]", "[rram]", "rram: no such key"),
-        ("bytes = 32768", "bytes = 4096", "sram[1].bytes: 4096 is no more than the row before it"),
+        ("bytes = 32768", "bytes = 4096", "sram[1].bytes: 4096 is not above the size of the row before it"),
         ("bytes = 32768", "bytes = 0", "sram[1].bytes: 0 is not a whole number of bytes"),
         ("um2_per_byte", "um2", "sram[1].um2: no such key"),
         ('name        = "45nm"', "", "name: missing"),
@@ -48,5 +48,5 @@ def test_by_name_and_by_path(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(TEXT.replace('"45nm"', '"mine"'))
 
     assert find_technology("./mine.toml", tmp_path).name == "mine"
-    with pytest.raises(MavcgError, match="'40nm': no such technology; known are 45nm"):
+    with pytest.raises(MavcgError, match="'40nm': no such technology; known: 45nm"):
         find_technology("40nm")

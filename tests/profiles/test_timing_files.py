@@ -130,19 +130,19 @@ def test_timing_tables_are_no_figures(cores: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "key", "said"),
     [
-        ("fmla_q = {", "fmla_qq = {", "instr.fmla_qq", "is no instruction class; did you mean fmla_q"),
+        ("fmla_q = {", "fmla_qq = {", "instr.fmla_qq", "is not an instruction class; did you mean fmla_q"),
         ('"alu alu_flags" =', '"alu ldr_q" =', "instr.ldr_q", "has two rows"),
         (', source = "MAN; LAB" }', "}", "instr.fmla_q", "no source; add one or remove the fact"),
         ("latency = 1,", "", "instr.alu alu_flags.latency", "missing"),
         ("latency = 1,", "latency = 1.5,", "instr.alu alu_flags.latency", "is not a whole number"),
-        ("per_cycle = 2.0", "per_cycle = 0", "instr.alu alu_flags.per_cycle", "is no rate"),
+        ("per_cycle = 2.0", "per_cycle = 0", "instr.alu alu_flags.per_cycle", "is not a number above 0"),
         ("per_cycle = 2.0", "percycle = 2.0", "instr.alu alu_flags.percycle", "no such key"),
         ('["fp", "fp"]', '["fp|alu"]', "instr.fmla_q.units", "leaves a choice, which an in-order core has not"),
-        ('["fp", "fp"]', '["fp:0"]', "instr.fmla_q.units", "is no use of a unit"),
+        ('["fp", "fp"]', '["fp:0"]', "instr.fmla_q.units", "is not a use of a unit"),
         ('["fp", "fp"]', '"fp"', "instr.fmla_q.units", "not a list of names"),
         ("blocks = 2", "blocks = -1", "instr.ldr_q.blocks", "is not a whole number"),
         ("fp = 2 }", "fp = 0 }", "issue.pools.fp", "is not a whole number"),
-        ("{ load = 1, alu = 2, fp = 2 }", "3", "issue.pools", "are no units"),
+        ("{ load = 1, alu = 2, fp = 2 }", "3", "issue.pools", "is not a table of units"),
         ("value = 2, unit", "value = 2.5, unit", "issue.width", "is not a whole number"),
         ("[instr]", 'vector_queue = { value = 9, unit = "x", source = "LAB" }\n[instr]', "issue.vector_queue", "whole"),
         (
@@ -152,7 +152,7 @@ def test_timing_tables_are_no_figures(cores: Path) -> None:
             "neither",
         ),
         ('"fmla_q->fmla_q.acc"', '"fmla_q->fmla.acc"', "forward.fmla_q->fmla.acc", "is neither class nor family"),
-        ('"fmla_q->fmla_q.acc"', '"fmla_q->fmla_q.sum"', "forward.fmla_q->fmla_q.sum", "is no role"),
+        ('"fmla_q->fmla_q.acc"', '"fmla_q->fmla_q.sum"', "forward.fmla_q->fmla_q.sum", "is not a role"),
         ('"fmla_q->fmla_q.acc"', '"fmla_q"', "forward.fmla_q", "names no producer and consumer"),
         ("cycles = 2, source", "cycles = 2, sauce", "forward.fmla_q->fmla_q.acc.sauce", "no such key"),
         ('those = ["vector", "-ins"]', 'those = ["vectors"]', "no_dual_issue[0].those", "is neither class nor family"),
@@ -170,7 +170,7 @@ def test_timing_tables_are_no_figures(cores: Path) -> None:
         ('source = "MAN; LAB" }', 'source = "MAN; SOG" }', "instr.fmla_q.source", "SOG is not in [sources]"),
         ("LAB = ", "lab = ", "sources.lab", "cannot be an abbreviation"),
         ("[[no_dual_issue]]", "[no_dual_issue]", "no_dual_issue", "not a list of tables"),
-        ('arch = "aarch64"', 'arch = "x86_64"', "midr", "not recognised so"),
+        ('arch = "aarch64"', 'arch = "x86_64"', "midr", "not recognised by this key"),
     ],
 )
 def test_a_faulty_file_is_refused(tmp_path: Path, old: str, new: str, key: str, said: str) -> None:
@@ -235,7 +235,10 @@ def test_rates_follow_the_units_of_the_core(cores: Path) -> None:
 @pytest.mark.parametrize(
     ("timing", "said"),
     [
-        (LIKE.format("cortex-b1"), "issue.timing_of: cortex-b1 is no core; mend the name or add cores/cortex-b1.toml"),
+        (
+            LIKE.format("cortex-b1"),
+            "issue.timing_of: cortex-b1 is not a known core; correct the name or add cores/cortex-b1.toml",
+        ),
         (LIKE.format("mine"), "issue.timing_of: leads in a cycle, mine -> mine; remove one of them"),
         (LIKE.format("cortex-a76"), "cortex-a76 is aarch64 and out of order, mine is aarch64 and in order; take"),
         (LIKE.format("znver3"), "znver3 is x86_64"),

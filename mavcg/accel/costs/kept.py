@@ -86,7 +86,7 @@ class GroupCostFile:
                 return tile
         except (TypeError, ValueError):
             pass
-        raise MavcgError(f"{self.path}: {text[:60]!r} is no tile; delete the file")
+        raise MavcgError(f"{self.path}: {text[:60]!r} is not a tile in JSON; delete the file")
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:

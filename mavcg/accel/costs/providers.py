@@ -36,7 +36,7 @@ def group_costs(request: CostRequest, target: IsaTarget) -> Iterator[GroupCosts]
     Raises: MavcgError for an unknown provider, and for a driver that the provider does not use.
     """
     if request.provider not in PROVIDERS:
-        raise MavcgError(f"--costs {request.provider}: no such provider; there are {', '.join(PROVIDERS)}")
+        raise MavcgError(f"--costs {request.provider}: no such provider; known: {', '.join(PROVIDERS)}")
     if (request.provider == "device") != (request.driver is not None):
         raise MavcgError("--costs device: needs --driver LIBRARY[:ARGUMENT], and no other provider does")
     if request.provider == "model":

@@ -70,12 +70,14 @@ def _template(path: Path, name: str, entry: Any, kinds: Mapping[str, tuple[str, 
     for edge in listed if isinstance(listed, list) else [listed]:
         if not isinstance(edge, list) or len(edge) != 2 or any(not _text(v) or v not in nodes for v in edge):
             raise MavcgError(
-                f'{path}: {place}.edges: {value_text(edge)} is no pair of its vertices, such as ["a", "b"]'
+                f'{path}: {place}.edges: {value_text(edge)} is not a pair of vertices; write it like ["a", "b"]'
             )
         edges[edge[0], edge[1]] = ""
     context = entry.get("context", [])
     if not isinstance(context, list) or any(not _text(v) or v not in nodes for v in context):
-        raise MavcgError(f"{path}: {place}.context = {value_text(context)}: is no list of its vertices")
+        raise MavcgError(
+            f'{path}: {place}.context = {value_text(context)} is not a list of vertices; write it like ["a"]'
+        )
     if len(set(context)) >= len(nodes):
         raise MavcgError(f"{path}: {place}.context = {value_text(context)}: leaves no vertex for the group")
     limits = [_limits(path, f"{place}.{key}", entry.get(key, {}), nodes) for key in ("kernel", "stride")]
@@ -98,11 +100,11 @@ def _limits(path: Path, place: str, value: Any, nodes: Mapping[str, Any]) -> Map
 
 def _table(path: Path, place: str, value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise MavcgError(f"{path}: {place} = {value_text(value)}: is no table; see the templates of mavcg")
+        raise MavcgError(f"{path}: {place} = {value_text(value)} is not a table; write one as in {OURS}")
     return value
 
 
 def _only(path: Path, place: str, table: Mapping[str, Any], allowed: tuple[str, ...]) -> None:
     for key in table:
         if key not in allowed:
-            raise MavcgError(f"{path}: {place}{key}: no such key; keys are {', '.join(allowed)}")
+            raise MavcgError(f"{path}: {place}{key}: no such key; known keys: {', '.join(allowed)}")

@@ -98,7 +98,7 @@ class _Assembled:
             try:
                 self.parameters += base64.b64decode(stripped, validate=True)
             except (binascii.Error, ValueError) as error:
-                raise MavcgError(f"{location}: no base64 ({error}); parameters are lines of base64") from error
+                raise MavcgError(f"{location}: not base64 ({error}); write parameters as lines of base64") from error
         elif self.section == ".code":
             self.instructions.append(parse_instruction(stripped, location))
         else:
@@ -110,7 +110,7 @@ class _Assembled:
         try:
             self.network = json.loads(line.removeprefix(".network "))
         except (ValueError, RecursionError) as error:
-            raise MavcgError(f"{location}: .network is no JSON ({error})") from error
+            raise MavcgError(f"{location}: .network is not JSON ({error})") from error
 
     def _directive(self, words: list[str], location: str) -> None:
         if words == [".code"]:
@@ -140,7 +140,7 @@ def parse_instruction(line: str, location: str) -> AccelInstruction:
     """Return the instruction on one line, which has no comment. Raises: MavcgError, see assemble."""
     mnemonic, *words = line.split()
     if mnemonic not in FORMS:
-        raise MavcgError(f"{location}: no instruction {safe(mnemonic)}; there are {', '.join(FORMS)}")
+        raise MavcgError(f"{location}: unknown instruction {safe(mnemonic)}; known: {', '.join(FORMS)}")
     values: dict[str, int] = {}
     masks = dict.fromkeys(_MASKS, 0)
     origin = None
@@ -165,7 +165,7 @@ def _mask(text: str, location: str) -> int:
     mask = 0
     for unit in text.split(","):
         if unit not in UNITS:
-            raise MavcgError(f"{location}: no unit {safe(unit)!r}; units are {', '.join(UNITS)}")
+            raise MavcgError(f"{location}: unknown unit {safe(unit)!r}; known: {', '.join(UNITS)}")
         mask |= 1 << UNITS.index(unit)
     return mask
 
@@ -183,4 +183,4 @@ def _number(text: str, location: str) -> int:
             raise ValueError
         return int(text, 16 if text.lower().removeprefix("-").startswith("0x") else 10)
     except ValueError:
-        raise MavcgError(f"{location}: {safe(text[:40])!r} is no number; write it decimal or as 0x1f") from None
+        raise MavcgError(f"{location}: {safe(text[:40])!r} is not a number; write it decimal or as 0x1f") from None

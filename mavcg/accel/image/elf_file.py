@@ -141,7 +141,9 @@ def parse_elf(content: bytes, name: str) -> AccelProgram:
     sections = _read_sections(content, name)
     for section in (".text", ".parameters", ".features", ".lines", ".network", ".cpu", ".host"):
         if section not in sections:
-            raise MavcgError(f"{name}: no section {section}; this is no accelerator program, or damaged; {REMEDY}")
+            raise MavcgError(
+                f"{name}: no section {section}; the file is not an accelerator program, or is damaged; {REMEDY}"
+            )
     instructions = decode_program(sections[".text"].content, name)
     _add_origins(instructions, sections[".lines"].content, name)
     try:

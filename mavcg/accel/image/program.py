@@ -125,37 +125,37 @@ def from_description(
         found = sorted(table) if isinstance(table, dict) else type(table).__name__
         raise refuse("description", f"has {found} where {sorted(keys)} are needed")
     if not isinstance(table["network"], str):
-        raise refuse("network", "is no text")
+        raise refuse("network", "is not text")
     for key in _NAMES:
         if not isinstance(table[key], list) or not all(isinstance(name, str) for name in table[key]):
-            raise refuse(key, "is no list of names")
+            raise refuse(key, "is not a list of names")
     feature_bytes = _whole(table["feature_bytes"], 0, MOST_FEATURE_BYTES)
     operations = _whole(table["operations"], 0, 1 << 60)
     if feature_bytes is None or operations is None:
-        raise refuse("feature_bytes, operations", f"{table['feature_bytes']!r}, {table['operations']!r} are no counts")
+        raise refuse("feature_bytes, operations", f"{table['feature_bytes']!r}, {table['operations']!r} are not counts")
     tensors = []
     for entry in table["tensors"] if isinstance(table["tensors"], list) else [None]:
         one = _tensor(entry)
         if one is None or one.end > feature_bytes or one.pixel < one.channels:
-            raise refuse("tensors", f"{entry!r} is no tensor in {feature_bytes} bytes of features")
+            raise refuse("tensors", f"{entry!r} is not a tensor in {feature_bytes} bytes of features")
         tensors.append(one)
     known = {one.name for one in tensors}
     if len(known) != len(tensors):
-        raise refuse("tensors", "a name is there twice")
+        raise refuse("tensors", "a name is given twice")
     for key in ("inputs", "outputs"):
         if lost := set(table[key]) - known:
-            raise refuse(key, f"{min(lost)} is no tensor of the file")
+            raise refuse(key, f"{min(lost)} is not a tensor of the file")
     radices = [_node_radix(entry) for entry in table["radices"]] if isinstance(table["radices"], list) else [None]
     known_radices = [one for one in radices if one is not None]
     if len(known_radices) != len(radices):
-        raise refuse("radices", "is no list of names, positions, lists of positions and lists of steps")
+        raise refuse("radices", "is not a list of names, positions, lists of positions and lists of steps")
     for index, one_instruction in enumerate(instructions):
         origin = one_instruction.origin
         if origin is not None and not 0 <= origin.node < len(table["nodes"]):
             raise refuse("nodes", f"instruction {index} is of node {origin.node} of {len(table['nodes'])}")
     host = parse_host(table["host"])
     if host is None:
-        raise refuse("host", "is no plan of what the host moves")
+        raise refuse("host", "is not a plan of the host's transfers")
     moved = {tensor.name for tensor in host.tensors if tensor.radix is not None}
     if lost := {*table["inputs"], *table["outputs"]} - moved:
         raise refuse("host", f"{min(lost)} is not among the 8-bit tensors of the host")
@@ -208,7 +208,7 @@ def _target(table: Any, refuse: Any) -> IsaTarget:
     for key in ("frequency_mhz", "ddr_gb_per_s"):
         value = table[key]
         if type(value) not in (int, float) or not isfinite(value) or not 1e-6 <= value <= 1e6:
-            raise refuse(f"target.{key}", f"{value!r} is no rate from 0.000001 to 1000000")
+            raise refuse(f"target.{key}", f"{value!r} is not a rate from 0.000001 to 1000000")
     if table["ic_parallel"] % 2 or table["rounding"] not in ROUNDINGS:
         raise refuse("target", f"ic_parallel {table['ic_parallel']}, rounding {table['rounding']!r}")
     if not all(isinstance(table[key], str) for key in ("name", "description", "dense")):
@@ -217,5 +217,5 @@ def _target(table: Any, refuse: Any) -> IsaTarget:
     if not isinstance(sources, list) or not all(
         isinstance(pair, list) and len(pair) == 2 and all(isinstance(text, str) for text in pair) for pair in sources
     ):
-        raise refuse("target.sources", "is no list of pairs of texts")
+        raise refuse("target.sources", "is not a list of pairs of texts")
     return IsaTarget(**{**table, "sources": tuple((pair[0], pair[1]) for pair in sources)})

@@ -54,7 +54,7 @@ def decode_program(code: bytes, name: str) -> list[AccelInstruction]:
         form = BY_NUMBERS.get((header["opcode"], header["mode"]))
         if form is None:
             wrong = f"opcode {header['opcode']} with mode {header['mode']}"
-            raise MavcgError(f"{location}: {wrong} is no instruction; the code is damaged or of another version")
+            raise MavcgError(f"{location}: {wrong} is not an instruction; the code is damaged or of another version")
         if header["length"] != form.words or header["reserved"]:
             wrong = f"length {header['length']}, reserved {header['reserved']:#x}"
             raise MavcgError(f"{location}: {form.name} with {wrong}; its length is {form.words}, reserved bits are 0")

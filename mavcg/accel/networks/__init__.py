@@ -33,7 +33,7 @@ def network(name: str) -> Graph:
     """
     made = _NETWORKS.get(name)
     if made is None:
-        raise MavcgError(f"network {name}: there is none of this name; there are {', '.join(NAMES)}")
+        raise MavcgError(f"network {name}: no such network; known: {', '.join(NAMES)}")
     return with_seeded_weights(made())
 
 

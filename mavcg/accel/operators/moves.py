@@ -84,7 +84,7 @@ def add_reorganise(maker: XGraphMaker, node: Node, x: str, factor: tuple[int, in
     """Add a move of blocks of `factor` pixels to channels. Raises: MavcgError if x is not a feature map."""
     source = maker.image(x)
     if source is None:
-        raise MavcgError(f"{node.origin or node.output}: space to depth of a tensor that is no feature map")
+        raise MavcgError(f"{node.origin or node.output}: space to depth of a tensor that is not a feature map")
     shape = maker.graph.types[node.output].shape
     made = XNode(node.origin or node.output, "reorganise", (source,), shape, factor=factor, origin=node.origin)
     maker.add(made, node.output)

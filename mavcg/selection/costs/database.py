@@ -50,7 +50,9 @@ def default_path(environment: Mapping[str, str] | None = None) -> Path:
     """Return the path of this user's costs, in mavcg's cache folder. Raises: MavcgError if caching is off."""
     store = open_store(environment)
     if store is None:
-        raise MavcgError("MAVCG_CACHE: says that nothing is kept, or there is no home folder; name a file by --db FILE")
+        raise MavcgError(
+            "MAVCG_CACHE: is off, or there is no home folder, so no cost database is found; name a file by --db FILE"
+        )
     return store.folder.parents[1] / FILE_NAME
 
 

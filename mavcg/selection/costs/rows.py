@@ -109,7 +109,7 @@ def cost_of(row: Sequence[Any]) -> Cost:
     """Return the cost in a row of the database. Raises: ValueError for a row that mavcg did not write."""
     ms, spread_ms, runs, kind, turns = row
     if not (is_time(ms) and is_time(spread_ms)):
-        raise ValueError(f"{ms!r} and {spread_ms!r} are no milliseconds")
+        raise ValueError(f"{ms!r} and {spread_ms!r} are not times in milliseconds")
     return Cost(ms, kind, spread_ms, runs, turns)
 
 
@@ -153,7 +153,7 @@ def read_table(path: Path) -> list[tuple[Any, ...]]:
     except (KeyError, TypeError, ValueError, RecursionError, MavcgError) as error:
         words = f"no {error}" if isinstance(error, KeyError) else str(error)
         raise MavcgError(
-            f"{path}: is no table of costs ({words}); name a file that `mavcg tune --export` wrote"
+            f"{path}: is not a table of costs ({words}); name a file that `mavcg tune --export` wrote"
         ) from None
 
 
@@ -174,17 +174,17 @@ def _imported_row(value: Any, kernels: Any, turns: Any) -> tuple[Any, ...]:
 
 def _whole(value: Any) -> int:
     if type(value) is not int or not 0 <= value < 1 << 40:
-        raise ValueError(f"{value!r} is no whole number from 0 on")
+        raise ValueError(f"{value!r} is not a whole number of 0 or more")
     return value
 
 
 def _number(value: Any) -> float:
     if type(value) not in (int, float):
-        raise TypeError(f"{value!r} is no number")
+        raise TypeError(f"{value!r} is not a number")
     return float(value)
 
 
 def _word(value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no word")
+        raise TypeError(f"{value!r} is not text")
     return value

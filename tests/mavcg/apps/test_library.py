@@ -111,7 +111,7 @@ def test_one_network_alone(built: Path) -> None:
             mavcg.load(built / "libapp.so", network=network)
     with pytest.raises(MavcgError, match="holds one model"):
         mavcg.load(built / "libtracker.so", network="tracker")
-    with pytest.raises(MavcgError, match="is no application's library"):
+    with pytest.raises(MavcgError, match="is not an application's library"):
         mavcg.load_application(built / "libtracker.so")
 
 

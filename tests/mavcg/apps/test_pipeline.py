@@ -117,7 +117,7 @@ def test_turns_cancel_and_errors(built: Path) -> None:
         with pytest.raises(MavcgError, match=r"shape \[2\], the model takes"):
             pipeline.push(np.zeros(2, np.float32))
         next(pipeline.map([x] * 5))  # what is not taken is cancelled
-        with pytest.raises(MavcgError, match="'other' is no pipeline; build it with partitions"):
+        with pytest.raises(MavcgError, match="'other' is not a pipeline; build it with partitions"):
             app.pipeline("other")
         pipeline.push(x)
     with pytest.raises(MavcgError, match="the application is closed"):
@@ -129,7 +129,7 @@ def test_turns_cancel_and_errors(built: Path) -> None:
     [
         ({"backbone": [{0}]}, "1 sets of CPUs for 'backbone', which has 3 stages"),
         ({"nobody": [{0}]}, "has no network 'nobody'; there are backbone, other"),
-        ({"backbone": [{0}, set(), {0}]}, "'backbone', stage 1: set\\(\\) are no CPUs"),
+        ({"backbone": [{0}, set(), {0}]}, "'backbone', stage 1: set\\(\\) is not a list of CPU numbers"),
     ],
 )
 def test_places_that_are_wrong(built: Path, stages: Any, words: str) -> None:

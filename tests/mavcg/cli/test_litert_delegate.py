@@ -296,7 +296,7 @@ def test_a_thousand_interpreters_leave_nothing_behind(build: Build, here: Path) 
     ("options", "words"),
     [
         (["--also", "y.onnx"], "--also y.onnx: applies to ONNX models"),
-        (["--shape", "z=2x8x8x6"], "--shape z: there is no such input; inputs are x"),
+        (["--shape", "z=2x8x8x6"], "--shape z: no such input; inputs are x"),
     ],
 )
 def test_options_of_onnx(mavcg: Any, here: Path, cores: tuple[str, str], options: list[str], words: str) -> None:

@@ -254,9 +254,9 @@ def test_bad_files(tmp_path: Path, before: str, after: str, words: str) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("cortex-a55 = 3", "cortex-a55: 3 is no table"),
-        ('[cortex-a55]\nsource = "x"', "cortex-a55.khz_mw: None is no table of power"),
-        ('[cortex-a55]\nsource = "x"\nkhz_mw = [[1, 2, 3]]', "is no table of power"),
+        ("cortex-a55 = 3", "cortex-a55: 3 is not a table"),
+        ('[cortex-a55]\nsource = "x"', "cortex-a55.khz_mw: None is not a list of clocks with their power"),
+        ('[cortex-a55]\nsource = "x"\nkhz_mw = [[1, 2, 3]]', "is not a list of clocks with their power"),
         ('[cortex-a55]\nsource = "x"\nkhz_mw = [[1000, 50], [2000, 40]]', "clocks and powers do not both rise"),
         ("[cortex-a55]\nkhz_mw = [[1000, 50]]", "cortex-a55.source: no source"),
     ],

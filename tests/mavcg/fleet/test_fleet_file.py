@@ -34,7 +34,8 @@ def test_a_file_of_two_types(tmp_path: Path) -> None:
     assert (fleet.scheduler, fleet.kinds) == ("tcp://farm:8786", ("rk3588", "exynos9820"))
     assert fleet.rules == FleetRules(slow=1.5, hot_celsius=70.0)
     assert of_type(fleet, "rk3588").boards == fleet.boards[:1]
-    with pytest.raises(MavcgError, match="--board raspberry-pi-4: .*has none of this type; it has rk3588, exynos9820"):
+    words = "--board raspberry-pi-4: .*has no board of this type; it has rk3588, exynos9820"
+    with pytest.raises(MavcgError, match=words):
         of_type(fleet, "raspberry-pi-4")
 
 
@@ -57,7 +58,7 @@ def test_a_file_of_two_types(tmp_path: Path) -> None:
         ('"phone"', "7", "board[1].name"),
         ('runner = "adb:R58M12"', "", "board[1].runner"),
         ('"dask://farm:8786"', '"farm"', "scheduler: 'farm' is not an address of a Dask scheduler"),
-        ('"dask://farm:8786"', '"4"', "scheduler: '4' is no address"),
+        ('"dask://farm:8786"', '"4"', "scheduler: '4' is not an address"),
     ],
 )
 def test_bad_files(tmp_path: Path, before: str, after: str, words: str) -> None:

@@ -99,7 +99,7 @@ def test_kept_outputs_are_written(model: "mavcg.Model") -> None:
             lambda who: np.frombuffer(who.tobytes(), np.int32),
             r"out \(who\): is not contiguous, aligned and writeable",
         ),
-        (1, list, r"out \(who\): is no NumPy array"),
+        (1, list, r"out \(who\): is not a NumPy array"),
     ],
 )
 def test_kept_outputs_that_cannot_be_written(

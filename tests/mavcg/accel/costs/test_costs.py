@@ -131,7 +131,8 @@ def test_a_damaged_tile_is_said(tmp_path: Path) -> None:
         file.put("simulated", [("k", GroupCost(3.0, GroupTile(1, 2, 3, 4)))])
     with sqlite3.connect(tmp_path / "costs.sqlite") as raw:
         raw.execute("UPDATE group_costs SET tile = replace(tile, '2', '-2')")
-    with GroupCostFile(tmp_path / "costs.sqlite") as file, pytest.raises(MavcgError, match="is no tile; delete"):
+    words = "is not a tile in JSON; delete"
+    with GroupCostFile(tmp_path / "costs.sqlite") as file, pytest.raises(MavcgError, match=words):
         file.get("k", "simulated")
 
 
@@ -250,7 +251,7 @@ def test_requests(graph: XGraph, tmp_path: Path, driver: DeviceDriver) -> None:
     of_device = provide("device", tmp_path / "c", f"{driver.library}:7")
     assert of_device is not None and of_device.cycles > 1 << 33
     for request, wrong in (
-        (("magic",), "--costs magic: no such provider; there are model"),
+        (("magic",), "--costs magic: no such provider; known: model"),
         (("device",), "--costs device: needs --driver"),
         (("simulated", None, "x.so"), "--costs device: needs --driver"),
         (("model", tmp_path / "c"), "modelled costs are not kept"),

@@ -99,18 +99,18 @@ def test_the_manual_has_the_fields(form: InstructionForm) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("conv.sparse", "no instruction conv.sparse; there are load.map"),
+        ("conv.sparse", "unknown instruction conv.sparse; known: load.map"),
         ("misc.start", "lacks version"),
         ("misc.start version=2", "version 2 of the instruction set"),
-        ("misc.start version=one", "'one' is no number"),
+        ("misc.start version=one", "'one' is not a number"),
         ("misc.start version=1 version=1", "each once"),
         ("misc.start version=1 speed=3", "has no field speed"),
-        ("misc.end wait=cpu", "no unit 'cpu'"),
+        ("misc.end wait=cpu", "unknown unit 'cpu'"),
         ("misc.end wait=misc", "needs no token of its own"),
         ("misc.end at=1,2", "node,row,column,channel"),
         ("load.parameters ddr=0 words=0 to=0", "words=0; it is 1 to 16777215"),
         ("load.parameters ddr=0x100000000 words=1 to=0", "ddr=4294967296; it is 0 to 4294967295"),
-        ("load.parameters ddr=99999999999999999999999 words=1 to=0", "is no number"),
+        ("load.parameters ddr=99999999999999999999999 words=1 to=0", "is not a number"),
     ],
 )
 def test_bad_lines_are_refused(line: str, message: str) -> None:

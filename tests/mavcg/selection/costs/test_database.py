@@ -200,7 +200,7 @@ def test_a_damaged_database_is_one_error(path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ("ms = 'fast'", "'fast' and 0.125 are no milliseconds"),
+        ("ms = 'fast'", "'fast' and 0.125 are not times in milliseconds"),
         ("ms = -1", "-1.0 and"),
         ("spread_ms = 9e999", "1.0 and inf"),
         ("what = 'garbage', kernels = 'others'", "Expecting value"),
@@ -278,7 +278,7 @@ def test_a_table_that_is_none_changes_nothing(path: Path, tmp_path: Path, docume
     table = tmp_path / "table.json"
     table.write_text(json.dumps(document))
     with open_db(path) as database:
-        with pytest.raises(MavcgError, match="is no table of costs"):
+        with pytest.raises(MavcgError, match="is not a table of costs"):
             database.import_file(table)
         assert len(database) == 0
 
