@@ -1,9 +1,9 @@
-"""A machine as the planner models it: processing elements, on-chip memories, and the bandwidth to the next level."""
+"""The planner's model of a machine: processing elements, levels of memory, and bandwidths between the levels."""
 
 from dataclasses import dataclass
 from math import prod
 
-# The loops of a convolution by their names in accelerator files.
+# Names of a convolution's loops in accelerator files.
 DIMENSIONS = ("OC", "IC", "OH", "OW", "KH", "KW")
 
 
@@ -37,7 +37,8 @@ class Accelerator:
 
     frequency_ghz: clock of the processing elements, each of which does one multiply-accumulate per cycle. levels:
     levels of memory, the nearest to the processing elements first; the bandwidth of the last one is off-chip. pe_len:
-    columns and rows of the array. pe_mapping: loops that run along each, of DIMENSIONS; none if its length is 1.
+    columns and rows of the array. pe_mapping: loops, of DIMENSIONS, that run in parallel along each; none if its length
+    is 1.
     """
 
     name: str

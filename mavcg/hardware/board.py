@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Cluster:
-    """Cores of one type that share a clock. A fact without a source is None.
+    """Cores of one type that share a clock. Facts without a source are None.
 
     cpus: Linux CPU numbers. max_khz: highest clock. l1d_bytes: level-1 data cache of one core. l2_bytes: one level-2
     cache, which l2_cores cores (not hardware threads) share; 0 if the cores have none, and level 3 follows level 1.
     l3_bytes: level-3 cache that only this cluster has. l2_gb_per_s, l3_gb_per_s, memory_gb_per_s: traffic of one core
     alone to and from the level-2 cache, the level-3 cache and the memory, in 10^9 bytes per second; a byte that is
-    copied counts twice. fma_per_cycle: f32 vector multiply-adds of one core per cycle, if this machine was measured;
-    otherwise the core's facts have it. caches: facts of this chip's caches that replace those of the core's file: (key,
+    copied counts twice. fma_per_cycle: f32 vector multiply-adds of one core per cycle, if measured on this board;
+    otherwise the core's file has it. caches: facts of this chip's caches that replace those of the core's file: (key,
     value), with keys as in the file's [caches].
     """
 

@@ -1,9 +1,10 @@
-"""Facts about a core type: how it is identified, its options for LLVM, its figures."""
+"""Facts about a core type: how it is identified, its options for LLVM, figures with units and sources."""
 
 from dataclasses import dataclass
 
 MODEL_ERROR = "model.error"  # key of the fact, in percent
-# Prefix of the facts of a group of published figures -> the group: error, figures, held_out_error, held_out_figures.
+# Groups of published figures of silicon that the pipeline model is compared with, by the prefix of their facts' keys.
+# Each group has the facts error, figures, held_out_error and held_out_figures.
 SILICON_GROUPS = {"": "calls and loops", "changes_": "changes in time", "instructions_": "instructions"}
 INSTRUCTIONS = "instructions"
 SILICON_UNITS = {
@@ -15,7 +16,7 @@ SILICON_UNITS = {
 }  # fmt: skip
 CONFIDENCE = "model.confidence"
 GRADES = ("measured by instruction", "vendor's guide", "LLVM's table", "assumed")  # of a core's timing, best first
-GENERIC = "generic"  # the label of what every core can run, and of cores that a library knows nothing of
+GENERIC = "generic"  # label of the version that every core can run; cores unknown to a library run it
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Midr:
 
 @dataclass(frozen=True)
 class X86Model:
-    """x86 processors that have a core, as CPUID and /proc/cpuinfo name them.
+    """The x86 processors with a core type, as CPUID and /proc/cpuinfo identify them.
 
     vendor: "GenuineIntel" or "AuthenticAMD". family, models: display family and models, with the extended fields added.
     """
@@ -53,7 +54,7 @@ class X86Model:
     models: tuple[int, ...]
 
     def matches(self, vendor: str, family: int, model: int) -> bool:
-        """Return True if a processor with these identifiers has this core."""
+        """Return True if a processor with these identifiers has this core type."""
         return vendor == self.vendor and family == self.family and model in self.models
 
 
@@ -71,8 +72,8 @@ class Fact:
 class GroupErrors:
     """Errors of the pipeline model against a group of published figures of silicon.
 
-    figures, held_out_figures: numbers of figures that were compared. mean_abs_error, held_out_error: relative errors,
-    0.09 for 9 %; held_out_error is over the figures that no fact was fitted to, and None if there are none.
+    figures, held_out_figures: number of figures compared, in all and held out. mean_abs_error, held_out_error: mean
+    relative errors, 0.09 for 9 %. Held-out figures are those that no fact was fitted to; None if there are none.
     """
 
     figures: int
@@ -83,8 +84,9 @@ class GroupErrors:
 
 @dataclass(frozen=True)
 class SiliconErrors(GroupErrors):
-    """Errors over calls, loops and changes in time of kernels, or over instructions for a core without such figures.
+    """Errors of the pipeline model against all published figures of a core.
 
+    They cover kernels (calls, loops and changes in time), or single instructions if there are no figures of kernels.
     kinds: errors of each group, by its name in SILICON_GROUPS.
     """
 
@@ -147,10 +149,7 @@ class Core:
 
     @property
     def model_error(self) -> float | None:
-        """Return the error of the pipeline model against published cycles of silicon, 0.09 for 9 %.
-
-        It is None if it is unknown.
-        """
+        """Return the error of the pipeline model against published cycles of silicon, 0.09 for 9 %; None if unknown."""
         return self._relative(MODEL_ERROR)
 
     @property

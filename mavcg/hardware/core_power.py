@@ -1,4 +1,4 @@
-"""Power of a core at work, by its clock, from published measurements."""
+"""Power of a busy core as a function of its clock, from published measurements."""
 
 from bisect import bisect_left
 from dataclasses import dataclass

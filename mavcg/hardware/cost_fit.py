@@ -1,4 +1,7 @@
-"""Constants of the cost model by kind of core, as profiles/fits/*.toml has them; the unit of each is its metadata."""
+"""Constants of the cost model for each kind of core, read from profiles/fits/*.toml.
+
+Each constant's unit is in the metadata of its field.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,18 +15,18 @@ ALL_CORES = "all-cores"
 
 
 def constant(unit: str) -> Any:
-    """Return the field of a constant in this unit; "1" is a ratio."""
+    """Return a dataclass field for a constant, with its unit as metadata; "1" is the unit of ratios."""
     return field(metadata={"unit": unit})
 
 
 @dataclass(frozen=True)
 class RegisterTileFit:
-    """Constants of the model of f32 register tiles: what a core issues in a cycle, and what weights from level 2 cost.
+    """Constants of the model of f32 register tiles: issue rates of the core, and cost of weights from level 2.
 
-    load_fma_cycles: as IssueRates has it. shared_width: instructions per cycle that a thread gets while another thread
-    has the same core. streamed_bytes, far_streamed_bytes: weights of a tile above which they come from level 2, and
-    above which they displace the inputs there; weight_bytes_per_cycle: the rate at which they come. pixel_cycles: of
-    writing a pixel's outputs of a chunk of channels.
+    load_fma_cycles: as in IssueRates. shared_width: instructions per cycle of a thread while another thread runs on the
+    same core. streamed_bytes: size of a tile's weights above which they are read from level 2. far_streamed_bytes: size
+    above which they also evict the inputs from level 2. weight_bytes_per_cycle: rate of reading weights from level 2.
+    pixel_cycles: cycles to write the outputs of one pixel for a chunk of channels.
     """
 
     fma_per_cycle: float = constant("instr/cycle")
@@ -41,13 +44,13 @@ class RegisterTileFit:
 class MacroTileFit:
     """Constants of the model of macro-tiles.
 
-    l1_share, l2_share: fraction of a cache that a plan counts on. l1_fill_exposed, l2_fill_exposed,
-    l2_fill_exposed_prefetched, memory_fill_exposed: fraction of the time of filling a level that does not overlap with
-    arithmetic; of level 2 without and with a prefetch; of weights from memory that could be prefetched and are not.
-    prefetch_cycles: of one prefetch. tile_cycles: of the beginning and end of a register tile's loops; resume_cycles:
-    of going on with sums that were just written. moves_per_cycle: accumulators read or written in a cycle.
-    prefetch_distance: within a packed panel. min_gain: cycles over those of the plain macro-tile, above which the plain
-    one is kept.
+    l1_share, l2_share: fraction of a cache that a plan may use. l1_fill_exposed, l2_fill_exposed: exposed fraction of
+    the fill time of level 1, and of level 2 without prefetch. l2_fill_exposed_prefetched: the same of level 2 with
+    prefetch. memory_fill_exposed: the same for weights from memory that could be prefetched and are not.
+    prefetch_cycles: cycles of one prefetch. tile_cycles: cycles of the start and end of a register tile's loops.
+    resume_cycles: cycles that a register tile waits for partial sums that were just written. moves_per_cycle:
+    accumulators read or written per cycle. prefetch_distance: within a packed panel. min_gain: largest ratio of a
+    macro-tile's cycles to those of the plain one at which it replaces the plain one.
     """
 
     l1_share: float = constant("1")
@@ -68,8 +71,8 @@ class MacroTileFit:
 class ChunkPrefetchFit:
     """Constants of prefetching the weights of the next chunk of channels.
 
-    prefetch_cycles: of one prefetch. lost_line_cycles: of a line that leaves level 1 before its use. start_cycles: of
-    the first reads of a chunk whose weights lie in level 2.
+    prefetch_cycles: cycles of one prefetch. lost_line_cycles: cycles lost per line of a chunk that does not stay
+    in level 1 until its use. start_cycles: cycles that the first reads of a chunk wait if its weights are in level 2.
     """
 
     prefetch_cycles: float = constant("cycles")
@@ -79,10 +82,10 @@ class ChunkPrefetchFit:
 
 @dataclass(frozen=True)
 class TypicalCore:
-    """Facts taken for a core where neither a board nor the core's file has them.
+    """Facts assumed for a core if neither the board's file nor the core's file has them.
 
-    l3_bytes: 0: none. l2_bytes_per_cycle, l3_bytes_per_cycle: bandwidth of that level; memory_gb_per_s: of the memory,
-    for one core alone. miss_cycles: of a mispredicted branch.
+    l3_bytes: 0 for no level 3. l2_bytes_per_cycle, l3_bytes_per_cycle: bandwidth of the cache level. memory_gb_per_s:
+    memory bandwidth of one core alone. miss_cycles: cost of a mispredicted branch.
     """
 
     ghz: float = constant("GHz")
@@ -108,14 +111,17 @@ class Int8TileFit:
 
 @dataclass(frozen=True)
 class MemoryFit:
-    """Constants of a memory that cores share. cores_that_fill: the fastest cores whose bandwidth is all that it has."""
+    """Constants of the memory that all cores share.
+
+    cores_that_fill: the memory's total bandwidth, if unknown, is this number times the bandwidth of the fastest core.
+    """
 
     cores_that_fill: int = constant("cores")
 
 
 @dataclass(frozen=True)
 class StepFit:
-    """Constants of the engine's steps: cycles of a step, of a call of a kernel, of handing a step to other threads."""
+    """Overheads of the engine, in cycles: per step, per call of a kernel, and per step handed to other threads."""
 
     step_cycles: float = constant("cycles")
     call_cycles: float = constant("cycles")
@@ -124,18 +130,22 @@ class StepFit:
 
 @dataclass(frozen=True)
 class BranchFit:
-    """Constants of branches. predicted_iterations: of an inner loop, above which its end is mispredicted."""
+    """Constants of branch prediction.
+
+    predicted_iterations: iterations of an inner loop above which its final branch is mispredicted.
+    """
 
     predicted_iterations: int = constant("iterations")
 
 
 @dataclass(frozen=True)
 class PrimitiveFit:
-    """Constants of the model of primitives. cycles: by part of a primitive (selection/costs/part_counts.py).
+    """Constants of the cost model of primitives.
 
-    tile_cycles: of the beginning and end of a register tile. least_us: of any primitive. bytes_exposed: fraction of the
-    time of bytes that does not overlap with arithmetic. kernel_ns: of each kernel after the first. planar_pool_cycles:
-    of an element of a window of a pool over columns.
+    tile_cycles: cycles of the start and end of a register tile. least_us: fixed time of every primitive. bytes_exposed:
+    exposed fraction of the memory time. kernel_ns: time of each kernel of a primitive after the first.
+    planar_pool_cycles: cycles per element of the windows of a pool vectorised along columns. cycles: constants of the
+    parts of primitives, by name of the part (selection/costs/part_counts.py).
     """
 
     tile_cycles: float = constant("cycles")
@@ -148,10 +158,10 @@ class PrimitiveFit:
 
 @dataclass(frozen=True)
 class SafetyFit:
-    """Cost safety factors on alternatives to the engine's default, by how the cost was obtained.
+    """Cost safety factors of alternatives to the engine's default, by how their cost was obtained.
 
-    modelled: by the model of primitives alone; measured_alone: measured, one after the other; interleaved: measured in
-    alternation with the default. bands: on the time that bands of rows are predicted to save.
+    modelled: predicted by the model of primitives. measured_alone: measured without alternation. interleaved: measured
+    in alternation with the default. bands: divisor of the time that bands of rows are predicted to save.
     """
 
     modelled: float = constant("1")
@@ -162,13 +172,10 @@ class SafetyFit:
 
 @dataclass(frozen=True)
 class SimulatorFit:
-    """Facts taken for a simulated core where neither the core's file nor a board has them (simulate/core_facts.py).
+    """Facts assumed for a simulated core if neither the core's file nor the board's has them (simulate/core_facts.py).
 
-    reorder_buffer, issue_queue, load_queue, store_queue: of the window; of in-order cores store_queue is the buffer.
-    history_bits: of the branch predictor. l2_latency, l3_latency: cycles more than a hit in level 1. miss_slots: line
-    fills in flight. prefetch_lines: that the stride prefetcher brings; far_lines: ahead, to the last
-    level, of long streams; prefetch_pages: 1 where streams cross pages.
-    stream_lines: full lines of stores after which misses of stores bring no line. memory_ns: latency of the memory.
+    l2_latency, l3_latency: cycles of a hit in addition to a hit in level 1. memory_ns: latency of the memory. The
+    others are described at SimulatedCore in simulate/core_facts.py.
     """
 
     reorder_buffer: int = constant("micro-ops")
@@ -192,16 +199,17 @@ class SimulatorFit:
 
 @dataclass(frozen=True)
 class ExposedFit:
-    """Fractions of memory time that do not overlap with arithmetic, by how kernels go through memory.
+    """Exposed fractions: the part of the memory time that does not overlap with arithmetic, by access pattern.
 
-    near: of the time of bytes from the caches behind level 1; far: of those from memory. products: of matrices, whose
-    packed weights are read as streams; winograd: such products of tiles that were just transformed; unblocked: of
-    patches and of images as matrices, whose tiles are not cut for level 1; direct: direct convolutions, vectors along
-    the channels; depthwise: depthwise convolutions, and planar ones channel by channel; pools: maxima and means of
-    windows; columns: vectors along a planar image's columns, whose channels are an image's size from one another;
-    moves: copies, transposes, transforms and all others. A factor over 1: lines come later than the bandwidth alone
-    says. known: fraction of the fitted layers whose predicted time is within 10 % of the simulated; 0 with too few
-    layers to tell.
+    Suffixes: near: of the time to read the caches after level 1. far: of the time to read memory. Above 1, lines arrive
+    later than the bandwidth alone implies. known: fraction of the fitted layers whose predicted time is within 10 % of
+    the simulated time; 0 if there are too few layers to tell.
+
+    Access patterns: products: matrix products that stream packed weights. winograd: the same on freshly transformed
+    Winograd tiles. unblocked: matrix products of patches, or of images as matrices, not blocked for level 1. direct:
+    direct convolutions, vectorised along channels. depthwise: depthwise convolutions, and planar ones channel by
+    channel. pools: max and average pools. columns: kernels vectorised along a planar image's columns, whose channels
+    are a whole image from one another. moves: copies, transposes, transforms and all other kernels.
     """
 
     products_near: float = constant("1")
@@ -232,8 +240,11 @@ class ExposedFit:
 
 @dataclass(frozen=True)
 class CostFit:
-    """Constants of one kind of core. chunk_prefetch, exposed: None where they were not fitted. typical_rates: of a core
-    without a timing profile. wide_register_tile: of vectors of 64 bytes, where they have constants of their own."""
+    """Constants of one kind of core.
+
+    typical_rates: issue rates of a core without a timing profile. chunk_prefetch, exposed: None if not fitted.
+    wide_register_tile: constants of vectors of 64 bytes; None if register_tile covers them.
+    """
 
     register_tile: RegisterTileFit
     macro_tile: MacroTileFit
@@ -250,7 +261,7 @@ class CostFit:
 
 @dataclass(frozen=True)
 class AllCoresFit:
-    """Constants that are taken for every core."""
+    """Constants that apply to every kind of core."""
 
     int8_register_tile: Int8TileFit
     memory: MemoryFit

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-# Shared memory that the runtime keeps of every block, from compute capability 8.0 on (CUDA C++ Programming Guide,
+# Shared memory that the runtime reserves in every block, from compute capability 8.0 on (CUDA C++ Programming Guide,
 # technical specifications per compute capability).
 _RESERVED_BYTES = 1024
 _ASYNC_COPIES_FROM = 80
-# Registers are given out to warps in pieces of 256, and lie in four partitions, each for a quarter of the warps; shared
-# memory is given out in pieces of 256 bytes, of 128 from compute capability 8.0 on (cuda_occupancy.h of CUDA 12.9:
+# Registers are allocated to warps in units of 256, from four partitions, each of which serves a quarter of the warps.
+# Shared memory is allocated in units of 256 bytes, 128 from compute capability 8.0 on (cuda_occupancy.h of CUDA 12.9:
 # cudaOccRegAllocationGranularity, cudaOccSubPartitionsPerMultiprocessor, cudaOccSMemAllocationGranularity).
 _REGISTER_UNIT, _PARTITIONS = 256, 4
 _SHARED_UNIT_BEFORE_80, _SHARED_UNIT = 256, 128
@@ -59,20 +59,22 @@ class Gpu:
         return self.sms * self.lanes * self.clock_mhz / 1000
 
     def mac_per_cycle(self, type_name: str) -> float:
-        """Return the multiply-accumulates of a multiprocessor in a cycle, without tensor cores. type_name: f32, f16 or
-        i8."""
+        """Return the multiply-accumulates of a multiprocessor per cycle, without tensor cores.
+
+        type_name: f32, f16 or i8.
+        """
         return 4.0 * self.dp4a if type_name == "i8" else float(self.lanes)
 
     def resident_blocks(self, threads: int, registers: int, shared_bytes: int) -> int:
-        """Return the number of blocks that a multiprocessor holds at the same time; 0 if a single block is too large.
+        """Return the number of blocks that are resident on a multiprocessor at a time; 0 if one block is too large.
 
-        registers: of a thread.
+        threads: threads of a block. registers: registers of a thread. shared_bytes: shared memory of a block.
         """
         has_reserve = self.capability >= _ASYNC_COPIES_FROM
         reserved, unit = (_RESERVED_BYTES, _SHARED_UNIT) if has_reserve else (0, _SHARED_UNIT_BEFORE_80)
         warps = -(-threads // WARP)
         of_warp = -(-registers * WARP // _REGISTER_UNIT) * _REGISTER_UNIT
-        # Partitions take whole warps: a block's are rounded up to as many in each of them.
+        # A block's warps are rounded up to the same whole number in each partition.
         of_block = -(-warps // _PARTITIONS) * _PARTITIONS * of_warp
         if shared_bytes > self.shared_bytes_of_block or registers > 255 or of_block > self.registers_of_block:
             return 0

@@ -1,22 +1,22 @@
-"""The vocabulary of instruction classes: what the facts about a core are given per, and what the models look up.
+"""Instruction classes of AArch64: each core's file gives timing by class, and the pipeline models look it up by class.
 
-A class holds AArch64 instructions that every known core treats alike. Its example stands for all of them when a
-scheduling model gives figures. A class without facts of its own on a core takes those of its parent, which is
-never cheaper: 64-bit vector forms those of the 128-bit form, for one.
+A class contains instructions with the same timing on every known core. LLVM's scheduling models are evaluated on its
+example instruction. If a core's file has no timing of a class, the parent's is used, which is never cheaper: for
+example, a 64-bit vector form uses the timing of the 128-bit form.
 """
 
 from dataclasses import dataclass
 from functools import cache
 
 FAMILIES = ("integer", "branch", "load", "store", "fp", "vector")
-# How an operand is read, where forwarding differs by it: as the accumulator that is added to (or the register that an
-# insert leaves half of), as part of an address, as the data of a store, as the register that an ALU operation shifts.
+# Roles of an operand that forwarding latencies may depend on: the accumulator that is added to (or the register that an
+# insert changes half of), a part of an address, the data of a store, the register that an ALU operation shifts.
 ROLES = ("acc", "addr", "data", "shifted")
 
 
 @dataclass(frozen=True)
 class InstrClass:
-    """One class: its family, an instruction that stands for it, and the class whose facts it may borrow."""
+    """An instruction class: its family, an example instruction, and the class whose timing it uses if it has none."""
 
     name: str
     family: str
@@ -235,7 +235,7 @@ CLASSES: dict[str, InstrClass] = _parse_classes(_TABLE)
 
 @cache
 def lineage(name: str) -> tuple[str, ...]:
-    """Return the class and the classes whose facts it may borrow, nearest first."""
+    """Return a class, its parent, the parent's parent and so on."""
     found = [name]
     while (parent := CLASSES[found[-1]].parent) is not None:
         found.append(parent)

@@ -1,15 +1,15 @@
-"""Instructions per cycle of a core, by kind: input of the throughput model and of the model of register tiles."""
+"""Issue rates of a core by kind of instruction: input of the throughput model and of the model of register tiles."""
 
 from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
 class IssueRates:
-    """Vector instructions per cycle by kind, in the core's own registers; latency and penalties in cycles.
+    """Vector instructions per cycle by kind, for the core's own vector length; latencies and penalties in cycles.
 
-    vector_per_cycle: of all vector arithmetic together. width: instructions of any kind. div_cycles: of one division or
-    square root. miss_cycles: of a mispredicted branch. load_fma_cycles: cycles by which a load delays the multiply-adds
-    of an in-order core, which issues it in the place of other instructions.
+    vector_per_cycle: rate of all vector arithmetic together. width: rate of all instructions together. div_cycles:
+    cycles of one division or square root. miss_cycles: cost of a mispredicted branch. load_fma_cycles: cycles by which
+    a load delays the multiply-adds on an in-order core, where it takes an issue slot.
     """
 
     fma_per_cycle: float = field(metadata={"unit": "instr/cycle"})

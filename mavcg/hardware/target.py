@@ -1,4 +1,4 @@
-"""The system that a library is built for: its name, as ziglang spells it, and the properties that follow from it."""
+"""The target system of a library: architecture, operating system and libc, parsed from a name as ziglang spells it."""
 
 import platform
 from dataclasses import dataclass

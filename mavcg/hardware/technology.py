@@ -6,7 +6,7 @@ from math import exp, log
 
 ELEMENT_TYPES = ("f32", "f16", "i8")
 
-# Bytes of a memory, and a figure for each of its bytes.
+# Rows of (size of a memory in bytes, energy or area per byte of it).
 SizeTable = tuple[tuple[int, float], ...]
 
 
@@ -23,10 +23,11 @@ class MacCost:
 
 @dataclass(frozen=True)
 class Technology:
-    """Published figures of a process.
+    """Published figures of a semiconductor process.
 
-    macs: by element type, in the order of ELEMENT_TYPES. sram_pj, sram_um2: energy of an accessed byte and area of a
-    byte, by the memory's size, ascending. dram_pj_per_byte: of a byte off the chip. sources: of each fact, by its key.
+    macs: cost of a multiply-accumulate by element type, in the order of ELEMENT_TYPES. sram_pj, sram_um2: energy per
+    accessed byte and area per byte, by the memory's size, ascending. dram_pj_per_byte: energy per byte read from or
+    written to DRAM. sources: source of each fact, by its key.
     """
 
     name: str
@@ -50,11 +51,11 @@ class Technology:
         return size_bytes * interpolate(self.sram_um2, size_bytes) / 1e6
 
 
-@lru_cache(maxsize=4096)  # a design space has the same memories again and again
+@lru_cache(maxsize=4096)  # the points of a design space repeat the same sizes of memories
 def interpolate(rows: SizeTable, size_bytes: int) -> float:
-    """Return a table's figure for a size, by linear interpolation between the logarithms of the two nearest rows.
+    """Return a table's figure for a size, by linear interpolation of logarithms between the two nearest rows.
 
-    Below the first row it is that row's figure; above the last row, the line through the last two continues.
+    Sizes below the first row have its figure; above the last row, the line through the last two rows is extrapolated.
     """
     if len(rows) == 1 or size_bytes <= rows[0][0]:
         return rows[0][1]

@@ -7,14 +7,14 @@ from functools import cached_property
 from mavcg.errors import MavcgError
 from mavcg.hardware.instr_classes import CLASSES, lineage
 
-INDEPENDENT = -1  # of a forwarding latency: the consumer does not wait for that operand at all
-REORDER_BUFFER = 128  # micro-operations in flight where the core's file has no figure
-ISSUE_QUEUE = 8  # micro-operations that wait before each unit, likewise
+INDEPENDENT = -1  # value of a forwarding latency: the consumer never waits for that operand
+REORDER_BUFFER = 128  # micro-operations in flight if the core's file has no figure
+ISSUE_QUEUE = 8  # micro-operations that wait before each unit if the core's file has no figure
 
 
 @dataclass(frozen=True)
 class UnitUse:
-    """A micro-operation, which keeps a unit busy. any_of: pools that have such units. cycles: time."""
+    """A micro-operation, which occupies one unit. any_of: pools whose units can execute it. cycles: how long."""
 
     any_of: tuple[str, ...]
     cycles: int = 1
@@ -25,11 +25,10 @@ class ClassTiming:
     """Timing of one instruction class on one core.
 
     latency: cycles from its issue to the issue of an instruction that reads its result. per_cycle: instructions per
-    cycle in a long sequence of independent ones. units: its micro-operations; none if it needs no unit. blocks: for
-    in-order cores, cycles from its issue in which nothing else issues: 0 if it pairs, 1 for "never dual-issued", 2 for
-    an A55's q load. first: for in-order cores, True if it issues only in the first slot of a cycle. unaligned: further
-    cycles for which its units are busy, and for which it blocks if it blocks at all, if its 16 bytes are not at a
-    multiple of 16.
+    cycle in a long sequence of independent ones. units: its micro-operations; empty if it needs no unit. blocks: for
+    in-order cores, cycles from its issue in which nothing else issues: 0 if it can be dual-issued, 1 if never, 2 for an
+    A55's q load. first: for in-order cores, True if it issues only in the first slot of a cycle. unaligned: additional
+    cycles of its units, and of `blocks` unless 0, for an access to 16 bytes that are not at a multiple of 16.
     """
 
     name: str
@@ -63,18 +62,18 @@ class ForbiddenDistance:
 
 @dataclass(frozen=True)
 class Timing:
-    """Everything the pipeline models know of one core.
+    """The timing of one core, as the pipeline models use it.
 
-    order: "in" or "out". width: instructions issued (in order) or micro-operations dispatched (out of order) a cycle.
-    pools: units by name and how many of each there are. classes: by name; what is absent is not known.
-    forwards: (producer, consumer, role) -> cycles, where it differs from the producer's latency; producer and consumer
-        are classes, families or "*", role is one of instr_classes.ROLES or "" for every operand. INDEPENDENT: nothing.
-    in_flight, issue_queue: of an out-of-order core, the micro-operations between dispatch and retirement, and those
-        that wait before each unit.
-    vector_queue: of an in-order core, how many vector instructions may wait for operands or units while those after
-        them issue; 0 where the core waits with the first one. They issue in their own order.
-    same_cycle_writes: of an in-order core, whether two instructions of equal latency that write one register may issue
-        in one cycle.
+    order: "in" or "out". width: instructions issued (in order) or micro-operations dispatched (out of order) per cycle.
+    pools: number of units of each pool, by name. classes: timing by class name; unknown classes are absent.
+    forwards: (producer, consumer, role) -> cycles, if they differ from the producer's latency; producer and consumer
+        are classes, families or "*", role is one of instr_classes.ROLES or "" for every operand. INDEPENDENT: no wait.
+    in_flight, issue_queue: on an out-of-order core, maximum micro-operations between dispatch and retirement, and
+        waiting before each unit.
+    vector_queue: on an in-order core, number of vector instructions that may wait for operands or units while later
+        instructions issue; 0 if a waiting instruction stalls the core. Vector instructions issue in order.
+    same_cycle_writes: on an in-order core, True if two instructions of equal latency that write the same register may
+        issue in the same cycle.
     """
 
     core: str
@@ -91,16 +90,16 @@ class Timing:
     same_cycle_writes: bool = False
 
     def independent(self, consumer: str, role: str) -> bool:
-        """Return True if a consumer of this class never waits for its operand of this role, whatever wrote it."""
+        """Return True if instructions of class `consumer` never wait for an operand in this role (INDEPENDENT)."""
         known = self._independent
         if (consumer, role) not in known:
             known[consumer, role] = any(self.forwards.get(("*", n, role)) == INDEPENDENT for n in lineage(consumer))
         return known[consumer, role]
 
     def of(self, name: str) -> ClassTiming:
-        """Return the timing of a class, its own or its parent's.
+        """Return the timing of a class; if it has none, that of the nearest class it derives from.
 
-        Raises: MissingFact if this core has neither.
+        Raises: MissingFact if none of them has a timing on this core.
         """
         for candidate in lineage(name):
             if candidate in self.classes:
@@ -129,7 +128,7 @@ class Timing:
                         return cycles
         return self.of(producer).latency
 
-    # Lookups that were made: models repeat the same few.
+    # Cached results: the models repeat a few lookups many times.
     @cached_property
     def _latencies(self) -> dict[tuple[str, str, str], int]:
         return {}
@@ -141,12 +140,13 @@ class Timing:
     def write_order(self, earlier: int, own: int) -> int:
         """Return the cycles from the issue of an instruction to that of a later one that writes the same register.
 
-        earlier, own: their latencies, in cycles. The later one's result must not be there before the earlier one's.
+        earlier, own: latencies of the first and of the later instruction, in cycles. The later result must not be
+        written before the earlier one.
         """
         return max(0, earlier - own) if self.same_cycle_writes else max(1, earlier - own + 1)
 
     def key(self) -> str:
-        """Return a text that is equal for equal facts, in every run, to identify results that are kept."""
+        """Return a text that identifies these facts, the same in every process, as a key of cached results."""
         return self._key
 
     @cached_property
