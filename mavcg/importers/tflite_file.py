@@ -37,13 +37,13 @@ def import_tflite(path: Path, shapes: Mapping[str, tuple[int, ...]] = MappingPro
     try:
         return TfliteImport(parse_model(read_file(path)), path.stem, shapes).graph()
     except MavcgError as error:
-        # An error of the same class, so that callers can distinguish kinds, with the file's name in front.
+        # Prefix the message with the file's name and keep the error's class, which callers distinguish.
         error.args = (f"{path}: {error}", *error.args[1:])
         raise
 
 
 class TfliteImport:
-    """The state of an import. values: values of the file's tensors so far, by index."""
+    """The state of an import. values: graph values of the file's tensors imported so far, by index."""
 
     def __init__(self, model: TfliteModel, name: str, shapes: Mapping[str, tuple[int, ...]]) -> None:
         self.model = model
@@ -81,7 +81,7 @@ class TfliteImport:
         return names
 
     def input_shape(self, tensor: TfliteTensor, name: str) -> tuple[int, ...]:
-        """Return an input's given shape, else the file's. Raises: MavcgError if a dimension is still free."""
+        """Return an input's shape, from `shapes` or else the file. Raises: MavcgError if a dimension is still free."""
         shape = self.shapes.get(name)
         if shape is None:
             for d in tensor.free:
@@ -98,7 +98,7 @@ class TfliteImport:
             )
         total = DTYPES[_dtype(tensor)].itemsize
         for length in shape:
-            total *= length  # in Python's whole numbers, which do not overflow
+            total *= length  # Python integers do not overflow
         if any(n < 0 for n in shape) or total > LARGEST_TENSOR_BYTES:
             raise MavcgError(
                 f"input '{name}': {list(shape)} takes {total} bytes; at most {LARGEST_TENSOR_BYTES}, none negative"

@@ -36,9 +36,8 @@ class TfliteTensor:
     """A tensor as the file describes it.
 
     dtype: element type; "" for a type that graphs do not have. kind: the file's name of the type. shape: as in the
-    file;
-    not reliable for an operator's result, which may be for another batch. free: numbers of the free dimensions. data:
-    elements of a dense constant. sparse: elements of a sparse constant.
+    file; not reliable for an operator's result, which may be for another batch. free: numbers of the free dimensions.
+    data: elements of a dense constant. sparse: elements of a sparse constant.
     """
 
     index: int
@@ -79,7 +78,7 @@ class TfliteOperator:
 
 @dataclass(frozen=True, eq=False)
 class TfliteModel:
-    """The one subgraph of a file."""
+    """The operators and tensors of a file, which has a single subgraph. inputs, outputs: indices of tensors."""
 
     name: str
     tensors: tuple[TfliteTensor, ...]

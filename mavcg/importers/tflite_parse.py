@@ -23,8 +23,7 @@ MOST_TABLES = 1 << 16  # maximum tensors, operators, buffers or subgraphs of a f
 MOST_INTS = 1 << 16  # maximum entries of a list: a shape, an operator's inputs, scales
 MOST_RANK = 16
 
-# schema.fbs, TensorType -> the element type here. What is missing (strings, complex numbers, 4-bit integers, ...)
-# graphs do not have.
+# TensorType of schema.fbs -> element type of graphs, which have no strings, complex numbers, 4-bit integers, ...
 DTYPE_NAMES: Mapping[int, str] = {
     0: "f32", 1: "f16", 2: "i32", 3: "u8", 4: "i64", 6: "bool", 7: "i16", 9: "i8", 10: "f64", 12: "u64", 15: "u32",
     16: "u16",
@@ -195,12 +194,12 @@ class _FlatBufferReader:
         kind = DTYPES[dtype]
         required = kind.itemsize
         for length in shape:
-            required *= length  # in Python's whole numbers, which do not overflow
+            required *= length  # Python integers do not overflow
         if required != len(raw):
             raise self.fail(f"{dtype}{list(shape)} takes {required} bytes; its buffer has {len(raw)}")
         if dtype == "bool":
             return np.asarray(np.frombuffer(raw, np.uint8).reshape(shape) != 0)
-        # It is copied if it is not aligned to its elements' size.
+        # NumPy needs elements aligned to their size; other data is copied.
         return np.require(np.frombuffer(raw, kind.newbyteorder("<")), requirements="A").reshape(shape)
 
     def quant(self, table: Any, shape: tuple[int, ...], dtype: str) -> Quant | None:

@@ -1,8 +1,8 @@
-"""Sparse constants of TFLite files: how the file lays their elements out, and the dense arrays that they stand for.
+"""Sparse constants of TFLite files: their layout in the file, and conversion to dense arrays.
 
 Source: schema.fbs, SparsityParameters. A tensor of n dimensions, k of which are cut into blocks, is stored as a tree of
-n + k levels. A level is a dimension (0 to n - 1; in blocks where it is cut) or the position inside a block (n to
-n + k - 1). A dense level has all positions; a compressed one lists for each parent those that are there.
+n + k levels. A level is a dimension (0 to n - 1; counted in blocks if it is cut) or the position inside a block (n to
+n + k - 1). A dense level has all positions; a compressed level lists the stored positions of each parent.
 """
 
 import math
@@ -19,8 +19,11 @@ _INDEX_VECTORS = {1: "Int32Vector", 2: "Uint16Vector", 3: "Uint8Vector"}  # sche
 
 @dataclass(frozen=True, eq=False)
 class SparseLevel:
-    """One level. size: of a dense one. segments, indices (i64): of a compressed one, whose parent p has the positions
-    indices[segments[p]] to before indices[segments[p + 1]]; None for a dense one."""
+    """A level of the tree.
+
+    size: number of positions of a dense level. segments, indices: of a compressed level, i64; None for a dense level.
+    The stored positions of parent p are indices[segments[p] : segments[p + 1]].
+    """
 
     size: int
     segments: Array | None = None
@@ -29,7 +32,11 @@ class SparseLevel:
 
 @dataclass(frozen=True, eq=False)
 class SparseLayout:
-    """The layout of a sparse constant. order: what each level is, from the root; block_map: dimensions that are cut."""
+    """The layout of a sparse constant.
+
+    order: number of each level's dimension or block position, from the root. block_map: dimensions that are cut into
+    blocks. levels: in the same order.
+    """
 
     order: tuple[int, ...]
     block_map: tuple[int, ...]
@@ -38,27 +45,27 @@ class SparseLayout:
 
 @dataclass(frozen=True, eq=False)
 class SparseData:
-    """A sparse constant. values: its stored elements, 1-D, in the order of the layout's leaves."""
+    """A sparse constant. values: stored elements, 1-D, in the order of the layout's leaves."""
 
     layout: SparseLayout
     values: Array
 
     def dense(self, shape: Sequence[int]) -> Array:
-        """Return the array of this shape. Raises: ValueError where layout, values and shape contradict each other."""
+        """Return the dense array. Raises: ValueError if layout, values and shape contradict each other."""
         return make_dense(self.layout, self.values, shape)
 
 
 def make_dense(layout: SparseLayout, values: Array, shape: Sequence[int]) -> Array:
-    """Return the array of this shape that holds the values at their places and 0 elsewhere.
+    """Return a dense array of this shape with the stored values at their positions and 0 elsewhere.
 
-    values: 1-D. Raises: ValueError where layout, values and shape contradict each other.
+    values: 1-D. Raises: ValueError if layout, values and shape contradict each other.
     """
     sizes = _level_sizes(layout, shape)
     leaves = _count_leaves(layout, sizes)
     if values.size != leaves:
         raise ValueError(f"{values.size} elements are stored where its levels have {leaves}")
     blocks = {dim: sizes[len(shape) + k] for k, dim in enumerate(layout.block_map)}
-    offsets = np.zeros(1, np.int64)  # of the level's nodes, as they are stored: where their elements begin
+    offsets = np.zeros(1, np.int64)  # element offset of each node of the current level, in stored order
     strides = [math.prod(shape[d + 1 :]) for d in range(len(shape))]
     for number, level in zip(layout.order, layout.levels, strict=True):
         inner = number >= len(shape)
@@ -74,7 +81,7 @@ def make_dense(layout: SparseLayout, values: Array, shape: Sequence[int]) -> Arr
 
 
 def _level_sizes(layout: SparseLayout, shape: Sequence[int]) -> dict[int, int]:
-    """Return the number of positions of each dimension (in blocks) and inside each block, by the level's number."""
+    """Return the number of positions of each level, by number: of a dimension (in blocks if cut) or inside a block."""
     order, cut = layout.order, layout.block_map
     if sorted(order) != list(range(len(shape) + len(cut))) or len(layout.levels) != len(order):
         raise ValueError(f"{len(layout.levels)} levels in the order {list(order)} for {list(shape)}")
@@ -94,8 +101,10 @@ def _level_sizes(layout: SparseLayout, shape: Sequence[int]) -> dict[int, int]:
 
 
 def _count_leaves(layout: SparseLayout, sizes: Mapping[int, int]) -> int:
-    """Return the number of elements that are stored. Nothing larger than the lists is made: a small file may declare
-    large sizes."""
+    """Return the number of stored elements.
+
+    No memory beyond the file's own lists is allocated, because a small file may declare large sizes.
+    """
     nodes = 1
     for number, level in zip(layout.order, layout.levels, strict=True):
         if level.segments is None or level.indices is None:
@@ -107,7 +116,7 @@ def _count_leaves(layout: SparseLayout, sizes: Mapping[int, int]) -> int:
 
 
 def _check_compressed(segments: Array, indices: Array, parents: int, size: int) -> None:
-    """Check the two lists of a compressed level. Raises: ValueError where they contradict each other."""
+    """Check the two lists of a compressed level. Raises: ValueError if they contradict each other or `size`."""
     counts = np.diff(segments)
     if segments.size != parents + 1 or segments[0] != 0 or segments[-1] != indices.size or (counts < 0).any():
         raise ValueError(f"{segments.size} segments for {parents} parents and {indices.size} indices")
@@ -119,9 +128,9 @@ def _check_compressed(segments: Array, indices: Array, parents: int, size: int) 
 
 
 def read_layout(table: Any, tflite: Any, most: int) -> SparseLayout:
-    """Return the layout from a flatbuffer's SparsityParameters.
+    """Return the layout in a flatbuffer's SparsityParameters.
 
-    most: entries that a list may have. Raises: ValueError for a longer one, or a form that is not known.
+    most: maximum entries of a list. Raises: ValueError for a longer list, or an unknown form.
     """
     order = tuple(_numbers(table, "TraversalOrder", most).tolist())
     block_map = tuple(_numbers(table, "BlockMap", most).tolist())

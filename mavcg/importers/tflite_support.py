@@ -59,7 +59,7 @@ def tflite_support(path: Path, shapes: Mapping[str, tuple[int, ...]] = MappingPr
     except MavcgError as error:
         error.args = (f"{path}: {error}", *error.args[1:])
         raise
-    # The runtime begins with these shapes; where its user takes others, it has to keep the graph.
+    # The runtime starts with the file's shapes; if its user resizes free dimensions, it has to keep the whole graph.
     model = replace(parsed, tensors=tuple(replace(tensor, free=()) for tensor in parsed.tensors))
     operators, found = _try_operators(model, shapes)
     tensors = tuple(replace(tensor, shape=found.get(tensor.index, tensor.shape)) for tensor in model.tensors)
@@ -72,7 +72,7 @@ def _try_operators(
     """Try to import every operator; return the results, and the inferred shapes by tensor."""
     walk = TfliteImport(model, "", shapes)
     walk.add_inputs()
-    # Shapes in the file are of the file's inputs: what an operator that stays would give in others is not known.
+    # The file's shapes hold for the file's input shapes: after a resize, results of unsupported operators are unknown.
     resized = any(walk.values[index].shape != model.tensors[index].shape for index in model.inputs)
     needed = {operator.index for operator in needed_operators(model)}
     lost: set[int] = set()
@@ -103,10 +103,9 @@ def _try_operators(
 def part_graph(
     support: TfliteSupport, nodes: Sequence[int], name: str
 ) -> tuple[Graph, tuple[int, ...], tuple[int, ...]]:
-    """Return the graph of these operators (positions in support.operators), and the tensors that are its inputs and
-    outputs, as the file numbers them.
+    """Return the graph of some operators of a file, with the file's indices of its input and output tensors.
 
-    Raises: MavcgError where it cannot be imported.
+    nodes: positions in support.operators. Raises: MavcgError if it cannot be imported.
     """
     model = support.model
     operators = [support.operators[i].operator for i in nodes]

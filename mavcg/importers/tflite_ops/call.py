@@ -1,8 +1,8 @@
-"""The argument of a handler: one TFLite operator with its inputs and options, and how to emit its result.
+"""The argument of a handler: one TFLite operator with its inputs and options, and methods to emit its result.
 
-8-bit tensors come in two forms. `input` gives the 8-bit numbers themselves, for what only moves them. `operand` gives
-the real numbers that they stand for: a dequantize before the operator. Where a result is real and the file has an 8-bit
-tensor there, the importer puts a quantize behind it. So a handler that uses `operand` is the same for every type.
+A handler reads 8-bit tensors in one of two forms. `input` returns the 8-bit integers, for operators that only move
+elements. `operand` returns the real numbers that they represent, by a dequantize before the operator. If a result is
+real and its tensor in the file is 8-bit, the importer adds a quantize. So handlers with `operand` suit every type.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,8 +27,9 @@ _ACTIVATIONS: Mapping[int, tuple[str, Mapping[str, float]]] = {  # schema.fbs, A
 class TfliteCall(NodeCall):
     """One operator of the file.
 
-    inputs: as they are stored. tensors: what the file says of them, None for those absent. results: what the file says
-    of its outputs. dequantized: by tensor, shared by all calls.
+    inputs: values as they are stored. tensors: the file's descriptions of the inputs; None for absent inputs. results:
+    the file's descriptions of the outputs. options: by the accessor's name. dequantized: dequantized values by index of
+    the tensor, shared by all calls.
     """
 
     tensors: tuple[TfliteTensor | None, ...]
@@ -46,10 +47,10 @@ class TfliteCall(NodeCall):
         return found
 
     def operand(self, i: int, rank: int | None = None, rank_min: int = 0) -> Value:
-        """An input to compute with: 8-bit numbers dequantized, f16 as f32, others as they are.
+        """Return an input for arithmetic: 8-bit integers dequantized, f16 as f32, other types unchanged.
 
-        Constants stay 8-bit numbers, with a dequantize of their own, only where the operator computes on 8-bit numbers:
-        weights that a file stores in 8 bits to be small are real numbers here.
+        If the operator computes on 8-bit integers, an 8-bit constant stays 8-bit and gets a dequantize. Otherwise it is
+        converted to f32 here: some files store weights in 8 bits only to be small.
         """
         value, tensor = self.input(i, rank, rank_min), self.tensor(i)
         if value.dtype == "f16":
@@ -67,12 +68,12 @@ class TfliteCall(NodeCall):
 
     @property
     def eight_bit(self) -> bool:
-        """True if an input that is known only at run time holds 8-bit integers."""
+        """True if an input that is not a constant holds 8-bit integers."""
         pairs = zip(self.tensors, self.inputs, strict=True)
         return any(t is not None and t.eight_bit and v is not None and not v.is_constant for t, v in pairs)
 
     def dequantize(self, value: Value, tensor: TfliteTensor) -> Value:
-        """Return the real numbers that a tensor stands for."""
+        """Return the real numbers that a quantized tensor represents."""
         quant = tensor.quant
         assert quant is not None
         if quant.scale.size > 1 and (quant.axis >= value.rank or value.shape[quant.axis] != quant.scale.size):
@@ -81,14 +82,13 @@ class TfliteCall(NodeCall):
         return self.add("dequantize", value, scale, zero, axis=quant.axis)
 
     def all_inputs(self) -> range:
-        """Return the indices of the inputs of an operator that takes any number. Raises: MavcgError where there is
-        none."""
+        """Return the indices of all inputs of a variadic operator. Raises: MavcgError if it has no inputs."""
         if not self.inputs:
             raise self.fail("it has no inputs")
         return range(len(self.inputs))
 
     def alike(self, *inputs: int) -> bool:
-        """True if these inputs and the first result have the same quantization, or none."""
+        """Return True if these inputs and the first result all have the same quantization, or none has any."""
         result = self.results[0].quant if self.results[0].eight_bit else None
         for tensor in map(self.tensor, inputs):
             quant = tensor.quant if tensor.eight_bit else None
@@ -97,21 +97,24 @@ class TfliteCall(NodeCall):
         return True
 
     def stored_inputs(self, *inputs: int) -> tuple[Value, ...]:
-        """Return the inputs of an operator that only chooses among them: as they are stored where all mean the same."""
+        """Return the inputs of an operator that only selects elements.
+
+        They are as stored if they and the first result share a quantization, else real numbers.
+        """
         get = self.input if self.alike(*inputs) else self.operand
         return tuple(get(i) for i in inputs)
 
     # Options
 
     def option(self, name: str, default: Any = None) -> Any:
-        """Return an option. Raises: MavcgError where the file has none and there is no default."""
+        """Return an option's value. Raises: MavcgError if the file lacks it and there is no default."""
         value = self.options.get(name, default)
         if value is None:
             raise self.fail(f"its option {name} is missing; the file has {', '.join(self.options) or 'none'}")
         return value
 
     def positive(self, *names: str) -> tuple[int, ...]:
-        """Return the options that count from 1."""
+        """Return the values of options. Raises: MavcgError if one is below 1."""
         values = tuple(int(self.option(name)) for name in names)
         for name, value in zip(names, values, strict=True):
             if value < 1:
@@ -124,7 +127,7 @@ class TfliteCall(NodeCall):
         return int(self.option("FusedActivationFunction", 0)) != 0
 
     def activate(self, x: Value) -> Value:
-        """Return a result after the activation that the operator ends with."""
+        """Apply the operator's fused activation, if any, to a result."""
         number = int(self.option("FusedActivationFunction", 0))
         if number == 0:
             return x
@@ -136,18 +139,21 @@ class TfliteCall(NodeCall):
     # Axes and shapes
 
     def check_shape(self, shape: Sequence[int], like: Value) -> tuple[int, ...]:
-        """Return a shape that the file gives. Raises: MavcgError where a dimension is negative, or it is too large."""
+        """Check and return a shape from the file. like: a value of the tensor's element type.
+
+        Raises: MavcgError if a dimension is negative, or the tensor too large.
+        """
         total = DTYPES[like.dtype].itemsize
         for length in shape:
-            total *= max(1, length)  # in Python's whole numbers, which do not overflow
+            total *= max(1, length)  # Python integers do not overflow
         if any(length < 0 for length in shape) or total > LARGEST_TENSOR_BYTES:
             raise self.fail(f"a result of shape {list(shape)}; at most {LARGEST_TENSOR_BYTES} bytes, none negative")
         return tuple(shape)
 
-    # Small words that many handlers use
+    # Helpers that many handlers use
 
     def pad(self, x: Value, before: Sequence[int], after: Sequence[int], value: float, mode: str = "constant") -> Value:
-        """Return the elements put around a tensor; nothing where that is none."""
+        """Pad a tensor; return it unchanged if all paddings are 0. before, after: paddings of each dimension."""
         if not any(before) and not any(after):
             return x
         if any(n < 0 for n in (*before, *after)):
@@ -156,16 +162,13 @@ class TfliteCall(NodeCall):
         return self.add("pad", x, before=tuple(before), after=tuple(after), mode=mode, value=value)
 
     def zero_of(self, i: int) -> float:
-        """Return the stored value of an input that stands for 0."""
+        """Return the stored value that represents 0 in an input: its zero point, or 0 if it is not quantized."""
         tensor = self.tensor(i)
         return float(tensor.quant.zero[0]) if tensor.quant is not None and tensor.eight_bit else 0.0
 
 
 def scale_and_zero(quant: Quant, dtype: str) -> tuple[Value, Value]:
-    """Return the scale and zero point that dequantize and quantize read:
-
-    scalars, or one entry per index of the axis.
-    """
+    """Return the scale and zero point as constants for dequantize and quantize: scalars, or vectors along the axis."""
     shape = () if quant.scale.size == 1 else quant.scale.shape
     return constant(quant.scale.reshape(shape), stem="scale"), constant(quant.zero.reshape(shape), dtype, stem="zero")
 

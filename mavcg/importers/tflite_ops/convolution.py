@@ -1,4 +1,4 @@
-"""Convolutions and matrix products. Images are N, H, W, C, as in graphs.
+"""Handlers of convolutions and matrix products. Images are N, H, W, C, as in graphs.
 
 Source of the shapes and of SAME and VALID: TensorFlow's documentation of tf.nn.convolution and of the operators of
 TensorFlow Lite.
@@ -16,7 +16,7 @@ SAME, VALID = 0, 1  # schema.fbs, Padding
 
 
 def conv_2d(call: TfliteCall) -> Results:
-    """Import CONV_2D: filters O, KH, KW, I; groups where the image has a multiple of I channels."""
+    """Import CONV_2D with filters [O, KH, KW, I]; an image with n * I channels makes a convolution of n groups."""
     x, w = call.operand(0, rank=4), call.operand(1, rank=4)
     if not w.shape[3] or x.shape[3] % w.shape[3]:
         raise call.fail(f"an image {x.type} and filters {w.type}: channels that do not go together")
@@ -24,7 +24,10 @@ def conv_2d(call: TfliteCall) -> Results:
 
 
 def depthwise_conv_2d(call: TfliteCall) -> Results:
-    """Import DEPTHWISE_CONV_2D: filters 1, KH, KW, C * multiplier; output c * multiplier + m reads channel c."""
+    """Import DEPTHWISE_CONV_2D with filters [1, KH, KW, C * multiplier].
+
+    Output channel c * multiplier + m reads input channel c.
+    """
     x, w = call.operand(0, rank=4), call.operand(1, rank=4)
     if w.shape[0] != 1 or not x.shape[3] or w.shape[3] % x.shape[3]:
         raise call.fail(
@@ -51,8 +54,11 @@ def pads_of(
     stride: Sequence[int],
     dilation: Sequence[int] = (1, 1),
 ) -> tuple[int, int, int, int]:
-    """Return the top, left, bottom, right for the operator's Padding. SAME: ceil(length / stride) windows, an odd pad
-    last."""
+    """Return the pads (top, left, bottom, right) of the operator's option Padding.
+
+    VALID: none. SAME: pads for ceil(length / stride) windows; an odd total has its larger part at the bottom or right.
+    lengths, kernel, stride, dilation: of rows and columns.
+    """
     padding = call.option("Padding")
     if padding not in (SAME, VALID):
         raise call.fail(f"padding {padding}; there are SAME (0) and VALID (1)")
@@ -67,9 +73,10 @@ def pads_of(
 
 
 def bias(call: TfliteCall, i: int, image: int, weights: int, channels: int) -> Value | None:
-    """Return an input that is added, one element a channel; None where it is absent.
+    """Return the bias, input i, as [channels]; None if absent. image, weights: indices of those inputs.
 
-    Of an operator on 8-bit numbers it is i32 in units of the sums, the product of the two scales.
+    The bias of an operator on 8-bit integers is i32 with the product of image's and weights' scales as its scale; it is
+    dequantized.
     """
     value = call.maybe(i)
     if value is None:
@@ -94,9 +101,9 @@ def bias(call: TfliteCall, i: int, image: int, weights: int, channels: int) -> V
 
 
 def transpose_conv(call: TfliteCall) -> Results:
-    """Import TRANSPOSE_CONV: the image is spread by the strides; input 0 says the size of the result, padding included.
+    """Import TRANSPOSE_CONV: input 0 is the result's shape, input 1 the filters, input 2 the image, input 3 the bias.
 
-    Pads are those of the convolution from the result back to the image.
+    Pads are those of the forward convolution that maps the result to the image.
     """
     sizes = call.ints(0, "output_shape", 4)
     w, x = call.operand(1, rank=4), call.operand(2, rank=4)
@@ -128,10 +135,10 @@ _PADDINGS = {1: "SAME", 2: "VALID"}  # TfLitePadding
 
 
 def convolution_2d_transpose_bias(call: TfliteCall) -> Results:
-    """Import MediaPipe's custom operator: TRANSPOSE_CONV of image, filters [out, height, width, in] and bias.
+    """Import MediaPipe's custom transposed convolution of an image, filters [out, height, width, in] and a bias.
 
-    The result is the image's size times the strides (SAME), or as much as the filters reach (VALID). Only forms that
-    cut no row or column off are read: for others no other runtime is here to compare with.
+    The result's size is the image's times the strides (SAME), or all that the filters reach (VALID). Forms that crop
+    rows or columns are not supported, because no runtime was available to compare with.
     Source: options and inputs as in mediapipe/util/tflite/operations/transpose_conv_bias.cc (Apache 2.0 licence).
     """
     raw = call.options.get("CustomOptions", b"")
@@ -151,7 +158,7 @@ def convolution_2d_transpose_bias(call: TfliteCall) -> Results:
 
 
 def fully_connected(call: TfliteCall) -> Results:
-    """Import FULLY_CONNECTED: rows of the input times weights [units, depth]."""
+    """Import FULLY_CONNECTED: the input as rows of `depth` elements, times weights [units, depth] transposed."""
     x, w = call.operand(0), call.operand(1, rank=2)
     if call.option("WeightsFormat", 0) != 0:
         raise call.unsupported("weights in a shuffled format", "the default format")
@@ -167,7 +174,7 @@ def fully_connected(call: TfliteCall) -> Results:
 
 
 def batch_matmul(call: TfliteCall) -> Results:
-    """Import BATCH_MATMUL: NumPy's matmul with the last two dimensions of either side swapped on request."""
+    """Import BATCH_MATMUL: NumPy's matmul, with the last two dimensions of each side swapped if an option says so."""
     a, b = call.operand(0, rank_min=2), call.operand(1, rank_min=2)
     if call.option("AdjX", False):
         a = call.transpose(a, (*range(a.rank - 2), a.rank - 1, a.rank - 2))

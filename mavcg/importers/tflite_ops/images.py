@@ -1,4 +1,4 @@
-"""Images in other sizes: resizing, and blocks of pixels to channels or batches and back."""
+"""Handlers that resize images, and that move blocks of pixels to channels or batches and back."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,11 +8,11 @@ from mavcg.graph import Array
 from mavcg.importers.emitter import Value, constant
 from mavcg.importers.tflite_ops.call import Handler, Results, TfliteCall
 
-LARGEST_LENGTH = 1 << 16  # rows or columns of a resized image
+LARGEST_LENGTH = 1 << 16  # maximum rows or columns of a resized image
 
 
 def resize_bilinear(call: TfliteCall) -> Results:
-    """Import RESIZE_BILINEAR: between the two neighbours along each axis."""
+    """Import RESIZE_BILINEAR: linear interpolation between two neighbours, along rows and then columns."""
     x = call.operand(0, rank=4)
     for axis, made in _sizes(call, x):
         at = _sources(call, x.shape[axis], made)
@@ -26,7 +26,7 @@ def resize_bilinear(call: TfliteCall) -> Results:
 
 
 def resize_nearest_neighbor(call: TfliteCall) -> Results:
-    """Import RESIZE_NEAREST_NEIGHBOR: rows and columns chosen; 8-bit numbers as they are."""
+    """Import RESIZE_NEAREST_NEIGHBOR: select rows and columns; 8-bit integers are moved unchanged."""
     x = call.input(0, rank=4)
     for axis, made in _sizes(call, x):
         at = _nearest(call, x.shape[axis], made)
@@ -40,7 +40,7 @@ def resize_nearest_neighbor(call: TfliteCall) -> Results:
 
 
 def _sizes(call: TfliteCall, x: Value) -> list[tuple[int, int]]:
-    """Return the axes to resize and the lengths that they get."""
+    """Return (axis, new length) of each axis whose length changes."""
     sizes = call.ints(1, "size", 2)
     if any(not 1 <= n <= LARGEST_LENGTH for n in sizes) or not all(x.shape[1:3]):
         raise call.fail(f"{x.type} resized to {list(sizes)}; each from 1 to {LARGEST_LENGTH}")
@@ -57,7 +57,10 @@ def _scale(call: TfliteCall, length: int, made: int) -> np.float32:
 
 
 def _sources(call: TfliteCall, length: int, made: int) -> Array:
-    """Return the position in the image of each new row or column, in f32 as the format's runtime computes it."""
+    """Return the source position of each new row or column, in f32 arithmetic as in the TFLite runtime.
+
+    length, made: old and new length of the axis.
+    """
     numbers, scale = np.arange(made, dtype=np.float32), _scale(call, length, made)
     if call.option("HalfPixelCenters", False):
         return np.asarray((numbers + np.float32(0.5)) * scale - np.float32(0.5))
@@ -65,15 +68,15 @@ def _sources(call: TfliteCall, length: int, made: int) -> Array:
 
 
 def _nearest(call: TfliteCall, length: int, made: int) -> Array:
-    """Return the old row or column nearest to each new one, before it is clamped to the image."""
+    """Return the nearest source row or column of each new one, not yet clamped to the image."""
     shift = np.float32(0.5 if call.option("HalfPixelCenters", False) else 0.0)
     at = (np.arange(made, dtype=np.float32) + shift) * _scale(call, length, made)
-    # With corners aligned it is rounded, halves away from 0.
+    # With AlignCorners positions are rounded, halves away from 0; otherwise rounded down.
     return np.asarray(np.floor(at + np.float32(0.5)) if call.option("AlignCorners", False) else np.floor(at))
 
 
 def depth_to_space(call: TfliteCall) -> Results:
-    """Import DEPTH_TO_SPACE: channels are, in this order, the block's row, its column, and the new channel."""
+    """Import DEPTH_TO_SPACE: input channels are ordered by row in the block, column in the block, output channel."""
     x = call.input(0, rank=4)
     (block,) = call.positive("BlockSize")
     n, h, w, c = x.shape
@@ -95,7 +98,7 @@ def space_to_depth(call: TfliteCall) -> Results:
 
 
 def space_to_batch_nd(call: TfliteCall) -> Results:
-    """Import SPACE_TO_BATCH_ND: the positions in a block become outer dimensions of the batch, in their order."""
+    """Import SPACE_TO_BATCH_ND: the position in a block becomes the outer part of the batch index, row-major."""
     x = call.input(0, rank_min=1)
     blocks, pairs = _blocks(call, x)
     count = len(blocks)
@@ -116,7 +119,7 @@ def space_to_batch_nd(call: TfliteCall) -> Results:
 
 
 def batch_to_space_nd(call: TfliteCall) -> Results:
-    """Import BATCH_TO_SPACE_ND: the inverse of SPACE_TO_BATCH_ND, then pixels are cropped at the borders."""
+    """Import BATCH_TO_SPACE_ND: the inverse of SPACE_TO_BATCH_ND, followed by a crop at the borders."""
     x = call.input(0, rank_min=1)
     blocks, crops = _blocks(call, x)
     count = len(blocks)
@@ -138,7 +141,7 @@ def batch_to_space_nd(call: TfliteCall) -> Results:
 
 
 def _blocks(call: TfliteCall, x: Value) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the block's size along the dimensions after the batch; two numbers for each of them."""
+    """Return the block's length in each dimension after the batch, and (before, after) paddings or crops for each."""
     blocks = call.ints(1, "block_shape")
     pairs = call.ints(2, "paddings or crops", 2 * len(blocks))
     if len(blocks) > x.rank - 1 or any(not 1 <= n <= LARGEST_LENGTH for n in blocks) or any(n < 0 for n in pairs):

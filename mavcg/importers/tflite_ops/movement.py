@@ -1,4 +1,4 @@
-"""Operators that only move elements: 8-bit numbers pass through them as they are."""
+"""Handlers of operators that only move elements; 8-bit integers pass unchanged."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,7 +13,7 @@ _REFLECT, _SYMMETRIC = 0, 1  # schema.fbs, MirrorPadMode
 
 
 def reshape(call: TfliteCall) -> Results:
-    """Import RESHAPE: to input 1, or to the option NewShape; -1 stands for what is left."""
+    """Import RESHAPE to the shape in input 1 or in the option NewShape; one length may be -1, to be inferred."""
     x = call.input(0)
     second = call.maybe(1)
     if second is not None and second.rank == 1:
@@ -21,7 +21,7 @@ def reshape(call: TfliteCall) -> Results:
     else:
         required = tuple(call.option("NewShape", ()))
         if required == (0,):
-            required = ()  # how old files write the shape of a scalar
+            required = ()  # old files write the shape of a scalar as (0,)
     return call.reshape(x, _without_hole(call, required, x))
 
 
@@ -34,7 +34,7 @@ def _without_hole(call: TfliteCall, required: Sequence[int], x: Value) -> tuple[
 
 
 def squeeze(call: TfliteCall) -> Results:
-    """Import SQUEEZE: takes the named dimensions away, or all of length 1."""
+    """Import SQUEEZE: remove the given dimensions, or all dimensions of length 1."""
     x = call.input(0)
     named = {call.axis(a, x.rank, "SqueezeDims") for a in call.option("SqueezeDims", ())}
     for axis in named:
@@ -60,7 +60,7 @@ def transpose(call: TfliteCall) -> Results:
 
 
 def concatenation(call: TfliteCall) -> Results:
-    """Import CONCATENATION: of 8-bit numbers as they are where all mean the same."""
+    """Import CONCATENATION; 8-bit integers are moved unchanged if all inputs and the result share a quantization."""
     inputs = call.all_inputs()
     parts = [call.operand(i) for i in inputs] if call.has_activation else list(call.stored_inputs(*inputs))
     axis = call.axis(int(call.option("Axis")), parts[0].rank)
@@ -68,7 +68,7 @@ def concatenation(call: TfliteCall) -> Results:
 
 
 def pack(call: TfliteCall) -> Results:
-    """Import PACK: a new dimension of as many elements as there are inputs."""
+    """Import PACK: stack the inputs along a new dimension."""
     parts = call.stored_inputs(*call.all_inputs())
     axis = call.axis(int(call.option("Axis", 0)), parts[0].rank + 1)
     wide = [call.reshape(p, (*p.shape[:axis], 1, *p.shape[axis:])) for p in parts]
@@ -76,7 +76,7 @@ def pack(call: TfliteCall) -> Results:
 
 
 def unpack(call: TfliteCall) -> Results:
-    """Import UNPACK: a dimension's elements, each a result."""
+    """Import UNPACK: split along a dimension into results without it, one for each index."""
     x = call.input(0, rank_min=1)
     axis = call.axis(int(call.option("Axis", 0)), x.rank)
     if x.shape[axis] != len(call.results):
@@ -86,7 +86,7 @@ def unpack(call: TfliteCall) -> Results:
 
 
 def split(call: TfliteCall) -> Results:
-    """Import SPLIT: equal parts."""
+    """Import SPLIT: cut a dimension into equal parts."""
     (axis,) = call.ints(0, "axis", 1)
     x = call.input(1)
     at, count = call.axis(axis, x.rank), len(call.results)
@@ -96,7 +96,7 @@ def split(call: TfliteCall) -> Results:
 
 
 def split_v(call: TfliteCall) -> Results:
-    """Import SPLIT_V: parts of given lengths, of which one may be -1, what is left."""
+    """Import SPLIT_V: cut a dimension into parts of given lengths; one length may be -1, to be inferred."""
     x = call.input(0)
     lengths = list(call.ints(1, "size_splits", len(call.results)))
     (axis,) = call.ints(2, "axis", 1)
@@ -127,7 +127,7 @@ def _cut(call: TfliteCall, x: Value, starts: Sequence[int], stops: Sequence[int]
 
 
 def slice_(call: TfliteCall) -> Results:
-    """Import SLICE: from begin as many elements as size says, -1 for all that follow."""
+    """Import SLICE: `size` elements from `begin` in each dimension; a size of -1 means all up to the end."""
     x = call.input(0)
     begin, size = call.ints(1, "begin", x.rank), call.ints(2, "size", x.rank)
     stops = [n if s == -1 else b + s for n, b, s in zip(x.shape, begin, size, strict=True)]
@@ -137,7 +137,7 @@ def slice_(call: TfliteCall) -> Results:
 
 
 def strided_slice(call: TfliteCall) -> Results:
-    """Import STRIDED_SLICE: NumPy's x[begin:end:stride, ...], its masks as bits, one an entry."""
+    """Import STRIDED_SLICE: NumPy's x[begin:end:stride, ...]; bit i of each mask option applies to entry i."""
     x = call.input(0)
     begin = call.ints(1, "begin")
     end, stride = call.ints(2, "end", len(begin)), call.ints(3, "strides", len(begin))
@@ -186,14 +186,14 @@ def reverse_v2(call: TfliteCall) -> Results:
 
 
 def pad(call: TfliteCall) -> Results:
-    """Import PAD: with what stands for 0."""
+    """Import PAD with zeros: the zero point if the tensor is quantized."""
     x = call.input(0)
     before, after = _paddings(call, x.rank)
     return call.pad(x, before, after, call.zero_of(0))
 
 
 def pad_v2(call: TfliteCall) -> Results:
-    """Import PADV2: with input 2."""
+    """Import PADV2: pad with the value of input 2."""
     x, value = call.stored_inputs(0, 2)
     if value.array is None or value.array.size != 1:
         raise call.fail("its input constant_values must be one number, known at import")
@@ -207,7 +207,7 @@ def _paddings(call: TfliteCall, rank: int) -> tuple[tuple[int, ...], tuple[int, 
 
 
 def mirror_pad(call: TfliteCall) -> Results:
-    """Import MIRROR_PAD: around the outermost element, or with it twice (a table of which element comes where)."""
+    """Import MIRROR_PAD: REFLECT omits the border element; SYMMETRIC repeats it (a gather by a table of indices)."""
     x = call.input(0)
     before, after = _paddings(call, x.rank)
     mode = call.option("Mode", _REFLECT)
@@ -225,7 +225,7 @@ def mirror_pad(call: TfliteCall) -> Results:
 
 
 def gather(call: TfliteCall) -> Results:
-    """Import GATHER: along one axis."""
+    """Import GATHER along one axis, with or without batch dimensions."""
     x, places = call.input(0, rank_min=1), call.input(1)
     axis, batch = call.axis(int(call.option("Axis", 0)), x.rank), int(call.option("BatchDims", 0))
     if batch:
@@ -239,7 +239,7 @@ def gather_nd(call: TfliteCall) -> Results:
 
 
 def scatter_nd(call: TfliteCall) -> Results:
-    """Import SCATTER_ND: updates are added up in zeros of shape input 2."""
+    """Import SCATTER_ND: add the updates (input 1) to a tensor of zeros with the shape in input 2."""
     updates = call.input(1)
     shape = call.check_shape(call.ints(2, "shape"), updates)
     zeros = constant(np.zeros(shape, DTYPES[updates.dtype]), stem="zeros")
@@ -247,7 +247,7 @@ def scatter_nd(call: TfliteCall) -> Results:
 
 
 def embedding_lookup(call: TfliteCall) -> Results:
-    """Import EMBEDDING_LOOKUP: rows of input 1."""
+    """Import EMBEDDING_LOOKUP: gather rows of input 1 by the indices in input 0."""
     return indices.gather_along(call, call.operand(1, rank_min=1), call.input(0), 0, from_end=False)
 
 
@@ -271,7 +271,7 @@ def broadcast_to(call: TfliteCall) -> Results:
 
 
 def fill(call: TfliteCall) -> Results:
-    """Import FILL: input 1, a scalar, everywhere in a tensor of shape input 0."""
+    """Import FILL: a tensor of the shape in input 0, filled with the scalar in input 1."""
     value = call.input(1)
     if value.type.elements != 1:
         raise call.fail(f"its value is {value.type}; one number is needed")
@@ -279,17 +279,17 @@ def fill(call: TfliteCall) -> Results:
 
 
 def shape(call: TfliteCall) -> Results:
-    """Import SHAPE: known at import."""
+    """Import SHAPE as a constant: shapes are known at import."""
     return constant(np.array(call.input(0).shape), call.results[0].dtype or "i32")
 
 
 def densify(call: TfliteCall) -> Results:
-    """Import DENSIFY: a constant that the file stores sparse is dense since it was read."""
+    """Import DENSIFY as its input: sparse constants were made dense when they were read."""
     return call.input(0)
 
 
 def rank(call: TfliteCall) -> Results:
-    """Import RANK: known at import."""
+    """Import RANK as a constant: ranks are known at import."""
     return constant(np.array(call.input(0).rank), "i32")
 
 

@@ -1,6 +1,6 @@
-"""Operators that treat every element alone, and softmax.
+"""Handlers of element-wise operators, softmax and normalisations.
 
-Source of what they compute: the operators' descriptions in TensorFlow's API documentation (tf.math, tf.nn).
+Source of their definitions: TensorFlow's API documentation (tf.math, tf.nn).
 """
 
 from collections.abc import Mapping
@@ -48,11 +48,11 @@ def rsqrt(call: TfliteCall) -> Results:
 
 
 def floor_div(call: TfliteCall) -> Results:
-    """Import FLOOR_DIV: rounds down, also whole numbers."""
+    """Import FLOOR_DIV: division rounded down, for floats and integers."""
     a, b = call.operand(0), call.operand(1)
     if a.dtype in FLOATS:
         return call.add("floor", call.add("div", a, b))
-    # What is left divides without a rest, so that it does not matter how div rounds.
+    # a - mod(a, b) is a multiple of b, so that it does not matter how div rounds.
     return call.add("div", call.add("sub", a, call.add("mod", a, b, fmod=False)), b)
 
 
@@ -62,7 +62,7 @@ def not_equal(call: TfliteCall) -> Results:
 
 
 def prelu(call: TfliteCall) -> Results:
-    """Import PRELU: one slope an element of the trailing dimensions."""
+    """Import PRELU: slopes broadcast along the leading dimensions."""
     return call.add("prelu", call.operand(0), call.operand(1))
 
 
@@ -72,7 +72,7 @@ def leaky_relu(call: TfliteCall) -> Results:
 
 
 def gelu(call: TfliteCall) -> Results:
-    """Import GELU, exact or by tanh."""
+    """Import GELU, exact or approximated by tanh."""
     return call.add("gelu", call.operand(0), tanh=bool(call.option("Approximate", False)))
 
 
@@ -92,7 +92,7 @@ def log_softmax(call: TfliteCall) -> Results:
 
 
 def l2_normalization(call: TfliteCall) -> Results:
-    """Import L2_NORMALIZATION: the last dimension over its length, which counts as at least 1e-6."""
+    """Import L2_NORMALIZATION: divide by the L2 norm along the last dimension, or by 1e-6 if the norm is less."""
     x = call.operand(0, rank_min=1)
     squares = call.add("reduce_sum", call.add("mul", x, x), axes=(x.rank - 1,), keepdims=True)
     length = call.add("clip", call.add("sqrt", squares), lo=1e-6)
@@ -100,18 +100,21 @@ def l2_normalization(call: TfliteCall) -> Results:
 
 
 def local_response_normalization(call: TfliteCall) -> Results:
-    """Import LOCAL_RESPONSE_NORMALIZATION: sums over 2 radius + 1 channels; ONNX's alpha is for their mean."""
+    """Import LOCAL_RESPONSE_NORMALIZATION over 2 * radius + 1 channels.
+
+    TFLite's alpha multiplies the sum of squares, that of the graph's lrn (as in ONNX) their mean.
+    """
     radius = int(call.option("Radius"))
     x = call.operand(0, rank_min=1)
     if radius < 0:
         raise call.fail(f"its option Radius is {radius}; at least 0 is needed")
-    size = 2 * min(radius, max(1, x.shape[-1])) + 1  # wider windows see nothing more
+    size = 2 * min(radius, max(1, x.shape[-1])) + 1  # a wider window contains no more channels
     alpha, beta, plus = (float(call.option(name)) for name in ("Alpha", "Beta", "Bias"))
     return call.add("lrn", x, size=size, alpha=alpha * size, beta=beta, bias=plus)
 
 
 def select(call: TfliteCall) -> Results:
-    """Import SELECT: a condition of one dimension chooses whole elements of the first dimension of the others."""
+    """Import SELECT; a 1-D condition selects along the first dimension of the other inputs."""
     condition, a = call.input(0), call.input(1)
     if condition.rank == 1 and a.rank > 1:
         condition = call.reshape(condition, (*condition.shape, *(1,) * (a.rank - 1)))
@@ -119,7 +122,7 @@ def select(call: TfliteCall) -> Results:
 
 
 def select_v2(call: TfliteCall) -> Results:
-    """Import SELECT_V2: everything broadcasts."""
+    """Import SELECT_V2: SELECT with broadcast of all inputs."""
     return _choose_elements(call, call.input(0))
 
 
@@ -132,7 +135,7 @@ def _choose_elements(call: TfliteCall, condition: Value) -> Value:
 
 
 def cast(call: TfliteCall) -> Results:
-    """Import CAST: numbers as they are stored, in another type."""
+    """Import CAST of the stored numbers to the result's type."""
     to = call.results[0].dtype
     if to not in DTYPES:
         raise call.unsupported(f"a cast to {call.results[0].kind}", ", ".join(DTYPES))
@@ -140,7 +143,7 @@ def cast(call: TfliteCall) -> Results:
 
 
 def real(call: TfliteCall) -> Results:
-    """Import QUANTIZE and DEQUANTIZE: operands are dequantized, and results quantized, as everywhere."""
+    """Import QUANTIZE and DEQUANTIZE: return the operand's real numbers; the importer quantizes an 8-bit result."""
     return call.operand(0)
 
 

@@ -1,4 +1,4 @@
-"""Pooling and reductions. What lies in the pads never counts."""
+"""Handlers of pools and reductions. Pads are never counted in a pool's mean or maximum."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -20,7 +20,7 @@ def average_pool_2d(call: TfliteCall) -> Results:
 
 
 def l2_pool_2d(call: TfliteCall) -> Results:
-    """Import L2_POOL_2D: the root of the mean of squares."""
+    """Import L2_POOL_2D: the square root of the mean of squares in each window."""
     x = call.operand(0, rank=4)
     return call.activate(call.add("sqrt", _pool(call, "avg_pool2d", call.add("mul", x, x))))
 
@@ -37,7 +37,7 @@ def _reduce(op: str, call: TfliteCall) -> Results:
 
 
 def _axes(call: TfliteCall, rank: int) -> tuple[int, ...]:
-    # A dimension may come twice here.
+    # TFLite allows an axis to be listed twice.
     return tuple(sorted({call.axis(a, rank, "axes") for a in call.ints(1, "axes")}))
 
 

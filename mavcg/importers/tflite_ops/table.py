@@ -1,4 +1,4 @@
-"""All handlers, by the name that the format's schema gives the operator."""
+"""Table of all handlers, by the operator's name in the TFLite schema."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -15,5 +15,5 @@ HANDLERS: Mapping[str, Handler] = MappingProxyType(
 
 
 def supported_operators() -> str:
-    """Return the operators that there are, for messages."""
+    """Return the list of supported operators, for messages."""
     return ", ".join(sorted(HANDLERS))
