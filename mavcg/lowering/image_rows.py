@@ -1,4 +1,4 @@
-"""Changes 1x1 convolutions to rows of work that are rows of the image, for programs that are computed by parts."""
+"""Make rows of work equal to rows of the image in lowered 1x1 convolutions, for programs computed by parts of rows."""
 
 from collections.abc import Container
 from dataclasses import replace
@@ -11,11 +11,10 @@ from mavcg.specs.kernel import KernelSpec
 
 
 def with_image_rows(lowered: LoweredGraph, numbers: Container[int] | None = None) -> LoweredGraph:
-    """Return the graph with rows of the image as rows of work in 1x1 convolutions whose pixels were cut otherwise.
+    """Return the lowered graph in which each row of work of a 1x1 convolution is a row of the image.
 
-    Results are bit-identical: an output's sum has the same terms in the same order.
-
-    numbers: numbers of the steps to change; None: all.
+    Lowering may have cut the pixels of a 1x1 convolution into other rows. Results are bit-identical, because an
+    output's sum has the same terms in the same order. numbers: numbers of the steps to change; None for all.
     """
     steps = tuple(
         _by_image_rows(step, lowered) if numbers is None or number in numbers else step
@@ -32,7 +31,7 @@ def _by_image_rows(step: LoweredStep, lowered: LoweredGraph) -> LoweredStep:
     spec = step.spec
     if not isinstance(spec, Conv2d | QConv2d | IntegerConv2d) or spec.kernel != (1, 1) or spec.stride != (1, 1):
         return step
-    if not step.operands[0].tensor:  # patches of im2row, which are in a workspace
+    if not step.operands[0].tensor:  # the input is patches of im2row in a workspace, not an image
         return step
     x, out = (lowered.storage.view(step.operands[number].tensor) for number in (0, 2))
     if len(x.shape) != 4 or len(out.shape) != 4 or x.shape[:3] != out.shape[:3] or out.shape == spec.out.shape:

@@ -1,4 +1,4 @@
-"""Compilation of kernel specs to object files: each kernel is emitted and compiled once per core."""
+"""Compile kernel specs to object files; each kernel is emitted as LLVM IR and compiled once per core."""
 
 import hashlib
 import re
@@ -31,11 +31,11 @@ KERNEL_FLAGS = ("-fPIC", "-fno-vectorize", "-fno-slp-vectorize", "-fno-unroll-lo
 UNSCHEDULED_FLAGS = ("-mllvm", "-enable-misched=false")
 # Time limit of a loop's schedule: a network has a hundred loops, most of which reach their best schedule in this time.
 HEURISTIC_SECONDS = 0.4
-UNPLANNED = TilePlan()  # without macro-tiles: each emitter uses its default, which suits all machines
+UNPLANNED = TilePlan()  # no macro-tiles: each emitter uses its default, which suits all machines
 # Approximate time to emit and compile a kernel on one core of a server: with machine passes, with wide tiles, others.
 TUNED_KERNEL_MS, KERNEL_MS, GENERIC_KERNEL_MS = 250, 65, 40
-# More kernels share a start of the compiler; fewer keep all CPUs busy until the end. This is the average number of
-# kernels of a module; the maximum is twice as many.
+# Average number of kernels of a module; the maximum is twice as many. Large modules start the compiler less often,
+# small modules keep all CPUs busy until the end.
 KERNELS_PER_MODULE = 8
 OBJECT_NAME = "kernels.o"  # file name under which every module is compiled, as the object contains it
 
@@ -74,8 +74,7 @@ _TILE = re.compile(r'^!\d+ = !\{ !"([\w.]+)", !"(\d+x\d+)" \}$', re.MULTILINE)
 
 
 def tiles_of(module: str) -> dict[str, tuple[str, ...]]:
-    """Return the register tiles, "pixels x vectors of channels", largest first, of each kernel in kernel_module's
-    text."""
+    """Return each kernel's register tiles, "pixels x vectors of channels", largest first. module: its IR text."""
     found: dict[str, list[str]] = {}
     for kernel, tile in _TILE.findall(module):
         found.setdefault(kernel, []).append(tile)
@@ -85,7 +84,10 @@ def tiles_of(module: str) -> dict[str, tuple[str, ...]]:
 
 @dataclass(frozen=True)
 class KernelCode:
-    """The compiled kernels. plan: their macro-tiles. tiles: version -> kernel -> its register tiles (tiles_of)."""
+    """The compiled kernels of a build.
+
+    objects: object files. tiles: version -> kernel -> register tiles (as tiles_of). plan: the kernels' macro-tiles.
+    """
 
     objects: tuple[Path, ...]
     tiles: Mapping[str, Mapping[str, tuple[str, ...]]]
@@ -106,8 +108,10 @@ class KernelCode:
 
 @dataclass(frozen=True)
 class KernelObject:
-    """An object file of some kernels' versions for one core. rescheduled: the machine passes ran. tiles: as
-    tiles_of."""
+    """An object file with some kernels' versions for one core.
+
+    label: version. rescheduled: True if the machine passes ran. tiles: register tiles by kernel, as tiles_of.
+    """
 
     label: str
     path: Path
@@ -173,7 +177,7 @@ def kernel_modules(
 def module_parts(specs: Sequence[KernelSpec]) -> list[tuple[KernelSpec, ...]]:
     """Cut a network's kernels into modules, after each kernel whose name's digest is a multiple of KERNELS_PER_MODULE.
 
-    So networks with a common run of kernels have common modules, wherever the run begins.
+    So networks with the same sequence of kernels have modules in common, wherever the sequence begins.
     """
     parts: list[tuple[KernelSpec, ...]] = []
     part: list[KernelSpec] = []
@@ -212,7 +216,10 @@ class CodeSettings:
 
 @dataclass(frozen=True)
 class KernelModule:
-    """A module: some kernels' versions for one core, compiled together. name: name of its object, without suffix."""
+    """A module: some kernels' versions for one core, compiled together.
+
+    name: name of its object file, without suffix. label: version.
+    """
 
     name: str
     specs: tuple[KernelSpec, ...]

@@ -52,7 +52,7 @@ class LoweredGraph:
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        """The node of each step."""
+        """The graph's node that each step computes, or computes a part of."""
         return tuple(step.node for step in self.steps)
 
     def workspaces(self) -> dict[str, int]:
@@ -76,8 +76,8 @@ class LoweredGraph:
 class LoweringCandidates:
     """Every node lowered by every algorithm that can compute it; "" is the family's default.
 
-    storage: the same for all algorithms. algorithms: alternatives to the default, by the node's output. steps: by the
-    node's output and the algorithm.
+    storage: sharing of buffers, the same for all algorithms. algorithms: alternatives to the default, by the node's
+    output. steps: kernels with operands, by the node's output and the algorithm.
     """
 
     storage: Storage
@@ -146,7 +146,7 @@ def _lower_nodes(
             specs[step.spec] = None
             if step.spec.rows:
                 operands = tuple(
-                    # The kernel reads a constant as it is in the graph.
+                    # The kernel reads the graph's constant without packing.
                     replace(o, constant=constants[o.tensor]) if o.constant is None and o.tensor in constants else o
                     for o in step.operands
                 )

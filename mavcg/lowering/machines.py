@@ -18,8 +18,10 @@ _X86_VECTORS = {64: 32, 32: 16}  # bytes of a vector register -> number of regis
 
 
 def packing_for(target: Target) -> Packing:
-    """Return the packing of an architecture: panels of the longest f32 vector on x86, of two NEON registers on
-    AArch64."""
+    """Return the packing of an architecture.
+
+    Panels have the width of the longest f32 vector on x86, and of two NEON registers on AArch64.
+    """
     return Packing(lanes=16 if target.arch == "x86_64" else 8)
 
 

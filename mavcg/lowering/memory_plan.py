@@ -1,4 +1,4 @@
-"""Memory planning of a lowered graph: offsets of buffers in the arena, and of packed constants."""
+"""Plan the memory of a lowered graph: offsets of buffers in the arena, and offsets of packed constants."""
 
 import hashlib
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from mavcg.specs.packed_constant import PackedConstant
 
 @dataclass(frozen=True)
 class ConstantPlace:
-    """A constant, an array or a recipe, `offset` bytes from the start of all constants."""
+    """The location of a constant (an array, or a recipe to pack one), in bytes from the start of all constants."""
 
     offset: int
     constant: Array | PackedConstant
@@ -116,7 +116,7 @@ def _address(
 
 
 def tensor_address(tensor: str, lowered: LoweredGraph, arena: Arena, offset: int = 0) -> OperandAddress:
-    """Return the address of a tensor that is not a constant. offset: added to the address, in bytes."""
+    """Return the address of a tensor that is not a constant, plus an offset in bytes."""
     graph, location = lowered.graph, lowered.storage.locations[tensor]
     offset += location.offset * DTYPES[graph.types[tensor].dtype].itemsize
     if location.root in graph.inputs:
@@ -135,7 +135,7 @@ def buffer_sizes(lowered: LoweredGraph) -> dict[str, int]:
 
 
 def operand_buffer(operand: Operand, step: LoweredStep, lowered: LoweredGraph) -> tuple[str, int]:
-    """Return (buffer of an operand, offset of the operand in it in bytes)."""
+    """Return (name of the buffer that contains an operand, the operand's offset in it in bytes)."""
     if operand.workspace_bytes:
         return workspace_name(step.node.output), operand.offset
     location = lowered.storage.locations[operand.tensor]
@@ -144,9 +144,10 @@ def operand_buffer(operand: Operand, step: LoweredStep, lowered: LoweredGraph) -
 
 
 class ConstantPool:
-    """The constants of one or several models, without repetition of equal bytes and of equal recipes of equal sources.
+    """The constants of one or several models, each stored once.
 
-    placed: each constant with the arrays that its recipe names. end: bytes so far.
+    Constants are equal if their bytes are, or their packing recipes and the source arrays of these. placed: each
+    constant with the arrays that its recipe names. end: total size so far, in bytes.
     """
 
     def __init__(self) -> None:

@@ -1,5 +1,4 @@
-"""Packing of a planned model's constants: the last stage before the link, and the only one that computes their
-bytes."""
+"""Pack a planned model's constants: the last stage before the link, and the only one that computes their bytes."""
 
 from collections.abc import Iterable, Iterator, Mapping
 

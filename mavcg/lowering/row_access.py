@@ -1,7 +1,7 @@
-"""Bytes that a part of a kernel's work accesses, for kernels that process their tensors row by row.
+"""Compute the bytes that a part of a kernel's work accesses, for kernels that process their tensors row by row.
 
-A kernel's rows are grouped into units, in order. The bytes of an operand that a unit accesses are an interval, which
-moves by a constant number of bytes from unit to unit. A kernel without this property has a single unit.
+A kernel's rows are grouped into units, in order. Each unit accesses an interval of bytes of an operand, and the
+interval moves by a constant number of bytes from unit to unit. A kernel without this property has a single unit.
 """
 
 from collections.abc import Sequence
@@ -66,7 +66,7 @@ def unit_access(spec: KernelSpec) -> UnitAccess | None:
 
 
 def _rows_of(view: View, rows: int = 1, stride: int = 1, before: int = 0) -> Interval:
-    """Return the interval of `rows` rows of an image from row -before, which moves by `stride` rows per unit."""
+    """Return the interval of `rows` rows of an image: unit u accesses rows from u * stride - before on."""
     _, _, width, channels = view.shape
     _, row, column, channel = view.strides
     line = (width - 1) * column + (channels - 1) * channel + 1
@@ -75,7 +75,7 @@ def _rows_of(view: View, rows: int = 1, stride: int = 1, before: int = 0) -> Int
 
 
 def _index_along(view: View, axis: int) -> Interval:
-    """Return the interval of all elements at an index of an axis; earlier axes have length 1."""
+    """Return the interval of all elements at one index of an axis, one unit per index; earlier axes have length 1."""
     last = sum((n - 1) * stride for n, stride in zip(view.shape[axis + 1 :], view.strides[axis + 1 :], strict=True))
     return Interval(0, view.strides[axis] * view.item_bytes, (last + 1) * view.item_bytes)
 
@@ -112,7 +112,7 @@ def _nest(nest: Nest, rows: int, items: Sequence[int]) -> UnitAccess | None:
 
 
 def _outermost(nest: Nest, rows: int, items: Sequence[int]) -> UnitAccess | None:
-    """Return the accesses of a kernel whose rows are cut along the outermost dimension of its loop nest."""
+    """Return the accesses of a kernel whose rows of work divide the outermost dimension of its loop nest."""
     if not nest.shape[0] or rows % nest.shape[0]:
         return None
     intervals = []
@@ -129,5 +129,5 @@ def _move_access(access: UnitAccess, offsets: Sequence[int]) -> UnitAccess:
 
 
 def _moving_up(nest: Nest, access: UnitAccess) -> UnitAccess | None:
-    """Return the accesses, or None if an operand is read backwards."""
+    """Return the accesses; None if an operand has a negative stride."""
     return access if all(stride >= 0 for strides in nest.strides for stride in strides) else None

@@ -1,4 +1,4 @@
-"""Planning of programs that are computed by parts of rows: phases, and an arena with a window of rows per buffer."""
+"""Plan programs that are computed by parts of rows: phases, and an arena that holds a window of rows per buffer."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,16 +15,16 @@ from mavcg.memory.row_segments import StepRange, all_segments, blocked_steps, ch
 from mavcg.memory.row_windows import Firing, Move, RowSchedule
 from mavcg.specs.model_program import OperandAddress, ProgramPhase, ProgramStep
 
-# Bytes of output that a step of a segment computes in one phase.
+# Sizes to try, in bytes, of the output that a step of a segment computes in one phase.
 BLOCK_BYTES = tuple(4096 << (2 * exponent) for exponent in range(5))
-SLACKS = (2.0, 1.0, 0.5, 0.0)  # fractions by which windows are enlarged, so that fewer bytes are moved
+SLACKS = (2.0, 1.0, 0.5, 0.0)  # fractions to try by which windows are enlarged, so that fewer bytes are moved
 MOST_PHASES = 100_000
 NODES = 2_000  # maximum nodes of the search for offsets, which runs for many plans
 TRIES = 12  # maximum attempts with a lower limit on the peak, if placed buffers exceed the arena's limit
 
 
 class ArenaTooLargeError(MavcgError):
-    """Raised when no plan keeps the limit on the arena. least_bytes: the smallest arena that was found."""
+    """Raised when no plan fits the arena's limit. least_bytes: size of the smallest arena that was found."""
 
     def __init__(self, message: str, least_bytes: int) -> None:
         super().__init__(message)
@@ -36,8 +36,8 @@ def plan_within(
 ) -> PlannedModel:
     """Return the model unchanged if its arena is within the limit, else planned by parts of rows.
 
-    Among the plans that keep the limit, the one with the fewest phases and moves is chosen. Raises:
-    ArenaTooLargeError where no plan keeps it.
+    Of the plans within the limit, the one with the fewest phases and moves is chosen.
+    Raises: ArenaTooLargeError if no plan is within the limit.
     """
     if planned.program.arena_bytes <= max_arena_bytes:
         return planned
@@ -59,7 +59,7 @@ def plan_within(
                 if roomier.program.arena_bytes <= max_arena_bytes:
                     return roomier
             return made
-        # The placement exceeded the peak: the next one is expected to exceed its peak by the same factor.
+        # Fragmentation made the arena larger than the live peak; lower the next peak's limit by the same factor.
         limit = min(limit * max_arena_bytes // made.program.arena_bytes, limit - ALIGN)
     least = planned.program.arena_bytes
     if (path := cheapest_within(segments, least_peak(segments))) is not None:
@@ -74,10 +74,11 @@ def plan_within(
 
 @dataclass(frozen=True)
 class ProgramRows:
-    """A program as the input of the planner of rows.
+    """A program as the planner of row phases takes it.
 
-    works, steps: each step in units of rows. unit_bytes: bytes that a unit of each step writes. sizes: sizes of the
-    buffers in the arena, in bytes, by name. outputs: buffers that must be complete at the end.
+    works: the kernel's rows in units, for each step. steps: the same with the bytes that units access, for the planner.
+    unit_bytes: bytes that a unit of each step writes. sizes: sizes of the buffers in the arena, in bytes, by name.
+    outputs: buffers that must be complete at the end.
     """
 
     works: tuple["StepRows", ...]
@@ -97,7 +98,10 @@ def program_rows(planned: PlannedModel) -> ProgramRows:
 
 
 def plan_phases(planned: PlannedModel, rows: ProgramRows, ranges: Sequence[StepRange], slack: float) -> PlannedModel:
-    """Plan a program in consecutive ranges of steps. Raises: MavcgError where there would be too many phases."""
+    """Plan a program in consecutive ranges of steps. slack: fraction by which windows are enlarged.
+
+    Raises: MavcgError if there would be more than MOST_PHASES phases.
+    """
     steps = blocked_steps(rows.steps, rows.unit_bytes, ranges)
     cuts, bands = [each.begin for each in ranges], [each.end - 1 for each in ranges if each.band_units]
     return _with_schedule(planned, rows, schedule_rows(steps, rows.sizes, rows.outputs, cuts, slack, bands))
@@ -107,9 +111,9 @@ def plan_in_order(planned: PlannedModel, firings: Sequence[tuple[int, int, int]]
     """Plan a program whose steps, or parts of steps, run in a given order.
 
     firings: (number of a step, part, number of its parts); parts of a step are in order. A step that does not process
-    its tensors row by row is computed with its first part. Missing predecessors of a firing are computed just before
-    it.
-    Raises: MavcgError where there would be too many phases.
+    its tensors row by row is computed whole at its first part. Missing predecessors of a firing are computed just
+    before it.
+    Raises: MavcgError if there would be more than MOST_PHASES phases.
     """
     rows = program_rows(planned)
     order = [(step, -(-(part + 1) * rows.steps[step].units // parts)) for step, part, parts in firings]

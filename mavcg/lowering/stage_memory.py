@@ -1,4 +1,4 @@
-"""Memory of a pipeline's stages: buffers of different stages never overlap, and buffers between stages have copies."""
+"""Plan the memory of a pipeline: buffers of different stages never overlap; buffers between stages have copies."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -38,7 +38,7 @@ def plan_stages(planned: PlannedModel, stages: Sequence[ProgramStage]) -> Planne
     """Return the model planned as a pipeline of stages that cover all steps in order.
 
     Stages run at the same time on different frames. The buffers of a single stage share memory within a range of the
-    arena of their own. A buffer from stage a to stage b has b - a + 1 copies, as so many frames can be between them.
+    arena of their own. A buffer from stage a to stage b has b - a + 1 copies: one for each frame that can be in flight.
     """
     lowered = planned.lowered
     uses = buffer_uses(lowered)

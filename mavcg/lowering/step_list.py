@@ -1,4 +1,4 @@
-"""Creation of the engine's step list: kernels in order, operands' addresses, call rows and minimum chunks."""
+"""Create the engine's step list: kernels in order, operands' addresses, call rows and minimum chunks."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ CoreShares = Mapping[str, tuple[tuple[str, int], ...]]
 
 @dataclass(frozen=True)
 class PlannedModel:
-    """A completely planned model, before its machine code and the bytes of its constants are generated."""
+    """A completely planned model, before machine code and the bytes of constants are generated."""
 
     lowered: LoweredGraph
     memory: MemoryPlan
@@ -79,11 +79,10 @@ def _program_step(
 def call_rows(spec: KernelSpec) -> tuple[int, int]:
     """Return (minimum rows of a chunk, call rows) of a kernel without a macro-tile.
 
-    Calls of many rows are faster, but small chunks let threads end at the same time, so that chunks are smaller than
-    calls unless a call of fewer rows reads more. Work that is cut along output channels is taken in whole calls, which
-    suit the register tiles. If rows share a read of the weights, a chunk is one call: the rows are cut evenly for two
-    or
-    four threads, into as many chunks as reads are needed, at least two, and a multiple of four if more.
+    Calls of many rows are faster, but small chunks let all threads end at about the same time. So the minimum chunk is
+    smaller than a call, except in two cases. Work that is cut along output channels is taken in whole calls, which suit
+    the register tiles. If `shared_rows` rows share one read of the weights, a chunk is one call: the rows are cut
+    evenly into as many chunks as reads of the weights are needed, at least two, and a multiple of four if more.
     """
     if spec.shared_rows > 1 and spec.rows:
         parts = max(2, -(-spec.rows // spec.shared_rows))

@@ -1,4 +1,4 @@
-"""Sizes of convolutions' constant weights, in the operator's definition and in the library."""
+"""Compute the size of convolutions' constant weights: by the operator's definition, and as stored in the library."""
 
 from dataclasses import dataclass
 
@@ -7,14 +7,14 @@ from mavcg.lowering.lower import LoweredGraph
 
 @dataclass(frozen=True)
 class WeightSizes:
-    """The bytes of convolutions' constant weights by the definition, and as they are packed or transformed."""
+    """Sizes of convolutions' constant weights, in bytes: by the definition, and after packing or transformation."""
 
     definition_bytes: int
     packed_bytes: int
 
 
 def weight_sizes(lowered: LoweredGraph) -> WeightSizes:
-    """Return the sizes of a graph's f32 convolutions with constant weights."""
+    """Return the total sizes of the constant weights of a graph's f32 convolutions."""
     graph = lowered.graph
     nodes = {node.output: node for node in lowered.nodes if node.op in ("conv2d", "primitive_conv2d")}
     nodes = {name: node for name, node in nodes.items() if node.inputs[1] in graph.constants}
