@@ -33,10 +33,8 @@ def with_radices(graph: XGraph, radices: tuple[NodeRadix, ...], name: str) -> XG
     lost = [one.node for one in radices if one.node not in by_name]
     lacking = [n.name for n in graph.nodes if n.name not in known and (n.on_accelerator or n.kind == "input")]
     if lost or lacking:
-        raise MavcgError(
-            f"{name}: is of a network with node {(lost or lacking)[0]}, or without it, unlike {graph.name}; "
-            "give the model that it was built from"
-        )
+        difference = f"lacks node {lost[0]} of the program" if lost else f"has a node {lacking[0]} more"
+        raise MavcgError(f"{name}: network {graph.name} {difference}; give the model that it was built from")
     nodes = {
         node.name: replace(
             node,
@@ -51,7 +49,9 @@ def with_radices(graph: XGraph, radices: tuple[NodeRadix, ...], name: str) -> XG
     for node in nodes.values():
         if node.name in parameters:
             if len(node.weight_radix) not in (1, node.channels):
-                raise MavcgError(f"{name}: {node.name} has {len(node.weight_radix)} radix positions; build it again")
+                raise MavcgError(
+                    f"{name}: {node.name} has {len(node.weight_radix)} radix positions of weights; build it again"
+                )
             if len(node.bias_steps) not in (0, node.channels):
                 raise MavcgError(f"{name}: {node.name} has {len(node.bias_steps)} steps of biases; build it again")
             in_radix = nodes[node.inputs[0]].radix if node.inputs[0] in nodes else None

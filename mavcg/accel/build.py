@@ -89,7 +89,9 @@ def build_program(
         images = seeded_images(real) if calibrate is None else read_images(real, calibrate)
         graph = quantise(real, images, target.rounding, granularity, progress).graph
     if not divide(graph).accelerator:
-        raise MavcgError(f"{model}: no node that the accelerator computes; build it for the CPU by `mavcg build`")
+        raise MavcgError(
+            f"{model}: the accelerator cannot compute any of its nodes; build it for the CPU by `mavcg build`"
+        )
     with stages.stage("fuse"), group_costs(costs, target) as provider:
         chosen = choose_groups(graph, target, search, progress, provider)
     with stages.stage("generate"):

@@ -49,7 +49,7 @@ def shift_round(sums: Array, shift: Any, rounding: str) -> Array:
     elif rounding == "floor":
         shifted = sums >> right
     else:
-        raise ValueError(f"rounding {rounding}: there are {', '.join(ROUNDINGS)}")
+        raise ValueError(f"rounding {rounding}: unknown; known: {', '.join(ROUNDINGS)}")
     return np.asarray(shifted << left)
 
 

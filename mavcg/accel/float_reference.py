@@ -33,7 +33,7 @@ def arrange_inputs(graph: XGraph, arrays: Mapping[str, Array]) -> dict[str, Arra
             array = array.transpose(0, 2, 3, 1)
         elif array.size != int(np.prod(node.shape)) or (node.op == "nchw" and array.shape != node.shape):
             expected = (n, channels, height, width) if node.op == "nchw" else node.shape
-            raise MavcgError(f"input {node.name}: {array.shape} where {expected} is needed")
+            raise MavcgError(f"input {node.name}: is {array.shape}; give {expected}")
         images[node.name] = np.ascontiguousarray(array).reshape(node.shape)
     return images
 

@@ -48,7 +48,7 @@ def xgraph_of(graph: Graph, dense_on_host: bool = True) -> XGraph:
     maker = XGraphMaker(graph, dense_on_host)
     for name in graph.inputs:
         if graph.types[name].dtype != "f32":
-            raise MavcgError(f"graph {graph.name}: input {name} is {graph.types[name]}; give a model of f32 inputs")
+            raise MavcgError(f"graph {graph.name}: input {name} is {graph.types[name]}; give a model with f32 inputs")
         _add_input(maker, name)
     blocks = find_space_to_depth(graph)
     for node in graph.nodes:
@@ -66,7 +66,9 @@ def xgraph_of(graph: Graph, dense_on_host: bool = True) -> XGraph:
     made = _without_unread(made)
     check_xgraph(made)
     if not any(node.on_accelerator for node in made.nodes):
-        raise MavcgError(f"graph {graph.name}: no operator that the accelerator has; there are conv2d, pools, add, ..")
+        raise MavcgError(
+            f"graph {graph.name}: no operator that the accelerator computes, such as conv2d, pools and add"
+        )
     return made
 
 
@@ -100,7 +102,7 @@ def _is_refused(maker: XGraphMaker, node: Node) -> bool:
 
 def _output(maker: XGraphMaker, name: str) -> str:
     if name not in maker.now:
-        raise MavcgError(f"graph {maker.graph.name}: its output {name} is a constant; nothing would be computed")
+        raise MavcgError(f"graph {maker.graph.name}: output {name} is a constant, so nothing would be computed")
     return maker.now[name]
 
 

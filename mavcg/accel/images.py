@@ -44,7 +44,7 @@ def read_images(graph: XGraph, path: Path) -> list[dict[str, Array]]:
     counts = {len(stack) for stack in stacks.values()}
     if len(counts) != 1 or 0 in counts:
         raise MavcgError(
-            f"--calibrate {path}: {sorted(counts)} images of the inputs; give as many of each, at least one"
+            f"--calibrate {path}: inputs with {sorted(counts)} images; give the same number for each, at least one"
         )
     return [
         arrange_inputs(graph, {name: stack[at] for name, stack in stacks.items()})
@@ -56,7 +56,9 @@ def _stack(node: XNode, array: Array, path: Path) -> list[Array]:
     """Split an array into images with the batch size of the node."""
     size = int(np.prod(node.shape))
     if array.dtype.kind not in "fiub" or array.ndim == 0 or array.size % size or not array.size:
-        raise MavcgError(f"--calibrate {path}: {node.name} is {array.dtype} {array.shape}; images are {node.shape}")
+        raise MavcgError(
+            f"--calibrate {path}: {node.name} is {array.dtype} {array.shape}; give numbers, images of {node.shape}"
+        )
     batch, count = node.shape[0], array.size // size
     if array.ndim == len(node.shape) + 1 and array.shape[:2] == (count, batch):
         return list(array.astype(np.float32))  # as np.stack makes it of inputs
@@ -74,7 +76,7 @@ def network_inputs(given: Mapping[str, Array], tensors: Sequence[HostTensor]) ->
     found = {}
     for tensor in tensors:
         if tensor.name not in given:
-            raise MavcgError(f"--input: nothing for {tensor.name}; give --input {tensor.name}=X.npy, or --seed 0")
+            raise MavcgError(f"--input: no array for {tensor.name}; give --input {tensor.name}=X.npy, or --seed 0")
         array = np.asarray(given[tensor.name])
         last = (tensor.dims[0], *tensor.dims[2:], tensor.dims[1]) if tensor.nchw else tensor.dims
         if array.shape != tensor.dims and array.shape == last:
@@ -84,7 +86,7 @@ def network_inputs(given: Mapping[str, Array], tensors: Sequence[HostTensor]) ->
             or array.size != np.prod(tensor.dims)
             or (tensor.nchw and array.shape != tensor.dims)
         ):
-            raise MavcgError(f"--input {tensor.name}: {array.dtype} {list(array.shape)}; it is {list(tensor.dims)}")
+            raise MavcgError(f"--input {tensor.name}: is {array.dtype} {list(array.shape)}; give {list(tensor.dims)}")
         found[tensor.name] = np.ascontiguousarray(array, np.float32).reshape(tensor.dims)
     return found
 
@@ -103,13 +105,13 @@ def read_inputs(given: Mapping[str, Array], shapes: Mapping[str, tuple[int, int,
     found = {}
     for name, (height, width, channels) in shapes.items():
         if name not in given:
-            raise MavcgError(f"--input: nothing for {name}; give --input {name}=X.npy, or --seed 0")
+            raise MavcgError(f"--input: no array for {name}; give --input {name}=X.npy, or --seed 0")
         array = np.asarray(given[name])
         if name in nchw and array.shape == (1, channels, height, width) and array.dtype != np.int8:
             array = array.transpose(0, 2, 3, 1)
         if array.size != height * width * channels or array.dtype.kind not in "fiub":
             expected = f"{[1, channels, height, width] if name in nchw else [1, height, width, channels]}"
-            raise MavcgError(f"--input {name}: {array.dtype} {list(array.shape)} where {expected} is needed")
+            raise MavcgError(f"--input {name}: is {array.dtype} {list(array.shape)}; give {expected}")
         array = np.ascontiguousarray(array).reshape(1, height, width, channels)
         found[name] = array if array.dtype == np.int8 else to_integers(array, radices[name])
     return found

@@ -131,7 +131,7 @@ class LayerSearch:
                 if best is None or key < best:
                     best, kept = key, (tried, integer_parameters(real, weight_radix, x_radix, steps), made)
         if kept is None:
-            raise MavcgError(f"{node.origin or node.name}: no radix positions for its weights and biases; rescale them")
+            raise MavcgError(f"{node.origin or node.name}: its weights and biases fit no radix position; rescale them")
         self.chosen[node.name], self.parameters[node.name], made = kept
         return made
 

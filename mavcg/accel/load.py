@@ -23,12 +23,12 @@ def load_xgraph(
     on_host = target.dense == "cpu"
     if model in NAMES:
         if shapes:
-            raise MavcgError(f"--shape: {model} is a built-in network of one shape; give a model's file")
+            raise MavcgError(f"--shape: {model} is a built-in network with a fixed shape; give a model's file")
         if weights is not None:
-            raise MavcgError(f"--weights {weights}: {model} is a built-in network with weights; give a .prototxt")
+            raise MavcgError(f"--weights {weights}: {model} is a built-in network, which has weights; give a .prototxt")
         return xgraph_of(network(model), on_host)
     if not is_model(Path(model)) and not Path(model).exists():
         raise MavcgError(
-            f"{model}: no .onnx, .tflite or .prototxt file, and no built-in network; these are {', '.join(NAMES)}"
+            f"{model}: neither a .onnx, .tflite or .prototxt file nor a built-in network; known: {', '.join(NAMES)}"
         )
     return xgraph_of(import_model(Path(model), shapes, weights), on_host)

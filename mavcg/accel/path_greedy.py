@@ -13,7 +13,7 @@ def unfused_path(instance: PathInstance) -> ChosenPath:
     for place, node in enumerate(instance.nodes):
         alone = [index for index in instance.by_node[place] if instance.members[index] == 1 << place]
         if not alone:
-            raise MavcgError(f"node {node}: no group of it alone; add one")
+            raise MavcgError(f"node {node}: no group contains this node alone; add one")
         chosen.append(min(alone, key=lambda index: instance.groups[index].cost))
     return ChosenPath(tuple(chosen), instance.cost_of(chosen), False)
 
@@ -36,7 +36,9 @@ def greedy_path(instance: PathInstance) -> ChosenPath:
     while state != instance.everything:
         fitting = _fitting(instance, state)
         if not fitting:
-            raise MavcgError("greedy fusion leaves nodes that no group fits; add a group for each single node")
+            raise MavcgError(
+                "greedy fusion leaves nodes that no remaining group covers; add a group for each single node"
+            )
         index = min(fitting, key=order)
         chosen.append(index)
         state |= instance.members[index]

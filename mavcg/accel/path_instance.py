@@ -53,7 +53,7 @@ class PathInstance:
         for a, b in distinct:
             for node in (a, b):
                 if node not in covered:
-                    raise MavcgError(f"{name}: node {node} has an edge and is in no group; add a group of it")
+                    raise MavcgError(f"{name}: node {node} has an edge, but is not in any group; add a group with it")
             if a == b:
                 raise MavcgError(f"{name}: an edge from {a} to itself; leave it out")
             sorter.add(b, a)

@@ -75,7 +75,9 @@ def _best_of_region(
     best: tuple[float, list[int]] = (math.inf, [])
     for count, (chosen, covered) in enumerate(_sets(instance, sorted(special), barrier)):
         if count > most_sets:
-            raise MavcgError(f"the paper's search: more than {most_sets} sets of groups in a region; use the exact one")
+            raise MavcgError(
+                f"the paper's search: more than {most_sets} sets of groups in a region; use the exact search"
+            )
         cost = instance.cost_of(chosen)
         pieces = list(chosen)
         for chain in floyd:
@@ -86,7 +88,7 @@ def _best_of_region(
             best = (cost, pieces)
     if best[0] == math.inf:
         names = ", ".join(instance.nodes[place] for place in bits(inside))
-        raise MavcgError(f"the paper's search: no choice covers {names}; add a group for each single node")
+        raise MavcgError(f"the paper's search: no choice of groups covers {names}; add a group for each single node")
     return best[1]
 
 

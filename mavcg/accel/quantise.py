@@ -75,7 +75,7 @@ def quantise(
     if not images:
         raise MavcgError(f"{graph.name}: no calibration inputs; give at least one")
     if granularity not in GRANULARITIES:
-        raise MavcgError(f"granularity {granularity}: there are {', '.join(GRANULARITIES)}")
+        raise MavcgError(f"granularity {granularity}: unknown; known: {', '.join(GRANULARITIES)}")
     radices = tensor_radices(graph, images, progress)
     search = LayerSearch(graph, radices, rounding, granularity, correct_bias)
     reals: list[dict[str, Array]] = [{} for _ in images]

@@ -35,22 +35,28 @@ def check_xgraph(graph: XGraph) -> None:
     for node in graph.nodes:
         missing = [name for name in node.inputs if name not in seen]
         if missing:
-            raise refuse_node(graph, node, f"reads {missing[0]}, which no node before it makes")
+            raise refuse_node(
+                graph, node, f"reads {missing[0]}, which is not an earlier node; list nodes in execution order"
+            )
         if node.name in seen:
             raise refuse_node(graph, node, "a second node of this name; give each node its own name")
         _check_node(graph, node, [seen[name] for name in node.inputs])
         seen[node.name] = node
     for name in graph.outputs:
         if name not in seen:
-            raise refuse_node(graph, graph.nodes[-1], f"the graph's output {name} is made by no node")
+            raise refuse_node(graph, graph.nodes[-1], f"the graph's output {name} is not a node of the graph")
 
 
 def _check_node(graph: XGraph, node: XNode, inputs: Sequence[XNode]) -> None:
     if node.kind not in KINDS or not NAME.fullmatch(node.name):
-        raise refuse_node(graph, node, f"kinds are {', '.join(KINDS)}; names are letters, digits and _.:/$@+-")
+        raise refuse_node(
+            graph,
+            node,
+            f"unknown kind or invalid name; kinds are {', '.join(KINDS)}; names are letters, digits and _.:/$@+-",
+        )
     if node.kind == "host":
         if node.name not in graph.hosts:
-            raise refuse_node(graph, node, "has no graph to compute it by")
+            raise refuse_node(graph, node, "has no graph for the CPU; give one in hosts")
         return
     counts = {"input": 0, "eltwise": 1 if node.op == "copy" else 2, "concat": len(inputs) or 1}
     if len(inputs) != counts.get(node.kind, 1):
@@ -60,11 +66,17 @@ def _check_node(graph: XGraph, node: XNode, inputs: Sequence[XNode]) -> None:
             raise refuse_node(graph, node, f"{shape} is not a shape N, H, W, C of 1 to {MOST_LENGTH} each")
     small = (*node.kernel, *node.stride, *node.dilation, *node.factor, node.groups)
     if min(small) < 1 or min(*node.pads, *node.output_pads, *node.count_pads) < 0:
-        raise refuse_node(graph, node, "kernel, stride, dilation, factor and groups are at least 1, pads at least 0")
+        raise refuse_node(
+            graph, node, "kernel, stride, dilation, factor and groups must be at least 1, pads at least 0"
+        )
     if node.act not in ACTS or len(node.act_args) != {"clip": 2, "leaky": 1}.get(node.act, 0):
-        raise refuse_node(graph, node, f"act {node.act!r} with {len(node.act_args)} numbers; acts are {ACTS}")
+        raise refuse_node(
+            graph,
+            node,
+            f"act {node.act!r} with {len(node.act_args)} arguments; acts are {ACTS}; clip takes 2, leaky 1",
+        )
     if node.act == "leaky" and not 0 <= node.act_args[0] < 1:
-        raise refuse_node(graph, node, f"leaky with slope {node.act_args[0]}; slopes are at least 0 and below 1")
+        raise refuse_node(graph, node, f"leaky with slope {node.act_args[0]}; it must be at least 0 and below 1")
     if node.kind != "input":
         expected = result_shape(graph, node, [i.shape for i in inputs])
         if node.shape != expected:
@@ -103,7 +115,7 @@ def result_shape(graph: XGraph, node: XNode, shapes: Sequence[Shape]) -> Shape:
     if node.kind == "upsample":
         return (x[0], x[1] * rows, x[2] * columns, x[3])
     if x[1] % rows or x[2] % columns:
-        raise refuse_node(graph, node, f"blocks of {node.factor} do not divide {x}")
+        raise refuse_node(graph, node, f"blocks of {node.factor} do not divide rows and columns of {x}")
     return (x[0], x[1] // rows, x[2] // columns, x[3] * rows * columns)
 
 
@@ -113,7 +125,9 @@ def _windows(graph: XGraph, node: XNode, axis: int, length: int) -> int:
     if room < 0:
         raise refuse_node(graph, node, f"a window of {span} does not fit into {length} with pads {node.pads}")
     if node.kind in POOLS and max(node.pads[axis], node.pads[axis + 2]) >= span:
-        raise refuse_node(graph, node, f"pads {node.pads}, in which a window of {span} lies alone")
+        raise refuse_node(
+            graph, node, f"pads {node.pads} contain a whole window of {span}; make them smaller than the window"
+        )
     return room // node.stride[axis] + 1
 
 
@@ -121,7 +135,7 @@ def _spread(graph: XGraph, node: XNode, axis: int, length: int) -> int:
     span = node.dilation[axis] * (node.kernel[axis] - 1) + 1
     made = (length - 1) * node.stride[axis] + span + node.output_pads[axis] - node.pads[axis] - node.pads[axis + 2]
     if made < 1:
-        raise refuse_node(graph, node, f"pads {node.pads} take all of the result away")
+        raise refuse_node(graph, node, f"pads {node.pads} leave no element of the result; make them smaller")
     return made
 
 
@@ -131,12 +145,14 @@ def _check_parameters(graph: XGraph, node: XNode, x: XNode) -> None:
     found = graph.parameters[node.name]
     depth = x.channels // node.groups
     if node.groups > 1 and (x.channels % node.groups or node.channels % node.groups or node.kind == "dense"):
-        raise refuse_node(graph, node, f"{node.groups} groups of {x.channels} and {node.channels} channels")
+        raise refuse_node(
+            graph, node, f"{node.groups} groups do not divide {x.channels} input and {node.channels} output channels"
+        )
     if (node.kind == "depthwise") != (node.kind != "deconv" and depth == 1 and node.groups > 1) and x.channels > 1:
-        raise refuse_node(graph, node, f"{node.groups} groups of {x.channels} channels: that is another kind")
+        raise refuse_node(graph, node, f"{node.groups} groups of {x.channels} channels do not suit kind {node.kind}")
     expected = (node.channels, *node.kernel, 1 if node.kind == "depthwise" else depth)
     if node.kind == "dense" and node.kernel != x.shape[1:3]:
-        raise refuse_node(graph, node, f"kernel {node.kernel} where the input map is {x.shape[1:3]}")
+        raise refuse_node(graph, node, f"kernel {node.kernel} where the input's rows and columns are {x.shape[1:3]}")
     if found.weights.shape != expected or found.bias.shape != (node.channels,):
         wrong = f"weights {found.weights.shape} and bias {found.bias.shape} where {expected} and {(node.channels,)}"
         raise refuse_node(graph, node, f"{wrong} are needed")
@@ -144,9 +160,11 @@ def _check_parameters(graph: XGraph, node: XNode, x: XNode) -> None:
         if found.weights.dtype != np.int8 or found.bias.dtype != np.int32:
             raise refuse_node(graph, node, "has a radix position, but its weights are not int8 with an int32 bias")
         if len(node.weight_radix) not in (1, node.channels):
-            raise refuse_node(graph, node, f"{len(node.weight_radix)} radix positions of weights")
+            raise refuse_node(
+                graph, node, f"{len(node.weight_radix)} radix positions of weights; give 1 or {node.channels}"
+            )
         if len(node.bias_steps) not in (0, node.channels):
-            raise refuse_node(graph, node, f"{len(node.bias_steps)} steps of biases")
+            raise refuse_node(graph, node, f"{len(node.bias_steps)} steps of biases; give 0 or {node.channels}")
 
 
 def _check_radices(graph: XGraph, node: XNode, inputs: Sequence[XNode]) -> None:
@@ -155,14 +173,14 @@ def _check_radices(graph: XGraph, node: XNode, inputs: Sequence[XNode]) -> None:
     if len(radices) != len(inputs):
         raise refuse_node(graph, node, "has a radix position, but one of its inputs has none")
     if any(not LEAST_RADIX <= r <= MOST_RADIX for r in own):
-        raise refuse_node(graph, node, f"radix positions {own}; they are {LEAST_RADIX} to {MOST_RADIX}")
+        raise refuse_node(graph, node, f"radix positions {own}; each must be {LEAST_RADIX} to {MOST_RADIX}")
     if node.kind == "input":
         return
     if node.kind == "eltwise" and node.op not in ("mul", "copy") and max(radices) - min(radices) > MOST_ALIGNMENT:
-        raise refuse_node(graph, node, f"inputs of radix {radices}; they differ by at most {MOST_ALIGNMENT}")
+        raise refuse_node(graph, node, f"inputs of radix {radices}; they may differ by at most {MOST_ALIGNMENT}")
     for low, high in shift_limits(node, radices):
         if not LEAST_SHIFT <= low <= high <= MOST_SHIFT:
-            raise refuse_node(graph, node, f"shifts of {low} to {high}; they are {LEAST_SHIFT} to {MOST_SHIFT}")
+            raise refuse_node(graph, node, f"shifts of {low} to {high}; they must be {LEAST_SHIFT} to {MOST_SHIFT}")
 
 
 def shift_limits(node: XNode, radices: Sequence[int]) -> list[tuple[int, int]]:

@@ -159,13 +159,15 @@ def frequency_of(path: Path, value: object, place: str) -> float:
 def check_sizes(path: Path, target: IsaTarget) -> None:
     """Check that the array and the buffers of a target fit each other. Raises: ProfileError if they do not."""
     if target.ic_parallel % 2:
-        wrong = f"{target.ic_parallel} is odd, and a multiply-add is two operations"
+        wrong = f"{target.ic_parallel} is odd, but it counts two operations for each input channel"
         raise schema.refuse(path, "ic_parallel", wrong, "give twice the input channels of a cycle")
     for key in ("input_bytes", "weight_bytes", "output_bytes"):
         if getattr(target, key) % target.banks:
             wrong = f"{getattr(target, key)} bytes do not divide into {target.banks} banks"
-            raise schema.refuse(path, key, wrong, "give a multiple of banks")
+            raise schema.refuse(path, key, wrong, f"give a multiple of {target.banks}")
     least = target.macs_in_channels * target.oc_parallel
     if target.weight_bytes < 2 * least:
-        wrong = f"{target.weight_bytes} bytes do not hold two blocks of {least} weights, one at work and one loading"
+        wrong = (
+            f"{target.weight_bytes} bytes do not hold two blocks of {least} weights, one in use and one being loaded"
+        )
         raise schema.refuse(path, "weight_bytes", wrong, f"give at least {2 * least}")

@@ -46,7 +46,7 @@ def validate_program(program: AccelProgram, graph: XGraph, images: Mapping[str, 
         found = expected.get(tensor.name)
         if found is None or found.shape != (1, tensor.height, tensor.width, tensor.channels):
             raise MavcgError(
-                f"{program.network}: tensor {tensor.name} is not as in the model; give the model of the file"
+                f"{program.network}: tensor {tensor.name} has no equal in the model; give the model of the file"
             )
     compared = _Compared(program, expected)
     outputs = execute(program, {name: expected[name] for name in program.inputs}, compared.take)
@@ -84,7 +84,9 @@ class _Compared:
         whole = self.expected[name][0]
         reference = whole[at]
         if reference.shape != made.shape:
-            raise MavcgError(f"{self.program.network}: {source} is of {name} beyond its shape {whole.shape}")
+            raise MavcgError(
+                f"{self.program.network}: {source} computes a part of {name} outside of its shape {whole.shape}"
+            )
         self.seen.setdefault(name, np.zeros(whole.shape, bool))[at] = True
         different = np.argwhere(reference != made)
         if len(different):

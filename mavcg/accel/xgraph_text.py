@@ -74,7 +74,7 @@ def parse_xgraph(
     lines = text.split("\n")
     head = _HEAD.fullmatch(lines[0])
     if head is None:
-        raise _fail(1, f"{lines[0][:60]!r} where 'xgraph NAME {{' should be")
+        raise _fail(1, f"is {lines[0][:60]!r}, not 'xgraph NAME {{'")
     nodes, kept, graphs = list[XNode](), dict[str, Parameters](), dict[str, Graph]()
     for number, line in enumerate(lines[1:], start=2):
         if line.startswith("  return "):
@@ -86,14 +86,14 @@ def parse_xgraph(
         if "graph" in signs:
             graphs[node.name] = _field_value(number, node, "graph", hosts, _graph_digest, signs)
         if node.kind in CONVOLUTIONS and "parameters" not in signs:
-            raise _fail(number, f"{node.kind} {node.name} without parameters=sha256:..")
+            raise _fail(number, f"{node.kind} {node.name} has no parameters=sha256:..")
     else:
         raise _fail(len(lines), "the text ends without a line '  return %NAME'")
     if lines[number:] != ["}", ""]:
         raise _fail(number + 1, "a line '}' should end the text")
     outputs = [name.strip() for name in line.removeprefix("  return ").split(",")]
     if not all(re.fullmatch(r"%\S+", name) for name in outputs):
-        raise _fail(number, f"{line[:60]!r} where '  return %NAME' should be")
+        raise _fail(number, f"is {line[:60]!r}, not '  return %NAME'")
     graph = XGraph(head[1], tuple(nodes), tuple(name[1:] for name in outputs), kept, graphs)
     check_xgraph(graph)
     return graph
@@ -103,14 +103,14 @@ def _field_value(
     number: int, node: XNode, what: str, known: Mapping[str, Any], sign: Any, signs: Mapping[str, str]
 ) -> Any:
     if node.name not in known:
-        raise _fail(number, f"{what} of {node.name} are not in the text and were not given")
+        raise _fail(number, f"the {what} of {node.name} are not part of the text; give them to parse_xgraph")
     if sign(known[node.name]) != signs[what]:
-        raise _fail(number, f"{what} of {node.name} that were given are not those that were printed")
+        raise _fail(number, f"the {what} given for {node.name} differ from those that were printed")
     return known[node.name]
 
 
 def _fail(number: int, wrong: str) -> MavcgError:
-    return MavcgError(f"xgraph text: line {number}: {wrong}; the form is what an XGraph prints as")
+    return MavcgError(f"xgraph text: line {number}: {wrong}; write it as text_of() prints an XGraph")
 
 
 def _node(number: int, line: str) -> tuple[XNode, dict[str, str]]:
@@ -119,10 +119,10 @@ def _node(number: int, line: str) -> tuple[XNode, dict[str, str]]:
         raise _fail(number, f"{line[:60]!r} is not '  %NAME = KIND(%INPUT, ..) KEY=VALUE ..'")
     inputs = [name.strip() for name in found[3].split(",")] if found[3].strip() else []
     if not all(re.fullmatch(r"%\S+", name) for name in inputs):
-        raise _fail(number, f"inputs ({found[3][:60]}); they are %NAME, %NAME")
+        raise _fail(number, f"inputs ({found[3][:60]}) are not written as %NAME, %NAME")
     values, signs = _values(number, found[4])
     if "shape" not in values:
-        raise _fail(number, f"{found[1]} without shape=[..]")
+        raise _fail(number, f"{found[1]} has no shape=[..]")
     return XNode(found[1], found[2], tuple(name[1:] for name in inputs), **values), signs
 
 
@@ -131,7 +131,10 @@ def _values(number: int, text: str) -> tuple[dict[str, Any], dict[str, str]]:
     while at < len(text):
         key = _KEY.match(text, at)
         if key is None or key[1] in values or key[1] in signs or key[1] not in (*_FIELDS, *_DIGESTS):
-            raise _fail(number, f"{text[at : at + 60]!r} where a key should be, each once: {', '.join(_FIELDS)}")
+            raise _fail(
+                number,
+                f"{text[at : at + 60]!r} does not begin with a new key; keys are {', '.join(_FIELDS)}",
+            )
         if key[1] in _DIGESTS:
             sign = _SIGN.match(text, key.end())
             if sign is None:
@@ -164,5 +167,5 @@ def _convert_value(number: int, key: str, value: Any) -> Any:
         good = isinstance(value, list) and sized and all(_is_number(v, key == "act_args") for v in value)
         value = tuple(float(v) if key == "act_args" else v for v in value) if good else value
     if not good:
-        raise _fail(number, f"{key}={json.dumps(value)[:60]} is of another type than the field")
+        raise _fail(number, f"{key}={json.dumps(value)[:60]} has the wrong type for this field")
     return value

@@ -95,12 +95,14 @@ def _check_groups(graph: XGraph, division: Division, groups: Sequence[FusedGroup
         for name in group.nodes:
             lacking = [i for i in by_name[name].inputs if i not in placed | inside]
             if lacking:
-                raise MavcgError(f"{graph.name}: the group of {name} reads {lacking[0]}, which no earlier group makes")
+                raise MavcgError(
+                    f"{graph.name}: the group of {name} reads {lacking[0]}, which no earlier group computes"
+                )
         placed |= inside
         seen += group.nodes
     if sorted(seen) != sorted(division.accelerator):
         count = len(division.accelerator)
-        raise MavcgError(f"{graph.name}: groups have {len(seen)} nodes; the accelerator's are {count}")
+        raise MavcgError(f"{graph.name}: the groups contain {len(seen)} nodes; the accelerator computes {count}")
     for node in graph.nodes:
         _check_node(graph, node, inside=node.name in division.accelerator)
 
@@ -108,6 +110,6 @@ def _check_groups(graph: XGraph, division: Division, groups: Sequence[FusedGroup
 def _check_node(graph: XGraph, node: XNode, inside: bool) -> None:
     """Raise MavcgError for a node that no instruction computes."""
     if inside and node.kind == "concat" and node.act:
-        raise MavcgError(f"{graph.name}: concat {node.name}: its activation {node.act} must stand at its parts")
+        raise MavcgError(f"{graph.name}: concat {node.name}: move its activation {node.act} to its inputs")
     if node.shape and node.shape[0] != 1 and inside:
         raise MavcgError(f"{graph.name}: {node.name}: batch {node.shape[0]}; give the model a batch of 1")

@@ -70,5 +70,5 @@ class DeviceGroupCosts:
                     counts.append(device.cycles)
         if 0 in counts:
             name = "the simulated device" if self.driver is None else str(self.driver.library)
-            raise MavcgError(f"{name}: counts no cycles (register CYCLES); give --driver of a device that does")
+            raise MavcgError(f"{name}: does not count cycles (register CYCLES); give --driver of a device that does")
         return min(counts)

@@ -38,7 +38,7 @@ class GroupCostFile:
                 tables = self._connection.execute("SELECT name FROM sqlite_master").fetchall()
                 (application,) = self._connection.execute("PRAGMA application_id").fetchone()
             if tables and application != APPLICATION_ID:
-                raise MavcgError(f"{path}: is a database of something else; name another file")
+                raise MavcgError(f"{path}: is another application's database; name another file")
             with self._errors(), self._connection:
                 self._connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 self._connection.execute(_CREATE)

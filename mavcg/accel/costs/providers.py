@@ -38,10 +38,10 @@ def group_costs(request: CostRequest, target: IsaTarget) -> Iterator[GroupCosts]
     if request.provider not in PROVIDERS:
         raise MavcgError(f"--costs {request.provider}: no such provider; known: {', '.join(PROVIDERS)}")
     if (request.provider == "device") != (request.driver is not None):
-        raise MavcgError("--costs device: needs --driver LIBRARY[:ARGUMENT], and no other provider does")
+        raise MavcgError("--costs device: needs --driver LIBRARY[:ARGUMENT], which no other provider takes")
     if request.provider == "model":
         if request.file is not None:
-            raise MavcgError(f"--cost-db {request.file}: modelled costs are not kept; give --costs simulated")
+            raise MavcgError(f"--cost-db {request.file}: modelled costs are not stored; give --costs simulated")
         yield ModelledGroupCosts(target)
         return
     driver = None if request.driver is None else DeviceDriver.of(request.driver)

@@ -47,7 +47,9 @@ def read_templates(path: Path = OURS) -> tuple[FusionTemplate, ...]:
     names = {kind: (kind,) for kind in ACCELERATED}
     for name, members in _table(path, "kinds", table.get("kinds", {})).items():
         if not isinstance(members, list) or not members or not all(m in ACCELERATED for m in members):
-            raise MavcgError(f"{path}: kinds.{name} = {value_text(members)}: kinds are {', '.join(ACCELERATED)}")
+            raise MavcgError(
+                f"{path}: kinds.{name} = {value_text(members)}: give a list; kinds are {', '.join(ACCELERATED)}"
+            )
         names[name] = tuple(members)
     entries = _table(path, "template", table.get("template", {}))
     if not entries:
@@ -62,7 +64,7 @@ def _template(path: Path, name: str, entry: Any, kinds: Mapping[str, tuple[str, 
     nodes = _table(path, f"{place}.nodes", entry.get("nodes", {}))
     if not 1 <= len(nodes) <= MOST_VERTICES or not all(k == ANY or k in kinds for k in nodes.values() if _text(k)):
         known = ", ".join((ANY, *kinds))
-        raise MavcgError(f"{path}: {place}.nodes = {value_text(nodes)}: 1 to {MOST_VERTICES} vertices of {known}")
+        raise MavcgError(f"{path}: {place}.nodes = {value_text(nodes)}: give 1 to {MOST_VERTICES} vertices of {known}")
     if not all(_text(k) for k in nodes.values()):
         raise MavcgError(f'{path}: {place}.nodes = {value_text(nodes)}: write {{ a = "conv", b = "pool" }}')
     edges: dict[tuple[str, str], str] = {}

@@ -85,7 +85,9 @@ class DeviceDriver:
             library = ffi.dlopen(str(self.library))
             opened, closed = library.mavcg_accel_driver_open, library.mavcg_accel_driver_close
         except (OSError, AttributeError) as error:
-            raise MavcgError(f"{self.library}: no driver of mavcg_accel_driver.h ({error}); build it again") from error
+            raise MavcgError(
+                f"{self.library}: not a driver as in mavcg_accel_driver.h ({error}); build it again"
+            ) from error
         message = ffi.new("char[]", _MESSAGE_BYTES)
         if opened(self.argument.encode(), device, message):
             text = ffi.string(message).decode(errors="replace") or "no device"
@@ -152,7 +154,7 @@ class DeviceProgram:
                 raise MavcgError(f"input {name}: not given; the network needs {', '.join(self.inputs)}")
             array = np.ascontiguousarray(inputs[name], np.float32)
             if array.shape != shape:
-                raise MavcgError(f"input {name}: {list(array.shape)} where {list(shape)} is needed")
+                raise MavcgError(f"input {name}: is {list(array.shape)}; give {list(shape)}")
             given.append(array)
         made = {name: np.empty(shape, np.float32) for name, shape in self.outputs.items()}
         status = library.mavcg_accel_run(

@@ -102,7 +102,9 @@ class _Assembled:
         elif self.section == ".code":
             self.instructions.append(parse_instruction(stripped, location))
         else:
-            raise MavcgError(f"{location}: {safe(stripped[:40])!r} before .code; begin with .version, .network, .code")
+            raise MavcgError(
+                f"{location}: {safe(stripped[:40])!r} stands before .code; begin with .version, .network, .code"
+            )
 
     def _network(self, line: str, location: str) -> None:
         if self.network is not None:
@@ -117,13 +119,13 @@ class _Assembled:
             self.section = ".code"
         elif words[0] == ".version" and len(words) == 2:
             if words[1] != str(VERSION):
-                raise MavcgError(f"{location}: version {safe(words[1])}; this assembler is of version {VERSION}")
+                raise MavcgError(f"{location}: version {safe(words[1])}; this assembler reads version {VERSION}")
             self.version = True
         elif words[0] == ".parameters" and len(words) == 2 and self.announced is None:
             self.announced, self.section = _number(words[1], location), ".parameters"
         else:
             known = ".version N, .network JSON, .parameters BYTES (once), .code"
-            raise MavcgError(f"{location}: {safe(' '.join(words)[:60])}: directives are {known}")
+            raise MavcgError(f"{location}: {safe(' '.join(words)[:60])}: unknown or repeated directive; known: {known}")
 
     def to_program(self) -> AccelProgram:
         if not self.version or self.network is None or self.section != ".code":
@@ -148,7 +150,7 @@ def parse_instruction(line: str, location: str) -> AccelInstruction:
     for word in words:
         key, equals, text = word.partition("=")
         if not equals or key in seen:
-            raise MavcgError(f"{location}: {safe(word)}: fields are name=value, each once")
+            raise MavcgError(f"{location}: {safe(word)}: write fields as name=value, each once")
         seen.add(key)
         if key in masks:
             masks[key] = _mask(text, location)
@@ -173,7 +175,7 @@ def _mask(text: str, location: str) -> int:
 def _origin(text: str, location: str) -> Origin:
     numbers = [_number(part, location) for part in text.split(",")]
     if len(numbers) != 4 or not all(0 <= number < 1 << 32 for number in numbers):
-        raise MavcgError(f"{location}: at={safe(text)}; it is node,row,column,channel")
+        raise MavcgError(f"{location}: at={safe(text)}; write it as node,row,column,channel")
     return Origin(*numbers)
 
 

@@ -129,7 +129,7 @@ def read_elf(path: Path) -> AccelProgram:
     try:
         size = path.stat().st_size
         if size > MOST_FILE_BYTES:
-            raise MavcgError(f"{path}: {size} bytes; programs have at most {MOST_FILE_BYTES}")
+            raise MavcgError(f"{path}: has {size} bytes; a program may have at most {MOST_FILE_BYTES}")
         content = path.read_bytes()
     except OSError as error:
         raise MavcgError(f"{path}: cannot be read ({error.strerror}); {REMEDY}") from error
@@ -157,18 +157,18 @@ def parse_elf(content: bytes, name: str) -> AccelProgram:
         raise MavcgError(f"{location}: {wrong}; {REMEDY}")
     for section, content in ((".cpu", _cpu_lines(program)), (".host", host_table(program))):
         if sections[section].content != content:
-            raise MavcgError(f"{name}: section {section} is not what section .network says; {REMEDY}")
+            raise MavcgError(f"{name}: section {section} contradicts section .network; {REMEDY}")
     return program
 
 
 def _read_sections(content: bytes, name: str) -> dict[str, _Section]:
     head_size, entry_size = struct.calcsize(_HEADER), struct.calcsize(_SECTION)
     if len(content) < head_size or content[:7] != _MAGIC[:7]:
-        raise MavcgError(f"{name}: no 64-bit little-endian ELF file; give a file of `mavcg accel build`")
+        raise MavcgError(f"{name}: not a 64-bit little-endian ELF file; give a file of `mavcg accel build`")
     head = struct.unpack_from(_HEADER, content)
     table_at, found_entry, count, names_index = head[6], head[11], head[12], head[13]
     if found_entry != entry_size or not 0 < count <= 64 or names_index >= count:
-        raise MavcgError(f"{name}: ELF header with {count} sections of {found_entry} bytes; damaged; {REMEDY}")
+        raise MavcgError(f"{name}: ELF header with {count} sections of {found_entry} bytes: damaged; {REMEDY}")
     if table_at + count * entry_size > len(content):
         raise MavcgError(
             f"{name}: the section table at {table_at:#x} is beyond the file's {len(content)} bytes; {REMEDY}"
@@ -192,16 +192,22 @@ def _content(row: tuple[int, ...], content: bytes, name: str) -> bytes:
     if kind in (0, _NOBITS):
         return b""
     if offset + size > len(content):
-        raise MavcgError(f"{name}: a section of {size} bytes at {offset:#x} in a file of {len(content)}; cut; {REMEDY}")
+        raise MavcgError(
+            f"{name}: a section of {size} bytes at {offset:#x} ends after the file's {len(content)} bytes; {REMEDY}"
+        )
     return content[offset : offset + size]
 
 
 def _add_origins(instructions: list[AccelInstruction], lines: bytes, name: str) -> None:
     if len(lines) % _LINE.size:
-        raise MavcgError(f"{name}: section .lines has {len(lines)} bytes, no multiple of {_LINE.size}; {REMEDY}")
+        raise MavcgError(
+            f"{name}: section .lines has {len(lines)} bytes, which is not a multiple of {_LINE.size}; {REMEDY}"
+        )
     last = -1
     for index, *origin in _LINE.iter_unpack(lines):
         if not last < index < len(instructions):
-            raise MavcgError(f"{name}: section .lines names instruction {index} of {len(instructions)}; {REMEDY}")
+            raise MavcgError(
+                f"{name}: section .lines names instruction {index} of {len(instructions)} in the wrong place; {REMEDY}"
+            )
         instructions[index] = replace(instructions[index], origin=Origin(*origin))
         last = index

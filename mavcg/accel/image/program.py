@@ -123,7 +123,7 @@ def from_description(
     keys = {"network", "target", "feature_bytes", "operations", "host", "tensors", "radices", *_NAMES}
     if not isinstance(table, dict) or set(table) != keys:
         found = sorted(table) if isinstance(table, dict) else type(table).__name__
-        raise refuse("description", f"has {found} where {sorted(keys)} are needed")
+        raise refuse("description", f"has the keys {found}; it must have {sorted(keys)}")
     if not isinstance(table["network"], str):
         raise refuse("network", "is not text")
     for key in _NAMES:
@@ -152,7 +152,9 @@ def from_description(
     for index, one_instruction in enumerate(instructions):
         origin = one_instruction.origin
         if origin is not None and not 0 <= origin.node < len(table["nodes"]):
-            raise refuse("nodes", f"instruction {index} is of node {origin.node} of {len(table['nodes'])}")
+            raise refuse(
+                "nodes", f"instruction {index} belongs to node {origin.node}, but there are {len(table['nodes'])} nodes"
+            )
     host = parse_host(table["host"])
     if host is None:
         raise refuse("host", "is not a plan of the host's transfers")
@@ -212,7 +214,7 @@ def _target(table: Any, refuse: Any) -> IsaTarget:
     if table["ic_parallel"] % 2 or table["rounding"] not in ROUNDINGS:
         raise refuse("target", f"ic_parallel {table['ic_parallel']}, rounding {table['rounding']!r}")
     if not all(isinstance(table[key], str) for key in ("name", "description", "dense")):
-        raise refuse("target", "name, description and dense are texts")
+        raise refuse("target", "name, description and dense must be texts")
     sources = table["sources"]
     if not isinstance(sources, list) or not all(
         isinstance(pair, list) and len(pair) == 2 and all(isinstance(text, str) for text in pair) for pair in sources

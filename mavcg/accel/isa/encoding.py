@@ -57,9 +57,13 @@ def decode_program(code: bytes, name: str) -> list[AccelInstruction]:
             raise MavcgError(f"{location}: {wrong} is not an instruction; the code is damaged or of another version")
         if header["length"] != form.words or header["reserved"]:
             wrong = f"length {header['length']}, reserved {header['reserved']:#x}"
-            raise MavcgError(f"{location}: {form.name} with {wrong}; its length is {form.words}, reserved bits are 0")
+            raise MavcgError(
+                f"{location}: {form.name} with {wrong}; its length must be {form.words}, and reserved bits 0"
+            )
         if len(code) - at < form.words * WORD_BYTES:
-            raise MavcgError(f"{location}: {form.name} is cut: {len(code) - at} of {form.words * WORD_BYTES} bytes")
+            raise MavcgError(
+                f"{location}: {form.name} lacks {form.words * WORD_BYTES - len(code) + at} bytes; the code is cut short"
+            )
         words = struct.unpack_from(f"<{form.words}I", code, at)
         instruction = AccelInstruction(form, _values(form, words, location), header["wait"], header["signal"])
         check_instruction(instruction, location)
@@ -86,5 +90,7 @@ def _values(form: InstructionForm, words: Sequence[int], location: str) -> dict[
         used[word] |= mask << bit
     for index, (word, mask) in enumerate(zip(words, used, strict=True)):
         if word & ~mask & 0xFFFFFFFF:
-            raise MavcgError(f"{location}: {form.name} has unused bits set in word {index} ({word:#010x}); they are 0")
+            raise MavcgError(
+                f"{location}: {form.name} has unused bits set in word {index} ({word:#010x}); they must be 0"
+            )
     return values

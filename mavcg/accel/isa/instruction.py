@@ -59,15 +59,17 @@ def check_instruction(one: AccelInstruction, location: str) -> None:
             names = ", ".join(form.by_name) or "none"
             raise MavcgError(f"{location}: {form.name} has no field {min(unknown)}; its fields are {names}")
         missing = sorted(set(form.by_name) - set(one.values))
-        raise MavcgError(f"{location}: {form.name} lacks {', '.join(missing)}; every field is given")
+        raise MavcgError(f"{location}: {form.name} lacks {', '.join(missing)}; give every field")
     for name, value in one.values.items():
         field = form.by_name[name]
         low, high = field.limits
         if not low <= value <= high:
-            raise MavcgError(f"{location}: {form.name} {name}={value}; it is {low} to {high}")
+            raise MavcgError(f"{location}: {form.name} {name}={value}; give {low} to {high}")
     for name, mask in (("wait", one.wait), ("signal", one.signal)):
         if not 0 <= mask < 1 << len(UNITS):
-            raise MavcgError(f"{location}: {form.name} {name}={mask}; a mask of units is 0 to {(1 << len(UNITS)) - 1}")
+            raise MavcgError(
+                f"{location}: {form.name} {name}={mask}; a mask of units must be 0 to {(1 << len(UNITS)) - 1}"
+            )
         if mask & own:
             raise MavcgError(
                 f"{location}: {form.name} {name}={form.unit}; a unit executes in order and needs no token of its own"
@@ -79,18 +81,20 @@ def _check_meaning(one: AccelInstruction, location: str) -> None:
     """Check the fields that restrict each other."""
     name, values = one.form.name, one.values
     if values.get("lo", 0) > values.get("hi", 0):
-        raise MavcgError(f"{location}: {name} lo={values['lo']} hi={values['hi']}; lo is at most hi")
+        raise MavcgError(f"{location}: {name} lo={values['lo']} hi={values['hi']}; lo must be at most hi")
     if name == "misc.start" and values["version"] != VERSION:
-        raise MavcgError(f"{location}: version {values['version']} of the instruction set; this is version {VERSION}")
+        raise MavcgError(
+            f"{location}: version {values['version']} of the instruction set; only version {VERSION} is supported"
+        )
     if name == "misc.eltwise" and values["op"] > 5:
-        raise MavcgError(f"{location}: {name} op={values['op']}; operations are 0 to 5")
+        raise MavcgError(f"{location}: {name} op={values['op']}; give 0 to 5")
     if name == "conv.depthwise" and values["channels"] != values["out_channels"]:
         wrong = f"channels={values['channels']} out_channels={values['out_channels']}"
-        raise MavcgError(f"{location}: {name} {wrong}; a depthwise convolution has as many channels as its input")
+        raise MavcgError(f"{location}: {name} {wrong}; a depthwise convolution must have as many channels as its input")
     if name == "conv.depthwise" and (values["accumulate"] or values["partial"]):
-        raise MavcgError(f"{location}: {name} has no sums over input channels; accumulate and partial are 0")
+        raise MavcgError(f"{location}: {name} adds nothing over input channels; accumulate and partial must be 0")
     if name == "misc.upsample":
         for axis in ("row", "column"):
             phase, factor = values[f"phase_{axis}"], values[f"factor_{axis}s"]
             if phase >= factor:
-                raise MavcgError(f"{location}: {name} phase_{axis}={phase}; it is below factor_{axis}s={factor}")
+                raise MavcgError(f"{location}: {name} phase_{axis}={phase}; it must be below factor_{axis}s={factor}")

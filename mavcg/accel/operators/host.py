@@ -15,11 +15,15 @@ def add_host(maker: XGraphMaker, node: Node) -> None:
     """
     types = maker.graph.types
     if len(node.outputs) != 1:
-        raise MavcgError(f"{node.origin or node.outputs[0]} ({node.op}): {len(node.outputs)} results; one is supported")
+        raise MavcgError(
+            f"{node.origin or node.outputs[0]} ({node.op}): has {len(node.outputs)} results; one is supported"
+        )
     read = tuple(dict.fromkeys(n for n in node.inputs if n and n not in maker.graph.constants))
     for name in (*read, node.output):
         if types[name].dtype != "f32" and name not in maker.now and name != node.output:
-            raise MavcgError(f"{node.origin or node.output} ({node.op}): reads {types[name]}, which is not on the CPU")
+            raise MavcgError(
+                f"{node.origin or node.output} ({node.op}): reads {types[name]}, which the CPU does not compute"
+            )
     kept = {n: maker.graph.constants[n] for n in node.inputs if n in maker.graph.constants}
     names = (*read, *kept, node.output)
     host = Graph(node.op, read, (node.output,), (node,), {n: types[n] for n in names}, kept)

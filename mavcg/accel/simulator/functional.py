@@ -54,7 +54,7 @@ def write_tensor(memories: Memories, tensor: StoredTensor, values: Array) -> Non
     expected = (1, tensor.height, tensor.width, tensor.channels)
     if values.shape != expected or values.dtype != np.int8:
         found = f"{values.dtype} {list(values.shape)}"
-        raise MavcgError(f"input {tensor.name}: {found} where int8 {list(expected)} is needed")
+        raise MavcgError(f"input {tensor.name}: is {found}; give int8 {list(expected)}")
     at = memories.ddr_tile(_whole_map(tensor))
     memories.ddr[at] = values[0]
     memories.ddr_written[at] = True
@@ -147,7 +147,7 @@ def _program_order(program: AccelProgram) -> list[int]:
     tokens = _Tokens()
     for index, instruction in enumerate(program.instructions):
         if lacking := tokens.lacking(instruction):
-            wrong = f"waits for a token of {mask_text(lacking)} that no instruction before it gives"
+            wrong = f"waits for a token of {mask_text(lacking)} that no earlier instruction signals"
             raise MavcgError(f"{program.network}: instruction {index} ({instruction.form.name}) {wrong}")
         tokens.pass_on(instruction)
     return list(range(len(program.instructions)))

@@ -33,10 +33,12 @@ class Memories:
         count = blocks(channels, self.path.word)
         row, block = v[f"{side}_row"], v[f"{side}_block"]
         if rows * columns * count > self.path.feature_words:  # of overlapping rows: no memory holds it
-            raise MavcgError(f"{side}: a tile of {rows * columns * count} words; there are {self.path.feature_words}")
+            raise MavcgError(
+                f"{side}: a tile of {rows * columns * count} words; feature memory has {self.path.feature_words}"
+            )
         last = v[side] + (rows - 1) * row + columns - 1 + (count - 1) * block
         if last >= self.path.feature_words:
-            raise MavcgError(f"{side}: word {last} of feature memory, which has {self.path.feature_words}")
+            raise MavcgError(f"{side}: reaches word {last}; feature memory has {self.path.feature_words}")
         grid = v[side] + np.arange(rows)[:, None, None] * row + np.arange(columns)[None, :, None]
         return grid + np.arange(count)[None, None, :] * block
 
@@ -61,7 +63,7 @@ class Memories:
         rows, columns, channels = shape
         end = address + SUM_WORDS * rows * columns * blocks(channels, self.path.word)
         if end > self.path.feature_words:
-            raise MavcgError(f"sums: word {end - 1} of feature memory, which has {self.path.feature_words}")
+            raise MavcgError(f"sums: reach word {end - 1}; feature memory has {self.path.feature_words}")
         return slice(address, end)
 
     def read_sums(self, address: int, shape: tuple[int, int, int]) -> Array:
@@ -89,7 +91,7 @@ class Memories:
         rows, columns, channels = v["rows"], v["columns"], v["channels"]
         last = v["ddr"] + (rows - 1) * v["ddr_row"] + (columns - 1) * v["ddr_pixel"] + channels - 1
         if last >= len(self.ddr):
-            raise MavcgError(f"ddr: byte {last} of the features segment, which has {len(self.ddr)}")
+            raise MavcgError(f"ddr: reaches byte {last}; the features segment has {len(self.ddr)}")
         grid = v["ddr"] + np.arange(rows)[:, None, None] * v["ddr_row"]
         return grid + np.arange(columns)[None, :, None] * v["ddr_pixel"] + np.arange(channels)[None, None, :]
 
@@ -111,11 +113,11 @@ class Memories:
         """Copy words from the parameters segment to weight memory. Raises: MavcgError past the end of one of them."""
         size = v["words"] * self.path.weight_word
         if v["ddr"] + size > len(self.parameters):
-            raise MavcgError(f"ddr: {size} bytes at {v['ddr']} of {len(self.parameters)} bytes of parameters")
-        if v["to"] + v["words"] > self.path.weight_words:
             raise MavcgError(
-                f"to: word {v['to'] + v['words'] - 1} of weight memory, which has {self.path.weight_words}"
+                f"ddr: {size} bytes at {v['ddr']} end after the {len(self.parameters)} bytes of parameters"
             )
+        if v["to"] + v["words"] > self.path.weight_words:
+            raise MavcgError(f"to: reaches word {v['to'] + v['words'] - 1}; weight memory has {self.path.weight_words}")
         at = slice(v["to"], v["to"] + v["words"])
         self.weights[at] = self.parameters[v["ddr"] : v["ddr"] + size].reshape(-1, *self.weights.shape[1:])
         self.weights_written[at] = True
@@ -130,7 +132,7 @@ class Memories:
         size, count = path.block_words(taps, v["channels"], depthwise), blocks(v["out_channels"], path.oc_lanes)
         end = v["parameters"] + size * count
         if end > path.weight_words:
-            raise MavcgError(f"parameters: word {end - 1} of weight memory, which has {path.weight_words}")
+            raise MavcgError(f"parameters: reach word {end - 1}; weight memory has {path.weight_words}")
         if not self.weights_written[v["parameters"] : end].all():
             raise MavcgError(f"parameters: words {v['parameters']} to {end - 1} are read before all of them are loaded")
         found = self.weights[v["parameters"] : end].reshape(count, size, -1)

@@ -145,7 +145,7 @@ def test_the_papers_search_says_where_it_would_not_end() -> None:
     groups += [PricedGroup(pair, 3) for pair in combinations(names, 2)]
     instance = PathInstance.of(groups, edges)
 
-    with pytest.raises(MavcgError, match="use the exact one"):
+    with pytest.raises(MavcgError, match="use the exact search"):
         paper_path(instance, most_sets=500)
     assert paper_path(instance).cost == cheapest_path(instance).cost == 4 + 5 * 3
 

@@ -120,7 +120,7 @@ def test_files_that_are_something_else(tmp_path: Path) -> None:
         GroupCostFile(tmp_path / "text")
     with sqlite3.connect(tmp_path / "other") as other:
         other.execute("CREATE TABLE birds (name TEXT)")
-    with pytest.raises(MavcgError, match="other: is a database of something else; name another file"):
+    with pytest.raises(MavcgError, match="other: is another application's database; name another file"):
         GroupCostFile(tmp_path / "other")
     with pytest.raises(MavcgError, match="name another file of groups"):
         GroupCostFile(tmp_path / "nowhere" / "costs.sqlite")
@@ -227,12 +227,12 @@ def test_a_device_says_its_cycles(graph: XGraph, driver: DeviceDriver) -> None:
 
 def test_a_device_that_counts_no_cycles(graph: XGraph, tmp_path: Path, driver: DeviceDriver) -> None:
     (nodes, *_) = groups_of(graph)
-    with pytest.raises(MavcgError, match="the simulated device: counts no cycles"):
+    with pytest.raises(MavcgError, match="the simulated device: does not count cycles"):
         DeviceGroupCosts(ZU2, None).cost(graph, nodes)
     with pytest.raises(MavcgError, match="no device of this number: x"):
         DeviceGroupCosts(ZU2, replace(driver, argument="x")).cost(graph, nodes)
     (tmp_path / "no.so").write_bytes(b"no library")
-    with pytest.raises(MavcgError, match=r"no\.so: no driver of mavcg_accel_driver\.h"):
+    with pytest.raises(MavcgError, match=r"no\.so: not a driver as in mavcg_accel_driver\.h"):
         DeviceGroupCosts(ZU2, DeviceDriver(tmp_path / "no.so")).cost(graph, nodes)
 
 
@@ -254,7 +254,7 @@ def test_requests(graph: XGraph, tmp_path: Path, driver: DeviceDriver) -> None:
         (("magic",), "--costs magic: no such provider; known: model"),
         (("device",), "--costs device: needs --driver"),
         (("simulated", None, "x.so"), "--costs device: needs --driver"),
-        (("model", tmp_path / "c"), "modelled costs are not kept"),
+        (("model", tmp_path / "c"), "modelled costs are not stored"),
         (("device", None, "lost.so:1"), "--driver lost.so:1: there is no file lost.so"),
     ):
         with pytest.raises(MavcgError, match=wrong):

@@ -49,5 +49,5 @@ def test_what_is_wrong_is_said(tmp_path: Path) -> None:
     with DeviceProgram(tmp_path / "p.elf") as simulated:
         with pytest.raises(MavcgError, match="input x: not given"):
             simulated.run({})
-        with pytest.raises(MavcgError, match=r"input x: \[1\] where \["):
+        with pytest.raises(MavcgError, match=r"input x: is \[1\]; give \["):
             simulated.run({"x": np.zeros(1, np.float32)})

@@ -141,11 +141,11 @@ def test_damaged_assembly_is_refused_with_its_line() -> None:
         ({"tensors": [{}]}, "is not a tensor in"),
         ({"inputs": ["nothing"]}, "nothing is not a tensor of the file"),
         ({"network": 3}, "is not text"),
-        ({"nodes": []}, "is of node"),
+        ({"nodes": []}, "belongs to node"),
         ({"nchw": [1]}, "is not a list of names"),
         ({"host": {}}, "is not a plan of the host's transfers"),
         ({"host": host_json(HostPlan())}, "is not among the 8-bit tensors of the host"),
-        ({"unknown": 1}, "are needed"),
+        ({"unknown": 1}, "it must have"),
         ({"target": {}}, "lacks keys"),
     ],
 )
@@ -176,7 +176,7 @@ def test_targets_of_impossible_sizes_are_refused(key: str, value: object) -> Non
 
 def test_other_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("hello")
-    with pytest.raises(MavcgError, match="no 64-bit little-endian ELF file"):
+    with pytest.raises(MavcgError, match="not a 64-bit little-endian ELF file"):
         read_elf(tmp_path / "text")
 
 

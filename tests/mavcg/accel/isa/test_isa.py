@@ -108,8 +108,8 @@ def test_the_manual_has_the_fields(form: InstructionForm) -> None:
         ("misc.end wait=cpu", "unknown unit 'cpu'"),
         ("misc.end wait=misc", "needs no token of its own"),
         ("misc.end at=1,2", "node,row,column,channel"),
-        ("load.parameters ddr=0 words=0 to=0", "words=0; it is 1 to 16777215"),
-        ("load.parameters ddr=0x100000000 words=1 to=0", "ddr=4294967296; it is 0 to 4294967295"),
+        ("load.parameters ddr=0 words=0 to=0", "words=0; give 1 to 16777215"),
+        ("load.parameters ddr=0x100000000 words=1 to=0", "ddr=4294967296; give 0 to 4294967295"),
         ("load.parameters ddr=99999999999999999999999 words=1 to=0", "is not a number"),
     ],
 )
@@ -120,11 +120,11 @@ def test_bad_lines_are_refused(line: str, message: str) -> None:
 
 def test_values_that_contradict_each_other_are_refused() -> None:
     for name, values, message in (
-        ("pool.max", {"lo": 3, "hi": 2}, "lo is at most hi"),
-        ("misc.upsample", {"phase_row": 1, "factor_rows": 1}, "below factor_rows=1"),
+        ("pool.max", {"lo": 3, "hi": 2}, "lo must be at most hi"),
+        ("misc.upsample", {"phase_row": 1, "factor_rows": 1}, "must be below factor_rows=1"),
         ("conv.depthwise", {"channels": 3, "out_channels": 4}, "as many channels"),
-        ("conv.depthwise", {"partial": 1}, "accumulate and partial are 0"),
-        ("misc.eltwise", {"op": 6}, "operations are 0 to 5"),
+        ("conv.depthwise", {"partial": 1}, "accumulate and partial must be 0"),
+        ("misc.eltwise", {"op": 6}, "op=6; give 0 to 5"),
     ):
         form = FORMS[name]
         with pytest.raises(MavcgError, match=message):

@@ -88,14 +88,14 @@ def test_own_templates(capsys: pytest.CaptureFixture[str]) -> None:
     "arguments,message",
     [
         (["absent.onnx", "--target", "zu2"], "absent.onnx: cannot be read|absent.onnx: no .onnx"),
-        (["lenet", "--target", "zu2"], "no built-in network"),
+        (["lenet", "--target", "zu2"], "nor a built-in network"),
         (["own.onnx", "--target", "zu3"], "did you mean"),
         (["own.onnx", "--target", "zu2", "--search", "best"], "no such search"),
         (["own.onnx", "--target", "zu2", "--svg", "graph.gif"], "--svg graph.gif"),
         (["own.onnx", "--target", "zu2", "--svg", "absent/graph.svg"], "folder absent"),
         (["own.onnx", "--target", "zu2", "--templates", "absent.toml"], "absent.toml: cannot be read"),
         (["own.onnx", "--target", "zu2", "--shape", "x"], "--shape x"),
-        (["squeezenet", "--target", "zu2", "--shape", "image=1x3x64x64"], "built-in network of one shape"),
+        (["squeezenet", "--target", "zu2", "--shape", "image=1x3x64x64"], "built-in network with a fixed shape"),
     ],
 )
 def test_bad_options_are_refused(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
