@@ -1,4 +1,4 @@
-"""Measure what a quantised network loses against f32: signal-to-noise ratio, and agreement of classes."""
+"""Measure the accuracy of a quantised network against f32: signal-to-noise ratio, and agreement of classes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,10 +14,11 @@ from mavcg.graph import Array
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Comparison of a quantised network with the f32 one over some inputs.
+    """Comparison of a quantised network with the f32 network over some inputs.
 
-    sqnr_db: signal to quantisation noise of each output, in dB. top1_agreement: fraction of images for which the first
-    output has its largest element at the same index; images of a batch count separately.
+    inputs: number of inputs compared. sqnr_db: signal to quantisation noise of each output, in dB. top1_agreement:
+    fraction of images for which the first output has its largest element at the same index; images of a batch count
+    separately.
     """
 
     inputs: int

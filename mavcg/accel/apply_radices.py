@@ -1,4 +1,4 @@
-"""Quantise a network at radix positions that a program's file has: the reference that the program is compared with."""
+"""Quantise a network at given radix positions, such as a program's, to get the reference for that program."""
 
 from dataclasses import replace
 
@@ -10,9 +10,9 @@ from mavcg.errors import MavcgError
 
 
 def with_fixed_radices(graph: XGraph) -> XGraph:
-    """Return an f32 network quantised at fixed radix positions (tensors 4, weights 7), for its cycles.
+    """Return an f32 network quantised at fixed radix positions: 4 for tensors, 7 for weights.
 
-    Cycles do not depend on values.
+    It serves to simulate cycles, which do not depend on values.
     """
     read = {name for node in graph.nodes if node.on_accelerator for name in node.inputs}
     radices = tuple(

@@ -31,8 +31,9 @@ SIMULATED = CostRequest("simulated")
 class BuiltProgram:
     """A program with facts about its build.
 
-    embeddings: number of candidate groups, embeddings of templates. tiles: simulated cycles of groups with the paper's
-    tile and with the searched tile. calibration: where the calibration inputs came from. seconds: time of each stage.
+    graph: the quantised graph. embeddings: number of candidate groups, which are embeddings of the templates. tiles:
+    simulated cycles of groups with the paper's tile and with the searched tile. calibration: source of the calibration
+    inputs. seconds: time of each stage.
     """
 
     program: AccelProgram
@@ -104,10 +105,9 @@ def build_program(
 
 
 def with_cpu_parts(built: BuiltProgram, cores: CpuCores, output: Path, progress: Progress) -> BuiltProgram:
-    """Build the nodes that the program leaves to the CPU as model libraries. output: the program's file, beside which
-    they go.
+    """Build model libraries for the nodes that the program leaves to the CPU.
 
-    Raises: MavcgError.
+    output: the program's file; the libraries are written to the same folder. Raises: MavcgError.
     """
     stages = _Stages(dict(built.seconds))
     with stages.stage("cpu"):

@@ -1,4 +1,4 @@
-"""Concatenate without copies: each input is saved directly to its place in the joined tensor, with a channel stride.
+"""Concatenate without copies: each input is saved directly at its offset in the joined tensor, with a channel stride.
 
 DNNVM, section III-A and fig. 2(c): SAVE writes the O_1 channels of a pixel, then steps O_1 + O_2 channels to the next
 pixel.
@@ -11,9 +11,9 @@ from mavcg.accel.xgraph import XGraph
 
 @dataclass(frozen=True)
 class Placement:
-    """Location of a tensor off chip, within another tensor or by itself.
+    """Location of a tensor off chip: within another tensor, or on its own.
 
-    root: tensor that contains it; its own name if it is by itself. first: its first channel in the root. stride:
+    root: name of the tensor that contains it, or its own name. first: its first channel in the root. stride: number of
     channels of a pixel of the root.
     """
 
@@ -36,13 +36,13 @@ def placements(graph: XGraph) -> dict[str, Placement]:
         first = 0
         for name in node.inputs:
             part = nodes[name]
-            # Rounding to the concat's radix position is the part's own, so both must agree.
+            # The input itself is rounded to the concat's radix position, so both positions must be equal.
             free = name not in within and node.inputs.count(name) == 1 and part.radix == node.radix
             if part.on_accelerator and free:
                 within[name] = (node.name, first)
             first += part.channels
     found: dict[str, Placement] = {}
-    for node in reversed(graph.nodes):  # readers first, so that outer concats have their places
+    for node in reversed(graph.nodes):  # readers first, so that outer concats are placed before inner ones
         if node.name in within:
             outer, first = within[node.name]
             around = found[outer]

@@ -1,7 +1,7 @@
 """Remove the quantisation of 8-bit models from their graphs, because radix positions are chosen anew.
 
-Files of 8-bit models quantize each activation and dequantize it at once (QDQ). A clip to the range of the integers
-replaces such a pair, because tools leave out a ReLU whose bounds are those of the integers.
+Files of 8-bit models quantize each activation and dequantize it immediately (QDQ). Each such pair is replaced by a clip
+to the range of its integers: some tools omit a ReLU if that range has the same effect.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ import numpy as np
 from mavcg.graph import DTYPES, Array, Graph, Node
 from mavcg.passes.graph.rewrite import Rewrite
 
-# What keeps the range of its inputs, or nearly: a range after them says nothing new.
+# Operators whose results stay in the range of their inputs, or nearly: a clip after them has no effect.
 _KEEPS_RANGE = ("max_pool2d", "avg_pool2d", "reduce_mean", "concat", "reshape", "transpose", "resample")
 _INTEGERS = ("i8", "u8", "i16", "u16")
 
@@ -32,8 +32,8 @@ def without_fake_quantisation(graph: Graph) -> Graph:
         %y = clip(%x) lo=0.0 hi=127.5
         return %y
 
-    An integer input that is only dequantized becomes an f32 one. Nothing is left where the input is one of the graph,
-    or only moves what has such a range. One scale for the whole tensor; others stay as they are.
+    An integer input that is only dequantized becomes an f32 input. The clip is omitted if its input is an input of the
+    graph, dequantized, or only moved from such a tensor. Pairs with more than one scale are not changed.
     """
     new, makers = Rewrite(graph), graph.producers()
     readers = graph.readers()
@@ -77,9 +77,7 @@ def _has_range(makers: Mapping[str, Node], graph: Graph, name: str) -> bool:
 
 
 def _range(graph: Graph, quantize: Node, dequantize: Node) -> tuple[float, float] | None:
-    """Return the real numbers of the smallest and largest integer; None if the two nodes are not a quantize-dequantize
-    pair.
-    """
+    """Return the real numbers of the smallest and largest integer; None if the nodes are not a QDQ pair."""
     if quantize.op != "quantize":
         return None
     arrays = [[graph.constants.get(name) for name in node.inputs[1:]] for node in (quantize, dequantize)]

@@ -1,10 +1,10 @@
-"""The arithmetic of the accelerator on 8-bit integers, exactly: simulators and hardware make the same bits.
+"""Exact 8-bit integer arithmetic of the accelerator: simulators and hardware compute the same bits.
 
 A tensor of radix position r holds int8 q for the real number q * 2^-r. Every node is computed in three steps:
 
 1. Accumulate, in integers without rounding:
-   - conv, depthwise, deconv, dense: sum of input * weight, both int8, plus the int32 bias. Outside of the input are
-     zeros. The sum is taken modulo 2^32, as two's complement: so its order does not matter, nor how it is tiled.
+   - conv, depthwise, deconv, dense: sum of input * weight, both int8, plus the int32 bias. Elements outside of the
+     input are 0. The sum is taken modulo 2^32, as two's complement, so that neither its order nor tiling matters.
    - avg_pool: sum of the window's inputs (those inside of the map), times reciprocal(d)[0], d the number of positions
      that count: inside of the map, or of its count_pads.
    - eltwise: both inputs shifted left to the greater of their radix positions (add, sub, max, min); their product
@@ -101,9 +101,9 @@ def finish(node: XNode, sums: Array, shift: Any, rounding: str) -> Array:
 
 
 def accumulator_radix(node: XNode, input_radices: Sequence[int]) -> Any:
-    """Return the radix position of the sums of step 1: a number, or an array with one for each output channel.
+    """Return the radix position of the sums of step 1: a number, or an array with one per output channel.
 
-    It is not for avg_pool, whose reciprocal has a radix position too.
+    Not for avg_pool, whose reciprocal has a radix position of its own.
     """
     if node.weight_radix:
         per_channel = np.asarray(node.weight_radix, np.int64) + input_radices[0]

@@ -1,4 +1,4 @@
-"""Compute an XGraph in f32, and arrange images in the order of dimensions that an XGraph has."""
+"""Evaluate an XGraph in f32, and convert images to the XGraph's order of dimensions: N, H, W, C."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -47,7 +47,7 @@ def _activate(node: XNode, values: Array) -> Array:
 
 
 def evaluate_node_f32(node: XNode, parameters: Parameters | None, inputs: Sequence[Array]) -> Array:
-    """Return the tensor of one accelerator node in f32. parameters: f32; None for kinds without."""
+    """Return the tensor of one accelerator node in f32. parameters: f32; None for kinds without parameters."""
     if node.kind in CONVOLUTIONS:
         assert parameters is not None
         values = windows.convolve(node, inputs[0], parameters.weights) + parameters.bias

@@ -73,8 +73,9 @@ def xgraph_of(graph: Graph, dense_on_host: bool = True) -> XGraph:
 
 
 def _add_input(maker: XGraphMaker, name: str) -> None:
-    """Add an input node; an input that is only read after a transpose from N, C, H, W gets the order N, H, W, C and op
-    "nchw".
+    """Add an input node.
+
+    An input that is only read by a transpose from N, C, H, W gets the order N, H, W, C and op "nchw".
     """
     graph = maker.graph
     readers = graph.readers().get(name, ())
@@ -86,9 +87,7 @@ def _add_input(maker: XGraphMaker, name: str) -> None:
 
 
 def _four(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return a shape as N, H, W, C: ones are inserted before the last dimension, and more than four dimensions merged
-    into H.
-    """
+    """Return a shape as N, H, W, C: insert ones before the last dimension, or merge surplus dimensions into H."""
     if len(shape) == 4:
         return shape
     if len(shape) < 4:

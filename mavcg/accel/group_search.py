@@ -18,15 +18,15 @@ from mavcg.accel.target import IsaTarget
 from mavcg.accel.xgraph import XGraph, XNode
 from mavcg.errors import MavcgError
 
-MOST_ROUNDS = 24  # of searches with learned costs: what each chooses is then known exactly
+MOST_ROUNDS = 24  # maximum searches with learned costs; after each, the costs of the chosen groups are made exact
 
 
 @dataclass(frozen=True)
 class ChosenGroups:
     """Groups with their tiles, in the order of execution.
 
-    embeddings: number of groups that the search chose from. tiles: for each group that the paper has a tile for, its
-    simulated cycles with that tile and with the searched one; the group has the faster tile.
+    embeddings: number of candidate groups. tiles: simulated cycles with the paper's tile and with the searched tile, of
+    each group for which the paper has a tile; the group keeps the faster tile.
     """
 
     groups: tuple[FusedGroup, ...]
@@ -52,8 +52,8 @@ def choose_groups(
 ) -> ChosenGroups:
     """Return the groups of the accelerator's nodes.
 
-    search: exact, paper or greedy, over the embeddings of all templates; none for a group for each node. costs:
-    provider of costs; None for simulated costs.
+    search: "exact", "paper" or "greedy", over the embeddings of all templates, or "none" to make each node a group.
+    costs: provider of costs; None for simulated costs.
     Raises: MavcgError if a node does not fit on chip by itself.
     """
     ours = divide(graph).accelerator
@@ -76,8 +76,9 @@ def choose_groups(
 def search_path(
     graph: XGraph, target: IsaTarget, search: str, progress: Callable[[str], None], costs: GroupCosts
 ) -> FusionChoices:
-    """Return the choice of one search. If it chose groups with learned costs, these are made exact and the search
-    repeated.
+    """Search a path and return the choice.
+
+    If groups with learned costs were chosen, their costs are made exact and the search is repeated.
     """
     templates = read_templates()
     if not isinstance(costs, LearnedGroupCosts):

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-# Loops over tiles, the outermost first, that a group may run in: output channels outside keep weights on chip while the
-# map passes; rows outside keep the input's rows while all weights pass.
+# Orders of a group's loops over tiles, outermost first. With output channels outermost, weights stay on chip while the
+# feature map streams; with rows outermost, the input's rows stay on chip while all weights stream.
 ORDERS = ("channels_rows_columns", "rows_columns_channels")
 
 

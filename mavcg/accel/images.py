@@ -1,4 +1,4 @@
-"""Read the inputs of a network from files, for calibration or a run, or draw them from a seed."""
+"""Read the inputs of a network from files, for calibration or a run, or generate random inputs from a seed."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ from mavcg.errors import MavcgError
 from mavcg.graph import Array
 
 SEEDED_IMAGES = 2
-MOST_IMAGES = 32  # more cost time and change positions no longer
+MOST_IMAGES = 32  # more images take time without changing radix positions
 
 
 def seeded_images(graph: XGraph, count: int = SEEDED_IMAGES, seed: int = 0) -> list[dict[str, Array]]:
@@ -93,8 +93,7 @@ def network_inputs(given: Mapping[str, Array], tensors: Sequence[HostTensor]) ->
 
 def read_inputs(given: Mapping[str, Array], shapes: Mapping[str, tuple[int, int, int]], nchw: tuple[str, ...],
                 radices: Mapping[str, int]) -> dict[str, Array]:  # fmt: skip
-    """Return the int8 inputs [1, H, W, C] of a program: integers as given, real numbers quantised at the radix
-    position.
+    """Return the int8 inputs [1, H, W, C] of a program; real numbers are quantised, integers are kept.
 
     shapes: H, W, C of each input. nchw: inputs whose real numbers may be in the order N, C, H, W. radices: radix
     position of each input.

@@ -1,4 +1,4 @@
-"""Choose the radix positions and biases of one node, given the integers that the nodes before it make."""
+"""Choose the radix positions and biases of one node, given the integer results of the nodes before it."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -29,14 +29,17 @@ from mavcg.accel.xgraph import CONVOLUTIONS, Parameters, XGraph, XNode
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
 
-MOST_BIAS = 1 << 30  # leaves room for the sum
-# Positions of weights: one for each tensor, as the paper has it; one for each channel of depthwise convolutions, or of
-# all convolutions.
+MOST_BIAS = 1 << 30  # maximum magnitude of a bias; leaves room for the sum in 32 bits
+# Granularities of the weights' radix positions: one per tensor, as in the paper; one per channel for depthwise
+# convolutions; one per channel for all convolutions.
 GRANULARITIES = ("tensor", "depthwise", "channel")
 
 
 class LayerSearch:
-    """The choice of radix positions, node by node. chosen, parameters: results for the nodes processed so far."""
+    """State of the choice of radix positions, node by node.
+
+    chosen, parameters: quantised nodes, and their weights and biases, for the nodes processed so far.
+    """
 
     def __init__(
         self, graph: XGraph, radices: Mapping[str, int], rounding: str, granularity: str, correct_bias: bool
@@ -55,9 +58,9 @@ class LayerSearch:
     def quantise_node(
         self, node: XNode, reals: Sequence[Mapping[str, Array]], integers: Sequence[Mapping[str, Array]]
     ) -> list[Array]:
-        """Choose the radix positions of one node, and return its tensor for each image: int8, or f32 for a host node
-        without one.
+        """Choose the radix positions of one node, and return its tensor for each image.
 
+        Tensors are int8, or f32 for a host node without a radix position.
         reals, integers: tensors of the nodes before it, in f32 and as integers, for each image.
         """
         if node.kind == "host":
@@ -94,8 +97,9 @@ class LayerSearch:
         return made
 
     def _around(self, name: str) -> range:
-        """Return the radix positions to try for a tensor: near that of its f32 values; only that if other tensors share
-        it.
+        """Return the radix positions to try for a tensor: those next to that of its f32 values.
+
+        If the tensor shares its radix position with other tensors, only that one.
         """
         radix = self.radices[name]
         if name not in self._free:
@@ -138,9 +142,9 @@ class LayerSearch:
     def _sums(
         self, node: XNode, real: Parameters, x_radix: int, inputs: Sequence[Sequence[Array]], means: Array | None
     ) -> Iterator[tuple[tuple[int, ...], tuple[int, ...], list[Array]]]:
-        """Yield radix positions of the weights, steps of the biases, and the sums that both make of each image.
+        """Yield candidates: (radix positions of the weights, steps of the biases, sums of each image with both).
 
-        means: f32 sums' mean of each output channel; None to keep biases.
+        means: mean of the f32 sums of each output channel; None to keep biases.
         """
         for weight_radix in self._weight_radices(node, real, x_radix):
             integer = integer_parameters(real, weight_radix, x_radix)
@@ -156,9 +160,7 @@ class LayerSearch:
                 yield weight_radix, tuple(int(step) for step in steps), [wrap32(s + steps) for s in sums]
 
     def _weight_radices(self, node: XNode, real: Parameters, x_radix: int) -> list[tuple[int, ...]]:
-        """Return the radix positions of the weights to try: from those without saturation to those where the largest
-        saturate.
-        """
+        """Return the radix positions to try for the weights: without saturation, and with the largest saturated."""
         # The bias at the weights' position plus the input's must leave room for the sum.
         room = int(np.floor(np.log2(MOST_BIAS / max(float(np.abs(real.bias).max(initial=0)), 1e-30)))) - x_radix
         most = max(min(MOST_RADIX, room), LEAST_RADIX)

@@ -96,9 +96,7 @@ def embeddings(
 def _filter_candidates(
     pattern: LabelledGraph, graph: LabelledGraph, matches: VertexPredicate, given: Mapping[str, Sequence[str]] | None
 ) -> dict[str, set[str]]:
-    """Return the nodes that each vertex may be mapped to: those with a matching label and at least as many edges in and
-    out.
-    """
+    """Return the candidates of each vertex: nodes with a matching label and at least as many edges in and out."""
     by_label: dict[str, list[str]] = {}
     for name, label in graph.nodes.items():
         by_label.setdefault(label, []).append(name)
@@ -119,9 +117,7 @@ def _filter_candidates(
 
 
 def _order(pattern: LabelledGraph, filtered: Mapping[str, set[str]]) -> tuple[_Step, ...]:
-    """Return the vertices in breadth-first order from the vertex with the fewest candidates, for each connected
-    component.
-    """
+    """Return the vertices in breadth-first order, from the vertex with the fewest candidates of each component."""
     steps: list[_Step] = []
     placed: set[str] = set()
     rank = {vertex: at for at, vertex in enumerate(pattern.nodes)}
@@ -149,7 +145,7 @@ def _order(pattern: LabelledGraph, filtered: Mapping[str, set[str]]) -> tuple[_S
 
 
 def _twin_key(pattern: LabelledGraph, filtered: Mapping[str, set[str]], vertex: str) -> object:
-    """Return a key that is equal for vertices that can be exchanged, whose images are enumerated in one order only."""
+    """Return a key that is equal for exchangeable vertices; only one order of their images is enumerated."""
     into = frozenset((v, pattern.edges[v, vertex]) for v in pattern.before[vertex])
     out_of = frozenset((v, pattern.edges[vertex, v]) for v in pattern.after[vertex])
     return pattern.nodes[vertex], into, out_of, frozenset(filtered[vertex])
@@ -198,7 +194,7 @@ def _refine(
     rank: Mapping[str, int],
     edge_matches: EdgePredicate,
 ) -> list[str]:
-    """Return the candidates of a vertex that have the edges to the images of its matched neighbours."""
+    """Return the candidates of a vertex that have all required edges to the images of its matched neighbours."""
     allowed = filtered[step.vertex]
     for start in step.after:
         allowed = allowed & graph.after[images[start]]

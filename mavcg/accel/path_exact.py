@@ -1,9 +1,9 @@
 """Find the cheapest execution path: a shortest path over sets of executed nodes, or by CP-SAT for large graphs.
 
 A state is the set of executed nodes, which is closed under predecessors. An edge executes one more group whose inputs
-exist. The number of states stays small, because a state need not be left by every group that is ready: it suffices to
-execute the groups that can run before, or as, the group of its first node (a persistent set: Godefroid, "Partial-Order
-Methods for the Verification of Concurrent Systems", 1996, section 4).
+exist. To keep the number of states small, a state is not expanded by every ready group, but only by the groups that
+contain its first node that is not executed, and groups that may have to run before those (a persistent set: Godefroid,
+"Partial-Order Methods for the Verification of Concurrent Systems", 1996, section 4).
 """
 
 import math
@@ -73,9 +73,9 @@ def _shortest(instance: PathInstance, most_states: int) -> tuple[int, ...] | Non
 
 
 def _next_groups(instance: PathInstance, state: int) -> list[int]:
-    """Return the groups that may leave a state: those of its first node that are ready.
+    """Return the groups that expand a state: the ready groups that contain its first node that is not executed.
 
-    If some are not ready, also the groups that may have to run before them.
+    If some groups of that node are not ready, also the ready groups that may have to run before them.
     """
     missing = instance.everything & ~state
     if not missing:
@@ -100,8 +100,9 @@ def _next_groups(instance: PathInstance, state: int) -> list[int]:
 
 
 def _by_cp_sat(instance: PathInstance) -> ChosenPath:
-    """Solve the problem as set partitioning with positions: nodes of a group share one, and an edge between groups
-    raises it.
+    """Solve the problem by CP-SAT as set partitioning, with a position for each node to exclude cycles.
+
+    The nodes of a group have the same position, and an edge between groups goes to a higher position.
     """
     from ortools.sat.python import cp_model
 

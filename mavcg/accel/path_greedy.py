@@ -5,7 +5,7 @@ from mavcg.errors import MavcgError
 
 
 def unfused_path(instance: PathInstance) -> ChosenPath:
-    """Return each node by itself, in the cheapest group that contains only this node.
+    """Return the path without fusion: for each node, the cheapest group that contains only this node.
 
     Raises: MavcgError for a node without such a group.
     """
@@ -19,8 +19,7 @@ def unfused_path(instance: PathInstance) -> ChosenPath:
 
 
 def greedy_path(instance: PathInstance) -> ChosenPath:
-    """Return greedy choices: from the first node on, the ready group with the largest gain over its nodes by
-    themselves.
+    """Return greedy choices: from the first node on, the ready group that saves most over running its nodes unfused.
 
     A group is ready if none of its nodes was executed, and all tensors that it reads from outside exist.
     Source: DNNVM, section IV-B.
@@ -46,7 +45,7 @@ def greedy_path(instance: PathInstance) -> ChosenPath:
 
 
 def _costs_alone(instance: PathInstance) -> dict[str, float]:
-    """Return the cost of each node by itself; for a node that no group contains alone, more than all other costs."""
+    """Return the cost of each node unfused; more than all other costs for a node without a group of its own."""
     most = 1 + sum(abs(group.cost) for group in instance.groups)
     found = dict.fromkeys(instance.nodes, most)
     for group in instance.groups:

@@ -10,7 +10,7 @@ from mavcg.errors import MavcgError
 
 @dataclass(frozen=True)
 class PricedGroup:
-    """Nodes that could run as one operation, and the cost of that."""
+    """A candidate group: nodes that can run as one operation, and the cost of that operation."""
 
     nodes: tuple[str, ...]
     cost: float
@@ -20,8 +20,8 @@ class PricedGroup:
 class ChosenPath:
     """A choice of groups.
 
-    chosen: indices of the groups, in an order in which each reads only tensors that exist. optimal: True if it is
-    proven that no choice costs less.
+    chosen: indices of the groups, in an order in which the inputs of each exist. cost: total cost. optimal: True if it
+    is proven that no choice costs less.
     """
 
     chosen: tuple[int, ...]
@@ -107,8 +107,9 @@ class PathInstance:
         return (1 << len(self.nodes)) - 1
 
     def execution_order(self, chosen: Iterable[int]) -> tuple[int, ...] | None:
-        """Return the chosen groups in an order in which they can run; None if they form a cycle. chosen: covers each
-        node once.
+        """Return the chosen groups in an order in which they can run; None if they form a cycle.
+
+        chosen: groups that contain each node once.
         """
         of_node = {place: index for index in chosen for place in bits(self.members[index])}
         sorter: TopologicalSorter[int] = TopologicalSorter({index: () for index in of_node.values()})

@@ -3,7 +3,7 @@
 A barrier is a node that reads several nodes or is read by several. Chains are the nodes between barriers. Groups within
 a chain are edges of its line graph, whose shortest path is found by Floyd's algorithm. A region is a barrier with the
 chains that end there. Groups that contain a barrier, or nodes of several chains (siblings), are enumerated: for each
-region, every set of them is tried, and the rest of its chains is covered by their shortest paths. Groups with nodes of
+region, every set of such groups is tried, and shortest paths cover the other nodes of its chains. Groups with nodes of
 two regions are never chosen: no fusion goes through a barrier.
 
 In print, the paper's lines 5 to 12 add cost_i and all cost_j for every branch. This search does what is meant: it takes
@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from mavcg.accel.path_instance import ChosenPath, PathInstance, bits
 from mavcg.errors import MavcgError
 
-MOST_SETS = 50_000  # of special groups in a region; beyond, the paper's enumeration is no search any more
+MOST_SETS = 50_000  # maximum sets of special groups in a region; the paper's enumeration takes too long beyond it
 
 
 def paper_path(instance: PathInstance, most_sets: int = MOST_SETS) -> ChosenPath:
@@ -35,8 +35,9 @@ def paper_path(instance: PathInstance, most_sets: int = MOST_SETS) -> ChosenPath
 
 
 def _regions(instance: PathInstance) -> list[tuple[list[list[int]], int | None]]:
-    """Return the chains and the barrier of each region, in the order of the barriers; a chain without a barrier by
-    itself.
+    """Return (chains, barrier) of each region, in the order of the barriers.
+
+    A chain that ends at no barrier is a region of its own, with the barrier None.
     """
     readers: list[list[int]] = [[] for _ in instance.nodes]
     for a, b in instance.edges:

@@ -30,7 +30,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class LayerError:
-    """The choice for a node.
+    """The radix positions chosen for a node, and the error with them.
 
     radix, weight_radix: radix positions of its tensor and its weights. sqnr_db: signal to quantisation noise of its
     tensor over the calibration inputs, in dB; inf for no noise.

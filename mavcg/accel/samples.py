@@ -9,20 +9,20 @@ from mavcg.accel.fixed_point import to_integers, to_reals
 from mavcg.accel.shapes import LEAST_RADIX, MOST_RADIX
 from mavcg.graph import Array
 
-LARGEST = 256  # values of greatest magnitude that are kept: they decide what saturation costs
-EVENLY = 4096  # of all others, evenly spaced
+LARGEST = 256  # number of values of greatest magnitude to keep: they decide the error by saturation
+EVENLY = 4096  # maximum number of other values, evenly spaced
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Sampled values. counts: number of the tensor's values that each of them stands for."""
+    """Sampled values of a tensor. counts: number of the tensor's values that each sampled value represents."""
 
     values: Array
     counts: Array
 
     @staticmethod
     def of(tensor: Array) -> "Sample":
-        """Return a sample of a tensor: its largest values, and others at even distances."""
+        """Return a sample of a tensor: its values of greatest magnitude, and evenly spaced other values."""
         flat = np.asarray(tensor, np.float32).reshape(-1)
         if flat.size <= LARGEST + EVENLY:
             return Sample(flat, np.ones(flat.size))
@@ -46,7 +46,7 @@ class Sample:
         return float((self.counts * difference * difference).sum())
 
     def best_radix(self) -> int:
-        """Return the radix position with the least error, the smallest of several."""
+        """Return the radix position with the least error; of equal ones, the smallest."""
         widest = widest_radix(self.values)
         return min(range(widest, min(widest + 6, MOST_RADIX) + 1), key=lambda r: (self.error(r), r))
 

@@ -21,8 +21,8 @@ Shape = tuple[int, ...]
 LEAST_RADIX, MOST_RADIX = -16, 24
 LEAST_SHIFT, MOST_SHIFT = -16, 47
 MOST_ALIGNMENT = 15
-MOST_LENGTH = 1 << 20  # of a dimension
-MOST_WINDOW = 1 << 16  # positions of a pool's window: its sum, times a reciprocal, stays below 2^40
+MOST_LENGTH = 1 << 20  # maximum length of a dimension
+MOST_WINDOW = 1 << 16  # maximum positions of a pool's window, so that its sum times a reciprocal stays below 2^40
 NAME = re.compile(r"[A-Za-z0-9_.:/$@+-]+")
 
 
@@ -88,8 +88,9 @@ def _check_node(graph: XGraph, node: XNode, inputs: Sequence[XNode]) -> None:
 
 
 def result_shape(graph: XGraph, node: XNode, shapes: Sequence[Shape]) -> Shape:
-    """Return the shape of a node's tensor, given the shapes of its inputs. Raises: MavcgError if they do not fit the
-    node.
+    """Return the shape of a node's tensor, given the shapes of its inputs.
+
+    Raises: MavcgError if the inputs' shapes do not fit the node.
     """
     x = shapes[0]
     if node.kind in ("conv", "depthwise", *POOLS):
@@ -184,8 +185,9 @@ def _check_radices(graph: XGraph, node: XNode, inputs: Sequence[XNode]) -> None:
 
 
 def shift_limits(node: XNode, radices: Sequence[int]) -> list[tuple[int, int]]:
-    """Return the smallest and the largest shift for each input of a quantised node; for avg_pool without the
-    reciprocal's.
+    """Return the (smallest, largest) shift for each input of a quantised node.
+
+    For avg_pool, the shift by the reciprocal's radix position is not included.
     """
     assert node.radix is not None
     if node.kind == "concat":

@@ -13,7 +13,7 @@ from mavcg.profiles import schema
 from mavcg.profiles.load import files
 
 KIND = "isa_targets"
-# Names of whole numbers of a file with their limits and what they count. The greatest are far above what is built and
+# Integer keys of a target's file -> (minimum, maximum, what they count). The maxima are far above real accelerators and
 # keep addresses in 32 bits.
 WHOLE: Mapping[str, tuple[int, int, str]] = {
     "ic_parallel": (2, 1024, "operations along input channels a cycle, two for a multiply-add"),
@@ -147,8 +147,9 @@ def read_target(path: Path) -> IsaTarget:
 
 
 def frequency_of(path: Path, value: object, place: str) -> float:
-    """Return a clock in MHz. Raises: ProfileError for a value that is not a frequency. place: the value's place, for
-    messages.
+    """Return a clock in MHz. place: location of the value in the file, for messages.
+
+    Raises: ProfileError for a value that is not a frequency.
     """
     if isinstance(value, bool) or not isinstance(value, int | float) or not LEAST_MHZ <= value <= MOST_MHZ:
         wrong = f"{schema.value_text(value)} is not a number of MHz from {LEAST_MHZ:g} to {MOST_MHZ:g}"

@@ -1,4 +1,4 @@
-"""Choose radix positions of tensors from their f32 values: one for all tensors that share their data by moves."""
+"""Choose radix positions of tensors from their f32 values: the same for tensors with the same data, only moved."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -14,7 +14,7 @@ from mavcg.graph import Array
 
 
 def radix_classes(graph: XGraph) -> dict[str, str]:
-    """Return a representative of each tensor's class; tensors of a class share a radix position."""
+    """Return the representative of each tensor's class, by name; tensors of a class share a radix position."""
     parent = {node.name: node.name for node in graph.nodes}
 
     def root(name: str) -> str:
@@ -49,6 +49,6 @@ def tensor_radices(
                     raise MavcgError(f"{graph.name}: {name} has values that are not finite; give other inputs")
                 samples.setdefault(classes[name], []).append(Sample.of(value))
     best = {root: Sample.concatenate(kept).best_radix() for root, kept in samples.items()}
-    # Element-wise operations align their inputs, by a limited number of bits.
+    # Element-wise operations can align their inputs by at most MOST_ALIGNMENT bits.
     least = min(best.values())
     return {name: min(best[root], least + MOST_ALIGNMENT) for name, root in classes.items() if root in best}

@@ -56,7 +56,7 @@ def validate_program(program: AccelProgram, graph: XGraph, images: Mapping[str, 
 
 
 class _Compared:
-    """The comparison so far: which elements of each node were computed, and which were wrong."""
+    """State of a comparison: the elements of each node that were computed so far, and those that were wrong."""
 
     def __init__(self, program: AccelProgram, expected: Mapping[str, Array]) -> None:
         self.program, self.expected = program, expected
@@ -76,8 +76,9 @@ class _Compared:
         self.compare(self.program.nodes[origin.node], at, made, f"instruction {index}")
 
     def compare(self, name: str, at: tuple[slice, ...], made: Array, source: str) -> None:
-        """Compare a part of a node's tensor with the reference. at: the part's slices. source: what computed it, for
-        messages.
+        """Compare a part of a node's tensor with the reference.
+
+        at: slices of the part. source: description of what computed it, for messages.
         """
         if name not in self.expected:
             raise MavcgError(f"{self.program.network}: node {name} is not in the model; give the model of the file")

@@ -1,4 +1,4 @@
-"""Sum over windows of feature maps, in the number type of the arrays; f32 and integer arithmetic share it."""
+"""Convolutions and pools of feature maps in the arrays' number type, shared by f32 and integer arithmetic."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,8 +10,7 @@ from mavcg.graph import Array
 
 
 def _taps(node: XNode, x: Array, outside: Any) -> Iterator[tuple[int, int, Array]]:
-    """Yield, for each position in the window, its row, its column and the elements [N, OH, OW, C] that all windows have
-    there.
+    """Yield (row, column, elements) of each position in the window; elements: [N, OH, OW, C], one for each window.
 
     outside: value of elements outside of the map.
     """
@@ -104,8 +103,9 @@ def window_counts(node: XNode, in_shape: tuple[int, ...]) -> Array:
 
 
 def move_elements(node: XNode, x: Array) -> Array:
-    """Return the result of upsample (nearest) or reorganise (space to depth: channels by block row, block column,
-    channel).
+    """Return the result of upsample (nearest) or reorganise (space to depth).
+
+    Channels of a reorganised map are ordered by block row, block column, channel.
     """
     height, width = node.factor
     if node.kind == "upsample":

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from mavcg.errors import MavcgError
 from mavcg.graph import Array, Graph
 
-# Kinds of nodes that the accelerator executes, those that make data, and those that the CPU computes.
+# Kinds of nodes: operations of the accelerator, inputs, and nodes that the CPU computes.
 CONVOLUTIONS = ("conv", "depthwise", "deconv", "dense")
 POOLS = ("max_pool", "avg_pool")
 MOVES = ("concat", "upsample", "reorganise")
@@ -18,7 +18,7 @@ ACCELERATED = (*CONVOLUTIONS, *POOLS, "eltwise", *MOVES)
 KINDS = ("input", *ACCELERATED, "host")
 ELTWISE_OPS = ("add", "sub", "mul", "max", "min", "copy")
 ACTS = ("", "relu", "clip", "leaky")
-SLOPE_BITS = 8  # of the multiplier of negative values of a leaky ReLU: a multiple of 1/256
+SLOPE_BITS = 8  # fraction bits of the multiplier of a leaky ReLU: a multiple of 1/256
 
 
 @dataclass(frozen=True)
@@ -133,14 +133,14 @@ def operations(graph: XGraph, node: XNode) -> int:
         return 0
     tensors = graph.by_name()
     in_ch = tensors[node.inputs[0]].channels
-    # Each input of a deconvolution meets each tap once; of the others each output does.
+    # A deconvolution multiplies each input by each tap of the filter once; other kinds have each tap once per output.
     places = tensors[node.inputs[0]].shape if node.kind == "deconv" else node.shape
     depth = in_ch // node.groups
     return 2 * node.kernel[0] * node.kernel[1] * depth * node.channels * places[0] * places[1] * places[2]
 
 
 def location(graph: XGraph, node: XNode) -> str:
-    """Return the text that names a node in messages."""
+    """Return the description of a node in messages."""
     of_file = f" ({node.origin})" if node.origin and node.origin != node.name else ""
     return f"xgraph {graph.name}: {node.kind} {node.name}{of_file}"
 

@@ -31,7 +31,7 @@ _KEY = re.compile(r" (\w+)=")
 _DIGESTS = ("parameters", "graph")
 _FIELDS = {f.name: f for f in fields(XNode) if f.name not in ("name", "kind", "inputs")}
 _SIGN = re.compile(r"sha256:[0-9a-f]{24}")
-MOST_DIGITS = 24  # of a number
+MOST_DIGITS = 24  # maximum digits of a number
 
 
 def text_of(graph: XGraph) -> str:
