@@ -1,4 +1,5 @@
-/* The exported functions of an application's library: one memory, and a context in it for each network. */
+/* Defines the exported functions of an application's library: one memory block, and one context in it for each
+ * network. */
 #include <stdbool.h>
 #include <stdlib.h>
 
@@ -14,12 +15,12 @@ enum { APPLICATION_ALIGN = 4096 }; /* ARENA_ALIGN of engine.h */
 
 struct application {
     char *arena, *scratch;
-    size_t scratch_bytes; /* of all threads */
+    size_t scratch_bytes; /* in bytes, of all threads */
     uint64_t *taken;
     void *library;
     struct shared_memory memory[NETWORKS];
     void *contexts[NETWORKS];
-    struct pipeline *pipelines[NETWORKS]; /* NULL: the network has none */
+    struct pipeline *pipelines[NETWORKS]; /* NULL: the network has no pipeline */
 };
 
 static void free_application(struct application *application) {
@@ -32,8 +33,8 @@ static void free_application(struct application *application) {
     free(application);
 }
 
-/* The most threads that one of the contexts, or the stages of a network together, would have. stages: chosen here, of all
- * networks one after the other. Returns a status. */
+/* Get the largest number of threads that a context, or all stages of one network together, would have. stages: receives
+ * the choice for each stage, of all networks one after the other. Returns a status. */
 static int most_threads(const mavcg_options *options, const mavcg_stage_place *places, uint32_t place_count,
                         struct stage_choice *stages, uint32_t *most) {
     *most = 1;
@@ -120,7 +121,7 @@ static void destroy_application(void *application) {
     void *library = ((struct application *)application)->library;
     free_application(application);
     void (*unload)(void *) = unload_library;
-    __asm__("" : "+r"(unload)); /* by its address: a weak name cannot be jumped to on aarch64 */
+    __asm__("" : "+r"(unload)); /* call by address: on aarch64 a tail call cannot name a weak symbol */
     if (library) LAST_CALL unload(library);
 }
 
@@ -128,7 +129,7 @@ static void *context_of_network(void *application, uint32_t network) {
     return application && network < NETWORKS ? ((struct application *)application)->contexts[network] : NULL;
 }
 
-/* The pipeline of a network; NULL where it is not there. */
+/* Return the pipeline of a network, or NULL if the application or the pipeline does not exist. */
 static struct pipeline *pipeline_of(void *application, uint32_t network) {
     return application && network < NETWORKS ? ((struct application *)application)->pipelines[network] : NULL;
 }
@@ -174,7 +175,7 @@ static const mavcg_app_table application_table = {
     .stage_threads = stage_threads_of_network,
 };
 
-/* As the functions of a model (engine_api.c). */
+/* Export under an alias, as engine_api.c does for the functions of a model. */
 #define EXPORT_APPLICATION(name, function)                                                     \
     extern __typeof__(function) exported_application_##name __asm__(APPLICATION_API "_" #name) \
         __attribute__((alias(#function), visibility("default")))
@@ -188,5 +189,5 @@ EXPORT_APPLICATION(pop, pop_of_network);
 EXPORT_APPLICATION(cancel_frames, cancel_frames_of_network);
 EXPORT_APPLICATION(stage_threads, stage_threads_of_network);
 
-/* The entry for programs that load the library of any application. */
+/* Entry point for programs that load the library of any application. */
 __attribute__((visibility("default"))) const mavcg_app_table *mavcg_app_api(void) { return &application_table; }

@@ -1,4 +1,4 @@
-/* Declarations of the libraries of applications: several networks in one memory. */
+/* Declarations of an application's library: several networks in one memory block. */
 #ifndef MAVCG_APP_API
 #define MAVCG_APP_API 2
 
@@ -6,37 +6,38 @@
 
 #include "engine_api.h"
 
-/* A status of push and pop beside those of enum mavcg_status. */
+/* The status that push and pop return beside those of enum mavcg_status. */
 enum mavcg_pipeline_status {
-    MAVCG_AGAIN = 3 /* the pipeline is full, or has completed no frame, and the time is up; nothing was done */
+    MAVCG_AGAIN = 3 /* timed out: the pipeline is full, or has completed no frame; nothing was done */
 };
 
-/* The CPUs of a pipeline's stage, in place of those that the library chooses. */
+/* The CPUs of a pipeline's stage; they replace the library's choice. */
 typedef struct mavcg_stage_place {
-    uint32_t network, stage; /* numbers */
-    int32_t threads;         /* 0: one for each of the CPUs */
+    uint32_t network, stage; /* numbers, from 0 */
+    int32_t threads;         /* 0: one thread per CPU */
     uint32_t cpu_count;      /* 0: the stage may run on any CPU */
-    const uint16_t *cpus;    /* [cpu_count] numbers of CPUs */
+    const uint16_t *cpus;    /* [cpu_count] CPU numbers */
     uint64_t reserved;
 } mavcg_stage_place;
 
-/* A network's buffers in the memory of its application. */
+/* A network of an application and its buffers in the application's memory. */
 typedef struct mavcg_app_network {
     const mavcg_model_table *model;
-    uint64_t arena_offset; /* in bytes */
-    /* The networks that share memory with it, itself included, a bit for each number: one runs at a time. */
+    uint64_t arena_offset; /* of the network's arena, in bytes */
+    /* Bit mask of network numbers: the networks that share memory with this one, itself included. Only one of them runs
+     * at a time. */
     uint32_t conflicts_with;
-    uint32_t stage_count; /* of its pipeline; 0: it has none */
+    uint32_t stage_count; /* stages of its pipeline; 0: no pipeline */
 } mavcg_app_network;
 
-/* The functions and tables of an application's library, for programs that load any: its exported function
- * mavcg_app_api() returns them. */
+/* The functions and tables of an application's library, for programs that load any such library: its exported function
+ * mavcg_app_api() returns this table. */
 typedef struct mavcg_app_table {
     uint32_t api; /* MAVCG_APP_API */
     uint32_t network_count;
     const char *name;
     const mavcg_app_network *networks;
-    /* Of the application's memory: buffers, and scratch for each thread of a network. */
+    /* Sizes of the application's memory: the buffers, and the scratch of all threads. */
     uint64_t arena_bytes, scratch_bytes;
     int (*create)(const mavcg_options *options, void **application);
     void (*destroy)(void *application);

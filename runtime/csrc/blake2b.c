@@ -60,7 +60,7 @@ MAVCG_PRIVATE void blake2b_begin(struct blake2b *hash) {
     hash->state[0] ^= 0x01010000 ^ BLAKE2B_DIGEST;
 }
 
-/* The last block is kept until the end, where it is marked. */
+/* Compress a full block only when more data follows: the last block is flagged as such when the digest is computed. */
 MAVCG_PRIVATE void blake2b_add(struct blake2b *hash, const void *data, size_t size) {
     const uint8_t *at = data;
     while (size) {

@@ -1,4 +1,4 @@
-/* BLAKE2b with a digest of 32 bytes and no key (RFC 7693), of data that comes in pieces. */
+/* BLAKE2b (RFC 7693) with a 32-byte digest and no key. Data may be added in several pieces. */
 #ifndef MAVCG_BLAKE2B_H
 #define MAVCG_BLAKE2B_H
 
@@ -11,7 +11,7 @@ enum { BLAKE2B_BLOCK = 128, BLAKE2B_DIGEST = 32 };
 
 struct blake2b {
     uint64_t state[8], bytes;
-    size_t used; /* of block */
+    size_t used; /* bytes of `block` in use */
     uint8_t block[BLAKE2B_BLOCK];
 };
 

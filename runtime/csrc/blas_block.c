@@ -1,4 +1,5 @@
-/* Calls register tiles for a block: B's panel stays in level 1 while A's pass by, from level 2. */
+/* Calls the register tiles for a block of C: a panel of B stays in the level-1 cache while the panels of A stream
+ * through from level 2. */
 #include "blas_block.h"
 
 #include "blas.h"

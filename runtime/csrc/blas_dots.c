@@ -1,5 +1,6 @@
-/* Products of a transposed A and few columns: each element of C is a sum over two columns that lie in memory term after
- * term, so nothing is packed. A group of A's columns stays in level 1 while all columns of B pass by. */
+/* Multiplies a transposed A by a B of few columns. Each element of C is a dot product of two columns that are
+ * contiguous in memory, so nothing is packed. A group of A's columns stays in the level-1 cache while all columns of B
+ * stream through. */
 #include "blas_dots.h"
 
 #include <string.h>
@@ -8,14 +9,14 @@
 #include "blas_team.h"
 
 enum {
-    DOT_GROUP = 8,         /* columns of A at a time, between sums of columns of B: what kernels expect */
-    DOT_BYTES = 2048,      /* of a column in a block of the sum: four of A and four of B stay in level 1 */
-    STEP_BYTES = 64,       /* of a dot product's partial sums: kernels take as many terms at a time */
-    DOT_ROWS = 64,         /* rows of C that threads take at least */
-    LEAST_DOT_TERMS = 64,  /* terms from which on the sums of vectors' elements cost little */
-    TERMS_OF_COLUMN = 8,   /* the same for each column of more than a few: packed panels are used often then */
-    FEW_COLUMNS = 16,      /* for which any sum that long will do */
-    MOST_DOT_COLUMNS = 96, /* that any library has */
+    DOT_GROUP = 8,         /* columns of A in a group; kernels rely on this number */
+    DOT_BYTES = 2048,      /* bytes per column in a block of the sum: four of A and four of B fit the level-1 cache */
+    STEP_BYTES = 64,       /* bytes of partial sums per dot product: kernels process as many bytes of terms at a time */
+    DOT_ROWS = 64,         /* minimum chunk of a thread, in rows of C */
+    LEAST_DOT_TERMS = 64,  /* minimum sum length: the final sum over a vector's lanes is cheap then */
+    TERMS_OF_COLUMN = 8,   /* minimum sum length per column, above FEW_COLUMNS columns: packed panels pay off there */
+    FEW_COLUMNS = 16,      /* up to here LEAST_DOT_TERMS suffices */
+    MOST_DOT_COLUMNS = 96, /* upper bound of dot_columns in every library */
 };
 
 MAVCG_PRIVATE bool is_product_of_dots(const struct blas_product *p) {
@@ -25,7 +26,7 @@ MAVCG_PRIVATE bool is_product_of_dots(const struct blas_product *p) {
     return lie_as_read && few && long_sums && p->m >= DOT_GROUP;
 }
 
-/* c = alpha * dots + beta * c */
+/* Compute c = alpha * dots + beta * c. */
 static void add_dots(const struct blas_product *p, char *c, const char *dots, int64_t count) {
     const bool overwrites = p->type == BLAS_F32 ? p->beta.f32 == 0 : p->beta.f64 == 0;
     if (p->type == BLAS_F32) {
@@ -47,7 +48,7 @@ static blas_dot_products *dot_function(enum blas_type type) {
     return ((blas_dot_products *const *)version)[0];
 }
 
-/* Copy the last terms of some columns, less than STEP_BYTES of each, with zeros after them. */
+/* Copy the last `bytes` (less than STEP_BYTES) of each column, padded with zeros to STEP_BYTES. */
 static void copy_tails(char *to, const char *from, int64_t stride, int64_t columns, size_t bytes) {
     memset(to, 0, (size_t)(columns * STEP_BYTES));
     for (int64_t i = 0; i < columns; i++) memcpy(to + i * STEP_BYTES, from + i * stride, bytes);
@@ -61,7 +62,7 @@ static void compute_dot_rows(const struct blas_product *p, int64_t first, int64_
     __attribute__((aligned(STEP_BYTES))) char a_tail[DOT_GROUP * STEP_BYTES], b_tail[MOST_DOT_COLUMNS * STEP_BYTES];
     if (tail) copy_tails(b_tail, p->b + whole, p->b_stride, p->n, tail);
     for (int64_t row = first; row < last; row += DOT_GROUP) {
-        double sums[MOST_DOT_COLUMNS * DOT_GROUP]; /* floats in their first half */
+        double sums[MOST_DOT_COLUMNS * DOT_GROUP]; /* f32 uses the first half */
         const int64_t rows = least(last - row, DOT_GROUP);
         const char *a = p->a + row * p->a_stride;
         memset(sums, 0, (size_t)(p->n * DOT_GROUP * item));

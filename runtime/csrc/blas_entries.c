@@ -1,8 +1,10 @@
-/* The exported routines: arguments checked as the reference does, strides in bytes, A and B exchanged for row-major.
+/* Defines the exported routines: they check arguments as the reference BLAS does, convert strides to bytes, and
+ * exchange A and B for row-major calls.
  *
- * Names: sgemm_ and cblas_sgemm have the integers of BLAS_INT (32 bits, or 64 of a library built with --ilp64); those
- * with 64_ or _64 always have 64 bits: sgemm_64_ (reference since 3.11, OpenBLAS, MKL), cblas_sgemm_64 (reference, MKL),
- * cblas_sgemm64_ (OpenBLAS); the prefix scipy_ is that of the OpenBLAS in NumPy's and SciPy's wheels. */
+ * Names: sgemm_ and cblas_sgemm take integers of type BLAS_INT (32 bits, or 64 in a library built with --ilp64). Names
+ * with 64_ or _64 always take 64-bit integers: sgemm_64_ (reference since 3.11, OpenBLAS, MKL), cblas_sgemm_64
+ * (reference, MKL), cblas_sgemm64_ (OpenBLAS). The prefix scipy_ is that of the OpenBLAS in NumPy's and SciPy's
+ * wheels. */
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -28,7 +30,8 @@ static const char *const gemv_names[] = {"SGEMV ", "DGEMV "}, *const cblas_gemv_
 static const char *const gemm_names[] = {"SGEMM ", "DGEMM "}, *const cblas_gemm_names[] = {"cblas_sgemm",
                                                                                            "cblas_dgemm"};
 
-/* 0 or 1 for a letter of the Fortran interface, NO_CHOICE for any other. */
+/* Return 0 (not transposed) or 1 (transposed) for a letter of the Fortran interface, NO_CHOICE for an invalid
+ * letter. */
 BLAS_INLINE int transposed_by_letter(char letter) {
     const int upper = letter & ~('a' ^ 'A');
     if (upper == 'N') return 0;
@@ -42,7 +45,7 @@ BLAS_INLINE int transposed_by_number(int number) {
 
 static int64_t at_least_one(int64_t value) { return value > 1 ? value : 1; }
 
-/* The number of the first bad argument of the Fortran routine, 0 for none. */
+/* Return the number of the first invalid argument of the Fortran routine, or 0 if all are valid. */
 static int64_t bad_argument(int a_transposed, int b_transposed, const struct blas_product *given) {
     const int64_t item = blocks_table[given->type].item;
     if (a_transposed == NO_CHOICE) return 1;
@@ -56,9 +59,9 @@ static int64_t bad_argument(int a_transposed, int b_transposed, const struct bla
     return 0;
 }
 
-/* Compute a small column-major product whose arguments are right and whose A is not transposed; returns false for any
- * other. It comes before all else: the arguments are still in registers, and a small product takes as long as a few
- * checks. Leading dimensions in elements. */
+/* Compute a small column-major product if all arguments are valid and A is not transposed; return false without any
+ * effect otherwise. This check comes first: the arguments are still in registers, and a small product takes only as
+ * long as a few checks. Leading dimensions are in elements. */
 BLAS_INLINE bool multiplies_small(enum blas_type type, int a_transposed, int b_transposed, int64_t m, int64_t n,
                                   int64_t k, union blas_scalar alpha, const void *a, int64_t lda, const void *b,
                                   int64_t ldb, union blas_scalar beta, void *c, int64_t ldc) {
@@ -72,8 +75,8 @@ BLAS_INLINE bool multiplies_small(enum blas_type type, int a_transposed, int b_t
     return true;
 }
 
-/* Products are filled in by the entries and completed in place: copies of what was just written, in wider moves than it
- * was written by, took as long as a product of 4 x 4 x 4. */
+/* Check and compute a product. Entries fill in `product`, and this function completes it in place: copying the freshly
+ * written structure with wider moves than it was written by took as long as a product of 4 x 4 x 4. */
 static void gemm(struct blas_product *product, bool wide, char a_letter, char b_letter) {
     int a_transposed = transposed_by_letter(a_letter), b_transposed = transposed_by_letter(b_letter);
     int64_t bad = bad_argument(a_transposed, b_transposed, product);
@@ -108,7 +111,7 @@ static void cblas_gemm(struct blas_product *product, bool wide, int order, int a
                             first ? a_number : b_number, wide);
         return;
     }
-    if (order == ROW_MAJOR) { /* the transposed product, of transposed matrices */
+    if (order == ROW_MAJOR) { /* compute the transposed product, of the transposed matrices */
         exchange_matrices(product);
         int transposed = a_transposed;
         a_transposed = b_transposed, b_transposed = transposed;
@@ -140,7 +143,7 @@ static int64_t bad_vector_argument(int transposed, const struct matrix_and_vecto
     return 0;
 }
 
-/* The distance from the start of an array to the element that a negative stride begins with, in elements. */
+/* Return the index of the first element that BLAS accesses: with a negative stride it starts at the array's far end. */
 static int64_t first_element(int64_t count, int64_t stride) {
     return stride < 0 && count > 0 ? (1 - count) * stride : 0;
 }
@@ -193,7 +196,7 @@ static void cblas_gemv(enum blas_type type, bool wide, int order, int number, co
     else multiply_vector(type, transposed, &call);
 }
 
-/* Calls the next BLAS where this processor lacks instructions. */
+/* Calls the next BLAS if this processor lacks required instructions. */
 #define FORWARD(symbol, ...)                                                    \
     if (__builtin_expect(!has_base_instructions(), 0)) {                        \
         __typeof__(symbol) *next = (__typeof__(symbol) *)next_routine(#symbol); \
@@ -201,7 +204,7 @@ static void cblas_gemv(enum blas_type type, bool wide, int order, int number, co
         return;                                                                 \
     }
 
-/* Arguments of these macros are names and types, which no parentheses may enclose.
+/* Arguments of these macros are names and types, which cannot be put in parentheses.
  * NOLINTBEGIN(bugprone-macro-parentheses) */
 #define PRODUCT_OF(type, field, m, n, k, lda, ldb, ldc, alpha, beta)                                     \
     {                                                                                                    \
@@ -212,7 +215,7 @@ static void cblas_gemv(enum blas_type type, bool wide, int order, int number, co
         }                                                                                                \
     }
 
-/* name##_at_first: before it is known whether the processor has the instructions, and where it lacks them. */
+/* name##_at_first runs until the processor's instruction sets have been checked, and always if they do not suffice. */
 #define FORTRAN_GEMM(symbol, type, real, field, integer)                                                           \
     BLAS_EXPORT void symbol(const char *transa, const char *transb, const integer *m, const integer *n,            \
                             const integer *k, const real *alpha, const real *a, const integer *lda, const real *b, \
@@ -289,7 +292,7 @@ static void cblas_gemv(enum blas_type type, bool wide, int order, int number, co
     }
 /* NOLINTEND(bugprone-macro-parentheses) */
 
-/* All names of a routine; FORTRAN and CBLAS are a pair of macros above. */
+/* Defines a routine under all of its names; FORTRAN and CBLAS are a pair of the macros above. */
 #define ALL_NAMES(FORTRAN, CBLAS, routine, type, real, field)  \
     FORTRAN(routine##_, type, real, field, blas_int)           \
     FORTRAN(scipy_##routine##_, type, real, field, blas_int)   \

@@ -1,5 +1,6 @@
-/* Calls xerbla and cblas_xerbla of the program or of the next BLAS. Neither is exported: a program's own would be hidden
- * by a preloaded library. Without any, the message is that of the reference, and the program ends as it does there. */
+/* Reports errors by xerbla and cblas_xerbla of the program or of the next BLAS. This library exports neither: a
+ * preloaded library's xerbla would hide the program's own. If there is none, prints the reference's message and ends
+ * the program as the reference does. */
 #include "blas_errors.h"
 
 #include <stdio.h>
@@ -13,14 +14,15 @@ enum { ROUTINE_CHARACTERS = 6 };
 extern void xerbla_(const char *routine, const void *argument, size_t characters) MAVCG_WEAK_IMPORT;
 extern void xerbla_64_(const char *routine, const int64_t *argument, size_t characters) MAVCG_WEAK_IMPORT;
 extern void cblas_xerbla(int argument, const char *routine, const char *form, ...) MAVCG_WEAK_IMPORT;
-/* By these the reference's cblas_xerbla, and that of its tests, know that numbers are to be exchanged for row-major. */
+/* Set to 1 during a row-major call: cblas_xerbla of the reference and of its tests then exchanges the argument numbers
+ * itself. */
 extern int RowMajorStrg MAVCG_WEAK_IMPORT;
 
 MAVCG_PRIVATE void report_argument(const char *routine, int64_t argument, bool wide) {
     int32_t narrow = (int32_t)argument;
     if (wide && xerbla_64_) {
         xerbla_64_(routine, &argument, ROUTINE_CHARACTERS);
-    } else if (xerbla_) { /* with --ilp64 the program's integers have 64 bits: the first 32 are the same */
+    } else if (xerbla_) { /* a caller built with 32-bit integers reads the low half: the same value */
         if (wide) xerbla_(routine, &argument, ROUTINE_CHARACTERS);
         else xerbla_(routine, &narrow, ROUTINE_CHARACTERS);
     } else {
@@ -29,8 +31,8 @@ MAVCG_PRIVATE void report_argument(const char *routine, int64_t argument, bool w
     }
 }
 
-/* Exchanged are M and N, and of a product of matrices what belongs to A and to B; numbers count the order as the first
- * argument. */
+/* Exchange the numbers of the arguments that a row-major call exchanges: M and N, and for matrix products also the
+ * arguments of A and B. The number of a CBLAS argument includes the layout, which is argument 1. */
 static int row_major_number(const char *name, int number) {
     static const int matrices[][2] = {{4, 5}, {9, 11}}, vector[][2] = {{3, 4}};
     const bool is_vector = strstr(name, "gemv") != NULL;

@@ -1,4 +1,4 @@
-/* Reports bad arguments, through the program's xerbla where it has one. */
+/* Reports invalid arguments, by the program's xerbla if it has one. */
 #ifndef MAVCG_BLAS_ERRORS_H
 #define MAVCG_BLAS_ERRORS_H
 
@@ -7,13 +7,16 @@
 
 #include "internal.h"
 
-/* routine: its name in capitals, 6 characters with blanks. argument: number of the bad one, from 1. */
+/* Report an invalid argument of a Fortran routine. routine: its name in capitals, padded with blanks to 6 characters.
+ * argument: number of the invalid argument, from 1. */
 MAVCG_PRIVATE void report_argument(const char *routine, int64_t argument, bool wide);
 
-/* The same of a CBLAS routine, with its number among the Fortran routine's arguments. name: with cblas_. */
+/* Report an invalid argument of a CBLAS routine. name: with the prefix cblas_. argument: its number among the Fortran
+ * routine's arguments. */
 MAVCG_PRIVATE void report_cblas_argument(const char *name, int64_t argument, bool row_major, bool wide);
 
-/* An enumeration's value is none of its own. number: the argument's; what: its name for people. */
+/* Report an invalid value of an enumeration argument of a CBLAS routine. number: the argument's number. form: printf
+ * format of the message for `value`. */
 MAVCG_PRIVATE void report_cblas_choice(const char *name, int64_t number, const char *form, int value, bool wide);
 
 #endif

@@ -1,4 +1,5 @@
-/* Keeps a few buffers: a call takes one by an exchange of its slot, so no lock is held and a fork may come at any time. */
+/* Keeps a few buffers for reuse. A call takes a buffer by an atomic exchange of its slot: there is no lock, so a fork
+ * is safe at any time. */
 #include "blas_memory.h"
 
 #include <sys/mman.h>
@@ -8,7 +9,7 @@
 enum { KEPT_BUFFERS = 64, LARGE_PAGE = 2 << 20 };
 
 static struct {
-    uint32_t taken; /* while a thread reads or writes the slot */
+    uint32_t taken; /* 1 while a thread reads or writes the slot */
     struct blas_buffer buffer;
 } kept[KEPT_BUFFERS];
 
@@ -30,14 +31,14 @@ MAVCG_PRIVATE struct blas_buffer take_buffer(size_t bytes) {
     bytes = (bytes + LARGE_PAGE - 1) / LARGE_PAGE * LARGE_PAGE;
     void *start = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (start == MAP_FAILED) return buffer;
-    madvise(start, bytes, MADV_HUGEPAGE); /* fewer misses of the TLB; without it the buffer is as good */
+    madvise(start, bytes, MADV_HUGEPAGE); /* huge pages: fewer TLB misses; a failure does no harm */
     return (struct blas_buffer){start, bytes};
 }
 
 MAVCG_PRIVATE void return_buffer(struct blas_buffer buffer) {
     for (uint32_t slot = 0; slot < KEPT_BUFFERS && buffer.bytes; slot++) {
         if (!take_slot(slot)) continue;
-        if (kept[slot].buffer.bytes < buffer.bytes) { /* the larger one stays */
+        if (kept[slot].buffer.bytes < buffer.bytes) { /* keep the larger buffer */
             struct blas_buffer smaller = kept[slot].buffer;
             kept[slot].buffer = buffer;
             buffer = smaller;

@@ -1,4 +1,4 @@
-/* Buffers for packed panels, kept between calls. */
+/* Buffers for packed panels, reused by later calls. */
 #ifndef MAVCG_BLAS_MEMORY_H
 #define MAVCG_BLAS_MEMORY_H
 
@@ -7,7 +7,7 @@
 
 #include "internal.h"
 
-/* A buffer of at least so many bytes at a page's start; bytes 0: the system has no memory. */
+/* A page-aligned buffer of at least the requested size; bytes is 0 if the system has no memory. */
 struct blas_buffer {
     char *start;
     size_t bytes;
@@ -15,7 +15,7 @@ struct blas_buffer {
 
 MAVCG_PRIVATE struct blas_buffer take_buffer(size_t bytes);
 
-/* Give a buffer back: for the next call, or to the system where enough are kept. */
+/* Return a buffer: it is kept for the next call, or freed if enough are kept. */
 MAVCG_PRIVATE void return_buffer(struct blas_buffer buffer);
 
 #endif

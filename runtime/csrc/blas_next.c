@@ -1,4 +1,4 @@
-/* Asks the loader for the next BLAS. */
+/* Looks up routines of the next BLAS with dlsym. */
 #include "blas_next.h"
 
 #include <stdio.h>
@@ -14,7 +14,8 @@ extern void *dlsym(void *handle, const char *name) MAVCG_WEAK_IMPORT;
 
 MAVCG_PRIVATE uint32_t base_instructions;
 
-/* The base needs stand where a core set has its first core's. */
+/* Check the library's base needs with x86_can_run. base_needs has only one entry, at the position of a set's first
+ * core. */
 MAVCG_PRIVATE uint32_t find_base_instructions(void) {
     static const struct mavcg_set base = {.x86_needs = base_needs};
     const uint32_t found = x86_can_run(&base, MAVCG_FIRST_CORE) ? INSTRUCTIONS_SUFFICIENT : INSTRUCTIONS_TOO_FEW;

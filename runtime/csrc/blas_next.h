@@ -1,4 +1,4 @@
-/* The next BLAS of the program, for a processor that has too few instructions for this one. */
+/* The next BLAS of the program: it computes if this processor lacks instructions that this library needs. */
 #ifndef MAVCG_BLAS_NEXT_H
 #define MAVCG_BLAS_NEXT_H
 
@@ -9,12 +9,12 @@
 
 enum blas_instructions { INSTRUCTIONS_NOT_KNOWN, INSTRUCTIONS_SUFFICIENT, INSTRUCTIONS_TOO_FEW };
 
-/* Find out which, and note it. */
+/* Check whether this processor has the base instructions; store and return the result. */
 MAVCG_PRIVATE uint32_t find_base_instructions(void);
 
 MAVCG_PRIVATE_DATA uint32_t base_instructions;
 
-/* True if it is known that this processor has the instructions. */
+/* True if this processor is already known to have the base instructions; does not check. */
 static inline bool known_to_suffice(void) {
     return __builtin_expect(__atomic_load_n(&base_instructions, __ATOMIC_RELAXED) == INSTRUCTIONS_SUFFICIENT, 1);
 }
@@ -26,7 +26,8 @@ static inline bool has_base_instructions(void) {
     return known == INSTRUCTIONS_SUFFICIENT;
 }
 
-/* The routine of this name in the libraries that come after this one. Ends the program where none has it. */
+/* Return the routine of this name from the libraries loaded after this one. Ends the program with a message if none of
+ * them has it. */
 MAVCG_PRIVATE void *next_routine(const char *name);
 
 #endif

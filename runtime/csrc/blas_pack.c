@@ -1,4 +1,5 @@
-/* Packs panels: rows of the source that lie side by side are copied, others are transposed in blocks in registers. */
+/* Packs panels: contiguous rows of the source are copied, strided ones are transposed in registers, a block at a
+ * time. */
 #include "blas_pack.h"
 
 #include <string.h>
@@ -6,7 +7,8 @@
 #include "blas.h"
 #include "internal.h"
 
-/* Every processor that comes here has AVX2 (blas_next.h); the rest of the unit is for any of the architecture. */
+/* All code of this file runs only after the check for AVX2 (blas_next.h); the other files of the unit use the
+ * architecture's baseline. */
 #if defined(__clang__) && defined(__x86_64__)
 #pragma clang attribute push(__attribute__((target("avx2"))), apply_to = function)
 #endif
@@ -18,7 +20,7 @@ typedef double f64x4 __attribute__((vector_size(32), aligned(8)));
 typedef uint64_t chunk32 __attribute__((vector_size(32), aligned(4)));
 typedef uint64_t chunk16 __attribute__((vector_size(16), aligned(4)));
 
-enum { FETCHED_BYTES = 64 }; /* by a prefetch: a cache line */
+enum { FETCHED_BYTES = 64 }; /* bytes that one prefetch brings: a cache line */
 
 static inline int64_t at_most(int64_t value, int64_t most) { return value < most ? value : most; }
 
@@ -26,7 +28,7 @@ MAVCG_PRIVATE int64_t panel_count(const struct blas_panels *panels) {
     return (panels->count + panels->width - 1) / panels->width;
 }
 
-/* A few times 4 bytes, without a call. */
+/* Copy a small multiple of 4 bytes without calling memcpy. */
 static inline void copy_line(char *to, const char *from, int64_t bytes) {
     int64_t at = 0;
     for (; at + 64 <= bytes; at += 64) {
@@ -39,8 +41,8 @@ static inline void copy_line(char *to, const char *from, int64_t bytes) {
     for (; at < bytes; at += 4) memcpy(to + at, from + at, 4);
 }
 
-/* Panels that are copied together: their parts of a term lie side by side in the source, which caches and TLB then see
- * one time for all. Terms are not neighbours there, so the hardware does not prefetch them. */
+/* Number of panels that are copied together. Their parts of a term are contiguous in the source, so that caches and TLB
+ * see each source page once. Consecutive terms are strided there, so that the hardware does not prefetch them. */
 enum { PANELS_TOGETHER = 4, PREFETCHED_TERMS = 8 };
 
 static void copy_panels(const struct blas_panels *panels, char *to, const char *from, int64_t used, int64_t width,
@@ -67,7 +69,7 @@ static inline f64x4 two_of_f64(const char *low, const char *high) {
     return __builtin_shufflevector(a, b, 0, 1, 2, 3);
 }
 
-/* 8 lines of 4 terms. */
+/* Transpose 8 lines of 4 terms. */
 static inline void transpose_f32(char *to, int64_t to_stride, const char *from, int64_t from_stride) {
     const char *other = from + 4 * from_stride;
     f32x8 a = two_of_f32(from, other), b = two_of_f32(from + from_stride, other + from_stride);
@@ -83,7 +85,7 @@ static inline void transpose_f32(char *to, int64_t to_stride, const char *from, 
     *(f32x8 *)(to + 3 * to_stride) = __builtin_shufflevector(ab_high, cd_high, 2, 3, 10, 11, 6, 7, 14, 15);
 }
 
-/* 4 lines of 2 terms. */
+/* Transpose 4 lines of 2 terms. */
 static inline void transpose_f64(char *to, int64_t to_stride, const char *from, int64_t from_stride) {
     f64x4 a = two_of_f64(from, from + 2 * from_stride);
     f64x4 b = two_of_f64(from + from_stride, from + 3 * from_stride);
@@ -108,7 +110,7 @@ static inline void transpose_f64_few(char *to, int64_t to_stride, const char *fr
     *(f64x2 *)(to + to_stride) = __builtin_shufflevector(a, b, 1, 3);
 }
 
-/* Transpose lines first to last - 1 of a panel, terms first_term on, element by element. */
+/* Transpose lines first to last - 1 of a panel from term first_term on, element by element. */
 static void transpose_rest(const struct blas_panels *panels, char *to, const char *from, int64_t width, int64_t first,
                            int64_t last, int64_t first_term) {
     const size_t item = (size_t)panels->item;
@@ -121,13 +123,13 @@ static void transpose_rest(const struct blas_panels *panels, char *to, const cha
         }
 }
 
-/* Terms of a panel are transposed some at a time, which a power of two apart in the source may share few sets of
- * level 1: what is written stays there until all lines have passed, and of what is read whole cache lines are used at
- * once. */
+/* A panel is transposed a range of terms at a time, since source lines at a power-of-two stride may map to few sets of
+ * the level-1 cache: the written range stays in the cache until all lines are done, and each cache line that is read is
+ * used completely at once. */
 enum { TRANSPOSED_BYTES = 8 << 10, LEAST_TRANSPOSED_TERMS = 16 };
 
-/* Transpose terms first to last - 1 of all lines that fill blocks; their number is returned. `next`: where the lines of
- * the next panel begin, whose cache lines are prefetched. */
+/* Transpose terms first to last - 1 of all lines that fill whole register blocks. Returns the number of these lines.
+ * `next`: offset of the next panel's lines, whose cache lines are prefetched. */
 static int64_t transpose_blocks(const struct blas_panels *panels, char *to, const char *from, int64_t used,
                                 int64_t stride, int64_t first, int64_t last) {
     const int64_t step = panels->item, next = panels->width * panels->line_stride;
@@ -183,7 +185,7 @@ MAVCG_PRIVATE void pack_panels(const struct blas_panels *panels, int64_t first, 
         char *to = panels->to + line * panels->terms * panels->item;
         const char *from = panels->from + line * panels->line_stride;
         count = copies ? at_most(at_most(panels->count / panels->width, last) - panel, PANELS_TOGETHER) : 1;
-        if (count < 1) count = 1; /* the last one, which is not whole */
+        if (count < 1) count = 1; /* the last, partial panel */
         if (copies) copy_panels(panels, to, from, used, width, count);
         else transpose_panel(panels, to, from, used, width);
     }

@@ -7,16 +7,16 @@
 #include "blas.h"
 #include "internal.h"
 
-/* Panels of a block: `width` elements of each term side by side, term after term; the last panel is as wide as what is
- * left, rounded up to `round` and filled up with zeros. */
+/* The panels of a block: for each term in order, `width` contiguous elements. The last panel is as wide as the
+ * remaining lines, rounded up to a multiple of `round` and padded with zeros. */
 struct blas_panels {
     int64_t item, width, round, count, terms;
-    int64_t line_stride, term_stride; /* of the source, in bytes; one of them is `item` */
+    int64_t line_stride, term_stride; /* strides of the source, in bytes; one of the two equals `item` */
     const char *from;
     char *to;
 };
 
-/* Number of panels. */
+/* Return the number of panels. */
 MAVCG_PRIVATE int64_t panel_count(const struct blas_panels *panels);
 
 /* Pack panels first to last - 1. */

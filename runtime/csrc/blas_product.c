@@ -1,7 +1,7 @@
 /* Cuts a product into blocks that fit the caches (Goto and van de Geijn, "Anatomy of High-Performance Matrix
  * Multiplication"), decides what is packed, and shares packing and arithmetic among threads.
  *
- * Neither decision changes a result: each element is the same sum of the same blocks of terms. */
+ * Packing and threads never change a result: each element is always the same sum of the same blocks of terms. */
 #include "blas_product.h"
 
 #include <string.h>
@@ -16,18 +16,18 @@
 #include "internal.h"
 
 enum {
-    PACKED_A_USES = 8,      /* panels of B that pass by A, from which on a copy of A is worth it */
-    PACKED_B_USES = 8,      /* the same of A's panels and B */
-    STACK_BYTES = 16 << 10, /* of panels that need no buffer */
+    PACKED_A_USES = 8,      /* pack A if it is used with more than so many panels of B */
+    PACKED_B_USES = 8,      /* pack B if it is used with more than so many panels of A */
+    STACK_BYTES = 16 << 10, /* size of panels on the stack, without a buffer */
     PANEL_ALIGN = 128,
-    TERMS_UNIT = 4,         /* of a register tile's unrolled loop */
-    PANELS_FOR_THREADS = 8, /* for each thread: with fewer rows, threads share columns */
-    ROW_CHUNK = 2,          /* panels of A that a thread takes at least: each passes over all of B */
-    COLUMN_CHUNK = 4,       /* the same of B and A */
+    TERMS_UNIT = 4,         /* unroll factor of a register tile's loop over terms */
+    PANELS_FOR_THREADS = 8, /* minimum per thread; with fewer row panels threads share columns */
+    ROW_CHUNK = 2,          /* minimum chunk, in panels of A: each is multiplied by all of B */
+    COLUMN_CHUNK = 4,       /* minimum chunk, in panels of B: each is multiplied by all of A */
     PACK_CHUNK = 4,
 };
 
-/* Multiply-adds from which on threads are worth waking. */
+/* Minimum size of a product, in multiply-adds, for which waking threads pays. */
 static const double PARALLEL_PRODUCT = 2e6;
 
 static bool equals(enum blas_type type, union blas_scalar scalar, double value) {
@@ -40,7 +40,7 @@ static union blas_scalar scalar_one(enum blas_type type) {
     return scalar;
 }
 
-/* C = beta * C, without a read of it where beta is 0. */
+/* Compute C = beta * C; C is not read if beta is 0. */
 static void scale_result(const struct blas_product *p) {
     const bool overwrites = equals(p->type, p->beta, 0);
     for (int64_t j = 0; j < p->n; j++) {
@@ -55,7 +55,7 @@ static void scale_result(const struct blas_product *p) {
     }
 }
 
-/* The size of blocks that `count` is cut into: nearly equal ones of whole units, none larger than most. */
+/* Return the size of the blocks that `count` is divided into: nearly equal, multiples of `unit`, at most `most`. */
 static int64_t block_size(int64_t count, int64_t most, int64_t unit) {
     if (count <= most) return most;
     int64_t blocks = (count + most - 1) / most;
@@ -67,12 +67,12 @@ static bool is_small(const struct blas_product *p) {
     return p->m * p->n <= SMALL_PRODUCT && p->m * p->n * p->k <= SMALL_PRODUCT;
 }
 
-/* Whether the rows of A lie as register tiles read them. */
+/* True if register tiles can read the rows of A without packing. */
 static bool reads_a(const struct blas_product *p) {
     return !p->a_transposed && reads_rows(&blocks_table[p->type], p->m);
 }
 
-/* Block sizes, and what is packed. */
+/* Block sizes, and which matrices are packed. */
 struct plan {
     int64_t kc, mc, nc;
     bool packs_a, packs_b;
@@ -100,7 +100,8 @@ static int64_t b_bytes(const struct blas_product *p, const struct plan *plan) {
     return plan->packs_b ? least(p->n, plan->nc) * least(p->k, plan->kc) * blocks_table[p->type].item : 0;
 }
 
-/* Without memory for panels: a few terms of a register tile's rows, packed on the stack. */
+/* Compute a product if there is no memory for a buffer: pack a few terms of one register tile's rows at a time on the
+ * stack. */
 static void compute_without_buffer(const struct blas_product *p) {
     const struct blas_blocks *blocks = &blocks_table[p->type];
     __attribute__((aligned(PANEL_ALIGN))) char panels[STACK_BYTES];
@@ -117,7 +118,7 @@ static void compute_without_buffer(const struct blas_product *p) {
     }
 }
 
-/* Steps that threads share. Rows of the first are B's panels, where they are to be packed, then A's. */
+/* The packing step that threads share. Its "rows" are the panels of B, if B is packed, followed by the panels of A. */
 struct pack_step {
     struct blas_panels a, b;
     int64_t b_count;
@@ -140,7 +141,7 @@ static void pack_block(struct blas_team *team, const struct blas_block *block, b
 
 struct product_step {
     const struct blas_block *block;
-    int64_t mc; /* rows that stay in level 2 */
+    int64_t mc; /* rows that fit the level-2 cache */
     bool by_columns;
 };
 
@@ -197,7 +198,7 @@ BLAS_INLINE void multiply_as_it_lies(enum blas_type type, const struct blas_prod
                    p->c, p->c_stride);
 }
 
-/* Not a part of compute_product, whose frame small products would pay for. */
+/* Not inlined into compute_product, to keep the stack frame of small products small. */
 __attribute__((noinline)) static void compute_large_product(const struct blas_product *p) {
     double work = (double)p->m * (double)p->n * (double)p->k;
     const bool may_share = work * (double)blocks_table[p->type].item > UNSHARED_PRODUCT_BYTES;
@@ -227,13 +228,13 @@ __attribute__((noinline)) static void compute_large_product(const struct blas_pr
     return_team(team, may_share);
 }
 
-/* The bytes of a copy of A whose rows lie side by side, in whole units. */
+/* Return the size of a packed copy of A with contiguous rows, padded to whole vectors, in bytes. */
 static int64_t copy_bytes(const struct blas_product *p) {
     const struct blas_blocks *blocks = &blocks_table[p->type];
     return p->k * units_of(blocks, p->m) * blocks->lanes * blocks->item;
 }
 
-/* Compute a product of one block of terms whose A is copied to the stack. */
+/* Compute a product that has one block of terms, with A copied to the stack. */
 BLAS_INLINE void multiply_copy(enum blas_type type, const struct blas_product *p) {
     const struct blas_blocks *blocks = &blocks_table[type];
     __attribute__((aligned(PANEL_ALIGN))) char copy[STACK_BYTES];

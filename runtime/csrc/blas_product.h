@@ -1,4 +1,4 @@
-/* The matrix product: from small ones, computed as they lie in memory, to blocks that are packed. */
+/* The matrix product, for all sizes: small products read A and B unpacked, large ones are blocked and packed. */
 #ifndef MAVCG_BLAS_PRODUCT_H
 #define MAVCG_BLAS_PRODUCT_H
 

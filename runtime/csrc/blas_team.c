@@ -1,4 +1,5 @@
-/* Starts threads at the first call that needs them, in a forked child again, and shares steps among them. */
+/* Starts threads at the first call that needs them (and again in a forked child process), and shares steps among
+ * them. */
 #include "blas_team.h"
 
 #include <errno.h>
@@ -24,32 +25,32 @@ enum {
     STEP_NUMBERS = 1 << 20
 };
 
-#ifndef WIPE_ON_FORK    /* tests have a kernel without it */
+#ifndef WIPE_ON_FORK    /* tests emulate a kernel without it */
 #define WIPE_ON_FORK 18 /* MADV_WIPEONFORK of include/uapi/asm-generic/mman-common.h */
 #endif
 
 static const int UNKNOWN_ADVICE = -1;
 
-/* The ticket between steps: a thread that has read an older one cannot replace it. The descriptor of a step is written
- * while the ticket says so. */
+/* The ticket while no step is active. It replaces the old ticket, so that a thread that has read the old one cannot
+ * take a chunk by it. The step's descriptor is written only while the ticket is CLOSED. */
 static const uint64_t CLOSED = ~(uint64_t)0;
 
-/* What only one process has, in a page that the kernel clears in a forked child (engine_process.h); all zero: the team is
- * free, and no thread runs. */
+/* State of a single process, in a page that the kernel clears in a forked child (engine_process.h). All zero: the team
+ * is free and no thread runs. */
 struct process_page {
     uint64_t owner;   /* the process whose thread has the team */
-    uint32_t started; /* the process whose threads are running */
-    uint32_t running; /* their number, without callers */
+    uint32_t started; /* the process that started the running threads */
+    uint32_t running; /* number of running threads, without callers */
 };
 
-/* Words that are polled have lines of their own. NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding) */
+/* Words that are polled have cache lines of their own. NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding) */
 struct blas_team {
     struct process_page *page;
     bool cleared_in_child;
-    uint32_t threads; /* that take part, the caller included; others may be left from a call with more */
+    uint32_t threads; /* threads in this call, the caller included; more may be running after a larger call */
     uint32_t float_mode;
     uint64_t spin_ns;
-    /* The step: read by threads that hold a ticket of it. */
+    /* The active step; only threads that hold one of its tickets read it. */
     step_function *run;
     const void *work;
     uint32_t rows, min_chunk_rows, step_number, total_speed, fastest;
@@ -69,7 +70,8 @@ static uint32_t limited(long threads) {
     return threads < 1 ? 1 : threads < MOST_THREADS ? (uint32_t)threads : MOST_THREADS;
 }
 
-/* The first of these variables that is a number above 0: of OpenMP's list, "4,2", the outermost. */
+/* Return the first of these variables that is a number above 0; of an OpenMP list such as "4,2" only the first
+ * (outermost) number counts. */
 static uint32_t threads_by_environment(void) {
     static const char *const names[] = {"MAVCG_BLAS_NUM_THREADS", "OMP_NUM_THREADS"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
@@ -93,7 +95,7 @@ void mavcg_blas_set_num_threads(int threads) { __atomic_store_n(&chosen_threads,
 
 int mavcg_blas_get_num_threads(void) { return (int)requested_threads(); }
 
-/* The ids of cores as versions of a function (engine_pool.c). */
+/* A function whose "versions" are the core ids: selecting a version returns the current core's id (engine_pool.c). */
 static struct mavcg_function core_number = {"", core_ids, core_runs, (struct mavcg_function *)1};
 
 static uint32_t core_now(void) {
@@ -109,7 +111,8 @@ static uint32_t speed_now(struct blas_team *team, uint32_t thread) {
     return core_speeds[core];
 }
 
-/* The speeds of all threads, if they stay on the cores where they were last seen. */
+/* Compute the total and the highest speed of all threads, assuming that each stays on the core where it was last
+ * seen. */
 static void weigh_team(struct blas_team *team, uint32_t threads) {
     uint32_t total = 0, fastest = 0;
     for (uint32_t thread = 0; thread < threads; thread++) {
@@ -122,12 +125,12 @@ static void weigh_team(struct blas_team *team, uint32_t threads) {
     __atomic_store_n(&team->fastest, fastest, __ATOMIC_RELAXED);
 }
 
-/* Take one chunk. A thread reads the descriptor before its ticket is accepted: where the step has changed meanwhile, the
- * ticket has too, unless 2^20 steps have passed. Returns the number of rows, 0 for none (any more). */
+/* Take one chunk. A thread reads the step's descriptor before its ticket is accepted: if the step changes in between,
+ * the ticket changes as well, unless exactly 2^20 steps have passed. Returns the number of rows; 0: none are left. */
 static uint32_t take_chunk(struct blas_team *team, uint32_t thread, bool in, uint32_t *begin) {
     uint64_t ticket = __atomic_load_n(&team->ticket, __ATOMIC_ACQUIRE);
     for (;;) {
-        if (ticket_step(ticket) == STEP_NUMBERS - 1) return 0; /* closed */
+        if (ticket_step(ticket) == STEP_NUMBERS - 1) return 0; /* no active step */
         uint32_t rows = __atomic_load_n(&team->rows, __ATOMIC_RELAXED);
         uint32_t min_chunk_rows = __atomic_load_n(&team->min_chunk_rows, __ATOMIC_RELAXED);
         struct engine_team speeds = {__atomic_load_n(&team->total_speed, __ATOMIC_RELAXED),
@@ -151,7 +154,7 @@ static void work_on_step(struct blas_team *team, uint32_t thread) {
         computed += rows;
     }
     if (!computed) return;
-    uint32_t all = __atomic_load_n(&team->rows, __ATOMIC_RELAXED); /* the step cannot end before these are counted */
+    uint32_t all = __atomic_load_n(&team->rows, __ATOMIC_RELAXED); /* the step cannot end before it is counted */
     if (__atomic_add_fetch(&team->done, computed, __ATOMIC_SEQ_CST) == all && thread &&
         __atomic_load_n(&team->caller_sleeps, __ATOMIC_SEQ_CST))
         wake(&team->done, 1);
@@ -187,7 +190,7 @@ MAVCG_PRIVATE void run_step(struct blas_team *team, step_function *run, const vo
     __atomic_store_n(&team->rows, rows, __ATOMIC_RELAXED);
     __atomic_store_n(&team->min_chunk_rows, min_chunk_rows, __ATOMIC_RELAXED);
     __atomic_store_n(&team->done, 0, __ATOMIC_RELAXED);
-    team->step_number = (team->step_number + 1) % (STEP_NUMBERS - 1); /* the last one would look closed */
+    team->step_number = (team->step_number + 1) % (STEP_NUMBERS - 1); /* skip the number of CLOSED */
     __atomic_store_n(&team->ticket, first_ticket(team->step_number), __ATOMIC_RELEASE);
     bool all_take_part = team->threads == team->page->running + 1;
     post(team, all_take_part ? (rows - 1) / min_chunk_rows : team->page->running);
@@ -217,8 +220,8 @@ static void *thread_main(void *number) {
     return NULL;
 }
 
-/* Start a thread, with a stack of the system's default size where ours is too small for the program's thread-local
- * storage (engine_pool.c). */
+/* Start a thread. If our stack size is too small for the program's thread-local storage, use the system's default size
+ * (engine_pool.c). */
 static bool start_thread(uint32_t number) {
     pthread_attr_t attributes;
     pthread_t handle;
@@ -233,7 +236,7 @@ static bool start_thread(uint32_t number) {
     return true;
 }
 
-/* Start the threads that are missing: all in the first call, and in the first one of a forked child. */
+/* Start the missing threads: all of them at the first call, and at the first call in a forked child process. */
 static void start_threads(struct blas_team *team, uint32_t process, uint32_t requested) {
     struct process_page *page = team->page;
     sigset_t all, before;
@@ -245,10 +248,10 @@ static void start_threads(struct blas_team *team, uint32_t process, uint32_t req
         team->spin_ns = requested <= allowed_cpus(NULL, 0) ? (uint64_t)SPIN_US * 1000 : 0;
     }
     if (page->running + 1 >= requested) return;
-    sigfillset(&all); /* signals are the program's: its own threads get them */
+    sigfillset(&all); /* block all signals: the program's own threads handle them */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     while (page->running + 1 < requested) {
-        team->core_of[page->running + 1] = team->core_of[0]; /* until it says where it is */
+        team->core_of[page->running + 1] = team->core_of[0]; /* an estimate until the thread reports its core */
         if (!start_thread(page->running + 1)) break;
         page->running++;
     }
@@ -261,7 +264,8 @@ static struct process_page *process_page(struct blas_team *team) {
     size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
     page = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED) return NULL;
-    /* A kernel is believed that refuses nonsense (engine_process.c). Every thread that comes here finds the same. */
+    /* Probe with invalid advice first: only a kernel that rejects it is trusted to honour the other (engine_process.h).
+     * All threads that run this get the same result. */
     __atomic_store_n(&team->cleared_in_child,
                      madvise(page, bytes, UNKNOWN_ADVICE) && !madvise(page, bytes, WIPE_ON_FORK), __ATOMIC_RELAXED);
     if (__atomic_compare_exchange_n(&team->page, &other, page, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) return page;
@@ -288,7 +292,7 @@ MAVCG_PRIVATE struct blas_team *take_team(void) {
     return NULL;
 }
 
-static uint64_t last_end_ns; /* of a call that may be shared */
+static uint64_t last_end_ns; /* when the last call that may be shared ended */
 
 MAVCG_PRIVATE struct blas_team *take_polling_team(void) {
     if (requested_threads() == 1) return NULL;
@@ -296,7 +300,7 @@ MAVCG_PRIVATE struct blas_team *take_polling_team(void) {
     if (!end || now_ns() - end > (uint64_t)SPIN_US * 1000) return NULL;
     struct blas_team *team = take_team();
     if (!team || team->spin_ns) return team;
-    return_team(team, false); /* more threads than CPUs, which do not poll */
+    return_team(team, false); /* more threads than CPUs: threads do not poll */
     return NULL;
 }
 

@@ -1,7 +1,7 @@
-/* The register tiles of the core that a thread runs on, and small products, which they read as they lie.
+/* The register tiles of the core that a thread runs on, and small products, whose matrices they read unpacked.
  *
- * All is inline: with the type known to the compiler little is left of it, and a product of 4 x 4 x 4 takes no longer
- * than the checks of its arguments. */
+ * All functions are inline: with the type known at compile time little code remains, and a product of 4 x 4 x 4 takes
+ * no longer than the checks of its arguments. */
 #ifndef MAVCG_BLAS_TILES_H
 #define MAVCG_BLAS_TILES_H
 
@@ -11,8 +11,9 @@
 #include "blas.h"
 #include "internal.h"
 
-/* Multiply-adds up to which nothing is packed that can be read as it lies; multiply-adds times bytes of an element up to
- * which no thread is worth its synchronization, though it polls. */
+/* SMALL_PRODUCT: multiply-adds up to which a matrix is packed only if it cannot be read unpacked.
+ * UNSHARED_PRODUCT_BYTES: multiply-adds times element size up to which sharing costs more than it gains, even with
+ * polling threads. */
 enum { SMALL_PRODUCT = 112 * 112 * 112, UNSHARED_PRODUCT_BYTES = 3600000 };
 
 #if defined(__x86_64__)
@@ -31,17 +32,18 @@ BLAS_INLINE blas_tile *const *tiles_of(enum blas_type type) {
     return version;
 }
 
-/* Units of rows are powers of two: no division for small products. */
+/* Return the number of vectors that hold so many rows. The vector length is a power of two, so that small products need
+ * no division. */
 BLAS_INLINE int64_t units_of(const struct blas_blocks *blocks, int64_t rows) {
     return (rows + blocks->lanes - 1) >> __builtin_ctzll((uint64_t)blocks->lanes);
 }
 
-/* Rows of the last unit that there are. */
+/* Return the number of valid rows in the last vector. */
 BLAS_INLINE int64_t last_rows_of(const struct blas_blocks *blocks, int64_t rows) {
     return ((rows - 1) & (blocks->lanes - 1)) + 1;
 }
 
-/* The tiles of a form and number of rows, by columns from 1 on. */
+/* Return the register tiles for a form and number of rows, indexed by the number of columns, from 1. */
 BLAS_INLINE blas_tile *const *tiles_of_rows(blas_tile *const *tiles, const struct blas_blocks *blocks,
                                             enum blas_form form, int64_t rows) {
     const int64_t narrow = blocks->narrow_rows > 0, heights = units_of(blocks, blocks->rows) + narrow;
@@ -49,30 +51,31 @@ BLAS_INLINE blas_tile *const *tiles_of_rows(blas_tile *const *tiles, const struc
     return tiles + ((int64_t)form * heights + height) * blocks->columns - 1;
 }
 
-/* The tall tiles, by columns from 1 to TALL_COLUMNS. */
+/* Return the tall register tiles, indexed by the number of columns, from 1 to TALL_COLUMNS. */
 BLAS_INLINE blas_tile *const *tall_tiles(blas_tile *const *tiles, const struct blas_blocks *blocks) {
     const int64_t heights = units_of(blocks, blocks->rows) + (blocks->narrow_rows > 0);
     return tiles + (int64_t)FORMS * heights * blocks->columns - 1;
 }
 
-/* Columns of the next tile: the last two are about equal, since one of few columns waits for its sums. */
+/* Return the number of columns of the next tile. The last two tiles are about equally wide, since a tile of few columns
+ * is bound by the latency of its sums. */
 BLAS_INLINE int64_t columns_of_tile(const struct blas_blocks *blocks, int64_t left) {
     if (left <= blocks->columns) return left;
     return left < 2 * blocks->columns ? (left + 1) >> 1 : blocks->columns;
 }
 
-/* A small product of one block of terms that is not shared. */
+/* True for a product so small that it has one block of terms and is not shared among threads. */
 BLAS_INLINE bool is_small_product(const struct blas_blocks *blocks, int64_t m, int64_t n, int64_t k) {
     return m > 0 && n > 0 && k > 0 && m <= SMALL_PRODUCT && n <= SMALL_PRODUCT && k <= blocks->kc &&
            m * n * k <= least(SMALL_PRODUCT, UNSHARED_PRODUCT_BYTES / blocks->item);
 }
 
-/* Whether rows of A that lie side by side can be read as they lie. */
+/* True if A can be read unpacked when its rows are contiguous. */
 BLAS_INLINE bool reads_rows(const struct blas_blocks *blocks, int64_t m) {
     return READS_PARTIAL_VECTORS || m % blocks->lanes == 0;
 }
 
-/* Compute a product of one block of terms, with A and B as they lie; A is not transposed. Strides in bytes. */
+/* Compute a product of one block of terms with A and B unpacked; A is not transposed. Strides in bytes. */
 BLAS_INLINE void multiply_small(enum blas_type type, bool b_transposed, int64_t m, int64_t n, int64_t k,
                                 union blas_scalar alpha, const char *a, int64_t a_stride, const char *b,
                                 int64_t b_stride, union blas_scalar beta, char *c, int64_t c_stride) {

@@ -1,5 +1,5 @@
-/* Cuts a product of a matrix and a vector into blocks, whose vectors are contiguous on the stack, and shares columns of
- * the result among threads. A result does not depend on their number. */
+/* Cuts a matrix-vector product into blocks whose vectors are contiguous on the stack, and shares ranges of the result
+ * among threads. The result does not depend on the number of threads. */
 #include "blas_vector.h"
 
 #include <string.h>
@@ -9,12 +9,12 @@
 #include "internal.h"
 
 enum {
-    BLOCK = 1024,      /* elements of a vector on the stack */
-    UNIT = 64,         /* elements of y that threads take at least */
-    UNITS_AT_ONCE = 4, /* units of a chunk */
+    BLOCK = 1024,      /* elements of a vector that are buffered on the stack */
+    UNIT = 64,         /* elements of y in a unit, which one thread computes */
+    UNITS_AT_ONCE = 4, /* minimum chunk, in units */
 };
 
-/* Elements of A from which on threads are worth waking. */
+/* Minimum number of elements of A for which waking threads pays. */
 static const double PARALLEL_ELEMENTS = 5e5;
 
 static inline int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -27,7 +27,7 @@ MAVCG_PRIVATE blas_vector_product *vector_function(enum blas_type type, bool sum
 
 #define ITEM(type) blocks_table[type].item
 
-/* to[i] = factor * from[i] */
+/* Compute to[i] = factor * from[i]. */
 static void gather(enum blas_type type, char *to, const char *from, int64_t stride, int64_t count,
                    union blas_scalar factor) {
     if (type == BLAS_F32)
@@ -36,7 +36,7 @@ static void gather(enum blas_type type, char *to, const char *from, int64_t stri
         for (int64_t i = 0; i < count; i++) ((double *)to)[i] = factor.f64 * *(const double *)(from + i * stride);
 }
 
-/* to[i] = beta * from[i], 0 where beta is 0: from is not read then. */
+/* Compute to[i] = beta * from[i]; if beta is 0, store 0 without reading `from`. */
 static void gather_scaled(enum blas_type type, char *to, const char *from, int64_t stride, int64_t count,
                           union blas_scalar beta) {
     bool zero = type == BLAS_F32 ? beta.f32 == 0 : beta.f64 == 0;
@@ -51,7 +51,7 @@ static void scatter(enum blas_type type, char *to, int64_t stride, const char *f
     }
 }
 
-/* y = beta * y + alpha * sums */
+/* Compute y = beta * y + alpha * sums. */
 static void add_scaled(const struct blas_vector_call *call, char *y, const char *sums, int64_t count) {
     const bool overwrites = call->type == BLAS_F32 ? call->beta.f32 == 0 : call->beta.f64 == 0;
     for (int64_t i = 0; i < count; i++) {
@@ -65,10 +65,11 @@ static void add_scaled(const struct blas_vector_call *call, char *y, const char 
     }
 }
 
-/* Rows first to last - 1 of y = alpha * A * x + beta * y: columns are added one after the other. */
+/* Compute elements first to last - 1 of y = alpha * A * x + beta * y: the columns of A are added one after the
+ * other. */
 static void compute_rows_of_y(const struct blas_vector_call *call, int64_t first, int64_t last) {
     const int64_t item = ITEM(call->type);
-    double x[BLOCK], y[BLOCK]; /* floats in their first halves */
+    double x[BLOCK], y[BLOCK]; /* f32 uses the first halves */
     blas_vector_product *add_columns = vector_function(call->type, false);
     for (int64_t row = first; row < last; row += BLOCK) {
         int64_t rows = smaller(last - row, BLOCK);
@@ -83,7 +84,7 @@ static void compute_rows_of_y(const struct blas_vector_call *call, int64_t first
     }
 }
 
-/* The same of the transposed product: an element of y is a sum over A's rows, block by block. */
+/* Compute elements first to last - 1 of y for a transposed A: each is a sum over A's rows, block by block. */
 static void compute_sums_of_y(const struct blas_vector_call *call, int64_t first, int64_t last) {
     const int64_t item = ITEM(call->type);
     const union blas_scalar one = call->type == BLAS_F32 ? (union blas_scalar){.f32 = 1}

@@ -8,8 +8,8 @@
 #include "blas.h"
 #include "internal.h"
 
-/* y = alpha * op(A) * x + beta * y; A is m x n. Strides in bytes; x and y point at the elements that are used first, as
- * strides may be negative. */
+/* The product y = alpha * op(A) * x + beta * y; A is m x n. Strides in bytes; since they may be negative, x and y point
+ * at the elements that are used first. */
 struct blas_vector_call {
     enum blas_type type;
     bool transposed;
@@ -19,7 +19,7 @@ struct blas_vector_call {
     union blas_scalar alpha, beta;
 };
 
-/* The function of a type for this core: sums over rows, or columns added. */
+/* Return the kernel of a type for this core: the one that sums over rows, or the one that adds columns. */
 MAVCG_PRIVATE blas_vector_product *vector_function(enum blas_type type, bool sums);
 MAVCG_PRIVATE void compute_vector_product(const struct blas_vector_call *call);
 

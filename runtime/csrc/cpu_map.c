@@ -6,7 +6,7 @@
 #include "text.h"
 #include "x86_features.h"
 
-/* The number at *at, which moves past it; -1 where there is none, MAVCG_CPUS where it is too large. */
+/* Read the number at *at and advance *at past it. Returns -1 if there is no number, MAVCG_CPUS if it is too large. */
 static int map_number(const char **at) {
     int value = -1;
     for (; is_digit(**at); ++*at)
@@ -20,11 +20,11 @@ static const char *skip_blanks(const char *at) {
 }
 
 struct map_entry {
-    bool any; /* all or * */
+    bool any; /* the entry is "all" or "*" */
     int first, last;
 };
 
-/* Read one "cpus" at *at, which moves past it. Returns what is wrong with it, or NULL. */
+/* Read one "cpus" at *at and advance *at past it. Returns NULL, or a description of the fault. */
 static const char *read_map_cpus(const char **at, struct map_entry *entry) {
     entry->first = entry->last = 0;
     entry->any = true;

@@ -5,11 +5,11 @@
 #include "platform.h"
 #include "text.h"
 
-/* The lines about one processor. */
+/* What /proc/cpuinfo has shown about the current processor. */
 struct cpuinfo_block {
-    int64_t cpu, implementer, variant, part, revision; /* -1: no such line */
+    int64_t cpu, implementer, variant, part, revision; /* -1: not seen */
     int64_t vendor, family, model;
-    unsigned without_part; /* processors before this one that had no part */
+    unsigned without_part; /* earlier processors without a part of their own */
 };
 
 static bool within(int64_t value, int64_t highest) { return value >= 0 && value <= highest; }
@@ -19,7 +19,7 @@ static void clear_block(struct cpuinfo_block *block) {
     block->vendor = block->family = block->model = -1;
 }
 
-/* Report a processor, and start over. */
+/* Report the processor that ends here, and reset the block for the next one. */
 static void finish_block(const struct cpuinfo_reader *reader, struct cpuinfo_block *block) {
     bool has_part = within(block->implementer, 0xFF) && within(block->part, 0xFFF) && block->variant <= 0xF &&
                     block->revision <= 0xF;
@@ -41,7 +41,7 @@ static void finish_block(const struct cpuinfo_reader *reader, struct cpuinfo_blo
     clear_block(block);
 }
 
-/* Store one "key : value" line in the block. */
+/* Store the value of one "key : value" line in the block. */
 static void store_line(const struct cpuinfo_reader *reader, struct cpuinfo_block *block, const char *key,
                        size_t key_bytes, const char *text, size_t text_bytes) {
     int64_t value = text_number(text, text_bytes);

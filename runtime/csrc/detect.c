@@ -1,11 +1,11 @@
-/* The detection library for runtime/binding.py: what the selector would find out about a machine, made of the selector's
- * own files. The machine may be a folder of files recorded on a board. Its unit compiles in the sources of both
- * architectures. */
+/* The detection library for runtime/binding.py: it reports what the selector would detect on a machine, and is built
+ * from the selector's own files. The machine may be a folder of files recorded on a board. The unit includes the
+ * sources of facts of both architectures. */
 #include "cpu_map.h"
 #include "cpuinfo.h"
 #include "detect_api.h"
 #include "internal.h"
-#include "mavcg_core_table.h" /* generated; of all known cores */
+#include "mavcg_core_table.h" /* generated; lists all known cores */
 #include "platform.h"
 #include "set.h"
 #include "sysfs.h"
@@ -25,7 +25,7 @@ static void ignore_shared(void *context, uint32_t midr) { (void)context, (void)m
 
 static void ignore_x86(void *context, struct x86_identity identity) { (void)context, (void)identity; }
 
-/* List the CPUs that are present, offline ones too, or else those that /proc/cpuinfo shows. */
+/* Mark all present CPUs, offline ones included; without that list, the CPUs in /proc/cpuinfo. */
 static void list_cpus(const char *root, uint8_t *listed) {
     struct cpuinfo_reader reader = {list_cpu, ignore_part, ignore_shared, ignore_x86, listed};
     if (!each_present_cpu(root, list_cpu, listed)) read_cpuinfo(root, &reader);

@@ -6,10 +6,10 @@
 
 #include "engine_api.h"
 
-/* A subgraph in one size. name: of the operator that stands for the subgraph in an ONNX model. fingerprint: digest of the
- * subgraph, which the model's node has too. table: the functions of its engine. size: number of the size, from 0.
- * nodes, inputs, outputs: of a TFLite file, the positions of its operators, ascending, and the tensors that are the
- * arguments of the engine. */
+/* A subgraph in one size. name: the operator that stands for the subgraph in an ONNX model. fingerprint: digest of the
+ * subgraph, which the model's node carries too. table: functions of its engine. size: number of the size, from 0.
+ * nodes, inputs, outputs (TFLite only): ascending positions of its operators in the file, and the tensors that are the
+ * engine's arguments. */
 struct drop_in_part {
     const char *name, *fingerprint;
     const mavcg_model_table *table;
@@ -17,8 +17,8 @@ struct drop_in_part {
     const int32_t *nodes, *inputs, *outputs;
 };
 
-/* A subgraph of an ONNX model: its parts, one for each size, lie one after the other. inputs, outputs: names of the
- * model's values. */
+/* A subgraph of an ONNX model. Its parts, one for each size, are contiguous in the table of parts. inputs, outputs:
+ * names of the model's values. */
 struct drop_in_op {
     uint32_t first, count;
     const char *const *inputs, *const *outputs;
@@ -26,15 +26,15 @@ struct drop_in_op {
 
 enum { DIGEST_BYTES = 32, MESSAGE_BYTES = 512 };
 
-/* A TFLite file: its size, its BLAKE2b digest, number of operators, and a constant: the tensor's number and the offset of
- * its data. */
+/* A TFLite file: its size in bytes, its BLAKE2b digest, its number of operators, and an anchor constant, given as
+ * tensor number and file offset of its data. */
 struct drop_in_file {
     uint64_t bytes, anchor_offset;
     int32_t nodes, anchor_tensor;
     uint8_t digest[DIGEST_BYTES];
 };
 
-/* An ONNX model's file, or a file of its external data: location is its path from the model's folder. */
+/* The file of an ONNX model, or a file of its external data. location: its path relative to the model's folder. */
 struct drop_in_model_file {
     const char *location;
     uint64_t bytes;

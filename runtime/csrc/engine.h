@@ -1,7 +1,7 @@
 /* Types and constants that all files of the model engine share.
  *
- * Each file is compiled alone by tools. Libraries get the files joined into one translation unit with the model's tables
- * (runtime/amalgamation.py, runtime/model_text.py), so that only the API leaves a library. The engine needs libc and its
+ * Tools compile each file alone. For a library the files are joined with the model's tables into one translation unit
+ * (runtime/amalgamation.py, runtime/model_text.py), so that only the API is exported. The engine needs libc and its
  * threads. */
 #ifndef MAVCG_ENGINE_H
 #define MAVCG_ENGINE_H
@@ -16,42 +16,44 @@
 #include "internal.h"
 #include "kernel_api.h"
 
-/* Base of an operand's address. Addresses of IN_INPUT and IN_OUTPUT are known in a run only: these operands are also
- * listed by number. IN_FAULT: the context's fault word. */
+/* Base of an operand's address. The addresses of IN_INPUT and IN_OUTPUT are known only during a run, so these operands
+ * are also listed by number. IN_FAULT: the context's fault word. */
 enum engine_base { IN_ARENA, IN_CONSTANTS, IN_INPUT, IN_OUTPUT, IN_FAULT };
 
 struct engine_operand {
-    int64_t offset;       /* in bytes; of a row 0 that is not there it may lead out of its base */
+    int64_t offset;       /* in bytes, of row 0; may lie outside of the base if the buffer lacks row 0 */
     uint32_t base, index; /* index: number of the input or output */
 };
 
-/* How a step, or rows of one from first_row on, is run; mavcg_step number `step` describes it. Chunks are multiples of min_chunk_rows, calls of the kernel compute at most
- * call_rows. speeds: the line of speed_table with the speeds of the core types; 0: they are all alike. */
+/* Describes how a step, or its rows from first_row on, is run. step: index of its mavcg_step. Chunks are multiples of
+ * min_chunk_rows; one call of the kernel computes at most call_rows. speeds: the row of speed_table with the speeds of
+ * the core types; 0: all equal. */
 struct engine_step {
     uint32_t first_row, rows, min_chunk_rows, call_rows, kernel, first_operand, speeds, step;
 };
 
-/* In place of a kernel's number: rows are lines of MOVED_LINE bytes that are copied from the first operand to the second. */
+/* Takes the place of a kernel's number for a copy step: its rows are lines of MOVED_LINE bytes, copied from the first
+ * operand to the second. */
 static const uint32_t MOVE = 0xFFFFFFFF;
 enum { MOVED_LINE = 64 };
 
 enum { CORE_IDS = 256, CORE_WORD = 64 };
 
-/* A number of threads and the core types that they keep to, a bit for each core id. */
+/* A number of threads and the core types that they may run on: one bit for each core id. */
 struct engine_plan {
     uint32_t threads;
     uint64_t cores[CORE_IDS / CORE_WORD];
 };
 
-/* A stage of a pipeline: phases from begin to before end. plan: the CPUs predicted for it; no cores: any, and as many
- * threads as its share of the CPUs. */
+/* A stage of a pipeline: phases begin to end - 1. plan: the CPUs predicted for it. A plan without cores means any CPU,
+ * with as many threads as the stage's share of the CPUs. */
 struct engine_stage {
     uint32_t begin, end;
     struct engine_plan plan;
 };
 
-/* An operand that stages hand on, in a buffer of `copies` copies at a distance of `stride` bytes; frame n has copy
- * n % copies. */
+/* An operand that one stage passes to another, in a ring of `copies` buffers at a distance of `stride` bytes; frame n
+ * uses copy n % copies. */
 struct engine_ring_operand {
     uint32_t operand, copies;
     uint64_t stride;
@@ -59,52 +61,53 @@ struct engine_ring_operand {
 
 enum {
     MAX_THREADS = 1024,
-    CACHE_LINE = 128, /* of the largest core there is; x86 fetches neighbours in pairs */
+    CACHE_LINE = 128, /* the largest of any core; x86 fetches neighbouring lines in pairs */
     SCRATCH_ALIGN = 128,
-    ARENA_ALIGN = 4096, /* so that a context's speed does not depend on the address that malloc returns */
+    ARENA_ALIGN = 4096, /* page-aligned: the speed of a context does not vary with malloc's addresses */
 };
 
-/* A context's threads, and the step that is being done. Fields that many threads write lie in lines of their own. */
+/* A context's threads, and the active step. Fields that many threads write have cache lines of their own. */
 struct engine_pool {
-    uint64_t spin_ns; /* time that a waiting thread polls before it sleeps; 0: it sleeps at once */
+    uint64_t spin_ns; /* time for which a waiting thread polls before it sleeps; 0: it sleeps at once */
     uint32_t first_posted;
     uint32_t stop;
     uint32_t sleepers;      /* threads to wake when `posted` changes */
-    uint32_t caller_sleeps; /* the caller is to be woken when `done` is complete */
+    uint32_t caller_sleeps; /* the caller sleeps: wake it when `done` is complete */
     struct engine_thread *threads;
-    uint32_t on_core[CORE_IDS]; /* number of threads, the caller's included, last seen on a core of each type */
+    uint32_t on_core[CORE_IDS]; /* number of threads (caller included) last seen on a core of each type */
     uint32_t caller_core;
-    /* The step and its taken rows (engine_chunk.h): a ticket says by itself which step's rows a chunk has. */
+    /* The active step and its taken rows (engine_chunk.h). A ticket includes the step's number, so that a chunk always
+     * belongs to a known step. */
     __attribute__((aligned(CACHE_LINE))) uint64_t ticket;
-    /* Counts the steps that were posted: threads wait for its change. It lies beside the ticket, which a thread that sees
-     * it change reads next. */
+    /* Number of steps posted so far; threads wait for it to change. It shares a cache line with the ticket, which a
+     * woken thread reads next. */
     uint32_t posted;
-    uint64_t team_total; /* of struct engine_team, for this step */
+    uint64_t team_total; /* total of struct engine_team for this step */
     uint32_t team_fastest;
-    /* Rows of the step that are finished. */
+    /* Number of finished rows of the step. */
     __attribute__((aligned(CACHE_LINE))) uint32_t done;
 };
 
 struct mavcg_context {
     struct process_state *process; /* runs and threads of this process, see engine_process.h */
-    bool cleared_in_child;         /* the kernel clears that in a forked child */
+    bool cleared_in_child;         /* the kernel clears *process in a forked child */
     uint32_t threads;
-    uint32_t begin, end; /* phases of a run: all, or those of a stage */
+    uint32_t begin, end; /* phases of a run, end exclusive: all, or those of a stage */
     uint32_t flags;
-    uint32_t fault; /* kernels make it 1 where an index does not exist; threads of a run write nothing else to it */
-    uint32_t float_mode;                /* rounding and denormals of the thread that is in run */
+    uint32_t fault;      /* kernels set it to 1 for an invalid index; the only word of the context they write */
+    uint32_t float_mode; /* rounding and denormal modes of the thread in run */
     const struct engine_plan *plan;     /* NULL: threads may run on any CPU */
-    const struct shared_memory *shared; /* of its application; NULL: arena and scratch are its own */
+    const struct shared_memory *shared; /* the application's memory; NULL: arena and scratch are its own */
     char *arena, *scratch;
-    void **operands; /* [OPERANDS] addresses; those of inputs and outputs are set by each run */
-    void *library;   /* handle that keeps the code loaded while the context exists; NULL: its application has it */
+    void **operands; /* [OPERANDS] addresses; each run sets those of inputs and outputs */
+    void *library;   /* handle that keeps the code loaded while the context exists; NULL: the application has it */
     struct engine_pool pool;
 };
 
 struct engine_thread {
     struct mavcg_context *context;
-    uint32_t number; /* 1.. ; 0 is the caller */
-    uint32_t core;   /* the core id that it was last seen on */
+    uint32_t number; /* from 1; 0 is the caller */
+    uint32_t core;   /* id of the core that it was last seen on */
     pthread_t handle;
 };
 

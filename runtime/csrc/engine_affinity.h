@@ -1,4 +1,4 @@
-/* CPUs that a thread is restricted to. */
+/* Setting the CPUs that a thread may run on. */
 #ifndef MAVCG_ENGINE_AFFINITY_H
 #define MAVCG_ENGINE_AFFINITY_H
 
@@ -6,7 +6,7 @@
 
 #include "internal.h"
 
-/* Restrict the calling thread to these CPUs. Where the system does not allow that the thread stays unrestricted. */
+/* Restrict the calling thread to these CPUs. If the system refuses, the thread stays unrestricted. */
 MAVCG_PRIVATE void set_affinity(const uint16_t *cpus, uint32_t count);
 
 #endif

@@ -1,4 +1,4 @@
-/* The exported functions of a model library. */
+/* Defines the exported functions of a model library. */
 #include "engine_api.h"
 
 #include "application_memory.h"
@@ -31,11 +31,11 @@ static int create_api(const mavcg_options *options, void **context) {
     return create_context(options, NULL, (struct mavcg_context **)context);
 }
 
-/* The code may be unmapped when unload_library returns: it returns to the caller of destroy. */
+/* unload_library may unmap this code, so it must be a tail call: it returns to the caller of destroy. */
 static void destroy_api(void *context) {
     void *library = destroy_context(context);
     void (*unload)(void *) = unload_library;
-    __asm__("" : "+r"(unload)); /* by its address: a weak name cannot be jumped to on aarch64 */
+    __asm__("" : "+r"(unload)); /* call by address: on aarch64 a tail call cannot name a weak symbol */
     if (library) LAST_CALL unload(library);
 }
 
@@ -104,9 +104,9 @@ static const mavcg_model_table model_table = {
     .error_text = error_text_api,
 };
 
-/* The exported names are mavcg_model_<model>_create and so on: no model's name makes one of them a function of libc's.
- * They are aliases: a call inside the library never goes through a name that another library of the program may have
- * too. Their names in C are different, because a model may have any name. */
+/* Export the functions as mavcg_model_<model>_create and so on, so that no model's name can make them equal to a libc
+ * function. The exported names are aliases: calls inside the library do not use a name that another library of the
+ * program may define too. The C names differ from the exported ones because a model may have any name. */
 #define EXPORT(name)                                                           \
     extern __typeof__(name##_api) exported_##name __asm__(MODEL_API "_" #name) \
         __attribute__((alias(#name "_api"), visibility("default")))
@@ -123,7 +123,7 @@ EXPORT(outputs);
 EXPORT(steps);
 EXPORT(error_text);
 
-#if defined(MODEL_IN_APPLICATION) /* the engine of one of an application's networks */
+#if defined(MODEL_IN_APPLICATION) /* this engine belongs to one network of an application */
 
 static int create_in_application(const mavcg_options *options, const struct shared_memory *memory, void **context) {
     return create_context(options, memory, (struct mavcg_context **)context);
@@ -156,10 +156,10 @@ const struct application_network network_entry = {
 #endif
 
 #if defined(MODEL_PART)
-/* The table of one subgraph of several, for the library's entries of other runtimes (drop_in.h). */
+/* The table of one subgraph among several, for the library's entries of other runtimes (drop_in.h). */
 extern const mavcg_model_table part_table __asm__(MODEL_PART)
     __attribute__((alias("model_table"), visibility("hidden")));
 #else
-/* The entry for programs that load any model library. */
+/* Entry point for programs that load any model library. */
 __attribute__((visibility("default"))) const mavcg_model_table *mavcg_model_api(void) { return &model_table; }
 #endif

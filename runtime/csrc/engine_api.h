@@ -5,20 +5,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The result of a call: 0 on success, positive when the call could not be done now, negative for a fault. */
+/* The result of a call: 0 on success, positive if the call cannot be done now, negative for an error. */
 enum mavcg_status {
     MAVCG_OK = 0,
     MAVCG_CANCELLED = 1,        /* another thread cancelled the run; the outputs are undefined */
-    MAVCG_BUSY = 2,             /* the context, or a network that shares its memory, is in a run; nothing was done */
-    MAVCG_ERROR_NULL = -1,      /* a pointer that must be there is NULL */
-    MAVCG_ERROR_SIZE = -2,      /* an input or output does not have the size that the model needs */
-    MAVCG_ERROR_ALIGNMENT = -3, /* an input or output does not lie at a multiple of its element size */
-    MAVCG_ERROR_OVERLAP = -4,   /* an output shares memory with an input or with another output */
+    MAVCG_BUSY = 2,             /* the context, or a network that shares its memory, is running; nothing was done */
+    MAVCG_ERROR_NULL = -1,      /* a required pointer is NULL */
+    MAVCG_ERROR_SIZE = -2,      /* an input or output does not have the size that the model requires */
+    MAVCG_ERROR_ALIGNMENT = -3, /* the address of an input or output is not a multiple of its element size */
+    MAVCG_ERROR_OVERLAP = -4,   /* an output shares memory with an input or another output */
     MAVCG_ERROR_OPTION = -5,    /* threads out of range, an unknown flag, or a reserved field that is not 0 */
     MAVCG_ERROR_MEMORY = -6,    /* the system has no memory for the context */
     MAVCG_ERROR_THREADS = -7,   /* the system does not let the context start its threads */
     MAVCG_ERROR_CPU = -8,       /* the processor lacks instructions that every version needs (x86: AVX2, FMA) */
-    MAVCG_ERROR_INDEX = -9      /* an index that the run read or computed does not exist; the outputs are undefined */
+    MAVCG_ERROR_INDEX = -9      /* the run read or computed an index out of range; the outputs are undefined */
 };
 
 /* Element types. */
@@ -37,7 +37,7 @@ enum mavcg_type {
     MAVCG_BOOL = 12
 };
 
-/* An input or output: dense, row-major. */
+/* An input or output: a dense, row-major array. */
 typedef struct mavcg_tensor {
     const char *name;
     int32_t type; /* enum mavcg_type */
@@ -46,39 +46,39 @@ typedef struct mavcg_tensor {
     size_t bytes;
 } mavcg_tensor;
 
-/* One kernel's call within a run. */
+/* A step: one call of a kernel within a run. */
 typedef struct mavcg_step {
-    const char *name;   /* the node in the model's file */
-    const char *op;     /* its operator */
-    const char *kernel; /* the function that computes it, without the version */
-    int64_t rows;       /* its work is counted in rows */
-    int64_t grain;      /* minimum chunk: rows that a thread takes at least at a time */
-    int64_t work;       /* elementary operations, approximately */
+    const char *name;   /* name of its node in the model's file */
+    const char *op;     /* operator of the node */
+    const char *kernel; /* name of the function that computes it, without the version's suffix */
+    int64_t rows;       /* number of rows, the unit of its work */
+    int64_t grain;      /* minimum chunk: the fewest rows that a thread takes at a time */
+    int64_t work;       /* approximate number of elementary operations */
 } mavcg_step;
 
 enum mavcg_flags {
-    MAVCG_PIN = 1 /* tie each thread of the context to one CPU (never the caller's) */
+    MAVCG_PIN = 1 /* pin each thread of the context to one CPU (never the caller's thread) */
 };
 
-/* All zero means the defaults. */
+/* Options of create; all zero means the defaults. */
 typedef struct mavcg_options {
-    /* Threads that take part in a run, the caller's included; 0: the library chooses, by the core types that the process
-     * may use and what was predicted for them, or takes one per CPU. */
+    /* Number of threads in a run, the caller's included. 0: the library chooses, by the core types that the process may
+     * use and by what was predicted for them; without a prediction it takes one thread per CPU. */
     int32_t threads;
-    uint32_t flags; /* of enum mavcg_flags */
+    uint32_t flags; /* bit mask of enum mavcg_flags */
     uint64_t reserved[2];
 } mavcg_options;
 
 /* The functions and tables of a model library, for programs that load any model library: its exported function
- * mavcg_model_api() returns them. Functions take the pointer that create stored; the functions with the model's name
- * describe them. Python's declarations are made of this file (runtime/declare.py). */
+ * mavcg_model_api() returns this table. The functions take the context that create stored; see the functions with the
+ * model's name for their description. Python's declarations are generated from this file (runtime/declare.py). */
 typedef struct mavcg_model_table {
     uint32_t api; /* MAVCG_MODEL_API */
     uint32_t input_count, output_count, step_count;
     const char *name;
     const mavcg_tensor *inputs, *outputs;
     const mavcg_step *steps;
-    uint64_t arena_bytes, scratch_bytes, constants_bytes; /* of a context, of each of its threads, of the library */
+    uint64_t arena_bytes, scratch_bytes, constants_bytes; /* per context, per thread of a context, and of the library */
     int (*create)(const mavcg_options *options, void **context);
     void (*destroy)(void *context);
     int (*run)(void *context, const void *const *inputs, void *const *outputs);

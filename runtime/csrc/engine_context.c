@@ -15,7 +15,7 @@
 #include "engine_system.h"
 #include "internal.h"
 
-/* Set the addresses of the operands that stay the same in every run. */
+/* Set the addresses of the operands that are the same in every run. */
 static void resolve_operands(struct mavcg_context *context) {
     for (uint32_t i = 0; i < OPERANDS; i++) {
         const struct engine_operand *operand = &operand_table[i];
@@ -36,17 +36,17 @@ static void free_context(struct mavcg_context *context) {
     free(context);
 }
 
-/* The number of threads above which none ever finds work. */
+/* Return the largest number of threads for which any step has work. */
 static uint32_t max_useful_threads(void) {
     uint32_t most = 1;
     for (uint32_t i = 0; i < PHASES; i++) most = min_chunks(&run_table[i]) > most ? min_chunks(&run_table[i]) : most;
     return most;
 }
 
-/* The plan that is predicted to be the fastest of those that these CPUs allow; NULL when none is. The table has the
- * fastest first, and ends with a plan of no threads. */
+/* Return the plan predicted to be the fastest among those that these CPUs allow, or NULL if there is none. The table is
+ * sorted by predicted time, fastest first, and ends with a plan of no threads. */
 static const struct engine_plan *fitting_plan(const uint16_t *cpus, uint32_t count) {
-    current_core(); /* so that core types are known */
+    current_core(); /* makes the selector detect the core types */
     for (const struct engine_plan *plan = plan_table; plan->threads; plan++)
         if (plan_fits(plan, cpus, count)) return plan;
     return NULL;
@@ -86,7 +86,7 @@ MAVCG_PRIVATE int create_context(const mavcg_options *options, const struct shar
     context->flags = options ? options->flags : 0;
     context->plan = choice.plan;
     context->shared = shared;
-    /* With more threads than CPUs a thread that polls takes the CPU from the one that it waits for. */
+    /* With more threads than CPUs, a polling thread would occupy the CPU that the awaited thread needs. */
     context->pool.spin_ns = threads <= choice.cpus ? spin_time_ns() : 0;
     context->arena = shared ? shared->arena : working_bytes(ARENA_BYTES, ARENA_ALIGN);
     context->scratch = shared ? shared->scratch : working_bytes(threads * (size_t)SCRATCH_STRIDE, SCRATCH_ALIGN);

@@ -1,9 +1,9 @@
-/* Keeps the library loaded. */
+/* Keeps the library loaded while contexts exist. */
 #include "engine_library.h"
 
 #include "internal.h"
 
-struct library_of_address { /* Dl_info of <dlfcn.h>, which is a different header on every system */
+struct library_of_address { /* Dl_info of <dlfcn.h>, declared here because the header differs between systems */
     const char *file;
     void *base;
     const char *symbol;

@@ -1,4 +1,4 @@
-/* Queries CPUs and floating-point modes. */
+/* Reads the allowed CPUs, and reads and sets the floating-point mode. */
 #include "engine_machine.h"
 
 #include <sys/syscall.h>

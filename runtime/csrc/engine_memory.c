@@ -1,4 +1,4 @@
-/* Allocates memory of a context. */
+/* Allocates the memory of a context. */
 #include "engine_memory.h"
 
 #include <stdint.h>
@@ -7,13 +7,13 @@
 
 #include "internal.h"
 
-#ifndef ADVICE_WIPE_ON_FORK    /* tests have a kernel without it */
+#ifndef ADVICE_WIPE_ON_FORK    /* tests emulate a kernel without it */
 #define ADVICE_WIPE_ON_FORK 18 /* include/uapi/asm-generic/mman-common.h */
 #endif
 
 static const int NO_ADVICE = -1;
 
-enum { LARGE_PAGE = 1 << 21, SMALL_PAGES = 1 << 16 /* the largest that a system has, or a multiple of them */ };
+enum { LARGE_PAGE = 1 << 21, SMALL_PAGES = 1 << 16 /* SMALL_PAGES: a multiple of any system's base page */ };
 
 MAVCG_PRIVATE void *aligned_bytes(size_t bytes, size_t align) {
     void *memory = NULL;
@@ -43,7 +43,8 @@ MAVCG_PRIVATE void *child_cleared_bytes(size_t bytes, bool *cleared) {
     size_t used = mapped_bytes(bytes);
     void *memory = mmap(NULL, used, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) return NULL;
-    /* An emulator may accept any advice and follow none (qemu-user before 7.2): a kernel is believed that refuses nonsense. */
+    /* An emulator may accept any advice and follow none (qemu-user before 7.2), so probe with invalid advice first:
+     * only a kernel that rejects it is trusted. */
     *cleared = madvise(memory, used, NO_ADVICE) && !madvise(memory, used, ADVICE_WIPE_ON_FORK);
     return memory;
 }

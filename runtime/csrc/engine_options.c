@@ -1,4 +1,4 @@
-/* Reads MAVCG_SPIN_US. */
+/* Reads the environment variable MAVCG_SPIN_US. */
 #include "engine_options.h"
 
 #include <stdbool.h>
@@ -20,7 +20,7 @@ MAVCG_PRIVATE uint32_t decimal_text(char text[DECIMAL_BYTES], uint32_t value) {
     return length;
 }
 
-/* Parse a whole number from 0 to MAX_SPIN_US; false for any other text. */
+/* Parse an integer from 0 to MAX_SPIN_US; returns false for any other text. */
 static bool parse_spin_us(const char *text, uint32_t *spin_us) {
     uint32_t value = 0;
     for (const char *at = text; *at; at++) {
@@ -32,7 +32,7 @@ static bool parse_spin_us(const char *text, uint32_t *spin_us) {
     return *text != 0;
 }
 
-/* Write one line in one call, so that lines of several processes do not mix. A closed stderr is no error. */
+/* Write one line in a single call, so that lines of several processes do not mix. A closed stderr is not an error. */
 static void report_spin_us(const char *value) {
     static const char before[] = "mavcg: MAVCG_SPIN_US: '",
                       after[] = "' is not 0 to 1000000 microseconds; the default of ";

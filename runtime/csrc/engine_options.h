@@ -1,4 +1,4 @@
-/* Options that a user of a program gives the engine by its environment. */
+/* Options that the user of a program sets by environment variables. */
 #ifndef MAVCG_ENGINE_OPTIONS_H
 #define MAVCG_ENGINE_OPTIONS_H
 
@@ -6,15 +6,15 @@
 
 #include "internal.h"
 
-/* Room for the digits of a 32-bit number and a NUL. */
+/* Bytes for the digits of a 32-bit number and a NUL. */
 enum { DECIMAL_BYTES = 11 };
 
-/* Write a number in decimal, with a NUL. Returns its length in bytes. */
+/* Write a number in decimal, with a NUL. Returns the text's length in bytes, without the NUL. */
 MAVCG_PRIVATE uint32_t decimal_text(char text[DECIMAL_BYTES], uint32_t value);
 
-/* Time that waiting threads poll before they sleep: MAVCG_SPIN_US, or the library's default where it is not set, empty,
- * or not a whole number of microseconds from 0 to 1000000. A line on stderr reports such a value, once a process. A
- * set-user-ID program uses the default. */
+/* Return the time for which waiting threads poll before they sleep: MAVCG_SPIN_US, or the library's default if the
+ * variable is unset, empty, or not an integer number of microseconds from 0 to 1000000. An invalid value is reported by
+ * one line on stderr, once per process. A set-user-ID program uses the default. */
 MAVCG_PRIVATE uint64_t spin_time_ns(void);
 
 #endif

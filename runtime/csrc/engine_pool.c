@@ -1,4 +1,4 @@
-/* Shares a step's rows among threads. */
+/* Distributes a step's rows among threads. */
 #include "engine_pool.h"
 
 #include <errno.h>
@@ -16,22 +16,23 @@
 #include "engine_wait.h"
 #include "internal.h"
 
-/* The ticket while no step is posted: no step has so many rows, counted at one end or at both. */
+/* The ticket while no step is active: its row counts exceed those of any step, whether counted at one end or at
+ * both. */
 static const uint64_t NO_ROWS = 0xFFFFFFFF;
 
 enum { DEFAULT_SPEED = 256 };
 
-/* The stack of a worker, in bytes. Kernels keep their data in the context's scratch and have frames of a few KiB at most
- * (spilled registers), the engine's own functions need 4 KiB. The system takes memory only for the pages that are
+/* The stack of a worker, in bytes. Kernels keep their data in the context's scratch and have frames of a few KiB at
+ * most (spilled registers); the engine's own functions need 4 KiB. The system commits memory only for pages that are
  * touched. */
 enum { STACK_BYTES = 512 << 10 };
 
-/* A function whose "versions" are the ids of the cores: selecting one tells the core that this thread runs on. `next` is
- * not NULL, which keeps it out of the list that MAVCG_TRACE prints. */
+/* A function whose "versions" are the core ids: selecting a version returns the id of the core that this thread runs
+ * on. `next` is not NULL, which keeps the function out of the list that MAVCG_TRACE prints. */
 static struct mavcg_function core_number = {"", core_ids, core_runs, (struct mavcg_function *)1};
 
 static void *select_version(struct mavcg_function *function) {
-    void *version = MAVCG_NAME(version, MAVCG_SET)(function); /* NULL: the selector has to look it up */
+    void *version = MAVCG_NAME(version, MAVCG_SET)(function); /* NULL: the selector must look it up */
     return version ? version : MAVCG_NAME(select, MAVCG_SET)(function);
 }
 
@@ -56,7 +57,7 @@ static char *scratch_of(const struct mavcg_context *context, uint32_t thread) {
     return context->scratch + (size_t)thread * SCRATCH_STRIDE;
 }
 
-/* The speed, in this step, of the core that a thread runs on. The thread is counted there from now on. */
+/* Return the speed, for this step, of the core that the thread runs on, and record the thread as running there. */
 static uint32_t current_speed(struct engine_pool *pool, const struct engine_step *step, uint32_t thread) {
     if (!step->speeds) return DEFAULT_SPEED;
     uint32_t core = current_core(), *seen = thread ? &pool->threads[thread - 1].core : &pool->caller_core;
@@ -68,7 +69,8 @@ static uint32_t current_speed(struct engine_pool *pool, const struct engine_step
     return speed_table[step->speeds][core];
 }
 
-/* The speeds of all threads in a step, if they stay on the cores where they were last seen. */
+/* Compute the total and the highest speed of all threads in a step, assuming that each stays on the core where it was
+ * last seen. */
 static struct engine_team team_of(const struct mavcg_context *context, const struct engine_step *step) {
     struct engine_team team = {(uint64_t)context->threads * DEFAULT_SPEED, DEFAULT_SPEED};
     if (!step->speeds) return team;
@@ -82,16 +84,16 @@ static struct engine_team team_of(const struct mavcg_context *context, const str
     return team;
 }
 
-/* Take one chunk for a thread that is in the step already or is not: begin, and the number of rows, 0 when it gets none
- * (any more). Returns the step that the ticket named. */
+/* Take one chunk. in: the thread is already in the step. *begin, *rows: receive the chunk; rows is 0 if there is none.
+ * Returns the step that the ticket named. */
 static const struct engine_step *take_chunk(struct engine_pool *pool, uint32_t thread, bool in, uint32_t *begin,
                                             uint32_t *rows) {
     uint64_t ticket = __atomic_load_n(&pool->ticket, __ATOMIC_ACQUIRE);
     for (;;) {
         const struct engine_step *step = &run_table[ticket_step(ticket)];
         struct engine_chunk chunk = {ticket, 0, 0};
-        /* The team of another step, maybe, where the ticket was replaced meanwhile: then this attempt fails, or the chunk
-         * has another size. */
+        /* If the ticket was replaced meanwhile, these may be the speeds for another step: then this attempt fails, or
+         * the chunk only has another size. */
         struct engine_team team = {__atomic_load_n(&pool->team_total, __ATOMIC_RELAXED),
                                    __atomic_load_n(&pool->team_fastest, __ATOMIC_RELAXED)};
         if (rows_left(ticket, step->rows))
@@ -105,11 +107,11 @@ static const struct engine_step *take_chunk(struct engine_pool *pool, uint32_t t
     }
 }
 
-/* Compute chunks until there are none left. The rows are counted at the end, all at once: the step cannot end before. */
+/* Compute chunks until none are left. The thread counts its rows once, at the end: the step cannot end before that. */
 static void work_on_step(struct mavcg_context *context, uint32_t thread) {
     struct engine_pool *pool = &context->pool;
     uint32_t computed = 0, begin, rows;
-    for (bool in = !thread;; in = true) { /* the caller is in the step from the beginning */
+    for (bool in = !thread;; in = true) { /* the caller is in the step from the start */
         const struct engine_step *step = take_chunk(pool, thread, in, &begin, &rows);
         if (rows) {
             if (thread && !computed) set_float_mode(context->float_mode);
@@ -134,8 +136,8 @@ static void wait_until_done(struct engine_pool *pool, uint32_t rows) {
     __atomic_store_n(&pool->caller_sleeps, 0, __ATOMIC_RELAXED);
 }
 
-/* Tell the threads about a step, and wake at most so many of them. No wake-up is lost: the kernel compares `posted` before
- * it lets a thread sleep, and here `posted` is raised before the sleepers are counted. */
+/* Announce a step to the threads, and wake at most max_wakes of them. No wake-up is lost: the kernel compares `posted`
+ * before it lets a thread sleep, and this function increments `posted` before it reads the number of sleepers. */
 static void post(struct engine_pool *pool, uint32_t max_wakes) {
     __atomic_add_fetch(&pool->posted, 1, __ATOMIC_SEQ_CST);
     uint32_t sleepers = __atomic_load_n(&pool->sleepers, __ATOMIC_SEQ_CST);
@@ -159,7 +161,7 @@ MAVCG_PRIVATE void run_in_parallel(struct mavcg_context *context, uint32_t numbe
     wait_until_done(pool, step->rows);
 }
 
-/* Wait until `posted` is no longer `seen`. Returns its new value. */
+/* Wait until `posted` differs from `seen`. Returns its new value. */
 static uint32_t wait_for_post(struct engine_pool *pool, uint32_t seen) {
     if (!spin_until_change(&pool->posted, seen, pool->spin_ns)) {
         __atomic_add_fetch(&pool->sleepers, 1, __ATOMIC_SEQ_CST);
@@ -169,19 +171,19 @@ static uint32_t wait_for_post(struct engine_pool *pool, uint32_t seen) {
     return __atomic_load_n(&pool->posted, __ATOMIC_ACQUIRE);
 }
 
-/* Restrict the thread to a plan's CPUs, or to one CPU where the context pins its threads, of those that it may use. Where
- * it may use none of them, as the program has moved elsewhere since create, it stays unrestricted. */
+/* Restrict the thread to those CPUs of a plan (or, if the context pins its threads, to the one CPU) that it may use. If
+ * it may use none of them, because the program's affinity has changed since create, it stays unrestricted. */
 static void restrict_to_cpus(const struct mavcg_context *context, uint32_t thread) {
     uint16_t cpus[MAX_THREADS];
     const bool pinned = (context->flags & MAVCG_PIN) != 0;
     if (!context->plan && !pinned) return;
     uint32_t count = allowed_cpus(cpus, MAX_THREADS), chosen = count;
     if (context->plan) chosen = cpus_of_plan(context->plan, cpus, count < MAX_THREADS ? count : MAX_THREADS);
-    if (pinned && thread < chosen) set_affinity(cpus + thread, 1); /* the first is left to the caller */
+    if (pinned && thread < chosen) set_affinity(cpus + thread, 1); /* the first CPU is left to the caller */
     else if (!pinned && chosen && chosen < count) set_affinity(cpus, chosen);
 }
 
-/* Name the calling thread mavcg-<number>, for ps, top, debuggers and profilers. The kernel takes 15 bytes. */
+/* Name the calling thread mavcg-<number>, for ps, top, debuggers and profilers. The kernel accepts 15 bytes. */
 static void name_thread(uint32_t number) {
     char name[6 + DECIMAL_BYTES] = "mavcg-";
     decimal_text(name + 6, number);
@@ -214,8 +216,8 @@ MAVCG_PRIVATE void stop_workers(struct mavcg_context *context) {
     process->workers = process->running = 0;
 }
 
-/* Start one thread. glibc takes static thread-local storage out of the stack, and says EINVAL where the program has more
- * of it than our stack holds: then the thread gets a stack of the system's default size. */
+/* Start one thread. glibc takes static thread-local storage out of the stack, and returns EINVAL if the program has
+ * more of it than our stack holds: the thread then gets a stack of the system's default size. */
 static int start_thread(struct engine_thread *thread) {
     pthread_attr_t attributes;
     int error = pthread_attr_init(&attributes);
@@ -235,9 +237,9 @@ MAVCG_PRIVATE int start_workers(struct mavcg_context *context, uint32_t process)
     pool->first_posted = pool->posted;
     pool->ticket = NO_ROWS;
     memset(pool->on_core, 0, sizeof pool->on_core);
-    pool->caller_core = current_core(); /* threads say where they are when they come; until then: here */
+    pool->caller_core = current_core(); /* an estimate until each thread reports its core */
     pool->on_core[pool->caller_core] = context->threads;
-    sigfillset(&all); /* signals are the program's: its own threads get them */
+    sigfillset(&all); /* block all signals: the program's own threads handle them */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     for (uint32_t i = 0; i + 1 < context->threads; i++) {
         struct engine_thread *thread = &pool->threads[i];

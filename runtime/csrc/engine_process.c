@@ -1,4 +1,4 @@
-/* Identifies processes, and owns contexts for runs. */
+/* Identifies processes, and gives a run exclusive use of a context. */
 #include "engine_process.h"
 
 #include <unistd.h>
@@ -7,7 +7,7 @@
 #include "engine_memory.h"
 #include "internal.h"
 
-/* In the same word as the run's process: a cancel comes before a run acquires the context, or that run sees it. */
+/* This flag shares a word with the run's process, so that a cancel either precedes the run, or is seen by it. */
 static const uint64_t RUN_CANCELLED = (uint64_t)1 << 32;
 
 MAVCG_PRIVATE struct process_state *create_process_state(bool *cleared) {

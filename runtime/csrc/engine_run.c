@@ -1,4 +1,4 @@
-/* Checks a run's arguments, and runs step after step. */
+/* Checks a run's arguments, and runs the steps in order. */
 #include "engine_run.h"
 
 #include "engine.h"
@@ -60,7 +60,8 @@ static int run_steps(struct mavcg_context *context, double *step_ns) {
     return MAVCG_OK;
 }
 
-/* Set the addresses of the operands that are different in each run. frame: of the pipeline; 0 outside of one. */
+/* Set the addresses of the operands that differ between runs. frame: number of the pipeline's frame; 0 outside of a
+ * pipeline. */
 static void resolve_frame(struct mavcg_context *context, const void *const *inputs, void *const *outputs,
                           uint64_t frame) {
     for (uint32_t i = 0; i < EXTERNAL_OPERANDS; i++) {

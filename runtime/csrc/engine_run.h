@@ -1,4 +1,4 @@
-/* A run of the model. */
+/* Running the model. */
 #ifndef MAVCG_ENGINE_RUN_H
 #define MAVCG_ENGINE_RUN_H
 
@@ -7,20 +7,21 @@
 #include "engine.h"
 #include "internal.h"
 
-/* Check the arrays of a run; input_bytes, output_bytes: sizes to compare, or NULL. Returns a status. */
+/* Check the input and output pointers of a run. input_bytes, output_bytes: sizes to compare, or NULL. Returns a
+ * status. */
 MAVCG_PRIVATE int check_arrays(const void *const *inputs, const size_t *input_bytes, void *const *outputs,
                                const size_t *output_bytes);
 
-/* Check the arguments of a run; the arrays as check_arrays. Returns a status. */
+/* Check the arguments of a run: the context, and the pointers as check_arrays does. Returns a status. */
 MAVCG_PRIVATE int check_arguments(const struct mavcg_context *context, const void *const *inputs,
                                   const size_t *input_bytes, void *const *outputs, const size_t *output_bytes);
 
-/* Run the model. step_ns: gets the time of each step in nanoseconds, or NULL. Returns a status. */
+/* Run the model. step_ns: receives the time of each step in nanoseconds, or NULL. Returns a status. */
 MAVCG_PRIVATE int run_model(struct mavcg_context *context, const void *const *inputs, void *const *outputs,
                             double *step_ns);
 
-/* Run the context's phases for a frame of a pipeline; the caller has acquired the context. step_ns: as of run_model.
- * Returns a status. */
+/* Run the context's phases for a frame of a pipeline; the caller must have acquired the context. step_ns: as for
+ * run_model. Returns a status. */
 MAVCG_PRIVATE int run_frame(struct mavcg_context *context, const void *const *inputs, void *const *outputs,
                             double *step_ns, uint64_t frame);
 

@@ -1,4 +1,4 @@
-/* The exported functions of a library that has one model in several sizes. */
+/* Defines the exported functions of a library that has one model in several sizes. */
 #include <string.h>
 
 #include "engine_api.h"
@@ -28,7 +28,7 @@ EXPORT const mavcg_model_table *mavcg_find_size(const int64_t *const *dims) {
     return NULL;
 }
 
-/* The same functions under the model's name, for programs that use several such libraries. */
+/* Export the functions under the model's name too, for programs that use several such libraries. */
 #define NAMED(name, function)                                             \
     extern __typeof__(function) named_##name __asm__(MODEL_API "_" #name) \
         __attribute__((alias(#function), visibility("default")))

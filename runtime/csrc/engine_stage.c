@@ -9,7 +9,7 @@
 #include "engine_system.h"
 #include "internal.h"
 
-#if defined(MODEL_IN_APPLICATION) /* the engine of one of an application's networks */
+#if defined(MODEL_IN_APPLICATION) /* this engine belongs to one network of an application */
 
 MAVCG_PRIVATE int check_frame(const void *const *inputs, void *const *outputs) {
     return check_arrays(inputs, NULL, outputs, NULL);
@@ -17,7 +17,7 @@ MAVCG_PRIVATE int check_frame(const void *const *inputs, void *const *outputs) {
 
 MAVCG_PRIVATE uint32_t stage_cpus(uint32_t stage, uint16_t *cpus, uint32_t count, uint32_t *threads) {
     const struct engine_plan *plan = &stage_table[stage].plan;
-    current_core(); /* so that core types are known */
+    current_core(); /* makes the selector detect the core types */
     if (!plan->threads || !plan_fits(plan, cpus, count)) return 0;
     *threads = plan->threads;
     return cpus_of_plan(plan, cpus, count);

@@ -1,4 +1,4 @@
-/* Stages of a network's pipeline: contexts that run some of its phases. */
+/* Stages of a network's pipeline: contexts that run a range of its phases. */
 #ifndef MAVCG_ENGINE_STAGE_H
 #define MAVCG_ENGINE_STAGE_H
 
@@ -10,7 +10,7 @@
 
 #if defined(MODEL_IN_APPLICATION)
 
-/* The functions of struct application_network, which describes them. */
+/* These functions fill struct application_network; see there. */
 MAVCG_PRIVATE int check_frame(const void *const *inputs, void *const *outputs);
 MAVCG_PRIVATE uint32_t stage_cpus(uint32_t stage, uint16_t *cpus, uint32_t count, uint32_t *threads);
 MAVCG_PRIVATE int create_stage(const struct shared_memory *memory, uint32_t stage, uint32_t first_thread,

@@ -1,4 +1,4 @@
-/* Compares CPUs with plans, and the processor with what kernels need. */
+/* Matches CPUs with plans, and the processor with the instructions that kernels need. */
 #include "engine_system.h"
 
 #include <string.h>
@@ -36,7 +36,8 @@ MAVCG_PRIVATE bool plan_fits(const struct engine_plan *plan, const uint16_t *cpu
     return !any_missing && usable >= plan->threads;
 }
 
-/* The base needs stand where a core set has its first core's. */
+/* Check the library's base needs with x86_can_run. base_needs has only one entry, at the position of a set's first
+ * core. */
 MAVCG_PRIVATE bool has_base_features(void) {
     static const struct mavcg_set base = {.x86_needs = base_needs};
     return x86_can_run(&base, MAVCG_FIRST_CORE);

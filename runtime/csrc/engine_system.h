@@ -1,4 +1,4 @@
-/* Plans of threads on this machine's CPUs, and the instructions that kernels need. */
+/* Tests whether this machine's CPUs fit a plan, and whether the processor has the instructions that kernels need. */
 #ifndef MAVCG_ENGINE_SYSTEM_H
 #define MAVCG_ENGINE_SYSTEM_H
 
@@ -8,10 +8,10 @@
 #include "engine.h"
 #include "internal.h"
 
-/* Move the CPUs of a plan's core types to the front, in their order. Returns their number. */
+/* Move the CPUs of a plan's core types to the front of `cpus`, keeping their order. Returns their number. */
 MAVCG_PRIVATE uint32_t cpus_of_plan(const struct engine_plan *plan, uint16_t *cpus, uint32_t count);
 
-/* True if these CPUs are enough for a plan's threads, and at least one of them is of each of its core types. */
+/* True if these CPUs suffice for a plan's threads, and include at least one CPU of each of the plan's core types. */
 MAVCG_PRIVATE bool plan_fits(const struct engine_plan *plan, const uint16_t *cpus, uint32_t count);
 
 /* True if this processor has the instructions that every version of every kernel needs. */

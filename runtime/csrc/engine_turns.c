@@ -1,4 +1,4 @@
-/* Mutual exclusion of networks that share memory: one runs at a time. */
+/* Mutual exclusion of networks that share memory: only one of them runs at a time. */
 #include "engine_turns.h"
 
 #include <unistd.h>
@@ -7,7 +7,7 @@
 
 enum { TAKEN_PROCESS = 32 };
 
-/* The calling process, as *taken names it. */
+/* Return the process part of *taken for the calling process. */
 static uint64_t taken_by_this_process(const struct shared_memory *memory) {
     return (uint64_t)(memory->cleared_in_child ? 1 : (uint32_t)getpid()) << TAKEN_PROCESS;
 }

@@ -1,4 +1,4 @@
-/* Turns of the networks that share an application's memory. */
+/* Mutual exclusion of the networks that share an application's memory. */
 #ifndef MAVCG_ENGINE_TURNS_H
 #define MAVCG_ENGINE_TURNS_H
 
@@ -7,8 +7,9 @@
 #include "application_memory.h"
 #include "internal.h"
 
-/* Begin a run; false while a network that shares this memory is in a run. What a thread of another process took
- * is free here: a forked child has a copy of the memory. memory NULL: a context with memory of its own, always true. */
+/* Begin a run; false if a network that shares this memory is running. Networks that were running in another process
+ * count as free: a forked child has its own copy of the memory. memory NULL: the context has its own memory; always
+ * true. */
 MAVCG_PRIVATE bool take_turn(const struct shared_memory *memory);
 
 /* End the run. */

@@ -20,7 +20,7 @@ static inline void relax(void) {
 #if defined(__x86_64__)
     __asm__ volatile("pause");
 #elif defined(__aarch64__)
-    __asm__ volatile("isb"); /* `yield` does nothing on most cores; this lets some 10 ns pass */
+    __asm__ volatile("isb"); /* `yield` has no effect on most cores; isb waits for some 10 ns */
 #endif
 }
 
@@ -29,7 +29,7 @@ MAVCG_PRIVATE bool spin_until_change(const uint32_t *word, uint32_t value, uint6
     if (!spin_ns) return false;
     uint64_t start = now_ns(), waited = 0;
     do {
-        if (waited > ALONE_NS) sched_yield(); /* the thread that is waited for may be waiting for this very CPU */
+        if (waited > ALONE_NS) sched_yield(); /* the awaited thread may need this very CPU */
         for (int polls = 0; polls < POLLS_PER_CLOCK; polls++) {
             relax();
             if (__atomic_load_n(word, __ATOMIC_ACQUIRE) != value) return true;

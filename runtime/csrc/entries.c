@@ -1,5 +1,5 @@
-/* Entries of dispatchers, of the loader and of the end of the program. They are the first and the last of the
- * constructors and destructors that a program may number.
+/* Entry points for dispatchers, for the loader, and for the end of the program. Their constructor and destructor
+ * priorities are the first and the last that a program may use.
  *
  * MAVCG_LOADED_SELECTOR: the selector is libmavcg_rt.so. */
 #include "internal.h"

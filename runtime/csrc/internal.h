@@ -1,8 +1,8 @@
 /* Types and macros that all files of the selector share.
  *
- * Each file is compiled alone by tools (clangd, clang-tidy, a test). Libraries get the files of a unit joined into one
+ * Tools (clangd, clang-tidy, a test) compile each file alone. For a library the files of a unit are joined into one
  * translation unit (runtime/amalgamation.py), in which all functions but those of mavcg_runtime.h are static. The code
- * needs no libc: it is built for Android without its headers, runs before main, and leaves errno unchanged. */
+ * needs no libc: it is built for Android without libc's headers, runs before main, and leaves errno unchanged. */
 #ifndef MAVCG_INTERNAL_H
 #define MAVCG_INTERNAL_H
 
@@ -12,8 +12,8 @@
 
 #include "mavcg_runtime.h"
 
-/* Linkage of a function, or of data where it is defined, that other files of the unit use; and of data where it is
- * declared. */
+/* Linkage of functions and data that other files of the unit use: MAVCG_PRIVATE for functions and for definitions of
+ * data, MAVCG_PRIVATE_DATA for declarations of data. */
 #if defined(MAVCG_AMALGAMATION)
 #define MAVCG_PRIVATE static
 #define MAVCG_PRIVATE_DATA static
@@ -22,14 +22,15 @@
 #define MAVCG_PRIVATE_DATA extern __attribute__((visibility("hidden")))
 #endif
 
-/* A definition of which a link keeps one copy. */
+/* A definition of which the linker keeps one copy. */
 #define MAVCG_SHARED __attribute__((weak, visibility("hidden")))
-/* A symbol of another library; its address is NULL where that library does not have it. */
+/* A symbol of another library; its address is NULL if no library defines it. */
 #define MAVCG_WEAK_IMPORT __attribute__((weak, visibility("default")))
-/* A function that dispatched calls do not reach. */
+/* A function off the path of dispatched calls. */
 #define MAVCG_RARE __attribute__((noinline, cold))
 
-/* Sources of facts that are compiled in: the target's own by default. Tests and the detection library compile in both. */
+/* The sources of facts that are compiled in: by default the target's own. Tests and the detection library include
+ * both. */
 #ifndef MAVCG_ARM_SOURCES
 #if defined(__aarch64__)
 #define MAVCG_ARM_SOURCES 1
@@ -42,7 +43,7 @@
 
 enum { MAVCG_PATH_BYTES = 1024, MAVCG_NO_CPU = -1 };
 
-/* The source that a CPU's core type was read from; source_text() names it. */
+/* The source that a CPU's core type was read from; source_text() returns its name. */
 enum mavcg_how {
     MAVCG_HOW_UNKNOWN = 0,
     MAVCG_HOW_MAP,
@@ -54,14 +55,14 @@ enum mavcg_how {
 };
 
 /* A rule of the generated table that recognises an Arm core: implementer, part and range of variants of MIDR_EL1, and
- * the AT_HWCAP bits that the kernel must report where the version uses more than every core of this kind has. */
+ * the AT_HWCAP bits that the kernel must report if the version uses features that not every core of this kind has. */
 struct mavcg_midr_rule {
     uint8_t implementer, variant_min, variant_max, id;
     uint16_t part;
     uint32_t hwcap;
 };
 
-/* An x86 processor as CPUID and /proc/cpuinfo name it; family and model include their extended fields. */
+/* The identity of an x86 processor as in CPUID and /proc/cpuinfo; family and model include their extended fields. */
 enum { X86_ANY_VENDOR = 0, X86_INTEL = 1, X86_AMD = 2, X86_OTHER = 3 };
 enum x86_kind { X86_NO_KIND = 0, X86_CORE = 1, X86_ATOM = 2 };
 
@@ -70,7 +71,7 @@ struct x86_identity {
     uint16_t family, model;
 };
 
-/* A rule of the generated table that recognises an x86 core. X86_ANY_VENDOR: the kind alone decides. */
+/* A rule of the generated table that recognises an x86 core. X86_ANY_VENDOR: only the kind is compared. */
 struct mavcg_x86_rule {
     uint8_t vendor, kind, id;
     uint16_t family, model_min, model_max;
@@ -78,11 +79,12 @@ struct mavcg_x86_rule {
 
 enum { X86_WORDS = 7 };
 
-/* A core set: the table of its cores, and the state of its selection. The selector's functions take it as an argument:
- * a library with a selector of its own has one set, which the compiler folds in; the shared selector serves the sets of
- * many libraries. abi comes first and stays there: an older shared selector reads it alone. */
+/* A core set: the table of its cores, and the state of its selection. The selector's functions take it as an argument.
+ * A library with its own selector has only one set, which the compiler propagates as a constant; the shared selector
+ * serves the sets of many libraries. abi must stay the first field: it is the only one that an older shared selector
+ * reads. */
 struct mavcg_set {
-    uint32_t abi;      /* MAVCG_ABI of the mavcg that built the set */
+    uint32_t abi;      /* MAVCG_ABI of the mavcg version that built the set */
     uint32_t versions; /* length of a function's table of versions */
     const struct mavcg_midr_rule *midr_rules;
     const struct mavcg_x86_rule *x86_rules;
@@ -93,19 +95,19 @@ struct mavcg_set {
     struct mavcg_state *state;
 };
 
-/* The machine whose core types are looked up. */
+/* The machine whose core types are detected. */
 struct mavcg_machine {
-    const char *root; /* path before /sys and /proc: "" for this machine, a folder of recorded files in tests */
+    const char *root; /* prefix of /sys and /proc: "" for this machine, a folder of recorded files in tests */
     bool arm, x86;    /* kinds of sources to read */
-    bool live;        /* the machine is the one that we run on: its registers may be read too */
+    bool live;        /* the machine is this one: its registers may be read too */
 };
 
-/* A table of core types by CPU. The first answer for a CPU stays. how and seen may be NULL. */
+/* A table of core types by CPU. The first answer for a CPU is kept. how and seen may be NULL. */
 struct mavcg_table {
     uint8_t *id;    /* [MAVCG_CPUS] */
     uint8_t *how;   /* [MAVCG_CPUS], enum mavcg_how */
-    uint32_t *seen; /* [MAVCG_CPUS], the MIDR_EL1 or the x86 family << 16 | model that was read, or 0 */
-    bool report;    /* print each answer */
+    uint32_t *seen; /* [MAVCG_CPUS], the MIDR_EL1 or x86 family << 16 | model that was read, or 0 */
+    bool report;    /* print each answer to stderr */
 #if defined(MAVCG_SHARED_SELECTOR)
     const struct mavcg_set *set;
 #endif
@@ -113,15 +115,15 @@ struct mavcg_table {
 
 enum { TRACE_RUNS = 1, TRACE_CPUS = 2 };
 
-/* The state of a core set, one copy a link; all zero before the selector has run. Its layout is part of MAVCG_ABI. */
+/* The state of a core set, one copy per link; all zero before the selector has run. Its layout is part of MAVCG_ABI. */
 struct mavcg_state {
     uint32_t ready;                 /* the table has been filled */
-    uint32_t only_core;             /* the core id of every CPU, where they are all alike */
-    uint32_t cpu_denied;            /* the kernel does not tell which CPU we run on */
-    uint32_t trace;                 /* TRACE_ bits */
-    uint32_t complained;            /* a fault of the environment has been reported */
-    uint32_t printed;               /* the runs have been printed */
-    struct mavcg_function *counted; /* list of the functions that have counted runs */
+    uint32_t only_core;             /* the core id of all CPUs, if they are all alike */
+    uint32_t cpu_denied;            /* the kernel does not report which CPU a thread runs on */
+    uint32_t trace;                 /* bit mask of TRACE_ bits */
+    uint32_t complained;            /* a fault in an environment variable has been reported */
+    uint32_t printed;               /* the counts of runs have been printed */
+    struct mavcg_function *counted; /* list of the functions with counted runs */
     uint64_t owner;                 /* process that the counts belong to, see trace.c */
 };
 

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-/* Computes rows begin to end. operands: the addresses of the step's operands; scratch: aligned to 64 bytes. */
+/* Computes rows begin to end - 1. operands: addresses of the step's operands. scratch: aligned to 64 bytes. */
 typedef void engine_kernel(void *const *operands, int64_t begin, int64_t end, void *scratch);
 
 #endif

@@ -1,4 +1,4 @@
-/* Raw system calls of Linux, for glibc, musl and bionic alike. */
+/* Raw Linux system calls, the same for glibc, musl and bionic. */
 #ifndef MAVCG_LINUX_CALLS_H
 #define MAVCG_LINUX_CALLS_H
 
@@ -44,10 +44,10 @@ enum {
 #error "no system calls are known here for this architecture"
 #endif
 
-/* The result of a system call of at most four arguments; -4095 to -1 is a negative errno. */
+/* Make a system call with at most four arguments. Results from -4095 to -1 are negated errno values. */
 MAVCG_PRIVATE long system_call(long number, long a, long b, long c, long d);
 
-/* An entry of the auxiliary vector. *is_readable: the vector could be read at all. */
+/* Return an entry of the auxiliary vector. *is_readable: whether the vector could be read at all. */
 MAVCG_PRIVATE unsigned long aux_value(unsigned long type, bool *is_readable);
 
 #endif

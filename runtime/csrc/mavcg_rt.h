@@ -1,5 +1,5 @@
-/* The functions of the shared selector, libmavcg_rt.so, that libraries call: each has the symbol version
- * MAVCG_RT_<MAVCG_ABI> of the ABI that introduced it, so that a loader refuses a selector that is too old. */
+/* The functions that libraries call in the shared selector, libmavcg_rt.so. Each has the symbol version
+ * MAVCG_RT_<MAVCG_ABI> of the ABI that introduced it, so that a loader rejects a selector that is too old. */
 #ifndef MAVCG_RT_H
 #define MAVCG_RT_H
 

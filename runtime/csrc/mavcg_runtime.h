@@ -27,15 +27,15 @@
 
 #include <stdint.h>
 
-/* Raised when anything in this file or in struct mavcg_state changes; runtime/coreset.py has the same number. */
-#if !defined(MAVCG_ABI) /* a test's own, of an older or a later selector */
+/* Incremented when anything in this file or in struct mavcg_state changes; runtime/coreset.py has the same number. */
+#if !defined(MAVCG_ABI) /* a test may define an older or later ABI */
 #define MAVCG_ABI 1
 #endif
 
-/* Room for every CPU number that Linux can give: CONFIG_NR_CPUS ends at 8192 on x86-64 and 4096 on arm64. */
+/* Covers every CPU number that Linux can assign: CONFIG_NR_CPUS is at most 8192 on x86-64 and 4096 on arm64. */
 #define MAVCG_CPUS 8192
 
-/* struct rseq.cpu_id, Linux include/uapi/linux/rseq.h: negative in a thread that is not registered. */
+/* Offset of struct rseq.cpu_id, Linux include/uapi/linux/rseq.h: negative in a thread that is not registered. */
 #define MAVCG_RSEQ_CPU_ID 4
 
 enum { MAVCG_NOT_KNOWN = 0, MAVCG_GENERIC = 1, MAVCG_FIRST_CORE = 2 };
@@ -44,13 +44,13 @@ struct mavcg_function {
     const char *name;
     void *const *versions;       /* [2 + cores] */
     uint64_t *runs;              /* [2 + cores] */
-    struct mavcg_function *next; /* the runtime's: NULL until this function is first counted */
+    struct mavcg_function *next; /* used by the runtime: NULL until this function is first counted */
 };
 
 #define MAVCG_PASTE(stem, set) mavcg_##stem##_##set
 #define MAVCG_NAME(stem, set) MAVCG_PASTE(stem, set)
 
-/* Declares the runtime of one set, and the dispatch above as C, for code that is not generated. */
+/* Declares the runtime of one set, and the dispatch above in C, for code that is not generated. */
 #define MAVCG_DECLARE(set)                                                                                    \
     extern uint64_t MAVCG_NAME(rseq_offset, set) __attribute__((visibility("hidden")));                       \
     extern uint8_t MAVCG_NAME(core_of_cpu, set)[MAVCG_CPUS] __attribute__((visibility("hidden")));            \

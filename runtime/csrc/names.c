@@ -19,7 +19,7 @@ MAVCG_PRIVATE unsigned core_id(const struct mavcg_set *set, const char *name, si
     return MAVCG_NOT_KNOWN;
 }
 
-/* Fields: Arm Architecture Reference Manual, MIDR_EL1. */
+/* Fields of MIDR_EL1: see the Arm Architecture Reference Manual. */
 MAVCG_PRIVATE unsigned core_of_midr(const struct mavcg_set *set, uint32_t midr) {
     unsigned implementer = midr >> 24, variant = midr >> 20 & 0xF, part = midr >> 4 & 0xFFF;
     for (const struct mavcg_midr_rule *rule = set->midr_rules; rule->id; rule++)

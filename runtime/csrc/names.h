@@ -8,17 +8,17 @@
 
 #include "internal.h"
 
-/* The name of a version: the first one with its id; "generic" for other ids. */
+/* Return the name of a version: the first name with its id; "generic" for other ids. */
 MAVCG_PRIVATE const char *core_name(const struct mavcg_set *set, unsigned id);
 
-/* The id of a core's version; MAVCG_NOT_KNOWN for a name that is not in the table. */
+/* Return the id of a core's version; MAVCG_NOT_KNOWN if the name is not in the table. */
 MAVCG_PRIVATE unsigned core_id(const struct mavcg_set *set, const char *name, size_t bytes);
 
-/* The version for a MIDR_EL1; MAVCG_GENERIC for a core that no rule recognises. */
+/* Return the id of the version for a MIDR_EL1; MAVCG_GENERIC if no rule recognises the core. */
 MAVCG_PRIVATE unsigned core_of_midr(const struct mavcg_set *set, uint32_t midr);
 
-/* The version for an x86 processor; MAVCG_GENERIC for one that no rule recognises. kind: X86_NO_KIND unless the
- * processor is a hybrid. */
+/* Return the id of the version for an x86 processor; MAVCG_GENERIC if no rule recognises it. kind: X86_NO_KIND unless
+ * the processor is a hybrid. */
 MAVCG_PRIVATE unsigned core_of_x86(const struct mavcg_set *set, struct x86_identity cpu, enum x86_kind kind);
 
 #endif

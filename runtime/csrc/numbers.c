@@ -1,4 +1,4 @@
-/* Reads numbers in options of other runtimes. */
+/* Parses numbers in options of other runtimes. */
 #include "numbers.h"
 
 #include "internal.h"

@@ -8,7 +8,7 @@
 
 enum { MOST_THREADS = 1024 };
 
-/* Parse a number of threads: 0 (the library chooses) to MOST_THREADS; false for any other text. */
+/* Parse a number of threads, from 0 (the library chooses) to MOST_THREADS; returns false for any other text. */
 MAVCG_PRIVATE bool parse_thread_count(const char *text, int *threads);
 
 #endif

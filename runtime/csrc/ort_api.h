@@ -1,5 +1,5 @@
 /* The part of ONNX Runtime's C interface that a library of custom operators needs, version 16 (ONNX Runtime 1.16) and
- * later: only declarations, no header and no library of ONNX Runtime is needed to build.
+ * later. These are only declarations: the build needs no header and no library of ONNX Runtime.
  *
  * Source: positions of functions in OrtApi, fields of OrtCustomOp and values of enumerations as in
  * include/onnxruntime/core/session/onnxruntime_c_api.h of ONNX Runtime (MIT licence), which promises to keep them. */
@@ -21,7 +21,8 @@ typedef struct OrtKernelInfo ort_kernel_info;
 typedef struct OrtKernelContext ort_kernel_context;
 struct ort_custom_op;
 
-/* The functions in the order of OrtApi; the numbers of those that are not called are in the gaps' names. */
+/* The functions in the order of OrtApi, with their positions. Functions that are never called are covered by gaps,
+ * named after the positions that they span. */
 struct ort_api {
     ort_status *(*create_status)(int code, const char *message); /* 0 */
     void *from_1[25];
@@ -69,13 +70,13 @@ ORT_POSITION(release_tensor_type_and_shape_info, 99);
 ORT_POSITION(release_custom_op_domain, 101);
 ORT_POSITION(get_session_config_entry, 238);
 
-/* get_api: NULL for a version that the runtime does not have. */
+/* get_api returns NULL for a version that the runtime does not have. */
 struct ort_api_base {
     const struct ort_api *(*get_api)(uint32_t version);
     const char *(*get_version_string)(void);
 };
 
-/* An operator as of version 16. */
+/* OrtCustomOp as of version 16. */
 struct ort_custom_op {
     uint32_t version;
     void *(*create_kernel)(const struct ort_custom_op *op, const struct ort_api *api, const ort_kernel_info *info);

@@ -1,8 +1,8 @@
 /* Finds the nodes of a graph that a subgraph of the library computes.
  *
- * ONNX Runtime has rewritten the file's graph before it queries a provider: constants are folded, nodes merged. Values keep
- * their names, so the nodes between the values that a subgraph has as inputs and outputs are those that it computes,
- * whatever they have become. */
+ * ONNX Runtime rewrites the file's graph before it queries a provider: constants are folded, nodes merged. Values keep
+ * their names, so the nodes between the values that are a subgraph's inputs and outputs compute the subgraph, whatever
+ * operators they have become. */
 #include "ort_graph.h"
 
 #include <stdlib.h>
@@ -10,14 +10,15 @@
 
 enum { NO_VALUE = -1 };
 
-/* FNV-1a. */
+/* Compute the FNV-1a hash of a name. */
 static uint32_t hash_name(const char *name) {
     uint32_t hash = 2166136261u;
     for (; *name; name++) hash = (hash ^ (uint8_t)*name) * 16777619u;
     return hash;
 }
 
-/* The slot of a name: of its value's number plus 1, or an empty one. */
+/* Return the slot of a name in the hash table: it holds the number of the name's value plus 1, or 0 if the name is
+ * new. */
 static uint32_t *slot_of(const struct graph_view *view, const char *name) {
     uint32_t slot = hash_name(name) & (view->slot_count - 1);
     while (view->slots[slot] && strcmp(view->values[view->slots[slot] - 1].name, name) != 0)
@@ -30,7 +31,7 @@ static int32_t find_value(const struct graph_view *view, const char *name) { ret
 typedef ort_status *count_function(const ort_node *node, size_t *count);
 typedef ort_status *values_function(const ort_node *node, const ort_value_info **values, size_t count);
 
-/* Append the numbers of a node's values of one kind to a list; optional ones that are absent are left out. */
+/* Append the numbers of a node's inputs (or outputs) to a list; absent optional ones are skipped. */
 static ort_status *add_values(struct graph_view *view, const ort_node *node, count_function *count_values,
                               values_function *get_values, uint32_t *list, uint32_t *length) {
     const struct ort_graph_api *api = view->api;
@@ -58,7 +59,7 @@ static ort_status *add_values(struct graph_view *view, const ort_node *node, cou
     return failed;
 }
 
-/* Count the values that all nodes name together, which bounds the number of values. */
+/* Count the inputs and outputs of all nodes: an upper bound of the number of values. */
 static ort_status *count_uses(const struct graph_view *view, size_t *uses) {
     const struct ort_graph_api *api = view->api;
     count_function *const counts[] = {api->node_input_count, api->node_implicit_count, api->node_output_count};
@@ -128,12 +129,13 @@ MAVCG_PRIVATE void free_graph_view(struct graph_view *view) {
     free(view->values);
 }
 
-/* What a value is to a subgraph. */
+/* Flags of a value, in relation to a subgraph. LEAVES: something outside of the subgraph reads it. */
 enum { INNER = 0, IS_INPUT = 1, IS_OUTPUT = 2, LEAVES = 4 };
-/* What a node is to a subgraph. DEPENDS: on an input of it. */
+/* Flags of a node, in relation to a subgraph. DEPENDS: the node depends on one of the subgraph's inputs. */
 enum { OUTSIDE = 0, INSIDE = 1, DEPENDS = 2 };
 
-/* Mark the nodes from which the outputs come, back to the inputs. False where something else is needed. */
+/* Mark the nodes that compute the outputs, from the outputs back to the inputs. False if they also read other values
+ * from outside of the subgraph. */
 static bool mark_nodes(const struct graph_view *view, uint8_t *nodes, const uint8_t *values) {
     for (bool changed = true; changed;) {
         changed = false;
@@ -166,8 +168,8 @@ static void mark_dependent(const struct graph_view *view, uint8_t *nodes, const 
     }
 }
 
-/* Leave out nodes whose results others read too and that need no input: of constants, which stay with the runtime. False
- * where another value leaves the subgraph, or an output does not. */
+/* Remove nodes whose results are also read outside of the subgraph, if they depend on none of its inputs: they compute
+ * constants, which stay with the runtime. False if any other inner value is read outside, or an output is not. */
 static bool trim_nodes(const struct graph_view *view, uint8_t *nodes, uint8_t *values) {
     for (bool changed = true; changed;) {
         changed = false;
@@ -189,7 +191,8 @@ static bool trim_nodes(const struct graph_view *view, uint8_t *nodes, uint8_t *v
     return true;
 }
 
-/* True if the nodes can be ordered with those of each owner next to each other: no two subgraphs wait for each other. */
+/* True if the nodes can be ordered with those of each owner contiguous, so that no two subgraphs depend on each
+ * other. */
 static bool has_order(const struct graph_view *view) {
     uint32_t done_count = 0, groups = view->node_count + OPS;
     uint8_t *done = calloc(groups, 1), *ready = calloc(groups, 1);

@@ -14,7 +14,7 @@
 
 enum { SHAPE_BYTES = 160, MAX_RANK = 16, FINGERPRINT_BYTES = 128, SHOWN_SHAPES = 8 };
 
-/* sizes: parts of the operator, one for each size, with their contexts. */
+/* A kernel. parts: one for each of the `sizes` sizes of the operator; contexts: one entry for each part. */
 struct ort_kernel {
     const struct ort_api *api;
     const struct drop_in_part *parts;
@@ -23,7 +23,7 @@ struct ort_kernel {
     struct part_contexts contexts[];
 };
 
-/* An argument of a run. */
+/* An input tensor of a run. */
 struct ort_input {
     const ort_value *value;
     int64_t dims[MAX_RANK];
@@ -110,7 +110,8 @@ static bool fits_shape(const struct ort_input *input, const mavcg_tensor *tensor
            !memcmp(input->dims, tensor->dims, dims_bytes);
 }
 
-/* An error that says which input fits none of the sizes, or that they do not fit together, and which sizes there are. */
+/* Create an error that names the input that fits none of the sizes, or says that the inputs fit no size together, and
+ * lists the sizes of the library. */
 static ort_status *shape_error(const struct ort_kernel *kernel, const struct ort_input *inputs) {
     const struct drop_in_part *parts = kernel->parts;
     uint32_t wrong = 0;
@@ -153,7 +154,8 @@ static ort_status *read_input(const struct ort_kernel *kernel, const ort_kernel_
     return failed;
 }
 
-/* Find the size whose inputs have these shapes, which the graph may leave free; their types ONNX Runtime has checked. */
+/* Find the size whose input shapes are these; the graph may leave shapes free. ONNX Runtime has already checked the
+ * types. */
 static ort_status *choose_size(const struct ort_kernel *kernel, const struct ort_input *inputs, uint32_t *chosen) {
     for (uint32_t size = 0; size < kernel->sizes; size++) {
         const mavcg_model_table *table = kernel->parts[size].table;
@@ -183,10 +185,10 @@ MAVCG_PRIVATE ort_status *compute_ort_kernel(void *kernel, ort_kernel_context *c
     const void *inputs[MAX_INPUTS + 1];
     void *outputs[MAX_OUTPUTS + 1];
     ort_status *failed = NULL;
-    given[0].rank = 0; /* where the part takes no input */
+    given[0].rank = 0; /* for a part without inputs */
     for (uint32_t i = 0; !failed && i < input_count; i++) failed = read_input(own, context, i, &given[i]);
     if (!failed) failed = choose_size(own, given, &size);
-    /* The interface has no accessor for constant data; it is only read. */
+    /* The interface has no accessor for constant data; the data is only read here. */
     for (uint32_t i = 0; !failed && i < input_count; i++)
         failed = own->api->get_tensor_mutable_data((ort_value *)given[i].value, (void **)&inputs[i]);
     const struct drop_in_part *part = &own->parts[size];

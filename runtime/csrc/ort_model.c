@@ -1,4 +1,4 @@
-/* Recognises the ONNX file that a library was built of by digests: of the file, and of its external data. */
+/* Recognises the ONNX file that a library was built from, by digests of the file and of its external data. */
 #include "ort_model.h"
 
 #include <fcntl.h>
@@ -21,7 +21,7 @@ static bool has_digest(const char *path, const struct drop_in_model_file *file) 
     blake2b_begin(&hash);
     uint64_t done = 0;
     ssize_t size = 1;
-    /* A file of another size is not read to its end. */
+    /* The size tells early that the file is another one: reading stops soon after the expected size. */
     while (size > 0 && done <= file->bytes) {
         size = read(opened, piece, sizeof piece);
         if (size > 0) blake2b_add(&hash, piece, (size_t)size);
@@ -33,7 +33,7 @@ static bool has_digest(const char *path, const struct drop_in_model_file *file) 
 }
 
 MAVCG_PRIVATE bool is_own_model(const char *path) {
-    const uint32_t files = MODEL_FILES; /* 0 of a TFLite file */
+    const uint32_t files = MODEL_FILES; /* 0 in a library built from a TFLite file */
     if (!files || !*path) return false;
     const char *slash = strrchr(path, '/');
     int folder = slash ? (int)(slash - path) + 1 : 0;

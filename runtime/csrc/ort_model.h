@@ -1,4 +1,4 @@
-/* Recognises the ONNX file that a library was built of. */
+/* Recognises the ONNX file that a library was built from. */
 #ifndef MAVCG_ORT_MODEL_H
 #define MAVCG_ORT_MODEL_H
 
@@ -6,7 +6,8 @@
 
 #include "internal.h"
 
-/* True if the file, and the files of external data beside it, are those that this library was built of, byte for byte. */
+/* True if the file, and the files of external data beside it, are byte for byte those that this library was built
+ * from. */
 MAVCG_PRIVATE bool is_own_model(const char *path);
 
 #endif

@@ -1,7 +1,8 @@
-/* The library as a plug-in execution provider of ONNX Runtime: `ort.register_execution_provider_library(name, library)`.
+/* The library as a plug-in execution provider of ONNX Runtime: `ort.register_execution_provider_library(name,
+ * library)`.
  *
- * A provider claims the subgraphs of the model that the library was built of in the model as it is; the runtime has the
- * rest. */
+ * The provider takes subgraphs over in the unchanged model that the library was built from; the runtime computes the
+ * other nodes. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +20,8 @@
 
 enum { NAME_BYTES = 64, KEY_BYTES = 96, VALUE_BYTES = 16 };
 
-/* name: that the library was registered by; option_name: the same in lower case, as ONNX Runtime spells options. */
+/* name: the name under which the library was registered. option_name: the same in lower case, as ONNX Runtime spells
+ * options. */
 struct own_factory {
     struct ort_factory base;
     const struct ort_graph_api *api;
@@ -70,7 +72,7 @@ static ort_status *get_capability(struct ort_provider *provider, const ort_graph
     const ort_node *parent = NULL;
     const char *path = "";
     ort_status *failed = api->graph_parent_node(graph, &parent);
-    if (failed || parent) return failed; /* branches and bodies of loops stay with the runtime */
+    if (failed || parent) return failed; /* subgraphs of control flow stay with the runtime */
     failed = api->graph_model_path(graph, &path);
     if (failed) return failed;
     if (!path || !is_own_model(path)) {
@@ -93,7 +95,7 @@ static ort_status *get_capability(struct ort_provider *provider, const ort_graph
 typedef ort_status *fused_count(const ort_node *node, size_t *count);
 typedef ort_status *fused_values(const ort_node *node, const ort_value_info **values, size_t count);
 
-/* Find the positions of names among the values of a fused node. False in *complete where one is absent. */
+/* Find the positions of names among the values of a fused node. *complete: false if a name is absent. */
 static ort_status *find_positions(const struct ort_graph_api *api, const ort_node *fused, fused_count *count_values,
                                   fused_values *get_values, const char *const *names, uint32_t name_count,
                                   uint32_t *positions, bool *complete) {
@@ -119,7 +121,7 @@ static ort_status *find_positions(const struct ort_graph_api *api, const ort_nod
     return failed;
 }
 
-/* Find the subgraph that a fused node stands for, by the names of its values. */
+/* Find the subgraph that a fused node stands for, by the names of the node's values. */
 static ort_status *find_op(const struct ort_graph_api *api, const ort_node *fused, uint32_t *op,
                            struct ort_positions *positions) {
     for (*op = 0; *op < OPS; (*op)++) {
@@ -147,7 +149,7 @@ static ort_status *compute_fused(struct ort_compute_info *info, void *state, ort
 }
 static void release_state(struct ort_compute_info *info, void *state) {
     (void)info;
-    (void)state; /* the kernel is the info's */
+    (void)state; /* the compute info owns the kernel */
 }
 
 static void release_infos(struct ort_provider *provider, struct ort_compute_info **infos, size_t count) {
@@ -219,7 +221,8 @@ static ort_status *get_devices(struct ort_factory *factory, const ort_device *co
     return NULL;
 }
 
-/* Read an option that add_provider_for_devices gave. There: *given; its value: text. */
+/* Read an option that was passed to add_provider_for_devices. *given: whether it was passed; text: receives its
+ * value. */
 static ort_status *read_option(const struct own_factory *factory, const ort_session_options *options,
                                const char *option, char text[VALUE_BYTES], bool *given) {
     char key[KEY_BYTES];
@@ -231,7 +234,7 @@ static ort_status *read_option(const struct own_factory *factory, const ort_sess
     if (failed || !there) return failed;
     failed = factory->api->base.get_session_config_entry(options, key, text, &size);
     if (!failed) return NULL;
-    factory->api->base.release_status(failed); /* too long, which no value is */
+    factory->api->base.release_status(failed); /* an error means that the text is too long, thus invalid */
     text[0] = 0;
     return NULL;
 }
@@ -276,7 +279,7 @@ static void release_provider(struct ort_factory *factory, struct ort_provider *p
     free(provider);
 }
 
-/* OrtCompiledModelCompatibility_EP_NOT_APPLICABLE: there are no compiled models. */
+/* Answer OrtCompiledModelCompatibility_EP_NOT_APPLICABLE: this provider has no compiled models. */
 static ort_status *check_compiled(struct ort_factory *factory, const ort_device *const *devices, size_t count,
                                   const char *text, int *compatibility) {
     (void)factory;
@@ -291,7 +294,7 @@ static ort_status *no_allocator(struct ort_factory *factory, const void *memory,
     (void)factory;
     (void)memory;
     (void)options;
-    *allocator = NULL; /* the CPU's */
+    *allocator = NULL; /* NULL: the CPU's allocator */
     return NULL;
 }
 static void release_allocator(struct ort_factory *factory, void *allocator) {
@@ -322,10 +325,10 @@ static const struct ort_factory part_factory = {
     .release_allocator = release_allocator,
     .create_transfer = no_transfer,
     .has_streams = has_no_streams,
-    .create_stream = no_allocator, /* none either */
+    .create_stream = no_allocator, /* returns NULL as well: no stream */
 };
 
-/* The entries that ONNX Runtime calls. */
+/* The entry points that ONNX Runtime calls. */
 __attribute__((visibility("default"))) ort_status *CreateEpFactories(const char *name, const struct ort_api_base *base,
                                                                      const ort_logger *logger,
                                                                      struct ort_factory **factories, size_t most,

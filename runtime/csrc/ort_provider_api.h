@@ -1,9 +1,9 @@
 /* The part of ONNX Runtime's C interface that a plug-in execution provider needs, version 23 (ONNX Runtime 1.23) and
- * later: only declarations.
+ * later. These are only declarations.
  *
  * Source: positions of functions in OrtApi and OrtEpApi, fields of OrtEpFactory, OrtEp and OrtNodeComputeInfo as in
  * include/onnxruntime/core/session/onnxruntime_c_api.h and onnxruntime_ep_c_api.h of ONNX Runtime (MIT licence), which
- * promises to keep them and calls only what ort_version_supported has. */
+ * promises to keep them and calls only the fields that exist in the version of ort_version_supported. */
 #ifndef MAVCG_ORT_PROVIDER_API_H
 #define MAVCG_ORT_PROVIDER_API_H
 
@@ -29,10 +29,10 @@ struct ort_factory;
 
 struct ort_fusion_options {
     uint32_t version;
-    bool drop_constant_initializers; /* the fused node gets none as its inputs */
+    bool drop_constant_initializers; /* constant initializers are not inputs of the fused node */
 };
 
-/* Functions of OrtEpApi. */
+/* Functions of OrtEpApi, with their positions. */
 struct ort_provider_api {
     ort_status *(*create_device)(struct ort_factory *factory, const ort_device *device, const ort_pairs *metadata,
                                  const ort_pairs *options, ort_provider_device **made); /* 0 */
@@ -41,7 +41,7 @@ struct ort_provider_api {
                                      const struct ort_fusion_options *options); /* 2 */
 };
 
-/* Functions of OrtApi that follow those of struct ort_api, from version 22 on. */
+/* Functions of OrtApi after those of struct ort_api, since version 22, with their positions. */
 struct ort_graph_api {
     struct ort_api base;
     void *from_239[50];
@@ -79,7 +79,7 @@ ORT_GRAPH_POSITION(graph_model_path, 334);
 ORT_GRAPH_POSITION(graph_parent_node, 346);
 ORT_GRAPH_POSITION(node_implicit, 358);
 
-/* How a fused node computes. */
+/* OrtNodeComputeInfo: how a fused node computes. */
 struct ort_compute_info {
     uint32_t version;
     ort_status *(*create_state)(struct ort_compute_info *info, ort_compute_context *context, void **state);
@@ -87,7 +87,7 @@ struct ort_compute_info {
     void (*release_state)(struct ort_compute_info *info, void *state);
 };
 
-/* A provider, of one session, as of version 23. What is NULL ONNX Runtime does without. */
+/* OrtEp as of version 23: the provider of one session. ONNX Runtime does without the functions that are NULL. */
 struct ort_provider {
     uint32_t version;
     const char *(*get_name)(const struct ort_provider *provider);
@@ -98,7 +98,7 @@ struct ort_provider {
     void *optional[8]; /* layout, dynamic options, begin and end of runs, allocator, stream, compatibility */
 };
 
-/* What makes providers, as of version 23. */
+/* OrtEpFactory as of version 23: creates providers. */
 struct ort_factory {
     uint32_t version;
     const char *(*get_name)(const struct ort_factory *factory);

@@ -1,4 +1,4 @@
-/* Registers the subgraphs as custom operators of ONNX Runtime: `session_options.register_custom_ops_library(library)`. */
+/* Registers subgraphs as custom operators of ONNX Runtime: `session_options.register_custom_ops_library(library)` */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,15 +11,16 @@
 #include "part_contexts.h"
 
 enum { THREADS_BYTES = 16 };
-static const char threads_key[] = "mavcg.threads"; /* of a session's configuration */
+static const char threads_key[] = "mavcg.threads"; /* key in a session's configuration */
 
-/* ONNXTensorElementDataType of each enum mavcg_type. */
+/* The ONNXTensorElementDataType of each enum mavcg_type. */
 static const uint8_t ort_types[] = {
     [MAVCG_F32] = 1, [MAVCG_U8] = 2,   [MAVCG_I8] = 3,   [MAVCG_U16] = 4,  [MAVCG_I16] = 5,  [MAVCG_I32] = 6,
     [MAVCG_I64] = 7, [MAVCG_BOOL] = 9, [MAVCG_F16] = 10, [MAVCG_F64] = 11, [MAVCG_U32] = 12, [MAVCG_U64] = 13,
 };
 
-/* What one call of RegisterCustomOps made: ONNX Runtime keeps pointers to it as long as the library is loaded. */
+/* The objects created by one call of RegisterCustomOps. ONNX Runtime keeps pointers to them as long as the library is
+ * loaded. */
 struct registration {
     struct registration *next;
     const struct ort_api *api;
@@ -27,15 +28,15 @@ struct registration {
     struct ort_part parts[OPS];
 };
 
-static struct registration *registrations; /* list, pushed to atomically */
+static struct registration *registrations; /* linked list; entries are pushed atomically */
 
-/* The first size of an operator; all have arguments of the same types. */
+/* Return the operator's part in the first size; all sizes have arguments of the same types. */
 static const struct drop_in_part *part_of(const struct ort_custom_op *op) {
     return &drop_in_parts[((const struct ort_part *)op)->own->first];
 }
 static const mavcg_model_table *table_of(const struct ort_custom_op *op) { return part_of(op)->table; }
 static const char *get_name(const struct ort_custom_op *op) { return part_of(op)->name; }
-/* The CPU's execution provider. */
+/* Return the name of the CPU's execution provider. */
 static const char *provider(const struct ort_custom_op *op) {
     (void)op;
     return NULL;
@@ -44,7 +45,7 @@ static size_t input_count(const struct ort_custom_op *op) { return table_of(op)-
 static size_t output_count(const struct ort_custom_op *op) { return table_of(op)->output_count; }
 static int input_type(const struct ort_custom_op *op, size_t i) { return ort_types[table_of(op)->inputs[i].type]; }
 static int output_type(const struct ort_custom_op *op, size_t i) { return ort_types[table_of(op)->outputs[i].type]; }
-/* INPUT_OUTPUT_REQUIRED, and OrtMemTypeDefault. */
+/* Return 0, which is INPUT_OUTPUT_REQUIRED and OrtMemTypeDefault. */
 static int zero_at(const struct ort_custom_op *op, size_t i) {
     (void)op;
     (void)i;
@@ -96,7 +97,7 @@ static void free_registration(struct registration *made) {
     free(made);
 }
 
-/* The entry that ONNX Runtime calls. */
+/* The entry point that ONNX Runtime calls. */
 __attribute__((visibility("default"))) ort_status *RegisterCustomOps(ort_session_options *options,
                                                                      const struct ort_api_base *base);
 ort_status *RegisterCustomOps(ort_session_options *options, const struct ort_api_base *base) {
@@ -124,7 +125,7 @@ ort_status *RegisterCustomOps(ort_session_options *options, const struct ort_api
     return NULL;
 }
 
-/* When the library is unloaded no session uses it any more. */
+/* When the library is unloaded, no session uses the registrations any more. */
 __attribute__((destructor)) static void free_registrations(void) {
     for (struct registration *made = registrations, *next; made; made = next) {
         next = made->next;

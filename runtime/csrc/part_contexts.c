@@ -1,4 +1,4 @@
-/* Keeps contexts of one subgraph for callers that run at the same time. */
+/* Manages contexts of one subgraph for concurrent callers. */
 #include "part_contexts.h"
 
 #include <stdlib.h>

@@ -17,7 +17,8 @@
 #include "engine_turns.h"
 #include "internal.h"
 
-/* A frame from push to pop. status: MAVCG_OK until a stage fails or it is cancelled; later stages then leave it out. */
+/* A frame between push and pop. status: MAVCG_OK until a stage fails or the frame is cancelled; later stages then skip
+ * it. */
 struct frame_slot {
     void *tag;
     const void **inputs;
@@ -26,20 +27,21 @@ struct frame_slot {
     int status;
 };
 
-/* done: frames that the stage has completed. running: it is in a run, which a cancel can end. */
+/* done: number of frames that the stage has completed. running: the stage is in a run, which a cancel can end. */
 struct stage_state {
     uint64_t done;
     pthread_t thread;
     bool running;
 };
 
-/* What belongs to one process: all zero in a forked child, which has none of the parent's threads (engine_process.h). */
+/* The state of one process. It is all zero in a forked child, which has none of the parent's threads
+ * (engine_process.h). */
 struct pipeline_state {
-    uint64_t owner; /* the process; with IN_RESET while one of its threads makes the state its own */
+    uint64_t owner; /* the process; IN_RESET is set while one of its threads resets the state */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     uint64_t pushed, popped;
-    uint32_t started; /* stages whose threads run */
+    uint32_t started; /* number of stages whose threads are running */
     bool stopping;
     struct stage_state stages[];
 };
@@ -63,7 +65,7 @@ struct pipeline {
 
 static const uint64_t IN_RESET = (uint64_t)1 << 32;
 
-/* Lock the state, which belongs to this process from then on. */
+/* Lock the state. If it belonged to another process (this one was forked), reset it first. */
 static struct pipeline_state *lock_state(struct pipeline *pipeline) {
     struct pipeline_state *state = pipeline->state;
     uint64_t process = pipeline->cleared_in_child ? 1 : (uint32_t)getpid(), owner;
@@ -90,7 +92,7 @@ static struct pipeline_state *lock_state(struct pipeline *pipeline) {
 
 static void unlock_state(struct pipeline_state *state) { pthread_mutex_unlock(&state->lock); }
 
-/* A time that many milliseconds from now. */
+/* Return the time `timeout_ms` milliseconds from now. */
 static struct timespec deadline_in(int32_t timeout_ms) {
     static const long second_ns = 1000000000;
     struct timespec end;
@@ -104,7 +106,7 @@ static struct timespec deadline_in(int32_t timeout_ms) {
     return end;
 }
 
-/* Wait for a change. timeout_ms: below 0 for ever, 0 not at all. False when the time is up. */
+/* Wait until the state changes. timeout_ms: below 0 waits for ever, 0 does not wait. Returns false on a timeout. */
 static bool wait_for_change(struct pipeline_state *state, int32_t timeout_ms, const struct timespec *deadline) {
     if (timeout_ms < 0) return !pthread_cond_wait(&state->changed, &state->lock);
     return timeout_ms && pthread_cond_timedwait(&state->changed, &state->lock, deadline) != ETIMEDOUT;
@@ -118,7 +120,8 @@ static struct frame_slot *slot_of(const struct pipeline *pipeline, uint64_t numb
     return &pipeline->frames[number % pipeline->slots];
 }
 
-/* True if a stage may begin its next frame: the stage before has completed it, and its copies of buffers are free. */
+/* True if a stage may begin its next frame: the preceding stage has completed that frame, and a copy of each buffer is
+ * free. */
 static bool can_begin(const struct pipeline *pipeline, uint32_t stage) {
     const struct pipeline_state *state = pipeline->state;
     uint64_t frame = state->stages[stage].done;
@@ -128,7 +131,7 @@ static bool can_begin(const struct pipeline *pipeline, uint32_t stage) {
     return true;
 }
 
-/* Run the next frame of a stage. The state is locked, but for the run itself. */
+/* Run the next frame of a stage. The caller holds the state's lock; it is released during the run itself. */
 static void run_next(struct pipeline *pipeline, uint32_t number) {
     struct pipeline_state *state = pipeline->state;
     struct stage_state *own = &state->stages[number];
@@ -152,7 +155,7 @@ static void run_next(struct pipeline *pipeline, uint32_t number) {
     pthread_cond_broadcast(&state->changed);
 }
 
-/* Name the calling thread mavcg-stage-<number>. The kernel takes 15 bytes. */
+/* Name the calling thread mavcg-stage-<number>. The kernel accepts 15 bytes. */
 static void name_stage(uint32_t number) {
     char name[16] = "mavcg-stage-";
     size_t length = strlen(name);
@@ -176,7 +179,7 @@ static void *stage_main(void *argument) {
     return NULL;
 }
 
-/* End the frames that no stage is to compute any more. The state is locked. */
+/* Cancel all frames that are not complete. The caller holds the state's lock. */
 static void cancel_all(struct pipeline *pipeline) {
     struct pipeline_state *state = pipeline->state;
     for (uint64_t number = frames_done(pipeline); number < state->pushed; number++) {
@@ -187,7 +190,7 @@ static void cancel_all(struct pipeline *pipeline) {
         if (state->stages[stage].running) pipeline->network.functions->cancel(pipeline->stages[stage].context);
 }
 
-/* Stop and join the threads. The state is locked, and unlocked after. */
+/* Stop and join the threads. The caller holds the state's lock, which is released. */
 static void stop_stages(struct pipeline *pipeline) {
     struct pipeline_state *state = pipeline->state;
     state->stopping = true;
@@ -199,11 +202,11 @@ static void stop_stages(struct pipeline *pipeline) {
     state->stopping = false;
 }
 
-/* Start the threads. The state is locked; where that fails it is unlocked. */
+/* Start the threads. The caller holds the state's lock; on failure it is released. Returns a status. */
 static int start_stages(struct pipeline *pipeline) {
     struct pipeline_state *state = pipeline->state;
     sigset_t all, before;
-    sigfillset(&all); /* signals are the program's: its own threads get them */
+    sigfillset(&all); /* block all signals: the program's own threads handle them */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     while (state->started < pipeline->stage_count &&
            !pthread_create(&state->stages[state->started].thread, NULL, stage_main, &pipeline->stages[state->started]))
@@ -314,8 +317,7 @@ MAVCG_PRIVATE int create_pipeline(const struct pipeline_network *network, const 
     pipeline->network = *network;
     pipeline->memory = *memory;
     pipeline->stage_count = network->functions->stages;
-    pipeline->slots = 2 *
-                      pipeline->stage_count; /* as many are in work as there are stages; as many wait for push or pop */
+    pipeline->slots = 2 * pipeline->stage_count; /* one per stage in work, and as many that wait for push or pop */
     pipeline->state_bytes = sizeof *pipeline->state + pipeline->stage_count * sizeof *pipeline->state->stages;
     int status = fill_pipeline(pipeline, choices);
     if (status) free_pipeline(pipeline);

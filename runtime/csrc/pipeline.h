@@ -1,10 +1,11 @@
-/* A network's pipeline: stages that work on different frames at the same time, each on threads of its own.
+/* A network's pipeline: stages that work on different frames at the same time, each with its own threads.
  *
- * Frames go through the stages in order. Between two stages lie buffers with as many copies as frames can be between
- * them, so that stage s begins frame f when stage s - 1 has completed it and each later stage b has completed frame
- * f - (b - s + 1): two copies for neighbours. That is the back-pressure of a slow stage on those before it.
+ * Frames pass through the stages in order. Each buffer between two stages has as many copies as there can be frames
+ * between them: stage s begins frame f when stage s - 1 has completed it and each later stage b has completed frame f -
+ * (b - s + 1). Neighbouring stages thus need two copies. This rule is the back-pressure of a slow stage on earlier
+ * stages.
  *
- * Inputs and outputs stay the caller's memory from push to pop. */
+ * From push to pop, the caller must keep inputs and outputs valid. */
 #ifndef MAVCG_PIPELINE_H
 #define MAVCG_PIPELINE_H
 
@@ -17,36 +18,36 @@
 
 struct pipeline;
 
-/* The network that a pipeline is of. */
+/* The network that a pipeline runs. */
 struct pipeline_network {
     const struct application_network *functions;
     const mavcg_model_table *model;
 };
 
-enum { STAGE_CPUS = 1024 }; /* that a stage is restricted to at most; and its threads, MAX_THREADS of engine.h */
+enum { STAGE_CPUS = 1024 }; /* most CPUs of a stage, and most threads: MAX_THREADS of engine.h */
 
-/* The CPUs and threads of a stage. */
+/* The CPUs and the number of threads of a stage. */
 struct stage_choice {
     uint16_t cpus[STAGE_CPUS];
-    uint32_t cpu_count; /* 0: any that the process may use */
+    uint32_t cpu_count; /* 0: any CPU that the process may use */
     uint32_t threads;
 };
 
-/* Choose for all stages, by the places given for this network (of any network, `count` of them), else by what was
- * predicted, else an equal share of the CPUs that the calling thread may use. choices: one for each stage. Returns a
- * status. */
+/* Choose CPUs and threads for all stages: by the entries of `places` for this network if there are any (`count`
+ * entries, of any network), else by prediction, else an equal share of the CPUs that the calling thread may use.
+ * choices: receives one entry per stage. Returns a status. */
 MAVCG_PRIVATE int choose_stages(const struct application_network *functions, uint32_t network,
                                 const mavcg_stage_place *places, uint32_t count, struct stage_choice *choices);
 
-/* Create a pipeline in this memory; choices: for each stage, copied. Its threads start with the first frame. Returns a
- * status; *created is NULL on failure. */
+/* Create a pipeline in this memory. choices: one entry per stage; copied. Its threads start with the first frame.
+ * Returns a status; *created is NULL on failure. */
 MAVCG_PRIVATE int create_pipeline(const struct pipeline_network *network, const struct shared_memory *memory,
                                   const struct stage_choice *choices, struct pipeline **created);
 
-/* Cancel its frames, stop its threads and free it. NULL is fine. */
+/* Cancel the pipeline's frames, stop its threads and free it. pipeline may be NULL. */
 MAVCG_PRIVATE void destroy_pipeline(struct pipeline *pipeline);
 
-/* The functions of mavcg_app_table, which describes them. */
+/* These functions implement those of mavcg_app_table; see there. */
 MAVCG_PRIVATE int push_frame(struct pipeline *pipeline, const void *const *inputs, void *const *outputs, void *frame,
                              int32_t timeout_ms);
 MAVCG_PRIVATE int pop_frame(struct pipeline *pipeline, void **frame, int32_t timeout_ms);

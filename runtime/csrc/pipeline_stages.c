@@ -18,8 +18,8 @@ static int choose_place(const mavcg_stage_place *place, struct stage_choice *cho
     return MAVCG_OK;
 }
 
-/* Give each stage the CPUs that were predicted for it. False where a stage has none here. Stages with the same CPUs
- * divide them. */
+/* Give each stage the CPUs that were predicted for it; stages with the same CPUs divide them. False if a stage finds
+ * none of its CPUs here. */
 static bool choose_predicted(const struct application_network *functions, const uint16_t *cpus, uint32_t count,
                              struct stage_choice *choices) {
     bool taken[MAVCG_CPUS] = {false};
@@ -39,7 +39,8 @@ static bool choose_predicted(const struct application_network *functions, const 
     return true;
 }
 
-/* Give each stage an equal share of the CPUs; with fewer CPUs than stages they run on any, with one thread each. */
+/* Give each stage an equal share of the CPUs. With fewer CPUs than stages, each stage has one thread, which may run on
+ * any CPU. */
 static void choose_shares(const struct application_network *functions, const uint16_t *cpus, uint32_t count,
                           struct stage_choice *choices) {
     for (uint32_t stage = 0; stage < functions->stages; stage++) {

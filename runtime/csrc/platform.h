@@ -1,34 +1,36 @@
-/* Files, the running CPU and its registers, by the operating system: platform_linux.c, platform_macos.c. */
+/* Files, the running CPU and its registers, as the operating system provides them: platform_linux.c,
+ * platform_macos.c. */
 #ifndef MAVCG_PLATFORM_H
 #define MAVCG_PLATFORM_H
 
 #include "internal.h"
 
-/* A part of a line; laid out as struct iovec. */
+/* A part of a line; has the layout of struct iovec. */
 struct text_part {
     const char *text;
     size_t bytes;
 };
 
-/* File descriptor, open for reading; negative on failure. */
+/* Open a file for reading. Returns its descriptor; negative on failure. */
 MAVCG_PRIVATE int open_file(const char *path);
 
-/* Bytes read, 0 at the end of the file, negative on failure. */
+/* Read from a file. Returns the number of bytes read, 0 at the end of the file, negative on failure. */
 MAVCG_PRIVATE long read_file(int fd, char *buffer, size_t bytes);
 
 MAVCG_PRIVATE void close_file(int fd);
 
-/* Write a line in one call, so that lines of several processes do not mix. A closed stderr is no error. */
+/* Write a line in a single call, so that lines of several processes do not mix. A closed stderr is not an error. */
 MAVCG_PRIVATE void write_stderr(const struct text_part *parts, int count);
 
-/* The CPU we run on, by a query of the kernel; negative when a sandbox denies it. */
+/* Return the number of the CPU that the thread runs on, queried from the kernel; negative if a sandbox denies it. */
 MAVCG_PRIVATE int query_cpu(void);
 
-/* AT_HWCAP of an Arm kernel: features that every CPU of this machine has. 0 on another architecture. */
+/* Return AT_HWCAP of an Arm kernel: the features that all CPUs of this machine have. Returns 0 on other
+ * architectures. */
 MAVCG_PRIVATE uint32_t arm_hwcap(void);
 
-/* MIDR_EL1 of the CPU we run on, or 0. It traps: no dispatched call may read it. */
-#if defined(MAVCG_RUNNING_MIDR) /* a test's own: for cores that it does not run on */
+/* Return MIDR_EL1 of the CPU that the thread runs on, or 0. Reading it traps, so no dispatched call may do it. */
+#if defined(MAVCG_RUNNING_MIDR) /* a test's substitute, for cores that it does not run on */
 uint32_t MAVCG_RUNNING_MIDR(void);
 #define running_midr MAVCG_RUNNING_MIDR
 #else

@@ -1,5 +1,5 @@
-/* Files, the running CPU and its registers on Linux, with glibc, musl or bionic: by raw system calls, and by symbols of
- * the C library only where it has them. */
+/* Files, the running CPU and its registers on Linux with glibc, musl or bionic. Uses raw system calls, and symbols of
+ * the C library only if it has them. */
 #include "internal.h"
 #include "linux_calls.h"
 #include "platform.h"
@@ -35,7 +35,7 @@ enum {
 
 extern unsigned long getauxval(unsigned long type) MAVCG_WEAK_IMPORT;
 #if defined(__x86_64__)
-extern int sched_getcpu(void) MAVCG_WEAK_IMPORT; /* reads a segment limit, where the system call would cost 80 ns */
+extern int sched_getcpu(void) MAVCG_WEAK_IMPORT; /* reads a segment limit; the system call costs 80 ns */
 #ifdef MAVCG_BIONIC
 #define ERRNO_LOCATION __errno /* <errno.h> of Android */
 #else
@@ -70,7 +70,7 @@ MAVCG_PRIVATE int query_cpu(void) {
         int *error = ERRNO_LOCATION ? ERRNO_LOCATION() : NULL;
         int saved = error ? *error : 0;
         int cpu = sched_getcpu();
-        if (error) *error = saved; /* a call that only computes must not change it */
+        if (error) *error = saved; /* a dispatched function must not change errno */
         return cpu;
     }
 #endif
@@ -104,7 +104,8 @@ MAVCG_PRIVATE uint32_t arm_hwcap(void) {
 }
 
 #if !defined(MAVCG_RUNNING_MIDR)
-/* Source: Linux Documentation/arch/arm64/cpu-feature-registers.rst (MIDR_EL1 is that of the CPU where it is fetched). */
+/* Source: Linux Documentation/arch/arm64/cpu-feature-registers.rst (the value is that of the CPU that executes the
+ * read). */
 MAVCG_PRIVATE uint32_t running_midr(void) {
 #if defined(__aarch64__)
     if (arm_hwcap() & HWCAP_BIT_CPUID) {

@@ -1,6 +1,6 @@
-/* Files, the running CPU and the process on macOS. The CPU number comes from libSystem and the core types from
- * MAVCG_CPU_MAP alone: the system tells how many CPUs each performance level has, not which they are. Every symbol is
- * imported weakly. */
+/* Files, the running CPU and the process on macOS. The CPU number comes from libSystem; the core types come from
+ * MAVCG_CPU_MAP alone, since the system reports how many CPUs each performance level has, but not which they are. Every
+ * symbol is imported weakly. */
 #include "internal.h"
 #include "platform.h"
 
@@ -24,7 +24,7 @@ MAVCG_PRIVATE int query_cpu(void) {
     return pthread_cpu_number_np && !pthread_cpu_number_np(&cpu) ? (int)cpu : MAVCG_NO_CPU;
 }
 
-/* macOS has no AT_HWCAP, and no identification of cores that would need it. */
+/* Return 0: macOS has no AT_HWCAP, and no core is identified there by a rule that needs it. */
 MAVCG_PRIVATE uint32_t arm_hwcap(void) { return 0; }
 
 MAVCG_PRIVATE uint32_t running_midr(void) { return 0; }

@@ -1,11 +1,11 @@
-/* The process that we run in on Linux: its number, its memory, its environment. */
+/* The running process on Linux: its number, its memory, its environment. */
 #include "internal.h"
 #include "linux_calls.h"
 #include "process.h"
 
 #if !defined(__APPLE__)
 
-#ifndef ADVICE_WIPE_ON_FORK    /* tests have a kernel without it */
+#ifndef ADVICE_WIPE_ON_FORK    /* tests emulate a kernel without it */
 #define ADVICE_WIPE_ON_FORK 18 /* include/uapi/asm-generic/mman-common.h, since Linux 4.14 */
 #endif
 
@@ -14,24 +14,24 @@ enum {
     READ_WRITE = 1 | 2,              /* PROT_READ | PROT_WRITE */
     PRIVATE_ANONYMOUS = 0x02 | 0x20, /* MAP_PRIVATE | MAP_ANONYMOUS */
     NO_ADVICE = -1,
-    PAGE_BYTES = 4096, /* the kernel rounds up to a page of its own */
+    PAGE_BYTES = 4096, /* the kernel rounds up to its own page size */
     LOWEST_ERROR = -4095
 };
 
 extern char **environ MAVCG_WEAK_IMPORT;
-#ifndef MAVCG_BIONIC                                     /* which has neither of these */
-extern char **__environ MAVCG_WEAK_IMPORT;               /* a static musl program is certain to link only this one */
+#ifndef MAVCG_BIONIC                                     /* bionic has neither of these */
+extern char **__environ MAVCG_WEAK_IMPORT;               /* the alias that every static musl program has */
 extern const ptrdiff_t __rseq_offset MAVCG_WEAK_IMPORT;  /* glibc 2.35 and later */
-extern const unsigned int __rseq_size MAVCG_WEAK_IMPORT; /* 0 where the thread library does not use rseq */
+extern const unsigned int __rseq_size MAVCG_WEAK_IMPORT; /* 0 if the thread library does not use rseq */
 #endif
 
-#ifndef PROCESS_ID /* tests have processes that all have one number */
+#ifndef PROCESS_ID /* tests give all processes the same number */
 #define PROCESS_ID system_call(SYS_GETPID, 0, 0, 0, 0)
 #endif
 
 MAVCG_PRIVATE uint32_t process_id(void) { return (uint32_t)PROCESS_ID; }
 
-/* New memory that is zero; a negative errno on failure. */
+/* Map zeroed memory. Returns its address, or a negated errno on failure. */
 static long map_memory(long bytes) {
     const long no_file = -1;
 #if defined(__x86_64__)
@@ -57,7 +57,8 @@ static long map_memory(long bytes) {
 #endif
 }
 
-/* An emulator may accept any advice and follow none (qemu-user before 7.2): a kernel is believed that refuses nonsense. */
+/* An emulator may accept any advice and follow none (qemu-user before 7.2), so probe with invalid advice first: only a
+ * kernel that rejects it is trusted. */
 MAVCG_PRIVATE uint64_t *word_cleared_in_children(void) {
     long page = map_memory(PAGE_BYTES);
     if (page < 0 && page >= LOWEST_ERROR) return NULL;

@@ -1,4 +1,4 @@
-/* The process that we run in on macOS. Every symbol is imported weakly. */
+/* The running process on macOS. Every symbol is imported weakly. */
 #include "internal.h"
 #include "process.h"
 
@@ -11,7 +11,7 @@ extern char ***_NSGetEnviron(void) __attribute__((weak_import));
 
 MAVCG_PRIVATE uint32_t process_id(void) { return getpid ? (uint32_t)getpid() : 0; }
 
-/* macOS has no PID namespaces: the process number is enough. */
+/* Not needed: macOS has no PID namespaces, so the process number is unique. */
 MAVCG_PRIVATE uint64_t *word_cleared_in_children(void) { return NULL; }
 
 MAVCG_PRIVATE void free_cleared_word(uint64_t *word) { (void)word; }

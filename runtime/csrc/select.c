@@ -1,4 +1,4 @@
-/* Answers a call that cannot be dispatched in line. */
+/* Handles calls that cannot be dispatched in line. */
 #include "select.h"
 
 #include "internal.h"
@@ -8,7 +8,7 @@
 #include "table.h"
 #include "trace.h"
 
-/* The CPU we run on, or MAVCG_NO_CPU. */
+/* Return the CPU that the thread runs on, or MAVCG_NO_CPU. */
 static int running_cpu(const struct mavcg_set *set) {
     uint64_t offset = rseq_offset();
     if (offset) {
@@ -22,11 +22,11 @@ static int running_cpu(const struct mavcg_set *set) {
     return cpu < 0 ? MAVCG_NO_CPU : cpu;
 }
 
-/* The core of a CPU that was offline, or that only its own registers can name, at its first use; MAVCG_NOT_KNOWN where
- * the thread has been moved away meanwhile. */
+/* Find the core id of a CPU at its first use, if the CPU was offline before, or if only its own registers identify it.
+ * Returns MAVCG_NOT_KNOWN if the thread was moved to another CPU meanwhile. */
 MAVCG_RARE static unsigned find_new_cpu(const struct mavcg_set *set, int cpu) {
     struct mavcg_table table = shared_table(set, __atomic_load_n(&set->state->trace, __ATOMIC_RELAXED));
-    /* What no source knows stays so: a thread that comes back has not queried this CPU. */
+    /* Store "unknown" only if the thread has stayed on this CPU: otherwise it may have queried another CPU. */
     if (fill_table(&this_machine, &table, cpu) && running_cpu(set) == cpu)
         store_core(&table, (unsigned)cpu, MAVCG_GENERIC, MAVCG_HOW_UNKNOWN, 0);
     return known_core(&table, (unsigned)cpu);
@@ -35,7 +35,7 @@ MAVCG_RARE static unsigned find_new_cpu(const struct mavcg_set *set, int cpu) {
 static unsigned running_core(const struct mavcg_set *set) {
     unsigned only = __atomic_load_n(&set->state->only_core, __ATOMIC_RELAXED);
     if (only) return only;
-    for (int attempts = 0; attempts < 16; attempts++) { /* a thread may be moved all the time */
+    for (int attempts = 0; attempts < 16; attempts++) { /* the thread may be moved each time */
         int cpu = running_cpu(set);
         if (cpu < 0 || cpu >= MAVCG_CPUS) return MAVCG_GENERIC;
         unsigned id = __atomic_load_n(&set->core_of_cpu[cpu], __ATOMIC_RELAXED);
@@ -52,7 +52,8 @@ MAVCG_PRIVATE void *select_in(const struct mavcg_set *set, struct mavcg_function
     return function->versions[id];
 }
 
-/* A call may have come before, so early that glibc's references were not bound yet: the offset is published again. */
+/* If a dispatched call came earlier, glibc's references may not have been bound at that time: publish the offset
+ * again. */
 MAVCG_PRIVATE void start_set(const struct mavcg_set *set) {
     if (__atomic_load_n(&set->state->ready, __ATOMIC_ACQUIRE)) publish_rseq(set);
     else start_selecting(set);

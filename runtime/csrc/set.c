@@ -1,4 +1,4 @@
-/* Defines a core set by the generated table: one copy a link. */
+/* Defines a core set from the generated table: one copy per link. */
 #include "set.h"
 
 #include "internal.h"

@@ -1,4 +1,4 @@
-/* The core set that the selector's functions work on. */
+/* The core set that the selector's functions use. */
 #ifndef MAVCG_SET_H
 #define MAVCG_SET_H
 
@@ -8,7 +8,7 @@
 #define MAVCG_SET_OF(table) ((table)->set)
 #else
 MAVCG_PRIVATE_DATA const struct mavcg_set core_set;
-#define MAVCG_SET_OF(table) ((void)(table), &core_set) /* the only one, so that it is folded in */
+#define MAVCG_SET_OF(table) ((void)(table), &core_set) /* the only set: a constant for the compiler */
 #endif
 
 #endif

@@ -1,4 +1,5 @@
-/* libmavcg_rt.so: one selector for the core sets of all libraries of a process. Its unit defines MAVCG_SHARED_SELECTOR. */
+/* libmavcg_rt.so: one selector for the core sets of all libraries in a process. Its unit defines
+ * MAVCG_SHARED_SELECTOR. */
 #include "internal.h"
 #include "mavcg_rt.h"
 #include "select.h"
@@ -6,7 +7,8 @@
 
 #define MAVCG_EXPORT __attribute__((visibility("default")))
 
-/* A loader that compares symbol versions (glibc, bionic) has refused a set of a later ABI; musl's has not. */
+/* Check the ABI here too: loaders that compare symbol versions (glibc, bionic) have already rejected a set of a later
+ * ABI, but musl's has not. */
 static bool is_known(const struct mavcg_set *set) { return set->abi <= MAVCG_ABI; }
 
 MAVCG_EXPORT void mavcg_rt_start(const struct mavcg_set *set) {

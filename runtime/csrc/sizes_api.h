@@ -2,8 +2,9 @@
 #ifndef MAVCG_SIZES_API
 #define MAVCG_SIZES_API 1
 
-/* models: a table for each size, as mavcg_model_api() returns it; that function returns the first. Sizes have the same
- * inputs and outputs but for their shapes, share the packed weights, and each context has memory of its own. */
+/* The models of a library. models: one table for each size, as mavcg_model_api() returns it for the first size. All
+ * sizes have the same inputs and outputs except for their shapes, and share the packed weights; each context has its
+ * own memory. */
 typedef struct mavcg_sizes_table {
     uint32_t api; /* MAVCG_SIZES_API */
     uint32_t count;
@@ -15,8 +16,8 @@ extern "C" {
 #endif
 const mavcg_sizes_table *mavcg_sizes_api(void);
 
-/* The size whose inputs have these shapes; NULL where the library was not built for them. dims: of each input, as many as
- * it has dimensions. */
+/* Return the size whose inputs have these shapes, or NULL if the library was not built for them. dims: for each input,
+ * an array of its dimensions. */
 const mavcg_model_table *mavcg_find_size(const int64_t *const *dims);
 #ifdef __cplusplus
 }

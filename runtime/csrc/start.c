@@ -1,7 +1,7 @@
 /* Reads the environment and fills the table of a core set.
  *
- * There is no lock: several threads may fill the table at the same time (they get the same answers), a signal handler
- * may interrupt that and call a dispatched function, and a fork leaves nothing locked. */
+ * There is no lock: several threads may fill the table at the same time (they get the same results), a signal handler
+ * may interrupt this and call a dispatched function, and a fork leaves nothing locked. */
 #include "start.h"
 
 #include "cpu_map.h"
@@ -15,13 +15,13 @@
 #include "uniform.h"
 
 #ifndef MAVCG_ROOT
-#define MAVCG_ROOT "" /* tests have folders of their own */
+#define MAVCG_ROOT "" /* tests use folders of their own */
 #endif
 
 MAVCG_PRIVATE const struct mavcg_machine this_machine = {MAVCG_ROOT, MAVCG_ARM_SOURCES, MAVCG_X86_SOURCES, true};
 
-/* The value of a variable of the environment that the program was started with, copied to value_buffer; "?" when it is
- * too long, which is no value that we accept. NULL where it is not set. */
+/* Return the value of a variable in the environment that the program was started with, copied to value_buffer. Returns
+ * "?", which is invalid for every variable, if the value is too long, and NULL if the variable is not set. */
 static const char *initial_environment_value(const char *name, char *value_buffer, size_t buffer_bytes) {
     struct reader in;
     const char *value = NULL;
@@ -44,8 +44,9 @@ static const char *initial_environment_value(const char *name, char *value_buffe
     return value;
 }
 
-/* The value of an environment variable; NULL where it is not set or empty. The C library's list does not exist yet in an
- * ifunc resolver, and never for an Android library that does not name libc.so: the kernel's is read then. */
+/* Return the value of an environment variable; NULL if it is unset or empty. The C library's list does not exist yet in
+ * an ifunc resolver, and never exists for an Android library that does not link libc.so: the kernel's copy is read
+ * instead. */
 static const char *environment_value(const char *name, char *value_buffer, size_t buffer_bytes) {
     size_t bytes = text_bytes(name);
     char **entry = environment();

@@ -1,4 +1,4 @@
-/* Reads core types of CPUs from sysfs. */
+/* Reads the core types of CPUs from sysfs. */
 #include "sysfs.h"
 
 #include "internal.h"

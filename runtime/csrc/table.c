@@ -22,7 +22,8 @@ MAVCG_PRIVATE const char *source_text(unsigned how) {
     return how < sizeof texts / sizeof texts[0] ? texts[how] : "";
 }
 
-/* End a line with the source and what was read there; a MIDR_EL1 has an implementer in its top byte. */
+/* End a line with the source of a fact and the value read there. A MIDR_EL1 is recognised by its top byte, the
+ * implementer. */
 static void end_line_with_source(struct line *line, enum mavcg_how how, uint32_t seen) {
     struct digits digits, more_digits;
     add_text(line, " (");
@@ -94,19 +95,19 @@ MAVCG_PRIVATE struct map_fault fill_from_map(struct mavcg_table *table, const ch
     return fault;
 }
 
-/* One search through the sources. only: the one CPU to find, or MAVCG_NO_CPU for all. */
+/* One search through the sources. only: the CPU to identify, or MAVCG_NO_CPU for all. */
 struct search {
     const struct mavcg_machine *machine;
-    struct mavcg_table *table; /* NULL: nothing is stored */
+    struct mavcg_table *table; /* NULL: store nothing */
     int only;
-    unsigned missing;        /* CPUs of the list that are still not known */
-    uint32_t midr;           /* the last one that /proc/cpuinfo gave for a CPU that is searched for */
-    struct x86_identity x86; /* the processor that /proc/cpuinfo names */
-    enum x86_kind kind;      /* kind of the hybrid's CPUs that are being listed */
-    bool moved;              /* the thread left the CPU that was to say what it is */
+    unsigned missing;        /* listed CPUs that are not identified yet */
+    uint32_t midr;           /* the last one in /proc/cpuinfo for a CPU of the search */
+    struct x86_identity x86; /* the processor in /proc/cpuinfo */
+    enum x86_kind kind;      /* kind of the hybrid's CPUs in the current list */
+    bool moved;              /* the thread left the CPU before identifying it */
 };
 
-/* Member by member: a compiler may call memset for an initialiser. */
+/* Set member by member: for an initialiser the compiler may call memset, which is not available. */
 static void start_search(struct search *search, const struct mavcg_machine *machine, struct mavcg_table *table,
                          int only) {
     search->machine = machine;
@@ -119,7 +120,7 @@ static void start_search(struct search *search, const struct mavcg_machine *mach
     search->moved = false;
 }
 
-/* Store the version for a MIDR_EL1. */
+/* Store the id of the version for a MIDR_EL1. */
 static void store_midr(struct mavcg_table *table, unsigned cpu, enum mavcg_how how, uint32_t midr) {
     store_core(table, cpu, core_of_midr(MAVCG_SET_OF(table), midr), how, midr);
 }
@@ -140,7 +141,7 @@ static void store_part(void *context, unsigned cpu, uint32_t midr) {
     }
 }
 
-/* A part that stands for "the CPU that reads this file" is believed only where we know which one that is. */
+/* Store a part that stands for "the CPU that reads this file", only if it is known which CPU that is. */
 static void store_shared_part(void *context, uint32_t midr) {
     struct search *search = context;
     if (!search->machine->live || search->only == MAVCG_NO_CPU) return;
@@ -157,7 +158,7 @@ static void search_cpuinfo(struct search *search) {
     read_cpuinfo(search->machine->root, &reader);
 }
 
-/* MIDR_EL1 of one CPU by the files, which is not stored; 0 where they do not say it. */
+/* Return MIDR_EL1 of one CPU from the files, without storing it; 0 if the files do not have it. */
 static uint32_t midr_in_files(const struct mavcg_machine *machine, unsigned cpu) {
     struct search search;
     uint32_t midr = sysfs_midr(machine->root, cpu);
@@ -167,8 +168,8 @@ static uint32_t midr_in_files(const struct mavcg_machine *machine, unsigned cpu)
     return search.midr;
 }
 
-/* Read MIDR_EL1 of the CPU we run on, whose number goes to *cpu; *midr is 0 where it cannot be read. False where the
- * thread was moved during each of several attempts: then nothing is known. */
+/* Read the number and MIDR_EL1 of the CPU that the thread runs on; *midr is 0 if it cannot be read. Returns false if
+ * the thread was moved during each of several attempts: then the values are not valid. */
 static bool read_current_midr(int *cpu, uint32_t *midr) {
     for (int tries = 0; tries < 4; tries++) {
         *cpu = query_cpu();
@@ -178,10 +179,11 @@ static bool read_current_midr(int *cpu, uint32_t *midr) {
     return false;
 }
 
-/* True if the files agree with the CPU itself. Files that contradict it are another machine's: an emulator shows those
- * of its host. Where the thread is moved all the time they are not believed: each CPU is queried when it runs. */
+/* True if the files agree with the CPU itself. Files that contradict it describe another machine: an emulator may show
+ * those of its host. If the thread is moved at each attempt, the files are not trusted, and each CPU is queried when it
+ * is first used. */
 static bool files_match_cpu(const struct mavcg_machine *machine) {
-    enum { COMPARED = (int)0xFFF0FFFF }; /* without the architecture field, which /proc/cpuinfo does not have */
+    enum { COMPARED = (int)0xFFF0FFFF }; /* without the architecture field, which /proc/cpuinfo lacks */
     int cpu;
     uint32_t running;
     if (!machine->live) return true;
@@ -206,7 +208,7 @@ static void fill_arm(struct search *search) {
     }
 }
 
-/* Store the version for an x86 CPU, which must also have the instructions for it. */
+/* Store the id of the version for an x86 CPU, or generic if the CPU lacks instructions of that version. */
 static void store_x86(struct search *search, int cpu, enum x86_kind kind, enum mavcg_how how) {
     unsigned id = core_of_x86(MAVCG_SET_OF(search->table), search->x86, kind);
     uint32_t seen = (uint32_t)search->x86.family << 16 | search->x86.model;

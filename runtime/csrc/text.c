@@ -1,4 +1,4 @@
-/* Reads the kernel's small text files a character at a time from a small buffer, and writes lines to stderr. */
+/* Reads small text files of the kernel character by character through a small buffer, and writes lines to stderr. */
 #include "text.h"
 
 #include "internal.h"
@@ -62,7 +62,7 @@ MAVCG_PRIVATE int64_t text_number(const char *text, size_t bytes) {
     size_t at = base == 16 ? 2 : 0;
     if (!bytes) return -1;
     for (; at < bytes; at++) {
-        int c = text[at] | 32; /* letters in lower case; digits have this bit anyway */
+        int c = text[at] | 32; /* lower case; a digit has this bit already */
         unsigned digit = is_digit(text[at])     ? (unsigned)(c - '0')
                          : c >= 'a' && c <= 'f' ? (unsigned)(c - 'a' + 10)
                                                 : 99;

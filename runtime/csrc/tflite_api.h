@@ -1,8 +1,8 @@
-/* The part of TensorFlow Lite's C structures that a delegate reads and fills, as runtimes since 2.5 and LiteRT have
- * them: only declarations, no header and no library of theirs is needed to build.
+/* The part of TensorFlow Lite's C structures that a delegate reads and fills, as in runtimes since 2.5 and in LiteRT.
+ * These are only declarations: the build needs no header and no library of TensorFlow.
  *
  * Source: order and types of fields as in tflite/core/c/common.h of LiteRT and tensorflow/lite/core/c/common.h of
- * TensorFlow (Apache 2.0 licence); the delegate's entries as in delegates/external/external_delegate.h. */
+ * TensorFlow (Apache 2.0 licence); the delegate's entry points as in delegates/external/external_delegate.h. */
 #ifndef MAVCG_TFLITE_API_H
 #define MAVCG_TFLITE_API_H
 
@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 enum tflite_status { TFLITE_OK = 0, TFLITE_ERROR = 1 };
-enum { TFLITE_MMAP_RO = 1 /* allocation of a constant in the file */ };
+enum { TFLITE_MMAP_RO = 1 /* allocation type of a constant in the file */ };
 
 typedef struct tflite_ints {
     int size;
@@ -46,8 +46,8 @@ typedef struct tflite_tensor {
 
 typedef struct tflite_node {
     tflite_ints *inputs, *outputs, *intermediates, *temporaries;
-    void *user_data; /* what init returned */
-    /* More fields follow. */
+    void *user_data; /* the value that init returned */
+    /* The real structure has more fields. */
 } tflite_node;
 
 typedef struct tflite_registration {
@@ -64,7 +64,7 @@ typedef struct tflite_registration {
     uint64_t inplace_operator;
 } tflite_registration;
 
-/* The buffer of a delegate kernel's init. */
+/* The buffer that a delegate kernel's init receives. */
 typedef struct tflite_delegate_params {
     struct tflite_delegate *delegate;
     tflite_ints *nodes_to_replace, *input_tensors, *output_tensors;
@@ -94,7 +94,7 @@ typedef struct tflite_context {
     int (*resize_tensor_explicit)(struct tflite_context *context, tflite_tensor *tensor, int rank, const int *shape);
     int (*preview_delegate_partitioning)(struct tflite_context *context, const tflite_ints *nodes,
                                          tflite_delegate_params **partitions, int *count);
-    /* More functions follow. */
+    /* The real structure has more functions. */
 } tflite_context;
 
 typedef struct tflite_delegate {

@@ -1,4 +1,4 @@
-/* The external delegate of TensorFlow Lite: `load_delegate(library)`. */
+/* An external delegate of TensorFlow Lite: `load_delegate(library)`. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,18 +16,20 @@ static void say(const struct own_delegate *own, const char *text) {
     if (!own->quiet) dprintf(STDERR_FILENO, "INFO: mavcg: " LIBRARY_NAME ": %s\n", text);
 }
 
-/* True if a subgraph fits, and no other delegate has its results. */
+/* True if a subgraph fits the graph's shapes, and no other delegate has its results. */
 static bool may_take(const tflite_context *context, const tflite_delegate *delegate, const struct drop_in_part *part) {
     if (!fits_part(context, part)) return false;
     for (uint32_t i = 0; i < part->table->output_count; i++) {
-        /* The runtime refuses to give a tensor to two delegates; after resizing, XNNPACK's still has its own. */
+        /* The runtime refuses to give a tensor to two delegates; after a resize, XNNPACK's delegate still has its
+         * own. */
         const tflite_delegate *owner = context->tensors[part->outputs[i]].delegate;
         if (owner && owner != delegate) return false;
     }
     return true;
 }
 
-/* Forget results of an earlier division of the graph, which the runtime has undone without forgetting whose they were. */
+/* Clear the owner of results from an earlier partitioning of the graph: the runtime undoes the partitioning but keeps
+ * the owner. */
 static void release_results(const tflite_context *context, const tflite_delegate *delegate) {
     for (uint32_t i = 0; i < PARTS; i++)
         for (uint32_t j = 0; j < drop_in_parts[i].table->output_count; j++) {
@@ -38,8 +40,8 @@ static void release_results(const tflite_context *context, const tflite_delegate
         }
 }
 
-/* Take the subgraphs that fit, of the size of which most do: one may fit in several. Returns the number of subgraphs that
- * this size has. */
+/* Take the subgraphs that fit, of one size: the size of which most subgraphs fit, since a subgraph may fit in several
+ * sizes. *fit: number of subgraphs taken. Returns the number of subgraphs that this size has. */
 static uint32_t take_size(const tflite_context *context, const tflite_delegate *delegate, bool taken[PARTS],
                           uint32_t *fit) {
     uint32_t fits[PARTS] = {0}, of_size[PARTS] = {0}, size = 0;
@@ -55,7 +57,7 @@ static uint32_t take_size(const tflite_context *context, const tflite_delegate *
     return of_size[size];
 }
 
-/* Put the nodes of all subgraphs that fit into `nodes`, in the order of the file. */
+/* Store the nodes of all taken subgraphs in `nodes`, in the order of the file. */
 static void list_nodes(const bool taken[PARTS], tflite_ints *nodes) {
     nodes->size = 0;
     for (int32_t node = 0; node < drop_in_file.nodes; node++)
@@ -64,7 +66,7 @@ static void list_nodes(const bool taken[PARTS], tflite_ints *nodes) {
                 if (drop_in_parts[i].nodes[j] == node) nodes->data[nodes->size++] = node;
 }
 
-/* Keep those subgraphs that the runtime would make one kernel each. Returns their number. */
+/* Drop the subgraphs that the runtime would not make one kernel each. Returns the number of those that are left. */
 static uint32_t keep_whole(tflite_context *context, bool taken[PARTS], const tflite_ints *nodes) {
     tflite_delegate_params *partitions = NULL;
     int count = 0;
@@ -91,7 +93,7 @@ static int prepare_delegate(tflite_context *context, tflite_delegate *delegate) 
     uint32_t fit = 0, count = 0, before = 0, all = take_size(context, delegate, taken, &fit);
     tflite_ints *nodes = malloc(sizeof *nodes + ((size_t)drop_in_file.nodes + 1) * sizeof *nodes->data);
     if (!nodes) return TFLITE_ERROR;
-    /* Without one subgraph the runtime may divide the others differently. */
+    /* Repeat until stable: without a dropped subgraph the runtime may partition the others differently. */
     for (count = fit; count != before;) {
         before = count;
         list_nodes(taken, nodes);
@@ -110,7 +112,7 @@ static int prepare_delegate(tflite_context *context, tflite_delegate *delegate) 
     return status;
 }
 
-/* Read the options of a delegate. Returns NULL, or what is wrong. */
+/* Read the options of a delegate. Returns NULL, or a description of the fault. */
 static const char *read_options(struct own_delegate *own, char **keys, char **values, size_t count) {
     for (size_t i = 0; i < count; i++) {
         if (!strcmp(keys[i], "threads")) {

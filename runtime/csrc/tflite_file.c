@@ -1,8 +1,8 @@
-/* Recognises the file that a library was built of by its digest.
+/* Recognises the file that a library was built from, by its digest.
  *
- * A delegate does not get the file, but the runtime's constants lie in it as it was mapped or read: so its beginning
- * follows from the address of one of them. In another file this address means nothing; it is read by a system call, which
- * fails where there is no memory. */
+ * A delegate does not receive the file, but the runtime's constants point into it, as it was mapped or read: the
+ * address of one constant gives the file's start. In another file this address is meaningless, so the memory is read by
+ * a system call, which fails for unmapped addresses. */
 #include "tflite_file.h"
 
 #include <errno.h>
@@ -16,32 +16,34 @@
 #include "drop_in.h"
 #include "internal.h"
 
-enum { PIECE_BYTES = 1 << 12 }; /* what every pipe holds */
+enum { PIECE_BYTES = 1 << 12 }; /* every pipe can hold so many bytes */
 
-/* A copier of memory: by a pipe where the system or an emulator has no process_vm_readv. pipe: -1 while there is none. */
+/* A copier of memory. It uses a pipe if the system or an emulator has no process_vm_readv. pipe: -1 until it is
+ * needed. */
 struct copier {
     int pipe[2];
 };
 
-/* Copy memory of this process through a pipe, whose write fails where there is no memory. */
+/* Copy memory of this process through a pipe; the write fails for unmapped addresses. */
 static bool copy_by_pipe(struct copier *copier, void *to, uintptr_t from, size_t size) {
     if (copier->pipe[0] < 0 && pipe2(copier->pipe, O_CLOEXEC | O_NONBLOCK)) return false;
     return write(copier->pipe[1], (const void *)from, size) == (ssize_t)size &&
            read(copier->pipe[0], to, size) == (ssize_t)size;
 }
 
-/* Copy at most a piece of memory of this process; false where some of it is not there. */
+/* Copy at most PIECE_BYTES of this process's memory; returns false if some of it is not mapped. */
 static bool copy_memory(struct copier *copier, void *to, uintptr_t from, size_t size) {
     if (copier->pipe[0] >= 0) return copy_by_pipe(copier, to, from, size);
     struct iovec here = {to, size}, there = {(void *)from, size};
-    /* Arguments of syscall are as wide as registers. */
+    /* syscall takes register-wide arguments. */
     const unsigned long one = 1, no_flags = 0;
     long copied = syscall(SYS_process_vm_readv, (long)getpid(), &here, one, &there, one, no_flags);
     if (copied < 0 && errno != EFAULT) return copy_by_pipe(copier, to, from, size);
     return copied == (long)size;
 }
 
-/* Compute the digest of as many bytes as the own file has, from an address; false where some of them are not there. */
+/* Compute the digest of memory from `start` on, as many bytes as the library's own file has. Returns false if some of
+ * them are not mapped. */
 static bool digest_memory(struct copier *copier, uintptr_t start, uint8_t digest[BLAKE2B_DIGEST]) {
     uint8_t piece[PIECE_BYTES];
     struct blake2b hash;

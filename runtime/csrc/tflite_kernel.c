@@ -13,7 +13,7 @@ struct part_kernel {
     struct part_contexts contexts;
 };
 
-/* TfLiteType of each enum mavcg_type. */
+/* The TfLiteType of each enum mavcg_type. */
 static const uint8_t tflite_types[] = {
     [MAVCG_F32] = 1, [MAVCG_I32] = 2,  [MAVCG_U8] = 3,   [MAVCG_I64] = 4,  [MAVCG_BOOL] = 6, [MAVCG_I16] = 7,
     [MAVCG_I8] = 9,  [MAVCG_F16] = 10, [MAVCG_F64] = 11, [MAVCG_U64] = 13, [MAVCG_U32] = 16, [MAVCG_U16] = 17,
@@ -45,7 +45,7 @@ MAVCG_PRIVATE bool fits_part(const tflite_context *context, const struct drop_in
 
 static void *init_kernel(tflite_context *context, const char *buffer, size_t length) {
     const tflite_delegate_params *params = (const tflite_delegate_params *)(const void *)buffer;
-    (void)length; /* 0 for a delegate's kernels */
+    (void)length; /* 0 for delegate kernels */
     for (uint32_t i = 0; i < PARTS; i++) {
         if (!is_part(&drop_in_parts[i], params->nodes_to_replace) || !fits_part(context, &drop_in_parts[i])) continue;
         struct part_kernel *made = calloc(1, sizeof *made);

@@ -8,20 +8,20 @@
 #include "internal.h"
 #include "tflite_api.h"
 
-/* A delegate: the structure that the runtime knows comes first. threads: as in struct part_contexts. */
+/* A delegate. The structure that the runtime knows comes first. threads: as in struct part_contexts. */
 struct own_delegate {
     tflite_delegate delegate;
     int threads;
     bool quiet;
 };
 
-/* True if these nodes are those of the part. */
+/* True if these nodes are exactly those of the part. */
 MAVCG_PRIVATE bool is_part(const struct drop_in_part *part, const tflite_ints *nodes);
 
-/* True if the arguments of a subgraph have the types and shapes that its engine takes. */
+/* True if the arguments of a subgraph have the types and shapes that its engine requires. */
 MAVCG_PRIVATE bool fits_part(const tflite_context *context, const struct drop_in_part *part);
 
-/* The functions of a delegate kernel. */
+/* Return the functions of a delegate kernel. */
 MAVCG_PRIVATE tflite_registration part_registration(void);
 
 #endif

@@ -1,10 +1,10 @@
-/* Counts runs in a list of functions that grows at its head.
+/* Counts runs of functions, kept in a linked list that grows at its head.
  *
- * Counts belong to the process `owner`: the first run counted in a forked child starts from zero. A process is not known
- * by its number: a child in a PID namespace may have its parent's. It has an identity of its own, a number greater than
- * those of the processes that it descends from, in a word that the kernel clears in every child; a process that finds
- * the word cleared takes the next number. A child that shares its parent's memory (vfork) shares the counts too. Where
- * the kernel does not clear memory, processes are distinguished by their numbers. */
+ * Counts belong to the process `owner`: a forked child starts from zero at its first counted run. A process number does
+ * not identify a process: a child in a PID namespace may have its parent's. Instead each process has an identity, a
+ * number greater than those of all its ancestors, in a word that the kernel clears in every child; a process that finds
+ * the word cleared takes the next number. A child that shares its parent's memory (vfork) shares the counts too. If the
+ * kernel does not clear memory, process numbers are the identities. */
 #include "trace.h"
 
 #include "internal.h"
@@ -12,10 +12,10 @@
 #include "process.h"
 #include "text.h"
 
-#define MAVCG_LIST_END ((struct mavcg_function *)1) /* other than NULL, which means: not in the list */
+#define MAVCG_LIST_END ((struct mavcg_function *)1) /* not NULL, because NULL means: not in the list */
 
 static uint64_t *identity_word; /* cleared in children; NULL: process numbers are the identities */
-static uint64_t last_identity;  /* the highest that this process or one that it descends from has taken */
+static uint64_t last_identity;  /* the highest that this process or an ancestor has taken */
 
 MAVCG_PRIVATE void start_counting(void) {
     uint64_t *none = NULL;
@@ -25,8 +25,8 @@ MAVCG_PRIVATE void start_counting(void) {
         free_cleared_word(word); /* another thread was faster */
 }
 
-/* The calling process. A number is taken from last_identity before it is used, so that a child that is forked meanwhile
- * never takes it again. */
+/* Return the identity of the calling process. last_identity is incremented before the identity is used, so that a child
+ * forked in between never takes the same one. */
 static uint64_t process_identity(void) {
     uint64_t *word = __atomic_load_n(&identity_word, __ATOMIC_ACQUIRE), none = 0;
     if (!word) return process_id();
@@ -39,7 +39,7 @@ static uint64_t process_identity(void) {
 static void register_function(struct mavcg_state *state, struct mavcg_function *function) {
     struct mavcg_function *none = NULL;
     if (!__atomic_compare_exchange_n(&function->next, &none, MAVCG_LIST_END, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-        return; /* another thread does it */
+        return; /* another thread registers it */
     struct mavcg_function *head = __atomic_load_n(&state->counted, __ATOMIC_RELAXED);
     do __atomic_store_n(&function->next, head ? head : MAVCG_LIST_END, __ATOMIC_RELAXED);
     while (!__atomic_compare_exchange_n(&state->counted, &head, function, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED));
@@ -56,8 +56,8 @@ static struct mavcg_function *next_function(struct mavcg_function *function) {
 
 enum { OWNER_STARTS = 1, WAITS_FOR_START = 10000 };
 
-/* Forget the parent's counts in a forked child. One thread does it and the others wait, but not forever: a signal
- * handler may have interrupted the one that does it. */
+/* Reset the parent's counts in a forked child. One thread does it while the others wait, but not for ever: a signal
+ * handler may have interrupted that thread. */
 static void own_counts(struct mavcg_state *state, unsigned versions) {
     uint64_t mine = process_identity() << 1;
     uint64_t owner = __atomic_load_n(&state->owner, __ATOMIC_ACQUIRE);
@@ -98,7 +98,7 @@ static void print_runs(const struct mavcg_set *set, struct mavcg_function *funct
     }
 }
 
-/* The list has the function that was registered last at its head. */
+/* Print from the end of the list: its head is the function that was registered last. */
 MAVCG_RARE MAVCG_PRIVATE void print_all_runs(const struct mavcg_set *set) {
     struct mavcg_state *state = set->state;
     unsigned functions = 0;

@@ -7,7 +7,7 @@
 
 struct comparison {
     const struct mavcg_table *table;
-    unsigned id; /* of the CPUs so far */
+    unsigned id; /* of the CPUs visited so far */
     bool differs;
 };
 

@@ -1,7 +1,7 @@
-/* Identifies the x86 processor that we run on.
+/* Identifies the running x86 processor.
  *
- * Intel SDM volume 2A and AMD APM volume 3, CPUID: leaf 0 (vendor), 01H (family, model), 07H (EDX bit 15: hybrid part),
- * 1AH (EAX[31:24]: 20H Atom, 40H Core). */
+ * Source: Intel SDM volume 2A and AMD APM volume 3, CPUID: leaf 0 (vendor), 01H (family, model), 07H (EDX bit 15:
+ * hybrid part), 1AH (EAX[31:24]: 20H Atom, 40H Core). */
 #include "x86.h"
 
 #include "internal.h"
@@ -16,7 +16,7 @@ MAVCG_PRIVATE enum x86_kind cpuid_kind(void) {
 }
 
 MAVCG_PRIVATE struct x86_identity cpuid_identity(void) {
-    enum { GENU = 0x756E6547, AUTH = 0x68747541 }; /* the first letters of GenuineIntel and AuthenticAMD */
+    enum { GENU = 0x756E6547, AUTH = 0x68747541 }; /* first letters of GenuineIntel and AuthenticAMD */
     uint32_t vendor = cpuid(0, 0, EBX), signature = cpuid(1, 0, EAX);
     uint32_t family = signature >> 8 & 0xF, model = signature >> 4 & 0xF;
     if (family == 6 || family == 15) model |= signature >> 12 & 0xF0;

@@ -1,6 +1,6 @@
-/* Compares the instruction sets that a version needs with those that CPUID shows.
+/* Compares the instruction sets that a version needs with those that CPUID reports.
  *
- * Intel SDM volume 2A and AMD APM volume 3, CPUID. */
+ * Source: Intel SDM volume 2A and AMD APM volume 3, CPUID. */
 #include "x86_features.h"
 
 #include "internal.h"
@@ -16,7 +16,7 @@ MAVCG_PRIVATE uint32_t cpuid(uint32_t leaf, uint32_t subleaf, enum cpuid_registe
 }
 #endif
 
-/* Read the words whose bits x86_needs.h lists. */
+/* Read the CPUID and XCR0 words whose bits x86_needs.h lists. */
 static void read_x86_features(uint32_t words[X86_WORDS]) {
     bool has_7 = cpuid(0, 0, EAX) >= 7;
     words[0] = cpuid(1, 0, ECX);
@@ -26,7 +26,7 @@ static void read_x86_features(uint32_t words[X86_WORDS]) {
     words[4] = has_7 && cpuid(7, 0, EAX) >= 1 ? cpuid(7, 1, EAX) : 0;
     words[5] = cpuid(0x80000000, 0, EAX) > 0x80000000 ? cpuid(0x80000001, 0, ECX) : 0;
     words[6] = 0;
-    if (words[0] >> 27 & 1) { /* OSXSAVE: which registers the system saves */
+    if (words[0] >> 27 & 1) { /* OSXSAVE: XCR0, the registers that the system saves, can be read */
         uint32_t high;
         __asm__ volatile("xgetbv" : "=a"(words[6]), "=d"(high) : "c"(0));
     }

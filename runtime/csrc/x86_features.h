@@ -1,4 +1,5 @@
-/* x86 instruction sets by CPUID, of the CPU we run on. Under a hypervisor CPUID traps: no dispatched call may execute it. */
+/* x86 instruction sets of the running CPU, by CPUID. Under a hypervisor CPUID traps: no dispatched call may execute
+ * it. */
 #ifndef MAVCG_X86_FEATURES_H
 #define MAVCG_X86_FEATURES_H
 
@@ -7,7 +8,7 @@
 #if defined(__x86_64__)
 enum cpuid_register { EAX, EBX, ECX, EDX };
 
-#if defined(MAVCG_CPUID) /* a test's own: answers for processors that it does not run on */
+#if defined(MAVCG_CPUID) /* a test's substitute, for processors that it does not run on */
 uint32_t MAVCG_CPUID(uint32_t leaf, uint32_t subleaf, int register_number);
 #define cpuid MAVCG_CPUID
 #else
