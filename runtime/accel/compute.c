@@ -1,4 +1,4 @@
-/* What conv, pool and misc instructions compute: sums without rounding, a shift, saturation. */
+/* Computes the conv, pool and misc instructions: sums without rounding, a shift, saturation. */
 #include <stdlib.h>
 
 #include "core.h"
@@ -6,13 +6,13 @@
 enum rounding { HALF_UP, HALF_AWAY, FLOOR };
 enum { SLOPE_BITS = 8, MOST_SHIFT = 62 };
 
-/* How sums become int8: the fields lo, hi, leaky and slope. */
+/* Parameters of the conversion of sums to int8: the fields lo, hi, leaky and slope of an instruction. */
 struct finish {
     int64_t lo, hi, leaky, slope;
     enum rounding rounding;
 };
 
-/* sum * 2^-shift, rounded. */
+/* Compute sum * 2^-shift, rounded. */
 static int64_t shift_round(int64_t sum, int64_t shift, enum rounding rounding) {
     if (shift <= 0) return -shift >= 64 ? 0 : (int64_t)((uint64_t)sum << -shift);
     int64_t right = shift < MOST_SHIFT ? shift : MOST_SHIFT, half = (int64_t)1 << (right - 1);
@@ -33,12 +33,12 @@ static struct finish finish_of(const struct memories *memories, const int64_t *l
     return (struct finish){lo[0], lo[1], lo[2], lo[3], (enum rounding)memories->sizes.rounding};
 }
 
-/* A tile from its three address fields. */
+/* Make a tile from the three address fields of an instruction. */
 static struct tile tile_of(const int64_t *address, int64_t rows, int64_t columns, int64_t channels) {
     return (struct tile){address[0], address[1], address[2], rows, columns, channels};
 }
 
-/* A tile of feature memory as a dense array; NULL with *why set. */
+/* Copy a tile of feature memory into a new dense array. Returns NULL on failure, with *why set. */
 static int8_t *taken(const struct memories *memories, const struct tile *tile, const char **why) {
     *why = "a tile ends beyond feature memory";
     if (!tile_fits(memories, tile)) return NULL;
@@ -49,7 +49,7 @@ static int8_t *taken(const struct memories *memories, const struct tile *tile, c
     return NULL;
 }
 
-/* A dense array for a result; NULL with *why set. */
+/* Allocate a dense array for a result tile. Returns NULL on failure, with *why set. */
 static int8_t *room_for(const struct memories *memories, const struct tile *tile, const char **why) {
     *why = "a tile ends beyond feature memory";
     if (!tile_fits(memories, tile)) return NULL;
@@ -58,8 +58,8 @@ static int8_t *room_for(const struct memories *memories, const struct tile *tile
     return dense;
 }
 
-/* Windows of a convolution or pool over an input tile. The fields kernel_rows .. pad_left of conv and pool have one
- * order; `window` points at the first. */
+/* The windows of a convolution or pool over an input tile. `window` points at the first of the fields kernel_rows ..
+ * pad_left, which have the same order in conv and pool. */
 struct windows {
     const int64_t *window;
     int64_t rows, columns, channels;
@@ -68,7 +68,8 @@ struct windows {
 };
 enum { KERNEL_ROWS, KERNEL_COLUMNS, STRIDE_ROWS, STRIDE_COLUMNS, DILATION_ROWS, DILATION_COLUMNS, PAD_TOP, PAD_LEFT };
 
-/* The input's row or column that an output meets at a position of the kernel; -1 for none. */
+/* Return the input row (or column) that an output row meets at a position of the kernel; -1 if it lies outside of the
+ * input. */
 static int64_t source(const int64_t *window, bool transposed, int axis, int64_t out, int64_t position, int64_t length) {
     int64_t stride = window[STRIDE_ROWS + axis], offset = position * window[DILATION_ROWS + axis];
     int64_t pad = window[PAD_TOP + axis], at;
@@ -82,7 +83,7 @@ static int64_t source(const int64_t *window, bool transposed, int axis, int64_t 
     return at >= 0 && at < length ? at : -1;
 }
 
-/* The pixel that an output meets at each position of the kernel, NULL outside of the tile. */
+/* Store, for each position of the kernel, the input pixel that an output pixel meets; NULL outside of the tile. */
 static void meet(const struct windows *windows, int64_t row, int64_t column, const int8_t **pixels) {
     const int64_t *window = windows->window;
     for (int64_t i = 0; i < window[KERNEL_ROWS]; i++) {
@@ -95,12 +96,12 @@ static void meet(const struct windows *windows, int64_t row, int64_t column, con
 }
 
 static uint32_t dot(const int8_t *a, const int8_t *b, int64_t length) {
-    uint32_t sum = 0; /* modulo 2^32 */
+    uint32_t sum = 0; /* wraps modulo 2^32 */
     for (int64_t i = 0; i < length; i++) sum += (uint32_t)((int32_t)a[i] * b[i]);
     return sum;
 }
 
-/* Everything that a convolution allocates. */
+/* The arrays that a convolution allocates. */
 struct convolution {
     int8_t *x, *weights, *shifts, *result;
     int32_t *bias;

@@ -1,4 +1,5 @@
-/* Contexts: quantised inputs into the device's memory, a job, its results back, and the CPU parts around it. */
+/* Contexts: write quantised inputs into the device's memory, run a job, read its results, and run the CPU parts before
+ * and after it. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,8 +8,8 @@
 
 enum { DEFAULT_TIMEOUT_MS = 10000 };
 
-/* Buffers of a value, dense in N, H, W, C: int8 where it has a radix position, f32 where a CPU part makes it or it has
- * none. */
+/* Buffers of a value, dense in the order N, H, W, C: int8 if it has a radix position; f32 if a CPU part computes it, or
+ * if it has no radix position. */
 struct buffer {
     int8_t *integers;
     float *reals;
@@ -18,17 +19,17 @@ struct mavcg_accel_context {
     mavcg_accel_program *program;
     uint32_t core, timeout_ms;
     bool submitted;
-    uint32_t ticket; /* of the job: it has ended when as many have */
-    uint64_t cycles; /* of the last job that ended */
+    uint32_t ticket; /* number of the job: it has ended when FINISHED reaches it */
+    uint64_t cycles; /* cycles of the last job that ended */
     mavcg_accel_memory features;
-    struct buffer *buffers; /* by value */
+    struct buffer *buffers; /* one for each value */
     void *before, *after;   /* contexts of the CPU parts */
     const void **part_inputs;
     void **part_outputs;
     char message[MESSAGE_BYTES];
 };
 
-/* floor(real * 2^radix + 1/2), saturated: as the compiler quantises. NaN becomes 0. */
+/* Compute floor(real * 2^radix + 1/2), saturated, as the compiler quantises. NaN becomes 0. */
 static int8_t quantise(float real, int radix) {
     double scaled = floor(ldexp((double)real, radix) + 0.5);
     if (scaled > INT8_MAX) return INT8_MAX;
@@ -89,7 +90,7 @@ void mavcg_accel_destroy(mavcg_accel_context *context) {
     if (!context) return;
     mavcg_accel_program *program = context->program;
     const mavcg_accel_device *device = program->device;
-    /* The device may still write into the features segment. */
+    /* Wait for the job first: until it ends, the device may write into the features segment. */
     if (context->submitted) (void)device->wait(device->context, context->timeout_ms);
     if (context->before) program->before.table->destroy(context->before);
     if (context->after) program->after.table->destroy(context->after);
@@ -104,7 +105,7 @@ void mavcg_accel_destroy(mavcg_accel_context *context) {
     free(context);
 }
 
-/* Where the element of dense index `at` lies in the model's own order of dimensions. */
+/* Return the index, in the model's own order of dimensions, of the element with dense index `at`. */
 static size_t model_index(const struct value *value, size_t at) {
     if (!value->nchw) return at;
     size_t channels = value->channels, plane = (size_t)value->dims[2] * (size_t)value->dims[3];
@@ -194,7 +195,8 @@ int mavcg_accel_submit(mavcg_accel_context *context, const float *const *inputs)
     return give_job(context);
 }
 
-/* How the job ended, or that its core stopped at an earlier one. */
+/* Return the status of the job, or of an earlier job at which its core has stopped. ended: whether the job has
+ * ended. */
 static int job_status(mavcg_accel_context *context, bool ended) {
     const mavcg_accel_device *device = context->program->device;
     uint32_t stopped = device->read(device->context, MAVCG_ACCEL_ERROR);

@@ -6,7 +6,8 @@
 
 #include "program.h"
 
-/* A value with a radix position is an i8 input of a library, one without is f32; outputs are f32. */
+/* True if a tensor of a library has the type of a value: inputs with a radix position are i8, other inputs and all
+ * outputs f32. */
 static bool agrees(const mavcg_tensor *tensor, const struct value *value, bool input) {
     bool eight_bit = input && value->tensor.radix != NO_RADIX;
     size_t bytes = value->tensor.elements * (eight_bit ? 1 : sizeof(float));
@@ -37,7 +38,7 @@ int load_part(const char *path, const struct image *image, const struct part *pa
     if (!loaded->library) return fail(message, MAVCG_ACCEL_CPU_PART, "CPU part %.60s: %.150s", part->name, dlerror());
     const mavcg_model_table *(*api)(void) = NULL;
     void *symbol = dlsym(loaded->library, "mavcg_model_api");
-    memcpy(&api, &symbol, sizeof api); /* ISO C has no conversion of an object's pointer to a function's */
+    memcpy(&api, &symbol, sizeof api); /* ISO C cannot cast an object pointer to a function pointer */
     loaded->table = api ? api() : NULL;
     const mavcg_model_table *table = loaded->table;
     if (!table || table->api != MAVCG_MODEL_API ||

@@ -44,7 +44,7 @@ static bool take_fields(const unsigned char *code, struct instruction *made, cha
     return true;
 }
 
-/* What fields mean together. Returns: NULL, or what is wrong. */
+/* Check the constraints between fields. Returns NULL, or a description of the fault. */
 static const char *check_meaning(const struct instruction *one) {
     const int64_t *v = one->values;
     uint32_t own = 1u << one->form->opcode;

@@ -1,4 +1,4 @@
-/* Instructions out of code, by the layouts of forms.h. */
+/* Decoding of instructions, by the layouts of forms.h. */
 #ifndef MAVCG_ACCEL_DECODE_H
 #define MAVCG_ACCEL_DECODE_H 1
 
@@ -10,12 +10,12 @@
 
 struct instruction {
     const struct form *form;
-    uint32_t wait, signal; /* masks of units */
+    uint32_t wait, signal; /* bit masks of execution units */
     int64_t values[MOST_FIELDS];
 };
 
-/* Decode the instruction at `code`, of which `left` bytes are there. why: [MESSAGE_BYTES of image.h], what is wrong.
- * Returns: its bytes, 0 where there is none. */
+/* Decode the instruction at `code`, of which `left` bytes remain. why: [MESSAGE_BYTES of image.h], receives a
+ * description of the fault. Returns the instruction's length in bytes, or 0 for an invalid instruction. */
 size_t decode(const unsigned char *code, size_t left, struct instruction *made, char *why);
 
 #endif

@@ -63,7 +63,7 @@ static bool find_section(const struct image *image, const char *name, Elf64_Shdr
     return false;
 }
 
-/* Takes words and texts out of the table, in order. `ends` once it ended too early. */
+/* Reads words and texts from the table, in order. ends: set when a read goes beyond the table's end. */
 struct reader {
     const unsigned char *bytes;
     size_t size, at;
@@ -80,7 +80,7 @@ static uint32_t take(struct reader *reader) {
     return value;
 }
 
-/* A text with its length before it and zeros after it, up to a whole word. */
+/* Read a text: its length in a word, its characters, and zeros up to a whole word. */
 static const char *take_text(struct reader *reader) {
     uint32_t length = take(reader);
     size_t padded = ((size_t)length / 4 + 1) * 4;

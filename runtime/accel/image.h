@@ -1,4 +1,4 @@
-/* A program's file in memory: ELF sections and the table of what the host moves. */
+/* A program's file in memory: its ELF sections, and the table of the tensors that the host transfers. */
 #ifndef MAVCG_ACCEL_IMAGE_H
 #define MAVCG_ACCEL_IMAGE_H 1
 
@@ -14,11 +14,12 @@ enum {
     NO_RADIX = INT32_MIN
 };
 
-/* A tensor that the host has in hand. offset, pixel: where it lies in the features segment; pixel 0: nowhere. */
+/* A tensor that the host handles. offset, pixel: its position in the features segment and the distance between pixels,
+ * in bytes; pixel 0: it is not there. */
 struct value {
     mavcg_accel_tensor tensor;
     int64_t dims[MOST_RANK];
-    bool nchw; /* the model's own order is N, C, H, W; dims are those */
+    bool nchw; /* the model's own order is N, C, H, W, and so is that of dims */
     uint64_t offset;
     uint32_t pixel, pixels, channels;
 };
@@ -28,7 +29,7 @@ struct value_list {
     uint32_t *indices;
 };
 
-/* A library that computes some values from others; name is "" where there is none. */
+/* A CPU part: a library that computes some values from others; name is "" if there is no part. */
 struct part {
     const char *name;
     struct value_list inputs, outputs;
@@ -44,14 +45,14 @@ struct image {
     uint32_t value_count;
     struct value *values;
     struct value_list inputs, outputs; /* of the network */
-    struct value_list loaded, saved;   /* read and written by the device */
+    struct value_list loaded, saved;   /* values that the device reads, and those that it writes */
     struct part before, after;
 };
 
-/* Read and check a file. message: [MESSAGE_BYTES], or NULL. */
+/* Read and check a file. message: [MESSAGE_BYTES], or NULL. Returns a status. */
 int read_image(const char *path, struct image *image, char *message);
 void release_image(struct image *image);
-/* Write a message, cut to its place; returns the status. */
+/* Format a message, truncated to its buffer; returns the status. */
 int fail(char *message, int status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 #endif

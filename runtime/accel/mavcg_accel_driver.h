@@ -1,4 +1,4 @@
-/* Functions that a driver's shared library exports, so that tools find a device by the library's path. */
+/* Functions that a driver's shared library exports, so that tools can open a device by the library's path. */
 #ifndef MAVCG_ACCEL_DRIVER_H
 #define MAVCG_ACCEL_DRIVER_H 1
 
@@ -8,8 +8,8 @@
 extern "C" {
 #endif
 
-/* Fill in a device. argument: text of the user's, such as a device file's path; "" for none. Returns: 0, or other with
- * a text of at most 255 bytes in message. */
+/* Fill in a device. argument: a text of the user, such as the path of a device file; "" for none. Returns 0 on success;
+ * another value on failure, with a text of at most 255 bytes in message. */
 int mavcg_accel_driver_open(const char *argument, mavcg_accel_device *device, char *message);
 void mavcg_accel_driver_close(mavcg_accel_device *device);
 

@@ -1,5 +1,5 @@
-/* Memories of a simulated core. A tile's channel c of the pixel (row, x) is byte c mod W of the word
- * address + (c div W) * block + row * distance + x. */
+/* The memories of a simulated core. Channel c of the pixel (row, x) of a tile is byte c mod W of the word address + (c
+ * div W) * block + row * distance + x. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,7 +66,7 @@ const char *write_tile(struct memories *memories, const struct tile *tile, const
     return NULL;
 }
 
-/* The bytes of a map's pixel off chip; NULL where the map ends beyond the segment. */
+/* Return the start of a map's pixels off chip; NULL if the map ends beyond the segment. */
 static unsigned char *map_bytes(const struct job *job, const int64_t *v) {
     uint64_t last = (uint64_t)v[LOAD_MAP_DDR] + (uint64_t)(v[LOAD_MAP_ROWS] - 1) * (uint64_t)v[LOAD_MAP_DDR_ROW] +
                     (uint64_t)(v[LOAD_MAP_COLUMNS] - 1) * (uint64_t)v[LOAD_MAP_DDR_PIXEL] +
@@ -74,7 +74,7 @@ static unsigned char *map_bytes(const struct job *job, const int64_t *v) {
     return last <= job->features.size ? job->features.bytes + v[LOAD_MAP_DDR] : NULL;
 }
 
-/* Copy between a map off chip and a dense tile. */
+/* Copy between a map off chip and a dense tile. from_map: the direction. */
 static void copy_map(unsigned char *map, const int64_t *v, int8_t *dense, bool from_map) {
     size_t channels = (size_t)v[LOAD_MAP_CHANNELS];
     for (int64_t row = 0; row < v[LOAD_MAP_ROWS]; row++)
@@ -85,13 +85,14 @@ static void copy_map(unsigned char *map, const int64_t *v, int8_t *dense, bool f
         }
 }
 
-/* load.map and save.map have one layout. */
+/* Return the tile of a load.map or save.map, which have the same layout. */
 static struct tile map_tile(const int64_t *v) {
     return (struct tile){v[LOAD_MAP_TO],   v[LOAD_MAP_TO_ROW],  v[LOAD_MAP_TO_BLOCK],
                          v[LOAD_MAP_ROWS], v[LOAD_MAP_COLUMNS], v[LOAD_MAP_CHANNELS]};
 }
 
-/* A dense buffer for a tile that fits; NULL with *why set where it does not, or without memory. */
+/* Allocate a dense buffer for a tile. Returns NULL, with *why set, if the tile does not fit feature memory or there is
+ * no memory. */
 static int8_t *buffer_of(const struct memories *memories, const struct tile *tile, const char **why) {
     *why = tile_fits(memories, tile) ? "no memory for a tile" : "a tile ends beyond feature memory";
     return tile_fits(memories, tile) ? malloc((size_t)(tile->rows * tile->columns * tile->channels)) : NULL;

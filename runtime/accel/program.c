@@ -1,4 +1,4 @@
-/* Programs: a file's code and parameters in the device's memory, and the libraries of its CPU parts. */
+/* Programs: loads a file's code and parameters into the device's memory, and the libraries of its CPU parts. */
 #include "program.h"
 
 #include <stdlib.h>

@@ -1,11 +1,11 @@
-/* Programs and the CPU parts' libraries, as the files of the host side share them. */
+/* Programs and the libraries of their CPU parts: types that the files of the host side share. */
 #ifndef MAVCG_ACCEL_PROGRAM_H
 #define MAVCG_ACCEL_PROGRAM_H 1
 
 #include "engine_api.h"
 #include "image.h"
 
-/* A model library that computes a CPU part; table is NULL where there is none. */
+/* The model library of a CPU part; table is NULL if there is no part. */
 struct loaded_part {
     void *library;
     const mavcg_model_table *table;
@@ -18,7 +18,8 @@ struct mavcg_accel_program {
     struct loaded_part before, after;
 };
 
-/* Load the library of a part, which lies beside the program at `path`, and compare its tensors with the part's. */
+/* Load the library of a part from the folder of the program at `path`, and compare its tensors with the part's. Returns
+ * a status. */
 int load_part(const char *path, const struct image *image, const struct part *part, struct loaded_part *loaded,
               char *message);
 void unload_part(struct loaded_part *loaded);

@@ -1,4 +1,4 @@
-/* The simulated device: registers, a queue for each core, and programs executed in their own order. */
+/* The simulated device: registers, a queue for each core, and the execution of programs in program order. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +27,8 @@ static struct segment segment_at(const struct simulator *simulator, uint32_t off
     return (struct segment){(unsigned char *)(uintptr_t)address, words[2]};
 }
 
-/* Take the tokens that an instruction waits for, give those that it signals. Returns: whether all were there. */
+/* Take the tokens that an instruction waits for, and give those that it signals. Returns false if a token is
+ * missing. */
 static bool pass_tokens(uint32_t tokens[UNIT_COUNT][UNIT_COUNT], const struct instruction *one) {
     uint32_t own = one->form->opcode;
     for (uint32_t unit = 0; unit < UNIT_COUNT; unit++)
@@ -48,10 +49,11 @@ static const char *execute(struct memories *memories, const struct job *job, con
     }
 }
 
-/* Run a job. Returns: 0, or 1 + the number of the instruction that stopped it. */
+/* Run a job. Returns 0, or 1 + the number of the instruction that stopped it. */
 static uint32_t run_job(struct simulator *simulator, struct core *core, const struct job *job) {
     uint32_t tokens[UNIT_COUNT][UNIT_COUNT] = {{0}}, number = 0;
-    /* Memories keep their bytes between jobs, but a program must not read what it has not written. */
+    /* Mark all words as unwritten: memories keep their contents between jobs, but a program must not read what it has
+     * not written. */
     memset(core->memories.features_written, 0, core->memories.sizes.feature_words);
     memset(core->memories.weights_written, 0, core->memories.sizes.weight_words);
     bool ended = false;
@@ -84,7 +86,7 @@ static void run_queue(struct simulator *simulator, struct core *core) {
 }
 
 static void submit(struct simulator *simulator, struct core *core) {
-    if (core->queued == QUEUE_LENGTH) return; /* QUEUE_FREE reports it */
+    if (core->queued == QUEUE_LENGTH) return; /* ignored: the host must check QUEUE_FREE */
     core->queue[core->queued++] = (struct job){segment_at(simulator, MAVCG_ACCEL_CODE),
                                                segment_at(simulator, MAVCG_ACCEL_PARAMETERS),
                                                segment_at(simulator, MAVCG_ACCEL_FEATURES)};
@@ -150,7 +152,7 @@ static void sync_nothing(void *context, const mavcg_accel_memory *memory, enum m
     (void)direction;
 }
 
-/* Jobs end before the write to SUBMIT returns: one that has not ended stands behind an error. */
+/* Nothing to wait for: a job ends within the write to SUBMIT, or waits behind a job with an error. */
 static int wait_for_nothing(void *context, uint32_t milliseconds) {
     (void)context;
     (void)milliseconds;

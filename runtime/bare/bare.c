@@ -1,5 +1,5 @@
-/* What a program needs of a C library, on a machine without an operating system: its input and output are sectors of
-   the disk that it was loaded from. The machine is switched off when main returns. */
+/* The C library functions that a program needs on a machine without an operating system. Its input and output are
+   sectors of the disk that it was loaded from. The machine is switched off when main returns. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@ struct header {
 };
 #define HEADER ((const struct header *)0x7de0) /* in the boot sector */
 enum { MAGIC = 0x6d617663, HEAP = 0x9000000, HEAP_END = 0x3f000000, PAGE = 1 << 21, PAGE_ENTRIES = 0x3000 };
-/* Ports of the first disk, and its protocol: reading and writing sectors one by one, by number. */
+/* Ports of the first disk and commands of its protocol, which reads and writes single sectors by number. */
 enum {
     SECTOR = 512,
     DATA = 0x1f0,
@@ -30,7 +30,7 @@ static unsigned char get(unsigned short port) {
     return value;
 }
 
-/* A port of the emulator that ends it. */
+/* Switch the machine off, by a port of the emulator. */
 _Noreturn static void off(void) {
     for (const char *word = "Shutdown"; *word; word++) put(0x8900, *word);
     for (;;) __asm__ volatile("hlt");
@@ -85,7 +85,8 @@ unsigned long fwrite(const void *from, unsigned long size, unsigned long count, 
     return count;
 }
 
-/* The sector behind the output says that it is whole: a magic number, the status, bytes written. */
+/* Write the sector behind the output, which marks the output as complete: a magic number, the status, the number of
+   bytes written. */
 _Noreturn void exit(int status) {
     if (out.done % SECTOR) write_sector(out.sector, out.buffer);
     char last[SECTOR] = {0};
@@ -106,8 +107,8 @@ void *aligned_alloc(unsigned long align, unsigned long bytes) {
 void *malloc(unsigned long bytes) { return aligned_alloc(64, bytes); }
 void free(void *memory) { (void)memory; }
 
-/* Memory comes in the pages that boot.S laid out, so lengths are multiples of 2 MiB; touching one that is not there ends
-   the machine. */
+/* Return memory from the pages that boot.S mapped, so that lengths are multiples of 2 MiB. Touching memory that does
+   not exist ends the machine. */
 void *mmap(void *at, unsigned long bytes, int rights, int flags, int file, long offset) {
     (void)at, (void)flags, (void)file, (void)offset;
     char *found = aligned_alloc(PAGE, bytes);

@@ -1,9 +1,10 @@
-/* Boot sector of a program without an operating system: loads it behind itself, switches to 64 bits with AVX on, calls
-   its start. Sector 0 of a disk whose first sectors mavcg/bare_x86.py lays out; `header` is filled in there. */
+/* Boot sector of a program without an operating system: loads the program from the sectors behind it, switches to
+   64-bit mode with AVX enabled, and calls the program's start. It is sector 0 of a disk whose first sectors
+   mavcg/bare_x86.py lays out; that module also fills in `header`. */
     .equ PROGRAM, 0x10000
     .equ TABLES, 0x1000
     .equ STACK_TOP, 0x8000000
-    .equ CHUNK, 64              /* sectors that the BIOS reads at once: half a segment */
+    .equ CHUNK, 64              /* sectors per BIOS read: half a segment */
 
     .code16
     .globl _start
@@ -15,7 +16,7 @@ _start:
     movw %ax, %es
     movw %ax, %ss
     movw $0x7c00, %sp
-    inb $0x92, %al              /* address line 20 */
+    inb $0x92, %al              /* enable address line 20 */
     orb $2, %al
     outb %al, $0x92
     movw program_sectors, %cx
@@ -31,7 +32,7 @@ _start:
     addl $CHUNK, packet_sector
     loop 1b
 
-    movl $TABLES, %edi          /* page tables: the first GiB is where it is, in pages of 2 MiB */
+    movl $TABLES, %edi          /* page tables: identity mapping of the first GiB, in pages of 2 MiB */
     movl %edi, %cr3
     xorl %eax, %eax
     movl $0xc00, %ecx
@@ -56,7 +57,7 @@ _start:
     wrmsr
     movl %cr0, %eax
     andl $~4, %eax
-    orl $0x80000003, %eax       /* paging, protection, a coprocessor that is there */
+    orl $0x80000003, %eax       /* paging, protection, coprocessor present */
     movl %eax, %cr0
     lgdtw gdt_pointer
     ljmpl $8, $long_mode
@@ -99,8 +100,8 @@ packet_sector:
 
     .org 0x1e0
 header:
-states:          .long 0        /* XCR0: which registers are on */
+states:          .long 0        /* XCR0: the enabled register states */
 program_sectors: .long 0        /* a multiple of CHUNK */
-    .long 0, 0, 0, 0            /* input and output: bare.c */
+    .long 0, 0, 0, 0            /* positions of input and output, read by bare.c */
     .org 0x1fe
     .word 0xaa55
