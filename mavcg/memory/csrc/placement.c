@@ -1,26 +1,28 @@
 /* Depth-first search for offsets of buffers below a capacity: one round, with one static order of the buffers.
 
-   Buffers are placed by increasing (offset, rank), each at the lowest offset above those placed that share a section
-   with it. A solution in which no buffer can be moved down is of this form, so that nothing is lost (canonical
-   solutions: Moffitt, "MiniMalloc", ASPLOS 2023). A branch ends where
-   - a section cannot take its buffers: sorted by lowest offset, those from one on need more room than is left;
-   - a buffer that was passed over has no buffer left to lie on;
+   Buffers are placed by increasing (offset, rank), each at the lowest offset above the placed buffers that share a
+   section with it. Every solution in which no buffer can be moved down has this form, so no solution is lost (canonical
+   solutions: Moffitt, "MiniMalloc", ASPLOS 2023). A branch ends if
+   - a section cannot take its buffers: sorted by lowest offset, the buffers from one of them on need more room than is
+     left;
+   - a buffer that was passed over has no unplaced buffer left to lie on;
    - a buffer that is not placed would have fitted below the next one.
-   After each placement the buffers that are left fall into components that share no section; each is solved by itself.
+   After each placement the remaining buffers fall into components that share no section; each component is solved by
+   itself.
 
-   No libc is needed: the caller gives all memory. */
+   No libc is needed: the caller provides all memory. */
 #include <stdint.h>
 
 typedef struct {
     int64_t count, sections, capacity, nodes_left, nodes;
-    const int32_t *begin, *end, *rank;                /* sections [begin, end) of a buffer; its place in the order */
+    const int32_t *begin, *end, *rank;                /* sections [begin, end) of each buffer; its rank in the order */
     const int64_t *size;
-    const int32_t *neighbours, *neighbours_begin;     /* buffers that share a section, by buffer */
-    int64_t *lowest, *offset, *sums;                  /* by buffer, by buffer, by section */
+    const int32_t *neighbours, *neighbours_begin;     /* for each buffer, the buffers that share a section with it */
+    int64_t *lowest, *offset, *sums;                  /* indexed by buffer, by buffer, and by section */
     int8_t *placed;
-    double *section_failures, *buffer_failures;       /* counted up: orders of later rounds are made of them */
-    int32_t *stack; int64_t stack_size, stack_used;   /* lists of buffers */
-    int64_t *trail; int64_t trail_size, trail_used;   /* pairs: buffer, its lowest offset before */
+    double *section_failures, *buffer_failures;       /* incremented; they determine the orders of later rounds */
+    int32_t *stack; int64_t stack_size, stack_used;   /* temporary lists of buffers */
+    int64_t *trail; int64_t trail_size, trail_used;   /* undo log of pairs: buffer, its previous lowest offset */
 } Search;
 
 enum { IMPOSSIBLE = 0, FOUND = 1, OUT_OF_NODES = -1, OUT_OF_MEMORY = -2 };
@@ -57,7 +59,7 @@ static int before(const Search *s, int32_t a, int32_t b)
 
 static void sort(const Search *s, int32_t *list, int64_t count)
 {
-    for (int64_t k = 1; k < count; k++) {             /* insertion: few have moved since the list was last sorted */
+    for (int64_t k = 1; k < count; k++) {             /* insertion sort: few buffers have moved since the last sort */
         int32_t buffer = list[k];
         int64_t at = k;
         for (; at > 0 && before(s, buffer, list[at - 1]); at--) list[at] = list[at - 1];
@@ -65,7 +67,7 @@ static void sort(const Search *s, int32_t *list, int64_t count)
     }
 }
 
-/* False if some section cannot take the listed buffers, which are sorted. */
+/* Return 0 if some section cannot take the listed buffers, which are sorted. */
 static int fits(Search *s, const int32_t *list, int64_t count)
 {
     for (int64_t k = 0; k < count; k++)
@@ -84,7 +86,8 @@ static int fits(Search *s, const int32_t *list, int64_t count)
     return 1;
 }
 
-/* Passed over: of those that order before the last one placed, so that only a buffer still to come can carry it. */
+/* True if a buffer was passed over: it comes before the last placed one in the order (offset, rank), so that it can
+   only be placed on top of a buffer that is still to be placed. */
 static int passed_over(const Search *s, int32_t buffer, int64_t last_offset, int32_t last_rank)
 {
     return s->lowest[buffer] < last_offset || (s->lowest[buffer] == last_offset && s->rank[buffer] <= last_rank);
@@ -105,7 +108,8 @@ static int raise_passed_over(Search *s, int32_t *list, int64_t count, int64_t la
                 int64_t from = s->lowest[other] < last_offset ? last_offset : s->lowest[other];
                 if (from + s->size[other] < least) least = from + s->size[other];
             }
-            /* None left to lie on; or too high, where two that were passed over have only one another. */
+            /* No buffer is left to lie on; or the offset is too high, as when two passed-over buffers have only each
+               other to lie on. */
             if (least == INT64_MAX || least + s->size[buffer] > s->capacity) return IMPOSSIBLE;
             if (least > s->lowest[buffer]) {
                 if (!raise_lowest(s, buffer, least)) return OUT_OF_MEMORY;
@@ -131,7 +135,7 @@ static int place_components(Search *s, int32_t *list, int64_t count, int64_t las
     }
     if (!count) return FOUND;
     for (int32_t i = first; i <= behind; i++) s->sums[i] = 0;
-    for (int64_t k = 0; k < count; k++) {             /* buffers that cross the border before section i: a running sum */
+    for (int64_t k = 0; k < count; k++) {             /* running sum: buffers across the border before section i */
         s->sums[s->begin[list[k]] + 1]++;
         s->sums[s->end[list[k]]]--;
     }
@@ -198,7 +202,7 @@ static int place_all(Search *s, int32_t *list, int64_t count, int64_t last_offse
         if (result == FOUND) { s->stack_used = stack_mark; return FOUND; }
         for (int64_t j = 0; j < count; j++) s->placed[list[j]] = 0;
         restore(s, before_this);
-        if (result != IMPOSSIBLE || !carries) break;  /* one that carries nothing hinders no other */
+        if (result != IMPOSSIBLE || !carries) break;  /* a buffer that carries no other does not hinder any */
     }
 end:
     restore(s, mark);
@@ -206,8 +210,9 @@ end:
     return result;
 }
 
-/* Search once. list: all buffers, by rank. Returns FOUND with offsets, IMPOSSIBLE if there is no solution, or what ran
-   out. Memory: stack 2 * count^2 + (count + 2) * (sections + 2), trail as large as its growth needs, sums sections + 2. */
+/* Search once. list: all buffers, by rank. Returns FOUND with the offsets, IMPOSSIBLE if there is no solution,
+   OUT_OF_MEMORY or OUT_OF_NODES. Memory in elements: stack 2 * count^2 + (count + 2) * (sections + 2), sums sections +
+   2; trail grows with the search. */
 __attribute__((visibility("default"))) int mavcg_place_buffers(Search *search, int32_t *list)
 {
     search->stack_used = search->trail_used = search->nodes = 0;

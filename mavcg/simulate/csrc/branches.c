@@ -1,5 +1,6 @@
-/* Branch prediction: two-bit counters by address and, where the machine has history bits, global history (gshare,
-   McFarling 1993); the last target of an indirect jump; a stack of return addresses. Direct jumps are always right. */
+/* Branch prediction: two-bit counters indexed by address and, if the machine has history bits, by global history
+   (gshare, McFarling 1993); the last target of each indirect jump; a stack of return addresses. Direct jumps are always
+   predicted correctly. */
 #include <string.h>
 
 #include "simulate.h"
@@ -26,7 +27,7 @@ int predictor_jump(sim *s, uint32_t flow, uint64_t pc, uint64_t next, uint64_t t
     if (flow == SIM_CONDITION) return sim_branch(s, pc, target != next);
     if (flow == SIM_CALL || flow == SIM_CALL_INDIRECT) p->returns[p->return_top++ % RETURN_STACK] = next;
     if (flow == SIM_RETURN) {
-        if (target == s->return_address) /* to the caller, which is not simulated and takes it as it comes */
+        if (target == s->return_address) /* a return to the simulation's caller is never a misprediction */
             return 0;
         return p->returns[--p->return_top % RETURN_STACK] != target;
     }

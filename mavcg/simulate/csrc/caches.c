@@ -1,5 +1,6 @@
-/* Set-associative caches with least-recently-used replacement, write-back and write-allocate; a stride prefetcher by
-   instruction address (Baer and Chen 1991); line fills that occupy each level and the memory one after another. */
+/* Set-associative caches with least-recently-used replacement, write-back and write-allocate; a stride prefetcher
+   indexed by instruction address (Baer and Chen 1991); line fills that occupy each level and the memory one after
+   another. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,7 +67,7 @@ static sim_line *insert(sim *s, uint32_t k, uint64_t line, uint64_t cycle) {
     return victim;
 }
 
-/* A modified line leaves the level above k. */
+/* Write a modified line, evicted from level k - 1, to level k, or to memory if there is no level k. */
 static void write_back(sim *s, uint32_t k, uint64_t line, uint64_t cycle) {
     sim_caches *c = &s->caches;
     if (k == c->level_count) {
@@ -81,7 +82,8 @@ static void write_back(sim *s, uint32_t k, uint64_t line, uint64_t cycle) {
 
 static double later(double a, double b) { return a > b ? a : b; }
 
-/* The cycle in which a line that is requested from level k on at this cycle arrives. */
+/* Return the cycle in which a line arrives that is requested from level k on in this cycle. counted: count hits and
+   misses. */
 static uint64_t fetch(sim *s, uint32_t k, uint64_t line, uint64_t cycle, int counted) {
     sim_caches *c = &s->caches;
     if (k == c->level_count) {
@@ -105,7 +107,8 @@ static uint64_t fetch(sim *s, uint32_t k, uint64_t line, uint64_t cycle, int cou
     return ready > there->ready ? ready : there->ready;
 }
 
-/* Bring a line to level 1. waits: for a slot, as the instruction does; the prefetcher drops what finds none. */
+/* Bring a line to level 1. waits: wait for a free fill slot, as prefetch instructions do; otherwise drop the prefetch
+   if no slot is free, as the hardware prefetcher does. */
 static void prefetch(sim *s, uint64_t line, uint64_t cycle, int waits) {
     sim_caches *c = &s->caches;
     uint32_t slot = 0;
@@ -120,7 +123,7 @@ static void prefetch(sim *s, uint64_t line, uint64_t cycle, int waits) {
     s->counts.prefetched_lines++;
 }
 
-/* Bring a line of a stream that has gone on for long to the last level alone, where there is room for many. */
+/* Bring a line of a long stream to the last level only, which has room for many lines. */
 static void prefetch_far(sim *s, uint64_t line, uint64_t cycle) {
     sim_caches *c = &s->caches;
     uint32_t last = c->level_count - 1;
@@ -132,7 +135,7 @@ static void prefetch_far(sim *s, uint64_t line, uint64_t cycle) {
     s->counts.prefetched_lines++;
 }
 
-/* Learn the stride of the load at `pc`; once it has come twice, prefetch the next lines at that stride. */
+/* Learn the stride of the load at `pc`; once the same stride was seen twice, prefetch the next lines at that stride. */
 static void stride_prefetch(sim *s, uint64_t pc, uint64_t address, uint64_t cycle) {
     sim_caches *c = &s->caches;
     sim_stream *stream = &c->streams[(pc >> 2) % STREAMS];
@@ -161,7 +164,7 @@ static void stride_prefetch(sim *s, uint64_t pc, uint64_t address, uint64_t cycl
         if (!c->prefetch_pages && target >> PAGE_SHIFT != address >> PAGE_SHIFT) return;
         prefetch(s, target >> c->line_shift, cycle, 0);
     }
-    /* The distance grows line by line: two more lines for each that is used, up to the farthest. */
+    /* The prefetch distance grows as the stream goes on: two more lines for each line used, up to far_lines. */
     for (uint32_t n = 0; c->far_lines && stream->lines > CONFIDENT && n < 2; n++) {
         uint32_t ahead = c->prefetch_lines + 2 * (stream->lines - CONFIDENT) - n;
         ahead = ahead < c->far_lines ? ahead : c->far_lines - n;
@@ -171,7 +174,7 @@ static void stride_prefetch(sim *s, uint64_t pc, uint64_t address, uint64_t cycl
     }
 }
 
-/* ---- write streaming: stores that fill whole lines, one after the other, bring none of them to level 1 ---- */
+/* ---- write streaming: a sequence of stores that fill whole lines bypasses level 1 ---- */
 
 static sim_write *open_write(sim_caches *c, uint64_t line) {
     for (uint32_t n = 0; n < WRITES; n++)
@@ -179,7 +182,8 @@ static sim_write *open_write(sim_caches *c, uint64_t line) {
     return NULL;
 }
 
-/* The rest of a line does not come: what a streamed one lacks is read after all, and streaming ends. */
+/* Stop waiting for the rest of a line. If the line was streamed, read its missing bytes after all, and end the
+   streaming. */
 static void close_write(sim *s, sim_write *w, uint64_t cycle) {
     if (w->open && w->streamed) {
         uint64_t ready = fetch(s, 1, w->line, cycle, 1);
@@ -191,8 +195,8 @@ static void close_write(sim *s, sim_write *w, uint64_t cycle) {
     w->open = 0;
 }
 
-/* Write a whole line past level 1. Returns the cycles that its stores wait: no more lines than there is room for wait for
-   the next level and for the memory, which modified lines leave for. */
+/* Write a whole line past level 1. Returns the cycles that its stores wait: at most `slots` lines may wait for the next
+   level and for memory, to which modified lines leave. */
 static uint64_t write_past(sim *s, uint64_t line, uint64_t cycle) {
     sim_caches *c = &s->caches;
     write_back(s, 1, line, cycle);
@@ -205,8 +209,8 @@ static uint64_t write_past(sim *s, uint64_t line, uint64_t cycle) {
     return until > (double)cycle ? (uint64_t)(until - (double)cycle) : 0;
 }
 
-/* A store to these bytes of a line. there: it is in level 1. late: cycles that it waits. NULL: it hits, and no line
-   is being filled. */
+/* Process a store to these bytes of a line. there: the line is in level 1. late: receives the cycles that the store
+   waits. Returns the entry of the line being filled, or NULL for a hit on a line that is not being filled. */
 static sim_write *stream_store(sim *s, uint64_t line, uint64_t bytes, uint64_t cycle, int there, uint64_t *late) {
     sim_caches *c = &s->caches;
     sim_write *w = open_write(c, line);
@@ -236,7 +240,7 @@ static uint64_t access_line(sim *s, uint64_t line, uint64_t bytes, uint32_t kind
             close_write(s, w, cycle);
             there = find(&c->levels[0], line);
         }
-        if (kind & SIM_STORE && w != NULL && w->streamed) { /* the line's first store misses, the others find it open */
+        if (kind & SIM_STORE && w != NULL && w->streamed) { /* only the line's first store is a miss */
             *(w->bytes == bytes ? &s->counts.misses[0] : &s->counts.hits[0]) += 1;
             s->counts.streamed++;
             return wait;
@@ -262,7 +266,7 @@ static uint64_t access_line(sim *s, uint64_t line, uint64_t bytes, uint32_t kind
     return ready - cycle;
 }
 
-/* The bytes of a line, a bit each, that an access from `first` to `last` touches. */
+/* Return a mask with one bit for each byte of a line that an access from `first` to `last` touches. */
 static uint64_t bytes_of(const sim_caches *c, uint64_t line, uint64_t first, uint64_t last) {
     uint64_t begin = line << c->line_shift, end = begin + (1u << c->line_shift) - 1;
     uint64_t from = (first > begin ? first : begin) - begin, to = (last < end ? last : end) - begin;

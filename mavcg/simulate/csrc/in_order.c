@@ -1,8 +1,8 @@
-/* An in-order pipeline: the rules of passes/asm/models/in_order.py over a dynamic trace, with caches, a store buffer,
-   unaligned accesses and mispredicted branches, which that model leaves out. */
+/* An in-order pipeline: the rules of passes/asm/models/in_order.py applied to a dynamic trace, with caches, a store
+   buffer, unaligned accesses and mispredicted branches, which that model leaves out. */
 #include "simulate.h"
 
-/* The rule that keeps an op from taking a slot in this cycle, or SIM_CAUSES. */
+/* Return the rule that forbids an op to take an issue slot in this cycle, or SIM_CAUSES if none does. */
 static uint32_t broken_rule(const sim *s, const sim_pattern *p, uint64_t cycle) {
     const sim_in_order *in = &s->in;
     int beside = cycle == in->cycle && in->here;
@@ -19,7 +19,7 @@ static uint32_t broken_rule(const sim *s, const sim_pattern *p, uint64_t cycle) 
     return SIM_CAUSES;
 }
 
-/* Whether the units that an op needs are free in this cycle. taken: they. */
+/* True if the units that an op needs are free in this cycle; taken: receives these units. */
 static int has_units(const sim *s, const sim_pattern *p, uint64_t cycle, uint8_t *taken) {
     const sim_in_order *in = &s->in;
     uint64_t used = 0;
@@ -33,14 +33,15 @@ static int has_units(const sim *s, const sim_pattern *p, uint64_t cycle, uint8_t
     return 1;
 }
 
-/* The cause that keeps an op with ready operands from issuing in this cycle, or SIM_CAUSES. taken: its units. */
+/* Return the cause that keeps an op with ready operands from issuing in this cycle, or SIM_CAUSES. taken: receives its
+   units. */
 static uint32_t refusal(const sim *s, const sim_pattern *p, uint64_t cycle, uint8_t *taken) {
     uint32_t rule = broken_rule(s, p, cycle);
     return rule != SIM_CAUSES || has_units(s, p, cycle, taken) ? rule : SIM_UNIT;
 }
 
-/* The first cycle from this one on with room in the vector queue: ops issue from it in order, so that the entry of as
-   many ops ago as it holds leaves it first. */
+/* Return the first cycle, from this one on, with room in the vector queue. Ops issue from the queue in order, so the
+   first entry to leave is that of the op vector_queue ops ago. */
 static uint64_t queue_room(const sim *s, uint64_t cycle) {
     uint64_t leaves = s->in.queue[(s->in.queue_at + QUEUED - s->machine.vector_queue) % QUEUED];
     return leaves > cycle ? leaves : cycle;
@@ -56,7 +57,8 @@ static void advance(sim_in_order *in, uint64_t cycle) {
 
 void in_order_pass(sim *s, uint64_t cycle) { advance(&s->in, cycle); }
 
-/* A store leaves the pipeline through the buffer, in order. Returns the first cycle in which the buffer has room. */
+/* Return the first cycle in which the store buffer has room. Stores leave the pipeline through this buffer, in
+   order. */
 static uint64_t buffer_room(const sim *s) {
     uint32_t room = s->machine.store_queue;
     return room ? s->store_drained[s->store_at % room] : 0;
@@ -99,7 +101,7 @@ uint64_t in_order_issue(sim *s, const sim_row *row, const sim_access *access, ui
             cause = by->late ? SIM_MEMORY_WAIT : SIM_WRITE_ORDER;
         }
     }
-    uint64_t ready = cycle; /* with its operands */
+    uint64_t ready = cycle; /* when the operands are ready */
     if (row->queued) {
         cycle = queue_room(s, start);
         cause = SIM_ISSUE_QUEUE;
@@ -130,7 +132,7 @@ uint64_t in_order_issue(sim *s, const sim_row *row, const sim_access *access, ui
     in->those |= p->no_dual_those;
     for (uint32_t rules = p->spaced_first; rules; rules &= rules - 1) in->spaced[__builtin_ctz(rules)] |= 1;
     uint64_t slot = cycle;
-    if (row->queued) { /* it has its slot now, and issues behind the others of the queue */
+    if (row->queued) { /* the op takes its slot now, and issues after the older ops in the queue */
         if (ready > cycle) cycle = ready;
         if (in->vector_cycle > cycle) cycle = in->vector_cycle;
         while (!has_units(s, p, cycle, taken)) cycle++;

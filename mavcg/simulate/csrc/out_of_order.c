@@ -1,13 +1,14 @@
-/* An out-of-order core: dispatch in order into a window, issue when operands and a unit are there, retirement in order.
+/* An out-of-order core: in-order dispatch into a window, issue when operands and a unit are ready, in-order retirement.
 
-   Each instruction passes once, in program order, and books the first free cycle of a unit; an older one that becomes
-   ready later finds what younger ones have left, as in a core that issues the oldest ready operation first, nearly. */
+   Each instruction is processed once, in program order, and books the first free cycle of a unit. An older instruction
+   that becomes ready late thus takes the cycles that younger ones have left free, which approximates a core that issues
+   the oldest ready operation first. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "simulate.h"
 
-enum { FORWARD_CYCLES = 4 }; /* from a store's data to a load of the same word; Python states it */
+enum { FORWARD_CYCLES = 4 }; /* from a store's data to a load of the same word */
 
 int out_of_order_new(sim *s) {
     const sim_machine *m = &s->machine;
@@ -28,7 +29,7 @@ void out_of_order_delete(sim *s) {
     free(s->out.stores);
 }
 
-/* Cycles before this one are over: their bits are for cycles to come. */
+/* Free the reservation bits of the cycles before this one, for the reuse of the bits by later cycles. */
 static void clear_until(sim_out_of_order *o, uint32_t units, uint64_t cycle) {
     uint64_t first = o->cleared / 64, last = cycle / 64;
     if (last - first >= WORDS) memset(o->busy, 0, (size_t)SIM_UNITS * WORDS * sizeof *o->busy);
@@ -44,7 +45,7 @@ static int is_free(const sim_out_of_order *o, uint32_t unit, uint64_t cycle, uin
     return 1;
 }
 
-/* The first cycle from `ready` on in which one of the units is idle; `end` if there is none before it. */
+/* Return the first cycle from `ready` on in which one of the units is idle; `end` if there is none before it. */
 static uint64_t first_idle(const sim_out_of_order *o, uint64_t units, uint64_t ready, uint64_t end) {
     uint64_t ahead = ~0ull << ready % 64;
     for (uint64_t word = ready / 64; word * 64 < end; word++) {
@@ -58,7 +59,7 @@ static uint64_t first_idle(const sim_out_of_order *o, uint64_t units, uint64_t r
     return end;
 }
 
-/* Recent demand on each unit: an operation with a choice leaves the units that others need. */
+/* Track the recent demand on each unit, so that an operation with a choice of units leaves those that others need. */
 static void add_demand(sim_out_of_order *o, const sim_use *use) {
     float share = (float)use->cycles / (float)__builtin_popcountll(use->units);
     for (uint64_t units = use->units; units; units &= units - 1) o->demand[__builtin_ctzll(units)] += share;
@@ -66,7 +67,7 @@ static void add_demand(sim_out_of_order *o, const sim_use *use) {
         for (uint32_t unit = 0; unit < SIM_UNITS; unit++) o->demand[unit] *= 0.5f;
 }
 
-/* The entry of a unit's issue queue that is free first. */
+/* Return the entry of a unit's issue queue that becomes free first. */
 static uint64_t *queue_entry(const sim *s, uint32_t unit) {
     uint32_t room = s->machine.issue_queue;
     uint64_t *queue = s->out.queues + (size_t)unit * room, *first = queue;
@@ -75,7 +76,7 @@ static uint64_t *queue_entry(const sim *s, uint32_t unit) {
     return first;
 }
 
-/* Book one of the units from the first cycle that it has; return that cycle. */
+/* Book one of the units from its first free cycle on; return that cycle. */
 static uint64_t book(sim *s, const sim_use *use, uint64_t ready) {
     sim_out_of_order *o = &s->out;
     uint64_t end = o->cleared + HORIZON - 128;
@@ -93,10 +94,10 @@ static uint64_t book(sim *s, const sim_use *use, uint64_t ready) {
         if (s->machine.issue_queue) *queue_entry(s, best) = cycle;
         return cycle;
     }
-    return ready; /* beyond the reservation tables: a long chain of misses, where units are idle */
+    return ready; /* beyond the reservation tables: after a long chain of misses the units are idle */
 }
 
-/* The first cycle in which the queue of one of the units has room. */
+/* Return the first cycle in which the issue queue of one of the units has room. */
 static uint64_t queue_room(const sim *s, uint64_t units) {
     uint64_t room = ~0ull;
     for (; units; units &= units - 1) {
@@ -106,7 +107,7 @@ static uint64_t queue_room(const sim *s, uint64_t units) {
     return room;
 }
 
-/* Those of the units whose queues have room. */
+/* Return those of the units whose issue queues have room; all of them if none has. */
 static uint64_t with_room(const sim *s, uint64_t units, uint64_t cycle) {
     uint64_t found = 0;
     for (uint64_t left = units; left; left &= left - 1)
@@ -197,7 +198,7 @@ uint64_t out_of_order_issue(sim *s, const sim_row *row, const sim_access *access
         if (access->kind & SIM_LOAD) {
             uint64_t wait = forwarded(o, access, issue);
             late = wait > late ? wait : late;
-        } else { /* stores and prefetches complete without their line */
+        } else { /* stores and prefetches complete before their line arrives */
             drains = issue + late;
             late = 0;
         }
@@ -217,7 +218,7 @@ uint64_t out_of_order_issue(sim *s, const sim_row *row, const sim_access *access
     }
     for (uint32_t n = 0; n < count; n++) o->window[o->window_at++ % m->reorder_buffer] = o->retire;
     if (load) o->loads[o->load_at++ % m->load_queue] = o->retire;
-    if (store) { /* it keeps its place until it has left for the cache, in order, a line that it misses being there */
+    if (store) { /* it keeps its entry until it is in the cache: in order, after a missing line has arrived */
         uint64_t gone = o->retire > drains ? o->retire + 1 : drains + 1;
         gone = gone > o->last_gone ? gone : o->last_gone;
         o->last_gone = gone;

@@ -1,8 +1,8 @@
-/* Sampling: of each stratum of `period` instructions one unit is timed in detail, at a place drawn anew; before it caches
-   and predictor see instructions that are not timed (functional warming; Wunderlich, Wenisch, Falsafi, Hoe: SMARTS, ISCA
-   2003), each of which passes in the time that those of the last unit took, so that prefetchers find as much room as in
-   a timed run. The last ones before a unit are timed and not counted: pipeline and line fills in flight are then as in
-   the middle of a run. */
+/* Sampling: of each stratum of `period` instructions, one unit at a random position is timed in detail. Before a unit,
+   caches and branch predictor process instructions that are not timed (functional warming; Wunderlich, Wenisch,
+   Falsafi, Hoe: SMARTS, ISCA 2003). Each of these takes the average time of an instruction in the last unit, so that
+   prefetchers have as much time as in a timed run. The last instructions before a unit are timed but not counted, so
+   that the state of the pipeline and the line fills in flight are like those in the middle of a run. */
 #include <string.h>
 
 #include "simulate.h"
@@ -16,8 +16,8 @@ static uint64_t next_random(sim_sampler *p) { /* splitmix64 (Steele, Lea, Flood 
 
 static uint64_t clock_of(const sim *s) { return now(s) > s->fetch_ready ? now(s) : s->fetch_ready; }
 
-/* Let the pipeline idle until this cycle. Skipped stores wait for nothing, so that their lines may have filled the memory's
-   time for long: a core would have waited for all but those that are in flight. */
+/* Let the pipeline idle until this cycle. Skipped stores never wait, so that their lines may have booked the memory far
+   ahead: limit the bookings to the fills that can be in flight, since a core would have waited for the others. */
 static void pass_cycles(sim *s, uint64_t cycle) {
     caches_settle(s, cycle);
     if (cycle <= now(s)) return;
@@ -31,8 +31,9 @@ uint64_t sample_clock(const sim *s) {
     return s->phase <= SAMPLE_SKIP ? (uint64_t)s->sampler.skipped_cycle : clock_of(s);
 }
 
-/* Draw where the unit of the next stratum begins. It may begin before the stratum, so that instructions at its ends are as
-   likely to be timed as others; what lies before the part or in the last unit is cut off. */
+/* Draw the position of the next stratum's unit. A unit may begin before its stratum, so that instructions at a
+   stratum's ends are timed as often as others; the part of it that lies before the sampled range or in the last unit is
+   cut off. */
 static void next_stratum(sim_sampler *p) {
     uint64_t at = p->next + (p->period > p->unit ? next_random(p) % p->period : p->unit);
     p->unit_at = at > p->unit ? at - p->unit : 0;
@@ -80,7 +81,7 @@ uint32_t sample_phase(sim *s) {
     if (p->position >= p->unit_at) begin_unit(s);
     else if (p->position + p->warm >= p->unit_at) p->phase = SAMPLE_WARM;
     else if (p->position + p->functional >= (p->unit_at - p->warm < p->length ? p->unit_at - p->warm : p->length))
-        p->phase = SAMPLE_SKIP; /* the part that follows finds the caches as this one leaves them */
+        p->phase = SAMPLE_SKIP; /* caches must be warm for the part that follows */
     else p->phase = SAMPLE_FAST;
     return p->phase;
 }
@@ -120,7 +121,7 @@ void sim_sampling(sim *s, uint64_t period, uint32_t unit, uint32_t warm, uint64_
 void sim_take_sample(sim *s, sim_sample *sample) {
     sim_sampler *p = &s->sampler;
     if (p->phase == SAMPLE_MEASURE) end_unit(s);
-    if (s->phase <= SAMPLE_SKIP) pass_cycles(s, (uint64_t)p->skipped_cycle); /* lines in flight are of that time */
+    if (s->phase <= SAMPLE_SKIP) pass_cycles(s, (uint64_t)p->skipped_cycle); /* lines in flight belong to that time */
     p->found.instructions = p->position;
     p->found.counts = s->counts;
     *sample = p->found;

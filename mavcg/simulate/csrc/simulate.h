@@ -1,4 +1,4 @@
-/* The simulator's own declarations. */
+/* Internal declarations of the simulator. */
 #ifndef MAVCG_SIMULATE_H
 #define MAVCG_SIMULATE_H
 
@@ -7,8 +7,8 @@
 
 #include "simulate_api.h"
 
-/* The last writer of a register. known: false before the first. late: cycles that its result comes later than its
-   class says, after a miss. */
+/* The last writer of a register. known: false before the first write. late: extra cycles beyond the latency of its
+   class, after a miss. */
 typedef struct {
     uint64_t issue, late;
     uint16_t op_class, latency, known;
@@ -30,11 +30,11 @@ enum { STREAMS = 64, SLOTS = 64, RETURN_STACK = 16, TARGETS = 512, PATTERN_ROWS 
 typedef struct {
     uint64_t pc, last;
     int64_t stride;
-    uint32_t seen, lines; /* lines: that it has gone through since it was recognised */
+    uint32_t seen, lines; /* lines: number of lines since the stream was recognised */
 } sim_stream;
 
-/* A line that stores are filling. bytes: written so far, a bit each. ready: when its fill ends. streamed: none is under
-   way. */
+/* A line that stores are filling. bytes: mask of the bytes written so far. ready: when the line's fill ends. streamed:
+   the line is written without a fill. */
 typedef struct {
     uint64_t line, bytes, ready;
     uint8_t open, streamed;
@@ -45,11 +45,11 @@ enum { WRITES = 4 };
 typedef struct {
     sim_cache levels[SIM_LEVELS];
     uint32_t level_count, line_shift, memory_latency, slots, prefetch_lines, prefetch_pages, stream_lines, far_lines;
-    uint32_t full_lines, write_at; /* lines filled by stores alone, one after the other */
+    uint32_t full_lines, write_at; /* consecutive lines filled by stores alone */
     sim_write writes[WRITES];
     double memory_line_cycles, memory_busy;
     uint64_t clock;
-    uint64_t slot[SLOTS], prefetch_slot[SLOTS]; /* when each line fill ends */
+    uint64_t slot[SLOTS], prefetch_slot[SLOTS]; /* when the line fill in each slot ends */
     sim_stream streams[STREAMS];
 } sim_caches;
 
@@ -64,11 +64,11 @@ enum { QUEUED = 8 }; /* MOST_QUEUED of mavcg/profiles/timing_rows.py */
 
 typedef struct {
     uint64_t cycle, blocked_until;
-    uint32_t here, these, those; /* ops issued in this cycle, and the rules that they are about */
+    uint32_t here, these, those; /* ops issued in this cycle; sides of no-dual-issue rules that they are on */
     uint64_t unit_free[SIM_UNITS];
-    unsigned __int128 spaced[SIM_RULES]; /* bit n: one of `first` issued n cycles ago */
+    unsigned __int128 spaced[SIM_RULES]; /* bit n: an op of the rule's first side issued n cycles ago */
     uint32_t blocked_cause;
-    uint64_t vector_cycle, queue[QUEUED]; /* when the last vector op issues, and a ring of the last ones */
+    uint64_t vector_cycle, queue[QUEUED]; /* issue cycle of the last vector op, and a ring of those of the last ops */
     uint32_t queue_at;
 } sim_in_order;
 
@@ -76,21 +76,21 @@ enum { HORIZON = 1 << 14, WORDS = HORIZON / 64, STORES = 256, DEMAND_WINDOW = 51
 
 typedef struct {
     uint64_t dispatch, retire;
-    uint32_t dispatched, retired; /* micro-operations in that cycle */
-    uint64_t cleared;             /* cycles before it have left the reservation tables */
-    uint64_t *busy;               /* [unit][WORDS]: a bit a cycle */
+    uint32_t dispatched, retired; /* number of micro-operations in that cycle */
+    uint64_t cleared;             /* cycles before this one have been removed from the reservation tables */
+    uint64_t *busy;               /* [unit][WORDS]: one bit per cycle */
     float demand[SIM_UNITS];
-    uint64_t *queues; /* [unit][issue_queue]: when each entry's operation issues */
+    uint64_t *queues; /* [unit][issue_queue]: issue cycle of each entry's operation */
     uint32_t bookings;
-    uint64_t *window, *loads, *stores; /* rings of retirement cycles */
+    uint64_t *window, *loads, *stores; /* ring buffers of retirement cycles */
     uint64_t window_at, load_at, store_at, last_gone;
     uint64_t stored[STORES], stored_ready[STORES], stored_gone[STORES]; /* by 8-byte word: data of recent stores */
 } sim_out_of_order;
 
 enum sim_phase { SAMPLE_FAST, SAMPLE_SKIP, SAMPLE_WARM, SAMPLE_MEASURE };
 
-/* Of a sampled run (sample.c). position: instructions since the last report. skipped_cycle: the clock in skipped parts,
-   where each instruction takes what those of the last unit took. */
+/* State of a sampled run (sample.c). position: instructions since the last report. skipped_cycle: the clock in skipped
+   parts, where each instruction takes the average time of the last unit. */
 typedef struct {
     uint64_t period, position, next, unit_at, unit_end, unit_from, cycle_from, callee_from, random;
     uint32_t unit, warm, phase;
@@ -104,9 +104,9 @@ typedef struct sim_block {
     uint64_t address;
     uint32_t bytes, count, marked_count;
     sim_row *rows;
-    uint32_t *marked;        /* numbers of the rows that access memory or branch */
-    struct sim_block *other; /* of the same address, with another size */
-    struct sim_block *after; /* what followed last time */
+    uint32_t *marked;        /* indices of the rows that access memory or branch */
+    struct sim_block *other; /* a block at the same address with another size */
+    struct sim_block *after; /* the block that followed last time */
 } sim_block;
 
 struct sim {
@@ -121,14 +121,14 @@ struct sim {
     uint32_t block_slots, block_count;
     sim_access *accesses;
     uint32_t access_count, access_room;
-    sim_block *pending; /* it runs now and is timed when the next one begins */
+    sim_block *pending; /* the running block, which is timed when the next one begins */
     size_t last_hook, memory_hook;
-    uint32_t phase; /* of the block that runs */
-    int hooked;     /* the emulator reports accesses */
+    uint32_t phase; /* phase of the running block */
+    int hooked;     /* the emulator reports memory accesses */
     uint64_t limit, executed, where, start_cycle;
     uint32_t size;
     int end;
-    uint64_t fetch_ready; /* when instructions behind a mispredicted branch, or a callee, arrive */
+    uint64_t fetch_ready; /* when the instructions after a mispredicted branch or a callee arrive */
     uint32_t fetch_cause;
     uint64_t store_drained[SLOTS], store_at, store_last;
     sim_writer writers[SIM_REGISTERS];
@@ -142,16 +142,16 @@ struct sim {
 
 int caches_new(sim *s);
 void caches_delete(sim *s);
-/* Cycles by which an access at this cycle ends later than a hit in the first level. */
+/* Return the cycles by which an access in this cycle ends later than a hit in the first level. */
 uint64_t caches_access(sim *s, uint64_t pc, uint64_t address, uint32_t bytes, uint32_t kind, uint64_t cycle);
-/* No more line fills are in flight at this cycle than there is room for. */
+/* Limit the bookings of levels and memory at this cycle to as many line fills as can be in flight. */
 void caches_settle(sim *s, uint64_t cycle);
 
 void predictor_new(sim *s);
-/* 1 if the jump from `pc` to `target` was not predicted; next: the address behind it. */
+/* Return 1 if the jump from `pc` to `target` was mispredicted. next: the address after the jump. */
 int predictor_jump(sim *s, uint32_t flow, uint64_t pc, uint64_t next, uint64_t target);
 
-/* Time one instruction; access: its access or NULL. */
+/* Time one instruction. access: its memory access or NULL. Returns the cycle in which it issues. */
 uint64_t in_order_issue(sim *s, const sim_row *row, const sim_access *access, uint64_t pc);
 
 void in_order_pass(sim *s, uint64_t cycle);
@@ -161,17 +161,18 @@ int out_of_order_new(sim *s);
 void out_of_order_delete(sim *s);
 uint64_t out_of_order_issue(sim *s, const sim_row *row, const sim_access *access, uint64_t pc);
 
-/* The phase of the instructions from here on. */
+/* Return the phase of the instructions from here on. */
 uint32_t sample_phase(sim *s);
-/* The cycle of the n-th instruction of a skipped block; after it, time has passed. */
+/* Return the cycle of the n-th instruction of a skipped block. sample_skip then advances the clock past `count`
+   instructions. */
 uint64_t sample_cycle(const sim *s, uint32_t n);
 void sample_skip(sim *s, uint32_t count);
-/* The cycle that it is, in skipped parts too; a callee ends in a later one. */
+/* Return the current cycle, also in skipped parts. sample_callee ends a callee at a later cycle. */
 uint64_t sample_clock(const sim *s);
 void sample_callee(sim *s, uint64_t cycle);
 
 uint64_t now(const sim *s);
-/* Cycles by which an access keeps its units longer because of where it lies: across 16 bytes, or across a line. */
+/* Return the extra cycles for which an unaligned access keeps its units: if it crosses 16 bytes, or a cache line. */
 uint32_t unaligned_cycles(sim *s, const sim_pattern *pattern, const sim_access *access);
 
 static inline int16_t latency_of(const sim *s, const sim_writer *by, const sim_row *to, uint32_t role) {

@@ -1,11 +1,11 @@
-/* Interface of the simulator to Python, which reads this file by cffi: plain declarations only.
+/* Interface of the simulator to Python. Python parses this file with cffi, so it has only plain declarations.
 
-   All times are cycles of the simulated core. */
+   All times are in cycles of the simulated core. */
 
 enum {
     SIM_REGISTERS = 65, /* x0 to x30 are 0 to 30, sp 31, v0 to v31 32 to 63, nzcv 64 */
     SIM_NO_REGISTER = 255,
-    SIM_ROLES = 5, /* of an operand: "", acc, addr, data, shifted */
+    SIM_ROLES = 5, /* roles of an operand: "", acc, addr, data, shifted */
     SIM_READS = 10,
     SIM_WRITES = 8,
     SIM_USES = 24,
@@ -46,26 +46,26 @@ enum sim_end {
     SIM_EXCEPTION,
     SIM_MISMATCH,
     SIM_NO_MEMORY,
-    SIM_SWITCH /* within sim_run alone */
+    SIM_SWITCH /* used only within sim_run */
 };
 
-/* One micro-operation: it keeps one of these units busy for so many cycles. */
+/* A use by one micro-operation: it occupies one of `units` (a bit mask) for so many cycles. */
 typedef struct {
     uint64_t units;
     uint32_t cycles;
 } sim_use;
 
-/* Resources of an instruction. The first own_count uses are the operation's, the others its address update's.
-   unaligned: cycles more, also of `blocks`, for an access across a multiple of 16. no_dual, spaced: bit n says that rule
-   n is about it, on that side. */
+/* Resources of an instruction. The first own_count uses belong to the operation, the others to its address update.
+   unaligned: extra cycles, also added to `blocks`, for an access that crosses a multiple of 16 bytes. no_dual, spaced:
+   bit masks of the rules that apply to the instruction; these/those and first/then are the rule's two sides. */
 typedef struct {
     sim_use uses[SIM_USES];
     uint32_t use_count, own_count, blocks, first, unaligned;
     uint32_t no_dual_these, no_dual_those, spaced_first, spaced_then;
 } sim_pattern;
 
-/* One instruction. op_class, writeback_class: rows of the latency table. bytes: of memory that it accesses.
-   writeback: the address register that it updates. base to offset: a prefetch's address. */
+/* One instruction. op_class, writeback_class: rows of the latency table. bytes: size of its memory access. writeback:
+   the address register that it updates. base to offset: the address operands of a prefetch. */
 typedef struct {
     uint32_t bytes;
     uint16_t op_class, writeback_class, pattern;
@@ -73,11 +73,12 @@ typedef struct {
     uint8_t flow, memory, read_count, write_count, writeback;
     uint8_t reads[SIM_READS], roles[SIM_READS], writes[SIM_WRITES];
     uint8_t base, index, extend, shift; /* extend: 0 none, 1 uxtw, 2 sxtw */
-    uint8_t queued;                     /* in order: it may wait in the vector queue */
+    uint8_t queued;                     /* in-order cores: it may wait in the vector queue */
     int64_t offset;
 } sim_row;
 
-/* A cache: its hit costs `latency` cycles more than the level above; a line takes line_cycles to come from it. */
+/* A cache. A hit takes `latency` cycles more than in the level above; transferring a line from the cache takes
+   line_cycles. */
 typedef struct {
     uint64_t bytes;
     uint32_t ways, latency;
@@ -86,23 +87,23 @@ typedef struct {
 
 typedef struct {
     uint32_t in_order, width, unit_count;
-    uint32_t spaced_cycles[SIM_RULES];                /* by rule */
-    uint32_t reorder_buffer, load_queue, store_queue; /* out of order; of in-order cores store_queue is the buffer */
-    uint32_t issue_queue; /* operations that wait before each unit; 0: as many as the window holds */
-    uint32_t vector_queue, same_cycle_writes; /* in order; see Timing of mavcg/hardware/timing.py */
+    uint32_t spaced_cycles[SIM_RULES];                /* issue distance in cycles, by rule */
+    uint32_t reorder_buffer, load_queue, store_queue; /* out of order; in order, store_queue is the store buffer */
+    uint32_t issue_queue; /* operations that can wait before each unit; 0: as many as the window holds */
+    uint32_t vector_queue, same_cycle_writes; /* in-order cores; see Timing of mavcg/hardware/timing.py */
     uint32_t mispredict, history_bits;
-    uint32_t split_cycles; /* more for an access that crosses a line */
+    uint32_t split_cycles; /* extra cycles for an access that crosses a line */
     uint32_t line_bytes, level_count;
     sim_level levels[SIM_LEVELS];
     uint32_t memory_latency, miss_slots, prefetch_lines;
-    uint32_t far_lines;      /* ahead, to the last level, of streams that have gone on for long; 0: none */
-    uint32_t prefetch_pages; /* 1: a stream goes on into the next page */
-    uint32_t stream_lines;   /* full lines of stores after which misses of stores allocate nothing; 0: never */
+    uint32_t far_lines;      /* distance of prefetches to the last level, for long streams; 0: none */
+    uint32_t prefetch_pages; /* 1: prefetching continues across page boundaries */
+    uint32_t stream_lines;   /* lines filled by stores after which store misses allocate nothing; 0: never */
     double memory_line_cycles;
     uint32_t callee_cycles;
 } sim_machine;
 
-/* One access to memory; kind as in sim_memory. */
+/* A memory access. kind: mask of enum sim_memory. */
 typedef struct {
     uint64_t address;
     uint32_t bytes, kind;
@@ -114,9 +115,10 @@ typedef struct {
     uint64_t hits[SIM_LEVELS], misses[SIM_LEVELS], memory_lines, written_lines;
 } sim_counts;
 
-/* Of a sampled run, since the last report: all instructions; those of the units, which alone were timed, and their cycles.
-   differences: over units, the squares of the differences to the unit before, in cycles an instruction. stalls: of the units. callee_cycles: of all functions that are not simulated; they
-   are in no unit. seen: instructions whose accesses the caches saw; counts: what they counted there. */
+/* A sampled run since the last report. instructions: all. measured, cycles, stalls: of the units, which alone were
+   timed. differences: the sum, over units, of the squared difference to the unit before, in cycles per instruction.
+   callee_cycles: of all functions that are not simulated; they are in no unit. seen: instructions whose accesses the
+   caches processed; counts: what was counted for these. */
 typedef struct {
     uint64_t instructions, seen, measured, units, callee_cycles;
     double cycles, differences;
@@ -124,7 +126,7 @@ typedef struct {
     sim_counts counts;
 } sim_sample;
 
-/* What libunicorn is called by. */
+/* Functions, handle and constants of libunicorn. */
 typedef struct {
     void *start, *stop, *hook_add, *hook_del, *reg_read, *control, *handle;
     int32_t hook_block, hook_code, hook_read, hook_write, hook_unmapped, hook_exception, hook_invalid;
@@ -134,48 +136,52 @@ typedef struct {
 
 typedef struct sim sim;
 
-/* NULL without memory. machine NULL: code runs, nothing is timed. */
+/* Create a simulator; returns NULL without memory. machine NULL: code runs, but nothing is timed. */
 sim *sim_new(const sim_emulator *emulator, const sim_machine *machine, uint64_t return_address);
 void sim_delete(sim *s);
 
-/* The latency table: [producer * classes + consumer][role]; and the resources by pattern. Copied. */
+/* Set the latency table, [producer * classes + consumer][role], and the table of patterns. Both are copied. Returns 0
+   without memory. */
 int sim_tables(sim *s, const int16_t *latencies, uint32_t classes, const sim_pattern *patterns, uint32_t count);
 
-/* The instructions of a block, copied. */
+/* Add the instructions of a block; they are copied. */
 int sim_add_block(sim *s, uint64_t address, uint32_t bytes, const sim_row *rows, uint32_t count);
 
-/* Has the emulator report the accesses of an instruction whose bytes are unknown, or the address of a prefetch. */
+/* Make the emulator report the accesses of an instruction whose size is unknown, or the address of a prefetch. */
 int sim_watch(sim *s, uint64_t address);
 int sim_watch_prefetch(sim *s, uint64_t address, const sim_row *row);
 
-/* Addresses from `first` to `last` are functions outside of the image: a jump to them ends sim_run. */
+/* Declare addresses `first` to `last` to be functions outside of the image: a jump to them ends sim_run. */
 void sim_externals(sim *s, uint64_t first, uint64_t last);
 
-/* Run from an address; limit: instructions. where, size: the block, function or access at which it ended. */
+/* Run from an address on. limit: maximum number of instructions. where, size: receive the block, function or access at
+   which it ended. Returns an enum sim_end. */
 int sim_run(sim *s, uint64_t address, uint64_t limit, uint64_t *where, uint32_t *size);
 
-/* Time a function that is not simulated: `bytes` read from one place (0: none), written to another (0: none). */
+/* Time a function that is not simulated: it reads `bytes` bytes at `from` (0: none) and writes as many at `to` (0:
+   none). */
 void sim_callee(sim *s, uint64_t from, uint64_t to, uint64_t bytes);
 
-/* Let the core idle until the functions that were timed last are over, and their transfers with them. */
+/* Let the core idle until the functions that were timed last, and their transfers, have ended. */
 void sim_settle(sim *s);
 
-/* From here on time samples: in each `period` instructions a unit of `unit`, at a place that the seed decides, after
-   `warm` that are timed and not counted. Caches see these and `functional` instructions before, and as many before
-   `length`, where a part ends; the predictor sees all. unit 0: time none; period 0: all. What was learned so far is
-   forgotten. */
+/* Sample from here on: in each `period` instructions, time one unit of `unit` instructions at a pseudo-random position
+   (seed), after `warm` instructions that are timed but not counted. Caches process these instructions and `functional`
+   ones before them, and `functional` ones before `length`, where a part ends; the branch predictor processes all. unit
+   0: nothing is timed. period 0: everything is timed. Earlier samples are discarded. */
 void sim_sampling(sim *s, uint64_t period, uint32_t unit, uint32_t warm, uint64_t functional, uint64_t length,
                   uint64_t seed);
-/* End the unit that is running, and report. */
+/* End the running unit, and report. */
 void sim_take_sample(sim *s, sim_sample *sample);
 
-/* Forget the counts, keep caches, predictor and pipeline. */
+/* Reset the counts; caches, predictor and pipeline keep their state. */
 void sim_begin(sim *s);
 uint64_t sim_now(const sim *s);
 void sim_end_counts(sim *s, sim_counts *counts);
 
-/* Put accesses through the caches of a machine alone, at the given cycles; for tests and for planners. */
+/* Send accesses through the caches alone, at the given cycles; for tests and for planners. late: receives the extra
+   cycles of each access. */
 void sim_trace(sim *s, const sim_access *accesses, const uint64_t *cycles, uint32_t count, uint64_t *late);
 
-/* Predict one branch, then train by its outcome; 1 if it was mispredicted. */
+/* Predict one branch, then train the predictor with the outcome. Returns 1 for a misprediction. */
 int sim_branch(sim *s, uint64_t address, int taken);

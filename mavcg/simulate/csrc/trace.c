@@ -1,4 +1,5 @@
-/* The run: unicorn executes, hooks note blocks and accesses, and each block is timed when the next one begins. */
+/* The run: unicorn executes the code, hooks record blocks and accesses, and each block is timed when the next one
+   begins. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,7 +88,7 @@ int sim_add_block(sim *s, uint64_t address, uint32_t bytes, const sim_row *rows,
 
 /* ---- timing of a block that has run ---- */
 
-/* The access of a row: all reports of the emulator that belong to it, as one; NULL if it has none. */
+/* Return the access of a row, merged from all reports of the emulator that belong to it; NULL if it has none. */
 static const sim_access *take_access(sim *s, const sim_row *row, uint64_t pc, uint32_t *at, sim_access *whole) {
     const sim_access *a = s->accesses;
     *whole = (sim_access){0, 0, 0};
@@ -98,7 +99,7 @@ static const sim_access *take_access(sim *s, const sim_row *row, uint64_t pc, ui
     while (*at < s->access_count && a[*at].kind == SIM_UNSIZED &&
            (a[*at].address <= pc || !(row->memory & SIM_UNSIZED)))
         ++*at;
-    if (row->memory & SIM_UNSIZED) { /* all up to the next mark */
+    if (row->memory & SIM_UNSIZED) { /* merge all reports up to the next mark */
         for (; *at < s->access_count && a[*at].kind != SIM_UNSIZED; ++*at) {
             if (whole->kind == 0) whole->address = a[*at].address;
             whole->bytes += a[*at].kind & SIM_LOAD || !(whole->kind & SIM_LOAD) ? a[*at].bytes : 0;
@@ -117,8 +118,8 @@ static const sim_access *take_access(sim *s, const sim_row *row, uint64_t pc, ui
     return whole;
 }
 
-/* The block has run and `next` follows. In a skipped part only the predictor and, if the emulator reports accesses, the
-   caches learn of it. */
+/* Process the block that has run; `next` is the address that follows. In a skipped part only the branch predictor and,
+   if the emulator reports accesses, the caches are updated. */
 static void finish(sim *s, uint64_t next) {
     sim_block *block = s->pending;
     int timed = s->phase > SAMPLE_SKIP, learns = s->phase > SAMPLE_FAST || s->sampler.unit;
@@ -249,7 +250,8 @@ static int add_hook(sim *s, int type, void *function, void *data, uint64_t first
            0;
 }
 
-/* Have the emulator report accesses, or not: without, it is ten times as fast. Its code must be translated anew. */
+/* Switch the emulator's reports of accesses on or off: it is ten times as fast without. Its code must be
+   retranslated. */
 static int hook_memory(sim *s, int hooked) {
     const sim_emulator *e = &s->emulator;
     int done = hooked ? add_hook(s, e->hook_read | e->hook_write, (void *)on_access, s, 1, 0)
@@ -265,7 +267,7 @@ int sim_watch(sim *s, uint64_t address) {
 }
 
 int sim_watch_prefetch(sim *s, uint64_t address, const sim_row *row) {
-    watched_prefetch *watched = malloc(sizeof *watched); /* lives as long as the process: few, and unicorn keeps it */
+    watched_prefetch *watched = malloc(sizeof *watched); /* never freed: there are few, and unicorn keeps a pointer */
     if (watched == NULL) return 0;
     *watched = (watched_prefetch){s, *row};
     return add_hook(s, s->emulator.hook_code, (void *)on_prefetch, watched, address, address);
@@ -373,7 +375,7 @@ void sim_callee(sim *s, uint64_t from, uint64_t to, uint64_t bytes) {
         uint64_t late = 0;
         if (from) late = caches_access(s, s->return_address, from + at, part, SIM_LOAD, cycle);
         if (to) caches_access(s, s->return_address + 4, to + at, part, SIM_STORE, cycle);
-        cycle += (part + 15) / 16 * (from && to ? 2 : 1) + late; /* a load and a store of 16 bytes, one a cycle */
+        cycle += (part + 15) / 16 * (from && to ? 2 : 1) + late; /* one load or store of 16 bytes per cycle */
     }
     sample_callee(s, cycle);
 }
@@ -383,7 +385,7 @@ void sim_begin(sim *s) {
     s->executed = 0;
     s->start_cycle = now(s);
     s->fetch_cause = SIM_BRANCH;
-    s->fetch_ready = s->start_cycle; /* nothing of this call issues with what came before */
+    s->fetch_ready = s->start_cycle; /* no instruction of this call issues together with earlier ones */
     if (s->machine.in_order && s->in.here) {
         s->in.here = s->machine.width;
     }
