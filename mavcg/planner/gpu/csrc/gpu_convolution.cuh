@@ -1,11 +1,11 @@
-// A convolution by tiles in shared memory, sums in registers. L has the constants of a layer and of its plan:
+// A convolution in tiles: operands in shared memory, sums in registers. L has the constants of the layer and its plan:
 //   TYPE, OUTPUT, ACTIVATION, RESIDUAL
 //   GROUPS, IC (words of a group), OC (channels of a group), IH, IW, OH, OW, KH, KW, SH, SW, DH, DW, TOP, LEFT
-//   TILE_OC, TILE_IC (words), TILE_OH, TILE_OW: the plan's tile; kernels are whole
-//   RM, RN: sums of a thread, channels x pixels; THREADS_OC, THREADS_PIXELS: of a block; MIN_BLOCKS of a multiprocessor
-//   STATIONARY: the operand that stays; INNER: tiles of the other two that a block goes through meanwhile
-//   SPLITS: blocks that share a sum; STAGES: tiles of the moving operand in flight
-//   GATHER: a group's channels do not begin with a word
+//   TILE_OC, TILE_IC (words), TILE_OH, TILE_OW: the plan's tile; the KH x KW window is never divided
+//   RM, RN: sums of a thread, channels x pixels; THREADS_OC, THREADS_PIXELS: per block; MIN_BLOCKS: per multiprocessor
+//   STATIONARY: the operand that stays; INNER: tiles of the other operands that a block processes before it changes
+//   SPLITS: blocks that share a sum; STAGES: buffers for tiles of the moving operand
+//   GATHER: a group's first channel need not be at the start of a word
 // Weights are packed: [group][tile of OC][IC, rounded up to TILE_IC][KH][KW][TILE_OC] words.
 #pragma once
 #include "gpu_words.cuh"
@@ -23,16 +23,16 @@ template <class L> struct ConvTile {
     static constexpr int TILES_ACROSS = ceil_div(L::OW, L::TILE_OW);
     static constexpr int PIXEL_TILES = ceil_div(L::OH, L::TILE_OH) * TILES_ACROSS;
     static constexpr int PIXELS = L::TILE_OH * L::TILE_OW;
-    // An operand that stays has a second buffer only where another tile of it comes.
+    // A stationary operand needs a second buffer only if its tile changes.
     static constexpr int INPUT_STAGES = L::STATIONARY == INPUT_STATIONARY && REDUCTIONS == 1 ? 1 : L::STAGES;
     static constexpr int WEIGHT_STAGES = L::STATIONARY == WEIGHT_STATIONARY && REDUCTIONS == 1 ? 1 : L::STAGES;
     static constexpr int SHARED_BYTES = 4 * (INPUT_WORDS * INPUT_STAGES + WEIGHT_WORDS * WEIGHT_STAGES);
-    // Rows of whole vectors: a tile without halo whose rows begin with one.
+    // True if rows can be copied as vectors of four words: there is no halo, and rows begin at a vector.
     static constexpr bool VECTORS = L::KW == 1 && L::SW == 1 && L::LEFT == 0 && L::IW % 4 == 0 && COLUMNS % 4 == 0 &&
                                     !L::GATHER && L::IW >= L::OW;
 };
 
-// A tile of the input, row by row with its halo, zero where it is padding.
+// Load a tile of the input, row by row with its halo; padding is zero.
 template <class L>
 __device__ inline void load_input(word *to, const word *from, int group, int first, int row, int column) {
     typedef ConvTile<L> T;
@@ -42,7 +42,7 @@ __device__ inline void load_input(word *to, const word *from, int group, int fir
         const int c = i / T::PLANE, r = row + i % T::PLANE / T::COLUMNS, q = column + i % T::COLUMNS;
         const bool inside = (unsigned)r < (unsigned)L::IH && (unsigned)q < (unsigned)L::IW && first + c < L::IC;
         if constexpr (L::GATHER) {
-            // The channels of a group lie in several words, at other places in these.
+            // The group's channels are spread over several words, at other positions.
             word gathered = 0;
             constexpr int PACK = pack_of(L::TYPE), BITS = 32 / PACK;
             if (inside)
@@ -62,7 +62,7 @@ __device__ inline void load_input(word *to, const word *from, int group, int fir
     }
 }
 
-// A tile of packed weights is one run.
+// Load a tile of packed weights, which is contiguous.
 template <class L> __device__ inline void load_weights(word *to, const word *from, int group, int oc_tile, int reduction) {
     typedef ConvTile<L> T;
     const long tile = (long)(group * T::OC_TILES + oc_tile) * T::REDUCTIONS + reduction;
@@ -163,7 +163,7 @@ __device__ inline void convolution(const void *input, const void *weights, void 
         const int first_channel = oc_tile * L::TILE_OC + oc_thread * L::RM;
         const int row0 = tile / T::TILES_ACROSS * L::TILE_OH, column0 = tile % T::TILES_ACROSS * L::TILE_OW;
         Sum *const sums = static_cast<Sum *>(partial) + ((long)(blockIdx.z * L::GROUPS + group) * L::OC) * L::OH * L::OW;
-        // Sums stay in registers unless another tile of the output takes their place.
+        // Sums stay in registers unless another output tile replaces them.
         const bool begin = r == 0, again = r > 0 && inner > 1;
         if (begin || again)
 #pragma unroll
@@ -206,7 +206,7 @@ __device__ inline void convolution(const void *input, const void *weights, void 
     wait_for_copies<0>();
 }
 
-// The sums of all splits, in their order, then bias, residual and activation: a thread for PACK channels of a pixel.
+// Add the sums of all splits in a fixed order, then bias, residual and activation. PACK channels of a pixel per thread.
 template <class L>
 __device__ inline void sum_of_splits(void *output, const void *bias, const void *residual, const void *partial) {
     typedef typename SumOf<L::TYPE>::type Sum;

@@ -1,4 +1,4 @@
-// Element-wise operators on words: no tile is worth keeping, so that each thread takes four words at a time.
+// Element-wise operators on words. Nothing is reused, so there are no tiles: a thread processes four words at a time.
 //   OPERATOR: COPY (one input, an activation), ADD, SUBTRACT, MULTIPLY, LARGER; COUNT: words
 #pragma once
 #include "gpu_words.cuh"

@@ -1,5 +1,5 @@
-// CUDA's words for kernels as C++ on a CPU: a block's threads are fibers that change at __syncthreads, in either order;
-// shared memory begins as poison; a copy by cp.async arrives when it is waited for, not before.
+// CUDA's keywords and functions for kernels, as C++ on a CPU. The threads of a block are fibers that switch at
+// __syncthreads, in either order; shared memory is initialised with poison; a cp.async copy takes effect at its wait.
 #pragma once
 #include <math.h>
 #include <stdint.h>
@@ -23,7 +23,7 @@ struct Copy {
     unsigned value[4];
     int words;
 };
-struct Copies {  // of one thread: those of group g are from begin[g] on
+struct Copies {  // of one thread; group_end[g] is the index after the last copy of group g
     Copy *all;
     int count, room, groups;
     int *group_end;
@@ -50,7 +50,7 @@ __asm__(".text\n.globl mavcg_switch\nmavcg_switch:\n"
         "pushq %rbp\npushq %rbx\npushq %r12\npushq %r13\npushq %r14\npushq %r15\n"
         "movq %rsp, (%rdi)\nmovq %rsi, %rsp\n"
         "popq %r15\npopq %r14\npopq %r13\npopq %r12\npopq %rbx\npopq %rbp\nret\n");
-constexpr int SAVED = 6;  // registers below the address that ret takes
+constexpr int SAVED = 6;  // saved registers below the return address
 #elif defined(__aarch64__)
 __asm__(".text\n.globl mavcg_switch\nmavcg_switch:\n"
         "sub sp, sp, #160\n"
@@ -78,7 +78,7 @@ inline void fiber_main() {
 inline void prepare(Fiber &fiber, size_t stack_bytes) {
     uintptr_t top = ((uintptr_t)fiber.stack + stack_bytes) & ~(uintptr_t)15;
 #if defined(__x86_64__)
-    void **at = (void **)top - 2;  // so that a call's alignment holds at fiber_main
+    void **at = (void **)top - 2;  // keeps the stack aligned as after a call
     *at = (void *)fiber_main;
     at -= SAVED;
     memset(at, 0, SAVED * sizeof(void *));
@@ -118,7 +118,7 @@ inline void wait(int later) {
 }
 
 enum Fault { NO_FAULT, DIVERGENT_BARRIER = 1, SHARED_OVERRUN = 2 };
-constexpr unsigned POISON = 0xffa5a5a5u;  // no number as f32, nor as f16
+constexpr unsigned POISON = 0xffa5a5a5u;  // a NaN as f32; its high half is a NaN as f16
 
 inline int run(Kernel *which, const unsigned *grid, unsigned threads, unsigned shared_bytes, int descending, void **args) {
     constexpr size_t STACK = 64 << 10, GUARD = 64;
@@ -183,7 +183,7 @@ inline int dot4(unsigned a, unsigned b, int sum) {
     for (int i = 0; i < 32; i += 8) total += (unsigned)((int)(signed char)(a >> i) * (int)(signed char)(b >> i));
     return (int)total;
 }
-inline int round_to_int(float x) {  // as cvt.rni.s32.f32: ties to even, clamped, 0 for what is no number
+inline int round_to_int(float x) {  // as cvt.rni.s32.f32: ties to even, clamped, 0 for NaN
     const float r = nearbyintf(x);
     return r != r ? 0 : r >= 2147483648.0f ? INT32_MAX : r < -2147483648.0f ? INT32_MIN : (int)r;
 }

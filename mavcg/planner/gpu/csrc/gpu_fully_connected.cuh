@@ -1,7 +1,7 @@
-// A fully connected layer of one pixel: a product of a matrix with a vector, bound by the bytes of its weights.
-//   RM: channels that a row of LANES threads sums together; THREADS_OC: such rows; TILE_IC: words of the vector in shared memory
-//   SPLITS: blocks that share a sum; their sums are added by sum_of_splits
-// Weights are [OC][IC] words, as they come.
+// A fully connected layer on one pixel: a matrix-vector product, bound by the traffic of its weights.
+//   RM: channels that a group of LANES threads computes; THREADS_OC: such groups; TILE_IC: words of x in shared memory
+//   SPLITS: blocks that share a sum; sum_of_splits adds their sums
+// Weights are [OC][IC] words, not packed.
 #pragma once
 #include "gpu_convolution.cuh"
 
@@ -41,7 +41,7 @@ __device__ inline void fully_connected(const void *input, const void *weights, v
             word x[V], w[L::RM][V];
 #pragma unroll
             for (int m = 0; m < L::RM; ++m) {
-                // Channels past the last one repeat it: their sums are not stored.
+                // Channels beyond the last one repeat it: their sums are not stored.
                 const int channel = min(first_channel + m, L::OC - 1);
                 read_words<V, V>(w[m], matrix + (long)channel * L::IC + begin + i);
             }
@@ -55,7 +55,7 @@ __device__ inline void fully_connected(const void *input, const void *weights, v
 #pragma unroll
     for (int m = 0; m < L::RM; ++m) sums[m * T::THREADS + threadIdx.x] = sum[m];
     __syncthreads();
-    // Sums of a row's lanes in a fixed order, so that the answer is the same every time.
+    // Add the sums of the lanes in a fixed order, so that the result is always the same.
     for (int half = T::LANES / 2; half > 0; half /= 2) {
         if (lane < half)
 #pragma unroll

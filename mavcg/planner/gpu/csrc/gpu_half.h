@@ -1,4 +1,4 @@
-// f16 on the host, for a network's input, output and CPU operators.
+// Conversion of f16 on the host, for a network's input, output and CPU operators.
 #pragma once
 #include <math.h>
 #include <stdint.h>
@@ -10,7 +10,7 @@ static float float_of_half(uint16_t h) {
     return sign * (exponent ? ldexpf(1024.0f + mantissa, exponent - 25) : ldexpf((float)mantissa, -24));
 }
 
-static uint16_t half_from(float x) {  // to nearest, ties to even
+static uint16_t half_from(float x) {  // rounds to nearest, ties to even
     const uint16_t sign = signbit(x) ? 0x8000 : 0;
     const float magnitude = fabsf(x);
     if (isnan(x)) return sign | 0x7e00;

@@ -1,5 +1,5 @@
-// What a network's host program calls: tensors on the device as words, the same on the host as f32 in the graph's own order,
-// and on the CPU the operators that no kernel is for.
+// Functions for a network's host program: tensors on the device as words, the same tensors on the host as f32 in the
+// graph's own order, and CPU versions of the operators that have no kernel.
 #pragma once
 #include <cuda_runtime.h>
 #include <math.h>
@@ -17,7 +17,7 @@ static void checked(cudaError_t status, const char *what) {
     exit(1);
 }
 
-// A tensor of one image. PACK channels are a word: 1 of f32, 2 of f16.
+// A tensor of one image. A word holds PACK channels: 1 of f32, 2 of f16.
 struct Tensor {
     int rows, columns, channels, pack;
     void *device;
@@ -26,7 +26,7 @@ struct Tensor {
     Tensor(int r, int c, int k, int p, bool own = true) : rows(r), columns(c), channels(k), pack(p), device(NULL) {
         if (!own) return;
         checked(cudaMalloc(&device, words() * 4), "cudaMalloc");
-        checked(cudaMemset(device, 0, words() * 4), "cudaMemset");  // channels of the last word that are none
+        checked(cudaMemset(device, 0, words() * 4), "cudaMemset");  // zeroes the unused channels of the last word
     }
     size_t pixels() const { return (size_t)rows * columns; }
     size_t words() const { return (size_t)(channels + pack - 1) / pack * pixels(); }

@@ -1,5 +1,5 @@
-// Depthwise convolutions and pooling: each channel by itself, so that a word's channels stay where they are.
-//   WINDOW: DEPTHWISE, MAXIMUM or AVERAGE; IC: words; TILE_IC: words of a block; RN: pixels of a thread
+// Depthwise convolutions and pooling: each channel is independent, so that channels keep their position in a word.
+//   WINDOW: DEPTHWISE, MAXIMUM or AVERAGE; IC: words; TILE_IC: words per block; RN: pixels per thread
 // Depthwise weights are [IC][KH][KW] words.
 #pragma once
 #include "gpu_convolution.cuh"
@@ -81,7 +81,7 @@ __device__ inline void windows(const void *input, const void *weights, void *out
             }
         const int pixel = row * L::OW + column;
         if constexpr (L::WINDOW == DEPTHWISE) {
-            // OC is 1 and GROUPS are all channels: a word is PACK groups.
+            // OC is 1 and GROUPS is the number of channels: a word holds PACK groups.
             constexpr int OUT = pack_of(L::OUTPUT), PIXELS = L::OH * L::OW;
             Sum lanes[PACK], added[PACK] = {};
             const long at = (long)(first + c) * PIXELS + pixel;

@@ -1,5 +1,5 @@
-// Words of four bytes, as all kernels here move them: one f32, two f16 or four int8 channels of one pixel. A tensor is
-// [channels / pack][rows][columns] of words, so that every element type has the same tiles and the same loads.
+// Words of four bytes, which all kernels here move: one f32, two f16 or four int8 channels of one pixel. A tensor is
+// [channels / pack][rows][columns] words, so that all element types use the same tiles and the same loads.
 #pragma once
 
 #ifdef MAVCG_EMULATION
@@ -19,7 +19,7 @@ struct alignas(16) word4 {
     word at[4];
 };
 
-// Sums are f32, or i32 where the elements are int8. Whole numbers wrap round.
+// The type of sums: f32, or i32 for int8 elements. Integers wrap around.
 template <int TYPE> struct SumOf {
     typedef float type;
 };
@@ -43,7 +43,7 @@ __device__ inline unsigned short half_of(float x) {
 
 __device__ inline int dot4(word a, word b, int sum) { return __dp4a((int)a, (int)b, sum); }
 __device__ inline int round_to_int(float x) { return __float2int_rn(x); }
-// Without these the compiler would fuse the two roundings of a product and a sum.
+// These intrinsics keep the compiler from fusing a product and a sum, which would skip one of the two roundings.
 __device__ inline float product(float a, float b) { return __fmul_rn(a, b); }
 
 __device__ inline unsigned shared_address(const void *at) {
@@ -52,7 +52,7 @@ __device__ inline unsigned shared_address(const void *at) {
     return address;
 }
 
-// A copy into shared memory that is zero where nothing is to be read. From sm_80 on it is asynchronous.
+// Copy a word into shared memory, or store zero if it is outside of the tensor. The copy is asynchronous from sm_80 on.
 __device__ inline void copy_word(word *to, const word *from, bool inside) {
 #if __CUDA_ARCH__ >= 800
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_address(to)), "l"(from), "r"(inside ? 4 : 0)
@@ -87,7 +87,7 @@ template <int LATER> __device__ inline void wait_for_copies() {
 #define MAVCG_SHARED(name) extern __shared__ word4 name##_words[]; word *name = reinterpret_cast<word *>(name##_words)
 #endif
 
-// N words of shared or global memory that lie together, as few loads as their alignment (of ALIGN words) allows.
+// Read N contiguous words of shared or global memory, in as few loads as their alignment (ALIGN words) allows.
 template <int N, int ALIGN> __device__ inline void read_words(word (&to)[N], const word *from) {
     if constexpr (N % 4 == 0 && ALIGN % 4 == 0) {
 #pragma unroll
@@ -101,7 +101,7 @@ template <int N, int ALIGN> __device__ inline void read_words(word (&to)[N], con
     }
 }
 
-// Operands of a multiply-accumulate in the form that the arithmetic takes, made once for each word.
+// Operands of a multiply-accumulate in the form that the instruction takes, converted once per word.
 template <int TYPE> struct Factor;
 template <> struct Factor<F32> {
     float x;
@@ -122,7 +122,7 @@ template <> struct Factor<I8> {
     __device__ void mac(const Factor &o, int &sum) const { sum = dot4(x, o.x, sum); }
 };
 
-// The channels of a word one by one, as sums.
+// Unpack the channels of a word into separate values of the sum's type.
 template <int TYPE> __device__ inline void unpack(word w, typename SumOf<TYPE>::type (&to)[pack_of(TYPE)]) {
     if constexpr (TYPE == F16) {
         halves_to_floats(w, to[0], to[1]);
@@ -141,8 +141,9 @@ template <class L> __device__ inline float activated(float x) {
     return x;
 }
 
-// A complete sum -> the element of the output. bias: of `channels` sums; for int8 as many f32 scales follow. residual: an
-// element of the output's type as sum. int8: requantize by round(sum * scale), ties to even, clamped to -128..127.
+// Convert a complete sum to an output element. bias: `channels` sums, for int8 followed by as many f32 scales.
+// residual: an element of the output's type, as a sum. int8 requantizes by round(sum * scale), ties to even, clamped to
+// -128..127.
 template <class L>
 __device__ inline typename SumOf<L::TYPE>::type finished(typename SumOf<L::TYPE>::type sum, int channel,
                                                          const void *bias, int channels,
@@ -176,7 +177,7 @@ template <int OUTPUT, class SUM> __device__ inline word packed(const SUM (&lanes
     }
 }
 
-// One element of a tensor of words, where a word's channels are not all of one block.
+// Read one element of a tensor of words, for words whose channels belong to several blocks.
 template <int TYPE, class SUM> __device__ inline SUM element_at(const void *tensor, int channel, int pixel, int pixels) {
     constexpr int PACK = pack_of(TYPE);
     const long at = ((long)(channel / PACK) * pixels + pixel) * PACK + channel % PACK;
@@ -207,7 +208,7 @@ __device__ inline void set_element(void *tensor, int channel, int pixel, int pix
         static_cast<float *>(tensor)[at] = value;
 }
 
-// COUNT neighbouring channels of one pixel, sums that are complete -> the output.
+// Convert COUNT consecutive channels of one pixel from complete sums, and store them.
 template <class L, int COUNT>
 __device__ inline void store_channels(const typename SumOf<L::TYPE>::type (&sums)[COUNT], void *output, int group,
                                       int first, int pixel, const void *bias, const void *residual) {

@@ -1,6 +1,6 @@
-// What the CUDA of a plan calls (e-PlaNNer, 7.2): memories on chip are buffers of the device, LOAD and STORE copies
-// between these and off-chip memory, which is the host's as in the paper's figure 7.2. The file before it defines
-// input_t, weight_t, output_t, psum_t, MULTIPLY_ADD and PLAN_LOWEST.
+// The functions that the CUDA code of a plan calls (e-PlaNNer, 7.2): on-chip memories are buffers on the device; LOAD
+// and STORE copy between these and off-chip memory, which is the host's, as in the paper's figure 7.2. The including
+// file must first define input_t, weight_t, output_t, psum_t, MULTIPLY_ADD and PLAN_LOWEST.
 #ifndef __CUDACC_RTC__
 #include <stdint.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ struct plan_conv {
 
 #define PLAN_THREADS 128
 
-// One thread a sum. Neighbouring threads read neighbouring pixels and the same weight.
+// Computes one sum per thread. Neighbouring threads read neighbouring pixels and the same weight.
 extern "C" __global__ void __launch_bounds__(PLAN_THREADS)
     plan_conv_kernel(const input_t *in, const weight_t *wt, psum_t *ot, plan_conv p) {
     const int at = blockIdx.x * PLAN_THREADS + threadIdx.x, pixels = p.oh * p.ow;
@@ -85,9 +85,9 @@ static void PLAN_RELU(psum_t *ot, int count) {
     plan_checked(cudaGetLastError(), "RELU");
 }
 
-// A box of n[0] x n[1] x n[2] x n[3] elements of a tensor with these pitches, and its dense copy on the device. A box is one run
-// only where it spans whole rows and planes: here dimensions that follow each other are joined, two that are left are
-// one cudaMemcpy2D, three one cudaMemcpy3D; only the fourth needs several.
+// Copy a box of n[0] x n[1] x n[2] x n[3] elements of a tensor with these pitches to or from a dense tile on the
+// device. A box is contiguous only if it spans whole rows and planes. Contiguous dimensions are merged; two remaining
+// dimensions take one cudaMemcpy2D, three take one cudaMemcpy3D, and only a fourth takes several calls.
 static void plan_copy(char *tile, char *tensor, size_t item, const int *n, const int64_t *pitch, bool to_device) {
     int64_t count[4], step[4];
     int dimensions = 0;
@@ -101,7 +101,7 @@ static void plan_copy(char *tile, char *tensor, size_t item, const int *n, const
             step[dimensions++] = pitch[i];
         }
     }
-    if (step[dimensions - 1] != 1) count[dimensions] = 1, step[dimensions++] = 1;  // columns not contiguous: runs of one element
+    if (step[dimensions - 1] != 1) count[dimensions] = 1, step[dimensions++] = 1;  // strided: runs of one element
     const cudaMemcpyKind kind = to_device ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost;
     const size_t width = item * count[dimensions - 1];
     int64_t outer = 1, outer_step = 0;

@@ -1,4 +1,4 @@
-// The part of CUDA's runtime that plans call, on host memory: for checks where there is no GPU.
+// The part of CUDA's runtime API that plans call, on host memory: for tests without a GPU.
 #pragma once
 typedef int cudaError_t;
 enum { cudaSuccess = 0, cudaErrorInvalid = 1 };
@@ -13,7 +13,7 @@ static inline cudaError_t cudaGetLastError() { return cudaSuccess; }
 static inline cudaError_t cudaFree(void *p) { free(p); return cudaSuccess; }
 static inline cudaError_t cudaMalloc(void **p, size_t bytes) {
     *p = malloc(bytes);
-    memset(*p, 0xa5, bytes);  // memory begins as no zero
+    memset(*p, 0xa5, bytes);  // memory is never zero-initialised
     return *p ? cudaSuccess : cudaErrorInvalid;
 }
 static inline cudaError_t cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
