@@ -1,5 +1,6 @@
-/* Not compiled: preprocessed once per core with the compiler's options for it, so that what is left is a line
- * "need WORD BIT" for each instruction set that it may then use unasked (runtime/build.py reads them; x86.c compares).
+/* This file is never compiled. It is preprocessed once per core with the compiler's options for that core; the output
+ * has a line "need WORD BIT" for each instruction set that the compiler may use with these options (runtime/build.py
+ * reads the lines; x86_features.c compares them with CPUID).
  *
  * Words: 0 CPUID 01H ECX, 1 07H EBX, 2 07H ECX, 3 07H EDX, 4 07H.1 EAX, 5 80000001H ECX, 6 XCR0.
  * Source: Intel SDM volume 2A, CPUID, and volume 1, chapter 13 (XCR0); AMD APM volume 3, appendix E. */

@@ -67,7 +67,7 @@ static sim_line *insert(sim *s, uint32_t k, uint64_t line, uint64_t cycle) {
     return victim;
 }
 
-/* Write a modified line, evicted from level k - 1, to level k, or to memory if there is no level k. */
+/* Write a modified line that leaves level k - 1 to level k, or to memory if there is no level k; k counts from 0. */
 static void write_back(sim *s, uint32_t k, uint64_t line, uint64_t cycle) {
     sim_caches *c = &s->caches;
     if (k == c->level_count) {
