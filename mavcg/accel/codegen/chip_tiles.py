@@ -35,9 +35,9 @@ class ChipTile:
 
 
 def row_pitch(columns: int, strides: tuple[int, ...], path: Datapath) -> int:
-    """Return the words from one row to the next with which rows that convolutions read together lie in different banks.
+    """Return the row pitch of a tile, in words, that puts rows which convolutions read together into different banks.
 
-    strides: row strides of the convolutions that read the tile. It is the smallest pitch with the fewest conflicts.
+    It is the smallest pitch with the fewest conflicts. strides: row strides of the convolutions that read the tile.
     """
 
     def conflicts(pitch: int) -> int:

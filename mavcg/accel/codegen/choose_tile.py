@@ -16,7 +16,7 @@ from mavcg.accel.target import IsaTarget
 from mavcg.accel.xgraph import CONVOLUTIONS, XGraph, XNode
 from mavcg.errors import MavcgError
 
-FINALISTS = 2  # tiles that are simulated
+FINALISTS = 2  # number of tiles that are simulated
 
 
 def simulated_cycles(program: AccelProgram) -> int:
@@ -42,7 +42,7 @@ def tiled_group(
     wrong: MavcgError | None = None
     for tile in [*ranked_tiles(graph, nodes, target)[:finalists], group.tile]:
         if found and tile is group.tile:
-            break  # the smallest is tried where no other is there
+            break  # the smallest tile is tried only if no other tile fits
         try:
             program, fitted = generate_group(graph, replace(group, tile=tile), target)
         except MavcgError as error:

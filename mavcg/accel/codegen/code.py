@@ -1,5 +1,6 @@
-"""State of a program during code generation: instructions, memories, parameters. Tensors still on chip are not
-reloaded.
+"""State of a program during code generation: instructions, memories, parameters.
+
+Tensors that are still on chip are not reloaded.
 """
 
 import copy

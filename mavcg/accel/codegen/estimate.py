@@ -17,14 +17,16 @@ from mavcg.accel.simulator.timing import BEAT_BYTES, STARTUP
 from mavcg.accel.target import IsaTarget
 from mavcg.accel.xgraph import CONVOLUTIONS, XNode
 
-_PER_TRANSFER = 20  # cycles that a transfer does not hide: start-up, arbitration with others
+_PER_TRANSFER = 20  # exposed cycles of a transfer: start-up, arbitration with other transfers
 Regions = Mapping[str, Region]
 
 
 @dataclass(frozen=True)
 class GroupEstimate:
-    """Estimate of a group. cycles: predicted. ddr_bytes: DDR traffic. overlaps: True if two tiles fit and transfers
-    overlap.
+    """Estimate of a group.
+
+    cycles: predicted cycles. ddr_bytes: DDR traffic. overlaps: True if two tiles fit, so that transfers overlap with
+    arithmetic.
     """
 
     cycles: float
@@ -50,8 +52,9 @@ class EstimatedGroup:
 
 @dataclass(frozen=True)
 class AlikePasses:
-    """Tiles of a group whose regions have the same sizes. regions, written: those of one of the tiles. count: number of
-    tiles.
+    """Tiles of a group whose regions have the same sizes.
+
+    regions, written: regions of one of the tiles. count: number of tiles.
     """
 
     regions: Regions
@@ -100,8 +103,8 @@ class ChannelDivision:
 class PassDemand:
     """Demands of tiles with the same rows and columns, which do not depend on the division of channels.
 
-    count: number of tiles. loaded: bytes. steps: of each convolution, without the division's factor. pool, misc:
-    cycles. pixels: of the region of each stored node.
+    count: number of tiles. loaded: bytes loaded by a tile. steps: array steps of each convolution, without the factor
+    of the channel division. pool, misc: cycles of the units. pixels: size of the written region of each stored node.
     """
 
     count: int
@@ -226,7 +229,7 @@ def estimate(
             conv += (steps * factor + startup) * each.count
         pool, misc = pool + each.pool * each.count, misc + each.misc * each.count
     ddr = moved / target.ddr_bytes_per_cycle + transfers * _PER_TRANSFER
-    # Before the first and after the last tile nothing overlaps.
+    # Loads of the first tile and saves of the last tile overlap with nothing.
     edge = (tiles.passes[0].loaded + division.weights / max(1, division.first)) / target.ddr_bytes_per_cycle
     edge += 2 * target.ddr_latency_cycles
     overlaps = pinned + tiles.loaded_words + slices <= path.feature_words

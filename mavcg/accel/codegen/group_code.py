@@ -48,7 +48,7 @@ class GroupCode:
     def emit(self) -> None:
         """Emit the group. Raises: DoesNotFitError if a tile does not fit; the caller then restores the state."""
         passes = self.passes()
-        self.code.features.forget()  # groups exchange maps by DDR memory alone, so that their costs add up
+        self.code.features.forget()  # groups exchange maps only through DDR memory, so that costs can be added
         self._prefetch_weights()
         if self._channels_outside(len(passes)):
             for channels in self.ranges[0]:
@@ -84,7 +84,7 @@ class GroupCode:
                 if not written:
                     continue
                 regions = needed_regions(self.nodes, written, self.code.by_name)
-                # What a concat of this group joins is read back from the features segment: all that is needed is saved.
+                # A concat's inputs in this group are read back from the features segment: save all regions needed.
                 saved = {
                     name: regions[name]
                     for name in self.stored

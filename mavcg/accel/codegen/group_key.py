@@ -1,4 +1,4 @@
-"""Keys of groups: groups with equal keys have equal costs, also in different networks."""
+"""Compute keys of groups; groups with equal keys have equal costs, also in different networks."""
 
 import hashlib
 from collections.abc import Sequence
@@ -12,12 +12,12 @@ from mavcg.accel.fusion.group_shape import GraphFacts, group_shape
 from mavcg.accel.target import IsaTarget
 from mavcg.accel.xgraph import XGraph
 
-_TEXTS = ("name", "description", "sources", "dense", "rounding", "frequency_mhz")  # of a target; cycles know none
+_TEXTS = ("name", "description", "sources", "dense", "rounding", "frequency_mhz")  # without effect on cycles
 
 
 @dataclass
 class GroupKeys:
-    """Computes keys of a graph's groups, and keeps the facts of the graph of the last call."""
+    """Keys of groups, with a cache of the last graph's facts."""
 
     _facts: GraphFacts | None = None
     _parts: dict[str, tuple[bool, int]] = field(default_factory=dict)
@@ -29,7 +29,7 @@ class GroupKeys:
             places = placements(graph)
             self._parts = {n.name: (places[n.name].root != n.name, places[n.name].stride) for n in graph.nodes}
         shape = group_shape(self._facts, nodes)
-        # A part of a concat is transferred pixel by pixel; rows' strides decide how tiles lie in the banks.
+        # Inputs of a concat are transferred pixel by pixel; row strides decide how tiles are spread over the banks.
         tensors = [self._parts[node.name] for node in (*shape.inputs, *shape.nodes)]
         copied = [self._facts.copied_parts.get(node.name) for node in shape.nodes]
         return shape.key, tuple(tensors), tuple(copied)

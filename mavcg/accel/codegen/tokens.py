@@ -1,8 +1,8 @@
 """Derive the tokens between execution units from the memory that instructions read and write.
 
 An instruction that depends on several instructions of another unit waits for the last of them, because units execute in
-order. It needs no token if an earlier instruction of its own unit has waited for that one or a later one. So the k-th
-token that a unit gives to another is the k-th that the other takes, and counters are sufficient.
+order. It needs no token if an earlier instruction of its own unit has already waited for that instruction or a later
+one. So the k-th token that a unit gives to another unit is the k-th that the other unit takes: counters are sufficient.
 """
 
 from bisect import bisect_left
@@ -17,8 +17,9 @@ from mavcg.accel.isa.instruction import AccelInstruction
 
 @dataclass
 class _Piece:
-    """State of a range of memory. writer: last writer, as (unit, instruction). readers: each unit's last reader since
-    then.
+    """State of a range of memory.
+
+    writer: last writer, as (unit, instruction). readers: last reader of each unit since that write.
     """
 
     writer: tuple[int, int] | None = None  # unit, instruction
@@ -71,7 +72,7 @@ def with_tokens(instructions: Sequence[AccelInstruction], path: Datapath) -> tup
     for index, one in enumerate(instructions):
         needs = [-1] * len(UNITS)
         for access in accesses(one, path):
-            if access.memory == DDR_PARAMETERS:  # nothing writes there
+            if access.memory == DDR_PARAMETERS:  # no instruction writes the parameters
                 continue
             ranges = memories.setdefault(access.memory, _Ranges())
             for unit, other in ranges.touch(access, one.unit, index):

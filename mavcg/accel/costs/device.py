@@ -17,7 +17,7 @@ from mavcg.accel.xgraph import XGraph
 from mavcg.errors import MavcgError
 from mavcg.files.scratch import scratch_folder
 
-RUNS = 3  # of each program; the fewest cycles count: what disturbs a run only adds some
+RUNS = 3  # runs of each program; the minimum counts, because disturbances only add cycles
 
 
 @dataclass

@@ -14,8 +14,8 @@ from mavcg.accel.target import IsaTarget
 from mavcg.accel.xgraph import XGraph
 from mavcg.errors import MavcgError
 
-APPLICATION_ID = 0x6D617667  # in the file's header: a database of groups' costs and no other
-WAIT_S = 30.0  # for another process that writes
+APPLICATION_ID = 0x6D617667  # in the file's header: identifies a database of groups' costs
+WAIT_S = 30.0  # maximum wait for another process that writes
 _CREATE = """
 CREATE TABLE IF NOT EXISTS group_costs (
     key TEXT NOT NULL, provider TEXT NOT NULL, cycles REAL, tile TEXT NOT NULL, PRIMARY KEY (key, provider)

@@ -18,14 +18,15 @@ from mavcg.accel.target import IsaTarget
 from mavcg.accel.xgraph import XGraph
 from mavcg.graph import Array
 
-LEAST_SAMPLE, SHARE = 32, 4  # of groups of several nodes, one in so many is simulated
+LEAST_SAMPLE, SHARE = 32, 4  # one in SHARE groups of several nodes is simulated, or more to have LEAST_SAMPLE
 PENALTIES = tuple(10.0**power for power in range(-4, 4))
 
 
 @dataclass(frozen=True)
 class RidgeModel:
-    """A linear model of standardised features. error: mean of |prediction / truth - 1| over the samples, each left out
-    once.
+    """A linear model of standardised features.
+
+    error: mean of |prediction / truth - 1| over the samples, each predicted without itself (leave-one-out).
     """
 
     mean: Array
@@ -40,8 +41,9 @@ class RidgeModel:
 
 
 def fit_ridge(features: Array, targets: Array) -> RidgeModel:
-    """Fit targets [n], logarithms of ratios, to features [n, f], with the penalty that has the least leave-one-out
-    error.
+    """Fit targets [n], which are logarithms of ratios, to features [n, f].
+
+    The penalty is the one with the least leave-one-out error.
     """
     mean, scale = features.mean(axis=0), features.std(axis=0)
     scale = np.where(scale > 1e-12, scale, 1.0)
@@ -51,7 +53,7 @@ def fit_ridge(features: Array, targets: Array) -> RidgeModel:
     for penalty in PENALTIES:
         shrunk = s**2 / (s**2 + penalty * len(x))
         residual = (targets - offset) - u @ (shrunk * (u.T @ (targets - offset)))
-        # 1 / n: the mean is fitted too.
+        # The term 1 / n is for the mean, which is fitted too.
         left_out = residual / np.maximum(1 - (u**2 @ shrunk) - 1 / len(x), 1e-9)
         error = float(np.mean(np.abs(np.expm1(np.clip(-left_out, -20, 20)))))
         if best is None or error < best[0]:
@@ -110,13 +112,11 @@ class LearnedGroupCosts:
         ratios = np.exp(model.predict(np.stack([f for key in predicted if (f := features[key]) is not None])))
         for unknown, ratio in zip(predicted, ratios, strict=True):
             found = self._modelled.work(graph, unlike[unknown])
-            assert found is not None  # it has features
+            assert found is not None  # groups with features have a modelled cost
             self._predicted[unknown] = GroupCost(float(found[1].cycles(self.target) * ratio), found[0])
 
     def cost(self, graph: XGraph, nodes: Sequence[str]) -> GroupCost | None:
-        """Return the exact cost, or the predicted one with the analytic model's tile; None for a group that does not
-        fit.
-        """
+        """Return the exact cost, or the predicted one with the analytic model's tile; None if it does not fit."""
         predicted = self._predicted.get(self._keys.key(graph, nodes))
         return self.exact.cost(graph, nodes) if predicted is None else predicted
 

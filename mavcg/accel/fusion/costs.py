@@ -11,12 +11,12 @@ from mavcg.accel.groups import GroupTile
 from mavcg.accel.target import IsaTarget
 from mavcg.accel.xgraph import XGraph
 
-MOST_TILED = 3  # nodes of a group for which tiles are searched even if it fits on chip whole
+MOST_TILED = 3  # up to this many nodes, tiles are searched even if the group fits on chip whole
 
 
 @dataclass(frozen=True)
 class GroupCost:
-    """Cost of a group. cycles: time for one image. tile: tile with which it is reached."""
+    """Cost of a group. cycles: time for one image. tile: the tile with this cost."""
 
     cycles: float
     tile: GroupTile
@@ -69,7 +69,7 @@ class ModelledGroupCosts:
     def _search(self, shape: GroupShape) -> tuple[GroupTile, GroupWork] | None:
         if self.paper_tiles_only:
             return paper_tile(shape, self.target) or whole_tile(shape, self.target)
-        # A large group that fits whole moves nothing twice: no tile is better.
+        # A large group that fits whole transfers each byte once: no tile is better.
         whole = whole_tile(shape, self.target) if len(shape.nodes) > MOST_TILED else None
         return whole or best_tile(shape, self.target)
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from mavcg.accel.xgraph import XNode
 
-Interval = tuple[int, int]  # from, up to but not including
+Interval = tuple[int, int]  # (first, end), without end
 
 
 def needed_range(node: XNode, axis: int, made: Interval, length: int) -> Interval:

@@ -10,8 +10,8 @@ from mavcg.accel.matching import LabelledGraph, embeddings
 from mavcg.accel.target import IsaTarget
 from mavcg.accel.xgraph import XGraph
 
-MOST_NODES = 12  # of a group that fits on chip whole
-MOST_SETS_PER_NODE = 400  # that are tried from each node on
+MOST_NODES = 12  # maximum nodes of a group that fits on chip whole
+MOST_SETS_PER_NODE = 400  # maximum sets of nodes that are tried from each start node
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def template_embeddings(
 def _is_group(facts: GraphFacts, nodes: frozenset[str]) -> bool:
     shape = group_shape(facts, nodes)
     sizes = {facts.nodes[name].shape[1:3] for name in shape.results}
-    # A result that is read inside as well would be written and kept: such embeddings gain nothing over smaller ones.
+    # A result that is also read inside the group would be written off chip and kept: smaller embeddings are as good.
     read_inside = {name for node in shape.nodes for name in node.inputs if name in nodes}
     return len(sizes) == 1 and not read_inside & set(shape.results) and is_convex(facts, nodes)
 
@@ -82,7 +82,7 @@ def whole_groups(facts: GraphFacts, target: IsaTarget) -> Iterator[frozenset[str
             nodes = pending.pop(0)
             if len(nodes) == MOST_NODES:
                 continue
-            # From each start only later nodes join, so that a set is found from its first node alone.
+            # Only nodes after the start node are added, so that each set is found once, from its first node.
             near = {n for inner in nodes for n in neighbours[inner]} - nodes
             for other in sorted(near, key=facts.place.__getitem__):
                 grown = nodes | {other}

@@ -11,7 +11,7 @@ from mavcg.text.safe_text import xml_attribute, xml_text
 _FILLS = ("#90caf9", "#ffe082", "#a5d6a7", "#ffab91", "#ce93d8", "#80cbc4", "#f48fb1", "#c5e1a5")
 _ALONE, _HOST = "#eceff1", "#ffffff"
 _CHAR, _BOX, _ROW, _GAP, _PAD = 6.6, 24, 46, 16, 20
-_MOST_NAME = 26  # characters of a node's name in its box
+_MOST_NAME = 26  # maximum characters of a node's name in its box
 
 
 def plan_svg(graph: XGraph, plan: FusionPlan, title: str) -> str:
@@ -60,7 +60,7 @@ def _layout(graph: XGraph) -> tuple[Mapping[str, tuple[float, float, float]], fl
     places: dict[str, tuple[float, float, float]] = {}
     for at, row in rows.items():
         left = (whole - sum(widths[n.name] + _GAP for n in row) + _GAP) / 2
-        # Below what they read, as far as possible in order from left to right.
+        # Nodes of a row are sorted by the position of their first inputs, to keep edges short.
         for node in sorted(row, key=lambda n: places[n.inputs[0]][0] if n.inputs else 0):
             places[node.name] = (left + widths[node.name] / 2, 44 + at * _ROW, widths[node.name])
             left += widths[node.name] + _GAP

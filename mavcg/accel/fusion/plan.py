@@ -17,7 +17,7 @@ from mavcg.accel.target import IsaTarget
 from mavcg.accel.xgraph import XGraph
 from mavcg.errors import MavcgError
 
-MOST_SCREENED = 64  # groups that fit whole whose costs are computed after a screening
+MOST_SCREENED = 64  # maximum groups of template "whole" that pass a screening
 SEARCHES: Mapping[str, Callable[[PathInstance], ChosenPath]] = {
     "exact": cheapest_path, "paper": paper_path, "greedy": greedy_path, "none": unfused_path,
 }  # fmt: skip
@@ -69,9 +69,9 @@ def choose_fusion(
 ) -> FusionChoices:
     """Find all groups and their costs, and choose groups by each search.
 
-    screen: cheaper costs, such as modelled costs before simulation. Groups that are not cheaper by them than their
-    nodes by themselves are left out, and so are, of the groups that fit on chip whole, all but the MOST_SCREENED with
-    the largest gain.
+    screen: costs that are faster to compute, such as modelled costs before simulation. Groups that these costs do not
+    rate below their nodes unfused are left out. Of the groups that fit on chip whole, the MOST_SCREENED with the
+    largest gain are kept.
     Raises: MavcgError for a node that does not fit on chip by itself with any tile.
     """
     seconds: dict[str, float] = {}
@@ -109,7 +109,7 @@ def choose_fusion(
 
 
 def _screen(facts: GraphFacts, found: Sequence[Opportunity], screen: GroupCosts) -> tuple[Opportunity, ...]:
-    """Return the groups that gain by the cheaper costs, and all single nodes."""
+    """Return the groups that are faster than their nodes unfused by the costs `screen`, and all single nodes."""
     alone: dict[str, float] = {}
     gains: list[tuple[float, int]] = []
     for at, one in enumerate(found):
@@ -126,8 +126,9 @@ def _screen(facts: GraphFacts, found: Sequence[Opportunity], screen: GroupCosts)
 
 
 def accelerator_edges(graph: XGraph) -> list[tuple[str, str]]:
-    """Return the edges between accelerator nodes, including paths through host nodes, so that no group waits for
-    itself.
+    """Return the edges between accelerator nodes, including those by paths through host nodes.
+
+    With these paths, no group can depend on its own result.
     """
     before: dict[str, frozenset[str]] = {}
     edges = []

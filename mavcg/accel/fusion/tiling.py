@@ -1,8 +1,8 @@
 """Choose tiles of groups: by the paper's rule (DNNVM, equations 5 and 6), or the best of a grid by the analytic model.
 
 The paper's rule is T_h = h_p, T_oc = oc_p, T_ic = ic_p, and T_w as large as the buffers allow. Its equation for the
-input buffer has T_h rows and T_ic channels. A convolution needs G^-1(T_h) rows and, since sums run on chip over all
-input channels, all of these, which is what is checked here. Of both orders, the one with less traffic is chosen.
+input buffer has T_h rows and T_ic channels. Here the buffer is checked for G^-1(T_h) rows and all input channels, which
+a convolution needs because its sums stay on chip. Of both loop orders, the one with less traffic is chosen.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ def paper_tile(shape: GroupShape, target: IsaTarget) -> tuple[GroupTile, GroupWo
         tile = GroupTile(min(target.rows_parallel, rows), columns, min(target.oc_parallel, channels),
                          target.macs_in_channels, order)  # fmt: skip
         work = group_work(shape, tile, target)
-        low, high = 0, columns  # the greatest width that fits, by bisection
+        low, high = 0, columns  # bisection for the greatest width that fits
         while work is None and high - low > 1:
             middle = (low + high) // 2
             narrower = replace(tile, columns=middle)

@@ -22,7 +22,7 @@ class GroupWork:
 
     load_bytes, save_bytes: DDR traffic, with the weights among the loads. weight_bytes: weights loaded. feature_bytes:
     loads and saves without weights. conv_cycles, pool_cycles, misc_cycles: busy cycles of each unit. first_bytes,
-    last_bytes: transfers that overlap with nothing. tiles: number of tiles.
+    last_bytes: transfers before the first and after the last computation. tiles: number of tiles.
     """
 
     load_bytes: int
@@ -52,7 +52,7 @@ class GroupWork:
         if self.ddr_bytes == 0:
             return float(busiest)
         exposed = max(self.first_bytes + self.last_bytes, 0) / rate + 2 * target.ddr_latency_cycles
-        # What is exposed is part of the transfers already, where these are what takes longest.
+        # If transfers take longest, the exposed transfers are already included in them.
         transfers = self.ddr_bytes / rate + 2 * target.ddr_latency_cycles
         compute = max(self.conv_cycles, self.pool_cycles, self.misc_cycles)
         return float(max(compute + exposed, transfers))

@@ -50,7 +50,7 @@ def _build(
         return part
     made = cpu_graph(graph, part, identifier(library.stem.removeprefix("lib")), program.target.rounding)
     with scratch_folder("mavcg-cpu-part-") as folder:
-        text = folder / f"{library.stem}.graph"  # what the library's note names and hashes as its model
+        text = folder / f"{library.stem}.graph"  # the library's note has this file's name and hash as its model
         text.write_text(str(made), encoding="utf-8")
         request, _ = make_model_request(text, str(library), cores.board, cores.cores, None, max_error=0.0)
         build_model(replace(request, graph=made), progress)

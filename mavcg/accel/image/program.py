@@ -12,7 +12,7 @@ from mavcg.accel.target import WHOLE, IsaTarget
 from mavcg.errors import MavcgError
 
 MOST_FEATURE_BYTES = 1 << 32  # offsets in the features segment have 32 bits
-MOST_STEPS = 1 << 31  # that a 32-bit bias can differ by
+MOST_STEPS = 1 << 31  # maximum difference of two 32-bit biases
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,10 @@
-"""Sizes that follow from a target, and that instructions are generated for: words, blocks, lanes and banks."""
+"""Sizes of a target's memories and lanes that code generation and simulators use: words, blocks, lanes and banks."""
 
 from dataclasses import dataclass
 
 from mavcg.accel.target import IsaTarget
 
-ENTRY_BYTES = 8  # of an output channel in weight memory: 32-bit bias, 8-bit shift, three zeros
+ENTRY_BYTES = 8  # entry of an output channel in weight memory: 32-bit bias, 8-bit shift, three zero bytes
 SUM_WORDS = 4  # words of feature memory that the 32-bit sums of one word of results take
 
 

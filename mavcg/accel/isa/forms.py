@@ -10,7 +10,7 @@ from functools import cached_property
 
 # Execution units, by the bit that each has in the masks `wait` and `signal`.
 UNITS = ("load", "save", "conv", "pool", "misc")
-VERSION = 1  # of the instruction set; misc.start carries it
+VERSION = 1  # version of the instruction set; misc.start contains it
 WORD_BYTES = 4
 # Header: bits of opcode (the unit), mode, length in words, wait mask, signal mask, reserved (0).
 HEADER = (("opcode", 4), ("mode", 4), ("length", 5), ("wait", 5), ("signal", 5), ("reserved", 9))

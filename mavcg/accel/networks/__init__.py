@@ -22,7 +22,7 @@ _NETWORKS: Mapping[str, Callable[[], Graph]] = MappingProxyType({
     "mobilenet_v2": mobilenet_v2, "yolo_small": yolo_small,
 })  # fmt: skip
 NAMES: tuple[str, ...] = tuple(_NETWORKS)
-# The last convolution of a residual block: small, or sums of dozens of blocks leave what 8 bits hold.
+# Weights of the last convolution of a residual block are scaled down: sums over dozens of blocks must fit into 8 bits.
 _RESIDUAL_END, _RESIDUAL_GAIN = "_end.w", 0.25
 
 

@@ -1,6 +1,6 @@
 """Convert convolutions, transposed convolutions and fully connected layers to coarse operations.
 
-Bias and activation become parts of them.
+Each operation includes bias and activation.
 """
 
 import numpy as np
@@ -53,7 +53,7 @@ def add_deconv(maker: XGraphMaker, node: Node) -> bool:
     bias = _bias(maker, node, 0 if w is None else w.shape[0])
     if x is None or w is None or bias is None or not all_finite(w, bias):
         return False
-    # Rows that no tap reaches hold the bias; the accelerator writes them as any other.
+    # Output rows that no tap of the filter reaches contain the bias; the accelerator writes them, too.
     inner = act or ("", ())
     deconv = XNode(
         node.origin or node.output, "deconv", (x,), maker.graph.types[node.output].shape, w.shape[1:3],

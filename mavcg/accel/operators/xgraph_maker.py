@@ -11,7 +11,7 @@ from mavcg.graph import Array, Graph, Node
 
 @dataclass
 class XGraphMaker:
-    """The XGraph under construction. now: the XGraph's tensor for each tensor of the graph."""
+    """The XGraph under construction. now: name of the XGraph's tensor for each tensor of the graph."""
 
     graph: Graph
     dense_on_host: bool

@@ -24,7 +24,7 @@ _LOAD, _SAVE = UNITS.index("load"), UNITS.index("save")
 class _UnitState:
     queue: deque[int] = field(default_factory=deque)
     running: RunningWork | None = None
-    requested: RunningWork | None = None  # of load and save: the next transfer, whose latency passes meanwhile
+    requested: RunningWork | None = None  # next transfer of load and save; its latency passes meanwhile
     busy: int = 0
 
 
@@ -56,8 +56,8 @@ class _Simulation:
         self.next = 0  # instruction to dispatch
         self.dispatch_wait = 0
         self.fetch_ends = _fetches(program.instructions)
-        self.fetched = 0  # instructions whose code is there
-        self.fetches = 0  # begun
+        self.fetched = 0  # number of instructions whose code has been fetched
+        self.fetches = 0  # number of fetches that were started
         self.fetch: RunningWork | None = None
 
     def run(self) -> SimulatedTime:
@@ -89,7 +89,7 @@ class _Simulation:
             queue = self.units[one.unit].queue
             if len(queue) < QUEUE_DEPTH:
                 queue.append(self.next)
-                self.dispatch_wait = one.form.words  # a word a cycle
+                self.dispatch_wait = one.form.words  # the dispatcher reads one word per cycle
                 self.next += 1
                 moved = True
         return moved
@@ -174,7 +174,7 @@ class _Simulation:
                 self._stall(f"{name}: DDR latency", passed)
             elif unit.queue:
                 lacking = self._lacking(unit.queue[0], number)
-                assert lacking is not None  # it would have been started
+                assert lacking is not None  # an instruction with all tokens would have been started
                 self._stall(_WAITS[number][lacking], passed)
 
     def _complete(self) -> None:

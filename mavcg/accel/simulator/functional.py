@@ -1,4 +1,4 @@
-"""Execute a program on the bytes of the memories: it computes what a device computes, without time."""
+"""Execute a program on the bytes of the memories: the results of a device, without timing."""
 
 import random
 from collections import deque
@@ -17,7 +17,7 @@ from mavcg.accel.simulator.memories import Memories
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
 
-# Called with the index of an instruction, itself and the tensor that it made (int8), where it made one.
+# Called with the index of an instruction, the instruction, and the int8 tile that it computed, if any.
 Observer = Callable[[int, AccelInstruction, Array], None]
 
 

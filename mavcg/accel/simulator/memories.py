@@ -32,7 +32,7 @@ class Memories:
         """Return the word addresses [rows, columns, blocks] of a tile. Raises: MavcgError for one beyond the memory."""
         count = blocks(channels, self.path.word)
         row, block = v[f"{side}_row"], v[f"{side}_block"]
-        if rows * columns * count > self.path.feature_words:  # of overlapping rows: no memory holds it
+        if rows * columns * count > self.path.feature_words:  # a tile with overlapping rows, larger than the memory
             raise MavcgError(
                 f"{side}: a tile of {rows * columns * count} words; feature memory has {self.path.feature_words}"
             )

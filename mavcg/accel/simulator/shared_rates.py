@@ -34,7 +34,7 @@ def progress_rates(
     """
     share = ddr_rate // max(1, len(moving))
     rates = [(running, SCALE) for running in compute] + [(running, max(1, share)) for running in moving]
-    # Words a cycle through all read ports and all write ports; where more is demanded, everything slows down.
+    # Words per cycle through all read ports and all write ports; if demand exceeds capacity, all rates are scaled down.
     reads = sum(running.work.read_words * rate * SCALE // _total(running) for running, rate in rates)
     writes = sum(running.work.write_words * rate * SCALE // _total(running) for running, rate in rates)
     demand, capacity = max(reads, writes), port_words * SCALE

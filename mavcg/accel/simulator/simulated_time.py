@@ -1,4 +1,4 @@
-"""Result of a cycle-accurate simulation: cycles, the work of each unit, and what it waited for."""
+"""Result of a cycle-accurate simulation: cycles, busy cycles of each unit, and stalls by cause."""
 
 from dataclasses import dataclass
 

@@ -10,9 +10,9 @@ from mavcg.accel.target import IsaTarget
 
 # Cycles from issue to the first result, by unit: decoding, address generation and the depth of the pipeline.
 STARTUP = {"load": 4, "save": 4, "conv": 16, "pool": 12, "misc": 12}
-BEAT_BYTES = 16  # of the DDR memory's bus (AXI, 128 bits): runs of bytes take whole beats
-QUEUE_DEPTH = 64  # instructions that a unit's queue holds
-FETCH_BYTES = 4096  # of code at a time; the dispatcher holds two such buffers
+BEAT_BYTES = 16  # width of the DDR memory's bus (AXI, 128 bits); a run of bytes takes whole beats
+QUEUE_DEPTH = 64  # maximum instructions in a unit's queue
+FETCH_BYTES = 4096  # size of a fetch of code; the dispatcher has two buffers of this size
 
 
 @dataclass(frozen=True)
