@@ -63,7 +63,7 @@ class _FlatBufferReader:
             return self._model()
         except _DAMAGE as error:
             raise MavcgError(
-                f"{self.location}: it points out of the file or makes no sense; the file is damaged"
+                f"{self.location}: points beyond the end of the file, or cannot be read; the file is damaged"
             ) from error
 
     def fail(self, what: str) -> MavcgError:
@@ -73,7 +73,7 @@ class _FlatBufferReader:
         model = self.tflite.Model.GetRootAs(self.data, 0)
         version = model.Version()
         if version != 3:
-            raise MavcgError(f"the header: version {version} of the format; 3 is supported")
+            raise MavcgError(f"the header: version {version} of the format is not supported; supported: 3")
         subgraphs = self.count(model.SubgraphsLength(), "subgraphs")
         if subgraphs != 1:
             raise MavcgError(
@@ -105,13 +105,13 @@ class _FlatBufferReader:
     def check_indices(self, indices: tuple[int, ...], least: int, tensors: int) -> None:
         for index in indices:
             if not least <= index < tensors:
-                raise self.fail(f"tensor {index} where there are {tensors}")
+                raise self.fail(f"refers to tensor {index}, but there are {tensors}")
 
     def count(self, length: int, what: str) -> int:
         """Check and return a number of tables, each of which has an offset of 4 bytes in the file."""
         if length > MOST_TABLES or length * 4 > len(self.data):
             raise MavcgError(
-                f"the file says that it has {length} {what}; at most {MOST_TABLES} are read, "
+                f"the file declares {length} {what}; at most {MOST_TABLES} are read, "
                 f"and {len(self.data)} bytes must hold them; the file is damaged"
             )
         return length
@@ -152,7 +152,7 @@ class _FlatBufferReader:
         start, length = table.Offset(), table.Size()
         if start > 1:
             if start + length > len(self.data):
-                raise self.fail(f"{length} bytes at {start} of a file of {len(self.data)}")
+                raise self.fail(f"{length} bytes at {start} end after the {len(self.data)} bytes of the file")
             return memoryview(self.data)[start : start + length]
         return memoryview(table.DataAsNumpy()) if table.DataLength() else memoryview(b"")
 
@@ -167,9 +167,9 @@ class _FlatBufferReader:
             raise self.fail(f"{len(shape)} dimensions; at most {MOST_RANK} are read")
         free = tuple(d for d, length in enumerate(signature or shape) if length == -1)
         if len(signature) not in (0, len(shape)) or any(n < 0 and d not in free for d, n in enumerate(shape)):
-            raise self.fail(f"its shape is {list(shape)} and its signature {list(signature)}")
+            raise self.fail(f"its shape {list(shape)} contradicts its signature {list(signature)}")
         if table.Buffer() >= len(buffers):
-            raise self.fail(f"buffer {table.Buffer()} where there are {len(buffers)}")
+            raise self.fail(f"refers to buffer {table.Buffer()}, but there are {len(buffers)}")
         raw, sparsity = buffers[table.Buffer()], table.Sparsity()
         return TfliteTensor(
             i,
@@ -186,7 +186,7 @@ class _FlatBufferReader:
 
     def sparse(self, raw: memoryview, dtype: str, sparsity: Any) -> SparseData:
         if len(raw) % DTYPES[dtype].itemsize:
-            raise self.fail(f"{len(raw)} bytes of {dtype}")
+            raise self.fail(f"{len(raw)} bytes are not a whole number of elements of {dtype}")
         layout = read_layout(sparsity, self.tflite, len(self.data))
         return SparseData(layout, self.constant(raw, dtype, (len(raw) // DTYPES[dtype].itemsize,)))
 
@@ -212,24 +212,24 @@ class _FlatBufferReader:
         if scale.size == 1:
             axis = 0
         elif not 0 <= axis < len(shape) or shape[axis] != scale.size:
-            raise self.fail(f"{scale.size} scales along dimension {axis} of {list(shape)}")
+            raise self.fail(f"{scale.size} scales do not match dimension {axis} of {list(shape)}")
         if not zero.size:
             zero = np.zeros(scale.size, np.int64)
         if zero.size == 1:
             zero = np.repeat(zero, scale.size)
         if zero.size != scale.size:
-            raise self.fail(f"{scale.size} scales and {zero.size} zero points")
+            raise self.fail(f"{scale.size} scales, but {zero.size} zero points")
         if not bool((np.isfinite(scale) & (scale > 0)).all()):
-            raise self.fail("a scale that is not a positive number")
+            raise self.fail("a scale is not a positive number")
         if dtype:
             limits = np.iinfo(DTYPES[dtype]) if dtype != "bool" else np.iinfo(np.uint8)
             if int(zero.min()) < limits.min or int(zero.max()) > limits.max:
-                raise self.fail(f"a zero point that {dtype} does not hold")
+                raise self.fail(f"a zero point is outside of the range of {dtype}")
         return Quant(scale, zero, axis)
 
     def operator(self, table: Any, i: int, codes: list[str]) -> TfliteOperator:
         if table.OpcodeIndex() >= len(codes):
-            raise self.fail(f"operator code {table.OpcodeIndex()} where there are {len(codes)}")
+            raise self.fail(f"refers to operator code {table.OpcodeIndex()}, but there are {len(codes)}")
         op = codes[table.OpcodeIndex()]
         self.location = f"operator {i} ({op})"
         return TfliteOperator(i, op, self.ints(table, "Inputs"), self.ints(table, "Outputs"), self.options(table))
@@ -241,11 +241,11 @@ class _FlatBufferReader:
         if not number or at is None:
             length = operator.CustomOptionsLength()
             if length > len(self.data):
-                raise self.fail(f"{length} bytes of options in a file of {len(self.data)}")
+                raise self.fail(f"its {length} bytes of options are more than the file's {len(self.data)}")
             return MappingProxyType({CUSTOM_OPTIONS: bytes(operator.CustomOptionsAsNumpy())} if length else {})
         kinds = {value: key for key, value in vars(self.tflite.BuiltinOptions).items() if not key.startswith("_")}
         if number not in kinds:
-            raise self.fail(f"options of kind {number}, which is not known; is the file newer than the tflite package?")
+            raise self.fail(f"options of unknown kind {number} (update the tflite package if the file is newer)")
         kind = getattr(self.tflite, kinds[number])
         options = kind()
         options.Init(at.Bytes, at.Pos)

@@ -63,7 +63,7 @@ def make_dense(layout: SparseLayout, values: Array, shape: Sequence[int]) -> Arr
     sizes = _level_sizes(layout, shape)
     leaves = _count_leaves(layout, sizes)
     if values.size != leaves:
-        raise ValueError(f"{values.size} elements are stored where its levels have {leaves}")
+        raise ValueError(f"{values.size} elements are stored, but its levels have {leaves}")
     blocks = {dim: sizes[len(shape) + k] for k, dim in enumerate(layout.block_map)}
     offsets = np.zeros(1, np.int64)  # element offset of each node of the current level, in stored order
     strides = [math.prod(shape[d + 1 :]) for d in range(len(shape))]
@@ -84,19 +84,19 @@ def _level_sizes(layout: SparseLayout, shape: Sequence[int]) -> dict[int, int]:
     """Return the number of positions of each level, by number: of a dimension (in blocks if cut) or inside a block."""
     order, cut = layout.order, layout.block_map
     if sorted(order) != list(range(len(shape) + len(cut))) or len(layout.levels) != len(order):
-        raise ValueError(f"{len(layout.levels)} levels in the order {list(order)} for {list(shape)}")
+        raise ValueError(f"{len(layout.levels)} levels in the order {list(order)} do not match the shape {list(shape)}")
     if len(set(cut)) != len(cut) or any(not 0 <= d < len(shape) for d in cut):
-        raise ValueError(f"its block map {list(cut)} for {list(shape)}")
+        raise ValueError(f"its block map {list(cut)} does not name different dimensions of {list(shape)}")
     sizes = dict(enumerate(shape))
     stored = dict(zip(order, layout.levels, strict=True))
     for k, dim in enumerate(cut):
         block = stored[len(shape) + k]
         if block.segments is not None or block.size < 1 or shape[dim] % block.size:
-            raise ValueError(f"blocks of {block.size} along dimension {dim} of {list(shape)}")
+            raise ValueError(f"blocks of {block.size} along dimension {dim} do not divide {list(shape)}")
         sizes[len(shape) + k], sizes[dim] = block.size, shape[dim] // block.size
     for number, level in stored.items():
         if level.segments is None and level.size != sizes[number]:
-            raise ValueError(f"a dense level {number} of {level.size} where {sizes[number]} are needed")
+            raise ValueError(f"a dense level {number} of {level.size} positions should have {sizes[number]}")
     return sizes
 
 
@@ -119,12 +119,12 @@ def _check_compressed(segments: Array, indices: Array, parents: int, size: int) 
     """Check the two lists of a compressed level. Raises: ValueError if they contradict each other or `size`."""
     counts = np.diff(segments)
     if segments.size != parents + 1 or segments[0] != 0 or segments[-1] != indices.size or (counts < 0).any():
-        raise ValueError(f"{segments.size} segments for {parents} parents and {indices.size} indices")
+        raise ValueError(f"{segments.size} segments for {parents} parents contradict {indices.size} indices")
     starts = np.zeros(indices.size, bool)
     starts[segments[:-1][counts > 0]] = True
     steps = np.diff(indices, prepend=-1)
     if indices.size and (indices.min() < 0 or indices.max() >= size or (steps[~starts] <= 0).any()):
-        raise ValueError(f"indices of a compressed level that do not rise, or lie outside of 0 to {size - 1}")
+        raise ValueError(f"indices of a compressed level do not rise, or are outside of 0 to {size - 1}")
 
 
 def read_layout(table: Any, tflite: Any, most: int) -> SparseLayout:
@@ -136,7 +136,7 @@ def read_layout(table: Any, tflite: Any, most: int) -> SparseLayout:
     block_map = tuple(_numbers(table, "BlockMap", most).tolist())
     count = table.DimMetadataLength()
     if count != len(order):
-        raise ValueError(f"{count} levels in an order of {len(order)}")
+        raise ValueError(f"{count} levels, but an order of {len(order)}")
     return SparseLayout(order, block_map, tuple(_read_level(table.DimMetadata(i), tflite, most) for i in range(count)))
 
 
@@ -145,14 +145,14 @@ def _read_level(table: Any, tflite: Any, most: int) -> SparseLevel:
     if form == tflite.DimensionType.DENSE:
         return SparseLevel(table.DenseSize())
     if form != tflite.DimensionType.SPARSE_CSR:
-        raise ValueError(f"a level of form {form}")
+        raise ValueError(f"a level of unknown form {form}")
     segments = _index_vector(table.ArraySegmentsType(), table.ArraySegments(), tflite, most)
     return SparseLevel(0, segments, _index_vector(table.ArrayIndicesType(), table.ArrayIndices(), tflite, most))
 
 
 def _index_vector(kind: int, at: Any, tflite: Any, most: int) -> Array:
     if kind not in _INDEX_VECTORS or at is None:
-        raise ValueError(f"a list of kind {kind}")
+        raise ValueError(f"a list of unknown kind {kind}")
     vector = getattr(tflite, _INDEX_VECTORS[kind])()
     vector.Init(at.Bytes, at.Pos)
     return _numbers(vector, "Values", most)

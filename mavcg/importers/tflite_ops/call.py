@@ -77,7 +77,9 @@ class TfliteCall(NodeCall):
         quant = tensor.quant
         assert quant is not None
         if quant.scale.size > 1 and (quant.axis >= value.rank or value.shape[quant.axis] != quant.scale.size):
-            raise self.fail(f"{tensor.label}: {quant.scale.size} scales for {value.type}")
+            raise self.fail(
+                f"{tensor.label}: {quant.scale.size} scales do not match dimension {quant.axis} of {value.type}"
+            )
         scale, zero = scale_and_zero(quant, value.dtype)
         return self.add("dequantize", value, scale, zero, axis=quant.axis)
 

@@ -19,7 +19,7 @@ def conv_2d(call: TfliteCall) -> Results:
     """Import CONV_2D with filters [O, KH, KW, I]; an image with n * I channels makes a convolution of n groups."""
     x, w = call.operand(0, rank=4), call.operand(1, rank=4)
     if not w.shape[3] or x.shape[3] % w.shape[3]:
-        raise call.fail(f"an image {x.type} and filters {w.type}: channels that do not go together")
+        raise call.fail(f"the channels of the image {x.type} are not a multiple of those of the filters {w.type}")
     return _convolve(call, x, w, x.shape[3] // w.shape[3])
 
 
@@ -31,7 +31,7 @@ def depthwise_conv_2d(call: TfliteCall) -> Results:
     x, w = call.operand(0, rank=4), call.operand(1, rank=4)
     if w.shape[0] != 1 or not x.shape[3] or w.shape[3] % x.shape[3]:
         raise call.fail(
-            f"an image {x.type} and filters {w.type}: 1, height, width, a multiple of the channels is needed"
+            f"filters {w.type} for an image {x.type} are not [1, height, width, a multiple of the image's channels]"
         )
     return _convolve(call, x, call.transpose(w, (3, 1, 2, 0)), x.shape[3])
 
@@ -61,7 +61,7 @@ def pads_of(
     """
     padding = call.option("Padding")
     if padding not in (SAME, VALID):
-        raise call.fail(f"padding {padding}; there are SAME (0) and VALID (1)")
+        raise call.fail(f"unknown padding {padding}; known: SAME (0), VALID (1)")
     if padding == VALID:
         return 0, 0, 0, 0
     before, after = [], []
@@ -82,7 +82,7 @@ def bias(call: TfliteCall, i: int, image: int, weights: int, channels: int) -> V
     if value is None:
         return None
     if value.type.elements != channels:
-        raise call.fail(f"a bias {value.type} where {channels} elements are needed")
+        raise call.fail(f"a bias {value.type} does not have {channels} elements, one for each output channel")
     value = call.reshape(value, (channels,))
     x, w = call.tensor(image), call.tensor(weights)
     if value.dtype == "f16":
@@ -92,9 +92,9 @@ def bias(call: TfliteCall, i: int, image: int, weights: int, channels: int) -> V
     assert x.quant is not None and w.quant is not None
     scale = (x.quant.scale * w.quant.scale).astype(np.float32)
     if not bool((np.isfinite(scale) & (scale > 0)).all()):
-        raise call.fail("scales whose product is not a positive number")
+        raise call.fail("the product of the scales of image and weights is not a positive number")
     if scale.size not in (1, channels):
-        raise call.fail(f"{scale.size} scales where there are {channels} channels")
+        raise call.fail(f"{scale.size} scales do not match {channels} output channels")
     shape = () if scale.size == 1 else scale.shape
     parts = constant(scale.reshape(shape), stem="scale"), constant(np.zeros(shape), "i32", stem="zero")
     return call.add("dequantize", value, *parts, axis=0)
@@ -126,7 +126,7 @@ def transpose_conv(call: TfliteCall) -> Results:
         output_pads=tuple(extra),
     )
     if made.shape != sizes:
-        raise call.fail(f"the result is {made.type} where output_shape says {list(sizes)}")
+        raise call.fail(f"the result is {made.type}, but output_shape says {list(sizes)}")
     return call.activate(made)
 
 
@@ -143,10 +143,13 @@ def convolution_2d_transpose_bias(call: TfliteCall) -> Results:
     """
     raw = call.options.get("CustomOptions", b"")
     if len(raw) != _CUSTOM.size:
-        raise call.fail(f"its options have {len(raw)} bytes where {_CUSTOM.size} are needed")
+        raise call.fail(f"its options have {len(raw)} bytes, not {_CUSTOM.size}")
     padding, stride_w, stride_h = _CUSTOM.unpack(raw)
     if padding not in _PADDINGS or stride_w < 1 or stride_h < 1:
-        raise call.fail(f"its options are padding {padding} and strides {stride_h} x {stride_w}")
+        raise call.fail(
+            f"its options are padding {padding} and strides {stride_h} x {stride_w}; "
+            "padding must be 1 or 2, strides above 0"
+        )
     x, w = call.operand(0, rank=4), call.operand(1, rank=4)
     stride = (stride_h, stride_w)
     if _PADDINGS[padding] == "SAME" and any(w.shape[1 + axis] != stride[axis] for axis in (0, 1)):
@@ -167,7 +170,9 @@ def fully_connected(call: TfliteCall) -> Results:
         raise call.fail(f"{x.type} does not divide into rows of {depth} elements, as the weights {w.type} need")
     keep = bool(call.option("KeepNumDims", False))
     if keep and (not x.rank or x.shape[-1] != depth):
-        raise call.fail(f"{x.type} where the weights {w.type} need {depth} elements in the last dimension")
+        raise call.fail(
+            f"the last dimension of {x.type} does not have the {depth} elements that the weights {w.type} need"
+        )
     rows = call.reshape(x, (x.type.elements // depth, depth))
     made = call.add("matmul", rows, w, bias(call, 2, 0, 1, units), transpose_b=True)
     return call.activate(call.reshape(made, (*x.shape[:-1], units)) if keep else made)

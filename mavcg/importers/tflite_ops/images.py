@@ -43,7 +43,7 @@ def _sizes(call: TfliteCall, x: Value) -> list[tuple[int, int]]:
     """Return (axis, new length) of each axis whose length changes."""
     sizes = call.ints(1, "size", 2)
     if any(not 1 <= n <= LARGEST_LENGTH for n in sizes) or not all(x.shape[1:3]):
-        raise call.fail(f"{x.type} resized to {list(sizes)}; each from 1 to {LARGEST_LENGTH}")
+        raise call.fail(f"{x.type} cannot be resized to {list(sizes)}; each must be 1 to {LARGEST_LENGTH}")
     if call.option("AlignCorners", False) and call.option("HalfPixelCenters", False):
         raise call.fail("AlignCorners and HalfPixelCenters exclude each other")
     call.check_shape((x.shape[0], *sizes, x.shape[3]), x)
@@ -145,7 +145,7 @@ def _blocks(call: TfliteCall, x: Value) -> tuple[tuple[int, ...], tuple[int, ...
     blocks = call.ints(1, "block_shape")
     pairs = call.ints(2, "paddings or crops", 2 * len(blocks))
     if len(blocks) > x.rank - 1 or any(not 1 <= n <= LARGEST_LENGTH for n in blocks) or any(n < 0 for n in pairs):
-        raise call.fail(f"blocks of {list(blocks)} with {list(pairs)} around them for {x.type}")
+        raise call.fail(f"blocks of {list(blocks)} with pads or crops {list(pairs)} do not suit {x.type}")
     return blocks, pairs
 
 

@@ -132,7 +132,7 @@ def slice_(call: TfliteCall) -> Results:
     begin, size = call.ints(1, "begin", x.rank), call.ints(2, "size", x.rank)
     stops = [n if s == -1 else b + s for n, b, s in zip(x.shape, begin, size, strict=True)]
     if any(not 0 <= b <= e <= n for n, b, e in zip(x.shape, begin, stops, strict=True)):
-        raise call.fail(f"from {list(begin)}, {list(size)} elements: not inside {x.type}")
+        raise call.fail(f"{list(size)} elements from {list(begin)} on are not inside {x.type}")
     return _cut(call, x, begin, stops)
 
 
@@ -146,7 +146,7 @@ def strided_slice(call: TfliteCall) -> Results:
     new = [i for i in range(len(begin)) if masks["NewAxis"] >> i & 1 and i not in ellipses]
     covered = len(begin) - len(ellipses) - len(new)
     if len(ellipses) > 1 or covered > x.rank:
-        raise call.fail(f"{covered} entries and {len(ellipses)} ellipses for {x.type}")
+        raise call.fail(f"{covered} entries and {len(ellipses)} ellipses are too many for {x.type}")
     ranges: list[tuple[int, int, int]] = []  # start, stop, step of each dimension of x
     made: list[int] = []
     for i, (first, last, step) in enumerate(zip(begin, end, stride, strict=True)):
@@ -165,7 +165,7 @@ def strided_slice(call: TfliteCall) -> Results:
             start = None if masks["Begin"] >> i & 1 else first
             stop = None if masks["End"] >> i & 1 else last
             if step == 0:
-                raise call.fail("a stride of 0")
+                raise call.fail("a stride is 0")
             chosen = range(x.shape[len(ranges)])[start:stop:step]
             ranges.append((chosen.start, chosen.stop, step) if len(chosen) else (0, 0, 1))
             made.append(len(chosen))
@@ -214,10 +214,10 @@ def mirror_pad(call: TfliteCall) -> Results:
     if mode == _REFLECT:
         return call.pad(x, before, after, 0.0, "reflect")
     if mode != _SYMMETRIC:
-        raise call.fail(f"mode {mode}; there are REFLECT (0) and SYMMETRIC (1)")
+        raise call.fail(f"unknown mode {mode}; known: REFLECT (0), SYMMETRIC (1)")
     for axis, (length, b, a) in enumerate(zip(x.shape, before, after, strict=True)):
         if not 0 <= b <= length or not 0 <= a <= length:
-            raise call.fail(f"paddings of {b} and {a} where dimension {axis} has {length} elements")
+            raise call.fail(f"paddings of {b} and {a} are not 0 to {length}, the length of dimension {axis}")
         if a or b:
             indices = np.pad(np.arange(length, dtype=np.int32), (b, a), "symmetric")
             x = call.add("gather", x, constant(indices, stem="indices"), axis=axis)

@@ -55,7 +55,7 @@ def test_convolution_2d_transpose_bias(
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (b"", "its options have 0 bytes where 12 are needed"),
+        (b"", "its options have 0 bytes, not 12"),
         (struct.pack("<3i", 7, 2, 2), "its options are padding 7 and strides 2 x 2"),
         (struct.pack("<3i", SAME, 0, 2), "its options are padding 1 and strides 2 x 0"),
         (struct.pack("<3i", SAME, 3, 2), "SAME padding of 2x2 filters with strides 2x3; supported: filters as large"),

@@ -181,14 +181,14 @@ def test_too_large_results(writer: Any, check: Any, times: Any) -> None:
 def test_reading_before_making(writer: Any, check: Any) -> None:
     x = writer.input((4,))
     y = writer.op("ADD", [x, writer.tensor((4,), name="later")], options="AddOptions")
-    refused(check, writer.bytes(y), "'later'", "not made before")
+    refused(check, writer.bytes(y), "'later'", "an earlier operator's result")
 
 
 def test_a_cycle(writer: Any, check: Any) -> None:
     y = writer.op("ADD", [writer.input((4,)), 2], options="AddOptions")
     z = writer.op("NEG", [y])
     assert z == 2
-    refused(check, writer.bytes(z), "not made before")
+    refused(check, writer.bytes(z), "an earlier operator's result")
 
 
 def test_options_that_are_missing(writer: Any, check: Any) -> None:
@@ -227,7 +227,7 @@ def test_what_a_file_says_of_a_type_must_hold(writer: Any, check: Any) -> None:
 
 def test_a_newer_version_of_the_format(writer: Any, check: Any) -> None:
     writer.model.version = 4
-    refused(check, writer.bytes(writer.op("NEG", [writer.input((6,))])), "version 4")
+    refused(check, writer.bytes(writer.op("NEG", [writer.input((6,))])), "version 4 of the format")
 
 
 def test_the_extra_is_named_where_it_is_missing(writer: Any, check: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -134,14 +134,14 @@ def damaged() -> dict[str, tuple[SparseLayout, Any]]:
         return SparseLayout(order, cut, levels), np.ones(values, np.float32)
 
     return {
-        "4 elements are stored where its levels have 3": case(SparseLevel(3), good, values=4),
+        "4 elements are stored, but its levels have 3": case(SparseLevel(3), good, values=4),
         "in the order": case(SparseLevel(3), good, order=(0, 0)),
         "its block map": case(SparseLevel(3), good, SparseLevel(2), order=(0, 1, 2), cut=(5,)),
         "blocks of 3 along dimension 1": case(SparseLevel(3), good, SparseLevel(3), order=(0, 1, 2), cut=(1,)),
         "a dense level 0 of 1000000000": case(SparseLevel(10**9), good),
         "4 segments for 4 parents": case(SparseLevel(4), good, order=(1, 0)),
         "do not rise": case(SparseLevel(3), SparseLevel(0, rows, np.array([2, 3, 0]))),
-        "outside of 0 to 3": case(SparseLevel(3), SparseLevel(0, rows, np.array([2, 0, 4]))),
+        "are outside of 0 to 3": case(SparseLevel(3), SparseLevel(0, rows, np.array([2, 0, 4]))),
     }
 
 
@@ -157,5 +157,5 @@ def test_damaged_ones_are_refused(check: Checker, words: str) -> None:
 def test_a_small_file_that_claims_much_is_refused_at_once() -> None:
     shape = (1 << 14, 1 << 14)
     layout = SparseLayout((0, 1), (), tuple(SparseLevel(n) for n in shape))
-    with pytest.raises(ValueError, match=f"1 elements are stored where its levels have {math.prod(shape)}"):
+    with pytest.raises(ValueError, match=f"1 elements are stored, but its levels have {math.prod(shape)}"):
         make_dense(layout, np.ones(1, np.float32), shape)
