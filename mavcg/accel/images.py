@@ -25,7 +25,7 @@ def seeded_images(graph: XGraph, count: int = SEEDED_IMAGES, seed: int = 0) -> l
 
 
 def read_images(graph: XGraph, path: Path) -> list[dict[str, Array]]:
-    """Return the calibration images in a .npz file; in an .npy file, those of the only input.
+    """Return the calibration images in a .npz file, or in an .npy file for a network with a single input.
 
     For each input the file has an array of one image, or of several that are concatenated or stacked.
     Raises: MavcgError naming file, input and shapes.

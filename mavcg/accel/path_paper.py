@@ -20,7 +20,7 @@ MOST_SETS = 50_000  # maximum sets of special groups in a region; the paper's en
 
 
 def paper_path(instance: PathInstance, most_sets: int = MOST_SETS) -> ChosenPath:
-    """Return the choice of algorithm 2: the best choice within each region by itself.
+    """Return the choice of algorithm 2: the best choice within each region, independent of other regions.
 
     most_sets: largest number of sets of groups that are tried in a region.
     Raises: MavcgError if the regions' groups leave a node uncovered, and if a region has more sets of groups.

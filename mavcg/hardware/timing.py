@@ -97,9 +97,9 @@ class Timing:
         return known[consumer, role]
 
     def of(self, name: str) -> ClassTiming:
-        """Return the timing of a class; if it has none, that of the nearest class it derives from.
+        """Return the timing of a class, or of its nearest parent with a timing (instr_classes.lineage).
 
-        Raises: MissingFact if none of them has a timing on this core.
+        Raises: MissingFact if neither the class nor a parent has a timing on this core.
         """
         for candidate in lineage(name):
             if candidate in self.classes:

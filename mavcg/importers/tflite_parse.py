@@ -33,7 +33,7 @@ _T = TypeVar("_T")
 
 
 def tflite_module() -> Any:
-    """Return the tflite package. Raises: MavcgError where it is not installed."""
+    """Return the tflite package. Raises: MavcgError if it is not installed."""
     try:
         import tflite
     except ImportError as error:
@@ -257,7 +257,7 @@ class _FlatBufferReader:
 
 
 def read_file(path: Path) -> bytes:
-    """Return the bytes of a file. Raises: MavcgError where it cannot be read."""
+    """Return the bytes of a file. Raises: MavcgError if it cannot be read."""
     try:
         return path.read_bytes()
     except OSError as error:

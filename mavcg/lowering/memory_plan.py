@@ -82,7 +82,7 @@ def plan_memory(
 
 
 def workspace_name(output: str) -> str:
-    """Return the arena's name of a node's workspace, by the node's output; no tensor has such a name."""
+    """Return the name of a node's workspace in the arena, from the node's output; no tensor has this name."""
     return f"workspace of %{output}"
 
 

@@ -108,7 +108,7 @@ def plan_phases(planned: PlannedModel, rows: ProgramRows, ranges: Sequence[StepR
 
 
 def plan_in_order(planned: PlannedModel, firings: Sequence[tuple[int, int, int]]) -> PlannedModel:
-    """Plan a program whose steps, or parts of steps, run in a given order.
+    """Plan a program that runs steps, or parts of steps, in a given order.
 
     firings: (number of a step, part, number of its parts); parts of a step are in order. A step that does not process
     its tensors row by row is computed whole at its first part. Missing predecessors of a firing are computed just

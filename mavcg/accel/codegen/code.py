@@ -45,7 +45,7 @@ class CodeState:
         self.weights = OnChipMemory("weight memory", self.path.weight_words)
 
     def snapshot(self) -> tuple[int, OnChipMemory, OnChipMemory]:
-        """Return what `restore` needs to undo the code that is generated later."""
+        """Return a snapshot of the state; `restore` undoes the code generated after it."""
         return len(self.instructions), copy.deepcopy(self.features), copy.deepcopy(self.weights)
 
     def restore(self, saved: tuple[int, OnChipMemory, OnChipMemory]) -> None:

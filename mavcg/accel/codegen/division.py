@@ -67,7 +67,7 @@ def _dependencies(graph: XGraph, chosen: set[str]) -> set[str]:
 
 
 def host_plan(graph: XGraph, division: Division) -> HostPlan:
-    """Return the tensors that the host moves, and the CPU parts, whose libraries do not have names yet."""
+    """Return the plan of the host: tensors to move, and CPU parts, whose libraries are not named yet."""
     before = _part(graph, division.before, (*division.inputs, *_read_by(graph, division.after)))
     after = _part(graph, division.after, ())
     inputs = tuple(node.name for node in graph.inputs())

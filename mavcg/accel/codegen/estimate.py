@@ -45,7 +45,7 @@ class EstimatedGroup:
 
     @cached_property
     def outer(self) -> tuple[str, ...]:
-        """Return the tensors that are read from off chip: those that no node of the group makes, and concats."""
+        """Return the tensors that the group reads from DDR memory: its inputs, and concats."""
         made = {node.name for node in self.nodes if node.kind != "concat"}
         return tuple(dict.fromkeys(i for node in self.nodes for i in node.inputs if i not in made))
 

@@ -35,8 +35,9 @@ def emit_fitted(code: CodeState, names: Sequence[str], stored: Iterable[str], ti
 
 
 def _smaller(code: CodeState, tile: GroupTile, memory: str, names: Sequence[str]) -> GroupTile | None:
-    """Return the next smaller tile, which takes less of a full memory; None if there is none. memory: name of the
-    memory.
+    """Return the next smaller tile, which takes less of a full memory; None if no tile is smaller.
+
+    memory: name of the full memory.
     """
     step = channel_step(code.path)
     if memory == code.weights.name:

@@ -57,9 +57,9 @@ def _radices(graph: XGraph) -> tuple[NodeRadix, ...]:
 
 
 def generate_group(graph: XGraph, group: FusedGroup, target: IsaTarget) -> tuple[AccelProgram, FusedGroup]:
-    """Return a program of one group, whose inputs are in the features segment, for its cost by simulation or on a
-    device.
+    """Return a program of a single group, to simulate or measure its cost.
 
+    The group's inputs are in the features segment.
     Raises: MavcgError as generate.
     """
     chosen, readers = set(group.nodes), graph.readers()

@@ -67,7 +67,7 @@ class GroupCode:
         return channel_ranges(cluster, in_ch, self.tile.out_ch, self.code.path)
 
     def passes(self) -> Sequence[tuple[Mapping[str, Region], Mapping[str, Region]]]:
-        """Return, for each tile, the regions of all tensors and of those that are written."""
+        """Return, for each tile, the regions of all tensors and the regions of the written tensors."""
         outer = [n for n in self.nodes if n.name in self.stored]
         height, width = max(n.shape[1] for n in outer), max(n.shape[2] for n in outer)
         rows, columns = (height, width) if self.tile.whole else (self.tile.rows, self.tile.columns)
@@ -218,7 +218,7 @@ class GroupCode:
             code.features.release(sums)
 
     def _emit_concat(self, now: _Pass, node: XNode) -> None:
-        """Copy the inputs of a concat that do not lie in it; the others were saved there."""
+        """Copy the inputs of a concat that were not saved directly into the joined tensor."""
         code, first = self.code, 0
         for at, name in enumerate(node.inputs):
             part = code.by_name[name]

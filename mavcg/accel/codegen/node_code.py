@@ -148,8 +148,9 @@ def _emit_eltwise(
 def emit_copy(
     code: CodeState, joined: XNode, source: ChipTile, target: ChipTile, out: Region, radix: int, channel: int
 ) -> None:
-    """Emit the copy of a concat's input into the concat, at its radix position. channel: first channel of the input
-    there.
+    """Emit the copy of a concat's input into the joined tensor. radix: radix position of the input.
+
+    channel: first channel of the input in the joined tensor.
     """
     word = code.path.word
     values = {

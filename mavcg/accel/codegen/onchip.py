@@ -77,7 +77,7 @@ class OnChipMemory:
         return sum(one.end - one.first for one in self._buffers if one.pins)
 
     def forget(self) -> None:
-        """Drop the unpinned buffers, whose keys have no meaning for later code."""
+        """Forget the keys of unpinned buffers, so that later code does not reuse their contents."""
         for one in self._buffers:
             if not one.pins:
                 one.key = None

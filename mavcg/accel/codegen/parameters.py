@@ -21,9 +21,7 @@ class WeightSlice:
 
 
 def is_depthwise(node: XNode, in_ch: int) -> bool:
-    """Return True if the depthwise mode computes the node: each output channel reads the input channel of the same
-    index.
-    """
+    """Return True if the depthwise mode computes the node: output channel i reads input channel i only."""
     return node.kind == "depthwise" and node.channels == in_ch
 
 

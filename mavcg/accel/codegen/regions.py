@@ -26,7 +26,7 @@ class Region:
         return self.right - self.left
 
     def contains(self, other: "Region") -> bool:
-        """True if the other region is inside of this one."""
+        """Return True if the other region is inside of this region."""
         return (
             self.top <= other.top
             and other.bottom <= self.bottom

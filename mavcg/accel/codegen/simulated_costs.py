@@ -1,4 +1,4 @@
-"""Costs of groups by code generation and cycle-accurate simulation; they are exact for a group by itself."""
+"""Compute costs of groups by code generation and cycle-accurate simulation; exact for a group that runs alone."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

@@ -27,7 +27,7 @@ class _Piece:
 
 
 class _Ranges:
-    """A memory as consecutive pieces, the i-th of which begins at starts[i]."""
+    """A memory as consecutive pieces; piece i begins at starts[i]."""
 
     def __init__(self) -> None:
         self.starts = [0]

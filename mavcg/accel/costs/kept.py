@@ -98,7 +98,7 @@ class GroupCostFile:
 
 @dataclass
 class KeptGroupCosts:
-    """A provider of the costs of another provider, which computes only those that the file does not have.
+    """A provider that reads costs from a file, and computes missing ones by another provider.
 
     inner: the other provider. name: its name in the file; for a device, with the driver's name. computed: number of
     groups that the file did not have.

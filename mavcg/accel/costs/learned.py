@@ -1,4 +1,4 @@
-"""Predict costs of groups by a small model that is fitted to simulated costs (DNNVM, section IV-D, has such a model).
+"""Predict costs of groups by a small model that is fitted to simulated costs, as in section IV-D of DNNVM.
 
 The model is ridge regression on the logarithm of simulated over modelled cycles. Its features are the figures that the
 analytic model has for a group, with their logarithms and products. Every node by itself and some of the other groups

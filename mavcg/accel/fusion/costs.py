@@ -26,7 +26,7 @@ class GroupCosts(Protocol):
     """A provider of groups' costs: a model, a simulator or a device."""
 
     def prepare(self, graph: XGraph, groups: Sequence[Sequence[str]], progress: Callable[[str], None]) -> None:
-        """Compute the costs of all these groups, so that `cost` has them. groups: nodes in the graph's order."""
+        """Compute and store the costs of these groups for `cost`. groups: nodes in the graph's order."""
         ...
 
     def cost(self, graph: XGraph, nodes: Sequence[str]) -> GroupCost | None:

@@ -1,4 +1,4 @@
-"""Describe a group of nodes: what it reads, keeps on chip and writes."""
+"""Describe a group of nodes: its inputs, the tensors that stay on chip, and its results."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

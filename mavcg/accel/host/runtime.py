@@ -60,8 +60,9 @@ def missing_part(program: AccelProgram, path: Path) -> str:
 
 @dataclass(frozen=True)
 class DeviceDriver:
-    """A driver's shared library, which exports the functions of mavcg_accel_driver.h. argument: text passed to the
-    driver.
+    """A driver's shared library, which exports the functions of mavcg_accel_driver.h.
+
+    argument: text passed to the driver.
     """
 
     library: Path

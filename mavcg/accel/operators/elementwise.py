@@ -24,8 +24,9 @@ def add_eltwise(maker: XGraphMaker, node: Node) -> bool:
 
 
 def _add_scale(maker: XGraphMaker, node: Node, shape: tuple[int, ...]) -> bool:
-    """Add x * c or x + c, with a constant for each channel or for all, as a 1x1 depthwise convolution; return False if
-    not.
+    """Add x * c or x + c as a 1x1 depthwise convolution, with a constant c for each channel or for all.
+
+    Return False for other operators and constants.
     """
     a, b = node.inputs
     for x_name, c_name, first in ((a, b, True), (b, a, False)):

@@ -1,4 +1,4 @@
-"""Add nodes of the CPU, each with a graph of its own, for what the accelerator has no instruction for."""
+"""Add host nodes, each with a graph of its own, for operators that the accelerator cannot compute."""
 
 from mavcg.accel.operators.xgraph_maker import XGraphMaker
 from mavcg.accel.xgraph import XNode

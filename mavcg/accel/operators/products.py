@@ -12,8 +12,9 @@ from mavcg.graph import Array, Node
 
 
 def add_conv(maker: XGraphMaker, node: Node) -> bool:
-    """Add a convolution with constant weights, and the addition of its residual; return False if the accelerator has
-    none.
+    """Add a convolution with constant weights, and the addition of its residual.
+
+    Return False if the accelerator cannot compute the convolution.
     """
     x, w = maker.image(node.inputs[0]), maker.constant(node.inputs[1])
     residual = node.inputs[3] if len(node.inputs) > 3 else ""

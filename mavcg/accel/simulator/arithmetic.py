@@ -13,8 +13,9 @@ _EXACT_F32 = 1 << 24
 
 
 def finish(v: Values, sums: Array, shift: Array | int, rounding: str) -> Array:
-    """Shift sums, multiply negative ones by the slope, and saturate to lo..hi. v: the instruction's fields. Returns:
-    int8.
+    """Shift sums, multiply negative sums by the slope, and saturate to lo..hi. v: the instruction's fields.
+
+    Returns: int8.
     """
     shifted = shift_round(sums, shift, rounding)
     if v["leaky"]:

@@ -1,6 +1,4 @@
-"""Draw the timeline of a simulation as SVG: a row for each unit, a bar for each instruction or sequence of
-instructions.
-"""
+"""Draw the timeline of a simulation as SVG: a row for each unit, a bar for each instruction or run of instructions."""
 
 from collections.abc import Iterator, Sequence
 

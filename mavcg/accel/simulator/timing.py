@@ -1,4 +1,4 @@
-"""Cycles, bytes and memory words of an instruction by itself, as the manual's section on timing defines."""
+"""Compute an instruction's cycles, bytes and memory words without contention, as in the manual's section on timing."""
 
 from dataclasses import dataclass
 from functools import lru_cache
