@@ -128,7 +128,7 @@ def _unreachable(cores: Mapping[str, Core]) -> Iterator[str]:
     for core in cores.values():
         if not core.midr and not core.x86_models:
             key = "midr" if core.arch == "aarch64" else "x86_models"
-            yield f"cores/{core.name}.toml: {key}: missing, so no CPU is ever this core; say how it is recognised"
+            yield f"cores/{core.name}.toml: {key}: missing, so no CPU is recognised as this core; give it"
 
 
 def _dangling_stand_ins(cores: Mapping[str, Core]) -> Iterator[str]:

@@ -17,7 +17,9 @@ def with_present_names(path: Path, table: dict[str, Any]) -> dict[str, Any]:
     """
     for old, present in RENAMED.items():
         if old in table and present in table:
-            raise refuse(path, old, f"is there beside {present}, its present name", f"move all to [[{present}]]")
+            raise refuse(
+                path, old, f"is the old name of {present}, which the file has, too", f"move all to [[{present}]]"
+            )
         if old in table:
             _say_renamed(path, old, present)
     return {RENAMED.get(name, name): value for name, value in table.items()}

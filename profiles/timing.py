@@ -40,8 +40,8 @@ def _timing(core: Core, texts: tuple[tuple[str, Path, str], ...]) -> Timing:
     known = [own for _, own in chain]
     if not any(own.classes for own in known):
         raise ProfileError(
-            f"{_place(core.name)}: instr: no timing of any instruction, so no model can say anything of this core; "
-            f"add rows or issue.timing_of"
+            f"{_place(core.name)}: instr: no timing of any instruction, so the core cannot be modelled; "
+            "add rows or issue.timing_of"
         )
     width = next((own.width for own in known if own.width is not None), None)
     if width is None:
@@ -126,7 +126,7 @@ def _chain(name: str) -> list[tuple[str, Path]]:
             )
         if next_name in [seen for seen, _ in chain]:
             cycle = " -> ".join([*(seen for seen, _ in chain), next_name])
-            raise ProfileError(f"{place}: leads in a cycle, {cycle}; remove one of them")
+            raise ProfileError(f"{place}: forms a cycle, {cycle}; remove one of them")
         other = read_core(known[next_name])
         if (other.arch, other.order) != (kind.arch, kind.order):
             raise ProfileError(

@@ -56,7 +56,7 @@ def spell_out_sources(path: Path, table: dict[str, Any]) -> dict[str, Any]:
         raise refuse(path, "sources", "not a table", 'write [sources] and below it lines such as GL = "..."')
     for key in short:
         if not ABBREVIATION.fullmatch(key):
-            raise refuse(path, f"sources.{key}", "cannot be an abbreviation", "use two to four capitals and digits")
+            raise refuse(path, f"sources.{key}", "is not an abbreviation", "use two to four capitals and digits")
         schema.text(path, short, key)
 
     def spell_out(value: Any, place: str) -> Any:
@@ -164,7 +164,9 @@ def _vector_queue(path: Path, issue: Table, order: str) -> int | None:
     if "vector_queue" not in issue:
         return None
     if order == "out":
-        raise refuse(path, "issue.vector_queue", "an out-of-order core has a window", "remove it")
+        raise refuse(
+            path, "issue.vector_queue", "only for in-order cores; an out-of-order core has a window", "remove it"
+        )
     return schema.whole(path, issue["vector_queue"], "value", "issue.vector_queue", 0, MOST_QUEUED)
 
 
@@ -173,7 +175,12 @@ def _same_cycle_writes(path: Path, issue: Table, order: str) -> bool | None:
     if found is None:
         return None
     if order == "out":
-        raise refuse(path, "issue.same_cycle_writes", "an out-of-order core renames registers", "remove it")
+        raise refuse(
+            path,
+            "issue.same_cycle_writes",
+            "only for in-order cores; an out-of-order core renames registers",
+            "remove it",
+        )
     if not isinstance(found[0], bool):
         wrong = f"{value_text(found[0])} is neither true nor false"
         raise refuse(path, "issue.same_cycle_writes", wrong, "give value = true or false")
@@ -229,7 +236,7 @@ def _unit(path: Path, text: str, place: str, order: str) -> UnitUse:
     pools = tuple(match["pools"].split("|"))
     if order == "in" and len(pools) > 1:
         raise refuse(
-            path, place, f"{value_text(text)} leaves a choice, which an in-order core has not", "name one pool"
+            path, place, f"{value_text(text)} leaves a choice of pools, but an in-order core uses one", "name one pool"
         )
     return UnitUse(pools, int(match["cycles"] or 1))
 
@@ -255,7 +262,9 @@ def _forwards(path: Path, key: str, entry: object) -> Iterable[tuple[tuple[str, 
     made_by, arrow, read_by = key.partition("->")
     read_by, _, role = read_by.partition(".")
     if not arrow or not made_by.split() or not read_by.split():
-        raise refuse(path, place, "names no producer and consumer", 'write "ldr_x->ins" or "fmla_q->fmla_q.acc"')
+        raise refuse(
+            path, place, "does not name a producer and a consumer", 'write "ldr_x->ins" or "fmla_q->fmla_q.acc"'
+        )
     if role and role not in ROLES:
         raise refuse(path, place, f"{value_text(role)} is not a role of an operand", f"take one of {', '.join(ROLES)}")
     if not isinstance(entry, dict):
@@ -266,7 +275,7 @@ def _forwards(path: Path, key: str, entry: object) -> Iterable[tuple[tuple[str, 
     schema.source_of(path, entry, place)
     if "independent" in entry:
         if entry["independent"] is not True or "cycles" in entry or made_by.split() != ["*"]:
-            wrong = "is for what waits for no producer"
+            wrong = "means that the consumer waits for no producer; it needs * as producer, true as value and no cycles"
             raise refuse(path, f"{place}.independent", wrong, 'write "*->ld1_lane_d.acc" = { independent = true, .. }')
         cycles = INDEPENDENT
     else:
@@ -274,7 +283,10 @@ def _forwards(path: Path, key: str, entry: object) -> Iterable[tuple[tuple[str, 
     for name in (*made_by.split(), *read_by.split()):
         if name not in (*CLASSES, *FAMILIES, "*"):
             raise refuse(
-                path, place, f"{value_text(name)} is neither class nor family", _near(name, (*CLASSES, *FAMILIES))
+                path,
+                place,
+                f"{value_text(name)} is neither an instruction class nor a family",
+                _near(name, (*CLASSES, *FAMILIES)),
             )
     return [((producer, consumer, role), cycles) for producer in made_by.split() for consumer in read_by.split()]
 
@@ -303,14 +315,17 @@ def _set(path: Path, entry: Table, key: str, place: str) -> frozenset[str]:
         name = word.removeprefix("-")
         if name not in (*CLASSES, *FAMILIES):
             raise refuse(
-                path, place, f"{value_text(name)} is neither class nor family", _near(name, (*CLASSES, *FAMILIES))
+                path,
+                place,
+                f"{value_text(name)} is neither an instruction class nor a family",
+                _near(name, (*CLASSES, *FAMILIES)),
             )
         meant = {each for each, about in CLASSES.items() if name in (*lineage(each), about.family)}
         found = found - meant if word.startswith("-") else found | meant
     if not found:
-        raise refuse(path, place, "names no class", f'give {key} = ["..."]')
+        raise refuse(path, place, "contains no instruction class", f'give {key} = ["..."]')
     for name in CLASSES:
         if name not in found and found.intersection(lineage(name)):
-            wrong = f"-{name} takes out a class that borrows from one left in"
-            raise refuse(path, place, wrong, "take that one out too")
+            wrong = f"the excluded {name} inherits facts from a class that is not excluded"
+            raise refuse(path, place, wrong, "exclude that class, too")
     return frozenset(found)

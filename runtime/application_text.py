@@ -47,7 +47,9 @@ class ApplicationProgram:
 def check_names(name: str, networks: Sequence[str]) -> None:
     """Raise MavcgError if the C names of the application and its networks collide, or there are too many networks."""
     if len(networks) > MAX_NETWORKS:
-        raise MavcgError(f"{name}: {len(networks)} networks; a library holds {MAX_NETWORKS}: make several libraries")
+        raise MavcgError(
+            f"{name}: {len(networks)} networks; a library holds at most {MAX_NETWORKS}: make several libraries"
+        )
     own, seen = api_name(name), dict[str, str]()
     for network in networks:
         word = api_name(network)

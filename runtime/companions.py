@@ -46,7 +46,7 @@ def check_companions(name: str, output: Path, cpp: bool = True) -> None:
     for path in companion_paths(name, output, cpp):
         if path.is_file() and not _is_own_file(path):
             raise MavcgError(
-                f"{path}: is there already and mavcg did not write it; it would be replaced by the library's "
+                f"{path}: exists and was not written by mavcg; it would be replaced by the library's "
                 "own: move it away, or name another output"
             )
 

@@ -41,7 +41,7 @@ class CoreSet:
             if names.count(name) > 1 or name == "generic":
                 raise MavcgError(f"cores: {name} comes twice; name each core once (generic is always there)")
         if len(names) > MAX_CORES:
-            raise MavcgError(f"cores: {len(names)} are named; a library holds versions for at most {MAX_CORES}")
+            raise MavcgError(f"cores: {len(names)} are named, but a library holds versions for at most {MAX_CORES}")
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -273,5 +273,7 @@ def thread_count(threads: int | str) -> int:
     text = str(threads).strip()
     count = 0 if text == AUTO else int(text) if text.isascii() and text.isdigit() and len(text) <= 10 else -1
     if not 0 <= count <= 0x7FFFFFFF:
-        raise MavcgError(f"threads={threads}: give a number from 0 on, or {AUTO} (as 0: the library chooses)")
+        raise MavcgError(
+            f"threads={threads}: give a number of 0 or more, or {AUTO} (0 and {AUTO}: the library chooses)"
+        )
     return count

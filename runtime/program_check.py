@@ -13,19 +13,19 @@ def check_program(program: Program) -> None:
     """Raise MavcgError if an operand lies outside of its base, or a size exceeds the tables' limits."""
     if program.constants_bytes > _MAX_CONSTANTS_BYTES:
         raise MavcgError(
-            f"model {program.name}: {program.constants_bytes} bytes of weights; a library holds {_MAX_CONSTANTS_BYTES}"
+            f"model {program.name}: {program.constants_bytes} bytes of weights; at most {_MAX_CONSTANTS_BYTES} fit"
         )
     if len(program.steps) > _MAX_STEPS:
-        raise MavcgError(f"model {program.name}: {len(program.steps)} steps; a library holds {_MAX_STEPS}")
+        raise MavcgError(f"model {program.name}: {len(program.steps)} steps; a library holds at most {_MAX_STEPS}")
     ends = {"arena": program.arena_bytes, "constants": program.constants_bytes}
     if len(program.phases) > _MAX_STEPS:
-        raise MavcgError(f"model {program.name}: {len(program.phases)} phases; a library holds {_MAX_STEPS}")
+        raise MavcgError(f"model {program.name}: {len(program.phases)} phases; a library holds at most {_MAX_STEPS}")
     _check_stages(program)
     for step in program.steps:
         if step.rows < 1 or step.min_chunk_rows < 1 or step.call_rows < 0:
             raise MavcgError(
                 f"step '{step.name}': {step.rows} rows in chunks of {step.min_chunk_rows} and calls of "
-                f"{step.call_rows}; rows and chunks are 1 or more, calls 0 or more"
+                f"{step.call_rows}; rows and chunks must be 1 or more, calls 0 or more"
             )
         if step.rows > _MAX_ROWS:
             raise MavcgError(
@@ -53,9 +53,9 @@ def _check_stages(program: Program) -> None:
         or any(stage.begin >= stage.end for stage in program.stages)
     ):  # fmt: skip
         raise MavcgError(
-            f"model {program.name}: {len(program.stages)} stages; up to {MAX_STAGES} cover all steps, in order, whole"
+            f"model {program.name}: {len(program.stages)} stages; give at most {MAX_STAGES}, of whole steps in order"
         )
     for ring in program.rings:
         end = ring.offset + ring.stride * ring.copies
         if ring.copies < 2 or ring.stride < 1 or not 0 <= ring.offset < end <= program.arena_bytes:
-            raise MavcgError(f"model {program.name}: {ring}: copies of a buffer lie in the arena, two at least")
+            raise MavcgError(f"model {program.name}: {ring}: at least two copies of a buffer must be in the arena")

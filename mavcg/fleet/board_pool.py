@@ -129,7 +129,7 @@ class BoardPool:
                 accepted.append(best)
                 rejected.remove(best)
             elif not self.stopped.is_set():
-                fault = self._no_board() or f"no board gave a figure of job {unit[0]}; run it again with --resume"
+                fault = self._no_board() or f"no board measured job {unit[0]}; run again with --resume"
         order = {unit: number for number, unit in enumerate(task.units)}
         accepted.sort(key=lambda each: order[each.unit])
         return PoolAnswer(tuple(accepted), tuple(rejected), fault)

@@ -133,9 +133,9 @@ def _board(path: Path, entry: Mapping[str, Any], place: str, before: list[FleetB
         raise refuse(path, f"{place}.runner", str(error).removeprefix("--runner "), f"give {FORMS}") from None
     for board in before:
         if board.name == name:
-            raise refuse(path, f"{place}.name", f"{name} is another board's, too", "name each board once")
+            raise refuse(path, f"{place}.name", f"{name} is also another board's name", "name each board once")
         if board.runner == runner:
-            wrong = f"{schema.value_text(runner)} is {board.name}'s, too"
+            wrong = f"{schema.value_text(runner)} is also the runner of {board.name}"
             raise refuse(path, f"{place}.runner", wrong, "two measurements on one board disturb each other: remove one")
     return FleetBoard(name, kind, runner)
 

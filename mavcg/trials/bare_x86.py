@@ -45,7 +45,7 @@ def run_bare(folder: Path, source: str, objects: Sequence[Path], given: bytes, o
     without Bochs.
     """
     if not bochs_there():
-        raise MavcgError("bochs: is not there, and this machine has no AVX-512; install bochs and bochs-term")
+        raise MavcgError("bochs: not installed, and this machine has no AVX-512; install bochs and bochs-term")
     (folder / "program.c").write_text(source)
     what = "a program for an emulated x86"
     run_zig("cc", [*_FLAGS, str(_SOURCES / "boot.S"), "-o", "boot.o"], what, folder)

@@ -90,7 +90,9 @@ def scenarios_of(primitive: Primitive, count: int, seed: int = 0) -> list[Scenar
             scenarios[scenario] = None
         if len(scenarios) == count:
             return list(scenarios)
-    raise MavcgError(f"{primitive.name}: applies to {len(scenarios)} of {500 * count} scenarios drawn; take fewer")
+    raise MavcgError(
+        f"{primitive.name}: applies to only {len(scenarios)} of {500 * count} random scenarios; request fewer"
+    )
 
 
 def _epilogue(primitive: Primitive, seed: int) -> Epilogue:
@@ -126,7 +128,7 @@ def workspace_faults(primitive: Primitive, scenario: Scenario) -> list[str]:
     weights = np.zeros(s.weights_shape, np.float32)
     taken = {block: primitive.lower(s, weights, Epilogue(), block).workspace_bytes for block in BLOCKS}
     return [
-        f"workspace: takes {n} bytes with blocks of {b}, and {stated} are stated"
+        f"workspace: takes {n} bytes with blocks of {b}, but {stated} are stated"
         for b, n in taken.items()
         if n > stated
     ]

@@ -191,11 +191,11 @@ def _check(case: CheckCase, job: TrialJob, given: _Numbers) -> Checked:
         if job.operands[base].inner.tobytes() != np.ascontiguousarray(before).tobytes():
             faults.append(f"{base}: was written")
     if batch_to_layout(output, primitive.layout_out, case.block).tobytes() != raw.tobytes():
-        faults.append("out: what fills up the last block of channels is not zero")
+        faults.append("out: the padding of the last block of channels is not zero")
     faults += _workspace_faults(primitive, s, job.lowering)
     exact, before_act = reference(s, given.x, given.weights, given.bias, given.residual, case.epilogue)
     if not np.isfinite(output).all():
-        faults.append("out: numbers that are not finite")
+        faults.append("out: contains numbers that are not finite")
         return Checked(case, float("inf"), primitive.error_bound, tuple(faults), output)
     scale = max(float(np.abs(exact).max()), float(np.abs(before_act).max())) or 1.0
     error = float(np.abs(output - exact).max()) / scale
@@ -205,7 +205,7 @@ def _check(case: CheckCase, job: TrialJob, given: _Numbers) -> Checked:
 def _workspace_faults(primitive: Primitive, scenario: Scenario, lowering: Lowering) -> list[str]:
     stated = primitive.workspace_bytes(scenario)
     if lowering.workspace_bytes > stated:
-        return [f"workspace: takes {lowering.workspace_bytes} bytes, and {stated} are stated"]
+        return [f"workspace: takes {lowering.workspace_bytes} bytes, but {stated} are stated"]
     return []
 
 

@@ -41,7 +41,7 @@ def emulator_missing(machine: Machine) -> str:
     if machine.arch == "aarch64":
         return "" if qemu() else "install qemu-user-static, which runs AArch64 code"
     if not _within(machine, llvm_needs(CPU, ())):
-        return f"the emulator of x86 has what {CPU} has, and no more: name an older core, or 'host'"
+        return f"the emulator of x86 supports only the instructions of {CPU}: name an older core, or 'host'"
     return "" if bochs_there() else "install bochs and bochs-term, which run AVX-512, or name an older core"
 
 
@@ -130,5 +130,7 @@ def _run_qemu(folder: Path, source: str, kernels: Path, given: bytes) -> bytes:
     done = subprocess.run([emulator, str(folder / "driver")], input=given, capture_output=True)
     if done.returncode or len(done.stdout) != len(given):
         words = done.stderr.decode(errors="replace").strip()
-        raise ToolError(f"qemu-aarch64: emulated primitives ended with status {done.returncode}: {words or 'no word'}")
+        raise ToolError(
+            f"qemu-aarch64: emulated primitives ended with status {done.returncode}: {words or 'no message'}"
+        )
     return done.stdout

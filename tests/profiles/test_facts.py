@@ -109,7 +109,7 @@ BOARD = 'name = "b"\nsoc = "B"\ntarget = "{}"\nsource = "manual"\n[[clusters]]\n
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (HEAD + LLVM, "mine.toml: midr: missing, so no CPU is ever this core"),
+        (HEAD + LLVM, "mine.toml: midr: missing, so no CPU is recognised as this core"),
         (HEAD + OWN.replace("0x99", "0x41").replace("0x1,", "0xd05, variant_min = 2,") + LLVM, "cortex-a55.toml: midr"),
         (HEAD + OWN + 'stand_ins = { value = ["cortex-b1"], source = "m" }\n' + LLVM, "cortex-b1 is not a known core"),
         (HEAD + OWN + 'stand_ins = { value = ["znver3"], source = "m" }\n' + LLVM, "znver3 is x86_64, not aarch64"),

@@ -117,7 +117,9 @@ def test_tables_by_their_old_names_count_and_are_named_once(cores: Path, capsys:
 def test_a_table_by_both_names_is_refused(cores: Path) -> None:
     (cores / "mine.toml").write_text(MINE + '[[apart]]\nthese = ["ldr_q"]\nthose = ["ins"]\nsource = "MAN"\n')
 
-    with pytest.raises(ProfileError, match=r"apart: is there beside no_dual_issue, its present name; move all to"):
+    with pytest.raises(
+        ProfileError, match=r"apart: is the old name of no_dual_issue, which the file has, too; move all to"
+    ):
         load_core("mine")
 
 
@@ -137,7 +139,7 @@ def test_timing_tables_are_no_figures(cores: Path) -> None:
         ("latency = 1,", "latency = 1.5,", "instr.alu alu_flags.latency", "is not a whole number"),
         ("per_cycle = 2.0", "per_cycle = 0", "instr.alu alu_flags.per_cycle", "is not a number above 0"),
         ("per_cycle = 2.0", "percycle = 2.0", "instr.alu alu_flags.percycle", "no such key"),
-        ('["fp", "fp"]', '["fp|alu"]', "instr.fmla_q.units", "leaves a choice, which an in-order core has not"),
+        ('["fp", "fp"]', '["fp|alu"]', "instr.fmla_q.units", "leaves a choice of pools, but an in-order core uses one"),
         ('["fp", "fp"]', '["fp:0"]', "instr.fmla_q.units", "is not a use of a unit"),
         ('["fp", "fp"]', '"fp"', "instr.fmla_q.units", "not a list of names"),
         ("blocks = 2", "blocks = -1", "instr.ldr_q.blocks", "is not a whole number"),
@@ -151,24 +153,39 @@ def test_timing_tables_are_no_figures(cores: Path) -> None:
             "issue.same_cycle_writes",
             "neither",
         ),
-        ('"fmla_q->fmla_q.acc"', '"fmla_q->fmla.acc"', "forward.fmla_q->fmla.acc", "is neither class nor family"),
+        (
+            '"fmla_q->fmla_q.acc"',
+            '"fmla_q->fmla.acc"',
+            "forward.fmla_q->fmla.acc",
+            "is neither an instruction class nor a family",
+        ),
         ('"fmla_q->fmla_q.acc"', '"fmla_q->fmla_q.sum"', "forward.fmla_q->fmla_q.sum", "is not a role"),
-        ('"fmla_q->fmla_q.acc"', '"fmla_q"', "forward.fmla_q", "names no producer and consumer"),
+        ('"fmla_q->fmla_q.acc"', '"fmla_q"', "forward.fmla_q", "does not name a producer and a consumer"),
         ("cycles = 2, source", "cycles = 2, sauce", "forward.fmla_q->fmla_q.acc.sauce", "no such key"),
-        ('those = ["vector", "-ins"]', 'those = ["vectors"]', "no_dual_issue[0].those", "is neither class nor family"),
-        ('those = ["vector", "-ins"]', 'those = ["ins", "-ins"]', "no_dual_issue[0].those", "names no class"),
+        (
+            'those = ["vector", "-ins"]',
+            'those = ["vectors"]',
+            "no_dual_issue[0].those",
+            "is neither an instruction class nor a family",
+        ),
+        (
+            'those = ["vector", "-ins"]',
+            'those = ["ins", "-ins"]',
+            "no_dual_issue[0].those",
+            "contains no instruction class",
+        ),
         (
             'those = ["vector", "-ins"]',
             'those = ["vector", "-fmla_d"]',
             "no_dual_issue[0].those",
-            "borrows from one left in",
+            "inherits facts from a class that is not excluded",
         ),
         ("cycles = 4\n", "", "issue_distance[0].cycles", "missing"),
         ('split = { value = true, source = "LAB" }', "split = true", "loads.split", "has no value and source"),
         ("split = { value = true", "split = { value = 1", "loads.split", "is neither true nor false"),
         ("split =", "splitt =", "loads.splitt", "no such key"),
         ('source = "MAN; LAB" }', 'source = "MAN; SOG" }', "instr.fmla_q.source", "SOG is not in [sources]"),
-        ("LAB = ", "lab = ", "sources.lab", "cannot be an abbreviation"),
+        ("LAB = ", "lab = ", "sources.lab", "is not an abbreviation"),
         ("[[no_dual_issue]]", "[no_dual_issue]", "no_dual_issue", "not a list of tables"),
         ('arch = "aarch64"', 'arch = "x86_64"', "midr", "not recognised by this key"),
     ],
@@ -239,7 +256,7 @@ def test_rates_follow_the_units_of_the_core(cores: Path) -> None:
             LIKE.format("cortex-b1"),
             "issue.timing_of: cortex-b1 is not a known core; correct the name or add cores/cortex-b1.toml",
         ),
-        (LIKE.format("mine"), "issue.timing_of: leads in a cycle, mine -> mine; remove one of them"),
+        (LIKE.format("mine"), "issue.timing_of: forms a cycle, mine -> mine; remove one of them"),
         (LIKE.format("cortex-a76"), "cortex-a76 is aarch64 and out of order, mine is aarch64 and in order; take"),
         (LIKE.format("znver3"), "znver3 is x86_64"),
         (TIMING.replace('["alu"]', '["alv"]'), "instr.alu.units: no unit is called alv; issue.pools has load, alu, fp"),
@@ -263,7 +280,7 @@ def test_a_circle_of_two_is_one_fault_a_core(cores: Path) -> None:
 
     faults = list(timing_faults({name: load_core(name) for name in ("mine", "yours")}))
 
-    assert sorted(fault.split(": leads")[0] for fault in faults) == [
+    assert sorted(fault.split(": forms")[0] for fault in faults) == [
         "cores/mine.toml: issue.timing_of",
         "cores/yours.toml: issue.timing_of",
     ]

@@ -99,7 +99,7 @@ class CostDb:
             application = self._number("application_id")
             known, tables = self._number("user_version"), self._rows("SELECT name FROM sqlite_master", ())
         if tables and application != APPLICATION_ID:
-            raise MavcgError(f"{self.path}: is a database of something else than costs; name another file")
+            raise MavcgError(f"{self.path}: is another application's database; name another file")
         while tables and known in statements.ADDED:
             with self.transaction() as connection:
                 if self._number("user_version") == known:  # else another process was first
@@ -107,7 +107,9 @@ class CostDb:
                     connection.execute(f"PRAGMA user_version = {known + 1}")
             known = self._number("user_version")
         if tables and known != VERSION:
-            raise MavcgError(f"{self.path}: is of version {known}, and this is {VERSION}; name another file")
+            raise MavcgError(
+                f"{self.path}: has version {known}, but this mavcg writes version {VERSION}; name another file"
+            )
         if not tables:
             with self.transaction() as connection:  # another process may do so meanwhile: it does the same
                 connection.execute(statements.CREATE)

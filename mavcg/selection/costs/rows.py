@@ -95,7 +95,7 @@ def _what(value: Any) -> tuple[Scenario, str] | Conversion:
     across = AxisWindow(*map(_whole, given["across"])) if "across" in given else None
     dtype = given.get("dtype", "f32")
     if dtype not in DTYPES:
-        raise ValueError(f"dtype {dtype!r}")
+        raise ValueError(f"unknown dtype {dtype!r}")
     scenario = Scenario(**{name: _whole(given[name]) for name in names}, across=across, dtype=dtype)
     return scenario, _word(value["primitive"])
 
@@ -117,7 +117,7 @@ def row_of(record: Record) -> tuple[Any, ...]:
     """Return the database's row of a record. Raises: MavcgError for a cost that is no time in milliseconds."""
     cost = record.cost
     if cost.kind not in KINDS or not (is_time(cost.ms) and is_time(cost.spread_ms)):
-        raise MavcgError(f"cost {cost}: is not in milliseconds from 0 on; measure it again")
+        raise MavcgError(f"cost {cost}: its time is not 0 or more milliseconds; measure it again")
     date = record.date or datetime.now(UTC).isoformat(timespec="seconds")
     caches, compiler = COLD if record.cold else WARM, record.compiler or compiler_version()
     return (
@@ -138,7 +138,7 @@ def read_table(path: Path) -> list[tuple[Any, ...]]:
     try:
         document = json.loads(path.read_bytes())
         if document["format"] != FORMAT or document["version"] not in (BEFORE_KERNELS, BEFORE_TURNS, VERSION):
-            raise ValueError(f"format {document['format']}, version {document['version']}")
+            raise ValueError(f"format {document['format']}, version {document['version']} is not supported")
         version = document["version"]
         return [
             _imported_row(
@@ -151,7 +151,7 @@ def read_table(path: Path) -> list[tuple[Any, ...]]:
     except OSError as error:
         raise MavcgError(f"{path}: cannot be read ({error.strerror}); name a file of `mavcg tune --export`") from None
     except (KeyError, TypeError, ValueError, RecursionError, MavcgError) as error:
-        words = f"no {error}" if isinstance(error, KeyError) else str(error)
+        words = f"without {error}" if isinstance(error, KeyError) else str(error)
         raise MavcgError(
             f"{path}: is not a table of costs ({words}); name a file that `mavcg tune --export` wrote"
         ) from None
@@ -162,7 +162,7 @@ def _imported_row(value: Any, kernels: Any, turns: Any) -> tuple[Any, ...]:
     kind = SIMULATED if value.get("kind") == SIMULATED else IMPORTED
     cost = Cost(_number(value["ms"]), kind, _number(value["spread_ms"]), _whole(value["runs"]), _whole(turns))
     if value["caches"] not in (WARM, COLD):
-        raise ValueError(f"caches {value['caches']!r}")
+        raise ValueError(f"unknown caches {value['caches']!r}")
     return row_of(
         Record(
             _what(value["what"]), cost, _word(value["core"]), _whole(value["threads"]), _whole(value["block"]),

@@ -43,7 +43,7 @@ def test_what_applies_to_nothing_is_an_error() -> None:
         def applies(self, scenario: Scenario) -> bool:
             return False
 
-    with pytest.raises(MavcgError, match="applies to 0 of 500"):
+    with pytest.raises(MavcgError, match="applies to only 0 of 500"):
         scenarios_of(Never(Layout.CHW, Layout.CHW), 1)
 
 

@@ -279,7 +279,7 @@ def test_a_file_of_somebody_else_s_is_not_replaced(name: str, tmp_path: Path) ->
     assert name in written
     (tmp_path / name).write_text(f"/* Mine. */\n{written[name]}")
 
-    with pytest.raises(MavcgError, match=rf"{re.escape(name)}: is there already and mavcg did not write it; .*move it"):
+    with pytest.raises(MavcgError, match=rf"{re.escape(name)}: exists and was not written by mavcg; .*move it"):
         write_companions(replace(program, name="net", steps=()), tmp_path / "libnet.so")
     assert (tmp_path / name).read_text().startswith("/* Mine. */\n")
     assert all((tmp_path / other).read_text() == text for other, text in written.items() if other != name)

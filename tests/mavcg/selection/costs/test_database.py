@@ -172,7 +172,7 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
     foreign = tmp_path / "foreign.sqlite"
     with sqlite3.connect(foreign) as connection:
         connection.execute("CREATE TABLE birds (name TEXT)")
-    with pytest.raises(MavcgError, match="database of something else"):
+    with pytest.raises(MavcgError, match="is another application's database"):
         open_db(foreign)
     with pytest.raises(MavcgError, match="cannot be opened"):
         open_db(tmp_path)
@@ -182,7 +182,7 @@ def test_a_database_of_a_later_version_is_refused(path: Path) -> None:
     open_db(path).close()
     with sqlite3.connect(path) as connection:
         connection.execute("PRAGMA user_version = 99")
-    with pytest.raises(MavcgError, match="is of version 99"):
+    with pytest.raises(MavcgError, match="has version 99"):
         open_db(path)
 
 
