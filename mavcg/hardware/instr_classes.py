@@ -142,6 +142,7 @@ vector  logic_d        and v0.8b, v1.8b, v2.8b                 logic_q
 vector  bsl_q          bsl v0.16b, v1.16b, v2.16b              logic_q
 vector  bsl_d          bsl v0.8b, v1.8b, v2.8b                 bsl_q
 vector  movi           movi v0.4s, #1
+vector  movi_zero      movi v0.2d, #0                          movi
 vector  addl_q         saddl v0.4s, v1.4h, v2.4h
 vector  cnt_q          cnt v0.16b, v1.16b                      add_q
 vector  cnt_d          cnt v0.8b, v1.8b                        add_d

@@ -75,6 +75,31 @@ def test_latencies_are_those_of_silicon(core: str, chain: str, published: int) -
     assert loop_cycles(ops_of(chain), timing_of(core)) == published
 
 
+# LLVM's NeoverseZeroMove and dav1d 643195f5: zero without a unit on out-of-order cores with i8mm; applecpu: on Apple's.
+@pytest.mark.parametrize(
+    ("core", "cycles"),
+    [
+        ("cortex-x3", 0), ("cortex-a715", 0), ("cortex-x4", 0), ("apple-firestorm", 0), ("apple-icestorm", 0),
+        ("cortex-a55", 2), ("cortex-a510", 4), ("cortex-a72", 3), ("cortex-a78", 2), ("cortex-x1", 2),
+    ],
+)  # fmt: skip
+def test_zero_is_written_without_execution_where_a_source_says_so(core: str, cycles: int) -> None:
+    timing = timing_of(core)
+    zero, other = timing.of("movi_zero"), timing.of("movi")
+    assert zero.latency == cycles and other.latency > 0
+    assert (zero.units == ()) == (cycles == 0)
+    if cycles:
+        assert (zero.latency, zero.per_cycle, zero.units) == (other.latency, other.per_cycle, other.units)
+
+
+# From zero, and from another constant.
+@pytest.mark.parametrize(("core", "cycles"), [("cortex-x3", (3, 5)), ("cortex-a715", (3, 5)), ("cortex-a55", (5, 5))])
+def test_a_chain_from_zero_is_shorter_by_the_move_on_an_x3(core: str, cycles: tuple[int, int]) -> None:
+    timing = timing_of(core)
+    chain = "movi v0.4s, #{}; add v1.4s, v0.4s, v16.4s; add v2.4s, v1.4s, v16.4s"
+    assert tuple(block_cycles(ops_of(chain.format(value)), timing) for value in (0, 1)) == cycles
+
+
 @pytest.mark.parametrize(
     ("core", "aligned", "unaligned"),
     [("cortex-a53", 0.5, 0.33), ("cortex-a72", 1.0, 0.5), ("neoverse-n1", 2.0, 1.0), ("cortex-x1", 3.0, 1.5)],

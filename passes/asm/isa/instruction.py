@@ -209,6 +209,8 @@ def _vector(instr: Instr) -> Effects | None:
     if row is None:
         return None
     stem, use, _ = row
+    if m == "movi":
+        return _zero_or_movi(instr)
     by_lane = registers[-1].lane is not None
     three = use == "ar" and stem not in _TWO_OPERANDS
     if three or m in _BINARY:
@@ -265,6 +267,13 @@ def _scalar(instr: Instr) -> Effects | None:
         return Effects(op_class, register_accesses(instr, use), "r" in flags, "w" in flags)
     if (row := VECTOR.get(m)) and row[0] not in ("movi",):
         return Effects(_class_of_size(row[0], Reg(first.name, "v", "1d")), register_accesses(instr, row[1]))
-    if m == "movi":
-        return Effects("movi", register_accesses(instr, "w"))
-    return None
+    return _zero_or_movi(instr) if m == "movi" else None
+
+
+def _zero_or_movi(instr: Instr) -> Effects:
+    """Return the effects of movi: zero is a class of its own, which some cores write without executing anything.
+
+    A shifted zero (`movi v0.4s, #0, lsl #8`) is counted among other constants.
+    """
+    zero = len(instr.operands) == 2 and instr.operands[1] == Imm(0)
+    return Effects("movi_zero" if zero else "movi", register_accesses(instr, "w"))

@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from mavcg.passes.asm.models.estimate import loop_cycles
 from mavcg.passes.asm.models.in_order import steady_cycles
 from mavcg.passes.asm.models.ports import port_bounds
 from mavcg.profiles.load import load_core
@@ -75,3 +76,10 @@ def test_out_of_order_loops_take_at_least_the_port_bound_and_mostly_no_more(core
         ratios.append(cycles_per_iteration(program, f"f{number}") / bound)
         assert ratios[-1] >= 0.99, body
     assert sorted(ratios)[len(ratios) // 2] <= 1.02 and max(ratios) <= 1.5, ratios
+
+
+@pytest.mark.parametrize(("core", "cycles"), [("cortex-x3", 31 / 6), ("cortex-a55", 29), ("cortex-a78", 14)])
+def test_zeroing_moves_take_the_units_that_the_analytic_model_says(core: str, cycles: float) -> None:
+    body = [f"movi v{n}.4s, #0" for n in range(28)]
+    assert loop_cycles(ops_of(body), load_timing(load_core(core))) == pytest.approx(cycles)
+    assert cycles_per_iteration(ideal_program(loop_image([body]), core), "f0") == pytest.approx(cycles, abs=0.05)

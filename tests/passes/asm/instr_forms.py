@@ -159,6 +159,7 @@ ins = <v0.b[3], w1|v0.h[3], w1|v0.s[1], w1|v0.d[1], x1|v0.s[1], v1.s[0]|v0.d[0],
 dup = <v0.16b, w1|v0.4h, w1|v0.4s, w1|v0.2d, x1|v0.4s, v1.s[1]|v0.8b, v1.b[9]|v0.2d, v1.d[0]|s0, v1.s[1]|d0, v1.d[1]>
 umov = <w0, v1.b[3]|w0, v1.h[3]|w0, v1.s[1]|x0, v1.d[1]>
 smov = <w0, v1.b[3]|w0, v1.h[3]|x0, v1.b[1]|x0, v1.h[1]|x0, v1.s[1]>
+movi = <v0.4s, #0|v0.4s, #0, lsl #8|d0, #0>
 movi = <v0.2d, #0|v0.4s, #1|v0.4s, #1, lsl #8|v0.4s, #1, msl #8|v0.16b, #7|v0.8h, #1|d0, #0xff00ff|v0.2s, #3|v0.8b, #1>
 mvni = <v0.4s, #1|v0.4s, #1, msl #16|v0.8h, #1, lsl #8|v0.2s, #1>
 saddl ssubl uaddl usubl sabdl uabdl sabal = v0.@, v1.%, v2.% = 8h/8b 4s/4h 2d/2s

@@ -424,6 +424,10 @@ def test_an_address_with_a_vector_register_is_no_instruction() -> None:  # found
         ("dup v0.4s, w1", "dup_gpr"), ("dup v0.4s, v1.s[1]", "dup_lane_q"), ("mov v0.16b, v1.16b", "logic_q"),
         ("and v0.8b, v1.8b, v2.8b", "logic_d"), ("add d0, d1, d2", "add_d"),
         ("tbl v0.8b, { v1.16b, v2.16b }, v3.8b", "tbl2"),
+        ("movi v0.2d, #0", "movi_zero"), ("movi v0.4s, #0", "movi_zero"), ("movi v0.8b, #0", "movi_zero"),
+        ("movi d0, #0", "movi_zero"), ("movi v0.4s, #1", "movi"), ("movi d0, #0xff00ff", "movi"),
+        ("movi v0.4s, #0, lsl #8", "movi"), ("mvni v0.4s, #0", "movi"), ("fmov v0.4s, #1.0", "movi"),
+        ("eor v0.16b, v0.16b, v0.16b", "logic_q"),  # no source says that this form is not executed
         # Stems that are also names of integer classes.
         ("smull v0.8h, v1.8b, v2.8b", "mull_q"), ("umull2 v0.4s, v1.8h, v2.8h", "mull_q"),
         ("sqdmull v0.4s, v1.4h, v2.h[1]", "mull_q"), ("pmull v0.8h, v1.8b, v2.8b", "mull_q"),
