@@ -41,10 +41,15 @@ def part_rows(spec: Convolution, macro: MacroTile) -> int:
     return -(-spec.pixel_rows // macro.parts)
 
 
+def _parts_error(spec: KernelSpec, macro: MacroTile) -> MavcgError:
+    channels = "all" if macro.nc is None else macro.nc
+    return MavcgError(f"{kernel_name(spec)}: a row cannot be cut into {macro.parts} parts of {channels} channels")
+
+
 def check_parts(spec: Convolution, macro: MacroTile) -> None:
     """Check the macro-tile's number of parts. Raises: MavcgError where a row of work has another number."""
     if macro.parts > 1 and macro.parts != parts_of(spec, macro):
-        raise MavcgError(f"{kernel_name(spec)}: a row cannot be cut into {macro.parts} parts of {macro.nc} channels")
+        raise _parts_error(spec, macro)
 
 
 def rows_of_parts(b: ir.IRBuilder, spec: Convolution, macro: MacroTile, low: Value, high: Value) -> tuple[Value, Value]:
@@ -139,7 +144,7 @@ def check_groups(spec: KernelSpec, macro: MacroTile, channels: int, step: int) -
     nc = macro.nc
     whole = nc is not None and not nc % step and macro.parts == -(-channels // nc)
     if macro.parts > 1 and not whole:
-        raise MavcgError(f"{kernel_name(spec)}: a row cannot be cut into {macro.parts} parts of {macro.nc} channels")
+        raise _parts_error(spec, macro)
 
 
 def channel_steps(

@@ -147,7 +147,7 @@ def test_what_is_known_of_one_thread_helps_with_several(app: typer.Typer, tmp_pa
         ({"threads": 9}, "--threads 9: there are only 8 cores on exynos9820"),
         ({"threads": 0}, "--threads 0: give 1 or more"),
         ({"core": "cortex-a55,cortex-a9"}, "--core cortex-a9: exynos9820 has no such core"),
-        ({"per_cluster": True, "plot": Path("x.svg")}, "leave it or --per-cluster out"),
+        ({"per_cluster": True, "plot": Path("x.svg")}, "leave one of them out"),
     ],
 )
 def test_what_cannot_be_is_one_error(options: dict[str, Any], words: str) -> None:

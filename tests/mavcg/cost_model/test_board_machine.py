@@ -141,7 +141,7 @@ def test_cores_that_are_not_there_are_refused(cores: int, elsewhere: int) -> Non
 
 
 def test_board_of_unknown_cores_is_refused() -> None:
-    with pytest.raises(MavcgError, match=r"--board host: no core of it is known.*--accelerator"):
+    with pytest.raises(MavcgError, match=r"--board host: none of its cores is known.*--accelerator"):
         cluster_machines(Board("host", "", "x86_64-linux-gnu.2.17", ()))
 
 

@@ -154,7 +154,7 @@ def test_no_board_is_left() -> None:
     with pool:
         answer = pool.measure(JOBS, (PROBE,))
     assert [each.unit for each in answer.accepted] == [(1,), (2,)]  # what it gave before counts
-    assert re.fullmatch(r"no board of type rk3588 is left: b0: .*lost; b1: .*give --resume", answer.fault)
+    assert re.fullmatch(r"no board of type rk3588 is left: b0: .*lost; b1: .*run again with --resume", answer.fault)
     pool, _ = pool_of(Behaviour(dies_at=PROBE))
     with pool, pytest.raises(RunnerError, match="no board of type rk3588 is left"):
         pool.calibrate(CALIBRATION)
