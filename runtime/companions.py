@@ -64,8 +64,7 @@ def write_companions(program: Program, output: Path, threads: int = 1) -> tuple[
 
     The headers are <name>.h and <name>.hpp, with the model's name as a C identifier. The other files have the library's
     name: for libresnet.so resnet.pc (`pkg-config resnet`) and resnetConfig.cmake (`find_package(resnet)`, target
-    mavcg::resnet).
-    Raises: MavcgError as check_companions, and if a file cannot be written.
+    mavcg::resnet). Raises: MavcgError as check_companions, and if a file cannot be written.
     """
     return _write(program, header_text(program, threads), output, cpp_header_text(program))
 

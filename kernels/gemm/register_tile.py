@@ -48,8 +48,7 @@ class BlockRegisters:
 
     widths: tiles of a row. channels, vectors: size of a chunk of output channels. cycles: of one term for all channels
     of a row. crossing: tiles continue in the next row, so that `widths` and `cycles` are for all rows. shared_cycles:
-    of
-    one term for all channels and rows, on a core whose issue slots another thread shares.
+    of one term for all channels and rows, on a core whose issue slots another thread shares.
     """
 
     widths: Widths

@@ -17,8 +17,7 @@ class SumBlock:
     """A block of neighbouring terms of a sum.
 
     total: the loops over its terms. in_bytes: offset of its first input. first_term: number of its first term. part:
-    its
-    position in the whole sum; None where it is the whole sum.
+    its position in the whole sum; None where it is the whole sum.
     """
 
     total: Sum

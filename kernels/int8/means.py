@@ -165,8 +165,7 @@ class QAvgPoolSpec(KernelSpec):
     """A mean over windows of x [N, H, W, C]. A row of work is a row of output pixels.
 
     kernel, stride, dilation: (height, width). pads: (top, left, bottom, right); count_pads: the part of pads that
-    counts
-    in the divisor.
+    counts in the divisor.
     """
 
     to: Requantize

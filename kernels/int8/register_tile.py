@@ -43,9 +43,8 @@ class ProductForm:
     VNNI, products u8 x i8 added in pairs as i16, where i16 holds them. "madd": else, products of i16 added in pairs.
     "mull": NEON without dot products, products i8 x i8 as i16, added in pairs. lanes: i32 lanes of a register. parts:
     lanes that add up to a channel's sum. flip: True if u8 is multiplied as i8 or i8 as u8, with a difference of 128
-    that
-    the bias corrects. together: groups whose products are added as i16. window_sums: True if each pixel has one more
-    accumulator for the sum of its inputs, by products with weights of 1, which are not loaded.
+    that the bias corrects. together: groups whose products are added as i16. window_sums: True if each pixel has one
+    more accumulator for the sum of its inputs, by products with weights of 1, which are not loaded.
     """
 
     kind: str
@@ -103,8 +102,7 @@ def form_of(
     """Return the machine's product form for inputs of type dtype (i8 or u8), with registers no longer than a panel.
 
     panel: channels of a panel of packed weights. together: groups whose products i16 can sum (sums_in_i16).
-    window_sums:
-    True if sums of inputs are needed too.
+    window_sums: True if sums of inputs are needed too.
     """
     if machine.arch == "aarch64":
         kind, lanes = "sdot" if machine.dot_product else "mull", 4

@@ -32,8 +32,7 @@ class Padded(KernelSpec):
 
     pad: rows of zeros above and below, and columns on either side unless pad_across gives these. phases: phases of the
     columns of the larger image (common.Image). Operands: image, larger image, every element of which is written. A row
-    of
-    work is a row of the larger image.
+    of work is a row of the larger image.
     """
 
     image: Image

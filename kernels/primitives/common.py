@@ -40,8 +40,7 @@ class Image:
 
     block: channels of a CHWc block, a power of two of at most MOST_BLOCK; 1, without meaning, in other layouts. phases:
     columns with equal remainder modulo `phases` are contiguous, that is a row is [phases, ceil(width / phases)], so
-    that
-    vectors along the columns of a strided convolution are contiguous; layouts CHW and HCW only.
+    that vectors along the columns of a strided convolution are contiguous; layouts CHW and HCW only.
     """
 
     channels: int

@@ -93,8 +93,7 @@ class EightBit(Primitive):
         """Return the kernels of all images, with one multiplier for all channels and no bias.
 
         weights: integers from -127 to 127, [m, c / groups, k, k]. block: channels of a panel of weights. epilogue: a
-        bias
-        is part of the sums that these kernels always add; a residual and an activation are not supported.
+        bias is part of the sums that these kernels always add; a residual and an activation are not supported.
         """
         assert not epilogue.residual and epilogue.act == "none", "a quantised convolution has neither"
         made = node_graph(scenario, weights)

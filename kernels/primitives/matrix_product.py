@@ -31,11 +31,10 @@ class MatrixProduct:
     """The product out[i, j] = act(start + sum over k of left[i, k] * right[k, j] + residual[i, j]).
 
     total: levels of the loop over k along a row of the left side. left_step, out_step: bytes from a row to the next;
-    the
-    columns of out are contiguous. k_step, panel_step: bytes of the right side from k to k + 1, and from PANEL columns
-    to
-    the next PANEL; columns within a panel are contiguous. packed: panels are complete, with padding. bias: the index of
-    the bias, "rows" or "columns"; "": sums start at 0. rows_outer: rows are the outer loop, else columns are.
+    the columns of out are contiguous. k_step, panel_step: bytes of the right side from k to k + 1, and from PANEL
+    columns to the next PANEL; columns within a panel are contiguous. packed: panels are complete, with padding. bias:
+    the index of the bias, "rows" or "columns"; "": sums start at 0. rows_outer: rows are the outer loop, else columns
+    are.
     """
 
     rows: int

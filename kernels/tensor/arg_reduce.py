@@ -33,8 +33,7 @@ class ArgReduce(KernelSpec):
     """The index of the largest (kind max) or smallest element along an axis, as i64.
 
     last: the last of equal elements counts, else the first. kept: loops over the outputs. length, stride: of the axis,
-    in
-    elements. A row of work is one output. Operands: x, out.
+    in elements. A row of work is one output. Operands: x, out.
     """
 
     kind: str

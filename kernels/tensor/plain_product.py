@@ -50,8 +50,7 @@ class PlainProduct(KernelSpec):
     """act(sum + bias + residual), where each multiply-add rounds (floats) or wraps around (integers).
 
     outer: the result's dimensions. inner: the summed dimensions, as (length, stride in a, stride in w). A row of work
-    is
-    a line along the last outer dimension. Operands: a, w, out, bias?, residual?.
+    is a line along the last outer dimension. Operands: a, w, out, bias?, residual?.
     """
 
     dtype: str

@@ -48,8 +48,7 @@ class Reduce(KernelSpec):
 
     kept: loops over the outputs with strides of x and out. reduced: loops over the terms with x's strides, row-major.
     along: True if the innermost kept loop is contiguous in x and out, so that vectors run along it. A row of work is
-    one
-    output, or, where along, a line of outputs. Operands: x, out.
+    one output, or, where along, a line of outputs. Operands: x, out.
     """
 
     kind: str

@@ -96,8 +96,7 @@ def read_inputs(given: Mapping[str, Array], shapes: Mapping[str, tuple[int, int,
     """Return the int8 inputs [1, H, W, C] of a program; real numbers are quantised, integers are kept.
 
     shapes: H, W, C of each input. nchw: inputs whose real numbers may be in the order N, C, H, W. radices: radix
-    position of each input.
-    Raises: MavcgError.
+    position of each input. Raises: MavcgError.
     """
     from mavcg.accel.fixed_point import to_integers
 

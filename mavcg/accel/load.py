@@ -17,8 +17,8 @@ def load_xgraph(
     """Return the f32 XGraph of an .onnx, .tflite or .prototxt file, or of a built-in network.
 
     shapes: shapes of inputs whose dimensions a file leaves free. weights: weights of a .prototxt; None for the
-    .caffemodel beside it.
-    Raises: MavcgError for a name that is neither, a file that cannot be read, and shapes of a built-in network.
+    .caffemodel beside it. Raises: MavcgError for a name that is neither, a file that cannot be read, and shapes of a
+    built-in network.
     """
     on_host = target.dense == "cpu"
     if model in NAMES:

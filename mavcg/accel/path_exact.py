@@ -19,8 +19,7 @@ def cheapest_path(instance: PathInstance, most_states: int = MOST_STATES) -> Cho
     """Return the choice of groups with the least total cost.
 
     most_states: for more states, CP-SAT searches, for CP_SAT_SECONDS at most; its best choice is then not proven
-    optimal.
-    Raises: MavcgError if no choice covers each node exactly once without a cycle.
+    optimal. Raises: MavcgError if no choice covers each node exactly once without a cycle.
     """
     if not instance.nodes:
         return ChosenPath((), 0.0, True)

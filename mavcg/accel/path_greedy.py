@@ -21,9 +21,8 @@ def unfused_path(instance: PathInstance) -> ChosenPath:
 def greedy_path(instance: PathInstance) -> ChosenPath:
     """Return greedy choices: from the first node on, the ready group that saves most over running its nodes unfused.
 
-    A group is ready if none of its nodes was executed, and all tensors that it reads from outside exist.
-    Source: DNNVM, section IV-B.
-    Raises: MavcgError if a node remains that no ready group contains.
+    A group is ready if none of its nodes was executed, and all tensors that it reads from outside exist. Source: DNNVM,
+    section IV-B. Raises: MavcgError if a node remains that no ready group contains.
     """
     alone = _costs_alone(instance)
     state, chosen = 0, list[int]()

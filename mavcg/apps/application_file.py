@@ -27,10 +27,8 @@ class NetworkEntry:
     """A [[network]] of app.toml.
 
     throughput: T^c in frames per second, or None. partitions: "" for one, "auto:n", or the first layers of the
-    partitions
-    after the first. line: of the table. schedules: one for each partition; empty if the plan computes them.
-    schedule_place:
-    location of the key, for messages.
+    partitions after the first. line: of the table. schedules: one for each partition; empty if the plan computes them.
+    schedule_place: location of the key, for messages.
     """
 
     name: str
@@ -49,8 +47,7 @@ class ApplicationFile:
     """The contents of app.toml.
 
     memory: M^c, limit in bytes of weights and buffers, or None. parallel: sets of names of networks or partitions.
-    networks:
-    in execution order.
+    networks: in execution order.
     """
 
     path: Path

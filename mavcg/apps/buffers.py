@@ -24,9 +24,8 @@ class EdgeData:
     """The data of an edge, or one copy of it.
 
     Pipelined partitions exchange data through copies, which are swapped after each frame: e(1) is the writer's, e(2)
-    the
-    reader's. copy: number of the copy; 0 if there is only one. size: elements of its buffer. spans: live steps in every
-    partition in which it is live.
+    the reader's. copy: number of the copy; 0 if there is only one. size: elements of its buffer. spans: live steps in
+    every partition in which it is live.
     """
 
     cnn: str
@@ -62,12 +61,9 @@ def edge_data(app: Application, sizes: Sizes | None = None) -> tuple[EdgeData, .
     """Return the data of all edges with live intervals, ordered by partition and edge.
 
     Each of two pipelined partitions joined by an edge has a copy, and so has every pipelined partition between them,
-    because
-    data of several frames is live. If writer and reader are not parallel there is one copy, which is live in both
-    partitions
-    and in all of the CNN's partitions between them. sizes: of the buffers, by (cnn, source, target), in elements; None:
-    the
-    whole data.
+    because data of several frames is live. If writer and reader are not parallel there is one copy, which is live in
+    both partitions and in all of the CNN's partitions between them. sizes: of the buffers, by (cnn, source, target), in
+    elements; None: the whole data.
     """
     data: list[EdgeData] = []
     steps = {p.name: _steps(p) for p in app.partitions}
@@ -108,8 +104,7 @@ def live_together(app: Application, a: EdgeData, b: EdgeData) -> bool:
     """True if both data are live at the same time: in parallel partitions, or at a common step of one partition.
 
     The paper's Algorithm 8 lets data of two partitions share a buffer whenever these are not parallel. That is unsafe
-    for an
-    edge between consecutive partitions: it is live in both, which the spans express.
+    for an edge between consecutive partitions: it is live in both, which the spans express.
     """
     for p in a.spans:
         for q in b.spans:
@@ -129,10 +124,8 @@ def reuse_buffers(app: Application, data: Sequence[EdgeData], within_cnn: bool =
     """Return buffers shared greedily by Algorithm 8 (Tables 6.2 and 6.3).
 
     Each edge, in order, takes the buffer that has to grow least among those without data live at the same time; ties go
-    to
-    the first. The result depends on the order of edges. within_cnn: share only within each CNN, as the methodology that
-    the
-    paper compares with ([76]).
+    to the first. The result depends on the order of edges. within_cnn: share only within each CNN, as the methodology
+    that the paper compares with ([76]).
     """
     parallel = {p.name: {q.name for q in app.partitions if app.runs_with(p.name, q.name)} for p in app.partitions}
     buffers: list[_SharedBuffer] = []

@@ -27,8 +27,7 @@ def check_precision(entry: NetworkEntry, graph: Graph, location: str) -> None:
     """Check that a network's file has the precision in app.toml, since a build does not convert it.
 
     graph: optimised. int8: every convolution and matrix product with constant weights must be 8-bit. fp16: some data
-    must be
-    f16. fp32, the default, accepts any file. Raises: MavcgError naming the node and the remedy.
+    must be f16. fp32, the default, accepts any file. Raises: MavcgError naming the node and the remedy.
     """
     if entry.precision == "int8":
         for node in graph.nodes:
@@ -50,8 +49,7 @@ def parallel_pairs(file: ApplicationFile) -> frozenset[frozenset[int]]:
     """Return the pairs of networks, by number, that may run at the same time.
 
     A partition, NETWORK.0 and so on, stands for its network, because nothing synchronises the partitions of a pipeline
-    with
-    it. Raises: MavcgError for unknown names.
+    with it. Raises: MavcgError for unknown names.
     """
     numbers = [{_number(file, name) for name in group} for group in file.parallel]
     return frozenset(frozenset(pair) for group in numbers for pair in combinations(sorted(group), 2))

@@ -17,8 +17,7 @@ class Channel:
     """An edge inside a partition. Rates are in rows, one entry per phase.
 
     production: rows that the source writes. window: rows that must have been written when the target fires, counted
-    from
-    the first row. consumption: rows that the target releases after each phase.
+    from the first row. consumption: rows that the target releases after each phase.
     """
 
     edge: DataEdge
@@ -97,13 +96,10 @@ def schedule_csdf(graph: CsdfGraph) -> CsdfSchedule:
     """Return a schedule that fires on demand, and the largest number of rows in each channel while it runs.
 
     The last unfinished actor fires as soon as its rows are there; otherwise the writer of a missing row fires, as late
-    as
-    possible. Every actor fires all its phases once and every channel ends empty, so the schedule can be repeated for
-    ever
-    within these capacities, which proves the absence of deadlock (Bilsen et al., "Cyclo-static dataflow", 1996: a
-    periodic
-    schedule of a consistent graph). For chains no capacities are smaller.
-    Raises: MavcgError if an actor waits for itself, which is impossible in an acyclic graph.
+    as possible. Every actor fires all its phases once and every channel ends empty, so the schedule can be repeated for
+    ever within these capacities, which proves the absence of deadlock (Bilsen et al., "Cyclo-static dataflow", 1996: a
+    periodic schedule of a consistent graph). For chains no capacities are smaller. Raises: MavcgError if an actor waits
+    for itself, which is impossible in an acyclic graph.
     """
     state = _State(graph)
     for actor in reversed(state.order):

@@ -1,14 +1,11 @@
 """The exact Pareto front of live peak against time for one network, by dynamic programming over its series of blocks.
 
 A network from one input to one output is a series of cut layers, which every path passes, and between each two of them
-a
-block: an edge, or parallel branches. A cut layer that is computed whole separates what comes before from what comes
+a block: an edge, or parallel branches. A cut layer that is computed whole separates what comes before from what comes
 after, and so does a block with a layer that is computed whole: everything before it has run, and nothing after it has
 begun. Between two such separators all layers are by parts, and live at once. So the live peak is the largest of those
-of
-the regions between neighbouring separators, the time is the sum over layers, and dominated prefixes can be dropped. In
-a
-chain all blocks are edges. Blocks are not divided: all sets of their layers by parts are tried.
+of the regions between neighbouring separators, the time is the sum over layers, and dominated prefixes can be dropped.
+In a chain all blocks are edges. Blocks are not divided: all sets of their layers by parts are tried.
 """
 
 from collections.abc import Iterator, Sequence
@@ -39,8 +36,7 @@ class _Separator:
     """A separator of regions: a whole cut layer, or (block) the block before a cut layer.
 
     cut: number of the cut layer. parts: layers of the block that are by parts. whole_before, whole_after: the cut
-    layers
-    around the block are whole.
+    layers around the block are whole.
     """
 
     cut: int
@@ -68,10 +64,8 @@ def exact_front(app: Application, times: Times, most_firings: int = MOST_FIRINGS
     """Return the exact front of an application of one network in one partition, by increasing peak; None for any other.
 
     None also for networks with several inputs or outputs, for blocks with more than MOST_SETS sets of layers by parts,
-    for
-    more than most_firings firings in all regions' schedules, and for networks in which a layer writes rows that no
-    window
-    reads: it then runs after all its readers, so that regions depend on each other.
+    for more than most_firings firings in all regions' schedules, and for networks in which a layer writes rows that no
+    window reads: it then runs after all its readers, so that regions depend on each other.
     """
     if len(app.cnns) != 1 or len(app.partitions) != 1 or app.partitions[0].fixed:
         return None
@@ -96,8 +90,7 @@ class _Series:
         """Return the front.
 
         For each separator the points of everything before it are front, with and without a layer by parts, because a
-        network
-        without any keeps its own order of layers.
+        network without any keeps its own order of layers.
         """
         separators = [separator for cut in range(len(self.cuts)) for separator in self._separators(cut)]
         known: dict[_Separator | None, dict[bool, list[FrontPoint]]] = {

@@ -16,8 +16,8 @@ def with_schedules(
     """Return a CNN's partitions with the given schedules, in order; inputs that a schedule omits run first.
 
     Every layer runs once, or as often as it has output rows, which means that it is computed by parts. location: of the
-    schedules, for messages.
-    Raises: MavcgError naming a layer that is unknown, missing, or runs too often, too early or in unsupported parts.
+    schedules, for messages. Raises: MavcgError naming a layer that is unknown, missing, or runs too often, too early or
+    in unsupported parts.
     """
     if len(schedules) != len(partitions):
         raise MavcgError(

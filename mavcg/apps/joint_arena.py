@@ -21,8 +21,7 @@ class JointArena:
     """An arena with all data of an application.
 
     rings: location of each edge's data. size: of the arena. lower_bound: smallest size possible with partitions that
-    run
-    together in separate ranges. times: live interval [begin, end) of each data on one axis, for pictures.
+    run together in separate ranges. times: live interval [begin, end) of each data on one axis, for pictures.
     """
 
     rings: dict[EdgeData, Ring]
@@ -49,8 +48,7 @@ def plan_joint_arena(derived: Derived, nodes: int = NODES) -> JointArena:
     """Place all data, in at most the memory of Algorithm 8's shared buffers.
 
     Partitions that run together share nothing: each has its own range, planned by itself. Partitions that never run
-    together
-    follow each other in time. Data between partitions that are not parallel is live in both.
+    together follow each other in time. Data between partitions that are not parallel is live in both.
     """
     app = derived.app
     group = _groups(app)

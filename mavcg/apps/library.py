@@ -64,10 +64,9 @@ def build_application(
 ) -> ApplicationResult:
     """Build one library of all networks of an application.
 
-    request: options of a model build; its model and shapes are ignored, its output is the library.
-    Raises: MavcgError for bad models, names that collide in C, settings that only `mavcg app plan` supports, or a
-    memory
-    limit that is not met; nothing is written then.
+    request: options of a model build; its model and shapes are ignored, its output is the library. Raises: MavcgError
+    for bad models, names that collide in C, settings that only `mavcg app plan` supports, or a memory limit that is not
+    met; nothing is written then.
     """
     started = time.monotonic()
     name = library_stem(request.output)

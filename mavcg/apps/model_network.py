@@ -56,8 +56,7 @@ def _borders(graph: Graph) -> dict[str, Node]:
     """Return the pad nodes of images that only windows read, by their output.
 
     The writer's rows lie inside the border from the start (memory/storage.py), so such a pad is not a layer and its
-    input is
-    not an edge. The border counts with the rows.
+    input is not an edge. The border counts with the rows.
     """
     borders = {}
     for node in graph.nodes:

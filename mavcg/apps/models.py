@@ -66,8 +66,7 @@ def _layer_times(
     """Return each layer's time: that of the steps that come from its node in the user's file.
 
     If several layers come from one node, those of the same operator share its time evenly. Steps of no layer count for
-    the
-    first layer.
+    the first layer.
     """
     machines = cluster_machines(board)
     labels = [info.label for info in prediction.clusters]

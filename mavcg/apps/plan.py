@@ -41,12 +41,10 @@ class ApplicationPlan:
     """The plan of an application; all sizes are in bytes.
 
     naive, reuse_per_cnn, reuse_joint: memory without layers by parts. parts: with parts in every layer that allows them
-    and
-    buffers that are not shared ([65]). front: by increasing memory. chosen: index of the chosen solution in the front.
-    meets: it meets all constraints. early: reuse alone met the memory limit, and nothing was searched. exact: the exact
-    front of a single network, whose solutions are in the front too. front_gap: largest relative excess of live peak of
-    the
-    search's own solutions at the same time; None without an exact front.
+    and buffers that are not shared ([65]). front: by increasing memory. chosen: index of the chosen solution in the
+    front. meets: it meets all constraints. early: reuse alone met the memory limit, and nothing was searched. exact:
+    the exact front of a single network, whose solutions are in the front too. front_gap: largest relative excess of
+    live peak of the search's own solutions at the same time; None without an exact front.
     """
 
     app: Application
@@ -74,10 +72,9 @@ def plan_application(
     """Plan the application by Algorithm 9; data lies in an arena (joint_arena.py), to which the memory limit applies.
 
     If there is a memory limit and reuse alone meets all constraints, no layer is computed by parts. The fitness of the
-    search
-    is the memory of Algorithm 8's buffers, as in the paper; each point of its front is then placed in an arena, and the
-    chosen one's schedule is executed token by token.
-    Raises: ScheduleFault if that fails, which is a bug in mavcg.
+    search is the memory of Algorithm 8's buffers, as in the paper; each point of its front is then placed in an arena,
+    and the chosen one's schedule is executed token by token. Raises: ScheduleFault if that fails, which is a bug in
+    mavcg.
     """
     derivation, data = Derivation(app), edge_data(app)
     weights = sum(layer.weights for cnn in app.cnns for layer in cnn.layers)

@@ -19,11 +19,9 @@ def scheduled_model(entry: NetworkEntry, prepared: PreparedModel) -> PreparedMod
     """Return the network with its steps in the order of its schedule; buffers hold only the rows needed at once.
 
     prepared: with kernels that work by rows of the image. A layer that runs once per output row is computed row by row
-    if its
-    kernel can; others, such as Winograd's, are computed whole when their first row is due. Layers without steps, such
-    as a
-    concatenation in place, are left out; steps that belong to no layer, such as conversions of layouts, run just before
-    their output is read. Raises: MavcgError as with_schedules.
+    if its kernel can; others, such as Winograd's, are computed whole when their first row is due. Layers without steps,
+    such as a concatenation in place, are left out; steps that belong to no layer, such as conversions of layouts, run
+    just before their output is read. Raises: MavcgError as with_schedules.
     """
     cnn = network_of(optimise(import_model(entry.file, entry.shapes)), entry.name)
     (partition,) = with_schedules(cnn, [sequential(cnn)], entry.schedules, entry.schedule_place)

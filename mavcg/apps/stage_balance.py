@@ -30,8 +30,7 @@ class StageBalance:
     """Cuts and cores of a pipeline.
 
     cuts: first step of each stage after the first. teams: of each stage. ms: predicted, of each stage. bytes: of
-    buffers,
-    with the live peak for the buffers that one stage alone uses.
+    buffers, with the live peak for the buffers that one stage alone uses.
     """
 
     cuts: tuple[int, ...]
@@ -71,11 +70,9 @@ def balance_stages(
     """Return the best pipeline of `count` stages; None if there are fewer teams or cut points.
 
     Among pipelines that reach per_second it is the one with the smallest buffers; if none does, or none is required, it
-    is
-    the fastest, and among equally fast ones the one with the smallest buffers. team_ms: predicted time of each step, by
-    team. uses: the program's buffers. nodes: node of each step; the steps of a node stay together. fixed: given cuts,
-    so
-    that only teams are chosen.
+    is the fastest, and among equally fast ones the one with the smallest buffers. team_ms: predicted time of each step,
+    by team. uses: the program's buffers. nodes: node of each step; the steps of a node stay together. fixed: given
+    cuts, so that only teams are chosen.
     """
     rows = list(team_ms)
     steps = len(nodes)

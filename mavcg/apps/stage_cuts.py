@@ -16,8 +16,7 @@ def cuts_at(steps: Sequence[LoweredStep], layers: Sequence[str], location: str) 
     """Return the number of the first step of each stage after the first.
 
     layers: first layers of these stages, as `mavcg app plan` and `mavcg inspect` name them. location: for messages.
-    Raises:
-    MavcgError for an unknown layer, or layers that are not in the order of the steps.
+    Raises: MavcgError for an unknown layer, or layers that are not in the order of the steps.
     """
     cuts: list[int] = []
     for layer in layers:

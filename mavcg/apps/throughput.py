@@ -13,8 +13,7 @@ class LayerTime:
     """Predicted time of a layer.
 
     ms: of the whole layer on one core, by cluster. tasks: kernel calls that it takes anyway. phase_ms: cost of each
-    further
-    phase, by cluster: its start, and a read of its weights.
+    further phase, by cluster: its start, and a read of its weights.
     """
 
     ms: tuple[float, ...]
@@ -36,8 +35,7 @@ def phase_cost_ms(
     """Return the time of one more phase of a layer, in ms: cycles of a step and a call, and a read of the weights.
 
     level_bytes, level_gb_per_s: size of each memory level, and the bandwidth behind it. Weights that do not fit a level
-    come
-    from behind it; nothing overlaps. fit: of the core's kind.
+    come from behind it; nothing overlaps. fit: of the core's kind.
     """
     start_ns = (fit.step_cycles + fit.call_cycles) / ghz
     behind = [rate for size, rate in zip(level_bytes, level_gb_per_s, strict=True) if weight_bytes > size]
@@ -48,8 +46,7 @@ def throughputs(app: Application, phases: Mapping[LayerId, int], times: Times) -
     """Return the frames per second of each CNN while it runs.
 
     A CNN in one partition runs on the fastest cluster, cluster 0. Parallel partitions run on one cluster each, in
-    order, the
-    last ones sharing the last cluster; the times of other partitions add up.
+    order, the last ones sharing the last cluster; the times of other partitions add up.
     """
     fps = {}
     for cnn in app.cnns:
@@ -70,8 +67,7 @@ def balanced_cuts(cnn: Cnn, times: Times, count: int) -> list[int]:
     """Return the cuts of a CNN's layers into `count` partitions, one per cluster, that make the slowest one fastest.
 
     The result has the number of the first layer of each partition after the first. It is exact, by dynamic programming
-    over
-    prefixes.
+    over prefixes.
     """
     layers = [times.get((cnn.name, layer.name), NO_TIME) for layer in cnn.layers]
     clusters = max((len(time.ms) for time in layers), default=1) or 1

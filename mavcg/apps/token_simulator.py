@@ -44,12 +44,10 @@ def simulate_schedule(derived: Derived, rings: Mapping[EdgeData, Ring], seed: in
     """Run frames through all networks, with random interleaving of parallel parts. Returns the number of firings.
 
     Networks that are not parallel run alternately, twice each (one that is parallel to two that are not runs with
-    either),
-    and so do partitions of one network. A network whose partitions are all parallel runs as a pipeline that fills and
-    drains
-    before the next one runs. Every element of memory holds the number of the row, edge and frame written last; before a
-    phase runs, every element of every row in its windows is compared.
-    Raises: ScheduleFault naming the layer, phase, edge and row.
+    either), and so do partitions of one network. A network whose partitions are all parallel runs as a pipeline that
+    fills and drains before the next one runs. Every element of memory holds the number of the row, edge and frame
+    written last; before a phase runs, every element of every row in its windows is compared. Raises: ScheduleFault
+    naming the layer, phase, edge and row.
     """
     memory = np.full(max((ring.offset + ring.elements for ring in rings.values()), default=0), -1, np.int64)
     state, generator = _Memory(derived, dict(rings), memory), random.Random(seed)

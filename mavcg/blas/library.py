@@ -54,8 +54,7 @@ class BlasRequest:
     """Everything that a BLAS library depends on.
 
     board: for whose caches the blocks are planned. ilp64: integers are 64-bit in routines whose names have no suffix.
-    soname:
-    None for the file's name. next_library: library of the other routines, loaded together with this one.
+    soname: None for the file's name. next_library: library of the other routines, loaded together with this one.
     """
 
     output: Path

@@ -49,10 +49,8 @@ class ClusterMachine:
     """One core of a cluster, while `cores` cores of the cluster work.
 
     core: its facts; None if the board's core has no file. fma_per_cycle: f32 vector multiply-adds per cycle. kind: of
-    the
-    core, which selects its constants. assumed: a sentence for each missing fact, with the value assumed and how to give
-    the
-    real one; every report that uses this machine shows them. missing: the same facts as values.
+    the core, which selects its constants. assumed: a sentence for each missing fact, with the value assumed and how to
+    give the real one; every report that uses this machine shows them. missing: the same facts as values.
     """
 
     cluster: Cluster
@@ -89,9 +87,8 @@ def cluster_machine(board: Board, number: int, cores: int = 1, elsewhere: int = 
     """Return one core of cluster `number`, while `cores` cores of it and `elsewhere` cores of other clusters work.
 
     Cores share their L2 as the board states, and L3 and memory equally among all working cores. A level whose share is
-    no
-    larger than the nearer level's is left out.
-    Raises: MavcgError for more cores than the cluster has, and for an x86 core without AVX2 and FMA.
+    no larger than the nearer level's is left out. Raises: MavcgError for more cores than the cluster has, and for an
+    x86 core without AVX2 and FMA.
     """
     cluster = board.clusters[number]
     location = f"{board.name}: clusters[{number}] ({cluster.core})"

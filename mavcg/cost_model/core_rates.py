@@ -18,9 +18,8 @@ class CoreRates:
     """One core as the cost model sees it, with its share of caches and bandwidth.
 
     label: version of the kernels that it runs. machine: the core as emitters see it. issue: instructions per cycle.
-    ghz:
-    clock. levels: its share of each memory level, nearest first, with the bandwidth behind it in GB/s. timing: for the
-    pipeline model; None if the core has no timing profile. assumed: a sentence for each unknown rate.
+    ghz: clock. levels: its share of each memory level, nearest first, with the bandwidth behind it in GB/s. timing: for
+    the pipeline model; None if the core has no timing profile. assumed: a sentence for each unknown rate.
     """
 
     label: str

@@ -1,8 +1,7 @@
 """Time of a step that threads share by guided self-scheduling: each takes chunks of the remaining rows, by its speed.
 
 The engine's own rule (runtime/csrc/engine_chunk.c), simulated with modelled speeds: chunks shrink towards the end, and
-a
-slow core leaves the last rows to the others if they finish them sooner.
+a slow core leaves the last rows to the others if they finish them sooner.
 """
 
 import heapq

@@ -1,9 +1,8 @@
 """Exploration of a space of boards.
 
-Networks are predicted on each point that bounds and the power budget do not exclude.
-For each network the fastest number of threads within the budget is chosen. Power is that of the working cores; energy
-is
-power times latency. Neither includes shared caches, memory, or anything else on the chip.
+Networks are predicted on each point that bounds and the power budget do not exclude. For each network the fastest
+number of threads within the budget is chosen. Power is that of the working cores; energy is power times latency.
+Neither includes shared caches, memory, or anything else on the chip.
 """
 
 import json
@@ -49,8 +48,7 @@ class BoardExploration:
     """Result of an exploration.
 
     states: of each point. figures: of planned points, by network. front: numbers of points, ascending. predictions:
-    number
-    made, without those found in the store.
+    number made, without those found in the store.
     """
 
     space: BoardSpace

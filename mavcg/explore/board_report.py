@@ -21,8 +21,7 @@ def board_exploration_json(result: BoardExploration) -> dict[str, Any]:
     """Return counts, seconds and the front, like exploration_json.
 
     Metrics: latency in seconds and energy in joules of one run of each network; power of the working cores in watts,
-    the
-    largest of any network; cores; cache: bytes of the given caches; bandwidth in GB/s.
+    the largest of any network; cores; cache: bytes of the given caches; bandwidth in GB/s.
     """
     pruned = result.states.count(PRUNED)
     return {

@@ -45,8 +45,7 @@ class BoardSpace:
     """A space of boards.
 
     budget_w: limit of the power of all working cores, in watts; None for no limit. powers: of each core of a mix.
-    assumed:
-    a sentence for each power that was not measured.
+    assumed: a sentence for each power that was not measured.
     """
 
     target: str

@@ -43,13 +43,9 @@ class DaskEngine:
         """Start processes, or connect to a scheduler.
 
         workers: number of processes to start here, or a scheduler's address. same: returns a digest of everything that
-        results
-        depend on, which must be equal in each worker and in this process. named: where the user named the workers, for
-        errors;
-        "": the option --workers.
-        Raises: MavcgError if Dask is not installed, if the scheduler is not reached or has no workers, or if a worker
-        has another
-        version of mavcg or none.
+        results depend on, which must be equal in each worker and in this process. named: where the user named the
+        workers, for errors; "": the option --workers. Raises: MavcgError if Dask is not installed, if the scheduler is
+        not reached or has no workers, or if a worker has another version of mavcg or none.
         """
         self.named = named or f"--workers {workers}"
         try:

@@ -28,8 +28,7 @@ class Structure:
     """The part of a machine that its tilings depend on. number: among the space's structures.
 
     memory: the outermost on-chip memory, for which tilings are made. inner: memories nearer to the array, nearest
-    first.
-    precision: element type of all layers; "" for the networks' own.
+    first. precision: element type of all layers; "" for the networks' own.
     """
 
     number: int
@@ -75,8 +74,7 @@ class DesignSpace:
     """A design space.
 
     axes: in the order of AXIS_KEYS; precision only if the space has it. memories: levels, nearest first, for each value
-    of
-    mem_size or levels. arrays: for each pair of values of pe_len and pe_mapping.
+    of mem_size or levels. arrays: for each pair of values of pe_len and pe_mapping.
     """
 
     axes: tuple[SpaceAxis, ...]

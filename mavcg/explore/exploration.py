@@ -37,8 +37,7 @@ class Exploration:
     """Result of an exploration.
 
     states: of each structure. front: numbers of points, ascending. searches: number of tilings searched for, without
-    those
-    found in the store.
+    those found in the store.
     """
 
     space: DesignSpace
@@ -136,9 +135,8 @@ def explore(
     """Return the Pareto front of a space for the workload's networks.
 
     Structures are planned in rounds. With `prune` a structure is skipped if points planned in earlier rounds dominate
-    all of
-    its points, even at lower bounds of their figures; so the front is that of the whole space.
-    Raises: MavcgError for a store that cannot be written, or workers that cannot be reached.
+    all of its points, even at lower bounds of their figures; so the front is that of the whole space. Raises:
+    MavcgError for a store that cannot be written, or workers that cannot be reached.
     """
     started = time.perf_counter()
     explorer = _Explorer(space, workload, store)

@@ -12,8 +12,7 @@ class ObjectiveNames:
     """Names of the objectives of a design space.
 
     of_networks: figures of each network, and of all networks together. of_points: figures of a point itself. points:
-    plural
-    noun for the points in messages.
+    plural noun for the points in messages.
     """
 
     of_networks: tuple[str, ...]

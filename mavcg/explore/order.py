@@ -17,8 +17,7 @@ def rounds(structures: Iterable[Structure]) -> Iterator[tuple[Structure, ...]]:
     """Yield the structures in rounds; for each array the largest and the smallest memory first, then those between.
 
     A larger memory bounds the traffic of a smaller one from below, and a small memory is better in area than all larger
-    ones:
-    once both are known, many structures between them can be skipped. The order is the same in each run.
+    ones: once both are known, many structures between them can be skipped. The order is the same in each run.
     """
     by_array: defaultdict[_Key, list[Structure]] = defaultdict(list)
     for structure in structures:

@@ -27,8 +27,7 @@ def draw_front(values: Floats, front: Sequence[int], labels: Sequence[str], titl
     """Draw points in grey, and the front in the colours of the third objective, if there is one.
 
     values: [point, objective]. front: its rows on the front. Both axes are logarithmic. With a single objective the
-    other
-    axis is the point's number. Raises: MavcgError if matplotlib is missing, or the picture cannot be written.
+    other axis is the point's number. Raises: MavcgError if matplotlib is missing, or the picture cannot be written.
     """
     start_plots()
     from matplotlib.figure import Figure

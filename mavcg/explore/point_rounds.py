@@ -31,8 +31,7 @@ def explore_rounds(
     """Return the front of all points. evaluate: returns the objectives of points, without those that are infeasible.
 
     order: in which points are evaluated. bounds: lower bounds of the objectives, [point, objective]. With `prune` a
-    point is
-    skipped if points of earlier rounds dominate its bounds. begin: called with the number of points done.
+    point is skipped if points of earlier rounds dominate its bounds. begin: called with the number of points done.
     """
     values, points = np.empty((0, bounds.shape[1])), np.empty(0, np.int64)
     seen: set[int] = set()

@@ -14,8 +14,7 @@ def exploration_json(result: Exploration) -> dict[str, Any]:
     """Return counts, seconds and the front, each point in the form of an accelerator's file.
 
     Metrics: latency in seconds, energy in joules, traffic in off-chip bytes, all for one run of each network; area in
-    mm2;
-    networks: the first three for each network.
+    mm2; networks: the first three for each network.
     """
     front = [result.figures(number) for number in result.front]
     return {

@@ -34,8 +34,7 @@ class TargetExploration:
     """Result of an exploration.
 
     states: of each point. figures: of planned points, by network. front: numbers of points, ascending. simulations:
-    number
-    made, without those found in the store.
+    number made, without those found in the store.
     """
 
     space: TargetSpace

@@ -24,8 +24,7 @@ def target_exploration_json(result: TargetExploration) -> dict[str, Any]:
     """Return counts, seconds and the front, like exploration_json.
 
     Metrics: latency in seconds, energy in joules, traffic in DDR bytes, for one image of each network on one core;
-    macs:
-    multiply-add units; memory: on-chip bytes; bandwidth in GB/s, frequency in MHz.
+    macs: multiply-add units; memory: on-chip bytes; bandwidth in GB/s, frequency in MHz.
     """
     targets = list(result.space.targets())
     pruned = result.states.count(PRUNED)

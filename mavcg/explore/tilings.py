@@ -3,8 +3,7 @@
 The best tiling of a layer has the fewest bytes, whatever bandwidth and clock are: the roofline of exact.py has the
 computation roof of all elements, so time depends on bytes alone. The other figures of a machine are reduced to what the
 layer distinguishes: a memory larger than a whole operand counts as one that just holds it, an array longer than its
-loop
-as one of the loop's length. Machines and layers that agree in these share a search.
+loop as one of the loop's length. Machines and layers that agree in these share a search.
 """
 
 from collections.abc import Sequence
@@ -30,8 +29,7 @@ class SearchKey(NamedTuple):
     """A layer, and the figures of a machine on which its best tiling depends.
 
     memory: bytes for input, weights and output; the fourth is that of a shared memory. arrays: loops along the array,
-    with
-    the lengths of its sides.
+    with the lengths of its sides.
     """
 
     layer: ConvLayer

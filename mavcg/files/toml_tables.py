@@ -36,8 +36,8 @@ def read_table(path: Path, name: str, kind: type[T], table: Mapping[str, Any]) -
     """Return a dataclass with the values of a table; a field without a key keeps its default.
 
     name: name of the table for errors, as in build.hot or model[0].file. kind: the dataclass, with annotations from
-    _KINDS.
-    Raises: MavcgError naming file, key and value for an unknown key, a wrong type and a missing key without a default.
+    _KINDS. Raises: MavcgError naming file, key and value for an unknown key, a wrong type and a missing key without a
+    default.
     """
     known = fields(kind)  # type: ignore[arg-type]
     kinds = {field.name: field.type for field in known}

@@ -19,8 +19,8 @@ def whole(path: Path, durable: bool = True) -> Iterator[Path]:
     new file's name is unpredictable, and never that of an existing file.
 
     durable: True to flush the contents to the disk before they replace `path`; otherwise a crash of the machine may
-    leave an empty file.
-    Raises: OSError for a folder, and if the file cannot be moved there; it names `path` if a disk is full.
+    leave an empty file. Raises: OSError for a folder, and if the file cannot be moved there; it names `path` if a disk
+    is full.
     """
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))

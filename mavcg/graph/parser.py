@@ -17,8 +17,7 @@ def parse_fields(text: str, constants: Mapping[str, Array]) -> Fields:
     """Parse a printed graph into the fields of a Graph.
 
     constants: arrays of the constants that are too long to be printed, by name; each is checked against its digest in
-    the
-    text. Raises: MavcgError with line and column.
+    the text. Raises: MavcgError with line and column.
     """
     return _Parser(text, constants).graph()
 

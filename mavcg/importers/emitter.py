@@ -48,9 +48,8 @@ class Value:
     """A tensor of the file during its import.
 
     name: its name in the graph; "" for a known tensor that is not yet a constant of the graph. known: its array, if
-    known.
-    quantised: instead of known, the quantised form of dequantised weights, which would be lost otherwise. stem: first
-    part of a constant's name.
+    known. quantised: instead of known, the quantised form of dequantised weights, which would be lost otherwise. stem:
+    first part of a constant's name.
     """
 
     type: TensorType

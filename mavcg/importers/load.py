@@ -15,8 +15,7 @@ def import_model(path: Path, shapes: Mapping[str, tuple[int, ...]], weights: Pat
     """Return the graph of an ONNX or TFLite file, or of a Caffe network's prototxt.
 
     shapes: shapes of inputs with free dimensions, by name. weights: the caffemodel of a prototxt; None: the file beside
-    it.
-    Raises: MavcgError for a file that is missing, of another format, damaged, or has an unsupported operator.
+    it. Raises: MavcgError for a file that is missing, of another format, damaged, or has an unsupported operator.
     """
     try:
         with path.open("rb") as file:

@@ -1,8 +1,7 @@
 """Importer of ONNX files.
 
 Supports opset 7 and later. Dimensions, constants and attributes are resolved here: graphs have no free dimensions and
-no
-optional values.
+no optional values.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Analysis of the nodes of an ONNX file: which can be imported, each separately, and why others cannot.
 
 Nodes are visited as in an import. The outputs of a node that cannot be imported become inputs of later nodes, with
-types
-from onnx's shape inference, so that every later node is tried too.
+types from onnx's shape inference, so that every later node is tried too.
 """
 
 from __future__ import annotations

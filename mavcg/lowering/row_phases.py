@@ -112,8 +112,7 @@ def plan_in_order(planned: PlannedModel, firings: Sequence[tuple[int, int, int]]
 
     firings: (number of a step, part, number of its parts); parts of a step are in order. A step that does not process
     its tensors row by row is computed whole at its first part. Missing predecessors of a firing are computed just
-    before it.
-    Raises: MavcgError if there would be more than MOST_PHASES phases.
+    before it. Raises: MavcgError if there would be more than MOST_PHASES phases.
     """
     rows = program_rows(planned)
     order = [(step, -(-(part + 1) * rows.steps[step].units // parts)) for step, part, parts in firings]

@@ -30,8 +30,7 @@ class Arena:
     """A placement of buffers.
 
     offsets: in bytes, by buffer. lower_bound_bytes: size that no placement can undercut; the live peak, or more if a
-    search
-    has proven it.
+    search has proven it.
     """
 
     offsets: dict[str, int]

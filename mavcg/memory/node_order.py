@@ -16,8 +16,7 @@ class NodeOrder:
     """A graph with its nodes in the order least.
 
     given_peak, peak: live peak in bytes, in the given order and in this one. lower_bound: peak that no order can
-    undercut,
-    with tensors in the buffers of the given order.
+    undercut, with tensors in the buffers of the given order.
     """
 
     graph: Graph

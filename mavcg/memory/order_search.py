@@ -1,12 +1,11 @@
 """Search for the order of operators with the least live peak: exact by a search over sets of operators, else by a beam.
 
 Whether a peak of B can be kept depends only on the set of operators that have run, so each set is visited once (Held
-and
-Karp's dynamic programming over down-sets). Operators that are ready, keep B and leave no more in memory than before run
-at once: the longer they wait, the more they would free, so running them now makes no later step larger (the memory in
-use is a submodular function of the set). This also holds for a chain of operators if all of its proper prefixes leave
-more: whatever part of it has run, the rest frees memory (as in Liu, "An application of generalized tree pebbling to
-sparse matrix factorization", 1987, for trees). Bisection over B then finds the least peak.
+and Karp's dynamic programming over down-sets). Operators that are ready, keep B and leave no more in memory than before
+run at once: the longer they wait, the more they would free, so running them now makes no later step larger (the memory
+in use is a submodular function of the set). This also holds for a chain of operators if all of its proper prefixes
+leave more: whatever part of it has run, the rest frees memory (as in Liu, "An application of generalized tree pebbling
+to sparse matrix factorization", 1987, for trees). Bisection over B then finds the least peak.
 """
 
 from collections.abc import Sequence
@@ -22,10 +21,8 @@ class OrderProblem:
     """Operators that touch buffers, in a valid order.
 
     sizes: of the buffers. touched: for each operator, the numbers of the buffers that it reads or writes. before: for
-    each
-    operator, the numbers of those that must run before it. A buffer is live from the first operator that touches it to
-    the
-    last, inclusive.
+    each operator, the numbers of those that must run before it. A buffer is live from the first operator that touches
+    it to the last, inclusive.
     """
 
     sizes: tuple[int, ...]

@@ -2,9 +2,8 @@
 
 The buffers fall into components that are never live together; each is searched by itself, in rounds. A round is a
 depth-first search (csrc/placement.c) with a static order of the buffers and a limit of nodes. Orders alternate and
-limits
-grow, and some orders put buffers first that lacked room in earlier rounds: restarts that learn from failures, as in
-constraint solvers (Boussemart et al., "Boosting systematic search by weighting constraints", ECAI 2004). Limits are
+limits grow, and some orders put buffers first that lacked room in earlier rounds: restarts that learn from failures, as
+in constraint solvers (Boussemart et al., "Boosting systematic search by weighting constraints", ECAI 2004). Limits are
 counted in nodes, not in seconds, so the same input gives the same offsets on every machine.
 """
 
@@ -131,8 +130,7 @@ def _search_component(
     """Search for a smaller placement of one component, by bisection of capacities from the goal up.
 
     goal: at least the component's live peak; it is tried first. start: a valid placement. A capacity without an answer
-    in
-    time counts as too small for the bisection, but not for the lower bound.
+    in time counts as too small for the bisection, but not for the lower bound.
     """
     step = gcd(*(b.size for b in buffers))
     best, extent = tuple(start), max(o + b.size for o, b in zip(start, buffers, strict=True))
@@ -212,8 +210,7 @@ def _sections(buffers: Sequence[LiveBuffer]) -> list[tuple[int, int]]:
     """Return the range of sections [begin, end) in which each buffer is live.
 
     A section is a maximal set of buffers live at the same time: a maximal clique of the interval graph. It begins with
-    a
-    buffer, and some buffer ends before the next section begins.
+    a buffer, and some buffer ends before the next section begins.
     """
     starts, ends = sorted({b.first for b in buffers}), sorted({b.end for b in buffers})
     times, at = [], 0

@@ -90,8 +90,7 @@ class RowDemand:
         """Run the units of earlier steps that write below byte `high` of a buffer.
 
         All these steps are made ready before the first one runs. Otherwise the border of an image, which reads nothing,
-        would be
-        written before everything from which its inside is computed, and the image would be live for as long.
+        would be written before everything from which its inside is computed, and the image would be live for as long.
         """
         ends: dict[int, int] = {}
         for number, access in self.writers.get(buffer, []):

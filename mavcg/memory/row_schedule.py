@@ -36,10 +36,8 @@ def schedule_rows(
 
     steps: in a valid order. sizes: bytes of the buffers that may become windows; other buffers, the model's inputs and
     outputs, stay whole. outputs: buffers to be completed. cuts: numbers of steps, ascending; everything that the steps
-    from a
-    cut on read of earlier ones is computed before the cut. slack: relative size added to each window, so that less is
-    moved.
-    first: numbers of steps whose units are all computed first, before the next cut.
+    from a cut on read of earlier ones is computed before the cut. slack: relative size added to each window, so that
+    less is moved. first: numbers of steps whose units are all computed first, before the next cut.
     """
     demand = RowDemand(steps, sizes, outputs)
     with _deep_recursion(len(steps)):
@@ -61,8 +59,7 @@ def schedule_in_order(
     """Return the schedule of a program in a given order: pairs of a step and the unit up to which it is then complete.
 
     What a firing reads and the order has not computed yet is computed just before it; remaining units come at the end.
-    Other
-    arguments: as for schedule_rows.
+    Other arguments: as for schedule_rows.
     """
     demand = RowDemand(steps, sizes, outputs)
     with _deep_recursion(len(steps)):

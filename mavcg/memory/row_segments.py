@@ -1,8 +1,7 @@
 """Division of a program into segments, each computed by parts of rows, within a memory limit.
 
 Between two cuts rows are computed as the last step of the segment needs them; buffers that cross a cut are whole. So
-the
-peak of a program is the largest peak of its segments, and the cheapest cuts within a limit are a shortest path.
+the peak of a program is the largest peak of its segments, and the cheapest cuts within a limit are a shortest path.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -39,8 +39,7 @@ class Storage:
     """A graph with the location of each tensor.
 
     graph: with the copies that sharing required. silent: outputs of nodes for which no kernel runs. bordered: outputs
-    of pads
-    whose input is written in place. locations: of every tensor but constants.
+    of pads whose input is written in place. locations: of every tensor but constants.
     """
 
     graph: Graph

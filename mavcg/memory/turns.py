@@ -21,10 +21,8 @@ def place_together(
     """Place blocks of these sizes, in bytes, each at a multiple of align.
 
     together: pairs of blocks that must not overlap. Any placement can be compacted, block by block in order of the
-    offsets,
-    until each block lies at the lowest offset that the earlier ones leave: so the search tries orders, largest first,
-    and
-    returns the best one after `nodes` partial orders.
+    offsets, until each block lies at the lowest offset that the earlier ones leave: so the search tries orders, largest
+    first, and returns the best one after `nodes` partial orders.
     """
     conflicts = [
         frozenset(b for b in range(len(sizes)) if b != a and frozenset((a, b)) in together) for a in range(len(sizes))

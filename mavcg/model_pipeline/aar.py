@@ -50,9 +50,8 @@ def write_aar(aar: Path, library: Path, headers: Sequence[Path], model: str, ver
     """Write an Android archive with one prefab module, and return its path.
 
     The module has the library's name: libresnet.so is resnet::resnet in CMake. Equal inputs give equal bytes, so
-    nothing is
-    compressed and all files have the same time. model: its name, for the manifest. version: numbers with dots. Raises:
-    MavcgError if it cannot be written.
+    nothing is compressed and all files have the same time. model: its name, for the manifest. version: numbers with
+    dots. Raises: MavcgError if it cannot be written.
     """
     abi, stem = ABIS[target.arch], library_stem(library)
     module = f"prefab/modules/{stem}"

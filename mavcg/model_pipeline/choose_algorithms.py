@@ -1,8 +1,7 @@
 """Choice of the algorithms, primitives and layouts of a graph's nodes; no other stage decides them.
 
 There are two kinds of strategies. "engine" takes for each node the algorithm that is predicted to be fastest. All
-others
-select primitives and layouts for the whole network, by costs that start from the same predictions.
+others select primitives and layouts for the whole network, by costs that start from the same predictions.
 """
 
 from collections.abc import Callable, Mapping
@@ -36,8 +35,7 @@ class AlgorithmChoice:
     """A graph with all choices made.
 
     graph: with the selected primitives and layouts. lowered: the same as kernels. selection: for reports and the
-    library's
-    note.
+    library's note.
     """
 
     graph: Graph
@@ -105,8 +103,7 @@ def eight_bit_json(graph: Graph, predicted: PredictedAlgorithms, chosen: Mapping
     """Return the 8-bit convolutions with several algorithms, with every primitive's predicted time in ms.
 
     chosen: algorithm by a node's output, unless it is the default. All their images are in HWC, so that no conversion
-    depends
-    on the choice, and the fastest primitive of each node is optimal.
+    depends on the choice, and the fastest primitive of each node is optimal.
     """
     producers = graph.producers()
     return [

@@ -216,8 +216,7 @@ def _typical(rows: Sequence[Sequence[float]], quiet: Sequence[Sequence[float]]) 
     """Return each step's time: the median over the runs without a context switch.
 
     If there are too few such runs it is the lower quartile of all runs, since a preempted run says nothing about the
-    steps
-    that waited.
+    steps that waited.
     """
     if len(quiet) >= LEAST_RUNS:
         return tuple(float(ms) for ms in np.median(np.array(quiet), axis=0))

@@ -65,8 +65,7 @@ def link_model(
     """Link a library from its objects, and write its header and other companion files beside it.
 
     parts: results of part_tasks and own_selector_task. kernel_objects: in the order of kernel_modules. facts: made_with
-    of
-    the model's file. folder: for the note's object. started: by time.monotonic. Raises: ToolError.
+    of the model's file. folder: for the note's object. started: by time.monotonic. Raises: ToolError.
     """
     planned, machines, graph = prepared.planned, prepared.machines, prepared.choice.graph
     kernels = kernel_code(kernel_objects, machines, prepared.tiles)

@@ -26,13 +26,10 @@ def model_note(model: PlannedModel, kernels: KernelCode, selection: Mapping[str,
     """Return the note of a library with these kernels; sizes are counted, in bytes.
 
     steps: with what `mavcg estimate` needs: multiply-accumulates, and bytes touched. "primitive" of a step: the
-    primitive
-    that it is a stage of, or the conversion of layouts.
-    kernels: by name, with the layout that it writes, the packing of its weights, its spec (specs/serialize.py, in
-    spec_format), and for each version ("generic" and core names) bytes of machine code, kinds of tiles, and its
-    macro-tile if
-    planned.
-    selection: the strategy that selected primitives and layouts, and its result.
+    primitive that it is a stage of, or the conversion of layouts. kernels: by name, with the layout that it writes, the
+    packing of its weights, its spec (specs/serialize.py, in spec_format), and for each version ("generic" and core
+    names) bytes of machine code, kinds of tiles, and its macro-tile if planned. selection: the strategy that selected
+    primitives and layouts, and its result.
     """
     program, lowered = model.program, model.lowered
     sizes = kernels.code_bytes()

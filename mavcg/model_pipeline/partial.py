@@ -53,8 +53,7 @@ class PartialRequest:
     """Everything that a partial build depends on.
 
     build: as for a whole model. also: path of the ONNX model to write, which calls the library; None for a TFLite file,
-    which
-    stays unchanged. min_share: least share of the multiply-accumulates of a subgraph, 0 to 1.
+    which stays unchanged. min_share: least share of the multiply-accumulates of a subgraph, 0 to 1.
     """
 
     build: ModelRequest
@@ -85,8 +84,7 @@ class _Planned:
     """A library to be linked.
 
     plan: of the first size. entries: of all sizes, the sizes of one operator next to each other, first size first.
-    model: to
-    be written. model_files: the user's files.
+    model: to be written. model_files: the user's files.
     """
 
     plan: Plan

@@ -42,8 +42,7 @@ class PartEntry:
     """A subgraph to be linked, in one size.
 
     fingerprint: of the node in an ONNX model. nodes, inputs, outputs, op, size, input_names, output_names: as in
-    DropInPart.
-    size_of_request: number of the size among the requested ones. plan_nodes: positions in the plan.
+    DropInPart. size_of_request: number of the size among the requested ones. plan_nodes: positions in the plan.
     """
 
     choice: AlgorithmChoice
@@ -81,8 +80,7 @@ def link_parts(
     """Compile all subgraphs, which share kernels and constants, and link the library.
 
     file: the model's file if the other runtime reads it too; None for a library without entries for other runtimes,
-    whose
-    entries are the sizes of one model. model_files: files from which an ONNX model was read.
+    whose entries are the sizes of one model. model_files: files from which an ONNX model was read.
     """
     choices = [entry.choice for entry in entries]
     specs = tuple(dict.fromkeys(spec for choice in choices for spec in choice.lowered.specs))

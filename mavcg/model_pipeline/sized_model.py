@@ -82,8 +82,7 @@ def _choose_within(
     """Choose how each node of a size is computed, within the limit on the arena if there is one.
 
     A kernel's tiles do not depend on the other kernels, so link_parts, which plans all sizes together, plans the same
-    arena.
-    Raises: MavcgError naming the size that exceeds the limit.
+    arena. Raises: MavcgError naming the size that exceeds the limit.
     """
     if request.max_arena_bytes is None:
         return choose_for(graph, request, machines, progress)

@@ -16,9 +16,8 @@ def parse_sizes(texts: Sequence[str]) -> tuple[dict[str, Shape], ...]:
     """Return the input shapes of each size: ({"x": (1, 3)}, {"x": (2, 3)}) for ("x=1..2x3",).
 
     A dimension is a length, a range 1..8 or a list 1,4,8. An input has all combinations of its dimensions; several
-    inputs
-    with several sizes are paired, the first size of one with the first of the other. Without texts there is one size.
-    Raises: MavcgError for another form, inputs with different numbers of sizes, or more than MAX_SIZES.
+    inputs with several sizes are paired, the first size of one with the first of the other. Without texts there is one
+    size. Raises: MavcgError for another form, inputs with different numbers of sizes, or more than MAX_SIZES.
     """
     shapes_of: dict[str, list[Shape]] = {}
     for text in texts:

@@ -28,8 +28,7 @@ def make_node(op: str, inputs: Sequence[str], outputs: Sequence[str], origin: st
 
     attrs: lists, NumPy arrays and NumPy scalars become tuples and Python numbers; an integer is accepted for a float,
     but not a float for an integer. Raises: MavcgError for an unknown operator, an unknown or missing attribute or one
-    of
-    another kind, and for too many or too few inputs.
+    of another kind, and for too many or too few inputs.
     """
     node = Node(op, tuple(inputs), tuple(outputs), (), origin)
     known = operator(node)

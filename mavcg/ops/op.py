@@ -23,8 +23,7 @@ class Attr:
     """An attribute of an operator.
 
     kind: "bool", "int", "float", "str", "ints" or "floats". default: None if every node must have the attribute.
-    length:
-    fixed length of a tuple, or None. choices: allowed values of a str; () allows any.
+    length: fixed length of a tuple, or None. choices: allowed values of a str; () allows any.
     """
 
     kind: str
@@ -38,8 +37,7 @@ class Operator:
     """An operator of the table.
 
     inputs: names in order; a name that ends in `?` may be absent, `...` marks one or more inputs. attrs: in the order
-    of
-    act_args, if the operator is an activation. infer: function that returns the types of the outputs.
+    of act_args, if the operator is an activation. infer: function that returns the types of the outputs.
     """
 
     name: str

@@ -55,8 +55,7 @@ def simulated_steps(
     """Return the simulated ms of each of these steps on one core, by its number; or why it cannot be simulated.
 
     works: of the whole program, which runs again and again. label: of the kernels' version that the core runs. workers:
-    processes.
-    Raises: MavcgError where the simulator is not installed, and for a library that cannot be read.
+    processes. Raises: MavcgError where the simulator is not installed, and for a library that cannot be read.
     """
     try:
         load_timing(core)

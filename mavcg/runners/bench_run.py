@@ -58,9 +58,8 @@ def run_bench(
 
     cpus: a thread is bound to each; () for one unbound thread. core: expected type of the first CPU, checked if it can
     be identified; None for any. taken: called with each result; an exception from it ends the program. note: called
-    with messages for the user.
-    Raises: RunnerError if the machine or the CPU cannot be used, or is another core; ConnectionLost if the connection
-    cannot be opened again.
+    with messages for the user. Raises: RunnerError if the machine or the CPU cannot be used, or is another core;
+    ConnectionLost if the connection cannot be opened again.
     """
     units = [(job,) for job in jobs]
 

@@ -16,8 +16,7 @@ def cpus_of(facts: MachineFacts, board: Board, core: str, name: str, threads: in
 
     The CPUs with the highest numbers are chosen, because interrupts go to the first. core: name of the core type, or
     "generic" for any CPU. A CPU that is not recognised counts as what the board's file states. name: of the machine,
-    for messages.
-    Raises: RunnerError if there are fewer than `threads` usable CPUs.
+    for messages. Raises: RunnerError if there are fewer than `threads` usable CPUs.
     """
     here = [cpu for cpu in facts.cpus if core in (cpu.core, GENERIC)]
     usable = [cpu.cpu for cpu in here if cpu.online and cpu.allowed]

@@ -18,8 +18,7 @@ class ImageRead:
     """An image that a node reads.
 
     links: numbers of all links that carry it to the node. dies: true if no later node reads it. copy_bytes: size of
-    each
-    layout that it is converted into.
+    each layout that it is converted into.
     """
 
     bytes: int
@@ -44,8 +43,7 @@ class ArenaStep:
         """Return the bytes needed at the node.
 
         copies: number of conversions, one after another, of a link's image. First all images are converted; then the
-        node runs,
-        and an image of which it reads only converted copies is freed.
+        node runs, and an image of which it reads only converted copies is freed.
         """
         converting = working = self.others
         working += self.made + workspace

@@ -1,8 +1,7 @@
 """A network's selection as a PBQP instance, and the cost of a choice.
 
 A node's vector has the costs of its alternatives, an edge's matrix the cost of converting the image from the layout
-that
-the writer's alternative writes into the layout that the reader's reads (CGO 2018, section 5.1).
+that the writer's alternative writes into the layout that the reader's reads (CGO 2018, section 5.1).
 """
 
 import math
@@ -71,8 +70,7 @@ class Problem:
     """A network with the alternatives of every node and the DT graph of every link.
 
     shared: an image that several nodes read is converted once for all that read the same layout; else each reader pays
-    for
-    its own conversion. graphs: one for each link. memory: limit that a choice must keep to, if any; None if shared.
+    for its own conversion. graphs: one for each link. memory: limit that a choice must keep to, if any; None if shared.
     """
 
     network: Network

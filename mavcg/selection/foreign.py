@@ -18,8 +18,7 @@ class ForeignGain:
     """Times of the optimum without and with foreign primitives.
 
     measured: convolutions with a foreign primitive whose cost is known. taken: foreign primitive of each convolution
-    that
-    has one in the optimum.
+    that has one in the optimum.
     """
 
     libraries: tuple[ForeignLibrary, ...]

@@ -2,8 +2,7 @@
 
 A pair of alternatives on an edge that needs too much memory by itself gets an infinite cost; for nodes that read one
 image this is all. If nodes read several images, all of which may be converted, the optimum that ignores this is tried:
-a
-node that exceeds the limit is branched on, until an optimum keeps to it.
+a node that exceeds the limit is branched on, until an optimum keeps to it.
 """
 
 import heapq
@@ -91,8 +90,7 @@ class _Limited:
         """Yield disjoint subsets of the allowed choices; together they are all but those that exceed the limit alike.
 
         Left out are the choices whose node reads the same layouts, from sources that write the same layouts, and needs
-        too
-        much: the given choice and those like it at `step`.
+        too much: the given choice and those like it at `step`.
         """
         chosen, links = self.choose(choice), self.problem.network.links
         numbers = [link for read in step.reads for link in read.links]

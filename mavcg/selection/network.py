@@ -33,8 +33,7 @@ class NetworkNode:
 
     scenario: of a convolution. why: reason why a fixed convolution has no primitive. tensor: the graph's tensor that it
     writes first. image: of a convolution, the tensor before the pads that its scenario includes. layouts: those in
-    which a
-    node of any layout can be computed.
+    which a node of any layout can be computed.
     """
 
     name: str
@@ -88,10 +87,8 @@ def network_of(graph: Graph, block: int = MOST_BLOCK) -> Network:
     """Return the network of a graph after passes; pads equal on opposite sides become part of the next convolution.
 
     Images are f32 tensors [N, H, W, C]; 8-bit images stay in HWC, and are not links. Weights and other constants are
-    laid
-    out when a library is built, and cost nothing. block: channels per block of CHWc; what is possible in blocks of 16
-    is
-    possible in blocks of 8, too.
+    laid out when a library is built, and cost nothing. block: channels per block of CHWc; what is possible in blocks of
+    16 is possible in blocks of 8, too.
     """
     return _Reader(graph, block).network()
 

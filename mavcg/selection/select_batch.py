@@ -30,11 +30,9 @@ class BatchPlan:
     """A division of a batch among groups of threads that work at the same time.
 
     at_a_time: number of groups. threads_each: threads of a group. workers: of all threads, group by group. image_ms:
-    time
-    per image by group; all groups run one library, whose primitives are selected for the first, fastest group.
-    batch_ms:
-    time of all images, where each call goes to the group that ends it first. images_a_call: images that the library
-    computes per call.
+    time per image by group; all groups run one library, whose primitives are selected for the first, fastest group.
+    batch_ms: time of all images, where each call goes to the group that ends it first. images_a_call: images that the
+    library computes per call.
     """
 
     at_a_time: int
@@ -54,8 +52,7 @@ def plan_batch(network: Network, board: str, question: SelectQuestion, images: i
     """Return all divisions of the threads into equal groups and of the images into calls, fastest first.
 
     A call computes 1, 2, 4 or 8 images. Raises: MavcgError for a number of images below 1 or too large, an unknown
-    board,
-    and what a selection raises.
+    board, and what a selection raises.
     """
     if not 1 <= images <= MOST_IMAGES:
         raise MavcgError(f"--batch {images}: give 1 to {MOST_IMAGES} images")

@@ -2,8 +2,7 @@
 
 All versions of a library's kernels compute the same algorithm, so a node has one primitive on every core. The joint
 choice is the optimum for the named cores; if none are named, it minimises the mean over clusters of the time relative
-to
-the cluster's own optimum.
+to the cluster's own optimum.
 """
 
 import contextlib

@@ -47,8 +47,7 @@ class ModelQuestion:
 
     strategy: of mavcg.selection.strategies. db: cost database; None for this user's, if any. max_error,
     max_workspace_bytes: of each primitive. safety_factors: of alternatives to the engine's default; None for those of
-    the
-    fastest core's kind.
+    the fastest core's kind.
     """
 
     strategy: str = PBQP
@@ -64,9 +63,8 @@ class SelectedModel:
     """A model's selection, written into its graph.
 
     graph: with primitives, layouts and conversions. algorithms: of its conv2d nodes, for lower_graph. problem: with
-    costs as
-    in a library. core: of the costs. threads: numbers of threads; the choice minimises the geometric mean of their
-    times.
+    costs as in a library. core: of the costs. threads: numbers of threads; the choice minimises the geometric mean of
+    their times.
     """
 
     graph: Graph

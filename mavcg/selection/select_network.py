@@ -43,8 +43,7 @@ class SelectQuestion:
     core: of the board, or several separated by commas; "" for its fastest. threads: each on its own core. max_error,
     max_workspace_bytes: of each primitive. max_arena_bytes: of live images, conversions and workspace together. shared:
     count conversions of an image that several nodes read once. db: cost database; None for this user's, if any.
-    foreign:
-    libraries whose primitives are candidates too, on this machine only.
+    foreign: libraries whose primitives are candidates too, on this machine only.
     """
 
     strategy: str = PBQP
@@ -156,13 +155,10 @@ def costs_on(
 ) -> tuple[CostProvider, KnownCosts | None]:
     """Return the costs of one thread on each of these cores, and the database's costs.
 
-    Both are open while the stack is.
-    Costs of the database come first, then modelled ones. db: None for this user's database, if there is one. Costs
-    known
-    only for a single thread are scaled by the modelled ratio of several threads to one. between_bytes: bytes that a
-    network
-    touches until a primitive's weights are read again (CoreModel); costs measured in repeated runs of one primitive are
-    corrected by the modelled difference.
+    Both are open while the stack is. Costs of the database come first, then modelled ones. db: None for this user's
+    database, if there is one. Costs known only for a single thread are scaled by the modelled ratio of several threads
+    to one. between_bytes: bytes that a network touches until a primitive's weights are read again (CoreModel); costs
+    measured in repeated runs of one primitive are corrected by the modelled difference.
     """
     path, model = _database(db), model_on(workers, between_bytes)
     if path is None:

@@ -1,8 +1,7 @@
 """Shared conversions: an image that several nodes read is converted once into each layout that any of them reads.
 
 In the PBQP the image is one more node, whose alternatives are sets of layouts. A set costs the cheapest conversions
-that
-make all its layouts, from one another; edges forbid a reader the layouts that are not in the set.
+that make all its layouts, from one another; edges forbid a reader the layouts that are not in the set.
 """
 
 from dataclasses import dataclass

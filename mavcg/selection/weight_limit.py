@@ -54,8 +54,7 @@ def by_price(choose: Callable[[float], T], bytes_of: Callable[[T], int], limit_b
     """Return the choice at the smallest price at which it fits, by bisection.
 
     choose: returns the choice at a price in ms per byte; its bytes do not rise with the price. Raises: TooSmall if no
-    price
-    is high enough.
+    price is high enough.
     """
     fitting = choose(0.0)
     if bytes_of(fitting) <= limit_bytes:

@@ -83,9 +83,8 @@ def simulate_model(
 
     warm: runs before the one that is counted. limit: maximum instructions of a call. plan: sampling plan of each step;
     None to time every instruction. inputs_of: function from the input names to their arrays; None for seeded random
-    inputs (_moderate).
-    Raises: MavcgError for a file that is not a model library, for arrays that do not fit its inputs, and for a run that
-    fails.
+    inputs (_moderate). Raises: MavcgError for a file that is not a model library, for arrays that do not fit its
+    inputs, and for a run that fails.
     """
     image = read_program(path, PROCESS_DATA)
     if "mavcg_model_api" not in image.symbols:

@@ -174,9 +174,8 @@ def read_compile_commands(path: Path) -> CompileCommands:
     """Return the compile units of a compile_commands.json, in its order, without duplicates.
 
     Entries that do not compile one C or C++ source (assembly, Fortran, links) are left out; so are those with an empty
-    command, with a note.
-    Raises: MavcgError with the file and the entry, for an entry that is not valid.
-    Source: clang's "JSON Compilation Database Format Specification".
+    command, with a note. Raises: MavcgError with the file and the entry, for an entry that is not valid. Source:
+    clang's "JSON Compilation Database Format Specification".
     """
     try:
         entries = json.loads(path.read_text(encoding="utf-8"))

@@ -15,9 +15,8 @@ class BlasBlocks:
 
     dtype: "f32" or "f64". lanes: rows that packed A is rounded up to, a multiple of every version's vector length.
     units, columns: size of the register tile, units * lanes rows by `columns` columns. kc: terms of a block, on which
-    the
-    bits of the result depend. mc, nc: rows and columns of a block of C. dot_columns: maximum columns of C for which a
-    product of a transposed A with many terms is computed as dot products without packing. tall_units: size, in lanes,
+    the bits of the result depend. mc, nc: rows and columns of a block of C. dot_columns: maximum columns of C for which
+    a product of a transposed A with many terms is computed as dot products without packing. tall_units: size, in lanes,
     of the rows of the tall register tile, for at most TALL_COLUMNS columns and an unpacked A; 0: there is none.
     """
 

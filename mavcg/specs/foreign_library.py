@@ -11,8 +11,7 @@ class ForeignLibrary:
     """A shared library with a CBLAS sgemm.
 
     name, version: the library's name and version; "" for an unknown version. digest: first digits of the file's
-    SHA-256.
-    symbol: exported name of sgemm. wide: its integers have 64 bits, else 32.
+    SHA-256. symbol: exported name of sgemm. wide: its integers have 64 bits, else 32.
     """
 
     name: str

@@ -130,9 +130,8 @@ class SumsOfProducts:
     out_channels, in_channels: channels of a group. rows, columns: output pixels; the rows of all images count. kernel,
     stride, dilation: (height, width). read_rows, read_columns: size of the part of the input that is read. item_bytes:
     size of an input element. panel: output channels of a row of work that is cut along the channels. packed: weights
-    are
-    packed in panels. partial_sums: outputs can hold partial sums between blocks of terms. step_terms: terms of one step
-    of a register tile. residual: a residual is added. plain_rows: rows of a block that suits any cache; None: all.
+    are packed in panels. partial_sums: outputs can hold partial sums between blocks of terms. step_terms: terms of one
+    step of a register tile. residual: a residual is added. plain_rows: rows of a block that suits any cache; None: all.
     channels_outer: without a plan, the loop over channels is the outer one. row_blocks: rows can be cut into blocks.
     shared_prefetch: register tiles can share the prefetch of the next channels' weights. single_panels: if work is cut
     along the channels, panels are computed one by one.

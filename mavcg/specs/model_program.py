@@ -10,8 +10,7 @@ class OperandAddress:
     """The address of an operand.
 
     base: "arena", "constants", "input", "output" or "fault" (the context's fault word). offset: from the base, in
-    bytes.
-    index: number of the input or output.
+    bytes. index: number of the input or output.
     """
 
     base: str
@@ -111,11 +110,10 @@ class Program:
     """A model's step list, ready to run.
 
     arena_bytes: arena of a context, without scratch. scratch_bytes: scratch of each thread. arena_lower_bound_bytes:
-    live
-    peak. constants_bytes: packed weights, read-only, shared by all contexts. thread_plans: a context without a given
-    number of threads takes the fastest plan that its CPUs allow; without plans it has a thread per CPU. phases: the
-    order of execution by parts of rows; if empty, each step is run as a whole. stages: the stages of a pipeline, which
-    cover all steps in order; rings: the buffers between them.
+    live peak. constants_bytes: packed weights, read-only, shared by all contexts. thread_plans: a context without a
+    given number of threads takes the fastest plan that its CPUs allow; without plans it has a thread per CPU. phases:
+    the order of execution by parts of rows; if empty, each step is run as a whole. stages: the stages of a pipeline,
+    which cover all steps in order; rings: the buffers between them.
     """
 
     name: str

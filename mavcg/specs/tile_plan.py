@@ -30,19 +30,15 @@ class MacroTile:
     """The sizes of the blocks of a version of a kernel; None: everything, or the default.
 
     mc: rows of output pixels of a block, or rows of a product's left matrix. nc: output channels of a block. kc: terms
-    of
-    a block, between which partial sums are stored in the output; rounded down to whole contiguous runs if longer than
-    one. order: of the loops over blocks. panel_channels: output channels of a panel of the library's packed weights;
-    None: not packed. prefetch_distance_bytes: prefetch distance of weights within a packed panel; None: no prefetch.
-    call_rows: maximum rows of work (KernelSpec.rows) of one call. nr: output channels of a register tile; None: chosen
-    by
-    the emitter's model.
-    parts: number of parts of each row of work: a row of pixels is cut along its output channels, nc per part; a panel
-    of
-    channels is cut along the rows of pixels. The kernel's range then counts parts, row by row. min_chunk_rows: rows of
-    work, or parts, of the minimum chunk; None: as many as are worth the overhead. call_rows, parts and min_chunk_rows
-    are
-    the same for all versions of a kernel. Names: Van Zee and van de Geijn, "BLIS", 2015.
+    of a block, between which partial sums are stored in the output; rounded down to whole contiguous runs if longer
+    than one. order: of the loops over blocks. panel_channels: output channels of a panel of the library's packed
+    weights; None: not packed. prefetch_distance_bytes: prefetch distance of weights within a packed panel; None: no
+    prefetch. call_rows: maximum rows of work (KernelSpec.rows) of one call. nr: output channels of a register tile;
+    None: chosen by the emitter's model. parts: number of parts of each row of work: a row of pixels is cut along its
+    output channels, nc per part; a panel of channels is cut along the rows of pixels. The kernel's range then counts
+    parts, row by row. min_chunk_rows: rows of work, or parts, of the minimum chunk; None: as many as are worth the
+    overhead. call_rows, parts and min_chunk_rows are the same for all versions of a kernel. Names: Van Zee and van de
+    Geijn, "BLIS", 2015.
     """
 
     mc: int | None = None

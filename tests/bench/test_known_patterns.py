@@ -1,4 +1,4 @@
-"""How often the fractions of a pattern are right, by the layers that they were fitted to."""
+"""Tests of the share of layers, by access pattern, for which the fitted fractions of memory time are right."""
 
 from bench.simulated_exposure import LEAST_KNOWN_ROWS, known_of
 from mavcg.predict.exposure import PATTERNS

@@ -246,7 +246,7 @@ def test_an_a510_rotates_and_xors_for_nine_cycles() -> None:
 
 
 def test_an_a510_runs_integer_code_beside_a_chain_of_vectors() -> None:
-    """As PQAX's Keccak of both kinds: an integer chain between two links of a vector chain costs nothing."""
+    """An integer chain between two links of a vector chain costs nothing, as in PQAX's hybrid Keccak."""
     vectors = "eor v0.16b, v0.16b, v1.16b; eor v0.16b, v0.16b, v1.16b"
     integers = "eor x0, x0, x1; eor x0, x0, x1"
     timing = timing_of("cortex-a510")

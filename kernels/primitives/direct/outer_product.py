@@ -38,10 +38,8 @@ class OuterProduct:
     """Emitter of a tile's outer products, scalars times vectors for each term.
 
     scalars, vectors: offset of each, in bytes from the pointer of inputs or of weights. weight_step: bytes from a
-    term's
-    weights to the next term's. inputs_are_scalars: else the inputs are the vectors. used: lanes of each vector of
-    inputs
-    that may be read.
+    term's weights to the next term's. inputs_are_scalars: else the inputs are the vectors. used: lanes of each vector
+    of inputs that may be read.
     """
 
     b: ir.IRBuilder

@@ -39,10 +39,9 @@ class DirectConv(KernelSpec):
 
     x: with its border, and in phases by the stride if vectors run along columns. weights: packed in panels of `panel`
     channels, [groups, panels, terms, panel], the terms in `order`. chunk: output channels of a row of work, whole
-    panels
-    or all of a group; a row of work is a chunk of a row of outputs. rows_outer: rows of work are numbered row by row,
-    else chunk by chunk. slack: up to a vector may be read past the end of x. across: the window along a row; None: as
-    given by kernel, stride and dilation.
+    panels or all of a group; a row of work is a chunk of a row of outputs. rows_outer: rows of work are numbered row by
+    row, else chunk by chunk. slack: up to a vector may be read past the end of x. across: the window along a row; None:
+    as given by kernel, stride and dilation.
     """
 
     x: Image

@@ -23,8 +23,7 @@ class Transforms:
     """The sizes of a stride-1 convolution by transforms of `length` pixels of a row.
 
     Transformed inputs: [coefficients, groups, tiles, padded rows, 2, 2, C / groups], each complex number twice as
-    above.
-    Outputs before the inverse transform: [coefficients, groups, tiles, output rows, 2 (re, im), M / groups].
+    above. Outputs before the inverse transform: [coefficients, groups, tiles, output rows, 2 (re, im), M / groups].
     """
 
     scenario: Scenario
@@ -97,8 +96,7 @@ def transformed_weights(transforms: Transforms, weights: Array) -> Array:
     Returns: [coefficients, groups, panels, K * 2 * C / groups, PANEL], f32.
 
     Terms are in order of row of taps, part (re, im), channel. Coefficients 0 and length / 2 are real: their terms are
-    in
-    order of row of taps and channel, followed by zeros.
+    in order of row of taps and channel, followed by zeros.
     """
     s, n = transforms.scenario, transforms.length
     spread = np.zeros((s.m, transforms.in_channels, s.k, n))

@@ -38,9 +38,8 @@ class Patches:
     """The matrix of patches of `pixels` output pixels of an image.
 
     columns: im2col, [C * taps, padded pixels], the terms in order of channel, then tap. Else im2row, [pixels, C *
-    taps],
-    the terms in the same order, or, if channels are contiguous in the image, in order of group, tap, channel, so that
-    contiguous inputs are contiguous in the matrix.
+    taps], the terms in the same order, or, if channels are contiguous in the image, in order of group, tap, channel, so
+    that contiguous inputs are contiguous in the matrix.
     """
 
     scenario: Scenario

@@ -87,9 +87,8 @@ class PatchProduct(KernelSpec):
     """act(bias + patches x weights + residual); operands: patches, weights, out, bias?, residual?.
 
     With strips, the first operand is x, and the patches of each piece are copied into the thread's scratch. Weights
-    that
-    are vectors are in panels; weights that are scalars are in panels if transposed, else [M, terms]. A row of work is a
-    piece of the pixels for a group's output channels, or a part of them.
+    that are vectors are in panels; weights that are scalars are in panels if transposed, else [M, terms]. A row of work
+    is a piece of the pixels for a group's output channels, or a part of them.
     """
 
     patches: Patches

@@ -34,10 +34,8 @@ class TapProducts(KernelSpec):
 
     accumulating: out is the convolution's output, and a row of work is a block of its rows for a group's output
     channels, or a part of them. Else out has the products of all taps, tap by tap, as channels of each pixel of x, and
-    a
-    row of work is a row of x for one tap and group. Weights: [taps, M, terms] for vectors of pixels, else [taps,
-    groups,
-    panels, terms, PANEL], where the terms of a group include the padding of blocks.
+    a row of work is a row of x for one tap and group. Weights: [taps, M, terms] for vectors of pixels, else [taps,
+    groups, panels, terms, PANEL], where the terms of a group include the padding of blocks.
     """
 
     scenario: Scenario

@@ -57,8 +57,7 @@ class SparseProduct(KernelSpec):
 
     terms: terms of a sum. term_bytes: bytes from a term's inputs to the next term's; a term's pixels are contiguous.
     out: in layout CHW. block_rows: output channels of a block of weights. A row of work is a piece of the pixels for
-    all
-    output channels, or a part of them.
+    all output channels, or a part of them.
     """
 
     terms: int

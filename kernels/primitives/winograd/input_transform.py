@@ -1,8 +1,7 @@
 """Emitter of the input transform B' d B: straight-line code over a vector of channels, a tile at a time.
 
 A tile inside of the image is read in place if its vector of channels is whole. Any other tile is first copied to a
-patch
-in the scratch, with zeros outside of the image, so that the transform is emitted once.
+patch in the scratch, with zeros outside of the image, so that the transform is emitted once.
 """
 
 from dataclasses import dataclass

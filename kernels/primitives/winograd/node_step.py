@@ -19,8 +19,7 @@ def winograd_choices(node: Node, graph: Graph, max_error: float) -> tuple[str, .
     """Return the Winograd algorithms that can compute a node whose padding is in its input.
 
     graph: the graph of a storage. max_error: maximum error bound of an algorithm, as a fraction of the largest sum
-    before
-    the activation.
+    before the activation.
     """
     if node.op != "conv2d" or node.inputs[1] not in graph.constants or graph.types[node.inputs[0]].dtype != "f32":
         return ()

@@ -2,8 +2,7 @@
 
 Each sum runs over all terms in order, whatever the register tile, so that all machines give the same bits. While a
 panel of weights is multiplied with all tiles, the next panel is prefetched: with few tiles, most of the time is spent
-on
-loading weights.
+on loading weights.
 """
 
 from dataclasses import dataclass
@@ -95,8 +94,7 @@ class WinogradProduct:
         """Emit the products of one plane: `count` tiles by `channels` output channels.
 
         inputs, weights, sums: pointers to the first elements. If `count` is known at run time only, up to a register
-        tile
-        more is read and written.
+        tile more is read and written.
         """
         b, lanes = self.b, lanes_f32(self.machine)
         tiling = self.tiling(channels)

@@ -15,8 +15,7 @@ class Winograd(KernelSpec):
 
     block: tiles that are transformed, multiplied and transformed back together; whole rows of tiles unless two_d.
     Operands: x, weights [planes, panels, terms, lanes], out, bias?, residual?. A row of work is a tile, or, unless
-    two_d,
-    a row of tiles.
+    two_d, a row of tiles.
     """
 
     tiles: Tiles

@@ -24,8 +24,8 @@ def generate(
     """Return the program of a network, and its groups with the tiles that they were emitted with.
 
     graph: quantised. groups: contain each node of divide(graph).accelerator once, in an order in which each group reads
-    only tensors that exist.
-    Raises: MavcgError if a group does not fit, and for values that an instruction cannot encode.
+    only tensors that exist. Raises: MavcgError if a group does not fit, and for values that an instruction cannot
+    encode.
     """
     division, path = divide(graph), datapath(target)
     _check_groups(graph, division, groups)

@@ -71,8 +71,7 @@ def choose_fusion(
 
     screen: costs that are faster to compute, such as modelled costs before simulation. Groups that these costs do not
     rate below their nodes unfused are left out. Of the groups that fit on chip whole, the MOST_SCREENED with the
-    largest gain are kept.
-    Raises: MavcgError for a node that does not fit on chip by itself with any tile.
+    largest gain are kept. Raises: MavcgError for a node that does not fit on chip by itself with any tile.
     """
     seconds: dict[str, float] = {}
     start = _cpu_seconds()

@@ -104,8 +104,7 @@ class DeviceProgram:
     """A program's file on a device, with its CPU parts; a context manager.
 
     driver: driver of the device; None for the simulated device. inputs, outputs: shapes of the whole network's tensors
-    by name, in order.
-    Raises: MavcgError with the host side's message.
+    by name, in order. Raises: MavcgError with the host side's message.
     """
 
     def __init__(self, path: Path, threads: int = 0, driver: DeviceDriver | None = None) -> None:

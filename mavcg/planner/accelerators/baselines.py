@@ -44,8 +44,7 @@ def _zhang(layer: ConvLayer, accelerator: Accelerator, metric: Metric, halo: boo
     """Plan by Zhang et al. 2015: IC is the innermost off-chip loop, so partial sums never move.
 
     Its best factors, "generated from e-PlaNNer", are the best of the paper's pruned space. Inputs and weights are
-    reloaded
-    by equations 6.2 and 6.3 unchanged, even if a loop has one trip and another dataflow would fit as well.
+    reloaded by equations 6.2 and 6.3 unchanged, even if a loop has one trip and another dataflow would fit as well.
     """
     for bound_halo in (False, True) if halo else (False,):
         axes = space.axes(layer, accelerator, space.lower_bound(layer, accelerator, bound_halo))
@@ -72,8 +71,7 @@ def _smart_shuttle(layer: ConvLayer, accelerator: Accelerator, metric: Metric, h
     """Plan by Li et al. 2018: output-stationary if OW * OH > IC * KW * KH, else weight-stationary; sizes by priorities.
 
     Output-stationary: OC as large as fits, then OH, then IC. Weight-stationary: OC and IC before OH, "in the same rank"
-    in
-    the paper; here OC comes first. Nothing is compared, so the metric is not used.
+    in the paper; here OC comes first. Nothing is compared, so the metric is not used.
     """
     output = layer.ow * layer.oh > layer.ic * layer.kw * layer.kh
     tile = _start(layer, accelerator, halo)

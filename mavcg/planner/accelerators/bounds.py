@@ -38,10 +38,9 @@ class Spatial:
     """Entries of factors of OH, OW, KH and KW together, one row for each combination.
 
     pixels, taps: trip counts of the loops over output maps and over the kernel. input_bytes, weight_bytes,
-    output_bytes: of
-    a group's tile, for one channel (for weights: one of each). once: bytes of the whole input if it is stationary.
-    each:
-    bytes of the input for each trip of OC if it is not. use: utilisation of the array along these four loops.
+    output_bytes: of a group's tile, for one channel (for weights: one of each). once: bytes of the whole input if it is
+    stationary. each: bytes of the input for each trip of OC if it is not. use: utilisation of the array along these
+    four loops.
     """
 
     tiles: Integers  # [entry, (OH, OW, KH, KW)]
@@ -245,8 +244,7 @@ def totals(
     """Return the bytes of equation 6.1 for each dataflow, in the order of Dataflow.
 
     Trip counts broadcast against the entries, which are the first axis. Bytes never fall with a trip count, so trip
-    counts
-    that are too small give a lower bound.
+    counts that are too small give a lower bound.
     """
     shape = (len(spatial),) + (1,) * (max(oc_trips.ndim, ic_trips.ndim) - 1)
     pixels, taps, once, each = (v.reshape(shape) for v in (spatial.pixels, spatial.taps, spatial.once, spatial.each))
@@ -272,8 +270,7 @@ def least(
     """Return for each entry lower bounds of the bytes and off-chip steps of its tiles, and whether any tile fits.
 
     The largest factor of OC that fits beside the smallest of IC has the fewest trips of OC, and vice versa; the traffic
-    with
-    both minima at once is at most that of any tile that fits.
+    with both minima at once is at most that of any tile that fits.
     """
     most_ic = most_input_channels(memory, spatial, oc.factor[:1])[:, 0]
     most_oc = most_output_channels(memory, spatial, int(ic.factor[0]))

@@ -23,8 +23,7 @@ def energy_pj(reached: Reached, of: AccessEnergy) -> float:
     """Return the energy of a tiling's transfers and arithmetic, in picojoules.
 
     Each byte that moves is accessed once off chip and once on chip. What the array reads on chip is the same for all
-    tilings
-    of this model and is left out.
+    tilings of this model and is left out.
     """
     moved = reached.traffic.total_bytes * (of.off_chip_pj_per_byte + of.on_chip_pj_per_byte)
     return moved + reached.macs * of.pj_per_mac

@@ -64,17 +64,13 @@ class ExactOptions:
 
     model: "paper" counts traffic by equations 6.1 to 6.5, "halo" what is really moved (planner/layer_model/halo.py).
     grid: "pe" is the space of the exhaustive search: width and kernel whole, loops along the array in multiples of its
-    length, the others in steps of one. "full" has every factor of every loop.
-    halo_fits: whether a tile of the input must fit with its halo (space.fits).
-    double_buffer: each tile takes its memory twice, so that the next one is loaded while one is computed.
-    overlap: whether transfers and computation overlap, so that the slower one counts (equation 6.12). Without overlap
-    they
-    alternate: a layer's seconds are the sum of both, and so are all metrics of performance. The paper assumes overlap
-    with
-    a single buffer, which is the default; double_buffer is what real overlap needs.
+    length, the others in steps of one. "full" has every factor of every loop. halo_fits: whether a tile of the input
+    must fit with its halo (space.fits). double_buffer: each tile takes its memory twice, so that the next one is loaded
+    while one is computed. overlap: whether transfers and computation overlap, so that the slower one counts (equation
+    6.12). Without overlap they alternate: a layer's seconds are the sum of both, and so are all metrics of performance.
+    The paper assumes overlap with a single buffer, which is the default; double_buffer is what real overlap needs.
     tile_roof: the computation roof is that of the elements that the tile keeps busy (equation 6.7), instead of all
-    elements
-    as in algorithm 4.
+    elements as in algorithm 4.
     """
 
     model: Literal["paper", "halo"] = "paper"
@@ -126,9 +122,8 @@ def search(
     """Return the tiling of largest metric in the space that the options name.
 
     metric: must not fall with fewer bytes or a higher roof, like those of roofline.METRICS. The result's `candidates`
-    counts
-    the bounds and tilings that were evaluated.
-    Raises: NoTiling, with the smallest memory that suffices; MavcgError for a layer whose bytes exceed 64 bits.
+    counts the bounds and tilings that were evaluated. Raises: NoTiling, with the smallest memory that suffices;
+    MavcgError for a layer whose bytes exceed 64 bits.
     """
     if layer.macs > _MOST_MACS:
         raise MavcgError(f"layer {layer.name}: {layer.macs} multiply-accumulates; a plan may have at most {_MOST_MACS}")

@@ -18,8 +18,7 @@ def search(
     """Run algorithms 1 and 4 without 2: return the best tiling of the grid by the model of pruned.search.
 
     halo: whether a tile must fit with its halo. It takes seconds for each hundred million tilings, depending on how
-    many
-    fit. Raises: NoTiling, with the smallest memory that suffices.
+    many fit. Raises: NoTiling, with the smallest memory that suffices.
     """
     axes = space.axes(layer, accelerator, space.initial_tile(layer, accelerator))
     found = grid.best(layer, accelerator, axes, metric, halo)

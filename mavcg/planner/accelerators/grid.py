@@ -33,11 +33,9 @@ def best(
 ) -> tuple[Tiling, Reached] | None:
     """Return the tiling of largest metric by algorithm 4: all tiles that fit, each with three dataflows.
 
-    None if none fits.
-    Ties go to the first: tiles in the order of tuples, for each tile the order of Dataflow. As in the paper the
-    computation
-    roof is that of all elements, so a metric depends on the traffic alone, and is computed once for each distinct
-    traffic.
+    None if none fits. Ties go to the first: tiles in the order of tuples, for each tile the order of Dataflow. As in
+    the paper the computation roof is that of all elements, so a metric depends on the traffic alone, and is computed
+    once for each distinct traffic.
     """
     found = cheapest(
         _distinct_tilings(layer, accelerator, axes, halo),

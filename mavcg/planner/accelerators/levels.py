@@ -2,17 +2,15 @@
 
 The space. Factors of loops along the array are multiples of its length, those of other loops any; or the whole tile of
 the next level out. The kernel is cut only if some level cannot hold a tile with the whole kernel. Among the factors
-with
-the same number of tiles only the smallest is tried, and larger ones whose windows read fewer rows; for each choice of
-maps, kernel and OC, the largest factor of IC that fits.
+with the same number of tiles only the smallest is tried, and larger ones whose windows read fewer rows; for each choice
+of maps, kernel and OC, the largest factor of IC that fits.
 
 The search. Tilings of a level are tried by ascending traffic into it, and within each the nearer levels in the same
-way.
-A layer's rate is at most the roof of any of its levels, so once a tiling's own roof is not above the best rate so far,
-none after it can be better. Nor can any exceed the roof of the least traffic that the layer could have at each level by
-itself: each row of input that is read at all is read at least once, and a loop cut twice has no fewer tiles than a loop
-cut once. A search that has tried most_tried tilings of a level takes the best so far: LevelsPlan.proved tells whether
-that happened, and best_gmac_per_s bounds the rate of all others.
+way. A layer's rate is at most the roof of any of its levels, so once a tiling's own roof is not above the best rate so
+far, none after it can be better. Nor can any exceed the roof of the least traffic that the layer could have at each
+level by itself: each row of input that is read at all is read at least once, and a loop cut twice has no fewer tiles
+than a loop cut once. A search that has tried most_tried tilings of a level takes the best so far: LevelsPlan.proved
+tells whether that happened, and best_gmac_per_s bounds the rate of all others.
 """
 
 import math

@@ -33,13 +33,10 @@ def balanced_bytes(layer: ConvLayer, on_chip_bytes: int) -> float:
     """Return the traffic of the paper's dataflow, its bound with a constant, but at least every operand once, in bytes.
 
     The memory is full of partial sums of u channels at z positions; each input is then read OC / u times and each
-    weight
-    OH * OW / z times. If all elements have one size the sum is least at z = R * u, and is 2 * MACs / sqrt(R * u * z)
-    elements. Outputs are written once. Groups run one after the other. The order of growth is proven, the constant is
-    not:
-    a layer with few input channels whose weights, or whose inputs, fit as a whole may move less. `lower_bound_bytes`
-    holds
-    for all layers.
+    weight OH * OW / z times. If all elements have one size the sum is least at z = R * u, and is 2 * MACs / sqrt(R * u
+    * z) elements. Outputs are written once. Groups run one after the other. The order of growth is proven, the constant
+    is not: a layer with few input channels whose weights, or whose inputs, fit as a whole may move less.
+    `lower_bound_bytes` holds for all layers.
     """
     items = layer.items
     psums = on_chip_bytes / items.psum
@@ -51,14 +48,10 @@ def lower_bound_bytes(layer: ConvLayer, on_chip_bytes: int) -> float:
     """Return a proven lower bound of the traffic, in bytes; partial sums may move out and back but are not recomputed.
 
     Cut the run into pieces in which T = 4 S elements are moved, S being the elements that the memory holds. Whatever a
-    piece
-    touches was in the memory before it (at most S), is read in it, or is an output begun in it, which is in the memory
-    after
-    it (at most S) or written in it: at most 2 S + T = 6 S elements, and so at most sqrt(R) * (2 S)^1.5
-    multiply-accumulates.
-    All pieces but the last move T: at least sqrt(2) * MACs / sqrt(R * S) - 4 S together. R is `most_windows`, an
-    element
-    the smallest of the layer's.
+    piece touches was in the memory before it (at most S), is read in it, or is an output begun in it, which is in the
+    memory after it (at most S) or written in it: at most 2 S + T = 6 S elements, and so at most sqrt(R) * (2 S)^1.5
+    multiply-accumulates. All pieces but the last move T: at least sqrt(2) * MACs / sqrt(R * S) - 4 S together. R is
+    `most_windows`, an element the smallest of the layer's.
     """
     items = layer.items
     size = min(items.input, items.weight, items.output, items.psum)

@@ -22,8 +22,7 @@ def plan_layers(
     """Return a plan for each layer, in order; layers with the same tensor parameters share one search.
 
     cache: plans on disk, opened for this machine, search and metric (schedule_cache.open_cache); missing ones are
-    searched
-    for and saved, even if a later layer fails. Raises: NoTiling for the first layer that no tile fits.
+    searched for and saved, even if a later layer fails. Raises: NoTiling for the first layer that no tile fits.
     """
     plans: dict[ConvLayer, Planned] = {}
     try:

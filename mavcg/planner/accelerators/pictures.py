@@ -32,9 +32,8 @@ def write_pictures(plan: NetworkPlan, compared: Sequence[Compared], path: Path) 
     """Draw the traffic of all layers, and a roofline for each distinct layer.
 
     path: a folder, created if needed, for `traffic.svg` and `roofline-<layer>.svg`; or a file name in .svg or .png for
-    the
-    traffic, with `<its stem>.roofline-<layer>` next to it.
-    Raises: MavcgError if matplotlib is missing or a picture cannot be written.
+    the traffic, with `<its stem>.roofline-<layer>` next to it. Raises: MavcgError if matplotlib is missing or a picture
+    cannot be written.
     """
     start_plots()
     if is_file_name(path):
@@ -65,10 +64,9 @@ def is_file_name(path: Path) -> bool:
 def clouds(layer: ConvLayer, accelerator: Accelerator) -> tuple[tuple[Floats, Floats], ...]:
     """Return MAC/byte and GMAC/s of tilings that fit.
 
-    All of the grid, those above algorithm 1's tile, above algorithm 2's.
-    The computation roof is that of each tile (equation 6.7), so that the clouds show tilings that leave elements idle.
-    If a
-    grid has more than MOST_POINTS tilings, evenly spaced ones are taken.
+    All of the grid, those above algorithm 1's tile, above algorithm 2's. The computation roof is that of each tile
+    (equation 6.7), so that the clouds show tilings that leave elements idle. If a grid has more than MOST_POINTS
+    tilings, evenly spaced ones are taken.
     """
     smallest = Tile(1, 1, 1, layer.ow, layer.kh, layer.kw)
     starts = (smallest, space.initial_tile(layer, accelerator), space.lower_bound(layer, accelerator))

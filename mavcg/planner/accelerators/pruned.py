@@ -18,8 +18,7 @@ def search(
     """Run algorithms 1, 2 and 4, and return the best tiling.
 
     halo: whether the compared tiles must fit with their halo. The lower bound is computed without halo, as in the
-    paper, and
-    with halo only if no tile above it fits. Raises: NoTiling, with the smallest memory that suffices.
+    paper, and with halo only if no tile above it fits. Raises: NoTiling, with the smallest memory that suffices.
     """
     for bound_halo in (False, True) if halo else (False,):
         axes = space.axes(layer, accelerator, space.lower_bound(layer, accelerator, bound_halo))

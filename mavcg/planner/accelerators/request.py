@@ -34,9 +34,8 @@ class PlanRequest:
     """Options of `mavcg plan`. search: one of SEARCHES. metric: a name of ALL_METRICS.
 
     For the exact search only: halo: count what neighbouring tiles read twice; double_buffer: every tile takes its
-    memory
-    twice; full_grid: tiles of any size, not only multiples of the array's lengths.
-    keep: cache plans on disk. levels: also plan nested tiles for every level of the machine's memory.
+    memory twice; full_grid: tiles of any size, not only multiples of the array's lengths. keep: cache plans on disk.
+    levels: also plan nested tiles for every level of the machine's memory.
     """
 
     search: str = "exact"

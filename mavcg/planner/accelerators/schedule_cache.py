@@ -63,8 +63,7 @@ class ScheduleCache:
         """Write the new plans, merged with what other processes wrote meanwhile.
 
         The file is replaced as a whole, so no reader sees half of it. If two processes save at the same moment one may
-        win; the
-        other's plans are then searched for again.
+        win; the other's plans are then searched for again.
         """
         if self._new:
             self._rows = {**self._read(), **self._rows}

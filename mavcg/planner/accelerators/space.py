@@ -50,10 +50,8 @@ def lower_bound(layer: ConvLayer, accelerator: Accelerator, halo: bool = False) 
     """Return the tile of algorithm 2: the one of eight tiles that fits and reloads fewest bytes.
 
     Each of OC, IC and OH is whole or as in algorithm 1's tile; if no tile fits, it is algorithm 1's. Line 4 of the
-    paper
-    makes each set whole on top of the best one so far; all of table 8.5 agrees with sets on top of the initial tile, as
-    its
-    text says, and only two of 20 figures with line 4 as printed.
+    paper makes each set whole on top of the best one so far; all of table 8.5 agrees with sets on top of the initial
+    tile, as its text says, and only two of 20 figures with line 4 as printed.
     """
     initial = best = initial_tile(layer, accelerator)
     loops = layer.loops
@@ -121,10 +119,9 @@ def no_tiling(
 ) -> NoTiling:
     """Return the error for a layer whose smallest tile does not fit.
 
-    It names the memory of each operand that would suffice.
-    smallest: None for algorithm 1's tile. copies: of each tile, 2 for double buffering. any_size: options that allow
-    tiles
-    of any size, named if such a tile would fit; "" if the search had them.
+    It names the memory of each operand that would suffice. smallest: None for algorithm 1's tile. copies: of each tile,
+    2 for double buffering. any_size: options that allow tiles of any size, named if such a tile would fit; "" if the
+    search had them.
     """
     tile = smallest or initial_tile(layer, accelerator)
     memory = accelerator.memory

@@ -40,8 +40,7 @@ def plan_blas_blocks(
     """Return the register tile and cache blocks of matrix products of a type.
 
     machines: by the version's label. cores: one core of each label's cluster (tiles.cores_of). together: number of
-    cores
-    of each label. The generic version counts only if there is no other.
+    cores of each label. The generic version counts only if there is no other.
     """
     named = [label for label in machines if label != GENERIC] or [GENERIC]
     item = ITEM_BYTES[dtype]

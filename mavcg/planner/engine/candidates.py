@@ -84,8 +84,7 @@ def prefetches_once(work: KernelWork, machine: Machine, macro: MacroTile) -> boo
     """True if no line is prefetched twice: register tiles share the prefetches, or panels are long.
 
     If the distance is more than half a panel, each register tile would prefetch the same lines of another panel again,
-    and
-    evict its own from level 1: a product of 64 x 64 x 64 with its weights in level 2 then runs at two thirds of its
+    and evict its own from level 1: a product of 64 x 64 x 64 with its weights in level 2 then runs at two thirds of its
     speed.
     """
     panel_bytes = work.terms * work.panel * work.layer.items.weight

@@ -20,9 +20,8 @@ def kernel_core_shares(
     """Return the core shares of each kernel, by its name: (label of a version, modelled speed of its core) pairs.
 
     The pairs are those of ProgramStep.core_speeds. machines, cores: by the version's label, as for plan_tiles. For a
-    kernel
-    without a model, cores count by their multiply-adds if the kernel is compute-bound (Winograd), else by their clocks.
-    With one core type there are no shares.
+    kernel without a model, cores count by their multiply-adds if the kernel is compute-bound (Winograd), else by their
+    clocks. With one core type there are no shares.
     """
     if len(machines) < 2:
         return {}

@@ -55,10 +55,8 @@ def l1_traffic(free: float, task: ConvLayer, tiles: BlockRegisters, tile: Tile) 
     """Return the traffic into level 1 of a task, in bytes, with `free` bytes of level 1 available.
 
     tile: a chunk of channels, the rows and the terms of a block. The chunk's weights stay while the rows pass if they
-    fit
-    beside the pixels of a register tile; if not, each register tile loads them again. The rows stay while the chunks
-    pass
-    if they fit as well.
+    fit beside the pixels of a register tile; if not, each register tile loads them again. The rows stay while the
+    chunks pass if they fit as well.
     """
     items = task.items
     terms = tile.ic * tile.kh * tile.kw

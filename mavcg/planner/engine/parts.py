@@ -3,8 +3,7 @@
 Small images have too few rows: 14x14 pixels are four rows of work of a 1x1 convolution. So a row is cut along its
 output channels, and work that is already cut along output channels is given out in smaller numbers of panels. The gain
 is simulated by the engine's rule of guided self-scheduling (cost_model/guided_chunks.py) with the modelled speeds of
-all
-cores of a board. With one thread nothing changes: calls have the same size and rows the same register tiles.
+all cores of a board. With one thread nothing changes: calls have the same size and rows the same register tiles.
 """
 
 from collections.abc import Sequence
@@ -33,8 +32,7 @@ class CoreTeam:
     """Core types that compute a layer together.
 
     machines: of each core type. seconds: time in which one core of the type alone would compute the layer. counts:
-    number
-    of cores of each type.
+    number of cores of each type.
     """
 
     machines: tuple[Machine, ...]
@@ -55,8 +53,7 @@ def over_ideal(rows: int, min_chunk: int, cores: CoreTeam, slowdowns: Sequence[f
     """Return the simulated time of a layer over the time of an ideal split.
 
     It is the mean over MODEL_ERRORS, and over the first or the last core as the calling thread. slowdowns: by core
-    type,
-    the time of a layer in chunks of this size over its time in large ones.
+    type, the time of a layer in chunks of this size over its time in large ones.
     """
     types = [number for number, count in enumerate(cores.counts) for _ in range(count)]
     modelled = [cores.seconds[number] / rows for number in types]

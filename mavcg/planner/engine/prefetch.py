@@ -22,12 +22,9 @@ class ChunkPass:
     """A pass of a block's rows of pixels over a chunk of channels, in all register tiles of the chunk.
 
     widths: register tiles of one row, or of all rows if tiles cross from one row to the next (crossing). rows: of
-    pixels.
-    chunk_bytes: weights of the chunk in a block of terms. returns_bytes: bytes that go through level 1 until the next
-    pass
-    over the same chunk, which are the call's weights, inputs and outputs; 0 if the chunk is all of the call's weights,
-    None
-    if no other pass follows. pixel_bytes: inputs of a register tile. terms: of the block.
+    pixels. chunk_bytes: weights of the chunk in a block of terms. returns_bytes: bytes that go through level 1 until
+    the next pass over the same chunk, which are the call's weights, inputs and outputs; 0 if the chunk is all of the
+    call's weights, None if no other pass follows. pixel_bytes: inputs of a register tile. terms: of the block.
     """
 
     widths: Widths

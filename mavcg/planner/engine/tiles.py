@@ -44,13 +44,11 @@ def plan_tiles(
     """Return a macro-tile for each version of each kernel that can have one.
 
     machines: by the version's label. clusters: one core of each label's cluster, as cores_of returns them. together:
-    number
-    of cores of each label that work on one layer (parts.cores_each); None: one core, so work is not cut further. Call
-    rows,
-    parts and minimum chunk are the same for all versions of a kernel, since threads of all clusters take chunks of one
-    layer. For Winograd and 8-bit depthwise kernels only the minimum chunk and the parts are planned, and only if they
-    are
-    smaller than without a plan (winograd_parts.py, depthwise_parts.py). model: compares the macro-tiles.
+    number of cores of each label that work on one layer (parts.cores_each); None: one core, so work is not cut further.
+    Call rows, parts and minimum chunk are the same for all versions of a kernel, since threads of all clusters take
+    chunks of one layer. For Winograd and 8-bit depthwise kernels only the minimum chunk and the parts are planned, and
+    only if they are smaller than without a plan (winograd_parts.py, depthwise_parts.py). model: compares the
+    macro-tiles.
     """
     counts = tuple((together or {}).get(label, 0) for label in machines)
     planned: dict[tuple[str, str], MacroTile] = {}
@@ -173,8 +171,7 @@ def in_parts(
     """Return the macro-tile of a version with rows in parts of `channels` channels; None if it would be too slow.
 
     All parts pass over a block of rows one after the other, so they take the place of blocks of channels: a macro-tile
-    with
-    such blocks is replaced by the best one without.
+    with such blocks is replaced by the best one without.
     """
     if macro.nc is not None:
         whole = best_macro(work, machine, core, macro.call_rows, work.layer.oc)

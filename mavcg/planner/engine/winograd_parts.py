@@ -48,8 +48,7 @@ def winograd_chunk(spec: Winograd, clusters: Mapping[str, Accelerator], counts: 
     """Return the minimum chunk in rows if it is smaller than the even chunks of an unplanned step, else 0.
 
     All cores of the board together must end sooner, and the cores of the fastest type alone no later, because a library
-    may
-    run on either. clusters, counts: by the version's label. With one core type the even chunks stay, as measured.
+    may run on either. clusters, counts: by the version's label. With one core type the even chunks stay, as measured.
     """
     present = [label for label, count in counts.items() if count]
     even, _ = call_rows(spec)
@@ -73,8 +72,8 @@ def layer_ns(spec: Winograd, min_chunk: int, team: WinogradTeam) -> float:
     """Return the modelled time of a layer in chunks of at least min_chunk rows, in nanoseconds.
 
     It is at least the time of reading the weights. It is the mean over MODEL_ERRORS and over the first or last core as
-    the
-    calling thread, as in parts.over_ideal. Cores compute at their peak, and each overlaps its reads with arithmetic.
+    the calling thread, as in parts.over_ideal. Cores compute at their peak, and each overlaps its reads with
+    arithmetic.
     """
     tiles, cores = spec.tiles, team.all_cores
     weight_bytes = tiles.planes * tiles.panels * tiles.panel_bytes

@@ -14,11 +14,9 @@ class KernelWork:
     """A kernel's work as the cost model sees it.
 
     layer: the kernel's whole layer, the rows of all images below each other. by_channels: true if calls are cut along
-    the
-    output channels, with `panel` channels per row of work; false if along rows of pixels. sums: true if outputs can
-    hold
-    partial sums. packed: true if weights are packed. step_terms: terms per step of a register tile. residual: true if a
-    residual is added to the outputs. products: of the spec.
+    the output channels, with `panel` channels per row of work; false if along rows of pixels. sums: true if outputs can
+    hold partial sums. packed: true if weights are packed. step_terms: terms per step of a register tile. residual: true
+    if a residual is added to the outputs. products: of the spec.
     """
 
     spec: KernelSpec

@@ -14,8 +14,7 @@ def block_machine(gpu: Gpu) -> Accelerator:
     """Return the accelerator whose tiles fit one block of threads.
 
     Half of the block's shared memory holds input, half weights; sums are in registers. An element's rate is the GPU's
-    peak
-    over the number of elements, and the bandwidth is the GPU's: all blocks run at the same time.
+    peak over the number of elements, and the bandwidth is the GPU's: all blocks run at the same time.
     """
     half = gpu.shared_bytes_of_block // 2
     level = MemoryLevel(

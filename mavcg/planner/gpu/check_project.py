@@ -36,8 +36,7 @@ class CheckedProject:
     """Result of a check.
 
     kernels: number of kernels run. mismatches: elements that differ, plus 1 for each kernel with another fault. faults:
-    one
-    for each wrong kernel.
+    one for each wrong kernel.
     """
 
     kernels: int

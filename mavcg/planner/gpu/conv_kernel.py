@@ -13,10 +13,8 @@ class ConvKernel:
 
     tile_oc, tile_oh, tile_ow: of the output. tile_ic: in words. rm, rn: channels and pixels per thread. stationary: the
     operand that stays while `inner` tiles of the others pass. splits: blocks that share a sum. stages: tiles of the
-    moving
-    operands in shared memory, one of them in use; 2 is double buffering. min_blocks: resident blocks per
-    multiprocessor,
-    which bounds the registers of a thread.
+    moving operands in shared memory, one of them in use; 2 is double buffering. min_blocks: resident blocks per
+    multiprocessor, which bounds the registers of a thread.
     """
 
     layer: GpuLayer

@@ -99,8 +99,7 @@ def emit_cuda(layers: Sequence[GpuLayer], gpu: Gpu, folder: Path, program: str =
     """Write the CUDA sources of layers for a GPU into a folder, which is created.
 
     program: name of a host program in the same folder, "" for none. Raises: MavcgError for a folder that cannot be
-    written
-    or contains other files, and for a layer that has no kernel; ToolError if a compiler rejects a source.
+    written or contains other files, and for a layer that has no kernel; ToolError if a compiler rejects a source.
     """
     prepare_folder(folder)
     headers = {path.name: path.read_text() for path in sorted(HEADERS.glob("*.cuh"))}

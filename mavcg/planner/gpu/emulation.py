@@ -36,8 +36,7 @@ class EmulatedKernels:
         """Run kernels in order. buffers: arrays by the names that launches use; they are written in place.
 
         descending: run the threads of a block from the last to the first. Raises: MavcgError for a fault that the
-        emulation
-        detects.
+        emulation detects.
         """
         guarded = {name: _Guarded(array) for name, array in buffers.items()}
         for launch in launches:

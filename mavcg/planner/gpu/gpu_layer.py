@@ -24,14 +24,10 @@ class GpuLayer:
     """A layer with its element types and what is fused into it.
 
     type: of input and weights. output: of the stored output; i32 for raw int8 sums. kind: "conv" (products with
-    weights),
-    or a name of POOLS or ELEMENTWISE; for these the layer has one group per channel. act: a key of ACTIVATIONS.
-    act_args:
-    slope of leaky_relu, or bounds of clip. residual: true if another tensor of the output's type and shape is added
-    before
-    the activation (f32, f16) or to the requantized value (i8); for an element-wise kind other than copy, true if there
-    is a
-    second operand.
+    weights), or a name of POOLS or ELEMENTWISE; for these the layer has one group per channel. act: a key of
+    ACTIVATIONS. act_args: slope of leaky_relu, or bounds of clip. residual: true if another tensor of the output's type
+    and shape is added before the activation (f32, f16) or to the requantized value (i8); for an element-wise kind other
+    than copy, true if there is a second operand.
     """
 
     conv: ConvLayer

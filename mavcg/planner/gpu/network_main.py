@@ -10,8 +10,7 @@ class NetworkMain:
     """Lines and sizes that a network contributes to its host program.
 
     includes, tensors, body: lines of C++. weight_bytes: size of weights.bin. partial_bytes: size of the buffer of
-    partial
-    sums. input_tensor, output_tensor: names of C++ variables.
+    partial sums. input_tensor, output_tensor: names of C++ variables.
     """
 
     network: str

@@ -20,10 +20,9 @@ class NetworkStep:
     """One step of the host program.
 
     kind: "kernel", "join" (concatenate channels of several tensors), "alias" (same memory) or "cpu". inputs, output:
-    tensors
-    of the graph. layer: of a kernel. weights, bias: constants or inputs of the graph, "" for none. folded: rows,
-    columns and
-    channels of the image that was flattened into a product's input; the weights take the order of its words.
+    tensors of the graph. layer: of a kernel. weights, bias: constants or inputs of the graph, "" for none. folded:
+    rows, columns and channels of the image that was flattened into a product's input; the weights take the order of its
+    words.
     """
 
     kind: str

@@ -22,10 +22,8 @@ def cheapest(
 
     Among equal costs the candidate of least `order` is taken, or without `order` the first. cost: of a candidate, to be
     minimised; for a metric to be maximised, its negative. plain: the default candidate, which is returned unless
-    another
-    costs less than least_ratio times its cost. least_ratio: 1 minus the model's relative error; below 1 only for
-    positive
-    costs.
+    another costs less than least_ratio times its cost. least_ratio: 1 minus the model's relative error; below 1 only
+    for positive costs.
     """
     best, limit = plain, None if plain is None else least_ratio * cost(plain)
     for candidate in candidates:

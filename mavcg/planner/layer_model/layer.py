@@ -19,8 +19,7 @@ class ConvLayer:
 
     oc, ic: channels of one group. oh, ow: output rows and columns. kh, kw: of the kernel. ih, iw: of the input, without
     padding. stride, dilation: (down, across). pads: rows above, columns left, rows below, columns right. groups: each
-    is a
-    convolution by itself; the properties count all groups.
+    is a convolution by itself; the properties count all groups.
     """
 
     name: str

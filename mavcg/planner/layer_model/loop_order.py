@@ -66,12 +66,9 @@ def loop_order(layer: ConvLayer, tiling: Tiling) -> tuple[str, ...]:
     """Return the off-chip loops of a group, outermost first; the loop over groups is outside all of them.
 
     Innermost are the loops over which the stationary operand does not change: OC for the input, OH and OW for the
-    weights,
-    IC, KH and KW for the output. The other two sets are ordered by least traffic. Their order matters only if all
-    innermost
-    loops have one trip, so that the next set decides which operand stays; otherwise OC is outside of OH and OW, and
-    these
-    are outside of IC, KH and KW.
+    weights, IC, KH and KW for the output. The other two sets are ordered by least traffic. Their order matters only if
+    all innermost loops have one trip, so that the next set decides which operand stays; otherwise OC is outside of OH
+    and OW, and these are outside of IC, KH and KW.
     """
     inner = FREE[tiling.dataflow]
     outer = [FREE[stays] for stays in _PREFERENCE if stays is not tiling.dataflow]

@@ -14,14 +14,11 @@ class Term(StrEnum):
     """A term of the cost that the paper's model lacks.
 
     LEVEL_1: a second memory level, by the same equations. RESIDENCY: which operands a cache keeps besides the
-    stationary
-    one, and that the stationary one stays only if it fits. FIRST_READ: weights are read for the first time from the
-    outermost memory. REGISTER_TILES: cycles of register tiles instead of an array that is always full (equation 6.7 is
-    the
-    paper's form). TILE_ENDS: overhead of each register tile. RESUMED_SUMS: overhead of continuing partial sums.
-    CHUNK_STARTS: wait at the start of a chunk of weights, or the cost of its prefetches. EXPOSED_WEIGHTS,
-    EXPOSED_FILLS:
-    time of moving weights, or the other operands, that does not overlap with arithmetic.
+    stationary one, and that the stationary one stays only if it fits. FIRST_READ: weights are read for the first time
+    from the outermost memory. REGISTER_TILES: cycles of register tiles instead of an array that is always full
+    (equation 6.7 is the paper's form). TILE_ENDS: overhead of each register tile. RESUMED_SUMS: overhead of continuing
+    partial sums. CHUNK_STARTS: wait at the start of a chunk of weights, or the cost of its prefetches. EXPOSED_WEIGHTS,
+    EXPOSED_FILLS: time of moving weights, or the other operands, that does not overlap with arithmetic.
     """
 
     LEVEL_1 = "level-1"
@@ -40,8 +37,7 @@ class TilingModel:
     """A model that compares tilings: its terms, its metric, and whether a tile must fit its memory.
 
     metric: "latency", or "performance-per-access" (equation 6.13). must_fit: true for the paper's memories, which hold
-    a
-    tile or do not; false for a cache, which holds a part of it.
+    a tile or do not; false for a cache, which holds a part of it.
     """
 
     terms: frozenset[Term]

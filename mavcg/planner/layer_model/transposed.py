@@ -26,8 +26,7 @@ def phases(length: int, outputs: int, kernel: int, stride: int, dilation: int, p
     """Return the convolutions that compute one axis of a transposed convolution.
 
     Output o sums input i times tap k wherever i * stride + k * dilation = o + pad, so outputs that agree modulo the
-    stride
-    use the same taps. Outputs to which no tap or no input contributes are the bias alone, and are left out.
+    stride use the same taps. Outputs to which no tap or no input contributes are the bias alone, and are left out.
     length, outputs: of the input and the output. pad: before the output.
     """
     convolutions = []

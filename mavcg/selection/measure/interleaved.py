@@ -91,8 +91,7 @@ def ratio_of(ratios: Sequence[float]) -> Ratio:
     """Return the median ratio and its confidence interval by order statistics, without assuming a noise distribution.
 
     The median lies between the k-th least and the k-th largest of n values, unless fewer than k values are below or
-    above
-    it, whose probability is binomial.
+    above it, whose probability is binomial.
     """
     ordered = sorted(ratios)
     k = _rank(len(ordered))
@@ -124,8 +123,7 @@ def costs_of(
     """Return the costs of all measured primitives of a scenario on one scale: the base's median times each one's ratio.
 
     first: cost of each job measured by itself. A job that was not interleaved keeps its first ratio to the fastest job,
-    so
-    it stays slower than that one. runs: of one interleaved job.
+    so it stays slower than that one. runs: of one interleaved job.
     """
     (kind,) = {cost.kind for cost in first.values()}
     middle = statistics.median(base_ms)

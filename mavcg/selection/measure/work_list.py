@@ -179,8 +179,7 @@ def fastest(plan: Plan, costs: CostProvider, primitives: Sequence[Primitive]) ->
     """Yield for each scenario the primitive of least cost by itself, among those with a known cost.
 
     Compared is the upper end of each cost: a primitive that was measured interleaved with the default must be faster
-    with
-    confidence.
+    with confidence.
     """
     for scenario in plan.scenarios:
         known = [(costs.primitive(scenario, p), p.name) for p in primitives if p.applies(scenario)]

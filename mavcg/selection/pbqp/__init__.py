@@ -1,8 +1,7 @@
 """Solver of partitioned boolean quadratic problems (PBQP): choose one alternative per node at the least total cost.
 
 Each alternative of a node has a cost, and so has each pair of alternatives of two joined nodes. `solve` finds the
-optimum
-and proves it, or returns the best choice found in the time, with a bound of its distance from the optimum.
+optimum and proves it, or returns the best choice found in the time, with a bound of its distance from the optimum.
 """
 
 from mavcg.selection.pbqp.instance import Instance, PbqpEdge, make_instance, total_cost

@@ -7,8 +7,8 @@ def leaf_block(problem: PbqpProblem) -> tuple[int, list[int]] | None:
     """Return (cut, nodes): removing the node `cut` separates these nodes, ascending and without `cut`, from all others.
 
     The problem must be connected. Returns the smallest such part that contains no smaller one; None if no single node
-    separates any.
-    Source: Hopcroft and Tarjan, "Algorithm 447: efficient algorithms for graph manipulation", CACM 1973 (low points).
+    separates any. Source: Hopcroft and Tarjan, "Algorithm 447: efficient algorithms for graph manipulation", CACM 1973
+    (low points).
     """
     root = min(problem.costs)
     number, low, parent = {root: 0}, {root: 0}, {root: root}

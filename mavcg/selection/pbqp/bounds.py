@@ -17,8 +17,7 @@ class _Matching:
     """Disjoint edges (no two share a node), so that one array operation moves costs along all of them.
 
     a, b: [edges], positions of their nodes. costs: [edges, largest number of alternatives of a, of b], infinite beyond
-    a
-    node's own alternatives.
+    a node's own alternatives.
     """
 
     a: Indices

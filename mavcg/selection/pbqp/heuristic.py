@@ -9,11 +9,10 @@ from mavcg.selection.pbqp.reductions import reduce
 def choose_greedily(problem: PbqpProblem) -> tuple[float, dict[int, int]] | None:
     """Return a choice by heuristic RN.
 
-    If no reduction applies, the node of highest degree takes its cheapest alternative.
-    Then each node in turn switches to the best alternative beside the others, until none changes. The problem is not
-    changed. Returns: the cost and the choice, by the instance's numbers; None if RN reaches a state without a finite
-    choice.
-    Source: Scholz and Eckstein 2002 (RN).
+    If no reduction applies, the node of highest degree takes its cheapest alternative. Then each node in turn switches
+    to the best alternative beside the others, until none changes. The problem is not changed. Returns: the cost and the
+    choice, by the instance's numbers; None if RN reaches a state without a finite choice. Source: Scholz and Eckstein
+    2002 (RN).
     """
     remaining = problem.copy()
     try:

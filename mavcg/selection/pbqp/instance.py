@@ -29,8 +29,7 @@ class Instance:
     """A PBQP instance; `make_instance` creates and checks it.
 
     nodes: name -> [alternatives], float64; infinity forbids an alternative. Several edges between two nodes add up; an
-    edge
-    from a node to itself adds its diagonal to the node's costs.
+    edge from a node to itself adds its diagonal to the node's costs.
     """
 
     nodes: Mapping[str, Costs]

@@ -61,11 +61,10 @@ class SplitStep:
 class PbqpProblem:
     """State of a solution.
 
-    Nodes by number, with their remaining alternatives. Arrays are shared by copies, never changed.
-    constant: cost that every choice includes. costs: node -> [remaining alternatives], all finite. labels: node ->
-    [remaining alternatives], their numbers in the instance, ascending. edges: node -> neighbour -> [own, neighbour's],
-    and
-    the transpose at the neighbour. steps: removals, in order. dirty: edges to be normalised, the lower node first; an
+    Nodes by number, with their remaining alternatives. Arrays are shared by copies, never changed. constant: cost that
+    every choice includes. costs: node -> [remaining alternatives], all finite. labels: node -> [remaining
+    alternatives], their numbers in the instance, ascending. edges: node -> neighbour -> [own, neighbour's], and the
+    transpose at the neighbour. steps: removals, in order. dirty: edges to be normalised, the lower node first; an
     ordered set. changed: nodes that changed, or whose neighbours or edges did, since dominated alternatives were last
     searched for. origin: of a node that results from a split, the original node.
     """

@@ -46,8 +46,7 @@ def reduce(problem: PbqpProblem, start: Iterable[int] | None = None) -> None:
     """Normalise dirty edges and eliminate nodes of degree 0 to 2 or with one alternative, until none is left.
 
     start: nodes to examine besides those with dirty edges; None: all. Raises: DeadEnd if a node has no finite
-    alternative
-    left.
+    alternative left.
     """
     queue: list[tuple[int, int, int]] = []
     touched = set(problem.costs if start is None else start)
@@ -142,11 +141,9 @@ def _remove_dominated(problem: PbqpProblem, node: int) -> None:
     """Remove alternatives for which another one is at least as good whatever the neighbours choose.
 
     a dominates b if cost(a) - cost(b) + sum over edges of max over t of (edge(a, t) - edge(b, t)) <= 0. Edges must not
-    be
-    negative. In normalised edges rows have a zero, so no maximum is negative and a cannot cost more than b:
-    alternatives are
-    compared with cheaper ones only.
-    Source: Desmet et al., "The dead-end elimination theorem", Nature 1992; Goldstein's form of 1994.
+    be negative. In normalised edges rows have a zero, so no maximum is negative and a cannot cost more than b:
+    alternatives are compared with cheaper ones only. Source: Desmet et al., "The dead-end elimination theorem", Nature
+    1992; Goldstein's form of 1994.
     """
     costs = problem.costs[node]
     matrices = list(problem.edges[node].values())

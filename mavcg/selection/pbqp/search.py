@@ -174,8 +174,7 @@ def _fold(problem: PbqpProblem, cut: int, nodes: list[int], limit: float, effort
     """Add the least cost of a leaf block, for each alternative of its cut node, to that node's costs.
 
     limit: of the whole problem; alternatives that lead to no cheaper choice are removed. Returns: False if time ran
-    out, with
-    the problem unchanged. Raises: DeadEnd if no alternative is left.
+    out, with the problem unchanged. Raises: DeadEnd if no alternative is left.
     """
     effort.counts["blocks"] += 1
     inside = sum(float(problem.costs[node].min()) for node in nodes)

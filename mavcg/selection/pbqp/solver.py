@@ -27,10 +27,9 @@ class Solution:
     """Solution of a PBQP instance.
 
     choice: index of the alternative by node, in the instance's order. cost: by `total_cost`. optimal: no choice costs
-    less,
-    up to rounding (1e-12 of the sum of magnitudes). lower_bound: cost that no choice can undercut; equals the cost if
-    optimal. gap: (cost - lower_bound) / the larger of both in magnitude; 0 if optimal. counts: applications of each
-    reduction before the search, and events of the search.
+    less, up to rounding (1e-12 of the sum of magnitudes). lower_bound: cost that no choice can undercut; equals the
+    cost if optimal. gap: (cost - lower_bound) / the larger of both in magnitude; 0 if optimal. counts: applications of
+    each reduction before the search, and events of the search.
     """
 
     choice: Mapping[str, int]
@@ -46,9 +45,9 @@ def solve(instance: Instance, time_limit_s: float = 60.0) -> Solution:
     """Choose an alternative for every node at the least total cost.
 
     Reductions alone solve trees and series-parallel graphs. The rest is solved by branch and bound: lower bounds by
-    dual
-    ascent, removal of alternatives that are too expensive for the best known choice, and dynamic programming for narrow
-    parts. The same instance gives the same choice in whatever order it lists nodes and edges, unless time runs out.
+    dual ascent, removal of alternatives that are too expensive for the best known choice, and dynamic programming for
+    narrow parts. The same instance gives the same choice in whatever order it lists nodes and edges, unless time runs
+    out.
 
     Args:
         time_limit_s: wall-clock seconds, for all but the reductions that a first choice needs.

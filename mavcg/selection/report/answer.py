@@ -16,9 +16,8 @@ class Selection:
 
     compared: by name; None for a strategy that cannot compute this network. assumed: facts of the machine that its
     description does not state. notes: sentences about the costs. need: memory that the choice needs. single: like
-    compared,
-    for one thread of the first core, if there are several threads. foreign: gain of foreign libraries, if any were
-    offered.
+    compared, for one thread of the first core, if there are several threads. foreign: gain of foreign libraries, if any
+    were offered.
     """
 
     model: str

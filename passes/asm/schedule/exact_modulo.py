@@ -2,8 +2,8 @@
 
 The model has one Boolean variable per op and slot and one integer per op for its stage. Each resource of each slot is a
 sum (resource_table.ResourceTable), each edge an inequality. The heuristic has the same constraints, so that the results
-can be compared.
-Source of the time-indexed form: Eichenberger and Davidson, "Efficient Formulation for Optimal Modulo Schedulers", 1997.
+can be compared. Source of the time-indexed form: Eichenberger and Davidson, "Efficient Formulation for Optimal Modulo
+Schedulers", 1997.
 """
 
 from collections.abc import Sequence

@@ -128,8 +128,7 @@ def resource_min_interval(ops: Sequence[Op], timing: Timing) -> int:
 
     It is the maximum, over all resources, of the amount that the ops take divided by the amount per cycle. If two sets
     of classes never dual-issue, it is at least the cycles of one set plus those of the classes that dual-issue with no
-    class of that set.
-    Source: Rau (1994), section 2.1, for the first part.
+    class of that set. Source: Rau (1994), section 2.1, for the first part.
     """
     resources = resource_table(ops, timing)
     number_of = {op.op_class: pattern for op, pattern in zip(ops, resources.pattern_of, strict=True)}

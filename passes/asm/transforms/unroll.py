@@ -13,8 +13,7 @@
                                       end:
 
 Registers that only count or address are updated once for all copies, which leaves fewer instructions beside the
-arithmetic.
-Source: Muchnick, "Advanced Compiler Design and Implementation", 17.4.3.
+arithmetic. Source: Muchnick, "Advanced Compiler Design and Implementation", 17.4.3.
 """
 
 from collections.abc import Sequence

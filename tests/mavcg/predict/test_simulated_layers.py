@@ -158,7 +158,7 @@ def test_equal_steps_of_a_network_are_equal_calls() -> None:
 
 @pytest.mark.parametrize(("rows", "blocks", "terms"), [(1, 7, 20), (BLOCK_ROWS, 3, 9), (1, 1, 1)])
 def test_packed_weights_of_a_size_have_the_form_of_sparse_ones(rows: int, blocks: int, terms: int) -> None:
-    """As large as real weights, with as many blocks, sorted terms in range and counts that end at all of them."""
+    """The generated weights have the size and number of blocks of real ones, sorted terms in range, valid counts."""
     kept = np.random.default_rng(0).uniform(size=(blocks, 1, terms)) < 0.5
     kept[0, 0, 0] = True
     real = pack_sparse(np.repeat(kept, rows, axis=1).reshape(blocks * rows, terms).astype(np.float32), rows, 4)

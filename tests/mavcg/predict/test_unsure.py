@@ -1,4 +1,4 @@
-"""Which layers the model is unsure of, and what a simulated time changes."""
+"""Tests of the rule for layers that the model is unsure of, and of simulated times in their place."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a selection needs simulated."""
+"""Tests of the choice of primitives to simulate for a selection."""
 
 from dataclasses import replace
 

@@ -11,10 +11,8 @@ def resnet50(paper_variant: bool = False) -> Graph:
 
     paper_variant: e-PlaNNer's 50 layers, those of Darknet's cfg/resnet50.cfg: at 256x256, a 2x2 pool, no projections. A
     shortcut between different shapes then is Darknet's: every other row and column if the block has a stride, and zeros
-    for
-    the missing channels. The last layer is fully connected, as table 8.1 counts it (Darknet's is a 1x1 convolution
-    before
-    the mean).
+    for the missing channels. The last layer is fully connected, as table 8.1 counts it (Darknet's is a 1x1 convolution
+    before the mean).
     """
     side = 256 if paper_variant else 224
     net = NetworkBuilder("resnet50", side, side)

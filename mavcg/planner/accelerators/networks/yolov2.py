@@ -11,12 +11,10 @@ _GROUPS = ((32,), (64,), (128, 64, 128), (256, 128, 256), (512, 256, 512, 256, 5
 def yolov2(paper_variant: bool = False, conv2_kernel: int = 3) -> Graph:
     """Return YOLOv2 at 416x416 with 80 classes.
 
-    Its output is the map of 425 values per cell from which boxes are decoded.
-    The passthrough takes blocks of 2x2 positions as channels in row-major order; Darknet's `reorg` has another order,
-    which
-    only permutes the next layer's weights. paper_variant: e-PlaNNer's, at 608x608. conv2_kernel: kernel size of the
-    second
-    convolution, 1 in table 8.1 and 3 in table 8.5.
+    Its output is the map of 425 values per cell from which boxes are decoded. The passthrough takes blocks of 2x2
+    positions as channels in row-major order; Darknet's `reorg` has another order, which only permutes the next layer's
+    weights. paper_variant: e-PlaNNer's, at 608x608. conv2_kernel: kernel size of the second convolution, 1 in table 8.1
+    and 3 in table 8.5.
     """
     side = 608 if paper_variant else 416
     net = NetworkBuilder("yolov2", side, side)

@@ -34,9 +34,8 @@ def plan_c(plan: TextPlan, function: str = "run") -> str:
     """Return C11 that defines `void run(const INPUT *input, const WEIGHT *weight, OUTPUT *output)`.
 
     A pooling has no parameter weight. Tensors are row-major as in the plan. Memories are static arrays, so only one
-    thread
-    may call it at a time. function: name in place of run. Raises: MavcgError for an invalid plan or a type that C
-    lacks.
+    thread may call it at a time. function: name in place of run. Raises: MavcgError for an invalid plan or a type that
+    C lacks.
     """
     verify_plan(plan)
     types = plan.info.types

@@ -128,9 +128,8 @@ def emit_plan(
     """Return the plan of a layer for an accelerator's nearest memories, in the loop order of layer_model/loop_order.py.
 
     types: element types with the sizes of layer.items; default: `types_of`. relu: apply a ReLU before outputs are
-    stored.
-    `verify_plan` checks whether the tiles fit, because the paper's own test leaves out the halo.
-    Raises: MavcgError for a tile that does not belong to this layer, or is so small that millions of commands result.
+    stored. `verify_plan` checks whether the tiles fit, because the paper's own test leaves out the halo. Raises:
+    MavcgError for a tile that does not belong to this layer, or is so small that millions of commands result.
     """
     _check(layer, tiling.tile)
     info = Info(

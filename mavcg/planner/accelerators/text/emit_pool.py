@@ -17,8 +17,7 @@ def emit_pool(
     """Return the plan of a pooling.
 
     layer: as a depthwise convolution, one group per channel. tile.oc: channels of a tile. The kernel is never cut.
-    Raises:
-    MavcgError for a tile that does not belong to this layer, or a layer that is not a pooling.
+    Raises: MavcgError for a tile that does not belong to this layer, or a layer that is not a pooling.
     """
     if (layer.oc, layer.ic) != (1, 1) or (tile.ic, tile.kh, tile.kw) != (1, layer.kh, layer.kw):
         raise MavcgError(

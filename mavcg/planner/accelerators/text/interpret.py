@@ -103,11 +103,9 @@ def run_plan(plan: TextPlan, x: Array, w: Array | None) -> Ran:
     """Verify a plan and run its commands.
 
     x: [1, channels, height, width]. w: [out channels, in channels of a group, height, width], None for pooling. Both
-    are
-    integers or floats. Integer sums wrap around as in C; float sums follow the order of the plan's commands, and
-    NumPy's
-    order inside one CONV.
-    Raises: MavcgError for a wrong plan (`verify_plan`), or arrays of other shapes than [info] has.
+    are integers or floats. Integer sums wrap around as in C; float sums follow the order of the plan's commands, and
+    NumPy's order inside one CONV. Raises: MavcgError for a wrong plan (`verify_plan`), or arrays of other shapes than
+    [info] has.
     """
     verify_plan(plan)
     _check_shape(plan, "input", x, plan.info.input)

@@ -19,11 +19,9 @@ def network_c(text: NetworkText, name: str, constants: Mapping[str, Array]) -> t
     """Return the C11 text of a network and the bytes of its weights.
 
     The text defines `int NAME(const float *weights, const float *input, float *output)`, which returns 0, or 1 if
-    memory
-    runs out. Tensors are as in the graph: images are [rows, columns, channels]. constants: values of weights that are
-    inputs
-    of the graph, by name.
-    Raises: MavcgError for a type other than f32, or naming a node that has no C here.
+    memory runs out. Tensors are as in the graph: images are [rows, columns, channels]. constants: values of weights
+    that are inputs of the graph, by name. Raises: MavcgError for a type other than f32, or naming a node that has no C
+    here.
     """
     for tensor, kind in text.graph.types.items():
         if kind.dtype != "f32" and tensor not in text.graph.constants:

@@ -100,8 +100,7 @@ def run_network(text: NetworkText, constants: Mapping[str, Array], image: Array)
     """Interpret a network's plans in order, and compute the operators between them by mavcg.reference.
 
     constants: weights and biases by name, as in the graph. image: of the shape of the graph's input. Returns: the
-    output,
-    and the bytes that the plans move.
+    output, and the bytes that the plans move.
     """
     graph = text.graph
     values = {**graph.constants, **constants, text.image: image}

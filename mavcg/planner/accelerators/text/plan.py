@@ -40,8 +40,7 @@ class Info:
     """Section [info] of a layer. Tensors are batch, channel, height, width.
 
     weight: None for pooling, which has `kernel` (height, width) instead. Input channels are those of all groups; the
-    second
-    dimension of weight has the channels of one group. pads: left, right, above, below, as in the paper's CONV.
+    second dimension of weight has the channels of one group. pads: left, right, above, below, as in the paper's CONV.
     """
 
     input: Dims

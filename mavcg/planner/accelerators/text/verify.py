@@ -40,11 +40,9 @@ def verify_plan(plan: TextPlan) -> None:
     """Check that a plan is correct.
 
     Tiles lie inside their tensors and fit the memories together with all other resident tiles; nothing is used before
-    it is
-    loaded or stored before it is computed; each command reads exactly what its output and padding need; no sums are
-    lost or
-    added twice; and at the end every element of the output has been stored completely, once.
-    Raises: MavcgError with the line, or the layer and the command if the plan has no text.
+    it is loaded or stored before it is computed; each command reads exactly what its output and padding need; no sums
+    are lost or added twice; and at the end every element of the output has been stored completely, once. Raises:
+    MavcgError with the line, or the layer and the command if the plan has no text.
     """
     tiles = verify_declared(plan)
     _PlanVerifier(plan, tiles).all()
