@@ -78,38 +78,38 @@ _FAMILIES: tuple[ModuleType, ...] = (
 @cache
 def lowerings() -> Mapping[str, Lower]:
     """Return the lowering functions by operator."""
-    found: dict[str, Lower] = {}
+    by_operator: dict[str, Lower] = {}
     for family in _FAMILIES:
-        found.update(family.LOWER)
-    return found
+        by_operator.update(family.LOWER)
+    return by_operator
 
 
 @cache
 def emitters() -> Mapping[type[KernelSpec], Emit]:
     """Return the emitters by class of spec."""
-    found: dict[type[KernelSpec], Emit] = {}
+    by_spec: dict[type[KernelSpec], Emit] = {}
     for family in _FAMILIES:
-        found.update(family.EMIT)
-    found.update(primitive_emitters())
-    return found
+        by_spec.update(family.EMIT)
+    by_spec.update(primitive_emitters())
+    return by_spec
 
 
 def lower(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
     """Return the steps that compute a node. Raises: MavcgError for an operator without a kernel."""
-    found = lowerings().get(node.op)
-    if found is None:
+    lower_node = lowerings().get(node.op)
+    if lower_node is None:
         supported = ", ".join(sorted(lowerings()))
         raise MavcgError(f"node '{node.origin}' ({node.op}): no kernel for this operator; supported: {supported}")
-    return found(node, graph, views, packing)
+    return lower_node(node, graph, views, packing)
 
 
 @cache
 def tiled_emitters() -> Mapping[type[KernelSpec], TiledEmit]:
     """Return the emitters that take a macro-tile, by class of spec."""
-    found: dict[type[KernelSpec], TiledEmit] = {}
+    by_spec: dict[type[KernelSpec], TiledEmit] = {}
     for family in _FAMILIES:
-        found.update(getattr(family, "EMIT_TILED", {}))
-    return found
+        by_spec.update(getattr(family, "EMIT_TILED", {}))
+    return by_spec
 
 
 @cache

@@ -82,7 +82,7 @@ def accelerator_of(path: Path, table: Mapping[str, Any]) -> Accelerator:
 
 def _parse(path: Path, text: str) -> dict[str, Any]:
     try:
-        found = json.loads(
+        accelerator = json.loads(
             _COMMENT.sub(_blank, text),
             object_pairs_hook=partial(_once, path),
             parse_constant=partial(_no_number, path),
@@ -94,9 +94,11 @@ def _parse(path: Path, text: str) -> dict[str, Any]:
         ) from None
     except RecursionError:
         raise ProfileError(f"{path}: not an accelerator: JSON nested too deep; correct the file") from None
-    if not isinstance(found, dict):
-        raise ProfileError(f'{path}: {_quote_value(found)} is not an accelerator; write {{ "bandwidth": ..., ... }}')
-    return found
+    if not isinstance(accelerator, dict):
+        raise ProfileError(
+            f'{path}: {_quote_value(accelerator)} is not an accelerator; write {{ "bandwidth": ..., ... }}'
+        )
+    return accelerator
 
 
 def _blank(match: re.Match[str]) -> str:
@@ -140,44 +142,44 @@ def _levels(path: Path, table: Mapping[str, Any]) -> tuple[MemoryLevel, ...]:
         raise refuse(path, "levels", f"{_quote_value(entries)} is not a list of memories", remedy)
     levels: list[MemoryLevel] = []
     for number, entry in enumerate(entries):
-        place = f"levels[{number}]."
-        _only(path, entry, LEVEL_KEYS, place)
+        key_path = f"levels[{number}]."
+        _only(path, entry, LEVEL_KEYS, key_path)
         name = entry.get("name", f"level {number + 1}")
         if not isinstance(name, str) or not name.strip() or name in [level.name for level in levels]:
             raise refuse(
                 path,
-                f"{place}name",
+                f"{key_path}name",
                 f"{_quote_value(name)} is not a name that only this level has",
                 'such as "name": "L1"',
             )
         last = number == len(entries) - 1
         if last and "bandwidth" in entry:
             wrong = f"{_quote_value(entry['bandwidth'])} beside the file's bandwidth, which is that of the last level"
-            raise refuse(path, f"{place}bandwidth", wrong, "remove it")
-        behind = off_chip if last else _number(path, entry, "bandwidth", place)
-        levels.append(_memory(path, name, entry.get("mem_size"), f"{place}mem_size", behind))
+            raise refuse(path, f"{key_path}bandwidth", wrong, "remove it")
+        behind = off_chip if last else _number(path, entry, "bandwidth", key_path)
+        levels.append(_memory(path, name, entry.get("mem_size"), f"{key_path}mem_size", behind))
         if number and _smaller(levels[-1], levels[-2]):
             wrong = f"{_quote_value(entry.get('mem_size'))} is less than the nearer level's"
-            raise refuse(path, f"{place}mem_size", wrong, "list the levels from the nearest, smallest, outwards")
+            raise refuse(path, f"{key_path}mem_size", wrong, "list the levels from the nearest, smallest, outwards")
     return tuple(levels)
 
 
-def _memory(path: Path, name: str, value: object, place: str, behind: float) -> MemoryLevel:
+def _memory(path: Path, name: str, value: object, key_path: str, behind: float) -> MemoryLevel:
     if value is None:
-        raise refuse(path, place, "missing", MEM_SIZE_WAY_OUT)
+        raise refuse(path, key_path, "missing", MEM_SIZE_WAY_OUT)
     if isinstance(value, list):
         if len(value) != len(OPERANDS):
-            raise refuse(path, place, f"{_quote_value(value)} has {len(value)} sizes, not 3", MEM_SIZE_WAY_OUT)
-        sizes = [_size(path, item, f"{place}[{i}] ({OPERANDS[i]})") for i, item in enumerate(value)]
+            raise refuse(path, key_path, f"{_quote_value(value)} has {len(value)} sizes, not 3", MEM_SIZE_WAY_OUT)
+        sizes = [_size(path, item, f"{key_path}[{i}] ({OPERANDS[i]})") for i, item in enumerate(value)]
         return MemoryLevel(name, behind, *sizes)
-    return MemoryLevel(name, behind, shared_bytes=_size(path, value, place))
+    return MemoryLevel(name, behind, shared_bytes=_size(path, value, key_path))
 
 
-def _size(path: Path, value: object, place: str) -> int:
+def _size(path: Path, value: object, key_path: str) -> int:
     """Return a size in bytes from KB, which are KiB: the paper's table 8.1 divides by 2^20 for its MB."""
-    size_bytes = _figure(path, value, "mem_size", place, MEM_SIZE_WAY_OUT) * KIB
+    size_bytes = _figure(path, value, "mem_size", key_path, MEM_SIZE_WAY_OUT) * KIB
     if size_bytes != int(size_bytes):
-        raise refuse(path, place, f"{_quote_value(value)} KB is not a whole number of bytes", MEM_SIZE_WAY_OUT)
+        raise refuse(path, key_path, f"{_quote_value(value)} KB is not a whole number of bytes", MEM_SIZE_WAY_OUT)
     return int(size_bytes)
 
 
@@ -210,13 +212,13 @@ def _pe_mapping(path: Path, table: Mapping[str, Any]) -> tuple[tuple[str, ...], 
     mapped: list[str] = []
     for i, side in enumerate(value):
         for j, name in enumerate(side):
-            place = f"pe_mapping[{i}][{j}]"
+            key_path = f"pe_mapping[{i}][{j}]"
             if not isinstance(name, str) or name not in DIMENSIONS:
                 raise refuse(
-                    path, place, f"{_quote_value(name)} is not a loop", f"the loops are {', '.join(DIMENSIONS)}"
+                    path, key_path, f"{_quote_value(name)} is not a loop", f"the loops are {', '.join(DIMENSIONS)}"
                 )
             if name in mapped:
-                raise refuse(path, place, f"{name} is mapped twice", "map each loop to one side, once")
+                raise refuse(path, key_path, f"{name} is mapped twice", "map each loop to one side, once")
             mapped.append(name)
         if len(side) > 1:
             wrong = (
@@ -230,29 +232,29 @@ def _pe_mapping(path: Path, table: Mapping[str, Any]) -> tuple[tuple[str, ...], 
     return tuple(value[0]), tuple(value[1])
 
 
-def _number(path: Path, table: Mapping[str, Any], key: str, place: str) -> float:
+def _number(path: Path, table: Mapping[str, Any], key: str, key_path: str) -> float:
     remedy = f"give it as {key} in {UNITS[key]}"
     if key not in table:
-        raise refuse(path, f"{place}{key}", "missing", remedy)
-    return _figure(path, table[key], key, f"{place}{key}", remedy)
+        raise refuse(path, f"{key_path}{key}", "missing", remedy)
+    return _figure(path, table[key], key, f"{key_path}{key}", remedy)
 
 
-def _figure(path: Path, value: object, key: str, place: str, remedy: str) -> float:
+def _figure(path: Path, value: object, key: str, key_path: str, remedy: str) -> float:
     """Return a number above 0, at least LEAST[key] and at most MOST[key]."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MOST[key]:
         wrong = f"{_quote_value(value)} is not a number of {UNITS[key]} above 0 and at most {MOST[key]}"
-        raise refuse(path, place, wrong, remedy)
+        raise refuse(path, key_path, wrong, remedy)
     if value < LEAST.get(key, 0):
-        raise refuse(path, place, f"{_quote_value(value)} is less than {LEAST[key]:g} {UNITS[key]}", remedy)
+        raise refuse(path, key_path, f"{_quote_value(value)} is less than {LEAST[key]:g} {UNITS[key]}", remedy)
     return float(value)
 
 
-def _only(path: Path, table: Mapping[str, Any], allowed: Sequence[str], place: str) -> None:
+def _only(path: Path, table: Mapping[str, Any], allowed: Sequence[str], key_path: str) -> None:
     for key in table:
         if key not in allowed:
             near = difflib.get_close_matches(key, allowed, n=1)
             remedy = f"did you mean {near[0]}?" if near else f"keys here are {', '.join(allowed)}; remove it"
-            raise refuse(path, f"{place}{_quote_value(key)[1:-1]}", "no such key", remedy)
+            raise refuse(path, f"{key_path}{_quote_value(key)[1:-1]}", "no such key", remedy)
 
 
 def _quote_value(value: object) -> str:

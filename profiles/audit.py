@@ -51,19 +51,19 @@ def lacking(cores: Mapping[str, Core]) -> dict[str, tuple[str, ...]]:
 
     This is no fault: a model that meets such an instruction reports it and stops.
     """
-    found: dict[str, tuple[str, ...]] = {}
+    lacking_classes: dict[str, tuple[str, ...]] = {}
     for core in cores.values():
         try:
             known = load_timing(core).classes
         except ProfileError:
             continue
-        found[core.name] = tuple(
+        lacking_classes[core.name] = tuple(
             name
             for name in CLASSES
             if not any(kin in known for kin in lineage(name))
             and all(NEEDS[kin] in core.extensions for kin in lineage(name) if kin in NEEDS)
         )
-    return found
+    return lacking_classes
 
 
 def unknown_to_llvm(cores: Mapping[str, Core]) -> tuple[str, ...]:
@@ -95,32 +95,32 @@ def _function(number: int, core: Core) -> str:
 
 
 def _readable(paths: Mapping[str, Path], read: Callable[[Path], Value], faults: list[str]) -> dict[str, Value]:
-    found: dict[str, Value] = {}
+    readable: dict[str, Value] = {}
     for name, path in paths.items():
         try:
-            found[name] = read(path)
+            readable[name] = read(path)
         except ProfileError as error:
             faults.append(str(error))
-    return found
+    return readable
 
 
 def _alike(cores: Mapping[str, Core]) -> Iterator[str]:
     """Yield the pairs of cores that match the same CPU."""
-    for one, other in itertools.combinations(cores.values(), 2):
-        for a, b in itertools.product(one.midr, other.midr):
+    for first, second in itertools.combinations(cores.values(), 2):
+        for a, b in itertools.product(first.midr, second.midr):
             same_part = (a.implementer, a.part) == (b.implementer, b.part)
             if same_part and a.variant_min <= b.variant_max and b.variant_min <= a.variant_max:
                 yield (
-                    f"cores/{one.name}.toml: midr: {a.implementer:#04x}/{a.part:#05x} with variant "
-                    f"{max(a.variant_min, b.variant_min)} is also {other.name}; "
+                    f"cores/{first.name}.toml: midr: {a.implementer:#04x}/{a.part:#05x} with variant "
+                    f"{max(a.variant_min, b.variant_min)} is also {second.name}; "
                     "separate them by variant_min and variant_max"
                 )
-        for m, n in itertools.product(one.x86_models, other.x86_models):
+        for m, n in itertools.product(first.x86_models, second.x86_models):
             shared = sorted(set(m.models) & set(n.models))
-            if (m.vendor, m.family) == (n.vendor, n.family) and shared and one.x86_kind == other.x86_kind:
+            if (m.vendor, m.family) == (n.vendor, n.family) and shared and first.x86_kind == second.x86_kind:
                 yield (
-                    f"cores/{one.name}.toml: x86_models: {m.vendor} family {m.family:#x} model {shared[0]:#x} is "
-                    f"also {other.name}; give the model to one of them, or separate them by x86_kind"
+                    f"cores/{first.name}.toml: x86_models: {m.vendor} family {m.family:#x} model {shared[0]:#x} is "
+                    f"also {second.name}; give the model to one of them, or separate them by x86_kind"
                 )
 
 
@@ -134,13 +134,13 @@ def _unreachable(cores: Mapping[str, Core]) -> Iterator[str]:
 def _dangling_stand_ins(cores: Mapping[str, Core]) -> Iterator[str]:
     for core in cores.values():
         for name in core.stand_ins:
-            place = f"cores/{core.name}.toml: stand_ins: {name}"
+            key_path = f"cores/{core.name}.toml: stand_ins: {name}"
             if name == core.name:
-                yield f"{place} is the core itself; remove it"
+                yield f"{key_path} is the core itself; remove it"
             elif name not in cores:
-                yield f"{place} is not a known core; correct the name or add cores/{name}.toml"
+                yield f"{key_path} is not a known core; correct the name or add cores/{name}.toml"
             elif cores[name].arch != core.arch:
-                yield f"{place} is {cores[name].arch}, not {core.arch}; remove it"
+                yield f"{key_path} is {cores[name].arch}, not {core.arch}; remove it"
 
 
 def timing_faults(cores: Mapping[str, Core]) -> Iterator[str]:
@@ -165,8 +165,8 @@ def timing_faults(cores: Mapping[str, Core]) -> Iterator[str]:
 def _dangling_boards(boards: Mapping[str, Board], cores: Mapping[str, Core]) -> Iterator[str]:
     for board in boards.values():
         for name in board.cores:
-            place = f"boards/{board.name}.toml: clusters: {name}"
+            key_path = f"boards/{board.name}.toml: clusters: {name}"
             if name not in cores:
-                yield f"{place} is not a known core; correct the name or add cores/{name}.toml"
+                yield f"{key_path} is not a known core; correct the name or add cores/{name}.toml"
             elif cores[name].arch != parse_target(board.target).arch:
-                yield f"{place} is {cores[name].arch}, but target is {board.target}; correct one of them"
+                yield f"{key_path} is {cores[name].arch}, but target is {board.target}; correct one of them"

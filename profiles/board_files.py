@@ -87,72 +87,74 @@ def parse_cpus(text: str) -> tuple[int, ...]:
     return tuple(cpus)
 
 
-def _cluster(path: Path, entry: Table, place: str, sources: list[tuple[str, str]]) -> Cluster:
-    schema.only(path, entry, CLUSTER_KEYS, f"{place}.")
+def _cluster(path: Path, entry: Table, key_path: str, sources: list[tuple[str, str]]) -> Cluster:
+    schema.only(path, entry, CLUSTER_KEYS, f"{key_path}.")
     try:
-        cpus = parse_cpus(schema.text(path, entry, "cpus", place=f"{place}.cpus"))
+        cpus = parse_cpus(schema.text(path, entry, "cpus", key_path=f"{key_path}.cpus"))
     except ValueError as error:
-        raise refuse(path, f"{place}.cpus", str(error), 'write it as the kernel does, such as cpus = "0-3,6"') from None
-    cluster = Cluster(schema.text(path, entry, "core", place=f"{place}.core"), cpus)
+        raise refuse(
+            path, f"{key_path}.cpus", str(error), 'write it as the kernel does, such as cpus = "0-3,6"'
+        ) from None
+    cluster = Cluster(schema.text(path, entry, "core", key_path=f"{key_path}.core"), cpus)
     if cluster.core == GENERIC:
         raise refuse(
-            path, f"{place}.core", "generic is not a core of a board", "name the core; `mavcg cores` lists them"
+            path, f"{key_path}.core", "generic is not a core of a board", "name the core; `mavcg cores` lists them"
         )
     return replace(
         cluster,
-        max_khz=_size(path, entry, "max_khz", f"{place}.max_khz", sources),
-        l1d_bytes=_size(path, entry, "l1d_bytes", f"{place}.l1d_bytes", sources),
-        l2_bytes=_size(path, entry, "l2_bytes", f"{place}.l2_bytes", sources),
-        l2_cores=_size(path, entry, "l2_cores", f"{place}.l2_cores", sources),
-        l3_bytes=_size(path, entry, "l3_bytes", f"{place}.l3_bytes", sources),
-        l2_gb_per_s=_rate(path, entry, "l2_gb_per_s", f"{place}.l2_gb_per_s", sources),
-        l3_gb_per_s=_rate(path, entry, "l3_gb_per_s", f"{place}.l3_gb_per_s", sources),
-        memory_gb_per_s=_rate(path, entry, "memory_gb_per_s", f"{place}.memory_gb_per_s", sources),
-        caches=_caches(path, entry, f"{place}.caches", sources),
+        max_khz=_size(path, entry, "max_khz", f"{key_path}.max_khz", sources),
+        l1d_bytes=_size(path, entry, "l1d_bytes", f"{key_path}.l1d_bytes", sources),
+        l2_bytes=_size(path, entry, "l2_bytes", f"{key_path}.l2_bytes", sources),
+        l2_cores=_size(path, entry, "l2_cores", f"{key_path}.l2_cores", sources),
+        l3_bytes=_size(path, entry, "l3_bytes", f"{key_path}.l3_bytes", sources),
+        l2_gb_per_s=_rate(path, entry, "l2_gb_per_s", f"{key_path}.l2_gb_per_s", sources),
+        l3_gb_per_s=_rate(path, entry, "l3_gb_per_s", f"{key_path}.l3_gb_per_s", sources),
+        memory_gb_per_s=_rate(path, entry, "memory_gb_per_s", f"{key_path}.memory_gb_per_s", sources),
+        caches=_caches(path, entry, f"{key_path}.caches", sources),
     )
 
 
-def _caches(path: Path, entry: Table, place: str, sources: list[tuple[str, str]]) -> tuple[tuple[str, float], ...]:
+def _caches(path: Path, entry: Table, key_path: str, sources: list[tuple[str, str]]) -> tuple[tuple[str, float], ...]:
     """Return the facts about caches that replace those of a cluster's core, as (key, value)."""
     table = entry.get("caches", {})
     if not isinstance(table, dict):
-        raise refuse(path, place, f"{schema.value_text(table)} is not a table", "write [clusters.caches]")
-    schema.only(path, table, tuple(CACHE_FACTS), f"{place}.")
-    found = []
+        raise refuse(path, key_path, f"{schema.value_text(table)} is not a table", "write [clusters.caches]")
+    schema.only(path, table, tuple(CACHE_FACTS), f"{key_path}.")
+    facts = []
     for key in table:
-        value, at = schema.fact(path, table, key, sources, f"{place}.{key}"), f"{place}.{key}"
+        value, at = schema.fact(path, table, key, sources, f"{key_path}.{key}"), f"{key_path}.{key}"
         if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= MOST_OF_A_CACHE:
             wrong = f"{schema.value_text(value)} is not a number from 0 to {MOST_OF_A_CACHE}"
             raise refuse(path, at, wrong, f"give it in {CACHE_FACTS[key]}")
         if (unit := table[key].get("unit", CACHE_FACTS[key])) != CACHE_FACTS[key]:
             wrong = f"{schema.value_text(unit)} is not the unit of {key}"
             raise refuse(path, f"{at}.unit", wrong, f"give the value in {CACHE_FACTS[key]}, and that unit or none")
-        found.append((key, float(value)))
-    return tuple(found)
+        facts.append((key, float(value)))
+    return tuple(facts)
 
 
-def _size(path: Path, table: Table, key: str, place: str, sources: list[tuple[str, str]]) -> int | None:
-    value = _fact(path, table, key, place, sources)
+def _size(path: Path, table: Table, key: str, key_path: str, sources: list[tuple[str, str]]) -> int | None:
+    value = _fact(path, table, key, key_path, sources)
     if value is None:
         return None
     if key == NONE_AT_ALL and value == 0 and not isinstance(value, bool):
         return 0
     kind = key if key in RANGES else "bytes"
-    return schema.whole(path, {key: value}, key, place, *RANGES[kind], of=_unit(key))
+    return schema.whole(path, {key: value}, key, key_path, *RANGES[kind], of=_unit(key))
 
 
-def _rate(path: Path, table: Table, key: str, place: str, sources: list[tuple[str, str]]) -> float | None:
-    value = _fact(path, table, key, place, sources)
-    return None if value is None else schema.rate(path, value, place)
+def _rate(path: Path, table: Table, key: str, key_path: str, sources: list[tuple[str, str]]) -> float | None:
+    value = _fact(path, table, key, key_path, sources)
+    return None if value is None else schema.rate(path, value, key_path)
 
 
-def _fact(path: Path, table: Table, key: str, place: str, sources: list[tuple[str, str]]) -> object:
+def _fact(path: Path, table: Table, key: str, key_path: str, sources: list[tuple[str, str]]) -> object:
     """Return the value of a fact, in the unit that its key names; None if it is absent."""
-    value = schema.fact(path, table, key, sources, place)
+    value = schema.fact(path, table, key, sources, key_path)
     unit = _unit(key) if value is None else table[key].get("unit", _unit(key))
     if unit != _unit(key):
         wrong = f"{schema.value_text(unit)} is not the unit of {key}"
-        raise refuse(path, f"{place}.unit", wrong, f"give the value in {_unit(key)}, and that unit or none")
+        raise refuse(path, f"{key_path}.unit", wrong, f"give the value in {_unit(key)}, and that unit or none")
     return value
 
 
@@ -165,17 +167,17 @@ def _refuse_contradictions(
 ) -> None:
     """Raise ProfileError for facts of a cluster that contradict each other."""
     for number, cluster in enumerate(clusters):
-        place = f"clusters[{number}]"
+        key_path = f"clusters[{number}]"
         own_l3 = cluster.l3_bytes is not None
         caches = [
-            (f"{place}.l1d_bytes", cluster.l1d_bytes),
-            (f"{place}.l2_bytes", cluster.l2_bytes or None),
-            (f"{place}.l3_bytes" if own_l3 else "l3_bytes", cluster.l3_bytes if own_l3 else l3_bytes),
+            (f"{key_path}.l1d_bytes", cluster.l1d_bytes),
+            (f"{key_path}.l2_bytes", cluster.l2_bytes or None),
+            (f"{key_path}.l3_bytes" if own_l3 else "l3_bytes", cluster.l3_bytes if own_l3 else l3_bytes),
         ]
         rates = [
-            (f"{place}.l2_gb_per_s", cluster.l2_gb_per_s),
-            (f"{place}.l3_gb_per_s", cluster.l3_gb_per_s),
-            (f"{place}.memory_gb_per_s", cluster.memory_gb_per_s),
+            (f"{key_path}.l2_gb_per_s", cluster.l2_gb_per_s),
+            (f"{key_path}.l3_gb_per_s", cluster.l3_gb_per_s),
+            (f"{key_path}.memory_gb_per_s", cluster.memory_gb_per_s),
         ]
         _in_order(path, caches, "is less than the nearer cache's", "correct one of them")
         _in_order(path, rates[::-1], "is less than what is behind it gives", "correct one of them, or remove it")
@@ -187,15 +189,15 @@ def _refuse_contradictions(
         )
         for key, value in (("l2_cores", cluster.l2_cores), ("l2_gb_per_s", cluster.l2_gb_per_s)):
             if cluster.l2_bytes == 0 and value is not None:
-                raise refuse(path, f"{place}.{key}", "the cluster has no level 2: its l2_bytes = 0", "remove it")
+                raise refuse(path, f"{key_path}.{key}", "the cluster has no level 2: its l2_bytes = 0", "remove it")
         if cluster.l2_cores is not None and cluster.l2_cores > len(cluster.cpus):
             wrong = f"{cluster.l2_cores} cores share an L2, and the cluster has {len(cluster.cpus)} CPUs"
-            raise refuse(path, f"{place}.l2_cores", wrong, f"correct it, or {place}.cpus")
+            raise refuse(path, f"{key_path}.l2_cores", wrong, f"correct it, or {key_path}.cpus")
 
 
 def _in_order(path: Path, facts: Sequence[tuple[str, float | None]], wrong: str, remedy: str) -> None:
     """Raise ProfileError for a figure that is smaller than the one before it."""
-    known = [(place, value) for place, value in facts if value is not None]
-    for (before, least), (place, value) in pairwise(known):
+    known = [(key_path, value) for key_path, value in facts if value is not None]
+    for (before, least), (key_path, value) in pairwise(known):
         if value < least:
-            raise refuse(path, place, f"{value} {wrong}, {before} = {least}", remedy)
+            raise refuse(path, key_path, f"{value} {wrong}, {before} = {least}", remedy)

@@ -17,7 +17,7 @@ def read_core_power(path: Path = OWN) -> dict[str, CorePower]:
 
     Raises: ProfileError naming file, key, value and remedy.
     """
-    found = {}
+    powers = {}
     for name, table in schema.read_toml(path).items():
         if not isinstance(table, dict):
             raise refuse(
@@ -25,15 +25,17 @@ def read_core_power(path: Path = OWN) -> dict[str, CorePower]:
             )
         schema.only(path, table, ("source", "khz_mw"), f"{name}.")
         rows = table.get("khz_mw")
-        place = f"{name}.khz_mw"
+        key_path = f"{name}.khz_mw"
         if not isinstance(rows, list) or not rows or not all(_is_row(row) for row in rows):
             remedy = "give a list of pairs of kHz and mW, such as [[1800000, 320.5], [2400000, 845]]"
-            raise refuse(path, place, f"{schema.value_text(rows)} is not a list of clocks with their power", remedy)
+            raise refuse(path, key_path, f"{schema.value_text(rows)} is not a list of clocks with their power", remedy)
         if any(low[0] >= high[0] or low[1] >= high[1] for low, high in pairwise(rows)):
-            raise refuse(path, place, "clocks and powers do not both rise", "sort the rows; leave out those that fall")
+            raise refuse(
+                path, key_path, "clocks and powers do not both rise", "sort the rows; leave out those that fall"
+            )
         pairs = tuple((int(khz), float(mw)) for khz, mw in rows)
-        found[name] = CorePower(name, pairs, schema.source_of(path, table, f"{name}.source"))
-    return found
+        powers[name] = CorePower(name, pairs, schema.source_of(path, table, f"{name}.source"))
+    return powers
 
 
 def _is_row(row: object) -> bool:

@@ -45,8 +45,8 @@ def load_cores(arch: str = "") -> dict[str, Core]:
     arch: only cores of this architecture. Files that begin with another are not parsed, which saves most of the time.
     Raises: ProfileError for a file that does not follow docs/add-a-core.md.
     """
-    found = {name: read_core(path) for name, path in files("cores").items() if not arch or _may_be_of(path, arch)}
-    return {name: core for name, core in found.items() if arch in ("", core.arch)}
+    loaded = {name: read_core(path) for name, path in files("cores").items() if not arch or _may_be_of(path, arch)}
+    return {name: core for name, core in loaded.items() if arch in ("", core.arch)}
 
 
 def _may_be_of(path: Path, arch: str) -> bool:
@@ -114,15 +114,15 @@ def files(kind: str) -> dict[str, Path]:
     Raises: ProfileError for a folder of MAVCG_PROFILES that does not exist or is empty, and for two files with the same
     name in one folder.
     """
-    found: dict[str, Path] = {}
+    by_name: dict[str, Path] = {}
     for folder in _folders():
         here: dict[str, Path] = {}
         for path in sorted(path for suffix in SUFFIXES[kind] for path in (folder / kind).glob(f"*{suffix}")):
             if path.stem in here:
                 raise ProfileError(f"{path}: {here[path.stem].name} beside it has the same name; remove one of them")
             here[path.stem] = path
-        found |= here
-    return dict(sorted(found.items()))
+        by_name |= here
+    return dict(sorted(by_name.items()))
 
 
 def read_core(path: Path) -> Core:
@@ -234,41 +234,43 @@ def _figures(path: Path, key: str, value: object) -> Iterable[Fact]:
     return schema.figures(path, {name: entry for name, entry in value.items() if name not in rows}, key)
 
 
-def _midr(path: Path, entry: Table, place: str, sources: list[tuple[str, str]]) -> Midr:
-    schema.only(path, entry, ("implementer", "part", "variant_min", "variant_max", "source"), f"{place}.")
-    sources.append((place, schema.source_of(path, entry, place)))
+def _midr(path: Path, entry: Table, key_path: str, sources: list[tuple[str, str]]) -> Midr:
+    schema.only(path, entry, ("implementer", "part", "variant_min", "variant_max", "source"), f"{key_path}.")
+    sources.append((key_path, schema.source_of(path, entry, key_path)))
     midr = Midr(
-        implementer=schema.whole(path, entry, "implementer", f"{place}.implementer", 0, 0xFF),
-        part=schema.whole(path, entry, "part", f"{place}.part", 0, 0xFFF),
-        variant_min=schema.whole(path, entry, "variant_min", f"{place}.variant_min", 0, 0xF, default=0),
-        variant_max=schema.whole(path, entry, "variant_max", f"{place}.variant_max", 0, 0xF, default=0xF),
+        implementer=schema.whole(path, entry, "implementer", f"{key_path}.implementer", 0, 0xFF),
+        part=schema.whole(path, entry, "part", f"{key_path}.part", 0, 0xFFF),
+        variant_min=schema.whole(path, entry, "variant_min", f"{key_path}.variant_min", 0, 0xF, default=0),
+        variant_max=schema.whole(path, entry, "variant_max", f"{key_path}.variant_max", 0, 0xF, default=0xF),
     )
     if midr.variant_min > midr.variant_max:
-        raise refuse(path, place, "variant_min is above variant_max", "swap them")
+        raise refuse(path, key_path, "variant_min is above variant_max", "swap them")
     return midr
 
 
-def _x86_model(path: Path, entry: Table, place: str, sources: list[tuple[str, str]]) -> X86Model:
-    schema.only(path, entry, ("vendor", "family", "models", "source"), f"{place}.")
-    sources.append((place, schema.source_of(path, entry, place)))
-    vendor = schema.one_of(path, entry.get("vendor"), f"{place}.vendor", ("GenuineIntel", "AuthenticAMD"))
+def _x86_model(path: Path, entry: Table, key_path: str, sources: list[tuple[str, str]]) -> X86Model:
+    schema.only(path, entry, ("vendor", "family", "models", "source"), f"{key_path}.")
+    sources.append((key_path, schema.source_of(path, entry, key_path)))
+    vendor = schema.one_of(path, entry.get("vendor"), f"{key_path}.vendor", ("GenuineIntel", "AuthenticAMD"))
     models = entry.get("models")
     if not isinstance(models, list) or not models:
         raise refuse(
             path,
-            f"{place}.models",
+            f"{key_path}.models",
             f"{schema.value_text(models)} is not a list of model numbers",
             "write models = [0x97, 0x9a]",
         )
-    numbers = tuple(number for model in models for number in _models(path, model, f"{place}.models"))
-    return X86Model(vendor, schema.whole(path, entry, "family", f"{place}.family", 0, 0xFF), numbers)
+    numbers = tuple(number for model in models for number in _models(path, model, f"{key_path}.models"))
+    return X86Model(vendor, schema.whole(path, entry, "family", f"{key_path}.family", 0, 0xFF), numbers)
 
 
-def _models(path: Path, model: object, place: str) -> Iterable[int]:
-    """Return one model number, or all numbers of a range such as "0x30-0x3f". place: key, for errors."""
+def _models(path: Path, model: object, key_path: str) -> Iterable[int]:
+    """Return one model number, or all numbers of a range such as "0x30-0x3f". key_path: key, for errors."""
     if isinstance(model, str):
         ends = re.fullmatch(r"(0x[0-9a-f]{1,2})-(0x[0-9a-f]{1,2})", model)
         if ends is None or int(ends[1], 16) > int(ends[2], 16):
-            raise refuse(path, place, f"{schema.value_text(model)} is not a range of models", 'write it as "0x30-0x3f"')
+            raise refuse(
+                path, key_path, f"{schema.value_text(model)} is not a range of models", 'write it as "0x30-0x3f"'
+            )
         return range(int(ends[1], 16), int(ends[2], 16) + 1)
-    return (schema.whole(path, {"models": model}, "models", place, 0, 0xFF),)
+    return (schema.whole(path, {"models": model}, "models", key_path, 0, 0xFF),)

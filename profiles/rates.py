@@ -31,9 +31,9 @@ def unit_rate(units: Sequence[UnitUse], pools: Mapping[str, int], width: int) ->
     choices = sorted({frozenset(use.any_of) for use in units}, key=sorted)
     for size in range(1, len(choices) + 1):
         for chosen in combinations(choices, size):
-            held = frozenset[str]().union(*chosen)
-            work = sum(use.cycles for use in units if held.issuperset(use.any_of))
-            cycles = max(cycles, Fraction(work, sum(pools[pool] for pool in held)))
+            pool_set = frozenset[str]().union(*chosen)
+            work = sum(use.cycles for use in units if pool_set.issuperset(use.any_of))
+            cycles = max(cycles, Fraction(work, sum(pools[pool] for pool in pool_set)))
     return 1 / cycles
 
 

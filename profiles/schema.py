@@ -67,22 +67,22 @@ def refuse(path: Path, key: str, wrong: str, remedy: str) -> ProfileError:
     return ProfileError(f"{path}: {key}: {wrong}; {remedy}")
 
 
-def text(path: Path, table: Table, key: str, default: str | None = None, place: str = "") -> str:
+def text(path: Path, table: Table, key: str, default: str | None = None, key_path: str = "") -> str:
     """Return a plain string that is not a fact: a name, a description, a note.
 
-    place: key that an error names, if not `key`. default: None if the key is required.
+    key_path: key that an error names, if not `key`. default: None if the key is required.
     """
     value = table.get(key, default)
     if not isinstance(value, str) or (default is None and not value):
         wrong = "missing" if value is None else f"{value_text(value)} is not text"
-        raise refuse(path, place or key, wrong, f'give it as {key} = "..."')
+        raise refuse(path, key_path or key, wrong, f'give it as {key} = "..."')
     return value
 
 
 def whole(
-    path: Path, table: Table, key: str, place: str, low: int, high: int, default: int | None = None, of: str = ""
+    path: Path, table: Table, key: str, key_path: str, low: int, high: int, default: int | None = None, of: str = ""
 ) -> int:
-    """Return an integer of a table from low to high, both included. place: key that an error names.
+    """Return an integer of a table from low to high, both included. key_path: key that an error names.
 
     of: what the number counts, for errors; without it they write the range in hexadecimal, as for identity registers.
     """
@@ -90,29 +90,31 @@ def whole(
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
         words = f"number of {of} from {low} to {high}" if of else f"number from {low:#x} to {high:#x}"
         wrong = "missing" if value is None else f"{value_text(value)} is not a whole {words}"
-        raise refuse(path, place, wrong, f"give {key} as a number in that range")
+        raise refuse(path, key_path, wrong, f"give {key} as a number in that range")
     return value
 
 
-def rate(path: Path, value: object, place: str) -> float:
+def rate(path: Path, value: object, key_path: str) -> float:
     """Return a bandwidth in 10^9 bytes per second, from LEAST_GB_PER_S to MOST_GB_PER_S.
 
-    place: key that an error names.
+    key_path: key that an error names.
     """
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= MOST_GB_PER_S:
         wrong = f"{value_text(value)} is not a number of 10^9 bytes a second, above 0 and at most {MOST_GB_PER_S}"
-        raise refuse(path, place, wrong, "give a number in that range, such as 12.8, or remove the fact")
+        raise refuse(path, key_path, wrong, "give a number in that range, such as 12.8, or remove the fact")
     if value < LEAST_GB_PER_S:
         wrong = f"{value_text(value)} is less than {LEAST_GB_PER_S:g} GB/s"
-        raise refuse(path, place, wrong, "give a larger number, such as 12.8, or remove the fact")
+        raise refuse(path, key_path, wrong, "give a larger number, such as 12.8, or remove the fact")
     return float(value)
 
 
-def names(path: Path, table: Table, key: str, place: str) -> tuple[str, ...]:
+def names(path: Path, table: Table, key: str, key_path: str) -> tuple[str, ...]:
     """Return a list of strings; () if it is absent."""
     value = table.get(key, [])
     if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
-        raise refuse(path, place, f"{value_text(value)} is not a list of names", f'give it as {key} = ["...", "..."]')
+        raise refuse(
+            path, key_path, f"{value_text(value)} is not a list of names", f'give it as {key} = ["...", "..."]'
+        )
     return tuple(value)
 
 
@@ -123,12 +125,12 @@ def one_of(path: Path, value: object, key: str, allowed: tuple[str, ...]) -> str
     return str(value)
 
 
-def only(path: Path, table: Table, allowed: tuple[str, ...], place: str = "") -> None:
+def only(path: Path, table: Table, allowed: tuple[str, ...], key_path: str = "") -> None:
     """Raise ProfileError for a key that is not allowed, so that no mistyped key is ignored."""
     for key in table:
         if key not in allowed:
             known = ", ".join(allowed)
-            raise refuse(path, f"{place}{key}", "no such key", f"keys here are {known}; rename or remove it")
+            raise refuse(path, f"{key_path}{key}", "no such key", f"keys here are {known}; rename or remove it")
 
 
 def tables(path: Path, table: Table, key: str) -> tuple[Table, ...]:
@@ -141,28 +143,28 @@ def tables(path: Path, table: Table, key: str) -> tuple[Table, ...]:
     return tuple(value)
 
 
-def source_of(path: Path, table: Table, place: str) -> str:
+def source_of(path: Path, table: Table, key_path: str) -> str:
     """Return the source that a fact must have.
 
     Raises: ProfileError if it is missing or empty.
     """
     source = table.get("source")
     if not isinstance(source, str) or not source.strip():
-        raise refuse(path, place, "no source", "add one or remove the fact")
+        raise refuse(path, key_path, "no source", "add one or remove the fact")
     return source
 
 
-def value_and_source(path: Path, table: Table, key: str, place: str = "") -> tuple[Any, str] | None:
+def value_and_source(path: Path, table: Table, key: str, key_path: str = "") -> tuple[Any, str] | None:
     """Return value and source of a fact written as key = { value = ..., source = "..." }; None if it is absent."""
-    place = place or key
+    key_path = key_path or key
     if key not in table:
         return None
     fact = table[key]
     if not isinstance(fact, dict) or "value" not in fact:
         wrong = f"{value_text(fact)} has no value and source"
-        raise refuse(path, place, wrong, f'write {key} = {{ value = ..., source = "..." }}')
-    only(path, fact, ("value", "unit", "source"), f"{place}.")
-    return fact["value"], source_of(path, fact, place)
+        raise refuse(path, key_path, wrong, f'write {key} = {{ value = ..., source = "..." }}')
+    only(path, fact, ("value", "unit", "source"), f"{key_path}.")
+    return fact["value"], source_of(path, fact, key_path)
 
 
 def check_name(path: Path, table: Table) -> None:
@@ -178,36 +180,36 @@ def check_name(path: Path, table: Table) -> None:
         )
 
 
-def fact(path: Path, table: Table, key: str, sources: list[tuple[str, str]], place: str = "") -> object:
+def fact(path: Path, table: Table, key: str, sources: list[tuple[str, str]], key_path: str = "") -> object:
     """Return the value of a fact and add its source to sources; None if it is absent."""
-    found = value_and_source(path, table, key, place)
-    if found is None:
+    fact_and_source = value_and_source(path, table, key, key_path)
+    if fact_and_source is None:
         return None
-    sources.append((place or key, found[1]))
-    return found[0]
+    sources.append((key_path or key, fact_and_source[1]))
+    return fact_and_source[0]
 
 
-def figures(path: Path, table: Table, place: str) -> tuple[Fact, ...]:
+def figures(path: Path, table: Table, key_path: str) -> tuple[Fact, ...]:
     """Return every figure in a table of figures, such as [issue] or [instr."fmla v.4s"], in the order of the file.
 
     Raises: ProfileError for an entry that is not { value, unit, source }.
     """
     if "value" in table or "unit" in table or "source" in table:
-        only(path, table, ("value", "unit", "source"), f"{place}.")
+        only(path, table, ("value", "unit", "source"), f"{key_path}.")
         value, unit = table.get("value"), table.get("unit")
         if not isinstance(value, int | float | bool | str):
-            raise refuse(path, place, "no value", "add one or remove the fact")
+            raise refuse(path, key_path, "no value", "add one or remove the fact")
         if not isinstance(unit, str) or not unit:
-            raise refuse(path, place, "no unit", 'add one, such as unit = "cycles"')
-        return (Fact(place, value, unit, source_of(path, table, place)),)
-    found: list[Fact] = []
+            raise refuse(path, key_path, "no unit", 'add one, such as unit = "cycles"')
+        return (Fact(key_path, value, unit, source_of(path, table, key_path)),)
+    facts: list[Fact] = []
     for key, below in table.items():
         if not isinstance(below, dict):
             raise refuse(
                 path,
-                f"{place}.{key}",
+                f"{key_path}.{key}",
                 f"{value_text(below)} has no unit and source",
                 f'write {key} = {{ value = ..., unit = "...", source = "..." }}',
             )
-        found += figures(path, below, f"{place}.{key}")
-    return tuple(found)
+        facts += figures(path, below, f"{key_path}.{key}")
+    return tuple(facts)

@@ -61,23 +61,23 @@ def read_technology(path: Path) -> Technology:
     )
 
 
-def _subtable(path: Path, table: Table, key: str, place: str = "") -> Table:
+def _subtable(path: Path, table: Table, key: str, key_path: str = "") -> Table:
     value = table.get(key)
     if not isinstance(value, dict):
         wrong = "missing" if value is None else f"{schema.value_text(value)} is not a table"
-        raise refuse(path, place or key, wrong, f"write [{place or key}] with its facts below")
+        raise refuse(path, key_path or key, wrong, f"write [{key_path or key}] with its facts below")
     return value
 
 
-def _figure(path: Path, table: Table, key: str, place: str, sources: _Sources) -> float:
-    value = schema.fact(path, table, key, sources, place)
+def _figure(path: Path, table: Table, key: str, key_path: str, sources: _Sources) -> float:
+    value = schema.fact(path, table, key, sources, key_path)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MOST[key]:
         wrong = (
             "missing"
             if value is None
             else f"{schema.value_text(value)} is not a number above 0 and at most {MOST[key]:g}"
         )
-        raise refuse(path, place, wrong, f'write {key} = {{ value = ..., source = "..." }}')
+        raise refuse(path, key_path, wrong, f'write {key} = {{ value = ..., source = "..." }}')
     return float(value)
 
 
@@ -88,16 +88,19 @@ def _by_size(path: Path, table: Table, key: str, sources: _Sources) -> SizeTable
     """
     rows: list[tuple[int, float]] = []
     for number, row in enumerate(schema.tables(path, table, "sram")):
-        place = f"sram[{number}]."
-        schema.only(path, row, ("bytes", "pj_per_byte", "um2_per_byte"), place)
-        size = schema.whole(path, row, "bytes", f"{place}bytes", 1, 1 << 40, of="bytes")
+        key_path = f"sram[{number}]."
+        schema.only(path, row, ("bytes", "pj_per_byte", "um2_per_byte"), key_path)
+        size = schema.whole(path, row, "bytes", f"{key_path}bytes", 1, 1 << 40, of="bytes")
         if key not in row:
             continue
         if rows and size <= rows[-1][0]:
             raise refuse(
-                path, f"{place}bytes", f"{size} is not above the size of the row before it", "list the sizes ascending"
+                path,
+                f"{key_path}bytes",
+                f"{size} is not above the size of the row before it",
+                "list the sizes ascending",
             )
-        rows.append((size, _figure(path, row, key, f"{place}{key}", sources)))
+        rows.append((size, _figure(path, row, key, f"{key_path}{key}", sources)))
     if not rows:
         raise refuse(path, "sram", f"no row has {key}", f"write [[sram]] with bytes and {key}")
     return tuple(rows)

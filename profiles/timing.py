@@ -119,18 +119,18 @@ def _chain(name: str) -> list[tuple[str, Path]]:
     kind = read_core(known[name])
     chain = [(name, known[name])]
     while (next_name := _own(chain[-1][1]).timing_of) is not None:
-        place = f"{_place(chain[-1][0])}: issue.timing_of"
+        key_path = f"{_place(chain[-1][0])}: issue.timing_of"
         if next_name not in known:
             raise ProfileError(
-                f"{place}: {next_name} is not a known core; correct the name or add cores/{next_name}.toml"
+                f"{key_path}: {next_name} is not a known core; correct the name or add cores/{next_name}.toml"
             )
         if next_name in [seen for seen, _ in chain]:
             cycle = " -> ".join([*(seen for seen, _ in chain), next_name])
-            raise ProfileError(f"{place}: forms a cycle, {cycle}; remove one of them")
-        other = read_core(known[next_name])
-        if (other.arch, other.order) != (kind.arch, kind.order):
+            raise ProfileError(f"{key_path}: forms a cycle, {cycle}; remove one of them")
+        relative = read_core(known[next_name])
+        if (relative.arch, relative.order) != (kind.arch, kind.order):
             raise ProfileError(
-                f"{place}: {next_name} is {other.arch} and {other.order} of order, {name} is {kind.arch} and "
+                f"{key_path}: {next_name} is {relative.arch} and {relative.order} of order, {name} is {kind.arch} and "
                 f"{kind.order} of order; take a core of the same kind".replace("in of order", "in order")
             )
         chain.append((next_name, known[next_name]))

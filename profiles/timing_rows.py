@@ -59,20 +59,24 @@ def spell_out_sources(path: Path, table: dict[str, Any]) -> dict[str, Any]:
             raise refuse(path, f"sources.{key}", "is not an abbreviation", "use two to four capitals and digits")
         schema.text(path, short, key)
 
-    def spell_out(value: Any, place: str) -> Any:
+    def spell_out(value: Any, key_path: str) -> Any:
         if isinstance(value, dict):
             return {
-                key: whole(below, f"{place}.{key}") if key == "source" and isinstance(below, str)
-                else spell_out(below, f"{place}.{key}" if place else key)
+                key: whole(below, f"{key_path}.{key}") if key == "source" and isinstance(below, str)
+                else spell_out(below, f"{key_path}.{key}" if key_path else key)
                 for key, below in value.items()
             }  # fmt: skip
-        return [spell_out(item, f"{place}[{i}]") for i, item in enumerate(value)] if isinstance(value, list) else value
+        return (
+            [spell_out(item, f"{key_path}[{i}]") for i, item in enumerate(value)] if isinstance(value, list) else value
+        )
 
-    def whole(source: str, place: str) -> str:
+    def whole(source: str, key_path: str) -> str:
         for piece in source.split("; "):
             if ABBREVIATION.fullmatch(piece) and piece not in short:
                 known = ", ".join(short) or "none"
-                raise refuse(path, place.lstrip("."), f"{piece} is not in [sources], which has {known}", "add it there")
+                raise refuse(
+                    path, key_path.lstrip("."), f"{piece} is not in [sources], which has {known}", "add it there"
+                )
         return ABBREVIATED.sub(lambda match: str(short.get(match[0], match[0])), source)
 
     result: dict[str, Any] = spell_out({key: value for key, value in table.items() if key != "sources"}, "")
@@ -92,15 +96,18 @@ def read_policy(path: Path, table: Table) -> LoadPolicy:
     flags: dict[str, bool] = {}
     sources: list[tuple[str, str]] = []
     for name in names:
-        found = schema.value_and_source(path, loads, name, f"loads.{name}")
-        if found is None:
+        enabled = schema.value_and_source(path, loads, name, f"loads.{name}")
+        if enabled is None:
             continue
-        if not isinstance(found[0], bool):
+        if not isinstance(enabled[0], bool):
             raise refuse(
-                path, f"loads.{name}", f"{value_text(found[0])} is neither true nor false", "give value = true or false"
+                path,
+                f"loads.{name}",
+                f"{value_text(enabled[0])} is neither true nor false",
+                "give value = true or false",
             )
-        flags[name] = found[0]
-        sources.append((name, found[1]))
+        flags[name] = enabled[0]
+        sources.append((name, enabled[1]))
     return LoadPolicy(**flags, sources=tuple(sources))
 
 
@@ -154,10 +161,10 @@ def read_own_timing(path: Path, table: Table, order: str) -> OwnTiming:
 
 
 def _table(path: Path, table: Table, key: str) -> Table:
-    found = table.get(key, {})
-    if not isinstance(found, dict):
+    subtable = table.get(key, {})
+    if not isinstance(subtable, dict):
         raise refuse(path, key, "not a table", f"write [{key}] and its lines below")
-    return found
+    return subtable
 
 
 def _vector_queue(path: Path, issue: Table, order: str) -> int | None:
@@ -171,8 +178,8 @@ def _vector_queue(path: Path, issue: Table, order: str) -> int | None:
 
 
 def _same_cycle_writes(path: Path, issue: Table, order: str) -> bool | None:
-    found = schema.value_and_source(path, issue, "same_cycle_writes", "issue.same_cycle_writes")
-    if found is None:
+    allowed = schema.value_and_source(path, issue, "same_cycle_writes", "issue.same_cycle_writes")
+    if allowed is None:
         return None
     if order == "out":
         raise refuse(
@@ -181,71 +188,79 @@ def _same_cycle_writes(path: Path, issue: Table, order: str) -> bool | None:
             "only for in-order cores; an out-of-order core renames registers",
             "remove it",
         )
-    if not isinstance(found[0], bool):
-        wrong = f"{value_text(found[0])} is neither true nor false"
+    if not isinstance(allowed[0], bool):
+        wrong = f"{value_text(allowed[0])} is neither true nor false"
         raise refuse(path, "issue.same_cycle_writes", wrong, "give value = true or false")
-    return found[0]
+    return allowed[0]
 
 
 def _pools(path: Path, issue: Table) -> dict[str, int]:
-    found = schema.value_and_source(path, issue, "pools", "issue.pools")
-    if found is None:
+    units = schema.value_and_source(path, issue, "pools", "issue.pools")
+    if units is None:
         return {}
-    if not isinstance(found[0], dict) or not all(re.fullmatch(WORD, name) for name in found[0]):
+    if not isinstance(units[0], dict) or not all(re.fullmatch(WORD, name) for name in units[0]):
         raise refuse(
-            path, "issue.pools", f"{value_text(found[0])} is not a table of units", "give value = { load = 1, alu = 2 }"
+            path, "issue.pools", f"{value_text(units[0])} is not a table of units", "give value = { load = 1, alu = 2 }"
         )
-    return {name: schema.whole(path, found[0], name, f"issue.pools.{name}", 1, 16) for name in found[0]}
+    return {name: schema.whole(path, units[0], name, f"issue.pools.{name}", 1, 16) for name in units[0]}
 
 
 def _rows(path: Path, key: str, row: object, order: str) -> Iterable[ClassTiming]:
     """Yield the timing of each class that the key names."""
-    place = f"instr.{key}"
+    key_path = f"instr.{key}"
     if not isinstance(row, dict):
-        raise refuse(path, place, f"{value_text(row)} is not a row of timing", "write it as docs/add-a-core.md shows")
-    schema.only(path, row, ROW_KEYS, f"{place}.")
-    source = schema.source_of(path, row, place)
-    latency = schema.whole(path, row, "latency", f"{place}.latency", 0, 1000)
+        raise refuse(
+            path, key_path, f"{value_text(row)} is not a row of timing", "write it as docs/add-a-core.md shows"
+        )
+    schema.only(path, row, ROW_KEYS, f"{key_path}.")
+    source = schema.source_of(path, row, key_path)
+    latency = schema.whole(path, row, "latency", f"{key_path}.latency", 0, 1000)
     per_cycle = row.get("per_cycle")
     if not isinstance(per_cycle, int | float) or isinstance(per_cycle, bool) or not 0 < per_cycle <= 16:
         wrong = "missing" if per_cycle is None else f"{value_text(per_cycle)} is not a number above 0 and at most 16"
-        raise refuse(path, f"{place}.per_cycle", wrong, "give the instructions per cycle")
-    texts = schema.names(path, row, "units", f"{place}.units")
-    units = tuple(_unit(path, text, f"{place}.units", order) for text in texts)
-    blocks = schema.whole(path, row, "blocks", f"{place}.blocks", 0, 100, default=0)
+        raise refuse(path, f"{key_path}.per_cycle", wrong, "give the instructions per cycle")
+    texts = schema.names(path, row, "units", f"{key_path}.units")
+    units = tuple(_unit(path, text, f"{key_path}.units", order) for text in texts)
+    blocks = schema.whole(path, row, "blocks", f"{key_path}.blocks", 0, 100, default=0)
     first = row.get("first", False)
     if not isinstance(first, bool):
         raise refuse(
-            path, f"{place}.first", f"{value_text(first)} is not true or false", "write first = true, or remove it"
+            path, f"{key_path}.first", f"{value_text(first)} is not true or false", "write first = true, or remove it"
         )
-    unaligned = schema.whole(path, row, "unaligned", f"{place}.unaligned", 0, 100, default=0)
+    unaligned = schema.whole(path, row, "unaligned", f"{key_path}.unaligned", 0, 100, default=0)
     if blocks and order == "out":
-        raise refuse(path, f"{place}.blocks", "an out-of-order core is never blocked", "remove it")
+        raise refuse(path, f"{key_path}.blocks", "an out-of-order core is never blocked", "remove it")
     if first and order == "out":
-        raise refuse(path, f"{place}.first", "an out-of-order core has no first slot", "remove it")
-    for name in _class_names(path, key, place):
+        raise refuse(path, f"{key_path}.first", "an out-of-order core has no first slot", "remove it")
+    for name in _class_names(path, key, key_path):
         yield ClassTiming(name, latency, float(per_cycle), units, blocks, source, first, unaligned)
 
 
-def _unit(path: Path, text: str, place: str, order: str) -> UnitUse:
+def _unit(path: Path, text: str, key_path: str, order: str) -> UnitUse:
     match = UNIT.fullmatch(text)
     if match is None:
         raise refuse(
-            path, place, f"{value_text(text)} is not a use of a unit", 'write "load", "load:2" or, out of order, "a|b"'
+            path,
+            key_path,
+            f"{value_text(text)} is not a use of a unit",
+            'write "load", "load:2" or, out of order, "a|b"',
         )
     pools = tuple(match["pools"].split("|"))
     if order == "in" and len(pools) > 1:
         raise refuse(
-            path, place, f"{value_text(text)} leaves a choice of pools, but an in-order core uses one", "name one pool"
+            path,
+            key_path,
+            f"{value_text(text)} leaves a choice of pools, but an in-order core uses one",
+            "name one pool",
         )
     return UnitUse(pools, int(match["cycles"] or 1))
 
 
-def _class_names(path: Path, key: str, place: str) -> tuple[str, ...]:
+def _class_names(path: Path, key: str, key_path: str) -> tuple[str, ...]:
     names = tuple(key.split())
     for name in names or (key,):
         if name not in CLASSES:
-            raise refuse(path, place, f"{value_text(name)} is not an instruction class", _near(name, CLASSES))
+            raise refuse(path, key_path, f"{value_text(name)} is not an instruction class", _near(name, CLASSES))
     return names
 
 
@@ -258,74 +273,78 @@ def _near(name: str, known: Iterable[str]) -> str:
 
 def _forwards(path: Path, key: str, entry: object) -> Iterable[tuple[tuple[str, str, str], int]]:
     """Yield each (producer, consumer, role) that "a b->c d.role" names, with its cycles."""
-    place = f"forward.{key}"
+    key_path = f"forward.{key}"
     made_by, arrow, read_by = key.partition("->")
     read_by, _, role = read_by.partition(".")
     if not arrow or not made_by.split() or not read_by.split():
         raise refuse(
-            path, place, "does not name a producer and a consumer", 'write "ldr_x->ins" or "fmla_q->fmla_q.acc"'
+            path, key_path, "does not name a producer and a consumer", 'write "ldr_x->ins" or "fmla_q->fmla_q.acc"'
         )
     if role and role not in ROLES:
-        raise refuse(path, place, f"{value_text(role)} is not a role of an operand", f"take one of {', '.join(ROLES)}")
+        raise refuse(
+            path, key_path, f"{value_text(role)} is not a role of an operand", f"take one of {', '.join(ROLES)}"
+        )
     if not isinstance(entry, dict):
         raise refuse(
-            path, place, f"{value_text(entry)} has no cycles and source", 'write { cycles = 4, source = "..." }'
+            path, key_path, f"{value_text(entry)} has no cycles and source", 'write { cycles = 4, source = "..." }'
         )
-    schema.only(path, entry, ("cycles", "independent", "source"), f"{place}.")
-    schema.source_of(path, entry, place)
+    schema.only(path, entry, ("cycles", "independent", "source"), f"{key_path}.")
+    schema.source_of(path, entry, key_path)
     if "independent" in entry:
         if entry["independent"] is not True or "cycles" in entry or made_by.split() != ["*"]:
             wrong = "means that the consumer waits for no producer; it needs * as producer, true as value and no cycles"
-            raise refuse(path, f"{place}.independent", wrong, 'write "*->ld1_lane_d.acc" = { independent = true, .. }')
+            raise refuse(
+                path, f"{key_path}.independent", wrong, 'write "*->ld1_lane_d.acc" = { independent = true, .. }'
+            )
         cycles = INDEPENDENT
     else:
-        cycles = schema.whole(path, entry, "cycles", f"{place}.cycles", 0, 1000)
+        cycles = schema.whole(path, entry, "cycles", f"{key_path}.cycles", 0, 1000)
     for name in (*made_by.split(), *read_by.split()):
         if name not in (*CLASSES, *FAMILIES, "*"):
             raise refuse(
                 path,
-                place,
+                key_path,
                 f"{value_text(name)} is neither an instruction class nor a family",
                 _near(name, (*CLASSES, *FAMILIES)),
             )
     return [((producer, consumer, role), cycles) for producer in made_by.split() for consumer in read_by.split()]
 
 
-def _no_dual_issue(path: Path, entry: Table, place: str) -> NoDualIssue:
-    schema.only(path, entry, ("these", "those", "source"), f"{place}.")
-    source = schema.source_of(path, entry, place)
-    return NoDualIssue(_set(path, entry, "these", place), _set(path, entry, "those", place), source)
+def _no_dual_issue(path: Path, entry: Table, key_path: str) -> NoDualIssue:
+    schema.only(path, entry, ("these", "those", "source"), f"{key_path}.")
+    source = schema.source_of(path, entry, key_path)
+    return NoDualIssue(_set(path, entry, "these", key_path), _set(path, entry, "those", key_path), source)
 
 
-def _forbidden_distance(path: Path, entry: Table, place: str) -> ForbiddenDistance:
-    schema.only(path, entry, ("first", "then", "cycles", "source"), f"{place}.")
-    source = schema.source_of(path, entry, place)
-    cycles = schema.whole(path, entry, "cycles", f"{place}.cycles", 1, 100)
-    return ForbiddenDistance(_set(path, entry, "first", place), _set(path, entry, "then", place), cycles, source)
+def _forbidden_distance(path: Path, entry: Table, key_path: str) -> ForbiddenDistance:
+    schema.only(path, entry, ("first", "then", "cycles", "source"), f"{key_path}.")
+    source = schema.source_of(path, entry, key_path)
+    cycles = schema.whole(path, entry, "cycles", f"{key_path}.cycles", 1, 100)
+    return ForbiddenDistance(_set(path, entry, "first", key_path), _set(path, entry, "then", key_path), cycles, source)
 
 
-def _set(path: Path, entry: Table, key: str, place: str) -> frozenset[str]:
+def _set(path: Path, entry: Table, key: str, key_path: str) -> frozenset[str]:
     """Return the classes that a rule names.
 
     A class stands also for the classes that inherit its facts, a family for its classes; "-" excludes.
     """
-    place = f"{place}.{key}"
-    found: set[str] = set()
-    for word in schema.names(path, entry, key, place):
+    key_path = f"{key_path}.{key}"
+    classes: set[str] = set()
+    for word in schema.names(path, entry, key, key_path):
         name = word.removeprefix("-")
         if name not in (*CLASSES, *FAMILIES):
             raise refuse(
                 path,
-                place,
+                key_path,
                 f"{value_text(name)} is neither an instruction class nor a family",
                 _near(name, (*CLASSES, *FAMILIES)),
             )
         meant = {each for each, about in CLASSES.items() if name in (*lineage(each), about.family)}
-        found = found - meant if word.startswith("-") else found | meant
-    if not found:
-        raise refuse(path, place, "contains no instruction class", f'give {key} = ["..."]')
+        classes = classes - meant if word.startswith("-") else classes | meant
+    if not classes:
+        raise refuse(path, key_path, "contains no instruction class", f'give {key} = ["..."]')
     for name in CLASSES:
-        if name not in found and found.intersection(lineage(name)):
+        if name not in classes and classes.intersection(lineage(name)):
             wrong = f"the excluded {name} inherits facts from a class that is not excluded"
-            raise refuse(path, place, wrong, "exclude that class, too")
-    return frozenset(found)
+            raise refuse(path, key_path, wrong, "exclude that class, too")
+    return frozenset(classes)

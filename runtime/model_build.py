@@ -204,12 +204,12 @@ def _code_flags(target: Target) -> tuple[str, ...]:
 
 def _pieces_of_size(pieces: Iterable[Buffer], size: int, what: str) -> Iterator[Buffer]:
     """Yield the pieces. Raises: MavcgError at their end if they do not have this number of bytes."""
-    found = 0
+    given_bytes = 0
     for piece in pieces:
-        found += memoryview(piece).nbytes
+        given_bytes += memoryview(piece).nbytes
         yield piece
-    if found != size:
-        raise MavcgError(f"{what}: {found} bytes of constants, not {size}")
+    if given_bytes != size:
+        raise MavcgError(f"{what}: {given_bytes} bytes of constants, not {size}")
 
 
 def constants_object(constants: Iterable[Buffer], symbol: str, target: Target, out: Path) -> Path:

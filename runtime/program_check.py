@@ -32,16 +32,16 @@ def check_program(program: Program) -> None:
                 f"step '{step.name}': {step.rows} rows; the engine counts up to {_MAX_ROWS}: let a row of "
                 f"{step.kernel} be more work"
             )
-        for place in step.operands:
-            tensors = {"input": program.inputs, "output": program.outputs}.get(place.base, ())
-            if place.base == "fault":
-                fits = place.offset == 0
-            elif place.base in ends:
-                fits = 0 <= place.offset <= ends[place.base]
+        for operand in step.operands:
+            tensors = {"input": program.inputs, "output": program.outputs}.get(operand.base, ())
+            if operand.base == "fault":
+                fits = operand.offset == 0
+            elif operand.base in ends:
+                fits = 0 <= operand.offset <= ends[operand.base]
             else:
-                fits = place.index < len(tensors) and 0 <= place.offset <= tensors[place.index].type.bytes
+                fits = operand.index < len(tensors) and 0 <= operand.offset <= tensors[operand.index].type.bytes
             if not fits:
-                raise MavcgError(f"step '{step.name}': an operand at {place}, which the program does not have")
+                raise MavcgError(f"step '{step.name}': an operand at {operand}, which the program does not have")
 
 
 def _check_stages(program: Program) -> None:

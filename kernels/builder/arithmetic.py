@@ -97,10 +97,10 @@ def _divide(b: ir.IRBuilder, dtype: str, x: ir.Value, y: ir.Value) -> ir.Value:
     if is_float(dtype):
         return b.fdiv(x, y)
     safe = _safe_divisor(b, dtype, y)
-    found = b.sdiv(x, safe) if is_signed(dtype) else b.udiv(x, safe)
+    quotient = b.sdiv(x, safe) if is_signed(dtype) else b.udiv(x, safe)
     if is_signed(dtype):
-        found = b.select(b.icmp_signed("==", y, number(y, -1)), b.sub(number(x, 0), x), found)
-    return b.select(b.icmp_signed("==", y, number(y, 0)), number(x, 0), found)
+        quotient = b.select(b.icmp_signed("==", y, number(y, -1)), b.sub(number(x, 0), x), quotient)
+    return b.select(b.icmp_signed("==", y, number(y, 0)), number(x, 0), quotient)
 
 
 def remainder(b: ir.IRBuilder, dtype: str, x: ir.Value, y: ir.Value, like_c: bool) -> ir.Value:

@@ -148,8 +148,8 @@ def splat(b: ir.IRBuilder, value: ir.Value, lanes: int, name: str = "") -> ir.Va
     if isinstance(value, ir.Constant):
         return ir.Constant(vector(value.type, lanes), [value.constant] * lanes)
     anything = _undef_constant(vector(value.type, lanes))
-    one = b.insert_element(anything, value, const(0, I32))
-    return b.shuffle_vector(one, anything, i32_lanes((0,) * lanes), name)
+    first_lane = b.insert_element(anything, value, const(0, I32))
+    return b.shuffle_vector(first_lane, anything, i32_lanes((0,) * lanes), name)
 
 
 @lru_cache(256)

@@ -135,9 +135,9 @@ def log_(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
 
 def log1p(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
     """Return log(1 + x) for x >= 0, accurate near 0: the rounding error of 1 + x is corrected (Kahan)."""
-    one = b.fadd(x, like(x, 1.0))
-    corrected = b.fmul(log_(b, one), b.fdiv(x, b.fsub(one, like(x, 1.0))))
-    return b.select(b.fcmp_ordered("==", one, like(x, 1.0)), x, corrected)
+    rounded_sum = b.fadd(x, like(x, 1.0))
+    corrected = b.fmul(log_(b, rounded_sum), b.fdiv(x, b.fsub(rounded_sum, like(x, 1.0))))
+    return b.select(b.fcmp_ordered("==", rounded_sum, like(x, 1.0)), x, corrected)
 
 
 # tanh(x) = x + x^3 (..): Taylor's series up to x^17 with Bernoulli numbers; below 0.4 the next term is below 1e-8.

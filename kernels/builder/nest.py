@@ -114,13 +114,13 @@ Inner = Callable[[list[ir.Value], Line], None]
 
 def decode(b: ir.IRBuilder, index: ir.Value, lengths: Sequence[int]) -> list[ir.Value]:
     """Return the indices of the dimensions `lengths` whose row-major flattened index is `index`."""
-    found: list[ir.Value] = []
+    indices: list[ir.Value] = []
     for at in range(len(lengths) - 1, 0, -1):
         length = const(lengths[at])
         rest = b.udiv(index, length, name=f"rest_{at}")
-        found.insert(0, b.sub(index, b.mul(rest, length), name=f"index_{at}"))
+        indices.insert(0, b.sub(index, b.mul(rest, length), name=f"index_{at}"))
         index = rest
-    return [index, *found] if lengths else []
+    return [index, *indices] if lengths else []
 
 
 def advance(

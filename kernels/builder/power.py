@@ -67,7 +67,7 @@ def power(b: ir.IRBuilder, dtype: str, x: ir.Value, y: ir.Value) -> ir.Value:
 
 def _float_power(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
     typ = _f64(x)
-    zero, one, infinite = (_number(x.type, v) for v in (0.0, 1.0, inf))
+    zero, unity, infinite = (_number(x.type, v) for v in (0.0, 1.0, inf))
     size = intrinsic(b, "fabs", [x])
     t = b.fmul(_log2(b, b.fpext(size, typ)), b.fpext(y, typ))
     t = b.select(b.fcmp_ordered("<", t, _number(typ, 1000.0)), t, _number(typ, 1000.0))
@@ -87,9 +87,9 @@ def _float_power(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
     value = b.select(imaginary, _number(x.type, nan), value)
     value = b.select(b.fcmp_unordered("uno", x, y), _number(x.type, nan), value)
     endless = b.fcmp_ordered("==", intrinsic(b, "fabs", [y]), infinite)
-    unit = b.and_(b.fcmp_ordered("==", size, one), endless)
-    unit = b.or_(unit, b.or_(b.fcmp_ordered("==", x, one), b.fcmp_ordered("==", y, zero)))
-    return b.select(unit, one, value)
+    unit = b.and_(b.fcmp_ordered("==", size, unity), endless)
+    unit = b.or_(unit, b.or_(b.fcmp_ordered("==", x, unity), b.fcmp_ordered("==", y, zero)))
+    return b.select(unit, unity, value)
 
 
 # Constant exponents that are computed by products, a root and a quotient.
@@ -98,11 +98,11 @@ EXACT_EXPONENTS = (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 3.0, 4.0)
 
 def fixed_power(b: ir.IRBuilder, x: ir.Value, exponent: float) -> ir.Value:
     """Return x to the power `exponent`, one of EXACT_EXPONENTS, by products, a root and a quotient."""
-    one = _number(x.type, 1.0)
+    unity = _number(x.type, 1.0)
     if exponent < 0:
-        return b.fdiv(one, fixed_power(b, x, -exponent))
+        return b.fdiv(unity, fixed_power(b, x, -exponent))
     if exponent == 0:
-        return one
+        return unity
     if exponent == 0.5:
         # pow(-0, 1/2) is 0 and pow(-inf, 1/2) is inf, unlike the roots.
         root = intrinsic(b, "sqrt", [b.fadd(x, _number(x.type, 0.0))])
@@ -130,10 +130,10 @@ def _whole_power(b: ir.IRBuilder, dtype: str, x: ir.Value, y: ir.Value) -> ir.Va
     value = for_range(b, ir.Constant(I64, 0), bits, 1, (ir.Constant(typ, 1), x, y), iteration, "bit")[0]
     if not signed:
         return value
-    one, minus = ir.Constant(typ, 1), ir.Constant(typ, -1)
-    even = b.icmp_signed("==", b.and_(y, one), ir.Constant(typ, 0))
-    inverse_of_unit = b.select(b.and_(b.icmp_signed("==", x, minus), even), one, x)
-    unit = b.or_(b.icmp_signed("==", x, one), b.icmp_signed("==", x, minus))
+    unity, minus = ir.Constant(typ, 1), ir.Constant(typ, -1)
+    even = b.icmp_signed("==", b.and_(y, unity), ir.Constant(typ, 0))
+    inverse_of_unit = b.select(b.and_(b.icmp_signed("==", x, minus), even), unity, x)
+    unit = b.or_(b.icmp_signed("==", x, unity), b.icmp_signed("==", x, minus))
     inverse = b.select(unit, inverse_of_unit, ir.Constant(typ, 0))
     return b.select(b.icmp_signed("<", y, ir.Constant(typ, 0)), inverse, value)
 

@@ -163,11 +163,11 @@ def _reduce_large(b: ir.IRBuilder, x: ir.Value) -> Reduced:
     m = b.or_(b.shl(bits, ints_like(x, 8)), ints_like(x, 0x80000000))
     at = b.sub(exponent, ints_like(x, 128))  # e - 1: the number of w's first bit, counted from the word of zeros
     shift = b.and_(at, ints_like(x, 31))
-    one, two = _bit(b, at, 32), _bit(b, at, 64)
+    odd_word, two = _bit(b, at, 32), _bit(b, at, 64)
 
     def word(i: int) -> ir.Value:
         """Return _WORDS[i + at / 32]; at / 32 is 0 to 3."""
-        low, high = (b.select(one, ints_like(x, _WORDS[j + 1]), ints_like(x, _WORDS[j])) for j in (i, i + 2))
+        low, high = (b.select(odd_word, ints_like(x, _WORDS[j + 1]), ints_like(x, _WORDS[j])) for j in (i, i + 2))
         return b.select(two, high, low)
 
     words = [word(i) for i in range(4)]

@@ -53,7 +53,7 @@ class DepthwiseWindow:
         def row(x: Value, weights: Value, acc: Values) -> Values:
             """Emit the products of a row of taps: each weight is loaded once for all pixels, each input once for all
             windows."""
-            found = list(acc)
+            updated = list(acc)
             for v, count in enumerate(used):
                 side = v * lanes * F32_BYTES
                 places = [address(b, weights, kx * LINE_BYTES + side) for kx in across]
@@ -66,8 +66,8 @@ class DepthwiseWindow:
                         kx, rest = divmod(column - p * self.stride[1], spacing)
                         if kx in across and not rest:
                             i = v * pixels + p
-                            found[i] = fma(b, value, w[kx], found[i], f"acc_{p}")
-            return tuple(found)
+                            updated[i] = fma(b, value, w[kx], updated[i], f"acc_{p}")
+            return tuple(updated)
 
         def row_at(ky: Value, acc: Values) -> Values:
             weights = address(b, at[1], scale_index(b, ky, len(across) * LINE_BYTES))

@@ -68,22 +68,22 @@ def rectangles(b: ir.IRBuilder, parts: int, begin: Value, end: Value, body: Rect
 
     All whole rows are one rectangle. Rectangles without parts are skipped at run time; the body is emitted once.
     """
-    per_row, one, two = const(parts), const(1), const(2)
+    per_row, unit, two = const(parts), const(1), const(2)
     first_row, first_part = b.udiv(begin, per_row), b.urem(begin, per_row)
     last_row, last_part = b.udiv(end, per_row), b.urem(end, per_row)
     begun = b.icmp_signed("!=", first_part, const(0), name="begun")
-    whole_from = b.select(begun, b.add(first_row, one), first_row)
+    whole_from = b.select(begun, b.add(first_row, unit), first_row)
     inside = b.and_(begun, b.icmp_signed("==", first_row, last_row))  # the range begins and ends inside one row
     no_whole = b.icmp_signed(">=", whole_from, last_row)
     left = b.and_(b.icmp_signed("!=", last_part, const(0)), b.xor(inside, const(1, ir.IntType(1))))
     # Iterations: 0: partial first row; 1: whole rows, possibly none; 2: partial last row.
-    start = b.select(begun, const(0), b.select(no_whole, two, one))
-    stop = b.select(inside, one, b.select(left, const(3), two))
+    start = b.select(begun, const(0), b.select(no_whole, two, unit))
+    stop = b.select(inside, unit, b.select(left, const(3), two))
 
     def iteration(number: Value) -> None:
         head, tail = b.icmp_signed("==", number, const(0)), b.icmp_signed("==", number, two)
         first = b.select(head, first_row, b.select(tail, last_row, whole_from))
-        last = b.select(b.or_(head, tail), b.add(first, one), last_row)
+        last = b.select(b.or_(head, tail), b.add(first, unit), last_row)
         low = b.select(head, first_part, const(0))
         high = b.select(b.or_(tail, b.and_(head, inside)), last_part, per_row)
         body(first, last, low, high)

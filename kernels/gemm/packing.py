@@ -88,10 +88,10 @@ def phases(weights: Array, stride: tuple[int, int], dilation: tuple[int, int]) -
     """
     out_ch, *kernel, in_ch = weights.shape
     taps = [reach(kernel[i], stride[i], dilation[i]) for i in (0, 1)]
-    found = np.zeros((*stride, out_ch, *taps, in_ch), np.float32)
+    by_phase = np.zeros((*stride, out_ch, *taps, in_ch), np.float32)
     for ky in range(kernel[0]):
         j_y, phase_y = divmod(ky * dilation[0], stride[0])
         for kx in range(kernel[1]):
             j_x, phase_x = divmod(kx * dilation[1], stride[1])
-            found[phase_y, phase_x, :, taps[0] - 1 - j_y, taps[1] - 1 - j_x] = weights[:, ky, kx]
-    return found
+            by_phase[phase_y, phase_x, :, taps[0] - 1 - j_y, taps[1] - 1 - j_x] = weights[:, ky, kx]
+    return by_phase

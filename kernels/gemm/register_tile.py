@@ -163,8 +163,12 @@ def shared_cycles(machine: Machine, pixels: int, vectors: int, terms: int) -> fl
     x86."""
     loads = vectors + (pixels / 4 if by_lane(machine) else pixels)
     near, far = _stream_cycles(machine, vectors, terms)
-    other = LOOP_INSTRUCTIONS / unroll_factor(machine, terms)
-    return throughput_cycles(tile_rates(machine, shared=True), pixels * vectors, loads, other, chain=1) + near + far
+    loop_instructions = LOOP_INSTRUCTIONS / unroll_factor(machine, terms)
+    return (
+        throughput_cycles(tile_rates(machine, shared=True), pixels * vectors, loads, loop_instructions, chain=1)
+        + near
+        + far
+    )
 
 
 def _stream_cycles(machine: Machine, vectors: int, terms: int) -> tuple[float, float]:

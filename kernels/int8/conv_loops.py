@@ -187,10 +187,10 @@ class _ConvolutionEmitter:
         if not rest or spec.panels == 1:
             self.channels(group, first, rest or spec.lanes, begin, end)
             return
-        with b.if_else(b.icmp_signed("==", number, const(spec.panels - 1))) as (last, other):
+        with b.if_else(b.icmp_signed("==", number, const(spec.panels - 1))) as (last, full):
             with last:
                 self.channels(group, first, rest, begin, end)
-            with other:
+            with full:
                 self.channels(group, first, spec.lanes, begin, end)
 
     def channels(self, group: Value, first: Value, count: int, begin: Value, end: Value) -> None:

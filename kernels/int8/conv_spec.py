@@ -102,14 +102,14 @@ def merged_run(levels: list[tuple[int, int]], length: int) -> SumRun:
 
     levels: (count, step in bytes), outermost first, around runs of `length` contiguous bytes.
     """
-    found: list[tuple[int, int]] = []
+    merged: list[tuple[int, int]] = []
     for count, step in reversed(levels):
         if count == 1:
             continue
-        if not found and step == length:
+        if not merged and step == length:
             length *= count
-        elif found and step == found[0][0] * found[0][1]:
-            found[0] = (count * found[0][0], found[0][1])
+        elif merged and step == merged[0][0] * merged[0][1]:
+            merged[0] = (count * merged[0][0], merged[0][1])
         else:
-            found.insert(0, (count, step))
-    return SumRun(tuple(found), length)
+            merged.insert(0, (count, step))
+    return SumRun(tuple(merged), length)

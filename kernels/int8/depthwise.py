@@ -336,12 +336,12 @@ class _Int8DepthwiseEmitter:
         Each result takes one instruction. The second vector is zeros for a single tap.
         """
         count = pair[0].type.count
-        other = pair[1] if len(pair) > 1 else ir.Constant(pair[0].type, [0] * count)
+        second = pair[1] if len(pair) > 1 else ir.Constant(pair[0].type, [0] * count)
         halves = [
             [first + i + side for first in range(0, count, 8) for i in range(half, half + 4) for side in (0, count)]
             for half in (0, 4)
         ]
-        return [shuffle(self.b, pair[0], other, addresses) for addresses in halves]
+        return [shuffle(self.b, pair[0], second, addresses) for addresses in halves]
 
     def call_madd(self, x: Value, w: Value) -> Value:
         """Emit the machine's instruction that multiplies i16 and adds the products in pairs."""

@@ -92,8 +92,8 @@ class ProductForm:
         each = {"sdot": 1.0, "vnni": 1.0, "madd": 2.0, "mull": 1.5, "maddubs": multiplies + 1}[self.kind]
         inputs = pixels * (0.25 if self.kind == "sdot" else 1.0)
         stream = pieces * self.weight_bytes / all_cores_fit().int8_register_tile.weight_bytes_per_cycle
-        other = products * (each - multiplies)
-        return throughput_cycles(_tile_rates(), products * multiplies, inputs + pieces, other) + stream
+        extra_instructions = products * (each - multiplies)
+        return throughput_cycles(_tile_rates(), products * multiplies, inputs + pieces, extra_instructions) + stream
 
 
 def form_of(

@@ -135,11 +135,11 @@ def _in_phases(b: ir.IRBuilder, spec: Padded, source: Value, target: Value) -> N
 class BorderedInput:
     """The input of a convolution with its border, and where it is after `stages` have run.
 
-    place: x itself or a copy in the workspace. workspace_bytes: size of the copy; 0 without one.
+    operand: x itself or a copy in the workspace. workspace_bytes: size of the copy; 0 without one.
     """
 
     image: Image
-    place: StageOperand
+    operand: StageOperand
     stages: tuple[Stage, ...] = ()
     workspace_bytes: int = 0
 
@@ -157,12 +157,12 @@ def input_with_border(
     if pad == pad_across == 0 and phases == 1:
         return BorderedInput(image, StageOperand("x"))
     spec = Padded(image, pad, phases, None if pad == pad_across else pad_across)
-    place, read, written = (StageOperand("workspace", offset), *(i.elements * F32_BYTES for i in (image, spec.out)))
+    copy, read, written = (StageOperand("workspace", offset), *(i.elements * F32_BYTES for i in (image, spec.out)))
     stages = tuple(
         Stage(spec, (StageOperand("x", i * read), StageOperand("workspace", offset + i * written)))
         for i in range(scenario.batch)
     )
-    return BorderedInput(spec.out, place, stages, align_workspace(scenario.batch * written))
+    return BorderedInput(spec.out, copy, stages, align_workspace(scenario.batch * written))
 
 
 EMIT = {Padded: emit_padded}

@@ -104,10 +104,12 @@ class EightBit(Primitive):
         places = dict(zip(constants, begins, strict=True))
 
         def pack_weights() -> Array:
-            held = np.zeros(ends[-1], np.uint8)
+            packed = np.zeros(ends[-1], np.uint8)
             for constant, begin in places.items():
-                held[begin : begin + constant.nbytes] = constant.packed_array(made.constants).reshape(-1).view(np.uint8)
-            return held.view(np.float32)
+                packed[begin : begin + constant.nbytes] = (
+                    constant.packed_array(made.constants).reshape(-1).view(np.uint8)
+                )
+            return packed.view(np.float32)
 
         stages = tuple(Stage(step.spec, tuple(_place(o, made, places) for o in step.operands)) for step in steps)
         _, sums, factors = constants

@@ -77,7 +77,7 @@ class Implicit(Primitive):
         for number in range(s.m // channels):
             out = number * channels * s.out_h * s.out_w * F32_BYTES
             places = [
-                x.place,
+                x.operand,
                 StageOperand("weights", number * prod(shape[2:]) * F32_BYTES if blocked else 0),
                 StageOperand("out", out),
             ]
@@ -143,7 +143,7 @@ class ImplicitDepthwise(Primitive):
             return pack_depthwise(np.ascontiguousarray(weights.transpose(0, 2, 3, 1)))
 
         shape = (-(-s.m // LINE_CHANNELS), s.taps, LINE_CHANNELS)
-        operands = (x.place, StageOperand("weights"), StageOperand("out"), *epilogue_operand_places(epilogue))
+        operands = (x.operand, StageOperand("weights"), StageOperand("out"), *epilogue_operand_places(epilogue))
         return Lowering((*x.stages, Stage(spec, operands)), pack_weights, shape, x.workspace_bytes)
 
 

@@ -194,17 +194,17 @@ def _common_lengths(x: Sequence[int], y: Sequence[int]) -> tuple[int, ...]:
     The result is () where there is none.
     """
     left, right = [n for n in reversed(x) if n != 1], [n for n in reversed(y) if n != 1]
-    found: list[int] = []
+    common: list[int] = []
     while left and right:
         small = min(left[0], right[0])
         if left[0] % small or right[0] % small:
             return ()
-        found.insert(0, small)
+        common.insert(0, small)
         for side in (left, right):
             side[0] //= small
             if side[0] == 1:
                 side.pop(0)
-    return tuple(found)
+    return tuple(common)
 
 
 def _refine(view: View, lengths: Sequence[int]) -> tuple[int, ...]:

@@ -192,7 +192,7 @@ def emit_dynamic_range(module: ir.Module, spec: KernelSpec, machine: Machine) ->
     function, b = kernel_function(module, spec, machine)
     pairs, out = operand(b, 0, "pairs"), operand(b, 1, "out")
     size = element_bytes(F32)
-    zero, one = ir.Constant(F32, 0.0), ir.Constant(F32, 1.0)
+    zero, unit_scale = ir.Constant(F32, 0.0), ir.Constant(F32, 1.0)
 
     def row(_: Value) -> None:
         def pair(index: Value, acc: Values) -> Values:
@@ -202,7 +202,7 @@ def emit_dynamic_range(module: ir.Module, spec: KernelSpec, machine: Machine) ->
 
         low, high = for_range(b, const(0), const(spec.pairs), 1, (zero, zero), pair, "pair")
         scale = b.fdiv(b.fsub(high, low), ir.Constant(F32, LEVELS))
-        scale = b.select(b.fcmp_ordered("==", scale, zero), one, scale)
+        scale = b.select(b.fcmp_ordered("==", scale, zero), unit_scale, scale)
         scale = b.select(b.fcmp_unordered("uno", scale, scale), ir.Constant(F32, nan), scale)
         point = clip(b, intrinsic(b, "roundeven", [b.fdiv(b.fneg(low), scale)]), 0.0, LEVELS)
         point = b.select(b.fcmp_unordered("uno", point, point), zero, point)

@@ -216,11 +216,11 @@ def _look_up(b: ir.IRBuilder, quarters: list[list[ir.Value]], numbers: ir.Value,
     """Emit a look-up by tbl, which gives 0 for an index beyond its 64 bytes, and tbx, which then keeps its
     destination."""
     index = b.xor(numbers, ir.Constant(_BYTES, [flip] * 16)) if flip else numbers
-    found = _neon(b, "tbl4", [*quarters[0], index])
+    looked_up = _neon(b, "tbl4", [*quarters[0], index])
     for q in (1, 2, 3):
         shifted = b.sub(index, ir.Constant(_BYTES, [64 * q] * 16))
-        found = _neon(b, "tbx4", [found, *quarters[q], shifted])
-    return found
+        looked_up = _neon(b, "tbx4", [looked_up, *quarters[q], shifted])
+    return looked_up
 
 
 def _neon(b: ir.IRBuilder, name: str, args: list[ir.Value]) -> ir.Value:

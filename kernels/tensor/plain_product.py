@@ -165,12 +165,12 @@ def emit_plain_product(module: ir.Module, spec: KernelSpec, machine: Machine) ->
             steps.append([getattr(d, name) for d in spec.outer])
 
     def advance(addresses: Sequence[ir.Value], indices: Sequence[ir.Value], dimensions: slice) -> list[ir.Value]:
-        found = []
+        addresses_at = []
         for pointer, strides in zip(addresses, steps, strict=True):
             for index, stride in zip(indices, strides[dimensions], strict=True):
                 pointer = address(b, pointer, scale_index(b, index, stride * size))
-            found.append(pointer)
-        return found
+            addresses_at.append(pointer)
+        return addresses_at
 
     def row(number_: ir.Value) -> None:
         indices = decode(b, number_, [d.length for d in spec.outer[:-1]])

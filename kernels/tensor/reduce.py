@@ -155,8 +155,8 @@ def emit_reduce(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fun
         count = number(value, spec.reduced.elements)
         if spec.dtype.startswith("f"):
             return b.fdiv(value, count)
-        found = b.udiv(value, count) if spec.dtype == "u64" else b.sdiv(value, count)
-        return found if partial == typ else b.trunc(found, with_element(value, typ))
+        mean = b.udiv(value, count) if spec.dtype == "u64" else b.sdiv(value, count)
+        return mean if partial == typ else b.trunc(mean, with_element(value, typ))
 
     outer = spec.kept.shape[:-1] if spec.along else spec.kept.shape
 
@@ -237,9 +237,14 @@ def total_of(
     partial = partial or typ
     length = nest.shape[-1]
     if nest.strides[0][-1] != 1 or length < PARTS:
-        one = (ir.Constant(partial, start),)
+        accumulators = (ir.Constant(partial, start),)
         (value,) = walk(
-            b, nest, size, pointer, one, lambda at, acc: (combine(b, acc[0], term(b.load(at, align=size, typ=typ))),)
+            b,
+            nest,
+            size,
+            pointer,
+            accumulators,
+            lambda at, acc: (combine(b, acc[0], term(b.load(at, align=size, typ=typ))),),
         )
         return value
     parts = vector(typ, PARTS)

@@ -100,7 +100,7 @@ def read_board_space(path: Path) -> BoardSpace:
         )
     known = ("target", "power", "budget_w", "mix", "memory_gb_per_s", *OF_CORES, *OF_BOARDS)
     schema.only(path, keys, known, "board.")
-    target = schema.text(path, keys, "target", DEFAULT_TARGET, place="board.target")
+    target = schema.text(path, keys, "target", DEFAULT_TARGET, key_path="board.target")
     try:
         parse_target(target)
     except MavcgError as error:
@@ -123,7 +123,7 @@ def read_board_space(path: Path) -> BoardSpace:
         if not good:
             wrong = f"{schema.value_text(budget_w)} is not a power in watts"
             raise refuse(path, "board.budget_w", wrong, f"give a number above 0 and at most {MOST_WATTS:g}")
-    file = schema.text(path, keys, "power", "", place="board.power")
+    file = schema.text(path, keys, "power", "", key_path="board.power")
     powers, assumed = _powers(path, names, read_core_power(path.parent / file if file else OWN), axes)
     space = BoardSpace(target, tuple(axes), budget_w, powers, assumed)
     count = sum(1 for _ in zip(range(MOST_BOARDS + 1), _numbers(space), strict=False))

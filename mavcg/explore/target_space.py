@@ -69,7 +69,7 @@ def read_target_space(path: Path) -> TargetSpace:
             path, "target", f"{schema.value_text(keys)} is not a table", "write [target] with base and keys below it"
         )
     schema.only(path, keys, ("base", "search", *TARGET_KEYS), "target.")
-    base = find_target(schema.text(path, keys, "base", place="target.base"))
+    base = find_target(schema.text(path, keys, "base", key_path="target.base"))
     search = schema.one_of(path, keys.get("search", NO_FUSION), "target.search", (NO_FUSION, *SEARCHES))
     axes = tuple(SpaceAxis(key, _values(path, key, keys[key])) for key in TARGET_KEYS if key in keys)
     space = TargetSpace(base, axes, search)

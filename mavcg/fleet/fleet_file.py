@@ -115,7 +115,9 @@ def read_fleet(path: Path) -> Fleet:
 
 def _board(path: Path, entry: Mapping[str, Any], place: str, before: list[FleetBoard]) -> FleetBoard:
     schema.only(path, entry, ("name", "type", "runner"), f"{place}.")
-    name, kind, runner = (schema.text(path, entry, key, place=f"{place}.{key}") for key in ("name", "type", "runner"))
+    name, kind, runner = (
+        schema.text(path, entry, key, key_path=f"{place}.{key}") for key in ("name", "type", "runner")
+    )
     if not schema.NAME.fullmatch(name):
         raise refuse(
             path,

@@ -67,9 +67,9 @@ def _with_residual(new: Rewrite, node: Node) -> Node | None:
     result = new.types[node.output]
     order = list(new.made)
     choices = []
-    for name, other in (node.inputs, node.inputs[::-1]):
+    for name, residual in (node.inputs, node.inputs[::-1]):
         maker = _open(new, name, WITH_RESIDUAL)
         at = WITH_RESIDUAL[maker.op] if maker is not None else 0
-        if maker is not None and not maker.inputs[at] and new.types[name] == new.types[other] == result:
-            choices.append((order.index(name), replace(maker, inputs=(*maker.inputs[:at], other))))
+        if maker is not None and not maker.inputs[at] and new.types[name] == new.types[residual] == result:
+            choices.append((order.index(name), replace(maker, inputs=(*maker.inputs[:at], residual))))
     return max(choices, key=lambda choice: choice[0])[1] if choices else None

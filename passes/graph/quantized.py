@@ -77,15 +77,15 @@ class _QuantizedRewrite:
         self.done: dict[tuple[str, Format], str | None] = {}
 
     def visit(self, node: Node) -> None:
-        found = None
+        quantized = None
         if node.op == "quantize":
             scale, zero = (self.new.array(self.new.of(n)) for n in node.inputs[1:])
             target = constant_format(scale, zero, node.attr("to"))
-            found = self.quantize(self.new.of(node.inputs[0]), target) if target else None
-        if found is None:
+            quantized = self.quantize(self.new.of(node.inputs[0]), target) if target else None
+        if quantized is None:
             self.new.keep(node)
         else:
-            self.new.alias(node.output, found)
+            self.new.alias(node.output, quantized)
 
     def eight_bit_source(self, name: str, depth: int = 0) -> EightBitTensor | None:
         """Return the 8-bit tensor from which data movements and dequantize make an f32 tensor, or None."""
@@ -141,8 +141,8 @@ class _QuantizedRewrite:
             return None
         if node.op in ("conv2d", "matmul"):
             return self.linear(node, to)
-        if node.op in ("add", "sub", "mul") and (found := self.pair(node, to)) is not None:
-            return found
+        if node.op in ("add", "sub", "mul") and (quantized := self.pair(node, to)) is not None:
+            return quantized
         if node.op == "avg_pool2d" or (node.op == "reduce_mean" and node.attr("axes")):
             return self.mean(node, to)
         return self.function(name, to) if node.op in POINTWISE else None

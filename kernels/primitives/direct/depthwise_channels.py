@@ -239,7 +239,7 @@ class DepthwisePrimitive(Primitive):
             filled[:, :, : s.c] = weights[:, 0].transpose(1, 2, 0)
             return filled
 
-        operands = (x.place, StageOperand("weights"), StageOperand("out"), *epilogue_operand_places(epilogue))
+        operands = (x.operand, StageOperand("weights"), StageOperand("out"), *epilogue_operand_places(epilogue))
         return Lowering((*x.stages, Stage(spec, operands)), pack_weights, shape, x.workspace_bytes)
 
 

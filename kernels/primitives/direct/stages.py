@@ -91,10 +91,10 @@ class DirectPrimitive(Primitive):
         chunk = min(per_group, CHUNK_PANELS * panel) if heavy else per_group
         spec = DirectConv(
             image, out, s.k, s.stride, s.dilation, s.groups, epilogue, self.order, self.along, self.tile_extent, panel,
-            chunk, not heavy, x.place.base == "workspace", self.special is SpecialLayer.FIRST_LAYER,
+            chunk, not heavy, x.operand.base == "workspace", self.special is SpecialLayer.FIRST_LAYER,
             s.across_bordered,
         )  # fmt: skip
-        operands = (x.place, StageOperand("weights"), StageOperand("out"), *epilogue_operand_places(epilogue))
+        operands = (x.operand, StageOperand("weights"), StageOperand("out"), *epilogue_operand_places(epilogue))
 
         def pack_weights() -> Array:
             return pack_panels(ordered_weights(weights, self.order, image.block), s.groups, panel)

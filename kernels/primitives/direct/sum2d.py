@@ -232,7 +232,7 @@ class Sum2d(Primitive):
             x.image, out, scenario.k, scenario.stride, scenario.dilation, scenario.groups, epilogue, self.columns,
             scenario.across_bordered,
         )  # fmt: skip
-        operands = (x.place, StageOperand("weights"), StageOperand("out"), *epilogue_operand_places(epilogue))
+        operands = (x.operand, StageOperand("weights"), StageOperand("out"), *epilogue_operand_places(epilogue))
         packed = partial(np.ascontiguousarray, weights, np.float32)
         return Lowering((*x.stages, Stage(spec, operands)), packed, weights.shape, x.workspace_bytes)
 

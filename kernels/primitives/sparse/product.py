@@ -219,15 +219,15 @@ class _SparseProductEmitter:
         for row in range(rows):
             bias = None
             if self.bias is not None:
-                place = address(b, self.bias, scale_index(b, b.add(channel, const(row)), F32_BYTES))
-                bias = splat(b, b.load(place, align=4, typ=F32, name="bias"), self.lanes)
+                bias_address = address(b, self.bias, scale_index(b, b.add(channel, const(row)), F32_BYTES))
+                bias = splat(b, b.load(bias_address, align=4, typ=F32, name="bias"), self.lanes)
             for v, value in enumerate(sums[row]):
                 count = used if v == len(sums[row]) - 1 else self.lanes
                 offset = b.add(begin, const(row * plane + v * self.lanes * F32_BYTES))
                 residual = None
                 if self.residual is not None:
-                    place = address(b, self.residual, offset)
-                    residual = load_partial(b, self.machine, place, self.lanes, count, "residual")
+                    bias_address = address(b, self.residual, offset)
+                    residual = load_partial(b, self.machine, bias_address, self.lanes, count, "residual")
                 total = b.fadd(value, bias, name="with_bias") if bias is not None else value
                 total = finish(b, spec.epilogue, total, residual)
                 store_partial(b, self.machine, total, address(b, self.out, offset), self.lanes, count)

@@ -185,12 +185,12 @@ class OutputTransform:
             return load_vector(b, pointer, self.vector, name="bias")
         empty = b.icmp_signed("==", used, const(0))
         join = b.append_basic_block("bias_join")
-        full, other, part = (b.append_basic_block(f"bias_{name}") for name in ("full", "other", "part"))
-        b.cbranch(whole, full, other)
+        full, not_full, part = (b.append_basic_block(f"bias_{name}") for name in ("full", "other", "part"))
+        b.cbranch(whole, full, not_full)
         b.position_at_end(full)
         whole_bias = load_vector(b, pointer, self.vector, name="bias")
         b.branch(join)
-        b.position_at_end(other)
+        b.position_at_end(not_full)
         b.cbranch(empty, join, part)
         b.position_at_end(part)
         partial_bias = (
@@ -201,7 +201,7 @@ class OutputTransform:
         b.position_at_end(join)
         joined = b.phi(self.vector, name="bias")
         joined.add_incoming(whole_bias, full)
-        joined.add_incoming(f32_splat(0.0, self.lanes), other)
+        joined.add_incoming(f32_splat(0.0, self.lanes), not_full)
         joined.add_incoming(partial_bias, part_end)
         return joined
 
@@ -334,10 +334,10 @@ class OutputTransform:
                 repeat(b, target.used, const(lanes), fill, "filled")
             return
         tail = tiles.out_ch % lanes
-        with b.if_else(whole) as (full, other):
+        with b.if_else(whole) as (full, not_full):
             with full:
                 every(lambda i, j: pixel(i, j, lanes))
-            with other, b.if_else(b.icmp_signed("!=", target.used, const(0))) as (part, empty):
+            with not_full, b.if_else(b.icmp_signed("!=", target.used, const(0))) as (part, empty):
                 with part:
                     if tail:
                         every(lambda i, j: pixel(i, j, tail))

@@ -112,9 +112,9 @@ def _function_labels(statements: Sequence[Statement]) -> set[str]:
     for s in statements:
         if s.kind != "directive":
             continue
-        if s.name == ".type" and (found := re.match(r'\.type\s+("?[^",\s]+"?)\s*,\s*[@%#]?"?(\w+)', s.code)):
-            target = typed if found[2].lower() in ("function", "stt_func", "gnu_indirect_function") else objects
-            target.add(found[1].strip('"'))
+        if s.name == ".type" and (match := re.match(r'\.type\s+("?[^",\s]+"?)\s*,\s*[@%#]?"?(\w+)', s.code)):
+            target = typed if match[2].lower() in ("function", "stt_func", "gnu_indirect_function") else objects
+            target.add(match[1].strip('"'))
         elif s.name in (".globl", ".global", ".weak", ".hidden", ".local"):
             exported |= {n.strip().strip('"') for n in s.code.split(None, 1)[1:] for n in n.split(",")}
     return (typed | exported) - objects
@@ -261,13 +261,13 @@ def _resolve(
     target: str, at: int, raw: Sequence[Block], labels: dict[str, int], statements: Sequence[Statement]
 ) -> int | None:
     """Return the target block of a branch, with numeric labels ("1b", "2f") resolved from statement `at`, or None."""
-    if found := re.match(r"(\d+)([bf])$", target):
+    if match := re.match(r"(\d+)([bf])$", target):
         tops = [
             (index, i)
             for i, block in enumerate(raw)
             for index in range(block.start, block.stop)
-            if statements[index].kind == "label" and statements[index].name == found[1]
+            if statements[index].kind == "label" and statements[index].name == match[1]
         ]
-        sides = [x for x in tops if (x[0] < at) == (found[2] == "b")]
-        return (max(sides) if found[2] == "b" else min(sides))[1] if sides else None
+        sides = [x for x in tops if (x[0] < at) == (match[2] == "b")]
+        return (max(sides) if match[2] == "b" else min(sides))[1] if sides else None
     return labels.get(target)

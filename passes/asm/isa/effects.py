@@ -55,13 +55,13 @@ class Effects:
 
     def reads(self) -> frozenset[str]:
         """Return the registers read, the flags as "nzcv" among them."""
-        found = {access.register for access in self.accesses if access.read}
-        return frozenset(found | {FLAGS} if self.reads_flags else found)
+        registers = {access.register for access in self.accesses if access.read}
+        return frozenset(registers | {FLAGS} if self.reads_flags else registers)
 
     def writes(self) -> frozenset[str]:
         """Return the registers written, in whole or in part."""
-        found = {access.register for access in self.accesses if access.write}
-        return frozenset(found | {FLAGS} if self.writes_flags else found)
+        registers = {access.register for access in self.accesses if access.write}
+        return frozenset(registers | {FLAGS} if self.writes_flags else registers)
 
 
 class Malformed(ValueError):
@@ -88,7 +88,7 @@ def check_operand_count(instr: Instr, *allowed: int) -> None:
 
 def register_bits(arrangement: str) -> int:
     """Return the width of an arrangement in bits: 128 for "4s", 64 for "2s"; 128 for text that is not one."""
-    found = ELEMENT.match(arrangement)
-    if found is None:
+    match = ELEMENT.match(arrangement)
+    if match is None:
         return 128
-    return int(found[1] or 1) * VIEW_BYTES[found[2]] * 8
+    return int(match[1] or 1) * VIEW_BYTES[match[2]] * 8

@@ -9,12 +9,12 @@ Row = tuple[str, str, str]  # class, operand use, flags: "", "r", "w" or "rw"
 
 
 def _rows(text: str) -> dict[str, Row]:
-    found: dict[str, Row] = {}
+    rows: dict[str, Row] = {}
     for line in text.strip().splitlines():
         op_class, use, flags, *mnemonics = line.split()
         for mnemonic in mnemonics:
-            found[mnemonic] = (op_class, use, "" if flags == "-" else flags)
-    return found
+            rows[mnemonic] = (op_class, use, "" if flags == "-" else flags)
+    return rows
 
 
 INTEGER = _rows("""

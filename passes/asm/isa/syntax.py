@@ -168,24 +168,24 @@ def parse_register(text: str) -> Reg | None:
         return Reg("sp", "w" if text == "wsp" else "x")
     if text in ("xzr", "wzr"):
         return Reg(ZERO, text[0])
-    if found := _GENERAL.match(text):
-        return Reg(f"x{found[2]}", found[1])
-    if found := _SCALAR.match(text):
-        return Reg(f"v{found[2]}", found[1])
-    if found := _VECTOR.match(text):
-        return Reg(f"v{found[1]}", "v", found[2] or "", None if found[3] is None else int(found[3]))
+    if match := _GENERAL.match(text):
+        return Reg(f"x{match[2]}", match[1])
+    if match := _SCALAR.match(text):
+        return Reg(f"v{match[2]}", match[1])
+    if match := _VECTOR.match(text):
+        return Reg(f"v{match[1]}", "v", match[2] or "", None if match[3] is None else int(match[3]))
     return None
 
 
 def number(text: str) -> int | None:
     """Parse a whole number, with or without #; None for other text."""
-    found = _NUMBER.match(text.strip().lower())
-    if found is None:
+    match = _NUMBER.match(text.strip().lower())
+    if match is None:
         return None
-    digits = found[2]
+    digits = match[2]
     octal = len(digits) > 1 and digits.isdigit() and digits[0] == "0"
     try:
-        return int(found[1] + digits, 8 if octal else 0)
+        return int(match[1] + digits, 8 if octal else 0)
     except ValueError:  # 08 is not an octal number
         return None
 
@@ -254,12 +254,12 @@ def _address(text: str) -> Operand:
 
 
 def _list(text: str) -> Operand:
-    found = re.match(r"\{(.*)\}\s*(?:\[\s*(\d+)\s*\])?$", text, re.DOTALL)
-    if found is None:
+    match = re.match(r"\{(.*)\}\s*(?:\[\s*(\d+)\s*\])?$", text, re.DOTALL)
+    if match is None:
         return RawOperand(text)
-    lane = None if found[2] is None else int(found[2])
+    lane = None if match[2] is None else int(match[2])
     registers: list[Reg] = []
-    for piece in _split(found[1]):
+    for piece in _split(match[1]):
         ends = [parse_register(end) for end in piece.split("-")]
         if len(ends) > 2 or any(end is None or not end.is_vector for end in ends):
             return RawOperand(text)

@@ -173,7 +173,7 @@ class InOrderPipeline:
         here = self.here if cycle == self.cycle else []
         if free is None and here and not self.queue_size:
             # An op of the same cycle may occupy the only unit that this one can use: assign the cycle's units anew.
-            uses = [use for other in here for use in self.constraints[other].uses] + list(constraints.uses)
+            uses = [use for issued in here for use in self.constraints[issued].uses] + list(constraints.uses)
             free = assign_units(sorted(uses, key=lambda use: len(use[0])), self.free_before, cycle)
         return free
 
@@ -183,8 +183,8 @@ class InOrderPipeline:
         if here and (constraints.blocks or constraints.first or not constraints.no_dual_issue.isdisjoint(here)):
             return True
         for cycles, first in constraints.forbidden_distances:
-            for when, other in self.recent:
-                if cycle - when == cycles and other in first:
+            for when, leader in self.recent:
+                if cycle - when == cycles and leader in first:
                     return True
         return False
 
@@ -195,13 +195,13 @@ class InOrderPipeline:
             return _Cause("alone", here[-1])
         if constraints.first and here:
             return _Cause("first", here[-1])
-        for other in here:
-            if other in constraints.no_dual_issue:
-                return _Cause("no dual issue", other)
+        for issued in here:
+            if issued in constraints.no_dual_issue:
+                return _Cause("no dual issue", issued)
         for cycles, first in constraints.forbidden_distances:
-            for when, other in self.recent:
-                if other in first and cycle - when == cycles:
-                    return _Cause("issue distance", other, f"{cycles} cycle" + "s" * (cycles != 1))
+            for when, leader in self.recent:
+                if leader in first and cycle - when == cycles:
+                    return _Cause("issue distance", leader, f"{cycles} cycle" + "s" * (cycles != 1))
         stuck = [use for use in constraints.uses if all(self.free[unit] > cycle for unit in use[0])]
         pools = [" or ".join(dict.fromkeys(self.units[unit] for unit in use[0])) for use in stuck or constraints.uses]
         return _Cause("unit", None, ", ".join(dict.fromkeys(pools)))
@@ -209,7 +209,7 @@ class InOrderPipeline:
     def _enter(self, op: int, cycle: int, free: list[int]) -> None:
         if cycle > self.cycle:
             self.free_before, self.here = self.free, []
-            self.recent = [(when, other) for when, other in self.recent if cycle - when <= self.reach]
+            self.recent = [(when, leader) for when, leader in self.recent if cycle - when <= self.reach]
         self.free, self.cycle = free, cycle
         self.here.append(op)
         self.now.append(cycle)
@@ -230,17 +230,17 @@ class InOrderPipeline:
         return tuple(waits)
 
     def _why(self, cause: _Cause) -> str:
-        other = f"`{self.ops[cause.by].text}`" if cause.by is not None else ""
+        cause_text = f"`{self.ops[cause.by].text}`" if cause.by is not None else ""
         return {
-            "register": f"waits for {cause.detail} from {other}",
-            "write order": f"{cause.detail} is still being written by {other}",
-            "blocked": f"blocked by {other}",
+            "register": f"waits for {cause.detail} from {cause_text}",
+            "write order": f"{cause.detail} is still being written by {cause_text}",
+            "blocked": f"blocked by {cause_text}",
             "alone": "issues alone",
-            "first": f"issues in the first slot only, where {other} issued",
-            "no dual issue": f"never beside {other}",
-            "issue distance": f"never {cause.detail} after {other}",
+            "first": f"issues in the first slot only, where {cause_text} issued",
+            "no dual issue": f"never beside {cause_text}",
+            "issue distance": f"never {cause.detail} after {cause_text}",
             "unit": f"{cause.detail} unit busy",
-            "issue queue": f"the vector queue is full until {other} issues",
+            "issue queue": f"the vector queue is full until {cause_text} issues",
         }[cause.kind]
 
     def state(self) -> object:

@@ -84,12 +84,12 @@ def op_dependences(ops: Sequence[Op], timing: Timing) -> tuple[tuple[Dependence,
     """
     # The last writer of each register: at first that of the previous iteration, then that of this one.
     last = {register: (index, 1) for index, op in enumerate(ops) for register in op.writes}
-    found = []
+    dependences = []
     for index, op in enumerate(ops):
-        found.append(_after(op, ops, timing, last))
+        dependences.append(_after(op, ops, timing, last))
         for register in op.writes:
             last[register] = index, 0
-    return tuple(found)
+    return tuple(dependences)
 
 
 def unit_names(timing: Timing) -> tuple[str, ...]:
@@ -148,21 +148,21 @@ def assign_units(uses: Sequence[Use], free: Sequence[int], cycle: int) -> list[i
 
 
 def _after(op: Op, ops: Sequence[Op], timing: Timing, last: Mapping[str, tuple[int, int]]) -> tuple[Dependence, ...]:
-    found: list[Dependence] = []
+    dependences: list[Dependence] = []
     for read in op.reads:
         if (writer := last.get(read.register)) is not None and not timing.independent(op.op_class, read.role):
             source, distance = writer
             cycles = timing.latency(latency_class(ops[source], read.register), op.op_class, read.role)
-            found.append(Dependence(source, distance, cycles, "register", read.register))
+            dependences.append(Dependence(source, distance, cycles, "register", read.register))
     for register in op.writes:
         if (writer := last.get(register)) is not None:
             source, distance = writer
             earlier = timing.of(latency_class(ops[source], register)).latency
             own = timing.of(latency_class(op, register)).latency
             cycles = timing.write_order(earlier, own)
-            if not any((after.source, after.distance) == writer and after.cycles >= cycles for after in found):
-                found.append(Dependence(source, distance, cycles, "write order", register))
-    return tuple(found)
+            if not any((after.source, after.distance) == writer and after.cycles >= cycles for after in dependences):
+                dependences.append(Dependence(source, distance, cycles, "write order", register))
+    return tuple(dependences)
 
 
 def _uses(op: Op, timing: Timing, units: tuple[str, ...]) -> tuple[Use, ...]:

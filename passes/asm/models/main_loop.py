@@ -55,14 +55,14 @@ def main_loop(text: str, function: str, timing: Timing) -> LoopFigure | None:
 def _hottest_first(statements: Sequence[Statement], function: Function) -> list[tuple[int, int, str]]:
     """Return (block, operations per iteration, unit) for each block in a loop that does arithmetic, hottest first."""
     runs = block_frequencies(function, statements)
-    found: list[tuple[int, int, str]] = []
+    candidates: list[tuple[int, int, str]] = []
     for index, block in enumerate(function.blocks):
         instrs = [statements[line.statement].instr for line in block.lines] if block.in_loop else []
         done = total_operations(instr for instr in instrs if instr is not None)
         work, unit = max((done.flops, "FLOP"), (done.int_ops, "OP"))
         if work:
-            found.append((index, work, unit))
-    return sorted(found, key=lambda entry: -entry[1] * runs[entry[0]])
+            candidates.append((index, work, unit))
+    return sorted(candidates, key=lambda entry: -entry[1] * runs[entry[0]])
 
 
 def _cycles(statements: Sequence[Statement], block: Block, index: int, timing: Timing) -> float | None:

@@ -50,7 +50,7 @@ def _order_first_slots(
     groups: dict[int, list[int]] = {}
     for op in order:
         group = groups.setdefault(slots[op], [])
-        if timing.of(ops[op].op_class).first and not any((other, op) in tied for other in group):
+        if timing.of(ops[op].op_class).first and not any((earlier, op) in tied for earlier in group):
             group.insert(0, op)
         else:
             group.append(op)

@@ -200,7 +200,7 @@ class _Attempt:
         """Return the allowed cycle whose conflicting ops have the least sum of penalties, or None, and these ops."""
         span = range(int(self._earliest[op]), int(self._latest[op]) + 1)
         (others,) = self._placed.nonzero()
-        penalties = np.array([self._penalty[other] for other in others.tolist()])
+        penalties = np.array([self._penalty[placed] for placed in others.tolist()])
         lowest = self._cycles[others] + self._transposed[op, others]
         highest = self._cycles[others] - self._distances[op, others]
         # A cycle conflicts with every placed op whose `lowest` is above it or whose `highest` is below it.
@@ -218,8 +218,8 @@ class _Attempt:
             cost, out = self._conflicts(op, cycle % self._interval)
             if by_edges[index] > 0.5:
                 gone = others[(lowest > cycle) | (highest < cycle)].tolist()
-                out = [*gone, *(other for other in out if other not in gone)]
-                cost = sum([self._penalty[other] for other in out])
+                out = [*gone, *(displaced for displaced in out if displaced not in gone)]
+                cost = sum([self._penalty[displaced] for displaced in out])
             cost += 0.5 * self._rng.random()  # break ties at random
             if cost < best:
                 best, best_cycle, displaced = cost, cycle, out
@@ -236,7 +236,7 @@ class _Attempt:
         cached = self._known.get((pattern, slot))
         if cached is None or cached[0] != version:
             out = self._table.conflicts(op, slot, self._penalty)
-            cached = version, sum([self._penalty[other] for other in out]), out
+            cached = version, sum([self._penalty[displaced] for displaced in out]), out
             self._known[pattern, slot] = cached
         return cached[1], cached[2]
 
@@ -272,6 +272,8 @@ def _rhythms(resources: ResourceTable, interval: int, start: int) -> dict[int, i
     suitable = dict.fromkeys(between, ~gap_bits & (1 << interval) - 1)
     suitable.update(dict.fromkeys(late - between, load_bits))
     for number, pattern in enumerate(resources.patterns):
-        if number not in suitable and any(patterns >> other & 1 for _, patterns in pattern.bans for other in between):
+        if number not in suitable and any(
+            patterns >> issuing & 1 for _, patterns in pattern.bans for issuing in between
+        ):
             suitable[number] = gap_bits
     return suitable

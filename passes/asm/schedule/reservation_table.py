@@ -57,8 +57,8 @@ class ReservationTable:
             free = self._open[resource][amount]
             slots &= free >> after | free << interval - after
         for after, banned in self._bans[pattern]:
-            for other, issuing in enumerate(self._issuing):
-                if issuing and banned >> other & 1:
+            for issuing_pattern, issuing in enumerate(self._issuing):
+                if issuing and banned >> issuing_pattern & 1:
                     slots &= ~(issuing >> after | issuing << interval - after)
         return slots
 
@@ -70,10 +70,10 @@ class ReservationTable:
     def _excluded_ops(self, pattern: int, cycle: int) -> list[int]:
         """Return the placed ops that a ban excludes when an op of this pattern issues in this cycle."""
         return [
-            other
+            placed
             for after, banned in self._bans[pattern]
-            for other in self._issued[(cycle + after) % self._interval]
-            if banned >> self._kind_of[other] & 1
+            for placed in self._issued[(cycle + after) % self._interval]
+            if banned >> self._kind_of[placed] & 1
         ]
 
     def conflicts(self, op: int, cycle: int, cost: Sequence[float]) -> list[int]:
@@ -88,11 +88,11 @@ class ReservationTable:
             if short <= 0:
                 continue
             holders = self._holders[at]
-            short -= sum(holders.get(other, 0) for other in out)
-            for other in sorted(holders, key=cost.__getitem__) if short > 0 else ():
-                if other not in out:
-                    out.append(other)
-                    short -= holders[other]
+            short -= sum(holders.get(displaced, 0) for displaced in out)
+            for holder in sorted(holders, key=cost.__getitem__) if short > 0 else ():
+                if holder not in out:
+                    out.append(holder)
+                    short -= holders[holder]
                     if short <= 0:
                         break
         return out
@@ -116,7 +116,7 @@ class ReservationTable:
         """Release the resources of a placed op."""
         slot, pattern = self._cycle.pop(op) % self._interval, self._kind_of[op]
         self._issued[slot].remove(op)
-        if not any(self._kind_of[other] == pattern for other in self._issued[slot]):
+        if not any(self._kind_of[placed] == pattern for placed in self._issued[slot]):
             self._issuing[pattern] &= ~(1 << slot)
         self.changes[slot] += 1
         for at, used, resource, amount in self._places(pattern, slot):
@@ -150,5 +150,5 @@ def _fold(pattern: ReservationPattern, interval: int) -> tuple[tuple[int, int, i
     for after, resource, amount in pattern.uses:
         at = after % interval, resource
         total[at] = total.get(at, 0) + amount
-    found = [(after, resource, amount) for (after, resource), amount in total.items()]
-    return tuple(sorted(found, key=lambda use: use[1] == WIDTH))
+    folded = [(after, resource, amount) for (after, resource), amount in total.items()]
+    return tuple(sorted(folded, key=lambda use: use[1] == WIDTH))

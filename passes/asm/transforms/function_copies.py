@@ -144,7 +144,7 @@ def _with_names(s: Statement, new: Mapping[str, str]) -> str:
     operands = s.text[begin:]
     for old, symbol in new.items():
         if old != symbol:
-            operands = _token(old).sub(lambda found, symbol=symbol: quote_symbol(symbol), operands)  # type: ignore[misc]
+            operands = _token(old).sub(lambda match, symbol=symbol: quote_symbol(symbol), operands)  # type: ignore[misc]
     return s.text[:begin] + operands
 
 
