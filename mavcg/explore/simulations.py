@@ -23,6 +23,7 @@ from mavcg.accel.simulator.report import energy_mj
 from mavcg.accel.target import IsaTarget
 from mavcg.accel.xgraph import XGraph
 from mavcg.errors import MavcgError
+from mavcg.text.source_digest import digest_of_code
 
 GRAPHS = 8  # quantised networks that a process caches
 
@@ -116,8 +117,5 @@ def model_digest(model: str) -> str:
 @cache
 def code_digest() -> str:
     """Return a digest of the code that results depend on."""
-    digest = hashlib.sha256()
-    for path in sorted(Path(str(mavcg.accel.__file__)).parent.rglob("*")):
-        if path.suffix in (".py", ".toml"):
-            digest.update(path.name.encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()[:16]
+    root = Path(str(mavcg.accel.__file__)).parent
+    return digest_of_code([path for path in root.rglob("*") if path.suffix in (".py", ".toml")], root)[:16]

@@ -15,7 +15,11 @@ _SUFFIXES = (".py", ".c", ".h", ".S", ".toml", ".json")
 
 @cache
 def compiler_digest() -> str:
-    """Return the digest of mavcg's files and the compiler's version, on which an object depends."""
+    """Return the digest of mavcg's files and the compiler's version, on which an object depends.
+
+    Files count as they are, words included: each process needs the digest before it begins, and to parse all of mavcg
+    takes it seconds.
+    """
     digest = hashlib.sha256(f"{version('ziglang')} {version('llvmlite')}".encode())
     root = Path(str(mavcg.__file__)).parent
     paths = [Path(folder, name) for folder, _, names in os.walk(root, followlinks=True) for name in names]

@@ -9,11 +9,11 @@ common, simulates what is new only.
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 
-import mavcg.simulate
+import mavcg
 import mavcg.trials.simulated_steps
 from mavcg.assembly.code_image import CodeImage
 from mavcg.assembly.schedule_store import DiskStore, open_store
@@ -29,8 +29,10 @@ from mavcg.profiles.timing import load_timing
 from mavcg.simulate.core_facts import simulated_core
 from mavcg.simulate.program_image import read_program
 from mavcg.simulate.row_windows import TouchedMemory
+from mavcg.simulate.version import DIGITS, simulator_version
 from mavcg.specs.kernel import KernelSpec
 from mavcg.specs.model_program import OperandAddress
+from mavcg.text.source_digest import digest_of_code
 from mavcg.trials.simulated_steps import StepCalls, simulate_step
 
 # Addresses of the buffers of a program; inputs and outputs follow, one each.
@@ -172,7 +174,7 @@ def _keys(
     works: Sequence[StepWork], calls: Mapping[int, StepCalls], image: CodeImage, core: Core, board: Board
 ) -> dict[int, str]:
     """Return the key under which each step's time is kept: everything that it depends on, as text."""
-    common = json.dumps([_simulator(), repr(simulated_core(core, board)), repr(load_timing(core))])
+    common = json.dumps([_simulator(), repr(replace(simulated_core(core, board), assumed=())), repr(load_timing(core))])
     digests = {calls[number].symbol: _code_digest(image, calls[number].symbol) for number in calls}
     return {number: f"{common} {digests[each.symbol]} {json.dumps(_plain(each))}" for number, each in calls.items()}
 
@@ -200,11 +202,7 @@ def _store() -> DiskStore | None:
 
 @cache
 def _simulator() -> str:
-    """Return a digest of the simulator's sources: another one's times are not taken."""
-    folder = Path(str(mavcg.simulate.__file__)).parent
-    sources = [*sorted(path for path in folder.rglob("*") if path.suffix in (".py", ".c", ".h"))]
-    sources += [Path(str(mavcg.trials.simulated_steps.__file__)), Path(__file__)]
-    digest = hashlib.sha256()
-    for path in sources:
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()[:16]
+    """Return a digest of the code that simulates a step: times of another one are not taken."""
+    root = Path(str(mavcg.__file__)).parent
+    steps = digest_of_code([Path(str(mavcg.trials.simulated_steps.__file__)), Path(__file__)], root)
+    return f"{simulator_version()} {steps[:DIGITS]}"

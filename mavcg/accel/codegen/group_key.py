@@ -11,6 +11,7 @@ from mavcg.accel.concats import placements
 from mavcg.accel.fusion.group_shape import GraphFacts, group_shape
 from mavcg.accel.target import IsaTarget
 from mavcg.accel.xgraph import XGraph
+from mavcg.text.source_digest import digest_of_code
 
 _TEXTS = ("name", "description", "sources", "dense", "rounding", "frequency_mhz")  # without effect on cycles
 
@@ -43,10 +44,8 @@ def key_digest(key: tuple[object, ...], target: IsaTarget) -> str:
 
 @cache
 def compiler_version() -> str:
-    """Return a digest of the sources that generate a group's code and simulate its cycles."""
-    folder, digest = Path(mavcg.accel.__file__).parent, hashlib.sha256()
-    sources = [*folder.glob("*.py"), *(file for part in ("codegen", "isa", "simulator") for file in
-                                       (folder / part).glob("*.py"))]  # fmt: skip
-    for source in sorted(sources):
-        digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
-    return digest.hexdigest()[:12]
+    """Return a digest of the code that generates a group's code and simulates its cycles."""
+    folder = Path(mavcg.accel.__file__).parent
+    parts = ("codegen", "isa", "simulator")
+    return digest_of_code([*folder.glob("*.py"), *(file for part in parts for file in (folder / part).glob("*.py"))],
+                          folder)[:12]  # fmt: skip

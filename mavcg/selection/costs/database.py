@@ -2,8 +2,8 @@
 
 A cost is of a scenario and a primitive, or of an image and a conversion. It depends on the core, the number of threads,
 the version of the compiler, and the number of channels per block. Measured costs go before imported ones, and these
-before simulated ones. Each has the version of its kernels (`kernel_version`); measured and simulated costs of other
-versions are not used.
+before simulated ones. Each has the version of its kernels, a simulated one also that of the core's facts
+(`cost_version`); measured and simulated costs of other versions are not used.
 """
 
 import contextlib
@@ -19,6 +19,7 @@ from mavcg.errors import MavcgError
 from mavcg.files.disk_space import with_room
 from mavcg.files.whole_file import whole
 from mavcg.selection.costs import statements
+from mavcg.selection.costs.cost_version import cost_version
 from mavcg.selection.costs.kernel_version import kernel_version
 from mavcg.selection.costs.provider import IMPORTED, MEASURED, SIMULATED, Cost
 from mavcg.selection.costs.rows import (
@@ -121,9 +122,13 @@ class CostDb:
 
         Raises: MavcgError for a cost that is not a number.
         """
-        row = row_of(_of_these_kernels(record))
+        version = record.kernels or cost_version(record.what, record.cost.kind, record.core)
+        row = row_of(replace(record, kernels=version))
         with self.transaction() as connection:
-            connection.execute(statements.PUT_SIMULATED if record.cost.kind == SIMULATED else statements.PUT, row)
+            if record.cost.kind == SIMULATED:
+                connection.execute(statements.PUT_SIMULATED, (*row, kernel_version(record.what)))
+            else:
+                connection.execute(statements.PUT, row)
 
     def has(self, record: Record) -> bool:
         """True if there is a measured cost for the record's key and kernels; the record's own cost does not matter."""
@@ -140,13 +145,13 @@ class CostDb:
     def _cost_of_kinds(self, record: Record, kinds: Sequence[str]) -> Cost | None:
         where = " AND ".join(f"{column} = ?" for column in KEY)
         of_kind = ", ".join("?" * len(kinds))
-        query = (
-            f"SELECT ms, spread_ms, runs, kind, turns FROM costs WHERE {where} AND kind IN ({of_kind}) AND kernels = ?"
-        )
-        of_these = _of_these_kernels(record)
+        query = f"SELECT {statements.COST}, kernels FROM costs WHERE {where} AND kind IN ({of_kind})"
         with self._errors():
-            rows = self._rows(query, (*row_of(of_these)[: len(KEY)], *kinds, of_these.kernels))
-            return cost_of(rows[0]) if rows else None
+            for *values, kernels in self._rows(query, (*row_of(record)[: len(KEY)], *kinds)):
+                cost = cost_of(values)
+                if kernels == (record.kernels or cost_version(record.what, cost.kind, record.core)):
+                    return cost
+            return None
 
     def provider(self, core: str, threads: int = 1, block: int = 0, compiler: str = "") -> "KnownCosts":
         """Return the known costs of a core, in warm caches.
@@ -165,7 +170,11 @@ class CostDb:
         kernels = kernel_version(what)
         with self._errors():
             rows = self._rows(statements.FIND, (text_of(what), core, threads, by, kernels, block, block, by, kernels))
-            return cost_of(rows[0]) if rows else None
+            for *values, of in rows:
+                cost = cost_of(values)
+                if cost.kind != SIMULATED or of == cost_version(what, SIMULATED, core):
+                    return cost
+            return None
 
     def knows(self, core: str, threads: int) -> bool:
         """True if there is any cost of a core and a number of threads."""
@@ -178,7 +187,7 @@ class CostDb:
             others = [
                 (text, kind)
                 for text, kind, compiler, kernels in self._rows(statements.FIND_ALL, (core, threads, block, block))
-                if compiler != by or kernels != kernel_version(what_of(text))
+                if compiler != by or kernels != cost_version(what_of(text), kind, core)
             ]
         return Outdated(
             frozenset(text for text, kind in others if kind != IMPORTED),
@@ -213,7 +222,10 @@ class CostDb:
         rows = read_table(path)
         kind = COLUMNS.index("kind")
         with self.transaction() as connection:
-            connection.executemany(statements.PUT_SIMULATED, [row for row in rows if row[kind] == SIMULATED])
+            connection.executemany(
+                statements.PUT_SIMULATED,
+                [(*row, kernel_version(what_of(row[0]))) for row in rows if row[kind] == SIMULATED],
+            )
             connection.executemany(
                 statements.IMPORT, [(*row, kernel_version(what_of(row[0]))) for row in rows if row[kind] != SIMULATED]
             )
@@ -267,10 +279,6 @@ class Outdated:
 
     measured: frozenset[str]
     imported: frozenset[str]
-
-
-def _of_these_kernels(record: Record) -> Record:
-    return record if record.kernels else replace(record, kernels=kernel_version(record.what))
 
 
 @dataclass(frozen=True)

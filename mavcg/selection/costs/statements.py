@@ -22,17 +22,19 @@ IMPORT = (
     f"ON CONFLICT ({', '.join(KEY)}) DO UPDATE SET {', '.join(f'{c} = excluded.{c}' for c in VALUES)} "
     f"WHERE costs.kind != '{MEASURED}' OR costs.kernels != ?"
 )
-# Simulated costs replace simulated ones, and measured ones of other kernels.
+# Simulated costs replace simulated ones, and measured ones of other kernels than today's.
 PUT_SIMULATED = (
     f"INSERT INTO costs ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))}) "
     f"ON CONFLICT ({', '.join(KEY)}) DO UPDATE SET {', '.join(f'{c} = excluded.{c}' for c in VALUES)} "
-    f"WHERE costs.kind = '{SIMULATED}' OR (costs.kind = '{MEASURED}' AND costs.kernels != excluded.kernels)"
+    f"WHERE costs.kind = '{SIMULATED}' OR (costs.kind = '{MEASURED}' AND costs.kernels != ?)"
 )
-# Measured and simulated costs are used only for this compiler and these kernels; imported ones always.
+COST = "ms, spread_ms, runs, kind, turns"
+# Measured costs are used only for this compiler and these kernels; imported ones always. Simulated ones of this
+# compiler are of this version only if the reader finds it in the last column: its digest takes time.
 FIND = (
-    "SELECT ms, spread_ms, runs, kind, turns FROM costs WHERE what = ? AND core = ? AND threads = ? "
-    f"AND caches = '{WARM}' AND ((compiler = ? AND kernels = ?) OR kind = '{IMPORTED}') AND (? = 0 OR block = ?) "
-    f"ORDER BY kind = '{SIMULATED}', kind = '{IMPORTED}', compiler != ?, kernels != ?, date DESC, block LIMIT 1"
+    f"SELECT {COST}, kernels FROM costs WHERE what = ? AND core = ? AND threads = ? AND caches = '{WARM}' AND "
+    f"((compiler = ? AND (kernels = ? OR kind = '{SIMULATED}')) OR kind = '{IMPORTED}') AND (? = 0 OR block = ?) "
+    f"ORDER BY kind = '{SIMULATED}', kind = '{IMPORTED}', compiler != ?, kernels != ?, date DESC, block"
 )
 FIND_ALL = (
     f"SELECT what, kind, compiler, kernels FROM costs WHERE core = ? AND threads = ? AND caches = '{WARM}' "

@@ -14,8 +14,12 @@ from hypothesis import strategies as st
 
 from mavcg.errors import MavcgError
 from mavcg.kernels.primitives.registry import all_primitives
+from mavcg.profiles.load import load_core
+from mavcg.selection.costs import cost_version as cost_version_module
+from mavcg.selection.costs.cost_version import cost_version
 from mavcg.selection.costs.database import Conversion, CostDb, Record, compiler_version, default_path, open_db
 from mavcg.selection.costs.provider import IMPORTED, MEASURED, SIMULATED, Cost
+from mavcg.selection.costs.rows import text_of
 from mavcg.specs.primitive import Layout, Scenario
 from tests.conftest import examples
 
@@ -74,6 +78,35 @@ def test_what_was_simulated_goes_behind_what_was_measured_and_imported(path: Pat
         assert known.conversion(Layout.CHW, Layout.HWC, 8, 6, 6) == replace(cost(1.0), kind=IMPORTED)
         other.put(simulated(5.0))
         assert known.primitive(SCENARIO, FIRST) == replace(cost(1.5), kind=IMPORTED)
+
+
+def test_what_was_simulated_with_other_facts_of_the_core_is_not_used(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    core = load_core("cortex-a55")
+    on_core: dict[str, Any] = {"core": core.name, "block": 4}
+    versions = {SIMULATED: cost_version((SCENARIO, FIRST.name), SIMULATED, core.name)}
+    with open_db(path) as database:
+        database.put(simulated(2.0, **on_core))
+        database.put(record(1.5, what=TURN, **on_core))
+        known = database.provider(core.name, 1, 4)
+        assert known.primitive(SCENARIO, FIRST) == simulated(2.0).cost and not known.outdated_costs().measured
+        database.export(tmp_path / "table.json")
+        monkeypatch.setattr(cost_version_module, "core_version", lambda of: "other facts")
+        cost_version_module._facts_version.cache_clear()
+        try:
+            assert cost_version((SCENARIO, FIRST.name), SIMULATED, core.name) != versions[SIMULATED]
+            assert known.primitive(SCENARIO, FIRST) is None
+            assert database.measured_or_simulated_cost(record(**on_core)) is None
+            assert known.outdated_costs().measured == {text_of((SCENARIO, FIRST.name))}
+            assert known.conversion(Layout.CHW, Layout.HWC, 8, 6, 6) == cost(1.5)  # measured: facts do not matter
+            with open_db(tmp_path / "other.sqlite") as other:
+                other.import_file(tmp_path / "table.json")
+                assert other.provider(core.name, 1, 4).primitive(SCENARIO, FIRST) is None
+            database.put(simulated(3.0, **on_core))
+            assert known.primitive(SCENARIO, FIRST) == simulated(3.0).cost and len(database) == 2
+        finally:
+            cost_version_module._facts_version.cache_clear()
 
 
 def test_simulated_figures_stay_simulated_on_their_way(path: Path, tmp_path: Path) -> None:
