@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mavcg.cli.output import Progress, console, note, print_json
+from mavcg.cli.shared_options import Jobs, JsonEverything, JsonReport, MaxMemory, Strip
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def plan(
         int | None,
         typer.Option("-j", "--jobs", metavar="N", help="Number of compilers at a time; default: one for each CPU."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    as_json: JsonEverything = False,
 ) -> None:
     """Plan one memory for all networks of an application, with shared buffers, and layers by parts of rows if needed.
 
@@ -175,23 +176,14 @@ def build(
             metavar="S", help="How primitives and layouts are chosen, as in `mavcg build`; default pbqp with a board."
         ),
     ] = None,
-    strip: Annotated[bool, typer.Option("--strip", help="Leave out local symbols and debug information.")] = False,
+    strip: Strip = False,
     max_seconds: Annotated[
         float | None,
         typer.Option(metavar="S", help="Longest time for the build, in seconds; default as in `mavcg build`."),
     ] = None,
-    max_memory: Annotated[
-        str | None,
-        typer.Option(
-            metavar="BYTES|GB",
-            help="Most memory that the build's processes may take; default: 80 % of the machine's.",
-        ),
-    ] = None,
-    jobs: Annotated[
-        int | None,
-        typer.Option("-j", "--jobs", min=1, help="Number of compilers at a time; default: one for each CPU."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    max_memory: MaxMemory = None,
+    jobs: Jobs = None,
+    as_json: JsonReport = False,
 ) -> None:
     """Build one library of all networks of an application, which share one memory.
 

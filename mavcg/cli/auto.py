@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mavcg.cli.output import Progress, console, note, print_json
+from mavcg.cli.shared_options import Jobs, JsonReport
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
@@ -50,11 +51,8 @@ def auto(
             help="Number of measured runs with the generic versions, and with each core's versions; default 5.",
         ),
     ] = None,
-    jobs: Annotated[
-        int | None,
-        typer.Option("-j", "--jobs", min=1, help="Number of compilers at a time; default: one for each CPU."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    jobs: Jobs = None,
+    as_json: JsonReport = False,
 ) -> None:
     """Profile a program, build versions of its hot functions, measure them, and drop those that do not help, in rounds.
 

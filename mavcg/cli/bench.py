@@ -6,13 +6,12 @@ from typing import Annotated, Any
 import typer
 
 from mavcg.cli.output import console, note, print_json
+from mavcg.cli.shared_options import JsonSame, ModelLibrary
 from mavcg.errors import MavcgError
 
 
 def bench(
-    library: Annotated[
-        Path, typer.Argument(metavar="LIB.so", help="A model library that mavcg built for this machine.")
-    ],
+    library: ModelLibrary,
     network: Annotated[
         str | None, typer.Option(metavar="N", help="For the library of an application: the network to time.")
     ] = None,
@@ -31,7 +30,7 @@ def bench(
         int, typer.Option("--runs", min=1, help="Least number of runs with each number of threads; default 10.")
     ] = 10,
     per_layer: Annotated[bool, typer.Option("--per-layer", help="Also print the time of each step.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the same as JSON.")] = False,
+    as_json: JsonSame = False,
 ) -> None:
     """Time a model library on random inputs: median, minimum, spread (interquartile range) and number of runs.
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mavcg.cli.output import Progress, console, print_json
+from mavcg.cli.shared_options import Jobs, JsonReport
 
 if TYPE_CHECKING:
     from mavcg.blas.library import BlasResult
@@ -64,11 +65,8 @@ def build(
         ),
     ] = None,
     strip: Annotated[bool, typer.Option("--strip", help="Leave out local symbols.")] = False,
-    jobs: Annotated[
-        int | None,
-        typer.Option("-j", "--jobs", min=1, help="Number of compilers at a time; default: one for each CPU."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    jobs: Jobs = None,
+    as_json: JsonReport = False,
 ) -> None:
     """Build a library with sgemm, dgemm, sgemv, dgemv, by Fortran and CBLAS names, for 32- and 64-bit integers.
 

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from mavcg.cli.shared_options import CaffeWeights, Jobs, JsonReport, MaxMemory, Strip
+
 
 @dataclass(frozen=True)
 class BuildOptions:
@@ -140,12 +142,7 @@ class BuildOptions:
             "library.",
         ),
     ] = None
-    weights: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Weights of a .prototxt; default: the .caffemodel of the same name beside it."
-        ),
-    ] = None
+    weights: CaffeWeights = None
     threads: Annotated[
         str | None,
         typer.Option(
@@ -252,13 +249,7 @@ class BuildOptions:
             help="Longest time that the build may take, in seconds; default: 3600, for a model 900 and 30 for each MB.",
         ),
     ] = None
-    max_memory: Annotated[
-        str | None,
-        typer.Option(
-            metavar="BYTES|GB",
-            help="Most memory that the build's processes may take; default: 80 % of the machine's.",
-        ),
-    ] = None
+    max_memory: MaxMemory = None
     link_option: Annotated[
         list[str] | None,
         typer.Option(
@@ -280,7 +271,7 @@ class BuildOptions:
     soname: Annotated[
         str | None, typer.Option(metavar="NAME", help="The library's name for the loader; default: its file's name.")
     ] = None
-    strip: Annotated[bool, typer.Option("--strip", help="Leave out local symbols and debug information.")] = False
+    strip: Strip = False
     runtime: Annotated[
         str | None,
         typer.Option(
@@ -288,8 +279,5 @@ class BuildOptions:
             help="Where the selector is: static: in the library; shared: in libmavcg_rt.so; default static.",
         ),
     ] = None
-    jobs: Annotated[
-        int | None,
-        typer.Option("-j", "--jobs", min=1, help="Number of compilers at a time; default: one for each CPU."),
-    ] = None
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False
+    jobs: Jobs = None
+    as_json: JsonReport = False

@@ -9,10 +9,6 @@ from mavcg.hardware.core import Core
 from mavcg.hardware.timing import Timing
 
 _SETTING = re.compile(r"\s*([\w*]+)\s*->\s*([\w*]+)\s*(?:\.\s*(\w+)\s*)?=\s*(\d{1,4})\s*")
-SET_HELP = (
-    'Assume this latency from one instruction class to another, in cycles, such as "ldr_x->ins=3" or '
-    '"fmla_q->fmla_q.acc=2"; may be repeated.'
-)
 
 
 def core_timing(name: str, settings: Sequence[str] = ()) -> tuple[Core, Timing]:

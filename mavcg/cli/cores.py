@@ -9,6 +9,7 @@ import typer
 
 from mavcg.cli.cores_tables import recognition_text, show_all, show_board, show_core
 from mavcg.cli.output import print_json
+from mavcg.cli.shared_options import JsonDocument
 from mavcg.errors import MavcgError, ProfileError
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core
@@ -31,7 +32,7 @@ def cores(
         bool, typer.Option("--measure", help="With host: measure again, for example if the machine was busy before.")
     ] = False,
     check: Annotated[bool, typer.Option("--check", help="Audit the facts, as `mavcg cores check` does.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the same as a JSON document.")] = False,
+    json: JsonDocument = False,
 ) -> None:
     """List the known cores and boards, how each is recognised, and the cores of this machine.
 

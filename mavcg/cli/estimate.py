@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from mavcg.cli.core_timing import SET_HELP
+from mavcg.cli.shared_options import JsonEverything, Latencies
 from mavcg.errors import MavcgError
 
 
@@ -24,7 +24,7 @@ def estimate(
     function: Annotated[
         str | None, typer.Option(metavar="F", help="For code: the function; default: all functions that have loops.")
     ] = None,
-    settings: Annotated[list[str] | None, typer.Option("--set", metavar="A->B=N", help=SET_HELP)] = None,
+    settings: Latencies = None,
     blocks: Annotated[
         bool, typer.Option("--blocks", help="For code: also show the basic blocks of loops that have several.")
     ] = False,
@@ -74,7 +74,7 @@ def estimate(
             "-j", "--jobs", min=1, help="For models: number of compilers at a time; default: one for each CPU."
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    as_json: JsonEverything = False,
 ) -> None:
     """Predict the cycles of loops and their causes, or a neural network's latency by layer, cluster and threads.
 

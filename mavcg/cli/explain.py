@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mavcg.cli.core_timing import SET_HELP, core_timing
+from mavcg.cli.core_timing import core_timing
 from mavcg.cli.output import note, print_json
+from mavcg.cli.shared_options import Latencies
 from mavcg.errors import MavcgError
 from mavcg.text.safe_text import printable
 from mavcg.text.terminal import show
@@ -52,7 +53,7 @@ def explain(
     blocks: Annotated[
         bool, typer.Option("--blocks", help="Show all loops, and the basic blocks of loops that have several.")
     ] = False,
-    settings: Annotated[list[str] | None, typer.Option("--set", metavar="A->B=N", help=SET_HELP)] = None,
+    settings: Latencies = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the same as JSON, with the pictures as text.")] = False,
 ) -> None:
     """Draw how a core issues the instructions of a function's hottest loop, and what empty issue slots wait for.

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from mavcg.cli.output import console, print_json
+from mavcg.cli.shared_options import JsonSame
 
 
 def inspect(
@@ -14,7 +15,7 @@ def inspect(
         str | None,
         typer.Option(metavar="N", help="For the library of an application: the network whose kernels are shown."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the same as JSON.")] = False,
+    as_json: JsonSame = False,
     sbom: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Instead, write a CycloneDX bill of materials to FILE; - for stdout."),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mavcg.cli.output import Progress, console, note, print_json
+from mavcg.cli.shared_options import SampleEvent, SampleFrequency
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
@@ -33,16 +34,8 @@ def measure(
         int | None,
         typer.Option(metavar="N", min=1, help="Rounds for each core type, of two runs each; default 5."),
     ] = None,
-    frequency: Annotated[
-        int | None, typer.Option(metavar="HZ", min=1, help="Samples per second and thread; default 1999.")
-    ] = None,
-    event: Annotated[
-        str | None,
-        typer.Option(
-            metavar="EVENT",
-            help="Event that perf samples; default: cycles, or cpu-clock if there are no hardware counters.",
-        ),
-    ] = None,
+    frequency: SampleFrequency = None,
+    event: SampleEvent = None,
     min_gain: Annotated[
         float | None,
         typer.Option(

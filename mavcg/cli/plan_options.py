@@ -6,18 +6,14 @@ from typing import Annotated
 
 import typer
 
+from mavcg.cli.shared_options import JsonEverything, ModelShapes, OptionalNetwork
+
 
 @dataclass(frozen=True)
 class PlanOptions:
     """The command line of `mavcg plan`."""
 
-    model: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="MODEL",
-            help="An .onnx, .tflite or .prototxt file, or vgg16, resnet50, alexnet, squeezenet, yolov2.",
-        ),
-    ] = None
+    model: OptionalNetwork = None
     board: Annotated[
         str | None,
         typer.Option(metavar="B", help="Board whose clusters are planned for, or a GPU; host is this machine."),
@@ -50,10 +46,7 @@ class PlanOptions:
     paper_variant: Annotated[
         bool, typer.Option("--paper-variant", help="Use a built-in network with the layers that the thesis counts.")
     ] = False
-    shape: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=1x3x224x224", help="Shape of a model's input whose dimensions are free."),
-    ] = None
+    shape: ModelShapes = None
     baselines: Annotated[
         bool,
         typer.Option(
@@ -99,4 +92,4 @@ class PlanOptions:
     no_cache: Annotated[
         bool, typer.Option("--no-cache", help="Search again instead of using kept plans, and keep none.")
     ] = False
-    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False
+    as_json: JsonEverything = False

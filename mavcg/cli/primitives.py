@@ -8,6 +8,7 @@ import typer
 
 from mavcg.cli.output import console, print_json
 from mavcg.cli.primitive_families import primitives_of_family
+from mavcg.cli.shared_options import JsonEverything
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def primitives(
     seed: Annotated[
         int, typer.Option(min=0, metavar="N", help="With check: seed of the random numbers; default 0.")
     ] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    as_json: JsonEverything = False,
 ) -> None:
     """List convolution primitives, or compare one with the definition in double precision.
 

@@ -10,6 +10,7 @@ import typer
 from mavcg.cli.output import note, print_json
 from mavcg.cli.profile_classes import check_classes, show_classes
 from mavcg.cli.profile_report import nothing_json, print_table, ranking_json
+from mavcg.cli.shared_options import SampleEvent, SampleFrequency
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
@@ -83,16 +84,8 @@ def profile(
             help="Recorder: perf samples the time, callgrind counts instructions exactly; default perf.",
         ),
     ] = None,
-    frequency: Annotated[
-        int | None, typer.Option(metavar="HZ", min=1, help="Samples per second and thread; default 1999.")
-    ] = None,
-    event: Annotated[
-        str | None,
-        typer.Option(
-            metavar="EVENT",
-            help="Event that perf samples; default: cycles, or cpu-clock if there are no hardware counters.",
-        ),
-    ] = None,
+    frequency: SampleFrequency = None,
+    event: SampleEvent = None,
     call_graph: Annotated[
         bool,
         typer.Option("--call-graph", help="Record callers too, for the file of --keep; the ranking is by self time."),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mavcg.cli.output import console, print_json
+from mavcg.cli.shared_options import InputFiles, InputSeed, JsonOutputs, ModelLibrary, OutputsFile
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
@@ -13,22 +14,10 @@ if TYPE_CHECKING:
 
 
 def run(
-    library: Annotated[
-        Path, typer.Argument(metavar="LIB.so", help="A model library that mavcg built for this machine.")
-    ],
-    inputs: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--input", metavar="[NAME=]X.npy|X.npz", help="File of an input, by name or in order; may be repeated."
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", metavar="OUT.npz", help="File to write the outputs to, by name; default: none."),
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="Use random inputs from this seed, normally distributed, instead of files.")
-    ] = None,
+    library: ModelLibrary,
+    inputs: InputFiles = None,
+    output: OutputsFile = None,
+    seed: InputSeed = None,
     network: Annotated[
         str | None, typer.Option(metavar="N", help="For the library of an application: the network to run.")
     ] = None,
@@ -40,7 +29,7 @@ def run(
             "default 1.",
         ),
     ] = "1",
-    as_json: Annotated[bool, typer.Option("--json", help="Print a summary of the outputs as JSON.")] = False,
+    as_json: JsonOutputs = False,
 ) -> None:
     """Run a model library once and print the shape, the range and the five largest elements of each output.
 

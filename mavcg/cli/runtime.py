@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from mavcg.cli.output import console, print_json
+from mavcg.cli.shared_options import JsonWritten
 from mavcg.errors import MavcgError
 
 
@@ -20,7 +21,7 @@ def runtime(
         Path,
         typer.Option("-o", "--output", metavar="FOLDER", help="Folder for the library; default: the current folder."),
     ] = Path("."),
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
+    as_json: JsonWritten = False,
 ) -> None:
     """Build libmavcg_rt.so, the selector that libraries built with `mavcg build --runtime shared` load.
 

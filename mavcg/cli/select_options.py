@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from mavcg.cli.shared_options import JsonEverything, ModelShapes, OptionalNetwork
+
 TIME_LIMIT_S = 60.0  # the same as in selection.strategies, which is not imported for --help
 
 
@@ -13,13 +15,7 @@ TIME_LIMIT_S = 60.0  # the same as in selection.strategies, which is not importe
 class SelectOptions:
     """The command line of `mavcg select`."""
 
-    model: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="MODEL",
-            help="An .onnx, .tflite or .prototxt file, or vgg16, resnet50, alexnet, squeezenet, yolov2.",
-        ),
-    ] = None
+    model: OptionalNetwork = None
     board: Annotated[str | None, typer.Option(metavar="B", help="The board to select for; host is this machine.")] = (
         None
     )
@@ -93,10 +89,7 @@ class SelectOptions:
             help="Also offer the sgemm of a library of this machine: openblas, or a CBLAS by its path; repeatable.",
         ),
     ] = None
-    shape: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=1x3x224x224", help="Shape of a model's input whose dimensions are free."),
-    ] = None
+    shape: ModelShapes = None
     plot: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Draw the speed of each strategy and the choices, as .svg or .png."),
@@ -115,4 +108,4 @@ class SelectOptions:
             "default 60.",
         ),
     ] = TIME_LIMIT_S
-    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False
+    as_json: JsonEverything = False

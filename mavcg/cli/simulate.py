@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mavcg.cli.core_timing import SET_HELP, core_timing
+from mavcg.cli.core_timing import core_timing
 from mavcg.cli.output import Progress, console, note, print_json
+from mavcg.cli.shared_options import JsonEverything, Latencies
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
@@ -79,8 +80,8 @@ def simulate(
             help="Stop after this number of instructions; default 1e9, with --per-layer 2e11.",
         ),
     ] = None,
-    settings: Annotated[list[str] | None, typer.Option("--set", metavar="A->B=N", help=SET_HELP)] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    settings: Latencies = None,
+    as_json: JsonEverything = False,
 ) -> None:
     """Simulate a call of a function: cycles, causes of lost cycles, cache hits and misses.
 

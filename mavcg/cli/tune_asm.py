@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mavcg.cli.core_timing import SET_HELP, core_timing
+from mavcg.cli.core_timing import core_timing
 from mavcg.cli.output import Progress, note, print_json
+from mavcg.cli.shared_options import JsonReport, Latencies
 from mavcg.cli.tune_asm_report import is_changed, show_tuning, tuning_json
 from mavcg.errors import MavcgError
 
@@ -64,14 +65,14 @@ def tune_asm(
             "--unchecked-ok", help="With --check: also write changed functions that the check cannot decide on."
         ),
     ] = False,
-    settings: Annotated[list[str] | None, typer.Option("--set", metavar="A->B=N", help=SET_HELP)] = None,
+    settings: Latencies = None,
     defines: Annotated[
         list[str] | None, typer.Option("-D", metavar="NAME[=V]", help="Define a macro for the preprocessor.")
     ] = None,
     includes: Annotated[
         list[Path] | None, typer.Option("-I", metavar="DIR", help="Include folder of the preprocessor.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    as_json: JsonReport = False,
 ) -> None:
     """Rewrite assembly to run faster on one core.
 

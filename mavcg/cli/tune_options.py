@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from mavcg.cli.shared_options import JsonEverything, ModelShapes, OptionalNetwork
 from mavcg.errors import MavcgError
 
 HOST, LOCAL, SIMULATE = "host", "local", "simulate"
@@ -15,13 +16,7 @@ HOST, LOCAL, SIMULATE = "host", "local", "simulate"
 class TuneOptions:
     """The command line of `mavcg tune`."""
 
-    model: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="MODEL",
-            help="An .onnx, .tflite or .prototxt file, or vgg16, resnet50, alexnet, squeezenet, yolov2.",
-        ),
-    ] = None
+    model: OptionalNetwork = None
     board: Annotated[
         str, typer.Option(metavar="B", help="The board to measure on; default host, which is this machine.")
     ] = HOST
@@ -78,11 +73,8 @@ class TuneOptions:
         float | None,
         typer.Option(metavar="S", min=0, help="Start no measurement after this time, in seconds; default: no limit."),
     ] = None
-    shape: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=1x3x224x224", help="Shape of a model's input whose dimensions are free."),
-    ] = None
-    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False
+    shape: ModelShapes = None
+    as_json: JsonEverything = False
 
 
 def refuse_options(values: dict[str, object], why: str) -> None:

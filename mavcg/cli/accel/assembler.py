@@ -6,11 +6,12 @@ from typing import Annotated
 
 import typer
 
+from mavcg.cli.shared_options import AccelProgramFile, AccelProgramOutput
 from mavcg.errors import MavcgError
 
 
 def disassemble(
-    program: Annotated[Path, typer.Argument(metavar="PROGRAM.elf", help="A program of `mavcg accel build`.")],
+    program: AccelProgramFile,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="File for the text; default: stdout.")
     ] = None,
@@ -36,7 +37,7 @@ def disassemble(
 
 def assemble(
     source: Annotated[str, typer.Argument(metavar="FILE|-", help="File of assembly text; - for stdin.")],
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="OUT.elf", help="ELF file to write.")],
+    output: AccelProgramOutput,
 ) -> None:
     """Assemble a program's text into an ELF file.
 

@@ -6,6 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mavcg.cli.output import Progress, console, note, print_json
+from mavcg.cli.shared_options import (
+    AccelProgramOutput,
+    AccelTarget,
+    CaffeWeights,
+    CostDatabase,
+    DeviceDriver,
+    InputShapes,
+    JsonReport,
+)
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
@@ -16,10 +25,8 @@ def build(
     model: Annotated[
         str, typer.Argument(metavar="MODEL", help="An .onnx, .tflite or .prototxt file, or a built-in network.")
     ],
-    target: Annotated[
-        str, typer.Option(metavar="T", help="The accelerator: a name of `mavcg accel targets`, or a TOML file.")
-    ],
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="OUT.elf", help="ELF file to write.")],
+    target: AccelTarget,
+    output: AccelProgramOutput,
     search: Annotated[
         str,
         typer.Option(
@@ -45,16 +52,8 @@ def build(
             help="Choose one radix position for each tensor; default: one for each channel in depthwise layers only.",
         ),
     ] = False,
-    shape: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=1x3x224x224", help="Shape of an input whose dimensions are free."),
-    ] = None,
-    weights: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Weights of a .prototxt; default: the .caffemodel of the same name beside it."
-        ),
-    ] = None,
+    shape: InputShapes = None,
+    weights: CaffeWeights = None,
     board: Annotated[
         str | None,
         typer.Option(metavar="B", help="Also build libraries of the CPU's nodes, for the cores of this board."),
@@ -70,14 +69,9 @@ def build(
             "(measured); default simulated."
         ),
     ] = "simulated",
-    cost_db: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="SQLite file that keeps simulated and measured costs."),
-    ] = None,
-    driver: Annotated[
-        str | None, typer.Option(metavar="LIB.so[:ARGUMENT]", help="With --costs device: the device's driver.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    cost_db: CostDatabase = None,
+    driver: DeviceDriver = None,
+    as_json: JsonReport = False,
 ) -> None:
     """Compile a network for an accelerator with an instruction set, into one ELF file.
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mavcg.cli.output import Progress, console, note, print_json
+from mavcg.cli.shared_options import AccelTarget, CostDatabase, DeviceDriver, JsonEverything, ModelShapes
 
 if TYPE_CHECKING:
     from mavcg.accel.fusion.plan import FusionChoices
@@ -21,9 +22,7 @@ def fuse(
             "mobilenet_v2, yolo_small.",
         ),
     ],
-    target: Annotated[
-        str, typer.Option(metavar="T", help="The accelerator: a name of `mavcg accel targets`, or a TOML file.")
-    ],
+    target: AccelTarget,
     templates: Annotated[
         Path | None, typer.Option(metavar="FILE", help="TOML file of fusion templates; default: those of mavcg.")
     ] = None,
@@ -36,10 +35,7 @@ def fuse(
     svg: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the groups as .svg or .png; default: no picture.")
     ] = None,
-    shape: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=1x3x224x224", help="Shape of a model's input whose dimensions are free."),
-    ] = None,
+    shape: ModelShapes = None,
     costs: Annotated[
         str,
         typer.Option(
@@ -47,14 +43,9 @@ def fuse(
             "(measured); default model."
         ),
     ] = "model",
-    cost_db: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="SQLite file that keeps simulated and measured costs."),
-    ] = None,
-    driver: Annotated[
-        str | None, typer.Option(metavar="LIB.so[:ARGUMENT]", help="With --costs device: the device's driver.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    cost_db: CostDatabase = None,
+    driver: DeviceDriver = None,
+    as_json: JsonEverything = False,
 ) -> None:
     """Find the groups of operations that could run as one, their costs, and the cheapest execution path.
 

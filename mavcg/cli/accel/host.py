@@ -6,12 +6,13 @@ from typing import Annotated
 import typer
 
 from mavcg.cli.output import console, print_json
+from mavcg.cli.shared_options import JsonWritten
 from mavcg.errors import MavcgError
 
 
 def host(
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FOLDER", help="Folder for the sources.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
+    as_json: JsonWritten = False,
 ) -> None:
     """Write the C sources that load a program, drive the device, and call the libraries of the CPU's nodes.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mavcg.cli.output import console, note, print_json
+from mavcg.cli.shared_options import AccelProgramFile, InputFiles, InputSeed, JsonOutputs, OutputsFile
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
@@ -14,20 +15,10 @@ if TYPE_CHECKING:
 
 
 def run(
-    program: Annotated[Path, typer.Argument(metavar="PROGRAM.elf", help="A program of `mavcg accel build`.")],
-    inputs: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--input", metavar="[NAME=]X.npy|X.npz", help="File of an input, by name or in order; may be repeated."
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", metavar="OUT.npz", help="File to write the outputs to, by name; default: none."),
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="Use random inputs from this seed, normally distributed, instead of files.")
-    ] = None,
+    program: AccelProgramFile,
+    inputs: InputFiles = None,
+    output: OutputsFile = None,
+    seed: InputSeed = None,
     integers: Annotated[
         bool, typer.Option("--integers", help="Give outputs as the int8 numbers that the accelerator writes.")
     ] = False,
@@ -35,7 +26,7 @@ def run(
         str | None,
         typer.Option(metavar="LIB.so[:ARGUMENT]", help="Run on the device of this driver instead of in the simulator."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a summary of the outputs as JSON.")] = False,
+    as_json: JsonOutputs = False,
 ) -> None:
     """Run a program in the functional simulator, which models the bytes of the accelerator's memories.
 

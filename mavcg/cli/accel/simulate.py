@@ -6,14 +6,15 @@ from typing import Annotated
 import typer
 
 from mavcg.cli.output import console, note, print_json
+from mavcg.cli.shared_options import AccelProgramFile, JsonEverything
 
 
 def simulate(
-    program: Annotated[Path, typer.Argument(metavar="PROGRAM.elf", help="A program of `mavcg accel build`.")],
+    program: AccelProgramFile,
     timeline: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the work of the units over time, as .svg or .png.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    as_json: JsonEverything = False,
 ) -> None:
     """Simulate a program cycle by cycle: time, utilisation of the array, stalls by cause, traffic, energy.
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mavcg.cli.output import console, print_json
+from mavcg.cli.shared_options import JsonDocument
 
 if TYPE_CHECKING:
     from mavcg.accel.target import IsaTarget
@@ -17,7 +18,7 @@ def targets(
             metavar="[NAME|FILE]", help="Target to show in full, with the source of each figure; default: list all."
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the same as a JSON document.")] = False,
+    as_json: JsonDocument = False,
 ) -> None:
     """List accelerators with an instruction set: DNNVM's two, and your own.
 

@@ -1,23 +1,20 @@
 """The verb `mavcg accel validate`: compare a program's results with the fixed-point reference."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from mavcg.cli.output import Progress, console, print_json
+from mavcg.cli.shared_options import AccelProgramFile, InputShapes
 
 
 def validate(
-    program: Annotated[Path, typer.Argument(metavar="PROGRAM.elf", help="A program of `mavcg accel build`.")],
+    program: AccelProgramFile,
     model: Annotated[
         str, typer.Option(metavar="MODEL", help="The model that it was built from: a file, or a built-in network.")
     ],
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random inputs; default 0.")] = 0,
-    shape: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=1x3x224x224", help="Shape of an input whose dimensions are free."),
-    ] = None,
+    shape: InputShapes = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the counts as JSON.")] = False,
 ) -> None:
     """Check that a program computes the right bits: each tile of each layer is compared with the fixed-point reference.

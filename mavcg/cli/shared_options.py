@@ -1,0 +1,99 @@
+"""Options that several verbs declare, as annotated types for typer: a name, a metavar and a help text each."""
+
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+
+# --json, by what is printed.
+JsonEverything: TypeAlias = Annotated[bool, typer.Option("--json", help="Print everything as JSON.")]
+JsonReport: TypeAlias = Annotated[bool, typer.Option("--json", help="Print the report as JSON.")]
+JsonSame: TypeAlias = Annotated[bool, typer.Option("--json", help="Print the same as JSON.")]
+JsonDocument: TypeAlias = Annotated[bool, typer.Option("--json", help="Print the same as a JSON document.")]
+JsonWritten: TypeAlias = Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")]
+JsonOutputs: TypeAlias = Annotated[bool, typer.Option("--json", help="Print a summary of the outputs as JSON.")]
+
+# Networks and their weights, shapes and inputs.
+OptionalNetwork: TypeAlias = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="MODEL", help="An .onnx, .tflite or .prototxt file, or vgg16, resnet50, alexnet, squeezenet, yolov2."
+    ),
+]
+ModelShapes: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=1x3x224x224", help="Shape of a model's input whose dimensions are free."),
+]
+InputShapes: TypeAlias = Annotated[
+    list[str] | None, typer.Option(metavar="NAME=1x3x224x224", help="Shape of an input whose dimensions are free.")
+]
+CaffeWeights: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Weights of a .prototxt; default: the .caffemodel of the same name beside it."),
+]
+ModelLibrary: TypeAlias = Annotated[
+    Path, typer.Argument(metavar="LIB.so", help="A model library that mavcg built for this machine.")
+]
+InputFiles: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--input", metavar="[NAME=]X.npy|X.npz", help="File of an input, by name or in order; may be repeated."
+    ),
+]
+InputSeed: TypeAlias = Annotated[
+    int | None, typer.Option(help="Use random inputs from this seed, normally distributed, instead of files.")
+]
+OutputsFile: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("-o", "--output", metavar="OUT.npz", help="File to write the outputs to, by name; default: none."),
+]
+
+# Builds.
+Jobs: TypeAlias = Annotated[
+    int | None, typer.Option("-j", "--jobs", min=1, help="Number of compilers at a time; default: one for each CPU.")
+]
+Strip: TypeAlias = Annotated[bool, typer.Option("--strip", help="Leave out local symbols and debug information.")]
+MaxMemory: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="BYTES|GB", help="Most memory that the build's processes may take; default: 80 % of the machine's."
+    ),
+]
+
+# Models of cores, and perf.
+Latencies: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="A->B=N",
+        help="Assume this latency from one instruction class to another, in cycles, such as "
+        '"ldr_x->ins=3" or "fmla_q->fmla_q.acc=2"; may be repeated.',
+    ),
+]
+SampleFrequency: TypeAlias = Annotated[
+    int | None, typer.Option(metavar="HZ", min=1, help="Samples per second and thread; default 1999.")
+]
+SampleEvent: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="EVENT",
+        help="Event that perf samples; default: cycles, or cpu-clock if there are no hardware counters.",
+    ),
+]
+
+# Accelerators.
+AccelTarget: TypeAlias = Annotated[
+    str, typer.Option(metavar="T", help="The accelerator: a name of `mavcg accel targets`, or a TOML file.")
+]
+AccelProgramFile: TypeAlias = Annotated[
+    Path, typer.Argument(metavar="PROGRAM.elf", help="A program of `mavcg accel build`.")
+]
+AccelProgramOutput: TypeAlias = Annotated[
+    Path, typer.Option("-o", "--output", metavar="OUT.elf", help="ELF file to write.")
+]
+CostDatabase: TypeAlias = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="SQLite file that keeps simulated and measured costs.")
+]
+DeviceDriver: TypeAlias = Annotated[
+    str | None, typer.Option(metavar="LIB.so[:ARGUMENT]", help="With --costs device: the device's driver.")
+]
