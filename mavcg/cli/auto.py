@@ -1,12 +1,13 @@
 """The verb `mavcg auto`: repeat profiling, building and measuring until no further function is hot."""
 
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mavcg.cli.option_class import command_of
 from mavcg.cli.output import Progress, console, note, print_json
 from mavcg.cli.shared_options import Jobs, JsonReport
 from mavcg.errors import MavcgError
@@ -17,32 +18,33 @@ if TYPE_CHECKING:
 _WAITING = 1  # exit status if functions over the threshold are left
 
 
-def auto(
+@dataclass(frozen=True)
+class AutoOptions:
+    """The command line of `mavcg auto`."""
+
     config: Annotated[
         Path | None, typer.Argument(metavar="[mavcg.toml]", help="The build file; default ./mavcg.toml.")
-    ] = None,
+    ] = None
     runner: Annotated[
         str | None,
         typer.Option(
             metavar="R", help="Machine to run the program on: ssh:user@host[:port] or adb[:SERIAL]; default: this one."
         ),
-    ] = None,
+    ] = None
     threshold: Annotated[
         float | None,
         typer.Option(
             metavar="PERCENT",
             help="Least share of the run's time that makes a function hot; default: the build file's, else 5.",
         ),
-    ] = None,
-    rounds: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Largest number of rounds; default 20.")
-    ] = None,
+    ] = None
+    rounds: Annotated[int | None, typer.Option(metavar="N", min=1, help="Largest number of rounds; default 20.")] = None
     per_round: Annotated[
         int | None,
         typer.Option(
             metavar="N", min=1, help="Number of new functions in each round; default: all over the threshold."
         ),
-    ] = None,
+    ] = None
     runs: Annotated[
         int | None,
         typer.Option(
@@ -50,10 +52,12 @@ def auto(
             min=1,
             help="Number of measured runs with the generic versions, and with each core's versions; default 5.",
         ),
-    ] = None,
-    jobs: Jobs = None,
-    as_json: JsonReport = False,
-) -> None:
+    ] = None
+    jobs: Jobs = None
+    as_json: JsonReport = False
+
+
+def run_auto(options: AutoOptions) -> None:
     """Profile a program, build versions of its hot functions, measure them, and drop those that do not help, in rounds.
 
     The rounds end when no further function takes more than the threshold. mavcg.toml names the command to profile
@@ -74,19 +78,20 @@ def auto(
     from mavcg.program_pipeline.auto_steps import ProgramSteps
     from mavcg.program_pipeline.version_choice import MIN_GAIN
 
-    request = _auto_request(config, threshold, runs, jobs)
+    request = _auto_request(options)
     percent = request.build.min_gain
     limits = RoundLimits(
-        MIN_GAIN if percent is None else percent / 100, rounds or MOST_ROUNDS, per_round, request.build.max_functions
-    )
+        MIN_GAIN if percent is None else percent / 100, options.rounds or MOST_ROUNDS, options.per_round,
+        request.build.max_functions,
+    )  # fmt: skip
     with ExitStack() as stack:
-        machine = _machine(request, runner, stack)
+        machine = _machine(request, options.runner, stack)
         if machine.why_not:
             note(f"nothing can be measured: {machine.why_not}")
         with Progress() as progress:
             outcome = run_rounds(ProgramSteps(request, machine, progress, note), limits, note)
     description = machine.description
-    if as_json:
+    if options.as_json:
         print_json(auto_json(outcome, description))
     else:
         show_auto(outcome, description, request.threshold, console())
@@ -94,13 +99,16 @@ def auto(
         raise typer.Exit(_WAITING)
 
 
-def _auto_request(config: Path | None, threshold: float | None, runs: int | None, jobs: int | None) -> "AutoRequest":
+auto = command_of("auto", AutoOptions, run_auto)
+
+
+def _auto_request(options: AutoOptions) -> "AutoRequest":
     """Return the settings of mavcg.toml and the options. Raises: MavcgError for settings that rounds cannot use."""
     from mavcg.program_pipeline.auto_steps import AutoRequest
     from mavcg.program_pipeline.buildfile import FILE_NAME, library_of_folder, read_project
 
-    path = config or Path(FILE_NAME)
-    if config is None and not path.is_file():
+    path = options.config or Path(FILE_NAME)
+    if options.config is None and not path.is_file():
         raise MavcgError(
             f"auto: there is no {FILE_NAME} in this folder; write one with [profile] command and [build] sources and "
             "board, or name a build file"
@@ -122,9 +130,9 @@ def _auto_request(config: Path | None, threshold: float | None, runs: int | None
     defaults = AutoRequest(project, build)
     request = AutoRequest(
         project,
-        replace(build, output=output, threshold=build.threshold if threshold is None else threshold),
-        jobs,
-        runs or defaults.runs,
+        replace(build, output=output, threshold=build.threshold if options.threshold is None else options.threshold),
+        options.jobs,
+        options.runs or defaults.runs,
         (table and table.frequency) or defaults.frequency_hz,
         table.event if table else None,
     )

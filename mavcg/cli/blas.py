@@ -1,10 +1,12 @@
 """The verbs `mavcg blas ..`: build BLAS libraries with versions per core."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mavcg.cli.option_class import command_of
 from mavcg.cli.output import Progress, console, print_json
 from mavcg.cli.shared_options import Jobs, JsonReport
 
@@ -29,33 +31,36 @@ def make_blas_verbs() -> typer.Typer:
     return verbs
 
 
-def build(
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="LIB.so", help="The library to write.")],
+@dataclass(frozen=True)
+class BlasBuildOptions:
+    """The command line of `mavcg blas build`."""
+
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="LIB.so", help="The library to write.")]
     board: Annotated[
         str | None,
         typer.Option(
             metavar="NAME", help="Board whose core types get a version each: host, or one that `mavcg cores` lists."
         ),
-    ] = None,
+    ] = None
     cores: Annotated[
         str | None, typer.Option(metavar="A,B,..", help="Core types that get a version each, instead of a board's.")
-    ] = None,
+    ] = None
     target: Annotated[
         str | None,
         typer.Option(
             metavar="TRIPLE", help="System to build for, such as aarch64-linux-gnu.2.17; default: the board's."
         ),
-    ] = None,
+    ] = None
     ilp64: Annotated[
         bool,
         typer.Option("--ilp64", help="Routines without a suffix take 64-bit integers, as in Debian's libblas64."),
-    ] = False,
+    ] = False
     soname: Annotated[
         str | None,
         typer.Option(
             metavar="NAME", help="The library's name for the loader; default: its file's name, or that of --next."
         ),
-    ] = None,
+    ] = None
     next_library: Annotated[
         Path | None,
         typer.Option(
@@ -63,11 +68,13 @@ def build(
             metavar="FILE",
             help="BLAS that has all other routines; loaded with the library, by its path.",
         ),
-    ] = None,
-    strip: Annotated[bool, typer.Option("--strip", help="Leave out local symbols.")] = False,
-    jobs: Jobs = None,
-    as_json: JsonReport = False,
-) -> None:
+    ] = None
+    strip: Annotated[bool, typer.Option("--strip", help="Leave out local symbols.")] = False
+    jobs: Jobs = None
+    as_json: JsonReport = False
+
+
+def run_build(options: BlasBuildOptions) -> None:
     """Build a library with sgemm, dgemm, sgemv, dgemv, by Fortran and CBLAS names, for 32- and 64-bit integers.
 
     If a program preloads it, the library replaces these routines; the others still come from the program's own BLAS.
@@ -81,13 +88,19 @@ def build(
     from mavcg.blas.library import build_blas
     from mavcg.blas.request import make_blas_request
 
-    request = make_blas_request(output, board, cores, target, ilp64, soname, strip, jobs, next_library)
+    request = make_blas_request(
+        options.output, options.board, options.cores, options.target, options.ilp64, options.soname, options.strip,
+        options.jobs, options.next_library,
+    )  # fmt: skip
     with Progress() as progress:
         result = build_blas(request, progress)
-    if as_json:
+    if options.as_json:
         print_json(result.as_json())
         return
     _show(result)
+
+
+build = command_of("build", BlasBuildOptions, run_build)
 
 
 def _show(result: "BlasResult") -> None:

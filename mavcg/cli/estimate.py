@@ -1,81 +1,13 @@
 """The verb `mavcg estimate`: predict the cycles of loops on a core, or the latency of a neural network on a board."""
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from mavcg.cli.shared_options import JsonEverything, Latencies
+from mavcg.cli.estimate_options import EstimateOptions
+from mavcg.cli.option_class import command_of
 from mavcg.errors import MavcgError
 
 
-def estimate(
-    source: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FILE",
-            help="With --core: AArch64 assembly, an object, a library or a program. With --board: a model's file, or "
-            "a library that mavcg built from one.",
-        ),
-    ],
-    core: Annotated[
-        str | None, typer.Option(metavar="CORE", help="For code: the core to model; `mavcg cores` lists them.")
-    ] = None,
-    function: Annotated[
-        str | None, typer.Option(metavar="F", help="For code: the function; default: all functions that have loops.")
-    ] = None,
-    settings: Latencies = None,
-    blocks: Annotated[
-        bool, typer.Option("--blocks", help="For code: also show the basic blocks of loops that have several.")
-    ] = False,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", help="For code: also print each instruction, and what it waits for.")
-    ] = False,
-    board: Annotated[
-        str | None,
-        typer.Option(
-            metavar="B", help="For models: the board to predict for; on host, this machine, it is also measured."
-        ),
-    ] = None,
-    threads: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N|auto",
-            help="For models: number of threads, which take the fastest cores first; auto: the number that is "
-            "predicted to be fastest; default 1.",
-        ),
-    ] = None,
-    shape: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=1x3x224x224", help="For models: shape of an input whose dimensions are free."),
-    ] = None,
-    sensitivity: Annotated[
-        bool,
-        typer.Option(
-            "--sensitivity",
-            help="For models: show how the prediction changes if an assumed fact of the board is halved or doubled.",
-        ),
-    ] = False,
-    simulate_unsure: Annotated[
-        bool,
-        typer.Option(
-            "--simulate-unsure",
-            help="For models on AArch64 boards: simulate the layers that the model is unsure of; results are kept, so "
-            "that a second run is fast.",
-        ),
-    ] = False,
-    plot: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="For models: draw a timeline with a lane for each cluster, as .svg or .png."),
-    ] = None,
-    jobs: Annotated[
-        int | None,
-        typer.Option(
-            "-j", "--jobs", min=1, help="For models: number of compilers at a time; default: one for each CPU."
-        ),
-    ] = None,
-    as_json: JsonEverything = False,
-) -> None:
+def run_estimate(options: EstimateOptions) -> None:
     """Predict the cycles of loops and their causes, or a neural network's latency by layer, cluster and threads.
 
     All figures are predicted, not measured. With --core, loads are assumed to hit the first-level cache, and branches
@@ -92,37 +24,52 @@ def estimate(
     mavcg estimate squeezenet.onnx --board exynos9820 --sensitivity
     mavcg estimate mobilenet_v2.onnx --board exynos9820 --simulate-unsure --json
     """
-    if board is not None:
-        from mavcg.cli.estimate_models import estimate_model, show_sensitivity
+    if options.board is not None:
+        _estimate_model(options, options.board)
+    else:
+        _estimate_loops(options)
 
-        _refuse("--board", "code", {
-            "--core": core, "--function": function, "--set": settings, "--blocks": blocks, "--verbose": verbose
-        })  # fmt: skip
-        _refuse_other_files(source, board)
-        if sensitivity:
-            if plot is not None:
-                raise MavcgError("--plot: draws one prediction, and --sensitivity makes several; leave one out")
-            if simulate_unsure:
-                raise MavcgError("--simulate-unsure: --sensitivity compares modelled figures; leave one of them out")
-            show_sensitivity(source, board, threads, shape or (), jobs, as_json)
-        else:
-            estimate_model(source, board, threads, shape or (), plot, jobs, as_json, simulate_unsure)
+
+estimate = command_of("estimate", EstimateOptions, run_estimate)
+
+
+def _estimate_model(options: EstimateOptions, board: str) -> None:
+    """Predict a model's latency on a board. Raises: MavcgError for other files, and options that exclude each other."""
+    from mavcg.cli.estimate_models import estimate_model, show_sensitivity
+
+    _refuse("--board", "code", {
+        "--core": options.core, "--function": options.function, "--set": options.settings, "--blocks": options.blocks,
+        "--verbose": options.verbose,
+    })  # fmt: skip
+    _refuse_other_files(options.source, board)
+    if not options.sensitivity:
+        estimate_model(options, board)
         return
+    if options.plot is not None:
+        raise MavcgError("--plot: draws one prediction, and --sensitivity makes several; leave one out")
+    if options.simulate_unsure:
+        raise MavcgError("--simulate-unsure: --sensitivity compares modelled figures; leave one of them out")
+    show_sensitivity(options, board)
+
+
+def _estimate_loops(options: EstimateOptions) -> None:
+    """Predict the cycles of loops on a core. Raises: MavcgError for models, a missing core, and options of models."""
     from mavcg.cli.estimate_loops import estimate_loops
     from mavcg.predict.files import is_model_file
 
+    source, core = options.source, options.core
     if is_model_file(source):
         raise MavcgError(f"{source}: is a model; name a --board, such as --board exynos9820 or --board host")
     _refuse(f"--core {core or ''}".strip(), "models", {
-        "--threads": threads, "--shape": shape, "--plot": plot, "--jobs": jobs, "--sensitivity": sensitivity,
-        "--simulate-unsure": simulate_unsure,
+        "--threads": options.threads, "--shape": options.shape, "--plot": options.plot, "--jobs": options.jobs,
+        "--sensitivity": options.sensitivity, "--simulate-unsure": options.simulate_unsure,
     })  # fmt: skip
     if core is None:
         raise MavcgError(
             f"{source}: name a --core for the cycles of its loops; or a --board, if it is a model or a library "
             f"that mavcg built from one"
         )
-    estimate_loops(source, core, function, settings or (), blocks, verbose, as_json)
+    estimate_loops(options, core)
 
 
 def _refuse(chosen: str, purpose: str, options: dict[str, object]) -> None:

@@ -1,10 +1,10 @@
 """Estimate the cycles of loops on a core, for `mavcg estimate FILE --core CORE`."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mavcg.cli.core_timing import core_timing
+from mavcg.cli.estimate_options import EstimateOptions
 from mavcg.cli.output import console, note, print_json
 
 if TYPE_CHECKING:
@@ -12,32 +12,18 @@ if TYPE_CHECKING:
     from mavcg.hardware.timing import Timing
 
 
-def estimate_loops(
-    source: Path,
-    core_name: str,
-    function: str | None,
-    settings: Sequence[str],
-    blocks: bool,
-    verbose: bool,
-    as_json: bool,
-) -> None:
-    """Print the predicted cycles of a function's loops, or of all functions that have loops.
-
-    Args:
-        settings: values of --set.
-        blocks: True to show the blocks of loops that have several.
-        verbose: True to print each instruction.
-    Raises: MavcgError.
-    """
+def estimate_loops(options: EstimateOptions, core_name: str) -> None:
+    """Print the predicted cycles of a function's loops, or of all functions that have loops. Raises: MavcgError."""
     from mavcg.assembly.asm_input import read_asm_input
     from mavcg.assembly.loop_estimates import estimate_function, function_json, head_json, to_show
 
+    function, settings, blocks = options.function, options.settings or (), options.blocks
     core, timing = core_timing(core_name, settings)
-    code = read_asm_input(source, core, [function] if function else [])
+    code = read_asm_input(options.source, core, [function] if function else [])
     estimates = [(f.name, estimate_function(code, f, timing)) for f in code.functions]
     if function is None:
         estimates = [(name, loops) for name, loops in estimates if loops]
-    if as_json:
+    if options.as_json:
         functions = [function_json(name, loops) for name, loops in estimates]
         requested = {"function": functions[0]["name"], "loops": functions[0]["loops"]} if function else {}
         print_json({**head_json(code.source.file, timing, settings), **requested, "functions": functions})
@@ -49,7 +35,7 @@ def estimate_loops(
             left_out = len(shown) - len(with_small_loops)
             note(f"{left_out} functions without a loop of a single basic block are left out; --blocks shows them")
         shown = with_small_loops or shown
-    _show(str(source), shown, timing, settings, verbose)
+    _show(str(options.source), shown, timing, settings, options.verbose)
 
 
 def _show(

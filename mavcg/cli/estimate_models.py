@@ -1,31 +1,12 @@
 """Predict the latency of a model on a board, for `mavcg estimate MODEL --board B`."""
 
-from collections.abc import Sequence
-from pathlib import Path
-
+from mavcg.cli.estimate_options import EstimateOptions
 from mavcg.cli.output import Progress, console, note, print_json
 from mavcg.errors import MavcgError
 
 
-def estimate_model(
-    source: Path,
-    board: str,
-    threads: str | None,
-    shapes: Sequence[str],
-    plot: Path | None,
-    jobs: int | None,
-    as_json: bool,
-    simulate_unsure: bool,
-) -> None:
-    """Predict a model's latency and print it; on this machine, measure it too.
-
-    Args:
-        threads: number of threads or "auto"; None for 1.
-        shapes: values of --shape.
-        plot: file for the timeline.
-        simulate_unsure: True to simulate the layers that the model is unsure of.
-    Raises: MavcgError.
-    """
+def estimate_model(options: EstimateOptions, board: str) -> None:
+    """Predict a model's latency on a board and print it; on this machine, measure it too. Raises: MavcgError."""
     from mavcg.drawing.svg_plots import check_plot
     from mavcg.hosts.host import HOST
     from mavcg.model_pipeline.estimating import board_of, measured_ms, predict_file
@@ -34,26 +15,26 @@ def estimate_model(
     from mavcg.predict.timeline import write_timeline
     from mavcg.toolchain.codegen import default_workers
 
-    count = _parse_threads(threads)
+    source, shapes, plot = options.source, options.shape or (), options.plot
+    count = _parse_threads(options.threads)
     if plot is not None:
         check_plot(plot)
     with Progress() as progress:
         estimates = predict_file(
-            source, board_of(board), count, parse_shapes(shapes), jobs or default_workers(), progress, simulate_unsure
-        )
+            source, board_of(board), count, parse_shapes(shapes), options.jobs or default_workers(), progress,
+            options.simulate_unsure,
+        )  # fmt: skip
         measured = measured_ms(source, estimates, shapes, progress) if board == HOST else None
     if plot is not None:
         write_timeline(estimates, measured, plot)
         note(f"wrote the timeline to {plot}")
-    if as_json:
+    if options.as_json:
         print_json(prediction_json(estimates, measured))
         return
     show_prediction(estimates, measured, console())
 
 
-def show_sensitivity(
-    source: Path, board_name: str, threads: str | None, shapes: Sequence[str], jobs: int | None, as_json: bool
-) -> None:
+def show_sensitivity(options: EstimateOptions, board_name: str) -> None:
     """Print how a model's predicted latency changes if an assumed fact of the board is halved or doubled."""
     from rich.table import Table
 
@@ -62,11 +43,13 @@ def show_sensitivity(
     from mavcg.model_pipeline.sizes import parse_shapes
     from mavcg.toolchain.codegen import default_workers
 
-    board, workers, count = board_of(board_name), jobs or default_workers(), _parse_threads(threads)
+    board, workers, count = board_of(board_name), options.jobs or default_workers(), _parse_threads(options.threads)
     with Progress() as progress:
-        estimates = sensitivity(source, board, count, parse_shapes(shapes), workers, progress=progress)
+        estimates = sensitivity(
+            options.source, board, count, parse_shapes(options.shape or ()), workers, progress=progress
+        )
     report = sensitivity_json(estimates, board)
-    if as_json:
+    if options.as_json:
         print_json(report)
         return
     title = f"{report['model']} on {report['board']}: {report['ms']:.3f} ms as assumed (modelled, not measured)"

@@ -3,12 +3,14 @@
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mavcg.cli.core_timing import core_timing
+from mavcg.cli.option_class import command_of
 from mavcg.cli.output import note, print_json
 from mavcg.cli.shared_options import Latencies
 from mavcg.errors import MavcgError
@@ -16,17 +18,22 @@ from mavcg.text.safe_text import printable
 from mavcg.text.terminal import show
 
 if TYPE_CHECKING:
+    from mavcg.assembly.asm_input import AsmInput
     from mavcg.assembly.loop_estimates import BlockEstimate
+    from mavcg.hardware.timing import Timing
 
 
-def explain(
+@dataclass(frozen=True)
+class ExplainOptions:
+    """The command line of `mavcg explain`."""
+
     source: Annotated[
         Path, typer.Argument(metavar="LIB.so", help="A library, object, program, or AArch64 assembly file.")
-    ],
+    ]
     function: Annotated[
         str, typer.Argument(metavar="FUNCTION", help="The function's name, without a core's name at its end.")
-    ],
-    core: Annotated[str, typer.Option(metavar="CORE", help="The core to model; `mavcg cores` lists them.")],
+    ]
+    core: Annotated[str, typer.Option(metavar="CORE", help="The core to model; `mavcg cores` lists them.")]
     svg: Annotated[
         Path | None,
         typer.Option(
@@ -34,14 +41,14 @@ def explain(
             metavar="OUT.svg",
             help="Write the picture to this .svg or .png file; several pictures to OUT.1.svg, OUT.2.svg, ...",
         ),
-    ] = None,
+    ] = None
     loops: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Number of loops to show, the hottest first; default 1.")
-    ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Show all loops, the hottest first.")] = False,
+    ] = None
+    everything: Annotated[bool, typer.Option("--all", help="Show all loops, the hottest first.")] = False
     loop: Annotated[
         str | None, typer.Option(metavar="LABEL", help="Show only the loop at this label, line or address.")
-    ] = None,
+    ] = None
     profile: Annotated[
         Path | None,
         typer.Option(
@@ -49,13 +56,15 @@ def explain(
             help="Profile of this file, from `mavcg profile -o` or as perf.data, whose samples decide which loop is "
             "the hottest.",
         ),
-    ] = None,
+    ] = None
     blocks: Annotated[
         bool, typer.Option("--blocks", help="Show all loops, and the basic blocks of loops that have several.")
-    ] = False,
-    settings: Latencies = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the same as JSON, with the pictures as text.")] = False,
-) -> None:
+    ] = False
+    settings: Latencies = None
+    as_json: Annotated[bool, typer.Option("--json", help="Print the same as JSON, with the pictures as text.")] = False
+
+
+def run_explain(options: ExplainOptions) -> None:
     """Draw how a core issues the instructions of a function's hottest loop, and what empty issue slots wait for.
 
     The picture is a model's, not a measurement. The hottest loop is the one with most samples in --profile; without it,
@@ -68,51 +77,61 @@ def explain(
     mavcg explain libapp.so gemm_8x8 --core cortex-a55 --loops 3 --profile app.json
     mavcg explain libapp.so gemm_8x8 --core cortex-a55 --all --json
     """
-    if loops is not None and (everything or loop is not None or blocks):
-        conflicting = "--all" if everything else "--blocks" if blocks else "--loop"
-        raise MavcgError(f"--loops {loops}: has no effect with {conflicting}; leave one of them out")
-    if svg is not None:
-        from mavcg.drawing.svg_plots import check_plot
-
-        check_plot(svg, "--svg")
+    _check_options(options)
     from mavcg.assembly.asm_input import read_asm_input
-    from mavcg.assembly.loop_estimates import (
-        HOTTEST_BY,
-        HOTTEST_BY_SAMPLES,
-        estimate_function,
-        function_json,
-        head_json,
-        hottest_first,
-        with_samples,
-    )
+    from mavcg.assembly.loop_estimates import HOTTEST_BY, HOTTEST_BY_SAMPLES, function_json, head_json
     from mavcg.assembly.schedule_picture import as_text
 
-    kind, timing = core_timing(core, settings or ())
-    code = read_asm_input(source, kind, [function])
-    chosen = code.functions[0]
-    estimates = estimate_function(code, chosen, timing) or estimate_function(code, chosen, timing, straight=True)
-    hottest_by = HOTTEST_BY
-    if profile is not None:
-        estimates = with_samples(estimates, code, chosen, _offsets(profile, chosen.name, bool(code.addresses)))
-        hottest_by = HOTTEST_BY_SAMPLES
-    estimates = _estimates_at(loop, estimates, function) if loop is not None else hottest_first(estimates, blocks)
+    kind, timing = core_timing(options.core, options.settings or ())
+    code = read_asm_input(options.source, kind, [options.function])
+    function = code.functions[0].name
+    estimates = _estimate(code, timing, options)
+    hottest_by = HOTTEST_BY if options.profile is None else HOTTEST_BY_SAMPLES
     has_loops = any(block.kind != "block" for block in estimates)
-    show_all = everything or blocks or loop is not None or not has_loops
-    shown = estimates if show_all else estimates[: loops or 1]
-    if svg is not None:
-        _draw(svg, chosen.name, shown)
-    if as_json:
-        document = {"hottest_by": hottest_by} | function_json(chosen.name, estimates)
+    show_all = options.everything or options.blocks or options.loop is not None or not has_loops
+    shown = estimates if show_all else estimates[: options.loops or 1]
+    if options.svg is not None:
+        _draw(options.svg, function, shown)
+    if options.as_json:
+        document = {"hottest_by": hottest_by} | function_json(function, estimates)
         for entry, block in zip(document["loops"], estimates, strict=True):
             entry["picture"] = as_text(block.estimate) if block.estimate else None
-        print_json({**head_json(code.source.file, timing, settings or ()), "function": chosen.name, **document})
+        print_json({**head_json(code.source.file, timing, options.settings or ()), "function": function, **document})
         return
-    _show_text(chosen.name, shown)
+    _show_text(function, shown)
     if len(shown) < len(estimates):
         note(
-            f"{len(estimates) - len(shown)} more loops of {chosen.name} are not shown; the loop above is the hottest "
+            f"{len(estimates) - len(shown)} more loops of {function} are not shown; the loop above is the hottest "
             f"by {hottest_by}; --loops N or --all shows more"
         )
+
+
+explain = command_of("explain", ExplainOptions, run_explain)
+
+
+def _check_options(options: ExplainOptions) -> None:
+    """Raise MavcgError for options that exclude each other, and for a picture that cannot be written."""
+    if options.loops is not None and (options.everything or options.loop is not None or options.blocks):
+        conflicting = "--all" if options.everything else "--blocks" if options.blocks else "--loop"
+        raise MavcgError(f"--loops {options.loops}: has no effect with {conflicting}; leave one of them out")
+    if options.svg is not None:
+        from mavcg.drawing.svg_plots import check_plot
+
+        check_plot(options.svg, "--svg")
+
+
+def _estimate(code: "AsmInput", timing: "Timing", options: ExplainOptions) -> "list[BlockEstimate]":
+    """Return the estimates of loops, the hottest first, or of those at --loop; without loops, of straight-line code."""
+    from mavcg.assembly.loop_estimates import estimate_function, hottest_first, with_samples
+
+    function = code.functions[0]
+    estimates = estimate_function(code, function, timing) or estimate_function(code, function, timing, straight=True)
+    if options.profile is not None:
+        samples = _offsets(options.profile, function.name, bool(code.addresses))
+        estimates = with_samples(estimates, code, function, samples)
+    if options.loop is not None:
+        return _estimates_at(options.loop, estimates, options.function)
+    return hottest_first(estimates, options.blocks)
 
 
 def _show_text(function: str, blocks: "Sequence[BlockEstimate]") -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mavcg.cli.option_class import command_of
 from mavcg.cli.output import Progress, console, note, print_json
 from mavcg.errors import MavcgError
 
@@ -17,14 +18,17 @@ if TYPE_CHECKING:
 INTERRUPTED = 130  # exit status after Ctrl-C, as shells report it
 
 
-def explore(
+@dataclass(frozen=True)
+class ExploreOptions:
+    """The command line of `mavcg explore`."""
+
     models: Annotated[
         list[str],
         typer.Argument(
             metavar="MODEL..", help=".onnx or .tflite files, or vgg16, resnet50, alexnet, squeezenet, yolov2."
         ),
-    ],
-    space: Annotated[Path, typer.Option("--space", metavar="FILE", help="TOML file of the design space.")],
+    ]
+    space: Annotated[Path, typer.Option("--space", metavar="FILE", help="TOML file of the design space.")]
     objective: Annotated[
         str | None,
         typer.Option(
@@ -34,11 +38,11 @@ def explore(
             "latency,macs,memory. For [board]: latency, energy, power, cores, cache, bandwidth; default "
             "latency,energy,power. latency:NETWORK is the latency of one network.",
         ),
-    ] = None,
+    ] = None
     no_prune: Annotated[
         bool,
         typer.Option("--no-prune", help="Also plan points that cannot be on the front, as bounds on them prove."),
-    ] = False,
+    ] = False
     workers: Annotated[
         str | None,
         typer.Option(
@@ -46,20 +50,22 @@ def explore(
             help="Number of processes that search (0: none but this one), or the address of a Dask scheduler, "
             "dask://HOST:8786; default: this process for small spaces, else one for each CPU.",
         ),
-    ] = None,
+    ] = None
     plot: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Draw the points by the first two objectives, as .svg or .png."),
-    ] = None,
+    ] = None
     output: Annotated[
         Path | None,
         typer.Option("-o", metavar="FILE", help="SQLite file that keeps all results, to continue from them."),
-    ] = None,
+    ] = None
     paper_variant: Annotated[
         bool, typer.Option("--paper-variant", help="Use built-in networks with the layers that the thesis counts.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the front and the counts as JSON.")] = False,
-) -> None:
+    ] = False
+    as_json: Annotated[bool, typer.Option("--json", help="Print the front and the counts as JSON.")] = False
+
+
+def run_explore(options: ExploreOptions) -> None:
     """Plan networks on every machine of a design space, and show its Pareto front: machines that no other one beats.
 
     The design space is a TOML file with one of three tables, whose keys have a value or a list of values each (see
@@ -77,49 +83,41 @@ def explore(
     from mavcg.explore.board_space import is_board_space
     from mavcg.explore.target_space import is_target_space
 
-    if plot is not None:
+    if options.plot is not None:
         from mavcg.drawing.svg_plots import check_plot, start_plots
 
-        check_plot(plot)
+        check_plot(options.plot)
         start_plots()
-    names = [Path(model).stem if Path(model).suffix else model for model in models]
+    names = [Path(model).stem if Path(model).suffix else model for model in options.models]
     if repeated := next((name for i, name in enumerate(names) if name in names[:i]), None):
         raise MavcgError(f"{repeated}: is named twice; name each network once, and give files different names")
-    options = _Options(dict(zip(names, models, strict=True)), space, objective, workers, not no_prune, output, plot)
+    models, output = dict(zip(names, options.models, strict=True)), options.output
+    explore_space = _explore_accelerators
+    if is_target_space(options.space) or is_board_space(options.space):
+        if options.paper_variant:
+            raise MavcgError("--paper-variant: is for spaces with [accelerator]; leave it out")
+        explore_space = _explore_boards if is_board_space(options.space) else _explore_targets
     try:
-        if is_target_space(space) or is_board_space(space):
-            if paper_variant:
-                raise MavcgError("--paper-variant: is for spaces with [accelerator]; leave it out")
-            document, show = _explore_boards(options) if is_board_space(space) else _explore_targets(options)
-        else:
-            document, show = _explore_accelerators(options, paper_variant)
+        document, show = explore_space(options, models)
     except KeyboardInterrupt:
         hint = f"results are in {output}, and the same command continues" if output else "nothing is kept without -o"
         note(f"interrupted; {hint}")
         raise typer.Exit(INTERRUPTED) from None
-    if as_json:
+    if options.as_json:
         print_json(document)
     else:
         show(console())
 
 
-@dataclass(frozen=True)
-class _Options:
-    """Options of the command line that all explorations take. models: files or built-in networks, by name."""
-
-    models: dict[str, str]
-    space: Path
-    objective: str | None
-    workers: str | None
-    prune: bool
-    output: Path | None
-    plot: Path | None
+explore = command_of("explore", ExploreOptions, run_explore)
 
 
+# The document of --json, and a function that prints the report. Each exploration takes the networks by name: files, or
+# built-in networks.
 _Explored = tuple[dict[str, Any], "Callable[[Console], None]"]
 
 
-def _explore_accelerators(options: _Options, paper_variant: bool) -> _Explored:
+def _explore_accelerators(options: ExploreOptions, models: dict[str, str]) -> _Explored:
     """Explore accelerators with the planner. Returns: the document of --json, and a function that prints the report."""
     from mavcg.explore.exploration import PLANNED, explore
     from mavcg.explore.objectives import DEFAULT_OBJECTIVES, read_objectives
@@ -132,15 +130,15 @@ def _explore_accelerators(options: _Options, paper_variant: bool) -> _Explored:
     from mavcg.planner.accelerators.request import read_layers
 
     space = read_space(options.space)
-    objectives = read_objectives(options.objective or DEFAULT_OBJECTIVES, tuple(options.models))
-    workload = workload_of({name: read_layers(model, {}, paper_variant) for name, model in options.models.items()})
+    objectives = read_objectives(options.objective or DEFAULT_OBJECTIVES, tuple(models))
+    workload = workload_of({name: read_layers(model, {}, options.paper_variant) for name, model in models.items()})
     is_small = space.structures * len(workload.layers) <= FEW_SEARCHES
     with (
         ExplorationStore(options.output) as store,
         open_engine(options.workers, is_small, note) as engine,
         Progress() as progress,
     ):
-        result = explore(space, workload, objectives, engine, store, options.prune, progress)
+        result = explore(space, workload, objectives, engine, store, not options.no_prune, progress)
     if not result.count(PLANNED):
         note(f"{options.space}: on none of the {space.points} points does each layer have a tiling; raise mem_size")
     if options.plot is not None:
@@ -148,7 +146,7 @@ def _explore_accelerators(options: _Options, paper_variant: bool) -> _Explored:
     return exploration_json(result), partial(show_exploration, result)
 
 
-def _explore_boards(options: _Options) -> _Explored:
+def _explore_boards(options: ExploreOptions, models: dict[str, str]) -> _Explored:
     """Explore boards with the predictor. Returns: the document of --json, and a function that prints the report."""
     from mavcg.explore.board_exploration import DEFAULT_OBJECTIVES, explore_boards, read_board_objectives
     from mavcg.explore.board_report import board_exploration_json, draw_boards, show_board_exploration
@@ -158,14 +156,14 @@ def _explore_boards(options: _Options) -> _Explored:
     from mavcg.farm.sources_digest import compiler_digest
 
     space = read_board_space(options.space)
-    objectives = read_board_objectives(options.objective or DEFAULT_OBJECTIVES, tuple(options.models))
-    is_small = sum(1 for _ in space.boards()) * len(options.models) <= FEW_PREDICTIONS
+    objectives = read_board_objectives(options.objective or DEFAULT_OBJECTIVES, tuple(models))
+    is_small = sum(1 for _ in space.boards()) * len(models) <= FEW_PREDICTIONS
     with (
         ExplorationStore(options.output) as store,
         open_engine(options.workers, is_small, note, compiler_digest) as engine,
         Progress() as progress,
     ):
-        result = explore_boards(space, options.models, objectives, engine, store, options.prune, progress)
+        result = explore_boards(space, models, objectives, engine, store, not options.no_prune, progress)
     if not result.figures:
         note(f"{options.space}: no board runs all networks within {space.budget_w:g} W; give a larger budget_w")
     if options.plot is not None:
@@ -173,7 +171,7 @@ def _explore_boards(options: _Options) -> _Explored:
     return board_exploration_json(result), partial(show_board_exploration, result)
 
 
-def _explore_targets(options: _Options) -> _Explored:
+def _explore_targets(options: ExploreOptions, models: dict[str, str]) -> _Explored:
     """Explore targets with the simulator. Returns: the document of --json, and a function that prints the report."""
     from mavcg.explore.open_engine import FEW_SIMULATIONS, open_engine
     from mavcg.explore.store import ExplorationStore
@@ -182,13 +180,13 @@ def _explore_targets(options: _Options) -> _Explored:
     from mavcg.explore.target_space import read_target_space
 
     space = read_target_space(options.space)
-    objectives = read_target_objectives(options.objective or DEFAULT_OBJECTIVES, tuple(options.models))
+    objectives = read_target_objectives(options.objective or DEFAULT_OBJECTIVES, tuple(models))
     with (
         ExplorationStore(options.output) as store,
-        open_engine(options.workers, space.points * len(options.models) <= FEW_SIMULATIONS, note) as engine,
+        open_engine(options.workers, space.points * len(models) <= FEW_SIMULATIONS, note) as engine,
         Progress() as progress,
     ):
-        result = explore_targets(space, options.models, objectives, engine, store, options.prune, progress)
+        result = explore_targets(space, models, objectives, engine, store, not options.no_prune, progress)
     if not result.figures:
         note(f"{options.space}: on none of the {space.points} targets do all nodes fit; give larger buffers")
     if options.plot is not None:

@@ -1,26 +1,37 @@
 """The verb `mavcg inspect`: list the contents of a built library."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mavcg.cli.option_class import command_of
 from mavcg.cli.output import console, print_json
 from mavcg.cli.shared_options import JsonSame
 
+if TYPE_CHECKING:
+    from rich.console import Console
 
-def inspect(
-    library: Annotated[Path, typer.Argument(metavar="LIB.so", help="A library or object that mavcg built.")],
+
+@dataclass(frozen=True)
+class InspectOptions:
+    """The command line of `mavcg inspect`."""
+
+    library: Annotated[Path, typer.Argument(metavar="LIB.so", help="A library or object that mavcg built.")]
     network: Annotated[
         str | None,
         typer.Option(metavar="N", help="For the library of an application: the network whose kernels are shown."),
-    ] = None,
-    as_json: JsonSame = False,
+    ] = None
+    as_json: JsonSame = False
     sbom: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Instead, write a CycloneDX bill of materials to FILE; - for stdout."),
-    ] = None,
-) -> None:
+    ] = None
+
+
+def run_inspect(options: InspectOptions) -> None:
     """List the contents of a library that mavcg built.
 
     For a program: dispatchers, versions with their sizes, code growth, and libraries and symbols that it needs. For a
@@ -35,41 +46,40 @@ def inspect(
     """
     from mavcg.objects.inspection import application_of, blas_of, inspect_library, model_of, network_of_library
 
-    if sbom is not None:
-        _write_sbom(library, sbom)
-        return
-    model = model_of(library) if network is None else network_of_library(library, network)
-    if model is not None:
-        if as_json:
-            print_json(model)
-            return
+    library, network = options.library, options.network
+    if options.sbom is not None:
+        _write_sbom(library, options.sbom)
+    elif (model := model_of(library) if network is None else network_of_library(library, network)) is not None:
         from mavcg.model_pipeline.report import show_note
 
-        show_note(model, console())
-        return
-    if (blas := blas_of(library)) is not None:
-        if as_json:
-            print_json(blas)
-            return
+        _print(model, show_note, options.as_json)
+    elif (blas := blas_of(library)) is not None:
         from mavcg.blas.report import show_blas_note
 
-        show_blas_note(blas, console())
-        return
-    if (application := application_of(library)) is not None:
-        if as_json:
-            print_json(application)
-            return
+        _print(blas, show_blas_note, options.as_json)
+    elif (application := application_of(library)) is not None:
         from mavcg.apps.library_report import show_application
 
-        show_application(application, console())
-        return
-    inspection = inspect_library(library)
-    if as_json:
-        print_json(inspection.as_json())
-        return
-    from mavcg.program_pipeline.report import show_inspection
+        _print(application, show_application, options.as_json)
+    else:
+        from mavcg.program_pipeline.report import show_inspection
 
-    show_inspection(inspection, console())
+        inspection = inspect_library(library)
+        if options.as_json:
+            print_json(inspection.as_json())
+        else:
+            show_inspection(inspection, console())
+
+
+inspect = command_of("inspect", InspectOptions, run_inspect)
+
+
+def _print(document: dict[str, Any], show: "Callable[[dict[str, Any], Console], None]", as_json: bool) -> None:
+    """Print a library's note as JSON, or as tables by `show`."""
+    if as_json:
+        print_json(document)
+    else:
+        show(document, console())
 
 
 def _write_sbom(library: Path, output: Path) -> None:

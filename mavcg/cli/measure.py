@@ -1,11 +1,13 @@
 """The verb `mavcg measure`: measure the gain of each version on its core, if this machine has that core."""
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mavcg.cli.option_class import command_of
 from mavcg.cli.output import Progress, console, note, print_json
 from mavcg.cli.shared_options import SampleEvent, SampleFrequency
 from mavcg.errors import MavcgError
@@ -15,12 +17,15 @@ if TYPE_CHECKING:
     from mavcg.program_pipeline.measurements import Measurement
 
 
-def measure(
-    library: Annotated[Path, typer.Argument(metavar="LIB.so", help="A library or program that mavcg built.")],
+@dataclass(frozen=True)
+class MeasureOptions:
+    """The command line of `mavcg measure`."""
+
+    library: Annotated[Path, typer.Argument(metavar="LIB.so", help="A library or program that mavcg built.")]
     command: Annotated[
         list[str] | None,
         typer.Argument(help="After --: a program that uses the library, with its arguments.", metavar="COMMAND.."),
-    ] = None,
+    ] = None
     output: Annotated[
         Path | None,
         typer.Option(
@@ -29,21 +34,23 @@ def measure(
             metavar="FILE",
             help="Write the gains for `mavcg build --measurements`; an existing file keeps its entries of other cores.",
         ),
-    ] = None,
+    ] = None
     runs: Annotated[
         int | None,
         typer.Option(metavar="N", min=1, help="Rounds for each core type, of two runs each; default 5."),
-    ] = None,
-    frequency: SampleFrequency = None,
-    event: SampleEvent = None,
+    ] = None
+    frequency: SampleFrequency = None
+    event: SampleEvent = None
     min_gain: Annotated[
         float | None,
         typer.Option(
             metavar="PERCENT", help="Smallest gain of versions that mavcg build should keep, for the report; default 1."
         ),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
-) -> None:
+    ] = None
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False
+
+
+def run_measure(options: MeasureOptions) -> None:
     """Measure how much faster each version is than the generic one, on the cores of this machine.
 
     The program runs under perf, bound to the CPUs of each core type in turn, alternately with the generic versions and
@@ -61,33 +68,40 @@ def measure(
     from mavcg.program_pipeline.version_choice import MIN_GAIN
     from mavcg.program_pipeline.version_symbols import read_library
 
-    if not command:
+    if not options.command:
         raise MavcgError(
-            f"measure: no command is named; give one after --, as in mavcg measure {library} -- ./app args"
+            f"measure: no command is named; give one after --, as in mavcg measure {options.library} -- ./app args"
         )
-    if min_gain is not None and not 0 <= min_gain < float("inf"):
-        raise MavcgError(f"--min-gain {min_gain:g}: is not a percentage of 0 or more; give one, such as 1")
+    if options.min_gain is not None and not 0 <= options.min_gain < float("inf"):
+        raise MavcgError(f"--min-gain {options.min_gain:g}: is not a percentage of 0 or more; give one, such as 1")
     # A file that cannot be merged or written is refused here, since the measurement takes minutes.
-    old = load_measurements(output) if output is not None and output.exists() else ()
-    if output is not None and not output.parent.is_dir():
-        raise MavcgError(f"-o {output}: the folder {output.parent} does not exist; make it, or name another file")
-    versions = read_library(library)
+    old = load_measurements(options.output) if options.output is not None and options.output.exists() else ()
+    if options.output is not None and not options.output.parent.is_dir():
+        raise MavcgError(
+            f"-o {options.output}: the folder {options.output.parent} does not exist; make it, or name another file"
+        )
+    versions = read_library(options.library)
     groups = measure_versions.measurable_groups(versions, perf_runs.this_machine(), frozenset(os.sched_getaffinity(0)))
     defaults = measure_versions.MeasureOptions()
-    options = measure_versions.MeasureOptions(runs or defaults.runs, frequency or defaults.frequency_hz, event)
+    settings = measure_versions.MeasureOptions(
+        options.runs or defaults.runs, options.frequency or defaults.frequency_hz, options.event
+    )
     with Progress() as progress:
-        measured = measure_versions.measure(versions, groups, command, options, progress)
+        measured = measure_versions.measure(versions, groups, options.command, settings, progress)
     for line in measured.notes:
         note(line)
-    if output is not None:
+    if options.output is not None:
         new = [finding.measurement for finding in measured.findings if not finding.why_not]
-        save_measurements(merge_measurements(old, new), output)
-        note(f"wrote {output}")
-    threshold = MIN_GAIN if min_gain is None else min_gain / 100
-    if as_json:
-        print_json(measured_json(measured, versions.path, command, options.runs, threshold))
+        save_measurements(merge_measurements(old, new), options.output)
+        note(f"wrote {options.output}")
+    threshold = MIN_GAIN if options.min_gain is None else options.min_gain / 100
+    if options.as_json:
+        print_json(measured_json(measured, versions.path, options.command, settings.runs, threshold))
     else:
-        _show(measured, options.runs, threshold)
+        _show(measured, settings.runs, threshold)
+
+
+measure = command_of("measure", MeasureOptions, run_measure)
 
 
 def measured_json(

@@ -1,16 +1,15 @@
 """The verb `mavcg profile`: rank the functions of a program by time, for each core type if the data has core types."""
 
 import os
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
+from mavcg.cli.option_class import command_of
 from mavcg.cli.output import note, print_json
 from mavcg.cli.profile_classes import check_classes, show_classes
+from mavcg.cli.profile_options import ProfileOptions
 from mavcg.cli.profile_report import nothing_json, print_table, ranking_json
-from mavcg.cli.shared_options import SampleEvent, SampleFrequency
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
@@ -26,87 +25,7 @@ _GIVE_ONE = (
 )
 
 
-def profile(
-    command: Annotated[
-        list[str] | None,
-        typer.Argument(help="After --: the program to run and profile, with its arguments.", metavar="COMMAND.."),
-    ] = None,
-    import_: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--import",
-            metavar="FILE",
-            help="Read a profile instead of making one: perf.data, the text of perf script, perf report --stdio or "
-            "simpleperf report --csv, callgrind.out, or a file of -o; the content tells which. May be repeated with "
-            "--classes, for a row and a bar for each file.",
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="FILE",
-            help="File to write the profile to; default: mavcg-profile.json for a command, none for --import.",
-        ),
-    ] = None,
-    config: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The mavcg.toml that names the command; default ./mavcg.toml.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the ranking as JSON.")] = False,
-    threshold: Annotated[
-        float | None,
-        typer.Option(metavar="PERCENT", help="Share of the time above which a function gets versions; default 5."),
-    ] = None,
-    top: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Number of functions in the table and the picture; default 15.")
-    ] = 15,
-    board: Annotated[
-        str | None,
-        typer.Option(
-            metavar="BOARD",
-            help="Board that the profile was recorded on, which tells the core type of each CPU; default for a "
-            "command: host.",
-        ),
-    ] = None,
-    binary: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE", help="Program or library in which to look up linkage names; may be repeated."),
-    ] = None,
-    plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw the shares as a picture, .png or .svg.")
-    ] = None,
-    recorder: Annotated[
-        str | None,
-        typer.Option(
-            "--with",
-            metavar="TOOL",
-            help="Recorder: perf samples the time, callgrind counts instructions exactly; default perf.",
-        ),
-    ] = None,
-    frequency: SampleFrequency = None,
-    event: SampleEvent = None,
-    call_graph: Annotated[
-        bool,
-        typer.Option("--call-graph", help="Record callers too, for the file of --keep; the ranking is by self time."),
-    ] = False,
-    classes: Annotated[
-        bool,
-        typer.Option(
-            "--classes", help="Show shares by class of function (GEMM/conv, depthwise, ..) instead of the ranking."
-        ),
-    ] = False,
-    of_file: Annotated[
-        str | None,
-        typer.Option(
-            "--of", metavar="NAME", help="With --classes: count only functions of this file, such as libnet.so."
-        ),
-    ] = None,
-    keep: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Also keep the recorder's own file (perf.data or callgrind.out)."),
-    ] = None,
-) -> None:
+def run_profile(options: ProfileOptions) -> None:
     """Rank the functions of a program by the time they take, and keep the profile for `mavcg build`.
 
     Without a command, it runs the command that ./mavcg.toml names ([profile] command, after [profile] build); options
@@ -121,56 +40,107 @@ def profile(
     mavcg profile --classes --of libnet.so -- mavcg bench libnet.so --seconds 5
     mavcg profile --classes --import a.json --import b.json --plot shares.svg
     """
-    from mavcg.profiling.load import load_profile
-    from mavcg.profiling.profile_file import save_profile
-    from mavcg.program_pipeline.profile_command import profile_command, profiled_board
-
-    if threshold is not None and not 0 <= threshold <= 100:
-        raise MavcgError(f"--threshold {threshold:g}: is not a share in percent; give 0 to 100, such as 5")
-    check_classes(classes, of_file, import_ or [])
-    binaries, exit_status, kept = tuple(binary or ()), None, output
-    more: list[Profile] = []
-    if import_:
-        if command or config is not None:
-            conflicting = "a command" if command else "--config"
-            raise MavcgError(f"profile: --import and {conflicting} exclude each other; {_GIVE_ONE}")
-        _refuse_recording_options(recorder, frequency, event, call_graph, keep)
-        result, *more = (load_profile(path, profiled_board(board), binaries) for path in import_)
-    else:
-        run = _run(config, tuple(command or ()), {
-            "recorder": recorder, "frequency": frequency, "event": event, "board": board, "threshold": threshold,
-        })  # fmt: skip
-        if run is None:
-            if as_json:
-                print_json({"classes": [], "gemm_mean": None} if classes else nothing_json())
-            return
-        threshold, kept = run.threshold, output or _default_output(run)
-        profiled = profile_command(run, _record_options(run, call_graph, keep, as_json), binaries, note)
-        result, exit_status = profiled.profile, profiled.exit_status
-        for line in profiled.notes:
-            note(line)
-    for line in result.notes:
-        note(line)
-    if kept is not None:
-        if output is None:
-            kept.parent.mkdir(parents=True, exist_ok=True)
-        save_profile(result, kept)
-        note(f"wrote {kept}")
-    if classes:
-        labels = [path.stem for path in import_] if import_ else [of_file or result.command or "the program"]
-        show_classes(dict(zip(labels, (result, *more), strict=True)), of_file or "", plot, as_json)
+    if options.threshold is not None and not 0 <= options.threshold <= 100:
+        raise MavcgError(f"--threshold {options.threshold:g}: is not a share in percent; give 0 to 100, such as 5")
+    check_classes(options.classes, options.of_file, options.import_ or [])
+    read = _import_profiles(options) if options.import_ else _record_profile(options)
+    if read is None:
+        if options.as_json:
+            print_json({"classes": [], "gemm_mean": None} if options.classes else nothing_json())
         return
-    percent = DEFAULT_THRESHOLD_PERCENT if threshold is None else threshold
-    if plot is not None:
+    for line in read.profiles[0].notes:
+        note(line)
+    if read.kept is not None:
+        _keep(read.profiles[0], read.kept, options.output)
+    if options.classes:
+        _show_classes(options, read.profiles)
+    else:
+        _show_ranking(options, read)
+
+
+profile = command_of("profile", ProfileOptions, run_profile)
+
+
+@dataclass(frozen=True)
+class _ReadProfiles:
+    """Profiles that were imported, or the one that was recorded.
+
+    kept: file to keep the first one in. threshold: in percent, None for the default. exit_status: of the recorded
+    command.
+    """
+
+    profiles: "tuple[Profile, ...]"
+    kept: Path | None
+    threshold: float | None
+    exit_status: int | None
+
+
+def _import_profiles(options: ProfileOptions) -> _ReadProfiles:
+    """Read the files of --import. Raises: MavcgError for options about recording, and for files that are not read."""
+    from mavcg.profiling.load import load_profile
+    from mavcg.program_pipeline.profile_command import profiled_board
+
+    if options.command or options.config is not None:
+        conflicting = "a command" if options.command else "--config"
+        raise MavcgError(f"profile: --import and {conflicting} exclude each other; {_GIVE_ONE}")
+    _refuse_recording_options(options)
+    board, binaries = profiled_board(options.board), tuple(options.binary or ())
+    profiles = tuple(load_profile(path, board, binaries) for path in options.import_ or ())
+    return _ReadProfiles(profiles, options.output, options.threshold, None)
+
+
+def _record_profile(options: ProfileOptions) -> _ReadProfiles | None:
+    """Profile the command, given or of mavcg.toml; return None, after a note, if there is nothing to profile."""
+    from mavcg.program_pipeline.profile_command import profile_command
+
+    run = _run(options.config, tuple(options.command or ()), {
+        "recorder": options.recorder, "frequency": options.frequency, "event": options.event, "board": options.board,
+        "threshold": options.threshold,
+    })  # fmt: skip
+    if run is None:
+        return None
+    kept = options.output or _default_output(run)
+    record_options = _record_options(run, options.call_graph, options.keep, options.as_json)
+    profiled = profile_command(run, record_options, tuple(options.binary or ()), note)
+    for line in profiled.notes:
+        note(line)
+    return _ReadProfiles((profiled.profile,), kept, run.threshold, profiled.exit_status)
+
+
+def _keep(profile: "Profile", file: Path, output: Path | None) -> None:
+    """Write a profile to a file, whose folder is made unless -o names the file. output: value of -o."""
+    from mavcg.profiling.profile_file import save_profile
+
+    if output is None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+    save_profile(profile, file)
+    note(f"wrote {file}")
+
+
+def _show_classes(options: ProfileOptions, profiles: "tuple[Profile, ...]") -> None:
+    """Print the shares by class of function, for each profile: labelled by its file, or by the command."""
+    if options.import_:
+        labels = [path.stem for path in options.import_]
+    else:
+        labels = [options.of_file or profiles[0].command or "the program"]
+    by_label = dict(zip(labels, profiles, strict=True))
+    show_classes(by_label, options.of_file or "", options.plot, options.as_json)
+
+
+def _show_ranking(options: ProfileOptions, read: _ReadProfiles) -> None:
+    """Print the functions by share of the time, and draw them if --plot names a file."""
+    profile = read.profiles[0]
+    threshold = (DEFAULT_THRESHOLD_PERCENT if read.threshold is None else read.threshold) / 100
+    if options.plot is not None:
         from mavcg.profiling.chart import plot_shares
 
-        plot_shares(result, plot, percent / 100, top)
-        note(f"wrote {plot}")
-    if as_json:
-        of_a_command = {} if import_ else {"profile": str(kept) if kept else None}
-        print_json({**ranking_json(result, exit_status), **of_a_command})
+        plot_shares(profile, options.plot, threshold, options.top)
+        note(f"wrote {options.plot}")
+    if options.as_json:
+        of_a_command = {} if options.import_ else {"profile": str(read.kept) if read.kept else None}
+        print_json({**ranking_json(profile, read.exit_status), **of_a_command})
     else:
-        print_table(result, percent / 100, top)
+        print_table(profile, threshold, options.top)
 
 
 def _run(config: Path | None, command: tuple[str, ...], options: dict[str, Any]) -> "ProfileRun | None":
@@ -222,16 +192,14 @@ def _record_options(run: "ProfileRun", call_graph: bool, keep: Path | None, as_j
     return RecordOptions(run.frequency or DEFAULT_FREQUENCY_HZ, run.event, call_graph, keep, stdout)
 
 
-def _refuse_recording_options(
-    recorder: str | None, frequency: int | None, event: str | None, call_graph: bool, keep: Path | None
-) -> None:
+def _refuse_recording_options(options: ProfileOptions) -> None:
     """Raise MavcgError for an option about recording with --import, whose profile is recorded already."""
     values = {
-        "--with": (recorder or "perf") != "perf",
-        "--frequency": frequency,
-        "--event": event,
-        "--call-graph": call_graph,
-        "--keep": keep,
+        "--with": (options.recorder or "perf") != "perf",
+        "--frequency": options.frequency,
+        "--event": options.event,
+        "--call-graph": options.call_graph,
+        "--keep": options.keep,
     }
     given = [name for name, value in values.items() if value]
     if given:

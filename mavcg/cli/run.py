@@ -1,10 +1,12 @@
 """The verb `mavcg run`: run a model library on inputs from files, and write its outputs to a file."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mavcg.cli.option_class import command_of
 from mavcg.cli.output import console, print_json
 from mavcg.cli.shared_options import InputFiles, InputSeed, JsonOutputs, ModelLibrary, OutputsFile
 from mavcg.errors import MavcgError
@@ -13,14 +15,17 @@ if TYPE_CHECKING:
     from mavcg.runtime.loading import Model
 
 
-def run(
-    library: ModelLibrary,
-    inputs: InputFiles = None,
-    output: OutputsFile = None,
-    seed: InputSeed = None,
+@dataclass(frozen=True)
+class RunOptions:
+    """The command line of `mavcg run`."""
+
+    library: ModelLibrary
+    inputs: InputFiles = None
+    output: OutputsFile = None
+    seed: InputSeed = None
     network: Annotated[
         str | None, typer.Option(metavar="N", help="For the library of an application: the network to run.")
-    ] = None,
+    ] = None
     threads: Annotated[
         str,
         typer.Option(
@@ -28,9 +33,11 @@ def run(
             help="Number of threads; auto or 0: the number that the library was planned for, else one for each CPU; "
             "default 1.",
         ),
-    ] = "1",
-    as_json: JsonOutputs = False,
-) -> None:
+    ] = "1"
+    as_json: JsonOutputs = False
+
+
+def run_library(options: RunOptions) -> None:
     """Run a model library once and print the shape, the range and the five largest elements of each output.
 
     \b
@@ -39,33 +46,40 @@ def run(
     mavcg run libmobilenet_v2.so --seed 0
     mavcg run libapp.so --network detector --input image=x.npy
     """
-    if seed is not None and (seed < 0 or inputs):
-        fault = "makes all inputs; leave --input out" if inputs else "is not a seed; give 0 or more"
-        raise MavcgError(f"--seed {seed}: {fault}")
+    if options.seed is not None and (options.seed < 0 or options.inputs):
+        fault = "makes all inputs; leave --input out" if options.inputs else "is not a seed; give 0 or more"
+        raise MavcgError(f"--seed {options.seed}: {fault}")
     import numpy as np
 
     from mavcg.runtime.application import open_network
     from mavcg.runtime.loading import thread_count
 
     try:
-        thread_count(threads)
+        thread_count(options.threads)
     except MavcgError as error:
         raise MavcgError(f"--{error}") from None
-    with open_network(library, network, threads) as model:
-        arrays = random_inputs(model, seed) if seed is not None else _inputs_from_files(model, inputs or [])
+    with open_network(options.library, options.network, options.threads) as model:
+        arrays = (
+            random_inputs(model, options.seed)
+            if options.seed is not None
+            else _inputs_from_files(model, options.inputs or [])
+        )
         results = model.run(*arrays)
     names = [tensor.name for tensor in model.outputs]
-    if output is not None:
-        write_arrays(output, dict(zip(names, results, strict=True)))
+    if options.output is not None:
+        write_arrays(options.output, dict(zip(names, results, strict=True)))
     summary = [summary_of(name, np.asarray(array)) for name, array in zip(names, results, strict=True)]
-    if as_json:
-        print_json({"outputs": summary, "written": str(output) if output else None})
+    if options.as_json:
+        print_json({"outputs": summary, "written": str(options.output) if options.output else None})
         return
     for entry in summary:
         top = ", ".join(f"[{index}] {value:g}" for index, value in zip(entry["top_index"], entry["top"], strict=True))
         console().print(
             f"{entry['name']} {entry['dtype']}{entry['shape']}: {entry['min']:g} to {entry['max']:g}; largest {top}"
         )
+
+
+run = command_of("run", RunOptions, run_library)
 
 
 def _inputs_from_files(model: "Model", files: list[str]) -> list[Any]:

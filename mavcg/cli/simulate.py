@@ -1,14 +1,11 @@
 """The verb `mavcg simulate`: run a function in an emulator and time it on a model of a core with its caches."""
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from mavcg.cli.core_timing import core_timing
+from mavcg.cli.option_class import command_of
 from mavcg.cli.output import Progress, console, note, print_json
-from mavcg.cli.shared_options import JsonEverything, Latencies
+from mavcg.cli.simulate_options import SimulateOptions
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
@@ -18,71 +15,7 @@ if TYPE_CHECKING:
     from mavcg.simulate.simulation import Simulation
 
 
-def simulate(
-    source: Annotated[
-        Path,
-        typer.Argument(metavar="FILE", help="AArch64 assembly, object, library or program that holds the function."),
-    ],
-    core: Annotated[str, typer.Option(metavar="CORE", help="The core to simulate; `mavcg cores` lists them.")],
-    function: Annotated[str | None, typer.Option(metavar="F", help="The function to call.")] = None,
-    per_layer: Annotated[
-        bool,
-        typer.Option(
-            "--per-layer", help="Simulate a run of a model library on one thread, layer by layer; needs --board."
-        ),
-    ] = False,
-    whole: Annotated[
-        bool, typer.Option("--whole", help="With --per-layer: time every instruction instead of sampling long layers.")
-    ] = False,
-    samples: Annotated[
-        int | None,
-        typer.Option(
-            min=2, max=10_000, metavar="N", help="With --per-layer: number of samples in a long layer; default 24."
-        ),
-    ] = None,
-    arguments: Annotated[
-        str,
-        typer.Option(
-            "--args",
-            metavar="WORDS",
-            help="The function's arguments in order: buf:BYTES[+OFFSET] (a buffer), ptrs:COUNTxBYTES (an array of "
-            "pointers to buffers), i:NUMBER (an integer), f:NUMBER (a float), d:NUMBER (a double). Buffers are filled "
-            "with random f32 numbers from -4 to 4, or with zeroes if =0 follows, and begin at multiples of 4,096.",
-        ),
-    ] = "",
-    inputs: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--input",
-            metavar="[NAME=]X.npy",
-            help="With --per-layer: an input of the model, in order or by name. Otherwise: the contents of the next "
-            "buffer of --args. Default: random f32 numbers from -4 to 4. May be repeated.",
-        ),
-    ] = None,
-    board: Annotated[
-        str | None, typer.Option(metavar="B", help="Board that has the core, and whose caches, clock and memory count.")
-    ] = None,
-    warm: Annotated[
-        int,
-        typer.Option(
-            min=0, max=1000, help="Number of calls before the one that is timed; 0: cold caches and branch predictor."
-        ),
-    ] = 1,
-    sharing: Annotated[
-        int,
-        typer.Option(min=1, max=64, help="Number of cores that run the same code at once, sharing caches and memory."),
-    ] = 1,
-    limit: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            metavar="N",
-            help="Stop after this number of instructions; default 1e9, with --per-layer 2e11.",
-        ),
-    ] = None,
-    settings: Latencies = None,
-    as_json: JsonEverything = False,
-) -> None:
+def run_simulate(options: SimulateOptions) -> None:
     """Simulate a call of a function: cycles, causes of lost cycles, cache hits and misses.
 
     The code runs in an emulator. Each instruction is timed by the facts that `mavcg estimate` uses, and by models of
@@ -98,41 +31,58 @@ def simulate(
     mavcg simulate libnet.so --board exynos9820 --core cortex-a55 --per-layer --input x=x.npy
     mavcg simulate libnet.so --board exynos9820 --core cortex-a75 --per-layer --whole --json
     """
-    from mavcg.cli.input_arrays import read_buffers
     from mavcg.profiles.load import load_board
-    from mavcg.simulate.run import INSTRUCTION_LIMIT
+
+    core, timing = core_timing(options.core, options.settings or ())
+    board = load_board(options.board) if options.board is not None else None
+    if options.per_layer:
+        _simulate_layers(options, core, timing, board)
+    else:
+        _simulate_call(options, core, timing, board)
+
+
+simulate = command_of("simulate", SimulateOptions, run_simulate)
+
+
+def _simulate_layers(options: SimulateOptions, core: "Core", timing: "Timing", board: "Board | None") -> None:
+    """Simulate a run of a model library by layer. Raises: MavcgError for a missing board, and options of calls."""
     from mavcg.simulate.sampling import UNITS
+
+    _refuse_beside_per_layer(
+        {"--function": options.function, "--args": options.arguments, "--sharing": options.sharing > 1}
+    )
+    if board is None:
+        raise MavcgError("--per-layer: needs a --board, for the sizes of caches and the clock; name one")
+    if options.whole and options.samples is not None:
+        raise MavcgError("--samples: nothing is sampled with --whole; leave one of them out")
+    _simulate_model(options, core, timing, board, None if options.whole else options.samples or UNITS)
+
+
+def _simulate_call(options: SimulateOptions, core: "Core", timing: "Timing", board: "Board | None") -> None:
+    """Simulate a call of one function. Raises: MavcgError for options of models, and if no function is named."""
+    from mavcg.cli.input_arrays import read_buffers
+    from mavcg.simulate.run import INSTRUCTION_LIMIT
     from mavcg.simulate.simulation import simulate as simulate_call
     from mavcg.simulate.simulation import simulation_json
 
-    simulated_core, timing = core_timing(core, settings or ())
-    simulated_board = load_board(board) if board is not None else None
-    if per_layer:
-        _refuse_beside_per_layer({"--function": function, "--args": arguments, "--sharing": sharing > 1})
-        if simulated_board is None:
-            raise MavcgError("--per-layer: needs a --board, for the sizes of caches and the clock; name one")
-        if whole and samples is not None:
-            raise MavcgError("--samples: nothing is sampled with --whole; leave one of them out")
-        units = None if whole else samples or UNITS
-        _simulate_model(source, simulated_core, timing, simulated_board, warm, limit, units, inputs or (), as_json)
-        return
-    for option, value in {"--whole": whole, "--samples": samples is not None}.items():
+    for option, value in {"--whole": options.whole, "--samples": options.samples is not None}.items():
         if value:
             raise MavcgError(f"{option}: is about a model's layers; give it with --per-layer, or leave it out")
-    if function is None:
+    if options.function is None:
         raise MavcgError(
-            f"{source}: name a --function; or give --per-layer, for a library that `mavcg build` made from a model"
+            f"{options.source}: name a --function; or give --per-layer, for a library that `mavcg build` made from a "
+            "model"
         )
-    contents = read_buffers(inputs) if inputs else ()
+    contents = read_buffers(options.inputs) if options.inputs else ()
     with Progress() as progress:
         simulation = simulate_call(
-            source, function, arguments, simulated_core, timing, simulated_board, warm=warm, sharing=sharing,
-            limit=limit or INSTRUCTION_LIMIT, contents=contents, progress=progress,
+            options.source, options.function, options.arguments, core, timing, board, warm=options.warm,
+            sharing=options.sharing, limit=options.limit or INSTRUCTION_LIMIT, contents=contents, progress=progress,
         )  # fmt: skip
-    if as_json:
+    if options.as_json:
         print_json(simulation_json(simulation))
-        return
-    _show(simulation)
+    else:
+        _show(simulation)
 
 
 def _refuse_beside_per_layer(options: dict[str, object]) -> None:
@@ -143,32 +93,34 @@ def _refuse_beside_per_layer(options: dict[str, object]) -> None:
 
 
 def _simulate_model(
-    source: Path, core: "Core", timing: "Timing", board: "Board", warm: int, limit: int | None,
-    units: int | None, inputs: Sequence[str], as_json: bool,
-) -> None:  # fmt: skip
-    """Simulate a run of a model library and print a table of its layers.
-
-    Args:
-        units: number of samples in a long layer; None to time all instructions.
-        inputs: values of --input; none for random f32 numbers from -4 to 4.
-    """
-    from rich.table import Table
-
+    options: SimulateOptions, core: "Core", timing: "Timing", board: "Board", units: int | None
+) -> None:
+    """Simulate a run of a model library and print its layers. units: samples in a long layer; None to time all."""
     from mavcg.cli.input_arrays import read_input_arrays
     from mavcg.simulate.model_run import MODEL_INSTRUCTION_LIMIT, model_json, simulate_model
     from mavcg.simulate.sampling import SamplePlan
 
-    plan = None if units is None else SamplePlan(units=units)
+    plan, inputs = None if units is None else SamplePlan(units=units), options.inputs or ()
     with Progress() as progress:
         simulation = simulate_model(
-            source, core, timing, board, warm, limit or MODEL_INSTRUCTION_LIMIT, plan, progress,
+            options.source, core, timing, board, options.warm, options.limit or MODEL_INSTRUCTION_LIMIT, plan, progress,
             (lambda names: read_input_arrays(names, inputs)) if inputs else None,
         )  # fmt: skip
     report = model_json(simulation)
-    if as_json:
+    if options.as_json:
         print_json(report)
         return
-    table = Table("layer", "operator", title=f"{source} on one {core.name} of {board.name} (simulated, not measured)")
+    title = f"{options.source} on one {core.name} of {board.name} (simulated, not measured)"
+    _show_layers(report, title)
+    for sentence in simulation.figures.assumed:
+        note(sentence)
+
+
+def _show_layers(report: dict[str, Any], title: str) -> None:
+    """Print a table of layers, and notes on the samples. report: the document of --json."""
+    from rich.table import Table
+
+    table = Table("layer", "operator", title=title)
     for heading in ("cycles", "standard error", "ms", "share"):
         table.add_column(heading, justify="right")
 
@@ -189,8 +141,6 @@ def _simulate_model(
         )
         if any(layer["standard_error_cycles"] is None for layer in report["layers"]):
             note("layers alternate by bands of rows: standard errors of single layers are not known, that of all is")
-    for sentence in simulation.figures.assumed:
-        note(sentence)
 
 
 def _show(simulation: "Simulation") -> None:

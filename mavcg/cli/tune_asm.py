@@ -4,13 +4,14 @@ import dataclasses
 import difflib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from mavcg.cli.core_timing import core_timing
+from mavcg.cli.option_class import command_of
 from mavcg.cli.output import Progress, note, print_json
-from mavcg.cli.shared_options import JsonReport, Latencies
+from mavcg.cli.tune_asm_options import TuneAsmOptions
 from mavcg.cli.tune_asm_report import is_changed, show_tuning, tuning_json
 from mavcg.errors import MavcgError
 
@@ -18,62 +19,14 @@ if TYPE_CHECKING:
     from mavcg.assembly.argument_states import Arguments
     from mavcg.assembly.asm_source import AsmSource
     from mavcg.assembly.checking import FunctionCheck
+    from mavcg.hardware.core import Core
+    from mavcg.hardware.timing import Timing
     from mavcg.passes.asm.tune import Tuned
 
 _EXIT_DIFFERENCE = 1
 
 
-def tune_asm(
-    source: Annotated[
-        Path, typer.Argument(metavar="IN.S", help="File of AArch64 assembly, written by hand or by a compiler.")
-    ],
-    core: Annotated[str, typer.Option(metavar="CORE", help="The core to tune for; `mavcg cores` lists them.")],
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", metavar="OUT.S", help="File for the new assembly; optional with --check."),
-    ] = None,
-    function: Annotated[
-        list[str] | None, typer.Option(metavar="F", help="Tune only this function; may be repeated; default: all.")
-    ] = None,
-    solver_seconds: Annotated[
-        float,
-        typer.Option(
-            metavar="S",
-            min=0,
-            help="Time of the exact solver for each loop, in seconds; 0: only the heuristic; default 8.",
-        ),
-    ] = 8.0,
-    check: Annotated[
-        bool,
-        typer.Option(
-            "--check",
-            help="Run each changed function in an emulator and compare the results of old and new code; needs "
-            "mavcg[check].",
-        ),
-    ] = False,
-    arguments: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--args",
-            metavar="'F: ARGS'",
-            help="With --check: arguments of the function F, such as 'F: buf:4096 i:64'; may be repeated.",
-        ),
-    ] = None,
-    unchecked_ok: Annotated[
-        bool,
-        typer.Option(
-            "--unchecked-ok", help="With --check: also write changed functions that the check cannot decide on."
-        ),
-    ] = False,
-    settings: Latencies = None,
-    defines: Annotated[
-        list[str] | None, typer.Option("-D", metavar="NAME[=V]", help="Define a macro for the preprocessor.")
-    ] = None,
-    includes: Annotated[
-        list[Path] | None, typer.Option("-I", metavar="DIR", help="Include folder of the preprocessor.")
-    ] = None,
-    as_json: JsonReport = False,
-) -> None:
+def run_tune_asm(options: TuneAsmOptions) -> None:
     """Rewrite assembly to run faster on one core.
 
     Loads are split, load pairs are replaced by single loads, and instructions are reordered, if the core's profile
@@ -87,53 +40,86 @@ def tune_asm(
     mavcg tune-asm kernel.S --core cortex-a53 -o kernel.a53.S --function gemm_8x8 --solver-seconds 20
     """
     from mavcg.assembly.argument_states import parse_arguments
-    from mavcg.assembly.asm_source import AsmSource, assemble, read_asm_source
-    from mavcg.assembly.schedule_store import open_store
+    from mavcg.assembly.asm_source import read_asm_source
     from mavcg.files.whole_file import write_whole
-    from mavcg.passes.asm.loop_schedule import SchedulingEffort
-    from mavcg.passes.asm.tune import tune
 
-    if output is not None:
-        _check_output(source, output)
-    elif not check:
-        raise MavcgError("tune-asm: no output is named; give -o OUT.S, or --check for a report only")
-    if (arguments or unchecked_ok) and not check:
-        raise MavcgError(f"{'--args' if arguments else '--unchecked-ok'}: is only for --check; give --check too")
-    described = parse_arguments(arguments or ())
-    tuned_core, timing = core_timing(core, settings or ())
-    asm = read_asm_source(source, defines or (), includes or ())
-    requested = _named_functions(asm, function or (), "--function")
+    _check_options(options)
+    described = parse_arguments(options.arguments or ())
+    core, timing = core_timing(options.core, options.settings or ())
+    asm = read_asm_source(options.source, options.defines or (), options.includes or ())
+    requested = _named_functions(asm, options.function or (), "--function")
     _named_functions(asm, list(described), "--args")
     with Progress() as progress:
-        with asm.places_in_errors():
-            tuned = tune(
-                asm.text,
-                timing,
-                tuned_core.policy,
-                SchedulingEffort(solver_seconds, open_store()),
-                asm.file,
-                lambda name: "" if name in requested else "not requested",
-                lambda label: progress(f"scheduling {label}"),
-            )
-        tuned = dataclasses.replace(tuned, functions=tuple(f for f in tuned.functions if f.name in requested))
-        checks = _check_functions(asm, tuned, described, progress) if check else {}
-        if not unchecked_ok:
+        tuned = _tune(asm, core, timing, options.solver_seconds, requested, progress)
+        checks = _check_functions(asm, tuned, described, progress) if options.check else {}
+        if not options.unchecked_ok:
             undecided = {name: f"not decided by the check: {c.why}" for name, c in checks.items() if not c.states}
             tuned = tuned.without(undecided) if undecided else tuned
         progress("assembling the result")
-        result = AsmSource(tuned.text, str(output or f"the tuned {source}"))
-        assemble(result, [f"-I{folder}" for folder in (*(includes or ()), source.parent)])
-    if output is not None:
-        write_whole(output, tuned.text.encode("utf-8", "surrogateescape"), "-o")
-        _note_form(asm, output)
-    for name, function_check in checks.items():
-        if not function_check.states:
-            consequence = "taken unchecked" if unchecked_ok else "left as it was; describe its arguments with --args"
-            note(f"--check: {name} is not decided ({function_check.why}): {consequence}")
-    if as_json:
-        print_json(tuning_json(asm, tuned, core, output, checks))
+        _assemble(tuned, options)
+    if options.output is not None:
+        write_whole(options.output, tuned.text.encode("utf-8", "surrogateescape"), "-o")
+        _note_form(asm, options.output)
+    _note_undecided(checks, options.unchecked_ok)
+    if options.as_json:
+        print_json(tuning_json(asm, tuned, options.core, options.output, checks))
     else:
-        show_tuning(asm, tuned, core, checks)
+        show_tuning(asm, tuned, options.core, checks)
+
+
+tune_asm = command_of("tune_asm", TuneAsmOptions, run_tune_asm)
+
+
+def _check_options(options: TuneAsmOptions) -> None:
+    """Raise MavcgError, before any work, for a missing output, one that cannot be written, and options of --check."""
+    if options.output is not None:
+        _check_output(options.source, options.output)
+    elif not options.check:
+        raise MavcgError("tune-asm: no output is named; give -o OUT.S, or --check for a report only")
+    if (options.arguments or options.unchecked_ok) and not options.check:
+        option = "--args" if options.arguments else "--unchecked-ok"
+        raise MavcgError(f"{option}: is only for --check; give --check too")
+
+
+def _tune(
+    asm: "AsmSource", core: "Core", timing: "Timing", solver_seconds: float, requested: frozenset[str],
+    progress: Progress,
+) -> "Tuned":  # fmt: skip
+    """Run the machine passes on the requested functions; the result reports on these alone.
+
+    solver_seconds: time of the exact solver for each loop.
+    """
+    from mavcg.assembly.schedule_store import open_store
+    from mavcg.passes.asm.loop_schedule import SchedulingEffort
+    from mavcg.passes.asm.tune import tune
+
+    with asm.places_in_errors():
+        tuned = tune(
+            asm.text,
+            timing,
+            core.policy,
+            SchedulingEffort(solver_seconds, open_store()),
+            asm.file,
+            lambda name: "" if name in requested else "not requested",
+            lambda label: progress(f"scheduling {label}"),
+        )
+    return dataclasses.replace(tuned, functions=tuple(f for f in tuned.functions if f.name in requested))
+
+
+def _assemble(tuned: "Tuned", options: TuneAsmOptions) -> None:
+    """Assemble the new text, to find faults before it is written. Raises: MavcgError."""
+    from mavcg.assembly.asm_source import AsmSource, assemble
+
+    result = AsmSource(tuned.text, str(options.output or f"the tuned {options.source}"))
+    assemble(result, [f"-I{folder}" for folder in (*(options.includes or ()), options.source.parent)])
+
+
+def _note_undecided(checks: "Mapping[str, FunctionCheck]", unchecked_ok: bool) -> None:
+    """Print a note on each function that the check could not decide on, and what became of it."""
+    consequence = "taken unchecked" if unchecked_ok else "left as it was; describe its arguments with --args"
+    for name, check in checks.items():
+        if not check.states:
+            note(f"--check: {name} is not decided ({check.why}): {consequence}")
 
 
 def _note_form(asm: "AsmSource", output: Path) -> None:

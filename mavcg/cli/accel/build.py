@@ -1,10 +1,12 @@
 """The verb `mavcg accel build`: compile a neural network to a program for an accelerator."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mavcg.cli.option_class import command_of
 from mavcg.cli.output import Progress, console, note, print_json
 from mavcg.cli.shared_options import (
     AccelProgramOutput,
@@ -21,19 +23,22 @@ if TYPE_CHECKING:
     from mavcg.accel.build import BuiltProgram
 
 
-def build(
+@dataclass(frozen=True)
+class AccelBuildOptions:
+    """The command line of `mavcg accel build`."""
+
     model: Annotated[
         str, typer.Argument(metavar="MODEL", help="An .onnx, .tflite or .prototxt file, or a built-in network.")
-    ],
-    target: AccelTarget,
-    output: AccelProgramOutput,
+    ]
+    target: AccelTarget
+    output: AccelProgramOutput
     search: Annotated[
         str,
         typer.Option(
             help="Search for groups of nodes to fuse: exact, paper (DNNVM's), greedy, or none (each node by itself); "
             "default exact."
         ),
-    ] = "exact",
+    ] = "exact"
     calibrate: Annotated[
         Path | None,
         typer.Option(
@@ -41,38 +46,40 @@ def build(
             help="Inputs from which radix positions are chosen: an array for each input, by name, with the images "
             "stacked; default: seeded random images.",
         ),
-    ] = None,
+    ] = None
     per_channel: Annotated[
         bool, typer.Option("--per-channel", help="Choose a radix position for the weights of each output channel.")
-    ] = False,
+    ] = False
     per_tensor: Annotated[
         bool,
         typer.Option(
             "--per-tensor",
             help="Choose one radix position for each tensor; default: one for each channel in depthwise layers only.",
         ),
-    ] = False,
-    shape: InputShapes = None,
-    weights: CaffeWeights = None,
+    ] = False
+    shape: InputShapes = None
+    weights: CaffeWeights = None
     board: Annotated[
         str | None,
         typer.Option(metavar="B", help="Also build libraries of the CPU's nodes, for the cores of this board."),
-    ] = None,
+    ] = None
     cores: Annotated[
         str | None,
         typer.Option(metavar="A,B", help="Also build libraries of the CPU's nodes, for these cores, as cortex-a53."),
-    ] = None,
+    ] = None
     costs: Annotated[
         str,
         typer.Option(
             help="Costs of groups: simulated; learned (from simulations of some groups); model (analytic); or device "
             "(measured); default simulated."
         ),
-    ] = "simulated",
-    cost_db: CostDatabase = None,
-    driver: DeviceDriver = None,
-    as_json: JsonReport = False,
-) -> None:
+    ] = "simulated"
+    cost_db: CostDatabase = None
+    driver: DeviceDriver = None
+    as_json: JsonReport = False
+
+
+def run_build(options: AccelBuildOptions) -> None:
     """Compile a network for an accelerator with an instruction set, into one ELF file.
 
     The file has the 8-bit program, its parameters and its addresses. Nodes that the accelerator has no instruction for
@@ -95,24 +102,30 @@ def build(
     from mavcg.accel.target import find_target
     from mavcg.model_pipeline.sizes import parse_shapes
 
-    if not output.parent.is_dir():
-        raise MavcgError(f"-o {output}: the folder {output.parent} does not exist; make it, or name another file")
-    if per_channel and per_tensor:
+    if not options.output.parent.is_dir():
+        raise MavcgError(
+            f"-o {options.output}: the folder {options.output.parent} does not exist; make it, or name another file"
+        )
+    if options.per_channel and options.per_tensor:
         raise MavcgError("--per-channel and --per-tensor: exclude each other; give one of the two")
-    granularity = "channel" if per_channel else "tensor" if per_tensor else "depthwise"
-    cpu = CpuCores(board, tuple(name.strip() for name in cores.split(",")) if cores else ())
+    granularity = "channel" if options.per_channel else "tensor" if options.per_tensor else "depthwise"
+    cpu = CpuCores(options.board, tuple(name.strip() for name in options.cores.split(",")) if options.cores else ())
     with Progress() as progress:
         built = build_program(
-            model, find_target(target), search, calibrate, parse_shapes(shape or ()), progress, granularity, weights,
-            CostRequest(costs, cost_db, driver),
+            options.model, find_target(options.target), options.search, options.calibrate,
+            parse_shapes(options.shape or ()), progress, granularity, options.weights,
+            CostRequest(options.costs, options.cost_db, options.driver),
         )  # fmt: skip
         if cpu.are_named:
-            built = with_cpu_parts(built, cpu, output, progress)
-    size = write_elf(built.program, output)
-    if as_json:
+            built = with_cpu_parts(built, cpu, options.output, progress)
+    size = write_elf(built.program, options.output)
+    if options.as_json:
         print_json(build_json(built))
         return
-    _show(built, output, size)
+    _show(built, options.output, size)
+
+
+build = command_of("build", AccelBuildOptions, run_build)
 
 
 def _show(built: "BuiltProgram", output: Path, size: int) -> None:

@@ -1,10 +1,12 @@
 """The verb `mavcg accel fuse`: find the operations of a network that should run as one, with their costs."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mavcg.cli.option_class import command_of
 from mavcg.cli.output import Progress, console, note, print_json
 from mavcg.cli.shared_options import AccelTarget, CostDatabase, DeviceDriver, JsonEverything, ModelShapes
 
@@ -13,7 +15,10 @@ if TYPE_CHECKING:
     from mavcg.accel.target import IsaTarget
 
 
-def fuse(
+@dataclass(frozen=True)
+class FuseOptions:
+    """The command line of `mavcg accel fuse`."""
+
     model: Annotated[
         str,
         typer.Argument(
@@ -21,32 +26,34 @@ def fuse(
             help="An .onnx, .tflite or .prototxt file, or vgg16, resnet50, resnet152, googlenet, squeezenet, "
             "mobilenet_v2, yolo_small.",
         ),
-    ],
-    target: AccelTarget,
+    ]
+    target: AccelTarget
     templates: Annotated[
         Path | None, typer.Option(metavar="FILE", help="TOML file of fusion templates; default: those of mavcg.")
-    ] = None,
+    ] = None
     search: Annotated[
         str,
         typer.Option(
             help="Search whose groups are listed and drawn: exact, paper (DNNVM's), greedy or none; default exact."
         ),
-    ] = "exact",
+    ] = "exact"
     svg: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the groups as .svg or .png; default: no picture.")
-    ] = None,
-    shape: ModelShapes = None,
+    ] = None
+    shape: ModelShapes = None
     costs: Annotated[
         str,
         typer.Option(
             help="Costs of groups: model (analytic); simulated; learned (from simulations of some groups); or device "
             "(measured); default model."
         ),
-    ] = "model",
-    cost_db: CostDatabase = None,
-    driver: DeviceDriver = None,
-    as_json: JsonEverything = False,
-) -> None:
+    ] = "model"
+    cost_db: CostDatabase = None
+    driver: DeviceDriver = None
+    as_json: JsonEverything = False
+
+
+def run_fuse(options: FuseOptions) -> None:
     """Find the groups of operations that could run as one, their costs, and the cheapest execution path.
 
     Groups are embeddings of fusion templates, and connected subgraphs whose tensors all fit on chip. Costs are cycles
@@ -72,26 +79,29 @@ def fuse(
     from mavcg.errors import MavcgError
     from mavcg.model_pipeline.sizes import parse_shapes
 
-    if search not in SEARCHES:
-        raise MavcgError(f"--search {search}: there is no such search; the searches are {', '.join(SEARCHES)}")
-    if svg is not None:
-        check_plot(svg, "--svg")
-    isa_target, patterns = find_target(target), read_templates(templates or OURS)
+    if options.search not in SEARCHES:
+        raise MavcgError(f"--search {options.search}: there is no such search; the searches are {', '.join(SEARCHES)}")
+    if options.svg is not None:
+        check_plot(options.svg, "--svg")
+    isa_target, patterns = find_target(options.target), read_templates(options.templates or OURS)
     with Progress() as progress:
-        progress(f"reading {model}")
-        graph = load_xgraph(model, isa_target, parse_shapes(shape or ()))
-        if costs != "model":
+        progress(f"reading {options.model}")
+        graph = load_xgraph(options.model, isa_target, parse_shapes(options.shape or ()))
+        if options.costs != "model":
             graph = with_fixed_radices(graph)
-        with group_costs(CostRequest(costs, cost_db, driver), isa_target) as provider:
+        with group_costs(CostRequest(options.costs, options.cost_db, options.driver), isa_target) as provider:
             choices = choose_fusion(graph, isa_target, patterns, provider, progress=progress)
-    if svg is not None:
-        title = f"{graph.name} on {isa_target.name}: {search}"
-        save_drawing(plan_svg(graph, choices.plan(search), title), svg, "--svg")
-        note(f"wrote the groups of the {search} search to {svg}")
-    if as_json:
-        print_json(fusion_json(choices, isa_target, model, costs))
+    if options.svg is not None:
+        title = f"{graph.name} on {isa_target.name}: {options.search}"
+        save_drawing(plan_svg(graph, choices.plan(options.search), title), options.svg, "--svg")
+        note(f"wrote the groups of the {options.search} search to {options.svg}")
+    if options.as_json:
+        print_json(fusion_json(choices, isa_target, options.model, options.costs))
         return
-    _show(choices, isa_target, search, costs)
+    _show(choices, isa_target, options.search, options.costs)
+
+
+fuse = command_of("fuse", FuseOptions, run_fuse)
 
 
 def _show(choices: "FusionChoices", target: "IsaTarget", search: str, costs: str) -> None:

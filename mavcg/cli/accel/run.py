@@ -1,11 +1,13 @@
 """The verb `mavcg accel run`: run a program in the functional simulator, with its CPU parts if this machine can."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mavcg.cli.option_class import command_of
 from mavcg.cli.output import console, note, print_json
 from mavcg.cli.shared_options import AccelProgramFile, InputFiles, InputSeed, JsonOutputs, OutputsFile
 from mavcg.errors import MavcgError
@@ -14,20 +16,25 @@ if TYPE_CHECKING:
     from mavcg.accel.image.program import AccelProgram
 
 
-def run(
-    program: AccelProgramFile,
-    inputs: InputFiles = None,
-    output: OutputsFile = None,
-    seed: InputSeed = None,
+@dataclass(frozen=True)
+class AccelRunOptions:
+    """The command line of `mavcg accel run`."""
+
+    program: AccelProgramFile
+    inputs: InputFiles = None
+    output: OutputsFile = None
+    seed: InputSeed = None
     integers: Annotated[
         bool, typer.Option("--integers", help="Give outputs as the int8 numbers that the accelerator writes.")
-    ] = False,
+    ] = False
     driver: Annotated[
         str | None,
         typer.Option(metavar="LIB.so[:ARGUMENT]", help="Run on the device of this driver instead of in the simulator."),
-    ] = None,
-    as_json: JsonOutputs = False,
-) -> None:
+    ] = None
+    as_json: JsonOutputs = False
+
+
+def run_program(options: AccelRunOptions) -> None:
     """Run a program in the functional simulator, which models the bytes of the accelerator's memories.
 
     If the libraries of the CPU parts are beside the program and are for this machine, the host side in C runs the whole
@@ -41,35 +48,42 @@ def run(
     mavcg accel run resnet50.elf --seed 0 --json
     mavcg accel run resnet50.elf --input x.npy --driver ./libdevice.so:/dev/accel0 -o y.npz
     """
-    if seed is not None and (seed < 0 or inputs):
-        fault = "makes all inputs; leave --input out" if inputs else "is not a seed; give 0 or more"
-        raise MavcgError(f"--seed {seed}: {fault}")
+    if options.seed is not None and (options.seed < 0 or options.inputs):
+        fault = "makes all inputs; leave --input out" if options.inputs else "is not a seed; give 0 or more"
+        raise MavcgError(f"--seed {options.seed}: {fault}")
     from mavcg.accel.host.runtime import missing_part
     from mavcg.accel.image.elf_file import read_elf
     from mavcg.cli.run import summary_of, write_arrays
 
-    image = read_elf(program)
-    missing = missing_part(image, program) if image.cpu_nodes else ""
-    if driver is not None and (missing or integers):
-        raise MavcgError(f"--driver {driver}: runs whole networks; {missing or 'leave --integers out'}")
-    whole = driver is not None or (bool(image.cpu_nodes) and not missing and not integers)
+    image = read_elf(options.program)
+    missing = missing_part(image, options.program) if image.cpu_nodes else ""
+    if options.driver is not None and (missing or options.integers):
+        raise MavcgError(f"--driver {options.driver}: runs whole networks; {missing or 'leave --integers out'}")
+    whole = options.driver is not None or (bool(image.cpu_nodes) and not missing and not options.integers)
     if missing:
         nodes = ", ".join(image.cpu_nodes[:6])
         note(f"{len(image.cpu_nodes)} nodes of the CPU are not computed ({nodes}): {missing}")
-    elif image.cpu_nodes and integers:
+    elif image.cpu_nodes and options.integers:
         note(f"--integers: shows the accelerator's outputs; the CPU's {len(image.cpu_nodes)} nodes are not computed")
     shown = (
-        _run_whole(image, program, inputs, seed, driver) if whole else _run_accelerator(image, inputs, seed, integers)
+        _run_whole(image, options.program, options.inputs, options.seed, options.driver)
+        if whole
+        else _run_accelerator(image, options.inputs, options.seed, options.integers)
     )
-    if output is not None:
-        write_arrays(output, shown)
+    if options.output is not None:
+        write_arrays(options.output, shown)
     summary = [summary_of(name, array) for name, array in shown.items()]
-    if as_json:
+    if options.as_json:
         computed = "network" if whole or not image.cpu_nodes else "accelerator"
-        print_json({"computed": computed, "outputs": summary, "written": str(output) if output else None})
+        print_json(
+            {"computed": computed, "outputs": summary, "written": str(options.output) if options.output else None}
+        )
         return
     for entry in summary:
         console().print(f"{entry['name']} {entry['dtype']}{entry['shape']}: {entry['min']:g} to {entry['max']:g}")
+
+
+run = command_of("run", AccelRunOptions, run_program)
 
 
 def _run_whole(

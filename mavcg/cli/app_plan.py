@@ -1,0 +1,125 @@
+"""The verb `mavcg app plan`: plan one memory for an application of several networks."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mavcg.cli.option_class import command_of
+from mavcg.cli.output import Progress, console, note, print_json
+from mavcg.cli.shared_options import JsonEverything
+from mavcg.errors import MavcgError
+
+if TYPE_CHECKING:
+    from mavcg.apps.plan import ApplicationPlan
+
+
+@dataclass(frozen=True)
+class AppPlanOptions:
+    """The command line of `mavcg app plan`."""
+
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="APP.toml", help="File with the networks, their limits and partitions, and which run in parallel."
+        ),
+    ]
+    board: Annotated[str, typer.Option(metavar="B", help="Board to predict for; host is this machine.")]
+    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the memory over time, as .svg or .png.")] = (
+        None
+    )
+    seed: Annotated[int, typer.Option(help="Seed of the search, which decides the result; default 0.")] = 0
+    generations: Annotated[
+        int, typer.Option(metavar="N", help="Number of generations of the genetic search; default 12.")
+    ] = 12
+    jobs: Annotated[
+        int | None,
+        typer.Option("-j", "--jobs", metavar="N", help="Number of compilers at a time; default: one for each CPU."),
+    ] = None
+    as_json: JsonEverything = False
+
+
+def run_plan(options: AppPlanOptions) -> None:
+    """Plan one memory for all networks of an application, with shared buffers, and layers by parts of rows if needed.
+
+    Figures show weights and buffers separately; `memory` in APP.toml limits their sum. Throughput is modelled.
+
+    \b
+    memory = "20 MB"                 # app.toml; and, if networks run at the same time:
+    parallel = [["detector", "recogniser"]]
+    [[network]]
+    name = "detector"
+    file = "detector.onnx"
+    throughput = 20                  # frames per second, at least
+    partitions = "auto:2"            # a pipeline over two clusters
+
+    \b
+    mavcg app plan app.toml --board exynos9820 --plot memory.svg
+    mavcg app plan app.toml --board host --json
+    """
+    from mavcg.apps.application_file import read_application_file
+    from mavcg.apps.models import read_application
+    from mavcg.apps.plan import plan_application, plan_json
+    from mavcg.apps.search import GeneticLimits
+    from mavcg.drawing.svg_plots import check_plot
+    from mavcg.model_pipeline.estimating import board_of
+    from mavcg.toolchain.codegen import default_workers
+
+    if options.generations < 0:
+        raise MavcgError(
+            f"--generations {options.generations}: is below 0; give 0 for the first generation only, or more"
+        )
+    if options.plot is not None:
+        check_plot(options.plot)
+    described = read_application_file(options.file)
+    with Progress() as progress:
+        app, times, constraints = read_application(
+            described, board_of(options.board), options.jobs or default_workers(), progress
+        )
+        limits = GeneticLimits(generations=options.generations, seed=options.seed)
+        planned = plan_application(app, times, constraints, limits, progress)
+    if options.plot is not None:
+        from mavcg.apps.memory_map import draw_memory_map
+
+        draw_memory_map(planned, options.plot)
+        note(f"wrote the memory map to {options.plot}")
+    if options.as_json:
+        print_json(plan_json(planned))
+    else:
+        _show_plan(planned)
+
+
+plan = command_of("plan", AppPlanOptions, run_plan)
+
+
+def _show_plan(planned: "ApplicationPlan") -> None:
+    """Print sizes of buffers by how they are shared, the solutions found, and what is known about their optimality."""
+    from rich.table import Table
+
+    out = console()
+    table = Table("buffers", "bytes", box=None, pad_edge=False)
+    for name, size in (
+        ("one for each edge", planned.naive), ("shared within each network", planned.reuse_per_cnn),
+        ("shared among all networks", planned.reuse_joint), ("not shared, all layers by parts", planned.parts),
+    ):  # fmt: skip
+        table.add_row(name, f"{size:,}")
+    out.print(table)
+    out.print(f"weights: {planned.weights:,} bytes\n")
+    names = [cnn.name for cnn in planned.app.cnns]
+    front = Table("", "arena bytes", "layers by parts", *(f"{name}, frames/s (modelled)" for name in names),
+                  box=None, pad_edge=False)  # fmt: skip
+    for number, solution in enumerate(planned.front):
+        by_parts = sum(count > 1 for count in solution.phases.values())
+        speeds = [f"{solution.throughput[name]:.1f}" for name in names]
+        front.add_row("->" if number == planned.chosen else "", f"{solution.arena.size:,}", str(by_parts), *speeds)
+    out.print(front)
+    best = planned.front[planned.chosen].arena
+    bound = "optimal for its schedule" if best.optimal else f"at least {best.lower_bound:,} for its schedule"
+    out.print(f"\narena: {best.size:,} bytes; {bound}")
+    if planned.front_gap is not None:
+        gap = f"{100 * planned.front_gap:.1f} % more live peak than the exact front" if planned.front_gap else "optimal"
+        out.print(f"points on the exact front of live peak and time: {len(planned.exact)}; the genetic search: {gap}")
+    if not planned.meets:
+        total = planned.weights + best.size
+        out.print(f"no solution meets all limits; the chosen one takes {total:,} bytes with its weights")
