@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class MeasureOptions:
+class MeasureVerbOptions:
     """The command line of `mavcg measure`."""
 
     library: Annotated[Path, typer.Argument(metavar="LIB.so", help="A library or program that mavcg built.")]
@@ -50,7 +50,7 @@ class MeasureOptions:
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False
 
 
-def run_measure(options: MeasureOptions) -> None:
+def run_measure(options: MeasureVerbOptions) -> None:
     """Measure how much faster each version is than the generic one, on the cores of this machine.
 
     The program runs under perf, bound to the CPUs of each core type in turn, alternately with the generic versions and
@@ -101,7 +101,7 @@ def run_measure(options: MeasureOptions) -> None:
         _show(measured, settings.runs, threshold)
 
 
-measure = command_of("measure", MeasureOptions, run_measure)
+measure = command_of("measure", MeasureVerbOptions, run_measure)
 
 
 def measured_json(
