@@ -7,6 +7,8 @@ from typing import Any
 
 from llvmlite import ir
 
+from mavcg.kernels.builder.module_text import module_text
+from mavcg.kernels.builder.unchecked import Names, UncheckedCall, UncheckedInsertion, UncheckedShuffle, insert
 from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.specs.kernel_symbol import DIGEST_DIGITS, symbol_text
 from mavcg.specs.serialize import to_text
@@ -43,6 +45,7 @@ def kernel_name(spec: KernelSpec) -> str:
 def kernel_function(module: ir.Module, spec: KernelSpec, machine: Machine) -> tuple[ir.Function, ir.IRBuilder]:
     """Return an empty kernel with its arguments named args, begin, end, scratch, and a builder in its first block."""
     function = ir.Function(module, KERNEL_TYPE, kernel_name(spec))
+    function.scope = Names(function.scope)
     for argument, name in zip(function.args, ("args", "begin", "end", "scratch"), strict=True):
         argument.name = name
     function.args[0].add_attribute("noalias")
@@ -55,6 +58,7 @@ def operand(b: ir.IRBuilder, index: int, name: str = "") -> ir.Value:
     return b.load(address(b, b.function.args[0], index * 8), name=name or f"operand_{index}", align=8, typ=PTR)
 
 
+@lru_cache(16384, typed=True)  # a bool is printed differently
 def const(value: int, typ: ir.Type = I64) -> ir.Constant:
     """Return an integer constant."""
     return ir.Constant(typ, value)
@@ -148,8 +152,8 @@ def splat(b: ir.IRBuilder, value: ir.Value, lanes: int, name: str = "") -> ir.Va
     if isinstance(value, ir.Constant):
         return ir.Constant(vector(value.type, lanes), [value.constant] * lanes)
     anything = _undef_constant(vector(value.type, lanes))
-    first_lane = b.insert_element(anything, value, const(0, I32))
-    return b.shuffle_vector(first_lane, anything, i32_lanes((0,) * lanes), name)
+    first_lane = insert(b, UncheckedInsertion(b.block, anything, value, const(0, I32)))
+    return insert(b, UncheckedShuffle(b.block, anything.type, first_lane, anything, i32_lanes((0,) * lanes), name))
 
 
 @lru_cache(256)
@@ -175,13 +179,17 @@ def _f32_splat(spelt: str, lanes: int) -> ir.Constant:
     return ir.Constant(F32, value) if lanes == 1 else ir.Constant(vector(F32, lanes), [value] * lanes)
 
 
+# Suffix and bytes; by class, as llvmlite's types are slow keys.
+_FLOATS = {ir.HalfType: ("f16", 2), ir.FloatType: ("f32", 4), ir.DoubleType: ("f64", 8)}
+
+
 def type_suffix(typ: ir.Type) -> str:
     """Return the suffix of an overloaded intrinsic's name, such as v4f32."""
     if isinstance(typ, ir.VectorType):
         return f"v{typ.count}{type_suffix(typ.element)}"
     if isinstance(typ, ir.IntType):
         return f"i{typ.width}"
-    return {F16: "f16", F32: "f32", F64: "f64"}[typ]
+    return _FLOATS[type(typ)][0]
 
 
 def intrinsic(b: ir.IRBuilder, stem: str, args: Sequence[ir.Value], name: str = "") -> ir.Value:
@@ -189,7 +197,7 @@ def intrinsic(b: ir.IRBuilder, stem: str, args: Sequence[ir.Value], name: str = 
     typ = args[0].type
     full = f"llvm.{stem}.{type_suffix(typ)}"
     function = b.module.globals.get(full) or ir.Function(b.module, ir.FunctionType(typ, [typ] * len(args)), full)
-    return b.call(function, args, name=name)
+    return insert(b, UncheckedCall(b.block, function, args, name))
 
 
 def fma(b: ir.IRBuilder, x: ir.Value, y: ir.Value, z: ir.Value, name: str = "") -> ir.Value:
@@ -241,7 +249,7 @@ def element_bytes(typ: ir.Type) -> int:
     """Return the size of a scalar type in memory, in bytes."""
     if isinstance(typ, ir.IntType):
         return max(1, int(typ.width) // 8)
-    return {F16: 2, F32: 4, F64: 8}[typ]
+    return _FLOATS[type(typ)][1]
 
 
 # Features that every core has, by architecture. They are stated even where the CPU's name implies them: a function
@@ -260,7 +268,7 @@ def add_core_attributes(module: ir.Module, machine: Machine) -> str:
     attributes = f'nounwind "target-cpu"="{machine.llvm_cpu}" "target-features"="{features}"'
     rescheduled = machine.arch == "aarch64" and machine.in_order
     lines, begins = list[str](), False
-    for line in str(module).splitlines():
+    for line in module_text(module).splitlines():
         lines.append(line + f" {attributes}" if line.startswith("define ") else line)
         begins |= line.startswith("define ")
         if begins and line.endswith(":"):
