@@ -35,7 +35,9 @@ def interpreter(checkout: Path) -> Path:
     """Return the Python of another checkout. Raises: MavcgError if it has no environment."""
     python = checkout / ".venv" / "bin" / "python"
     if not (checkout / "bench" / "worker.py").is_file() or not python.is_file():
-        raise MavcgError(f"{checkout}: is no checkout of mavcg with an environment; make -C {checkout} setup makes one")
+        raise MavcgError(
+            f"{checkout}: is not a checkout of mavcg with an environment; make -C {checkout} setup makes one"
+        )
     return python
 
 

@@ -123,7 +123,7 @@ def model_path(name: str, fetch: bool = True) -> Path:
     else:
         source = model_path(base)
         if source.suffix != ".onnx":
-            raise MavcgError(f"model {name}: {base} is no ONNX model; take one that is")
+            raise MavcgError(f"model {name}: {base} is not an ONNX model; name one that is")
         if variant == "tflite":
             write_whole(path, tflite_model(import_onnx(source, shapes_of(base))))
         else:

@@ -40,12 +40,12 @@ def _timing(core: Core, texts: tuple[tuple[str, Path, str], ...]) -> Timing:
     known = [own for _, own in chain]
     if not any(own.classes for own in known):
         raise ProfileError(
-            f"{_place(core.name)}: instr: no timing of any instruction, so the core cannot be modelled; "
+            f"{_file_of(core.name)}: instr: no timing of any instruction, so the core cannot be modelled; "
             "add rows or issue.timing_of"
         )
     width = next((own.width for own in known if own.width is not None), None)
     if width is None:
-        raise ProfileError(f"{_place(core.name)}: issue.width: missing; add it or issue.timing_of")
+        raise ProfileError(f"{_file_of(core.name)}: issue.width: missing; add it or issue.timing_of")
     timing = Timing(
         core=core.name,
         order=core.order,
@@ -64,7 +64,7 @@ def _timing(core: Core, texts: tuple[tuple[str, Path, str], ...]) -> Timing:
         unknown = sorted({pool for use in row.units for pool in use.any_of} - set(timing.pools))
         if unknown:
             raise ProfileError(
-                f"{_place(core.name)}: instr.{row.name}.units: no unit is called {unknown[0]}; "
+                f"{_file_of(core.name)}: instr.{row.name}.units: no unit is called {unknown[0]}; "
                 f"issue.pools has {', '.join(timing.pools) or 'none'}"
             )
     taken = {name: _take_row(name, chain, timing) for name in timing.classes if name not in known[0].classes}
@@ -80,7 +80,7 @@ def _window_fact(core: Core, key: str, otherwise: int) -> int:
     value = facts.get(key, otherwise)
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST_IN_FLIGHT:
         raise ProfileError(
-            f"{_place(core.name)}: {key}: {value} is not a whole number from 1 to {MOST_IN_FLIGHT}; correct it"
+            f"{_file_of(core.name)}: {key}: {value} is not a whole number from 1 to {MOST_IN_FLIGHT}; correct it"
         )
     return value
 
@@ -102,7 +102,7 @@ def _take_row(name: str, chain: list[tuple[str, OwnTiming]], timing: Timing) -> 
     return replace(row, source=f"{row.source} (as on {giver})")
 
 
-def _place(name: str) -> str:
+def _file_of(name: str) -> str:
     return f"cores/{name}.toml"
 
 
@@ -114,12 +114,12 @@ def _chain(name: str) -> list[tuple[str, Path]]:
     known = files("cores")
     if name not in known:
         raise ProfileError(
-            f"{_place(name)}: no such file, so the core's timing is unknown; add it to a folder of MAVCG_PROFILES"
+            f"{_file_of(name)}: no such file, so the core's timing is unknown; add it to a folder of MAVCG_PROFILES"
         )
     kind = read_core(known[name])
     chain = [(name, known[name])]
     while (next_name := _own(chain[-1][1]).timing_of) is not None:
-        key_path = f"{_place(chain[-1][0])}: issue.timing_of"
+        key_path = f"{_file_of(chain[-1][0])}: issue.timing_of"
         if next_name not in known:
             raise ProfileError(
                 f"{key_path}: {next_name} is not a known core; correct the name or add cores/{next_name}.toml"

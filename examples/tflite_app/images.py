@@ -31,7 +31,7 @@ def read_image(path: Path) -> Any:
     try:
         image = np.load(path, allow_pickle=False)
     except (ValueError, EOFError) as error:
-        raise ValueError(f"{path}: is no .npy file ({error}); np.save writes one") from None
+        raise ValueError(f"{path}: is not a .npy file ({error}); np.save writes one") from None
     if not isinstance(image, np.ndarray) or image.ndim != 3 or image.shape[2] != 3 or min(image.shape) < 2:
         shape = getattr(image, "shape", "an archive")
         raise ValueError(f"{path}: is of shape {shape}; an image is [height, width, 3], at least 2 x 2 pixels")

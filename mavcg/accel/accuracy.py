@@ -50,7 +50,7 @@ def accuracy_of(real: XGraph, quantised: XGraph, images: Sequence[Mapping[str, A
             pairs[name].append((expected[name], real_output(quantised, made, name)))
     first = pairs[real.outputs[0]]
     agree = [bool(same) for a, b in first for same in _classes(a) == _classes(b)]
-    noise = {name: sqnr_db([a for a, _ in found], [b for _, b in found]) for name, found in pairs.items()}
+    noise = {name: sqnr_db([a for a, _ in tensors], [b for _, b in tensors]) for name, tensors in pairs.items()}
     return Accuracy(len(images), noise, sum(agree) / len(agree))
 
 

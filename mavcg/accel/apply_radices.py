@@ -29,8 +29,8 @@ def with_radices(graph: XGraph, radices: tuple[NodeRadix, ...], name: str) -> XG
     radices: for each node. name: the program's file, for messages.
     Raises: MavcgError if the network's nodes are not those of the program.
     """
-    by_name, known = graph.by_name(), {one.node: one for one in radices}
-    lost = [one.node for one in radices if one.node not in by_name]
+    by_name, known = graph.by_name(), {radix.node: radix for radix in radices}
+    lost = [radix.node for radix in radices if radix.node not in by_name]
     lacking = [n.name for n in graph.nodes if n.name not in known and (n.on_accelerator or n.kind == "input")]
     if lost or lacking:
         difference = f"lacks node {lost[0]} of the program" if lost else f"has a node {lacking[0]} more"

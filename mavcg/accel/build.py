@@ -126,12 +126,12 @@ def build_json(built: BuiltProgram) -> dict[str, Any]:
         "embeddings": built.embeddings,
         "groups": [list(group.nodes) for group in built.groups],
         "tiles": [
-            {"nodes": list(one.nodes), "paper_cycles": one.paper, "searched_cycles": one.searched}
-            for one in built.tiles
+            {"nodes": list(comparison.nodes), "paper_cycles": comparison.paper, "searched_cycles": comparison.searched}
+            for comparison in built.tiles
         ],
         "instructions": len(program.instructions),
         "bytes": {
-            "code": 4 * sum(one.form.words for one in program.instructions),
+            "code": 4 * sum(instruction.form.words for instruction in program.instructions),
             "parameters": len(program.parameters),
             "features": program.feature_bytes,
         },

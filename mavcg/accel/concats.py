@@ -41,15 +41,15 @@ def placements(graph: XGraph) -> dict[str, Placement]:
             if part.on_accelerator and free:
                 within[name] = (node.name, first)
             first += part.channels
-    found: dict[str, Placement] = {}
+    placed: dict[str, Placement] = {}
     for node in reversed(graph.nodes):  # readers first, so that outer concats are placed before inner ones
         if node.name in within:
             outer, first = within[node.name]
-            around = found[outer]
-            found[node.name] = Placement(around.root, around.first + first, around.stride)
+            around = placed[outer]
+            placed[node.name] = Placement(around.root, around.first + first, around.stride)
         else:
-            found[node.name] = Placement(node.name, 0, node.shape[-1] if node.shape else 1)
-    return found
+            placed[node.name] = Placement(node.name, 0, node.shape[-1] if node.shape else 1)
+    return placed
 
 
 def copied_parts(graph: XGraph) -> dict[str, tuple[int, ...]]:

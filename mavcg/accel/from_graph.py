@@ -43,8 +43,8 @@ def xgraph_of(graph: Graph, dense_on_host: bool = True) -> XGraph:
     dense_on_host: True to leave fully connected layers to the CPU, as the paper does.
     Raises: MavcgError for inputs that are not f32, and for a graph without an operation that the accelerator has.
     """
-    for one in PASSES:
-        graph = one(graph)
+    for rewrite in PASSES:
+        graph = rewrite(graph)
     maker = XGraphMaker(graph, dense_on_host)
     for name in graph.inputs:
         if graph.types[name].dtype != "f32":

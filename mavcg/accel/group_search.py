@@ -97,7 +97,7 @@ def compare_tiles(
     """Simulate each group with the paper's tile too, and keep the faster tile."""
     facts, groups = GraphFacts(graph), list[FusedGroup]()
     compared: dict[object, tuple[int, int, FusedGroup] | None] = {}
-    found = []
+    comparisons = []
     for number, group in enumerate(chosen.groups, 1):
         progress(f"the paper's tile of group {number} of {len(chosen.groups)}")
         key = group_shape(facts, group.nodes).key, group.tile
@@ -109,8 +109,8 @@ def compare_tiles(
             continue
         paper, searched, better = result
         groups.append(replace(group, tile=better.tile, cost=better.cost))
-        found.append(TileComparison(group.nodes, paper, searched))
-    return replace(chosen, groups=tuple(groups), tiles=tuple(found))
+        comparisons.append(TileComparison(group.nodes, paper, searched))
+    return replace(chosen, groups=tuple(groups), tiles=tuple(comparisons))
 
 
 def _compare_tiles(
@@ -134,14 +134,14 @@ def _compare_tiles(
 
 
 def _single(graph: XGraph, name: str, costs: GroupCosts, target: IsaTarget) -> FusedGroup:
-    found = costs.cost(graph, (name,))
-    if found is None:
+    cost = costs.cost(graph, (name,))
+    if cost is None:
         node: XNode = graph.by_name()[name]
         raise MavcgError(
             f"{graph.name}: {node.origin or name} ({node.kind}) does not fit on chip even as tiles of a pixel; give "
             f"the target {target.name} larger buffers, or leave the node to the CPU"
         )
-    return FusedGroup((name,), "single", found.tile, found.cycles)
+    return FusedGroup((name,), "single", cost.tile, cost.cycles)
 
 
 __all__ = ["SEARCHES", "ChosenGroups", "TileComparison", "choose_groups", "compare_tiles", "search_path"]

@@ -73,7 +73,7 @@ def network_inputs(given: Mapping[str, Array], tensors: Sequence[HostTensor]) ->
     given: arrays by name; where the model's order is N, C, H, W, they may be N, H, W, C.
     Raises: MavcgError naming the option, the input and its shape.
     """
-    found = {}
+    inputs = {}
     for tensor in tensors:
         if tensor.name not in given:
             raise MavcgError(f"--input: no array for {tensor.name}; give --input {tensor.name}=X.npy, or --seed 0")
@@ -87,8 +87,8 @@ def network_inputs(given: Mapping[str, Array], tensors: Sequence[HostTensor]) ->
             or (tensor.nchw and array.shape != tensor.dims)
         ):
             raise MavcgError(f"--input {tensor.name}: is {array.dtype} {list(array.shape)}; give {list(tensor.dims)}")
-        found[tensor.name] = np.ascontiguousarray(array, np.float32).reshape(tensor.dims)
-    return found
+        inputs[tensor.name] = np.ascontiguousarray(array, np.float32).reshape(tensor.dims)
+    return inputs
 
 
 def read_inputs(given: Mapping[str, Array], shapes: Mapping[str, tuple[int, int, int]], nchw: tuple[str, ...],
@@ -100,7 +100,7 @@ def read_inputs(given: Mapping[str, Array], shapes: Mapping[str, tuple[int, int,
     """
     from mavcg.accel.fixed_point import to_integers
 
-    found = {}
+    inputs = {}
     for name, (height, width, channels) in shapes.items():
         if name not in given:
             raise MavcgError(f"--input: no array for {name}; give --input {name}=X.npy, or --seed 0")
@@ -111,5 +111,5 @@ def read_inputs(given: Mapping[str, Array], shapes: Mapping[str, tuple[int, int,
             expected = f"{[1, channels, height, width] if name in nchw else [1, height, width, channels]}"
             raise MavcgError(f"--input {name}: is {array.dtype} {list(array.shape)}; give {expected}")
         array = np.ascontiguousarray(array).reshape(1, height, width, channels)
-        found[name] = array if array.dtype == np.int8 else to_integers(array, radices[name])
-    return found
+        inputs[name] = array if array.dtype == np.int8 else to_integers(array, radices[name])
+    return inputs

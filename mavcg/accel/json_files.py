@@ -47,21 +47,23 @@ def read_instance(path: Path) -> PathInstance:
     edges = [_edge(path, at, edge)[:2] for at, edge in enumerate(_list(path, table, "edges", _INSTANCE_FORM))]
     groups = []
     for at, entry in enumerate(_list(path, table, "groups", _INSTANCE_FORM)):
-        place = f"{path}: groups[{at}]"
+        location = f"{path}: groups[{at}]"
         if not isinstance(entry, dict) or set(entry) != {"nodes", "cost"}:
             raise MavcgError(
-                f"{place}: {_quote_value(entry)} is not an object of nodes and cost; write it like {_INSTANCE_FORM}"
+                f"{location}: {_quote_value(entry)} is not an object of nodes and cost; write it like {_INSTANCE_FORM}"
             )
         nodes, cost = entry["nodes"], entry["cost"]
         if not isinstance(nodes, list) or not nodes or not all(isinstance(name, str) for name in nodes):
             raise MavcgError(
-                f"{place}: nodes: {_quote_value(nodes)} is not a list of names; write it like {_INSTANCE_FORM}"
+                f"{location}: nodes: {_quote_value(nodes)} is not a list of names; write it like {_INSTANCE_FORM}"
             )
         if len(set(nodes)) != len(nodes):
-            raise MavcgError(f"{place}: nodes: {_quote_value(nodes)} has a name twice; leave one out")
+            raise MavcgError(f"{location}: nodes: {_quote_value(nodes)} has a name twice; leave one out")
         number = isinstance(cost, int | float) and not isinstance(cost, bool)
         if not number or not math.isfinite(cost) or abs(cost) > 1e15:
-            raise MavcgError(f"{place}: cost: {_quote_value(cost)} is not a number within 1e15; give the group's cost")
+            raise MavcgError(
+                f"{location}: cost: {_quote_value(cost)} is not a number within 1e15; give the group's cost"
+            )
         groups.append(PricedGroup(tuple(nodes), float(cost)))
     return PathInstance.of(groups, edges, str(path))
 
@@ -70,16 +72,16 @@ def _table(path: Path, keys: tuple[str, ...], form: str) -> Mapping[str, Any]:
     try:
         if path.stat().st_size > MOST_BYTES:
             raise MavcgError(f"{path}: more than {MOST_BYTES >> 20} MiB; give a smaller file")
-        found = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise MavcgError(f"{path}: cannot be read ({error.strerror}); name a JSON file") from error
     except (ValueError, RecursionError) as error:
         raise MavcgError(f"{path}: not JSON ({error}); write it like {form}") from error
-    if not isinstance(found, dict) or set(found) != set(keys):
+    if not isinstance(document, dict) or set(document) != set(keys):
         raise MavcgError(
-            f"{path}: {_quote_value(found)} is not an object of {' and '.join(keys)}; write it like {form}"
+            f"{path}: {_quote_value(document)} is not an object of {' and '.join(keys)}; write it like {form}"
         )
-    return found
+    return document
 
 
 def _list(path: Path, table: Mapping[str, Any], key: str, form: str) -> list[Any]:

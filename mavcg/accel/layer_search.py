@@ -92,7 +92,7 @@ class LayerSearch:
         for radix in self._around(node.name):
             made = results(radix)
             tried.append((_error(targets, made, radix), radix, made))
-        _, radix, made = min(tried, key=lambda one: one[:2])
+        _, radix, made = min(tried, key=lambda attempt: attempt[:2])
         self.chosen[node.name] = replace(node, radix=radix)
         return made
 

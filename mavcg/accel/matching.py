@@ -25,18 +25,18 @@ class LabelledGraph:
     @cached_property
     def after(self) -> dict[str, set[str]]:
         """Return the ends of each node's outgoing edges."""
-        found: dict[str, set[str]] = {name: set() for name in self.nodes}
+        ends: dict[str, set[str]] = {name: set() for name in self.nodes}
         for a, b in self.edges:
-            found[a].add(b)
-        return found
+            ends[a].add(b)
+        return ends
 
     @cached_property
     def before(self) -> dict[str, set[str]]:
         """Return the starts of each node's incoming edges."""
-        found: dict[str, set[str]] = {name: set() for name in self.nodes}
+        starts: dict[str, set[str]] = {name: set() for name in self.nodes}
         for a, b in self.edges:
-            found[b].add(a)
-        return found
+            starts[b].add(a)
+        return starts
 
 
 def same_label(pattern_label: str, label: str) -> bool:
@@ -86,11 +86,11 @@ def embeddings(
     rank = {name: at for at, name in enumerate(graph.nodes)}
     order = _order(pattern, filtered)
     seen: set[frozenset[str]] = set()
-    for found in _search(order, pattern, graph, filtered, rank, edge_matches, most_steps):
-        nodes = frozenset(found.values())
+    for images in _search(order, pattern, graph, filtered, rank, edge_matches, most_steps):
+        nodes = frozenset(images.values())
         if nodes not in seen:
             seen.add(nodes)
-            yield tuple(found[vertex] for vertex in pattern.nodes)
+            yield tuple(images[vertex] for vertex in pattern.nodes)
 
 
 def _filter_candidates(

@@ -23,12 +23,12 @@ def cheapest_path(instance: PathInstance, most_states: int = MOST_STATES) -> Cho
     """
     if not instance.nodes:
         return ChosenPath((), 0.0, True)
-    found = _shortest(instance, most_states)
-    if found is None:
+    groups = _shortest(instance, most_states)
+    if groups is None:
         return _by_cp_sat(instance)
-    if not found:
+    if not groups:
         raise _infeasible()
-    order = instance.execution_order(found)
+    order = instance.execution_order(groups)
     assert order is not None
     return ChosenPath(order, instance.cost_of(order), True)
 
@@ -83,8 +83,8 @@ def _next_groups(instance: PathInstance, state: int) -> list[int]:
     ready, seen, pending = [], {first}, [first]
     groups: set[int] = set()
     while pending:
-        place = pending.pop()
-        for index in instance.by_node[place]:
+        position = pending.pop()
+        for index in instance.by_node[position]:
             if index in groups or instance.members[index] & state:
                 continue
             groups.add(index)
@@ -112,10 +112,10 @@ def _by_cp_sat(instance: PathInstance) -> ChosenPath:
         model.add_exactly_one(chosen[i] for i in indices)
     for index, members in enumerate(instance.members):
         first, *others = bits(members)
-        for other in others:
-            model.add(position[other] == position[first]).only_enforce_if(chosen[index])
+        for member in others:
+            model.add(position[member] == position[first]).only_enforce_if(chosen[index])
     for a, b in instance.edges:
-        start, end = instance.place[a], instance.place[b]
+        start, end = instance.index_of[a], instance.index_of[b]
         both = [chosen[i] for i in set(instance.by_node[start]) & set(instance.by_node[end])]
         model.add(position[end] >= position[start] + 1 - sum(both))
     # Costs become whole numbers of 40 bits, so that sums of thousands stay in 64.

@@ -10,8 +10,8 @@ def unfused_path(instance: PathInstance) -> ChosenPath:
     Raises: MavcgError for a node without such a group.
     """
     chosen = []
-    for place, node in enumerate(instance.nodes):
-        alone = [index for index in instance.by_node[place] if instance.members[index] == 1 << place]
+    for position, node in enumerate(instance.nodes):
+        alone = [index for index in instance.by_node[position] if instance.members[index] == 1 << position]
         if not alone:
             raise MavcgError(f"node {node}: no group contains this node alone; add one")
         chosen.append(min(alone, key=lambda index: instance.groups[index].cost))
@@ -46,17 +46,17 @@ def greedy_path(instance: PathInstance) -> ChosenPath:
 def _costs_alone(instance: PathInstance) -> dict[str, float]:
     """Return the cost of each node unfused; more than all other costs for a node without a group of its own."""
     most = 1 + sum(abs(group.cost) for group in instance.groups)
-    found = dict.fromkeys(instance.nodes, most)
+    costs = dict.fromkeys(instance.nodes, most)
     for group in instance.groups:
         if len(group.nodes) == 1:
-            found[group.nodes[0]] = min(found[group.nodes[0]], group.cost)
-    return found
+            costs[group.nodes[0]] = min(costs[group.nodes[0]], group.cost)
+    return costs
 
 
 def _fitting(instance: PathInstance, state: int) -> list[int]:
     """Return the ready groups with the first node for which there are any. state: set of executed nodes."""
-    for place, indices in enumerate(instance.by_node):
-        if state >> place & 1:
+    for position, indices in enumerate(instance.by_node):
+        if state >> position & 1:
             continue
         ready = [i for i in indices if not instance.members[i] & state and not instance.required_nodes[i] & ~state]
         if ready:

@@ -64,42 +64,42 @@ class PathInstance:
         return PathInstance(order, distinct, tuple(groups))
 
     @cached_property
-    def place(self) -> Mapping[str, int]:
+    def index_of(self) -> Mapping[str, int]:
         """Return the index of each node in `nodes`."""
         return {name: at for at, name in enumerate(self.nodes)}
 
     @cached_property
     def predecessors(self) -> tuple[int, ...]:
         """Return the set of each node's predecessors."""
-        found = [0] * len(self.nodes)
+        before = [0] * len(self.nodes)
         for a, b in self.edges:
-            found[self.place[b]] |= 1 << self.place[a]
-        return tuple(found)
+            before[self.index_of[b]] |= 1 << self.index_of[a]
+        return tuple(before)
 
     @cached_property
     def members(self) -> tuple[int, ...]:
         """Return the set of each group's nodes."""
-        return tuple(sum(1 << self.place[node] for node in group.nodes) for group in self.groups)
+        return tuple(sum(1 << self.index_of[node] for node in group.nodes) for group in self.groups)
 
     @cached_property
     def required_nodes(self) -> tuple[int, ...]:
         """Return the set of nodes outside of each group whose tensors it reads."""
-        found = []
+        required = []
         for group, inside in zip(self.groups, self.members, strict=True):
             read = 0
             for node in group.nodes:
-                read |= self.predecessors[self.place[node]]
-            found.append(read & ~inside)
-        return tuple(found)
+                read |= self.predecessors[self.index_of[node]]
+            required.append(read & ~inside)
+        return tuple(required)
 
     @cached_property
     def by_node(self) -> tuple[tuple[int, ...], ...]:
         """Return the groups that contain each node."""
-        found: list[list[int]] = [[] for _ in self.nodes]
+        indices_of: list[list[int]] = [[] for _ in self.nodes]
         for index, group in enumerate(self.groups):
             for node in group.nodes:
-                found[self.place[node]].append(index)
-        return tuple(tuple(indices) for indices in found)
+                indices_of[self.index_of[node]].append(index)
+        return tuple(tuple(indices) for indices in indices_of)
 
     @property
     def everything(self) -> int:
@@ -111,11 +111,11 @@ class PathInstance:
 
         chosen: groups that contain each node once.
         """
-        of_node = {place: index for index in chosen for place in bits(self.members[index])}
+        of_node = {position: index for index in chosen for position in bits(self.members[index])}
         sorter: TopologicalSorter[int] = TopologicalSorter({index: () for index in of_node.values()})
         for index in dict.fromkeys(of_node.values()):
-            for place in bits(self.required_nodes[index]):
-                sorter.add(index, of_node[place])
+            for position in bits(self.required_nodes[index]):
+                sorter.add(index, of_node[position])
         try:
             return tuple(sorter.static_order())
         except CycleError:
@@ -128,9 +128,9 @@ class PathInstance:
 
 def bits(members: int) -> list[int]:
     """Return the indices in a set, in rising order."""
-    found = []
+    indices = []
     while members:
         lowest = members & -members
-        found.append(lowest.bit_length() - 1)
+        indices.append(lowest.bit_length() - 1)
         members ^= lowest
-    return found
+    return indices

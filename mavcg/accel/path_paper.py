@@ -41,15 +41,15 @@ def _regions(instance: PathInstance) -> list[tuple[list[list[int]], int | None]]
     """
     readers: list[list[int]] = [[] for _ in instance.nodes]
     for a, b in instance.edges:
-        readers[instance.place[a]].append(instance.place[b])
+        readers[instance.index_of[a]].append(instance.index_of[b])
     barrier = [len(readers[i]) > 1 or p.bit_count() > 1 for i, p in enumerate(instance.predecessors)]
     by_end: dict[int | None, list[list[int]]] = {i: [] for i, is_one in enumerate(barrier) if is_one}
     alone: list[list[list[int]]] = []
-    for place in range(len(instance.nodes)):
-        before = bits(instance.predecessors[place])
-        if barrier[place] or (before and not barrier[before[0]]):
+    for position in range(len(instance.nodes)):
+        before = bits(instance.predecessors[position])
+        if barrier[position] or (before and not barrier[before[0]]):
             continue
-        chain = [place]
+        chain = [position]
         while readers[chain[-1]] and not barrier[readers[chain[-1]][0]]:
             chain.append(readers[chain[-1]][0])
         end = readers[chain[-1]]
@@ -64,10 +64,10 @@ def _regions(instance: PathInstance) -> list[tuple[list[list[int]], int | None]]
 def _best_of_region(
     instance: PathInstance, chains: Sequence[Sequence[int]], barrier: int | None, most_sets: int
 ) -> list[int]:
-    inside = sum(1 << place for chain in chains for place in chain) | (0 if barrier is None else 1 << barrier)
-    chain_sets = [sum(1 << place for place in chain) for chain in chains]
+    inside = sum(1 << position for chain in chains for position in chain) | (0 if barrier is None else 1 << barrier)
+    chain_sets = [sum(1 << position for position in chain) for chain in chains]
     special, plain = list[int](), list[int]()
-    for index in {i for place in bits(inside) for i in instance.by_node[place]}:
+    for index in {i for position in bits(inside) for i in instance.by_node[position]}:
         members = instance.members[index]
         if not members & ~inside:
             within = any(not members & ~chain for chain in chain_sets)
@@ -88,7 +88,7 @@ def _best_of_region(
         if cost < best[0] and _is_acyclic(instance, pieces):
             best = (cost, pieces)
     if best[0] == math.inf:
-        names = ", ".join(instance.nodes[place] for place in bits(inside))
+        names = ", ".join(instance.nodes[position] for position in bits(inside))
         raise MavcgError(f"the paper's search: no choice of groups covers {names}; add a group for each single node")
     return best[1]
 
@@ -130,7 +130,7 @@ class _Chain:
 
     def __init__(self, instance: PathInstance, places: Sequence[int], groups: Sequence[int]) -> None:
         self.places = places
-        self._at = {place: at for at, place in enumerate(places)}
+        self._at = {position: at for at, position in enumerate(places)}
         self._cost, self._by = self._floyd(instance, groups)
 
     def _floyd(
@@ -146,7 +146,7 @@ class _Chain:
             members = bits(instance.members[index])
             if members[0] not in self._at:
                 continue
-            first, end = (f(self._at[place] for place in members) for f in (min, max))
+            first, end = (f(self._at[position] for position in members) for f in (min, max))
             if end - first + 1 == len(members) and instance.groups[index].cost < cost[first][end + 1]:
                 cost[first][end + 1] = instance.groups[index].cost
                 by[first, end + 1] = (index,)

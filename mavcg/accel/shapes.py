@@ -143,7 +143,7 @@ def _spread(graph: XGraph, node: XNode, axis: int, length: int) -> int:
 def _check_parameters(graph: XGraph, node: XNode, x: XNode) -> None:
     if node.name not in graph.parameters:
         raise refuse_node(graph, node, "has no weights")
-    found = graph.parameters[node.name]
+    parameters = graph.parameters[node.name]
     depth = x.channels // node.groups
     if node.groups > 1 and (x.channels % node.groups or node.channels % node.groups or node.kind == "dense"):
         raise refuse_node(
@@ -154,11 +154,11 @@ def _check_parameters(graph: XGraph, node: XNode, x: XNode) -> None:
     expected = (node.channels, *node.kernel, 1 if node.kind == "depthwise" else depth)
     if node.kind == "dense" and node.kernel != x.shape[1:3]:
         raise refuse_node(graph, node, f"kernel {node.kernel} where the input's rows and columns are {x.shape[1:3]}")
-    if found.weights.shape != expected or found.bias.shape != (node.channels,):
-        wrong = f"weights {found.weights.shape} and bias {found.bias.shape} where {expected} and {(node.channels,)}"
-        raise refuse_node(graph, node, f"{wrong} are needed")
+    if parameters.weights.shape != expected or parameters.bias.shape != (node.channels,):
+        given = f"weights {parameters.weights.shape} and bias {parameters.bias.shape}"
+        raise refuse_node(graph, node, f"{given} where {expected} and {(node.channels,)} are needed")
     if node.radix is not None:
-        if found.weights.dtype != np.int8 or found.bias.dtype != np.int32:
+        if parameters.weights.dtype != np.int8 or parameters.bias.dtype != np.int32:
             raise refuse_node(graph, node, "has a radix position, but its weights are not int8 with an int32 bias")
         if len(node.weight_radix) not in (1, node.channels):
             raise refuse_node(

@@ -146,14 +146,14 @@ def read_target(path: Path) -> IsaTarget:
     return target
 
 
-def frequency_of(path: Path, value: object, place: str) -> float:
-    """Return a clock in MHz. place: location of the value in the file, for messages.
+def frequency_of(path: Path, value: object, key_path: str) -> float:
+    """Return a clock in MHz. key_path: location of the value in the file, for messages.
 
     Raises: ProfileError for a value that is not a frequency.
     """
     if isinstance(value, bool) or not isinstance(value, int | float) or not LEAST_MHZ <= value <= MOST_MHZ:
         wrong = f"{schema.value_text(value)} is not a number of MHz from {LEAST_MHZ:g} to {MOST_MHZ:g}"
-        raise schema.refuse(path, place, wrong, "give a number in that range")
+        raise schema.refuse(path, key_path, wrong, "give a number in that range")
     return float(value)
 
 

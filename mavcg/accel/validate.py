@@ -43,8 +43,8 @@ def validate_program(program: AccelProgram, graph: XGraph, images: Mapping[str, 
     """
     expected = evaluate(graph, integer_images(graph, images), program.target.rounding)
     for tensor in program.tensors:
-        found = expected.get(tensor.name)
-        if found is None or found.shape != (1, tensor.height, tensor.width, tensor.channels):
+        reference = expected.get(tensor.name)
+        if reference is None or reference.shape != (1, tensor.height, tensor.width, tensor.channels):
             raise MavcgError(
                 f"{program.network}: tensor {tensor.name} has no equal in the model; give the model of the file"
             )
@@ -103,7 +103,7 @@ class _Compared:
         of it. Of a tensor that stays on chip, only the pixels that its readers need are computed: strides may skip
         some.
         """
-        found, layers, cpu = [], 0, set(self.program.cpu_nodes)
+        differences, layers, cpu = [], 0, set(self.program.cpu_nodes)
         stored = {tensor.name for tensor in self.program.tensors}
         for node in graph.nodes:
             if not node.on_accelerator or node.name in cpu:
@@ -115,5 +115,5 @@ class _Compared:
                 lacking = size - (0 if seen is None else int(seen.sum()))
             count = self.wrong.get(node.name, 0) + lacking
             if count:
-                found.append(LayerDifference(node.name, count, self.first.get(node.name, "never computed")))
-        return Validation(layers, tuple(found))
+                differences.append(LayerDifference(node.name, count, self.first.get(node.name, "never computed")))
+        return Validation(layers, tuple(differences))

@@ -111,11 +111,11 @@ class XGraph:
 
     def readers(self) -> dict[str, tuple[str, ...]]:
         """Return the names of the nodes that read each tensor, each once, in order; () for a tensor without readers."""
-        found: dict[str, list[str]] = {node.name: [] for node in self.nodes}
+        readers: dict[str, list[str]] = {node.name: [] for node in self.nodes}
         for node in self.nodes:
             for name in dict.fromkeys(node.inputs):
-                found[name].append(node.name)
-        return {name: tuple(names) for name, names in found.items()}
+                readers[name].append(node.name)
+        return {name: tuple(names) for name, names in readers.items()}
 
     @property
     def is_quantised(self) -> bool:

@@ -52,8 +52,8 @@ def text_of(graph: XGraph) -> str:
     return "\n".join([*lines, "}", ""])
 
 
-def _parameters_digest(found: Parameters) -> str:
-    joined = digest(found.weights) + digest(found.bias)
+def _parameters_digest(parameters: Parameters) -> str:
+    joined = digest(parameters.weights) + digest(parameters.bias)
     return "sha256:" + hashlib.sha256(joined.encode()).hexdigest()[:24]
 
 
@@ -114,16 +114,16 @@ def _fail(number: int, wrong: str) -> MavcgError:
 
 
 def _node(number: int, line: str) -> tuple[XNode, dict[str, str]]:
-    found = _LINE.fullmatch(line)
-    if found is None:
+    match = _LINE.fullmatch(line)
+    if match is None:
         raise _fail(number, f"{line[:60]!r} is not '  %NAME = KIND(%INPUT, ..) KEY=VALUE ..'")
-    inputs = [name.strip() for name in found[3].split(",")] if found[3].strip() else []
+    inputs = [name.strip() for name in match[3].split(",")] if match[3].strip() else []
     if not all(re.fullmatch(r"%\S+", name) for name in inputs):
-        raise _fail(number, f"inputs ({found[3][:60]}) are not written as %NAME, %NAME")
-    values, signs = _values(number, found[4])
+        raise _fail(number, f"inputs ({match[3][:60]}) are not written as %NAME, %NAME")
+    values, signs = _values(number, match[4])
     if "shape" not in values:
-        raise _fail(number, f"{found[1]} has no shape=[..]")
-    return XNode(found[1], found[2], tuple(name[1:] for name in inputs), **values), signs
+        raise _fail(number, f"{match[1]} has no shape=[..]")
+    return XNode(match[1], match[2], tuple(name[1:] for name in inputs), **values), signs
 
 
 def _values(number: int, text: str) -> tuple[dict[str, Any], dict[str, str]]:

@@ -56,7 +56,7 @@ class ApplicationFile:
     networks: tuple[NetworkEntry, ...]
 
 
-class _Place:
+class _KeyLocations:
     """Locations of a file's keys, for messages."""
 
     def __init__(self, path: Path, text: str) -> None:
@@ -84,74 +84,81 @@ def read_application_file(path: Path) -> ApplicationFile:
         raise MavcgError(f"{path}: cannot be read ({error.strerror}); name an app.toml") from error
     except (ValueError, RecursionError) as error:
         raise MavcgError(f"{path}: not TOML ({error}); correct it") from error
-    place = _Place(path, text)
-    _check(place, table, _TOP, None)
+    locations = _KeyLocations(path, text)
+    _check(locations, table, _TOP, None)
     entries = table.get("network", [])
     if not entries or not all(isinstance(entry, dict) for entry in entries):
-        raise MavcgError(f"{place.of('network')}: no network; add [[network]] with name and file")
-    memory = _bytes(place.of("memory"), table["memory"]) if "memory" in table else None
+        raise MavcgError(f"{locations.of('network')}: no network; add [[network]] with name and file")
+    memory = _bytes(locations.of("memory"), table["memory"]) if "memory" in table else None
     parallel = table.get("parallel", [])
     if not all(isinstance(group, list) and all(isinstance(name, str) for name in group) for group in parallel):
-        raise MavcgError(f'{place.of("parallel")} = {value_text(parallel)}: is not a list of lists; write [["a", "b"]]')
-    networks = tuple(_network(place, number, entry) for number, entry in enumerate(entries))
+        raise MavcgError(
+            f'{locations.of("parallel")} = {value_text(parallel)}: is not a list of lists; write [["a", "b"]]'
+        )
+    networks = tuple(_network(locations, number, entry) for number, entry in enumerate(entries))
     names = [entry.name for entry in networks]
     for number, name in enumerate(names):
         if names.index(name) != number:
-            raise MavcgError(f"{place.of('name', number)} = '{name}': is there already; give each network its own name")
+            raise MavcgError(
+                f"{locations.of('name', number)} = '{name}': is there already; give each network its own name"
+            )
     order = table.get("order", names)
     if not all(isinstance(name, str) for name in order) or sorted(order) != sorted(names):
         raise MavcgError(
-            f"{place.of('order')} = {value_text(order)}: does not name each network once; "
+            f"{locations.of('order')} = {value_text(order)}: does not name each network once; "
             f"the networks are {', '.join(names)}"
         )
     networks = tuple(sorted(networks, key=lambda entry: order.index(entry.name)))
     return ApplicationFile(path, memory, tuple(tuple(group) for group in parallel), networks)
 
 
-def _check(place: _Place, table: dict[str, Any], kinds: dict[str, Any], network: int | None) -> None:
+def _check(locations: _KeyLocations, table: dict[str, Any], kinds: dict[str, Any], network: int | None) -> None:
     for key, value in table.items():
         if key not in kinds:
-            raise MavcgError(f"{place.of(key, network)}: unknown key; the keys are {', '.join(kinds)}")
+            raise MavcgError(f"{locations.of(key, network)}: unknown key; the keys are {', '.join(kinds)}")
         if not isinstance(value, kinds[key]) or isinstance(value, bool):
             kind = kinds[key] if isinstance(kinds[key], tuple) else (kinds[key],)
             words = " or ".join({"str": "a string", "list": "a list", "dict": "a table"}.get(k.__name__, "a number")
                                 for k in kind if k is not float)  # fmt: skip
-            raise MavcgError(f"{place.of(key, network)} = {value_text(value)}: is not {words}; correct it")
+            raise MavcgError(f"{locations.of(key, network)} = {value_text(value)}: is not {words}; correct it")
 
 
-def _network(place: _Place, number: int, table: dict[str, Any]) -> NetworkEntry:
-    _check(place, table, _NETWORK, number)
+def _network(locations: _KeyLocations, number: int, table: dict[str, Any]) -> NetworkEntry:
+    _check(locations, table, _NETWORK, number)
     for key in ("name", "file"):
         if not table.get(key):
-            raise MavcgError(f'{place.of(key, number)}: is missing; add {key} = "..."')
-    file = place.path.parent / table["file"]
+            raise MavcgError(f'{locations.of(key, number)}: is missing; add {key} = "..."')
+    file = locations.path.parent / table["file"]
     if not file.is_file():
         raise MavcgError(
-            f"{place.of('file', number)} = '{table['file']}': does not exist; name an .onnx, .tflite or .prototxt file"
+            f"{locations.of('file', number)} = '{table['file']}': does not exist; "
+            "name an .onnx, .tflite or .prototxt file"
         )
     precision = table.get("precision", "fp32")
     if precision not in PRECISIONS:
-        raise MavcgError(f"{place.of('precision', number)} = '{precision}': give one of {', '.join(PRECISIONS)}")
+        raise MavcgError(f"{locations.of('precision', number)} = '{precision}': give one of {', '.join(PRECISIONS)}")
     least = table.get("throughput")
     if least is not None and not 0 <= least < float("inf"):
-        raise MavcgError(f"{place.of('throughput', number)} = {least}: give frames per second, from 0 on")
+        raise MavcgError(f"{locations.of('throughput', number)} = {least}: give frames per second, from 0 on")
     shapes: dict[str, tuple[int, ...]] = {}
     for name, dims in table.get("shapes", {}).items():
         if not isinstance(dims, list) or not all(type(d) is int and d > 0 for d in dims):
-            raise MavcgError(f"{place.of('shapes', number)}: {name} = {value_text(dims)}: write it as [1, 3, 224, 224]")
+            raise MavcgError(
+                f"{locations.of('shapes', number)}: {name} = {value_text(dims)}: write it as [1, 3, 224, 224]"
+            )
         shapes[name] = tuple(dims)
     parts = table.get("partitions", "")
     if isinstance(parts, str) and parts and (not (match := _AUTO.fullmatch(parts)) or match[1] in ("0", "1")):
         raise MavcgError(
-            f'{place.of("partitions", number)} = \'{parts}\': write "auto", "auto:2" or first layers\' names'
+            f'{locations.of("partitions", number)} = \'{parts}\': write "auto", "auto:2" or first layers\' names'
         )
     if isinstance(parts, list) and not all(isinstance(name, str) for name in parts):
         raise MavcgError(
-            f"{place.of('partitions', number)} = {value_text(parts)}: is not a list of strings; correct it"
+            f"{locations.of('partitions', number)} = {value_text(parts)}: is not a list of strings; correct it"
         )
-    line = place.tables[number] + 1 if number < len(place.tables) else 1
+    line = locations.tables[number] + 1 if number < len(locations.tables) else 1
     own = tuple(parts) if isinstance(parts, list) else parts
-    spot = place.of("schedule", number)
+    spot = locations.of("schedule", number)
     schedules = _schedules(spot, table["schedule"]) if "schedule" in table else ()
     return NetworkEntry(
         table["name"], file, shapes, None if least is None else float(least), precision, own, line, schedules, spot

@@ -11,7 +11,7 @@ from mavcg.apps.running_together import partition_cliques
 from mavcg.apps.token_simulator import Ring, greedy_rings
 from mavcg.memory.instance_file import first_fit
 from mavcg.memory.placement_search import LiveBuffer, SearchLimits, live_peak, search_placement
-from mavcg.memory.turns import place_together
+from mavcg.memory.shared_placement import place_together
 
 NODES = 20_000  # limit of the search: well below a second for most applications
 
@@ -110,13 +110,13 @@ def _shared_ranges(app: Application, own: Mapping[str, _Range], across: Sequence
         # All data of a partition in which this data is live counts as live with it.
         homes = [span.partition for span in data.spans]
         together |= {
-            frozenset((number, other))
-            for other, name in enumerate(names)
+            frozenset((number, position))
+            for position, name in enumerate(names)
             if any(home == name or app.runs_with(home, name) for home in homes)
         }
         together |= {
-            frozenset((number, other))
-            for other, later in enumerate(across[number - len(names) + 1 :], number + 1)
+            frozenset((number, position))
+            for position, later in enumerate(across[number - len(names) + 1 :], number + 1)
             if live_together(app, data, later)
         }
     placed = place_together(sizes, together)

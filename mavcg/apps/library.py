@@ -21,7 +21,7 @@ from mavcg.files.worker_processes import run_tasks
 from mavcg.lowering.kernel_code import KernelCode, kernel_code, kernel_tasks, version_symbols
 from mavcg.lowering.pack_weights import packed_weights
 from mavcg.lowering.row_phases import ArenaTooLargeError
-from mavcg.memory.turns import place_together
+from mavcg.memory.shared_placement import place_together
 from mavcg.model_pipeline.link import bands_note
 from mavcg.model_pipeline.model_request import ModelRequest
 from mavcg.model_pipeline.note import model_note

@@ -64,9 +64,9 @@ def _borders(graph: Graph) -> dict[str, Node]:
             continue
         before, after = node.attr("before"), node.attr("after")
         image = len(before) == 4 and not (before[0] or after[0] or before[3] or after[3]) and min(*before, *after) >= 0
-        readers = [other for other in graph.nodes if node.outputs[0] in other.inputs]
+        readers = [reader for reader in graph.nodes if node.outputs[0] in reader.inputs]
         if image and graph.types[node.outputs[0]].shape[0] == 1 and node.outputs[0] not in graph.outputs and all(
-            _kind(graph, other)[0] in _WINDOWS and other.inputs.index(node.outputs[0]) == 0 for other in readers
+            _kind(graph, reader)[0] in _WINDOWS and reader.inputs.index(node.outputs[0]) == 0 for reader in readers
         ):  # fmt: skip
             borders[node.outputs[0]] = node
     return borders
@@ -81,7 +81,7 @@ def layer_names(graph: Graph) -> list[str]:
     borders = []
     for node in graph.nodes:
         name = node.origin or node.outputs[0]
-        if sum(other.origin == node.origin for other in graph.nodes) > 1 or not node.origin:
+        if sum(twin.origin == node.origin for twin in graph.nodes) > 1 or not node.origin:
             name = f"{name}:{node.op}"
         counts[name] = counts.get(name, 0) + 1
         borders.append(name if counts[name] == 1 else f"{name}#{counts[name]}")

@@ -17,8 +17,8 @@ def cliques_of(names: Sequence[str], linked: Callable[[str, str], bool]) -> list
             later = [*candidates[:number], *excluded]
             yield from extend(
                 (*chosen, name),
-                [other for other in candidates[number + 1 :] if linked(name, other)],
-                [other for other in later if linked(name, other)],
+                [candidate for candidate in candidates[number + 1 :] if linked(name, candidate)],
+                [candidate for candidate in later if linked(name, candidate)],
             )
 
     return list(extend((), list(names), ()))

@@ -77,7 +77,7 @@ class _ScheduleReader:
         while (token := self.token()) is not None:
             if token["sign"] == "]":
                 if not depth:
-                    raise self.error('closes no bracket; write "["', token)
+                    raise self.error('does not close a bracket; write "["', token)
                 return tuple(steps), firings
             if token["sign"] == "[":
                 if depth == _DEEPEST:

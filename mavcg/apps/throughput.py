@@ -53,7 +53,7 @@ def throughputs(app: Application, phases: Mapping[LayerId, int], times: Times) -
         parts, stages = app.partitions_of(cnn.name), list[float]()
         clusters = max((len(time.ms) for time in times.values()), default=1) or 1
         for number, part in enumerate(parts):
-            own = any(app.runs_with(part.name, other.name) for other in parts if other != part)
+            own = any(app.runs_with(part.name, partition.name) for partition in parts if partition != part)
             cluster = min(number, clusters - 1) if own else 0
             ids = [(cnn.name, layer) for layer in part.layers]
             stages.append(sum(times[i].by_phases(phases[i], cluster) for i in ids if i in times and times[i].ms))

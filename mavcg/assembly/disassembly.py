@@ -59,7 +59,10 @@ class CodeFile:
         except Exception as error:  # pyelftools trusts its input: a wrong offset may end in any exception
             raise MavcgError(f"{path}: a damaged ELF file ({error}); build it again") from error
         if not self.symbols:
-            raise MavcgError(f"{path}: its symbols are stripped: no function has a name; take it from before strip")
+            raise MavcgError(
+                f"{path}: its symbols are stripped, so that its functions have no names; "
+                "give the file as it was before strip"
+            )
 
     def disassemble(self, names: Sequence[str]) -> Disassembly:
         """Disassemble functions in the given order; each must be in `symbols`."""

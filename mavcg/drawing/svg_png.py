@@ -134,11 +134,11 @@ class _Canvas:
 
 
 def _hatches(root: ElementTree.Element) -> dict[str, _Hatch]:
-    found = {}
+    hatches = {}
     for pattern in (element for element in root.iter() if element.tag.endswith("}pattern")):
         ground, line = pattern
-        found[pattern.attrib["id"]] = _Hatch(ground.attrib["fill"], line.attrib["stroke"])
-    return found
+        hatches[pattern.attrib["id"]] = _Hatch(ground.attrib["fill"], line.attrib["stroke"])
+    return hatches
 
 
 def _length(text: str, whole: float) -> float:

@@ -157,14 +157,14 @@ class _BoardEvaluation:
         self.count += len(missing)
         if missing:
             self.engine.run(predict_boards, tuple(missing.values()), TASK_PREDICTIONS, self._keep)
-        found: dict[int, Floats] = {}
+        values: dict[int, Floats] = {}
         for i, of in tasks.items():
             figures = self._figures(self.points[i], of)
             self.states[i] = PLANNED if figures is not None else INFEASIBLE
             if figures is not None:
                 self.figures[i] = figures
-                found[i] = board_values(self.points[i], figures, self.objectives)
-        return found
+                values[i] = board_values(self.points[i], figures, self.objectives)
+        return values
 
     def _tasks(self, point: BoardPoint) -> dict[str, BoardPrediction]:
         return {name: BoardPrediction(model, self.digests[model], point.board) for name, model in self.models.items()}
@@ -179,9 +179,9 @@ class _BoardEvaluation:
         return within if len(within) == len(rows) else None
 
     def _keep(self, tasks: Sequence[BoardPrediction], results: Sequence[str]) -> None:
-        found = {task.key: result for task, result in zip(tasks, results, strict=True)}
-        self.store.put_predictions(found)
-        self.predictions.update(found)
+        predictions = {task.key: result for task, result in zip(tasks, results, strict=True)}
+        self.store.put_predictions(predictions)
+        self.predictions.update(predictions)
 
 
 def sum_board_metrics(point: BoardPoint, figures: Figures) -> dict[str, float]:

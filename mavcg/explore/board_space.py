@@ -114,9 +114,9 @@ def read_board_space(path: Path) -> BoardSpace:
         if key in keys:
             axes.append(SpaceAxis(key, _whole_values(path, keys[key], f"board.{key}", low, high)))
     if "memory_gb_per_s" in keys:
-        place = "board.memory_gb_per_s"
-        axes.append(SpaceAxis("memory_gb_per_s", _values(path, keys["memory_gb_per_s"], place,
-                                                         lambda value: schema.rate(path, value, place))))  # fmt: skip
+        key_path = "board.memory_gb_per_s"
+        rates = _values(path, keys["memory_gb_per_s"], key_path, lambda value: schema.rate(path, value, key_path))
+        axes.append(SpaceAxis("memory_gb_per_s", rates))
     budget_w = keys.get("budget_w")
     if budget_w is not None:
         good = isinstance(budget_w, int | float) and not isinstance(budget_w, bool) and 0 < budget_w <= MOST_WATTS
@@ -151,16 +151,16 @@ def _mixes(path: Path, given: Any, arch: str) -> tuple[Mapping[str, int], ...]:
         raise refuse(path, "board.mix", "missing" if given is None else "has no values", remedy)
     cores = load_cores()
     for number, mix in enumerate(mixes):
-        place = f"board.mix[{number}]"
+        key_path = f"board.mix[{number}]"
         if not isinstance(mix, dict) or not mix:
-            raise refuse(path, place, f"{schema.value_text(mix)} is not a table of cores", remedy)
+            raise refuse(path, key_path, f"{schema.value_text(mix)} is not a table of cores", remedy)
         for name, count in mix.items():
             if name not in cores or cores[name].arch != arch:
                 wrong = f"{name} is not a known core of {arch}"
-                raise refuse(path, place, wrong, "name one of `mavcg cores`, or give target")
-            schema.whole(path, {name: count}, name, f"{place}.{name}", 1, MOST_CORES, of="cores")
+                raise refuse(path, key_path, wrong, "name one of `mavcg cores`, or give target")
+            schema.whole(path, {name: count}, name, f"{key_path}.{name}", 1, MOST_CORES, of="cores")
         if mix in mixes[:number]:
-            raise refuse(path, place, f"{schema.value_text(mix)} is given twice", "remove one of them")
+            raise refuse(path, key_path, f"{schema.value_text(mix)} is given twice", "remove one of them")
     return tuple(dict(mix) for mix in mixes)
 
 
@@ -169,36 +169,36 @@ def _core_axes(
 ) -> list[SpaceAxis]:
     """Return an axis for each core with values in a table. Clocks are required for all cores."""
     of_core = keys.get(key, {})
-    place = f"board.{key}"
+    key_path = f"board.{key}"
     if not isinstance(of_core, dict):
         remedy = f"write {key} = {{ {names[0]} = .., .. }}, each a value or a list of values"
-        raise refuse(path, place, f"{schema.value_text(of_core)} is not a table of cores", remedy)
-    schema.only(path, of_core, names, f"{place}.")
+        raise refuse(path, key_path, f"{schema.value_text(of_core)} is not a table of cores", remedy)
+    schema.only(path, of_core, names, f"{key_path}.")
     if key == "max_khz" and (missing := [name for name in names if name not in of_core]):
-        raise refuse(path, f"{place}.{missing[0]}", "missing", "give each core of a mix a clock in kHz, or several")
+        raise refuse(path, f"{key_path}.{missing[0]}", "missing", "give each core of a mix a clock in kHz, or several")
     return [
-        SpaceAxis(f"{key}.{name}", _whole_values(path, of_core[name], f"{place}.{name}", low, high))
+        SpaceAxis(f"{key}.{name}", _whole_values(path, of_core[name], f"{key_path}.{name}", low, high))
         for name in names
         if name in of_core
     ]
 
 
-def _whole_values(path: Path, given: Any, place: str, low: int, high: int) -> tuple[Any, ...]:
+def _whole_values(path: Path, given: Any, key_path: str, low: int, high: int) -> tuple[Any, ...]:
     unit = "kHz" if high == OF_CORES["max_khz"][1] else "bytes"
 
     def check(value: Any) -> int:
-        return schema.whole(path, {unit: value}, unit, place, low, high, of=unit)
+        return schema.whole(path, {unit: value}, unit, key_path, low, high, of=unit)
 
-    return _values(path, given, place, check)
+    return _values(path, given, key_path, check)
 
 
-def _values(path: Path, given: Any, place: str, checked: Any) -> tuple[Any, ...]:
+def _values(path: Path, given: Any, key_path: str, checked: Any) -> tuple[Any, ...]:
     values = given if isinstance(given, list) else [given]
     if not values:
-        raise refuse(path, place, "has no values", "give it at least one, or a value without a list")
+        raise refuse(path, key_path, "has no values", "give it at least one, or a value without a list")
     for number, value in enumerate(values):
         if value in values[:number]:
-            raise refuse(path, place, f"{schema.value_text(value)} is given twice", "remove one of them")
+            raise refuse(path, key_path, f"{schema.value_text(value)} is given twice", "remove one of them")
     return tuple(checked(value) for value in values)
 
 

@@ -110,9 +110,9 @@ class _Explorer:
         return [_bytes([self.known[key] for key in of]) for of in keys]
 
     def _keep(self, keys: Sequence[SearchKey], tilings: Sequence[TileTraffic | None]) -> None:
-        found = dict(zip(keys, tilings, strict=True))
-        self.store.put_tilings(found)
-        self.known.update(found)
+        by_key = dict(zip(keys, tilings, strict=True))
+        self.store.put_tilings(by_key)
+        self.known.update(by_key)
 
     def reachable(self, structures: Sequence[Structure], objectives: Sequence[Objective], front: Floats) -> list[bool]:
         """Return for each structure whether one of its points may be on the front, by lower bounds of all figures."""
@@ -217,7 +217,7 @@ def _rows(result: Exploration) -> Iterator[PointRow]:
         if state != PLANNED:
             yield (number, state, 0, machine, None, None, None, None, None)
             continue
-        found = result.figures(number)
-        of = found.figures
+        point = result.figures(number)
+        of = point.figures
         yield (number, state, int(number in front), machine, of["area"], of["latency"], of["energy"], of["traffic"],
-               json.dumps(found.networks))  # fmt: skip
+               json.dumps(point.networks))  # fmt: skip

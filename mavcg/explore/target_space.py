@@ -85,15 +85,15 @@ def read_target_space(path: Path) -> TargetSpace:
 
 def _values(path: Path, key: str, given: Any) -> tuple[Any, ...]:
     values = tuple(given) if isinstance(given, list) else (given,)
-    place = f"target.{key}"
+    key_path = f"target.{key}"
     if not values:
-        raise refuse(path, place, "has no values", "give it at least one, or a value without a list")
+        raise refuse(path, key_path, "has no values", "give it at least one, or a value without a list")
     for number, value in enumerate(values):
         if value in values[:number]:
-            raise refuse(path, place, f"{schema.value_text(value)} is given twice", "remove one of them")
+            raise refuse(path, key_path, f"{schema.value_text(value)} is given twice", "remove one of them")
     if key == "frequency_mhz":
-        return tuple(frequency_of(path, value, place) for value in values)
+        return tuple(frequency_of(path, value, key_path) for value in values)
     if key == "ddr_gb_per_s":
-        return tuple(schema.rate(path, value, place) for value in values)
+        return tuple(schema.rate(path, value, key_path) for value in values)
     low, high, of = WHOLE[key]
-    return tuple(schema.whole(path, {key: value}, key, place, low, high, of=of) for value in values)
+    return tuple(schema.whole(path, {key: value}, key, key_path, low, high, of=of) for value in values)

@@ -133,12 +133,12 @@ def descendants() -> list[int]:
                 state, parent = Path(entry.path, "stat").read_text(errors="replace").rpartition(")")[2].split()[:2]
                 if state != "Z":
                     children.setdefault(int(parent), []).append(int(entry.name))
-    found, todo = list[int](), [os.getpid()]
+    processes, todo = list[int](), [os.getpid()]
     while todo:
         below = children.get(todo.pop(), [])
-        found += below
+        processes += below
         todo += below
-    return found
+    return processes
 
 
 def _remove(path: str) -> None:

@@ -100,11 +100,11 @@ def started_tasks(
 
 
 def _run_here(tasks: Sequence[Task[R]], progress: Callable[[str], None]) -> list[R]:
-    found = []
+    results = []
     for task in tasks:
         progress(task.what)
-        found.append(task.run())
-    return found
+        results.append(task.run())
+    return results
 
 
 class _Worker:

@@ -76,13 +76,13 @@ class BoardPool:
         Raises: RunnerError if no board can be used.
         """
 
-        def one(board: FleetBoard) -> None:
+        def calibrate_board(board: FleetBoard) -> None:
             with self._changed:
                 self._free.discard(board.name)
                 self._begun[board.name] += 1
             self._judge(board, task, self._run(board, task, Event()), (0,))
 
-        list(self._threads.map(one, self.boards))
+        list(self._threads.map(calibrate_board, self.boards))
         if fault := self._no_board():
             raise RunnerError(fault)
 
@@ -218,14 +218,14 @@ class BoardPool:
 
 def _by_unit(units: Sequence[Unit], results: Sequence[Result]) -> list[tuple[Unit, tuple[Result, ...]]]:
     """Return the results of each unit that has all of them; results come in the order of units."""
-    found, start = [], 0
+    complete, start = [], 0
     for unit in units:
         part = tuple(results[start : start + len(unit)])
         if tuple(each.job for each in part) != unit:
             break
-        found.append((unit, part))
+        complete.append((unit, part))
         start += len(unit)
-    return found
+    return complete
 
 
 def _best(attempts: Sequence[Attempt]) -> Attempt | None:

@@ -113,32 +113,34 @@ def read_fleet(path: Path) -> Fleet:
     return Fleet(path, tuple(boards), scheduler, _rules(path, table))
 
 
-def _board(path: Path, entry: Mapping[str, Any], place: str, before: list[FleetBoard]) -> FleetBoard:
-    schema.only(path, entry, ("name", "type", "runner"), f"{place}.")
+def _board(path: Path, entry: Mapping[str, Any], key_path: str, before: list[FleetBoard]) -> FleetBoard:
+    schema.only(path, entry, ("name", "type", "runner"), f"{key_path}.")
     name, kind, runner = (
-        schema.text(path, entry, key, key_path=f"{place}.{key}") for key in ("name", "type", "runner")
+        schema.text(path, entry, key, key_path=f"{key_path}.{key}") for key in ("name", "type", "runner")
     )
     if not schema.NAME.fullmatch(name):
         raise refuse(
             path,
-            f"{place}.name",
+            f"{key_path}.name",
             schema.value_text(name),
             "use a-z, 0-9, '-', '_' and '.', beginning with one of a-z, 0-9",
         )
     try:
         find_board(kind)
     except MavcgError as error:
-        raise refuse(path, f"{place}.type", str(error), "name one of `mavcg cores`, or add its file") from None
+        raise refuse(path, f"{key_path}.type", str(error), "name one of `mavcg cores`, or add its file") from None
     try:
         check_runner(runner)
     except MavcgError as error:
-        raise refuse(path, f"{place}.runner", str(error).removeprefix("--runner "), f"give {FORMS}") from None
+        raise refuse(path, f"{key_path}.runner", str(error).removeprefix("--runner "), f"give {FORMS}") from None
     for board in before:
         if board.name == name:
-            raise refuse(path, f"{place}.name", f"{name} is also another board's name", "name each board once")
+            raise refuse(path, f"{key_path}.name", f"{name} is also another board's name", "name each board once")
         if board.runner == runner:
             wrong = f"{schema.value_text(runner)} is also the runner of {board.name}"
-            raise refuse(path, f"{place}.runner", wrong, "two measurements on one board disturb each other: remove one")
+            raise refuse(
+                path, f"{key_path}.runner", wrong, "two measurements on one board disturb each other: remove one"
+            )
     return FleetBoard(name, kind, runner)
 
 

@@ -37,12 +37,12 @@ def fleet_document(
 def check_document(fleet: Fleet, facts: Mapping[FleetBoard, MachineFacts | str]) -> dict[str, Any]:
     """Return the JSON document of --check: each board's facts, or the reason why they cannot be read."""
     boards = []
-    for board, found in facts.items():
+    for board, board_facts in facts.items():
         head = {"name": board.name, "type": board.kind}
-        if isinstance(found, str):
-            boards.append({**head, "runner": board.runner, "fault": found})
+        if isinstance(board_facts, str):
+            boards.append({**head, "runner": board.runner, "fault": board_facts})
         else:
-            boards.append({**head, **facts_document(board.runner, found, find_board(board.kind)), "fault": ""})
+            boards.append({**head, **facts_document(board.runner, board_facts, find_board(board.kind)), "fault": ""})
     return {"fleet": str(fleet.path), "boards": boards}
 
 

@@ -159,16 +159,16 @@ def _usable(
     for each in fleet.boards:
         if each.kind != board.name:
             continue
-        found = facts[each]
+        board_facts = facts[each]
         try:
-            if isinstance(found, str):
-                raise RunnerError(found)
-            places[each], warnings = board_cores(board, requested, each.runner, found, request.threads)
+            if isinstance(board_facts, str):
+                raise RunnerError(board_facts)
+            places[each], warnings = board_cores(board, requested, each.runner, board_facts, request.threads)
         except MavcgError as error:
             note(f"{each.name}: is left out: {error}")
             aside.append(BoardSummary(each.name, each.kind, aside=str(error)))
             continue
-        for words in (*warnings, *differences(found, board), *hints(found)):
+        for words in (*warnings, *differences(board_facts, board), *hints(board_facts)):
             note(f"{each.name}: {words}")
     if not places:
         reasons = "; ".join(f"{each.name}: {each.aside}" for each in aside)

@@ -69,12 +69,12 @@ class GraphBuilder:
         names = list(outputs) if outputs is not None else [""]
         node = make_node(op, inputs, names, origin, **attrs)
         node = self._normalise_axes(node)
-        found = infer(node, self.types, self.constants)
+        types = infer(node, self.types, self.constants)
         if outputs is None:
-            names = [self._fresh(op) for _ in found]
-        if len(names) != len(found):
-            raise MavcgError(f"{node_location(node)}: {len(names)} outputs named where the operator has {len(found)}")
-        for name, type in zip(names, found, strict=True):
+            names = [self._fresh(op) for _ in types]
+        if len(names) != len(types):
+            raise MavcgError(f"{node_location(node)}: {len(names)} outputs named where the operator has {len(types)}")
+        for name, type in zip(names, types, strict=True):
             self._take(name, type, node_location(node))
         self.nodes.append(Node(node.op, node.inputs, tuple(names), node.attrs, origin))
         return tuple(names)

@@ -71,9 +71,9 @@ class _Parser:
         return match.lastgroup, match[match.lastgroup]
 
     def take(self, expected: str) -> None:
-        _, found = self.next(f"'{expected}'")
-        if found != expected:
-            raise self.fail(f"{found!r} where '{expected}' should be")
+        _, token = self.next(f"'{expected}'")
+        if token != expected:
+            raise self.fail(f"{token!r} where '{expected}' should be")
 
     def word(self, what: str) -> str:
         kind, text = self.next(what)
@@ -180,15 +180,15 @@ class _Parser:
             return np.array(values, dtype=dtype).reshape(tensor.shape)
 
     def outputs(self) -> tuple[str, ...]:
-        found = []
+        names = []
         while True:
             if self.peek() == "_":
                 self.next()
-                found.append("")
+                names.append("")
             else:
-                found.append(self.definition())
+                names.append(self.definition())
             if self.peek() != ",":
-                return tuple(found)
+                return tuple(names)
             self.take(",")
 
     def node(self) -> Node:

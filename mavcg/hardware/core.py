@@ -165,17 +165,19 @@ class Core:
         counted = [errors for name, errors in kinds.items() if name != INSTRUCTIONS] or list(kinds.values())
         if not counted:
             return None
-        figures, held = (sum(e.figures for e in counted), sum(e.held_out_figures for e in counted))
+        figures, held_out = (sum(e.figures for e in counted), sum(e.held_out_figures for e in counted))
         mean = sum(e.figures * e.mean_abs_error for e in counted) / figures
         of_held = sum(e.held_out_figures * e.held_out_error for e in counted if e.held_out_error is not None)
-        return SiliconErrors(figures, round(mean, 6), held, round(of_held / held, 6) if held else None, kinds)
+        return SiliconErrors(
+            figures, round(mean, 6), held_out, round(of_held / held_out, 6) if held_out else None, kinds
+        )
 
     def _group_errors(self, prefix: str) -> GroupErrors | None:
         figures, error = self._fact(f"model.{prefix}figures"), self._relative(f"model.{prefix}error")
         if figures is None or error is None:
             return None
-        held = self._fact(f"model.{prefix}held_out_figures")
-        return GroupErrors(int(figures), error, int(held or 0), self._relative(f"model.{prefix}held_out_error"))
+        held_out = self._fact(f"model.{prefix}held_out_figures")
+        return GroupErrors(int(figures), error, int(held_out or 0), self._relative(f"model.{prefix}held_out_error"))
 
     def _fact(self, key: str) -> int | float | bool | str | None:
         return next((fact.value for fact in self.facts if fact.key == key), None)

@@ -223,12 +223,12 @@ vector  crypto         aese v0.16b, v1.16b
 
 def _parse_classes(table: str) -> dict[str, InstrClass]:
     rows = (line for line in table.splitlines() if line.strip())
-    found: dict[str, InstrClass] = {}
+    classes: dict[str, InstrClass] = {}
     for row in rows:
         family, name, rest = row.split(None, 2)
         example, _, parent = rest.strip().partition("   ")
-        found[name] = InstrClass(name, family, example.strip(), parent.strip() or None)
-    return found
+        classes[name] = InstrClass(name, family, example.strip(), parent.strip() or None)
+    return classes
 
 
 CLASSES: dict[str, InstrClass] = _parse_classes(_TABLE)
@@ -237,7 +237,7 @@ CLASSES: dict[str, InstrClass] = _parse_classes(_TABLE)
 @cache
 def lineage(name: str) -> tuple[str, ...]:
     """Return a class, its parent, the parent's parent and so on."""
-    found = [name]
-    while (parent := CLASSES[found[-1]].parent) is not None:
-        found.append(parent)
-    return tuple(found)
+    ancestors = [name]
+    while (parent := CLASSES[ancestors[-1]].parent) is not None:
+        ancestors.append(parent)
+    return tuple(ancestors)

@@ -30,17 +30,17 @@ def read_caches(cpu: int, root: Path = Path("/")) -> Caches:
 
     root: folder that stands for /, with sys/ and proc/.
     """
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     for index in sorted((root / CPU_FOLDER / f"cpu{cpu}/cache").glob("index[0-9]*")):
         level, kind = _line(index / "level"), _line(index / "type")
         size = _SIZE.fullmatch(_line(index / "size"))
         if kind not in ("Data", "Unified") or level not in ("1", "2", "3") or size is None or not int(size[1]):
             continue
-        found["l1d_bytes" if level == "1" else f"l{level}_bytes"] = int(size[1]) * _UNIT[size[2]]
+        sizes["l1d_bytes" if level == "1" else f"l{level}_bytes"] = int(size[1]) * _UNIT[size[2]]
         sharing = _cpus(_line(index / "shared_cpu_list"))
         if level == "2" and cpu in sharing:
-            found["l2_cores"] = len(first_threads(sharing, root))
-    return Caches(**found)
+            sizes["l2_cores"] = len(first_threads(sharing, root))
+    return Caches(**sizes)
 
 
 def processor_name(root: Path = Path("/")) -> str:

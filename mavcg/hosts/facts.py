@@ -75,10 +75,10 @@ def host_facts(clusters: Sequence[Cluster], again: bool = False, root: Path = Pa
             return facts_of(kept["facts"])
         except (KeyError, MavcgError):
             pass  # written by another version: measured anew
-    found = measure(clusters, root)
+    measured = measure(clusters, root)
     if store is not None:
-        store.write(key, {"facts": asdict(found)})
-    return found
+        store.write(key, {"facts": asdict(measured)})
+    return measured
 
 
 def read_facts(path: Path) -> HostFacts:
@@ -108,20 +108,20 @@ def facts_of(document: object) -> HostFacts:
     table = _table(document, HostFacts, "")
     entries = table.pop("clusters", None)
     if not isinstance(entries, list):
-        raise MavcgError('clusters: missing or no list; give [{"core": ..., "cpus": [...], ...}, ...]')
+        raise MavcgError('clusters: missing, or not a list; give [{"core": ..., "cpus": [...], ...}, ...]')
     processor = table.pop("processor", "")
     if not isinstance(processor, str):
         raise MavcgError(f"processor: {processor!r} is not text; give its name, or leave it out")
     clusters = []
     for number, entry in enumerate(entries):
         location = f"clusters[{number}]."
-        found = _table(entry, CoreFacts, location)
-        core, cpus = found.pop("core", None), found.pop("cpus", None)
+        figures = _table(entry, CoreFacts, location)
+        core, cpus = figures.pop("core", None), figures.pop("cpus", None)
         if not isinstance(core, str) or not core:
-            raise MavcgError(f"{location}core: {core!r} is no core; give a name of `mavcg cores`")
+            raise MavcgError(f"{location}core: {core!r} is not a core; give a name of `mavcg cores`")
         if not isinstance(cpus, list) or not cpus or not all(type(cpu) is int and cpu >= 0 for cpu in cpus):
-            raise MavcgError(f"{location}cpus: {cpus!r} is no list of CPU numbers; give them as [0, 1]")
-        clusters.append(CoreFacts(core, tuple(cpus), **_figures(found, location)))
+            raise MavcgError(f"{location}cpus: {cpus!r} is not a list of CPU numbers; give them as [0, 1]")
+        clusters.append(CoreFacts(core, tuple(cpus), **_figures(figures, location)))
     return HostFacts(processor, tuple(clusters), **_figures(table, ""))
 
 
@@ -200,7 +200,7 @@ def _memory_bytes(caches: Sequence[Caches], cpus: int) -> tuple[int, int]:
     Cores on several dies have several such caches, so each reads as much, unless the total is more than
     MOST_MEMORY_BYTES.
     """
-    listed = [size for found in caches for size in (found.l1d_bytes, found.l2_bytes, found.l3_bytes) if size]
+    listed = [size for of_cpu in caches for size in (of_cpu.l1d_bytes, of_cpu.l2_bytes, of_cpu.l3_bytes) if size]
     size_bytes = min(max(2 * max(listed, default=0), LEAST_MEMORY_BYTES), MOST_MEMORY_BYTES)
     try:
         size_bytes = min(size_bytes, os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4)
@@ -257,7 +257,7 @@ def _key(clusters: Sequence[Cluster], root: Path) -> str:
 def _table(document: object, kind: type[HostFacts] | type[CoreFacts], location: str) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise MavcgError(
-            f"{location.rstrip('.') or 'the file'}: {str(document)[:40]!r} is no table of facts; write {{ ... }}"
+            f"{location.rstrip('.') or 'the file'}: {str(document)[:40]!r} is not a table of facts; write {{ ... }}"
         )
     known = [entry.name for entry in fields(kind)]
     for key in document:
@@ -272,7 +272,7 @@ def _figures(table: Mapping[str, Any], location: str) -> dict[str, Any]:
         whole = key.endswith(("_bytes", "_cores", "_khz"))
         if value is not None and (type(value) not in ((int,) if whole else (int, float)) or not 0 < value < 1e15):
             kind = "whole number" if whole else "number"
-            raise MavcgError(f"{location}{key}: {value!r} is no {kind} above 0; mend it, or leave it out")
+            raise MavcgError(f"{location}{key}: {value!r} is not a {kind} above 0; correct it, or leave it out")
     return dict(table)
 
 

@@ -35,7 +35,7 @@ def find_foreign(text: str) -> ForeignLibrary:
     """
     name, given, path_text = text.partition("=")
     if not _NAME.fullmatch(name):
-        raise MavcgError(f"--foreign {text}: '{name}' is no name; give {OPENBLAS}, or NAME=PATH in small letters")
+        raise MavcgError(f"--foreign {text}: '{name}' is not a name; give {OPENBLAS}, or NAME=PATH in small letters")
     path = Path(path_text) if given else _installed_file(name)
     if not path.is_file():
         raise MavcgError(f"--foreign {text}: there is no file {path}; name the shared library, such as {_example()}")
@@ -79,8 +79,8 @@ def _installed_file(name: str) -> Path:
     for soname in (*SONAMES[name], *filter(None, (find_library(name),))):
         if (path := _path_of(soname)) is not None:
             return path
-    for found in (found for folder in folders for found in sorted(folder.glob("lib*openblas*"))):
-        return found
+    for library in (library for folder in folders for library in sorted(folder.glob("lib*openblas*"))):
+        return library
     raise MavcgError(
         f"--foreign {name}: {_list_of(SONAMES[name])} is not installed; install it (Debian: libopenblas0), or name the "
         f"file: {_example()}"

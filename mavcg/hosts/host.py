@@ -27,9 +27,9 @@ def host_board() -> Board:
     Other CPUs run the generic version.
     """
     cpus_of: dict[str, list[int]] = {}
-    for found in detect():
-        if found.core:
-            cpus_of.setdefault(found.core, []).append(found.cpu)
+    for cpu in detect():
+        if cpu.core:
+            cpus_of.setdefault(cpu.core, []).append(cpu.cpu)
     clusters = tuple(Cluster(core, tuple(cpus)) for core, cpus in cpus_of.items())
     words = "this machine"
     return Board(HOST, words, host_target().zig_name, clusters)
@@ -48,9 +48,9 @@ def measured_host_board(again: bool = False) -> Board:
     from mavcg.hosts.facts import host_facts  # NumPy and LLVM, which the other boards do without
 
     board = host_board()
-    clusters = board.clusters or (Cluster(GENERIC, tuple(found.cpu for found in detect())),)
+    clusters = board.clusters or (Cluster(GENERIC, tuple(cpu.cpu for cpu in detect())),)
     facts = host_facts(clusters, again)
-    by_core = {found.core: found for found in facts.clusters}
+    by_core = {core_facts.core: core_facts for core_facts in facts.clusters}
     filled = tuple(_with_facts(cluster, by_core[cluster.core]) for cluster in clusters if cluster.core in by_core)
     if len(filled) < len(clusters):
         missing = next(cluster.core for cluster in clusters if cluster.core not in by_core)

@@ -131,14 +131,14 @@ def _ns_per_byte(probe: Probe, memory: Memory, spend_ns: int) -> list[float]:
     start, groups = _aligned_range(memory, probe)
     group_bytes = GROUP * probe.vector_bytes
     step = min(groups, CHUNK_BYTES // group_bytes)
-    found: list[float] = []
+    ns_per_byte: list[float] = []
     ends_ns = time.perf_counter_ns() + spend_ns
-    while not found or time.perf_counter_ns() < ends_ns:
+    while not ns_per_byte or time.perf_counter_ns() < ends_ns:
         for first in range(0, groups - step + 1, step):
             began = time.perf_counter_ns()
             probe.read(start + first * group_bytes, step, 1)
-            found.append((time.perf_counter_ns() - began) / (step * group_bytes))
-    return found
+            ns_per_byte.append((time.perf_counter_ns() - began) / (step * group_bytes))
+    return ns_per_byte
 
 
 def _aligned_range(memory: Memory, probe: Probe) -> tuple[int, int]:

@@ -41,37 +41,37 @@ class FieldBlock:
 
     def blocks(self, name: str) -> tuple["FieldBlock", ...]:
         """Return the values of a field that holds blocks. Raises: CaffeError for a scalar."""
-        found = []
+        blocks = []
         for value in self.all(name):
             if not isinstance(value, FieldBlock):
                 raise CaffeError(f"{name} is {value.text!r}; a block in braces is needed", value.line)
-            found.append(value)
-        return tuple(found)
+            blocks.append(value)
+        return tuple(blocks)
 
     def block(self, name: str) -> "FieldBlock":
         """Return the block of a field; an empty one if it is absent. Raises: CaffeError if the field is given twice."""
-        found = self.blocks(name)
-        if len(found) > 1:
-            raise CaffeError(f"{name} is given twice (first in line {found[0].line}); it may be given once",
-                             found[1].line)  # fmt: skip
-        return found[0] if found else FieldBlock(name, self.line)
+        blocks = self.blocks(name)
+        if len(blocks) > 1:
+            raise CaffeError(f"{name} is given twice (first in line {blocks[0].line}); it may be given once",
+                             blocks[1].line)  # fmt: skip
+        return blocks[0] if blocks else FieldBlock(name, self.line)
 
     def scalars(self, name: str) -> tuple[Scalar, ...]:
         """Return the values of a field that holds scalars. Raises: CaffeError for a block."""
-        found = []
+        scalars = []
         for value in self.all(name):
             if isinstance(value, FieldBlock):
                 raise CaffeError(f"{name} is a block; a value is needed", value.line)
-            found.append(value)
-        return tuple(found)
+            scalars.append(value)
+        return tuple(scalars)
 
     def scalar(self, name: str) -> Scalar | None:
         """Return the value of a field; None if it is absent. Raises: CaffeError if the field is given twice."""
-        found = self.scalars(name)
-        if len(found) > 1:
-            raise CaffeError(f"{name} is given twice (first in line {found[0].line}); it may be given once",
-                             found[1].line)  # fmt: skip
-        return found[0] if found else None
+        scalars = self.scalars(name)
+        if len(scalars) > 1:
+            raise CaffeError(f"{name} is given twice (first in line {scalars[0].line}); it may be given once",
+                             scalars[1].line)  # fmt: skip
+        return scalars[0] if scalars else None
 
     def texts(self, name: str) -> tuple[str, ...]:
         """Return the strings of a field. Raises: CaffeError for a value without quotes."""

@@ -142,7 +142,7 @@ class _CaffeImport:
         _check_fields(layer, known, location)
         values = tuple(self.read(name, location) for name in layer.bottoms)
         options = layer.block.block(known.parameters or "_")
-        reads = tuple(any(top in other.bottoms for other in later_layers) for top in layer.tops)
+        reads = tuple(any(top in later.bottoms for later in later_layers) for top in layer.tops)
         call = CaffeCall(
             self.emitter,
             name_text(layer.type),
@@ -171,14 +171,14 @@ class _CaffeImport:
         declared = _data_shapes(layer)
         for i, name in enumerate(layer.tops):
             if layer.type == "Input" or any(
-                name in other.bottoms and other.type not in TRAINING for other in later_layers
+                name in later.bottoms and later.type not in TRAINING for later in later_layers
             ):
                 self.add_input(name, declared[i] if i < len(declared) else (), layer.line)
 
     def read(self, name: str, location: str) -> Value:
         """Return the value of a blob that a layer reads."""
         if name not in self.values:
-            raise MavcgError(f"{location}: its bottom '{name_text(name)}' is made by no layer before it")
+            raise MavcgError(f"{location}: its bottom '{name_text(name)}' is not the top of an earlier layer")
         self.unread.pop(name, None)
         return self.values[name]
 

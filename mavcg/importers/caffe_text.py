@@ -61,7 +61,7 @@ class _PrototxtParser:
     def fields(self, end: str, depth: int, opened: int) -> tuple[tuple[str, Scalar | FieldBlock], ...]:
         """Parse fields up to the closing mark, or up to the end of the file if `end` is "". opened: line of their
         beginning."""
-        found: list[tuple[str, Scalar | FieldBlock]] = []
+        fields: list[tuple[str, Scalar | FieldBlock]] = []
         while self.token != end or self.kind == "string":
             if not self.kind:
                 raise CaffeError(f"the file ends within the block of line {opened}; a {end} is missing", self.line)
@@ -69,10 +69,10 @@ class _PrototxtParser:
                 raise CaffeError(f"{self.token!r} where a field's name is needed", self.token_line)
             name = self.token
             self.advance()
-            found += ((name, value) for value in self.values(name, depth))
+            fields += ((name, value) for value in self.values(name, depth))
             if self.token in (",", ";") and self.kind == "mark":
                 self.advance()
-        return tuple(found)
+        return tuple(fields)
 
     def values(self, name: str, depth: int) -> list[Scalar | FieldBlock]:
         """Parse the value of a field, or the values of a list in brackets."""
@@ -86,18 +86,18 @@ class _PrototxtParser:
                              self.token_line)  # fmt: skip
         if self.kind != "mark" or self.token != "[":
             return [self.scalar(name)]
-        found: list[Scalar | FieldBlock] = []
+        values: list[Scalar | FieldBlock] = []
         self.advance()
         while self.token != "]" or self.kind != "mark":
             opens = self.kind == "mark" and self.token in _CLOSING
-            found.append(self.block(name, depth) if opens else self.scalar(name))
+            values.append(self.block(name, depth) if opens else self.scalar(name))
             if self.kind == "mark" and self.token == ",":
                 self.advance()
             elif self.token != "]":
                 raise CaffeError(f"{self.token or 'the end'!r} in the list of {name}; a comma or ] is needed",
                                  self.token_line)  # fmt: skip
         self.advance()
-        return found
+        return values
 
     def block(self, name: str, depth: int) -> FieldBlock:
         if depth == MOST_DEPTH:

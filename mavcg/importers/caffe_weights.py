@@ -46,18 +46,18 @@ def read_caffemodel(path: Path) -> Mapping[str, tuple[Array, ...]]:
         raise MavcgError(f"{path}: is HDF5; save the network as a .caffemodel (snapshot_format: BINARYPROTO)")
     net = _parse_message(data, path)
     del data
-    found: dict[str, tuple[Array, ...]] = {}
+    blobs: dict[str, tuple[Array, ...]] = {}
     for layer in (*net.layers, *net.layer):
         name = printable(layer.name)
         if any(field.name == "layer" for field, _ in layer.ListFields()):
             raise MavcgError(f"{path}: has layers of Caffe's oldest format; upgrade_net_proto_binary rewrites it")
-        if layer.blobs and name in found:
+        if layer.blobs and name in blobs:
             raise MavcgError(f"{path}: two layers are called '{name}'; each needs a name of its own")
         if layer.blobs:
-            found[name] = tuple(_array(blob, f"{path}: layer '{name}', blob {i}") for i, blob in enumerate(layer.blobs))
+            blobs[name] = tuple(_array(blob, f"{path}: layer '{name}', blob {i}") for i, blob in enumerate(layer.blobs))
     if not net.layers and not net.layer:
         raise MavcgError(f"{path}: has no layers; is it a .caffemodel?")
-    return MappingProxyType(found)
+    return MappingProxyType(blobs)
 
 
 def printable(name: bytes) -> str:

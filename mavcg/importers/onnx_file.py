@@ -83,8 +83,8 @@ def _graph(
     if len(set(outputs)) != len(outputs) or "" in outputs:
         raise MavcgError("an output without a name, or a name that is used twice")
     body = OnnxGraphBody(graph.node, outputs, opsets, {}, 0)
-    found = Walker(emitter, path.parent, functions).run(body, Scope(dict(values)))
-    return finish_graph(emitter, types, outputs, found)
+    results = Walker(emitter, path.parent, functions).run(body, Scope(dict(values)))
+    return finish_graph(emitter, types, outputs, results)
 
 
 def _input_types(inputs: Sequence[onnx.ValueInfoProto], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, TensorType]:

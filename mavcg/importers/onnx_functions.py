@@ -54,8 +54,10 @@ def without(node: onnx.NodeProto, absent: set[str]) -> onnx.NodeProto:
 def with_defaults(node: onnx.NodeProto, domain: str, version: int) -> dict[str, onnx.AttributeProto]:
     """Return a node's attributes, including the schema's defaults."""
     schema = _schema(node, domain, version)
-    found = {name: a.default_value for name, a in schema.attributes.items() if a.default_value.name} if schema else {}
-    return found | {a.name: a for a in node.attribute}
+    defaults = (
+        {name: a.default_value for name, a in schema.attributes.items() if a.default_value.name} if schema else {}
+    )
+    return defaults | {a.name: a for a in node.attribute}
 
 
 def _schema(node: onnx.NodeProto, domain: str, version: int) -> Any:

@@ -32,8 +32,8 @@ class Scope:
 
     def find(self, name: str) -> Value | None:
         """Return the value of a name in this scope or an outer one."""
-        found = self.values.get(name)
-        return found if found is not None or self.outer is None else self.outer.find(name)
+        value = self.values.get(name)
+        return value if value is not None or self.outer is None else self.outer.find(name)
 
 
 @dataclass(frozen=True)

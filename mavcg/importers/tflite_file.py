@@ -60,9 +60,9 @@ class TfliteImport:
         names = self.add_inputs()
         for operator in needed_operators(model):
             self.convert(operator)
-        found = [self.value(index, "the subgraph's outputs") for index in model.outputs]
+        outputs = [self.value(index, "the subgraph's outputs") for index in model.outputs]
         inputs = names[: len(model.inputs)]
-        return finish_graph(self.emitter, inputs, names[len(inputs) :], found)
+        return finish_graph(self.emitter, inputs, names[len(inputs) :], outputs)
 
     def add_inputs(self) -> list[str]:
         """Add the inputs to the graph; return the names of inputs and outputs. Raises: MavcgError as graph."""
@@ -201,27 +201,27 @@ def _names(model: TfliteModel) -> list[str]:
 
     A tensor that is an input and an output has one name, also for its first use as an output.
     """
-    found: list[str] = []
+    names: list[str] = []
     inputs = dict[int, str]()
     for index in model.inputs:
-        inputs[index] = fresh_name(found, model.tensors[index].name or f"input_{index}")
-        found.append(inputs[index])
+        inputs[index] = fresh_name(names, model.tensors[index].name or f"input_{index}")
+        names.append(inputs[index])
     passed: set[int] = set()
     for index in model.outputs:
         if index in inputs and index not in passed:
             passed.add(index)
-            found.append(inputs[index])
+            names.append(inputs[index])
         else:
-            found.append(fresh_name(found, model.tensors[index].name or f"output_{index}"))
-    return found
+            names.append(fresh_name(names, model.tensors[index].name or f"output_{index}"))
+    return names
 
 
 def needed_operators(model: TfliteModel) -> Sequence[TfliteOperator]:
     """Return the operators that the outputs need, in the file's order, which is the order of execution."""
     required = set(model.outputs)
-    found = []
+    needed = []
     for operator in reversed(model.operators):
         if required.intersection(operator.outputs):
-            found.append(operator)
+            needed.append(operator)
             required.update(operator.inputs)
-    return found[::-1]
+    return needed[::-1]

@@ -117,11 +117,11 @@ class _FlatBufferReader:
         return length
 
     def tables(self, get: Callable[[int], Any], length: int, what: str, read: Callable[[Any, int], _T]) -> list[_T]:
-        found = []
+        tables = []
         for i in range(self.count(length, f"{what}s")):
             self.location = f"{what} {i}"
-            found.append(read(get(i), i))
-        return found
+            tables.append(read(get(i), i))
+        return tables
 
     def text(self, data: bytes | None) -> str:
         """Return a name, on one line."""
@@ -252,8 +252,8 @@ class _FlatBufferReader:
         names = [n for n in vars(kind) if not n.startswith(("_", "Init", "GetRootAs")) and "BufferHasIdent" not in n]
         lists = {n.removesuffix("Length") for n in names if n.endswith("Length")}
         plain = [n for n in names if not any(n.startswith(listed) for listed in lists)]
-        found = {n: getattr(options, n)() for n in plain}
-        return found | {n: self.ints(options, n) for n in lists}
+        scalars = {n: getattr(options, n)() for n in plain}
+        return scalars | {n: self.ints(options, n) for n in lists}
 
 
 def read_file(path: Path) -> bytes:

@@ -61,8 +61,8 @@ def tflite_support(path: Path, shapes: Mapping[str, tuple[int, ...]] = MappingPr
         raise
     # The runtime starts with the file's shapes; if its user resizes free dimensions, it has to keep the whole graph.
     model = replace(parsed, tensors=tuple(replace(tensor, free=()) for tensor in parsed.tensors))
-    operators, found = _try_operators(model, shapes)
-    tensors = tuple(replace(tensor, shape=found.get(tensor.index, tensor.shape)) for tensor in model.tensors)
+    operators, shape_of = _try_operators(model, shapes)
+    tensors = tuple(replace(tensor, shape=shape_of.get(tensor.index, tensor.shape)) for tensor in model.tensors)
     return TfliteSupport(replace(model, tensors=tensors), data, operators, _anchor(model, data))
 
 

@@ -75,10 +75,12 @@ _TILE = re.compile(r'^!\d+ = !\{ !"([\w.]+)", !"(\d+x\d+)" \}$', re.MULTILINE)
 
 def tiles_of(module: str) -> dict[str, tuple[str, ...]]:
     """Return each kernel's register tiles, "pixels x vectors of channels", largest first. module: its IR text."""
-    found: dict[str, list[str]] = {}
+    by_kernel: dict[str, list[str]] = {}
     for kernel, tile in _TILE.findall(module):
-        found.setdefault(kernel, []).append(tile)
-    sizes = {kernel: sorted(tiles, key=lambda t: [-int(n) for n in t.split("x")]) for kernel, tiles in found.items()}
+        by_kernel.setdefault(kernel, []).append(tile)
+    sizes = {
+        kernel: sorted(tiles, key=lambda t: [-int(n) for n in t.split("x")]) for kernel, tiles in by_kernel.items()
+    }
     return {kernel: tuple(tiles) for kernel, tiles in sizes.items()}
 
 

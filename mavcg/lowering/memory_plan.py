@@ -76,7 +76,7 @@ def plan_memory(
     )
     begins = {output: arena.offsets[workspace_name(output)] for output in workspaces}
     return MemoryPlan(
-        arena, addresses, tuple(place for place, _ in constants.placed), constants.end,
+        arena, addresses, tuple(constant_place for constant_place, _ in constants.placed), constants.end,
         {output: (begins[output], size) for output, size in workspaces.items()},
     )  # fmt: skip
 

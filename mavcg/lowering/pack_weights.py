@@ -19,7 +19,7 @@ def pack_weights(memory: MemoryPlan, constants: Mapping[str, Array]) -> Array:
 
 def packed_weights(memory: MemoryPlan, constants: Mapping[str, Array]) -> Iterator[Array]:
     """Yield the bytes of pack_weights piece by piece, so that only one packed constant is in memory at a time."""
-    return _pieces(memory.constants_bytes, ((place, constants) for place in memory.constants))
+    return _pieces(memory.constants_bytes, ((constant_place, constants) for constant_place in memory.constants))
 
 
 def packed_pool(pool: ConstantPool) -> Iterator[Array]:
@@ -29,9 +29,9 @@ def packed_pool(pool: ConstantPool) -> Iterator[Array]:
 
 def _pieces(size: int, placed: Iterable[tuple[ConstantPlace, Mapping[str, Array]]]) -> Iterator[Array]:
     end = 0
-    for place, constants in placed:
-        content = np.ascontiguousarray(constant_array(place.constant, constants)).reshape(-1).view(np.uint8)
-        yield np.zeros(place.offset - end, np.uint8)
+    for constant_place, constants in placed:
+        content = np.ascontiguousarray(constant_array(constant_place.constant, constants)).reshape(-1).view(np.uint8)
+        yield np.zeros(constant_place.offset - end, np.uint8)
         yield content
-        end = place.offset + content.size
+        end = constant_place.offset + content.size
     yield np.zeros(size - end, np.uint8)

@@ -185,12 +185,12 @@ def _unit_step(step: LoweredStep, rows: StepRows, lowered: LoweredGraph) -> Unit
 
 def _with_steps(schedule: RowSchedule) -> list[tuple[Firing | Move, int]]:
     """Return each phase with its step's number; a move belongs to the step after it."""
-    found: list[tuple[Firing | Move, int]] = []
+    numbered: list[tuple[Firing | Move, int]] = []
     step = 0
     for phase in reversed(schedule.phases):
         step = phase.step if isinstance(phase, Firing) else step
-        found.append((phase, step))
-    return found[::-1]
+        numbered.append((phase, step))
+    return numbered[::-1]
 
 
 def _phase(
@@ -220,7 +220,7 @@ def _phase(
 def _addresses(planned: PlannedModel, arena: Arena) -> tuple[tuple[OperandAddress, ...], ...]:
     """Return the addresses of all steps' operands with each buffer at the beginning of its window in the arena."""
     lowered = planned.lowered
-    found = []
+    by_step = []
     for step, addresses in zip(lowered.steps, planned.memory.addresses, strict=True):
         own = []
         for operand, address in zip(step.operands, addresses, strict=True):
@@ -228,5 +228,5 @@ def _addresses(planned: PlannedModel, arena: Arena) -> tuple[tuple[OperandAddres
                 at = arena.offsets[operand_buffer(operand, step, lowered)[0]]
                 address = OperandAddress("arena", min(at, arena.bytes))
             own.append(address)
-        found.append(tuple(own))
-    return tuple(found)
+        by_step.append(tuple(own))
+    return tuple(by_step)

@@ -41,15 +41,15 @@ class OrderProblem:
     @cached_property
     def predecessors(self) -> tuple[int, ...]:
         """Operators that must run before each operator, as bit masks."""
-        return tuple(sum(1 << other for other in set(others)) for others in self.before)
+        return tuple(sum(1 << predecessor for predecessor in set(others)) for others in self.before)
 
     @cached_property
     def followers(self) -> tuple[tuple[int, ...], ...]:
         """Operators that must run after each operator."""
         followers: list[list[int]] = [[] for _ in self.touched]
         for number, others in enumerate(self.before):
-            for other in set(others):
-                followers[other].append(number)
+            for predecessor in set(others):
+                followers[predecessor].append(number)
         return tuple(tuple(numbers) for numbers in followers)
 
     @cached_property
@@ -180,9 +180,9 @@ class _Running:
         self.done |= 1 << number
         self.ready ^= 1 << number
         self.ran.append(number)
-        for other in self.problem.followers[number]:
-            if not self.problem.predecessors[other] & ~self.done:
-                self.ready |= 1 << other
+        for follower in self.problem.followers[number]:
+            if not self.problem.predecessors[follower] & ~self.done:
+                self.ready |= 1 << follower
 
     def run_free(self) -> None:
         """Run all chains that keep the limit and leave no more in memory than before, until none is left."""

@@ -140,7 +140,9 @@ def predict_file(
     simulate_unsure: take the simulated time of layers whose modelled one is unsure. Raises: MavcgError.
     """
     if simulate_unsure and parse_target(board.target).arch != "aarch64":
-        raise MavcgError(f"--simulate-unsure: {board.name} is no AArch64 board; only AArch64 cores can be simulated")
+        raise MavcgError(
+            f"--simulate-unsure: {board.name} is not an AArch64 board; only AArch64 cores can be simulated"
+        )
     if simulate_unsure and is_model_file(path):
         # A kernel is simulated as it is built, and what is modelled beside it has to be of the same code.
         with scratch_folder("mavcg-estimate-") as folder:

@@ -55,8 +55,8 @@ def assumed_facts(board: Board) -> tuple[AssumedFact, ...]:
 
 def _stated_assumptions(board: Board) -> Iterator[AssumedFact]:
     """Yield the facts in the board's file whose source begins with "assumed"."""
-    for place, source in board.sources:
-        match = _PLACE.fullmatch(place)
+    for key_path, source in board.sources:
+        match = _PLACE.fullmatch(key_path)
         if match is None or not source.startswith(ASSUMED):
             continue
         number, key = None if match[1] is None else int(match[1]), match[2]
@@ -108,8 +108,8 @@ def sensitivity(
     return Sensitivity(plain, tuple(effects))
 
 
-def changed_layers(plain: Prediction, other: Prediction) -> tuple[str, ...]:
-    """Return the layers with another kernel or other tasks, and those in only one of the two predictions."""
+def changed_layers(plain: Prediction, changed: Prediction) -> tuple[str, ...]:
+    """Return the layers whose kernel or tasks differ between the predictions, and those in only one of them."""
 
     def choices(prediction: Prediction) -> dict[str, list[object]]:
         by_layer: dict[str, list[object]] = {}
@@ -118,7 +118,7 @@ def changed_layers(plain: Prediction, other: Prediction) -> tuple[str, ...]:
             by_layer.setdefault(work.name, []).append((work.op, work.kernel, work.call_rows, work.chunk_rows))
         return by_layer
 
-    before, after = choices(plain), choices(other)
+    before, after = choices(plain), choices(changed)
     return tuple(name for name in dict.fromkeys([*before, *after]) if before.get(name) != after.get(name))
 
 

@@ -15,12 +15,12 @@ from mavcg.ops.table import OPS
 
 def operator(node: Node) -> Operator:
     """Return the operator of a node. Raises: MavcgError for an unknown name."""
-    found = OPS.get(node.op)
-    if found is None:
+    op = OPS.get(node.op)
+    if op is None:
         near = difflib.get_close_matches(node.op, OPS, n=1)
         hint = f"perhaps {near[0]} is meant" if near else f"there are {', '.join(sorted(OPS))}"
         raise MavcgError(f"{node_location(node)}: unknown operator {node.op}; {hint}")
-    return found
+    return op
 
 
 def make_node(op: str, inputs: Sequence[str], outputs: Sequence[str], origin: str = "", **attrs: Any) -> Node:

@@ -103,16 +103,16 @@ class TypedNode:
     def type(self, name: str, dtypes: Sequence[str] = ANY, rank: int | None = None, rank_min: int = 0) -> TensorType:
         """Return the type of a required input. Raises: MavcgError for an absent input, or another dtype or rank than
         these."""
-        found = self.maybe(name)
-        if found is None:
+        tensor = self.maybe(name)
+        if tensor is None:
             raise self.fail(f"its input {name} is missing")
-        if found.dtype not in dtypes:
-            raise self.fail(f"{name} is {found.dtype}; supported: {', '.join(dtypes)}")
-        if rank is not None and len(found.shape) != rank:
-            raise self.fail(f"{name} has {len(found.shape)} dimensions where {rank} are needed")
-        if len(found.shape) < rank_min:
-            raise self.fail(f"{name} has {len(found.shape)} dimensions where at least {rank_min} are needed")
-        return found
+        if tensor.dtype not in dtypes:
+            raise self.fail(f"{name} is {tensor.dtype}; supported: {', '.join(dtypes)}")
+        if rank is not None and len(tensor.shape) != rank:
+            raise self.fail(f"{name} has {len(tensor.shape)} dimensions where {rank} are needed")
+        if len(tensor.shape) < rank_min:
+            raise self.fail(f"{name} has {len(tensor.shape)} dimensions where at least {rank_min} are needed")
+        return tensor
 
     def same_dtype(self, *names: str) -> None:
         """Check that the inputs of these names have the same dtype, except absent ones. Raises: MavcgError."""
@@ -142,25 +142,25 @@ class TypedNode:
 
     def broadcast(self, *shapes: tuple[int, ...]) -> tuple[int, ...]:
         """Return the shape that NumPy broadcasts these to. Raises: MavcgError for incompatible shapes."""
-        found = broadcast_shape(*shapes)
-        if found is None:
+        shape = broadcast_shape(*shapes)
+        if shape is None:
             raise self.fail("shapes that do not broadcast")
-        return found
+        return shape
 
     def broadcasts_to(self, name: str, shape: tuple[int, ...]) -> None:
         """Check that an input, unless absent, broadcasts to exactly this shape. Raises: MavcgError."""
-        found = self.maybe(name)
-        if found is not None and broadcast_shape(found.shape, shape) != shape:
-            raise self.fail(f"{name} {found} does not broadcast to [{','.join(map(str, shape))}]")
+        tensor = self.maybe(name)
+        if tensor is not None and broadcast_shape(tensor.shape, shape) != shape:
+            raise self.fail(f"{name} {tensor} does not broadcast to [{','.join(map(str, shape))}]")
 
 
 def broadcast_shape(*shapes: tuple[int, ...]) -> tuple[int, ...] | None:
     """Return the shape that NumPy broadcasts these to; None for incompatible shapes."""
     rank = max(map(len, shapes))
-    found = []
+    shape = []
     for lengths in zip(*((1,) * (rank - len(s)) + s for s in shapes), strict=True):
         others = {length for length in lengths if length != 1}
         if len(others) > 1:
             return None
-        found.append(others.pop() if others else 1)
-    return tuple(found)
+        shape.append(others.pop() if others else 1)
+    return tuple(shape)

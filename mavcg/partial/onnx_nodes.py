@@ -30,17 +30,17 @@ def read_support(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> ModelSupp
 
 def onnx_nodes(support: ModelSupport) -> list[PlanNode]:
     """Return all nodes that the model's outputs depend on."""
-    found = []
+    nodes = []
     for each in support.nodes:
         node = each.node
         domain = "" if node.domain in ("", "ai.onnx") else f"{node.domain}."
         label = node.name or next((name for name in node.output if name), node.op_type)
         inputs = tuple(n for n in each.inputs if n not in support.values or each.replicable or each.why)
         macs = 0 if each.known else node_macs(node, support.types)
-        found.append(
+        nodes.append(
             PlanNode(domain + node.op_type, label, inputs, each.outputs, each.why, each.known, each.replicable, macs)
         )
-    return found
+    return nodes
 
 
 def nodes_of_sizes(supports: Sequence[ModelSupport], names: Sequence[str]) -> list[PlanNode]:

@@ -49,17 +49,17 @@ def block_costs(text: str, kernels: Mapping[str, str], timing: Timing) -> dict[s
     statements = parse_source(text, "kernels")
     functions = functions_of(statements, "kernels")
     code = AsmInput(AsmSource(text, "kernels"), statements, functions)
-    found: dict[str, dict[str, BlockCost]] = {}
+    by_kernel: dict[str, dict[str, BlockCost]] = {}
     for function in functions:
         kernel = kernels.get(function.name.strip('"'))
         if kernel is None:
             continue
-        costs = found.setdefault(kernel, {})
-        for one in estimate_function(code, function, timing, straight=True):
-            name = _name_above(one.line, named, lines)
-            if name and one.estimate is not None:
-                costs[name] = BlockCost(_cycles(one), _operations(one), one.kind == "loop")
-    return found
+        costs = by_kernel.setdefault(kernel, {})
+        for block in estimate_function(code, function, timing, straight=True):
+            name = _name_above(block.line, named, lines)
+            if name and block.estimate is not None:
+                costs[name] = BlockCost(_cycles(block), _operations(block), block.kind == "loop")
+    return by_kernel
 
 
 def built_loops(library: Path, core: Core, kernels: Sequence[str], timing: Timing) -> dict[str, list[BuiltLoop]]:
@@ -71,13 +71,13 @@ def built_loops(library: Path, core: Core, kernels: Sequence[str], timing: Timin
     from mavcg.assembly.loop_estimates import estimate_function
 
     code = read_asm_input(library, core, kernels)
-    found: dict[str, list[BuiltLoop]] = {}
+    by_kernel: dict[str, list[BuiltLoop]] = {}
     for function in code.functions:
-        loops = [one for one in estimate_function(code, function, timing) if one.kind == "loop"]
-        found[function.name.strip('"').partition(".")[0]] = [
-            BuiltLoop(one.estimate.cycles, _operations(one)) for one in loops if one.estimate is not None
+        loops = [loop for loop in estimate_function(code, function, timing) if loop.kind == "loop"]
+        by_kernel[function.name.strip('"').partition(".")[0]] = [
+            BuiltLoop(loop.estimate.cycles, _operations(loop)) for loop in loops if loop.estimate is not None
         ]
-    return found
+    return by_kernel
 
 
 def cycles_as_built(blocks: Mapping[str, BlockCost], built: Sequence[BuiltLoop]) -> dict[str, float]:
@@ -86,14 +86,14 @@ def cycles_as_built(blocks: Mapping[str, BlockCost], built: Sequence[BuiltLoop])
     A loop costs what the fastest built loop with its arithmetic, or a multiple of it, costs. The machine passes only
     keep what their model finds faster; if no built loop matches, the compiler's loop counts.
     """
-    found = {}
+    cycles_of = {}
     for name, block in blocks.items():
         cycles = [block.cycles]
         if block.is_loop and block.operations:
             for factor in UNROLLED:
                 cycles += [loop.cycles / factor for loop in built if loop.operations == factor * block.operations]
-        found[name] = min(cycles)
-    return found
+        cycles_of[name] = min(cycles)
+    return cycles_of
 
 
 def _operations(block: "BlockEstimate") -> int:

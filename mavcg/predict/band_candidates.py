@@ -22,7 +22,7 @@ def band_sizes(units: int) -> list[int]:
 def candidate_ranges(rows: ProgramRows, cache_bytes: int) -> tuple[tuple[int, int], ...]:
     """Return ranges between cuts, computed by rows only, with an inner tensor that is too large for the cache."""
     cuts = cheapest_cuts(rows.steps, rows.sizes)
-    found = []
+    ranges = []
     for number, begin in enumerate(cuts):
         for end in cuts[number + 1 : number + 1 + MOST_CUTS]:
             steps = rows.steps[begin:end]
@@ -31,5 +31,5 @@ def candidate_ranges(rows: ProgramRows, cache_bytes: int) -> tuple[tuple[int, in
             outside = {a.buffer for step in (*rows.steps[:begin], *rows.steps[end:]) for a in step.accesses}
             inside = {a.buffer for step in steps for a in step.accesses if a.buffer in rows.sizes} - outside
             if any(rows.sizes[buffer] > cache_bytes // 2 for buffer in inside):
-                found.append((begin, end))
-    return tuple(found)
+                ranges.append((begin, end))
+    return tuple(ranges)

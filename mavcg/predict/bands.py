@@ -121,7 +121,7 @@ def band_models(
 
     works, distances: of the same steps layer by layer. kernels: of each step, by cluster.
     """
-    found = []
+    modelled = []
     inside = reuse_distances([step.work for step in banded])
     for step, work, far, near, models in zip(banded, works, distances, inside, kernels, strict=True):
         # What is outside lies as far back as layer by layer has it: the furthest operand of that role.
@@ -133,5 +133,5 @@ def band_models(
             whole[touch.role] if out else distance
             for touch, out, distance in zip(step.work.touches, step.outside, near.bytes, strict=True)
         )
-        found.append((StepModel(step.work, Distances(own), models), step.count))
-    return found
+        modelled.append((StepModel(step.work, Distances(own), models), step.count))
+    return modelled

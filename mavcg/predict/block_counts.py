@@ -173,8 +173,8 @@ class _Follower:
             return "None"
         operands = [self._value(operand) for operand in instruction.operands]
         if isinstance(instruction, instr.SelectInstr):
-            condition, chosen, other = operands
-            return f"None if {_unknown_condition((condition,))} else {chosen} if {condition} else {other}"
+            condition, chosen, alternative = operands
+            return f"None if {_unknown_condition((condition,))} else {chosen} if {condition} else {alternative}"
         if isinstance(instruction, instr.CastInstr):
             return operands[0] if instruction.opname in ("sext", "zext", "trunc") else "None"
         sources = _COMPARE if isinstance(instruction, instr.ICMPInstr) else _ARITHMETIC
@@ -199,17 +199,17 @@ _FOLLOWERS: "WeakKeyDictionary[ir.Function, _Follower]" = WeakKeyDictionary()
 def _control(function: ir.Function) -> set[int]:
     """Return everything that a branch depends on, by id."""
     waiting = [b.terminator.operands[0] for b in function.blocks if isinstance(b.terminator, instr.ConditionalBranch)]
-    found: set[int] = set()
+    deciding: set[int] = set()
     while waiting:
         value = waiting.pop()
-        if id(value) in found or not isinstance(value, instr.Instruction):
+        if id(value) in deciding or not isinstance(value, instr.Instruction):
             continue
-        found.add(id(value))
+        deciding.add(id(value))
         if isinstance(value, instr.PhiInstr):
             waiting += [incoming for incoming, _ in value.incomings]
         elif not isinstance(value, (instr.LoadInstr, instr.CallInstr)):
             waiting += list(value.operands)
-    return found
+    return deciding
 
 
 _COMPARE = {

@@ -48,7 +48,7 @@ class ProgramKernels:
         cores = load_cores()
         machines = machines_for([cores[label] for label in dict.fromkeys(versions) if label in cores], self.target)
         known: dict[str, dict[str, KernelModel]] = {}
-        found = []
+        by_cluster = []
         for cluster, version in zip(clusters, versions, strict=True):
             label = cluster.core.name if cluster.core is not None else GENERIC
             rates = core_rates(version, machines[version], cluster)
@@ -62,8 +62,8 @@ class ProgramKernels:
                 known[label] = kernel_models(
                     self.specs, rates, self.target, self.workers, self.progress, built, self.plan
                 )
-            found.append(known[label])
-        return found
+            by_cluster.append(known[label])
+        return by_cluster
 
     def _built_loops(self, core: Core | None, rates: CoreRates) -> dict[str, list[BuiltLoop]] | None:
         """Return the loops of the library's kernels, by the specs' kernel names; None if they are unknown."""

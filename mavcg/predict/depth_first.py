@@ -215,7 +215,7 @@ class _Choice:
         kernels = self._kernels([self.planned.lowered.steps[n].spec for n in numbers], programs.tiles)
         kernels |= self._kernels([programs.by_rows.lowered.steps[n].spec for n in numbers], programs.tiles, kernels)
         whole = {number: self._whole_times(number, programs, kernels) for number in numbers}
-        found = []
+        paying = []
         for begin, end in candidates:
             options = []
             for band in band_sizes(programs.rows.steps[end - 1].units):
@@ -225,8 +225,8 @@ class _Choice:
                     names = tuple(self.planned.lowered.steps[number].name for number in (begin, end - 1))
                     options.append(DepthFirst(steps, times, (names[0], names[1])))
             most = max((option.saved_ms for option in options), default=0.0)
-            found += [each for each in options if each.saved_ms >= NEARLY * most][:1]
-        return found
+            paying += [each for each in options if each.saved_ms >= NEARLY * most][:1]
+        return paying
 
     def _pays(self, times: Sequence[ClusterTimes]) -> bool:
         if not self.careful:
@@ -243,12 +243,12 @@ class _Choice:
     ) -> dict[str, list[KernelModel]]:
         """Return the models of kernels by name and cluster."""
         new = [spec for spec in dict.fromkeys(specs) if kernel_name(spec) not in (known or {})]
-        found: dict[str, list[KernelModel]] = {kernel_name(spec): [] for spec in new}
+        by_kernel: dict[str, list[KernelModel]] = {kernel_name(spec): [] for spec in new}
         for cluster, label in zip(self.clusters, self.labels, strict=True):
             rates = replace(core_rates(label, self.machines[label], cluster), timing=None)
             for name, model in kernel_models(new, rates, self.target, plan=tiles).items():
-                found[name].append(model)
-        return found
+                by_kernel[name].append(model)
+        return by_kernel
 
     @property
     def _teams(self) -> list[tuple[list[Worker], list[Worker]]]:
@@ -278,14 +278,14 @@ class _Choice:
             return None
         own = slice(steps.begin, steps.end)
         models = band_models(banded, works[own], programs.distances[own], [kernels[w.kernel] for w in works[own]])
-        found = []
+        times = []
         for cluster, (machine, teams) in enumerate(zip(self.clusters, self._teams, strict=True)):
             before = [whole[number][cluster] for number in range(steps.begin, steps.end)]
             alone, together = (
                 compare_times([times[team] for times in before], models, workers) for team, workers in enumerate(teams)
             )
-            found.append(ClusterTimes(machine.cluster.core, alone, together))
-        return tuple(found)
+            times.append(ClusterTimes(machine.cluster.core, alone, together))
+        return tuple(times)
 
 
 def _most_saved(worth: Mapping[int, Sequence[DepthFirst]], count: int) -> list[DepthFirst]:

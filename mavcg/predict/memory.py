@@ -34,7 +34,7 @@ def reuse_distances(steps: Sequence[StepWork]) -> tuple[Distances, ...]:
     for step in steps:
         for touch in step.touches:
             readers[touch.base, touch.begin] = readers.get((touch.base, touch.begin), 0) + 1
-    found = []
+    distances = []
     for index, step in enumerate(steps):
         far = []
         for touch in step.touches:
@@ -42,8 +42,8 @@ def reuse_distances(steps: Sequence[StepWork]) -> tuple[Distances, ...]:
                 far.append(footprint)
             else:
                 far.append(min(footprint, _distance(steps, index, touch)))
-        found.append(Distances(tuple(far)))
-    return tuple(found)
+        distances.append(Distances(tuple(far)))
+    return tuple(distances)
 
 
 def _distance(steps: Sequence[StepWork], index: int, touch: Touch) -> int:
@@ -55,7 +55,7 @@ def _distance(steps: Sequence[StepWork], index: int, touch: Touch) -> int:
     last: tuple[Touch, ...] = ()
     for back in range(1, len(steps) + 1):
         last = steps[(index - back) % len(steps)].touches
-        covered = sum(_overlap(touch, other) for other in last)
+        covered = sum(_overlap(touch, earlier) for earlier in last)
         if 2 * covered >= touch.span:
             break
         between += last

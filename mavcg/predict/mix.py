@@ -129,11 +129,11 @@ def _chain(block: ir.Block) -> int:
     if not depth:
         return 0
     for instruction in block.instructions:
-        found = [depth[id(o)] for o in instruction.operands if id(o) in depth]
+        depths = [depth[id(o)] for o in instruction.operands if id(o) in depth]
         if isinstance(instruction, instr.CallInstr):
-            found += [depth[id(o)] for o in instruction.args if id(o) in depth]
-        if found and _is_vector(instruction.type):
+            depths += [depth[id(o)] for o in instruction.args if id(o) in depth]
+        if depths and _is_vector(instruction.type):
             free = isinstance(instruction, (instr.ShuffleVector, instr.InsertElement, instr.CastInstr, instr.FCMPInstr))
-            depth[id(instruction)] = max(found) + (not free)
+            depth[id(instruction)] = max(depths) + (not free)
     ends = [value for phi in carried for value, source in phi.incomings if source is block]
     return max((depth.get(id(value), 0) for value in ends), default=0)

@@ -202,12 +202,12 @@ class _BoardCores:
 
     def fastest(self, count: int) -> dict[int, int]:
         """Return the numbers of cores of the `count` fastest cores."""
-        found = {}
+        cores = {}
         for number, size in self.sizes.items():
             if taken := min(count, size):
-                found[number] = taken
+                cores[number] = taken
                 count -= taken
-        return found
+        return cores
 
     def sets(self) -> list[dict[int, int]]:
         """Return sets of whole clusters: added one after the other, then each but the fastest alone."""
@@ -218,13 +218,13 @@ class _BoardCores:
     def workers(self, counts: Mapping[int, int]) -> list[Worker]:
         """Return these cores as workers, each with its share of the caches and the bandwidth."""
         everyone = sum(counts.values())
-        found = []
+        workers = []
         for number in self.order:
             if count := counts.get(number, 0):
                 machine = cluster_machine(self.board, number, count, everyone - count)
                 self.assumed.update(dict.fromkeys(machine.assumed))
-                found += [Worker(number, machine)] * count
-        return found
+                workers += [Worker(number, machine)] * count
+        return workers
 
     def prediction(self, counts: Mapping[int, int]) -> ThreadPrediction:
         """Return the time of a run on these cores."""
@@ -253,11 +253,11 @@ def _team_ms(
 ) -> tuple[tuple[float, ...], ...]:
     """Return each team's time of each step in ms, while the other teams work, too."""
     everyone = sum(cores for _, cores in teams)
-    found = []
+    times = []
     for number, cores in teams:
         workers = [Worker(number, cluster_machine(board, number, cores, everyone - cores))] * cores
-        found.append(tuple(step.together(workers) for step in steps))
-    return tuple(found)
+        times.append(tuple(step.together(workers) for step in steps))
+    return tuple(times)
 
 
 def _step_sentences(single: Sequence[Worker], labels: Sequence[str]) -> list[str]:

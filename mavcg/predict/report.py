@@ -22,17 +22,17 @@ def sources_of(prediction: Prediction) -> str:
 
 def slower_sets(prediction: Prediction) -> list[str]:
     """Return a sentence for each set of whole clusters that is predicted to be slower than one with fewer of them."""
-    found = []
+    sentences = []
     for index, larger in enumerate(prediction.sets):
         smaller = [s for s in prediction.sets[:index] if set(s.cores) < set(larger.cores)]
         faster = min(smaller, key=lambda s: s.ms, default=None)
         if faster is not None and faster.ms < larger.ms:
             what = "all cores" if len(larger.cores) == len(prediction.clusters) else "these cores together"
-            found.append(
+            sentences.append(
                 f"{what} ({larger.words}) are predicted to take {larger.ms:.3f} ms, longer than {faster.words} alone: "
                 f"{faster.ms:.3f} ms"
             )
-    return found
+    return sentences
 
 
 def best_sentence(prediction: Prediction) -> str:
@@ -44,7 +44,7 @@ def best_sentence(prediction: Prediction) -> str:
 def prediction_json(prediction: Prediction, measured: Sequence[float] | None = None) -> dict[str, Any]:
     """Return the document of `mavcg estimate MODEL --board B --json`; times in ms. measured: of each layer, here."""
     layers = [_layer(layer) for layer in prediction.layers]
-    found: dict[str, Any] = {
+    document: dict[str, Any] = {
         "model": prediction.model,
         "board": prediction.board,
         "predictions_are": sources_of(prediction),
@@ -62,9 +62,9 @@ def prediction_json(prediction: Prediction, measured: Sequence[float] | None = N
     if measured is not None:
         for layer, ms in zip(layers, measured, strict=True):
             layer["measured_ms"] = round(ms, 6)
-        found["measured_total_ms"] = round(sum(measured), 6)
-        found["correlation"] = correlation_json(agreement([layer.ms for layer in prediction.layers], measured))
-    return found
+        document["measured_total_ms"] = round(sum(measured), 6)
+        document["correlation"] = correlation_json(agreement([layer.ms for layer in prediction.layers], measured))
+    return document
 
 
 def correlation_json(agreement: Agreement) -> dict[str, Any]:
@@ -143,10 +143,10 @@ def show_prediction(prediction: Prediction, measured: Sequence[float] | None, to
     to.print(table)
     _show_threads(prediction, to)
     if measured is not None:
-        found = correlation_json(agreement([layer.ms for layer in prediction.layers], measured))
+        correlation = correlation_json(agreement([layer.ms for layer in prediction.layers], measured))
         to.print(
-            f"predicted against measured, {found['layers']} steps: Pearson correlation {found['pearson']}, "
-            f"of logarithms {found['pearson_of_logs']}"
+            f"predicted against measured, {correlation['layers']} steps: Pearson correlation {correlation['pearson']}, "
+            f"of logarithms {correlation['pearson_of_logs']}"
         )
     for sentence in _unsure_sentences(prediction):
         to.print(sentence, soft_wrap=True)
@@ -164,23 +164,23 @@ def _shown_ms(layer: LayerPrediction, label: str) -> str:
 
 def _unsure_sentences(prediction: Prediction) -> list[str]:
     """Return for each cluster the number of layers that the model is unsure of, and the number that was simulated."""
-    found = []
+    sentences = []
     for label in (cluster.label for cluster in prediction.clusters):
         unsure = [layer for layer in prediction.layers if label in layer.unsure]
         if not unsure:
             continue
         simulated = [layer for layer in unsure if layer.on[label].source == SIMULATED]
         part = sum(layer.on[label].ms for layer in unsure) / sum(layer.on[label].ms for layer in prediction.layers)
-        found.append(
+        sentences.append(
             f"{label}: the model is unsure of {len(unsure)} of {len(prediction.layers)} steps, {part:.0%} of the time "
             f"(?); {len(simulated)} simulated (s)" + ("" if simulated else ": --simulate-unsure")
         )
-        found += dict.fromkeys(
+        sentences += dict.fromkeys(
             f"{label}: {layer.work.name}: not simulated: {layer.not_simulated[label]}"
             for layer in unsure
             if label in layer.not_simulated
         )
-    return found
+    return sentences
 
 
 def _show_threads(prediction: Prediction, to: "Console") -> None:

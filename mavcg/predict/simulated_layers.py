@@ -66,12 +66,12 @@ def simulated_steps(
     facts, image = simulated_core(core, board), read_program(kernels.library)
     ghz, last = facts.ghz, max(level.size for level in facts.levels)
     calls: dict[int, StepCalls] = {}
-    found: dict[int, float | str] = {}
+    ms_of: dict[int, float | str] = {}
     for number in numbers:
         if works[number].operands:
             calls[number] = step_calls(works, number, kernels.specs[works[number].kernel], label, last)
         else:
-            found[number] = "the note of the library does not have its operands: build it again"
+            ms_of[number] = "the note of the library does not have its operands: build it again"
     store, keys = _store(), _keys(works, calls, image, core, board)
     missing: dict[str, int] = {}
     for number, key in keys.items():
@@ -79,7 +79,7 @@ def simulated_steps(
         if document is None:
             missing.setdefault(key, number)
         else:
-            found[number] = float(document["cycles"]) / ghz / 1e6
+            ms_of[number] = float(document["cycles"]) / ghz / 1e6
     what = f"simulating steps on {core.name}"
     tasks = [Task(what, partial(_cycles, image, core, board, calls[number])) for number in missing.values()]
     new = dict(zip(missing, run_tasks(tasks, workers, progress), strict=True))
@@ -89,8 +89,8 @@ def simulated_steps(
     for number, key in keys.items():
         if key in new:
             cycles = new[key]
-            found[number] = cycles if isinstance(cycles, str) else cycles / ghz / 1e6
-    return found
+            ms_of[number] = cycles if isinstance(cycles, str) else cycles / ghz / 1e6
+    return ms_of
 
 
 def _cycles(image: CodeImage, core: Core, board: Board, calls: StepCalls) -> float | str:
@@ -156,8 +156,8 @@ class _Addresses:
                 self._constants[offset] = self._next
                 self._next += -(-size // 64) * 64
             return self._constants[offset]
-        place = self._outside.setdefault(base, _OUTSIDE + _OUTSIDE_STEP * len(self._outside))
-        return place + offset
+        base_address = self._outside.setdefault(base, _OUTSIDE + _OUTSIDE_STEP * len(self._outside))
+        return base_address + offset
 
     def touched_memory(self, touch: Touch, by_rows: bool) -> TouchedMemory:
         """Return an operand's memory, gaps inside it included."""

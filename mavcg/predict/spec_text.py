@@ -96,10 +96,10 @@ def read_spec(value: Any, location: str = "spec") -> KernelSpec:
         spec = _parse(value) if isinstance(value, str) else from_json(value)
     except (SyntaxError, ValueError, TypeError, KeyError, IndexError, RecursionError) as error:
         raise MavcgError(
-            f"{location}: '{shown}' is no kernel's spec of this mavcg ({error}); build the library again"
+            f"{location}: '{shown}' is not a kernel spec of this version of mavcg ({error}); build the library again"
         ) from error
     if not isinstance(spec, KernelSpec):
-        raise MavcgError(f"{location}: '{shown}' is no kernel's spec; build the library again")
+        raise MavcgError(f"{location}: '{shown}' is not a kernel spec; build the library again")
     return spec
 
 

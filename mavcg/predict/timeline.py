@@ -41,7 +41,7 @@ class Lane:
 
 def lanes_of(prediction: Prediction, measured: Sequence[float] | None = None) -> tuple[Lane, ...]:
     """Return one core of each cluster, then the chosen threads if several, then the measured times."""
-    found = []
+    lanes = []
     for cluster in prediction.clusters:
         bars = []
         for layer in prediction.layers:
@@ -49,9 +49,9 @@ def lanes_of(prediction: Prediction, measured: Sequence[float] | None = None) ->
             parts = f"compute {cost.compute_ms:.4f}, memory {cost.memory_ms:.4f}, overhead {cost.overhead_ms:.4f}"
             hover = f"{layer.work.name} ({layer.work.op}): {cost.ms:.4f} ms predicted; {parts}"
             bars.append(Bar(layer.work.name, cost.ms, cost.bound, hover))
-        found.append(Lane(f"1 {cluster.label}", tuple(bars)))
+        lanes.append(Lane(f"1 {cluster.label}", tuple(bars)))
     if prediction.chosen.threads > 1:
-        found.append(
+        lanes.append(
             Lane(
                 f"{prediction.chosen.threads} threads",
                 tuple(
@@ -77,8 +77,8 @@ def lanes_of(prediction: Prediction, measured: Sequence[float] | None = None) ->
             for layer, ms in zip(prediction.layers, measured, strict=True)
         ]
         count = prediction.chosen.threads
-        found.append(Lane(f"measured, {count} thread{'s' if count > 1 else ''}", tuple(bars)))
-    return tuple(found)
+        lanes.append(Lane(f"measured, {count} thread{'s' if count > 1 else ''}", tuple(bars)))
+    return tuple(lanes)
 
 
 def timeline_svg(prediction: Prediction, measured: Sequence[float] | None = None) -> str:

@@ -98,15 +98,15 @@ def step_works(model: PlannedModel) -> tuple[StepWork, ...]:
     lowered, program = model.lowered, model.program
     ends = _constant_ends(model)
     workspaces = _Workspaces(model)
-    found = []
+    works = []
     for step, lowered_step in zip(program.steps, lowered.steps, strict=True):
         spec, node = lowered_step.spec, lowered_step.node
         places = _places(model, (*node.inputs, *node.outputs))
         written = {name for name in node.outputs}
         touches = []
-        for place in dict.fromkeys(each for each in step.operands if each.base != "fault"):
-            touches.append(workspaces.touch(node.output, place) or _touch(place, places, written, ends, spec))
-        found.append(
+        for address in dict.fromkeys(each for each in step.operands if each.base != "fault"):
+            touches.append(workspaces.touch(node.output, address) or _touch(address, places, written, ends, spec))
+        works.append(
             StepWork(
                 step.name,
                 step.op,
@@ -124,7 +124,7 @@ def step_works(model: PlannedModel) -> tuple[StepWork, ...]:
                 tuple(step.operands),
             )  # fmt: skip
         )
-    return _with_macs_of_primitives(found, lowered)
+    return _with_macs_of_primitives(works, lowered)
 
 
 def _with_macs_of_primitives(works: list[StepWork], lowered: LoweredGraph) -> tuple[StepWork, ...]:
@@ -169,9 +169,9 @@ class _Workspaces:
         self.ranges = {output: (begin, begin + size) for output, (begin, size) in model.memory.workspaces.items()}
         self.parts: dict[str, set[int]] = {}
         for step, node in zip(model.program.steps, model.lowered.nodes, strict=True):
-            for place in step.operands:
-                if self._inside(node.output, place):
-                    self.parts.setdefault(node.output, set()).add(place.offset)
+            for operand in step.operands:
+                if self._inside(node.output, operand):
+                    self.parts.setdefault(node.output, set()).add(operand.offset)
         self.written: set[tuple[str, int]] = set()
 
     def _inside(self, output: str, operand: OperandAddress) -> bool:
@@ -194,18 +194,18 @@ def _constant_ends(model: PlannedModel) -> list[int]:
     Including constants of other models.
     """
     starts = {p.offset for step in model.program.steps for p in step.operands if p.base == "constants"}
-    return sorted({*starts, *(place.offset for place in model.memory.constants), model.memory.constants_bytes})
+    return sorted({*starts, *(constant.offset for constant in model.memory.constants), model.memory.constants_bytes})
 
 
 def _places(model: PlannedModel, names: tuple[str, ...]) -> dict[OperandAddress, tuple[str, View]]:
     """Return the addresses of a node's tensors."""
     storage = model.lowered.storage
-    found: dict[OperandAddress, tuple[str, View]] = {}
+    by_address: dict[OperandAddress, tuple[str, View]] = {}
     for name in names:
         if not name or name not in storage.locations:
             continue
-        found[tensor_address(name, model.lowered, model.memory.arena)] = (name, storage.locations[name].view)
-    return found
+        by_address[tensor_address(name, model.lowered, model.memory.arena)] = (name, storage.locations[name].view)
+    return by_address
 
 
 def base_of(operand: OperandAddress) -> str:

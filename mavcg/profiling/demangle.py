@@ -71,10 +71,10 @@ def demangle(symbol: str) -> str:
 
 
 def _by_runtime(mangled: str) -> str | None:
-    found = _cxa_demangle()
-    if found is None:
+    demangler = _cxa_demangle()
+    if demangler is None:
         return None
-    function, free = found
+    function, free = demangler
     status = ctypes.c_int()
     text = function(mangled.encode("utf-8", "replace"), None, None, ctypes.byref(status))
     if not text:

@@ -81,7 +81,7 @@ def read_perf_report(lines: Iterable[str], location: str = "perf report text") -
 
 def _columns(title: str, dots: str) -> tuple[tuple[str, int, int | None], ...]:
     """Return (name in lower case, start, end) of each column, whose width is that of the dots below the header."""
-    spans = [found.span() for found in re.finditer(r"\.+", dots)]
+    spans = [column.span() for column in re.finditer(r"\.+", dots)]
     ends = [*(end for _, end in spans[:-1]), None]  # the last column runs to the end of its line
     return tuple((title[start:end].strip().lower(), start, end) for (start, _), end in zip(spans, ends, strict=True))
 

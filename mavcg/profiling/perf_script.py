@@ -188,8 +188,8 @@ def split_object(text: str) -> tuple[str, str | None]:
 
 def _frame_after_comm(line: str) -> Frame | None:
     """Parse `comm ip symbol (object)`, as -F comm,ip,sym,dso prints it."""
-    found = _COMM_FRAME.fullmatch(line)
-    return parse_frame(found["frame"], needs_object=True) if found is not None else None
+    match = _COMM_FRAME.fullmatch(line)
+    return parse_frame(match["frame"], needs_object=True) if match is not None else None
 
 
 def _without_outer_blanks(lines: list[str]) -> list[str]:

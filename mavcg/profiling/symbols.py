@@ -84,7 +84,7 @@ def with_linkage_names(reading: SampleTable, binaries: Sequence[Path] = ()) -> S
             raise ProfileError(
                 f"{path}: not an ELF file with function symbols; give the program as the linker wrote it"
             )
-    frame, found = reading.frame, {}
+    frame, linkage_name = reading.frame, {}
     for object_, rows in frame.groupby("object"):
         path = given.get(Path(str(object_)).name) or Path(str(object_))
         if path.name not in given and (is_kernel(str(object_)) or is_system(str(object_)) or not path.is_absolute()):
@@ -93,11 +93,13 @@ def with_linkage_names(reading: SampleTable, binaries: Sequence[Path] = ()) -> S
         table = _symbols_here(path)
         if table and not all(symbol in table or base_symbol(symbol) in table for symbol in symbols):
             inside = {symbol: labels(path)[symbol] for symbol in symbols if symbol in labels(path).keys() - table}
-            found.update({(s, object_): name for s, name in ({**linkage_names(symbols, table), **inside}).items()})
-    if not found:
+            linkage_name.update(
+                {(s, object_): name for s, name in ({**linkage_names(symbols, table), **inside}).items()}
+            )
+    if not linkage_name:
         return reading
     pairs = zip(frame["symbol"], frame["object"], strict=True)
-    return replace(reading, frame=frame.assign(symbol=[found.get(pair, pair[0]) for pair in pairs]))
+    return replace(reading, frame=frame.assign(symbol=[linkage_name.get(pair, pair[0]) for pair in pairs]))
 
 
 def _symbols_here(path: Path) -> frozenset[str]:

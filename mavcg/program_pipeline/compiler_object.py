@@ -28,7 +28,7 @@ def own_assembly(unit: CompileUnit, hot: Sequence[str], folder: Path) -> tuple[P
     """
     assert unit.output is not None
     if not gcc_version(unit.compiler):
-        return None, "its compiler is no gcc"
+        return None, "its compiler is not gcc"
     if flag := why_bound(unit):
         return None, f"{flag} binds a file's code to its output"
     hot = [name for name in hot if "._omp_fn" not in name]  # gcc's outlined OpenMP regions, which stay gcc's

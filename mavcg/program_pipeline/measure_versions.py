@@ -227,9 +227,9 @@ def _finding(
         machine,
     )
     for label, by_label in ((GENERIC, counted[0]), (group.core, counted[1])):
-        strays = {other: n for other, n in by_label.items() if other not in library.same_code(function, label)}
+        strays = {stray: n for stray, n in by_label.items() if stray not in library.same_code(function, label)}
         if sum(strays.values()) > _STRAY_SHARE * sum(by_label.values()):
-            most = max(strays, key=lambda other: strays[other])
+            most = max(strays, key=lambda stray: strays[stray])
             return VersionFinding(group, measurement, f"set to run as {label}, it ran its version for {most}")
     if measurement.too_few:
         few = f"{measurement.generic_samples} samples as generic, {measurement.own_samples} as {group.core}"

@@ -44,9 +44,9 @@ class VersionedLibrary:
     def same_code(self, function: str, label: str) -> frozenset[str]:
         """Return the labels of the versions with the same code, this one included; their symbols have one address."""
         return frozenset(
-            other
+            twin
             for code_labels in self.code_labels[function]
-            for other, body in code_labels.items()
+            for twin, body in code_labels.items()
             if body == code_labels.get(label, code_labels[GENERIC])
         )
 

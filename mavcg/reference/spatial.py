@@ -58,10 +58,10 @@ def _conv_transpose2d(node: Node, inputs: Sequence[Any]) -> Array:
 def _max_pool2d(node: Node, inputs: Sequence[Any]) -> Array:
     x: Array = inputs[0]
     lowest = np.iinfo(x.dtype).min if np.issubdtype(x.dtype, np.integer) else -np.inf
-    found: Array | None = None
+    largest: Array | None = None
     for _, _, seen in _taps(node, x, node.attr("kernel"), lowest):
-        found = seen if found is None else np.maximum(found, seen)
-    return np.array(found)
+        largest = seen if largest is None else np.maximum(largest, seen)
+    return np.array(largest)
 
 
 def _avg_pool2d(node: Node, inputs: Sequence[Any]) -> Array:

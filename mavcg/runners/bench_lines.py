@@ -150,7 +150,7 @@ class BenchLineReader:
             self.taken(times_of_job)
 
     def _machine(self, record: dict[str, Any]) -> MachineReport:
-        found = MachineReport(
+        report = MachineReport(
             int(record["cpu"]),
             int(record["midr"]),
             str(record["governor"]),
@@ -159,26 +159,27 @@ class BenchLineReader:
         )
         if record["jobs"] != self.jobs:
             raise RunnerError(f"{self.name}: runs a program of {record['jobs']} jobs, not of {self.jobs}; run it again")
-        if self.cpu is not None and found.cpu not in (-1, self.cpu):
-            raise RunnerError(f"{self.name}: runs on CPU {found.cpu}, not on {self.cpu}; run it again")
+        if self.cpu is not None and report.cpu not in (-1, self.cpu):
+            raise RunnerError(f"{self.name}: runs on CPU {report.cpu}, not on {self.cpu}; run it again")
         core = self.core
         if core is not None and self.cpu is not None:
-            other = other_core(core, found.midr, record)
-            if other:
+            identified = other_core(core, report.midr, record)
+            if identified:
                 raise RunnerError(
-                    f"{self.name}: CPU {self.cpu} is no {core.name} ({other}); `mavcg tune --check` says what it has"
+                    f"{self.name}: CPU {self.cpu} is not a {core.name} ({identified}); "
+                    "`mavcg tune --check` lists the board's cores"
                 )
-        return found
+        return report
 
 
 def other_core(core: Core, midr: int, record: dict[str, Any]) -> str:
     """Return the core that a CPU identifies as if it is not the expected one; "" if it is, or does not identify."""
     if core.midr and midr:
-        return "" if any(one.matches(midr) for one in core.midr) else f"MIDR_EL1 {midr:#010x}"
+        return "" if any(identity.matches(midr) for identity in core.midr) else f"MIDR_EL1 {midr:#010x}"
     if core.x86_models and "vendor" in record:
         vendor, family, model = str(record["vendor"]), int(record["family"]), int(record["model"])
         kind = int(record["kind"])
-        if not any(one.matches(vendor, family, model) for one in core.x86_models):
+        if not any(identity.matches(vendor, family, model) for identity in core.x86_models):
             return f"{vendor} family {family} model {model}"
         if core.x86_kind and kind and kind != HYBRID_KINDS[core.x86_kind]:
             return f"the other kind of a hybrid, {kind:#x}"

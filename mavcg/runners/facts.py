@@ -113,7 +113,7 @@ def facts_of(text: str) -> MachineFacts:
 
 def with_own_cores(facts: MachineFacts) -> MachineFacts:
     """Return this machine's facts with its cores as a library recognises them, by registers that no file shows."""
-    detected = {found.cpu: found for found in detect()}
+    detected = {cpu.cpu: cpu for cpu in detect()}
     return replace(facts, cpus=tuple(
         replace(cpu, core=detected[cpu.cpu].core, how=detected[cpu.cpu].how) if cpu.cpu in detected else cpu
         for cpu in facts.cpus
@@ -133,7 +133,7 @@ def _detect_cores(files: dict[str, str]) -> list[tuple[int, str | None, str]]:
             to = Path(name) / path
             to.parent.mkdir(parents=True, exist_ok=True)
             to.write_text(content, encoding="utf-8")
-        return [(found.cpu, found.core, found.how) for found in detect(Path(name))]
+        return [(cpu.cpu, cpu.core, cpu.how) for cpu in detect(Path(name))]
 
 
 def _word(texts: dict[str, str], name: str) -> str:
@@ -165,11 +165,11 @@ def _free_bytes(table: str) -> int | None:
 
 def _temperatures(files: dict[str, str]) -> tuple[tuple[str, float], ...]:
     """Return (zone, temperature in degrees Celsius); Linux' thermal sysfs has thousandths of a degree."""
-    found: dict[str, float] = {}
+    celsius: dict[str, float] = {}
     for path, content in files.items():
         if path.startswith("sys/class/thermal/") and path.endswith("/temp"):
             zone = _word(files, path.removesuffix("temp") + "type") or path.split("/")[-2]
             text = content.strip()
             if re.fullmatch(r"-?\d{1,7}", text) and -40_000 < int(text) < 200_000:
-                found[zone] = max(int(text) / 1000, found.get(zone, -273.0))
-    return tuple(sorted(found.items()))
+                celsius[zone] = max(int(text) / 1000, celsius.get(zone, -273.0))
+    return tuple(sorted(celsius.items()))

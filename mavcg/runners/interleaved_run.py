@@ -67,16 +67,16 @@ class _Standing:
         base = done.get(self.measurement.base)
         if base is None:
             return
-        for job, one in done.items():
-            self.runs[job] = self.runs.get(job, 0) + one.runs
-            both = [a or b for a, b in zip(one.lost, base.lost, strict=True)]
+        for job, times in done.items():
+            self.runs[job] = self.runs.get(job, 0) + times.runs
+            both = [a or b for a, b in zip(times.lost, base.lost, strict=True)]
             kept = [number for number, lost in enumerate(both) if not lost]
             if len(kept) < LEAST_KEPT:
                 kept = list(range(len(both)))
             if job == self.measurement.base:
-                self.base_ms += [one.ms[number] for number in kept]
+                self.base_ms += [times.ms[number] for number in kept]
             else:
-                self.ratios[job] += [one.ms[number] / base.ms[number] for number in kept]
+                self.ratios[job] += [times.ms[number] / base.ms[number] for number in kept]
 
     def costs(self) -> dict[Job, Cost]:
         """Return the costs of all candidates measured; {} if the base, or all others, could not be measured."""

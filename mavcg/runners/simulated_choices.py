@@ -66,7 +66,7 @@ def simulate_unsure(
                 needed_jobs |= dict.fromkeys(_jobs_of_choice(node.scenario, chosen[node.name], alternatives, unsure))
             jobs = [job for job in needed_jobs if job not in failed]
             if not jobs:
-                found = SimulatedChoices(len(unsure), simulated, number, True)
+                choices = SimulatedChoices(len(unsure), simulated, number, True)
                 break
             tuned = simulate_jobs_on(jobs, tunable, board, database, True, None, workers, progress)
             simulated += len(tuned.measured)
@@ -76,12 +76,13 @@ def simulate_unsure(
             if tuned.stopped:
                 raise KeyboardInterrupt
         else:
-            found = SimulatedChoices(len(unsure), simulated, MOST_ROUNDS, False)
+            choices = SimulatedChoices(len(unsure), simulated, MOST_ROUNDS, False)
     note(
-        f"{tunable.machine.name}: the model is unsure of {found.unsure} primitives; {found.simulated} of them "
-        f"simulated in {found.rounds} rounds" + ("" if found.settled else "; some that are chosen are modelled still")
+        f"{tunable.machine.name}: the model is unsure of {choices.unsure} primitives; {choices.simulated} of them "
+        f"simulated in {choices.rounds} rounds"
+        + ("" if choices.settled else "; some that are chosen are modelled still")
     )
-    return found
+    return choices
 
 
 def _jobs_of_choice(

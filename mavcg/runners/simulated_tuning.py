@@ -151,10 +151,10 @@ def _simulated_batch(batch: Sequence[Job], core: BoardCore, board: Board, block:
 
         def simulate(job: SimulatedJob) -> Cost | str:
             try:
-                found = simulate_job(kernels, job)
+                simulated = simulate_job(kernels, job)
             except MavcgError as error:
                 return str(error)
-            return Cost(found.cycles / ghz / 1e6, SIMULATED, found.error / ghz / 1e6, 1)
+            return Cost(simulated.cycles / ghz / 1e6, SIMULATED, simulated.error / ghz / 1e6, 1)
 
         return run_tasks([Task(job.name, partial(simulate, of)) for job, of in zip(batch, made, strict=True)], workers)
 

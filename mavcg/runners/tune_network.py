@@ -167,14 +167,14 @@ def bench_options(board: Board, machines: Sequence[MachineFacts]) -> BenchOption
 def disagreements(done: Sequence[TunedCore]) -> list[str]:
     """Return descriptions of scenarios in which two cores computed different bits from equal inputs, an error."""
     first: dict[object, tuple[str, str]] = {}
-    found = []
+    disagreeing = []
     for each in done:
         name = each.board_core.machine.name
         for job, checksum in each.tuned.checksums.items():
-            before, other = first.setdefault(job.what, (checksum, name))
+            before, first_core = first.setdefault(job.what, (checksum, name))
             if before != checksum:
-                found.append(f"{job.name}: {name} and {other} compute other results; tell the authors")
-    return found
+                disagreeing.append(f"{job.name}: {name} and {first_core} compute other results; tell the authors")
+    return disagreeing
 
 
 def facts_document(runner: str, facts: MachineFacts, board: Board | None) -> dict[str, Any]:

@@ -127,6 +127,9 @@ def _time_of(selected: Selected, problem: Problem) -> float:
     numbers = {}
     for node, chosen in selected.choice.chosen.items():
         same = (chosen.name, chosen.layout_in, chosen.layout_out)
-        named = [(other.name, other.layout_in, other.layout_out) for other in problem.alternatives[node]]
+        named = [
+            (alternative.name, alternative.layout_in, alternative.layout_out)
+            for alternative in problem.alternatives[node]
+        ]
         numbers[node] = named.index(same)
     return make_choice(problem, numbers).total_ms

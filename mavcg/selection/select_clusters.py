@@ -112,7 +112,7 @@ def _again(problem: Problem, chosen: Mapping[str, Alternative]) -> Choice:
     numbers = {}
     for name, alternatives in problem.alternatives.items():
         chosen_alternative = (chosen[name].name, chosen[name].layout_in, chosen[name].layout_out)
-        numbers[name] = [(other.name, other.layout_in, other.layout_out) for other in alternatives].index(
-            chosen_alternative
-        )
+        numbers[name] = [
+            (alternative.name, alternative.layout_in, alternative.layout_out) for alternative in alternatives
+        ].index(chosen_alternative)
     return make_choice(problem, numbers)

@@ -47,8 +47,8 @@ def strategy_names(problem: Problem) -> tuple[str, ...]:
     """Return the names of all strategies; the families are those of the network's alternatives."""
     families = dict.fromkeys(
         alternative.primitive.family
-        for found in problem.alternatives.values()
-        for alternative in found
+        for alternatives in problem.alternatives.values()
+        for alternative in alternatives
         if alternative.primitive
     )
     return (PBQP, LOCAL, SUM2D, *(f"{FAMILY}{name}" for name in families if name != SUM2D))

@@ -186,7 +186,7 @@ def _pareto_alternatives(problem: Problem, strategy: str, block: int) -> tuple[P
         )
         front: list[tuple[Alternative, int]] = []
         for alternative in usable:
-            same_layouts = [size for other, size in front if _layouts(other) == _layouts(alternative)]
+            same_layouts = [size for rival, size in front if _layouts(rival) == _layouts(alternative)]
             if min(same_layouts, default=_enough(scenario, block) + 1) <= _enough(scenario, block):
                 continue
             if front and alternative.cost.ms > SLOWER * front[0][0].cost.ms and (same_layouts or strategy == PBQP):

@@ -90,10 +90,10 @@ def _buffers(
 
     def put(content: bytes) -> int:
         nonlocal at
-        place = at
-        buffers.append((place, content))
-        at = -(-(place + len(content)) // ALIGN) * ALIGN + GUARD
-        return place
+        address = at
+        buffers.append((address, content))
+        at = -(-(address + len(content)) // ALIGN) * ALIGN + GUARD
+        return address
 
     contents = [
         bytes(argument.size) if argument.zero else moderate_lanes(pick, argument.size) for _ in range(argument.count)

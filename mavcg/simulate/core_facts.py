@@ -94,7 +94,7 @@ class _Facts:
         if value is None or isinstance(value, str | bool):
             return None
         if not 0 <= value < 1 << 40:
-            raise MavcgError(f"cores/{self.core.name}.toml: {key}: {value} is no figure of a core; correct it")
+            raise MavcgError(f"cores/{self.core.name}.toml: {key}: {value} is negative or too large; correct it")
         return float(value)
 
     def assume(self, key: str, value: float, unit: str) -> float:
@@ -123,17 +123,17 @@ def simulator_facts(core: Core) -> tuple[SimulatorFact, ...]:
     """Return the facts that the simulator uses for an AArch64 core, without instruction timing and cache sizes."""
     given = {fact.key: fact for fact in core.facts}
     units = {field.name: field.metadata["unit"] for field in fields(SimulatorFit)}
-    found = []
+    facts = []
     for key in (*SIMULATOR_KEYS, MISPREDICT):
         fact = given.get(key)
         if fact is not None and not isinstance(fact.value, str | bool):
-            found.append(SimulatorFact(key, float(fact.value), fact.unit, PUBLISHED, fact.source))
+            facts.append(SimulatorFact(key, float(fact.value), fact.unit, PUBLISHED, fact.source))
         else:
             unit = units.get(_field(key), "cycles")
-            found.append(
+            facts.append(
                 SimulatorFact(key, assumed_fact(core, key), unit, ASSUMED, f"profiles/fits/{_kind(core)}.toml")
             )
-    return tuple(found)
+    return tuple(facts)
 
 
 def assumed_fact(core: Core, key: str) -> float:
@@ -237,26 +237,26 @@ def _levels(
     l3 = _first(*on_board, facts.figure("caches.l3_bytes"))
     l1 = l1 if l1 is not None else facts.assume("caches.l1d_bytes", typical.l1d_bytes, "bytes")
     l2 = l2 if l2 is not None else facts.assume("caches.l2_bytes", typical.l2_bytes, "bytes")
-    found = [CacheFacts("l1", round(l1), round(facts.find("caches.l1d_ways")), 0, 0.0)]
+    levels = [CacheFacts("l1", round(l1), round(facts.find("caches.l1d_ways")), 0, 0.0)]
     if l2:
         sharers = min(sharing, (cluster and cluster.l2_cores) or 1)
         rate = (
             cluster.l2_gb_per_s / ghz if cluster and cluster.l2_gb_per_s else facts.figure("caches.l2_bytes_per_cycle")
         )
         rate = rate or facts.assume("caches.l2_bytes_per_cycle", typical.l2_bytes_per_cycle, "bytes/cycle")
-        found.append(_level(facts, "l2", l2 / sharers, rate))
+        levels.append(_level(facts, "l2", l2 / sharers, rate))
     if l3:
         rate = (
             cluster.l3_gb_per_s / ghz if cluster and cluster.l3_gb_per_s else facts.figure("caches.l3_bytes_per_cycle")
         )
         rate = rate or facts.assume("caches.l3_bytes_per_cycle", typical.l3_bytes_per_cycle, "bytes/cycle")
-        found.append(_level(facts, "l3", l3 / sharing, rate))
-    for level in found:
+        levels.append(_level(facts, "l3", l3 / sharing, rate))
+    for level in levels:
         if level.size < LINE_BYTES or level.ways < 1 or level.size > 1 << 30:
             raise MavcgError(
                 f"core {facts.core.name}: a cache of {level.size} bytes in {level.ways} ways; correct its file"
             )
-    return tuple(found)
+    return tuple(levels)
 
 
 def _level(facts: _Facts, name: str, size: float, rate: float) -> CacheFacts:

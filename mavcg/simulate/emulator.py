@@ -138,19 +138,19 @@ class Emulator:
         """Return unicorn's C functions and constants as the simulator's C library takes them (sim_emulator)."""
         unicorn, arm = self._unicorn, self._arm
         calls = importlib.import_module("unicorn.unicorn_py3.unicorn").uclib
-        found = ffi().new("sim_emulator *")
+        emulator = ffi().new("sim_emulator *")
         for field, name in (
             ("start", "uc_emu_start"), ("stop", "uc_emu_stop"), ("hook_add", "uc_hook_add"),
             ("hook_del", "uc_hook_del"), ("reg_read", "uc_reg_read"), ("control", "uc_ctl"),
         ):  # fmt: skip
-            setattr(found, field, ffi().cast("void *", ctypes.cast(getattr(calls, name), ctypes.c_void_p).value))
-        found.handle = ffi().cast("void *", self.uc._uch.value)
-        found.hook_block, found.hook_code = unicorn.UC_HOOK_BLOCK, unicorn.UC_HOOK_CODE
-        found.hook_read, found.hook_write = unicorn.UC_HOOK_MEM_READ, unicorn.UC_HOOK_MEM_WRITE
-        found.hook_unmapped = unicorn.UC_HOOK_MEM_UNMAPPED | unicorn.UC_HOOK_MEM_PROT
-        found.hook_exception, found.hook_invalid = unicorn.UC_HOOK_INTR, unicorn.UC_HOOK_INSN_INVALID
-        found.mem_write = unicorn.UC_MEM_WRITE
-        found.flush = (unicorn.UC_CTL_IO_WRITE << 30) | unicorn.UC_CTL_TB_FLUSH
+            setattr(emulator, field, ffi().cast("void *", ctypes.cast(getattr(calls, name), ctypes.c_void_p).value))
+        emulator.handle = ffi().cast("void *", self.uc._uch.value)
+        emulator.hook_block, emulator.hook_code = unicorn.UC_HOOK_BLOCK, unicorn.UC_HOOK_CODE
+        emulator.hook_read, emulator.hook_write = unicorn.UC_HOOK_MEM_READ, unicorn.UC_HOOK_MEM_WRITE
+        emulator.hook_unmapped = unicorn.UC_HOOK_MEM_UNMAPPED | unicorn.UC_HOOK_MEM_PROT
+        emulator.hook_exception, emulator.hook_invalid = unicorn.UC_HOOK_INTR, unicorn.UC_HOOK_INSN_INVALID
+        emulator.mem_write = unicorn.UC_MEM_WRITE
+        emulator.flush = (unicorn.UC_CTL_IO_WRITE << 30) | unicorn.UC_CTL_TB_FLUSH
         for number, register in enumerate([*self.x, arm.UC_ARM64_REG_SP, *self.v, arm.UC_ARM64_REG_NZCV]):
-            found.registers[number] = register
-        return found
+            emulator.registers[number] = register
+        return emulator

@@ -98,7 +98,7 @@ def _returns(value: int) -> Callable[[Any], CalleeEffect]:
 
 
 def _text(emulator: Any, address: int, most: int = 4096) -> bytes:
-    found = bytearray()
-    while len(found) < most and (byte := bytes(emulator.uc.mem_read(address + len(found), 1))) != b"\0":
-        found += byte
-    return bytes(found)
+    text = bytearray()
+    while len(text) < most and (byte := bytes(emulator.uc.mem_read(address + len(text), 1))) != b"\0":
+        text += byte
+    return bytes(text)

@@ -15,9 +15,9 @@ def ffi() -> Any:
     """Return the cffi interface with the declarations of simulate_api.h."""
     import cffi
 
-    found = cffi.FFI()
-    found.cdef((SOURCES / "simulate_api.h").read_text(encoding="utf-8"))
-    return found
+    interface = cffi.FFI()
+    interface.cdef((SOURCES / "simulate_api.h").read_text(encoding="utf-8"))
+    return interface
 
 
 @cache

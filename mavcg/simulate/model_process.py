@@ -114,27 +114,27 @@ class ModelProcess:
         return int.from_bytes(self.program.emulator.code(address, 4), "little")
 
     def text(self, address: int) -> str:
-        found = b""
-        while not found.endswith(b"\0") and len(found) < 4096:
-            found += self.program.emulator.code(address + len(found), 1)
-        return found.rstrip(b"\0").decode(errors="replace")
+        content = b""
+        while not content.endswith(b"\0") and len(content) < 4096:
+            content += self.program.emulator.code(address + len(content), 1)
+        return content.rstrip(b"\0").decode(errors="replace")
 
     def step(self, address: int) -> tuple[str, str, str]:
         name, op, kernel = (self.text(self.word(address + 8 * n)) for n in range(3))
         return name, op, kernel
 
-    def tensors(self, place: int, count: int) -> list[ModelTensor]:
+    def tensors(self, pointer: int, count: int) -> list[ModelTensor]:
         """Return the descriptions of `count` inputs or outputs.
 
-        place: address, in the model's table, of the pointer to the descriptions.
+        pointer: address, in the model's table, of the pointer to the descriptions.
         """
-        first, found = self.word(place), []
+        first, tensors = self.word(pointer), []
         for number in range(count):
             data = self.program.emulator.code(first + _TENSOR.size * number, _TENSOR.size)
             name, code, rank, dims, size = _TENSOR.unpack(data)
             shape = struct.unpack(f"<{rank}q", self.program.emulator.code(dims, 8 * rank)) if rank else ()
-            found.append(ModelTensor(self.text(name), _DTYPES[code], shape, size))
-        return found
+            tensors.append(ModelTensor(self.text(name), _DTYPES[code], shape, size))
+        return tensors
 
     def arrays(self, tensors: Sequence[ModelTensor], given: Sequence[Array]) -> list[bytes]:
         """Return the bytes of one array for each input tensor. Raises: MavcgError for a wrong shape or element type."""

@@ -89,7 +89,7 @@ def simulate_model(
     image = read_program(path, PROCESS_DATA)
     if "mavcg_model_api" not in image.symbols:
         raise MavcgError(
-            f"{path}: is no model library; give --function, or a library that `mavcg build` made of a model"
+            f"{path}: is not a model library; give --function, or a library that `mavcg build` made of a model"
         )
     process = ModelProcess(path, image, core, timing, simulated_core(core, board))
     if plan is not None:

@@ -57,8 +57,8 @@ def constructors(path: Path) -> tuple[int, ...]:
     for section in image.sections:
         if section.address <= start and start + size <= section.address + len(section.data):
             words = section.data[start - section.address :][:size]
-            found = [int.from_bytes(words[at : at + 8], "little") for at in range(0, size, 8)]
-            return tuple(address for address in found if address not in (0, (1 << 64) - 1))
+            addresses = [int.from_bytes(words[at : at + 8], "little") for at in range(0, size, 8)]
+            return tuple(address for address in addresses if address not in (0, (1 << 64) - 1))
     return ()
 
 
@@ -95,14 +95,14 @@ def _link_image(elf: Any, path: Path, weak_data: Collection[str]) -> CodeImage:
 
 
 def _symbols(elf: Any, base: int) -> dict[str, int]:
-    found: dict[str, int] = {}
+    addresses: dict[str, int] = {}
     for name in (".dynsym", ".symtab"):
         table = elf.get_section_by_name(name)
         for symbol in table.iter_symbols() if table is not None else ():
             if isinstance(symbol["st_shndx"], int) and symbol.name[:1] not in ("", "$"):
                 if symbol["st_info"]["type"] in ("STT_FUNC", "STT_NOTYPE", "STT_OBJECT", "STT_LOOS"):
-                    found[symbol.name] = base + symbol["st_value"]
-    return found
+                    addresses[symbol.name] = base + symbol["st_value"]
+    return addresses
 
 
 def _relocate(

@@ -106,8 +106,8 @@ def estimate_cycles(
     cycles, variance, timed = 0.0, 0.0, 0
     for number, (kernel, length) in enumerate(zip(kernels, lengths, strict=True)):
         before = [operand for each in (*kernels[number:], *kernels[:number]) for operand in each.operands]
-        found = _windows(program, kernel, length, before, limit, plan)
-        cycles, variance, timed = cycles + found.cycles, variance + found.error**2, timed + found.timed
+        estimate = _windows(program, kernel, length, before, limit, plan)
+        cycles, variance, timed = cycles + estimate.cycles, variance + estimate.error**2, timed + estimate.timed
     return WindowEstimate(cycles, sqrt(variance), timed, sum(lengths))
 
 

@@ -59,12 +59,12 @@ def _decoder() -> Any:
 @lru_cache(maxsize=1 << 16)
 def decode(word: bytes, address: int) -> DecodedInstr:
     """Decode one instruction; if the tables of passes/asm/isa lack it, its registers are those that capstone names."""
-    found = next(_decoder().disasm(word, address, 1), None)
-    if found is None:
+    instruction = next(_decoder().disasm(word, address, 1), None)
+    if instruction is None:
         text = f".inst {int.from_bytes(word, 'little'):#010x}"
         return DecodedInstr(Op(text, UNMODELLED), memory=UNSIZED, why="unknown to the disassembler")
-    text = f"{found.mnemonic} {found.op_str}".strip()
-    if found.mnemonic in _HINTS:
+    text = f"{instruction.mnemonic} {instruction.op_str}".strip()
+    if instruction.mnemonic in _HINTS:
         return DecodedInstr(Op(text, "nop"))
     try:
         instr = parse_instr(text)
@@ -72,9 +72,9 @@ def decode(word: bytes, address: int) -> DecodedInstr:
     except (SyntaxFault, Malformed):
         known = None
     if known is None:
-        return _unmodelled_instr(found, text)
+        return _unmodelled_instr(instruction, text)
     op = Code(instr, known).op
-    return DecodedInstr(op, _flow(found.mnemonic, known), *_memory(known))
+    return DecodedInstr(op, _flow(instruction.mnemonic, known), *_memory(known))
 
 
 def _flow(mnemonic: str, known: Effects) -> int:
@@ -90,14 +90,20 @@ def _memory(known: Effects) -> tuple[int, int, Mem | None]:
     return LOAD * memory.load | STORE * memory.store, memory.bytes, None
 
 
-def _unmodelled_instr(found: Any, text: str) -> DecodedInstr:
-    read, written = found.regs_access()
-    reads = [name for number in read if (name := _whole_register(found.reg_name(number)))]
-    writes = [name for number in written if (name := _whole_register(found.reg_name(number)))]
+def _unmodelled_instr(instruction: Any, text: str) -> DecodedInstr:
+    read, written = instruction.regs_access()
+    reads = [name for number in read if (name := _whole_register(instruction.reg_name(number)))]
+    writes = [name for number in written if (name := _whole_register(instruction.reg_name(number)))]
     op = Op(" ".join(text.split()), UNMODELLED, tuple(RegisterRead(name) for name in reads), tuple(writes))
     flow = 0
-    if found.mnemonic in _JUMPS or found.mnemonic.startswith("bc."):
-        flow = 4 if found.mnemonic.startswith("ret") else _CALL_INDIRECT if found.mnemonic.startswith("blr") else 5
+    if instruction.mnemonic in _JUMPS or instruction.mnemonic.startswith("bc."):
+        flow = (
+            4
+            if instruction.mnemonic.startswith("ret")
+            else _CALL_INDIRECT
+            if instruction.mnemonic.startswith("blr")
+            else 5
+        )
     return DecodedInstr(op, flow, UNSIZED, why="not in the tables of instructions")
 
 

@@ -172,19 +172,19 @@ class SimulatedProgram:
         return self.emulator.return_from(done.value)
 
     def _counts(self) -> CallCounts:
-        found = ffi().new("sim_counts *")
-        library().sim_end_counts(self._sim, found)
+        counts = ffi().new("sim_counts *")
+        library().sim_end_counts(self._sim, counts)
         return CallCounts(
-            cycles=found.cycles,
-            instructions=found.instructions,
-            stalls=MappingProxyType({name: found.stalls[n] for n, name in enumerate(CAUSES) if found.stalls[n]}),
-            caches=MappingProxyType({name: (found.hits[n], found.misses[n]) for n, name in enumerate(LEVELS)}),
-            branches=found.branches,
-            mispredicts=found.mispredicts,
-            unaligned=found.unaligned,
-            prefetched_lines=found.prefetched_lines,
-            memory_lines=found.memory_lines,
-            written_lines=found.written_lines,
+            cycles=counts.cycles,
+            instructions=counts.instructions,
+            stalls=MappingProxyType({name: counts.stalls[n] for n, name in enumerate(CAUSES) if counts.stalls[n]}),
+            caches=MappingProxyType({name: (counts.hits[n], counts.misses[n]) for n, name in enumerate(LEVELS)}),
+            branches=counts.branches,
+            mispredicts=counts.mispredicts,
+            unaligned=counts.unaligned,
+            prefetched_lines=counts.prefetched_lines,
+            memory_lines=counts.memory_lines,
+            written_lines=counts.written_lines,
             unmodelled=MappingProxyType(dict(self.unmodelled)),
             callees=MappingProxyType(dict(self.callees)),
         )

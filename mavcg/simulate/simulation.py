@@ -74,7 +74,7 @@ def read_code(path: Path) -> CodeImage:
         return read_program(path)
     if path.suffix in LANGUAGES:
         compiler = f"python -m ziglang cc -target aarch64-linux-gnu -O2 -c {path.name} -o {path.stem}.o"
-        raise MavcgError(f"{path}: is source code and no machine code; compile it, such as by `{compiler}`")
+        raise MavcgError(f"{path}: is source code, not machine code; compile it, such as by `{compiler}`")
     return assemble_image(read_asm_source(path).text, str(path))
 
 

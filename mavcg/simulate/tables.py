@@ -67,9 +67,9 @@ class TimingTables:
             row.writes[at] = register_number(register)
         row.queued = known and self.timing.vector_queue > 0 and touches_vectors(op)
         if decoded.memory == PREFETCH and decoded.address is not None:
-            place = prefetch_address(decoded.address)
-            row.base, row.index, row.extend = place.base, place.index, place.extend
-            row.shift, row.offset = place.shift, place.offset
+            prefetched = prefetch_address(decoded.address)
+            row.base, row.index, row.extend = prefetched.base, prefetched.index, prefetched.extend
+            row.shift, row.offset = prefetched.shift, prefetched.offset
         return row
 
     def _class(self, name: str) -> int:

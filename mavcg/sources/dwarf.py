@@ -36,11 +36,11 @@ class FunctionSources:
     """The sources of functions.
 
     Args:
-        found: symbol -> its source.
+        locations: symbol -> its source.
         missing: symbol -> the reason why no source was found.
     """
 
-    found: Mapping[str, SourceLocation]
+    locations: Mapping[str, SourceLocation]
     missing: Mapping[str, str]
 
 
@@ -79,11 +79,11 @@ def _locate(elf: Any, binary: Path, symbols: Collection[str]) -> FunctionSources
         from elftools.elf.elffile import ELFFile
 
         with debug_file.open("rb") as file:
-            other = ELFFile(file)
+            debug_elf = ELFFile(file)
             # A stripped program's symbols are in the debug file only; addresses are the same.
-            definitions_of = definitions(other, symbols) | definitions_of
+            definitions_of = definitions(debug_elf, symbols) | definitions_of
             missing = {s: why for s, why in missing.items() if s not in definitions_of}
-            return _in_units(other, definitions_of, missing)
+            return _in_units(debug_elf, definitions_of, missing)
     return _in_units(elf, definitions_of, missing)
 
 
@@ -91,7 +91,7 @@ def _in_units(elf: Any, definitions_of: Mapping[str, list[Definition]], missing:
     dwarf = elf.get_dwarf_info(follow_links=False)
     units = _unit_offsets(dwarf, {d.address for definitions in definitions_of.values() for d in definitions})
     lines: dict[int, _Lines] = {}
-    found = {}
+    located = {}
     for symbol, candidates in definitions_of.items():
         known = [d for d in candidates if d.address in units]
         if not known:
@@ -108,29 +108,29 @@ def _in_units(elf: Any, definitions_of: Mapping[str, list[Definition]], missing:
             missing[symbol] = f"its compile unit names no source file (split or link-time optimised); {WITH_G}"
             continue
         others = dict.fromkeys(unit for entry in where[1:] if entry for _, _, unit in [entry] if unit != best[2])
-        found[symbol] = SourceLocation(symbol, best[0], best[1], best[2], tuple(others))
-    return FunctionSources(found, missing)
+        located[symbol] = SourceLocation(symbol, best[0], best[1], best[2], tuple(others))
+    return FunctionSources(located, missing)
 
 
 def _unit_offsets(dwarf: Any, addresses: Collection[int]) -> dict[int, int]:
     """Return address -> offset of its compile unit, from .debug_aranges, else from the ranges of all units."""
-    found: dict[int, int] = {}
+    offsets: dict[int, int] = {}
     aranges = dwarf.get_aranges()
     if aranges is not None:
         for address in addresses:
             offset = aranges.cu_offset_at_addr(address)
             # pyelftools returns the last range that starts before the address, which may also end before it.
             if offset is not None and _covers(dwarf, dwarf.get_CU_at(offset), address):
-                found[address] = offset
-    left = set(addresses) - set(found)
+                offsets[address] = offset
+    left = set(addresses) - set(offsets)
     for unit in dwarf.iter_CUs() if left else ():
         for low, high in _ranges(dwarf, unit):
             for address in [a for a in left if low <= a < high]:
-                found[address] = unit.cu_offset
+                offsets[address] = unit.cu_offset
                 left.discard(address)
         if not left:
             break
-    return found
+    return offsets
 
 
 def _covers(dwarf: Any, unit: Any, address: int) -> bool:

@@ -51,35 +51,35 @@ def find_units(
     Raises: MavcgError if a binary is not an ELF file.
     """
     located = _locate_all(hot, binaries)
-    by_object = _defining_units([s for s, _ in hot if s not in located.found], units)
+    by_object = _defining_units([s for s, _ in hot if s not in located.locations], units)
     chosen: dict[CompileUnit, list[str]] = {}
     notes: dict[CompileUnit, list[str]] = {}
     missing = {}
     for symbol, _ in hot:
-        source = located.found.get(symbol)
+        source = located.locations.get(symbol)
         candidates = units_of_source(source.unit_source, units) if source else by_object.get(symbol, [])
         if not candidates:
-            missing[symbol] = located.missing.get(symbol) or _no_command(located.found[symbol])
+            missing[symbol] = located.missing.get(symbol) or _no_command(located.locations[symbol])
             continue
         unit, note = _chosen_unit(symbol, candidates)
         chosen.setdefault(unit, []).append(symbol)
         notes.setdefault(unit, []).extend(note)
         if source and source.others:
             notes[unit].append(f"{symbol}: functions of that name are also in {', '.join(map(str, source.others))}")
-    found = (HotUnit(unit, tuple(dict.fromkeys(names)), tuple(notes[unit])) for unit, names in chosen.items())
-    return HotUnits(tuple(found), missing)
+    hot_units = (HotUnit(unit, tuple(dict.fromkeys(names)), tuple(notes[unit])) for unit, names in chosen.items())
+    return HotUnits(tuple(hot_units), missing)
 
 
 def _locate_all(hot: Sequence[tuple[str, str]], binaries: Collection[Path]) -> FunctionSources:
-    found: dict[str, SourceLocation] = {}
+    located: dict[str, SourceLocation] = {}
     missing: dict[str, str] = {}
     for object_ in dict.fromkeys(object_ for _, object_ in hot):
         symbols = [symbol for symbol, where in hot if where == object_]
         path = _binary_of(object_, binaries)
         answer = _locate_in(object_, path, symbols, given=path in binaries)
-        found |= answer.found
+        located |= answer.locations
         missing |= answer.missing
-    return FunctionSources(found, missing)
+    return FunctionSources(located, missing)
 
 
 def _locate_in(object_: str, path: Path | None, symbols: Sequence[str], given: bool) -> FunctionSources:
@@ -94,7 +94,7 @@ def _locate_in(object_: str, path: Path | None, symbols: Sequence[str], given: b
         else:
             system = f"it is in {path.name}, a system library, which has no compile command here"
             return FunctionSources(
-                answer.found, dict.fromkeys(symbols, system) if is_system(object_) else answer.missing
+                answer.locations, dict.fromkeys(symbols, system) if is_system(object_) else answer.missing
             )
     return FunctionSources({}, dict.fromkeys(symbols, reason))
 
@@ -128,11 +128,11 @@ def _common_end(left: Path, right: Path) -> int:
 
 def _defining_units(symbols: Sequence[str], units: Sequence[CompileUnit]) -> dict[str, list[CompileUnit]]:
     """Return symbol -> units whose object file exists and defines it."""
-    found: dict[str, list[CompileUnit]] = {}
+    defining: dict[str, list[CompileUnit]] = {}
     for unit in units if symbols else ():
         for symbol in _definitions_in(unit, symbols):
-            found.setdefault(symbol, []).append(unit)
-    return found
+            defining.setdefault(symbol, []).append(unit)
+    return defining
 
 
 def _definitions_in(unit: CompileUnit, symbols: Collection[str]) -> list[str]:

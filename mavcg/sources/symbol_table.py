@@ -33,7 +33,7 @@ def definitions(elf: Any, symbols: Collection[str]) -> dict[str, list[Definition
     elf: a pyelftools ELFFile, 64-bit, little-endian. Parts and clones of a function are included (f.isra.0 for f); hot
     parts come before cold ones, larger before smaller. Static functions may have the same name.
     """
-    found: dict[str, set[Definition]] = {}
+    defined: dict[str, set[Definition]] = {}
     for section in elf.iter_sections():
         if section["sh_type"] not in ("SHT_SYMTAB", "SHT_DYNSYM") or section["sh_entsize"] != _ELF64_SYMBOL.size:
             continue
@@ -43,8 +43,8 @@ def definitions(elf: Any, symbols: Collection[str]) -> dict[str, list[Definition
         for name, info, _, index, value, size in _ELF64_SYMBOL.iter_unpack(data[: len(data) // 24 * 24]):
             if index and name in by_offset and info & 0xF in _FUNCTIONS:
                 for symbol, full in by_offset[name]:
-                    found.setdefault(symbol, set()).add(Definition(full, value, size))
-    return {symbol: sorted(all_, key=_rank) for symbol, all_ in found.items()}
+                    defined.setdefault(symbol, set()).add(Definition(full, value, size))
+    return {symbol: sorted(all_, key=_rank) for symbol, all_ in defined.items()}
 
 
 def _rank(definition: Definition) -> tuple[bool, int, int]:
@@ -56,10 +56,10 @@ def _name_offsets(names: bytes, symbols: Collection[str]) -> dict[int, list[tupl
 
     An offset has several entries if f and f.cold are both requested. A name may be the end of a longer name.
     """
-    found: dict[int, list[tuple[str, str]]] = {}
+    offsets: dict[int, list[tuple[str, str]]] = {}
     for symbol in symbols:
         pattern = re.compile(re.escape(symbol.encode(errors="surrogateescape")) + _SUFFIXED + rb"\0")
         for match in pattern.finditer(names):
             name = match[0][:-1].decode(errors="surrogateescape")
-            found.setdefault(match.start(), []).append((symbol, name))
-    return found
+            offsets.setdefault(match.start(), []).append((symbol, name))
+    return offsets

@@ -152,7 +152,7 @@ def _run_dropping_refused(
 
 
 def _refused_options(message: str, options: Sequence[str]) -> set[str]:
-    named = {found for pattern in _REFUSED for found in pattern.findall(message)}
+    named = {name for pattern in _REFUSED for name in pattern.findall(message)}
     starts = tuple(name for name in named if name.endswith("="))
     return {o for o in options if o in named or (starts and o.startswith(starts))}
 

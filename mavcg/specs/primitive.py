@@ -157,15 +157,15 @@ class Primitive(ABC):
 
         weights: [m, c / groups, k, k]; block: channels of a block of CHWc layouts.
         """
-        one = self.lower_image(scenario.image, weights, epilogue, block)
+        single = self.lower_image(scenario.image, weights, epilogue, block)
         if scenario.batch == 1:
-            return one
+            return single
         s = scenario
         read = image_elements(self.layout_in, s.c, s.h, s.w, block) * F32_BYTES
         written = image_elements(self.layout_out, s.m, s.out_h, s.out_w, block) * F32_BYTES
         steps = {"x": read, "out": written, "residual": written}
-        stages = tuple(_of_image(stage, steps, number) for number in range(s.batch) for stage in one.stages)
-        return replace(one, stages=stages)
+        stages = tuple(_of_image(stage, steps, number) for number in range(s.batch) for stage in single.stages)
+        return replace(single, stages=stages)
 
     @abstractmethod
     def lower_image(self, scenario: Scenario, weights: Array, epilogue: Epilogue, block: int) -> Lowering:

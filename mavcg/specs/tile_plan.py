@@ -121,7 +121,7 @@ class TilePlan:
     @staticmethod
     def parse(text: str) -> "TilePlan":
         """Parse a plan printed by str(). Raises: MavcgError naming the line."""
-        found: dict[tuple[str, str], MacroTile] = {}
+        tiles: dict[tuple[str, str], MacroTile] = {}
         for number, line in enumerate(text.splitlines(), 1):
             words = line.split(" ", 2)
             if len(words) != 3:
@@ -129,10 +129,10 @@ class TilePlan:
                     f"tile plan, line {number} '{line}': is not KERNEL VERSION MACRO-TILE; "
                     "take what MAVCG_DUMP=plan_tiles prints"
                 )
-            if (words[0], words[1]) in found:
+            if (words[0], words[1]) in tiles:
                 raise MavcgError(f"tile plan, line {number}: {words[0]} {words[1]} is there twice; keep one of them")
-            found[words[0], words[1]] = MacroTile.parse(words[2])
-        return TilePlan(found)
+            tiles[words[0], words[1]] = MacroTile.parse(words[2])
+        return TilePlan(tiles)
 
     def any_of(self, kernel: str) -> MacroTile | None:
         """Return the macro-tile of any version, or None; call_rows, parts and min_chunk_rows are the same in all

@@ -37,10 +37,10 @@ def zig_program() -> str:
 
     Raises: ToolError if the wheel is not installed.
     """
-    found = importlib.util.find_spec("ziglang")
-    if found is None or found.origin is None:
+    spec = importlib.util.find_spec("ziglang")
+    if spec is None or spec.origin is None:
         raise ToolError("the ziglang wheel, mavcg's compiler, is not there; install it: pip install ziglang")
-    return str(Path(found.origin).with_name("zig.exe" if os.name == "nt" else "zig"))
+    return str(Path(spec.origin).with_name("zig.exe" if os.name == "nt" else "zig"))
 
 
 def zig_command(tool: str) -> list[str]:

@@ -113,13 +113,13 @@ def checked_scenarios(primitive: Primitive, scenarios: Sequence[Scenario], machi
     Workspace sizes are checked for every block length.
     """
     for number, case in enumerate(cases_of(primitive, scenarios, block_of(machine))):
-        (found,) = check_all([case], machine, optimised=False)
-        faults = [*found.faults, *workspace_faults(primitive, case.scenario)]
+        (checked,) = check_all([case], machine, optimised=False)
+        faults = [*checked.faults, *workspace_faults(primitive, case.scenario)]
         if number % OPTIMISED_EVERY == 0:
             (optimised,) = check_all([case], machine)
             faults += [f"optimised: {fault}" for fault in optimised.faults]
-            faults += ["optimised: other bits"] if optimised.bits != found.bits else []
-        yield replace(found, faults=tuple(dict.fromkeys(faults)))
+            faults += ["optimised: other bits"] if optimised.bits != checked.bits else []
+        yield replace(checked, faults=tuple(dict.fromkeys(faults)))
 
 
 def workspace_faults(primitive: Primitive, scenario: Scenario) -> list[str]:

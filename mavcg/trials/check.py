@@ -179,7 +179,7 @@ def _check(case: CheckCase, job: TrialJob, given: _Numbers) -> Checked:
     s, primitive = case.scenario, case.primitive
     raw = np.frombuffer(job.operands["out"].inner.tobytes(), np.float32)
     shape = (s.m, s.out_h, s.out_w)
-    output = np.stack([from_layout(one, primitive.layout_out, shape, case.block) for one in np.split(raw, s.batch)])
+    output = np.stack([from_layout(image, primitive.layout_out, shape, case.block) for image in np.split(raw, s.batch)])
     written_around = [base for base, operand in job.operands.items() if not operand.guards_hold]
     faults = [f"{base}: written outside of its bytes" for base in written_around]
     constant = {"x": batch_to_layout(given.x, primitive.layout_in, case.block), "weights": job.lowering.weights}

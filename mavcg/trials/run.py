@@ -70,7 +70,7 @@ class CompiledLowering:
 
     def run(self, job: TrialJob) -> None:
         """Compute a job of this lowering. Two threads cannot do so at once, because they would share scratch memory."""
-        stages = self.stages({base: held.address for base, held in job.operands.items()})
+        stages = self.stages({base: operand.address for base, operand in job.operands.items()})
         for call in job.calls:
             stages[call.stage](call.begin, call.end)
         assert self._scratch.guards_hold, "scratch: written outside of scratch_bytes"
@@ -94,8 +94,8 @@ def find_machine(core: str) -> Machine:
         return machines_for(cores, target)[cores[0].name if cores else GENERIC]
     if core == GENERIC:
         return machines_for((), target)[GENERIC]
-    (found,) = cores_for((core,))
-    machine = machines_for((found,), target)[core]
+    (named_core,) = cores_for((core,))
+    machine = machines_for((named_core,), target)[core]
     if not runs_here(machine) and (missing := emulator_missing(machine)):
         raise MavcgError(f"core '{core}': this processor does not run its code; {missing}")
     return machine

@@ -41,13 +41,13 @@ def simulate_jobs(jobs: Sequence[TrialJob], core: Core, board: Board) -> list[in
     program = SimulatedProgram(image, load_timing(core), simulated_core(core, board))
     program.emulator.keep_memory()
     symbols = {spec: image.symbols[version_symbol(kernel_name(spec), core.name)] for spec in specs}
-    found, at = [], _MEMORY
+    job_cycles, at = [], _MEMORY
     for job in jobs:
         at, calls = _place(program, job, symbols, at)
         for _ in range(_WARM + 1):
             cycles = sum(program.call(address, state, _LIMIT).cycles for address, state in calls)
-        found.append(cycles)
-    return found
+        job_cycles.append(cycles)
+    return job_cycles
 
 
 def _place(
@@ -57,12 +57,12 @@ def _place(
 
     def put(content: bytes) -> int:
         nonlocal at
-        place = at
-        program.emulator.map_data(place, len(content))
-        program.emulator.uc.mem_write(place, content)
-        first, size = page_range(place, len(content))
+        address = at
+        program.emulator.map_data(address, len(content))
+        program.emulator.uc.mem_write(address, content)
+        first, size = page_range(address, len(content))
         at = first + size + _GAP
-        return place
+        return address
 
     bases = {base: put(memory.whole.tobytes()) + GUARD_BYTES for base, memory in job.operands.items()}
     scratch = put(bytes(max((stage.spec.scratch_bytes for stage in job.lowering.stages), default=0) + 64))

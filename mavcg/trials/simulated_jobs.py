@@ -93,12 +93,12 @@ def _place_stages(
 
     def put(content: bytes) -> int:
         nonlocal at
-        place, whole = at, len(content) + GUARD_BYTES  # loops that were pipelined read a little ahead
-        program.emulator.map_data(place, whole)
-        program.emulator.uc.mem_write(place, content)
-        first, size = page_range(place, whole)
+        address, whole = at, len(content) + GUARD_BYTES  # loops that were pipelined read a little ahead
+        program.emulator.map_data(address, whole)
+        program.emulator.uc.mem_write(address, content)
+        first, size = page_range(address, whole)
         at = first + size + _GAP
-        return place
+        return address
 
     stages = job.lowering.stages
     bases = {base: put(moderate_lanes(pick, size)) for base, size in sizes.items() if base not in ("weights", "out")}
@@ -107,7 +107,7 @@ def _place_stages(
     offsets = sorted({o.offset for stage in stages for o in stage.operands if o.base == "workspace"})
     ends = dict(zip(offsets, (*offsets[1:], sizes["workspace"]), strict=False))
     written: set[int] = set()
-    found = []
+    calls = []
     for stage in stages:
         name = kernel_name(stage.spec)
         pointers = [bases[operand.base] + operand.offset for operand in stage.operands]
@@ -115,14 +115,14 @@ def _place_stages(
         rows, rows_per_call = stage.spec.rows, call_rows(stage.spec)[1]
         if macro is not None:
             rows, rows_per_call = rows * macro.parts, macro.call_rows * macro.parts
-        found.append(
+        calls.append(
             KernelCalls(
                 kernels.image.symbols[version_symbol(name, kernels.core.name)],
                 put(struct.pack(f"<{len(pointers)}Q", *pointers)), scratch, rows, rows_per_call,
                 (*_operands(stage, bases, sizes, ends, written), *_scratch(stage, scratch)),
             )
         )  # fmt: skip
-    return found
+    return calls
 
 
 def _scratch(stage: Stage, address: int) -> tuple[TouchedMemory, ...]:
@@ -137,12 +137,12 @@ def _operands(
 
     written: offsets in the workspace that an earlier stage has written.
     """
-    found = []
+    touched = []
     for operand in stage.operands:
         size, writes = sizes[operand.base] - operand.offset, operand.base == "out"
         if operand.base == "workspace":
             size, writes = ends[operand.offset] - operand.offset, operand.offset not in written
             written.add(operand.offset)
         by_rows = (operand.base in _SHARED_BASES) == stage.spec.by_channels or writes
-        found.append(TouchedMemory(bases[operand.base] + operand.offset, size, writes, by_rows))
-    return tuple(found)
+        touched.append(TouchedMemory(bases[operand.base] + operand.offset, size, writes, by_rows))
+    return tuple(touched)

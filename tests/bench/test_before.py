@@ -23,7 +23,7 @@ def relu_onnx(tmp_path: Path) -> Path:
 
 
 def test_a_folder_without_an_environment_is_refused_with_the_way_out(tmp_path: Path) -> None:
-    with pytest.raises(MavcgError, match=r"is no checkout of mavcg with an environment; make -C .* setup makes one"):
+    with pytest.raises(MavcgError, match=r"is not a checkout of mavcg with an environment; make -C .* setup makes one"):
         before.interpreter(tmp_path)
 
 

@@ -31,7 +31,7 @@ def test_help_names_the_delegate(main: Callable[[list[str]], int], capsys: pytes
         (["m.tflite", "--image", "none.npy"], "none.npy: there is no such file"),
         (["m.tflite", "--image", "flat.npy"], r"flat.npy: is of shape \(5, 5\); an image is \[height, width, 3\]"),
         (["m.tflite", "--image", "f32.npy"], "f32.npy: holds float32; an image holds uint8"),
-        (["m.tflite", "--image", "text.npy"], "text.npy: is no .npy file"),
+        (["m.tflite", "--image", "text.npy"], "text.npy: is not a .npy file"),
         (["m.tflite", "--labels", "none.txt"], "none.txt: there is no such file"),
         (["m.tflite", "--threads", "0"], "0 is less than 1"),
     ],

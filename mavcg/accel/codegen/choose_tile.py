@@ -38,10 +38,10 @@ def tiled_group(
     Raises: MavcgError if no tile fits.
     """
     group = FusedGroup(tuple(nodes), template, _least(graph, nodes))
-    found: list[tuple[int, FusedGroup]] = []
+    timed: list[tuple[int, FusedGroup]] = []
     wrong: MavcgError | None = None
     for tile in [*ranked_tiles(graph, nodes, target)[:finalists], group.tile]:
-        if found and tile is group.tile:
+        if timed and tile is group.tile:
             break  # the smallest tile is tried only if no other tile fits
         try:
             program, fitted = generate_group(graph, replace(group, tile=tile), target)
@@ -49,11 +49,11 @@ def tiled_group(
             wrong = error
             continue
         cycles = cycles_of(program)
-        found.append((cycles, replace(fitted, cost=float(cycles))))
-    if not found:
+        timed.append((cycles, replace(fitted, cost=float(cycles))))
+    if not timed:
         assert wrong is not None
         raise wrong
-    return min(found, key=lambda one: one[0])[1]
+    return min(timed, key=lambda entry: entry[0])[1]
 
 
 def ranked_tiles(graph: XGraph, nodes: Sequence[str], target: IsaTarget) -> list[GroupTile]:

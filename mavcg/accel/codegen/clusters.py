@@ -28,22 +28,22 @@ class NodeCluster:
 
 def clusters_of(nodes: Sequence[XNode], by_name: Mapping[str, XNode]) -> tuple[NodeCluster, ...]:
     """Return the clusters of a group in the order of their computation. nodes: in the graph's order."""
-    found: list[list[XNode]] = []
+    clusters: list[list[XNode]] = []
     at: dict[str, int] = {}
     for node in nodes:
         made_here = [name for name in node.inputs if name in at and by_name[name].kind != "concat"]
         single = node.kind in ("concat", "reorganise") or not is_channelwise(node, by_name[node.inputs[0]].channels)
         latest = max((at[name] for name in made_here), default=-1)
-        if single or latest < 0 or found[latest][0].kind in ("reorganise", "concat"):
-            at[node.name] = len(found)
-            found.append([node])
+        if single or latest < 0 or clusters[latest][0].kind in ("reorganise", "concat"):
+            at[node.name] = len(clusters)
+            clusters.append([node])
         elif any(at[name] > latest for name in node.inputs if name in at):  # a concat of a later cluster
-            at[node.name] = len(found)
-            found.append([node])
+            at[node.name] = len(clusters)
+            clusters.append([node])
         else:
             at[node.name] = latest
-            found[latest].append(node)
-    return tuple(NodeCluster(tuple(each)) for each in found)
+            clusters[latest].append(node)
+    return tuple(NodeCluster(tuple(each)) for each in clusters)
 
 
 def channel_step(path: Datapath) -> int:

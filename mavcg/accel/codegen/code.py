@@ -55,10 +55,10 @@ class CodeState:
 
     def emit(self, mnemonic: str, values: Mapping[str, int], origin: Origin | None = None) -> None:
         """Append a checked instruction. Raises: MavcgError for a field beyond its limits, naming the node."""
-        one = AccelInstruction(FORMS[mnemonic], values, origin=origin)
+        instruction = AccelInstruction(FORMS[mnemonic], values, origin=origin)
         name = self.graph.nodes[origin.node].name if origin is not None else "transfer"
-        check_instruction(one, f"{self.graph.name}: {name}")
-        self.instructions.append(one)
+        check_instruction(instruction, f"{self.graph.name}: {name}")
+        self.instructions.append(instruction)
 
     def origin(self, node: XNode, region: Region, channel: int) -> Origin:
         """Return the origin of an instruction that computes a region of a node's tensor, from a channel on."""
@@ -117,8 +117,8 @@ class CodeState:
         if part not in self.packed:
             self.packed[part] = len(self.parameters)
             assert source.radix is not None
-            found = self.graph.parameters[part.node]
-            self.parameters += pack_slice(node, found, source.channels, source.radix, part, self.path)
+            unpacked = self.graph.parameters[part.node]
+            self.parameters += pack_slice(node, unpacked, source.channels, source.radix, part, self.path)
         self.emit("load.parameters", {"ddr": self.packed[part], "words": words, "to": address})
         return address
 

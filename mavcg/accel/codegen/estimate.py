@@ -177,8 +177,8 @@ def tile_demand(
         if node.name in first
         and any(node.name in r.inputs and number[r.name] != number[node.name] for r in shape.nodes)
     )
-    held = [sum(pixels(n.name) for n in cluster.nodes if n.name in first) for cluster in shape.clusters]
-    return TileDemand([_pass_demand(shape, each, path, target) for each in passes], loaded, full, held)
+    cluster_pixels = [sum(pixels(n.name) for n in cluster.nodes if n.name in first) for cluster in shape.clusters]
+    return TileDemand([_pass_demand(shape, each, path, target) for each in passes], loaded, full, cluster_pixels)
 
 
 def _pass_demand(shape: EstimatedGroup, each: AlikePasses, path: Datapath, target: IsaTarget) -> PassDemand:
@@ -208,7 +208,8 @@ def estimate(
 ) -> GroupEstimate | None:
     """Return the estimate of a group; None if the tile cannot fit. order: one of groups.ORDERS."""
     slices = max(
-        held * blocks(channels, path.word) for held, channels in zip(tiles.cluster_pixels, division.slices, strict=True)
+        pixels_held * blocks(channels, path.word)
+        for pixels_held, channels in zip(tiles.cluster_pixels, division.slices, strict=True)
     )
     pinned = tiles.loaded_words + tiles.full_words + slices
     if pinned > path.feature_words or division.weights is None:

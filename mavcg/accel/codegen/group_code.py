@@ -71,7 +71,7 @@ class GroupCode:
         outer = [n for n in self.nodes if n.name in self.stored]
         height, width = max(n.shape[1] for n in outer), max(n.shape[2] for n in outer)
         rows, columns = (height, width) if self.tile.whole else (self.tile.rows, self.tile.columns)
-        found = []
+        passes = []
         for top in range(0, height, rows):
             for left in range(0, width, columns):
                 ends = (min(height, top + rows), min(width, left + columns))
@@ -92,8 +92,8 @@ class GroupCode:
                 }
                 for name in self.joined_here & saved.keys():
                     written[name] = saved[name]
-                found.append((regions, written))
-        return found
+                passes.append((regions, written))
+        return passes
 
     def _prefetch_weights(self) -> None:
         """Load the first weights before feature maps: they do not depend on earlier saves."""

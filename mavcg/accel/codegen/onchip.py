@@ -38,10 +38,10 @@ class OnChipMemory:
 
     def find(self, key: Hashable) -> int | None:
         """Pin a buffer and return its address; None if it was overwritten. key: as allocate was given it."""
-        for one in self._buffers:
-            if one.key == key:
-                one.pins += 1
-                return one.first
+        for buffer in self._buffers:
+            if buffer.key == key:
+                buffer.pins += 1
+                return buffer.first
         return None
 
     def allocate(self, words: int, key: Hashable) -> int:
@@ -53,31 +53,31 @@ class OnChipMemory:
             wrong = f"{self.name}: {words} of {self.words} words beside {self.pinned_words()} in use"
             raise DoesNotFitError(self.name, wrong)
         end = first + words
-        self._buffers = [one for one in self._buffers if one.end <= first or one.first >= end]
+        self._buffers = [buffer for buffer in self._buffers if buffer.end <= first or buffer.first >= end]
         self._buffers.append(_Buffer(first, end, key, 1))
         self._next = end
         return first
 
     def _free_from(self, at: int, words: int) -> int | None:
-        for one in sorted((b for b in self._buffers if b.pins), key=lambda b: b.first):
-            if one.end <= at:
+        for buffer in sorted((b for b in self._buffers if b.pins), key=lambda b: b.first):
+            if buffer.end <= at:
                 continue
-            if one.first >= at + words:
+            if buffer.first >= at + words:
                 break
-            at = one.end
+            at = buffer.end
         return at if at + words <= self.words else None
 
     def release(self, address: int) -> None:
         """Remove a pin from the buffer at an address; a buffer without pins may be overwritten."""
-        one = next(b for b in self._buffers if b.first == address)
-        one.pins -= 1
+        buffer = next(b for b in self._buffers if b.first == address)
+        buffer.pins -= 1
 
     def pinned_words(self) -> int:
         """Return the total size of the pinned buffers, in words."""
-        return sum(one.end - one.first for one in self._buffers if one.pins)
+        return sum(buffer.end - buffer.first for buffer in self._buffers if buffer.pins)
 
     def forget(self) -> None:
         """Forget the keys of unpinned buffers, so that later code does not reuse their contents."""
-        for one in self._buffers:
-            if not one.pins:
-                one.key = None
+        for buffer in self._buffers:
+            if not buffer.pins:
+                buffer.key = None

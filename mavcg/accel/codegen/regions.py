@@ -85,13 +85,13 @@ def needed_regions(
     nodes: nodes of the group, in order. written: regions of the tensors that the group writes. A node that this tile
     does not need has no region.
     """
-    found: dict[str, Region] = dict(written)
+    regions: dict[str, Region] = dict(written)
     for node in reversed(nodes):
-        if node.name not in found:
+        if node.name not in regions:
             continue
         for name in node.inputs:
-            found[name] = needed_region(node, found[node.name], by_name[name]).hull(found.get(name))
-    return found
+            regions[name] = needed_region(node, regions[node.name], by_name[name]).hull(regions.get(name))
+    return regions
 
 
 def parts_of(length: int, count: int) -> list[tuple[int, int]]:

@@ -42,10 +42,10 @@ def stored_tensors(
     arena = place_buffers([Lifetime(root, sizes[root], first[root], last[root]) for root in first])
     tensors = {}
     for name in kept:
-        node, place = by_name[name], places[name]
-        offset = arena.offsets[place.root] + place.first
+        node, placement = by_name[name], places[name]
+        offset = arena.offsets[placement.root] + placement.first
         tensors[name] = StoredTensor(
-            name, node.shape[1], node.shape[2], node.channels, node.radix or 0, offset, place.stride
+            name, node.shape[1], node.shape[2], node.channels, node.radix or 0, offset, placement.stride
         )  # fmt: skip
     return tensors, arena
 

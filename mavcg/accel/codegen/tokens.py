@@ -45,18 +45,18 @@ class _Ranges:
     def touch(self, access: AccessedRange, unit: int, index: int) -> list[tuple[int, int]]:
         """Record an access, and return the instructions that it must follow, as (unit, instruction)."""
         first, end = self._split(access.first), self._split(access.end)
-        found: list[tuple[int, int]] = []
+        earlier: list[tuple[int, int]] = []
         for piece in self.pieces[first:end]:
             if piece.writer is not None:
-                found.append(piece.writer)
+                earlier.append(piece.writer)
             if access.writes:
-                found += piece.readers.items()
+                earlier += piece.readers.items()
             else:
                 piece.readers[unit] = index
         if access.writes:
             self.starts[first + 1 : end] = []
             self.pieces[first:end] = [_Piece((unit, index))]
-        return found
+        return earlier
 
 
 def with_tokens(instructions: Sequence[AccelInstruction], path: Datapath) -> tuple[AccelInstruction, ...]:
@@ -69,22 +69,23 @@ def with_tokens(instructions: Sequence[AccelInstruction], path: Datapath) -> tup
     waited = [[-1] * len(UNITS) for _ in UNITS]
     last = [-1] * len(UNITS)
     waits, signals = [0] * len(instructions), [0] * len(instructions)
-    for index, one in enumerate(instructions):
+    for index, instruction in enumerate(instructions):
         needs = [-1] * len(UNITS)
-        for access in accesses(one, path):
+        for access in accesses(instruction, path):
             if access.memory == DDR_PARAMETERS:  # no instruction writes the parameters
                 continue
             ranges = memories.setdefault(access.memory, _Ranges())
-            for unit, other in ranges.touch(access, one.unit, index):
-                needs[unit] = max(needs[unit], other)
+            for unit, earlier in ranges.touch(access, instruction.unit, index):
+                needs[unit] = max(needs[unit], earlier)
         if index == len(instructions) - 1:
             needs = list(last)
         for unit, need in enumerate(needs):
-            if unit != one.unit and need > waited[one.unit][unit]:
+            if unit != instruction.unit and need > waited[instruction.unit][unit]:
                 waits[index] |= 1 << unit
-                signals[need] |= 1 << one.unit
-                waited[one.unit][unit] = need
-        last[one.unit] = index
+                signals[need] |= 1 << instruction.unit
+                waited[instruction.unit][unit] = need
+        last[instruction.unit] = index
     return tuple(
-        replace(one, wait=wait, signal=signal) for one, wait, signal in zip(instructions, waits, signals, strict=True)
+        replace(instruction, wait=wait, signal=signal)
+        for instruction, wait, signal in zip(instructions, waits, signals, strict=True)
     )

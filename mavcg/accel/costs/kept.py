@@ -140,10 +140,10 @@ class KeptGroupCosts:
         return self._known[key]
 
     def _find(self, graph: XGraph, groups: dict[str, Sequence[str]]) -> None:
-        found = [(key, self.inner.cost(graph, nodes)) for key, nodes in groups.items()]
-        self.computed += len(found)
-        self.file.put(self.name, found)
-        self._known.update(found)
+        priced = [(key, self.inner.cost(graph, nodes)) for key, nodes in groups.items()]
+        self.computed += len(priced)
+        self.file.put(self.name, priced)
+        self._known.update(priced)
 
     def _key(self, graph: XGraph, nodes: Sequence[str]) -> str:
         return key_digest(self._keys.key(graph, nodes), self.target)

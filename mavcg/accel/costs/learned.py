@@ -111,9 +111,9 @@ class LearnedGroupCosts:
         self.predicted_groups += len(predicted)
         ratios = np.exp(model.predict(np.stack([f for key in predicted if (f := features[key]) is not None])))
         for unknown, ratio in zip(predicted, ratios, strict=True):
-            found = self._modelled.work(graph, unlike[unknown])
-            assert found is not None  # groups with features have a modelled cost
-            self._predicted[unknown] = GroupCost(float(found[1].cycles(self.target) * ratio), found[0])
+            tile_and_work = self._modelled.work(graph, unlike[unknown])
+            assert tile_and_work is not None  # groups with features have a modelled cost
+            self._predicted[unknown] = GroupCost(float(tile_and_work[1].cycles(self.target) * ratio), tile_and_work[0])
 
     def cost(self, graph: XGraph, nodes: Sequence[str]) -> GroupCost | None:
         """Return the exact cost, or the predicted one with the analytic model's tile; None if it does not fit."""
@@ -137,16 +137,16 @@ class LearnedGroupCosts:
         return len(lacking)
 
     def _cycles(self, graph: XGraph, nodes: Sequence[str]) -> float:
-        found = self._modelled.work(graph, nodes)
-        assert found is not None
-        return found[1].cycles(self.target)
+        tile_and_work = self._modelled.work(graph, nodes)
+        assert tile_and_work is not None
+        return tile_and_work[1].cycles(self.target)
 
     def _features(self, graph: XGraph, nodes: Sequence[str]) -> Array | None:
         """Return the features of a group; None if the analytic model cannot model it."""
-        found = self._modelled.work(graph, nodes)
-        if found is None or found[1].cycles(self.target) <= 0:
+        tile_and_work = self._modelled.work(graph, nodes)
+        if tile_and_work is None or tile_and_work[1].cycles(self.target) <= 0:
             return None
-        tile, work = found
+        tile, work = tile_and_work
         rate, cycles = self.target.ddr_bytes_per_cycle, work.cycles(self.target)
         shares = [value / cycles for value in (
             work.conv_cycles, work.pool_cycles, work.misc_cycles, work.load_bytes / rate, work.save_bytes / rate,

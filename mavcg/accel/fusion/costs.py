@@ -52,8 +52,8 @@ class ModelledGroupCosts:
 
     def cost(self, graph: XGraph, nodes: Sequence[str]) -> GroupCost | None:
         """Return the modelled cost; 0 for a concat that copies nothing."""
-        found = self.work(graph, nodes)
-        return None if found is None else GroupCost(found[1].cycles(self.target), found[0])
+        tile_and_work = self.work(graph, nodes)
+        return None if tile_and_work is None else GroupCost(tile_and_work[1].cycles(self.target), tile_and_work[0])
 
     def work(self, graph: XGraph, nodes: Sequence[str]) -> tuple[GroupTile, GroupWork] | None:
         """Return the tile and the work of a group; None if it does not fit on chip."""

@@ -25,7 +25,7 @@ class GraphFacts:
         return self.graph.readers()
 
     @cached_property
-    def place(self) -> Mapping[str, int]:
+    def index_of(self) -> Mapping[str, int]:
         """Return the index of each node in the graph's order."""
         return {node.name: at for at, node in enumerate(self.graph.nodes)}
 
@@ -96,7 +96,7 @@ class GroupShape:
 def group_shape(facts: GraphFacts, names: Iterable[str]) -> GroupShape:
     """Return the shape of a group of nodes."""
     inside = frozenset(names)
-    nodes = tuple(facts.nodes[name] for name in sorted(inside, key=facts.place.__getitem__))
+    nodes = tuple(facts.nodes[name] for name in sorted(inside, key=facts.index_of.__getitem__))
     read = dict.fromkeys(name for node in nodes for name in node.inputs if name not in inside)
     inputs = tuple(facts.nodes[name] for name in read)
     return GroupShape(nodes, inputs, tuple(n.name for n in nodes if facts.leaves(n.name, inside)))
@@ -104,7 +104,7 @@ def group_shape(facts: GraphFacts, names: Iterable[str]) -> GroupShape:
 
 def is_convex(facts: GraphFacts, names: frozenset[str]) -> bool:
     """Return True if no path leaves the set of nodes and comes back."""
-    first = min(facts.place[name] for name in names)
+    first = min(facts.index_of[name] for name in names)
     pending = [name for inner in names for name in facts.nodes[inner].inputs if name not in names]
     seen = set(pending)
     while pending:
@@ -112,7 +112,7 @@ def is_convex(facts: GraphFacts, names: frozenset[str]) -> bool:
         if name in names:
             return False
         for before in facts.nodes[name].inputs:
-            if before not in seen and facts.place[before] >= first:
+            if before not in seen and facts.index_of[before] >= first:
                 seen.add(before)
                 pending.append(before)
     return True

@@ -51,12 +51,12 @@ def needed_ranges(
     nodes: nodes of the group, in order. results: ranges of the tensors that leave it. lengths: rows or columns of every
     tensor.
     """
-    found: dict[str, Interval] = dict(results)
+    ranges: dict[str, Interval] = dict(results)
     for node in reversed(nodes):
-        made = found.get(node.name)
+        made = ranges.get(node.name)
         if made is None or made[0] >= made[1]:
-            found.setdefault(node.name, (0, 0))
+            ranges.setdefault(node.name, (0, 0))
             continue
         for name in node.inputs:
-            found[name] = hull(found.get(name), needed_range(node, axis, made, lengths[name]))
-    return found
+            ranges[name] = hull(ranges.get(name), needed_range(node, axis, made, lengths[name]))
+    return ranges

@@ -47,8 +47,8 @@ def template_embeddings(
             for vertex in template.pattern.nodes
         }  # fmt: skip
         seen: set[frozenset[str]] = set()
-        for found in embeddings(template.pattern, network, lambda p, g: True, candidates=candidates):
-            images = zip(template.pattern.nodes, found, strict=True)
+        for matched in embeddings(template.pattern, network, lambda p, g: True, candidates=candidates):
+            images = zip(template.pattern.nodes, matched, strict=True)
             nodes = frozenset(name for vertex, name in images if vertex not in template.context)
             if nodes not in seen:
                 seen.add(nodes)
@@ -84,9 +84,9 @@ def whole_groups(facts: GraphFacts, target: IsaTarget) -> Iterator[frozenset[str
                 continue
             # Only nodes after the start node are added, so that each set is found once, from its first node.
             near = {n for inner in nodes for n in neighbours[inner]} - nodes
-            for other in sorted(near, key=facts.place.__getitem__):
-                grown = nodes | {other}
-                if facts.place[other] < facts.place[start.name] or grown in seen:
+            for neighbour in sorted(near, key=facts.index_of.__getitem__):
+                grown = nodes | {neighbour}
+                if facts.index_of[neighbour] < facts.index_of[start.name] or grown in seen:
                     continue
                 seen.add(grown)
                 tried += 1
@@ -99,11 +99,11 @@ def whole_groups(facts: GraphFacts, target: IsaTarget) -> Iterator[frozenset[str
 
 def opportunities(facts: GraphFacts, target: IsaTarget, templates: Sequence[FusionTemplate]) -> tuple[Opportunity, ...]:
     """Return all groups, single nodes first, each set of nodes once; a template's name has priority over "whole"."""
-    found: dict[frozenset[str], str] = {
+    by_nodes: dict[frozenset[str], str] = {
         frozenset((node.name,)): "single" for node in facts.graph.nodes if node.on_accelerator
     }
     for template, nodes in template_embeddings(facts, templates):
-        found.setdefault(nodes, template.name)
+        by_nodes.setdefault(nodes, template.name)
     for nodes in whole_groups(facts, target):
-        found.setdefault(nodes, "whole")
-    return tuple(Opportunity(nodes, name) for nodes, name in found.items())
+        by_nodes.setdefault(nodes, "whole")
+    return tuple(Opportunity(nodes, name) for nodes, name in by_nodes.items())

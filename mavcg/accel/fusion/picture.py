@@ -84,8 +84,8 @@ def _edge(start: tuple[float, float, float], end: tuple[float, float, float]) ->
     )
 
 
-def _box(node: XNode, place: tuple[float, float, float], fill: str | None, note: str) -> str:
-    x, y, width = place
+def _box(node: XNode, position: tuple[float, float, float], fill: str | None, note: str) -> str:
+    x, y, width = position
     shown = f"{node.name} {list(node.shape)}" + (f" - {note}" if note else "")
     return (
         f'<g><title>{xml_text(shown)}</title><rect x="{x - width / 2:.1f}" y="{y:.1f}" width="{width:.1f}" '

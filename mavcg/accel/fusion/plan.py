@@ -77,16 +77,16 @@ def choose_fusion(
     start = _cpu_seconds()
     facts = GraphFacts(graph)
     progress("fusion opportunities")
-    found = opportunities(facts, target, templates)
+    embedded = opportunities(facts, target, templates)
     if screen is not None:
-        found = _screen(facts, found, screen)
+        embedded = _screen(facts, embedded, screen)
     seconds["isomorphism"] = _cpu_seconds() - start
     start = _cpu_seconds()
     candidates, priced = list[Opportunity](), list[GroupCost]()
     groups = list[PricedGroup]()
-    ordered = [tuple(sorted(opportunity.nodes, key=facts.place.__getitem__)) for opportunity in found]
+    ordered = [tuple(sorted(opportunity.nodes, key=facts.index_of.__getitem__)) for opportunity in embedded]
     costs.prepare(graph, ordered, progress)
-    for opportunity, names in zip(found, ordered, strict=True):
+    for opportunity, names in zip(embedded, ordered, strict=True):
         cost = costs.cost(graph, names)
         if cost is None and len(names) == 1:
             node = facts.nodes[names[0]]
@@ -107,21 +107,21 @@ def choose_fusion(
     return FusionChoices(graph, tuple(candidates), tuple(priced), instance, paths, seconds)
 
 
-def _screen(facts: GraphFacts, found: Sequence[Opportunity], screen: GroupCosts) -> tuple[Opportunity, ...]:
+def _screen(facts: GraphFacts, embedded: Sequence[Opportunity], screen: GroupCosts) -> tuple[Opportunity, ...]:
     """Return the groups that are faster than their nodes unfused by the costs `screen`, and all single nodes."""
     alone: dict[str, float] = {}
     gains: list[tuple[float, int]] = []
-    for at, one in enumerate(found):
-        cost = screen.cost(facts.graph, sorted(one.nodes, key=facts.place.__getitem__))
-        if len(one.nodes) == 1:
-            (name,) = one.nodes
+    for at, opportunity in enumerate(embedded):
+        cost = screen.cost(facts.graph, sorted(opportunity.nodes, key=facts.index_of.__getitem__))
+        if len(opportunity.nodes) == 1:
+            (name,) = opportunity.nodes
             alone[name] = float("inf") if cost is None else cost.cycles
-        elif cost is not None and (gain := sum(alone[name] for name in one.nodes) - cost.cycles) > 0:
+        elif cost is not None and (gain := sum(alone[name] for name in opportunity.nodes) - cost.cycles) > 0:
             gains.append((gain, at))
-    whole = [(gain, at) for gain, at in gains if found[at].template == "whole"]
-    kept = {at for gain, at in gains if found[at].template != "whole"}
-    kept |= {at for _, at in sorted(whole, key=lambda one: (-one[0], one[1]))[:MOST_SCREENED]}
-    return tuple(one for at, one in enumerate(found) if len(one.nodes) == 1 or at in kept)
+    whole = [(gain, at) for gain, at in gains if embedded[at].template == "whole"]
+    kept = {at for gain, at in gains if embedded[at].template != "whole"}
+    kept |= {at for _, at in sorted(whole, key=lambda gain: (-gain[0], gain[1]))[:MOST_SCREENED]}
+    return tuple(opportunity for at, opportunity in enumerate(embedded) if len(opportunity.nodes) == 1 or at in kept)
 
 
 def accelerator_edges(graph: XGraph) -> list[tuple[str, str]]:

@@ -39,8 +39,8 @@ def path_rows(choices: FusionChoices, target: IsaTarget) -> list[dict[str, Any]]
         plan = choices.plan(search)
         moved = 0
         for group in plan.groups:
-            found = modelled.work(choices.graph, group.nodes)
-            moved += 0 if found is None else found[1].ddr_bytes
+            tile_and_work = modelled.work(choices.graph, group.nodes)
+            moved += 0 if tile_and_work is None else tile_and_work[1].ddr_bytes
         rate = gops(choices.graph, path.cost, target)
         rows.append({
             "search": search, "cycles": path.cost, "ms": path.cost / target.frequency_mhz / 1000, "gops": rate,
@@ -54,11 +54,11 @@ def group_rows(choices: FusionChoices, search: str, target: IsaTarget) -> list[d
     """Return the groups of a search with their tiles, costs and work, and the paper's tile (equation 5)."""
     modelled, facts, rows = ModelledGroupCosts(target), GraphFacts(choices.graph), list[dict[str, Any]]()
     for group in choices.plan(search).groups:
-        found = modelled.work(choices.graph, group.nodes)
+        tile_and_work = modelled.work(choices.graph, group.nodes)
         row: dict[str, Any] = {"nodes": list(group.nodes), "template": group.template, "cycles": group.cost,
                                "tile": tile_json(group.tile)}  # fmt: skip
-        if found is not None:
-            work = found[1]
+        if tile_and_work is not None:
+            work = tile_and_work[1]
             computed = sum(operations(choices.graph, facts.nodes[name]) for name in group.nodes)
             row |= {"ddr_bytes": work.ddr_bytes, "feature_bytes": work.feature_bytes, "conv_cycles": work.conv_cycles,
                     "pool_cycles": work.pool_cycles, "misc_cycles": work.misc_cycles, "tiles": work.tiles,
@@ -87,8 +87,8 @@ def fusion_json(choices: FusionChoices, target: IsaTarget, model: str, costs: st
         "cpu_nodes": [node.name for node in choices.graph.nodes if node.kind == "host"],
         "operations": work, "peak_gops": target.peak_gops, "ctc_if_all_fused": work / ideal_bytes(choices.graph),
         "embeddings": [
-            {"nodes": list(group.nodes), "template": one.template, "cycles": group.cost}
-            for one, group in zip(choices.candidates, choices.instance.groups, strict=True)
+            {"nodes": list(group.nodes), "template": candidate.template, "cycles": group.cost}
+            for candidate, group in zip(choices.candidates, choices.instance.groups, strict=True)
         ],
         "paths": path_rows(choices, target),
         "groups": {search: group_rows(choices, search, target) for search in choices.paths},

@@ -58,31 +58,33 @@ def read_templates(path: Path = OURS) -> tuple[FusionTemplate, ...]:
 
 
 def _template(path: Path, name: str, entry: Any, kinds: Mapping[str, tuple[str, ...]]) -> FusionTemplate:
-    place = f'template."{name}"'
-    entry = _table(path, place, entry)
-    _only(path, f"{place}.", entry, ("nodes", "edges", "context", "kernel", "stride"))
-    nodes = _table(path, f"{place}.nodes", entry.get("nodes", {}))
+    key_path = f'template."{name}"'
+    entry = _table(path, key_path, entry)
+    _only(path, f"{key_path}.", entry, ("nodes", "edges", "context", "kernel", "stride"))
+    nodes = _table(path, f"{key_path}.nodes", entry.get("nodes", {}))
     if not 1 <= len(nodes) <= MOST_VERTICES or not all(k == ANY or k in kinds for k in nodes.values() if _text(k)):
         known = ", ".join((ANY, *kinds))
-        raise MavcgError(f"{path}: {place}.nodes = {value_text(nodes)}: give 1 to {MOST_VERTICES} vertices of {known}")
+        raise MavcgError(
+            f"{path}: {key_path}.nodes = {value_text(nodes)}: give 1 to {MOST_VERTICES} vertices of {known}"
+        )
     if not all(_text(k) for k in nodes.values()):
-        raise MavcgError(f'{path}: {place}.nodes = {value_text(nodes)}: write {{ a = "conv", b = "pool" }}')
+        raise MavcgError(f'{path}: {key_path}.nodes = {value_text(nodes)}: write {{ a = "conv", b = "pool" }}')
     edges: dict[tuple[str, str], str] = {}
     listed = entry.get("edges", [])
     for edge in listed if isinstance(listed, list) else [listed]:
         if not isinstance(edge, list) or len(edge) != 2 or any(not _text(v) or v not in nodes for v in edge):
             raise MavcgError(
-                f'{path}: {place}.edges: {value_text(edge)} is not a pair of vertices; write it like ["a", "b"]'
+                f'{path}: {key_path}.edges: {value_text(edge)} is not a pair of vertices; write it like ["a", "b"]'
             )
         edges[edge[0], edge[1]] = ""
     context = entry.get("context", [])
     if not isinstance(context, list) or any(not _text(v) or v not in nodes for v in context):
         raise MavcgError(
-            f'{path}: {place}.context = {value_text(context)} is not a list of vertices; write it like ["a"]'
+            f'{path}: {key_path}.context = {value_text(context)} is not a list of vertices; write it like ["a"]'
         )
     if len(set(context)) >= len(nodes):
-        raise MavcgError(f"{path}: {place}.context = {value_text(context)}: leaves no vertex for the group")
-    limits = [_limits(path, f"{place}.{key}", entry.get(key, {}), nodes) for key in ("kernel", "stride")]
+        raise MavcgError(f"{path}: {key_path}.context = {value_text(context)}: leaves no vertex for the group")
+    limits = [_limits(path, f"{key_path}.{key}", entry.get(key, {}), nodes) for key in ("kernel", "stride")]
     return FusionTemplate(name, LabelledGraph(nodes, edges), kinds, frozenset(context), *limits)
 
 
@@ -90,23 +92,23 @@ def _text(value: Any) -> bool:
     return isinstance(value, str)
 
 
-def _limits(path: Path, place: str, value: Any, nodes: Mapping[str, Any]) -> Mapping[str, int]:
-    table = _table(path, place, value)
+def _limits(path: Path, key_path: str, value: Any, nodes: Mapping[str, Any]) -> Mapping[str, int]:
+    table = _table(path, key_path, value)
     for vertex, limit in table.items():
         if vertex not in nodes or not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
             raise MavcgError(
-                f"{path}: {place}.{vertex} = {value_text(limit)}: give a vertex and a whole number above 0"
+                f"{path}: {key_path}.{vertex} = {value_text(limit)}: give a vertex and a whole number above 0"
             )
     return table
 
 
-def _table(path: Path, place: str, value: Any) -> dict[str, Any]:
+def _table(path: Path, key_path: str, value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise MavcgError(f"{path}: {place} = {value_text(value)} is not a table; write one as in {OURS}")
+        raise MavcgError(f"{path}: {key_path} = {value_text(value)} is not a table; write one as in {OURS}")
     return value
 
 
-def _only(path: Path, place: str, table: Mapping[str, Any], allowed: tuple[str, ...]) -> None:
+def _only(path: Path, key_path: str, table: Mapping[str, Any], allowed: tuple[str, ...]) -> None:
     for key in table:
         if key not in allowed:
-            raise MavcgError(f"{path}: {place}{key}: no such key; known keys: {', '.join(allowed)}")
+            raise MavcgError(f"{path}: {key_path}{key}: no such key; known keys: {', '.join(allowed)}")

@@ -17,7 +17,7 @@ from mavcg.accel.target import IsaTarget
 def paper_tile(shape: GroupShape, target: IsaTarget) -> tuple[GroupTile, GroupWork] | None:
     """Return the tile of equations 5 and 6 and its work; None if not even one column fits."""
     rows, columns, channels = _greatest(shape)
-    found: list[tuple[float, GroupTile, GroupWork]] = []
+    candidates: list[tuple[float, GroupTile, GroupWork]] = []
     for order in ORDERS:
         tile = GroupTile(min(target.rows_parallel, rows), columns, min(target.oc_parallel, channels),
                          target.macs_in_channels, order)  # fmt: skip
@@ -34,10 +34,10 @@ def paper_tile(shape: GroupShape, target: IsaTarget) -> tuple[GroupTile, GroupWo
             tile = replace(tile, columns=low)
             work = group_work(shape, tile, target)
         if work is not None:
-            found.append((work.cycles(target), tile, work))
-    if not found:
+            candidates.append((work.cycles(target), tile, work))
+    if not candidates:
         return None
-    _, tile, work = min(found, key=lambda one: one[0])
+    _, tile, work = min(candidates, key=lambda candidate: candidate[0])
     return tile, work
 
 
@@ -61,9 +61,9 @@ def best_tile(shape: GroupShape, target: IsaTarget) -> tuple[GroupTile, GroupWor
             key = (work.cycles(target), work.ddr_bytes)
             if best is None or key < best[:2]:
                 best = (*key, tile, work)
-    for other in (paper_tile(shape, target), whole_tile(shape, target)):
-        if other is not None and (best is None or (other[1].cycles(target), other[1].ddr_bytes) < best[:2]):
-            best = (other[1].cycles(target), other[1].ddr_bytes, *other)
+    for simple in (paper_tile(shape, target), whole_tile(shape, target)):
+        if simple is not None and (best is None or (simple[1].cycles(target), simple[1].ddr_bytes) < best[:2]):
+            best = (simple[1].cycles(target), simple[1].ddr_bytes, *simple)
     return None if best is None else best[2:]
 
 
@@ -84,10 +84,10 @@ def _grid(shape: GroupShape, target: IsaTarget) -> Iterator[GroupTile]:
 
 def _steps(length: int, unit: int) -> list[int]:
     """Return the sizes that divide a dimension into about equal tiles, in multiples of the array's size."""
-    found = dict.fromkeys([min(unit, length), length])
+    sizes = dict.fromkeys([min(unit, length), length])
     parts = 2
     while length / parts > unit:
         part = -(-length // parts)
-        found[min(-(-part // unit) * unit, length)] = None
+        sizes[min(-(-part // unit) * unit, length)] = None
         parts *= 2
-    return sorted(found)
+    return sorted(sizes)

@@ -94,15 +94,15 @@ class _Tiled:
 def _tile_work(shape: GroupShape, tile: GroupTile) -> _Tiled:
     rows: list[dict[str, Interval]] = []
     columns: list[dict[str, Interval]] = []
-    lengths, found = shape.lengths, (rows, columns)
+    lengths, ranges = shape.lengths, (rows, columns)
     for axis, size in ((0, tile.rows), (1, tile.columns)):
         of_results = {name: lengths[axis][name] for name in shape.results}
         if tile.whole:
-            found[axis].append({n.name: (0, lengths[axis][n.name]) for n in (*shape.inputs, *shape.nodes)})
+            ranges[axis].append({n.name: (0, lengths[axis][n.name]) for n in (*shape.inputs, *shape.nodes)})
             continue
         for made in tile_ranges(max(of_results.values()), size):
             results = {name: (min(made[0], n), min(made[1], n)) for name, n in of_results.items()}
-            found[axis].append(needed_ranges(shape.nodes, results, lengths[axis], axis))
+            ranges[axis].append(needed_ranges(shape.nodes, results, lengths[axis], axis))
     return _Tiled(shape, rows, columns)
 
 
@@ -164,10 +164,12 @@ def _fits_outputs(shape: GroupShape, tile: GroupTile, tiled: _Tiled, chunk: dict
 
 
 def _first_weights(shape: GroupShape, tile: GroupTile) -> int:
-    found = shape.convolutions
-    if not found:
+    convolutions = shape.convolutions
+    if not convolutions:
         return 0
-    return -(-shape.weight_bytes(found[0]) * min(tile.out_ch, found[0].channels) // found[0].channels)
+    return -(
+        -shape.weight_bytes(convolutions[0]) * min(tile.out_ch, convolutions[0].channels) // convolutions[0].channels
+    )
 
 
 def _weights(shape: GroupShape, tile: GroupTile, tiled: _Tiled, target: IsaTarget) -> int | None:

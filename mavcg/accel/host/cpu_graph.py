@@ -106,13 +106,13 @@ class _CpuGraph:
 
     def parameters(self, node: XNode) -> tuple[str, str]:
         """Add a convolution's weights and bias as real numbers, and return their tensors."""
-        held: Parameters = self.xgraph.parameters[node.name]
+        parameters: Parameters = self.xgraph.parameters[node.name]
         (source,) = (self.xgraph.by_name()[name] for name in node.inputs)
         assert source.radix is not None
         radix = np.asarray(node.weight_radix, np.float64)
-        scale = np.broadcast_to(2.0**-radix, held.weights.shape[:1])
-        weights = held.weights * scale.reshape(-1, *(1,) * (held.weights.ndim - 1))
-        bias = held.bias * scale * 2.0**-source.radix
+        scale = np.broadcast_to(2.0**-radix, parameters.weights.shape[:1])
+        weights = parameters.weights * scale.reshape(-1, *(1,) * (parameters.weights.ndim - 1))
+        bias = parameters.bias * scale * 2.0**-source.radix
         return self.graph.constant(weights.astype(np.float32), "weights"), self.graph.constant(
             bias.astype(np.float32), "bias"
         )

@@ -68,35 +68,36 @@ def elf_bytes(program: AccelProgram) -> bytes:
     ]
     names = bytearray(b"\0")
     at_name = []
-    for name in [*(one.name for one in sections), ".shstrtab"]:
+    for name in [*(section.name for section in sections), ".shstrtab"]:
         at_name.append(len(names) if name else 0)
         names += name.encode() + b"\0" if name else b""
     sections.append(_Section(".shstrtab", _STRTAB, bytes(names), 0))
     at = struct.calcsize(_HEADER) + 3 * struct.calcsize(_SEGMENT)
     body, headers, address, segments = bytearray(), [], 0, []
-    for one, name_at in zip(sections, at_name, strict=True):
-        if one.name:
+    for section, name_at in zip(sections, at_name, strict=True):
+        if section.name:
             body += bytes(-(at + len(body)) % _ALIGNMENT)
-        offset = at + len(body) if one.name else 0
-        size = one.size or len(one.content)
-        body += one.content
+        offset = at + len(body) if section.name else 0
+        size = section.size or len(section.content)
+        body += section.content
         # Addresses of the three segments follow one another; the loader chooses real ones.
-        place = address if one.flags else 0
-        if one.flags:
-            kind = 5 if one.flags & 4 else 6 if one.flags & 1 else 4
-            segments.append((1, kind, offset, place, place, len(one.content), size, _ALIGNMENT))
+        memory_address = address if section.flags else 0
+        if section.flags:
+            kind = 5 if section.flags & 4 else 6 if section.flags & 1 else 4
+            segments.append((1, kind, offset, memory_address, memory_address, len(section.content), size, _ALIGNMENT))
             address += -(-size // _ALIGNMENT) * _ALIGNMENT
-        alignment = _ALIGNMENT if one.name else 0
+        alignment = _ALIGNMENT if section.name else 0
         headers.append(
-            (name_at, one.kind, one.flags, place, offset, size, one.link, one.info, alignment, one.entry)
+            (name_at, section.kind, section.flags, memory_address, offset, size, section.link, section.info, alignment,
+             section.entry)
         )  # fmt: skip
     body += bytes(-(at + len(body)) % 8)
     head = struct.pack(
         _HEADER, _MAGIC, 2, 0, 1, 0, struct.calcsize(_HEADER), at + len(body), 0, struct.calcsize(_HEADER),
         struct.calcsize(_SEGMENT), 3, struct.calcsize(_SECTION), len(sections), len(sections) - 1,
     )  # fmt: skip
-    table = b"".join(struct.pack(_SECTION, *one) for one in headers)
-    return head + b"".join(struct.pack(_SEGMENT, *one) for one in segments) + bytes(body) + table
+    table = b"".join(struct.pack(_SECTION, *header) for header in headers)
+    return head + b"".join(struct.pack(_SEGMENT, *segment) for segment in segments) + bytes(body) + table
 
 
 def _cpu_lines(program: AccelProgram) -> bytes:
@@ -105,9 +106,15 @@ def _cpu_lines(program: AccelProgram) -> bytes:
 
 def _lines(program: AccelProgram) -> bytes:
     return b"".join(
-        _LINE.pack(index, one.origin.node, one.origin.row, one.origin.column, one.origin.channel)
-        for index, one in enumerate(program.instructions)
-        if one.origin is not None
+        _LINE.pack(
+            index,
+            instruction.origin.node,
+            instruction.origin.row,
+            instruction.origin.column,
+            instruction.origin.channel,
+        )
+        for index, instruction in enumerate(program.instructions)
+        if instruction.origin is not None
     )
 
 
@@ -115,12 +122,12 @@ def _symbols(program: AccelProgram) -> tuple[bytes, bytes]:
     """Return the symbol table and its strings: a symbol for each node, at the first instruction that computes it."""
     symbols, strings, offset = bytearray(struct.pack(_SYMBOL, 0, 0, 0, 0, 0, 0)), bytearray(b"\0"), 0
     seen: set[int] = set()
-    for one in program.instructions:
-        if one.origin is not None and one.origin.node not in seen:
-            seen.add(one.origin.node)
+    for instruction in program.instructions:
+        if instruction.origin is not None and instruction.origin.node not in seen:
+            seen.add(instruction.origin.node)
             symbols += struct.pack(_SYMBOL, len(strings), 0x12, 0, 1, offset, 0)
-            strings += program.nodes[one.origin.node].encode() + b"\0"
-        offset += one.form.words * 4
+            strings += program.nodes[instruction.origin.node].encode() + b"\0"
+        offset += instruction.form.words * 4
     return bytes(symbols), bytes(strings)
 
 
@@ -175,16 +182,16 @@ def _read_sections(content: bytes, name: str) -> dict[str, _Section]:
         )
     rows = [struct.unpack_from(_SECTION, content, table_at + index * entry_size) for index in range(count)]
     texts = [_content(row, content, name) for row in rows]
-    found = {}
+    by_title = {}
     for row, text in zip(rows, texts, strict=True):
         end = texts[names_index].find(b"\0", row[0])
         if row[1] and (row[0] >= len(texts[names_index]) or end < 0):
             raise MavcgError(f"{name}: a section's name at {row[0]:#x} is beyond their table; {REMEDY}")
         title = texts[names_index][row[0] : end].decode("ascii", "replace")
-        if title in found:
+        if title in by_title:
             raise MavcgError(f"{name}: two sections {title}; {REMEDY}")
-        found[title] = _Section(title, row[1], text, row[5])
-    return found
+        by_title[title] = _Section(title, row[1], text, row[5])
+    return by_title
 
 
 def _content(row: tuple[int, ...], content: bytes, name: str) -> bytes:

@@ -43,8 +43,8 @@ def _sizes(program: AccelProgram) -> Iterator[int]:
 
 def _tensor_words(tensor: HostTensor, stored: StoredTensor | None) -> bytes:
     radix = _NO_RADIX if tensor.radix is None else tensor.radix & 0xFFFFFFFF
-    place = (stored.offset, stored.pixel) if stored is not None else (0, 0)
-    numbers = (radix, int(tensor.nchw), *place, len(tensor.dims), *tensor.dims)
+    offset_and_stride = (stored.offset, stored.pixel) if stored is not None else (0, 0)
+    numbers = (radix, int(tensor.nchw), *offset_and_stride, len(tensor.dims), *tensor.dims)
     return _text_words(tensor.name) + struct.pack(f"<{len(numbers)}I", *numbers)
 
 

@@ -82,7 +82,7 @@ class AccelProgram:
 
     def tensor(self, name: str) -> StoredTensor:
         """Return the stored tensor of this name."""
-        return next(one for one in self.tensors if one.name == name)
+        return next(tensor for tensor in self.tensors if tensor.name == name)
 
     @property
     def cpu_nodes(self) -> tuple[str, ...]:
@@ -106,8 +106,10 @@ def description(program: AccelProgram) -> dict[str, Any]:
         "feature_bytes": program.feature_bytes,
         "operations": program.operations,
         "host": host_json(program.host),
-        "tensors": [asdict(one) for one in program.tensors],
-        "radices": [[one.node, one.radix, list(one.weights), list(one.bias_steps)] for one in program.radices],
+        "tensors": [asdict(tensor) for tensor in program.tensors],
+        "radices": [
+            [radix.node, radix.radix, list(radix.weights), list(radix.bias_steps)] for radix in program.radices
+        ],
         **{key: list(getattr(program, key)) for key in _NAMES},
     }
 
@@ -122,8 +124,8 @@ def from_description(
 
     keys = {"network", "target", "feature_bytes", "operations", "host", "tensors", "radices", *_NAMES}
     if not isinstance(table, dict) or set(table) != keys:
-        found = sorted(table) if isinstance(table, dict) else type(table).__name__
-        raise refuse("description", f"has the keys {found}; it must have {sorted(keys)}")
+        present = sorted(table) if isinstance(table, dict) else type(table).__name__
+        raise refuse("description", f"has the keys {present}; it must have {sorted(keys)}")
     if not isinstance(table["network"], str):
         raise refuse("network", "is not text")
     for key in _NAMES:
@@ -135,18 +137,18 @@ def from_description(
         raise refuse("feature_bytes, operations", f"{table['feature_bytes']!r}, {table['operations']!r} are not counts")
     tensors = []
     for entry in table["tensors"] if isinstance(table["tensors"], list) else [None]:
-        one = _tensor(entry)
-        if one is None or one.end > feature_bytes or one.pixel < one.channels:
+        tensor = _tensor(entry)
+        if tensor is None or tensor.end > feature_bytes or tensor.pixel < tensor.channels:
             raise refuse("tensors", f"{entry!r} is not a tensor in {feature_bytes} bytes of features")
-        tensors.append(one)
-    known = {one.name for one in tensors}
+        tensors.append(tensor)
+    known = {tensor.name for tensor in tensors}
     if len(known) != len(tensors):
         raise refuse("tensors", "a name is given twice")
     for key in ("inputs", "outputs"):
         if lost := set(table[key]) - known:
             raise refuse(key, f"{min(lost)} is not a tensor of the file")
     radices = [_node_radix(entry) for entry in table["radices"]] if isinstance(table["radices"], list) else [None]
-    known_radices = [one for one in radices if one is not None]
+    known_radices = [radix for radix in radices if radix is not None]
     if len(known_radices) != len(radices):
         raise refuse("radices", "is not a list of names, positions, lists of positions and lists of steps")
     for index, one_instruction in enumerate(instructions):

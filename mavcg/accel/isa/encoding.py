@@ -42,7 +42,7 @@ def decode_program(code: bytes, name: str) -> list[AccelInstruction]:
     Raises: MavcgError naming the byte offset, for an unknown opcode or mode, a wrong length, an unused bit that is set,
     a field beyond its limits, and code that ends inside of an instruction.
     """
-    found: list[AccelInstruction] = []
+    instructions: list[AccelInstruction] = []
     at = 0
     while at < len(code):
         location = f"{name}: code offset {at:#x}"
@@ -67,17 +67,17 @@ def decode_program(code: bytes, name: str) -> list[AccelInstruction]:
         words = struct.unpack_from(f"<{form.words}I", code, at)
         instruction = AccelInstruction(form, _values(form, words, location), header["wait"], header["signal"])
         check_instruction(instruction, location)
-        found.append(instruction)
+        instructions.append(instruction)
         at += form.words * WORD_BYTES
-    return found
+    return instructions
 
 
 def _split(word: int) -> dict[str, int]:
-    found, bit = {}, 0
+    fields, bit = {}, 0
     for name, bits in HEADER:
-        found[name] = word >> bit & ((1 << bits) - 1)
+        fields[name] = word >> bit & ((1 << bits) - 1)
         bit += bits
-    return found
+    return fields
 
 
 def _values(form: InstructionForm, words: Sequence[int], location: str) -> dict[str, int]:

@@ -68,13 +68,13 @@ class InstructionForm:
     @cached_property
     def places(self) -> tuple[tuple[InstructionField, int, int], ...]:
         """Return each field with the index of its word, in which the header is word 0, and of its lowest bit."""
-        found, word, bit = [], 1, 0
+        places, word, bit = [], 1, 0
         for field in self.fields:
             if bit + field.bits > 32:
                 word, bit = word + 1, 0
-            found.append((field, word, bit))
+            places.append((field, word, bit))
             bit += field.bits
-        return tuple(found)
+        return tuple(places)
 
     @cached_property
     def words(self) -> int:

@@ -51,21 +51,21 @@ def instruction(mnemonic: str, wait: int = 0, signal: int = 0, **values: int) ->
     return made
 
 
-def check_instruction(one: AccelInstruction, location: str) -> None:
+def check_instruction(instruction: AccelInstruction, location: str) -> None:
     """Check that each field exists and is within its limits. Raises: MavcgError naming location, field and limits."""
-    form, own = one.form, 1 << one.unit
-    if one.values.keys() != form.by_name.keys():
-        if unknown := set(one.values) - set(form.by_name):
+    form, own = instruction.form, 1 << instruction.unit
+    if instruction.values.keys() != form.by_name.keys():
+        if unknown := set(instruction.values) - set(form.by_name):
             names = ", ".join(form.by_name) or "none"
             raise MavcgError(f"{location}: {form.name} has no field {min(unknown)}; its fields are {names}")
-        missing = sorted(set(form.by_name) - set(one.values))
+        missing = sorted(set(form.by_name) - set(instruction.values))
         raise MavcgError(f"{location}: {form.name} lacks {', '.join(missing)}; give every field")
-    for name, value in one.values.items():
+    for name, value in instruction.values.items():
         field = form.by_name[name]
         low, high = field.limits
         if not low <= value <= high:
             raise MavcgError(f"{location}: {form.name} {name}={value}; give {low} to {high}")
-    for name, mask in (("wait", one.wait), ("signal", one.signal)):
+    for name, mask in (("wait", instruction.wait), ("signal", instruction.signal)):
         if not 0 <= mask < 1 << len(UNITS):
             raise MavcgError(
                 f"{location}: {form.name} {name}={mask}; a mask of units must be 0 to {(1 << len(UNITS)) - 1}"
@@ -74,12 +74,12 @@ def check_instruction(one: AccelInstruction, location: str) -> None:
             raise MavcgError(
                 f"{location}: {form.name} {name}={form.unit}; a unit executes in order and needs no token of its own"
             )
-    _check_meaning(one, location)
+    _check_meaning(instruction, location)
 
 
-def _check_meaning(one: AccelInstruction, location: str) -> None:
+def _check_meaning(instruction: AccelInstruction, location: str) -> None:
     """Check the fields that restrict each other."""
-    name, values = one.form.name, one.values
+    name, values = instruction.form.name, instruction.values
     if values.get("lo", 0) > values.get("hi", 0):
         raise MavcgError(f"{location}: {name} lo={values['lo']} hi={values['hi']}; lo must be at most hi")
     if name == "misc.start" and values["version"] != VERSION:

@@ -22,12 +22,12 @@ def googlenet() -> Graph:
     net = NetworkBuilder("googlenet", 224, 224)
     x = net.max_pool(net.conv(net.image, "conv1", 64, 7, stride=2, pad=3), 3, 2, _ROUNDED_UP)
     x = net.conv(net.conv(x, "conv2_reduce", 64, 1), "conv2", 192, 3, pad=1)
-    for name, (one, reduce3, three, reduce5, five, pooled) in _MODULES.items():
+    for name, (direct, reduce3, three, reduce5, five, pooled) in _MODULES.items():
         if name in _POOLED_BEFORE:
             x = net.max_pool(x, 3, 2, _ROUNDED_UP)
         part = f"inception_{name}"
         x = net.concat(
-            net.conv(x, f"{part}_1x1", one, 1),
+            net.conv(x, f"{part}_1x1", direct, 1),
             net.conv(net.conv(x, f"{part}_3x3_reduce", reduce3, 1), f"{part}_3x3", three, 3, pad=1),
             net.conv(net.conv(x, f"{part}_5x5_reduce", reduce5, 1), f"{part}_5x5", five, 5, pad=2),
             net.conv(net.max_pool(x, 3, 1, (1, 1, 1, 1)), f"{part}_pool", pooled, 1),

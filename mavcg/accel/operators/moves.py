@@ -63,7 +63,7 @@ def find_space_to_depth(graph: Graph) -> dict[str, tuple[str, tuple[int, int], t
     Returns: input, factor and tensors in between, by output.
     """
     producers, readers = graph.producers(), graph.readers()
-    found = dict[str, tuple[str, tuple[int, int], tuple[str, str]]]()
+    moves = dict[str, tuple[str, tuple[int, int], tuple[str, str]]]()
     for last in graph.nodes:
         middle = producers.get(last.inputs[0]) if last.op == "reshape" else None
         first = producers.get(middle.inputs[0]) if middle is not None and middle.op == "transpose" else None
@@ -76,8 +76,8 @@ def find_space_to_depth(graph: Graph) -> dict[str, tuple[str, tuple[int, int], t
         n, rows, block_h, columns, block_w, channels = split
         whole = (n, rows * block_h, columns * block_w, channels) == x
         if whole and y == (n, rows, columns, block_h * block_w * channels):
-            found[last.output] = (first.inputs[0], (block_h, block_w), inside)
-    return found
+            moves[last.output] = (first.inputs[0], (block_h, block_w), inside)
+    return moves
 
 
 def add_reorganise(maker: XGraphMaker, node: Node, x: str, factor: tuple[int, int], inside: tuple[str, str]) -> None:

@@ -16,7 +16,7 @@ from mavcg.accel.simulator.simulated_time import SimulatedTime, Span
 from mavcg.accel.simulator.timing import FETCH_BYTES, QUEUE_DEPTH, Work, work_of
 from mavcg.errors import MavcgError
 
-_WAITS = [[f"{name}: waits for {other}" for other in UNITS] for name in UNITS]
+_WAITS = [[f"{name}: waits for {awaited}" for awaited in UNITS] for name in UNITS]
 _LOAD, _SAVE = UNITS.index("load"), UNITS.index("save")
 
 
@@ -44,8 +44,12 @@ class _Simulation:
         self.target = program.target
         self.path = datapath(program.target)
         self.units = [_UnitState() for _ in UNITS]
-        self.waits = [[u for u in range(len(UNITS)) if one.wait >> u & 1] for one in program.instructions]
-        self.signals = [[u for u in range(len(UNITS)) if one.signal >> u & 1] for one in program.instructions]
+        self.waits = [
+            [u for u in range(len(UNITS)) if instruction.wait >> u & 1] for instruction in program.instructions
+        ]
+        self.signals = [
+            [u for u in range(len(UNITS)) if instruction.signal >> u & 1] for instruction in program.instructions
+        ]
         self.tokens = [[0] * len(UNITS) for _ in UNITS]
         self.time = 0
         self.stalls: dict[str, int] = {}
@@ -81,15 +85,15 @@ class _Simulation:
             if begun < 2 or self.next >= self.fetch_ends[begun - 1]:
                 end = self.fetch_ends[begun + 1]
                 self.fetches += 1
-                size = 4 * sum(one.form.words for one in self.program.instructions[self.fetched : end])
+                size = 4 * sum(instruction.form.words for instruction in self.program.instructions[self.fetched : end])
                 self.fetch = RunningWork(end, Work(0, size), self.time, size * SCALE, self.target.ddr_latency_cycles)
                 moved = True
         if self.dispatch_wait == 0 and self.next < self.fetched:
-            one = self.program.instructions[self.next]
-            queue = self.units[one.unit].queue
+            instruction = self.program.instructions[self.next]
+            queue = self.units[instruction.unit].queue
             if len(queue) < QUEUE_DEPTH:
                 queue.append(self.next)
-                self.dispatch_wait = one.form.words  # the dispatcher reads one word per cycle
+                self.dispatch_wait = instruction.form.words  # the dispatcher reads one word per cycle
                 self.next += 1
                 moved = True
         return moved
@@ -108,8 +112,8 @@ class _Simulation:
             if self._lacking(unit.queue[0], number) is not None:
                 continue
             index = unit.queue.popleft()
-            for other in self.waits[index]:
-                self.tokens[other][number] -= 1
+            for signaller in self.waits[index]:
+                self.tokens[signaller][number] -= 1
             work = work_of(self.program.instructions[index], self.path, self.target)
             if transfers:
                 self.ddr_bytes += work.ddr_bytes
@@ -124,9 +128,9 @@ class _Simulation:
 
     def _lacking(self, index: int, number: int) -> int | None:
         """Return the first unit whose token an instruction of unit `number` waits for; None if it can start."""
-        for other in self.waits[index]:
-            if not self.tokens[other][number]:
-                return other
+        for signaller in self.waits[index]:
+            if not self.tokens[signaller][number]:
+                return signaller
         return None
 
     def _stall(self, cause: str, cycles: int) -> None:
@@ -148,7 +152,7 @@ class _Simulation:
             waits.append(self.fetch.wait)
         if self.dispatch_wait:
             waits.append(self.dispatch_wait)
-        ahead = [*waits, *(-(-one.left // rate) for one, rate in rates)]
+        ahead = [*waits, *(-(-running.left // rate) for running, rate in rates)]
         if not ahead:
             raise self._deadlock()
         passed = min(ahead)
@@ -160,8 +164,8 @@ class _Simulation:
         if self.fetch is not None and self.fetch.wait:
             self.fetch.wait -= passed
         self.dispatch_wait = max(0, self.dispatch_wait - passed)
-        for one, rate in rates:
-            one.left -= rate * passed
+        for running, rate in rates:
+            running.left -= rate * passed
         self._complete()
 
     def _account(self, passed: int) -> None:
@@ -185,8 +189,8 @@ class _Simulation:
                 continue
             unit.running = None
             self.spans.append(Span(number, running.index, running.start, self.time))
-            for other in self.signals[running.index]:
-                self.tokens[number][other] += 1
+            for receiver in self.signals[running.index]:
+                self.tokens[number][receiver] += 1
         if self.fetch is not None and self.fetch.wait == 0 and self.fetch.left <= 0:
             self.fetched = self.fetch.index
             self.ddr_bytes += self.fetch.work.ddr_bytes
@@ -196,22 +200,24 @@ class _Simulation:
         heads = []
         for number, unit in enumerate(self.units):
             if unit.queue:
-                one = self.program.instructions[unit.queue[0]]
+                instruction = self.program.instructions[unit.queue[0]]
                 lacking = ", ".join(UNITS[u] for u in self.waits[unit.queue[0]] if not self.tokens[u][number])
-                heads.append(f"instruction {unit.queue[0]} ({one.form.name}) waits for a token of {lacking}")
+                heads.append(f"instruction {unit.queue[0]} ({instruction.form.name}) waits for a token of {lacking}")
         blocked = ""
         if self.next < len(self.program.instructions):
-            one = self.program.instructions[self.next]
-            blocked = f"; instruction {self.next} ({one.form.name}) waits for room in its queue of {QUEUE_DEPTH}"
+            instruction = self.program.instructions[self.next]
+            blocked = (
+                f"; instruction {self.next} ({instruction.form.name}) waits for room in its queue of {QUEUE_DEPTH}"
+            )
         return MavcgError(f"{self.program.network}: deadlock at cycle {self.time}: {'; '.join(heads)}{blocked}")
 
 
 def _fetches(instructions: tuple[AccelInstruction, ...]) -> list[int]:
     """Return the index of the instruction before which each fetch ends; the first is 0."""
     ends, size = [0], 0
-    for index, one in enumerate(instructions):
-        if size + 4 * one.form.words > FETCH_BYTES:
+    for index, instruction in enumerate(instructions):
+        if size + 4 * instruction.form.words > FETCH_BYTES:
             ends.append(index)
             size = 0
-        size += 4 * one.form.words
+        size += 4 * instruction.form.words
     return [*ends, len(instructions)] if instructions else ends

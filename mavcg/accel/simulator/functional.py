@@ -53,8 +53,8 @@ def write_tensor(memories: Memories, tensor: StoredTensor, values: Array) -> Non
     """Write a tensor into the features segment. Raises: MavcgError for another shape or type."""
     expected = (1, tensor.height, tensor.width, tensor.channels)
     if values.shape != expected or values.dtype != np.int8:
-        found = f"{values.dtype} {list(values.shape)}"
-        raise MavcgError(f"input {tensor.name}: is {found}; give int8 {list(expected)}")
+        given = f"{values.dtype} {list(values.shape)}"
+        raise MavcgError(f"input {tensor.name}: is {given}; give int8 {list(expected)}")
     at = memories.ddr_tile(_whole_map(tensor))
     memories.ddr[at] = values[0]
     memories.ddr_written[at] = True

@@ -135,11 +135,11 @@ class Memories:
             raise MavcgError(f"parameters: reach word {end - 1}; weight memory has {path.weight_words}")
         if not self.weights_written[v["parameters"] : end].all():
             raise MavcgError(f"parameters: words {v['parameters']} to {end - 1} are read before all of them are loaded")
-        found = self.weights[v["parameters"] : end].reshape(count, size, -1)
-        entries = found[:, : path.entry_words].reshape(count, -1)[:, : ENTRY_BYTES * path.oc_lanes]
+        words = self.weights[v["parameters"] : end].reshape(count, size, -1)
+        entries = words[:, : path.entry_words].reshape(count, -1)[:, : ENTRY_BYTES * path.oc_lanes]
         entries = np.ascontiguousarray(entries).reshape(-1, ENTRY_BYTES)[: v["out_channels"]]
         bias = np.ascontiguousarray(entries[:, :4]).view("<i4")[:, 0].astype(np.int64)
-        stored = found[:, path.entry_words :].reshape(count, -1, path.oc_lanes, path.word)
+        stored = words[:, path.entry_words :].reshape(count, -1, path.oc_lanes, path.word)
         # [block, position, out channel, lane] -> [out channel, position, lane]
         stored = stored.transpose(0, 2, 1, 3).reshape(count * path.oc_lanes, -1)[: v["out_channels"]]
         if depthwise:

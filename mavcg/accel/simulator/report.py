@@ -43,8 +43,8 @@ def energy_mj(program: AccelProgram, time: SimulatedTime) -> float:
     """Return the energy for an image in mJ, estimated as ENERGY_BASIS states."""
     path = datapath(program.target)
     words = 0
-    for one in program.instructions:
-        work = work_of(one, path, program.target)
+    for instruction in program.instructions:
+        work = work_of(instruction, path, program.target)
         words += work.read_words + work.write_words
     picojoules = program.operations / 2 * MAC_PJ + words * path.word * SRAM_BYTE_PJ + time.ddr_bytes * DRAM_BYTE_PJ
     return picojoules / 1e9

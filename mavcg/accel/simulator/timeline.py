@@ -54,10 +54,10 @@ def _bars(spans: Sequence[Span], pixel: float) -> Iterator[tuple[Span, Span, int
 
 
 def _title(program: AccelProgram, first: Span, last: Span, count: int) -> str:
-    one = program.instructions[first.index]
-    node = f" of {xml_text(program.nodes[one.origin.node])}" if one.origin is not None else ""
+    instruction = program.instructions[first.index]
+    node = f" of {xml_text(program.nodes[instruction.origin.node])}" if instruction.origin is not None else ""
     number = f"instruction {first.index}" if count == 1 else f"instructions {first.index} to {last.index}"
-    return f"{number} ({one.form.name}{node}), cycles {first.start} to {last.end}"
+    return f"{number} ({instruction.form.name}{node}), cycles {first.start} to {last.end}"
 
 
 def _axis(cycles: int, scale: float, y: int) -> Iterator[str]:

@@ -140,11 +140,11 @@ def arg_max(call: CaffeCall) -> Results:
     if call.options.has("axis"):
         return _largest(call, x, call.axis_option(x.rank, 0), values)
     rows = call.reshape(x, (x.shape[0], math.prod(x.shape[1:])))
-    found: Sequence[Value] = [_largest(call, rows, 1, False)]
+    parts: Sequence[Value] = [_largest(call, rows, 1, False)]
     if values:
-        found = [*found, _largest(call, rows, 1, True)]
-    made = call.add("concat", *found, axis=1) if values else found[0]
-    return call.reshape(made, (x.shape[0], len(found), *(1,) * (max(x.rank, 3) - 2)))
+        parts = [*parts, _largest(call, rows, 1, True)]
+    made = call.add("concat", *parts, axis=1) if values else parts[0]
+    return call.reshape(made, (x.shape[0], len(parts), *(1,) * (max(x.rank, 3) - 2)))
 
 
 def _largest(call: CaffeCall, x: Value, axis: int, values: bool) -> Value:

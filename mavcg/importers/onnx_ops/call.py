@@ -77,12 +77,12 @@ class OnnxCall(NodeCall):
 
     def attr_ints(self, name: str, default: Sequence[int] | None = None, length: int | None = None) -> tuple[int, ...]:
         """Return an attribute that is a list of integers. length: required length, or None."""
-        found = self._attr(name, tuple(default) if default is not None else None, tuple, "a list of whole numbers")
-        if not all(isinstance(v, int) for v in found):
+        integers = self._attr(name, tuple(default) if default is not None else None, tuple, "a list of whole numbers")
+        if not all(isinstance(v, int) for v in integers):
             raise self.fail(f"attribute {name} is not a list of whole numbers")
-        if length is not None and len(found) != length:
-            raise self.fail(f"attribute {name} has {len(found)} entries where {length} are needed")
-        return tuple(found)
+        if length is not None and len(integers) != length:
+            raise self.fail(f"attribute {name} has {len(integers)} entries where {length} are needed")
+        return tuple(integers)
 
     def maybe_ints_attr(self, name: str) -> tuple[int, ...] | None:
         """Return an attribute that is a list of integers; None if it is absent."""
@@ -102,10 +102,10 @@ class OnnxCall(NodeCall):
 
     def axes(self, axes: Sequence[int], rank: int) -> tuple[int, ...]:
         """Return axes counted from 0, in the given order. Raises: MavcgError for a repeated axis."""
-        found = tuple(self.axis(a, rank, "axes") for a in axes)
-        if len(set(found)) != len(found):
+        counted = tuple(self.axis(a, rank, "axes") for a in axes)
+        if len(set(counted)) != len(counted):
             raise self.fail(f"axes {list(axes)}: a dimension is given twice")
-        return found
+        return counted
 
 
 Results = Value | tuple[Value | None, ...]

@@ -30,16 +30,16 @@ def slice_(call: OnnxCall) -> Results:
 def cut(call: OnnxCall, x: Value, ranges: Mapping[int, tuple[int, int, int]]) -> Value:
     """Return a slice of x. ranges: (start, end, step) by axis, as in Python's slices."""
     whole = [(0, n, 1) for n in x.shape]
-    found = list(whole)
+    bounds = list(whole)
     for axis, (start, end, step) in ranges.items():
         begin, stop, stride = slice(start, end, step).indices(x.shape[axis])
         stop = max(stop, begin) if stride > 0 else min(stop, begin)
         if begin == stop:
             begin, stop, stride = 0, 0, 1
-        found[axis] = (begin, stop, stride)
-    if found == whole:
+        bounds[axis] = (begin, stop, stride)
+    if bounds == whole:
         return x
-    starts, stops, steps = zip(*found, strict=True)
+    starts, stops, steps = zip(*bounds, strict=True)
     return call.add("slice", x, starts=starts, stops=stops, steps=steps)
 
 

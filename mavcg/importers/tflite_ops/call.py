@@ -42,9 +42,9 @@ class TfliteCall(NodeCall):
     def tensor(self, i: int) -> TfliteTensor:
         """Return the file's description of an input that is present."""
         self.input(i)
-        found = self.tensors[i]
-        assert found is not None
-        return found
+        tensor = self.tensors[i]
+        assert tensor is not None
+        return tensor
 
     def operand(self, i: int, rank: int | None = None, rank_min: int = 0) -> Value:
         """Return an input for arithmetic: 8-bit integers dequantized, f16 as f32, other types unchanged.

@@ -110,13 +110,13 @@ def split_v(call: TfliteCall) -> Results:
 
 
 def _parts(call: TfliteCall, x: Value, axis: int, lengths: Sequence[int]) -> tuple[Value, ...]:
-    found, start = [], 0
+    parts, start = [], 0
     for length in lengths:
         starts, stops = [0] * x.rank, list(x.shape)
         starts[axis], stops[axis] = start, start + length
-        found.append(_cut(call, x, starts, stops))
+        parts.append(_cut(call, x, starts, stops))
         start += length
-    return tuple(found)
+    return tuple(parts)
 
 
 def _cut(call: TfliteCall, x: Value, starts: Sequence[int], stops: Sequence[int], steps: Sequence[int] = ()) -> Value:

@@ -53,8 +53,8 @@ def _all_or_any(op: str, call: TfliteCall) -> Results:
 def _arg(op: str, call: TfliteCall) -> Results:
     x = call.input(0, rank_min=1)
     (axis,) = call.ints(1, "axis", 1)
-    found = call.add(op, x, axis=call.axis(axis, x.rank), keepdims=False)
-    return call.cast(found, call.results[0].dtype if call.results[0].dtype in ("i32", "i64") else "i64")
+    positions = call.add(op, x, axis=call.axis(axis, x.rank), keepdims=False)
+    return call.cast(positions, call.results[0].dtype if call.results[0].dtype in ("i32", "i64") else "i64")
 
 
 HANDLERS: Mapping[str, Handler] = {

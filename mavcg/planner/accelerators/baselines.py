@@ -48,9 +48,9 @@ def _zhang(layer: ConvLayer, accelerator: Accelerator, metric: Metric, halo: boo
     """
     for bound_halo in (False, True) if halo else (False,):
         axes = space.axes(layer, accelerator, space.lower_bound(layer, accelerator, bound_halo))
-        found = _best_output_stationary(layer, accelerator, axes, metric, halo)
-        if found:
-            return Planned(layer, *found, candidates=space.size(axes) // len(Dataflow))
+        tiling_and_cost = _best_output_stationary(layer, accelerator, axes, metric, halo)
+        if tiling_and_cost:
+            return Planned(layer, *tiling_and_cost, candidates=space.size(axes) // len(Dataflow))
     raise space.no_tiling(layer, accelerator, halo)
 
 
@@ -61,10 +61,10 @@ def _ma(layer: ConvLayer, accelerator: Accelerator, metric: Metric, halo: bool) 
     """
     lowest = _largest(layer, accelerator, _start(layer, accelerator, halo), "IC", halo)
     axes = {**space.axes(layer, accelerator, lowest), "IC": np.array([lowest.ic])}
-    found = grid.best(layer, accelerator, axes, metric, halo)
-    if found is None:
+    tiling_and_cost = grid.best(layer, accelerator, axes, metric, halo)
+    if tiling_and_cost is None:
         raise space.no_tiling(layer, accelerator, halo)
-    return Planned(layer, *found, candidates=space.size(axes))
+    return Planned(layer, *tiling_and_cost, candidates=space.size(axes))
 
 
 def _smart_shuttle(layer: ConvLayer, accelerator: Accelerator, metric: Metric, halo: bool) -> Planned:

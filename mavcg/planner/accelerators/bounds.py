@@ -194,7 +194,7 @@ def pareto_indices(kind: Integers, sizes: Sequence[Integers], costs: Sequence[ND
         if kinds[index] != last:
             last, front = kinds[index], []
         entry = tuple(values[index] for values in columns)
-        if not any(all(a <= b for a, b in zip(other, entry, strict=True)) for other in front):
+        if not any(all(a <= b for a, b in zip(dominating, entry, strict=True)) for dominating in front):
             front.append(entry)
             kept.append(index)
     return np.array(sorted(kept), np.int64)

@@ -146,9 +146,13 @@ def search(
                     for i in piece.tolist()
                 ]
             ]
-        for found in _front(task, task.entries.select(piece)):
-            if best is None or found.value > best.value or (found.value == best.value and found.key < best.key):
-                best = found
+        for candidate in _front(task, task.entries.select(piece)):
+            if (
+                best is None
+                or candidate.value > best.value
+                or (candidate.value == best.value and candidate.key < best.key)
+            ):
+                best = candidate
         evaluated += len(Dataflow) * len(piece) * task.width
     assert best is not None, "the smallest tile fits"
     return Planned(layer, best.tiling, performance_of(layer, best.tiling, accelerator, options), evaluated)
@@ -248,14 +252,14 @@ def _front(task: _SearchTask, entries: Spatial) -> Iterator[_Found]:
     while len(remaining):
         fewest = remaining[total[remaining] == total[remaining].min()]
         fewest = fewest[use[fewest] == use[fewest].max()]
-        place = int(fewest[steps[fewest].argmin()])
-        index = np.unravel_index(place, fits.shape)
+        flat_index = int(fewest[steps[fewest].argmin()])
+        index = np.unravel_index(flat_index, fits.shape)
         oh, ow, kh, kw = entries.tiles[index[0]].tolist()
         tile = Tile(int(oc.factor[index[1]]), int(ic.factor[ic_index[index]]), oh, ow, kh, kw)
         tiling = Tiling(tile, tuple(Dataflow)[int(flow[index])])
         value = task.metric(performance_of(layer, tiling, task.accelerator, task.options))
-        yield _Found(value, (int(total[place]), int(steps[place])), tiling)
-        remaining = remaining[use[remaining] > use[place]]
+        yield _Found(value, (int(total[flat_index]), int(steps[flat_index])), tiling)
+        remaining = remaining[use[remaining] > use[flat_index]]
 
 
 def _performance(

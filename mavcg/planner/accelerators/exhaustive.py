@@ -21,7 +21,7 @@ def search(
     many fit. Raises: NoTiling, with the smallest memory that suffices.
     """
     axes = space.axes(layer, accelerator, space.initial_tile(layer, accelerator))
-    found = grid.best(layer, accelerator, axes, metric, halo)
-    if found is None:
+    tiling_and_cost = grid.best(layer, accelerator, axes, metric, halo)
+    if tiling_and_cost is None:
         raise space.no_tiling(layer, accelerator, halo)
-    return Planned(layer, *found, candidates=space.size(axes))
+    return Planned(layer, *tiling_and_cost, candidates=space.size(axes))

@@ -37,12 +37,12 @@ def best(
     the paper the computation roof is that of all elements, so a metric depends on the traffic alone, and is computed
     once for each distinct traffic.
     """
-    found = cheapest(
+    cheapest_tiling = cheapest(
         _distinct_tilings(layer, accelerator, axes, halo),
         lambda candidate: -metric(candidate.reached),
         order=lambda candidate: candidate.order,
     )
-    return (found.tiling, found.reached) if found else None
+    return (cheapest_tiling.tiling, cheapest_tiling.reached) if cheapest_tiling else None
 
 
 def _distinct_tilings(layer: ConvLayer, accelerator: Accelerator, axes: Axes, halo: bool) -> Iterator[_GridTiling]:

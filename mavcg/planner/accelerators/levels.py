@@ -75,8 +75,8 @@ def plan_levels(layer: ConvLayer, accelerator: Accelerator, most_tried: int = MO
     """
     task = _LevelsTask(layer, accelerator, _cuts_kernel(layer, accelerator), most_tried)
     best = min([task.compute, *(task.roof(level, task.least_bytes(level)) for level in accelerator.levels)])
-    found = task.solve(len(accelerator.levels) - 1, whole(layer), best)
-    return plan_of(layer, accelerator, found.tilings, best, task.candidates, found.proved)
+    solution = task.solve(len(accelerator.levels) - 1, whole(layer), best)
+    return plan_of(layer, accelerator, solution.tilings, best, task.candidates, solution.proved)
 
 
 def _cuts_kernel(layer: ConvLayer, accelerator: Accelerator) -> bool:
@@ -228,8 +228,8 @@ class _LevelsTask:
         fits = np.flatnonzero(most >= ic.factor[0])
         factors = oc.factor[fits % len(oc)]  # ties go to the smallest tile, as in `ascending`
         first = np.lexsort((*at.tiles[fits // len(oc)].T[::-1], factors, steps.ravel()[fits], total.ravel()[fits]))
-        for place in fits[first[: self.most_tried]].tolist():
-            entry, channel = divmod(place, len(oc))
+        for flat_index in fits[first[: self.most_tried]].tolist():
+            entry, channel = divmod(flat_index, len(oc))
             oh, ow, kh, kw = at.tiles[entry].tolist()
             tile = Tile(int(oc.factor[channel]), int(ic.factor[ic_index[entry, channel]]), oh, ow, kh, kw)
             tiling = Tiling(tile, tuple(Dataflow)[int(flow[entry, channel])])

@@ -22,7 +22,7 @@ def search(
     """
     for bound_halo in (False, True) if halo else (False,):
         axes = space.axes(layer, accelerator, space.lower_bound(layer, accelerator, bound_halo))
-        found = grid.best(layer, accelerator, axes, metric, halo)
-        if found:
-            return Planned(layer, *found, candidates=space.size(axes))
+        tiling_and_cost = grid.best(layer, accelerator, axes, metric, halo)
+        if tiling_and_cost:
+            return Planned(layer, *tiling_and_cost, candidates=space.size(axes))
     raise space.no_tiling(layer, accelerator, halo)

@@ -65,10 +65,10 @@ def layer_case(kernel: Kernel, seed: int, whole: bool) -> LayerCase:
     if kernel.partial_bytes:
         buffers["partial"] = np.full(kernel.partial_bytes // 4, np.float32(np.nan))
     if layer.is_elementwise:
-        other = numbers(shape, largest) if layer.residual else None
-        if other is not None:
-            buffers["residual"] = pack_tensor(other, layer.output)
-        return LayerCase(buffers, _combine(layer, x, other), np.zeros(shape))
+        residual = numbers(shape, largest) if layer.residual else None
+        if residual is not None:
+            buffers["residual"] = pack_tensor(residual, layer.output)
+        return LayerCase(buffers, _combine(layer, x, residual), np.zeros(shape))
     if layer.kind != "conv":
         expected, bound = _pool(layer, x)
         return LayerCase(buffers, expected, bound)

@@ -54,13 +54,13 @@ class EmittedKernel:
 
     function: str
     file: str
-    found: FoundKernel
+    chosen: FoundKernel
     code: MachineCode | None
 
     def as_json(self) -> dict[str, Any]:
         """Return the layer's row of `mavcg plan --emit-cuda --json`; registers are ptxas's, or else an estimate."""
-        kernel = self.found.kernel
-        registers = self.found.time.registers
+        kernel = self.chosen.kernel
+        registers = self.chosen.time.registers
         spilled = None
         if self.code is not None:
             registers = self.code.resources[self.function].registers
@@ -71,7 +71,7 @@ class EmittedKernel:
             "registers": registers, "registers_from": "plan" if self.code is None else "ptxas",
             "spilled_bytes": spilled, "threads": kernel.threads, "blocks": x * y * z, "type": kernel.layer.type,
             "tile": kernel.tiling.tile.factors, "dataflow": str(kernel.tiling.dataflow), "splits": kernel.splits,
-            "bound": self.found.time.bound, "predicted_ms": self.found.time.seconds * 1e3,
+            "bound": self.chosen.time.bound, "predicted_ms": self.chosen.time.seconds * 1e3,
         }  # fmt: skip
 
 
@@ -84,7 +84,7 @@ def emit_network(graph: Graph, type_name: str, gpu: Gpu, folder: Path) -> tuple[
     typed = [step for step in steps if step.layer is not None]
     emitted = emit_cuda([step.layer for step in typed if step.layer is not None], gpu, folder, NETWORK)
     kernels = {
-        step.output: NetworkKernel(step, kernel.found.kernel, kernel.function)
+        step.output: NetworkKernel(step, kernel.chosen.kernel, kernel.function)
         for step, kernel in zip(typed, emitted, strict=True)
     }
     program = network_program(graph, steps, kernels, type_name)
@@ -106,11 +106,11 @@ def emit_cuda(layers: Sequence[GpuLayer], gpu: Gpu, folder: Path, program: str =
     compiled = compilers_present()
     emitted: list[EmittedKernel] = []
     for layer, function in zip(layers, unique_names([layer.conv.name for layer in layers]), strict=True):
-        found = best_kernel(layer, gpu)
-        source = layer_source(found.kernel, function)
+        chosen = best_kernel(layer, gpu)
+        source = layer_source(chosen.kernel, function)
         write_whole(folder / f"{function}.cu", source, _OPTION)
         code = compile_cuda(source, headers, gpu.arch) if compiled else None
-        emitted.append(EmittedKernel(function, f"{function}.cu", found, code))
+        emitted.append(EmittedKernel(function, f"{function}.cu", chosen, code))
     for name, text in (*headers.items(), ("gpu_emulation.h", (HEADERS / "gpu_emulation.h").read_text())):
         write_whole(folder / name, text, _OPTION)
     write_whole(folder / "CMakeLists.txt", cmake_text([kernel.file for kernel in emitted], gpu.arch, program), _OPTION)
@@ -189,7 +189,7 @@ def cmake_text(files: Sequence[str], arch: str, program: str = "") -> str:
 
 
 def _as_index(emitted: EmittedKernel) -> dict[str, Any]:
-    kernel = emitted.found.kernel
+    kernel = emitted.chosen.kernel
     plan = {name: value for name, value in asdict(kernel).items() if name != "layer"}
     return {
         "function": emitted.function, "file": emitted.file, "kind": type(kernel).__name__, "plan": plan,

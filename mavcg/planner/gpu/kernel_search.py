@@ -46,7 +46,8 @@ def best_kernels(layer: GpuLayer, gpu: Gpu, count: int) -> tuple[FoundKernel, ..
             f"memory and {gpu.registers_of_sm} registers of {gpu.name}; run it by the CPU library"
         )
     return tuple(
-        replace(found, kernel=_bound_registers(replace(found.kernel, layer=layer), found.time)) for found in ranked
+        replace(candidate, kernel=_bound_registers(replace(candidate.kernel, layer=layer), candidate.time))
+        for candidate in ranked
     )
 
 

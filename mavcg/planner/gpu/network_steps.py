@@ -66,7 +66,7 @@ class _StepReader:
         padded = set()
         for node in self.graph.nodes:
             if node.op == "pad":
-                readers = [other for other in self.graph.nodes if node.output in other.inputs]
+                readers = [reader for reader in self.graph.nodes if node.output in reader.inputs]
                 if all(
                     r.op == "conv2d" and self.layers[r.output].ih == self._image(node.inputs[0])[0] for r in readers
                 ):
@@ -181,12 +181,12 @@ class _StepReader:
         if len(shape) != 4 or shape[0] != 1 or prod(result) != result[-1]:
             return None
         rows, columns, channels = self._image(node.inputs[0])
-        readers = [other for other in self.graph.nodes if node.output in other.inputs]
+        readers = [reader for reader in self.graph.nodes if node.output in reader.inputs]
         if rows * columns > 1:
             # The vector keeps the order of the image's words; the products that read it have their weights reordered.
             if (
                 channels % self.pack
-                or any(other.op != "matmul" for other in readers)
+                or any(reader.op != "matmul" for reader in readers)
                 or node.output in self.graph.outputs
             ):
                 return None

@@ -56,18 +56,18 @@ def safety_factors_of(fit: CostFit) -> SafetyFactors:
 class LibraryModel:
     """The model of a library's nodes. costs: of primitives and conversions, as they are looked up in it.
 
-    one: of a thread alone; threads: the most that it is chosen for, all copies are shared among them.
+    single_thread: costs on one thread. threads: most threads that algorithms are chosen for; they share every copy.
     """
 
     costs: CostProvider
-    one: ModelledCosts
+    single_thread: ModelledCosts
     threads: int = 1
 
     def copy_ms(self, elements: int) -> float:
         """Return the time to copy so many elements, in ms: the mean of one thread and of all, as costs are."""
         if not elements:
             return 0.0
-        ns = self.one.ns({"copy": elements, "bytes": self.one.bytes_ns(2 * elements * F32_BYTES)})
+        ns = self.single_thread.ns({"copy": elements, "bytes": self.single_thread.bytes_ns(2 * elements * F32_BYTES)})
         return ns / 1e6 / math.sqrt(self.threads)
 
     @property
@@ -76,12 +76,12 @@ class LibraryModel:
 
         no model of a layer resolves less, and so nothing is taken that gains less.
         """
-        return fit_of(self.one.machine).steps.handover_cycles * self.one.cycle_ns / 1e6
+        return fit_of(self.single_thread.machine).steps.handover_cycles * self.single_thread.cycle_ns / 1e6
 
     def pool_ms(self, windows: int) -> float:
         """Return the time of a pool's columns in CHW and HCW, counted as elements of windows, in ms."""
-        cycles = windows * self.one.fit.planar_pool_cycles
-        return cycles * self.one.cycle_ns / 1e6 / math.sqrt(self.threads)
+        cycles = windows * self.single_thread.fit.planar_pool_cycles
+        return cycles * self.single_thread.cycle_ns / 1e6 / math.sqrt(self.threads)
 
 
 @dataclass(frozen=True)
@@ -94,10 +94,10 @@ class _InNetwork:
         return self.known.primitive(scenario, primitive)
 
     def conversion(self, layout_from: Layout, layout_to: Layout, c: int, h: int, w: int) -> Cost | None:
-        one, other = (costs.conversion(layout_from, layout_to, c, h, w) for costs in (self.known, self.modelled))
-        if one is None or other is None:
-            return one
-        return replace(one, ms=self.safety_factor * max(one.ms, other.ms))
+        known, modelled = (costs.conversion(layout_from, layout_to, c, h, w) for costs in (self.known, self.modelled))
+        if known is None or modelled is None:
+            return known
+        return replace(known, ms=self.safety_factor * max(known.ms, modelled.ms))
 
 
 def conversions_in_network(known: CostProvider, modelled: CostProvider, safety_factors: SafetyFactors) -> CostProvider:
@@ -136,16 +136,17 @@ def in_library(
     """
     own, joined = engine_primitives(graph, problem.network), _joined_tensors(graph)
     alternatives = {}
-    for name, found in problem.alternatives.items():
+    for name, choices in problem.alternatives.items():
         node = problem.network.nodes[name]
         if node.scenario is None:
-            alternatives[name] = tuple(_as_dummy(one, node, graph, model) for one in found)
+            alternatives[name] = tuple(_as_dummy(alternative, node, graph, model) for alternative in choices)
             continue
+        default_primitive = primitive_of(graph.producers()[node.tensor], graph, "")
         costs = _NodeCosts(
-            found, node, predicted.get(node.tensor, {}), model, primitive_of(graph.producers()[node.tensor], graph, ""),
+            choices, node, predicted.get(node.tensor, {}), model, default_primitive,
             own[name], node.tensor in joined, node.image in graph.inputs, safety_factors,
         )  # fmt: skip
-        alternatives[name] = tuple(_with_ms(one, costs.ms(one)) for one in found)
+        alternatives[name] = tuple(_with_ms(alternative, costs.ms(alternative)) for alternative in choices)
     return replace(problem, alternatives=alternatives)
 
 
@@ -157,7 +158,7 @@ class _NodeCosts:
     """
 
     def __init__(
-        self, found: Sequence[Alternative], node: NetworkNode, predicted: Mapping[str, float], model: LibraryModel,
+        self, choices: Sequence[Alternative], node: NetworkNode, predicted: Mapping[str, float], model: LibraryModel,
         default_primitive: str, own: frozenset[str], joined: bool, from_input: bool, safety_factors: SafetyFactors,
     ) -> None:  # fmt: skip
         s = node.scenario
@@ -171,14 +172,14 @@ class _NodeCosts:
         self.border_ms = model.copy_ms(border)
         self.step_ms = model.step_ms
         self.joined_ms = model.copy_ms(s.batch * s.m * s.out_h * s.out_w) if joined else 0.0
-        default = next((a for a in found if a.name == default_primitive), None)
+        default = next((a for a in choices if a.name == default_primitive), None)
         modelled = None if default is None or default.primitive is None else model.costs.primitive(s, default.primitive)
         self.scale = 1.0
         # Of those that were measured, the one that took longest beside what was predicted of it: nothing is to be taken
         # because all that was measured is slower than was thought.
-        slower = [self._without_border(a.name, a.cost.ms) / predicted[a.name] for a in found if self._is_measured(a)]
+        slower = [self._without_border(a.name, a.cost.ms) / predicted[a.name] for a in choices if self._is_measured(a)]
         self.predicted_scale = max(slower, default=1.0)
-        measured = (a for a in found if a.name == self.engine_choice and a.cost.kind != MODELLED)
+        measured = (a for a in choices if a.name == self.engine_choice and a.cost.kind != MODELLED)
         self.engine_choice_ms = max((self._without_border(a.name, a.cost.ms) for a in measured), default=0.0)
         if default is None or modelled is None or modelled.ms <= 0:
             return
@@ -187,30 +188,33 @@ class _NodeCosts:
             default_ms = predicted.get(default_primitive, default_ms) * self.predicted_scale
         self.scale = default_ms / self._without_border(default.name, modelled.ms)
 
-    def _is_measured(self, one: Alternative) -> bool:
-        return one.cost.kind != MODELLED and self.predicted.get(one.name, 0.0) > 0
+    def _is_measured(self, alternative: Alternative) -> bool:
+        return alternative.cost.kind != MODELLED and self.predicted.get(alternative.name, 0.0) > 0
 
-    def ms(self, one: Alternative) -> float:
+    def ms(self, alternative: Alternative) -> float:
         """Return the cost of an alternative in a library, in ms."""
-        measured = one.cost.kind != MODELLED
-        if one.name in self.predicted and not measured:
-            return self.predicted[one.name] * self.predicted_scale
-        ms = one.cost.ms if measured else one.cost.ms * self.scale
-        spread_ms = one.cost.spread_ms
-        if one.name == self.default_primitive:
-            bordered = self._without_border(one.name, ms)
+        measured = alternative.cost.kind != MODELLED
+        if alternative.name in self.predicted and not measured:
+            return self.predicted[alternative.name] * self.predicted_scale
+        ms = alternative.cost.ms if measured else alternative.cost.ms * self.scale
+        spread_ms = alternative.cost.spread_ms
+        if alternative.name == self.default_primitive:
+            bordered = self._without_border(alternative.name, ms)
             spread_ms *= bordered / ms if ms else 1.0
             ms = bordered
-        if one.name == self.engine_choice:
+        if alternative.name == self.engine_choice:
             return ms
-        dense = one.layout_out in (Layout.HWC, Layout.HCW)  # in CHW and CHWc channels of a part are one run of memory
-        more = 0.0 if one.name in self.own else self.step_ms + (self.joined_ms if dense else 0.0)
+        dense = alternative.layout_out in (
+            Layout.HWC,
+            Layout.HCW,
+        )  # in CHW and CHWc channels of a part are one run of memory
+        more = 0.0 if alternative.name in self.own else self.step_ms + (self.joined_ms if dense else 0.0)
         if not measured:
             # What was not measured may be taken for its layouts, not for being faster than what was.
-            factor = 1.0 if one.name == self.default_primitive else self.safety_factors.modelled
+            factor = 1.0 if alternative.name == self.default_primitive else self.safety_factors.modelled
             return max(ms * factor, self.engine_choice_ms) + more
         # A simulated figure has no noise, and those of a node are on one scale, as interleaved ones are.
-        on_one_scale = one.cost.turns or one.cost.kind == SIMULATED
+        on_one_scale = alternative.cost.turns or alternative.cost.kind == SIMULATED
         factor = self.safety_factors.interleaved if on_one_scale else self.safety_factors.alone
         return (ms + spread_ms) * factor + more
 
@@ -221,8 +225,8 @@ class _NodeCosts:
         return max(ms - self.border_ms, 0.5 * ms)
 
 
-def _with_ms(one: Alternative, ms: float) -> Alternative:
-    return replace(one, cost=replace(one.cost, ms=ms))
+def _with_ms(alternative: Alternative, ms: float) -> Alternative:
+    return replace(alternative, cost=replace(alternative.cost, ms=ms))
 
 
 def _joined_tensors(graph: Graph) -> frozenset[str]:
@@ -231,12 +235,12 @@ def _joined_tensors(graph: Graph) -> frozenset[str]:
     return frozenset(name for node in joins for name in node.inputs)
 
 
-def _as_dummy(one: Alternative, node: NetworkNode, graph: Graph, model: LibraryModel) -> Alternative:
-    if node.tensor and one.layout_in is Layout.HWC and is_entry(graph.producers()[node.tensor], graph):
+def _as_dummy(alternative: Alternative, node: NetworkNode, graph: Graph, model: LibraryModel) -> Alternative:
+    if node.tensor and alternative.layout_in is Layout.HWC and is_entry(graph.producers()[node.tensor], graph):
         n, h, w, c = graph.shape(node.tensor)
         cost = model.costs.conversion(Layout.CHW, Layout.HWC, c, h, w)
-        return one if cost is None else replace(one, cost=replace(cost, ms=cost.ms * n))
-    if not node.op.endswith("pool2d") or not one.layout_in.planar:
-        return one
+        return alternative if cost is None else replace(alternative, cost=replace(cost, ms=cost.ms * n))
+    if not node.op.endswith("pool2d") or not alternative.layout_in.planar:
+        return alternative
     taps = graph.producers()[node.tensor].attr("kernel")[1]
-    return replace(one, cost=Cost(model.pool_ms(graph.types[node.tensor].elements * taps), MODELLED))
+    return replace(alternative, cost=Cost(model.pool_ms(graph.types[node.tensor].elements * taps), MODELLED))

@@ -88,11 +88,11 @@ def _transpose_epilogue(layout: Layout, along_pixels: bool, elements: float) -> 
 
 
 def _add(*several: Parts) -> dict[str, float]:
-    found: dict[str, float] = {}
+    total: dict[str, float] = {}
     for parts in several:
         for name, count in parts.items():
-            found[name] = found.get(name, 0.0) + count
-    return found
+            total[name] = total.get(name, 0.0) + count
+    return total
 
 
 def _per_group(s: Scenario) -> tuple[int, int]:
@@ -181,8 +181,10 @@ def _im2(model: PrimitiveModel, s: Scenario, p: Im2) -> Parts:
 def _sparse(model: PrimitiveModel, s: Scenario, p: Sparse) -> Parts:
     pixels, terms, rows = s.out_h * s.out_w, s.c * s.taps, p.block_rows
     vectors = tile_vectors(model.machine, rows)
-    held = min(vectors, -(-pixels // model.lanes))
-    entry = InstructionMix(fma=rows * held, loads=held + 1 + rows, other=4, chain=1).cycles(model.rates.issue)
+    live_vectors = min(vectors, -(-pixels // model.lanes))
+    entry = InstructionMix(fma=rows * live_vectors, loads=live_vectors + 1 + rows, other=4, chain=1).cycles(
+        model.rates.issue
+    )
     tiles = -(-pixels // (vectors * model.lanes))
     blocks = -(-s.m // rows) * model.fit.tile_cycles
     parts = {"sparse": tiles * (stored_blocks(s, rows) * entry + blocks)}

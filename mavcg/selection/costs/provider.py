@@ -49,88 +49,88 @@ class _FirstOf:
     providers: tuple[CostProvider, ...]
 
     def primitive(self, scenario: Scenario, primitive: Primitive) -> Cost | None:
-        found = (provider.primitive(scenario, primitive) for provider in self.providers)
-        return next((cost for cost in found if cost is not None), None)
+        costs = (provider.primitive(scenario, primitive) for provider in self.providers)
+        return next((cost for cost in costs if cost is not None), None)
 
     def conversion(self, layout_from: Layout, layout_to: Layout, c: int, h: int, w: int) -> Cost | None:
-        found = (provider.conversion(layout_from, layout_to, c, h, w) for provider in self.providers)
-        return next((cost for cost in found if cost is not None), None)
+        costs = (provider.conversion(layout_from, layout_to, c, h, w) for provider in self.providers)
+        return next((cost for cost in costs if cost is not None), None)
 
 
 @dataclass(frozen=True)
 class _Scaled:
     known: CostProvider
-    one: CostProvider
-    other: CostProvider
+    base: CostProvider
+    target: CostProvider
 
     def primitive(self, scenario: Scenario, primitive: Primitive) -> Cost | None:
-        return self._as_many(*(p.primitive(scenario, primitive) for p in (self.known, self.one, self.other)))
+        return self._as_many(*(p.primitive(scenario, primitive) for p in (self.known, self.base, self.target)))
 
     def conversion(self, layout_from: Layout, layout_to: Layout, c: int, h: int, w: int) -> Cost | None:
-        each = (p.conversion(layout_from, layout_to, c, h, w) for p in (self.known, self.one, self.other))
+        each = (p.conversion(layout_from, layout_to, c, h, w) for p in (self.known, self.base, self.target))
         return self._as_many(*each)
 
     @staticmethod
-    def _as_many(known: Cost | None, one: Cost | None, other: Cost | None) -> Cost | None:
-        if known is None or one is None or other is None or one.ms <= 0:
+    def _as_many(known: Cost | None, base: Cost | None, target: Cost | None) -> Cost | None:
+        if known is None or base is None or target is None or base.ms <= 0:
             return None
-        return Cost(known.ms * other.ms / one.ms, MODELLED)
+        return Cost(known.ms * target.ms / base.ms, MODELLED)
 
 
-def scale_costs(known: CostProvider, one: CostProvider, other: CostProvider) -> CostProvider:
-    """Return the known costs times the ratio of `other` to `one`; they count as modelled."""
-    return _Scaled(known, one, other)
+def scale_costs(known: CostProvider, base: CostProvider, target: CostProvider) -> CostProvider:
+    """Return the known costs times the ratio of `target` to `base`; they count as modelled."""
+    return _Scaled(known, base, target)
 
 
 @dataclass(frozen=True)
 class _Shifted:
     known: CostProvider
-    one: CostProvider
-    other: CostProvider
+    base: CostProvider
+    target: CostProvider
 
     def primitive(self, scenario: Scenario, primitive: Primitive) -> Cost | None:
-        return self._more(*(p.primitive(scenario, primitive) for p in (self.known, self.one, self.other)))
+        return self._more(*(p.primitive(scenario, primitive) for p in (self.known, self.base, self.target)))
 
     def conversion(self, layout_from: Layout, layout_to: Layout, c: int, h: int, w: int) -> Cost | None:
-        each = (p.conversion(layout_from, layout_to, c, h, w) for p in (self.known, self.one, self.other))
+        each = (p.conversion(layout_from, layout_to, c, h, w) for p in (self.known, self.base, self.target))
         return self._more(*each)
 
     @staticmethod
-    def _more(known: Cost | None, one: Cost | None, other: Cost | None) -> Cost | None:
-        if known is None or one is None or other is None:
+    def _more(known: Cost | None, base: Cost | None, target: Cost | None) -> Cost | None:
+        if known is None or base is None or target is None:
             return known
-        return replace(known, ms=max(0.0, known.ms + other.ms - one.ms))
+        return replace(known, ms=max(0.0, known.ms + target.ms - base.ms))
 
 
-def shift_costs(known: CostProvider, one: CostProvider, other: CostProvider) -> CostProvider:
-    """Return the known costs plus the difference of `other` and `one`; they keep their kind if both are known."""
-    return _Shifted(known, one, other)
+def shift_costs(known: CostProvider, base: CostProvider, target: CostProvider) -> CostProvider:
+    """Return the known costs plus the difference of `target` and `base`; they keep their kind if both are known."""
+    return _Shifted(known, base, target)
 
 
 @dataclass(frozen=True)
 class _MeanOf:
-    one: CostProvider
-    other: CostProvider
+    first: CostProvider
+    second: CostProvider
 
     def primitive(self, scenario: Scenario, primitive: Primitive) -> Cost | None:
-        return self._mean(*(provider.primitive(scenario, primitive) for provider in (self.one, self.other)))
+        return self._mean(*(provider.primitive(scenario, primitive) for provider in (self.first, self.second)))
 
     def conversion(self, layout_from: Layout, layout_to: Layout, c: int, h: int, w: int) -> Cost | None:
         return self._mean(
-            *(provider.conversion(layout_from, layout_to, c, h, w) for provider in (self.one, self.other))
+            *(provider.conversion(layout_from, layout_to, c, h, w) for provider in (self.first, self.second))
         )
 
     @staticmethod
-    def _mean(one: Cost | None, other: Cost | None) -> Cost | None:
-        if one is None or other is None:
+    def _mean(first: Cost | None, second: Cost | None) -> Cost | None:
+        if first is None or second is None:
             return None
-        ms = math.sqrt(one.ms * other.ms)
-        return replace(one, ms=ms, spread_ms=one.spread_ms * ms / one.ms if one.ms else 0.0)
+        ms = math.sqrt(first.ms * second.ms)
+        return replace(first, ms=ms, spread_ms=first.spread_ms * ms / first.ms if first.ms else 0.0)
 
 
-def mean_of(one: CostProvider, other: CostProvider) -> CostProvider:
+def mean_of(first: CostProvider, second: CostProvider) -> CostProvider:
     """Return the geometric mean of two providers' costs, with the kind and relative spread of the first."""
-    return _MeanOf(one, other)
+    return _MeanOf(first, second)
 
 
 @dataclass(frozen=True)

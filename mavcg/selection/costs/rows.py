@@ -107,14 +107,14 @@ def is_time(value: Any) -> bool:
 
 def cost_of(row: Sequence[Any]) -> Cost:
     """Return the cost in a row of the database. Raises: ValueError for a row that mavcg did not write."""
-    ms, spread_ms, runs, kind, turns = row
+    ms, spread_ms, runs, kind, rounds = row
     if not (is_time(ms) and is_time(spread_ms)):
         raise ValueError(f"{ms!r} and {spread_ms!r} are not times in milliseconds")
-    return Cost(ms, kind, spread_ms, runs, turns)
+    return Cost(ms, kind, spread_ms, runs, rounds)
 
 
 def row_of(record: Record) -> tuple[Any, ...]:
-    """Return the database's row of a record. Raises: MavcgError for a cost that is no time in milliseconds."""
+    """Return the database's row of a record. Raises: MavcgError for a cost that is not a time in milliseconds."""
     cost = record.cost
     if cost.kind not in KINDS or not (is_time(cost.ms) and is_time(cost.spread_ms)):
         raise MavcgError(f"cost {cost}: its time is not 0 or more milliseconds; measure it again")
@@ -157,10 +157,10 @@ def read_table(path: Path) -> list[tuple[Any, ...]]:
         ) from None
 
 
-def _imported_row(value: Any, kernels: Any, turns: Any) -> tuple[Any, ...]:
+def _imported_row(value: Any, kernels: Any, rounds: Any) -> tuple[Any, ...]:
     """Return the row of an entry. A simulated cost stays one; all others become imported."""
     kind = SIMULATED if value.get("kind") == SIMULATED else IMPORTED
-    cost = Cost(_number(value["ms"]), kind, _number(value["spread_ms"]), _whole(value["runs"]), _whole(turns))
+    cost = Cost(_number(value["ms"]), kind, _number(value["spread_ms"]), _whole(value["runs"]), _whole(rounds))
     if value["caches"] not in (WARM, COLD):
         raise ValueError(f"unknown caches {value['caches']!r}")
     return row_of(

@@ -37,16 +37,16 @@ class ThreadedCosts:
         if isinstance(primitive, EightBit):
             return self._eight_bit(scenario, primitive)
         rows = stage_rows(scenario, primitive, self.block)
-        found: list[dict[str, float]] = []
+        part_times: list[dict[str, float]] = []
         for model in self.workers:
-            if found and model == self.workers[len(found) - 1]:
-                found.append(found[-1])
+            if part_times and model == self.workers[len(part_times) - 1]:
+                part_times.append(part_times[-1])
                 continue
             parts = parts_of(model, scenario, primitive)
             if parts is None:
                 return None
-            found.append({name: model.part_ns(name, count) for name, count in parts.items()})
-        return Cost((self.workers[0].fit.least_us * 1e3 + sum(self._stages(rows, found))) / 1e6, MODELLED)
+            part_times.append({name: model.part_ns(name, count) for name, count in parts.items()})
+        return Cost((self.workers[0].fit.least_us * 1e3 + sum(self._stages(rows, part_times))) / 1e6, MODELLED)
 
     def _eight_bit(self, scenario: Scenario, primitive: EightBit) -> Cost | None:
         """Share each step's rows among the workers, like those of f32 primitives."""

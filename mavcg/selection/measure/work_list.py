@@ -99,13 +99,13 @@ def unsure_jobs(plan: Plan, safety: float) -> tuple[Job, ...]:
     for job in plan.jobs:
         if not isinstance(job.what, Conversion):
             groups.setdefault(replace(job.what[0], sparsity=0, block_sparsity=0), []).append(job)
-    found: set[Job] = set()
+    unsure: set[Job] = set()
     for jobs in groups.values():
         limit = safety**2 * min(job.predicted_ms for job in jobs)
         near = [job for job in jobs if job.predicted_ms <= limit or job.predicted_ms == math.inf]
         if len(near) > 1:
-            found |= {*near, *(job for job in jobs if _name(job) in USUAL_NAMES)}
-    return tuple(job for job in plan.jobs if job in found)
+            unsure |= {*near, *(job for job in jobs if _name(job) in USUAL_NAMES)}
+    return tuple(job for job in plan.jobs if job in unsure)
 
 
 def _ends(link: Link) -> tuple[str, str]:

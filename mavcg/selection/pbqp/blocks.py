@@ -20,15 +20,15 @@ def leaf_block(problem: PbqpProblem) -> tuple[int, list[int]] | None:
     has_cut_below: dict[int, bool] = {}
     while path:
         node = path[-1]
-        for other in unvisited[node]:
-            if other not in number:
-                number[other] = low[other] = len(order)
-                order.append(other)
-                parent[other] = node
-                unvisited[other] = iter(sorted(problem.edges[other]))
-                path.append(other)
+        for neighbour in unvisited[node]:
+            if neighbour not in number:
+                number[neighbour] = low[neighbour] = len(order)
+                order.append(neighbour)
+                parent[neighbour] = node
+                unvisited[neighbour] = iter(sorted(problem.edges[neighbour]))
+                path.append(neighbour)
                 break
-            low[node] = min(low[node], number[other])
+            low[node] = min(low[node], number[neighbour])
         else:
             path.pop()
             last[node] = len(order)

@@ -22,8 +22,8 @@ def choose_greedily(problem: PbqpProblem) -> tuple[float, dict[int, int]] | None
                 break
             node = min(remaining.costs, key=lambda n: (-len(remaining.edges[n]), n))
             around = remaining.costs[node]
-            for other, matrix in remaining.edges[node].items():
-                around = around + (matrix + remaining.costs[other]).min(axis=1)
+            for neighbour, matrix in remaining.edges[node].items():
+                around = around + (matrix + remaining.costs[neighbour]).min(axis=1)
             remaining.fix(node, int(np.argmin(around)))
     except DeadEnd:
         return None
@@ -40,9 +40,9 @@ def choose_in_sequence(problem: PbqpProblem) -> tuple[float, dict[int, int]]:
     positions: dict[int, int] = {}
     for node in sorted(problem.costs):
         around = problem.costs[node]
-        for other, matrix in problem.edges[node].items():
-            if other in positions:
-                around = around + matrix[:, positions[other]]
+        for neighbour, matrix in problem.edges[node].items():
+            if neighbour in positions:
+                around = around + matrix[:, positions[neighbour]]
         positions[node] = int(np.argmin(around))
     return _local_optimum(problem, positions)
 
@@ -58,8 +58,8 @@ def _improve(problem: PbqpProblem, positions: dict[int, int]) -> None:
         better = False
         for node in sorted(problem.costs):
             around = problem.costs[node]
-            for other, matrix in problem.edges[node].items():
-                around = around + matrix[:, positions[other]]
+            for neighbour, matrix in problem.edges[node].items():
+                around = around + matrix[:, positions[neighbour]]
             best = int(np.argmin(around))
             if np.isfinite(around[best]) and around[best] < around[positions[node]] - 1e-12 * abs(around[best]):
                 positions[node] = best
@@ -71,7 +71,7 @@ def cost_at(problem: PbqpProblem, positions: dict[int, int]) -> float:
     cost = problem.constant
     for node, at in positions.items():
         cost += float(problem.costs[node][at])
-        for other, matrix in problem.edges[node].items():
-            if node < other:
-                cost += float(matrix[at, positions[other]])
+        for neighbour, matrix in problem.edges[node].items():
+            if node < neighbour:
+                cost += float(matrix[at, positions[neighbour]])
     return cost

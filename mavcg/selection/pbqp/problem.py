@@ -92,7 +92,9 @@ class PbqpProblem:
         part = PbqpProblem()
         for node in sorted(selected):
             part.costs[node], part.labels[node] = self.costs[node], self.labels[node]
-            part.edges[node] = {other: matrix for other, matrix in self.edges[node].items() if other in selected}
+            part.edges[node] = {
+                neighbour: matrix for neighbour, matrix in self.edges[node].items() if neighbour in selected
+            }
         part.dirty = {pair: None for pair in self.dirty if selected.issuperset(pair)}
         return part
 
@@ -126,9 +128,9 @@ class PbqpProblem:
             raise DeadEnd(node, edge)
         self.costs[node] = self.costs[node][mask]
         self.labels[node] = self.labels[node][mask]
-        for other, matrix in list(self.edges[node].items()):
-            self.set_edge(node, other, matrix[mask])
-            self.touch(node, other)
+        for neighbour, matrix in list(self.edges[node].items()):
+            self.set_edge(node, neighbour, matrix[mask])
+            self.touch(node, neighbour)
 
     def add_costs(self, node: int, more: Costs, edge: int | None = None) -> None:
         """Add to a node's costs, [alternatives], and remove alternatives whose cost becomes infinite."""
@@ -166,30 +168,32 @@ class PbqpProblem:
 
     def take_out(self, node: int) -> None:
         """Remove a node whose costs its neighbours have absorbed; its choice can be restored from theirs."""
-        neighbours = tuple((other, self.labels[other], matrix) for other, matrix in self.edges[node].items())
+        neighbours = tuple(
+            (neighbour, self.labels[neighbour], matrix) for neighbour, matrix in self.edges[node].items()
+        )
         self.steps.append(EliminationStep(node, self.costs[node], self.labels[node], neighbours))
-        for other in list(self.edges[node]):
-            self.drop_edge(node, other)
+        for neighbour in list(self.edges[node]):
+            self.drop_edge(node, neighbour)
         del self.costs[node], self.labels[node], self.edges[node]
 
     def fix(self, node: int, position: int) -> None:
         """Choose the alternative at a position, add its costs to the neighbours, and remove the node."""
-        rows = {other: matrix[position] for other, matrix in self.edges[node].items()}
+        rows = {neighbour: matrix[position] for neighbour, matrix in self.edges[node].items()}
         self.constant += float(self.costs[node][position])
         self.costs[node] = self.costs[node][position : position + 1]
         self.labels[node] = self.labels[node][position : position + 1]
-        for other in rows:
-            self.set_edge(node, other, self.edges[node][other][position : position + 1])
+        for neighbour in rows:
+            self.set_edge(node, neighbour, self.edges[node][neighbour][position : position + 1])
         self.take_out(node)
-        for other, row in rows.items():
-            self.add_costs(other, row, node)
+        for neighbour, row in rows.items():
+            self.add_costs(neighbour, row, node)
 
     def forget(self, nodes: Iterable[int], step: BlockStep) -> None:
         """Remove nodes whose costs another node has absorbed."""
         self.steps.append(step)
         for node in nodes:
-            for other in list(self.edges[node]):
-                self.drop_edge(node, other)
+            for neighbour in list(self.edges[node]):
+                self.drop_edge(node, neighbour)
             del self.costs[node], self.labels[node], self.edges[node]
 
     def complete(self, choice: dict[int, int]) -> dict[int, int]:
@@ -203,8 +207,8 @@ class PbqpProblem:
                 chosen[step.node] = int(step.numbers[chosen[step.node], chosen.pop(step.new)])
                 continue
             costs = step.costs
-            for other, labels, matrix in step.neighbours:
-                costs = costs + matrix[:, int(np.searchsorted(labels, chosen[other]))]
+            for neighbour, labels, matrix in step.neighbours:
+                costs = costs + matrix[:, int(np.searchsorted(labels, chosen[neighbour]))]
             chosen[step.node] = int(step.labels[int(np.argmin(costs))])
         return chosen
 
@@ -221,7 +225,7 @@ class PbqpProblem:
             seen.add(start)
             part = [start]
             for node in part:
-                fresh = [other for other in sorted(self.edges[node]) if other not in seen]
+                fresh = [neighbour for neighbour in sorted(self.edges[node]) if neighbour not in seen]
                 seen.update(fresh)
                 part.extend(fresh)
             components.append(sorted(part))

@@ -84,8 +84,8 @@ def _entry(problem: PbqpProblem, node: int) -> tuple[int, int, int]:
     work = len(problem.costs[node])
     if work == 1:
         return (0, 1, node)
-    for other in problem.edges[node]:
-        work *= len(problem.costs[other])
+    for neighbour in problem.edges[node]:
+        work *= len(problem.costs[neighbour])
     return (len(problem.edges[node]), work, node)
 
 
@@ -122,7 +122,7 @@ def _least_between(left: Costs, right: Costs) -> Costs:
 
 def _merge_equal(problem: PbqpProblem, node: int) -> None:
     """Keep the cheapest of alternatives with equal costs along every edge, as most primitives of one layout have."""
-    matrices = [problem.edges[node][other] for other in sorted(problem.edges[node])]
+    matrices = [problem.edges[node][neighbour] for neighbour in sorted(problem.edges[node])]
     if not matrices:
         return
     table = np.concatenate(matrices, axis=1)
@@ -155,8 +155,8 @@ def _remove_dominated(problem: PbqpProblem, node: int) -> None:
     stays[best] = True
     problem.keep(node, stays, "dominated")
     costs = problem.costs[node]
-    table = np.concatenate([problem.edges[node][other] for other in problem.edges[node]], axis=1)
-    starts = np.cumsum([0, *(len(problem.costs[other]) for other in problem.edges[node])])[:-1]
+    table = np.concatenate([problem.edges[node][neighbour] for neighbour in problem.edges[node]], axis=1)
+    starts = np.cumsum([0, *(len(problem.costs[neighbour]) for neighbour in problem.edges[node])])[:-1]
     undominated: list[int] = []
     for b in np.argsort(costs, kind="stable").tolist():
         if undominated and _is_dominated(costs, table, starts, undominated, b):

@@ -204,7 +204,7 @@ def _branch(problem: PbqpProblem) -> tuple[int, int]:
     """Return the node with most pairs of alternatives on its edges, and its cheapest alternative."""
 
     def pairs(node: int) -> int:
-        return len(problem.costs[node]) * sum(len(problem.costs[other]) for other in problem.edges[node])
+        return len(problem.costs[node]) * sum(len(problem.costs[neighbour]) for neighbour in problem.edges[node])
 
     node = max(sorted(problem.costs), key=pairs)
     return node, int(np.argmin(problem.costs[node]))

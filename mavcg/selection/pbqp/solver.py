@@ -124,11 +124,10 @@ def _dead(names: list[str], dead: DeadEnd) -> Infeasible:
     node = names[dead.node]
     if dead.edge is None:
         return Infeasible(f"node {node!r}: all of its alternatives are infinite; give one a finite cost")
-    other = names[dead.edge]
+    neighbour = names[dead.edge]
     return Infeasible(
-        f"node {node!r}: none of its remaining alternatives is allowed with any remaining one of {other!r}; allow a "
-        "pair on the "
-        f"edges that join them, directly or through other nodes"
+        f"node {node!r}: none of its remaining alternatives is allowed with any remaining one of {neighbour!r}; "
+        "allow a pair on the edges that join them, directly or through other nodes"
     )
 
 

@@ -49,16 +49,16 @@ def split_nodes(problem: PbqpProblem, first_free: int) -> None:
 def _sides(problem: PbqpProblem, node: int) -> list[_Side]:
     """Return the neighbours in as few sets as possible; neighbours whose classes refine each other share a set."""
     sides: list[_Side] = []
-    for other in sorted(problem.edges[node]):
-        matrix = problem.edges[node][other]
+    for neighbour in sorted(problem.edges[node]):
+        matrix = problem.edges[node][neighbour]
         known = next((at for at, side in enumerate(sides) if side.knows(matrix)), None)
         if known is not None:
-            sides[known] = replace(sides[known], neighbours=(*sides[known].neighbours, other))
+            sides[known] = replace(sides[known], neighbours=(*sides[known].neighbours, neighbour))
             continue
         _, first, classes = np.unique(matrix, axis=0, return_index=True, return_inverse=True)
-        new_side = _Side((other,), classes.reshape(-1), first)
+        new_side = _Side((neighbour,), classes.reshape(-1), first)
         # Sides whose classes the new ones refine are joined with it.
-        separate, joined = [], [other]
+        separate, joined = [], [neighbour]
         for side in sides:
             if all(new_side.knows(problem.edges[node][neighbour]) for neighbour in side.neighbours):
                 joined += side.neighbours
@@ -82,14 +82,14 @@ def _split(problem: PbqpProblem, node: int, new: int, near: _Side, far: _Side) -
         pair = near.classes[at], far.classes[at]
         between[pair], cheapest[pair] = costs[at], labels[at]
     matrices = dict(problem.edges[node])
-    for other in list(matrices):
-        problem.drop_edge(node, other)
+    for neighbour in list(matrices):
+        problem.drop_edge(node, neighbour)
     problem.edges[new] = {}
     for number, side in ((node, near), (new, far)):
         problem.costs[number], problem.labels[number] = np.zeros(side.count), np.arange(side.count)
-        for other in side.neighbours:
-            problem.set_edge(number, other, matrices[other][side.first])
-            problem.touch(number, other)
+        for neighbour in side.neighbours:
+            problem.set_edge(number, neighbour, matrices[neighbour][side.first])
+            problem.touch(number, neighbour)
     problem.set_edge(node, new, between)
     problem.touch(node, new)
     problem.steps.append(SplitStep(node, new, cheapest))

@@ -38,17 +38,17 @@ def elimination_order(problem: PbqpProblem, most_entries: int) -> list[int] | No
             return None
         order.append(node)
         others = near.pop(node)
-        for other in others:
-            near[other] = (near[other] | others) - {node, other}
-        for other in others:
-            entries[other] = _entries(other, near, size)
+        for neighbour in others:
+            near[neighbour] = (near[neighbour] | others) - {node, neighbour}
+        for neighbour in others:
+            entries[neighbour] = _entries(neighbour, near, size)
     return order
 
 
 def _entries(node: int, near: dict[int, set[int]], size: dict[int, int]) -> int:
     entries = size[node]
-    for other in near[node]:
-        entries *= size[other]
+    for neighbour in near[node]:
+        entries *= size[neighbour]
     return entries
 
 
@@ -61,7 +61,7 @@ def solve_by_tables(problem: PbqpProblem, order: list[int]) -> tuple[float, dict
     for node in order:
         joined = [table for table in tables if node in table.nodes]
         tables = [table for table in tables if node not in table.nodes]
-        others = sorted({other for table in joined for other in table.nodes} - {node})
+        others = sorted({neighbour for table in joined for neighbour in table.nodes} - {node})
         axes = (*others, node)
         joint = np.zeros([len(problem.costs[n]) for n in axes])
         for table in joined:
@@ -74,7 +74,7 @@ def solve_by_tables(problem: PbqpProblem, order: list[int]) -> tuple[float, dict
             constant += float(joint.min())
     position: dict[int, int] = {}
     for node, neighbours, best in reversed(steps):
-        position[node] = int(best[tuple(position[other] for other in neighbours)])
+        position[node] = int(best[tuple(position[neighbour] for neighbour in neighbours)])
     return constant, {node: int(problem.labels[node][at]) for node, at in position.items()}
 
 

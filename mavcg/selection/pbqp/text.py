@@ -64,54 +64,58 @@ def _instance(document: Any) -> Instance:
     vectors = {name: _row(costs, f"nodes.{name}") for name, costs in nodes.items()}
     matrices = []
     for number, edge in enumerate(edges):
-        place = f"edges[{number}]"
-        _keys(edge, place, ("from", "to", "costs"), ())
+        key_path = f"edges[{number}]"
+        _keys(edge, key_path, ("from", "to", "costs"), ())
         for end in ("from", "to"):
             if not isinstance(edge[end], str):
-                raise MavcgError(f"{place}.{end}: {_short(edge[end])} is not a name; give a node's name as a string")
-        matrices.append((edge["from"], edge["to"], _matrix(edge["costs"], f"{place}.costs")))
+                raise MavcgError(f"{key_path}.{end}: {_short(edge[end])} is not a name; give a node's name as a string")
+        matrices.append((edge["from"], edge["to"], _matrix(edge["costs"], f"{key_path}.costs")))
     return make_instance(vectors, matrices)
 
 
-def _keys(value: Any, place: str, required: tuple[str, ...], free: tuple[str, ...]) -> None:
+def _keys(value: Any, key_path: str, required: tuple[str, ...], free: tuple[str, ...]) -> None:
     known = ", ".join(required + free)
     if not isinstance(value, dict):
-        raise MavcgError(f"{place}: {_short(value)} is not an object; give one with {known}")
+        raise MavcgError(f"{key_path}: {_short(value)} is not an object; give one with {known}")
     for key in required:
         if key not in value:
-            raise MavcgError(f"{place}: has no {key!r}; it takes {known}")
+            raise MavcgError(f"{key_path}: has no {key!r}; it takes {known}")
     for key in value:
         if key not in required + free:
-            raise MavcgError(f"{place}: {_short(key)} is not a key here; it takes {known}")
+            raise MavcgError(f"{key_path}: {_short(key)} is not a key here; it takes {known}")
 
 
-def _matrix(value: Any, place: str) -> list[list[float]]:
+def _matrix(value: Any, key_path: str) -> list[list[float]]:
     if not isinstance(value, list) or not value:
-        raise MavcgError(f"{place}: {_short(value)} is not a list of rows; give a row for each alternative of `from`")
-    rows = [_row(row, f"{place}[{i}]") for i, row in enumerate(value)]
+        raise MavcgError(
+            f"{key_path}: {_short(value)} is not a list of rows; give a row for each alternative of `from`"
+        )
+    rows = [_row(row, f"{key_path}[{i}]") for i, row in enumerate(value)]
     for i, row in enumerate(rows):
         if len(row) != len(rows[0]):
-            raise MavcgError(f"{place}[{i}]: {len(row)} costs, and {len(rows[0])} in the first row; give all the same")
+            raise MavcgError(
+                f"{key_path}[{i}]: {len(row)} costs, and {len(rows[0])} in the first row; give all the same"
+            )
     return rows
 
 
-def _row(value: Any, place: str) -> list[float]:
+def _row(value: Any, key_path: str) -> list[float]:
     if not isinstance(value, list):
-        raise MavcgError(f"{place}: {_short(value)} is not a list; give a list of costs")
-    return [_number(number, f"{place}[{i}]") for i, number in enumerate(value)]
+        raise MavcgError(f"{key_path}: {_short(value)} is not a list; give a list of costs")
+    return [_number(number, f"{key_path}[{i}]") for i, number in enumerate(value)]
 
 
-def _number(value: Any, place: str) -> float:
+def _number(value: Any, key_path: str) -> float:
     if value == "inf":
         return math.inf
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise MavcgError(f'{place}: {_short(value)} is not a cost; give a number, or "inf" for what is forbidden')
+        raise MavcgError(f'{key_path}: {_short(value)} is not a cost; give a number, or "inf" for what is forbidden')
     try:
         number = float(value)
     except OverflowError:
         number = math.inf
     if math.isinf(number):
-        raise MavcgError(f'{place}: is too large for a number; write "inf" for what is forbidden')
+        raise MavcgError(f'{key_path}: is too large for a number; write "inf" for what is forbidden')
     return number
 
 

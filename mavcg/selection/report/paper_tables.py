@@ -60,7 +60,9 @@ def tables_json(selection: Selection) -> list[dict[str, Any]]:
 def families_json(selection: Selection, node: str) -> dict[str, dict[str, Any]]:
     """Return the cheapest primitive of each family at a node, by its cost alone."""
     best: dict[str, dict[str, Any]] = {}
-    for alternative in sorted(selection.problem.alternatives[node], key=lambda other: (other.cost.ms, other.name)):
+    for alternative in sorted(
+        selection.problem.alternatives[node], key=lambda candidate: (candidate.cost.ms, candidate.name)
+    ):
         best.setdefault(
             family_of(alternative),
             {"primitive": alternative.name, "cost_ms": alternative.cost.ms, "cost_is": alternative.cost.kind},

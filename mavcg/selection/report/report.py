@@ -66,7 +66,7 @@ def selection_json(selection: Selection) -> dict[str, Any]:
 
 
 def _node_json(selection: Selection, name: str, scenario: Scenario) -> dict[str, Any]:
-    chosen, fastest, other = selection.choice.chosen[name], _fastest(selection, name), _next_best(selection, name)
+    chosen, fastest, next_best = selection.choice.chosen[name], _fastest(selection, name), _next_best(selection, name)
     return {
         "name": name,
         "primitive": chosen.name,
@@ -77,7 +77,7 @@ def _node_json(selection: Selection, name: str, scenario: Scenario) -> dict[str,
         "spread_ms": chosen.cost.spread_ms,
         "scenario": asdict(scenario),
         "fastest": {"primitive": fastest.name, "cost_ms": fastest.cost.ms},
-        "next_best": None if other is None else {"primitive": other.name, "cost_ms": other.cost.ms},
+        "next_best": None if next_best is None else {"primitive": next_best.name, "cost_ms": next_best.cost.ms},
         "families": families_json(selection, name),
     }  # fmt: skip
 
@@ -88,7 +88,11 @@ def _next_best(selection: Selection, node: str) -> Alternative | None:
     It may be cheaper than the chosen one. None if there is no other family.
     """
     chosen = selection.choice.chosen[node]
-    others = [other for other in selection.problem.alternatives[node] if family_of(other) != family_of(chosen)]
+    others = [
+        alternative
+        for alternative in selection.problem.alternatives[node]
+        if family_of(alternative) != family_of(chosen)
+    ]
     return min(others, key=lambda alternative: alternative.cost.ms, default=None)
 
 
@@ -139,8 +143,8 @@ def _show_nodes(selection: Selection, out: "Console") -> None:
         if s is None:
             continue
         text = s.text
-        other, fastest = _next_best(selection, node.name), _fastest(selection, node.name)
-        next_family = "" if other is None else f"{family_of(other)} {_relative(other, chosen)}"
+        next_best, fastest = _next_best(selection, node.name), _fastest(selection, node.name)
+        next_family = "" if next_best is None else f"{family_of(next_best)} {_relative(next_best, chosen)}"
         faster = f"{fastest.name} {_relative(fastest, chosen)}" if fastest.cost.ms < chosen.cost.ms else ""
         table.add_row(node.name, text, chosen.name, shown_ms(chosen.cost.ms), next_family, faster)
     out.print(table)
@@ -151,10 +155,10 @@ def _show_nodes(selection: Selection, out: "Console") -> None:
     )
 
 
-def _relative(other: Alternative, chosen: Alternative) -> str:
+def _relative(alternative: Alternative, chosen: Alternative) -> str:
     if chosen.cost.ms <= 0:
-        return f"{other.cost.ms:.4f} ms"
-    return f"{other.cost.ms / chosen.cost.ms - 1:+.0%}"
+        return f"{alternative.cost.ms:.4f} ms"
+    return f"{alternative.cost.ms / chosen.cost.ms - 1:+.0%}"
 
 
 def _show_conversions(selection: Selection, out: "Console") -> None:

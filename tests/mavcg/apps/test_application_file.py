@@ -76,7 +76,7 @@ def test_order_that_does_not_name_each_network_once(tmp_path: Path, order: str) 
         (
             "throughput = 20",
             'schedule = ["a", "] x 2"]',
-            "network[0].schedule = '] x 2': column 1: ']': closes no bracket",
+            "network[0].schedule = '] x 2': column 1: ']': does not close a bracket",
         ),
         ("throughput = 20", "schedule = []", "line 7: network[0].schedule = []: is not a schedule"),
         ("throughput = 20", "schedule = [1]", "line 7: network[0].schedule = [1]: is not a schedule"),

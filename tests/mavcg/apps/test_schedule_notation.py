@@ -38,7 +38,7 @@ def test_names_of_models() -> None:
     "text, words",
     [
         ("", "column 1: is empty"), (" ,,", "column 4: is empty"), ("[a", "column 3: a bracket is open"),
-        ("a]", "column 2: ']': closes no bracket"), ("[] x 3", "column 1: '[': holds no steps"),
+        ("a]", "column 2: ']': does not close a bracket"), ("[] x 3", "column 1: '[': holds no steps"),
         ("[a] x", "column 6: is not a number of repetitions"), ("[a] x 0", "column 7: '0': is not a number"),
         ("[a] x b", "column 7: 'b': is not a number"), ("a x 3", "column 3: 'x': repeats nothing"),
         ("a 3", "column 3: '3': repeats nothing"), ("{}", "is not the name of a layer"),

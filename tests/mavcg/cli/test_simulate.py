@@ -103,7 +103,7 @@ def test_source_code_is_to_be_compiled(mavcg: Any) -> None:
     Path("next.c").write_text("int next(int x) { return x + 1; }\n")
     call = ("--function", "next", "--core", "cortex-a55", "--args", "i:41")
     done = mavcg("simulate", "next.c", *call)
-    assert done.status == 2 and "next.c: is source code and no machine code; compile it" in done.stderr
+    assert done.status == 2 and "next.c: is source code, not machine code; compile it" in done.stderr
     (command,) = re.findall("`python (.*)`", done.stderr)
     subprocess.run([sys.executable, *command.split()], check=True)
     assert mavcg("simulate", "next.o", *call).status == 0

@@ -29,7 +29,7 @@ def test_a_library_without_sgemm(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "=lib.so", "Open BLAS", "a-b=lib.so"])
 def test_bad_names(text: str) -> None:
-    with pytest.raises(MavcgError, match="is no name"):
+    with pytest.raises(MavcgError, match="is not a name"):
         find_foreign(text)
 
 

@@ -82,7 +82,7 @@ def test_a_machine_on_which_everything_fails_is_given_up(fake_bench: Any) -> Non
     [
         (["refuse CPU 5 cannot be had: Invalid argument"], None, "CPU 5 cannot be had"),
         (["cpu 1"], None, "runs on CPU 1, not on 0"),
-        ([f"midr {0x410FD0B0}"], A55, "CPU 0 is no cortex-a55 .MIDR_EL1 0x410fd0b0"),
+        ([f"midr {0x410FD0B0}"], A55, "CPU 0 is not a cortex-a55 .MIDR_EL1 0x410fd0b0"),
         ([f"midr {0x410FD050}"], A55, "0x410fd050"),  # r0 is another core
         (["jobs 7"], None, "a program of 7 jobs, not of 2"),
     ],

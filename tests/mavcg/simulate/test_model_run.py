@@ -26,7 +26,7 @@ def test_a_library_without_a_model_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x.c").write_text("int f(void) { return 1; }")
     flags = ["-target", "aarch64-linux-gnu.2.17", "-shared", "-fPIC", "-nostdlib"]
     run_zig("cc", [*flags, "x.c", "-o", "x.so"], "building", tmp_path)
-    with pytest.raises(MavcgError, match="is no model library; give --function"):
+    with pytest.raises(MavcgError, match="is not a model library; give --function"):
         simulated(tmp_path / "x.so", "cortex-a55")
 
 

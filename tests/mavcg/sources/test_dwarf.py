@@ -34,7 +34,7 @@ def check(program: Program, found: FunctionSources, symbols: Sequence[str] = tup
     assert not found.missing
     for symbol in symbols:
         sources, file, line = WHERE[symbol]
-        place = found.found[symbol]
+        place = found.locations[symbol]
         assert place.unit_source in [program.folder / source for source in sources], symbol
         assert (place.file, place.line) == (program.folder / file, line), symbol
 
@@ -70,7 +70,7 @@ def test_agrees_with_addr2line(gcc_build: Build, tmp_path: Path) -> None:
     program = gcc_build(tmp_path / "p", ["-gdwarf-4"])  # binutils 2.40 mixes up the files of gcc's DWARF 5
     nm = subprocess.run(["nm", "--defined-only", program.binary], capture_output=True, text=True, check=True).stdout
     addresses = {m[2]: m[1] for m in re.finditer(r"^(\S+) [tTwW] (kernel|_Z\S+|main)$", nm, re.MULTILINE)}
-    found = locate(program.binary, list(addresses)).found
+    found = locate(program.binary, list(addresses)).locations
 
     assert set(found) == set(addresses) > {"main", AREA_OF}
     for symbol, address in addresses.items():
@@ -88,7 +88,7 @@ def test_pieces_and_versions_belong_to_the_function(gcc_program: Program) -> Non
     pieces = re.findall(r"\b(scaled\.\S+)$", nm, re.M)
     assert pieces, "this gcc makes no versions of `scaled`: the test needs another function"
 
-    found = locate(gcc_program.binary, ["scaled", *pieces]).found
+    found = locate(gcc_program.binary, ["scaled", *pieces]).locations
 
     assert set(found) == {"scaled", *pieces}
     assert {place.unit_source for place in found.values()} == {gcc_program.folder / "kernels.c"}
@@ -104,7 +104,7 @@ def test_static_functions_of_one_name_are_all_named(gcc_build: Build, tmp_path: 
     )
     command = "gcc -O2 -g -c sub/more.c -o more.o && g++ main.o kernels.o classes.o more.o -o app"
     subprocess.run(["sh", "-c", command], cwd=program.folder, check=True)
-    place = locate(program.binary, ["twice"]).found["twice"]
+    place = locate(program.binary, ["twice"]).locations["twice"]
 
     assert {place.unit_source, *place.others} == {program.folder / "kernels.c", program.folder / "sub/more.c"}
 
@@ -139,7 +139,7 @@ def test_without_debug_information_the_way_out_is_named(gcc_build: Build, tmp_pa
     program = gcc_build(tmp_path / "p", [])
     found = locate(program.binary, ["kernel", "nothing"])
 
-    assert not found.found
+    assert not found.locations
     assert found.missing["kernel"] == "app has no debug information; compile with -g, or name the file with --source"
     assert found.missing["nothing"] == "app has no symbol of that name (stripped?)"
 
@@ -151,7 +151,7 @@ def test_a_source_without_g_among_others_with_it(gcc_build: Build, tmp_path: Pat
     )
     found = locate(program.binary, ["kernel", "main"])
 
-    assert set(found.found) == {"main"}
+    assert set(found.locations) == {"main"}
     assert "compiled without -g" in found.missing["kernel"]
 
 
@@ -160,25 +160,25 @@ def test_split_units_are_found_or_refused_with_the_reason(gcc_build: Build, tmp_
     program = gcc_build(tmp_path / "p", flags.split())
     found = locate(program.binary, ["kernel", AREA_OF])
 
-    for symbol, place in found.found.items():
+    for symbol, place in found.locations.items():
         assert place.unit_source == program.folder / WHERE[symbol][0][0]
     for reason in found.missing.values():
         assert "split" in reason and "--source" in reason
-    assert len(found.found) + len(found.missing) == 2
+    assert len(found.locations) + len(found.missing) == 2
 
 
 def test_link_time_optimised_units_name_the_source(gcc_build: Build, tmp_path: Path) -> None:
     program = gcc_build(tmp_path / "p", ["-g", "-flto"])
     found = locate(program.binary, ["main", AREA_OF])
 
-    for symbol, place in found.found.items():
+    for symbol, place in found.locations.items():
         assert place.unit_source in [program.folder / source for source in WHERE[symbol][0]]
-    assert "main" in found.found
+    assert "main" in found.locations
 
 
 def test_a_relative_compile_folder_counts_once(gcc_build: Build, tmp_path: Path) -> None:
     program = gcc_build(tmp_path / "p", ["-g", f"-fdebug-prefix-map={tmp_path}=src"])
-    place = locate(program.binary, ["kernel"]).found["kernel"]
+    place = locate(program.binary, ["kernel"]).locations["kernel"]
 
     assert (place.file, place.unit_source) == (Path("src/p/kernels.c"), Path("src/p/kernels.c"))
 
@@ -214,4 +214,4 @@ def test_damaged_programs_are_answers_or_errors(
     except MavcgError as error:
         assert "app" in str(error)
     else:
-        assert set(found.found) | set(found.missing) == set(WHERE)
+        assert set(found.locations) | set(found.missing) == set(WHERE)

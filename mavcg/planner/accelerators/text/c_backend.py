@@ -155,10 +155,10 @@ class CWriter:
             case Store(name, _, partial):
                 return self.store(name, partial)
             case Conv(output, source, weight):
-                place = self.where[output] if command.add else self.on_chip(target or "", output)
+                destination = self.where[output] if command.add else self.on_chip(target or "", output)
                 hook = "PLAN_FC" if is_fc(self.tiles, command) else "PLAN_CONV"
                 taken = self.where.get(source, "(const input_t *)0")
-                return f"{hook}({taken}, {self.where[weight]}, {place}, {self.shape(command)});"
+                return f"{hook}({taken}, {self.where[weight]}, {destination}, {self.shape(command)});"
             case PoolCommand(maximum, output, source):
                 hook = "PLAN_MAXPOOL" if maximum else "PLAN_AVGPOOL"
                 taken = self.where.get(source, "(const input_t *)0")
@@ -183,9 +183,9 @@ class CWriter:
         types = self.plan.info.types
         function = "store_partial" if partial and types.psum != types.output else "store"
         _, channels, rows, columns = tile.dims
-        place = self.where[name]
+        source = self.where[name]
         return (
-            f"{function}({self.off_chip(tile, partial)}, {place}, "
+            f"{function}({self.off_chip(tile, partial)}, {source}, "
             f"{channels}, {tensor[2] * tensor[3]}, {rows}, {columns}, {tensor[3]});"
         )
 

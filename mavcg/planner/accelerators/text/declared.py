@@ -4,7 +4,16 @@ from math import prod
 
 from mavcg.errors import MavcgError
 from mavcg.planner.accelerators.text.boxes import box_of, inside
-from mavcg.planner.accelerators.text.plan import OPERANDS, Info, Load, PlanTile, Store, TextPlan, place, tiles_by_name
+from mavcg.planner.accelerators.text.plan import (
+    OPERANDS,
+    Info,
+    Load,
+    PlanTile,
+    Store,
+    TextPlan,
+    location_of,
+    tiles_by_name,
+)
 
 # Coverage is checked on an array with one byte per element.
 MOST_ELEMENTS = 2**30
@@ -19,7 +28,7 @@ def verify_declared(plan: TextPlan) -> dict[str, PlanTile]:
     names = [memory.name for memory in plan.memories]
     for memory in plan.memories:
         if names.count(memory.name) > 1:
-            raise MavcgError(f"{place(plan, memory.line, memory.name)}: declared twice; give one another name")
+            raise MavcgError(f"{location_of(plan, memory.line, memory.name)}: declared twice; give one another name")
     _memories(plan, tiles)
     return tiles
 
@@ -28,7 +37,7 @@ def _shapes(plan: TextPlan) -> None:
     info = plan.info
     wrong = _wrong_shape(info)
     if wrong:
-        raise MavcgError(f"{place(plan, 0, '[info]')}: {wrong}")
+        raise MavcgError(f"{location_of(plan, 0, '[info]')}: {wrong}")
 
 
 def _wrong_shape(info: Info) -> str:
@@ -71,19 +80,21 @@ def _wrong_shape(info: Info) -> str:
 def _in_tensor(plan: TextPlan, tile: PlanTile) -> None:
     tensor = plan.info.dims(tile.operand)
     if tensor is None:
-        raise MavcgError(f"{place(plan, tile.line, tile.name)}: a pooling has no weights; remove the tile")
+        raise MavcgError(f"{location_of(plan, tile.line, tile.name)}: a pooling has no weights; remove the tile")
     if not inside(box_of(tile, tensor), tensor):
         raise MavcgError(
-            f"{place(plan, tile.line, tile.name)}: {tile.dims} from element {tile.offset} on extends beyond "
+            f"{location_of(plan, tile.line, tile.name)}: {tile.dims} from element {tile.offset} on extends beyond "
             f"{tile.operand}{tensor}; correct the offset or the dimensions"
         )
     if tile.operand == "INPUT" and tile.dims[0] != 1:
         raise MavcgError(
-            f"{place(plan, tile.line, tile.name)}: {tile.dims} has a batch of {tile.dims[0]}; a plan covers one image: "
-            "write 1"
+            f"{location_of(plan, tile.line, tile.name)}: {tile.dims} has a batch of {tile.dims[0]}; "
+            "a plan covers one image: write 1"
         )
     if tile.operand != "INPUT" and not tile.elements:
-        raise MavcgError(f"{place(plan, tile.line, tile.name)}: {tile.dims} has no elements; only INPUT tiles may")
+        raise MavcgError(
+            f"{location_of(plan, tile.line, tile.name)}: {tile.dims} has no elements; only INPUT tiles may"
+        )
 
 
 def regions(plan: TextPlan, tiles: dict[str, PlanTile]) -> dict[tuple[str, str], int]:
@@ -112,6 +123,6 @@ def _memories(plan: TextPlan, tiles: dict[str, PlanTile]) -> None:
         if need > memory.size_bytes:
             listed = ", ".join(f"{size} of {operand}" for operand, size in parts.items())
             raise MavcgError(
-                f"{place(plan, memory.line, memory.name)}: has {memory.size_bytes} bytes, its largest tiles need "
+                f"{location_of(plan, memory.line, memory.name)}: has {memory.size_bytes} bytes, its largest tiles need "
                 f"{need} ({listed}); take smaller tiles or a larger memory"
             )

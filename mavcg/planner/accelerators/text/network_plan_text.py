@@ -73,7 +73,7 @@ def _pads(graph: Graph, plans: Mapping[str, TextPlan]) -> dict[str, str]:
     for node in reversed(graph.nodes):
         if node.op != "pad":
             continue
-        readers = [other for other in graph.nodes if node.output in other.inputs]
+        readers = [reader for reader in graph.nodes if node.output in reader.inputs]
         x = graph.types[node.inputs[0]].shape
         if readers and all(
             r.output in skipped or (r.output in plans and plans[r.output].info.input[2:] == x[1:3]) for r in readers

@@ -167,10 +167,10 @@ class TextPlan:
     file: str = field(default="", compare=False)
 
 
-def place(plan: TextPlan, line: int, object_name: str) -> str:
-    """Return the beginning of a message.
+def location_of(plan: TextPlan, line: int, object_name: str) -> str:
+    """Return the location of an object of a plan, for messages: file and line, or the plan's layer, then its name.
 
-    File and line, or the layer if the plan was never text, then the object's name.
+    line: 0 if the plan was never text.
     """
     location = f"{plan.file}:{line}" if line else f"plan of {plan.name or 'a layer'}"
     return f"{location}: {object_name}"
@@ -181,7 +181,7 @@ def tiles_by_name(plan: TextPlan) -> dict[str, PlanTile]:
     tiles: dict[str, PlanTile] = {}
     for tile in plan.tiles:
         if tile.name in tiles:
-            raise MavcgError(f"{place(plan, tile.line, tile.name)}: declared twice; give one another name")
+            raise MavcgError(f"{location_of(plan, tile.line, tile.name)}: declared twice; give one another name")
         tiles[tile.name] = tile
     return tiles
 

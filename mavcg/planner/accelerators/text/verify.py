@@ -12,8 +12,8 @@ from mavcg.planner.accelerators.text.plan import (
     Relu,
     Store,
     TextPlan,
+    location_of,
     output_memories,
-    place,
 )
 from mavcg.planner.accelerators.text.printer import print_command
 from mavcg.planner.accelerators.text.reads import verify_reads
@@ -69,7 +69,7 @@ class _PlanVerifier:
 
     def fail(self, what: str) -> MavcgError:
         where = "" if self.command.line else f"command {self.number}, "
-        return MavcgError(place(self.plan, self.command.line, f"{where}{print_command(self.command)}: {what}"))
+        return MavcgError(location_of(self.plan, self.command.line, f"{where}{print_command(self.command)}: {what}"))
 
     def tile(self, name: str, operand: str) -> PlanTile:
         tile = self.tiles.get(name)
@@ -220,7 +220,8 @@ class _PlanVerifier:
             if not sums.complete:
                 tile = self.tiles[name]
                 raise MavcgError(
-                    f"{place(self.plan, tile.line, name)}: its sums are never stored complete; add STORE {name} MEMORY"
+                    f"{location_of(self.plan, tile.line, name)}: its sums are never stored complete; "
+                    f"add STORE {name} MEMORY"
                 )
         batch, *shape = self.plan.info.output
         boxes = {self.boxes[name][1:]: name for name in self.sums}
@@ -228,12 +229,12 @@ class _PlanVerifier:
         if shared is not None:
             tile = self.tiles[boxes[shared]]
             raise MavcgError(
-                f"{place(self.plan, tile.line, tile.name)}: shares elements of the output with another tile that is "
-                "stored; cut the output into tiles that do not overlap"
+                f"{location_of(self.plan, tile.line, tile.name)}: shares elements of the output with another tile "
+                "that is stored; cut the output into tiles that do not overlap"
             )
         stored = sum(self.tiles[name].elements for name in self.sums)
         if stored != batch * shape[0] * shape[1] * shape[2]:
             raise MavcgError(
-                f"{place(self.plan, 0, 'output')}: {stored} of its {batch * shape[0] * shape[1] * shape[2]} elements "
-                "are stored; add tiles and commands for the rest"
+                f"{location_of(self.plan, 0, 'output')}: {stored} of its {batch * shape[0] * shape[1] * shape[2]} "
+                "elements are stored; add tiles and commands for the rest"
             )

@@ -52,7 +52,7 @@ def squeezenet_graph() -> XGraph:
 def groups_of(graph: XGraph) -> list[tuple[str, ...]]:
     facts = GraphFacts(graph)
     found = opportunities(facts, ZU2, read_templates())
-    return [tuple(sorted(one.nodes, key=facts.place.__getitem__)) for one in found]
+    return [tuple(sorted(one.nodes, key=facts.index_of.__getitem__)) for one in found]
 
 
 @dataclass

@@ -166,7 +166,7 @@ def test_every_blob_that_nothing_reads_is_an_output(imported: Import) -> None:
         ("", "net.prototxt:1: it has no layer"),
         ('a: "b"', "it begins with a"),
         (INPUT, "net.prototxt: the file has no outputs"),
-        (RELU, "net.prototxt:1: layer 'r' (ReLU): its bottom 'x' is made by no layer before it"),
+        (RELU, "net.prototxt:1: layer 'r' (ReLU): its bottom 'x' is not the top of an earlier layer"),
         (INPUT + RELU + RELU, "net.prototxt:3: layer 'r' (ReLU): its top 'y' is already made by another layer"),
         (
             INPUT + "\n" + RELU.replace("ReLU", "Permute"),

@@ -5,7 +5,7 @@ from itertools import combinations, permutations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mavcg.memory.turns import place_together
+from mavcg.memory.shared_placement import place_together
 
 
 def all_orders(sizes: list[int], together: set[frozenset[int]], align: int) -> int:

@@ -58,13 +58,13 @@ class _OrderSearch:
             if self.nodes <= 0 and self.best:
                 return
             self.nodes -= 1
-            self.visit([other for other in remaining if other != n], placed | {n: at}, end)
+            self.visit([left for left in remaining if left != n], placed | {n: at}, end)
 
     def _lowest(self, n: int, placed: dict[int, int]) -> int:
         """Return the lowest offset at which the block overlaps none that it conflicts with."""
         at = 0
-        for start, other in sorted((placed[m], m) for m in self.conflicts[n] if m in placed):
+        for start, conflicting in sorted((placed[m], m) for m in self.conflicts[n] if m in placed):
             if at + self.sizes[n] <= start:
                 break
-            at = max(at, -(-(start + self.sizes[other]) // self.align) * self.align)
+            at = max(at, -(-(start + self.sizes[conflicting]) // self.align) * self.align)
         return at
