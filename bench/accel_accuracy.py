@@ -79,10 +79,10 @@ def row(model: str, graph: XGraph, kind: str, choice: str) -> dict[str, Any]:
     images = [images_of(graph, kind, seed) for seed in range(CALIBRATION + TESTED)]
     granularity, correct = CHOICES[choice]
     start = time.process_time()
-    found = quantise(graph, images[:CALIBRATION], ROUNDING, granularity, correct_bias=correct)
+    quantised = quantise(graph, images[:CALIBRATION], ROUNDING, granularity, correct_bias=correct)
     seconds = time.process_time() - start
-    accuracy = accuracy_of(graph, found.graph, images[CALIBRATION:], ROUNDING)
-    worst = min(found.layers, key=lambda layer: layer.sqnr_db)
+    accuracy = accuracy_of(graph, quantised.graph, images[CALIBRATION:], ROUNDING)
+    worst = min(quantised.layers, key=lambda layer: layer.sqnr_db)
     return {
         "model": model, "trained": model in TRAINED, "inputs_of": kind, "weights": choice,
         "sqnr_db": round(min(accuracy.sqnr_db.values()), 2), "top1_agreement": round(accuracy.top1_agreement, 3),
@@ -110,10 +110,10 @@ def main() -> None:
     table = Table(title="8-bit radix positions against f32, on seeded inputs", box=None, title_justify="left")
     for title in ("model", "inputs", "weights", "SQNR, dB", "top 1 agrees", "worst layer, dB", "CPU s"):
         table.add_column(title, justify="left" if title in ("model", "inputs", "weights") else "right")
-    for one in rows:
-        table.add_row(one["model"], one["inputs_of"], one["weights"], str(one["sqnr_db"]),
-                      f"{one['top1_agreement']:.0%}", f"{one['worst_layer_db']} ({one['worst_layer']})",
-                      str(one["cpu_seconds"]))  # fmt: skip
+    for entry in rows:
+        table.add_row(entry["model"], entry["inputs_of"], entry["weights"], str(entry["sqnr_db"]),
+                      f"{entry['top1_agreement']:.0%}", f"{entry['worst_layer_db']} ({entry['worst_layer']})",
+                      str(entry["cpu_seconds"]))  # fmt: skip
     Console(width=140).print(table)
 
 

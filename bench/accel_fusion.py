@@ -57,8 +57,8 @@ def matching_ms(graph: XGraph) -> float:
 def row(name: str, graph: XGraph, target: IsaTarget) -> dict[str, Any]:
     """Return a network's row on a target."""
     choices = choose_fusion(graph, target, read_templates(), ModelledGroupCosts(target))
-    rates = {one["search"]: round(one["gops"], 1) for one in path_rows(choices, target)}
-    exact = next(one for one in path_rows(choices, target) if one["search"] == "exact")
+    rates = {path["search"]: round(path["gops"], 1) for path in path_rows(choices, target)}
+    exact = next(path for path in path_rows(choices, target) if path["search"] == "exact")
     seconds = {stage: round(1000 * value, 3) for stage, value in choices.seconds.items()}
     return {
         "network": name, "target": target.name, "gop": round(accelerated_operations(graph) / 1e9, 3),
@@ -70,13 +70,13 @@ def row(name: str, graph: XGraph, target: IsaTarget) -> dict[str, Any]:
 
 def sensitivity(graph: XGraph, target: IsaTarget) -> dict[str, dict[str, float]]:
     """Return modelled rates without fusion and with the exact search, for other DDR bandwidths."""
-    found = {}
+    by_bandwidth = {}
     for factor in BANDWIDTHS:
         tried = replace(target, ddr_gb_per_s=target.ddr_gb_per_s * factor)
         choices = choose_fusion(graph, tried, read_templates(), ModelledGroupCosts(tried), ("exact", "none"))
-        rates = {one["search"]: round(one["gops"], 1) for one in path_rows(choices, tried)}
-        found[f"{tried.ddr_gb_per_s:g} GB/s"] = rates
-    return found
+        rates = {path["search"]: round(path["gops"], 1) for path in path_rows(choices, tried)}
+        by_bandwidth[f"{tried.ddr_gb_per_s:g} GB/s"] = rates
+    return by_bandwidth
 
 
 def main() -> None:
@@ -120,18 +120,18 @@ def _table(rows: list[dict[str, Any]]) -> Table:
     for title in ("network", "target", "nodes", "isomorphism, ms", "path, ms", "none", "greedy", "paper's search",
                   "exact", "speed-up", "of peak"):  # fmt: skip
         table.add_column(title, justify="left" if title in ("network", "target") else "right")
-    for one in rows:
-        paper, rates = one["paper"] or {}, one["gops"]
+    for entry in rows:
+        paper, rates = entry["paper"] or {}, entry["gops"]
 
         def beside(ours: object, key: str, paper: dict[str, Any] = paper) -> str:
             return f"{ours} ({paper[key]})" if key in paper else str(ours)
 
-        best = f"{rates['exact']} ({one['paper_gops']})" if one["paper_gops"] else str(rates["exact"])
+        best = f"{rates['exact']} ({entry['paper_gops']})" if entry["paper_gops"] else str(rates["exact"])
         table.add_row(
-            one["network"], one["target"], beside(one["nodes"], "nodes"),
-            beside(one["isomorphism_ms"], "isomorphism_ms"), beside(one["stages_ms"]["path, exact"], "tuning_ms"),
+            entry["network"], entry["target"], beside(entry["nodes"], "nodes"),
+            beside(entry["isomorphism_ms"], "isomorphism_ms"), beside(entry["stages_ms"]["path, exact"], "tuning_ms"),
             beside(rates["none"], "baseline"), beside(rates["greedy"], "greedy"), str(rates["paper"]), best,
-            str(one["speed_up"]), f"{one['utilisation_percent']} %",
+            str(entry["speed_up"]), f"{entry['utilisation_percent']} %",
         )  # fmt: skip
     return table
 

@@ -48,13 +48,13 @@ def network_rows(name: str, graph: XGraph, target: IsaTarget) -> dict[str, Any]:
                            "search_cpu_seconds": round(seconds, 1), "searches": {}}  # fmt: skip
     for search in SEARCHES:
         program, _ = generate(graph, choices.plan(search).groups, target)
-        found = simulated_json(program, simulate(program))
+        report = simulated_json(program, simulate(program))
         row["searches"][search] = {
-            "cycles": found["cycles"], "sum_of_costs": round(choices.plan(search).cost), "ms": round(found["ms"], 3),
-            "gops": round(found["gops"], 1), "utilisation_percent": round(100 * found["utilisation"], 1),
-            "ddr_megabytes": round(found["ddr_bytes"] / 1e6, 2), "instructions": len(program.instructions),
+            "cycles": report["cycles"], "sum_of_costs": round(choices.plan(search).cost), "ms": round(report["ms"], 3),
+            "gops": round(report["gops"], 1), "utilisation_percent": round(100 * report["utilisation"], 1),
+            "ddr_megabytes": round(report["ddr_bytes"] / 1e6, 2), "instructions": len(program.instructions),
             "groups": len(choices.plan(search).groups),
-            "busy_percent": {u: round(100 * c / found["cycles"], 1) for u, c in found["units"].items()},
+            "busy_percent": {u: round(100 * c / report["cycles"], 1) for u, c in report["units"].items()},
         }  # fmt: skip
         if search in ("none", "exact"):
             row["searches"][search]["gops_by_bandwidth"] = by_bandwidth(program)
@@ -75,9 +75,9 @@ def by_bandwidth(program: AccelProgram) -> dict[str, float]:
 def feature_bytes(program: AccelProgram) -> int:
     """Return the bytes of feature maps that a program loads and saves, without weights, code and padding of beats."""
     return sum(
-        one["rows"] * one["columns"] * one["channels"]
-        for one in program.instructions
-        if one.form.name in ("load.map", "save.map")
+        instruction["rows"] * instruction["columns"] * instruction["channels"]
+        for instruction in program.instructions
+        if instruction.form.name in ("load.map", "save.map")
     )
 
 
@@ -173,8 +173,8 @@ def main() -> None:
 
 def _line(row: dict[str, Any]) -> str:
     rates = ", ".join(
-        f"{search} {found['gops']} GOP/s ({found['utilisation_percent']} %)"
-        for search, found in row["searches"].items()
+        f"{search} {figures['gops']} GOP/s ({figures['utilisation_percent']} %)"
+        for search, figures in row["searches"].items()
     )
     return (
         f"{row['network']} on {row['target']}: {rates}; paper {row['paper']}; {row['gops_per_watt']} GOP/s/W; "

@@ -60,17 +60,17 @@ def accel_simulated(record: Record, table: Table) -> str:
     """Return the table of simulated programs beside the paper's rates, and the examples of figures 7 and 8."""
     rows = []
     for row in record["rows"]:
-        found, paper = row["searches"], row["paper"]
+        searches, paper = row["searches"], row["paper"]
         three = paper if isinstance(paper, list | tuple) else (None, None, paper)
 
-        def beside(search: str, theirs: float | None, found: Record = found) -> str:
-            return f"{found[search]['gops']}" + (f" ({theirs:g})" if theirs else "")
+        def beside(search: str, theirs: float | None, searches: Record = searches) -> str:
+            return f"{searches[search]['gops']}" + (f" ({theirs:g})" if theirs else "")
 
-        exact = found["exact"]
+        exact = searches["exact"]
         rates = exact["gops_by_bandwidth"]
         rows.append([
             f"{row['network']}, {row['target']}", beside("none", three[0]), beside("greedy", three[1]),
-            found["paper"]["gops"], beside("exact", three[2]), f"{exact['gops'] / found['none']['gops']:.3f}",
+            searches["paper"]["gops"], beside("exact", three[2]), f"{exact['gops'] / searches['none']['gops']:.3f}",
             f"{exact['utilisation_percent']} %", exact["ms"], row["gops_per_watt"], row["search_cpu_seconds"],
             ", ".join(f"{rate:g}" for rate in rates.values()),
         ])  # fmt: skip

@@ -62,10 +62,10 @@ def _unpack(archive: Path, to: Path) -> None:
 
 def sources_of(folder: Path, without: Sequence[str]) -> list[Path]:
     """Return all sources of the application except the named ones, which are relative to its folder."""
-    found = [path.relative_to(folder) for pattern in _SOURCES for path in sorted(folder.glob(pattern))]
-    if len(found) < 100:
-        raise MavcgError(f"{folder}: holds {len(found)} sources of {PACKAGE}; remove the folder, and run it again")
-    return [path for path in found if str(path) not in without]
+    sources = [path.relative_to(folder) for pattern in _SOURCES for path in sorted(folder.glob(pattern))]
+    if len(sources) < 100:
+        raise MavcgError(f"{folder}: holds {len(sources)} sources of {PACKAGE}; remove the folder, and run it again")
+    return [path for path in sources if str(path) not in without]
 
 
 def archive_of(folder: Path, without: Sequence[str]) -> tuple[Path, list[Path]]:

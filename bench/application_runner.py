@@ -90,15 +90,15 @@ class ApplicationRunner:
         image = GuardedMemory(np.ascontiguousarray(x, DTYPES[program.inputs[0].type.dtype]).tobytes())
         scratch = GuardedMemory(bytes([STALE]) * program.scratch_bytes)
 
-        def pointer(place: OperandAddress) -> int:
-            if place.base == "arena":
-                return self.arena.pointer + network.arena_offset + _of_frame(network, place.offset, frame)
+        def pointer(operand: OperandAddress) -> int:
+            if operand.base == "arena":
+                return self.arena.pointer + network.arena_offset + _of_frame(network, operand.offset, frame)
             buffers = {"constants": [constants], "input": [image], "output": outputs, "fault": [fault]}
-            return buffers[place.base][place.index].pointer + place.offset
+            return buffers[operand.base][operand.index].pointer + operand.offset
 
         for phase in self._phases(number, bounds):
             step = program.steps[phase.step]
-            pointers = [pointer(place) for place in phase.operands]
+            pointers = [pointer(operand) for operand in phase.operands]
             for call in phase_calls(step, phase, pointers, scratch.pointer, self.parts, self.kernels):
                 others = self._others(network)
                 call()

@@ -63,9 +63,10 @@ def solve(path: Path) -> dict[str, Any]:
 def timed(buffers: dict[str, LiveBuffer], limits: SearchLimits) -> dict[str, Any]:
     """Return the solution and the CPU seconds of this process alone: compiling the search is not counted."""
     started = time.process_time()
-    found = solve_instance(buffers, limits)
+    solution = solve_instance(buffers, limits)
     return {
-        "peak": found.peak, "lower_bound": found.lower_bound, "optimal": found.optimal, "nodes": found.nodes,
+        "peak": solution.peak, "lower_bound": solution.lower_bound, "optimal": solution.optimal,
+        "nodes": solution.nodes,
         "cpu_s": round(time.process_time() - started, 3),
     }  # fmt: skip
 

@@ -67,7 +67,7 @@ def loops_of(text: str) -> list[Loop]:
     statements = parse_source(text)
     functions = functions_of(statements)
     private = private_conventions(functions)
-    found = []
+    loops = []
     for function in functions:
         live = liveness(function, False, private)
         for index, block in enumerate(function.blocks):
@@ -76,8 +76,8 @@ def loops_of(text: str) -> list[Loop]:
                 line = statements[block.lines[0].statement].line
                 whole = tuple(instr for instr in instrs if instr is not None)
                 label = block.labels[-1] if block.labels else f"line {line}"
-                found.append(Loop(function.name, label, line, whole, live.at_top[index], live.at_end[index]))
-    return found
+                loops.append(Loop(function.name, label, line, whole, live.at_top[index], live.at_end[index]))
+    return loops
 
 
 def cycles(instrs: Sequence[Instr], timing: Timing) -> float:

@@ -17,7 +17,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench.interleaved import start, turns
+from bench.interleaved import round_medians, start
 from bench.models import model_path
 from bench.peers import NETWORKS, ROUNDS, difference, model_name, note, outputs_of
 from bench.record import ROOT, facts, write
@@ -66,7 +66,7 @@ def compare(name: str, checkout: Path, threads: int, rounds: int) -> dict[str, A
             worker.runtime = state
             workers.append(worker)
         outputs = outputs_of(workers, {})
-        medians = turns(workers, rounds)
+        medians = round_medians(workers, rounds)
     finally:
         for worker in workers:
             worker.end()

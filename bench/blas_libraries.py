@@ -46,13 +46,13 @@ def openblas(core_type: str | None) -> BlasLibrary:
     core_type: an OpenBLAS core name such as SkylakeX; None: as it detects. Raises: MavcgError if NumPy uses another
     library.
     """
-    found = sorted((Path(np.__file__).parent.parent / "numpy.libs").glob("libscipy_openblas64_*"))
-    if not found:
+    libraries = sorted((Path(np.__file__).parent.parent / "numpy.libs").glob("libscipy_openblas64_*"))
+    if not libraries:
         raise MavcgError("numpy: has no OpenBLAS of its own; install numpy from PyPI")
     forced = {} if core_type is None else {"OPENBLAS_CORETYPE": core_type}
     name = "OpenBLAS" if core_type is None else f"OpenBLAS {core_type}"
     return BlasLibrary(
-        name, found[0], f"of numpy {np.__version__}", "scipy_", "64_", True,
+        name, libraries[0], f"of numpy {np.__version__}", "scipy_", "64_", True,
         environment={"OPENBLAS_NUM_THREADS": "{threads}", **forced},
     )  # fmt: skip
 
@@ -63,8 +63,8 @@ def blis() -> BlasLibrary:
     Raises: MavcgError if it cannot be downloaded.
     """
     home = cache_folder().parent / "blas" / BLIS_PACKAGE
-    found = sorted(home.glob("usr/lib/*/blis-pthread/libblas.so.3"))
-    if not found:
+    libraries = sorted(home.glob("usr/lib/*/blis-pthread/libblas.so.3"))
+    if not libraries:
         home.mkdir(parents=True, exist_ok=True)
         for command in (["apt-get", "download", BLIS_PACKAGE], ["sh", "-c", "dpkg -x ./*.deb ."]):
             try:
@@ -73,10 +73,10 @@ def blis() -> BlasLibrary:
                 raise MavcgError(f"{command[0]}: cannot be run ({error.strerror}); BLIS comes from Debian") from error
             if done.returncode:
                 raise MavcgError(f"{BLIS_PACKAGE}: cannot be had ({done.stderr.strip()}); run apt-get update")
-        found = sorted(home.glob("usr/lib/*/blis-pthread/libblas.so.3"))
+        libraries = sorted(home.glob("usr/lib/*/blis-pthread/libblas.so.3"))
     package = next(iter(sorted(home.glob("*.deb"))), None)
     version = package.name.split("_")[1] if package is not None else ""
-    return BlasLibrary("BLIS", found[0], version, environment={"BLIS_NUM_THREADS": "{threads}"})
+    return BlasLibrary("BLIS", libraries[0], version, environment={"BLIS_NUM_THREADS": "{threads}"})
 
 
 def mkl() -> BlasLibrary:

@@ -129,27 +129,27 @@ def best_openblas(rows: Sequence[Mapping[str, Any]]) -> str:
 def with_fastest(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Add mavcg's speed over the fastest other library; of OpenBLAS only its best core type counts."""
     best = best_openblas(rows)
-    found = []
+    completed = []
     for row in rows:
         peers = {name: over for name, over in row["over"].items() if name == best or not name.startswith("OpenBLAS")}
         fastest = min(peers, key=lambda name: peers[name])
-        found.append({**row, "fastest": fastest, "over_fastest": peers[fastest]})
-    return found
+        completed.append({**row, "fastest": fastest, "over_fastest": peers[fastest]})
+    return completed
 
 
 def summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return geometric means and least ratios, by number of threads and kind of product."""
-    found = []
+    groups = []
     for threads in sorted({row["threads"] for row in rows}):
         for kind in (*SHAPES, "all"):
             some = [r["over_fastest"] for r in rows if r["threads"] == threads and kind in (r["kind"], "all")]
             if some:
                 mean = round(statistics.geometric_mean(some), 4)
-                found.append({
+                groups.append({
                     "threads": threads, "kind": kind, "products": len(some), "mean_over_fastest": mean,
                     "least_over_fastest": min(some), "below_0.95": sum(each < 0.95 for each in some),
                 })  # fmt: skip
-    return found
+    return groups
 
 
 def measure(

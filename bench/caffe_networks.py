@@ -150,18 +150,18 @@ def googlenet() -> CaffeWriter:
     x = m.norm("norm1", m.pool("pool1", m.conv("conv1", "data", (3, 64), 7, pad=3, stride=2), 3, 2))
     x = m.conv("conv2", m.conv("conv2_reduce", x, (64, 64), 1), (64, 192), 3, pad=1)
     x, channels = m.pool("pool2", m.norm("norm2", x), 3, 2), 192
-    for name, (one, three_in, three, five_in, five, pooled) in INCEPTIONS.items():
+    for name, (direct, three_in, three, five_in, five, pooled) in INCEPTIONS.items():
         if name in ("4a", "5a"):
             x = m.pool(f"pool_{name}", x, 3, 2)
         branches = [
-            m.conv(f"{name}/1x1", x, (channels, one), 1),
+            m.conv(f"{name}/1x1", x, (channels, direct), 1),
             m.conv(
                 f"{name}/3x3", m.conv(f"{name}/3x3_reduce", x, (channels, three_in), 1), (three_in, three), 3, pad=1
             ),
             m.conv(f"{name}/5x5", m.conv(f"{name}/5x5_reduce", x, (channels, five_in), 1), (five_in, five), 5, pad=2),
             m.conv(f"{name}/pool_proj", m.pool(f"{name}/pool", x, 3, 1, 1), (channels, pooled), 1),
         ]
-        x, channels = m.layer("Concat", f"{name}/output", branches), one + three + five + pooled
+        x, channels = m.layer("Concat", f"{name}/output", branches), direct + three + five + pooled
     x = m.pool("pool5", x, 7, 1, pool="AVE")
     x = m.layer("Dropout", "drop", [x], "dropout_param { dropout_ratio: 0.4 }", in_place=True)
     m.layer("Softmax", "prob", [m.product("classifier", x, (1024, 1000))])

@@ -47,13 +47,13 @@ def code_of(subject: Subject, root: Path = ROOT) -> dict[str, str]:
 
 def files_of(subject: Subject, root: Path = ROOT) -> set[Path]:
     """Return the files whose code counts. Raises: FileNotFoundError for a module or pattern that matches nothing."""
-    found = {_path(module, root) for module in closure(subject.modules, root)}
+    files = {_path(module, root) for module in closure(subject.modules, root)}
     for pattern in subject.files:
         matched = {path for path in root.glob(pattern) if path.is_file()}
         if not matched:
             raise FileNotFoundError(f"no file matches {pattern}; correct the record's entry in bench/subjects.py")
-        found |= matched
-    return found
+        files |= matched
+    return files
 
 
 def closure(modules: Iterable[str], root: Path = ROOT) -> set[str]:

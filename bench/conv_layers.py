@@ -70,11 +70,11 @@ def peak_caller(machine: Machine) -> tuple[Callable[[], None], float]:
     typ = ir.VectorType(F32, lanes)
     x = b.load(function.args[0], align=4, typ=typ)
 
-    def turn(_: ir.Value, acc: Values) -> Values:
+    def iteration(_: ir.Value, acc: Values) -> Values:
         return tuple(fma(b, x, x, a) for a in acc)
 
     start = [b.fadd(x, f32_splat(float(i), lanes)) for i in range(PEAK_ACCUMULATORS)]
-    acc = for_range(b, const(0), const(PEAK_TURNS), 1, start, turn)
+    acc = for_range(b, const(0), const(PEAK_TURNS), 1, start, iteration)
     total = acc[0]
     for a in acc[1:]:
         total = b.fadd(total, a)

@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.host_library import no_costs
-from bench.interleaved import start, turns
+from bench.interleaved import round_medians, start
 from bench.joint_networks import efficientnet_lite0
 from bench.models import model_path
 from bench.peers import difference, outputs_of
@@ -62,15 +62,15 @@ def build_all(name: str, folder: Path, modes: Sequence[str] = tuple(MODES)) -> d
     graph = graph if name in FILES else with_seeded_weights(graph)
     file = folder / "network.onnx"  # only its name is used: the graph is given
     file.write_bytes(name.encode())
-    found: dict[str, dict[str, Any]] = {}
+    by_mode: dict[str, dict[str, Any]] = {}
     for mode in modes:
         own = folder / re.sub(r"\W", "_", mode)
         own.mkdir()
         selection = SelectionOptions(db=no_costs(own), depth_first=MODES[mode])
         request, _ = make_model_request(file, str(own / "libnetwork.so"), "host", (), None, selection=selection)
         request = replace(request, graph=graph, max_arena_bytes=1 if mode == LEAST else None)
-        found[mode] = _built(request)
-    return found
+        by_mode[mode] = _built(request)
+    return by_mode
 
 
 def _built(request: ModelRequest) -> dict[str, Any]:
@@ -103,7 +103,7 @@ def measure(built: Mapping[str, Mapping[str, Any]], threads: int, rounds: int, c
             if difference(outputs[mode], outputs[WHOLE]):
                 raise MavcgError(f"{mode}: other results than layer by layer; report this as a bug")
         load = os.getloadavg()[0]
-        medians = turns(workers, rounds, clock)
+        medians = round_medians(workers, rounds, clock)
     finally:
         for worker in workers:
             worker.end()

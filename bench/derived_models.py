@@ -72,8 +72,8 @@ def _run(model: bytes) -> list[Array]:
         raise MavcgError(f"random weights need onnxruntime ({error}); pip install mavcg[dev]") from error
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
     noise = {i.name: np.random.default_rng(0).standard_normal(i.shape).astype(np.float32) for i in session.get_inputs()}
-    found: list[Array] = session.run(None, noise)
-    return found
+    outputs: list[Array] = session.run(None, noise)
+    return outputs
 
 
 _BATCH_NORM = ("x", "scale", "bias", "mean", "variance")

@@ -155,7 +155,7 @@ def _compare(number: int, cases: Sequence[Case], folder: Path, with_arm: bool) -
     for case in cases:
         generic, *others = (run[at : at + len(case.theirs)] for run in runs)
         at += len(case.theirs)
-        unlike = [v for v, other in zip(cores, others, strict=True) if not same_bits(generic, other)]
+        unlike = [v for v, answers in zip(cores, others, strict=True) if not same_bits(generic, answers)]
         status, reason = case.verdict(generic)
         if unlike:
             status, reason = "different", f"{', '.join(unlike)}: other bits than generic: {'+'.join(case.operators)}"

@@ -69,12 +69,12 @@ def random_part(seed: int, number: int, opset: int) -> Part:
 def _binary(op: str) -> Callable[[Part], str]:
     def add_to(p: Part) -> str:
         shape = p.shape()
-        other = tuple(p.pick(n, n, 1) for n in shape)[p.pick(0, 0, len(shape) // 2) :]
+        operand_shape = tuple(p.pick(n, n, 1) for n in shape)[p.pick(0, 0, len(shape) // 2) :]
         whole = op not in ("Pow", "PRelu", "Mean", "Sum", "Div")
         types = (np.int32, np.int64, np.uint32, np.uint64) if op in ("Max", "Min") else (np.int32, np.int64)
         dtype = p.pick(p.dtype, p.dtype, *types) if whole and p.opset >= 12 else p.dtype
         low = 0.1 if op == "Pow" else -3
-        return str(p.add(op, p.input(*shape, dtype=dtype, low=low), p.input(*other, dtype=dtype)))
+        return str(p.add(op, p.input(*shape, dtype=dtype, low=low), p.input(*operand_shape, dtype=dtype)))
 
     return add_to
 

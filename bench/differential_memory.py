@@ -20,17 +20,17 @@ class Guarded:
         pages = max(1, -(-size // page))
         self._map = mmap.mmap(-1, (pages + 2) * page)
         start = np.frombuffer(self._map, np.uint8).ctypes.data
-        for place in (start, start + (pages + 1) * page):
-            _forbid(place, page)
+        for address in (start, start + (pages + 1) * page):
+            _forbid(address, page)
         offset = page + (pages * page - size if at_end else 0)
         self.array = np.frombuffer(self._map, dtype, int(np.prod(shape, dtype=np.int64)), offset).reshape(shape)
 
 
-def _forbid(place: int, size: int) -> None:
+def _forbid(address: int, size: int) -> None:
     import ctypes
 
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.mprotect(ctypes.c_void_p(place), ctypes.c_size_t(size), 0):
+    if libc.mprotect(ctypes.c_void_p(address), ctypes.c_size_t(size), 0):
         raise OSError(ctypes.get_errno(), "mprotect")
 
 

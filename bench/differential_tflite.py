@@ -130,16 +130,16 @@ def _unary(op: str) -> Callable[[_Maker], None]:
 def _binary(op: str) -> Callable[[_Maker], None]:
     def make(m: _Maker) -> None:
         shape = m.shape()
-        other = tuple(m.pick(n, n, 1) for n in shape)
+        operand_shape = tuple(m.pick(n, n, 1) for n in shape)
         whole = op in ("ADD", "SUB", "MUL", "MAXIMUM", "MINIMUM", "FLOOR_DIV", "FLOOR_MOD") and m.pick(0, 0, 1)
         dtype = np.int32 if whole else np.float32
         name = "i32" if whole else "f32"
         b: Any = m.input
         x = m.input(shape, dtype, low=0.1 if op == "POW" else -3)
         if op in ("FLOOR_DIV", "FLOOR_MOD"):
-            b = (np.asarray(m.rng.integers(1, 9, other), dtype), None)
+            b = (np.asarray(m.rng.integers(1, 9, operand_shape), dtype), None)
         else:
-            b = m.input(other, dtype)
+            b = m.input(operand_shape, dtype)
         m.operator(op, [x, b], name, options=_OPTIONS.get(op, ""))
 
     return make

@@ -88,10 +88,13 @@ def said_of(name: str, db: Path) -> Said:
     machines = machines_for(request.cores, request.target)
     chosen = predict_algorithms(lower_candidates(graph, packing, request.max_error), machines, request.target, board)
     question = ModelQuestion(db=db, max_error=request.max_error, safety_factors=NO_SAFETY_FACTORS)
-    found = select_for_library(graph, packing, board, question, chosen)
-    assert found is not None
-    alternatives = {node: {one.name: one for one in some} for node, some in found.problem.alternatives.items()}
-    return Said(alternatives, engine_primitives(graph, found.problem.network))
+    selection = select_for_library(graph, packing, board, question, chosen)
+    assert selection is not None
+    alternatives = {
+        node: {alternative.name: alternative for alternative in some}
+        for node, some in selection.problem.alternatives.items()
+    }
+    return Said(alternatives, engine_primitives(graph, selection.problem.network))
 
 
 def node_times(paths: Mapping[str, Path], runs: int) -> dict[str, dict[str, float]]:
@@ -115,12 +118,12 @@ def node_times(paths: Mapping[str, Path], runs: int) -> dict[str, dict[str, floa
                 least[strategy] = [min(pair) for pair in zip(ms, least.get(strategy, ms), strict=True)]
     for model in models.values():
         model.close()
-    found: dict[str, dict[str, float]] = {}
+    by_strategy: dict[str, dict[str, float]] = {}
     for strategy, steps in least.items():
-        found[strategy] = {}
+        by_strategy[strategy] = {}
         for node, ms_ in zip(names[strategy], steps, strict=True):
-            found[strategy][node] = found[strategy].get(node, 0.0) + ms_
-    return found
+            by_strategy[strategy][node] = by_strategy[strategy].get(node, 0.0) + ms_
+    return by_strategy
 
 
 def rows_of(name: str, folder: Path, db: Path, runs: int) -> list[dict[str, Any]]:
@@ -130,7 +133,7 @@ def rows_of(name: str, folder: Path, db: Path, runs: int) -> list[dict[str, Any]
     times = node_times(paths, runs)
     usual = {each["name"]: each["primitive"] for each in said[f"lib{ENGINE}"]["primitives"]}
     known = (said_of(name, no_costs(folder)), said_of(name, db))
-    found = {}
+    by_choice = {}
     for stem, of_library in said.items():
         for each in of_library["selection"].get("nodes", ()):
             node, primitive = each["name"], each["primitive"]
@@ -142,22 +145,22 @@ def rows_of(name: str, folder: Path, db: Path, runs: int) -> list[dict[str, Any]
                 if kind == KINDS[0] and primitive in costs.own[node] or (kind == KINDS[0]) != (there == KINDS[0]):
                     continue
                 ratio = costs.ms(node, primitive, False) / costs.ms(node, usual[node], True)
-                found[node, primitive, kind] = {
+                by_choice[node, primitive, kind] = {
                     "network": name, "node": node, "primitive": primitive, "kind": kind, "engine": usual[node],
                     "said": round(ratio, 4), "took": round(took, 4),
                 }  # fmt: skip
-    return list(found.values())
+    return list(by_choice.values())
 
 
 def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """Return, by kind, quantiles of measured over predicted time of alternatives predicted to be near the default."""
-    found = {}
+    by_kind = {}
     for kind in KINDS:
         near = [row["took"] / row["said"] for row in rows if row["kind"] == kind and row["said"] <= NEAR]
         if near:
             quantiles = {str(q): round(float(np.quantile(near, q)), 3) for q in QUANTILES}
-            found[kind] = {"count": len(near), "quantiles": quantiles}
-    return found
+            by_kind[kind] = {"count": len(near), "quantiles": quantiles}
+    return by_kind
 
 
 def doubts_of(record: Mapping[str, Any]) -> dict[str, float]:

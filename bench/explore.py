@@ -63,7 +63,7 @@ class TimingEngine:
     between: list[float] = field(default_factory=list)
     last: float = field(default_factory=time.process_time)
 
-    def run(self, work: Any, items: Sequence[Any], most: int, found: Any) -> None:
+    def run(self, work: Any, items: Sequence[Any], most: int, keep: Any) -> None:
         """Apply the work to all items, one after the other."""
         self.between.append(time.process_time() - self.last)
         seconds = {}
@@ -73,7 +73,7 @@ class TimingEngine:
                 start = time.process_time()
                 results += work((item,))
                 seconds[item] = time.process_time() - start
-            found(task, results)
+            keep(task, results)
         self.rounds.append(seconds)
         self.last = time.process_time()
 

@@ -116,13 +116,13 @@ def main(arguments: Sequence[str]) -> int:
         except ValueError as error:
             print(f"figures: {error}", file=sys.stderr)
             return 2
-    found = states(RESULTS, SUBJECTS)
-    for state in found:
+    record_states = states(RESULTS, SUBJECTS)
+    for state in record_states:
         if options.all or not state.passes:
             print(f"figures: {line(state)}")
-    older = sum(bool(state.folders) and state.passes for state in found)
-    failed = sum(not state.passes for state in found)
-    print(f"figures: {len(found)} records, {older} kept with a reason, {failed} to be made anew")
+    older = sum(bool(state.folders) and state.passes for state in record_states)
+    failed = sum(not state.passes for state in record_states)
+    print(f"figures: {len(record_states)} records, {older} kept with a reason, {failed} to be made anew")
     return 1 if failed else 0
 
 

@@ -114,8 +114,8 @@ def fuzz(numbers: Sequence[int], seed: int, among: Sequence[Seed], workers: int 
 
 def counts(outcomes: Iterable[Outcome]) -> dict[str, int]:
     """Return the number of files by status."""
-    found = collections.Counter(o.status for o in outcomes)
-    return {status: found[status] for status in ("built", "refused", *FAULTS)}
+    by_status = collections.Counter(o.status for o in outcomes)
+    return {status: by_status[status] for status in ("built", "refused", *FAULTS)}
 
 
 def main() -> None:
@@ -139,10 +139,10 @@ def main() -> None:
             chosen, data = file_of(outcome.number, arguments.seed, among)
             arguments.keep.mkdir(parents=True, exist_ok=True)
             (arguments.keep / f"{outcome.number}{chosen.suffix}").write_bytes(data)
-    found = counts(outcomes)
+    by_status = counts(outcomes)
     record = facts("counted", f"bench.fuzz_models --count {len(numbers)} --seed {arguments.seed}") | {
         "files": len(outcomes),
-        "counts": found,
+        "counts": by_status,
         "seeds": len(among),
         "longest_s": round(max(o.seconds for o in outcomes), 2),
         "peak_bytes": max(o.peak_bytes for o in outcomes),
@@ -154,11 +154,11 @@ def main() -> None:
         json.dump(record, sys.stdout, indent=2)
         print()
     else:
-        print(", ".join(f"{status} {count}" for status, count in found.items()))
+        print(", ".join(f"{status} {count}" for status, count in by_status.items()))
         print(f"longest {record['longest_s']} s, at most {record['peak_bytes'] / 1e6:.0f} MB")
         if arguments.only is not None:
             print(outcomes[0])
-    sys.exit(1 if any(found[fault] for fault in FAULTS) else 0)
+    sys.exit(1 if any(by_status[fault] for fault in FAULTS) else 0)
 
 
 if __name__ == "__main__":

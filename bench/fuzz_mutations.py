@@ -157,9 +157,9 @@ def _change_messages(source: random.Random, message: Any, field: Any, value: Any
         for _ in range(source.randint(1, LARGEST_COPIES)):
             value.append(copy.deepcopy(value[at]))
     elif action == 2:
-        other, kept = source.randrange(len(value)), copy.deepcopy(value[at])
-        value[at].CopyFrom(copy.deepcopy(value[other]))
-        value[other].CopyFrom(kept)
+        second, kept = source.randrange(len(value)), copy.deepcopy(value[at])
+        value[at].CopyFrom(copy.deepcopy(value[second]))
+        value[second].CopyFrom(kept)
     else:
         value[at].CopyFrom(copy.deepcopy(source.choice(alike)))
 
@@ -199,12 +199,12 @@ def _other(source: random.Random, field: Any, value: Any, messages: Sequence[Any
 
 def _texts(source: random.Random, messages: Sequence[Any]) -> list[str]:
     """Return some texts of the file: names of other tensors and operators."""
-    found: list[str] = []
+    texts: list[str] = []
     for message in source.sample(list(messages), min(8, len(messages))):
         for field, value in message.ListFields():
             if field.type == field.TYPE_STRING:
-                found += [value] if isinstance(value, str) else list(value)
-    return found
+                texts += [value] if isinstance(value, str) else list(value)
+    return texts
 
 
 def tflite_fields(source: random.Random, data: bytes) -> bytes:
@@ -265,7 +265,7 @@ def _changed(source: random.Random, value: Any) -> Any:
         if action == 1:
             return [*value, *([value[at]] * source.randint(1, LARGEST_COPIES))]
         if action == 2 or hasattr(value[at], "Pack"):
-            other = source.randrange(len(value))
-            return [value[other] if i == at else value[at] if i == other else v for i, v in enumerate(value)]
+            second = source.randrange(len(value))
+            return [value[second] if i == at else value[at] if i == second else v for i, v in enumerate(value)]
         return [_changed(source, v) if i == at else v for i, v in enumerate(value)]
     return None

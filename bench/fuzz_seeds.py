@@ -29,7 +29,7 @@ def seeds(node_tests: bool = True) -> tuple[Seed, ...]:
 
     Node tests take half a minute to collect; blazeface is included if bench.models has it.
     """
-    found = [
+    available = [
         Seed("float_network", float_network(), ".onnx"),
         Seed("qdq_network", qdq_network(), ".onnx"),
         Seed("tflite_float_network", tflite_network(False), ".tflite"),
@@ -38,8 +38,8 @@ def seeds(node_tests: bool = True) -> tuple[Seed, ...]:
     ]
     blazeface = cache_folder() / "blazeface.tflite"
     if blazeface.is_file():
-        found.append(Seed("blazeface", blazeface.read_bytes(), ".tflite"))
-    return (*found, *(_node_tests() if node_tests else ()))
+        available.append(Seed("blazeface", blazeface.read_bytes(), ".tflite"))
+    return (*available, *(_node_tests() if node_tests else ()))
 
 
 def _light(name: str) -> bytes:
@@ -50,7 +50,7 @@ def _light(name: str) -> bytes:
 
 
 def _node_tests() -> list[Seed]:
-    found = []
+    node_tests = []
     for case in cases()[::NODE_TESTS_EVERY]:
         values = {i.name: v for i, v in zip(case.model.graph.input, case.inputs, strict=False)}
         known = {
@@ -63,8 +63,8 @@ def _node_tests() -> list[Seed]:
         }
         data = with_constants(case.model, known).SerializeToString()
         if len(data) <= LARGEST_NODE_TEST_BYTES:
-            found.append(Seed(case.name, data, ".onnx"))
-    return found
+            node_tests.append(Seed(case.name, data, ".onnx"))
+    return node_tests
 
 
 class _Onnx:

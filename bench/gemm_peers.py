@@ -131,19 +131,19 @@ def onnxruntime_product(left: Array, right: Array, empty: Implementation | None)
 
 def openblas_product(left: Array, right: Array) -> Implementation | None:
     """Return numpy's OpenBLAS; None if numpy uses another library."""
-    found = sorted((Path(np.__file__).parent.parent / "numpy.libs").glob("libscipy_openblas64_*"))
-    if not found:
+    libraries = sorted((Path(np.__file__).parent.parent / "numpy.libs").glob("libscipy_openblas64_*"))
+    if not libraries:
         return None
-    library = ctypes.CDLL(str(found[0]))
+    library = ctypes.CDLL(str(libraries[0]))
     library.scipy_openblas_set_num_threads64_(1)
     out = aligned(np.zeros((left.shape[0], right.shape[1]), np.float32))
     (m, k), n = left.shape, right.shape[1]
     sgemm = library.scipy_cblas_sgemm64_
-    whole, real, place = ctypes.c_int64, ctypes.c_float, ctypes.c_void_p
+    whole, real, pointer = ctypes.c_int64, ctypes.c_float, ctypes.c_void_p
     # Row-major, neither side transposed.
     call = (
         ctypes.c_int(101), ctypes.c_int(111), ctypes.c_int(111), whole(m), whole(n), whole(k), real(1.0),
-        place(left.ctypes.data), whole(k), place(right.ctypes.data), whole(n), real(0.0), place(out.ctypes.data),
+        pointer(left.ctypes.data), whole(k), pointer(right.ctypes.data), whole(n), real(0.0), pointer(out.ctypes.data),
         whole(n),
     )  # fmt: skip
 
@@ -151,7 +151,7 @@ def openblas_product(left: Array, right: Array) -> Implementation | None:
         for _ in range(times):
             sgemm(*call)
 
-    return Implementation(run, out, found[0].name)
+    return Implementation(run, out, libraries[0].name)
 
 
 def reading_loop(machine: Machine, right: Array, loops: Loops) -> Implementation:
@@ -163,36 +163,36 @@ def reading_loop(machine: Machine, right: Array, loops: Loops) -> Implementation
     module = ir.Module("reading")
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [PTR, I64, PTR]), "reading")
     b = ir.IRBuilder(function.append_basic_block("entry"))
-    place, stretch, out = function.args
+    stream, stretch, out = function.args
     typ = ir.VectorType(F32, lanes)
 
-    def turn(index: ir.Value, sums: Values) -> Values:
-        first = address(b, place, index)
+    def iteration(index: ir.Value, sums: Values) -> Values:
+        first = address(b, stream, index)
         return tuple(
             b.fadd(total, b.load(address(b, first, b.mul(stretch, const(i))), align=4, typ=typ))
             for i, total in enumerate(sums)
         )
 
-    sums = for_range(b, const(0), stretch, machine.vector_bytes, [f32_splat(0.0, lanes)] * streams, turn)
+    sums = for_range(b, const(0), stretch, machine.vector_bytes, [f32_splat(0.0, lanes)] * streams, iteration)
     for i, total in enumerate(sums):
         b.store(total, address(b, out, i * machine.vector_bytes), align=4)
     b.ret_void()
     compiled = Compiled(add_core_attributes(module, machine), machine)
-    found = aligned(np.zeros(streams * lanes, np.float32))
+    totals = aligned(np.zeros(streams * lanes, np.float32))
     stretch_bytes = right.nbytes // streams // machine.vector_bytes * machine.vector_bytes
-    arguments = (right.ctypes.data, stretch_bytes, found.ctypes.data, 0)
+    arguments = (right.ctypes.data, stretch_bytes, totals.ctypes.data, 0)
 
     def run(times: int, keep: object = (compiled, right)) -> None:
         loops.repeat(compiled.address("reading"), arguments, times)
 
-    return Implementation(run, found)
+    return Implementation(run, totals)
 
 
 def measure(shapes: Sequence[tuple[int, int, int]] = SHAPES, rounds: int = ROUNDS) -> list[dict[str, Any]]:
     """Return a row for each shape."""
     machine, loops = host_machine(), Loops(host_machine())
-    library, one = OneDnn(), aligned(np.ones((1, 1), np.float32))
-    empty = onnxruntime_product(one, one, None)
+    library, single = OneDnn(), aligned(np.ones((1, 1), np.float32))
+    empty = onnxruntime_product(single, single, None)
     peak, peak_work = peak_caller(machine)
     rows = []
     for m, n, k in shapes:
@@ -255,7 +255,7 @@ def in_turns(
             times[name].append(seconds_of(implementations[name], calls[name]))
             if (empty := implementations[name].empty) is not None:
                 empties[name].append(seconds_of(empty, EMPTY_CALLS))
-    net = {name: lower(found) - (lower(empties[name]) if name in empties else 0.0) for name, found in times.items()}
+    net = {name: lower(seconds) - (lower(empties[name]) if name in empties else 0.0) for name, seconds in times.items()}
     return peak_work / lower(peaks) / 1e9, {name: work / max(1e-9, seconds) / 1e9 for name, seconds in net.items()}
 
 

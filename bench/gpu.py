@@ -40,12 +40,12 @@ MOST_CHECKED_MACS = 2_000_000_000
 
 def layers(networks: tuple[str, ...], types: tuple[str, ...]) -> list[tuple[str, GpuLayer]]:
     """Return (network, layer) of each distinct layer; the network is the first that has it."""
-    found: dict[Any, tuple[str, GpuLayer]] = {}
+    distinct: dict[Any, tuple[str, GpuLayer]] = {}
     for name in networks:
         for layer in layers_of(network(name)):
             for type_name in types:
-                found.setdefault((layer.key, type_name), (name, typed_layer(layer, type_name)))
-    return list(found.values())
+                distinct.setdefault((layer.key, type_name), (name, typed_layer(layer, type_name)))
+    return list(distinct.values())
 
 
 def prepare(task: tuple[str, GpuLayer, str, int]) -> tuple[str, list[tuple[FoundKernel, bytes, dict[str, Any]]], str]:
@@ -54,30 +54,30 @@ def prepare(task: tuple[str, GpuLayer, str, int]) -> tuple[str, list[tuple[Found
     gpu = load_gpu(board)
     done = []
     try:
-        for found in _different(best_kernels(layer, gpu, 64), count):
-            code = compile_with_nvcc(layer_source(found.kernel, "layer"), HEADERS, gpu.arch)
-            done.append((found, code.cubin, {k: asdict(v) for k, v in code.resources.items()}))
+        for candidate in _different(best_kernels(layer, gpu, 64), count):
+            code = compile_with_nvcc(layer_source(candidate.kernel, "layer"), HEADERS, gpu.arch)
+            done.append((candidate, code.cubin, {k: asdict(v) for k, v in code.resources.items()}))
     except MavcgError as error:
         return name, done, str(error)
     return name, done, ""
 
 
-def _different(found: tuple[FoundKernel, ...], count: int) -> list[FoundKernel]:
+def _different(candidates: tuple[FoundKernel, ...], count: int) -> list[FoundKernel]:
     """Return the first kernel and others with other thread tiles or splits, to see what the time model misses."""
     kept: dict[Any, FoundKernel] = {}
-    for one in found:
-        k = one.kernel
+    for candidate in candidates:
+        k = candidate.kernel
         key = tuple(
             getattr(k, name, None) for name in ("rm", "rn", "threads_oc", "threads_pixels", "splits", "tile_oh")
         )
-        kept.setdefault(key, one)
+        kept.setdefault(key, candidate)
     return list(kept.values())[:count]
 
 
 def check(task: tuple[FoundKernel, bool]) -> tuple[FoundKernel, bool, Any]:
     """Return a kernel's check. Runs in a process of its own."""
-    found, whole = task
-    return found, whole, layer_case(found.kernel, SEED, whole)
+    candidate, whole = task
+    return candidate, whole, layer_case(candidate.kernel, SEED, whole)
 
 
 def measure(
@@ -110,24 +110,24 @@ def measure(
             "ceilings": ceilings(torch), "rows": [], "errors": [],
         }  # fmt: skip
         print(json.dumps(record["ceilings"]), flush=True)
-        for (name, layer, _, _), (_, found, error) in zip(tasks, kernels, strict=True):
+        for (name, layer, _, _), (_, ranked, error) in zip(tasks, kernels, strict=True):
             if error:
                 record["errors"].append({"layer": layer.conv.name, "type": layer.type, "error": error})
-            if not found:
+            if not ranked:
                 continue
             if time.perf_counter() - began > limit_s:
                 record["errors"].append({"layer": layer.conv.name, "type": layer.type, "error": "no time left"})
                 continue
             row: dict[str, Any] = {
                 "network": name, "layer": layer.conv.name, "type": layer.type, "macs": layer.conv.macs,
-                "bytes": sum(v for k, v in buffer_bytes(found[0][0]).items() if k != "partial"),
+                "bytes": sum(v for k, v in buffer_bytes(ranked[0][0]).items() if k != "partial"),
             }  # fmt: skip
             row["kernels"] = [
                 {
-                    "ms": own_ms(torch, driver, one, cubin), "predicted_ms": one.time.seconds * 1e3,
-                    "bound": one.time.bound, "plan": plan_of(one), "resources": resources["layer"],
+                    "ms": own_ms(torch, driver, candidate, cubin), "predicted_ms": candidate.time.seconds * 1e3,
+                    "bound": candidate.time.bound, "plan": plan_of(candidate), "resources": resources["layer"],
                 }
-                for one, cubin, resources in found
+                for candidate, cubin, resources in ranked
             ]  # fmt: skip
             if layer.type == "f32":
                 row["cudnn_f32_ms"] = library_ms(torch, layer, False, False)
@@ -142,21 +142,21 @@ def measure(
         wrong = checked = 0
         if checks:
             work = [
-                (found[0][0], whole) for _, found, _ in kernels if found for whole in (True, False)
-                if found[0][0].kernel.layer.conv.macs <= MOST_CHECKED_MACS
+                (ranked[0][0], whole) for _, ranked, _ in kernels if ranked for whole in (True, False)
+                if ranked[0][0].kernel.layer.conv.macs <= MOST_CHECKED_MACS
             ]  # fmt: skip
             cubins = {id_of(found[0][0]): found[0][1] for _, found, _ in kernels if found}
-            for one, whole, case in pool.imap_unordered(check, work):
-                launches = launches_of(one.kernel, "layer")
-                functions = driver.load(cubins[id_of(one)], [launch.function for launch in launches])
+            for tested, whole, case in pool.imap_unordered(check, work):
+                launches = launches_of(tested.kernel, "layer")
+                functions = driver.load(cubins[id_of(tested)], [launch.function for launch in launches])
                 driver.run(launches, functions, case.buffers)
                 mismatches, checked = case.mismatches(), checked + 1
                 if mismatches:
                     wrong += 1
                     record["errors"].append(
                         {
-                            "layer": one.kernel.layer.conv.name,
-                            "type": one.kernel.layer.type,
+                            "layer": tested.kernel.layer.conv.name,
+                            "type": tested.kernel.layer.type,
                             "whole": whole,
                             "mismatches": mismatches,
                         }
@@ -176,14 +176,14 @@ def measure(
     return wrong
 
 
-def id_of(found: FoundKernel) -> str:
+def id_of(candidate: FoundKernel) -> str:
     """Return a kernel's text, as a key."""
-    return repr(found.kernel)
+    return repr(candidate.kernel)
 
 
-def plan_of(found: FoundKernel) -> dict[str, Any]:
+def plan_of(candidate: FoundKernel) -> dict[str, Any]:
     """Return a kernel's plan as plain values."""
-    kernel, time_ = found.kernel, found.time
+    kernel, time_ = candidate.kernel, candidate.time
     plan = {k: v for k, v in vars(kernel).items() if k != "layer"}
     more = {"grid": kernel.grid, "threads": kernel.threads, "shared_bytes": kernel.shared_bytes}
     return {**plan, **more, "resident": time_.resident, "registers": time_.registers}
@@ -197,12 +197,12 @@ def once(board: str, networks: tuple[str, ...], types: tuple[str, ...]) -> None:
     import numpy as np
 
     for name, layer in layers(networks, types):
-        found = best_kernels(layer, gpu, 1)[0]
+        best = best_kernels(layer, gpu, 1)[0]
         function = re.sub(r"\W", "_", f"{name}__{layer.conv.name}__{layer.type}")
-        code = compile_with_nvcc(layer_source(found.kernel, function), HEADERS, gpu.arch)
-        launches = launches_of(found.kernel, function)
-        buffers = {key: np.ones(size, np.int8) for key, size in buffer_bytes(found).items()}
-        driver.run(launches, driver.load(code.cubin, [one.function for one in launches]), buffers)
+        code = compile_with_nvcc(layer_source(best.kernel, function), HEADERS, gpu.arch)
+        launches = launches_of(best.kernel, function)
+        buffers = {key: np.ones(size, np.int8) for key, size in buffer_bytes(best).items()}
+        driver.run(launches, driver.load(code.cubin, [launch.function for launch in launches]), buffers)
 
 
 COUNTERS = {
@@ -225,14 +225,14 @@ def counters(board: str, networks: tuple[str, ...], types: tuple[str, ...]) -> d
     lines = [line for line in done.stdout.splitlines() if line.startswith('"')]
     if done.returncode or not lines:
         return {"error": (done.stdout + done.stderr)[-600:]}
-    found: dict[str, dict[str, float]] = {}
+    by_kernel: dict[str, dict[str, float]] = {}
     for row in csv.DictReader(lines):
         if row.get("Metric Name") in COUNTERS:
             value = float(row["Metric Value"].replace(",", ""))
             unit = row["Metric Unit"]
             value *= {"Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9, "us": 1e3, "ms": 1e6}.get(unit, 1.0)
-            found.setdefault(row["Kernel Name"].split("(")[0], {})[COUNTERS[row["Metric Name"]]] = value
-    return found
+            by_kernel.setdefault(row["Kernel Name"].split("(")[0], {})[COUNTERS[row["Metric Name"]]] = value
+    return by_kernel
 
 
 def main() -> None:

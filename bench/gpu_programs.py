@@ -56,11 +56,11 @@ def built_program(task: tuple[str, str, str, str]) -> dict[str, Any]:
     except MavcgError as error:
         return {"network": name, "type": type_name, "error": str(error)}
     rng = np.random.default_rng(SEED)
-    (image,) = [one for one in graph.inputs if len(graph.types[one].shape) == 4 and "." not in one]
+    (image,) = [name for name in graph.inputs if len(graph.types[name].shape) == 4 and "." not in name]
     x = rng.standard_normal(graph.types[image].shape, np.float32)
     x.tofile(at / "input.bin")
-    constants = drawn_constants(graph, [one for one in graph.inputs if one != image])
-    (expected,) = run(graph, *(x if one == image else constants[one] for one in graph.inputs), wide=True)
+    constants = drawn_constants(graph, [name for name in graph.inputs if name != image])
+    (expected,) = run(graph, *(x if name == image else constants[name] for name in graph.inputs), wide=True)
     np.asarray(expected, np.float64).tofile(at / "expected.bin")
     return {"network": name, "type": type_name, "folder": str(at)}
 
@@ -92,8 +92,8 @@ def planned_by(planner: str, name: str) -> list[Planned]:
     chosen = search if planner == "mavcg" else partial(baselines.plan, planner)
     # Convolutions: plans of large products are many thousand commands, which nvcc takes minutes for.
     layers = layers_of(network(name), fully_connected=False)
-    found = {layer.key: chosen(layer, machine, performance_per_access) for layer in layers}
-    return [found[layer.key] for layer in layers]
+    plan_of = {layer.key: chosen(layer, machine, performance_per_access) for layer in layers}
+    return [plan_of[layer.key] for layer in layers]
 
 
 def built_plans(task: tuple[str, str, str, str]) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def built_plans(task: tuple[str, str, str, str]) -> dict[str, Any]:
     name, planner, arch, folder = task
     at = Path(folder) / f"{name}-{planner}"
     try:
-        plans = [emit_plan(one.layer, one.tiling, find_accelerator(SETUP)) for one in planned_by(planner, name)]
+        plans = [emit_plan(plan.layer, plan.tiling, find_accelerator(SETUP)) for plan in planned_by(planner, name)]
         rows = emit_plans(plans, arch, at)
     except MavcgError as error:
         return {"network": name, "planner": planner, "error": str(error)}

@@ -25,7 +25,7 @@ def write_record(raw: Mapping[str, Any]) -> None:
     run that the constants were fitted to; it is copied from the replaced record.
     """
     before = json.loads((RESULTS / "gpu.json").read_text(encoding="utf-8"))["pearson_before_fit"]
-    rows = [_row(one, raw["ceilings"]) for one in raw["rows"]]
+    rows = [_row(layer, raw["ceilings"]) for layer in raw["rows"]]
     head = facts("measured", "bench.gpu")
     gpu = raw["gpu"]
     what = f"{gpu['name']}, {gpu['arch']}, {gpu['sms']} multiprocessors, up to {gpu['clock_mhz']:.0f} MHz"
@@ -42,19 +42,19 @@ def write_record(raw: Mapping[str, Any]) -> None:
     })  # fmt: skip
 
 
-def _row(one: Mapping[str, Any], ceilings: Mapping[str, float]) -> dict[str, Any]:
+def _row(layer: Mapping[str, Any], ceilings: Mapping[str, float]) -> dict[str, Any]:
     """Return a layer's row: its first kernel, the roofline by measured ceilings, and the library's times."""
-    kernel = one["kernels"][0]
-    memory_ms = one["bytes"] / ceilings["copy_gb_per_s"] / 1e6
-    rate = ceilings[_RATE[one["type"]]] if one["type"] in _RATE else 2 * ceilings["f32_gmac_per_s"]
-    row = {key: one[key] for key in ("network", "layer", "type", "macs", "bytes")}
+    kernel = layer["kernels"][0]
+    memory_ms = layer["bytes"] / ceilings["copy_gb_per_s"] / 1e6
+    rate = ceilings[_RATE[layer["type"]]] if layer["type"] in _RATE else 2 * ceilings["f32_gmac_per_s"]
+    row = {key: layer[key] for key in ("network", "layer", "type", "macs", "bytes")}
     row |= {
         "ms": kernel["ms"],
         "predicted_ms": kernel["predicted_ms"],
-        "roofline_ms": max(memory_ms, one["macs"] / rate / 1e6),
+        "roofline_ms": max(memory_ms, layer["macs"] / rate / 1e6),
     }
     row |= {"registers": kernel["resources"]["registers"], "spilled_bytes": kernel["resources"]["spilled_bytes"]}
-    return row | {key: one[key] for key, _ in _LIBRARY.get(one["type"], ()) if one.get(key)}
+    return row | {key: layer[key] for key, _ in _LIBRARY.get(layer["type"], ()) if layer.get(key)}
 
 
 def _geometric(values: Sequence[float]) -> float:
@@ -63,7 +63,7 @@ def _geometric(values: Sequence[float]) -> float:
 
 def _summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     measured, predicted = [row["ms"] for row in rows], [row["predicted_ms"] for row in rows]
-    found: dict[str, Any] = {
+    summary: dict[str, Any] = {
         "layers": len(rows), "pearson": statistics.correlation(measured, predicted),
         "pearson_of_logs": statistics.correlation([math.log(v) for v in measured], [math.log(v) for v in predicted]),
         "measured_over_predicted": _geometric([m / p for m, p in zip(measured, predicted, strict=True)]),
@@ -72,21 +72,21 @@ def _summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }  # fmt: skip
     for key, title in _LIBRARY.get(rows[0]["type"], ()):
         over = [row["ms"] / row[key] for row in rows]
-        found["library"].append({
+        summary["library"].append({
             "what": title, "faster": sum(ratio < 1 for ratio in over), "time_over_library": _geometric(over),
             "worst": max(over), "total_ms": sum(row[key] for row in rows),
         })  # fmt: skip
-    return found
+    return summary
 
 
-def _counters(found: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _counters(counters: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return each layer's bytes by the profiler's counters, summed over its kernels, beside its tensors' bytes."""
     tensors = {f"{row['network']}__{row['layer']}__{row['type']}": row["bytes"] for row in rows}
     counted = []
     for name, size in tensors.items():
-        if name in found:
-            parts = [found[name], found.get(f"{name}_sum", {})]
-            total = {key: sum(part.get(key, 0.0) for part in parts) for key in found[name]}
+        if name in counters:
+            parts = [counters[name], counters.get(f"{name}_sum", {})]
+            total = {key: sum(part.get(key, 0.0) for part in parts) for key in counters[name]}
             counted.append({
                 "layer": name.split("__")[1], "tensor_bytes": size,
                 "memory_bytes": total["memory_read"] + total["memory_written"],
@@ -102,15 +102,15 @@ def gpu(record: Record, table: Table) -> str:
 
 def _beside(record: Record, table: Table) -> str:
     rows = []
-    for name, one in record["summary"].items():
+    for name, group in record["summary"].items():
         before = record["pearson_before_fit"][name]
-        ends = [f"{one['measured_over_roofline']:.1f}", f"{one['pearson']:.3f} ({before:.3f})"]
-        for library in one["library"]:
-            times = f"{one['total_ms']:.2f} / {library['total_ms']:.2f}"
-            faster, ratio = f"{library['faster']} of {one['layers']}", f"{library['time_over_library']:.2f}"
+        ends = [f"{group['measured_over_roofline']:.1f}", f"{group['pearson']:.3f} ({before:.3f})"]
+        for library in group["library"]:
+            times = f"{group['total_ms']:.2f} / {library['total_ms']:.2f}"
+            faster, ratio = f"{library['faster']} of {group['layers']}", f"{library['time_over_library']:.2f}"
             rows.append([name, library["what"], faster, ratio, f"{library['worst']:.1f}", times, *ends])
-        if not one["library"]:
-            rows.append([name, "none: PyTorch has no such convolution", "", "", "", f"{one['total_ms']:.2f}", *ends])
+        if not group["library"]:
+            rows.append([name, "none: PyTorch has no such convolution", "", "", "", f"{group['total_ms']:.2f}", *ends])
     text = (
         "Measured: different layers of five networks, batch 1, alternating sets of data, medians of replayed graphs. "
         "cuDNN (cuBLAS for products) through PyTorch, its fastest algorithm, without bias; mavcg's include bias. "
@@ -126,12 +126,16 @@ def _beside(record: Record, table: Table) -> str:
 
 def _layers(record: Record, table: Table) -> str:
     keys = ("ms", "predicted_ms", "roofline_ms", "cudnn_f32_ms", "cudnn_tf32_ms")
-    counted = {one["layer"]: one for one in record["counters"]}
+    counted = {layer["layer"]: layer for layer in record["counters"]}
     rows: list[list[object]] = []
     for row in record["rows"]:
         if row["network"] == "vgg16" and row["type"] == "f32":
-            one = counted.get(row["layer"], {})
-            moved = [f"{one[key] / 1e6:.1f}" for key in ("tensor_bytes", "memory_bytes", "l2_bytes") if key in one]
+            bytes_moved = counted.get(row["layer"], {})
+            moved = [
+                f"{bytes_moved[key] / 1e6:.1f}"
+                for key in ("tensor_bytes", "memory_bytes", "l2_bytes")
+                if key in bytes_moved
+            ]
             rows.append([row["layer"], *(f"{1000 * row[key]:.1f}" for key in keys), *moved])
     text = "Measured: VGG-16 in f32, us; MB by the profiler's counters (ncu) of one run: caches keep most outputs."
     head = ["layer", "us", "predicted", "roofline", "cuDNN f32", "cuDNN TF32", "tensors, MB", "memory, MB", "L2, MB"]

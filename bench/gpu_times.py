@@ -37,11 +37,11 @@ def graph_ms(torch: Any, call: Any) -> float:
     return statistics.median(times)
 
 
-def own_ms(torch: Any, driver: Driver, found: FoundKernel, cubin: bytes) -> float:
+def own_ms(torch: Any, driver: Driver, candidate: FoundKernel, cubin: bytes) -> float:
     """Return the milliseconds of a kernel on random data; several data sets alternate so that no cache keeps them."""
-    launches = launches_of(found.kernel, "layer")
-    functions = driver.load(cubin, [one.function for one in launches])
-    sizes = buffer_bytes(found)
+    launches = launches_of(candidate.kernel, "layer")
+    functions = driver.load(cubin, [launch.function for launch in launches])
+    sizes = buffer_bytes(candidate)
     sets = max(1, min(MOST_SETS, SETS_BYTES // max(1, sum(sizes.values()))))
     buffers = [
         {
@@ -54,15 +54,17 @@ def own_ms(torch: Any, driver: Driver, found: FoundKernel, cubin: bytes) -> floa
     def call(i: int) -> None:
         at = buffers[i % sets]
         stream = torch.cuda.current_stream().cuda_stream
-        for one in launches:
-            driver.launch(one, functions[one.function], [at[n].data_ptr() if n else 0 for n in one.arguments], stream)
+        for launch in launches:
+            driver.launch(
+                launch, functions[launch.function], [at[n].data_ptr() if n else 0 for n in launch.arguments], stream
+            )
 
     return graph_ms(torch, call)
 
 
-def buffer_bytes(found: FoundKernel) -> dict[str, int]:
+def buffer_bytes(candidate: FoundKernel) -> dict[str, int]:
     """Return the bytes of a layer's buffers, by their names."""
-    layer, conv, kernel = found.kernel.layer, found.kernel.layer.conv, found.kernel
+    layer, conv, kernel = candidate.kernel.layer, candidate.kernel.layer.conv, candidate.kernel
     pack = layer.pack
     channels = -(-conv.groups * conv.ic // pack) * 4
     sizes = {"input": channels * conv.ih * conv.iw}
@@ -116,7 +118,7 @@ def ceilings(torch: Any) -> dict[str, float]:
     source = torch.empty(1 << 30, dtype=torch.int8, device="cuda")
     target = torch.empty_like(source)
     copy = graph_ms(torch, lambda i: target.copy_(source))
-    found = {"copy_gb_per_s": 2 * (1 << 30) / copy / 1e6}
+    rates = {"copy_gb_per_s": 2 * (1 << 30) / copy / 1e6}
     for name, kind, tf32 in (
         ("f32", torch.float32, False),
         ("tf32", torch.float32, True),
@@ -124,5 +126,5 @@ def ceilings(torch: Any) -> dict[str, float]:
     ):
         torch.backends.cuda.matmul.allow_tf32 = tf32
         a, b = (torch.randn(4096, 4096, device="cuda").to(kind) for _ in range(2))
-        found[f"{name}_gmac_per_s"] = 4096**3 / graph_ms(torch, lambda i, a=a, b=b: a @ b) / 1e6
-    return found
+        rates[f"{name}_gmac_per_s"] = 4096**3 / graph_ms(torch, lambda i, a=a, b=b: a @ b) / 1e6
+    return rates

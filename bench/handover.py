@@ -42,12 +42,12 @@ void row_1(void *const *operands, int64_t begin, int64_t end, void *scratch) {
 """
 
 
-def library(turns: int, folder: Path) -> Path:
+def library(iterations: int, folder: Path) -> Path:
     """Build a library of steps of two rows; a row is a given number of iterations of an empty loop."""
-    target, name = host_target(), f"rows{turns}"
+    target, name = host_target(), f"rows{iterations}"
     source, kernel, out = folder / f"{name}.c", folder / f"{name}.o", folder / f"lib{name}.so"
     source.write_text(KERNEL)
-    flags = ["-target", target.zig_name, "-O2", "-fPIC", f"-DTURNS={turns}", "-c", str(source), "-o", str(kernel)]
+    flags = ["-target", target.zig_name, "-O2", "-fPIC", f"-DTURNS={iterations}", "-c", str(source), "-o", str(kernel)]
     run_zig("cc", flags, "compiling a kernel")
     number = TensorType("f32", (1,))
     places = (OperandAddress("input", 0, 0), OperandAddress("output", 0, 0))
@@ -69,22 +69,22 @@ def step_ns(model: Model, x: Any) -> float:
 
 def measure(rounds: int = ROUNDS) -> list[dict[str, float]]:
     """Return a row for each length of a row's loop: ns per step."""
-    x, found = np.zeros(1, np.float32), []
+    x, rows = np.zeros(1, np.float32), []
     with tempfile.TemporaryDirectory(prefix="mavcg-handover-") as folder:
-        for turns in TURNS:
-            path = library(turns, Path(folder))
+        for iterations in TURNS:
+            path = library(iterations, Path(folder))
             models = [load(path, threads=threads) for threads in (1, 2)]
             times: list[list[float]] = [[], []]
             for number in range(rounds):
                 for which in (0, 1) if number % 2 else (1, 0):
                     step_ns(models[which], x)  # threads are awake
                     times[which].append(min(step_ns(models[which], x) for _ in range(RUNS)))
-            one, two = (statistics.quantiles(t, n=4)[0] for t in times)
-            found.append({
-                "row_ns": round(one / 2, 1), "one_ns": round(one, 1), "two_ns": round(two, 1),
-                "beside_ns": round(two - one / 2, 1),
+            one_ns, two_ns = (statistics.quantiles(t, n=4)[0] for t in times)
+            rows.append({
+                "row_ns": round(one_ns / 2, 1), "one_ns": round(one_ns, 1), "two_ns": round(two_ns, 1),
+                "beside_ns": round(two_ns - one_ns / 2, 1),
             })  # fmt: skip
-    return found
+    return rows
 
 
 def main() -> None:

@@ -113,7 +113,7 @@ def bound(workers: Sequence[Worker], number: int) -> None:
             worker.bind({cpus[number % len(cpus)]})
 
 
-def turns(workers: Sequence[Worker], rounds: int, clock: str = "ms") -> Mapping[str, list[float]]:
+def round_medians(workers: Sequence[Worker], rounds: int, clock: str = "ms") -> Mapping[str, list[float]]:
     """Return each runtime's median, in ms, of every round; every round begins with another runtime.
 
     clock: "ms" (wall time), or "cpu_ms" (CPU time), which is less disturbed on a busy machine for one thread.

@@ -138,12 +138,12 @@ def orders(kernel: Kernel, name: str) -> dict[str, Any]:
         row["before_last_load_in_ir"] = round(sum(part for _, part in drawn) / ORDERS, 3)
         for form, options in (("scheduled", ()), ("unscheduled", UNSCHEDULED)):
             loops = [main_loop_of(assembly_of(text, core, Path(folder), options), kernel.function) for text, _ in drawn]
-            found = [cycles(loop.instrs, timing) for loop in loops]
+            loop_cycles = [cycles(loop.instrs, timing) for loop in loops]
             row[form] = {
                 "before_last_load": round(sum(map(products_before_last_load, loops)) / ORDERS, 3),
                 "sequences": len({tuple(instr.mnemonic for instr in loop.instrs) for loop in loops}),
-                "least_cycles": min(found),
-                "most_cycles": max(found),
+                "least_cycles": min(loop_cycles),
+                "most_cycles": max(loop_cycles),
             }
     return row
 

@@ -138,10 +138,10 @@ def caller(
     kernel, rows, grain = compiled.address(kernel_name(step.spec)), step.spec.rows, call_rows(step, macro)
     args = (ctypes.c_void_p * len(arrays))(*(a.ctypes.data for a in arrays))
     scratch = np.zeros(step.spec.scratch_bytes + 64, np.uint8)
-    place, temporary = ctypes.addressof(args), scratch.ctypes.data
+    operands, temporary = ctypes.addressof(args), scratch.ctypes.data
     keep = (compiled, args, scratch, list(arrays))
 
     def call(times: int = 1, keep: object = keep) -> None:
-        loops.tasks(kernel, place, rows, grain, temporary, times)
+        loops.tasks(kernel, operands, rows, grain, temporary, times)
 
     return call

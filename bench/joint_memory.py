@@ -118,17 +118,18 @@ def chosen(planned: ApplicationPlan) -> dict[str, Any]:
 
 def evaluated(row: Evaluated, graphs: Mapping[str, Graph], times: Times, limits: GeneticLimits) -> dict[str, Any]:
     """Return an application's row of Table 6.6."""
-    app, found, planned = application(row.networks, row.stages, graphs, times), list[dict[str, Any]](), None
+    app, within_limits, planned = application(row.networks, row.stages, graphs, times), list[dict[str, Any]](), None
     for megabytes, paper in row.limits:
         say(f"{row.name}: {f'{megabytes:g} MB' if megabytes else 'least memory'}")
         start = time.process_time()
         planned = plan_application(app, times, Constraints(megabytes * 1e6, {}), limits)
         seconds = round(time.process_time() - start, 2)
-        found.append({"limit_mb": megabytes, "paper_mb": paper, **chosen(planned), "cpu_s": seconds})
+        within_limits.append({"limit_mb": megabytes, "paper_mb": paper, **chosen(planned), "cpu_s": seconds})
     assert planned is not None  # every application has limits
     return {
         "application": row.name, "layers": sum(len(cnn.layers) for cnn in app.cnns), **sizes(planned),
-        "paper_mb": dict(zip(("naive", "reuse_per_cnn", "parts_everywhere"), row.paper, strict=True)), "limits": found,
+        "paper_mb": dict(zip(("naive", "reuse_per_cnn", "parts_everywhere"), row.paper, strict=True)),
+        "limits": within_limits,
     }  # fmt: skip
 
 

@@ -126,9 +126,9 @@ def inception_v2() -> Graph:
     x = net.max_pool(net.conv(x, "conv1_pointwise", 64, 1), 3, 2, _ONE_EACH_SIDE)
     x = net.conv(net.conv(x, "conv2_reduce", 64, 1), "conv2", 192, 3, pad=1)
     x = net.max_pool(x, 3, 2, _ONE_EACH_SIDE)
-    for name, (one, reduce3, three, reduce_double, double, pooled) in _INCEPTION.items():
-        part, stride = f"mixed_{name}", 1 if one else 2
-        branches = [net.conv(x, f"{part}_1x1", one, 1)] if one else []
+    for name, (direct, reduce3, three, reduce_double, double, pooled) in _INCEPTION.items():
+        part, stride = f"mixed_{name}", 1 if direct else 2
+        branches = [net.conv(x, f"{part}_1x1", direct, 1)] if direct else []
         y = net.conv(x, f"{part}_3x3_reduce", reduce3, 1)
         branches.append(net.conv(y, f"{part}_3x3", three, 3, stride, pad=1))
         y = net.conv(net.conv(x, f"{part}_double_reduce", reduce_double, 1), f"{part}_double_a", double, 3, pad=1)

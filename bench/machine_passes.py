@@ -115,9 +115,9 @@ def by_latency(kernel: Kernel, text: str, latency: int) -> dict[str, Any]:
     report = tuned(text, timing, kind.policy)[kernel.function, loop.label]
     after = report.cycles_after or cycles(loop.instrs, timing)
     alone, _ = forced(loop, timing)
-    found = {"kernel": kernel.name, "ldr_x_to_ins": latency, "before": _work(loop) / cycles(loop.instrs, timing)}
-    found |= {"split_alone": _work(loop) / alone, "after": _work(loop) / after}
-    return {name: round(value, 3) if isinstance(value, float) else value for name, value in found.items()}
+    row = {"kernel": kernel.name, "ldr_x_to_ins": latency, "before": _work(loop) / cycles(loop.instrs, timing)}
+    row |= {"split_alone": _work(loop) / alone, "after": _work(loop) / after}
+    return {name: round(value, 3) if isinstance(value, float) else value for name, value in row.items()}
 
 
 def library(name: str, text: str, core: str) -> list[dict[str, Any]]:
@@ -157,7 +157,7 @@ def scheduling_seconds(kernel: Kernel, text: str) -> dict[str, Any]:
     """Return the CPU seconds, medians, of tuning one kernel's function for a Cortex-A55, all in this process."""
     kind = load_core("cortex-a55")
     timing = load_timing(kind)
-    found: dict[str, Any] = {"kernel": kernel.name, "instructions": len(main_loop_of(text, kernel.function).instrs)}
+    row: dict[str, Any] = {"kernel": kernel.name, "instructions": len(main_loop_of(text, kernel.function).instrs)}
     for scheduler, seconds, times in (("heuristic", 0.0, TIMES), ("solver", SOLVER_SECONDS, 1)):
         first: list[float] = []
         again: list[float] = []
@@ -169,14 +169,14 @@ def scheduling_seconds(kernel: Kernel, text: str) -> dict[str, Any]:
                     reports = tuned(text, timing, kind.policy, effort)
                     taken.append(time.process_time() - start)
         report = reports[kernel.function, main_loop_of(text, kernel.function).label]
-        found[scheduler] = {
+        row[scheduler] = {
             "cycles_after": report.cycles_after,
             "by": report.scheduled_by,
             "times": times,
             "first_s": round(statistics.median(first), 3),
             "from_cache_s": round(statistics.median(again), 3),
         }
-    return found
+    return row
 
 
 def texts(folder: Path) -> tuple[dict[str, str], dict[str, str]]:
@@ -213,8 +213,8 @@ def main() -> None:
     with ProcessPoolExecutor(max(1, min(2, len(os.sched_getaffinity(0))))) as pool:
         started = [(table, pool.submit(work, *arguments)) for table, work, arguments in jobs]
         for table, job in started:
-            found = job.result()
-            rows[table] += found if isinstance(found, list) else [found]
+            rows_made = job.result()
+            rows[table] += rows_made if isinstance(rows_made, list) else [rows_made]
     record |= {
         "target": TARGET,
         "compiled_for": COMPILED_FOR,

@@ -10,8 +10,8 @@ Table = Callable[[Sequence[str], Sequence[Sequence[object]]], str]
 def arena(record: Record, table: Table) -> str:
     """Return the table of MiniMalloc's problems: peak at the capacity, least peak, nodes and seconds of both."""
 
-    def cells(found: Record) -> list[object]:
-        return [f"{found['peak']:,}", f"{found['nodes']:,}", f"{found['cpu_s']:.2f}"]
+    def cells(solution: Record) -> list[object]:
+        return [f"{solution['peak']:,}", f"{solution['nodes']:,}", f"{solution['cpu_s']:.2f}"]
 
     rows = []
     for row in record["rows"]:

@@ -65,13 +65,13 @@ def outputs_of(library: Path, arrays: Sequence[Array]) -> tuple[Array, ...]:
         return model.run(*arrays)
 
 
-def relative_error(found: Sequence[Array], expected: Sequence[Array]) -> float:
+def relative_error(outputs: Sequence[Array], expected: Sequence[Array]) -> float:
     """Return the largest difference over the largest element of the same output.
 
     It is inf if shapes differ or a value is not finite.
     """
     worst = 0.0
-    for ours, theirs in zip(found, expected, strict=True):
+    for ours, theirs in zip(outputs, expected, strict=True):
         if ours.shape != theirs.shape or not np.isfinite(ours).all():
             return float("inf")
         largest = float(np.abs(theirs.astype(np.float64)).max()) or 1.0
@@ -79,14 +79,16 @@ def relative_error(found: Sequence[Array], expected: Sequence[Array]) -> float:
     return worst
 
 
-def largest_difference(found: Sequence[Array], expected: Sequence[Array]) -> float:
+def largest_difference(outputs: Sequence[Array], expected: Sequence[Array]) -> float:
     """Return the largest difference of any element of any output."""
-    return max(float(np.abs(a.astype(np.float64) - b).max()) for a, b in zip(found, expected, strict=True))
+    return max(float(np.abs(a.astype(np.float64) - b).max()) for a, b in zip(outputs, expected, strict=True))
 
 
-def same_top(found: Sequence[Array], expected: Sequence[Array], count: int) -> bool:
+def same_top(outputs: Sequence[Array], expected: Sequence[Array], count: int) -> bool:
     """True if the indices of the first output's largest elements are the same, in order."""
-    ours, theirs = (np.argsort(-a[0].reshape(-1).astype(np.float64), kind="stable")[:count] for a in (found, expected))
+    ours, theirs = (
+        np.argsort(-a[0].reshape(-1).astype(np.float64), kind="stable")[:count] for a in (outputs, expected)
+    )
     return bool((ours == theirs).all())
 
 
@@ -136,16 +138,16 @@ def check_library(name: str, library: Path) -> Row:
     runner, against = reference(path, shapes)
     arrays = seeded_inputs(runner)
     expected = runner.run(arrays)
-    found = outputs_of(library, arrays)
+    outputs = outputs_of(library, arrays)
     if name.endswith("-int8"):
         # Where the last operator is not quantised: of the range that 8 bits would divide.
         quantum = quantum_of(path) or float(np.ptp(expected[0])) / 255
-        top, quanta = same_top(found, expected, 1), largest_difference(found, expected) / quantum
+        top, quanta = same_top(outputs, expected, 1), largest_difference(outputs, expected) / quantum
         difference = largest_difference(unoptimised(path, arrays), expected) / quantum
         within = quanta <= MOST_QUANTA * 1.001  # scales are f32, and so is what is divided by them
         why = "" if within else f"onnxruntime without its optimisations is {difference:.0f} quanta from itself"
         return Row(name, against, quanta, "quanta", top, within and top, why, difference)
-    error, top = relative_error(found, expected), same_top(found, expected, 5)
+    error, top = relative_error(outputs, expected), same_top(outputs, expected, 5)
     return Row(name, against, error, "of the largest", top, error <= MOST_RELATIVE and top)
 
 
@@ -158,8 +160,8 @@ def check_shipped(name: str) -> Row:
     with tempfile.TemporaryDirectory() as folder:
         library = build(path, {}, Path(folder))
         with mavcg.load(library) as model:
-            found = model.run(light_input(model.inputs[0].shape))
-    error = relative_error(found, [expected_output(name)])
+            outputs = model.run(light_input(model.inputs[0].shape))
+    error = relative_error(outputs, [expected_output(name)])
     return Row(name, "the output that it ships with", error, "of the largest", None, error <= MOST_RELATIVE)
 
 

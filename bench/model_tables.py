@@ -60,21 +60,21 @@ def _beside(row: Record) -> list[str]:
 
     Blank if none is comparable.
     """
-    ours, other = row["runtimes"]["mavcg"].get("ms"), row.get("fastest")
-    if ours is None or other is None:
+    ours, fastest = row["runtimes"]["mavcg"].get("ms"), row.get("fastest")
+    if ours is None or fastest is None:
         return [f"{ours:.2f}" if ours is not None else "", "", "", ""]
     return [
-        f"{ours:.2f}", f"{row['runtimes'][other]['ms']:.2f} ({other})", f"{row['ratio']:.2f}",
+        f"{ours:.2f}", f"{row['runtimes'][fastest]['ms']:.2f} ({fastest})", f"{row['ratio']:.2f}",
         f"{row['ratio_low']:.2f} to {row['ratio_high']:.2f}",
     ]  # fmt: skip
 
 
 def _named(record: Record) -> str:
     """Return the runtimes with their versions."""
-    found = {
+    version_of = {
         n: entry["version"] for row in record["rows"] for n, entry in row["runtimes"].items() if "version" in entry
     }
-    return ", ".join(f"{name} {version}" for name, version in found.items())
+    return ", ".join(f"{name} {version}" for name, version in version_of.items())
 
 
 def before(record: Record, table: Table) -> str:

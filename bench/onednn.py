@@ -118,24 +118,24 @@ class OneDnn:
 
     def _describe(self, shape: Sequence[int], tag: int = 0) -> ctypes.c_void_p:
         """Return the descriptor of a dense matrix, or of one in a format that the primitive may choose."""
-        found, dims = ctypes.c_void_p(), (ctypes.c_int64 * 2)(*shape)
+        description, dims = ctypes.c_void_p(), (ctypes.c_int64 * 2)(*shape)
         if tag:
-            self._call("dnnl_memory_desc_create_with_tag", ctypes.byref(found), 2, dims, _F32, tag)
+            self._call("dnnl_memory_desc_create_with_tag", ctypes.byref(description), 2, dims, _F32, tag)
         else:
             strides = (ctypes.c_int64 * 2)(shape[1], 1)
-            self._call("dnnl_memory_desc_create_with_strides", ctypes.byref(found), 2, dims, _F32, strides)
-        return found
+            self._call("dnnl_memory_desc_create_with_strides", ctypes.byref(description), 2, dims, _F32, strides)
+        return description
 
-    def _memory(self, described: Any, place: Any) -> ctypes.c_void_p:
-        found = ctypes.c_void_p()
-        where = place if isinstance(place, ctypes.c_void_p) else ctypes.c_void_p(place)
-        self._call("dnnl_memory_create", ctypes.byref(found), described, self._engine, where)
-        return found
+    def _memory(self, described: Any, address: Any) -> ctypes.c_void_p:
+        memory = ctypes.c_void_p()
+        where = address if isinstance(address, ctypes.c_void_p) else ctypes.c_void_p(address)
+        self._call("dnnl_memory_create", ctypes.byref(memory), described, self._engine, where)
+        return memory
 
     def _primitive(self, described: Any) -> ctypes.c_void_p:
-        found = ctypes.c_void_p()
-        self._call("dnnl_primitive_create", ctypes.byref(found), described)
-        return found
+        primitive = ctypes.c_void_p()
+        self._call("dnnl_primitive_create", ctypes.byref(primitive), described)
+        return primitive
 
     def _call(self, name: str, *arguments: Any) -> None:
         status = getattr(self._library, name)(*arguments)

@@ -82,7 +82,7 @@ def cases() -> tuple[Case, ...]:
     """Return all node tests of the installed onnx package, by name."""
     from onnx.backend.test.case.node import collect_testcases
 
-    found = []
+    node_tests = []
     with warnings.catch_warnings(), np.errstate(all="ignore"), _without_idle_work():
         warnings.simplefilter("ignore")  # of ONNX's own generators, about overflows that they mean
         collected = collect_testcases(None)
@@ -90,8 +90,8 @@ def cases() -> tuple[Case, ...]:
         assert case.model is not None and case.data_sets is not None
         ((inputs, outputs),) = case.data_sets
         operators = tuple(sorted({n.op_type for n in case.model.graph.node}))
-        found.append(Case(case.name, case.model, operators, plain(inputs), plain(outputs), case.rtol, case.atol))
-    return tuple(sorted(found, key=lambda c: c.name))
+        node_tests.append(Case(case.name, case.model, operators, plain(inputs), plain(outputs), case.rtol, case.atol))
+    return tuple(sorted(node_tests, key=lambda c: c.name))
 
 
 @contextmanager
@@ -221,9 +221,11 @@ def run_isolated(runner: Runner, chosen: Sequence[Case], workers: int = 1, secon
     """Run these tests in child processes, so that a crash is the failure of one test. seconds: limit for each."""
     with tempfile.TemporaryDirectory() as folder:
         results = each(lambda index: run_case(chosen[index], runner, Path(folder)), len(chosen), seconds, None, workers)
-        found = {result.index: result.value for result in results}
+        by_index = {result.index: result.value for result in results}
     return [
-        Outcome(case.name, case.operators, "failed", found[i].reason) if isinstance(found[i], Died) else found[i]
+        Outcome(case.name, case.operators, "failed", by_index[i].reason)
+        if isinstance(by_index[i], Died)
+        else by_index[i]
         for i, case in enumerate(chosen)
     ]
 
@@ -250,18 +252,18 @@ RUNNERS: dict[str, Callable[[], Runner]] = {
 
 def counts(outcomes: Sequence[Outcome]) -> dict[str, int]:
     """Count the tests of each status, and those that passed only with constants."""
-    found = collections.Counter(o.status for o in outcomes)
+    by_status = collections.Counter(o.status for o in outcomes)
     with_them = sum(o.status == "passed" and bool(o.constants) for o in outcomes)
-    return {s: found[s] for s in ("passed", "failed", "out of scope")} | {"passed with constants": with_them}
+    return {s: by_status[s] for s in ("passed", "failed", "out of scope")} | {"passed with constants": with_them}
 
 
 def by_operator(outcomes: Sequence[Outcome]) -> dict[str, dict[str, int]]:
     """Return the counts by operator: a test counts for every operator in its model."""
-    found: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
+    by_operator: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
     for outcome in outcomes:
         for operator in outcome.operators:
-            found[operator][outcome.status] += 1
-    return {operator: dict(sorted(statuses.items())) for operator, statuses in sorted(found.items())}
+            by_operator[operator][outcome.status] += 1
+    return {operator: dict(sorted(statuses.items())) for operator, statuses in sorted(by_operator.items())}
 
 
 def main() -> None:

@@ -90,11 +90,11 @@ def anchor_of(layer: str, where: Mapping[str, str]) -> str:
 
 def by_anchor(layers: Sequence[Mapping[str, Any]], anchors: Anchors) -> dict[str, float]:
     """Return the ms of each anchor."""
-    found: dict[str, float] = {}
+    ms_of: dict[str, float] = {}
     for layer in layers:
         anchor = anchor_of(layer["name"], anchors.where)
-        found[anchor] = found.get(anchor, 0.0) + layer["ms"]
-    return found
+        ms_of[anchor] = ms_of.get(anchor, 0.0) + layer["ms"]
+    return ms_of
 
 
 def measured(name: str, threads: int) -> list[dict[str, Any]]:
@@ -140,9 +140,9 @@ def layers_of(name: str, threads: int, as_json: bool) -> None:
     totals = dict.fromkeys(SAY_LAYERS, 0.0)
     for row in rows:
         ms = row["ms"]
-        for runtime, one in ms.items():
-            totals[runtime] += one
-        others = [one for runtime, one in ms.items() if runtime != "mavcg"]
+        for runtime, layer_ms in ms.items():
+            totals[runtime] += layer_ms
+        others = [layer_ms for runtime, layer_ms in ms.items() if runtime != "mavcg"]
         lost = ms["mavcg"] - min(others) if "mavcg" in ms and others else 0.0
         shown = [f"{ms[runtime]:.3f}" if runtime in ms else "" for runtime in SAY_LAYERS]
         table.add_row(row["layer"], row["what"], *shown, f"{lost:.3f}" if lost > 0 else "")

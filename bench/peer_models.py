@@ -75,7 +75,7 @@ def _for_runtime(runtime: str, source: Path) -> Path:
 
 def _made(source: Path, name: str, make: Callable[[Path, Path], None]) -> Path:
     """Return a file made from a model. make: writes into an empty folder; `name`: the file among its output."""
-    code = [inspect.getsource(one).encode() for one in (make, _plain, _fold_pads, _name_global_means)]
+    code = [inspect.getsource(maker).encode() for maker in (make, _plain, _fold_pads, _name_global_means)]
     code += [path.read_bytes() for path in WRITERS if make is _to_tflite]
     digest = _digest(source.read_bytes(), REQUIREMENTS.read_bytes(), *code)
     parent, prefix = cache_folder() / "peers", f"{source.stem}-{name.partition('.')[0]}-"
@@ -251,7 +251,7 @@ def _last_line(text: str) -> str:
 
 
 def _digest(*parts: bytes) -> str:
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for part in parts:
-        found.update(part)
-    return found.hexdigest()[:24]
+        digest.update(part)
+    return digest.hexdigest()[:24]

@@ -37,7 +37,7 @@ def row_of(
         }  # fmt: skip
     for name, reason in reasons.items():
         runtimes[name] = {"reason": reason}
-    found: dict[str, Any] = {"network": network, "threads": threads, "runtimes": runtimes}
+    row: dict[str, Any] = {"network": network, "threads": threads, "runtimes": runtimes}
     peers = [name for name, r in runtimes.items() if name != "mavcg" and r.get("agrees")]
     if peers and runtimes.get("mavcg", {}).get("agrees"):
         by_round = {
@@ -46,11 +46,11 @@ def row_of(
         }
         fastest = max(peers, key=lambda name: (statistics.median(by_round[name]), name))
         ratios = by_round[fastest]
-        found |= {
+        row |= {
             "fastest": fastest, "ratio": round(statistics.median(ratios), 4), "ratio_low": round(min(ratios), 4),
             "ratio_high": round(max(ratios), 4), "goal": round(goal(network), 4),
         }  # fmt: skip
-    return found
+    return row
 
 
 def goal(network: str) -> float:

@@ -24,7 +24,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from bench.interleaved import MIN_RUNS, SECONDS, WARM, Worker, start, turns
+from bench.interleaved import MIN_RUNS, SECONDS, WARM, Worker, round_medians, start
 from bench.models import MODELS
 from bench.peer_layers import layers_of
 from bench.peer_models import PEERS, peers_python, prepared
@@ -56,7 +56,7 @@ def model_name(text: str) -> str:
 
 
 def compare(name: str, threads: int, rounds: int, runtimes: Sequence[str], clock: str) -> dict[str, Any]:
-    """Return the row of one network on every runtime that can load it. clock: as for bench.interleaved.turns."""
+    """Return the row of one network on every runtime that can load it. clock: as for round_medians."""
     ready = prepared(name, runtimes)
     reasons = dict(ready.reasons)
     workers: list[Worker] = []
@@ -69,7 +69,7 @@ def compare(name: str, threads: int, rounds: int, runtimes: Sequence[str], clock
         errors = differences(workers, reasons)
         running = [worker for worker in workers if worker.runtime in errors]
         load = os.getloadavg()[0]
-        medians = turns(running, rounds, clock)
+        medians = round_medians(running, rounds, clock)
     finally:
         for worker in workers:
             worker.end()
@@ -88,9 +88,12 @@ def differences(workers: Sequence[Worker], reasons: dict[str, str]) -> dict[str,
 
     The reference is the first peer. reasons: filled with the errors of those that fail.
     """
-    found = outputs_of(workers, reasons)
-    reference = next((found[peer] for peer in PEERS if peer in found), next(iter(found.values()), []))
-    return {runtime: difference(outputs, reference) for runtime, outputs in found.items()}
+    outputs_by_runtime = outputs_of(workers, reasons)
+    reference = next(
+        (outputs_by_runtime[peer] for peer in PEERS if peer in outputs_by_runtime),
+        next(iter(outputs_by_runtime.values()), []),
+    )
+    return {runtime: difference(outputs, reference) for runtime, outputs in outputs_by_runtime.items()}
 
 
 def outputs_of(workers: Sequence[Worker], reasons: dict[str, str]) -> dict[str, list[Any]]:

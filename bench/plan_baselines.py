@@ -72,9 +72,9 @@ def compare(name: str, setup: str, accelerator: Accelerator) -> dict[str, Any]:
     }  # fmt: skip
     for planner, search in SEARCHES.items():
         plans = plan_layers(layers, accelerator, search)
-        row["bytes"][planner] = sum(found.reached.traffic.total_bytes for found in plans)
-        row["overlapped_ms"][planner] = 1e3 * sum(_seconds(found, accelerator, max) for found in plans)
-        row["in_turns_ms"][planner] = 1e3 * sum(_seconds(found, accelerator, sum) for found in plans)
+        row["bytes"][planner] = sum(plan.reached.traffic.total_bytes for plan in plans)
+        row["overlapped_ms"][planner] = 1e3 * sum(_seconds(plan, accelerator, max) for plan in plans)
+        row["in_turns_ms"][planner] = 1e3 * sum(_seconds(plan, accelerator, sum) for plan in plans)
     for key, of in (
         ("reduction_percent", "bytes"),
         ("speedup_overlapped", "overlapped_ms"),
@@ -84,9 +84,9 @@ def compare(name: str, setup: str, accelerator: Accelerator) -> dict[str, Any]:
     return row
 
 
-def _seconds(found: Planned, accelerator: Accelerator, together: Callable[[Sequence[float]], float]) -> float:
+def _seconds(plan: Planned, accelerator: Accelerator, together: Callable[[Sequence[float]], float]) -> float:
     """Return the seconds of computation and transfers, as `together` has them; the roof is of the elements at work."""
-    of_tile = roofline_performance(found.layer, found.reached.traffic, accelerator, found.tiling.tile)
+    of_tile = roofline_performance(plan.layer, plan.reached.traffic, accelerator, plan.tiling.tile)
     return together([of_tile.macs / (roof * 1e9) for roof in (of_tile.compute_gmac_per_s, of_tile.memory_gmac_per_s)])
 
 
@@ -99,8 +99,8 @@ def _against(figures: Mapping[str, float], planner: str, key: str) -> float:
 def mean(rows: Sequence[Mapping[str, Any]], key: str, **chosen: str) -> float:
     """Return the mean of a figure over planners and those rows that have the chosen values."""
     taken = [row[key].values() for row in rows if all(row[name] == value for name, value in chosen.items())]
-    found = [float(value) for values in taken for value in values]
-    return sum(found) / len(found)
+    figures = [float(value) for values in taken for value in values]
+    return sum(figures) / len(figures)
 
 
 def main() -> None:
@@ -151,11 +151,11 @@ def _figure_8_2(rows: Sequence[Mapping[str, Any]]) -> Table:
     return table
 
 
-def _reductions(found: Mapping[str, Mapping[str, float | None]]) -> Table:
+def _reductions(reductions: Mapping[str, Mapping[str, float | None]]) -> Table:
     table = Table(box=None)
     for title in ("over", "ours", "paper's"):
         table.add_column(title, justify="left" if title == "over" else "right")
-    for key, value in found.items():
+    for key, value in reductions.items():
         paper = value["paper"]
         table.add_row(key, f"{value['ours']:.2f}", "-" if paper is None else f"{paper:.2f}")
     return table

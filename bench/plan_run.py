@@ -111,7 +111,7 @@ def record_row(row: Mapping[str, Any]) -> None:
     path = RESULTS / f"{NAME}.json"
     rows: Sequence[Mapping[str, Any]] = json.loads(path.read_text())["rows"] if path.is_file() else []
     keys = ("network", "setup", "runtime")
-    kept = [other for other in rows if any(other[key] != row[key] for key in keys)]
+    kept = [recorded for recorded in rows if any(recorded[key] != row[key] for key in keys)]
     ordered = sorted([*kept, row], key=lambda r: [str(r[key]) for key in keys])
     write(NAME, {**facts("measured", f"bench.{NAME} --record"), "rounds": ROUNDS, "rows": ordered})
 

@@ -47,24 +47,26 @@ def compare(name: str, setup: str) -> dict[str, Any]:
     """Return the row of one network on one setup."""
     accelerator = find_accelerator(f"setup-{setup.lower()}")
     layers = layers_of(network(name, paper_variant=True))
-    found: dict[str, list[Planned]] = {}
+    plans_by_search: dict[str, list[Planned]] = {}
     seconds: dict[str, float] = {}
     for run in range(RUNS):
         for search, of in SEARCHES.items() if run else (SEARCHES | {"exhaustive": exhaustive.search}).items():
             start = time.perf_counter()
-            found[search] = [of(layer, accelerator) for layer in layers]
+            plans_by_search[search] = [of(layer, accelerator) for layer in layers]
             taken = time.perf_counter() - start
             seconds[search] = min(taken, seconds.get(search, taken))
-    values = {search: [performance_per_access(plan.reached) for plan in plans] for search, plans in found.items()}
+    values = {
+        search: [performance_per_access(plan.reached) for plan in plans] for search, plans in plans_by_search.items()
+    }
     missed = [ours / best for ours, best in zip(values["pruned"], values["exhaustive"], strict=True) if ours < best]
     return {
         "network": name,
         "setup": setup,
         "layers": len(layers),
         "seconds": {search: round(of, 4) for search, of in seconds.items()},
-        "candidates": {search: sum(plan.candidates for plan in plans) for search, plans in found.items()},
+        "candidates": {search: sum(plan.candidates for plan in plans) for search, plans in plans_by_search.items()},
         "off_chip_bytes": {
-            search: sum(plan.reached.traffic.total_bytes for plan in plans) for search, plans in found.items()
+            search: sum(plan.reached.traffic.total_bytes for plan in plans) for search, plans in plans_by_search.items()
         },
         "exact_is_exhaustive": values["exact"] == values["exhaustive"],
         "layers_that_pruning_misses": len(missed),

@@ -97,8 +97,8 @@ def _timed(
     keys: Iterable[ConvLayer], accelerator: Accelerator, search: Callable[[ConvLayer, Accelerator], Planned]
 ) -> tuple[dict[ConvLayer, Planned], float]:
     start = perf_counter()
-    found = {key: search(key, accelerator) for key in dict.fromkeys(keys)}
-    return found, perf_counter() - start
+    plans = {key: search(key, accelerator) for key in dict.fromkeys(keys)}
+    return plans, perf_counter() - start
 
 
 def show(spaces: Sequence[dict[str, Any]], searches: Sequence[dict[str, Any]], console: Console) -> None:

@@ -65,12 +65,12 @@ SECONDS, ROUNDS, WARM = 60.0, (24, 320), 2  # of a network; the least and the mo
 
 def fixed_plan(specs: Sequence[KernelSpec], label: str, change: Mapping[str, Any]) -> TilePlan:
     """Return the plan with the same macro-tile for all kernels."""
-    found: dict[tuple[str, str], MacroTile] = {}
+    tiles: dict[tuple[str, str], MacroTile] = {}
     for spec in specs:
         work = work_of(spec)
         if work is not None and spec.rows:
-            found[kernel_name(spec), label] = replace(plain_tile(work, worthwhile_call_rows(spec)), **change)
-    return TilePlan(found)
+            tiles[kernel_name(spec), label] = replace(plain_tile(work, worthwhile_call_rows(spec)), **change)
+    return TilePlan(tiles)
 
 
 @dataclass(frozen=True)
@@ -97,11 +97,11 @@ class Network:
         self.inputs = [buffer(t.type.bytes) for t in program.inputs]
         self.outputs = [buffer(t.type.bytes) for t in program.outputs]
         rng = np.random.default_rng(0)
-        for place, tensor in zip(self.inputs, program.inputs, strict=True):
-            place[:] = rng.standard_normal(tensor.type.bytes // 4).astype(np.float32).view(np.uint8)
+        for buffer_, tensor in zip(self.inputs, program.inputs, strict=True):
+            buffer_[:] = rng.standard_normal(tensor.type.bytes // 4).astype(np.float32).view(np.uint8)
         self.scratch = buffer(program.scratch_bytes)
         # One array of operands a step for all plans: of two alike the one whose lay apart was half a percent slower.
-        self.args = [(ctypes.c_void_p * len(s.operands))(*map(self.place, s.operands)) for s in program.steps]
+        self.args = [(ctypes.c_void_p * len(s.operands))(*map(self.address_of, s.operands)) for s in program.steps]
         self.codes: dict[tuple[str, MacroTile | None], Compiled] = {}
         self.loops = Loops(machine)
 
@@ -118,17 +118,17 @@ class Network:
     def calls(self, plan: TilePlan) -> list[Call]:
         """Return the steps' calls under a plan."""
         specs = {kernel_name(spec): spec for spec in self.lowered.specs}
-        found = []
+        calls = []
         for step, args in zip(self.program.steps, self.args, strict=True):
             macro = plan.of(step.kernel, self.machine.name)
             grain = macro.call_rows if macro else step.min_chunk_rows
-            found.append(Call(step.name, self.kernel(specs[step.kernel], macro), args, step.rows, grain))
-        return found
+            calls.append(Call(step.name, self.kernel(specs[step.kernel], macro), args, step.rows, grain))
+        return calls
 
-    def place(self, place: OperandAddress) -> int:
+    def address_of(self, operand: OperandAddress) -> int:
         """Return the address of an operand."""
-        base = {"input": self.inputs, "output": self.outputs}.get(place.base)
-        return int((base[place.index] if base else self.bases[place.base]).ctypes.data) + place.offset
+        base = {"input": self.inputs, "output": self.outputs}.get(operand.base)
+        return int((base[operand.index] if base else self.bases[operand.base]).ctypes.data) + operand.offset
 
     def run(self, calls: Sequence[Call]) -> list[int]:
         """Return the nanoseconds of each step."""
@@ -179,7 +179,7 @@ def timed(
     for label, steps in calls.items():
         for _ in range(WARM):
             network.run(steps)
-        outputs[label] = b"".join(place.tobytes() for place in network.outputs)
+        outputs[label] = b"".join(output.tobytes() for output in network.outputs)
     if len(set(outputs.values())) != 1:
         raise SystemExit(f"{name}: macro-tiles changed a result")
     once = sum(sum(network.run(steps)) for steps in calls.values()) / 1e9
@@ -188,14 +188,14 @@ def timed(
     cpus, draw = sorted(os.sched_getaffinity(0)), random.Random(0)
     for number in range(rounds):
         os.sched_setaffinity(0, {cpus[number // 2 % len(cpus)]})
-        turns = [draw.sample(list(calls), len(calls)) for _ in next(iter(calls.values()))]
-        found: dict[str, list[int]] = {label: [0] * len(turns) for label in calls}
-        for labels in zip(*turns, strict=True):
+        orders = [draw.sample(list(calls), len(calls)) for _ in next(iter(calls.values()))]
+        ns_by_label: dict[str, list[int]] = {label: [0] * len(orders) for label in calls}
+        for labels in zip(*orders, strict=True):
             for step, (label, ns) in enumerate(
                 zip(labels, network.run([calls[label][step] for step, label in enumerate(labels)]), strict=True)
             ):
-                found[label][step] = ns
-        for label, ns_of_steps in found.items():
+                ns_by_label[label][step] = ns
+        for label, ns_of_steps in ns_by_label.items():
             took[label].append(ns_of_steps)
     os.sched_setaffinity(0, cpus)
     return took
@@ -207,19 +207,19 @@ def summary(name: str, took: Mapping[str, list[list[int]]], steps: Sequence[str]
     A step's ratio of two plans is the median over rounds of the ratio within a round, so that a disturbed round counts
     no more than another. A network's ratio is the mean of its steps', weighted by their time as planned.
     """
-    found, compared = (Compared({label: runs[first::2] for label, runs in took.items()}) for first in (0, 1))
-    best = [min(FIXED, key=lambda label: found.ratios[label][i]) for i in range(len(steps))]  # noqa: B023
-    one = min(FIXED, key=lambda label: found.whole(found.ratios[label]))
+    chosen_from, compared = (Compared({label: runs[first::2] for label, runs in took.items()}) for first in (0, 1))
+    best = [min(FIXED, key=lambda label: chosen_from.ratios[label][i]) for i in range(len(steps))]  # noqa: B023
+    fixed = min(FIXED, key=lambda label: chosen_from.whole(chosen_from.ratios[label]))
     each = [compared.ratios[label][i] for i, label in enumerate(best)]
     planned_ms = sum(compared.planned_ms)
-    by_one, by_each = 1 / compared.whole(compared.ratios[one]), 1 / compared.whole(each)
+    by_fixed, by_each = 1 / compared.whole(compared.ratios[fixed]), 1 / compared.whole(each)
     return {
         "network": name, "rounds": len(took["planned"]), "planned_ms": round(planned_ms, 4),
-        "one_for_all": one, "one_for_all_ms": round(planned_ms / by_one, 4),
+        "one_for_all": fixed, "one_for_all_ms": round(planned_ms / by_fixed, 4),
         "each_layers_best_ms": round(planned_ms / by_each, 4),
         "fixed_ms": {label: round(planned_ms * compared.whole(compared.ratios[label]), 4) for label in FIXED},
-        "ratio": round(max(by_one, by_each), 4), "planned_by_each_layers_best": round(by_each, 4),
-        "planned_by_one_for_all": round(by_one, 4),
+        "ratio": round(max(by_fixed, by_each), 4), "planned_by_each_layers_best": round(by_each, 4),
+        "planned_by_one_for_all": round(by_fixed, 4),
         "steps": [
             {
                 "name": step, "planned_ms": round(ms, 5), "best": best[i], "best_ms": round(ms * each[i], 5),

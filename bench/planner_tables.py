@@ -52,8 +52,8 @@ def plan_seconds(record: Record, table: Table) -> str:
 def predicted(record: Record, table: Table) -> str:
     """Return the table of predictions beside measurements."""
 
-    def cells(name: str, found: Record) -> list[object]:
-        return [name, found["layers"], f"{found['pearson']:.3f}", f"{found['pearson_of_logs']:.3f}"]
+    def cells(name: str, errors: Record) -> list[object]:
+        return [name, errors["layers"], f"{errors['pearson']:.3f}", f"{errors['pearson_of_logs']:.3f}"]
 
     rows = []
     for row in record["rows"]:
@@ -117,8 +117,10 @@ def explore(record: Record, table: Table) -> str:
     text += (
         f"of Dask on {record['machine']['cpus']} CPUs that others used, too; CPU seconds have the starts of Python in "
     )
-    other = [row["workers"] for row in record["dask"] if not row["same_database"]]
-    text += f"them. {f'Other databases with {other} workers.' if other else 'All databases are the same.'}"
+    other_counts = [row["workers"] for row in record["dask"] if not row["same_database"]]
+    text += (
+        f"them. {f'Other databases with {other_counts} workers.' if other_counts else 'All databases are the same.'}"
+    )
     head = ["workers", "simulated", "speed-up", "measured, wall clock", "measured, CPU"]
     return f"{text}\n\n" + table(head, rows)
 

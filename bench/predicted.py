@@ -46,9 +46,9 @@ def measure(
     ]
     everything: list[list[list[float]]] = [[] for _ in models]
     quiet: list[list[list[float]]] = [[] for _ in models]
-    for turn in range(rounds):
+    for round_number in range(rounds):
         for number, model in enumerate(models):
-            print(f"bench: round {turn + 1} of {rounds}, {model.name}", file=sys.stderr, flush=True)
+            print(f"bench: round {round_number + 1} of {rounds}, {model.name}", file=sys.stderr, flush=True)
             model.run(*inputs[number])  # another network was in the caches
             for _ in range(runs):
                 before = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
@@ -59,14 +59,14 @@ def measure(
                 everything[number].append(row)
                 if resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw == before:
                     quiet[number].append(row)
-    found = []
+    medians = []
     for kept, rows in zip(quiet, everything, strict=True):
         # A run that had to wait says nothing of the steps that waited: where most did, the lower quartile of all.
         if len(kept) >= LEAST_QUIET:
-            found.append(([statistics.median(times) for times in zip(*kept, strict=True)], len(kept)))
+            medians.append(([statistics.median(times) for times in zip(*kept, strict=True)], len(kept)))
         else:
-            found.append(([float(ms) for ms in np.quantile(np.array(rows), 0.25, axis=0)], 0))
-    return found
+            medians.append(([float(ms) for ms in np.quantile(np.array(rows), 0.25, axis=0)], 0))
+    return medians
 
 
 def row_of(name: str, prediction: Prediction, measured: Sequence[float], quiet_runs: int) -> dict[str, Any]:
@@ -146,10 +146,11 @@ def main() -> None:
     for title in ("network", "steps", "predicted ms", "measured ms", "Pearson", "of logarithms", "quiet runs"):
         table.add_column(title, justify="left" if title == "network" else "right")
     for row in rows:
-        found = row["correlation"]
+        correlation = row["correlation"]
         table.add_row(
-            row["network"], str(found["layers"]), f"{row['predicted_total_ms']:.2f}", f"{row['measured_total_ms']:.2f}",
-            str(found["pearson"]), str(found["pearson_of_logs"]), str(row["quiet_runs"]),
+            row["network"], str(correlation["layers"]), f"{row['predicted_total_ms']:.2f}",
+            f"{row['measured_total_ms']:.2f}", str(correlation["pearson"]), str(correlation["pearson_of_logs"]),
+            str(row["quiet_runs"]),
         )  # fmt: skip
     all_of_them = record["pooled"]
     table.add_row(

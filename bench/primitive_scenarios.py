@@ -34,8 +34,13 @@ SAMPLE_PRIMITIVES, SAMPLE_SCENARIOS = 6, 5  # of each family
 def on_host(primitive: Primitive, count: int) -> dict[str, Any]:
     """Return one primitive's row, run on this machine."""
     host = find_machine("host")
-    found = list(checked_scenarios(primitive, scenarios_of(primitive, count), host))
-    return {"name": primitive.name, "family": primitive.family, **_counted(found), "error_bound": primitive.error_bound}
+    checks = list(checked_scenarios(primitive, scenarios_of(primitive, count), host))
+    return {
+        "name": primitive.name,
+        "family": primitive.family,
+        **_counted(checks),
+        "error_bound": primitive.error_bound,
+    }
 
 
 def emulated(family: Sequence[Primitive]) -> dict[str, Any]:
@@ -47,21 +52,21 @@ def emulated(family: Sequence[Primitive]) -> dict[str, Any]:
         for primitive in chosen
         for case in cases_of(primitive, scenarios_of(primitive, SAMPLE_SCENARIOS, seed=1), block_of(machines[0]))
     ]
-    found = [check_all(cases, machine) for machine in machines]
-    different = [one.case for one, other in zip(*found, strict=True) if one.bits != other.bits]
-    counted = _counted([checked for of_one in found for checked in of_one])
+    by_machine = [check_all(cases, machine) for machine in machines]
+    different = [first.case for first, second in zip(*by_machine, strict=True) if first.bits != second.bits]
+    counted = _counted([checked for of_machine in by_machine for checked in of_machine])
     counted["failures"] += [f"{_words(case)}: other bits on {' and '.join(EMULATED)}" for case in different]
     counted["failed"] += len(different)
     return {"family": family[0].family, "primitives": len(chosen), "cores": list(EMULATED), **counted}
 
 
-def _counted(found: Sequence[Checked]) -> dict[str, Any]:
-    wrong = [checked for checked in found if not checked.ok]
+def _counted(checks: Sequence[Checked]) -> dict[str, Any]:
+    wrong = [checked for checked in checks if not checked.ok]
     return {
-        "scenarios": len(found),
+        "scenarios": len(checks),
         "failed": len(wrong),
-        "largest_error": float(f"{max(checked.max_error for checked in found):.3g}"),
-        "largest_share_of_bound": round(max(checked.max_error / checked.bound for checked in found), 3),
+        "largest_error": float(f"{max(checked.max_error for checked in checks):.3g}"),
+        "largest_share_of_bound": round(max(checked.max_error / checked.bound for checked in checks), 3),
         "failures": [f"{_words(c.case)}: error {c.max_error:.3g}; {'; '.join(c.faults)}" for c in wrong],
     }
 
@@ -107,8 +112,8 @@ def _alone() -> Iterator[None]:
 def _recorded() -> dict[str, list[dict[str, Any]]]:
     """Return the record's rows, in the order of the primitive library."""
     path = RESULTS / f"{NAME}.json"
-    held = json.loads(path.read_text()) if path.exists() else {}
-    return {name: held.get(name, []) for name in ("emulated", "by_primitive")}
+    recorded = json.loads(path.read_text()) if path.exists() else {}
+    return {name: recorded.get(name, []) for name in ("emulated", "by_primitive")}
 
 
 def _written(head: dict[str, Any], key: str, row: dict[str, Any], by: str, order: Sequence[str]) -> Path:
@@ -116,8 +121,8 @@ def _written(head: dict[str, Any], key: str, row: dict[str, Any], by: str, order
     dated = {**row, "date": datetime.datetime.now(datetime.UTC).strftime(DATE)}
     with _alone():
         lists = _recorded()
-        lists[key] = [*(other for other in lists[key] if other[by] != row[by]), dated]
-        lists[key].sort(key=lambda other: order.index(other[by]))
+        lists[key] = [*(recorded for recorded in lists[key] if recorded[by] != row[by]), dated]
+        lists[key].sort(key=lambda recorded: order.index(recorded[by]))
         return write(NAME, {**head, "rows": table(lists["by_primitive"]), **lists})
 
 

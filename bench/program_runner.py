@@ -80,14 +80,14 @@ class ProgramRunner:
         scratch = GuardedMemory(bytes([STALE]) * program.scratch_bytes)
         fault = GuardedMemory(bytes(4))
 
-        def pointer(place: OperandAddress) -> int:
+        def pointer(operand: OperandAddress) -> int:
             buffers = {
                 "arena": [arena], "constants": [self.constants], "input": inputs, "output": outputs, "fault": [fault],
             }  # fmt: skip
-            return buffers[place.base][place.index].pointer + place.offset
+            return buffers[operand.base][operand.index].pointer + operand.offset
 
         for phase in phases_of(program):
-            step, pointers = program.steps[phase.step], [pointer(place) for place in phase.operands]
+            step, pointers = program.steps[phase.step], [pointer(operand) for operand in phase.operands]
             for call in phase_calls(step, phase, pointers, scratch.pointer, self.parts, self.kernels):
                 call()
             assert fault.unchanged, f"{step.name}: an index does not exist"

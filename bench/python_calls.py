@@ -39,9 +39,9 @@ def small_model(folder: Path) -> Path:
     import onnx
 
     value = onnx.helper.make_tensor_value_info
-    one = onnx.numpy_helper.from_array(np.ones(4, np.float32), "one")
+    ones = onnx.numpy_helper.from_array(np.ones(4, np.float32), "one")
     nodes = [onnx.helper.make_node("Add", ["x", "one"], ["y"])]
-    graph = onnx.helper.make_graph(nodes, "g", [value("x", 1, [4])], [value("y", 1, [4])], [one])
+    graph = onnx.helper.make_graph(nodes, "g", [value("x", 1, [4])], [value("y", 1, [4])], [ones])
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
     onnx.save(model, folder / "small.onnx")
     request, _ = make_model_request(folder / "small.onnx", str(folder / "libsmall.so"), "host", (), None)

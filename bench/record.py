@@ -24,19 +24,19 @@ _DEBIAN = ("libeigen3-dev", "libgemmlowp-dev")
 
 def versions() -> dict[str, str]:
     """Return the versions of everything that affects figures; what is not installed is left out."""
-    found = {"mavcg": __version__, "python": ".".join(map(str, sys.version_info[:3]))}
+    versions_of = {"mavcg": __version__, "python": ".".join(map(str, sys.version_info[:3]))}
     for name in _PACKAGES:
         try:
-            found[name] = version(name)
+            versions_of[name] = version(name)
         except PackageNotFoundError:
             continue
     if shutil.which("gcc"):
-        found["gcc"] = _output_of(["gcc", "-dumpfullversion"])
+        versions_of["gcc"] = _output_of(["gcc", "-dumpfullversion"])
     if shutil.which("dpkg-query"):
-        found |= {
+        versions_of |= {
             name: text for name in _DEBIAN if (text := _output_of(["dpkg-query", "-W", "-f", "${Version}", name]))
         }
-    return found
+    return versions_of
 
 
 def _output_of(command: Sequence[str]) -> str:

@@ -34,7 +34,7 @@ def build_ways(name: str, folder: Path) -> dict[str, dict[str, Any]]:
     graph = with_seeded_weights(NETWORKS[name]())
     file = folder / "network.onnx"  # only its name is used: the graph is given
     file.write_bytes(name.encode())
-    found: dict[str, dict[str, Any]] = {}
+    by_mode: dict[str, dict[str, Any]] = {}
     for number, (mode, limit) in enumerate(({WHOLE: None} | dict(LIMITS.get(name, {})) | {LEAST: 1}).items()):
         own = folder / str(number)
         own.mkdir()
@@ -48,12 +48,12 @@ def build_ways(name: str, folder: Path) -> dict[str, dict[str, Any]]:
         except ArenaTooLargeError as error:
             made = build_model(replace(request, max_arena_bytes=error.least_bytes))
         program = made.planned.program
-        found[mode] = {
+        by_mode[mode] = {
             "library": str(made.output), "arena_bytes": program.arena_bytes,
             "phases": len(program.phases) or len(program.steps),
             "moved_bytes": sum(phase.moved_bytes for phase in program.phases),
         }  # fmt: skip
-    return found
+    return by_mode
 
 
 def network_row(name: str, threads: Sequence[int], rounds: int, clock: str) -> dict[str, Any]:

@@ -50,8 +50,10 @@ def mavcg_runner(model: Path, threads: int, profile: bool = False) -> Runner:
     inputs = [(tuple(t.shape), np.dtype(t.dtype)) for t in loaded.inputs]
 
     def layers(arrays: Sequence[Array], runs: int) -> list[dict[str, Any]]:
-        found = zip(*(loaded.profile(*arrays) for _ in range(runs)), strict=True)
-        return [{"name": steps[0].name, "op": steps[0].op, "ms": min(s.ns for s in steps) / 1e6} for steps in found]
+        steps_of_runs = zip(*(loaded.profile(*arrays) for _ in range(runs)), strict=True)
+        return [
+            {"name": steps[0].name, "op": steps[0].op, "ms": min(s.ns for s in steps) / 1e6} for steps in steps_of_runs
+        ]
 
     names = [t.name for t in loaded.outputs]
     return Runner(mavcg.__version__, inputs, names, lambda arrays: loaded.run(*arrays), layers=layers)
@@ -102,8 +104,8 @@ def onnxruntime_runner(model: Path, threads: int, profile: bool = False) -> Runn
     names = [o.name for o in session.get_outputs()]
 
     def run(arrays: Sequence[Array]) -> Sequence[Array]:
-        found: Sequence[Array] = session.run(names, {i.name: a for i, a in zip(own, arrays, strict=True)})
-        return found
+        outputs: Sequence[Array] = session.run(names, {i.name: a for i, a in zip(own, arrays, strict=True)})
+        return outputs
 
     def layers(arrays: Sequence[Array], runs: int) -> list[dict[str, Any]]:
         with tempfile.TemporaryDirectory() as folder:  # a trace ends with its session
@@ -168,8 +170,8 @@ def openvino_runner(model: Path, threads: int, profile: bool = False) -> Runner:
     inputs = [(tuple(int(d) for d in i.shape), np.dtype(i.element_type.to_dtype())) for i in compiled.inputs]
 
     def run(arrays: Sequence[Array]) -> Sequence[Array]:
-        found = request.infer(list(arrays), share_inputs=True, share_outputs=True)
-        return [found[i] for i in range(len(compiled.outputs))]
+        outputs = request.infer(list(arrays), share_inputs=True, share_outputs=True)
+        return [outputs[i] for i in range(len(compiled.outputs))]
 
     def layers(arrays: Sequence[Array], runs: int) -> list[dict[str, Any]]:
         times: dict[str, list[float]] = {}
@@ -179,8 +181,8 @@ def openvino_runner(model: Path, threads: int, profile: bool = False) -> Runner:
             for info in request.get_profiling_info():
                 times.setdefault(info.node_name, []).append(info.real_time.total_seconds() * 1e3)
                 kinds[info.node_name] = f"{info.node_type} {info.exec_type}"
-        found: list[dict[str, Any]] = [{"name": name, "op": kinds[name], "ms": min(ms)} for name, ms in times.items()]
-        return [layer for layer in found if layer["ms"] > 0]
+        timed: list[dict[str, Any]] = [{"name": name, "op": kinds[name], "ms": min(ms)} for name, ms in times.items()]
+        return [layer for layer in timed if layer["ms"] > 0]
 
     names = [o.get_any_name() for o in compiled.outputs]
     return Runner(openvino.__version__.split("-")[0], inputs, names, run, layers=layers if profile else None)
@@ -209,10 +211,10 @@ def ncnn_runner(model: Path, threads: int, profile: bool = False) -> Runner:
         extractor = net.create_extractor()
         if extractor.input(source, ncnn.Mat(arrays[0][0])):
             raise RuntimeError("ncnn refuses the input")
-        status, found = extractor.extract(target)
+        status, output = extractor.extract(target)
         if status:
             raise RuntimeError(f"ncnn ends with {status}")
-        return [np.array(found)]
+        return [np.array(output)]
 
     return Runner(version("ncnn"), [(shape, np.dtype("f4"))], [target], run)
 

@@ -110,13 +110,13 @@ def main_loop(text: str, timing: Timing) -> MainLoop | None:
     statements = parse_source(text)
     functions = functions_of(statements)
     code = AsmInput(AsmSource(text, "kernel"), statements, functions)
-    found = [
-        MainLoop(one.work.macs, one.estimate.cycles)
+    loops = [
+        MainLoop(block.work.macs, block.estimate.cycles)
         for function in functions
-        for one in estimate_function(code, function, timing)
-        if one.kind == "loop" and one.estimate is not None and one.work.macs
+        for block in estimate_function(code, function, timing)
+        if block.kind == "loop" and block.estimate is not None and block.work.macs
     ]
-    return max(found, key=lambda loop: (loop.macs, -loop.cycles), default=None)
+    return max(loops, key=lambda loop: (loop.macs, -loop.cycles), default=None)
 
 
 def loop_row(kernel: Kernel, core: Core, folder: Path) -> dict[str, Any]:
@@ -180,13 +180,13 @@ def networks() -> list[dict[str, Any]]:
                     continue
                 network = made()
                 question = SelectQuestion(core=core, threads=threads_of(board, core), db=nothing)
-                found = select_network(name, network, board, question)
+                selection = select_network(name, network, board, question)
                 rows.append({
                     "core": core, "board": board, "network": name,
                     "macs": sum(node.scenario.macs for node in network.convolutions if node.scenario),
-                    "optimal": found.optimal, "solver_seconds": found.selected.solver_seconds,
-                    "arena_bytes": found.need.bytes if found.need else None,
-                    "tables": tables_json(found), "families": _families(found.selected),
+                    "optimal": selection.optimal, "solver_seconds": selection.selected.solver_seconds,
+                    "arena_bytes": selection.need.bytes if selection.need else None,
+                    "tables": tables_json(selection), "families": _families(selection.selected),
                 })  # fmt: skip
                 _show(core, name, rows[-1]["tables"])
             print(write("selection_boards", facts("predicted", "bench.selection_boards") | {"rows": rows}))
@@ -207,11 +207,11 @@ def threads_of(board: str, core: str) -> int:
 
 
 def _families(selected: Selected) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for one in selected.choice.chosen.values():
-        if one.primitive is not None:
-            found[one.primitive.family] = found.get(one.primitive.family, 0) + 1
-    return found
+    counts: dict[str, int] = {}
+    for alternative in selected.choice.chosen.values():
+        if alternative.primitive is not None:
+            counts[alternative.primitive.family] = counts.get(alternative.primitive.family, 0) + 1
+    return counts
 
 
 def main() -> None:

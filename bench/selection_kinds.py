@@ -82,15 +82,15 @@ def selected(graph: Graph, board: str) -> dict[str, Any]:
     """Return the selection for a network on a board, and the costs of other strategies."""
     network = network_of(graph)
     problem = make_problem(network, modelled_costs(workers_of(board_of(board))[0]), all_primitives())
-    found = select(problem)
+    selection = select(problem)
     nodes = [
-        {"scenario": node.scenario.text, "primitive": found.choice.chosen[node.name].name,
+        {"scenario": node.scenario.text, "primitive": selection.choice.chosen[node.name].name,
          "alternatives": len(problem.alternatives[node.name])}
         for node in network.convolutions if node.scenario is not None
     ]  # fmt: skip
     able = strategy_names(problem)
     others = {name: select(problem, name).total_ms for name in COMPARED if name in able}
-    return {"ms": found.total_ms, "optimal": found.proven, "nodes": nodes, "others_ms": others}
+    return {"ms": selection.total_ms, "optimal": selection.proven, "nodes": nodes, "others_ms": others}
 
 
 def eight_bit(model: str, board: str) -> list[dict[str, Any]]:
@@ -111,7 +111,7 @@ def main() -> None:
     for board in BOARDS:
         for name, graph in networks().items():
             row = record["f32"].setdefault(name, {})[board] = selected(graph, board)
-            others = ", ".join(f"{other} {ms / row['ms']:.2f}" for other, ms in row["others_ms"].items())
+            others = ", ".join(f"{strategy} {ms / row['ms']:.2f}" for strategy, ms in row["others_ms"].items())
             print(f"{name} on {board}: {row['ms']:.3f} ms, optimal {row['optimal']}; times as long: {others}")
             for node in row["nodes"]:
                 print(f"    {node['scenario']:40} {node['primitive']} of {node['alternatives']}")

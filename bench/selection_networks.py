@@ -143,10 +143,10 @@ def googlenet() -> Network:
     x = net.pool("pool1", net.conv("conv1", net.input(3, 224), 64, 7, 2, 3), 3, 2, upwards=True)
     x = net.conv("conv2", net.conv("conv2_reduce", net.same("norm1", x), 64, 1), 192, 3, 1, 1)
     x = net.pool("pool2", net.same("norm2", x), 3, 2, upwards=True)
-    for name, (one, three_in, three, five_in, five, after_pool) in _INCEPTIONS.items():
+    for name, (direct, three_in, three, five_in, five, after_pool) in _INCEPTIONS.items():
         if name in ("4a", "5a"):
             x = net.pool(f"pool{name}", x, 3, 2, upwards=True)
-        a = net.conv(f"{name}_1x1", x, one, 1)
+        a = net.conv(f"{name}_1x1", x, direct, 1)
         b = net.conv(f"{name}_3x3", net.conv(f"{name}_3x3_reduce", x, three_in, 1), three, 3, 1, 1)
         c = net.conv(f"{name}_5x5", net.conv(f"{name}_5x5_reduce", x, five_in, 1), five, 5, 1, 2)
         d = net.conv(f"{name}_pool_proj", net.pool(f"{name}_pool", x, 3, 1, 1), after_pool, 1)

@@ -22,14 +22,14 @@ def strategies(record: Record, table: Table) -> str:
             f"{times['over_engine']:.2f}",
             f"{times['spread']:.2f}",
             f"{times['least_over_engine']:.2f}" if "least_over_engine" in times else "",
-            "" if found["cost_ms"] is None else f"{found['cost_ms']:.2f}",
-            "yes" if found["same"] else "",
-            found["conversions"],
-            f"{found['weight_bytes'] / 1e6:.2f}",
+            "" if strategy_row["cost_ms"] is None else f"{strategy_row['cost_ms']:.2f}",
+            "yes" if strategy_row["same"] else "",
+            strategy_row["conversions"],
+            f"{strategy_row['weight_bytes'] / 1e6:.2f}",
         ]
         for network, entry in record["networks"].items()
-        for strategy, found in entry["strategies"].items()
-        for threads, times in found["times"].items()
+        for strategy, strategy_row in entry["strategies"].items()
+        for threads, times in strategy_row["times"].items()
     ]
     text = (
         "Measured: milliseconds of `mavcg build --board host --strategy S` in interleaved rounds; bench/results/"
@@ -48,7 +48,7 @@ def selection_boards(record: Record, table: Table) -> str:
     names = list(record["rows"][0]["tables"][0]["ms"])
     rows = []
     for row in record["rows"]:
-        (single,) = (found for found in row["tables"] if found["threads"] == 1)
+        (single,) = (table_row for table_row in row["tables"] if table_row["threads"] == 1)
         figures = (f"{single['ms'][name]:.0f}" if name in single["ms"] else "" for name in names)
         rows.append([f"{row['core']}, {row['network']}", *figures])
     text = "Predicted, not measured: milliseconds of the convolutions, one thread, by the model of the core."
@@ -59,13 +59,16 @@ def selection_kinds(record: Record, table: Table) -> str:
     """Return the tables of rectangular, grouped and dilated convolutions, of a batch, and of 8-bit networks."""
     rows = []
     for network, boards in record["f32"].items():
-        for board, found in boards.items():
-            names = Counter(node["primitive"] for node in found["nodes"])
+        for board, selection in boards.items():
+            names = Counter(node["primitive"] for node in selection["nodes"])
             chosen = ", ".join(f"{count} {name}" for name, count in names.most_common())
             others = ", ".join(
-                f"{name.removeprefix('family:')} {ms / found['ms']:.2f}" for name, ms in found["others_ms"].items()
+                f"{name.removeprefix('family:')} {ms / selection['ms']:.2f}"
+                for name, ms in selection["others_ms"].items()
             )
-            rows.append([network, board, f"{found['ms']:.2f}", "yes" if found["optimal"] else "no", chosen, others])
+            rows.append(
+                [network, board, f"{selection['ms']:.2f}", "yes" if selection["optimal"] else "no", chosen, others]
+            )
     eight_bit = []
     for model, boards in record["int8"].items():
         for board, nodes in boards.items():

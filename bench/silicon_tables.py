@@ -76,13 +76,13 @@ def beside_analytic(record: Record, analytic: Record, table: Table) -> str:
     pairs: dict[tuple[str, str], list[tuple[float, float, float, bool]]] = {}
     for row in record["rows"]:
         if row["kind"] in ("cycles", "ratio") and "modelled" in row and _key(row) in known:
-            found = (row["silicon"], row["modelled"], known[_key(row)], bool(row.get("held_out")))
-            pairs.setdefault((row["core"], row["kind"]), []).append(found)
+            pair = (row["silicon"], row["modelled"], known[_key(row)], bool(row.get("held_out")))
+            pairs.setdefault((row["core"], row["kind"]), []).append(pair)
     rows = []
     for (core, kind), figures in sorted(pairs.items()):
-        held = [each for each in figures if each[3]]
-        cells = [_of_both(group) for group in (figures, held)]
-        rows.append([core, _KINDS[kind], len(figures), *cells[0], len(held) or "", *cells[1]])
+        held_out = [each for each in figures if each[3]]
+        cells = [_of_both(group) for group in (figures, held_out)]
+        rows.append([core, _KINDS[kind], len(figures), *cells[0], len(held_out) or "", *cells[1]])
     both = [each for group in pairs.values() for each in group]
     rows.append(["all", "", len(both), *_of_both(both), sum(e[3] for e in both), *_of_both([e for e in both if e[3]])])
     text = (

@@ -70,8 +70,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for core in CORES:
             rows.append(row_of(core, ranges, simulated_ms(layers, core), simulated_ms(bands, core)))
             print(rows[-1], file=sys.stderr, flush=True)
-    found = facts("modelled", f"bench.{NAME}") | {"board": BOARD, "network": NETWORK, "rows": rows}
-    print(f"written: {write(NAME, found)}")
+    record = facts("modelled", f"bench.{NAME}") | {"board": BOARD, "network": NETWORK, "rows": rows}
+    print(f"written: {write(NAME, record)}")
     return 0
 
 

@@ -38,11 +38,11 @@ def candidates(model: ModelledCosts, scenario: Scenario, rivals: int = RIVALS) -
     modelled = ((primitive, model.primitive(scenario, primitive)) for primitive in all_primitives())
     costs = [(primitive, cost.ms) for primitive, cost in modelled if cost is not None]
     costs.sort(key=lambda each: each[1])
-    found = costs[: rivals + 1]
+    chosen = costs[: rivals + 1]
     for primitive, ms in costs[rivals + 1 :]:
-        if primitive.family not in {other.family for other, _ in found}:
-            found.append((primitive, ms))
-    return found
+        if primitive.family not in {included.family for included, _ in chosen}:
+            chosen.append((primitive, ms))
+    return chosen
 
 
 def compared(core_name: str, scenario: Scenario, rivals: int = RIVALS) -> dict[str, Any]:
@@ -69,15 +69,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog=f"python -m bench.{NAME}", description=__doc__)
     parser.parse_args(arguments)
     assert not set(CHOSEN_FOR) & set(SCENARIOS)  # what is fitted is not judged by
-    found = []
+    choices = []
     for core in CORES:
         for scenario in CHOSEN_FOR:
-            found.append(compared(core, scenario))
-            row = found[-1]
+            choices.append(compared(core, scenario))
+            row = choices[-1]
             print(f"{core}: {scenario}: {row['chosen']}: {row['ratio']} of {row['best']}", file=sys.stderr, flush=True)
-    near = sum(row["ratio"] <= NEAR for row in found)
-    print(f"{near} of {len(found)} choices are within {NEAR} of the best simulated one")
-    record = facts("modelled", f"bench.{NAME}") | {"board": BOARD, "near": NEAR, "choices": found}
+    near = sum(row["ratio"] <= NEAR for row in choices)
+    print(f"{near} of {len(choices)} choices are within {NEAR} of the best simulated one")
+    record = facts("modelled", f"bench.{NAME}") | {"board": BOARD, "near": NEAR, "choices": choices}
     print(f"written: {write(NAME, record)}")
     return 0
 

@@ -88,7 +88,7 @@ def exposed_of(rows: Sequence[Mapping[str, Any]], most: tuple[float, float] = (i
 
     most: upper bounds, of bytes from caches and from memory.
     """
-    found: dict[str, float] = {}
+    fractions: dict[str, float] = {}
     for pattern in PATTERNS:
         of = [row for row in rows if row["pattern"] == pattern]
         of = of if len(of) >= LEAST_ROWS else [row for row in rows if row["pattern"] == PATTERNS[0]]
@@ -102,13 +102,13 @@ def exposed_of(rows: Sequence[Mapping[str, Any]], most: tuple[float, float] = (i
             far = most[1]
             near = least_squares(columns[:, :1] / scale[0], left - far * columns[:, 1])[0] / scale[0]
         near = min(near, most[0])
-        found |= {f"{pattern}_{NEAR}": round(float(near), 3), f"{pattern}_{FAR}": round(float(far), 3)}
-    return found
+        fractions |= {f"{pattern}_{NEAR}": round(float(near), 3), f"{pattern}_{FAR}": round(float(far), 3)}
+    return fractions
 
 
 def predicted_ms(row: Mapping[str, Any], exposed: Mapping[str, float]) -> float:
     """Return a row's time by these fractions."""
-    beside = sum(exposed[f"{row['pattern']}_{place}"] * row[f"{place}_ms"] for place in (NEAR, FAR))
+    beside = sum(exposed[f"{row['pattern']}_{distance}"] * row[f"{distance}_ms"] for distance in (NEAR, FAR))
     kernel_ms = max(row["compute_ms"] + beside, row["near_ms"], row["far_ms"])
     return float(kernel_ms + row["overhead_ms"])
 
@@ -130,12 +130,12 @@ def errors(rows: Sequence[Mapping[str, Any]], exposed: Mapping[str, float]) -> d
 
 def known_of(rows: Sequence[Mapping[str, Any]], exposed: Mapping[str, float]) -> dict[str, float]:
     """Return for each pattern the fraction of its rows within 10 %; 0 with fewer than LEAST_KNOWN_ROWS."""
-    found = {}
+    known = {}
     for pattern in PATTERNS:
         of = [row for row in rows if row["pattern"] == pattern]
         share = sum(is_near(row, exposed) for row in of) / len(of) if len(of) >= LEAST_KNOWN_ROWS else 0.0
-        found[f"{pattern}_known"] = round(share, 3)
-    return found
+        known[f"{pattern}_known"] = round(share, 3)
+    return known
 
 
 def write_exposed(kind: str, exposed: Mapping[str, float], known: Mapping[str, float]) -> None:
@@ -147,8 +147,8 @@ def write_exposed(kind: str, exposed: Mapping[str, float], known: Mapping[str, f
     machine = f"simulated-{CORES[kind]}"
     for name, value in {**exposed, **known}.items():
         text = with_constant(text, "exposed", name, value, machine, origin)
-    for name, place in MACRO_TILE.items() if kind == IN_ORDER else ():
-        value = min(1.0, max(LEAST_EXPOSED, exposed[f"{PATTERNS[0]}_{place}"]))
+    for name, distance in MACRO_TILE.items() if kind == IN_ORDER else ():
+        value = min(1.0, max(LEAST_EXPOSED, exposed[f"{PATTERNS[0]}_{distance}"]))
         text = with_constant(text, "macro_tile", name, value, machine, f"products of {origin}")
     path.write_text(text, encoding="utf-8")
 

@@ -98,10 +98,10 @@ def recorded_rows(kind: str) -> tuple[ModelledCosts, list[SimulatedRow]]:
     """Return the record's rows of scenarios that still exist."""
     record = json.loads((RESULTS / f"{NAME}.json").read_text(encoding="utf-8"))
     scenarios, primitives = {str(s): s for s in SCENARIOS}, {p.name: p for p in all_primitives()}
-    held = next(entry for entry in record["kinds"] if entry["kind"] == kind)
+    recorded = next(entry for entry in record["kinds"] if entry["kind"] == kind)
     rows = [
         SimulatedRow(scenarios[row["scenario"]], primitives[row["primitive"]], row["cycles"])
-        for row in held["rows_simulated"]
+        for row in recorded["rows_simulated"]
     ]
     return modelled_costs(cluster_machine(load_board(BOARD), cluster_of(kind))), rows
 
@@ -110,12 +110,12 @@ def unit_cycles(model: ModelledCosts, row: SimulatedRow) -> dict[str, float]:
     """Return the cycles that a row takes for each constant if that is 1; for the intercept, 1."""
     parts = parts_of(model, row.scenario, row.primitive)
     assert parts is not None
-    found = {INTERCEPT: 1.0}
+    cycles = {INTERCEPT: 1.0}
     for name, count in parts.items():
         if name == "kernel":  # starts of kernels: these belong to the engine's steps
             continue
-        found[name] = model.part_ns(name, count) / model.cycle_ns
-    return found
+        cycles[name] = model.part_ns(name, count) / model.cycle_ns
+    return cycles
 
 
 def ones(names: Sequence[str], tile_cycles: float) -> PrimitiveFit:
@@ -169,23 +169,23 @@ def fit(model: ModelledCosts, rows: Sequence[SimulatedRow]) -> tuple[float, dict
 
 def ratios(model: ModelledCosts, rows: Sequence[SimulatedRow]) -> list[float]:
     """Return simulated over modelled cycles."""
-    found = []
+    all_ratios = []
     for row in rows:
         cost = model.primitive(row.scenario, row.primitive)
         assert cost is not None
-        found.append(row.cycles * model.cycle_ns / (cost.ms * 1e6))
-    return found
+        all_ratios.append(row.cycles * model.cycle_ns / (cost.ms * 1e6))
+    return all_ratios
 
 
 def fitted(model: ModelledCosts, tile_cycles: float, constants: Mapping[str, float]) -> PrimitiveFit:
     """Return the constants of a kind; parts without rows get those of the nearest part that has some."""
     before = fit_of(model.machine).primitives
     products = [value for name, value in constants.items() if name.startswith("product_") and "sum2d" not in name]
-    found = {**constants, "convert": max(constants["copy"], constants["turn"])}
+    known = {**constants, "convert": max(constants["copy"], constants["turn"])}
     cycles = {
         name: max(
             LEAST_STORE if name in STORING else 0.0,
-            found.get(name) or (statistics.median(products) if name.startswith("product_") else found["copy"]),
+            known.get(name) or (statistics.median(products) if name.startswith("product_") else known["copy"]),
         )
         for name in before.cycles
     }
@@ -195,14 +195,14 @@ def fitted(model: ModelledCosts, tile_cycles: float, constants: Mapping[str, flo
     )  # fmt: skip
 
 
-def summary(found: Sequence[float]) -> dict[str, float]:
+def summary(ratios: Sequence[float]) -> dict[str, float]:
     """Return the distribution of ratios."""
     return {
-        "rows": len(found),
-        "median": round(statistics.median(found), 3),
-        "within_10_percent": round(sum(0.9 <= r <= 1.1 for r in found) / len(found), 3),
-        "within_35_percent": round(sum(1 / 1.35 <= r <= 1.35 for r in found) / len(found), 3),
-        "upper_quartile": round(float(np.quantile(found, 0.75)), 3),
+        "rows": len(ratios),
+        "median": round(statistics.median(ratios), 3),
+        "within_10_percent": round(sum(0.9 <= r <= 1.1 for r in ratios) / len(ratios), 3),
+        "within_35_percent": round(sum(1 / 1.35 <= r <= 1.35 for r in ratios) / len(ratios), 3),
+        "upper_quartile": round(float(np.quantile(ratios, 0.75)), 3),
     }
 
 
@@ -214,7 +214,7 @@ def record_of(kind: str, scenarios: Sequence[Scenario], refit: bool) -> dict[str
     model, rows = recorded_rows(kind) if refit else simulated_rows(kind, scenarios)
     pick = random.Random("held out")
     order = pick.sample(rows, len(rows))
-    held, used = order[: len(rows) // HELD_OUT], order[len(rows) // HELD_OUT :]
+    held_out, used = order[: len(rows) // HELD_OUT], order[len(rows) // HELD_OUT :]
     tile_cycles, constants, error = fit(model, used)
     primitives = fitted(model, tile_cycles, constants)
     after = replace(model, constants=primitives)
@@ -228,10 +228,10 @@ def record_of(kind: str, scenarios: Sequence[Scenario], refit: bool) -> dict[str
         "board": BOARD,
         "rows": len(rows),
         "fit_rms": round(error, 4),
-        "before": _before(kind) if refit else summary(ratios(model, held)),
-        "after_held_out": summary(ratios(after, held)),
+        "before": _before(kind) if refit else summary(ratios(model, held_out)),
+        "after_held_out": summary(ratios(after, held_out)),
         "after_fitted": summary(ratios(after, used)),
-        "after_by_family": {family: summary(found) for family, found in sorted(by_family.items())},
+        "after_by_family": {family: summary(family_ratios) for family, family_ratios in sorted(by_family.items())},
         "tile_cycles": primitives.tile_cycles,
         "least_us": round(primitives.least_us, 4),
         "bytes_exposed": round(primitives.bytes_exposed, 4),

@@ -103,13 +103,13 @@ def summary(rows: Sequence[Mapping[str, Any]], *keys: str) -> list[dict[str, Any
     groups: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
     for row in rows:
         groups.setdefault(tuple(row[key] for key in keys), []).append(row)
-    found = []
+    groups_of_rows = []
     for names, group in sorted(groups.items()):
         large = [r for r in group if r["simulated_ms"] >= LEAST_SHARE * whole[r["network"], r["core"]]]
         simulated = sum(r["simulated_ms"] for r in group)
         near = [r for r in group if abs(r["predicted_ms"] - r["simulated_ms"]) <= WITHIN * r["simulated_ms"]]
         close = sum(1 for r in large if r in near)
-        found.append({
+        groups_of_rows.append({
             **dict(zip(keys, names, strict=True)),
             "layers": len(group), "large": len(large), "within": round(close / len(large), 4) if large else None,
             "ms": round(simulated, 4), "share_of_time": round(simulated / sum(whole.values()), 4),
@@ -118,7 +118,7 @@ def summary(rows: Sequence[Mapping[str, Any]], *keys: str) -> list[dict[str, Any
             "median_ratio": round(statistics.median(r["predicted_ms"] / r["simulated_ms"] for r in large), 4)
             if large else None,
         })  # fmt: skip
-    return found
+    return groups_of_rows
 
 
 def kind_of(row: Mapping[str, Any]) -> str:

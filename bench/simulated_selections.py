@@ -96,7 +96,7 @@ def compared(name: str, core: str, workers: int) -> dict[str, Any]:
         seconds = {MODEL: 0.0}
         open_db(files[MODEL]).close()
         before = cpu_seconds()
-        found = simulate_unsure(
+        simulated = simulate_unsure(
             network, BOARD, core, files[UNSURE], workers, progress=lambda *_: None,
             note=lambda words: print(words, file=sys.stderr, flush=True),
         )  # fmt: skip
@@ -114,7 +114,7 @@ def compared(name: str, core: str, workers: int) -> dict[str, Any]:
     choices = {which: select(problem, PBQP, TIME_LIMIT_S).choice for which, problem in problems.items()}
     return {
         "network": name, "core": core, "convolutions": len(network.convolutions), "all": len(jobs),
-        "unsure": found.unsure, "simulated": found.simulated, "rounds": found.rounds,
+        "unsure": simulated.unsure, "simulated": simulated.simulated, "rounds": simulated.rounds,
         "selections": [
             row_of(which, choices[which], choices[ALL], problems[ALL], network, seconds[which]) for which in files
         ],
@@ -142,17 +142,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("networks", nargs="*", metavar="NETWORK", help=f"instead of {', '.join(NETWORKS)}")
     parser.add_argument("--jobs", type=int, default=1, help="processes that compile and simulate (%(default)s)")
     options = parser.parse_args(arguments)
-    found: list[Mapping[str, Any]] = []
+    rows: list[Mapping[str, Any]] = []
     for network in options.networks or NETWORKS:
         for core in CORES:
-            found.append(compared(network, core, options.jobs))
-            print(
-                {**found[-1], "selections": [{**row, "chosen": "..."} for row in found[-1]["selections"]]}, flush=True
-            )
+            rows.append(compared(network, core, options.jobs))
+            print({**rows[-1], "selections": [{**row, "chosen": "..."} for row in rows[-1]["selections"]]}, flush=True)
     if options.networks:
         print("no record: not all networks were compared", file=sys.stderr)
         return 0
-    print(f"written: {write(NAME, facts('modelled', f'bench.{NAME}') | {'board': BOARD, 'rows': found})}")
+    print(f"written: {write(NAME, facts('modelled', f'bench.{NAME}') | {'board': BOARD, 'rows': rows})}")
     return 0
 
 

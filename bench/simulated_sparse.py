@@ -73,7 +73,7 @@ def record_of(kind: str, layers: Sequence[Scenario]) -> dict[str, Any]:
     """Simulate the layers on the kind's core, and return the constant and its error."""
     model, rows = sparse_rows(kind, layers)
     order = random.Random("held out").sample(rows, len(rows))
-    held, used = order[: len(rows) // HELD_OUT], order[len(rows) // HELD_OUT :]
+    held_out, used = order[: len(rows) // HELD_OUT], order[len(rows) // HELD_OUT :]
     constant = float(np.quantile([row["factor"] for row in used], 0.75))
     return {
         "kind": kind,
@@ -83,7 +83,7 @@ def record_of(kind: str, layers: Sequence[Scenario]) -> dict[str, Any]:
         "before": model.fit.cycles["sparse"],
         "sparse": round(constant, 2),
         "median_factor": round(statistics.median(row["factor"] for row in used), 2),
-        "held_out_factors_over_it": summary([row["factor"] / constant for row in held]),
+        "held_out_factors_over_it": summary([row["factor"] / constant for row in held_out]),
         "rows_simulated": rows,
     }
 

@@ -16,7 +16,7 @@ def simulated_fits(record: Record, table: Table) -> str:
         for label, key in (("before", "before"), ("fitted", "after_held_out")):
             rows.append([kind["core"], f"{label}, held out", *_cells(kind[key])])
         rows.append([kind["core"], "fitted, of the fit", *_cells(kind["after_fitted"])])
-        families += [[kind["core"], name, *_cells(found)] for name, found in kind["after_by_family"].items()]
+        families += [[kind["core"], name, *_cells(ratios)] for name, ratios in kind["after_by_family"].items()]
     fills = [
         [kind["core"], *(f"{kind['fills'][key]:.2f}" for key in ("from_l2", "from_memory", "from_memory_prefetched"))]
         for kind in record["kinds"]
@@ -33,10 +33,10 @@ def simulated_fits(record: Record, table: Table) -> str:
     ])  # fmt: skip
 
 
-def _cells(found: Record) -> list[object]:
+def _cells(ratios: Record) -> list[object]:
     return [
-        found["rows"], f"{found['median']:.2f}", f"{found['within_10_percent']:.0%}",
-        f"{found['within_35_percent']:.0%}", f"{found['upper_quartile']:.2f}",
+        ratios["rows"], f"{ratios['median']:.2f}", f"{ratios['within_10_percent']:.0%}",
+        f"{ratios['within_35_percent']:.0%}", f"{ratios['upper_quartile']:.2f}",
     ]  # fmt: skip
 
 
@@ -73,10 +73,10 @@ def simulated_exposure(record: Record, table: Table) -> str:
             of = sum(1 for row in record["layers"] if (row["core"], row["pattern"]) == (kind["core"], pattern))
             rows.append([kind["core"], pattern, of, *(f"{exposed[f'{pattern}_{end}']:.2f}" for end in ("near", "far"))])
         for label in ("before", "after"):
-            found = kind[label]
-            share, ratio = f"{found['within_10_percent']:.0%}", f"{found['ratio']:.2f}"
+            errors_of = kind[label]
+            share, ratio = f"{errors_of['within_10_percent']:.0%}", f"{errors_of['ratio']:.2f}"
             errors.append(
-                [kind["core"], {"before": "roofline", "after": "fractions"}[label], found["rows"], share, ratio]
+                [kind["core"], {"before": "roofline", "after": "fractions"}[label], errors_of["rows"], share, ratio]
             )
     text = (
         f"Modelled and simulated, not measured: layers of {', '.join(record['networks'])}. `python -m "
@@ -117,9 +117,15 @@ def simulated_sparse(record: Record, table: Table) -> str:
     """Return the table of the constants of sparse products, and of the errors on rows held out of the fit."""
     rows = []
     for kind in record["kinds"]:
-        held = kind["held_out_factors_over_it"]
-        figures = (kind["before"], kind["median_factor"], kind["sparse"], held["median"], held["upper_quartile"])
-        rows.append([kind["core"], kind["rows"], held["rows"], *(f"{figure:.2f}" for figure in figures)])
+        held_out = kind["held_out_factors_over_it"]
+        figures = (
+            kind["before"],
+            kind["median_factor"],
+            kind["sparse"],
+            held_out["median"],
+            held_out["upper_quartile"],
+        )
+        rows.append([kind["core"], kind["rows"], held_out["rows"], *(f"{figure:.2f}" for figure in figures)])
     text = (
         "Modelled and simulated, not measured: products of weights with 50, 75 and 90 % zeros, singly and in blocks "
         "of four. Factors on the cycles by the rates of loads, multiply-adds and issue; the constant is the upper "

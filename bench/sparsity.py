@@ -48,11 +48,11 @@ def jobs_of(scenario: Scenario, blocks: bool) -> list[tuple[Primitive, Scenario]
     blocks: True for zeros in blocks.
     """
     dense = [find_primitive(name) for name in DENSE]
-    found = [(p, scenario) for p in dense if p.applies(scenario)]
+    jobs = [(p, scenario) for p in dense if p.applies(scenario)]
     for percent in SPARSITIES:
         sparse = replace(scenario, sparsity=percent, block_sparsity=percent if blocks else 0)
-        found += [(p, sparse) for p in PRIMITIVES if blocks or p.name.startswith("sparse_csr")]
-    return found
+        jobs += [(p, sparse) for p in PRIMITIVES if blocks or p.name.startswith("sparse_csr")]
+    return jobs
 
 
 def measured(jobs: Sequence[tuple[Primitive, Scenario]], folder: Path) -> list[float]:

@@ -97,36 +97,36 @@ def build_all(
 
 def checked(libraries: Sequence[Library], folder: Path) -> dict[str, float]:
     """Return the libraries' errors, computed again if a library was built since the last time."""
-    path, paths = folder / "errors.json", {one.strategy: one.path for one in libraries}
-    newest = max(one.stat().st_mtime for one in paths.values())
+    path, paths = folder / "errors.json", {library.strategy: library.path for library in libraries}
+    newest = max(library_path.stat().st_mtime for library_path in paths.values())
     if path.exists() and path.stat().st_mtime > newest:
         known: dict[str, float] = json.loads(path.read_text())
         if known.keys() >= paths.keys():
             return known
-    found = errors_of(paths)
-    path.write_text(json.dumps(found))
-    return found
+    errors = errors_of(paths)
+    path.write_text(json.dumps(errors))
+    return errors
 
 
 def network_entry(
     libraries: Sequence[Library], refused: dict[str, str], folder: Path, threads: Sequence[int], untimed: Sequence[str]
 ) -> dict[str, Any]:
     """Return the record's entry of one network, from all rounds in the folder."""
-    timed = [one for one in libraries if one.strategy not in untimed]
-    errors, paths = checked(timed, folder), {one.strategy: one.path for one in timed}
+    timed = [library for library in libraries if library.strategy not in untimed]
+    errors, paths = checked(timed, folder), {library.strategy: library.path for library in timed}
     taken = {count: read_rounds(paths, folder, count) for count in threads}
     times = {count: figures(rounds, ENGINE) for count, rounds in taken.items()}
     every = [each for rounds in taken.values() for each in rounds]
     rows, engine = {}, libraries[0].said
-    for one in libraries:
-        selection = one.said["selection"]
-        rows[one.strategy] = {
-            "times": {str(count): found[one.strategy] for count, found in times.items() if one.strategy in found},
-            "same": one.said["primitives"] == engine["primitives"], "error": errors.get(one.strategy),
-            "weight_bytes": one.said["weight_bytes"], "arena_bytes": one.said["arena_bytes"],
+    for library in libraries:
+        selection = library.said["selection"]
+        rows[library.strategy] = {
+            "times": {str(count): row[library.strategy] for count, row in times.items() if library.strategy in row},
+            "same": library.said["primitives"] == engine["primitives"], "error": errors.get(library.strategy),
+            "weight_bytes": library.said["weight_bytes"], "arena_bytes": library.said["arena_bytes"],
             "cost_ms": selection.get("total_ms"), "conversions": len(selection.get("conversions", ())),
             "cost_is": dict(Counter(node["cost_is"] for node in selection.get("nodes", ())).most_common()),
-            "primitives": dict(Counter(p["primitive"] for p in one.said["primitives"]).most_common()),
+            "primitives": dict(Counter(p["primitive"] for p in library.said["primitives"]).most_common()),
         }  # fmt: skip
     return {
         "date": max(each["date"] for each in every), "since": min(each["date"] for each in every),
@@ -135,9 +135,9 @@ def network_entry(
     }  # fmt: skip
 
 
-def show(found: dict[str, Any], out: Console) -> None:
+def show(networks: dict[str, Any], out: Console) -> None:
     """Print a table for each network."""
-    for name, network in found.items():
+    for name, network in networks.items():
         table = Table(title=name, title_justify="left")
         titles = ("strategy", "threads", "rounds", "ms", "over engine", "spread", "least over", "predicted", "conv.")
         for title in (*titles, "same"):
@@ -177,32 +177,36 @@ def main() -> None:
     if given.only and given.folder is None:
         parser.error(f"--only {given.only} needs --folder FOLDER")
     out = Console(stderr=True)
-    found: dict[str, Any] = {}
+    networks: dict[str, Any] = {}
     if given.keep:
-        found = json.loads((RESULTS / "strategies.json").read_text())["networks"]
+        networks = json.loads((RESULTS / "strategies.json").read_text())["networks"]
     with tempfile.TemporaryDirectory(prefix="mavcg-strategies-") as temporary:
         for name in given.networks:
             folder = (given.folder or Path(temporary)) / name
             said = folder / "refused.json"
             if given.only == "time":
-                there = (one for one in strategies if _library(folder, one).with_suffix(".json").exists())
+                there = (
+                    strategy for strategy in strategies if _library(folder, strategy).with_suffix(".json").exists()
+                )
                 libraries = [build(name, strategy, folder, Path()) for strategy in dict.fromkeys((ENGINE, *there))]
                 refused = json.loads(said.read_text())
             else:
                 libraries, refused = build_all(name, strategies, folder, given.db or Path(), out)
                 before = json.loads(said.read_text()) if said.exists() else {}
-                refused = {one: why for one, why in before.items() if not _library(folder, one).exists()} | refused
+                refused = {
+                    strategy: why for strategy, why in before.items() if not _library(folder, strategy).exists()
+                } | refused
                 said.write_text(json.dumps(refused))
-                checked([one for one in libraries if one.strategy not in untimed], folder)
+                checked([library for library in libraries if library.strategy not in untimed], folder)
             if given.only == "build":
                 continue
-            paths = {one.strategy: one.path for one in libraries if one.strategy not in untimed}
+            paths = {library.strategy: library.path for library in libraries if library.strategy not in untimed}
             enough = take_slice(paths, folder, threads, given.rounds, given.seconds, given.slice_seconds)
-            found[name] = network_entry(libraries, refused, folder, threads_of(folder), untimed)
-            show({name: found[name]}, Console())
+            networks[name] = network_entry(libraries, refused, folder, threads_of(folder), untimed)
+            show({name: networks[name]}, Console())
             if not enough:
                 out.print(f"{name}: the slice is over; the next one goes on")
-            write("strategies", facts("measured", "bench.strategies") | {"networks": found})
+            write("strategies", facts("measured", "bench.strategies") | {"networks": networks})
 
 
 if __name__ == "__main__":

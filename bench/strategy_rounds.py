@@ -59,10 +59,10 @@ def errors_of(libraries: Mapping[str, Path]) -> dict[str, float]:
     errors = {}
     for strategy, path in libraries.items():
         with load(path, threads=1) as model:
-            found = [np.array(a) for a in model.run(*inputs_of(path))]
-        wanted = wanted or found
+            outputs = [np.array(a) for a in model.run(*inputs_of(path))]
+        wanted = wanted or outputs
         errors[strategy] = max(
-            float(np.abs(a - b).max() / (np.abs(b).max() or 1)) for a, b in zip(found, wanted, strict=True)
+            float(np.abs(a - b).max() / (np.abs(b).max() or 1)) for a, b in zip(outputs, wanted, strict=True)
         )
         if errors[strategy] > TOLERANCE:
             raise RuntimeError(f"{strategy}: off by {errors[strategy]:.2g} of the largest output of {first}")
@@ -93,12 +93,12 @@ def _wanted(libraries: Mapping[str, Path], folder: Path, threads: int, rounds: i
     """Return the strategies with too few rounds."""
     base = next(iter(libraries))
     taken = [each for each in read_rounds(libraries, folder, threads) if base in each["ms"]]
-    found = []
+    unfinished = []
     for name in libraries:
         own = [each["ms"][name] for each in taken if name in each["ms"]]
         if len(own) < (SLOW_ROUNDS if own and min(own) > SLOW_MS else rounds):
-            found.append(name)
-    return found
+            unfinished.append(name)
+    return unfinished
 
 
 def take_slice(
@@ -120,15 +120,15 @@ def take_slice(
             if longest and time.monotonic() + longest > end:
                 return False
             began, shift = time.monotonic(), len(read_rounds(libraries, folder, count)) % len(names)
-            found = {}
+            ms_of = {}
             for name in names[shift:] + names[:shift]:
                 if name not in models:
                     models[name] = load(libraries[name], threads=count)
                     models[name].run(*arrays)  # pages are touched
-                found[name] = timed(models[name], arrays, count, seconds)
+                ms_of[name] = timed(models[name], arrays, count, seconds)
             entry = {
                 "threads": count, "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), "at": time.time(),
-                "load_average": round(os.getloadavg()[0], 2), "ms": found,
+                "load_average": round(os.getloadavg()[0], 2), "ms": ms_of,
             }  # fmt: skip
             with (folder / ROUNDS).open("a") as file:
                 file.write(json.dumps(entry) + "\n")
@@ -140,19 +140,19 @@ def take_slice(
 
 def figures(taken: Sequence[Mapping[str, Any]], base: str) -> dict[str, dict[str, Any]]:
     """Return medians, spreads, and ratios to the base's figure of the same round, by strategy."""
-    found = {}
+    by_strategy = {}
     for name in dict.fromkeys(name for each in taken for name in each["ms"]):
         pairs = [(each["ms"][name], each["ms"][base]) for each in taken if name in each["ms"] and base in each["ms"]]
         if not pairs:
             continue
-        ratios = [own / other for own, other in pairs]
+        ratios = [own / base_ms for own, base_ms in pairs]
         ms = [own for own, _ in pairs]
-        found[name] = {
+        by_strategy[name] = {
             "ms": statistics.median(ms), "rounds": len(ms), "spread_ms": _spread(ms),
             "over_engine": statistics.median(ratios), "spread": _spread(ratios),
-            "least_over_engine": min(ms) / min(other for _, other in pairs),
+            "least_over_engine": min(ms) / min(base_ms for _, base_ms in pairs),
         }  # fmt: skip
-    return found
+    return by_strategy
 
 
 def _spread(values: Sequence[float]) -> float:

@@ -62,15 +62,15 @@ def products(folder: Path) -> Path:
     return build_for_host(folder / "products.onnx", folder / "libproducts.so")
 
 
-def of_reader(library: ctypes.CDLL, place: int, streams: int, threads: int, cpu: int) -> Callable[[], list[float]]:
+def of_reader(library: ctypes.CDLL, start: int, streams: int, threads: int, cpu: int) -> Callable[[], list[float]]:
     """Return the ns of each burst of one pass over the memory."""
-    arguments = ctypes.c_void_p(place), ctypes.c_uint64(BURST), streams, threads, LAYERS, cpu
+    arguments = ctypes.c_void_p(start), ctypes.c_uint64(BURST), streams, threads, LAYERS, cpu
 
     def passage() -> list[float]:
-        found = (ctypes.c_double * LAYERS)()
-        if library.bursts(*arguments, found):
+        burst_ns = (ctypes.c_double * LAYERS)()
+        if library.bursts(*arguments, burst_ns):
             raise MavcgError("bench.streaming: the system lets it start no second thread; it takes one")
-        return list(found)
+        return list(burst_ns)
 
     return passage
 
@@ -92,14 +92,14 @@ def measure(rounds: int = ROUNDS) -> list[dict[str, Any]]:
     if len(cpus) < 2:
         raise MavcgError("bench.streaming: this process may use one CPU only; it takes two")
     memory = np.ones(BYTES // 4 + 1024, np.float32)
-    place = memory.ctypes.data + -memory.ctypes.data % 4096
+    start = memory.ctypes.data + -memory.ctypes.data % 4096
     with tempfile.TemporaryDirectory(prefix="mavcg-streaming-") as folder:
         library, model_path = reader(Path(folder)), products(Path(folder))
         sources: dict[tuple[str, int], Callable[[], list[float]]] = {}
         for threads in (1, 2):
             for streams in STREAMS:
                 name = f"reading loop, {streams} run{'s' * (streams > 1)}"
-                sources[name, threads] = of_reader(library, place, streams, threads, cpus[1])
+                sources[name, threads] = of_reader(library, start, streams, threads, cpus[1])
             sources["products of one row", threads] = of_model(load(model_path, threads=threads, pin=True))
         for source in sources.values():
             source()  # starts threads, which tie themselves to the second CPU

@@ -182,26 +182,26 @@ def updated(text: str, sections: Mapping[str, str]) -> str:
     Raises: KeyError for a title that the text does not have.
     """
     for title, body in sections.items():
-        found = re.search(rf"^### {re.escape(title)}\n.*?(?=^##|\Z)", text, re.MULTILINE | re.DOTALL)
-        if found is None:
+        match = re.search(rf"^### {re.escape(title)}\n.*?(?=^##|\Z)", text, re.MULTILINE | re.DOTALL)
+        if match is None:
             raise KeyError(title)
-        text = f"{text[: found.start()]}{body}\n{text[found.end() :]}"
+        text = f"{text[: match.start()]}{body}\n{text[match.end() :]}"
     return text
 
 
 def _sections() -> dict[str, str]:
     """Return the sections of all existing records, by title."""
-    found = {}
+    sections = {}
     for name, (title, _) in TABLES.items():
         path = RESULTS / f"{name}.json"
         if path.is_file():
             record = json.loads(path.read_text())
-            found[title] = section(name, record)
+            sections[title] = section(name, record)
             if name in BRIEF:
-                found[BRIEF[name][0]] = section(name, record, BRIEF)
+                sections[BRIEF[name][0]] = section(name, record, BRIEF)
         elif name not in model_tables.OPTIONAL:
             print(f"bench.tables: {path} is not there; run `python -m bench.all`", file=sys.stderr)
-    return found
+    return sections
 
 
 def main(arguments: Sequence[str] = ()) -> None:
@@ -209,14 +209,14 @@ def main(arguments: Sequence[str] = ()) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--update", type=Path, nargs="*", metavar="PAGE", help="put them into these pages")
     pages = parser.parse_args(arguments).update
-    found = _sections()
+    sections = _sections()
     if pages is None:
-        print("\n".join(found.values()))
+        print("\n".join(sections.values()))
         return
-    absent = set(found)
+    absent = set(sections)
     for page in pages or PAGES:
         text = page.read_text()
-        here = {title: body for title, body in found.items() if f"### {title}\n" in text}
+        here = {title: body for title, body in sections.items() if f"### {title}\n" in text}
         absent -= set(here)
         write_whole(page, updated(text, here))
     for title in sorted(absent):

@@ -34,11 +34,11 @@ def tflite_model(graph: Graph) -> bytes:
 
     Raises: MavcgError for an operator that is not supported.
     """
-    for one in _FIRST:
-        graph = one(graph)
+    for rewrite in _FIRST:
+        graph = rewrite(graph)
     if not any(node.op == "dequantize" for node in graph.nodes):
-        for one in _OF_FLOATS:
-            graph = one(graph)
+        for rewrite in _OF_FLOATS:
+            graph = rewrite(graph)
     return _Writer(graph).write()
 
 

@@ -29,15 +29,15 @@ def threads(record: Record, table: Table) -> str:
 
 def streaming(record: Record, table: Table) -> str:
     """Return the table of memory bandwidth with one thread and two."""
-    found = {(row["source"], row["threads"]): row for row in record["rows"]}
+    by_threads = {(row["source"], row["threads"]): row for row in record["rows"]}
     rows = []
     for source in dict.fromkeys(row["source"] for row in record["rows"]):
-        one, two = found[source, 1], found[source, 2]
+        one_thread, two_threads = by_threads[source, 1], by_threads[source, 2]
         rows.append([
             source,
-            f"{one['gb_per_s']:.1f} ({one['median_gb_per_s']:.1f})",
-            f"{two['gb_per_s']:.1f} ({two['median_gb_per_s']:.1f})",
-            f"{two['gb_per_s'] / one['gb_per_s']:.2f}",
+            f"{one_thread['gb_per_s']:.1f} ({one_thread['median_gb_per_s']:.1f})",
+            f"{two_threads['gb_per_s']:.1f} ({two_threads['median_gb_per_s']:.1f})",
+            f"{two_threads['gb_per_s'] / one_thread['gb_per_s']:.2f}",
         ])  # fmt: skip
     text = f"Measured: GB/s of the upper decile of bursts of {record['burst_bytes'] / 1e6:.1f} MB, in brackets of the "
     text += f"median one, in {record['rounds']} interleaved rounds; {record['bytes'] / 1e6:.0f} MB are gone through."

@@ -39,7 +39,7 @@ def scaling(name: str, rounds: int = ROUNDS) -> dict[str, Any]:
     finally:
         for worker in workers:
             worker.end()
-    ratios = [one / two for one, two in zip(*medians, strict=True)]
+    ratios = [one_thread / two_threads for one_thread, two_threads in zip(*medians, strict=True)]
     return {
         "network": name, "rounds": rounds,
         "one_ms": round(statistics.median(medians[0]), 4), "two_ms": round(statistics.median(medians[1]), 4),
@@ -60,21 +60,29 @@ def layers(name: str, rounds: int = ROUNDS) -> list[dict[str, Any]]:
     finally:
         for worker in workers:
             worker.end()
-    one, two = ([min(step["ms"] for step in steps) for steps in zip(*found, strict=True)] for found in asked)
+    one_thread, two_threads = (
+        [min(step["ms"] for step in steps) for steps in zip(*steps_of_runs, strict=True)] for steps_of_runs in asked
+    )
     return [
         {"layer": step["name"], "op": step["op"], "one_ms": a, "two_ms": b, "lost_ms": b - a / 2}
-        for step, a, b in zip(asked[0][0], one, two, strict=True)
+        for step, a, b in zip(asked[0][0], one_thread, two_threads, strict=True)
     ]
 
 
 def print_layers(name: str, rows: list[dict[str, Any]]) -> None:
     """Print the layers that lose most, and the sums over all."""
-    one, two, lost = (sum(row[key] for row in rows) for key in ("one_ms", "two_ms", "lost_ms"))
-    table = Table("layer", "operator", box=None, title=f"{name}: {one / two:.2f} times as fast", title_justify="left")
+    one_thread, two_threads, lost = (sum(row[key] for row in rows) for key in ("one_ms", "two_ms", "lost_ms"))
+    table = Table(
+        "layer",
+        "operator",
+        box=None,
+        title=f"{name}: {one_thread / two_threads:.2f} times as fast",
+        title_justify="left",
+    )
     for title in ("one thread, ms", "two, ms", "times as fast", "lost, ms"):
         table.add_column(title, justify="right")
     most = sorted(rows, key=lambda row: -row["lost_ms"])[:MOST_LAYERS]
-    all_of_them = {"layer": "all layers", "op": "", "one_ms": one, "two_ms": two, "lost_ms": lost}
+    all_of_them = {"layer": "all layers", "op": "", "one_ms": one_thread, "two_ms": two_threads, "lost_ms": lost}
     for row in (*most, all_of_them):
         table.add_row(
             row["layer"], row["op"], f"{row['one_ms']:.3f}", f"{row['two_ms']:.3f}",

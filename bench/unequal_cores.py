@@ -96,24 +96,24 @@ def measure(library: Path, big: int, little: int) -> dict[str, dict[str, float]]
     with load(library) as alone, load(library, threads=2, pin=True) as both:
         os.sched_setaffinity(0, {big, little})
         rng = np.random.default_rng(1)
-        inputs = [rng.standard_normal(one.shape).astype(np.float32) for one in both.inputs]
+        inputs = [rng.standard_normal(tensor.shape).astype(np.float32) for tensor in both.inputs]
         both.run(*inputs)  # starts its thread, which ties itself to the second CPU
         runs = {"big_ms": (alone, min(big, little)), "little_ms": (alone, max(big, little))}
         runs["both_ms"] = (both, min(big, little))
         if big > little:  # the caller is on the little core
             runs["big_ms"], runs["little_ms"] = runs["little_ms"], runs["big_ms"]
         expected = alone.run(*inputs)[0].tobytes()
-        found: dict[str, dict[str, float]] = {}
+        step_ms: dict[str, dict[str, float]] = {}
         for _ in range(ROUNDS):
             for name, (model, cpu) in runs.items():
                 os.sched_setaffinity(0, {cpu})
                 for step in model.profile(*inputs):
                     if step.name == WAKING:
                         continue
-                    at = found.setdefault(step.name, {})
+                    at = step_ms.setdefault(step.name, {})
                     at[name] = min(at.get(name, float("inf")), step.ns / 1e6)
         _check(both, inputs, expected)
-    return found
+    return step_ms
 
 
 def _check(model: Model, inputs: Sequence[Any], expected: bytes) -> None:
@@ -121,10 +121,10 @@ def _check(model: Model, inputs: Sequence[Any], expected: bytes) -> None:
         raise MavcgError(f"{model.path}: another result with {model.threads} threads; the kernel's rows are not apart")
 
 
-def rows_of(ratio: int, caller: str, found: dict[str, dict[str, float]]) -> list[dict[str, Any]]:
+def rows_of(ratio: int, caller: str, step_ms: dict[str, dict[str, float]]) -> list[dict[str, Any]]:
     """Return a row of the record for each step."""
     lines = []
-    for name, times in found.items():
+    for name, times in step_ms.items():
         ideal = 1 / (1 / times["big_ms"] + 1 / times["little_ms"])
         entry = {"ratio": ratio, "caller": caller, "step": name, **{k: round(v, 4) for k, v in times.items()}}
         lines.append(entry | {"ideal_ms": round(ideal, 4), "over_ideal": round(times["both_ms"] / ideal, 4)})

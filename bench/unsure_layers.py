@@ -45,7 +45,7 @@ def compared(network: str, recorded: Sequence[Mapping[str, Any]], jobs: int) -> 
         prediction = predict_file(library, board, 1, {}, jobs, simulate_unsure=True)
         seconds = cpu_seconds() - before
     print(f"{network}: {seconds:.1f} CPU s", file=sys.stderr, flush=True)
-    found = []
+    layers = []
     for core in CORES:
         rows = [row for row in recorded if (row["network"], row["core"]) == (network, core)]
         whole = sum(row["simulated_ms"] for row in rows)
@@ -53,13 +53,13 @@ def compared(network: str, recorded: Sequence[Mapping[str, Any]], jobs: int) -> 
             if (row["layer"], row["kernel"]) != (layer.work.name, layer.work.kernel):
                 raise ValueError(f"{network}: the record has another layer than {layer.work.name}: simulate it anew")
             if row["simulated_ms"] >= LEAST_SHARE * whole:
-                found.append({
+                layers.append({
                     "network": network, "core": core, "layer": row["layer"], "kernel": row["kernel"],
                     "simulated_ms": row["simulated_ms"], "modelled_ms": round(modelled_ms(layer.on[core]), 6),
                     "estimated_ms": round(layer.on[core].ms, 6), "unsure": layer.unsure.get(core, ""),
                     "source": layer.on[core].source,
                 })  # fmt: skip
-    return found
+    return layers
 
 
 def modelled_ms(cost: StepCost) -> float:
@@ -99,10 +99,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     recorded = json.loads((RESULTS / f"{SOURCE}.json").read_text(encoding="utf-8"))["layers"]
     path, known = RESULTS / f"{NAME}.json", list[dict[str, Any]]()
-    found = [row for name in options.networks or NETWORKS for row in compared(name, recorded, options.jobs)]
+    layers = [row for name in options.networks or NETWORKS for row in compared(name, recorded, options.jobs)]
     if options.networks and path.exists():
         known = json.loads(path.read_text(encoding="utf-8"))["layers"]
-    known = [row for row in known if row["network"] not in options.networks] + found
+    known = [row for row in known if row["network"] not in options.networks] + layers
     rows = [row for network in NETWORKS for row in known if row["network"] == network]
     names = list(dict.fromkeys(row["network"] for row in rows))
     groups = [

@@ -79,12 +79,12 @@ def winograd_caller(machine: Machine, algorithm: str, size: int, in_ch: int, out
     calls = []
     for stage in lowering.stages:
         step = Step(stage.spec, ())
-        places = [bases[place.base].reshape(-1)[place.offset // 4 :] for place in stage.operands]
+        places = [bases[operand.base].reshape(-1)[operand.offset // 4 :] for operand in stage.operands]
         calls.append(caller(compile_step(step, machine), step, places))
 
     def call(keep: object = bases) -> None:
-        for one in calls:
-            one()
+        for call_stage in calls:
+            call_stage()
 
     return call
 
@@ -108,7 +108,10 @@ def measure(name_part: str = "", algorithms: Sequence[str] = ALGORITHMS) -> list
             rates["peak"].append(peak_work / seconds_of(peak, SECONDS))
             for algorithm, call in calls.items():
                 rates[algorithm].append(work / seconds_of(call, SECONDS))
-        gflops = {algorithm: round(statistics.quantiles(found, n=4)[2] / 1e9, 1) for algorithm, found in rates.items()}
+        gflops = {
+            algorithm: round(statistics.quantiles(per_second, n=4)[2] / 1e9, 1)
+            for algorithm, per_second in rates.items()
+        }
         best = max(algorithms, key=lambda algorithm: gflops[algorithm])
         rows.append({"name": name, "gflops": gflops, "best": best, "gain": round(gflops[best] / gflops[IMPLICIT], 2)})
     return rows

@@ -35,7 +35,7 @@ def seeded_inputs(runner: Runner) -> list[Array]:
     masks and segments.
     """
     rng = np.random.default_rng(0)
-    found = []
+    arrays = []
     for shape, dtype in runner.inputs:
         turned = runner.channels_last and len(shape) == 4
         values = rng.standard_normal((shape[0], shape[3], *shape[1:3]) if turned else shape)
@@ -49,18 +49,18 @@ def seeded_inputs(runner: Runner) -> list[Array]:
             info = np.iinfo(dtype)
             middle, low, high = (128, 0, 255) if info.min == 0 else (0, -128, 127)
             values = np.clip(np.round(values * 40 + middle), low, high)
-        found.append(values.astype(np.float32).astype(dtype))
-    return found
+        arrays.append(values.astype(np.float32).astype(dtype))
+    return arrays
 
 
 def timed(runner: Runner, arrays: Sequence[Array], warm: int, min_runs: int, seconds: float) -> dict[str, Any]:
     """Return the milliseconds of the runs that kept their core, and the CPU time of all runs."""
     for _ in range(warm):
         runner.run(arrays)
-    found: list[float] = []
+    run_ms: list[float] = []
     of_cpu: list[float] = []
     switches, end = 0, time.perf_counter() + seconds
-    while len(found) < min_runs or time.perf_counter() < end:
+    while len(run_ms) < min_runs or time.perf_counter() < end:
         before = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
         start, start_cpu = time.perf_counter_ns(), time.process_time_ns()
         runner.run(arrays)
@@ -70,8 +70,8 @@ def timed(runner: Runner, arrays: Sequence[Array], warm: int, min_runs: int, sec
         of_cpu.append(of_this)
         # On a machine that is never quiet some runs count all the same: a measurement has to end.
         if not lost or switches > 4 * min_runs:
-            found.append(took)
-    return {"ms": found, "cpu_ms": of_cpu, "switches": switches}
+            run_ms.append(took)
+    return {"ms": run_ms, "cpu_ms": of_cpu, "switches": switches}
 
 
 def serve(runner: Runner, line: str) -> dict[str, Any]:

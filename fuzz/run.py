@@ -43,20 +43,20 @@ class Ran:
 
 def commands(names: Sequence[str] = ()) -> Mapping[str, tuple[str, list[str]]]:
     """Target -> language and command to which libFuzzer's options are added; those named, or all that are there."""
-    found: dict[str, tuple[str, list[str]]] = {}
+    available: dict[str, tuple[str, list[str]]] = {}
     known = (*NAMES, *sorted(path.stem for path in (FOLDER / "c").glob("*.c")))
     for name in names:
         if name not in known:
             raise SystemExit(f"fuzz: there is no target '{name}'; targets are {', '.join(known)}")
     if importlib.util.find_spec("atheris"):
-        found = {name: ("Python", [sys.executable, "-m", "fuzz.one", name]) for name in NAMES}
+        available = {name: ("Python", [sys.executable, "-m", "fuzz.one", name]) for name in NAMES}
     else:
         print("fuzz: atheris is not installed (pip install 'mavcg[fuzz]'): no Python targets", file=sys.stderr)
-    found |= {path.name: ("C", [str(path)]) for path in _c_targets(names)}
+    available |= {path.name: ("C", [str(path)]) for path in _c_targets(names)}
     for name in names:
-        if name not in found:
+        if name not in available:
             raise SystemExit(f"fuzz: {name}: cannot be run here; install what is missing")
-    return {name: found[name] for name in names or found}
+    return {name: available[name] for name in names or available}
 
 
 def _c_targets(names: Sequence[str]) -> list[Path]:

@@ -86,9 +86,9 @@ def exploring_boards() -> str:
         fill = BOARD_COLOURS[mixes.index(_mix(row)) % len(BOARD_COLOURS)]
         parts.append(circle(LEFT, x.place(row["power_w"]), y.place(row["latency_ms"]), 3.2, fill))
     for n, mix in enumerate(mixes):
-        place = TOP + 16 + 18 * n
-        parts.append(f'<circle cx="{LEFT + WIDTH + 24:g}" cy="{place - 4:g}" r="4" fill="{BOARD_COLOURS[n]}"/>')
-        parts.append(text(LEFT + WIDTH + 36, place, mix))
+        bottom = TOP + 16 + 18 * n
+        parts.append(f'<circle cx="{LEFT + WIDTH + 24:g}" cy="{bottom - 4:g}" r="4" fill="{BOARD_COLOURS[n]}"/>')
+        parts.append(text(LEFT + WIDTH + 36, bottom, mix))
     parts.append(text(LEFT + WIDTH + 36, TOP + 16 + 18 * len(mixes), "line: what no other board beats"))
     return svg(LEFT + WIDTH + 260, TOP + HEIGHT + 50, parts, "Boards within a power budget: latency over power")
 

@@ -115,14 +115,14 @@ def _mca(options: argparse.Namespace, arguments: Sequence[str], text: str) -> st
 
 
 def _resources(tables: str, pipes: dict[str, str]) -> dict[str, Unit]:
-    found: dict[str, Unit] = {}
+    units: dict[str, Unit] = {}
     for match in RESOURCE.finditer(tables):
         members = match["members"].split(", ") if match["members"] else []
         named = tuple(dict.fromkeys(_short_name(member, pipes) for member in members))
         name = _short_name(match["name"], pipes)
-        count = max(int(match["count"]), found[name].count) if name in found and not members else int(match["count"])
-        found[name] = Unit(1 if name in pipes.values() and name != "v" else count, named)
-    return found
+        count = max(int(match["count"]), units[name].count) if name in units and not members else int(match["count"])
+        units[name] = Unit(1 if name in pipes.values() and name != "v" else count, named)
+    return units
 
 
 def _short_name(resource: str, pipes: dict[str, str]) -> str:
@@ -132,12 +132,12 @@ def _short_name(resource: str, pipes: dict[str, str]) -> str:
 
 
 def _row(match: re.Match[str], pipes: dict[str, str]) -> Row:
-    held: dict[str, int] = {}
+    cycles_of: dict[str, int] = {}
     for use in filter(None, re.split(r",(?![\d])", match["units"])):
         resource, _, cycles = use.partition("[")
         name = _short_name(resource, pipes)
-        held[name] = max(held.get(name, 0), int(cycles.rstrip("]").split(",")[-1] or 1) if cycles else 1)
-    return Row(int(match["uops"]), int(match["latency"]), float(match["cycles"]), int(match["bypass"]), held)
+        cycles_of[name] = max(cycles_of.get(name, 0), int(cycles.rstrip("]").split(",")[-1] or 1) if cycles else 1)
+    return Row(int(match["uops"]), int(match["latency"]), float(match["cycles"]), int(match["bypass"]), cycles_of)
 
 
 def _leaves(name: str, units: dict[str, Unit]) -> frozenset[str]:

@@ -41,8 +41,8 @@ def main(arguments: list[str] | None = None) -> int:
                     print(_line(row), flush=True)
     except MavcgError as error:
         parser.error(str(error))
-    found = summary(rows)
-    _show(found)
+    figures = summary(rows)
+    _show(figures)
     missing = [s.name for s in lists if s.folders and s.name not in clones]
     if options.only or options.core or missing:
         left = f"; no clone of {', '.join(missing)}" if missing else ""
@@ -50,7 +50,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     earlier = json.loads(options.before.read_text()) if options.before else None
     record = facts("modelled", "bench.silicon")
-    record |= {"model": options.model, "lot_seed": LOT_SEED, "held_out_share": HELD_OUT, **found}
+    record |= {"model": options.model, "lot_seed": LOT_SEED, "held_out_share": HELD_OUT, **figures}
     if earlier is not None:
         record["before"] = {key: earlier[key] for key in ("date", "model", "cores", "changes")}
     record["rows"] = [_json(row) for row in rows]
@@ -62,33 +62,33 @@ def main(arguments: list[str] | None = None) -> int:
 def _line(row: Row) -> str:
     figure = row.figure
     told = f"{row.modelled:.2f} {row.error:+.1%}" if row.modelled is not None and row.error is not None else row.why
-    held = " held out" if figure.held_out else ""
-    return f"{figure.core} {figure.name} {figure.kind} {figure.when}: {figure.value:.2f}, {told}{held}"
+    held_out = " held out" if figure.held_out else ""
+    return f"{figure.core} {figure.name} {figure.kind} {figure.when}: {figure.value:.2f}, {told}{held_out}"
 
 
 def _json(row: Row) -> dict[str, Any]:
     figure = row.figure
     known = {"modelled": round(row.modelled, 3)} if row.modelled is not None else {"why": row.why}
-    held = {"held_out": True} if figure.held_out else {}
+    held_out = {"held_out": True} if figure.held_out else {}
     head = {"core": figure.core, "name": figure.name, "kind": figure.kind, "when": figure.when}
     change = {"change": figure.change} if figure.change else {}
-    return {**head, "published": figure.published, **change, "silicon": round(figure.value, 3), **known, **held}
+    return {**head, "published": figure.published, **change, "silicon": round(figure.value, 3), **known, **held_out}
 
 
-def _show(found: dict[str, Any]) -> None:
+def _show(figures: dict[str, Any]) -> None:
     def percent(value: float | None) -> str:
         return "" if value is None else f"{value:.1%}"
 
-    for entry in found["cores"]:
-        held = f"held out {entry['held_out']}: {percent(entry['held_out_error'])}"
+    for entry in figures["cores"]:
+        held_out = f"held out {entry['held_out']}: {percent(entry['held_out_error'])}"
         cells = (percent(entry["bias"]), percent(entry["mean_abs_error"]), percent(entry["median_abs_error"]))
         print(
             f"{entry['core']:16} {entry['kind']:11} {entry['modelled']:4} of {entry['figures']:4}  bias {cells[0]:>7}  "
-            f"mean {cells[1]:>6}  median {cells[2]:>6}  r {entry['correlation']}  {held}"
+            f"mean {cells[1]:>6}  median {cells[2]:>6}  r {entry['correlation']}  {held_out}"
         )
-    for entry in found["changes"]:
+    for entry in figures["changes"]:
         print(f"{entry['core']:16} changes over 5 %: {entry['changes']}, the right way: {entry['right']}")
-    for entry in found["not_modelled"]:
+    for entry in figures["not_modelled"]:
         print(f"not modelled, {entry['figures']}: {entry['why']}")
 
 

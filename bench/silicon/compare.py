@@ -64,21 +64,21 @@ def _called(figure: Figure, runs: Runs, model: Model, cycles: dict[tuple[str, Ca
     if figure.kind == "loop":
         return runs.main_loop_cycles(figure.calls[0], timing)
 
-    def one(call: Call) -> float:
+    def cycles_of_call(call: Call) -> float:
         if (figure.core, call) not in cycles:
             try:
                 cycles[figure.core, call] = model(runs.run(call), timing)
             except NotModelled as reason:
                 cycles[figure.core, call] = reason
-        found = cycles[figure.core, call]
-        if isinstance(found, NotModelled):
-            raise found
-        return found
+        known = cycles[figure.core, call]
+        if isinstance(known, NotModelled):
+            raise known
+        return known
 
-    own = sum(map(one, figure.calls)) / len(figure.calls)
+    own = sum(map(cycles_of_call, figure.calls)) / len(figure.calls)
     if figure.less:
-        own -= sum(map(one, figure.less)) / len(figure.less)
-    return own / (sum(map(one, figure.before)) / len(figure.before)) if figure.kind == "ratio" else own
+        own -= sum(map(cycles_of_call, figure.less)) / len(figure.less)
+    return own / (sum(map(cycles_of_call, figure.before)) / len(figure.before)) if figure.kind == "ratio" else own
 
 
 def instruction_cycles(figure: Figure) -> float:

@@ -35,19 +35,19 @@ def with_errors(text: str, rows: Sequence[Mapping[str, Any]]) -> str:
 
 def _lines_of(prefix: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the lines of a group of figures: mean absolute errors, and how many figures they are of."""
-    errors, held = [], []
+    errors, held_out = [], []
     for row in rows:
         if row["kind"] in GROUPS[prefix] and "modelled" in row:
             errors.append(abs(row["modelled"] / row["silicon"] - 1))
             if row.get("held_out"):
-                held.append(errors[-1])
+                held_out.append(errors[-1])
     source = f"python -m bench.silicon: {_NAMES[prefix]} (bench/results/silicon.json)"
     lines = []
-    for key, found, of_lot in (("", errors, ""), ("held_out_", held, ", those held out by lot")):
-        if found:
-            mean = f"{100 * statistics.fmean(found):.2f}"
+    for key, group, of_lot in (("", errors, ""), ("held_out_", held_out, ", those held out by lot")):
+        if group:
+            mean = f"{100 * statistics.fmean(group):.2f}"
             lines += [_line(f"{prefix}{key}error", mean, "percent", source + of_lot)]
-            lines += [_line(f"{prefix}{key}figures", str(len(found)), "figures", source + of_lot)]
+            lines += [_line(f"{prefix}{key}figures", str(len(group)), "figures", source + of_lot)]
     return lines
 
 

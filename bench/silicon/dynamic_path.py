@@ -143,7 +143,7 @@ class _Tracer:
             pass
         if start != RETURN_ADDRESS:
             raise NotModelled(f"a call of more than {most} instructions")
-        return tuple(Step(address, place in self.unaligned) for place, address in enumerate(self.path))
+        return tuple(Step(address, index in self.unaligned) for index, address in enumerate(self.path))
 
     def _run_from(self, start: int, most: int) -> int:
         """Run from an address to the return, to the end of `most` instructions, or past an instruction that was

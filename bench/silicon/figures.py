@@ -159,7 +159,7 @@ def _streams(table: Mapping[str, Any]) -> Iterator[Figure]:
 
 def _is_changed(table: Mapping[str, Any], entry: Mapping[str, Any]) -> bool:
     """True if another stream of the list has the same name: the two are before and after a change."""
-    return bool(sum(other["name"] == entry["name"] for other in table["stream"]) > 1)
+    return bool(sum(stream["name"] == entry["name"] for stream in table["stream"]) > 1)
 
 
 def _stream_call(entry: Mapping[str, Any], commit: str, unit: str, count: int, blocks: int, variant: Any) -> Call:
@@ -217,7 +217,7 @@ def _named_calls(name: str, rules: _Rules, commit: str, last: int | None = None)
         return rule["reason"], ()
     if "each_of" not in rule:
         return "", checkasm_calls(match, rule, commit, last)
-    named = [_named_calls(other.format(**match.groupdict()), rules, commit) for other in rule["each_of"]]
+    named = [_named_calls(row_name.format(**match.groupdict()), rules, commit) for row_name in rule["each_of"]]
     return "", tuple(call for _, calls in named for call in calls)
 
 
@@ -229,12 +229,12 @@ def _compared_row(name: str, over: Mapping[str, str]) -> str | None:
 
 def _speedup_ratios(rows: Mapping[str, Sequence[Any]], over: Mapping[str, str]) -> dict[str, list[Any]]:
     """Return times over the times of the rows that they are compared with, of speedups over one and the same code."""
-    found = {}
+    ratios = {}
     for name, values in rows.items():
-        if (other := _compared_row(name, over)) is not None:
-            pairs = zip(rows[other], values, strict=True)
-            found[name] = ["-" if "-" in pair else round(pair[0] / pair[1], 4) for pair in pairs]
-    return found
+        if (base := _compared_row(name, over)) is not None:
+            pairs = zip(rows[base], values, strict=True)
+            ratios[name] = ["-" if "-" in pair else round(pair[0] / pair[1], 4) for pair in pairs]
+    return ratios
 
 
 def _instructions(table: Mapping[str, Any]) -> Iterator[Figure]:

@@ -73,10 +73,10 @@ def simulated_cycles(run: Run, timing: Timing) -> float:
     from mavcg.simulate.simulation import simulate
 
     try:
-        found = simulate(run.image, run.function, run.arguments, load_core(timing.core), timing, warm=WARM_CALLS)
+        simulated = simulate(run.image, run.function, run.arguments, load_core(timing.core), timing, warm=WARM_CALLS)
     except MavcgError as error:
         raise NotModelled(str(error)) from None
-    return float(found.counts.cycles)
+    return float(simulated.counts.cycles)
 
 
 MODELS: Mapping[str, Model] = {"analytic": analytic_cycles, "simulated": simulated_cycles}

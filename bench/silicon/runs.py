@@ -43,10 +43,10 @@ class Runs:
                 self._runs[call] = Run(image, symbol, call.arguments, ops, self.source.in_a_row)
             except NotModelled as reason:
                 self._runs[call] = reason
-        found = self._runs[call]
-        if isinstance(found, NotModelled):
-            raise found
-        return found
+        known = self._runs[call]
+        if isinstance(known, NotModelled):
+            raise known
+        return known
 
     def main_loop_cycles(self, call: Call, timing: Timing) -> float:
         """Return the modelled cycles per iteration of a function's main loop; its arguments do not matter.
@@ -59,10 +59,10 @@ class Runs:
             path.write_bytes(self._objects[call.commit, call.files])
             code = CodeFile(path)
             text = code.disassemble([call.symbol]).text if call.symbol in code.symbols else ""
-        found = main_loop(text, call.symbol, timing)
-        if found is None or not found.is_hottest:
+        loop = main_loop(text, call.symbol, timing)
+        if loop is None or not loop.is_hottest:
             raise NotModelled("the models cannot time its main loop")
-        return found.cycles
+        return loop.cycles
 
     def _image(self, call: Call) -> CodeImage:
         key = call.commit, call.files
@@ -70,10 +70,10 @@ class Runs:
             source = self.source
             with checked_out(self.clone, call.commit, source.folders, source.generated) as folder:
                 self._images[key] = self._assemble(folder, call)
-        found = self._images[key]
-        if isinstance(found, NotModelled):
-            raise found
-        return found
+        known = self._images[key]
+        if isinstance(known, NotModelled):
+            raise known
+        return known
 
     def _assemble(self, folder: Path, call: Call) -> CodeImage | NotModelled:
         """Assemble the call's files. Words that begin with "-" are options; what follows a ":" is for the generator."""
@@ -137,12 +137,12 @@ def _generated(script: Path, out: Path) -> Path:
 
 def clone_paths(texts: list[str], names: Mapping[str, str]) -> dict[str, Path]:
     """Parse `--clone NAME=FOLDER`; `names` maps the lists to their addresses. Raises: MavcgError for a wrong one."""
-    found = {}
+    paths = {}
     for text in texts:
         name, equals, folder = text.partition("=")
         if not equals or name not in names:
             raise MavcgError(f"--clone {text}: write NAME=FOLDER, with NAME one of {', '.join(names)}")
         if not Path(folder).is_dir():
             raise MavcgError(f"--clone {text}: no such folder; clone {names[name]} there")
-        found[name] = Path(folder)
-    return found
+        paths[name] = Path(folder)
+    return paths

@@ -30,7 +30,7 @@ def errors(rows: Sequence[Row]) -> dict[str, Any]:
     """Return count, bias, errors (0.1 is 10 %) and correlation of the figures with a model's."""
     known = [row for row in rows if row.error is not None]
     all_errors = [row.error for row in known if row.error is not None]
-    held = [row.error for row in known if row.figure.held_out and row.error is not None]
+    held_out = [row.error for row in known if row.figure.held_out and row.error is not None]
     pairs = [(row.figure.value, row.modelled) for row in known if row.modelled is not None]
     return {
         "figures": len(rows),
@@ -39,8 +39,8 @@ def errors(rows: Sequence[Row]) -> dict[str, Any]:
         "mean_abs_error": _mean(map(abs, all_errors)),
         "median_abs_error": round(statistics.median(map(abs, all_errors)), 4) if all_errors else None,
         "correlation": _correlation(pairs),
-        "held_out": len(held),
-        "held_out_error": _mean(map(abs, held)),
+        "held_out": len(held_out),
+        "held_out_error": _mean(map(abs, held_out)),
     }
 
 
@@ -60,8 +60,8 @@ def _changes(rows: Sequence[Row]) -> list[dict[str, Any]]:
                 count[2] += figure.held_out
                 count[3] += right and figure.held_out
     return [
-        {"core": core, "changes": all_, "right": right, "held_out": held, "held_out_right": held_right}
-        for core, (all_, right, held, held_right) in sorted(counts.items())
+        {"core": core, "changes": all_, "right": right, "held_out": held_out, "held_out_right": held_right}
+        for core, (all_, right, held_out, held_right) in sorted(counts.items())
     ]
 
 

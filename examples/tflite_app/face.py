@@ -102,8 +102,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if face.probability < THRESHOLD:
             print(f"no face: less than {THRESHOLD}")
             return 1
-    ways = {name: partial(each.points, image) for name, each in pipelines.items()}
-    return side_by_side(ways, options)
+    candidates = {name: partial(each.points, image) for name, each in pipelines.items()}
+    return side_by_side(candidates, options)
 
 
 if __name__ == "__main__":

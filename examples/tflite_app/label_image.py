@@ -45,13 +45,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         pixels = (resize(image, network.size) - MEAN) / DEVIATION
         return np.asarray(network.run(pixels.astype(np.float32))[0]).reshape(-1)
 
-    ways = {name: partial(scores, network) for name, network in networks.items()}
-    for name, way in ways.items():
-        score = way()
+    candidates = {name: partial(scores, network) for name, network in networks.items()}
+    for name, run in candidates.items():
+        score = run()
         best = np.argsort(-score, kind="stable")[:TOP]
         named = ", ".join(f"{labels[i] if labels else f'class {i}'} {score[i]:.3f}" for i in best)
         print(f"{name}: {named}")
-    return side_by_side(ways, options)
+    return side_by_side(candidates, options)
 
 
 def _labels(path: Path | None) -> list[str]:

@@ -73,23 +73,24 @@ def image_of(options: argparse.Namespace) -> Any:
     return drawn_face() if options.image is None else read_image(options.image)
 
 
-def side_by_side(ways: Mapping[str, Callable[[], Any]], options: argparse.Namespace) -> int:
-    """Run each way in turns; print how far the results are apart, and the times. Returns the exit status.
+def side_by_side(candidates: Mapping[str, Callable[[], Any]], options: argparse.Namespace) -> int:
+    """Run the candidates in alternation, and print the differences of their results and their times.
 
-    ways: what computes the result by its name; the last one's is kept.
+    candidates: function that computes the result, by name. The last candidate's result is saved. Returns: exit status.
     """
-    results = {name: way() for name, way in ways.items()}  # not timed: the first run touches memory for the first time
-    times: dict[str, list[float]] = {name: [] for name in ways}
+    # Not timed, since the first run touches memory for the first time.
+    results = {name: run() for name, run in candidates.items()}
+    times: dict[str, list[float]] = {name: [] for name in candidates}
     for _ in range(options.rounds):
-        for name, way in ways.items():
+        for name, run in candidates.items():
             begin = time.perf_counter()
-            way()
+            run()
             times[name].append(time.perf_counter() - begin)
     print(", ".join(f"{name} {statistics.median(each) * 1e3:.2f} ms" for name, each in times.items()))
     *_, last = results.values()
     if options.save is not None:
         np.save(options.save, last)
-    if len(ways) == 1:
+    if len(candidates) == 1:
         return 0
     return _compare(list(results.values()))
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.interleaved import Worker, read_answer, start, turns
+from bench.interleaved import Worker, read_answer, round_medians, start
 from bench.peers import NETWORKS, difference, model_name, outputs_of
 from bench.runners import Runner, onnxruntime_layers
 from bench.worker import seeded_inputs, serve, timed
@@ -70,19 +70,19 @@ class Asked(Worker):
 
 def test_every_round_begins_with_another_one() -> None:
     Asked.log = []
-    found = turns([Asked("ab"), Asked("abc"), Asked("abcd")], 4)
+    found = round_medians([Asked("ab"), Asked("abc"), Asked("abcd")], 4)
 
     assert Asked.log == [
         "ab", "abc", "abcd", "abc", "abcd", "ab", "abcd", "ab", "abc", "ab", "abc", "abcd"
     ]  # fmt: skip
     assert found == {"ab": [2.0] * 4, "abc": [3.0] * 4, "abcd": [4.0] * 4}
-    assert turns([Asked("ab")], 1, "cpu_ms") == {"ab": [7.0]}
+    assert round_medians([Asked("ab")], 1, "cpu_ms") == {"ab": [7.0]}
 
 
 def test_one_thread_has_one_cpu_in_a_round_and_the_next_one_in_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda pid: {5, 2})
     one, other, two_threads = Asked("a"), Asked("b"), Asked("c", 2)
-    turns([one, other, two_threads], 3)
+    round_medians([one, other, two_threads], 3)
 
     assert one.cpus == other.cpus == [{2}, {5}, {2}]
     assert two_threads.cpus == []
