@@ -140,7 +140,7 @@ def _size(path: Path, table: Table, key: str, key_path: str, sources: list[tuple
     if key == NONE_AT_ALL and value == 0 and not isinstance(value, bool):
         return 0
     kind = key if key in RANGES else "bytes"
-    return schema.whole(path, {key: value}, key, key_path, *RANGES[kind], of=_unit(key))
+    return schema.whole(path, {key: value}, key, key_path, *RANGES[kind], unit=_unit(key))
 
 
 def _rate(path: Path, table: Table, key: str, key_path: str, sources: list[tuple[str, str]]) -> float | None:

@@ -40,18 +40,19 @@ def unit_rate(units: Sequence[UnitUse], pools: Mapping[str, int], width: int) ->
 @cache
 def _in_order(
     units: tuple[UnitUse, ...], blocks: int, pools: tuple[tuple[str, int], ...], width: int, gaps: tuple[int, ...],
-    alone: bool,
+    single_issue: bool,
 ) -> float:  # fmt: skip
     """Return the rate of a sequence whose instructions issue one by one as early as possible, from its second half.
 
-    gaps: issue distances in cycles that are forbidden. alone: True if no two instructions issue in the same cycle.
+    gaps: issue distances in cycles that are forbidden. single_issue: True if no two instructions issue in one
+    cycle.
     """
     free = {pool: [0] * count for pool, count in pools}
     issued: list[int] = []
     cycle = 0
     while len(issued) < ISSUED:
         beside = sum(earlier == cycle for earlier in issued[-width:])
-        fits = beside < width and not (alone and beside)
+        fits = beside < width and not (single_issue and beside)
         spaced = not any(cycle - earlier in gaps for earlier in issued[-width * max(gaps, default=1) :])
         blocked = bool(issued) and blocks > 0 and cycle < issued[-1] + blocks
         if fits and spaced and not blocked and _take(units, free, cycle):

@@ -80,15 +80,15 @@ def text(path: Path, table: Table, key: str, default: str | None = None, key_pat
 
 
 def whole(
-    path: Path, table: Table, key: str, key_path: str, low: int, high: int, default: int | None = None, of: str = ""
+    path: Path, table: Table, key: str, key_path: str, low: int, high: int, default: int | None = None, unit: str = ""
 ) -> int:
     """Return an integer of a table from low to high, both included. key_path: key that an error names.
 
-    of: what the number counts, for errors; without it they write the range in hexadecimal, as for identity registers.
+    unit: what the number counts, for errors; without it they write the range in hexadecimal, as for identity registers.
     """
     value = table.get(key, default)
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-        words = f"number of {of} from {low} to {high}" if of else f"number from {low:#x} to {high:#x}"
+        words = f"number of {unit} from {low} to {high}" if unit else f"number from {low:#x} to {high:#x}"
         wrong = "missing" if value is None else f"{value_text(value)} is not a whole {words}"
         raise refuse(path, key_path, wrong, f"give {key} as a number in that range")
     return value

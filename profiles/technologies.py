@@ -90,7 +90,7 @@ def _by_size(path: Path, table: Table, key: str, sources: _Sources) -> SizeTable
     for number, row in enumerate(schema.tables(path, table, "sram")):
         key_path = f"sram[{number}]."
         schema.only(path, row, ("bytes", "pj_per_byte", "um2_per_byte"), key_path)
-        size = schema.whole(path, row, "bytes", f"{key_path}bytes", 1, 1 << 40, of="bytes")
+        size = schema.whole(path, row, "bytes", f"{key_path}bytes", 1, 1 << 40, unit="bytes")
         if key not in row:
             continue
         if rows and size <= rows[-1][0]:

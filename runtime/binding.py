@@ -115,16 +115,16 @@ def _detect(root: Path, cpu_map: str | None, candidates: Candidates) -> list[Det
     return [describe(library, core_set, cpu, ids[cpu], hows[cpu], seen[cpu]) for cpu in cpus]
 
 
-def describe(library: Any, core_set: CoreSet, cpu: int, number: int, how: int, seen: int) -> DetectedCpu:
+def describe(library: Any, core_set: CoreSet, cpu: int, number: int, how: int, identity: int) -> DetectedCpu:
     """Return a CPU with its core type, from the entries of detect's arrays.
 
-    seen: MIDR_EL1, or x86 family << 16 | model, or 0.
+    identity: MIDR_EL1, or x86 family << 16 | model, or 0.
     """
     source: str = ffi.string(library.mavcg_how_words(how)).decode()
-    if seen >> 24:
-        source += f" 0x{seen:08x}"
-    elif seen:
-        source += f" family {seen >> 16} model {seen & 0xFFFF}"
+    if identity >> 24:
+        source += f" 0x{identity:08x}"
+    elif identity:
+        source += f" family {identity >> 16} model {identity & 0xFFFF}"
     if number > GENERIC_ID:
         return DetectedCpu(cpu, core_set.names[number - GENERIC_ID - 1], source)
     mapped = number == GENERIC_ID and source == BY_MAP

@@ -48,13 +48,13 @@ def runtime_object(
         return compile_runtime("runtime", table, target, out)
     unit, group = ("shared_set", "mavcg_shared") if shared else ("runtime", "mavcg_runtime")
 
-    def compile_in_group(made: Path) -> None:
+    def compile_in_group(object_file: Path) -> None:
         more = ("-S", "-Wno-unused-command-line-argument")
-        assembly = compile_runtime(unit, table, target, made.with_suffix(".s"), more)
+        assembly = compile_runtime(unit, table, target, object_file.with_suffix(".s"), more)
         assembly.write_text(in_one_group(assembly.read_text(), f"{group}_{core_set.tag}"))
         # By its name alone: the assembler writes the path it was given into the object.
-        arguments = [*machine_flags(target), "-g0", "-c", assembly.name, "-o", made.name]
-        run_zig("cc", arguments, "assembling the runtime", made.parent)
+        arguments = [*machine_flags(target), "-g0", "-c", assembly.name, "-o", object_file.name]
+        run_zig("cc", arguments, "assembling the runtime", object_file.parent)
         assembly.unlink()
 
     # The selector depends on the core set alone, and takes longer to compile than a small program's versions.

@@ -11,21 +11,21 @@ from mavcg.runtime.code_cache import cache_folder, cached_file, is_own_folder
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
 
 
-def load_helper(name: str, files: Sequence[Path], flags: Sequence[str], what: str, load: Callable[[str], Any]) -> Any:
+def load_helper(name: str, files: Sequence[Path], flags: Sequence[str], title: str, load: Callable[[str], Any]) -> Any:
     """Return what `load` makes from the path of a shared library, compiled if the user's cache does not have it.
 
-    name: start of the file's name. files: .c files, and headers that they include. flags: flags of the compiler. what:
+    name: start of the file's name. files: .c files, and headers that they include. flags: flags of the compiler. title:
     name of the library in messages, such as "the simulator".
     Raises: ToolError if compilation fails.
     """
     folder = cache_folder()
     if is_own_folder(folder):
-        return load(str(compiled_helper(folder, name, files, flags, what)))
+        return load(str(compiled_helper(folder, name, files, flags, title)))
     with scratch_folder(f"mavcg-{name}-") as scratch:
-        return load(str(compiled_helper(Path(scratch), name, files, flags, what)))
+        return load(str(compiled_helper(Path(scratch), name, files, flags, title)))
 
 
-def compiled_helper(folder: Path, name: str, files: Sequence[Path], flags: Sequence[str], what: str) -> Path:
+def compiled_helper(folder: Path, name: str, files: Sequence[Path], flags: Sequence[str], title: str) -> Path:
     """Return the library's path in this folder, after compilation if it is not there.
 
     Its name has the digest of its sources.
@@ -37,6 +37,6 @@ def compiled_helper(folder: Path, name: str, files: Sequence[Path], flags: Seque
 
     def make(out: Path) -> None:
         sources = [str(path) for path in files if path.suffix == ".c"]
-        run_zig("cc", [*arguments, *sources, "-o", str(out)], f"compiling {what} for {target}")
+        run_zig("cc", [*arguments, *sources, "-o", str(out)], f"compiling {title} for {target}")
 
     return cached_file(folder, f"{name}-{digest}.so", make)

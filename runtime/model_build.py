@@ -127,15 +127,15 @@ def engine_task(
 
 
 def constants_task(
-    constants: Callable[[], Iterable[Buffer]], size: int, symbol: str, target: Target, folder: Path, what: str
+    constants: Callable[[], Iterable[Buffer]], size: int, symbol: str, target: Target, folder: Path, owner: str
 ) -> Task[Path]:
     """Return the task that makes the object of packed constants.
 
-    constants: packs them, in consecutive pieces. size: their size in bytes. what: what they belong to, for errors.
+    constants: packs them, in consecutive pieces. size: their size in bytes. owner: what they belong to, for errors.
     """
 
     def make_constants() -> Path:
-        return constants_object(_pieces_of_size(constants(), size, what), symbol, target, folder / "mavcg_constants.o")
+        return constants_object(_pieces_of_size(constants(), size, owner), symbol, target, folder / "mavcg_constants.o")
 
     return Task("packing weights", make_constants, size / WEIGHT_BYTES_PER_MS)
 
@@ -202,14 +202,14 @@ def _code_flags(target: Target) -> tuple[str, ...]:
     return PLAIN_CODE_FLAGS if target.system == "linux-android" else (*GUARDED_CODE_FLAGS, "-fstack-protector-strong")
 
 
-def _pieces_of_size(pieces: Iterable[Buffer], size: int, what: str) -> Iterator[Buffer]:
+def _pieces_of_size(pieces: Iterable[Buffer], size: int, owner: str) -> Iterator[Buffer]:
     """Yield the pieces. Raises: MavcgError at their end if they do not have this number of bytes."""
     given_bytes = 0
     for piece in pieces:
         given_bytes += memoryview(piece).nbytes
         yield piece
     if given_bytes != size:
-        raise MavcgError(f"{what}: {given_bytes} bytes of constants, not {size}")
+        raise MavcgError(f"{owner}: {given_bytes} bytes of constants, not {size}")
 
 
 def constants_object(constants: Iterable[Buffer], symbol: str, target: Target, out: Path) -> Path:

@@ -121,9 +121,9 @@ def fmod64(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
     return b.select(usable, intrinsic(b, "copysign", [value, x]), _real(x, nan))
 
 
-def _subtract_once(b: ir.IRBuilder, rest: ir.Value, bottom: ir.Value) -> ir.Value:
-    """Return rest - bottom where that is not negative, else rest."""
-    return b.select(b.icmp_unsigned(">=", rest, bottom), b.sub(rest, bottom), rest)
+def _subtract_once(b: ir.IRBuilder, remainder: ir.Value, bottom: ir.Value) -> ir.Value:
+    """Return remainder - bottom where that is not negative, else remainder."""
+    return b.select(b.icmp_unsigned(">=", remainder, bottom), b.sub(remainder, bottom), remainder)
 
 
 def _parts(b: ir.IRBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value]:

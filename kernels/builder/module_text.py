@@ -102,15 +102,16 @@ def _without_result(instruction: instr.Instruction) -> str:
     return "".join(buffer).rstrip()
 
 
-def _arithmetic(texts: _Texts, each: instr.Instruction) -> str:
-    name = " ".join([each.opname, *each.flags]) if each.flags else each.opname
-    return f"{name} {texts.type(each.type)} {', '.join([texts.reference(operand) for operand in each.operands])}"
+def _arithmetic(texts: _Texts, instruction: instr.Instruction) -> str:
+    name = " ".join([instruction.opname, *instruction.flags]) if instruction.flags else instruction.opname
+    operands = ", ".join([texts.reference(operand) for operand in instruction.operands])
+    return f"{name} {texts.type(instruction.type)} {operands}"
 
 
-def _address(texts: _Texts, each: instr.GEPInstr) -> str:
-    name = "getelementptr inbounds" if each.inbounds else "getelementptr"
-    operands = ", ".join([texts.operand(operand) for operand in each.operands])
-    return f"{name} {texts.type(each.source_etype)}, {operands}"
+def _address(texts: _Texts, instruction: instr.GEPInstr) -> str:
+    name = "getelementptr inbounds" if instruction.inbounds else "getelementptr"
+    operands = ", ".join([texts.operand(operand) for operand in instruction.operands])
+    return f"{name} {texts.type(instruction.source_etype)}, {operands}"
 
 
 def _load(texts: _Texts, load: instr.LoadInstr) -> str:
@@ -124,8 +125,8 @@ def _store(texts: _Texts, store: instr.StoreInstr) -> str:
     return f"store {texts.operand(value)}, {texts.operand(pointer)}{align}"
 
 
-def _lanes(texts: _Texts, each: instr.Instruction) -> str:
-    return f"{each.opname} {', '.join([texts.operand(operand) for operand in each.operands])}"
+def _lanes(texts: _Texts, instruction: instr.Instruction) -> str:
+    return f"{instruction.opname} {', '.join([texts.operand(operand) for operand in instruction.operands])}"
 
 
 # Of instructions without metadata, by class.

@@ -110,8 +110,8 @@ class Phases(RowsOfPixels):
         if end > whole:
             store(const(whole), end - whole)
 
-    def channels(self, at: Pointers, more: Value) -> None:
-        """Emit all output channels of a group for one phase's pixels. more: i1, true if the row has one pixel more."""
+    def channels(self, at: Pointers, extra_pixel: Value) -> None:
+        """Emit all output channels of a group for one phase's pixels. extra_pixel: i1, true if the row has one more."""
         b, spec = self.b, self.spec
         lanes = lanes_f32(self.machine)
         vectors, panel = -(-self.out_ch // lanes), max(1, spec.lanes // lanes)
@@ -145,7 +145,7 @@ class Phases(RowsOfPixels):
                 repeat(b, done, done + mr * tiles, lambda start, mr=mr: tile(start, mr), "pixel", mr)  # type: ignore[misc]
                 done += mr * tiles
             if spec.out.shape[2] % spec.stride[1]:
-                with b.if_then(more):
+                with b.if_then(extra_pixel):
                     tile(const(self.least_pixels), 1)
 
         whole = self.out_ch // step * step

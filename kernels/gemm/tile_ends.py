@@ -89,8 +89,8 @@ class Ends:
             store_vector(b, value, self.out(p, v), self.used[v])
 
 
-def offset_pointer(b: ir.IRBuilder, base: Value, offset: int | Value, more: int = 0) -> Value:
-    """Return base + offset + more."""
+def offset_pointer(b: ir.IRBuilder, base: Value, offset: int | Value, extra: int = 0) -> Value:
+    """Return base + offset + extra."""
     if isinstance(offset, int):
-        return address(b, base, offset + more)
-    return address(b, address(b, base, offset), more)
+        return address(b, base, offset + extra)
+    return address(b, address(b, base, offset), extra)

@@ -53,8 +53,8 @@ class IntegerEnding:
         """Return the epilogue at another channel, given by its positions in packed constants and in tensors."""
         b = self.b
 
-        def move_by(pointer: Value | None, by: Value) -> Value | None:
-            return pointer and address(b, pointer, scale_index(b, by, F32_BYTES))
+        def move_by(pointer: Value | None, offset: Value) -> Value | None:
+            return pointer and address(b, pointer, scale_index(b, offset, F32_BYTES))
 
         sums = address(b, self.sums, scale_index(b, packed, F32_BYTES))
         multiplier = move_by(self.multiplier, channel) if self.spec.multiplier == "channels" else self.multiplier

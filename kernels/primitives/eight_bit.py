@@ -119,11 +119,11 @@ class EightBit(Primitive):
         )  # fmt: skip
         return Lowering(stages, pack_weights, (ends[-1] // F32_BYTES,), _workspace(steps), quantised=form)
 
-    def _steps(self, made: Graph, lanes: int) -> tuple[Step, ...]:
-        (node,) = made.nodes
-        views = {name: _dense(made.types[name]) for name in (node.inputs[0], node.output)}
+    def _steps(self, graph: Graph, lanes: int) -> tuple[Step, ...]:
+        (node,) = graph.nodes
+        views = {name: _dense(graph.types[name]) for name in (node.inputs[0], node.output)}
         lower = im2row_steps if self.method is Method.IM2ROW else lower_qconv2d
-        return lower(node, made, views, Packing(lanes))
+        return lower(node, graph, views, Packing(lanes))
 
 
 def node_graph(scenario: Scenario, weights: Array) -> Graph:
@@ -157,12 +157,12 @@ def _workspace(steps: tuple[Step, ...]) -> int:
     return -(-most // ALIGN) * ALIGN
 
 
-def _place(operand: Operand, made: Graph, places: Mapping[PackedConstant, int]) -> StageOperand:
+def _place(operand: Operand, graph: Graph, places: Mapping[PackedConstant, int]) -> StageOperand:
     if isinstance(operand.constant, PackedConstant):
         return StageOperand("weights", places[operand.constant])
     if operand.workspace_bytes:
         return StageOperand("workspace", operand.offset)
-    return StageOperand("x" if operand.tensor in made.inputs else "out")
+    return StageOperand("x" if operand.tensor in graph.inputs else "out")
 
 
 PRIMITIVES: tuple[EightBit, ...] = tuple(

@@ -213,13 +213,13 @@ def fill_last_block(b: ir.IRBuilder, pointer: Value, out: Image, channels: int, 
     repeat(b, 0, pixels, pixel, "pixel")
 
 
-def emit_full_or_rest(b: ir.IRBuilder, last: Value, full: int, rest: int, body: Callable[[int], None]) -> None:
-    """Emit body(rest) where `last` (i1) is true, else body(full); once where both are equal."""
-    if full == rest:
+def emit_full_or_tail(b: ir.IRBuilder, last: Value, full: int, tail: int, body: Callable[[int], None]) -> None:
+    """Emit body(tail) where `last` (i1) is true, else body(full); one body if both are equal."""
+    if full == tail:
         body(full)
         return
     with b.if_else(last) as (then, otherwise):
         with then:
-            body(rest)
+            body(tail)
         with otherwise:
             body(full)

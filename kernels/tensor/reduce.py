@@ -177,8 +177,8 @@ def emit_reduce(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fun
         def group(first: Value, count: int, used: int) -> None:
             pointer = address(b, from_, b.mul(first, const(size)))
 
-            def term(there: Value, acc: Values) -> Values:
-                loaded = [load_vector(b, address(b, there, v * lanes * size), of_vector, used) for v in range(count)]
+            def term(address_: Value, acc: Values) -> Values:
+                loaded = [load_vector(b, address(b, address_, v * lanes * size), of_vector, used) for v in range(count)]
                 return tuple(combine(b, a, value) for a, value in zip(acc, loaded, strict=True))
 
             starts = (ir.Constant(vector(partial, lanes), [start] * lanes),) * count

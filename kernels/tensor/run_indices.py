@@ -207,10 +207,10 @@ def emit_scatter(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fu
     lanes = machine.vector_bytes // size
     from_step, to_step = (strides[-1] for strides in spec.nest.strides)
 
-    def combine(old_at: ir.Value, new: ir.Value, used: int, of: int) -> ir.Value:
+    def combine(old_at: ir.Value, new: ir.Value, used: int, lanes: int) -> ir.Value:
         if moved:
             return new
-        old = load_lanes(b, old_at, typ, of, used, "old") if of > 1 else load_vector(b, old_at, typ, name="old")
+        old = load_lanes(b, old_at, typ, lanes, used, "old") if lanes > 1 else load_vector(b, old_at, typ, name="old")
         return BINARY[spec.reduction](b, spec.dtype, old, new)
 
     def all_indices(addresses: list[ir.Value], line: Line) -> None:

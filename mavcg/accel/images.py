@@ -67,17 +67,17 @@ def _stack(node: XNode, array: Array, path: Path) -> list[Array]:
     return list(array.reshape(count, batch, *array.shape[1:]).astype(np.float32))
 
 
-def network_inputs(given: Mapping[str, Array], tensors: Sequence[HostTensor]) -> dict[str, Array]:
+def network_inputs(arrays: Mapping[str, Array], tensors: Sequence[HostTensor]) -> dict[str, Array]:
     """Return the inputs of a whole network, f32 in the model's order of dimensions.
 
-    given: arrays by name; where the model's order is N, C, H, W, they may be N, H, W, C.
+    arrays: arrays by name; where the model's order is N, C, H, W, they may be N, H, W, C.
     Raises: MavcgError naming the option, the input and its shape.
     """
     inputs = {}
     for tensor in tensors:
-        if tensor.name not in given:
+        if tensor.name not in arrays:
             raise MavcgError(f"--input: no array for {tensor.name}; give --input {tensor.name}=X.npy, or --seed 0")
-        array = np.asarray(given[tensor.name])
+        array = np.asarray(arrays[tensor.name])
         last = (tensor.dims[0], *tensor.dims[2:], tensor.dims[1]) if tensor.nchw else tensor.dims
         if array.shape != tensor.dims and array.shape == last:
             array = array.transpose(0, 3, 1, 2)
@@ -91,7 +91,7 @@ def network_inputs(given: Mapping[str, Array], tensors: Sequence[HostTensor]) ->
     return inputs
 
 
-def read_inputs(given: Mapping[str, Array], shapes: Mapping[str, tuple[int, int, int]], nchw: tuple[str, ...],
+def read_inputs(arrays: Mapping[str, Array], shapes: Mapping[str, tuple[int, int, int]], nchw: tuple[str, ...],
                 radices: Mapping[str, int]) -> dict[str, Array]:  # fmt: skip
     """Return the int8 inputs [1, H, W, C] of a program; real numbers are quantised, integers are kept.
 
@@ -102,9 +102,9 @@ def read_inputs(given: Mapping[str, Array], shapes: Mapping[str, tuple[int, int,
 
     inputs = {}
     for name, (height, width, channels) in shapes.items():
-        if name not in given:
+        if name not in arrays:
             raise MavcgError(f"--input: no array for {name}; give --input {name}=X.npy, or --seed 0")
-        array = np.asarray(given[name])
+        array = np.asarray(arrays[name])
         if name in nchw and array.shape == (1, channels, height, width) and array.dtype != np.int8:
             array = array.transpose(0, 2, 3, 1)
         if array.size != height * width * channels or array.dtype.kind not in "fiub":

@@ -195,5 +195,7 @@ def integer_parameters(
     return Parameters(weights, np.clip(bias, -MOST_BIAS, MOST_BIAS).astype(np.int32))
 
 
-def _error(targets: Sequence[Array], made: Sequence[Array], radix: int) -> float:
-    return sum(float(((t - to_reals(q, radix)) ** 2).sum(dtype=np.float64)) for t, q in zip(targets, made, strict=True))
+def _error(targets: Sequence[Array], results: Sequence[Array], radix: int) -> float:
+    return sum(
+        float(((t - to_reals(q, radix)) ** 2).sum(dtype=np.float64)) for t, q in zip(targets, results, strict=True)
+    )

@@ -94,7 +94,10 @@ def embeddings(
 
 
 def _filter_candidates(
-    pattern: LabelledGraph, graph: LabelledGraph, matches: VertexPredicate, given: Mapping[str, Sequence[str]] | None
+    pattern: LabelledGraph,
+    graph: LabelledGraph,
+    matches: VertexPredicate,
+    allowed_nodes: Mapping[str, Sequence[str]] | None,
 ) -> dict[str, set[str]]:
     """Return the candidates of each vertex: nodes with a matching label and at least as many edges in and out."""
     by_label: dict[str, list[str]] = {}
@@ -103,7 +106,7 @@ def _filter_candidates(
     filtered = {}
     for vertex, pattern_label in pattern.nodes.items():
         ins, outs = len(pattern.before[vertex]), len(pattern.after[vertex])
-        allowed = None if given is None or vertex not in given else set(given[vertex])
+        allowed = None if allowed_nodes is None or vertex not in allowed_nodes else set(allowed_nodes[vertex])
         filtered[vertex] = {
             name
             for label, names in by_label.items()

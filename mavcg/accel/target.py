@@ -130,7 +130,7 @@ def read_target(path: Path) -> IsaTarget:
         sources.append((key, fact[1]))
         return fact[0]
 
-    whole = {key: schema.whole(path, {key: value(key)}, key, key, low, high, of=of)
+    whole = {key: schema.whole(path, {key: value(key)}, key, key, low, high, unit=of)
              for key, (low, high, of) in WHOLE.items()}  # fmt: skip
     target = IsaTarget(
         name=table["name"],

@@ -64,18 +64,18 @@ class _Compared:
         self.wrong: dict[str, int] = {}
         self.first: dict[str, str] = {}
 
-    def take(self, index: int, instruction: AccelInstruction, made: Array) -> None:
+    def take(self, index: int, instruction: AccelInstruction, computed: Array) -> None:
         """Compare the tile of an instruction."""
         origin = instruction.origin
         if origin is None:
             return
         at = tuple(
             slice(first, first + length)
-            for first, length in zip((origin.row, origin.column, origin.channel), made.shape, strict=True)
+            for first, length in zip((origin.row, origin.column, origin.channel), computed.shape, strict=True)
         )
-        self.compare(self.program.nodes[origin.node], at, made, f"instruction {index}")
+        self.compare(self.program.nodes[origin.node], at, computed, f"instruction {index}")
 
-    def compare(self, name: str, at: tuple[slice, ...], made: Array, source: str) -> None:
+    def compare(self, name: str, at: tuple[slice, ...], computed: Array, source: str) -> None:
         """Compare a part of a node's tensor with the reference.
 
         at: slices of the part. source: description of what computed it, for messages.
@@ -84,12 +84,12 @@ class _Compared:
             raise MavcgError(f"{self.program.network}: node {name} is not in the model; give the model of the file")
         whole = self.expected[name][0]
         reference = whole[at]
-        if reference.shape != made.shape:
+        if reference.shape != computed.shape:
             raise MavcgError(
                 f"{self.program.network}: {source} computes a part of {name} outside of its shape {whole.shape}"
             )
         self.seen.setdefault(name, np.zeros(whole.shape, bool))[at] = True
-        different = np.argwhere(reference != made)
+        different = np.argwhere(reference != computed)
         if len(different):
             row, column, channel = (int(i) + (s.start or 0) for i, s in zip(different[0], at, strict=True))
             where = f"{source}, row {row}, column {column}, channel {channel}"

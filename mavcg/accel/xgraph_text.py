@@ -100,12 +100,12 @@ def parse_xgraph(
 
 
 def _field_value(
-    number: int, node: XNode, what: str, known: Mapping[str, Any], sign: Any, signs: Mapping[str, str]
+    number: int, node: XNode, field: str, known: Mapping[str, Any], sign: Any, signs: Mapping[str, str]
 ) -> Any:
     if node.name not in known:
-        raise _fail(number, f"the {what} of {node.name} are not part of the text; give them to parse_xgraph")
-    if sign(known[node.name]) != signs[what]:
-        raise _fail(number, f"the {what} given for {node.name} differ from those that were printed")
+        raise _fail(number, f"the {field} of {node.name} are not part of the text; give them to parse_xgraph")
+    if sign(known[node.name]) != signs[field]:
+        raise _fail(number, f"the {field} given for {node.name} differ from those that were printed")
     return known[node.name]
 
 

@@ -97,12 +97,12 @@ def _range_of(data: Sequence[EdgeData], nodes: int) -> _Range:
     return _Range(dict(zip(data, placed.offsets, strict=True)), placed.extent, placed.lower_bound)
 
 
-def _shared_ranges(app: Application, own: Mapping[str, _Range], across: Sequence[EdgeData]) -> _Range:
+def _shared_ranges(app: Application, ranges: Mapping[str, _Range], across: Sequence[EdgeData]) -> _Range:
     """Place the ranges of linked partitions; those that never run together may share memory.
 
     across: data between them.
     """
-    names, sizes = [*own], [*(range_.extent for range_ in own.values()), *(d.size for d in across)]
+    names, sizes = [*ranges], [*(range_.extent for range_ in ranges.values()), *(d.size for d in across)]
     together = {
         frozenset((a, b)) for a, b in combinations(range(len(names)), 2) if app.runs_with(names[a], names[b])
     }  # fmt: skip
@@ -121,11 +121,11 @@ def _shared_ranges(app: Application, own: Mapping[str, _Range], across: Sequence
         }
     placed = place_together(sizes, together)
     offsets = dict(zip(across, placed.offsets[len(names) :], strict=True))
-    for range_, offset in zip(own.values(), placed.offsets, strict=False):
+    for range_, offset in zip(ranges.values(), placed.offsets, strict=False):
         offsets |= {d: offset + at for d, at in range_.offsets.items()}
-    exact = placed.optimal and not across and all(range_.extent == range_.bound for range_ in own.values())
+    exact = placed.optimal and not across and all(range_.extent == range_.bound for range_ in ranges.values())
     cliques = partition_cliques(app, names)
-    bound = max(sum(own[name].bound for name in clique) for clique in cliques)
+    bound = max(sum(ranges[name].bound for name in clique) for clique in cliques)
     return _Range(offsets, placed.extent, placed.extent if exact else bound)
 
 

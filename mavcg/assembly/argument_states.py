@@ -76,7 +76,7 @@ def parse_arguments(texts: Sequence[str]) -> dict[str, tuple[Arguments, ...]]:
     return descriptions
 
 
-def parse_call(words: str, text: str, bytes_limit: int, user: str, with_ranges: bool = True) -> Arguments:
+def parse_call(call: str, text: str, bytes_limit: int, user: str, with_ranges: bool = True) -> Arguments:
     """Parse the arguments of one call, such as "buf:4096 i:64".
 
     text: the option's whole value, and user: what uses the arguments, such as "a check"; both for errors. bytes_limit:
@@ -84,7 +84,7 @@ def parse_call(words: str, text: str, bytes_limit: int, user: str, with_ranges: 
     Raises: MavcgError for text that is not in the grammar, and for too many arguments or bytes.
     """
     kinds = _KINDS if with_ranges else _KINDS_OF_ONE_CALL
-    arguments = tuple(_argument(word, text, kinds) for word in words.split())
+    arguments = tuple(_argument(word, text, kinds) for word in call.split())
     if len(arguments) > _ARGUMENT_LIMIT:
         raise MavcgError(f"--args {text!r}: more than {_ARGUMENT_LIMIT} arguments; give fewer")
     if (total := sum(argument.bytes for argument in arguments)) > bytes_limit:

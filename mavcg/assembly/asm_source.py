@@ -153,11 +153,11 @@ def _expand_macros(source: AsmSource, flags: Sequence[str]) -> str:
     return re.sub(r"\A\s*\.arch\s.*\n", "", text)  # the line that enables the extensions
 
 
-def _run(tool: str, words: Sequence[str], source: AsmSource, action: str) -> None:
+def _run(tool: str, arguments: Sequence[str], source: AsmSource, action: str) -> None:
     """Run zig's compiler driver; raise its first error as MavcgError. action: for messages, such as "assembling"."""
     try:
         limited = f'ulimit -t {_ASSEMBLER_SECONDS}; exec "$@"'
-        run_tool(["/bin/sh", "-c", limited, "sh", *zig_command(tool), *words], f"{action} {source.file}")
+        run_tool(["/bin/sh", "-c", limited, "sh", *zig_command(tool), *arguments], f"{action} {source.file}")
     except ToolError as error:
         rows = str(error).splitlines()
         errors = [match for line in rows if (match := _MESSAGE.match(line.strip()))]

@@ -74,13 +74,13 @@ class EmulatedMemory:
         self._fixed.append(range(address // PAGE_BYTES, (address + size) // PAGE_BYTES))
         self._fixed.sort(key=lambda region: region.start)
 
-    def begin(self, seed: int, given: tuple[tuple[int, bytes], ...]) -> None:
+    def begin(self, seed: int, contents: tuple[tuple[int, bytes], ...]) -> None:
         """Unmap the memory of the last run, and map the given contents (address, bytes) of this one."""
         for region in self._regions:
             if region not in self._fixed:
                 self._uc.mem_unmap(region.start * PAGE_BYTES, len(region) * PAGE_BYTES)
         self._regions, self._seed, self._pages = list(self._fixed), seed, 0
-        for address, data in given:
+        for address, data in contents:
             self._map(range(address // PAGE_BYTES, -(-(address + len(data)) // PAGE_BYTES)))
             self._uc.mem_write(address, data)
         self._pages = 0

@@ -197,9 +197,11 @@ def _hatch(name: str, ground: str, line: str) -> str:
 
 
 def _box(
-    x: float, y: float, width: float, height: float, fill: str, hover: str, inner: str = "", more: str = ""
+    x: float, y: float, width: float, height: float, fill: str, hover: str, inner: str = "", attributes: str = ""
 ) -> str:
-    rect = f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" rx="2" fill="{fill}" {more}/>'
+    rect = (
+        f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" rx="2" fill="{fill}" {attributes}/>'
+    )
     return f"<g><title>{xml_text(hover)}</title>{rect}{inner}</g>"
 
 

@@ -120,15 +120,15 @@ def tune_version(job: TuningJob, solver_seconds: float = 0.0) -> tuple[str, Vers
     return done.text, account
 
 
-def _account(job: TuningJob, done: Tuned, timing: Timing) -> VersionTuning:
+def _account(job: TuningJob, tuned: Tuned, timing: Timing) -> VersionTuning:
     before = main_loop(job.asm, job.symbol, timing)
-    after = main_loop(done.text, job.symbol, timing)
+    after = main_loop(tuned.text, job.symbol, timing)
     generic = main_loop(job.generic_asm, job.generic_symbol, timing)
     if before is None or after is None:
-        return VersionTuning(done.functions)
+        return VersionTuning(tuned.functions)
     start = generic.per_cycle if generic is not None and generic.unit == before.unit else None
     is_hottest = all(loop is None or loop.is_hottest for loop in (generic, before, after))
-    return VersionTuning(done.functions, before.unit, start, before.per_cycle, after.per_cycle, is_hottest)
+    return VersionTuning(tuned.functions, before.unit, start, before.per_cycle, after.per_cycle, is_hottest)
 
 
 def model_version(core: Core, asm: str, symbol: str, generic_asm: str, generic_symbol: str) -> VersionTuning | None:

@@ -49,7 +49,7 @@ def make_blas_request(
         raise MavcgError(f"-o {output}: a BLAS is a shared library; name one, such as -o libmavcg_blas.so")
     check_output(output)
     if next_library is not None:
-        _check_next(next_library, library_target, here=board == HOST)
+        _check_next(next_library, library_target, is_host=board == HOST)
     soname = soname or (next_library.name if next_library is not None else None)
     if board == HOST:
         board_facts = measured_host_board()
@@ -58,17 +58,17 @@ def make_blas_request(
     )  # fmt: skip
 
 
-def _check_next(library: Path, target: Target, here: bool) -> None:
+def _check_next(library: Path, target: Target, is_host: bool) -> None:
     """Raise MavcgError for a path from which the target machine's loader cannot load the next BLAS.
 
-    A file that is missing on this machine may exist on another. here: the library is for this machine.
+    A file that is missing on this machine may exist on another. is_host: the library is for this machine.
     """
     if not library.is_absolute():
         raise MavcgError(
             f"--next {library}: the loader needs its absolute path on the machine where the library runs, such as "
             "/usr/lib/x86_64-linux-gnu/blas/libblas.so.3"
         )
-    if not here and not library.exists():
+    if not is_host and not library.exists():
         return
     try:
         elf = open_elf(library)

@@ -144,11 +144,11 @@ def _concerns(key: str, mix: Mapping[str, int]) -> bool:
     return "." not in key or key.partition(".")[2] in mix
 
 
-def _mixes(path: Path, given: Any, arch: str) -> tuple[Mapping[str, int], ...]:
-    mixes = given if isinstance(given, list) else [given]
+def _mixes(path: Path, value: Any, arch: str) -> tuple[Mapping[str, int], ...]:
+    mixes = value if isinstance(value, list) else [value]
     remedy = "write mix = [{ cortex-a55 = 4, cortex-a76 = 4 }, ..]: cores of `mavcg cores` and their numbers"
-    if given is None or not mixes:
-        raise refuse(path, "board.mix", "missing" if given is None else "has no values", remedy)
+    if value is None or not mixes:
+        raise refuse(path, "board.mix", "missing" if value is None else "has no values", remedy)
     cores = load_cores()
     for number, mix in enumerate(mixes):
         key_path = f"board.mix[{number}]"
@@ -158,7 +158,7 @@ def _mixes(path: Path, given: Any, arch: str) -> tuple[Mapping[str, int], ...]:
             if name not in cores or cores[name].arch != arch:
                 wrong = f"{name} is not a known core of {arch}"
                 raise refuse(path, key_path, wrong, "name one of `mavcg cores`, or give target")
-            schema.whole(path, {name: count}, name, f"{key_path}.{name}", 1, MOST_CORES, of="cores")
+            schema.whole(path, {name: count}, name, f"{key_path}.{name}", 1, MOST_CORES, unit="cores")
         if mix in mixes[:number]:
             raise refuse(path, key_path, f"{schema.value_text(mix)} is given twice", "remove one of them")
     return tuple(dict(mix) for mix in mixes)
@@ -183,17 +183,17 @@ def _core_axes(
     ]
 
 
-def _whole_values(path: Path, given: Any, key_path: str, low: int, high: int) -> tuple[Any, ...]:
+def _whole_values(path: Path, listed: Any, key_path: str, low: int, high: int) -> tuple[Any, ...]:
     unit = "kHz" if high == OF_CORES["max_khz"][1] else "bytes"
 
     def check(value: Any) -> int:
-        return schema.whole(path, {unit: value}, unit, key_path, low, high, of=unit)
+        return schema.whole(path, {unit: value}, unit, key_path, low, high, unit=unit)
 
-    return _values(path, given, key_path, check)
+    return _values(path, listed, key_path, check)
 
 
-def _values(path: Path, given: Any, key_path: str, checked: Any) -> tuple[Any, ...]:
-    values = given if isinstance(given, list) else [given]
+def _values(path: Path, listed: Any, key_path: str, checked: Any) -> tuple[Any, ...]:
+    values = listed if isinstance(listed, list) else [listed]
     if not values:
         raise refuse(path, key_path, "has no values", "give it at least one, or a value without a list")
     for number, value in enumerate(values):

@@ -39,15 +39,15 @@ def check_workers(text: str) -> int | str:
 class DaskEngine:
     """Engine that runs tasks on Dask; a context manager that ends the processes it started."""
 
-    def __init__(self, workers: int | str, same: Callable[[], str] = fingerprint, named: str = "") -> None:
+    def __init__(self, workers: int | str, digest: Callable[[], str] = fingerprint, option: str = "") -> None:
         """Start processes, or connect to a scheduler.
 
-        workers: number of processes to start here, or a scheduler's address. same: returns a digest of everything that
-        results depend on, which must be equal in each worker and in this process. named: where the user named the
-        workers, for errors; "": the option --workers. Raises: MavcgError if Dask is not installed, if the scheduler is
-        not reached or has no workers, or if a worker has another version of mavcg or none.
+        workers: number of processes to start here, or a scheduler's address. digest: returns a digest of everything
+        that results depend on, which must be equal in each worker and in this process. option: where the user named
+        the workers, for errors; "": the option --workers. Raises: MavcgError if Dask is not installed, if the
+        scheduler is not reached or has no workers, or if a worker has another version of mavcg or none.
         """
-        self.named = named or f"--workers {workers}"
+        self.named = option or f"--workers {workers}"
         try:
             dask: Any = importlib.import_module("dask")
             distributed: Any = importlib.import_module("distributed")
@@ -56,7 +56,7 @@ class DaskEngine:
             raise MavcgError(f"{self.named}: needs dask.distributed, which is not installed; {remedy}") from None
         self._distributed = distributed
         self.workers = workers
-        self._digest = same
+        self._digest = digest
         with ExitStack() as stack:
             folder = stack.enter_context(scratch_folder("mavcg-dask-"))
             settings = dict(_CONFIG, **{"temporary-directory": str(folder)})

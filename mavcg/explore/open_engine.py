@@ -17,11 +17,11 @@ FEW_PREDICTIONS = 4
 
 @contextmanager
 def open_engine(
-    workers: str | None, is_little: bool, note: Callable[[str], None], same: Callable[[], str] = fingerprint
+    workers: str | None, is_little: bool, note: Callable[[str], None], digest: Callable[[], str] = fingerprint
 ) -> Iterator[Engine]:
     """Open the engine for --workers; None: this process for little work, else one process for each of its CPUs.
 
-    same: as for DaskEngine. Raises: MavcgError as DaskEngine and check_workers.
+    digest: as for DaskEngine. Raises: MavcgError as DaskEngine and check_workers.
     """
     number = None if workers is None else check_workers(workers)
     if number is None:
@@ -35,5 +35,5 @@ def open_engine(
     if number == 0:
         yield LocalEngine()
         return
-    with DaskEngine(number, same) as engine:
+    with DaskEngine(number, digest) as engine:
         yield engine

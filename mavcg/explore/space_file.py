@@ -58,10 +58,10 @@ def read_space(path: Path) -> DesignSpace:
     return space
 
 
-def _values(path: Path, key: str, given: Any) -> tuple[Any, ...]:
+def _values(path: Path, key: str, listed: Any) -> tuple[Any, ...]:
     """Return a key's values: the items of a list of values, or the single value."""
-    many = _is_list_of_sizes(path, given) if key == "mem_size" else _depth(given) == _DEPTH[key] + 1
-    values = tuple(given) if many else (given,)
+    many = _is_list_of_sizes(path, listed) if key == "mem_size" else _depth(listed) == _DEPTH[key] + 1
+    values = tuple(listed) if many else (listed,)
     if not values:
         raise refuse(path, f"accelerator.{key}", "has no values", "give it at least one, or a value without a list")
     if key == "mem_size":
@@ -75,16 +75,16 @@ def _values(path: Path, key: str, given: Any) -> tuple[Any, ...]:
     return values
 
 
-def _is_list_of_sizes(path: Path, given: Any) -> bool:
+def _is_list_of_sizes(path: Path, listed: Any) -> bool:
     """True for a list of values of mem_size. [64, 32, 64] is one value; [[64], [128]] are two shared memories."""
-    if not isinstance(given, list) or not given:
-        return isinstance(given, list)
-    if any(isinstance(item, list) for item in given):
+    if not isinstance(listed, list) or not listed:
+        return isinstance(listed, list)
+    if any(isinstance(item, list) for item in listed):
         return True
-    if len(given) == 3:
+    if len(listed) == 3:
         return False
     remedy = "write lists in a list: [[64, 32, 64], [128, 64, 128]], or [[256], [512]] for memories that operands share"
-    raise refuse(path, "accelerator.mem_size", f"{schema.value_text(given)} is not a list of memories", remedy)
+    raise refuse(path, "accelerator.mem_size", f"{schema.value_text(listed)} is not a list of memories", remedy)
 
 
 def _depth(value: Any) -> int:

@@ -83,8 +83,8 @@ def read_target_space(path: Path) -> TargetSpace:
     return space
 
 
-def _values(path: Path, key: str, given: Any) -> tuple[Any, ...]:
-    values = tuple(given) if isinstance(given, list) else (given,)
+def _values(path: Path, key: str, listed: Any) -> tuple[Any, ...]:
+    values = tuple(listed) if isinstance(listed, list) else (listed,)
     key_path = f"target.{key}"
     if not values:
         raise refuse(path, key_path, "has no values", "give it at least one, or a value without a list")
@@ -96,4 +96,4 @@ def _values(path: Path, key: str, given: Any) -> tuple[Any, ...]:
     if key == "ddr_gb_per_s":
         return tuple(schema.rate(path, value, key_path) for value in values)
     low, high, of = WHOLE[key]
-    return tuple(schema.whole(path, {key: value}, key, key_path, low, high, of=of) for value in values)
+    return tuple(schema.whole(path, {key: value}, key, key_path, low, high, unit=of) for value in values)

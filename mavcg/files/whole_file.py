@@ -59,15 +59,15 @@ def is_special(path: Path) -> bool:
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
-def put_in_place(made: Path, target: Path, durable: bool = True) -> None:
+def put_in_place(finished: Path, target: Path, durable: bool = True) -> None:
     """Rename a finished file to its final path on the same disk. durable: as in `whole`."""
     if durable:
-        handle = os.open(made, os.O_RDONLY)
+        handle = os.open(finished, os.O_RDONLY)
         try:
             os.fsync(handle)
         finally:
             os.close(handle)
-    os.replace(made, target)
+    os.replace(finished, target)
 
 
 def write_whole(path: Path, content: bytes | str, option: str = "") -> None:

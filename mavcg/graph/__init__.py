@@ -77,9 +77,9 @@ class Graph:
         return Graph(*parse_fields(text, constants))
 
 
-def fresh_name(taken: Iterable[str], stem: str) -> str:
-    """Return `stem` if it is not in `taken`, else the first free name of stem.1, stem.2, ..."""
-    used = set(taken)
+def fresh_name(used_names: Iterable[str], stem: str) -> str:
+    """Return `stem` if it is not in `used_names`, else the first free name of stem.1, stem.2, ..."""
+    used = set(used_names)
     name, number = stem, 0
     while name in used:
         number += 1

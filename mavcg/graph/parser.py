@@ -42,10 +42,10 @@ class _Parser:
         self.types: dict[str, TensorType] = {}
         self.constants: dict[str, Array] = {}
 
-    def fail(self, what: str) -> MavcgError:
+    def fail(self, problem: str) -> MavcgError:
         line = self.text.count("\n", 0, self.start) + 1
         column = self.start - (self.text.rfind("\n", 0, self.start) + 1) + 1
-        return MavcgError(f"graph text: line {line}, column {column}: {what}; the form is what a graph prints as")
+        return MavcgError(f"graph text: line {line}, column {column}: {problem}; the form is what a graph prints as")
 
     def look(self) -> re.Match[str] | None:
         """Return the match of the next token and set `start`; None at the end or if no token matches."""
@@ -75,10 +75,10 @@ class _Parser:
         if token != expected:
             raise self.fail(f"{token!r} where '{expected}' should be")
 
-    def word(self, what: str) -> str:
-        kind, text = self.next(what)
+    def word(self, expected: str) -> str:
+        kind, text = self.next(expected)
         if kind != "word":
-            raise self.fail(f"{text!r} where {what} should be")
+            raise self.fail(f"{text!r} where {expected} should be")
         return text
 
     def name(self) -> str:

@@ -137,13 +137,13 @@ class Timing:
     def _independent(self) -> dict[tuple[str, str], bool]:
         return {}
 
-    def write_order(self, earlier: int, own: int) -> int:
+    def write_order(self, earlier: int, later: int) -> int:
         """Return the cycles from the issue of an instruction to that of a later one that writes the same register.
 
-        earlier, own: latencies of the first and of the later instruction, in cycles. The later result must not be
+        earlier, later: latencies of the first and of the later instruction, in cycles. The later result must not be
         written before the earlier one.
         """
-        return max(0, earlier - own) if self.same_cycle_writes else max(1, earlier - own + 1)
+        return max(0, earlier - later) if self.same_cycle_writes else max(1, earlier - later + 1)
 
     def key(self) -> str:
         """Return a text that identifies these facts, the same in every process, as a key of cached results."""

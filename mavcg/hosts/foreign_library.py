@@ -100,8 +100,8 @@ def _path_of(soname: str) -> Path | None:
     return next((Path(line.split(maxsplit=5)[5]) for line in lines if f"/{stem}" in line), None)
 
 
-def _list_of(words: Sequence[str]) -> str:
-    return " or ".join(words)
+def _list_of(names: Sequence[str]) -> str:
+    return " or ".join(names)
 
 
 def _version(loaded: ctypes.CDLL) -> str:

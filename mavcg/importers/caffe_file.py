@@ -63,9 +63,9 @@ def _text(path: Path) -> str:
         raise MavcgError(f"{path}:{line}: is not UTF-8; name the prototxt, not its .caffemodel") from error
 
 
-def _weights(path: Path, given: Path | None) -> CaffeWeights:
-    file = given or path.with_suffix(".caffemodel")
-    if given is None and not file.exists():
+def _weights(path: Path, path_of_weights: Path | None) -> CaffeWeights:
+    file = path_of_weights or path.with_suffix(".caffemodel")
+    if path_of_weights is None and not file.exists():
         return CaffeWeights(file, None)
     return CaffeWeights(file, read_caffemodel(file))
 

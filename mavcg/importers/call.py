@@ -26,14 +26,14 @@ class NodeCall:
         """Return the node's name for error messages."""
         return f"node '{self.origin}' ({self.op})"
 
-    def fail(self, what: str) -> MavcgError:
-        """Return an error that names this node. what: the problem."""
-        return MavcgError(f"{self.location}: {what}")
+    def fail(self, problem: str) -> MavcgError:
+        """Return an error that names this node. problem: the problem."""
+        return MavcgError(f"{self.location}: {problem}")
 
-    def unsupported(self, what: str, supported: str) -> UnsupportedOp:
-        """Return the error for an unsupported form of the operator. what: the form. supported: what is supported
+    def unsupported(self, form: str, supported: str) -> UnsupportedOp:
+        """Return the error for an unsupported form of the operator. form: the form. supported: what is supported
         instead."""
-        return UnsupportedOp(f"{self.location}: {what}; supported: {supported}")
+        return UnsupportedOp(f"{self.location}: {form}; supported: {supported}")
 
     def add(self, op: str, *inputs: Value | None, **attrs: Any) -> Value:
         """Add an operator to the graph and return its result."""
@@ -60,41 +60,41 @@ class NodeCall:
         """Return a description of an input for error messages."""
         return f"its input {i}"
 
-    def array(self, i: int, what: str) -> Array:
+    def array(self, i: int, label: str) -> Array:
         """Return the array of an input that must be known at import. Raises: MavcgError for an input that is not."""
         value = self.input(i)
         if value.array is None:
-            raise self.not_known(i, what)
+            raise self.not_known(i, label)
         return value.array
 
-    def not_known(self, i: int, what: str) -> MavcgError:
+    def not_known(self, i: int, label: str) -> MavcgError:
         """Return the error for an input that is known only at run time."""
         return self.fail(
-            f"its input {what} is known only when the model runs; it must be a constant, or follow from shapes"
+            f"its input {label} is known only when the model runs; it must be a constant, or follow from shapes"
         )
 
-    def ints(self, i: int, what: str, length: int | None = None) -> tuple[int, ...]:
+    def ints(self, i: int, label: str, length: int | None = None) -> tuple[int, ...]:
         """Return an input that is a list of integers known at import (axes, a shape, pads). length: required length, or
         None."""
-        array = self.array(i, what)
+        array = self.array(i, label)
         if array.dtype.kind not in "iu" or array.size > MOST_INTS:
-            raise self.not_a_list(i, what)
+            raise self.not_a_list(i, label)
         if length is not None and array.size != length:
-            raise self.fail(f"its input {what} has {array.size} entries where {length} are needed")
+            raise self.fail(f"its input {label} has {array.size} entries where {length} are needed")
         return tuple(int(v) for v in array.reshape(-1))
 
-    def not_a_list(self, i: int, what: str) -> MavcgError:
+    def not_a_list(self, i: int, label: str) -> MavcgError:
         """Return the error for an input that is not a list of integers."""
         type = self.input(i).type
-        return self.fail(f"its input {what} is {type}; a list of at most {MOST_INTS} whole numbers is needed")
+        return self.fail(f"its input {label} is {type}; a list of at most {MOST_INTS} whole numbers is needed")
 
     # Axes
 
-    def axis(self, axis: int, rank: int, what: str = "axis") -> int:
+    def axis(self, axis: int, rank: int, label: str = "axis") -> int:
         """Return an axis counted from 0; negative ones count from the end. Raises: MavcgError for an axis out of
         range."""
         if not -rank <= axis < rank:
-            raise self.fail(f"{what} {axis} where a tensor of {rank} dimensions has {-rank} to {rank - 1}")
+            raise self.fail(f"{label} {axis} where a tensor of {rank} dimensions has {-rank} to {rank - 1}")
         return axis % rank
 
     # Operators that many handlers use

@@ -152,16 +152,16 @@ class Walker:
         self,
         function: onnx.FunctionProto,
         inputs: Sequence[Value | None],
-        given: Mapping[str, onnx.AttributeProto],
+        attributes: Mapping[str, onnx.AttributeProto],
         body: OnnxGraphBody,
         location: str,
         required: Sequence[bool],
     ) -> list[Value | None]:
-        """Import a call of a function and return its results. given: the call's attributes."""
+        """Import a call of a function and return its results. attributes: the call's attributes."""
         if len(inputs) > len(function.input):
             raise MavcgError(f"{location}: {len(inputs)} inputs for a function of {len(function.input)}")
         opsets = {**body.opsets, **opsets_of(function.opset_import)}
-        bound = {a.name: a for a in function.attribute_proto} | dict(given)
+        bound = {a.name: a for a in function.attribute_proto} | dict(attributes)
         scope = Scope({name: v for name, v in zip(function.input, inputs, strict=False) if v is not None})
         absent = {name for name in function.input if name not in scope.values}
         nodes = [without(node, absent) for node in function.node]

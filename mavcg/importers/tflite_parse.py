@@ -66,8 +66,8 @@ class _FlatBufferReader:
                 f"{self.location}: points beyond the end of the file, or cannot be read; the file is damaged"
             ) from error
 
-    def fail(self, what: str) -> MavcgError:
-        return MavcgError(f"{self.location}: {what}; the file is damaged")
+    def fail(self, problem: str) -> MavcgError:
+        return MavcgError(f"{self.location}: {problem}; the file is damaged")
 
     def _model(self) -> TfliteModel:
         model = self.tflite.Model.GetRootAs(self.data, 0)
@@ -107,19 +107,19 @@ class _FlatBufferReader:
             if not least <= index < tensors:
                 raise self.fail(f"refers to tensor {index}, but there are {tensors}")
 
-    def count(self, length: int, what: str) -> int:
+    def count(self, length: int, label: str) -> int:
         """Check and return a number of tables, each of which has an offset of 4 bytes in the file."""
         if length > MOST_TABLES or length * 4 > len(self.data):
             raise MavcgError(
-                f"the file declares {length} {what}; at most {MOST_TABLES} are read, "
+                f"the file declares {length} {label}; at most {MOST_TABLES} are read, "
                 f"and {len(self.data)} bytes must hold them; the file is damaged"
             )
         return length
 
-    def tables(self, get: Callable[[int], Any], length: int, what: str, read: Callable[[Any, int], _T]) -> list[_T]:
+    def tables(self, get: Callable[[int], Any], length: int, label: str, read: Callable[[Any, int], _T]) -> list[_T]:
         tables = []
-        for i in range(self.count(length, f"{what}s")):
-            self.location = f"{what} {i}"
+        for i in range(self.count(length, f"{label}s")):
+            self.location = f"{label} {i}"
             tables.append(read(get(i), i))
         return tables
 

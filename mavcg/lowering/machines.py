@@ -48,10 +48,10 @@ def _machine(core: Core) -> Machine:
     )
 
 
-def _x86(name: str, cpu: str, features: tuple[str, ...], words: tuple[int, ...]) -> Machine:
+def _x86(name: str, cpu: str, features: tuple[str, ...], cpuid_words: tuple[int, ...]) -> Machine:
     def has(feature: tuple[int, int]) -> bool:
         word, bit = feature
-        return bool(words[word] >> bit & 1)
+        return bool(cpuid_words[word] >> bit & 1)
 
     if not (has(_FMA) and has(_AVX2)):
         raise MavcgError(f"--cores {name}: has no AVX2 or FMA, which a model library needs on x86; name later cores")

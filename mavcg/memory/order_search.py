@@ -57,16 +57,16 @@ class OrderProblem:
         """Bytes that the largest operator touches: a lower bound of the peak."""
         return max((sum(self.sizes[b] for b in set(buffers)) for buffers in self.touched), default=0)
 
-    def step(self, done: int, number: int) -> tuple[int, int]:
+    def step(self, executed: int, number: int) -> tuple[int, int]:
         """Return the memory that an operator adds while it runs, and after it.
 
-        done: mask of the operators that have run.
+        executed: mask of the operators that have run.
         """
         opened = closed = 0
-        after = done | 1 << number
+        after = executed | 1 << number
         for buffer in self.touched[number]:
             users = self.users[buffer]
-            if not users & done:
+            if not users & executed:
                 opened += self.sizes[buffer]
             if not users & ~after:
                 closed += self.sizes[buffer]
@@ -226,9 +226,11 @@ def _bits(mask: int) -> list[int]:
     return bits
 
 
-def _ready(problem: OrderProblem, done: int) -> list[int]:
+def _ready(problem: OrderProblem, executed: int) -> list[int]:
     return [
-        number for number, needed in enumerate(problem.predecessors) if not needed & ~done and not done >> number & 1
+        number
+        for number, needed in enumerate(problem.predecessors)
+        if not needed & ~executed and not executed >> number & 1
     ]  # fmt: skip
 
 

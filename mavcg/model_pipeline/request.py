@@ -253,8 +253,8 @@ def identifier(text: str) -> str:
     return word if not word[0].isdigit() else f"m_{word}"
 
 
-def refuse_program_options(given: Mapping[str, object]) -> None:
+def refuse_program_options(options: Mapping[str, object]) -> None:
     """Raise MavcgError for a program option that is given with a model."""
-    for option, value in given.items():
+    for option, value in options.items():
         if value:
             raise MavcgError(f"{option}: is for programs, not for models; leave it out, or build these separately")

@@ -86,10 +86,10 @@ class TypedNode:
         """Return the value of an attribute."""
         return self.node.attr(name)
 
-    def fail(self, what: str) -> MavcgError:
+    def fail(self, problem: str) -> MavcgError:
         """Return an error that names the node, its inputs and the problem."""
         given = ", ".join(str(t) if t else "_" for t in self.types)
-        return MavcgError(f"{node_location(self.node)}: {what}; its inputs are {given}")
+        return MavcgError(f"{node_location(self.node)}: {problem}; its inputs are {given}")
 
     def maybe(self, name: str) -> TensorType | None:
         """Return the type of an input by its name; None if it is absent."""

@@ -53,19 +53,19 @@ def make_subgraph(support: ModelSupport, nodes: Sequence[int], staying: Set[int]
     return Subgraph(tuple(nodes), inputs, outputs)
 
 
-def staying_nodes(written: ModelSupport, support: ModelSupport, taken: Set[int]) -> frozenset[int]:
+def staying_nodes(written: ModelSupport, support: ModelSupport, replaced: Set[int]) -> frozenset[int]:
     """Return the nodes that the written model keeps: those that its outputs and the replaced nodes depend on.
 
     written: support of the written model, whose free dimensions stay free if the library has several sizes. support:
-    support of one size, in which more is known. taken: nodes that are replaced.
+    support of one size, in which more is known. replaced: nodes that are replaced.
     """
     makers = {name: i for i, node in enumerate(written.nodes) for name in node.outputs}
-    needed = [name for i in taken for name in support.nodes[i].inputs if name not in support.values]
+    needed = [name for i in replaced for name in support.nodes[i].inputs if name not in support.values]
     needed += written.outputs
     staying: set[int] = set()
     while needed:
         i = makers.get(needed.pop())
-        if i is not None and i not in taken and i not in staying and not written.nodes[i].known:
+        if i is not None and i not in replaced and i not in staying and not written.nodes[i].known:
             staying.add(i)
             needed += written.nodes[i].inputs
     return frozenset(staying)

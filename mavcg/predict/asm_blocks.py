@@ -113,12 +113,12 @@ def _cycles(block: "BlockEstimate") -> float:
     return max(value for kind, value in block.estimate.bounds.items() if kind != "critical path")
 
 
-def _name_above(line: int, named: Mapping[int, str], lines: Sequence[str]) -> str:
+def _name_above(line: int, block_names: Mapping[int, str], lines: Sequence[str]) -> str:
     """Return the name of the block at the label above its first instruction; "" for a block that the compiler made."""
     for number in range(line - 1, 0, -1):
         text = lines[number - 1].strip()
-        if number in named:
-            return named[number]
+        if number in block_names:
+            return block_names[number]
         if not (text.startswith(("//", "#", ".cfi", ".p2align")) or text.endswith(":")) and text:
             return ""
     return ""

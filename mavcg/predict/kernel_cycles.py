@@ -125,13 +125,15 @@ def kernel_models(
     }
 
 
-def _model(spec: KernelSpec, model: CoreRates, macro: MacroTile | None, named: Mapping[str, float]) -> KernelModel:
+def _model(
+    spec: KernelSpec, model: CoreRates, macro: MacroTile | None, block_cycles: Mapping[str, float]
+) -> KernelModel:
     module = ir.Module("kernels")
     function = emit(module, spec, model.machine, macro)
     cycles = {}
     for name, mix in mixes_of(function, model.machine).items():
-        if name in named:
-            cycles[name] = named[name]
+        if name in block_cycles:
+            cycles[name] = block_cycles[name]
         elif mix.moves_data or (model.timing is None and not _is_head(name, mix)):
             cycles[name] = mix.cycles(model.issue)
     inner = {
@@ -142,7 +144,7 @@ def _model(spec: KernelSpec, model: CoreRates, macro: MacroTile | None, named: M
     }
     lanes = model.machine.vector_bytes / 4
     by_work = spec.work / max(1, spec.rows) / (lanes * model.issue.vector_per_cycle)
-    how = PIPELINE if named else RATES
+    how = PIPELINE if block_cycles else RATES
     if not _countable(function, spec):
         how = WORK
     return KernelModel(

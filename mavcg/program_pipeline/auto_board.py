@@ -127,7 +127,7 @@ class RunsThere:
 
 
 def recording_script(
-    words: Sequence[str], options: RecordOptions, cpus: Sequence[int], label: str, library: Path | None
+    command: Sequence[str], options: RecordOptions, cpus: Sequence[int], label: str, library: Path | None
 ) -> str:
     """Return the shell script that records a command and prints its samples to a file.
 
@@ -135,7 +135,7 @@ def recording_script(
     Source: perf-record(1), perf-script(1); simpleperf's executable_commands_reference.md; taskset's mask is hexadecimal
     both in util-linux and in toybox.
     """
-    program = shlex.join(words)
+    program = shlex.join(command)
     if cpus:
         program = f"taskset {sum(1 << cpu for cpu in cpus):x} {program}"
     variables = {"LD_LIBRARY_PATH": ".", "MAVCG_TRACE": "0"}
@@ -146,7 +146,7 @@ def recording_script(
     event = shlex.quote(options.event or "")
     return f"""set -u
 rm -f {_SAMPLES} recorded.data
-chmod 700 {shlex.quote(words[0])}
+chmod 700 {shlex.quote(command[0])}
 event={event}
 if command -v perf > /dev/null 2>&1; then
     if [ -z "$event" ]; then

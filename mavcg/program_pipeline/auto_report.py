@@ -25,14 +25,14 @@ def auto_json(result: AutoResult, where: str) -> dict[str, Any]:
     }
 
 
-def _round_json(done: Round) -> dict[str, Any]:
+def _round_json(round_: Round) -> dict[str, Any]:
     return {
-        "functions": list(done.functions),
-        "shares": dict(done.shares),
-        "versions": [{"function": v.function, "core": v.core, "gain": v.gain, "how": v.how} for v in done.versions],
-        "dropped": [{"function": each.function, "core": each.core, "why": each.why} for each in done.dropped],
-        "left": [{"function": name, "why": why} for name, why in done.left.items()],
-        "notes": list(done.notes),
+        "functions": list(round_.functions),
+        "shares": dict(round_.shares),
+        "versions": [{"function": v.function, "core": v.core, "gain": v.gain, "how": v.how} for v in round_.versions],
+        "dropped": [{"function": each.function, "core": each.core, "why": each.why} for each in round_.dropped],
+        "left": [{"function": name, "why": why} for name, why in round_.left.items()],
+        "notes": list(round_.notes),
     }
 
 
@@ -65,23 +65,23 @@ def show_auto(result: AutoResult, where: str, threshold: float, console: "Consol
         console.print(f"no further function takes over {percent} of the run: {result.library} is done")
 
 
-def _add_round(table: Any, number: int, done: Round) -> None:
-    dropped = {(each.function, each.core): each.why for each in done.dropped}
-    known = {version.function for version in done.versions} | {each.function for each in done.dropped}
+def _add_round(table: Any, number: int, round_: Round) -> None:
+    dropped = {(each.function, each.core): each.why for each in round_.dropped}
+    known = {version.function for version in round_.versions} | {each.function for each in round_.dropped}
     first = True
-    for name in (*done.functions, *sorted(known - set(done.functions))):
-        share = f"{done.shares[name]:.1%}" if name in done.shares else ""
+    for name in (*round_.functions, *sorted(known - set(round_.functions))):
+        share = f"{round_.shares[name]:.1%}" if name in round_.shares else ""
         rows = [
             (v.core, "" if v.gain is None else f"{v.gain:+.1%}", _verdict(v.how, dropped.get((name, v.core))))
-            for v in done.versions
+            for v in round_.versions
             if v.function == name
         ]
         seen = {core for core, _, _ in rows}
         rows += [
             (core, "", f"dropped: {why}") for (own, core), why in dropped.items() if own == name and core not in seen
         ]
-        if name in done.left:
-            rows = [("as it was", "", done.left[name])]
+        if name in round_.left:
+            rows = [("as it was", "", round_.left[name])]
         for at, row in enumerate(rows or [("", "", "one version for all cores")]):
             head = (str(number) if first else "", shorten(demangle(name)), share) if at == 0 else ("", "", "")
             table.add_row(*head, *row)

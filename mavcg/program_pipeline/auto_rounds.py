@@ -202,8 +202,8 @@ def run_rounds(steps: AutoSteps, limits: RoundLimits, progress: Progress = lambd
         rounds.append(Round(names, shares, versions, dropped, why, measured.notes if measured else ()))
 
 
-def _buildable(functions: Mapping[str, HotSymbol], left: Mapping[str, str]) -> list[HotSymbol]:
-    return list(dict.fromkeys(hot for hot in functions.values() if hot.given_name not in left))
+def _buildable(functions: Mapping[str, HotSymbol], left_out: Mapping[str, str]) -> list[HotSymbol]:
+    return list(dict.fromkeys(hot for hot in functions.values() if hot.given_name not in left_out))
 
 
 def _drops_more(built: BuiltLibrary, gains: Gains, min_gain: float) -> bool:

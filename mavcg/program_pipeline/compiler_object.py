@@ -73,7 +73,7 @@ def rounding_as_gcc(unit: CompileUnit) -> CompileUnit:
     return replace(unit, arguments=(*unit.arguments, "-ffp-contract=off"))
 
 
-def own_notes(result: "BuildResult", unit: CompileUnit, own: PlainAssembly | None, why_whole: str) -> list[str]:
+def own_notes(result: "BuildResult", unit: CompileUnit, compiled: PlainAssembly | None, why_whole: str) -> list[str]:
     """Return notes about possible differences in the last bit between the object and that of the build's compiler."""
     dispatched = [c.function for module in result.modules for c in module.choices if not c.is_single]
     why = why_whole or next((module.whole for module in result.modules if module.whole), "")
@@ -82,7 +82,7 @@ def own_notes(result: "BuildResult", unit: CompileUnit, own: PlainAssembly | Non
         return notes  # clang also compiles the cold functions
     if why:
         notes.append(f"cold functions of this file are made by clang, too, not by {unit.compiler[0]}: {why}")
-    elif own:
+    elif compiled:
         notes += [
             f"gcc inlined {demangle(name)} into {', '.join(into)}: that copy stays gcc's"
             for name in dispatched
@@ -90,7 +90,7 @@ def own_notes(result: "BuildResult", unit: CompileUnit, own: PlainAssembly | Non
                 into := sorted(
                     {
                         _qualified_name(b)
-                        for a, b in own.inlined
+                        for a, b in compiled.inlined
                         if _qualified_name(a) == _qualified_name(demangle(name))
                     }
                 )

@@ -102,7 +102,7 @@ def build_objects(
     flags: Sequence[str] = ("-fPIC",),
     workers: int = 1,
     progress: Callable[[], None] = lambda: None,
-    own: PlainAssembly | None = None,
+    cold_code: PlainAssembly | None = None,
 ) -> ModuleObjects:
     """Assemble the distinct versions, choose the versions to keep, and compile the module with their dispatchers.
 
@@ -111,18 +111,18 @@ def build_objects(
         folder: an existing folder for the objects.
         worth: as in version_choice.GrowthLimit.
         flags: code generation flags for the module's own code.
-        own: the assembly of the program's own compiler, which provides the cold functions; None for clang's.
+        cold_code: the assembly of the program's own compiler, which provides the cold functions; None for clang's.
     Raises: MavcgError for text that does not compile or assemble.
     """
     level = "3" if program_level == "fast" else program_level or "2"
     stem = f"{Path(module.source).stem}-{module.hot.tag}"
-    plain = own.plain if own else folder / f"{stem}.single.o"
+    plain = cold_code.plain if cold_code else folder / f"{stem}.single.o"
     bodies = {body.symbol: body for body in distinct_versions(module.bodies)}
     paths = {symbol: folder / f"{stem}.{number}.o" for number, symbol in enumerate(bodies)}
 
     plain_job = CodegenJob(text, target, f"compiling {module.source}", level, True, "obj", tuple(flags))
     _make_objects(
-        None if own else (plain_job, plain), [(b, paths[s]) for s, b in bodies.items()], target, workers, progress
+        None if cold_code else (plain_job, plain), [(b, paths[s]) for s, b in bodies.items()], target, workers, progress
     )
     sizes = {s: Sizes(symbol_bytes(path, s), loaded_bytes(path)) for s, path in paths.items()}
     single_bytes = loaded_bytes(plain)
@@ -130,7 +130,7 @@ def build_objects(
     limit = growth_limit(module.bodies, sizes, worth, len(core_set.cores), single_bytes, limits.max_growth)
     if limit:
         choices = drop_for_growth(choices, limit)
-    dispatched_module = DispatchedModule(module, core_set, target, folder / stem, paths, level, tuple(flags), own)
+    dispatched_module = DispatchedModule(module, core_set, target, folder / stem, paths, level, tuple(flags), cold_code)
     objects, added, choices, whole = _objects_within_limit(dispatched_module, choices, limit, single_bytes)
     progress()
 

@@ -14,7 +14,7 @@ PROFILING = "MAVCG_PROFILING"  # set for `mavcg launch` in builds for `mavcg pro
 
 
 def run_command(
-    words: Sequence[str],
+    command: Sequence[str],
     folder: Path,
     location: str,
     stdout: int | None = None,
@@ -23,15 +23,15 @@ def run_command(
     """Run a command to its end, with its output passed through.
 
     Args:
-        words: the command line.
+        command: the command line.
         location: file and key of the command, for errors: "mavcg.toml: profile.build".
         stdout: a file descriptor for its output; None for this process's stdout.
         variables: environment variables to add.
     Raises: MavcgError if it cannot be started or fails.
     """
-    shown = f"{location} = {shlex.join(words)}"
+    shown = f"{location} = {shlex.join(command)}"
     try:
-        done = subprocess.run(words, cwd=folder, stdout=stdout, env=with_mavcg({**os.environ, **(variables or {})}))
+        done = subprocess.run(command, cwd=folder, stdout=stdout, env=with_mavcg({**os.environ, **(variables or {})}))
     except OSError as error:
         raise MavcgError(f"{shown}: cannot be run in {folder} ({error.strerror}); correct it") from error
     if done.returncode:

@@ -58,31 +58,31 @@ class AdbTransport:
     def _copy(self, *words: str) -> Client:
         return run_client(["adb", "-s", self.serial, *words], self.name, INSTALL, silence_s=SEND_S)
 
-    def _check_copy(self, done: Client, file: str, how: str, remedy: str) -> None:
-        message = f"{done.stdout.decode('utf-8', 'replace')}\n{done.words}"
-        if done.status == 0 and "adb: error" not in message and "failed to copy" not in message:
+    def _check_copy(self, client: Client, file: str, how: str, remedy: str) -> None:
+        message = f"{client.stdout.decode('utf-8', 'replace')}\n{client.words}"
+        if client.status == 0 and "adb: error" not in message and "failed to copy" not in message:
             return
         if _about_device(message):
-            raise self.fault(done.status, message, True)
+            raise self.fault(client.status, message, True)
         raise RunnerError(f"{self.name}: {file}: cannot be {how} ({last_line(message)}); {remedy}")
 
     def close(self) -> None:
         """Implement `Transport.close`; nothing is kept open."""
 
-    def fault(self, status: int, words: str, running: bool) -> RunnerError:
+    def fault(self, status: int, client_message: str, running: bool) -> RunnerError:
         """Implement `Transport.fault`."""
         kind = ConnectionLost if running else RunnerError
-        if "unauthorized" in words:
+        if "unauthorized" in client_message:
             return RunnerError(f"{self.name}: {UNAUTHORISED}")
-        if "offline" in words:
+        if "offline" in client_message:
             return kind(f"{self.name}: {OFFLINE}")
-        if "not found" in words or "no devices" in words:
+        if "not found" in client_message or "no devices" in client_message:
             return kind(f"{self.name}: there is no such device; `adb devices` lists those that are there")
-        return kind(f"{self.name}: the connection was lost ({last_line(words)}); run it again")
+        return kind(f"{self.name}: the connection was lost ({last_line(client_message)}); run it again")
 
 
-def _about_device(words: str) -> bool:
-    return bool(re.search(r"unauthorized|device offline|device '[^']*' not found|no devices|connection reset", words))
+def _about_device(message: str) -> bool:
+    return bool(re.search(r"unauthorized|device offline|device '[^']*' not found|no devices|connection reset", message))
 
 
 def find_device(serial: str = "") -> AdbTransport:

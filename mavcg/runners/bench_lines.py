@@ -96,8 +96,10 @@ class InterleavedTimes:
 class BenchLineReader:
     """Parses the program's lines. seen: jobs with a record. gave_up: True if the program named a job that ended it."""
 
-    def __init__(self, name: str, jobs: int, cpu: int | None, core: Core | None, taken: Callable[[Any], None]) -> None:
-        self.name, self.jobs, self.cpu, self.core, self.taken = name, jobs, cpu, core, taken
+    def __init__(
+        self, name: str, jobs: int, cpu: int | None, core: Core | None, on_result: Callable[[Any], None]
+    ) -> None:
+        self.name, self.jobs, self.cpu, self.core, self.on_result = name, jobs, cpu, core, on_result
         self.seen: list[int] = []
         self.gave_up = False
         self.fault = ""
@@ -134,7 +136,7 @@ class BenchLineReader:
             warm = _rounds(record["warm"])
             result = JobTimes(job, warm, cold, str(record["sum"]), *_conditions(record))
         self.seen.append(job)
-        self.taken(result)
+        self.on_result(result)
 
     def _read_interleaved(self, record: Sequence[dict[str, Any]], before: Condition, after: Condition) -> None:
         group = []
@@ -147,7 +149,7 @@ class BenchLineReader:
             raise ValueError("rounds of different lengths")
         self.seen += [each.job for each in group]
         for times_of_job in group:
-            self.taken(times_of_job)
+            self.on_result(times_of_job)
 
     def _machine(self, record: dict[str, Any]) -> MachineReport:
         report = MachineReport(

@@ -51,22 +51,22 @@ def run_bench(
     cpus: Sequence[int],
     core: Core | None,
     options: BenchOptions,
-    taken: Taken,
+    on_result: Taken,
     note: Callable[[str], None] = lambda words: None,
 ) -> tuple[MachineReport, MachineReport]:
     """Run jobs of a program on chosen CPUs; return the machine's reports at the beginning and end of the last process.
 
     cpus: a thread is bound to each; () for one unbound thread. core: expected type of the first CPU, checked if it can
-    be identified; None for any. taken: called with each result; an exception from it ends the program. note: called
+    be identified; None for any. on_result: called with each result; an exception from it ends the program. note: called
     with messages for the user. Raises: RunnerError if the machine or the CPU cannot be used, or is another core;
     ConnectionLost if the connection cannot be opened again.
     """
     units = [(job,) for job in jobs]
 
-    def words(left: Sequence[Sequence[int]]) -> list[str]:
-        return ["--jobs", cpu_ranges([job for unit in left for job in unit])]
+    def words(remaining: Sequence[Sequence[int]]) -> list[str]:
+        return ["--jobs", cpu_ranges([job for unit in remaining for job in unit])]
 
-    return _run(runner, program, units, words, cpus, core, options, taken, note)
+    return _run(runner, program, units, words, cpus, core, options, on_result, note)
 
 
 def run_interleaved(
@@ -76,42 +76,45 @@ def run_interleaved(
     cpus: Sequence[int],
     core: Core | None,
     options: BenchOptions,
-    taken: TakenInterleaved,
+    on_result: TakenInterleaved,
     note: Callable[[str], None] = lambda words: None,
 ) -> tuple[MachineReport, MachineReport]:
     """Run jobs as run_bench does, interleaved within groups: each of options.rounds rounds runs all jobs of a group.
 
-    taken: called with the results of a group one after the other, or with a failure for each of its jobs.
+    on_result: called with the results of a group one after the other, or with a failure for each of its jobs.
     """
     ordered = [tuple(sorted(group)) for group in groups]
 
-    def words(left: Sequence[Sequence[int]]) -> list[str]:
-        return [word for group in left for word in ("--turns", cpu_ranges(group))]
+    def words(remaining: Sequence[Sequence[int]]) -> list[str]:
+        return [word for group in remaining for word in ("--turns", cpu_ranges(group))]
 
-    return _run(runner, program, ordered, words, cpus, core, replace(options, cold_rounds=0), taken, note)
+    return _run(runner, program, ordered, words, cpus, core, replace(options, cold_rounds=0), on_result, note)
 
 
 def _run(
     runner: ShellRunner,
     program: BenchProgram,
     units: Sequence[tuple[int, ...]],
-    words: Callable[[Sequence[Sequence[int]]], list[str]],
+    arguments_of: Callable[[Sequence[Sequence[int]]], list[str]],
     cpus: Sequence[int],
     core: Core | None,
     options: BenchOptions,
-    taken: Callable[[Any], None],
+    on_result: Callable[[Any], None],
     note: Callable[[str], None],
 ) -> tuple[MachineReport, MachineReport]:
-    """Run units of jobs; results of a unit arrive together. words: returns the arguments for the remaining units."""
+    """Run units of jobs; results of a unit arrive together. arguments_of: arguments for the remaining units."""
     left, waits, failures = list(units), list(WAITS_S), 0
     while True:
-        reader = BenchLineReader(runner.name, program.jobs, cpus[0] if cpus else None, core, taken)
+        reader = BenchLineReader(runner.name, program.jobs, cpus[0] if cpus else None, core, on_result)
         lost: ConnectionLost | None = None
         done: Finished | None = None
         silent = ""
         try:
             done = runner.run(
-                program.path, [*_arguments(cpus, options), *words(left)], on_line=reader, silence_s=options.silence_s
+                program.path,
+                [*_arguments(cpus, options), *arguments_of(left)],
+                on_line=reader,
+                silence_s=options.silence_s,
             )
         except ConnectionLost as error:
             lost = error
@@ -135,7 +138,7 @@ def _run(
                 raise RunnerError(f"{runner.name}: {how}; see what `--check` says of the machine")
             if not reader.gave_up:  # else it named the job that failed
                 for job in left[0]:
-                    taken(JobFailed(job, how))
+                    on_result(JobFailed(job, how))
                 left, failures = left[1:], failures + 1
             if failures == MOST_FAILURES:
                 raise RunnerError(f"{runner.name}: {how}, {failures} times in a row; see that it runs programs at all")
@@ -143,10 +146,10 @@ def _run(
                 return reader.before, reader.before
 
 
-def _describe_end(done: Finished) -> str:
-    killed = done.status > 128  # as shells report a signal
-    message = "" if killed else "".join(done.words.splitlines()[-1:])
-    return f"the program {done.how}" + (f" ({message})" if message else "")
+def _describe_end(finished: Finished) -> str:
+    killed = finished.status > 128  # as shells report a signal
+    message = "" if killed else "".join(finished.words.splitlines()[-1:])
+    return f"the program {finished.how}" + (f" ({message})" if message else "")
 
 
 def _arguments(cpus: Sequence[int], options: BenchOptions) -> list[str]:

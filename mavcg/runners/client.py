@@ -31,17 +31,19 @@ def run_client(
     install: str,
     *,
     silence_s: float,
-    given: Path | None = None,
+    stdin_file: Path | None = None,
     on_line: Callable[[str], None] | None = None,
 ) -> Client:
     """Run a client to its end; if anything is raised, Ctrl-C included, it is stopped with its children.
 
     machine: its name, for messages. install: advice for the error that the client is missing. silence_s: time without
-    output after which it is stopped. given: file for its standard input. on_line: called with each line of output.
+    output after which it is stopped. stdin_file: file for its standard input. on_line: called with each line of output.
     Raises: RunnerError if the client is missing; Silent; what on_line raises.
     """
     with contextlib.ExitStack() as stack:
-        stdin: int | IO[bytes] = subprocess.DEVNULL if given is None else stack.enter_context(given.open("rb"))
+        stdin: int | IO[bytes] = (
+            subprocess.DEVNULL if stdin_file is None else stack.enter_context(stdin_file.open("rb"))
+        )
         try:
             # In a new session, so that Ctrl-C at the terminal does not reach the client before we stop it.
             process = subprocess.Popen(

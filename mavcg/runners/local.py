@@ -42,6 +42,8 @@ class LocalTransport:
     def close(self) -> None:
         """Implement `Transport.close`; nothing is kept open."""
 
-    def fault(self, status: int, words: str, running: bool) -> RunnerError:
+    def fault(self, status: int, client_message: str, running: bool) -> RunnerError:
         """Implement `Transport.fault`."""
-        return RunnerError(f"local: the shell ended with status {status}: {words or 'it says nothing'}; run it again")
+        return RunnerError(
+            f"local: the shell ended with status {status}: {client_message or 'it says nothing'}; run it again"
+        )

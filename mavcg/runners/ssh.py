@@ -104,7 +104,7 @@ class SshTransport:
         """Implement `Transport.send`."""
         there = shlex.quote(to)
         done = run_client(
-            self.argv(f"cat > {there} && wc -c < {there}"), self.name, self.install, silence_s=SEND_S, given=file
+            self.argv(f"cat > {there} && wc -c < {there}"), self.name, self.install, silence_s=SEND_S, stdin_file=file
         )
         if done.status == 255:
             raise self.fault(done.status, done.words, True)
@@ -120,15 +120,15 @@ class SshTransport:
             raise RunnerError(f"{self.name}: {file}: cannot be read ({last_line(done.words)}); run it again")
         to.write_bytes(done.stdout)
 
-    def fault(self, status: int, words: str, running: bool) -> RunnerError:
+    def fault(self, status: int, client_message: str, running: bool) -> RunnerError:
         """Implement `Transport.fault`."""
         for pattern, meaning in _FAULTS:
-            if re.search(pattern, words):
+            if re.search(pattern, client_message):
                 message = meaning.format(host=self.host, port=self.port or 22)
                 return (ConnectionLost if running else RunnerError)(f"{self.name}: {message}")
-        if running or re.search(_LOST, words):
-            return ConnectionLost(f"{self.name}: the connection was lost ({last_line(words)}); run it again")
-        return RunnerError(f"{self.name}: {last_line(words)}; see that `ssh {self.host}` works by hand")
+        if running or re.search(_LOST, client_message):
+            return ConnectionLost(f"{self.name}: the connection was lost ({last_line(client_message)}); run it again")
+        return RunnerError(f"{self.name}: {last_line(client_message)}; see that `ssh {self.host}` works by hand")
 
 
 def parse_ssh(text: str) -> SshTransport:

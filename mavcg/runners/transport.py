@@ -37,14 +37,15 @@ class Transport(Protocol):
     def close(self) -> None:
         """Close the connection; the next script opens it again."""
 
-    def fault(self, status: int, words: str, running: bool) -> RunnerError:
+    def fault(self, status: int, client_message: str, running: bool) -> RunnerError:
         """Return the error if the client ended before the script did.
 
-        status, words: the client's. running: True if a script ran on the machine; the error is then ConnectionLost.
+        status, client_message: exit status and messages of the client. running: True if a script ran on the machine;
+        the error is then ConnectionLost.
         """
 
 
-def last_line(words: str) -> str:
+def last_line(messages: str) -> str:
     """Return the last line of a client's messages, for an error."""
-    lines = [line.strip() for line in words.splitlines() if line.strip()]
+    lines = [line.strip() for line in messages.splitlines() if line.strip()]
     return lines[-1] if lines else "it says nothing"

@@ -164,11 +164,11 @@ def bench_options(board: Board, machines: Sequence[MachineFacts]) -> BenchOption
     return BenchOptions(evict_bytes=evict_bytes)
 
 
-def disagreements(done: Sequence[TunedCore]) -> list[str]:
+def disagreements(tuned_cores: Sequence[TunedCore]) -> list[str]:
     """Return descriptions of scenarios in which two cores computed different bits from equal inputs, an error."""
     first: dict[object, tuple[str, str]] = {}
     disagreeing = []
-    for each in done:
+    for each in tuned_cores:
         name = each.board_core.machine.name
         for job, checksum in each.tuned.checksums.items():
             before, first_core = first.setdefault(job.what, (checksum, name))
@@ -190,28 +190,33 @@ def facts_document(runner: str, facts: MachineFacts, board: Board | None) -> dic
 
 
 def tuned_document(
-    model: str, board: str, runner: str, done: Sequence[TunedCore], database: CostDb, primitives: Sequence[Primitive]
+    model: str,
+    board: str,
+    runner: str,
+    tuned_cores: Sequence[TunedCore],
+    database: CostDb,
+    primitives: Sequence[Primitive],
 ) -> dict[str, Any]:
     """Return the JSON document of the results: a table for each core, and sums."""
-    cores = [_core_document(each, database, primitives) for each in done]
-    threads = max((each.board_core.threads for each in done), default=1)
+    cores = [_core_document(each, database, primitives) for each in tuned_cores]
+    threads = max((each.board_core.threads for each in tuned_cores), default=1)
     sums = {
         key: sum(core[key] for core in cores)
         for key in ("measured", "already", "pruned", "left", "in_turns", "undecided", "seconds")
     }
-    stopped = next((each.tuned.stopped for each in done if each.tuned.stopped), "")
+    stopped = next((each.tuned.stopped for each in tuned_cores if each.tuned.stopped), "")
     return {
         "model": model, "board": board, "runner": runner, "threads": threads, "compiler": compiler_version(), **sums,
         "stopped": stopped, "cores": cores,
     }  # fmt: skip
 
 
-def _core_document(each: TunedCore, database: CostDb, primitives: Sequence[Primitive]) -> dict[str, Any]:
-    plan, tuned, machine = each.plan, each.tuned, each.board_core.machine
-    costs = database.provider(machine.name, each.board_core.threads, block_of(machine))
+def _core_document(tuned_core: TunedCore, database: CostDb, primitives: Sequence[Primitive]) -> dict[str, Any]:
+    plan, tuned, machine = tuned_core.plan, tuned_core.tuned, tuned_core.board_core.machine
+    costs = database.provider(machine.name, tuned_core.board_core.threads, block_of(machine))
     return {
         "core": machine.name,
-        "cpus": list(each.board_core.cpus),
+        "cpus": list(tuned_core.board_core.cpus),
         "convolutions": len(plan.scenarios),
         "sizes": len(plan.sizes),
         "measured": len(tuned.measured),

@@ -81,11 +81,11 @@ def call_state(arguments: Arguments, seed: int = 1, contents: Sequence[bytes] = 
 
 
 def _buffers(
-    argument: Argument, at: int, pick: random.Random, buffers: list[tuple[int, bytes]], left: list[bytes]
+    argument: Argument, at: int, pick: random.Random, buffers: list[tuple[int, bytes]], unused_contents: list[bytes]
 ) -> tuple[int, int]:
     """Append an argument's buffers to `buffers`, and return (the argument's value, the next free address).
 
-    at: address of the first of its buffers. left: contents for the next buffers; used entries are removed.
+    at: address of the first of its buffers. unused_contents: contents for the next buffers; used entries are removed.
     """
 
     def put(content: bytes) -> int:
@@ -98,7 +98,7 @@ def _buffers(
     contents = [
         bytes(argument.size) if argument.zero else moderate_lanes(pick, argument.size) for _ in range(argument.count)
     ]
-    given = [left.pop(0) for _ in range(min(len(left), argument.count))]
+    given = [unused_contents.pop(0) for _ in range(min(len(unused_contents), argument.count))]
     for number, content in enumerate(given):
         contents[number] = content + contents[number][len(content) :]
     if argument.kind == "buf":

@@ -136,15 +136,15 @@ class ModelProcess:
             tensors.append(ModelTensor(self.text(name), _DTYPES[code], shape, size))
         return tensors
 
-    def arrays(self, tensors: Sequence[ModelTensor], given: Sequence[Array]) -> list[bytes]:
+    def arrays(self, tensors: Sequence[ModelTensor], arrays: Sequence[Array]) -> list[bytes]:
         """Return the bytes of one array for each input tensor. Raises: MavcgError for a wrong shape or element type."""
-        for tensor, array in zip(tensors, given, strict=True):
+        for tensor, array in zip(tensors, arrays, strict=True):
             if array.shape != tensor.shape or array.dtype != tensor.dtype:
                 raise MavcgError(
                     f"{self.path}: input {tensor.name}: {array.dtype}{list(array.shape)}, the model takes "
                     f"{tensor.dtype}{list(tensor.shape)}; give such an array"
                 )
-        return [array.tobytes() for array in given]
+        return [array.tobytes() for array in arrays]
 
     def put_tensors(self, contents: Sequence[bytes]) -> int:
         """Copy each tensor's bytes to new memory, and return the address of an array of pointers to them."""
@@ -157,10 +157,10 @@ class ModelProcess:
             self.program.emulator.code(self.word(pointers + 8 * n), tensor.bytes) for n, tensor in enumerate(tensors)
         )
 
-    def check_status(self, status: int, what: str) -> None:
-        """Check a function's exit status. what: the function, for the message. Raises: MavcgError if it is not 0."""
+    def check_status(self, status: int, function: str) -> None:
+        """Check a function's exit status. function: its name, for messages. Raises: MavcgError if the status is not 0."""
         status = status & 0xFFFF_FFFF
         if status:
             raise MavcgError(
-                f"{self.path}: {what} ends with status {status - (status >> 31 << 32)}; run the library itself"
+                f"{self.path}: {function} ends with status {status - (status >> 31 << 32)}; run the library itself"
             )

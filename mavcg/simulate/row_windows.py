@@ -201,14 +201,14 @@ def _windows(
     return WindowEstimate(total, error, timed, length)
 
 
-def _starts(calls: int, each: int, windows: int) -> list[int]:
+def _starts(calls: int, window_calls: int, windows: int) -> list[int]:
     """Return the first call of each window, in the middle of its stratum; [0] if the windows cover all calls.
 
-    calls: number of calls. each: calls of a window. windows: number of windows.
+    calls: number of calls. window_calls: calls of a window. windows: number of windows.
     """
-    if each * windows >= calls:
+    if window_calls * windows >= calls:
         return [0]
-    return [max(0, (2 * n + 1) * calls // (2 * windows) - each // 2) for n in range(windows)]
+    return [max(0, (2 * n + 1) * calls // (2 * windows) - window_calls // 2) for n in range(windows)]
 
 
 def _within(

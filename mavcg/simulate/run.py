@@ -146,8 +146,8 @@ class SimulatedProgram:
         if watched:
             self.emulator.retranslate(address, size)
 
-    def _need_memory(self, made: int) -> None:
-        if not made:
+    def _need_memory(self, allocated: int) -> None:
+        if not allocated:
             raise MavcgError("simulate: no memory left; close other programs")
 
     def _callee(self, address: int) -> int:

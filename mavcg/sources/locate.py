@@ -76,19 +76,19 @@ def _locate_all(hot: Sequence[tuple[str, str]], binaries: Collection[Path]) -> F
     for object_ in dict.fromkeys(object_ for _, object_ in hot):
         symbols = [symbol for symbol, where in hot if where == object_]
         path = _binary_of(object_, binaries)
-        answer = _locate_in(object_, path, symbols, given=path in binaries)
+        answer = _locate_in(object_, path, symbols, is_named=path in binaries)
         located |= answer.locations
         missing |= answer.missing
     return FunctionSources(located, missing)
 
 
-def _locate_in(object_: str, path: Path | None, symbols: Sequence[str], given: bool) -> FunctionSources:
+def _locate_in(object_: str, path: Path | None, symbols: Sequence[str], is_named: bool) -> FunctionSources:
     reason = f"the binary {object_} it ran in is not here; name a copy of it, or the source with --source"
     if path is not None:
         try:
             answer = locate(path, symbols)
         except MavcgError as error:
-            if given:
+            if is_named:
                 raise
             reason = str(error)  # code made while running: /tmp/perf-123.map
         else:

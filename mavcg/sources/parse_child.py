@@ -12,14 +12,14 @@ def llvm_name() -> str:
     return "LLVM " + ".".join(str(part) for part in llvm.llvm_version_info[:2])
 
 
-def main(given: str, output: str) -> int:
-    """Write the module in the file `given` as text to the file `output`.
+def main(source: str, output: str) -> int:
+    """Write the module in the file `source` as text to the file `output`.
 
     Returns: the exit status: 0 when the text is written, REFUSED when stdout holds LLVM's reason.
     """
     import llvmlite.binding as llvm
 
-    data = Path(given).read_bytes()
+    data = Path(source).read_bytes()
     try:
         if data.startswith((b"BC\xc0\xde", b"\xde\xc0\x17\x0b")):
             module = llvm.parse_bitcode(data)

@@ -32,7 +32,7 @@ class CodegenJob:
 
     Args:
         text: the IR; its functions carry their CPU as attributes.
-        what: a description of the work, for messages.
+        title: of the code, for messages.
         opt_level: "0" to "3", "s" or "z".
         optimise: True to run the mid-level pipeline, False for code generation only.
         emit: "ir", "asm" or "obj".
@@ -77,18 +77,18 @@ def compile_module(job: CodegenJob, out: Path) -> None:
     source.unlink()
 
 
-def assemble(asm: str, out: Path, target: Target, what: str, flags: Sequence[str] = ()) -> None:
+def assemble(asm: str, out: Path, target: Target, title: str, flags: Sequence[str] = ()) -> None:
     """Assemble text to an object file.
 
     Args:
-        what: a description of the work, for messages.
+        title: name of the code in messages, such as "kernels".
         flags: for the assembler, such as folders of included files.
     """
     source = out.with_suffix(".s")
     head = _ASSEMBLE_ALL if target.arch == "aarch64" else ""
     source.write_text(head + asm, encoding="utf-8", errors="surrogateescape")
     # Without -g0 the assembler writes this file's path into the object's debug information.
-    run_zig("cc", ["-target", target.zig_name, "-g0", *flags, "-c", str(source), "-o", str(out)], f"assembling {what}")
+    run_zig("cc", ["-target", target.zig_name, "-g0", *flags, "-c", str(source), "-o", str(out)], f"assembling {title}")
     source.unlink()
 
 

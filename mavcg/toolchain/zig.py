@@ -51,11 +51,11 @@ def zig_command(tool: str) -> list[str]:
     return [zig_program(), tool]
 
 
-def run_tool(command: Sequence[str], what: str, cwd: Path | None = None) -> str:
+def run_tool(command: Sequence[str], action: str, cwd: Path | None = None) -> str:
     """Run an external tool and return its standard output.
 
     Args:
-        what: a description of the work, for error messages, such as "linking libapp.so".
+        action: a description of the work, for error messages, such as "linking libapp.so".
     Raises: ToolError if the tool is missing or fails, with the first lines of its message.
     """
     try:
@@ -64,10 +64,10 @@ def run_tool(command: Sequence[str], what: str, cwd: Path | None = None) -> str:
                 command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace"
             )
     except FileNotFoundError as error:
-        raise ToolError(f"{what}: {command[0]} is not there; install it or name another") from error
+        raise ToolError(f"{action}: {command[0]} is not there; install it or name another") from error
     except PermissionError as error:
         raise ToolError(
-            f"{what}: {command[0]} cannot be run: {error.strerror}; make it executable or name another"
+            f"{action}: {command[0]} cannot be run: {error.strerror}; make it executable or name another"
         ) from error
     with started:
         try:
@@ -79,7 +79,7 @@ def run_tool(command: Sequence[str], what: str, cwd: Path | None = None) -> str:
         lines = (messages or out).strip().splitlines() or [f"{_describe_end(started.returncode)}, no message"]
         more = [f"({len(lines) - MESSAGE_LINES} more lines)"] if len(lines) > MESSAGE_LINES else []
         full = [f"{words}; make room"] if (words := full_folders(_folders(command, cwd))) else []
-        raise ToolError(f"{what}: failed:\n  " + "\n  ".join([*lines[:MESSAGE_LINES], *more, *full]))
+        raise ToolError(f"{action}: failed:\n  " + "\n  ".join([*lines[:MESSAGE_LINES], *more, *full]))
     return out
 
 
@@ -96,6 +96,6 @@ def _describe_end(status: int) -> str:
     return f"exit status {status}"
 
 
-def run_zig(tool: str, arguments: Sequence[str], what: str, cwd: Path | None = None) -> str:
+def run_zig(tool: str, arguments: Sequence[str], action: str, cwd: Path | None = None) -> str:
     """Run a tool of the ziglang wheel and return its standard output. Raises: ToolError if it fails."""
-    return run_tool([*zig_command(tool), *arguments], what, cwd)
+    return run_tool([*zig_command(tool), *arguments], action, cwd)

@@ -33,8 +33,8 @@ def bochs_there() -> bool:
     return shutil.which("bochs") is not None and all(path.exists() for path in _BIOS)
 
 
-def run_bare(folder: Path, source: str, objects: Sequence[Path], given: bytes, output_bytes: int) -> bytes:
-    """Return the output of a C program. given: its input.
+def run_bare(folder: Path, source: str, objects: Sequence[Path], input_bytes: bytes, output_bytes: int) -> bytes:
+    """Return the output of a C program. input_bytes: its input.
 
     Args:
         folder: folder for intermediate files.
@@ -56,7 +56,7 @@ def run_bare(folder: Path, source: str, objects: Sequence[Path], given: bytes, o
         script = str(_SOURCES / f"{name}.ld")
         run_zig("ld.lld", ["-T", script, "--oformat=binary", *files, "-o", f"{name}.bin"], what, folder)
     program, boot = (folder / "program.bin").read_bytes(), (folder / "boot.bin").read_bytes()
-    first, output_sectors = _write_disk(folder / "disk.img", boot, program, given, output_bytes)
+    first, output_sectors = _write_disk(folder / "disk.img", boot, program, input_bytes, output_bytes)
     _run_bochs(folder)
     with (folder / "disk.img").open("rb") as disk:
         disk.seek(first * _SECTOR)
@@ -72,15 +72,15 @@ def _sectors(size: int, multiple: int = 1) -> int:
     return -(-size // (_SECTOR * multiple)) * multiple
 
 
-def _write_disk(path: Path, boot: bytes, program: bytes, given: bytes, output_bytes: int) -> tuple[int, int]:
+def _write_disk(path: Path, boot: bytes, program: bytes, input_bytes: bytes, output_bytes: int) -> tuple[int, int]:
     """Write a disk with boot sector, program, input and room for the output; return first sector and sectors of the
     output.
     """
     program_sectors, output_sectors = _sectors(len(program), _CHUNK), _sectors(output_bytes)
     input_at = 1 + program_sectors
-    output_at = input_at + _sectors(len(given))
-    header = struct.pack("<6I", _STATES, program_sectors, input_at, len(given), output_at, output_sectors)
-    parts = {0: boot, _HEADER_AT: header, _SECTOR: program, input_at * _SECTOR: given}
+    output_at = input_at + _sectors(len(input_bytes))
+    header = struct.pack("<6I", _STATES, program_sectors, input_at, len(input_bytes), output_at, output_sectors)
+    parts = {0: boot, _HEADER_AT: header, _SECTOR: program, input_at * _SECTOR: input_bytes}
     with path.open("wb") as disk:
         disk.truncate(_sectors((output_at + output_sectors + 1) * _SECTOR, _CYLINDER) * _SECTOR)
         for at, part in parts.items():

@@ -175,25 +175,25 @@ def _fill(array: Array) -> GuardedMemory:
     return memory(array.nbytes, array)
 
 
-def _check(case: CheckCase, job: TrialJob, given: _Numbers) -> Checked:
+def _check(case: CheckCase, job: TrialJob, numbers: _Numbers) -> Checked:
     s, primitive = case.scenario, case.primitive
     raw = np.frombuffer(job.operands["out"].inner.tobytes(), np.float32)
     shape = (s.m, s.out_h, s.out_w)
     output = np.stack([from_layout(image, primitive.layout_out, shape, case.block) for image in np.split(raw, s.batch)])
     written_around = [base for base, operand in job.operands.items() if not operand.guards_hold]
     faults = [f"{base}: written outside of its bytes" for base in written_around]
-    constant = {"x": batch_to_layout(given.x, primitive.layout_in, case.block), "weights": job.lowering.weights}
-    if given.bias is not None:
-        constant["bias"] = given.bias
-    if given.residual is not None:
-        constant["residual"] = batch_to_layout(given.residual, primitive.layout_out, case.block)
+    constant = {"x": batch_to_layout(numbers.x, primitive.layout_in, case.block), "weights": job.lowering.weights}
+    if numbers.bias is not None:
+        constant["bias"] = numbers.bias
+    if numbers.residual is not None:
+        constant["residual"] = batch_to_layout(numbers.residual, primitive.layout_out, case.block)
     for base, before in constant.items():
         if job.operands[base].inner.tobytes() != np.ascontiguousarray(before).tobytes():
             faults.append(f"{base}: was written")
     if batch_to_layout(output, primitive.layout_out, case.block).tobytes() != raw.tobytes():
         faults.append("out: the padding of the last block of channels is not zero")
     faults += _workspace_faults(primitive, s, job.lowering)
-    exact, before_act = reference(s, given.x, given.weights, given.bias, given.residual, case.epilogue)
+    exact, before_act = reference(s, numbers.x, numbers.weights, numbers.bias, numbers.residual, case.epilogue)
     if not np.isfinite(output).all():
         faults.append("out: contains numbers that are not finite")
         return Checked(case, float("inf"), primitive.error_bound, tuple(faults), output)

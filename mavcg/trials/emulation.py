@@ -45,10 +45,10 @@ def emulator_missing(machine: Machine) -> str:
     return "" if bochs_there() else "install bochs and bochs-term, which run AVX-512, or name an older core"
 
 
-def _within(machine: Machine, words: tuple[int, ...]) -> bool:
+def _within(machine: Machine, cpuid_words: tuple[int, ...]) -> bool:
     """Return True if an x86 machine's code needs no other CPUID bits than these."""
     needs = llvm_needs(machine.llvm_cpu, machine.llvm_features)
-    return not any(need & ~there for need, there in zip(needs, words, strict=True))
+    return not any(need & ~there for need, there in zip(needs, cpuid_words, strict=True))
 
 
 @cache
@@ -121,14 +121,14 @@ def _driver(jobs: Sequence[TrialJob], specs: Sequence[KernelSpec]) -> str:
     return "\n".join(lines)
 
 
-def _run_qemu(folder: Path, source: str, kernels: Path, given: bytes) -> bytes:
+def _run_qemu(folder: Path, source: str, kernels: Path, input_bytes: bytes) -> bytes:
     (folder / "driver.c").write_text(source)
     program = ["-target", _ARM.zig_name, "-O1", "-static", "driver.c", kernels.name, "-o", "driver"]
     run_zig("cc", program, "linking primitives for an emulator", folder)
     emulator = qemu()
     assert emulator is not None  # emulator_missing says so before
-    done = subprocess.run([emulator, str(folder / "driver")], input=given, capture_output=True)
-    if done.returncode or len(done.stdout) != len(given):
+    done = subprocess.run([emulator, str(folder / "driver")], input=input_bytes, capture_output=True)
+    if done.returncode or len(done.stdout) != len(input_bytes):
         words = done.stderr.decode(errors="replace").strip()
         raise ToolError(
             f"qemu-aarch64: emulated primitives ended with status {done.returncode}: {words or 'no message'}"

@@ -14,7 +14,7 @@ from mavcg.kernels.primitives.matrix_product import (
     PANEL,
     MatrixProduct,
     activation_of,
-    emit_full_or_rest,
+    emit_full_or_tail,
     emit_in_blocks,
     emit_product,
     fill_last_block,
@@ -194,7 +194,7 @@ class _PatchProductEmitter:
             last = b.icmp_unsigned("==", part, const(spec.parts - 1))
             rest = spec.channels - (spec.parts - 1) * spec.part_channels
             channel = scale_index(b, part, spec.part_channels)
-            emit_full_or_rest(
+            emit_full_or_tail(
                 b, last, spec.part_channels, rest, lambda count: self.product(region, matrix, group, channel, count)
             )
 
@@ -218,7 +218,7 @@ class _PatchProductEmitter:
         def emit_span(count: int) -> None:
             body(PixelRegion(row, column, *((rows, columns) if count != full else (pieces.rows, pieces.columns))))
 
-        emit_full_or_rest(b, last, full, rows * columns, emit_span)
+        emit_full_or_tail(b, last, full, rows * columns, emit_span)
 
     def strip(self, region: PixelRegion) -> None:
         """Emit the copy of a piece's patches, then their products for all groups."""

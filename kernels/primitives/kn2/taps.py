@@ -13,7 +13,7 @@ from mavcg.kernels.primitives.kn2.lines import ChannelSpan, OutputRows
 from mavcg.kernels.primitives.matrix_product import (
     PANEL,
     MatrixProduct,
-    emit_full_or_rest,
+    emit_full_or_tail,
     emit_in_blocks,
     emit_product,
     packed_product,
@@ -159,7 +159,7 @@ class _TapProductEmitter:
             self.taps(group, first, channels, begin, end)
             repeat(b, begin, end, lambda row: self.outputs.finish(row, channels), "row")
 
-        emit_full_or_rest(b, last, spec.part_channels, rest, emit_span)
+        emit_full_or_tail(b, last, spec.part_channels, rest, emit_span)
 
     def taps(self, group: Value, first: Value, channels: ChannelSpan, begin: Value, end: Value) -> None:
         """Emit all taps' products, added to a block of rows.

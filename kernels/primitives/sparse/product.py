@@ -28,7 +28,7 @@ from mavcg.kernels.builder.emit import (
 )
 from mavcg.kernels.gemm.register_tile import lanes_f32
 from mavcg.kernels.primitives.common import Image, epilogue_operands, finish, load_partial, store_partial
-from mavcg.kernels.primitives.matrix_product import emit_full_or_rest
+from mavcg.kernels.primitives.matrix_product import emit_full_or_tail
 from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.specs.kernel_symbol import shape_text
 from mavcg.specs.primitive import F32_BYTES, Epilogue
@@ -149,7 +149,7 @@ class _SparseProductEmitter:
         last = b.icmp_unsigned("==", piece, const(spec.pieces - 1))
         full = min(PIECE_PIXELS, spec.pixels)
         rest = spec.pixels - (spec.pieces - 1) * PIECE_PIXELS
-        emit_full_or_rest(b, last, full, rest, lambda pixels: self.piece(pixel, pixels, first, end))
+        emit_full_or_tail(b, last, full, rest, lambda pixels: self.piece(pixel, pixels, first, end))
 
     def piece(self, pixel: Value, pixels: int, first: Value, end: Value) -> None:
         """Emit the tiles of a piece of `pixels` pixels, for the rows of blocks from `first` to `end`."""
@@ -175,7 +175,7 @@ class _SparseProductEmitter:
         def block_row(index: Value) -> None:
             sums = self.sums(index, address(b, self.inputs, at), vectors, used)
             last = b.icmp_unsigned("==", index, const(spec.blocks - 1))
-            emit_full_or_rest(b, last, spec.block_rows, rows, lambda count: self.store(index, at, sums, count, used))
+            emit_full_or_tail(b, last, spec.block_rows, rows, lambda count: self.store(index, at, sums, count, used))
 
         repeat(b, first, end, block_row, "block_row")
 

@@ -83,7 +83,7 @@ def ranked_tiles(graph: XGraph, nodes: Sequence[str], target: IsaTarget) -> list
             if rating is not None:
                 tile = GroupTile(*sizes, out_ch, most_in, order)
                 rated.append((rating.cycles, -sizes[0], -out_ch, order, tile))
-    return [each[-1] for each in sorted(rated, key=lambda each: each[:-1])]
+    return [entry[-1] for entry in sorted(rated, key=lambda entry: entry[:-1])]
 
 
 def _spatial(members: Sequence[XNode], stored: Iterable[str], path: Datapath) -> Iterator[tuple[int, int]]:

@@ -181,11 +181,11 @@ def tile_demand(
     return TileDemand([_pass_demand(shape, each, path, target) for each in passes], loaded, full, cluster_pixels)
 
 
-def _pass_demand(shape: EstimatedGroup, each: AlikePasses, path: Datapath, target: IsaTarget) -> PassDemand:
+def _pass_demand(shape: EstimatedGroup, alike: AlikePasses, path: Datapath, target: IsaTarget) -> PassDemand:
     steps: list[tuple[str, float]] = []
     pool = misc = 0.0
     for node in shape.nodes:
-        region = each.regions.get(node.name)
+        region = alike.regions.get(node.name)
         if region is None:
             continue
         taps, pixels = node.kernel[0] * node.kernel[1], region.rows * region.columns
@@ -199,8 +199,8 @@ def _pass_demand(shape: EstimatedGroup, each: AlikePasses, path: Datapath, targe
             pool += elements * taps / target.pool_parallel
         elif node.kind != "concat":
             misc += elements / target.misc_parallel
-    written = {name: region.rows * region.columns for name, region in each.written.items()}
-    return PassDemand(each.count, _input_bytes(shape, each.regions), steps, pool, misc, written)
+    written = {name: region.rows * region.columns for name, region in alike.written.items()}
+    return PassDemand(alike.count, _input_bytes(shape, alike.regions), steps, pool, misc, written)
 
 
 def estimate(

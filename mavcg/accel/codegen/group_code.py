@@ -124,79 +124,83 @@ class GroupCode:
             step = high - low
         return [WeightSlice(node.name, *channels, at, min(at + step, high)) for at in range(low, high, step)]
 
-    def _emit_pass(self, now: _Pass, only: list[Channels] | None) -> None:
+    def _emit_pass(self, state: _Pass, only: list[Channels] | None) -> None:
         for number, cluster in enumerate(self.clusters):
-            if cluster.head.name in now.regions:
+            if cluster.head.name in state.regions:
                 for channels in self.ranges[number] if only is None else only:
-                    self._emit_range(now, number, channels)
-            for name in [name for name in now.full if self._last_reader(name) <= number]:
-                self.code.features.release(now.full.pop(name).address)
-        for tile in now.full.values():
+                    self._emit_range(state, number, channels)
+            for name in [name for name in state.full if self._last_reader(name) <= number]:
+                self.code.features.release(state.full.pop(name).address)
+        for tile in state.full.values():
             self.code.features.release(tile.address)
 
     def _last_reader(self, name: str) -> int:
         return max((self.cluster_of[reader] for reader in self.code.readers[name] if reader in self.names), default=-1)
 
-    def _emit_range(self, now: _Pass, number: int, channels: Channels) -> None:
+    def _emit_range(self, state: _Pass, number: int, channels: Channels) -> None:
         """Emit a range of channels of a cluster, for one tile."""
-        code, here = self.code, dict[str, ChipTile]()
+        code, in_cluster = self.code, dict[str, ChipTile]()
         temporary: list[ChipTile] = []
         for node in self.clusters[number].nodes:
-            if node.name not in now.regions:
+            if node.name not in state.regions:
                 continue
             if node.kind == "concat":
-                self._emit_concat(now, node)
+                self._emit_concat(state, node)
                 continue
-            out = now.regions[node.name]
-            target = self._target(now, node, number, channels, temporary)
+            out = state.regions[node.name]
+            target = self._target(state, node, number, channels, temporary)
             if node.kind in CONVOLUTIONS:
-                self._emit_convolution(now, node, here, channels, target, temporary)
+                self._emit_convolution(state, node, in_cluster, channels, target, temporary)
             elif node.kind == "reorganise":
-                source = self._source(now, node.inputs[0], here, (0, code.by_name[node.inputs[0]].channels), temporary)
+                source = self._source(
+                    state, node.inputs[0], in_cluster, (0, code.by_name[node.inputs[0]].channels), temporary
+                )
                 emit_reorganise(code, node, source, target, out)
             else:
-                sources = [self._source(now, name, here, channels, temporary) for name in node.inputs]
+                sources = [self._source(state, name, in_cluster, channels, temporary) for name in node.inputs]
                 emit_channelwise(code, node, sources, target, out, channels[0], channels[1] - channels[0])
-            here[node.name] = target
-            if node.name in now.written:
-                code.save(node.name, target, now.written[node.name], channels[0], channels[1] - channels[0])
+            in_cluster[node.name] = target
+            if node.name in state.written:
+                code.save(node.name, target, state.written[node.name], channels[0], channels[1] - channels[0])
         for tile in temporary:
             code.features.release(tile.address)
 
-    def _target(self, now: _Pass, node: XNode, number: int, channels: Channels, temporary: list[ChipTile]) -> ChipTile:
+    def _target(
+        self, state: _Pass, node: XNode, number: int, channels: Channels, temporary: list[ChipTile]
+    ) -> ChipTile:
         """Return the tile for a result: with all channels if a later cluster reads it, else with the range."""
-        code, region = self.code, now.regions[node.name]
+        code, region = self.code, state.regions[node.name]
         readers = [self.code.by_name[r] for r in code.readers[node.name] if r in self.names]
         if any(self.cluster_of[r.name] != number and r.kind != "concat" for r in readers):
-            if node.name not in now.full:
-                now.full[node.name] = code.new_tile(node.name, region, 0, node.channels)
-            return now.full[node.name]
+            if node.name not in state.full:
+                state.full[node.name] = code.new_tile(node.name, region, 0, node.channels)
+            return state.full[node.name]
         tile = code.new_tile(node.name, region, channels[0], channels[1] - channels[0])
         temporary.append(tile)
         return tile
 
     def _source(
-        self, now: _Pass, name: str, here: Mapping[str, ChipTile], channels: Channels, temporary: list[ChipTile]
+        self, state: _Pass, name: str, in_cluster: Mapping[str, ChipTile], channels: Channels, temporary: list[ChipTile]
     ) -> ChipTile:
         """Return a tile with a range of channels of an input: made by this cluster, by an earlier one, or loaded."""
-        if name in here:
-            return here[name]
-        if name in now.full:
-            return now.full[name]
+        if name in in_cluster:
+            return in_cluster[name]
+        if name in state.full:
+            return state.full[name]
         code = self.code
         everything = channels == (0, code.by_name[name].channels)
-        tile = code.load_tile(name, now.regions[name], channels[0], channels[1] - channels[0])
+        tile = code.load_tile(name, state.regions[name], channels[0], channels[1] - channels[0])
         if everything:
-            now.full[name] = tile  # released after the last cluster that reads it
+            state.full[name] = tile  # released after the last cluster that reads it
         else:
             temporary.append(tile)
         return tile
 
     def _emit_convolution(
-        self, now: _Pass, node: XNode, here: Mapping[str, ChipTile], channels: Channels, target: ChipTile,
+        self, state: _Pass, node: XNode, in_cluster: Mapping[str, ChipTile], channels: Channels, target: ChipTile,
         temporary: list[ChipTile],
     ) -> None:  # fmt: skip
-        code, out = self.code, now.regions[node.name]
+        code, out = self.code, state.regions[node.name]
         slices = self._slices(node, channels)
         count, sums = channels[1] - channels[0], 0
         if len(slices) > 1:
@@ -206,7 +210,7 @@ class GroupCode:
             passing: list[ChipTile] = []
             parameters = code.load_weights(part)
             name = node.inputs[0]
-            source = self._source(now, name, here, (part.in_first, part.in_end), passing)
+            source = self._source(state, name, in_cluster, (part.in_first, part.in_end), passing)
             emit_convolution(
                 code, node, source, (part.in_first, part.in_end), target, out, channels[0], count, parameters, sums,
                 accumulate=at > 0, partial=at < len(slices) - 1,
@@ -217,13 +221,13 @@ class GroupCode:
         if len(slices) > 1:
             code.features.release(sums)
 
-    def _emit_concat(self, now: _Pass, node: XNode) -> None:
+    def _emit_concat(self, state: _Pass, node: XNode) -> None:
         """Copy the inputs of a concat that were not saved directly into the joined tensor."""
         code, first = self.code, 0
         for at, name in enumerate(node.inputs):
             part = code.by_name[name]
             if at in self.copied[node.name]:
-                region = needed_region(node, now.regions[node.name], part)
+                region = needed_region(node, state.regions[node.name], part)
                 source = code.load_tile(name, region, 0, part.channels)
                 target = code.new_tile(node.name, region, 0, part.channels, cached=False)
                 emit_copy(code, node, source, target, region, part.radix or 0, first)

@@ -7,12 +7,12 @@ from mavcg.accel.xgraph import XNode
 Interval = tuple[int, int]  # (first, end), without end
 
 
-def needed_range(node: XNode, axis: int, made: Interval, length: int) -> Interval:
+def needed_range(node: XNode, axis: int, result_range: Interval, length: int) -> Interval:
     """Return the range of a node's input that a range of its result depends on; it is empty if that lies in the pads.
 
-    axis: 0 for rows, 1 for columns. made: range of the result. length: rows or columns of the input.
+    axis: 0 for rows, 1 for columns. result_range: range of the result. length: rows or columns of the input.
     """
-    low, high = made
+    low, high = result_range
     if node.kind in ("conv", "depthwise", "max_pool", "avg_pool"):
         span = node.dilation[axis] * (node.kernel[axis] - 1) + 1
         low = low * node.stride[axis] - node.pads[axis]

@@ -48,8 +48,8 @@ class CaffeCall(NodeCall):
 
     # Weights
 
-    def blob(self, i: int, shape: Sequence[int], what: str) -> Value:
-        """Return blob i of the layer's weights, of this shape. what: its description, for messages.
+    def blob(self, i: int, shape: Sequence[int], description: str) -> Value:
+        """Return blob i of the layer's weights, of this shape. description: its description, for messages.
 
         A blob of 4 dimensions may have leading ones, as in files before 2015. Raises: MavcgError for a missing blob or
         another shape.
@@ -62,17 +62,17 @@ class CaffeCall(NodeCall):
         blobs = self.weights.blobs.get(self.origin, ())
         if i >= len(blobs):
             raise self.fail(
-                f"its {what} is blob {i}, and {self.weights.path} has {len(blobs)} blobs of this layer; give the "
-                ".caffemodel of this prototxt"
+                f"its {description} is blob {i}, and {self.weights.path} has {len(blobs)} blobs of this layer; "
+                "give the .caffemodel of this prototxt"
             )
         array, needed = blobs[i], tuple(shape)
         legacy = array.ndim == 4 and (1,) * (4 - len(needed)) + needed == array.shape
         if array.shape != needed and not legacy:
             raise self.fail(
-                f"its {what} in {self.weights.path} has the shape {list(array.shape)} where {list(needed)} is needed; "
-                "give the .caffemodel of this prototxt"
+                f"its {description} in {self.weights.path} has the shape {list(array.shape)} where {list(needed)} is "
+                "needed; give the .caffemodel of this prototxt"
             )
-        return constant(array.reshape(needed), "f32", stem=f"{self.origin}.{what}")
+        return constant(array.reshape(needed), "f32", stem=f"{self.origin}.{description}")
 
     def blob_shape(self, i: int) -> tuple[int, ...] | None:
         """Return the shape of a blob in the weights' file; None for a missing blob."""

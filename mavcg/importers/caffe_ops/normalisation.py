@@ -50,7 +50,7 @@ def batch_norm(call: CaffeCall) -> Results:
     return call.add("add", scaled, call.along(constant(offset, stem=f"{call.origin}.offset"), x, axis))
 
 
-def _operand(call: CaffeCall, x: Value, what: str) -> tuple[Value, int]:
+def _operand(call: CaffeCall, x: Value, description: str) -> tuple[Value, int]:
     """Return (factor or addend, its axis in x): the second bottom, or blob 0 with num_axes dimensions."""
     axis = call.axis_option(max(x.rank, 1), 1 if x.rank > 1 else 0)
     if len(call.inputs) > 1:
@@ -61,7 +61,7 @@ def _operand(call: CaffeCall, x: Value, what: str) -> tuple[Value, int]:
         axes = call.options.integer("num_axes", 1)
         if not -1 <= axes <= x.rank - axis:
             raise call.fail(f"num_axes is {axes} where {x.type} has {x.rank - axis} dimensions from axis {axis} on")
-        operand = call.blob(0, x.shape[axis:] if axes == -1 else x.shape[axis : axis + axes], what)
+        operand = call.blob(0, x.shape[axis:] if axes == -1 else x.shape[axis : axis + axes], description)
         axis = x.rank if operand.rank == 0 else axis
     if x.shape[axis : axis + operand.rank] != operand.shape:
         raise call.fail(f"{operand.type} at axis {axis} of {x.type}; equal lengths are needed")

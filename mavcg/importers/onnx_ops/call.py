@@ -37,24 +37,24 @@ class OnnxCall(NodeCall):
     def input_name(self, i: int) -> str:
         return f"its input {i} ({self.names[i]})"
 
-    def not_known(self, i: int, what: str) -> MavcgError:
+    def not_known(self, i: int, label: str) -> MavcgError:
         """Return the error for a computed input, with the tensor's name, so that the importer can look for its
         origin."""
         name = self.names[i]
-        return NeedsConstant(str(super().not_known(i, f"{what} (%{name})")), name)
+        return NeedsConstant(str(super().not_known(i, f"{label} (%{name})")), name)
 
-    def ints(self, i: int, what: str, length: int | None = None) -> tuple[int, ...]:
-        if self.array(i, what).ndim > 1:
-            raise self.not_a_list(i, what)
-        return super().ints(i, what, length)
+    def ints(self, i: int, label: str, length: int | None = None) -> tuple[int, ...]:
+        if self.array(i, label).ndim > 1:
+            raise self.not_a_list(i, label)
+        return super().ints(i, label, length)
 
-    def maybe_array(self, i: int, what: str) -> Array | None:
+    def maybe_array(self, i: int, label: str) -> Array | None:
         """Return the array of an optional input, which must be known at import if present; else None."""
-        return None if self.maybe(i) is None else self.array(i, what)
+        return None if self.maybe(i) is None else self.array(i, label)
 
-    def maybe_ints(self, i: int, what: str) -> tuple[int, ...] | None:
+    def maybe_ints(self, i: int, label: str) -> tuple[int, ...] | None:
         """Return the integers of an optional input; None if it is absent."""
-        return None if self.maybe(i) is None else self.ints(i, what)
+        return None if self.maybe(i) is None else self.ints(i, label)
 
     # Attributes
 
@@ -88,14 +88,14 @@ class OnnxCall(NodeCall):
         """Return an attribute that is a list of integers; None if it is absent."""
         return self.attr_ints(name) if name in self.attrs else None
 
-    def _attr(self, name: str, default: Any, kind: type, what: str) -> Any:
+    def _attr(self, name: str, default: Any, kind: type, expected: str) -> Any:
         value = self.attrs.get(name, default)
         if value is None:
             raise self.fail(f"its attribute {name} is missing")
         if kind is float and isinstance(value, int):
             value = float(value)
         if not isinstance(value, kind):
-            raise self.fail(f"attribute {name} is not {what}")
+            raise self.fail(f"attribute {name} is not {expected}")
         return value
 
     # Axes

@@ -17,10 +17,10 @@ from mavcg.importers.onnx_proto import dtype_of
 LARGEST_KNOWN = 1 << 24  # maximum elements of an input or result
 
 
-def _array(call: OnnxCall, i: int, what: str) -> Array:
-    array = call.array(i, what)
+def _array(call: OnnxCall, i: int, label: str) -> Array:
+    array = call.array(i, label)
     if array.size > LARGEST_KNOWN:
-        raise call.unsupported(f"{what} with {array.size} elements", f"at most {LARGEST_KNOWN}")
+        raise call.unsupported(f"{label} with {array.size} elements", f"at most {LARGEST_KNOWN}")
     return array
 
 

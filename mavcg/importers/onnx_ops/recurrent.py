@@ -173,11 +173,11 @@ def rnn(call: OnnxCall) -> Results:
     return _recurrent(call, 1, ("Tanh",), 1, lambda d: d.input_bias + d.state_bias, make_step)
 
 
-def _weights(call: OnnxCall, i: int, what: str, number: int) -> Array | None:
+def _weights(call: OnnxCall, i: int, label: str, number: int) -> Array | None:
     """Return one direction of an input [directions, ..], which must be known; None if the input is absent."""
-    array = call.maybe_array(i, what)
+    array = call.maybe_array(i, label)
     if array is not None and (array.ndim < 2 or number >= array.shape[0]):
-        raise call.fail(f"its input {what} has the shape {list(array.shape)}; a direction is missing")
+        raise call.fail(f"its input {label} has the shape {list(array.shape)}; a direction is missing")
     return None if array is None else array[number]
 
 
@@ -245,10 +245,10 @@ def _join(call: OnnxCall, parts: Sequence[Value], axis: int) -> Value:
 
 
 def _direction(
-    call: OnnxCall, both: Weights, number: int, gates: int, width: int, defaults: tuple[str, ...]
+    call: OnnxCall, stacked: Weights, number: int, gates: int, width: int, defaults: tuple[str, ...]
 ) -> _Direction:
     """Return a direction with its weights and activations. Raises: MavcgError for incompatible shapes."""
-    weights, recurrent = both.of_input, both.of_state
+    weights, recurrent = stacked.of_input, stacked.of_state
     if weights.ndim != 2 or recurrent.ndim != 2:
         raise call.fail("its inputs W and R; [directions, gates * hidden, ..] are needed")
     hidden = recurrent.shape[1]
@@ -269,7 +269,7 @@ def _direction(
         raise call.unsupported(f"activations {', '.join(map(str, chosen))}", "Sigmoid, Tanh, Relu")
     input_bias, state_bias = np.split(bias, 2)
     clip = call.attr_float("clip", 0.0)
-    return _Direction(call, hidden, both, input_bias, state_bias, ops, clip)
+    return _Direction(call, hidden, stacked, input_bias, state_bias, ops, clip)
 
 
 def _initial(call: OnnxCall, i: int, number: int, batch: int, d: _Direction, batch_first: bool) -> Value:

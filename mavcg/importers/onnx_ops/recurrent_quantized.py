@@ -27,18 +27,18 @@ def _product(call: OnnxCall, weights: Array, scale: Array, zero: Array) -> Produ
     return times
 
 
-def _weights(call: OnnxCall, number: int, at: int, scales: int, what: str) -> tuple[Array, Array, Array]:
+def _weights(call: OnnxCall, number: int, at: int, scales: int, label: str) -> tuple[Array, Array, Array]:
     """Return a direction's (8-bit weights [4 * hidden, input], scales, zero points), single ones or one per row."""
-    weights = call.array(at, what)
-    scale, zero = call.array(scales, what + "_scale"), call.array(scales + 1, what + "_zero_point")
+    weights = call.array(at, label)
+    scale, zero = call.array(scales, label + "_scale"), call.array(scales + 1, label + "_zero_point")
     if weights.ndim != 3 or weights.dtype not in (np.int8, np.uint8) or zero.dtype != weights.dtype:
-        form = f"{what} {weights.dtype}{list(weights.shape)}, zero points {zero.dtype}"
+        form = f"{label} {weights.dtype}{list(weights.shape)}, zero points {zero.dtype}"
         raise call.fail(f"{form}; 8 bits, [directions, input, 4 * hidden] are needed")
     for array in (scale, zero):
         if array.shape not in (weights.shape[:1], (weights.shape[0], weights.shape[2])):
-            raise call.fail(f"a scale or zero point {list(array.shape)} for {what} {list(weights.shape)}")
+            raise call.fail(f"a scale or zero point {list(array.shape)} for {label} {list(weights.shape)}")
     if number >= weights.shape[0]:
-        raise call.fail(f"its input {what} has the shape {list(weights.shape)}; a direction is missing")
+        raise call.fail(f"its input {label} has the shape {list(weights.shape)}; a direction is missing")
     return np.ascontiguousarray(weights[number].T), scale[number], zero[number]
 
 

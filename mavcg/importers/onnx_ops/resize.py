@@ -92,10 +92,10 @@ def _mode(mode: str, call: OnnxCall) -> str:
     return "linear" if mode == "bilinear" else mode
 
 
-def _floats(call: OnnxCall, i: int, what: str) -> tuple[float, ...]:
-    array = call.array(i, what)
+def _floats(call: OnnxCall, i: int, label: str) -> tuple[float, ...]:
+    array = call.array(i, label)
     if array.ndim > 1 or array.size > 128 or array.dtype.kind != "f":
-        raise call.fail(f"its input {what} is {call.input(i).type}; a list of floats is needed")
+        raise call.fail(f"its input {label} is {call.input(i).type}; a list of floats is needed")
     return tuple(float(v) for v in array.reshape(-1))
 
 

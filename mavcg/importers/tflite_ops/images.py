@@ -50,27 +50,27 @@ def _sizes(call: TfliteCall, x: Value) -> list[tuple[int, int]]:
     return [(axis, n) for axis, n in zip((1, 2), sizes, strict=True) if n != x.shape[axis]]
 
 
-def _scale(call: TfliteCall, length: int, made: int) -> np.float32:
-    if call.option("AlignCorners", False) and made > 1:
-        return np.float32(length - 1) / np.float32(made - 1)
-    return np.float32(length) / np.float32(made)
+def _scale(call: TfliteCall, length: int, new_length: int) -> np.float32:
+    if call.option("AlignCorners", False) and new_length > 1:
+        return np.float32(length - 1) / np.float32(new_length - 1)
+    return np.float32(length) / np.float32(new_length)
 
 
-def _sources(call: TfliteCall, length: int, made: int) -> Array:
+def _sources(call: TfliteCall, length: int, new_length: int) -> Array:
     """Return the source position of each new row or column, in f32 arithmetic as in the TFLite runtime.
 
-    length, made: old and new length of the axis.
+    length, new_length: old and new length of the axis.
     """
-    numbers, scale = np.arange(made, dtype=np.float32), _scale(call, length, made)
+    numbers, scale = np.arange(new_length, dtype=np.float32), _scale(call, length, new_length)
     if call.option("HalfPixelCenters", False):
         return np.asarray((numbers + np.float32(0.5)) * scale - np.float32(0.5))
     return np.asarray(numbers * scale)
 
 
-def _nearest(call: TfliteCall, length: int, made: int) -> Array:
+def _nearest(call: TfliteCall, length: int, new_length: int) -> Array:
     """Return the nearest source row or column of each new one, not yet clamped to the image."""
     shift = np.float32(0.5 if call.option("HalfPixelCenters", False) else 0.0)
-    at = (np.arange(made, dtype=np.float32) + shift) * _scale(call, length, made)
+    at = (np.arange(new_length, dtype=np.float32) + shift) * _scale(call, length, new_length)
     # With AlignCorners positions are rounded, halves away from 0; otherwise rounded down.
     return np.asarray(np.floor(at + np.float32(0.5)) if call.option("AlignCorners", False) else np.floor(at))
 

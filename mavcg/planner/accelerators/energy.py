@@ -19,21 +19,21 @@ class AccessEnergy:
 HOROWITZ_45_NM = AccessEnergy(off_chip_pj_per_byte=1300 / 8, on_chip_pj_per_byte=100 / 8, pj_per_mac=3.7 + 0.9)
 
 
-def energy_pj(reached: Reached, of: AccessEnergy) -> float:
+def energy_pj(reached: Reached, access_energy: AccessEnergy) -> float:
     """Return the energy of a tiling's transfers and arithmetic, in picojoules.
 
     Each byte that moves is accessed once off chip and once on chip. What the array reads on chip is the same for all
     tilings of this model and is left out.
     """
-    moved = reached.traffic.total_bytes * (of.off_chip_pj_per_byte + of.on_chip_pj_per_byte)
-    return moved + reached.macs * of.pj_per_mac
+    moved = reached.traffic.total_bytes * (access_energy.off_chip_pj_per_byte + access_energy.on_chip_pj_per_byte)
+    return moved + reached.macs * access_energy.pj_per_mac
 
 
-def least_energy(of: AccessEnergy = HOROWITZ_45_NM) -> Metric:
+def least_energy(access_energy: AccessEnergy = HOROWITZ_45_NM) -> Metric:
     """Return the metric "minus the picojoules of a layer", to be maximised."""
 
     def metric(reached: Reached) -> float:
-        return -energy_pj(reached, of)
+        return -energy_pj(reached, access_energy)
 
     return metric
 

@@ -102,13 +102,13 @@ def before(pieces: Pieces) -> Before:
     return Before(n["OC"], n["OH"] * n["OW"], n["IC"] * n["KH"] * n["KW"])
 
 
-def traffic_into(layer: ConvLayer, behind: Pieces, here: Pieces, dataflow: Dataflow) -> Traffic:
-    """Return the traffic between a level with tiles `here` and the next level out with tiles `behind`, in bytes."""
+def traffic_into(layer: ConvLayer, outer: Pieces, inner: Pieces, dataflow: Dataflow) -> Traffic:
+    """Return the traffic between a level with tiles `inner` and the next level out with tiles `outer`, in bytes."""
     items = layer.items
     down, across = axes(layer)
-    positions = rows_of(down, here["OH"], here["KH"]) * rows_of(across, here["OW"], here["KW"])
+    positions = rows_of(down, inner["OH"], inner["KH"]) * rows_of(across, inner["OW"], inner["KW"])
     input_tiles, weight_tiles, output_tiles = (
-        before(behind if dataflow is stationary else here)
+        before(outer if dataflow is stationary else inner)
         for stationary in (Dataflow.INPUT, Dataflow.WEIGHT, Dataflow.OUTPUT)
     )
     return Traffic(

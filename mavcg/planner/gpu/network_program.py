@@ -185,14 +185,14 @@ class _ProgramWriter:
         yield f"    {call};"
         self.on_host.add(step.output)
 
-    def text(self, given: str, result: str, body: Sequence[str]) -> str:
-        """Return the program. given, result: names of the graph's input and output."""
-        source, target = self.tensor(given), self.tensor(result)
+    def text(self, input_name: str, output_name: str, body: Sequence[str]) -> str:
+        """Return the program. input_name, output_name: of the graph."""
+        source, target = self.tensor(input_name), self.tensor(output_name)
         lines = list(body)
-        if given in self.on_device and f"    {source}.upload();" not in lines:
+        if input_name in self.on_device and f"    {source}.upload();" not in lines:
             lines.insert(0, f"    {source}.upload();")
         files = dict.fromkeys(f'#include "{kernel.function}.cu"' for kernel in self.kernels.values())
-        after = [] if result in self.on_host else [f"    {target}.download();"]
+        after = [] if output_name in self.on_host else [f"    {target}.download();"]
         main = NetworkMain(
             self.graph.name or "a network", tuple(files), tuple(self.declared), (*lines, *after), len(self.weights),
             self.partial_bytes, source, target,

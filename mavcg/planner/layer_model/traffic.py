@@ -33,17 +33,17 @@ class Traffic:
         )
 
 
-def reload_input(layer: ConvLayer, tiling: Tiling, kept: Collection[Dataflow] | None = None) -> int:
+def reload_input(layer: ConvLayer, tiling: Tiling, stationary: Collection[Dataflow] | None = None) -> int:
     """Return the number of times that the input is read: equation 6.2, or 1 if it stays on chip."""
-    if _stays(Dataflow.INPUT, tiling, kept):
+    if _stays(Dataflow.INPUT, tiling, stationary):
         return 1
     n = trips(layer, tiling.tile)
     return n["KW"] * n["KH"] * n["OC"]
 
 
-def reload_weight(layer: ConvLayer, tiling: Tiling, kept: Collection[Dataflow] | None = None) -> int:
+def reload_weight(layer: ConvLayer, tiling: Tiling, stationary: Collection[Dataflow] | None = None) -> int:
     """Return the number of times that the weights are read: equation 6.3, or 1 if they stay on chip."""
-    if _stays(Dataflow.WEIGHT, tiling, kept):
+    if _stays(Dataflow.WEIGHT, tiling, stationary):
         return 1
     n = trips(layer, tiling.tile)
     return n["OW"] * n["OH"]
@@ -55,29 +55,29 @@ def reload_psum(layer: ConvLayer, tile: Tile) -> int:
     return 2 * (n["KW"] * n["KH"] * n["IC"] - 1)
 
 
-def reload_output(layer: ConvLayer, tiling: Tiling, kept: Collection[Dataflow] | None = None) -> int:
+def reload_output(layer: ConvLayer, tiling: Tiling, stationary: Collection[Dataflow] | None = None) -> int:
     """Return the number of times that the output is moved: equation 6.5, or 1 if it stays on chip."""
-    if _stays(Dataflow.OUTPUT, tiling, kept):
+    if _stays(Dataflow.OUTPUT, tiling, stationary):
         return 1
     return reload_psum(layer, tiling.tile) + 1
 
 
-def traffic(layer: ConvLayer, tiling: Tiling, kept: Collection[Dataflow] | None = None) -> Traffic:
+def traffic(layer: ConvLayer, tiling: Tiling, stationary: Collection[Dataflow] | None = None) -> Traffic:
     """Return the traffic of a layer by equation 6.1. Elements have the sizes of layer.items.
 
-    kept: operands that stay from one tile to the next; None: only the operand of the dataflow, as in the paper.
+    stationary: operands that stay from one tile to the next; None: only the operand of the dataflow, as in the paper.
     """
     items = layer.items
-    psums = reload_output(layer, tiling, kept) - 1
+    psums = reload_output(layer, tiling, stationary) - 1
     return Traffic(
-        layer.input_elements * items.input * reload_input(layer, tiling, kept),
-        layer.weight_elements * items.weight * reload_weight(layer, tiling, kept),
+        layer.input_elements * items.input * reload_input(layer, tiling, stationary),
+        layer.weight_elements * items.weight * reload_weight(layer, tiling, stationary),
         layer.output_elements * (items.output + psums * items.psum),
     )
 
 
-def _stays(operand: Dataflow, tiling: Tiling, kept: Collection[Dataflow] | None) -> bool:
-    return operand is tiling.dataflow if kept is None else operand in kept
+def _stays(operand: Dataflow, tiling: Tiling, stationary: Collection[Dataflow] | None) -> bool:
+    return operand is tiling.dataflow if stationary is None else operand in stationary
 
 
 def no_reload(layer: ConvLayer) -> Traffic:

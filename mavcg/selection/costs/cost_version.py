@@ -15,9 +15,9 @@ from mavcg.simulate.version import core_version
 from mavcg.specs.primitive import Scenario
 
 
-def cost_version(what: tuple[Scenario, str] | Conversion, kind: str, core: str) -> str:
+def cost_version(operation: tuple[Scenario, str] | Conversion, kind: str, core: str) -> str:
     """Return the version of today's cost of a scenario's primitive or of a conversion on the core of this name."""
-    kernels = kernel_version(what)
+    kernels = kernel_version(operation)
     return f"{kernels} {_facts_version(core)}".strip() if kind == SIMULATED else kernels
 
 

@@ -161,18 +161,20 @@ class CostDb:
         return KnownCosts(self, core, threads, block, compiler or compiler_version())
 
     def find(
-        self, what: tuple[Scenario, str] | Conversion, core: str, threads: int, block: int, by: str
+        self, operation: tuple[Scenario, str] | Conversion, core: str, threads: int, block: int, compiler: str
     ) -> Cost | None:
         """Return the best known cost: measured, else imported, else simulated.
 
         Measured and simulated ones are those of this compiler and of these kernels.
         """
-        kernels = kernel_version(what)
+        kernels = kernel_version(operation)
         with self._errors():
-            rows = self._rows(statements.FIND, (text_of(what), core, threads, by, kernels, block, block, by, kernels))
+            rows = self._rows(
+                statements.FIND, (text_of(operation), core, threads, compiler, kernels, block, block, compiler, kernels)
+            )
             for *values, of in rows:
                 cost = cost_of(values)
-                if cost.kind != SIMULATED or of == cost_version(what, SIMULATED, core):
+                if cost.kind != SIMULATED or of == cost_version(operation, SIMULATED, core):
                     return cost
             return None
 
@@ -181,13 +183,13 @@ class CostDb:
         with self._errors():
             return bool(self._rows("SELECT 1 FROM costs WHERE core = ? AND threads = ? LIMIT 1", (core, threads)))
 
-    def outdated_costs(self, core: str, threads: int, block: int, by: str) -> "Outdated":
+    def outdated_costs(self, core: str, threads: int, block: int, current_compiler: str) -> "Outdated":
         """Return a core's costs of other kernels or another compiler than today's."""
         with self._errors():
             others = [
                 (text, kind)
                 for text, kind, compiler, kernels in self._rows(statements.FIND_ALL, (core, threads, block, block))
-                if compiler != by or kernels != cost_version(what_of(text), kind, core)
+                if compiler != current_compiler or kernels != cost_version(what_of(text), kind, core)
             ]
         return Outdated(
             frozenset(text for text, kind in others if kind != IMPORTED),
@@ -308,5 +310,5 @@ class KnownCosts:
         """Return the outdated costs in the database for this core and number of threads."""
         return self.database.outdated_costs(self.core, self.threads, self.block, self.compiler)
 
-    def _find(self, what: tuple[Scenario, str] | Conversion) -> Cost | None:
-        return self.database.find(what, self.core, self.threads, self.block, self.compiler)
+    def _find(self, operation: tuple[Scenario, str] | Conversion) -> Cost | None:
+        return self.database.find(operation, self.core, self.threads, self.block, self.compiler)

@@ -64,16 +64,18 @@ DTYPES = ("f32", "i8", "u8")
 _NEW = {"sparsity": 0, "block_sparsity": 0, "across": None, "batch": 1, "dtype": "f32"}
 
 
-def text_of(what: tuple[Scenario, str] | Conversion) -> str:
+def text_of(operation: tuple[Scenario, str] | Conversion) -> str:
     """Return the text in the database: JSON without spaces, in the order of the fields."""
-    if isinstance(what, Conversion):
-        parts: dict[str, Any] = {"conversion": [str(what.layout_from), str(what.layout_to), what.c, what.h, what.w]}
+    if isinstance(operation, Conversion):
+        parts: dict[str, Any] = {
+            "conversion": [str(operation.layout_from), str(operation.layout_to), operation.c, operation.h, operation.w]
+        }
     else:
-        values = {name: getattr(what[0], name) for name in _SCENARIO}
+        values = {name: getattr(operation[0], name) for name in _SCENARIO}
         kept = {name: value for name, value in values.items() if name not in _NEW or value != _NEW[name]}
         if "across" in kept:
             kept["across"] = list(astuple(kept["across"]))
-        parts = {"primitive": what[1], "scenario": kept}
+        parts = {"primitive": operation[1], "scenario": kept}
     return json.dumps(parts, separators=(",", ":"))
 
 

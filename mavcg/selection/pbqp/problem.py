@@ -132,9 +132,9 @@ class PbqpProblem:
             self.set_edge(node, neighbour, matrix[mask])
             self.touch(node, neighbour)
 
-    def add_costs(self, node: int, more: Costs, edge: int | None = None) -> None:
+    def add_costs(self, node: int, added: Costs, edge: int | None = None) -> None:
         """Add to a node's costs, [alternatives], and remove alternatives whose cost becomes infinite."""
-        costs = self.costs[node] + more
+        costs = self.costs[node] + added
         self.costs[node] = costs
         self.keep(node, np.isfinite(costs), "infinite", edge)
 

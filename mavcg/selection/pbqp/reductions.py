@@ -167,13 +167,13 @@ def _remove_dominated(problem: PbqpProblem, node: int) -> None:
     problem.keep(node, stays, "dominated")
 
 
-def _is_dominated(costs: Costs, table: Costs, starts: np.ndarray, by: list[int], b: int) -> bool:
-    """True if one of `by` dominates b. starts: index of each edge's first column in the table."""
+def _is_dominated(costs: Costs, table: Costs, starts: np.ndarray, candidates: list[int], b: int) -> bool:
+    """True if one of `candidates` dominates b. starts: index of each edge's first column in the table."""
     row = table[b]
     # In columns where b is forbidden nothing is worse than b, so they are ignored.
     allowed = np.isfinite(row)
-    differences = table[by] - np.where(allowed, row, 0.0)
+    differences = table[candidates] - np.where(allowed, row, 0.0)
     differences[:, ~allowed] = -np.inf
     with np.errstate(invalid="ignore"):  # inf - inf, if one edge forbids all of b and another some of a
         more = np.maximum.reduceat(differences, starts, axis=1).sum(axis=1)
-    return bool(((costs[by] + more) <= costs[b]).any())
+    return bool(((costs[candidates] + more) <= costs[b]).any())

@@ -45,9 +45,9 @@ def elimination_order(problem: PbqpProblem, most_entries: int) -> list[int] | No
     return order
 
 
-def _entries(node: int, near: dict[int, set[int]], size: dict[int, int]) -> int:
+def _entries(node: int, neighbours: dict[int, set[int]], size: dict[int, int]) -> int:
     entries = size[node]
-    for neighbour in near[node]:
+    for neighbour in neighbours[node]:
         entries *= size[neighbour]
     return entries
 

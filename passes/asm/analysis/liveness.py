@@ -69,10 +69,10 @@ def private_conventions(functions: Sequence[Function]) -> PrivateConventions:
         seen = PrivateConventions(read_by, read_after, inner)
 
 
-def _read_after_exit(function: Function, seen: PrivateConventions, block: Block) -> frozenset[str]:
+def _read_after_exit(function: Function, conventions: PrivateConventions, block: Block) -> frozenset[str]:
     last = block.lines[-1].effects if block.lines else None
     target = last.target if last is not None else ""
-    return seen.read_after[function.name] | seen.read_by.get(target, frozenset())
+    return conventions.read_after[function.name] | conventions.read_by.get(target, frozenset())
 
 
 NO_CONVENTIONS = PrivateConventions()

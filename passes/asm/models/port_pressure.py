@@ -95,7 +95,7 @@ def _spread(
 
 
 def _path_to_room(
-    kind: frozenset[str], given: Mapping[tuple[frozenset[str], str], Fraction], space: Mapping[str, Fraction]
+    kind: frozenset[str], assigned: Mapping[tuple[frozenset[str], str], Fraction], space: Mapping[str, Fraction]
 ) -> list[tuple[frozenset[str], str]]:
     """Return an augmenting path of (work, pool): work is added to the first pool; each step moves work to the next."""
     paths = [[(kind, pool)] for pool in sorted(kind)]
@@ -104,7 +104,7 @@ def _path_to_room(
         pool = path[-1][1]
         if space.get(pool, 0) > 0:
             return path
-        movers = [mover for (mover, where), amount in given.items() if where == pool and amount > 0]
+        movers = [mover for (mover, where), amount in assigned.items() if where == pool and amount > 0]
         for mover in movers:
             for onward in sorted(mover - seen):
                 seen.add(onward)

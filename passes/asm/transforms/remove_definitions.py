@@ -83,40 +83,40 @@ def words_in_function(text: str, function: str) -> frozenset[str]:
     return frozenset(_WORDS.findall("\n".join(lines[region.start : region.stop]))) if region else frozenset()
 
 
-def remove_functions(text: str, taken: Mapping[str, str], ours: Collection[str], tag: str) -> str:
-    """Return the assembly without the functions in `taken`, which another object defines.
+def remove_functions(text: str, removed: Mapping[str, str], ours: Collection[str], tag: str) -> str:
+    """Return the assembly without the functions in `removed`, which another object defines.
 
-    taken: function -> symbol of the other object that references go to: the function's own name if it is global, a
+    removed: function -> symbol of the other object that references go to: the function's own name if it is global, a
     hidden symbol if it is static. gcc's local aliases of a global function refer to `NAME.TAG`. ours: aliases of
     removed functions that the other object defines too. tag: TAG of new symbol names.
     Raises: CannotSeparate, if .symver or the like names a function, or its comdat group defines other symbols too.
     """
     lines = text.split("\n")
-    groups = _taken_groups(lines, taken, ours)
-    keep_code = {name for name in taken if _has_other_alias(lines, name, ours)}
+    groups = _taken_groups(lines, removed, ours)
+    keep_code = {name for name in removed if _has_other_alias(lines, name, ours)}
     dropped: set[int] = set()
     inserted: dict[int, str] = {}
-    for name in taken:
+    for name in removed:
         region = _region(lines, name)
         if region and name not in keep_code and (last := _removable(lines, region, name)) is not None:
             dropped |= set(region)
             of_it = re.compile(rf"\s*\.(?:size\s+{re.escape(name)}\.cold|type\s+{re.escape(name)})\s*,")
             dropped |= {i for i, line in enumerate(lines) if of_it.match(line)}
             inserted[region.stop - 1] = last
-    output = [f"\t.hidden\t{symbol}\n\t.set\t{name}, {symbol}" for name, symbol in taken.items() if symbol != name]
+    output = [f"\t.hidden\t{symbol}\n\t.set\t{name}, {symbol}" for name, symbol in removed.items() if symbol != name]
     for number, line in enumerate(lines):
         if number in dropped:
             output += [inserted[number]] if inserted.get(number) else []
         else:
-            output += _rewrite_line(line, taken, ours, tag, groups)
+            output += _rewrite_line(line, removed, ours, tag, groups)
     return "\n".join(output)
 
 
 def _rewrite_line(
-    line: str, taken: Mapping[str, str], ours: Collection[str], tag: str, groups: Mapping[str, str]
+    line: str, removed: Mapping[str, str], ours: Collection[str], tag: str, groups: Mapping[str, str]
 ) -> list[str]:
     """Return the lines that replace a line outside of the removed code. groups: comdat group -> its new name."""
-    if (label := _LABEL.match(line)) and label[1] in taken:
+    if (label := _LABEL.match(line)) and label[1] in removed:
         return [f"{label[1]}.{tag}.plain:{line[label.end() :]}"]
     if groups and (group := _GROUP.search(line)) and _SECTION.match(line):
         return [line[: group.start(1)] + groups.get(group[1], group[1]) + line[group.end(1) :]]
@@ -124,7 +124,7 @@ def _rewrite_line(
     if not parts:
         return [line]
     word, name, value = parts[1], parts[2], (parts[3] or "").strip()
-    if word == "set" and value in taken and name not in taken:
+    if word == "set" and value in removed and name not in removed:
         if name in ours:
             return []
         if _LOCAL_ALIAS.search(name):
@@ -132,7 +132,7 @@ def _rewrite_line(
         return [f"\t.set\t{name}, {value}.{tag}.plain"]
     if name in ours:
         return [] if word in _BINDING | _VISIBILITY | {"type", "size"} else [line]
-    if name not in taken:
+    if name not in removed:
         return [line]
     if word in _VISIBILITY:
         return [line]
@@ -182,7 +182,7 @@ def _has_other_alias(lines: Sequence[str], name: str, ours: Collection[str]) -> 
     return any((p[3] or "").strip() == name and p[2] not in ours and not _LOCAL_ALIAS.search(p[2]) for p in pairs)
 
 
-def _taken_groups(lines: Sequence[str], taken: Mapping[str, str], ours: Collection[str]) -> dict[str, str]:
+def _taken_groups(lines: Sequence[str], removed: Mapping[str, str], ours: Collection[str]) -> dict[str, str]:
     """Map comdat groups of the removed functions to new names: the other object defines the groups of the old names.
 
     Raises: CannotSeparate where such a group defines anything else.
@@ -204,9 +204,9 @@ def _taken_groups(lines: Sequence[str], taken: Mapping[str, str], ours: Collecti
             binding.add(parts[2])
     renamed = {}
     for name, inside in members.items():
-        if set(inside) & set(taken):
+        if set(inside) & set(removed):
             symbols = [*inside, *(alias for alias, target in aliases if target in inside)]
-            staying = next((s for s in symbols if s in binding and s not in taken and s not in ours), None)
+            staying = next((s for s in symbols if s in binding and s not in removed and s not in ours), None)
             if staying:
                 raise CannotSeparate(f"{staying} is in one comdat group with it")
             renamed[name] = f"{name}.plain"

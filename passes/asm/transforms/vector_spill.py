@@ -35,13 +35,13 @@ class VectorSpill:
     after: tuple[Instr, ...] = ()
 
 
-def saved_registers(taken: frozenset[str]) -> frozenset[str]:
+def saved_registers(used: frozenset[str]) -> frozenset[str]:
     """Return the callee-saved registers that are free in a loop because the function has saved them.
 
-    taken: registers that the loop uses or that are live at its top or end. A callee-saved register that the function
-    has not saved is live until it returns, and is therefore among `taken`.
+    used: registers that the loop uses or that are live at its top or end. A callee-saved register that the function
+    has not saved is live until it returns, and is therefore among `used`.
     """
-    return PRESERVED - taken - {"sp", *_NEVER}
+    return PRESERVED - used - {"sp", *_NEVER}
 
 
 def _number(register: str) -> int:

@@ -33,7 +33,7 @@ def measured(fake: Any, jobs: int, name: str = "local", **given: Any) -> list[Jo
     found: list[JobTimes | JobFailed] = []
     given = {"cpus": [0], "core": None, "options": BRIEF, **given}
     with open_runner(name) as runner:
-        run_bench(runner, BenchProgram(fake.of(jobs), jobs), range(jobs), taken=found.append, **given)
+        run_bench(runner, BenchProgram(fake.of(jobs), jobs), range(jobs), on_result=found.append, **given)
     return found
 
 

@@ -11,9 +11,9 @@ _ACTS = {"relu": (), "leaky_relu": ("alpha",), "clip": ("min", "max"), "sigmoid"
 _BINARY = {"add": "+", "sub": "-", "mul": "*"}
 
 
-def refuse(node: Node, what: str) -> MavcgError:
+def refuse(node: Node, form: str) -> MavcgError:
     """Return the error for a form of a node that has no C here."""
-    return MavcgError(f"{node_location(node)}: a network as C has no {node.op} {what}; emit single layers by --layer")
+    return MavcgError(f"{node_location(node)}: a network as C has no {node.op} {form}; emit single layers by --layer")
 
 
 class NodeWriter:

@@ -68,8 +68,8 @@ class _PlanParser:
     tiles: list[PlanTile] = field(default_factory=list)
     commands: list[Command] = field(default_factory=list)
 
-    def fail(self, what: str) -> NoReturn:
-        raise MavcgError(f"{self.file}:{self.line}: {what}")
+    def fail(self, problem: str) -> NoReturn:
+        raise MavcgError(f"{self.file}:{self.line}: {problem}")
 
     def numbers(self, text: str, *counts: int) -> tuple[int, ...]:
         parts = [part.strip() for part in text.split(",")]

@@ -67,9 +67,9 @@ class _PlanVerifier:
         distinct = {box[1:] for name, box in self.boxes.items() if tiles[name].operand == "WEIGHT"}
         self.disjoint = overlap(sorted(distinct), self.terms_shape) is None
 
-    def fail(self, what: str) -> MavcgError:
+    def fail(self, problem: str) -> MavcgError:
         where = "" if self.command.line else f"command {self.number}, "
-        return MavcgError(location_of(self.plan, self.command.line, f"{where}{print_command(self.command)}: {what}"))
+        return MavcgError(location_of(self.plan, self.command.line, f"{where}{print_command(self.command)}: {problem}"))
 
     def tile(self, name: str, operand: str) -> PlanTile:
         tile = self.tiles.get(name)
