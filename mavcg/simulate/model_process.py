@@ -158,7 +158,7 @@ class ModelProcess:
         )
 
     def check_status(self, status: int, function: str) -> None:
-        """Check a function's exit status. function: its name, for messages. Raises: MavcgError if the status is not 0."""
+        """Raise MavcgError if an exit status is not 0. function: name of the function, for the message."""
         status = status & 0xFFFF_FFFF
         if status:
             raise MavcgError(
