@@ -52,12 +52,12 @@ class Image:
 
     @property
     def layout_text(self) -> str:
-        """The layout as kernels' symbols have it, such as chwc8."""
+        """Name of the layout in kernel symbols, such as chwc8."""
         return self.layout.lower() + (str(self.block) if self.layout is Layout.CHWC else "")
 
     @property
     def sizes_text(self) -> str:
-        """Channels, height and width as kernels' symbols have them, in the order of the layout."""
+        """Channels, height and width in kernel symbols, in the order of the layout."""
         lengths = {"C": self.channels, "H": self.height, "W": self.width}
         return sizes_text(*(lengths[letter] for letter in self.layout[:3]))
 
@@ -159,10 +159,8 @@ def zero_other_lanes(b: ir.IRBuilder, value: Value, lanes: int, used: int) -> Va
 
 
 def finish(b: ir.IRBuilder, epilogue: Epilogue, value: Value, residual: Value | None) -> Value:
-    """Return activation(value + residual).
-
-    value: a sum that includes the bias. residual: None where the epilogue has none.
-    """
+    """Return activation(value + residual). value: the sum, bias included. residual: None if the epilogue has no
+    residual."""
     if residual is not None:
         value = b.fadd(value, residual, name="with_residual")
     return activate(b, "" if epilogue.act == "none" else epilogue.act, epilogue.act_args, value)

@@ -99,8 +99,8 @@ class _Compared:
     def result(self, graph: XGraph) -> Validation:
         """Return the nodes with differences; elements that no instruction computed count as differences.
 
-        The inputs of a concat are saved into it by the nodes that make them, so its own instructions need not write all
-        of it. Of a tensor that stays on chip, only the pixels that its readers need are computed: strides may skip
+        The instructions of a concat need not write all of it, because the nodes that make its inputs save them into it.
+        For a tensor that stays on chip, only the pixels that its readers need are computed, because strides may skip
         some.
         """
         differences, layers, cpu = [], 0, set(self.program.cpu_nodes)

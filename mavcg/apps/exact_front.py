@@ -1,11 +1,11 @@
-"""The exact Pareto front of live peak against time for one network, by dynamic programming over its series of blocks.
+"""The exact Pareto front of live peak and time of one network, by dynamic programming over its series of blocks.
 
-A network from one input to one output is a series of cut layers, which every path passes, and between each two of them
-a block: an edge, or parallel branches. A cut layer that is computed whole separates what comes before from what comes
-after, and so does a block with a layer that is computed whole: everything before it has run, and nothing after it has
-begun. Between two such separators all layers are by parts, and live at once. So the live peak is the largest of those
-of the regions between neighbouring separators, the time is the sum over layers, and dominated prefixes can be dropped.
-In a chain all blocks are edges. Blocks are not divided: all sets of their layers by parts are tried.
+A network with one input and one output is a series of cut layers, which are on every path. Between two neighbouring cut
+layers lies a block: an edge, or parallel branches. A cut layer that is computed whole is a separator, and so is a block
+with a layer that is computed whole: all layers before it have run, and none after it has begun. Between two separators
+all layers are computed by parts and are live at once. The live peak is therefore the maximum over the regions between
+neighbouring separators, the time is the sum over layers, and dominated prefixes can be dropped. In a chain every block
+is an edge. For each block, all sets of layers by parts are tried.
 """
 
 from collections.abc import Iterator, Sequence
@@ -61,11 +61,12 @@ def derived_peak(derived: Derived) -> int:
 
 
 def exact_front(app: Application, times: Times, most_firings: int = MOST_FIRINGS) -> list[FrontPoint] | None:
-    """Return the exact front of an application of one network in one partition, by increasing peak; None for any other.
+    """Return the exact front of an application with one network in one partition, by increasing peak; None if
+    unsupported.
 
-    None also for networks with several inputs or outputs, for blocks with more than MOST_SETS sets of layers by parts,
-    for more than most_firings firings in all regions' schedules, and for networks in which a layer writes rows that no
-    window reads: it then runs after all its readers, so that regions depend on each other.
+    Unsupported: several networks or partitions; several inputs or outputs; a block with more than MOST_SETS sets of
+    layers by parts; more than most_firings firings in the schedules of all regions; a layer that writes rows that no
+    window reads, since it runs after all its readers and so makes regions depend on each other.
     """
     if len(app.cnns) != 1 or len(app.partitions) != 1 or app.partitions[0].fixed:
         return None

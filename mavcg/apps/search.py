@@ -143,10 +143,10 @@ class Constraints:
 def choose_solution(
     memory: Sequence[float], throughput: Sequence[Mapping[str, float]], constraints: Constraints
 ) -> tuple[int, bool]:
-    """Return the index of the chosen solution, and whether it meets all constraints (lines 9 to 16).
+    """Return the index of the chosen solution, and True if it meets all constraints (lines 9 to 16).
 
-    Among those that meet all constraints it has the least memory, and among these the highest throughput; if none meets
-    them, it has the least memory of all.
+    The solution with the least memory among those that meet all constraints is chosen, and among equals the one with
+    the highest throughput. If no solution meets them, the one with the least memory is chosen.
     """
     order = sorted(range(len(memory)), key=lambda n: (memory[n], -sum(throughput[n].values())))
     feasible = [

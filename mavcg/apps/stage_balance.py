@@ -69,10 +69,10 @@ def balance_stages(
 ) -> StageBalance | None:
     """Return the best pipeline of `count` stages; None if there are fewer teams or cut points.
 
-    Among pipelines that reach per_second it is the one with the smallest buffers; if none does, or none is required, it
-    is the fastest, and among equally fast ones the one with the smallest buffers. team_ms: predicted time of each step,
-    by team. uses: the program's buffers. nodes: node of each step; the steps of a node stay together. fixed: given
-    cuts, so that only teams are chosen.
+    If pipelines reach per_second, the one with the smallest buffers is the best. Otherwise, and if per_second is not
+    given, it is the fastest, and among equally fast ones that with the smallest buffers. team_ms: predicted time of
+    each step, by team. uses: the program's buffers. nodes: node of each step; the steps of a node stay together. fixed:
+    given cuts, so that only teams are chosen.
     """
     rows = list(team_ms)
     steps = len(nodes)
@@ -155,8 +155,8 @@ def _search(cost: Sequence[NDArray[np.float64]], count: int, join: np.ufunc) -> 
 def _stage_bytes(uses: Sequence[BufferUse], points: Sequence[int]) -> NDArray[np.float64]:
     """Return [from, to]: the bytes that a stage between two cut points adds.
 
-    They are the live peak of the buffers that it alone uses, and a copy of each buffer that it passes on, its own or an
-    earlier stage's: so a buffer counts once more for each cut that it crosses.
+    This is the live peak of the buffers that only this stage uses, plus a copy of each buffer that it passes on,
+    whether the buffer is its own or an earlier stage's. A buffer thus counts once more for each cut that it crosses.
     """
     steps = points[-1]
     stage_bytes = np.zeros((len(points), len(points)))

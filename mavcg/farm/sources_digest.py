@@ -29,7 +29,7 @@ def compiler_digest() -> str:
 
 
 def worker_digest() -> str:
-    """Return the digest that a worker must have in common with this process, so that it builds equal libraries."""
+    """Return a digest of everything a library depends on besides its model; workers must have the same digest."""
     digest = hashlib.sha256(compiler_digest().encode())
     try:
         path = default_path()

@@ -170,10 +170,8 @@ class _Component:
         self.problem = SearchProblem(self.spans, [buffer.size for buffer in buffers])
 
     def fit(self, capacity: int, most_nodes: int, budget: _Budget) -> tuple[tuple[int, ...] | None, bool | None]:
-        """Return (offsets within the capacity, True); (None, False) if there are none, which is proven.
-
-        Else (None, None).
-        """
+        """Return (offsets, True) if a placement within the capacity is found, (None, False) if none exists, else (None,
+        None)."""
         generator = random.Random(budget.limits.seed)
         end, limit = budget.used + most_nodes, float(len(self.buffers))
         while budget.used < end and budget.left():

@@ -1,8 +1,8 @@
-"""The firings of a program demanded by its outputs, and the bytes that are live at each of them.
+"""The firings that a program's outputs demand, in order, and the bytes that are live at each firing.
 
-A step's work is in units; the bytes of a buffer that unit u accesses are an interval that moves up with u. To complete
-the outputs, each step computes its next units after those of earlier steps that write what these read. So a buffer
-holds only bytes that are written and still to be read.
+The work of a step is divided into units. The bytes of a buffer that unit u accesses are an interval that moves up with
+u. Before a step computes its next units, the earlier steps compute the units that write their inputs. A buffer thus
+only holds bytes that are written and still to be read.
 """
 
 from collections.abc import Mapping, Sequence
@@ -60,7 +60,7 @@ class RowDemand:
                     self.writers.setdefault(access.buffer, []).append((number, access))
 
     def complete_before(self, cut: int) -> None:
-        """Compute all that steps from number `cut` on read of earlier ones, and what earlier ones write of outputs."""
+        """Complete the buffers that steps before `cut` write and that are outputs or are read from step `cut` on."""
         for buffer, users in self.users.items():
             if buffer in self.outputs or any(number >= cut for number, _ in users):
                 for number, _ in self.writers.get(buffer, []):

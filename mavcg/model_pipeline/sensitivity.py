@@ -45,10 +45,8 @@ class Sensitivity:
 
 
 def assumed_facts(board: Board) -> tuple[AssumedFact, ...]:
-    """Return the assumed facts of a board, each once.
-
-    Those that its file lacks, and those that it states as assumptions.
-    """
+    """Return the assumed facts of a board, each once: facts that its file lacks, and facts that it states as
+    assumptions."""
     missing = (fact for machine in cluster_machines(board) for fact in machine.missing)
     return tuple(dict.fromkeys((*missing, *_stated_assumptions(board))))
 

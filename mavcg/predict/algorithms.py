@@ -126,7 +126,7 @@ def fastest_of(times: Sequence[AlgorithmTime]) -> AlgorithmTime:
 
 @dataclass(frozen=True)
 class _NodeStep:
-    """A step of a node, in a program in which one algorithm computes all nodes that it can."""
+    """A step of a node, in a program in which one algorithm computes every node that it can compute."""
 
     node: str
     work: StepWork

@@ -72,10 +72,8 @@ class _Follower:
         self.blocks: list[_Block] = [names[f"block_{number}"] for number in self.numbers.values()]  # type: ignore[misc]
 
     def _loop(self, head: ir.Block) -> _Loop | None:
-        """Return the loop that begins here.
-
-        None unless its body is one block and carries no other value that a branch needs.
-        """
+        """Return the loop that begins here; None if its body is more than one block or branches depend on other carried
+        values."""
         end_of_head = head.terminator
         phis = [i for i in self.needed[head.name] if isinstance(i, instr.PhiInstr)]
         if not isinstance(end_of_head, instr.ConditionalBranch) or len(phis) != 1:

@@ -52,7 +52,7 @@ class DepthFirst:
 
     @property
     def saved_ms(self) -> float:
-        """Time that bands save on the fastest cluster: its gain, of the time of one core."""
+        """Time that bands save on one core of the fastest cluster, in ms."""
         return self.times[0].gain * self.times[0].alone.whole_ms
 
     def as_json(self) -> dict[str, Any]:
@@ -180,7 +180,7 @@ class _Choice:
         )
 
     def tiles_of(self, specs: Sequence[KernelSpec]) -> TilePlan:
-        """Return the tiles, with those of kernels that have none yet."""
+        """Return the tile plan, extended by tiles for those of these kernels that it lacks."""
         known = {name for name, _, _ in self.tiles}
         new = [spec for spec in specs if kernel_name(spec) not in known]
         cores = cores_of(tuple(self.machines), self.target, self.board)

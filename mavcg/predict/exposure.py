@@ -1,8 +1,8 @@
 """The exposed memory time of a step, which does not overlap with its arithmetic, by its kernel's access pattern.
 
-An in-order core waits for each line that its prefetcher has not brought, an out-of-order core for those that its window
-does not cover. The fractions, [exposed] of profiles/fits, are fitted to simulated layers of networks (`python -m
-bench.simulated_exposure`). Without them, arithmetic and memory overlap: a roofline.
+An in-order core waits for every line that its prefetcher has not fetched, an out-of-order core for the lines whose
+latency its window does not cover. The exposed fractions ([exposed] in profiles/fits) are fitted to simulated layers of
+networks (`python -m bench.simulated_exposure`). Without fractions, arithmetic and memory overlap as in a roofline.
 """
 
 from mavcg.cost_model.memory import level_ns
@@ -28,9 +28,10 @@ def memory_pattern(kernel: str) -> str:
 
 
 def waits_for_write_backs(fit: ExposedFit | None) -> bool:
-    """True if lines that are written back count as time of the step that wrote them.
+    """True if writing lines back counts as time of the step that wrote them.
 
-    Where fractions were fitted they do not: dirty lines leave beside those that come, or in the time of later steps.
+    It does not count for cores with fitted fractions: dirty lines leave while other lines arrive, or during later
+    steps.
     """
     return fit is None
 

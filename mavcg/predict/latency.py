@@ -1,8 +1,8 @@
-"""The latency of every step on every cluster and for every number of threads: the roofline of each task, shared out.
+"""The latency of each step on each cluster, for each number of threads: the sum of its tasks by the engine's rule.
 
-A step on one core takes what its kernel computes (kernel_cycles.py) and what of its memory time does not overlap with
-that (exposure.py), at least as long as its bytes take (memory.py), and a fixed part for each step and task. With
-several threads, each takes chunks of rows by the engine's rule (cost_model/guided_chunks.py).
+The time of a step on one core is its kernel's computing time (kernel_cycles.py) plus its exposed memory time
+(exposure.py), but at least the time of its memory traffic (memory.py), plus a fixed overhead for the step and each
+task. Several threads take chunks of rows by the engine's rule (cost_model/guided_chunks.py).
 """
 
 from collections.abc import Mapping, Sequence
@@ -147,7 +147,8 @@ class StepModel:
         return (ends + fits[0].step_cycles / workers[0].ghz + handover) / 1e6
 
     def weights(self, workers: Sequence[Worker]) -> list[int]:
-        """Return the relative speeds of these cores in this step, as the engine takes them; each works alone."""
+        """Return the relative speeds of these cores in this step, each timed as if it worked alone, for the engine's
+        core shares."""
         return core_shares([self.alone(worker).ms for worker in workers])
 
 

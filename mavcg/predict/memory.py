@@ -47,9 +47,9 @@ def reuse_distances(steps: Sequence[StepWork]) -> tuple[Distances, ...]:
 
 
 def _distance(steps: Sequence[StepWork], index: int, touch: Touch) -> int:
-    """Return a touch's reuse distance: bytes touched since the last step that touched at least half of it.
+    """Return a touch's reuse distance: the bytes touched since the last step that touched at least half of it.
 
-    Half of what both steps touch beside it counts.
+    Of the other data of these two steps, half counts.
     """
     between: list[Touch] = [touch]
     last: tuple[Touch, ...] = ()
@@ -100,12 +100,14 @@ def step_traffic(
 ) -> Moved:
     """Return the bytes that a step moves through each level of a core's memories.
 
-    Each operand once from where it lies, what is written twice: a line is read before a part of it is written, and
-    written back at last. waits_for_write_backs: whether the latter takes the core's time; if not, outputs move once:
-    their lines are read, or streamed where stores fill one after the other (write streaming, Arm's TRMs). Then what
-    every task reads anew, all weights or all of the first input, from the nearest level that holds it beside what else
-    the task touches; where a row of work reads a part of the weights only, it is these parts, and the input for each of
-    those that are finished one after the other.
+    Each operand moves once from the level where it lies. An output moves twice: its lines are read before they are
+    written in part, and written back later. waits_for_write_backs: False if writing back takes no time of the core; an
+    output then moves once, whether its lines are read first or streamed (write streaming: Arm's technical reference
+    manuals).
+
+    Each task reads all weights again, or all of the first input if the step is divided by channels. They come from the
+    nearest level that holds them together with the other data of a task. If a row of work reads only a part of the
+    weights, only that part is read again, and the input is read once for each part.
     """
     crossing = [0.0] * len(levels)
 

@@ -46,7 +46,8 @@ def _is_vector(typ: ir.Type) -> bool:
 
 
 def _kind(instruction: instr.Instruction, machine: Machine) -> tuple[str, float]:
-    """Return the field of InstructionMix that an instruction counts in, and how much it counts; ("", 0) for none."""
+    """Return the field of InstructionMix that an instruction counts in, and its count there; ("", 0) if it is not
+    counted."""
     typ = instruction.type
     if isinstance(instruction, (instr.PhiInstr, instr.Ret)):
         return "", 0

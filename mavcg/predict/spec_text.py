@@ -1,7 +1,7 @@
-"""Reads the specs of kernels from a library's note, so that their code can be generated again.
+"""Read kernel specs from a library's note, so that their code can be generated again.
 
-Notes of today have them in the format of specs/serialize.py. Notes of before have what repr() printed, with the names
-that classes and fields had at that time: the tables below say which tag and which position each name stands for.
+Today's notes use the format of specs/serialize.py. Older notes contain repr() texts with the names that classes and
+fields had at that time; the tables below map these names to tags and positions.
 """
 
 import ast
@@ -86,9 +86,9 @@ _OLD_MEMBER = re.compile(r"<(\w+)\.(\w+): [^<>]*>")  # of an enum, as repr() pri
 
 
 def read_spec(value: Any, location: str = "spec") -> KernelSpec:
-    """Return the spec that a note has as `value`: JSON of specs/serialize.py, or a text that repr() printed.
+    """Return the spec in a note's `value`, which is JSON of specs/serialize.py or an older note's repr() text.
 
-    Nothing of it is executed: it may name types of specs, and contain constants. Raises: MavcgError for anything else.
+    Nothing in it is executed: only types of specs and constants are accepted. Raises: MavcgError for anything else.
     """
     emitters()  # imports every family, so that its tags are known
     shown = str(value)[:60]

@@ -159,10 +159,10 @@ def works_from_json(steps: list[dict[str, Any]]) -> tuple[StepWork, ...]:
 
 
 class _Workspaces:
-    """Workspaces that the steps of a node share.
+    """The workspaces that the steps of a node share.
 
-    Each part of a workspace reaches to where the next begins; the first step that has a part writes it, the others read
-    it.
+    A part of a workspace extends to the beginning of the next part. The first step with an operand in a part writes it;
+    the other steps read it.
     """
 
     def __init__(self, model: PlannedModel) -> None:

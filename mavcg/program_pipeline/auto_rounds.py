@@ -152,9 +152,9 @@ class RoundLimits:
 
 
 def run_rounds(steps: AutoSteps, limits: RoundLimits, progress: Progress = lambda message: None) -> AutoResult:
-    """Repeat rounds until all functions over the threshold of the last profile were taken up.
+    """Repeat rounds until every function over the threshold in the last profile has been versioned or refused.
 
-    Raises: what the steps raise.
+    Raises: the errors of the steps.
     """
     taken: dict[str, HotSymbol] = {}
     left: dict[str, str] = {}

@@ -1,8 +1,8 @@
-"""Simulated costs for a selection of primitives where the cost model cannot tell which one is the fastest.
+"""Simulated costs for the primitives of a network whose modelled costs are too close to tell the fastest.
 
-Simulating all candidates takes minutes (simulated_tuning.py). Here only what a selection takes is simulated: the
-primitives that it chooses by the costs so far, each one's nearest rival and the engine's default. Then it chooses
-again, until all that it chooses is simulated, or the model is sure of it.
+Simulating all candidates takes minutes (simulated_tuning.py). Here a selection is made with the costs known so far. The
+primitives that it chooses, the nearest rival of each and the engine's default are simulated, and the selection is
+repeated, until each chosen primitive is simulated or the model is sure of it.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""A core to measure primitives on, and the measuring programs of the jobs of a plan."""
+"""A core on which primitives are measured, and the programs that measure the jobs of a plan there."""
 
 from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -76,6 +76,6 @@ def programs(
 
 
 def bench_job_of(job: Job, block: int) -> BenchJob:
-    """Return a job's kernels and the bytes that they work on; its weights are made where it runs."""
+    """Return a job's kernels and the sizes of their operands; the measuring program makes the weights on the machine."""
     lowered = lowered_job(job, block)
     return bench_job(lowered.lowering, lowered.sizes)

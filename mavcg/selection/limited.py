@@ -53,11 +53,11 @@ class _Forbidden:
 
 @dataclass(frozen=True)
 class _Limited:
-    """A problem with what its memory limit forbids.
+    """A selection problem with the alternatives and pairs that exceed its memory limit.
 
-    plain: alternatives and pairs that exceed the limit whatever else is chosen: no choice within the limit is lost.
-    cautious: those that exceed it if all other images that the node reads are converted: every choice left is within
-    it.
+    plain: those that exceed the limit whatever else is chosen; without them, all choices within the limit remain.
+    cautious: those that exceed it if all other images that the node reads are converted; without them, all remaining
+    choices are within the limit.
     """
 
     problem: Problem

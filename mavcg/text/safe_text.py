@@ -103,8 +103,7 @@ def plot_label(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Return the text for a terminal: what is no printable character, but ends of lines and tabs, as Python writes it,
-    \\x1b."""
+    """Return text for a terminal: unprintable characters except line ends and tabs are escaped as in Python (\\x1b)."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)

@@ -1,4 +1,4 @@
-"""Versions of the packages that make machine code, which what was measured or simulated of it depends on."""
+"""Versions of the packages that generate machine code; measured and simulated costs depend on them."""
 
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version

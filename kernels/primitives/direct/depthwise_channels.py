@@ -72,7 +72,7 @@ class DepthwiseChannels(KernelSpec):
 
     @property
     def window_across(self) -> AxisWindow:
-        """The window along a row of the image, which has its border."""
+        """The window along a row of the bordered image."""
         return self.across or AxisWindow(self.kernel, self.stride, 0, self.dilation)
 
     @property

@@ -50,7 +50,7 @@ class Patches:
 
     @property
     def layout_text(self) -> str:
-        """The layout of x as kernels' symbols have it, such as chwc8."""
+        """Name of x's layout in kernel symbols, such as chwc8."""
         return self.layout.lower() + (str(self.block) if self.layout is Layout.CHWC else "")
 
     @property
@@ -66,7 +66,7 @@ class Patches:
 
     @property
     def group_terms(self) -> int:
-        """Number of terms of one group, that is of one output's sum."""
+        """Number of terms of each sum: the input channels of a group times the taps."""
         return self.terms // self.scenario.groups
 
     @property

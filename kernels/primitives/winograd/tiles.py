@@ -37,7 +37,7 @@ class Located:
 
     @property
     def layout_text(self) -> str:
-        """The layout as kernels' symbols have it, such as chwc8."""
+        """Name of the layout in kernel symbols, such as chwc8."""
         if self.block:
             return f"chwc{self.block}"
         return "nhwc" if self.along_channels else "nchw"
@@ -86,7 +86,7 @@ class Tiles:
 
     @property
     def window_text(self) -> str:
-        """The filter as kernels' symbols have it, such as 3x3x16s1."""
+        """Size of the filter in kernel symbols, such as 3x3x16s1."""
         return window_text((self.k_h, self.k, self.in_ch), (1,))
 
     @property

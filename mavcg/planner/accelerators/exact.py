@@ -62,15 +62,15 @@ _TOGETHER = 1 << 15
 class ExactOptions:
     """Options of a search: its traffic model and its space of tiles.
 
-    model: "paper" counts traffic by equations 6.1 to 6.5, "halo" what is really moved (planner/layer_model/halo.py).
-    grid: "pe" is the space of the exhaustive search: width and kernel whole, loops along the array in multiples of its
-    length, the others in steps of one. "full" has every factor of every loop. halo_fits: whether a tile of the input
-    must fit with its halo (space.fits). double_buffer: each tile takes its memory twice, so that the next one is loaded
-    while one is computed. overlap: whether transfers and computation overlap, so that the slower one counts (equation
-    6.12). Without overlap they alternate: a layer's seconds are the sum of both, and so are all metrics of performance.
-    The paper assumes overlap with a single buffer, which is the default; double_buffer is what real overlap needs.
-    tile_roof: the computation roof is that of the elements that the tile keeps busy (equation 6.7), instead of all
-    elements as in algorithm 4.
+    model: "paper" counts traffic by equations 6.1 to 6.5; "halo" counts the bytes that are really moved
+    (planner/layer_model/halo.py). grid: "pe" is the space of the exhaustive search: width and kernel whole, loops along
+    the array in multiples of its length, all other loops in steps of one; "full" has every factor of every loop.
+    halo_fits: True if an input tile must fit with its halo (space.fits). double_buffer: True if each tile takes its
+    memory twice, so that the next tile is loaded during computation. overlap: True if transfers and computation
+    overlap, so that the slower one counts (equation 6.12); otherwise a layer's seconds and all performance metrics are
+    sums of both. The default is the paper's assumption, overlap with a single buffer; real overlap needs double_buffer.
+    tile_roof: True if the computation roof only counts the elements that the tile keeps busy (equation 6.7), instead of
+    all elements as in algorithm 4.
     """
 
     model: Literal["paper", "halo"] = "paper"

@@ -38,7 +38,7 @@ ALL_TERMS = frozenset(Term)
 def cost(
     work: KernelWork, machine: Machine, core: Accelerator, macro: MacroTile, terms: frozenset[Term] = ALL_TERMS
 ) -> TilingCost:
-    """Return the cost of all calls, one after the other on one core, by these terms beside the roofline."""
+    """Return the cost of all calls, executed in sequence on one core: the roofline and the given further terms."""
     task = work.task(macro.call_rows)
     tiling = l2_tiling(macro, task)
     tiles = registers(work, machine, macro, tiling.tile.oc)

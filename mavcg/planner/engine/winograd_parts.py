@@ -1,8 +1,8 @@
-"""Choose the minimum chunk of one-kernel Winograd on unequal cores; all rows of a chunk share one read of the weights.
+"""Choose the minimum chunk of one-kernel Winograd on unequal cores.
 
-Each chunk reads all weights. A few large chunks are right for two or four equal cores, and an unplanned step is cut so
-(lowering.call_rows). On unequal cores, half of a layer on a slow core keeps all others waiting: smaller chunks pay
-there, as long as the additional reads of the weights take no longer than they save.
+Each chunk reads all weights, once for all of its rows. For two or four equal cores a few large chunks are right, and an
+unplanned step is cut so (lowering.call_rows). With unequal cores, a slow core with half of a layer keeps all others
+waiting, so smaller chunks pay as long as the additional reads of the weights take less time than they save.
 """
 
 import math

@@ -91,7 +91,8 @@ class ConvKernel:
 
     @property
     def partial_bytes(self) -> int:
-        """Bytes of sums that are not complete: those of splits, or of tiles that others replace."""
+        """Bytes of the buffer of partial sums, which splits and interrupted reductions need; 0 if every sum stays in
+        registers."""
         c = self.layer.conv
         if self.splits == 1 and (self.inner == 1 or self.reductions == 1):
             return 0

@@ -214,12 +214,11 @@ class CostDb:
         return len(rows)
 
     def import_file(self, path: Path) -> int:
-        """Take in costs that `export` wrote; return how many the file has: all or none.
+        """Import the costs of a file that `export` wrote, all or none, and return their number.
 
-        They are "imported" from now on, but simulated ones, which stay so.
-
-        What was measured in this database stays, unless it is of other kernels than there are.
-        Raises: MavcgError for a file that `export` did not write.
+        Measured costs become "imported"; simulated costs stay simulated. A cost that this database measured is kept,
+        unless it was measured with other kernels than today's. Raises: MavcgError for a file that `export` did not
+        write.
         """
         rows = read_table(path)
         kind = COLUMNS.index("kind")

@@ -1,7 +1,7 @@
-"""Modelled times of 8-bit primitives: the engine's own prediction of their steps, each as a program of one node.
+"""Modelled costs of 8-bit primitives: the engine's prediction of their steps, each as a program of one node.
 
-Constants of f32 primitives are fitted to measurements of such; the 8-bit kernels are predicted from the blocks that
-they are emitted in, with the tiles that they will have, as all steps of a library are (predict/).
+The constants of f32 primitives are fitted to measurements. Costs of 8-bit kernels are predicted from their emitted
+blocks with their planned tiles, as all steps of a library are (predict/).
 """
 
 from dataclasses import dataclass, replace

@@ -1,13 +1,13 @@
-"""Costs of alternatives in a library: the engine's own algorithms beside all other primitives, on one scale.
+"""Costs of alternatives in a library: the engine's own algorithms and all other primitives on one scale.
 
-The engine computes some primitives by itself, as conv2d nodes: it writes an image into the middle of the border that
-the next convolution reads, and into its part of a concatenation. Any other primitive copies its image into a border,
-writes densely, and is copied from there.
+The engine computes conv2d nodes by itself: it writes an image into the interior of the border that the next convolution
+reads, and directly into its part of a concatenation. Any other primitive copies its input into a border and writes a
+dense image, which is then copied.
 
-The engine's predictions of its own algorithms (predict/algorithms.py) know the tiles and calls that they are planned
-with; the milliseconds of the model of primitives are of a fit on another machine. So that model says only how many
-times as long as the node's implicit product (or depthwise loop) another primitive takes: by this, all that a node may
-be computed by is on the scale of what is best known of that one, which is measured, or else predicted.
+The engine's predictions of its own algorithms (predict/algorithms.py) use the planned tiles and calls, whereas the
+milliseconds of the model of primitives come from a fit on another machine. That model therefore only gives ratios: the
+cost of a primitive over that of the node's implicit GEMM (or depthwise loop). Each alternative's cost is this ratio
+times the best known cost of the implicit GEMM: measured, else predicted.
 """
 
 import math
@@ -33,10 +33,10 @@ Predicted = Mapping[str, Mapping[str, float]]
 class SafetyFactors:
     """Safety factors on the cost of alternatives to the engine's default, by how the cost was obtained.
 
-    modelled: by the model of primitives alone; alone: measured, one after the other; interleaved: by interleaved
-    measurement with the default, of which the upper end of the interval counts. Convolutions were timed in libraries,
-    and took so many times as long, beside the engine's own library, as these costs had predicted: three of four no more
-    than this. They are from bench/results/doubts.json, which `python -m bench.doubts` makes anew.
+    modelled: by the model of primitives. alone: measured by itself. interleaved: by interleaved measurement with the
+    default; the upper end of the interval counts. A factor is the third quartile of measured over predicted time of
+    convolutions in libraries, relative to the engine's own library (bench/results/doubts.json, which `python -m
+    bench.doubts` makes).
     """
 
     modelled: float
@@ -72,10 +72,8 @@ class LibraryModel:
 
     @property
     def step_ms(self) -> float:
-        """Time to hand over a step, in ms:
-
-        no model of a layer resolves less, and so nothing is taken that gains less.
-        """
+        """Time to hand over a step, in ms. No model of a layer resolves less, so an alternative must gain more than
+        this."""
         return fit_of(self.single_thread.machine).steps.handover_cycles * self.single_thread.cycle_ns / 1e6
 
     def pool_ms(self, windows: int) -> float:

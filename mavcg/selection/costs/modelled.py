@@ -51,7 +51,7 @@ class ModelledCosts(PrimitiveModel):
 
 
 def modelled_costs(machine: ClusterMachine, readers: int = 1, between_bytes: float = 0.0) -> ModelledCosts:
-    """Return the costs of one thread on a core of a cluster, while as many work as the machine says.
+    """Return the modelled costs on one thread of a core, while as many cores work as the machine states.
 
     readers, between_bytes: as PrimitiveModel.
     """

@@ -1,7 +1,7 @@
-"""Work of each family's primitives, in parts that are counted from the scenario alone.
+"""The work of each family's primitives as parts, which are counted from the scenario alone.
 
-Steps of the register tiles that products take (kernels.tiling chooses these for the kernels too), elements that are
-transformed, copied or turned round, and the time of the bytes that come from each level of the caches.
+Parts are steps of register tiles (as kernels.tiling chooses them for the kernels), elements that are transformed,
+copied or transposed, and the time of the bytes from each memory level.
 """
 
 import math
@@ -31,10 +31,11 @@ from mavcg.specs.primitive import F32_BYTES, Layout, Primitive, Scenario
 
 
 def parts_of(model: PrimitiveModel, scenario: Scenario, primitive: Primitive) -> Parts | None:
-    """Return the parts of a primitive that applies; None if its family is not known here.
+    """Return the parts of a primitive's work; None for a family that this module does not know. The primitive must
+    apply.
 
-    Of a batch the first image is as one alone; for the others weights come from where their own size says, or not at
-    all where the primitive reads them once for all images.
+    The first image of a batch counts as if alone. For each further image the weights are read from the level that holds
+    them by their size, or not at all if the primitive reads them once for the whole batch.
     """
     counted = _COUNTERS.get(type(primitive))
     if counted is None:

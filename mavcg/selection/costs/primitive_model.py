@@ -27,10 +27,10 @@ _VECTORS, _LATENCIES = ("product_sum2d", "product_sum2d_sofar"), ("product_scala
 class PrimitiveModel:
     """Costs of primitives on one thread of a core.
 
-    block: channels of a block of CHWc. readers: threads that work on the same primitive: where each of them needs all
-    weights, they are read that many times at the least. between_bytes: bytes that are read and written until a
-    primitive's weights are needed again, such as those of a whole network; 0: the weights are where their own size
-    says, as where a primitive alone runs again and again. constants: in place of those of the core's kind.
+    block: channels per block of CHWc. readers: threads that compute the same primitive; weights that each thread needs
+    whole are read at least so many times. between_bytes: bytes moved between two uses of a primitive's weights, such as
+    those of a whole network; 0 if the primitive runs again and again by itself, so that the size of the weights decides
+    which memory level holds them. constants: replace those of the core's kind.
     """
 
     rates: CoreRates

@@ -13,13 +13,13 @@ KINDS = (MEASURED, MODELLED, IMPORTED, SIMULATED)
 
 @dataclass(frozen=True)
 class Cost:
-    """Time of one run, with its source.
+    """The time of one run, with its source.
 
-    kind: of KINDS; imported: measured elsewhere or earlier, and read from a file; simulated: timed on a simulated core,
-    with the sampling error as spread. ms: milliseconds. spread_ms: uncertainty upwards: the interquartile range of a
-    job measured by itself, or the upper part of the ratio's interval of an interleaved one (interleaved.py). runs:
-    number of timed runs. turns: interleaved rounds with the default primitive; 0 if measured by itself. All are 0 if
-    nothing was measured.
+    kind: one of KINDS. Imported: read from a file of costs measured elsewhere or earlier. Simulated: timed on a
+    simulated core, with the sampling error as spread. ms: milliseconds. spread_ms: upward uncertainty: the
+    interquartile range of a job measured by itself, or the upper part of the interval of an interleaved one's ratio
+    (interleaved.py). runs: number of timed runs. turns: interleaved rounds with the default primitive; 0 if measured by
+    itself. All are 0 if nothing was measured.
     """
 
     ms: float

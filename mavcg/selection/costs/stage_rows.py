@@ -61,7 +61,11 @@ def _add_border(s: Scenario, main: int, phases: bool, stages: int = 1) -> StageR
 
 
 def _pieces(pixels: int, rows: int, most: int) -> int:
-    """Return the number of rows of pixels that are counted through: of a length that divides them, or as they were."""
+    """Return the number of rows into which the direct primitive divides an image of so many pixels.
+
+    rows: rows of the image. most: largest number of pixels of a row. The image is one row if it has at most `most`
+    pixels, else rows of the largest length up to `most` that divides it, else the image's own rows.
+    """
     if pixels <= most:
         return 1
     whole = [n for n in range(PIECE_LEAST, most + 1) if pixels % n == 0]

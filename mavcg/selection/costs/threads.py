@@ -95,7 +95,8 @@ class ThreadedCosts:
 
 
 def threaded_costs(workers: Sequence[ClusterMachine], between_bytes: float = 0.0) -> ThreadedCosts:
-    """Return the costs of a thread on each of these cores, whose machines have the shares that are left to them.
+    """Return the costs on one thread for each of these cores; each machine has its core's share of caches and
+    bandwidth.
 
     between_bytes: as PrimitiveModel.
     """

@@ -83,9 +83,9 @@ def _node_json(selection: Selection, name: str, scenario: Scenario) -> dict[str,
 
 
 def _next_best(selection: Selection, node: str) -> Alternative | None:
-    """Return the cheapest alternative, by its cost alone, of any other family than the chosen one's.
+    """Return the cheapest alternative, by its own cost, of the families other than the chosen one's.
 
-    It may be cheaper than the chosen one. None if there is no other family.
+    It may be cheaper than the chosen alternative. None if there is no other family.
     """
     chosen = selection.choice.chosen[node]
     others = [

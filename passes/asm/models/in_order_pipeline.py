@@ -33,9 +33,9 @@ class Wait:
 class Issue:
     """The issue of one op in one iteration: its cycle, its slot, and why it had to wait.
 
-    waits: counted from the first cycle in which the previous op left a slot free. stall_cycles: those waiting cycles in
-    which nothing issued at all; each of the others costs a slot. An op that waits in the vector queue has its slot in
-    the cycle in which it entered the queue, and only what kept it from that counts as waiting.
+    waits: cycles since the first one in which the previous op left a slot free. stall_cycles: waiting cycles in which
+    no op issued; each other waiting cycle costs a slot. An op in the vector queue has the slot and the cycle in which
+    it entered the queue; only the time before counts as waiting.
     """
 
     iteration: int

@@ -187,9 +187,9 @@ def tiles_by_name(plan: TextPlan) -> dict[str, PlanTile]:
 
 
 def output_memories(plan: TextPlan) -> list[str | None]:
-    """Return for each command the memory of the output tile that it computes; None if the plan never states it.
+    """Return, for each command, the memory of the output tile that it computes; None if the plan does not state it.
 
-    A command names a tile, not its memory: the tile lies where its next STORE takes it from.
+    A command names a tile, not its memory. The memory is the one from which the next STORE takes the tile.
     """
     next_store: dict[str, str] = {}
     memories: list[str | None] = [None] * len(plan.commands)
