@@ -154,7 +154,7 @@ class RoundLimits:
 def run_rounds(steps: AutoSteps, limits: RoundLimits, progress: Progress = lambda message: None) -> AutoResult:
     """Repeat rounds until every function over the threshold in the last profile has been versioned or refused.
 
-    Raises: the errors of the steps.
+    Errors of the steps are passed on.
     """
     taken: dict[str, HotSymbol] = {}
     left: dict[str, str] = {}
