@@ -76,6 +76,6 @@ def programs(
 
 
 def bench_job_of(job: Job, block: int) -> BenchJob:
-    """Return a job's kernels and the sizes of their operands; the measuring program makes the weights on the machine."""
+    """Return a job's kernels and the sizes of their operands; the measuring program makes the weights."""
     lowered = lowered_job(job, block)
     return bench_job(lowered.lowering, lowered.sizes)
