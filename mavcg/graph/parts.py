@@ -84,5 +84,6 @@ class Node:
         return replace(self, attrs=tuple(sorted((dict(self.attrs) | changed).items())))
 
     def with_inputs(self, names: Mapping[str, str]) -> "Node":
-        """Return the node with inputs renamed by `names`; other inputs stay."""
-        return replace(self, inputs=tuple(names.get(i, i) for i in self.inputs))
+        """Return the node with inputs renamed by `names`, other inputs stay; the node itself if none is renamed."""
+        inputs = tuple([names.get(i, i) for i in self.inputs])
+        return self if inputs == self.inputs else replace(self, inputs=inputs)

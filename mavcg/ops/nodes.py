@@ -4,6 +4,7 @@ import difflib
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -53,8 +54,18 @@ def make_node(op: str, inputs: Sequence[str], outputs: Sequence[str], origin: st
     return made
 
 
+# Nodes that check_form has accepted, by id. Passes keep most nodes, which never change, and are verified after each.
+_well_formed: "WeakValueDictionary[int, Node]" = WeakValueDictionary()
+
+
 def check_form(node: Node) -> None:
     """Check a node's attributes and inputs against its operator, except types. Raises: MavcgError for a difference."""
+    if _well_formed.get(id(node)) is not node:
+        _check_form(node)
+        _well_formed[id(node)] = node
+
+
+def _check_form(node: Node) -> None:
     known = operator(node)
     if [name for name, _ in node.attrs] != sorted(known.attrs):
         have, want = ", ".join(n for n, _ in node.attrs), ", ".join(sorted(known.attrs))

@@ -9,7 +9,7 @@ than the last-level cache stay there from run to run.
 The time is bytes over bandwidth of each level; the levels work at the same time, so the slowest one counts.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from mavcg.cost_model.memory import level_for, transfer_ns
@@ -29,58 +29,65 @@ class Distances:
 
 def reuse_distances(steps: Sequence[StepWork]) -> tuple[Distances, ...]:
     """Return the reuse distances of every step in a run that follows an equal run."""
-    footprint = _union([touch for step in steps for touch in step.touches])
+    footprint = _union([_span(touch) for step in steps for touch in step.touches])
     readers: dict[tuple[str, int], int] = {}
     for step in steps:
         for touch in step.touches:
             readers[touch.base, touch.begin] = readers.get((touch.base, touch.begin), 0) + 1
     distances = []
+    spans = [[_span(touch) for touch in step.touches] for step in steps]
     for index, step in enumerate(steps):
         far = []
         for touch in step.touches:
             if touch.base == "constants" and readers[touch.base, touch.begin] == 1:
                 far.append(footprint)
             else:
-                far.append(min(footprint, _distance(steps, index, touch)))
+                far.append(min(footprint, _distance(steps, spans, index, touch)))
         distances.append(Distances(tuple(far)))
     return tuple(distances)
 
 
-def _distance(steps: Sequence[StepWork], index: int, touch: Touch) -> int:
+_Span = tuple[str, int, int]  # base, begin and the negative size: in the order in which _union takes them
+
+
+def _span(touch: Touch) -> _Span:
+    return touch.base, touch.begin, -touch.span
+
+
+def _distance(steps: Sequence[StepWork], spans: Sequence[Sequence[_Span]], index: int, touch: Touch) -> int:
     """Return a touch's reuse distance: the bytes touched since the last step that touched at least half of it.
 
-    Of the other data of these two steps, half counts.
+    Of the other data of these two steps, half counts. spans: of each step's touches.
     """
-    between: list[Touch] = [touch]
-    last: tuple[Touch, ...] = ()
+    between = [_span(touch)]
+    last = 0
     for back in range(1, len(steps) + 1):
-        last = steps[(index - back) % len(steps)].touches
-        covered = sum(_overlap(touch, earlier) for earlier in last)
+        last = (index - back) % len(steps)
+        covered = sum([_overlap(touch, other) for other in steps[last].touches if other.base == touch.base])
         if 2 * covered >= touch.span:
             break
-        between += last
-    ends = _union([*between, *last]) + _union([*between, *steps[index].touches])
+        between += spans[last]
+    ends = _union([*between, *spans[last]]) + _union([*between, *spans[index]])
     return ends // 2
 
 
 def _overlap(first: Touch, second: Touch) -> int:
-    if first.base != second.base:
-        return 0
+    """Return the bytes that two touches of the same buffer have in common."""
     return max(0, min(first.end, second.end) - max(first.begin, second.begin))
 
 
-def _union(touches: Sequence[Touch]) -> int:
+def _union(spans: Iterable[_Span]) -> int:
     """Return the bytes of all touches, each counted once.
 
     Gaps in a strided operand count as far as cache lines fill them.
     """
     total, base, end = 0, "", 0
-    for touch in sorted(touches, key=lambda t: (t.base, t.begin, -t.span)):
-        if touch.base != base:
-            base, end = touch.base, 0
-        if touch.end > end:
-            total += touch.end - max(end, touch.begin)
-            end = touch.end
+    for buffer, begin, negative_size in sorted(set(spans)):
+        if buffer != base:
+            base, end = buffer, 0
+        if begin - negative_size > end:
+            total += begin - negative_size - max(end, begin)
+            end = begin - negative_size
     return total
 
 

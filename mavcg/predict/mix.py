@@ -4,7 +4,9 @@ The cost model (mavcg/cost_model/issue_rates.py) converts the counts to cycles; 
 kernel_cycles.py uses the pipeline model instead.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache, lru_cache
+from typing import Any
 
 from llvmlite import ir
 from llvmlite.ir import instructions as instr
@@ -45,23 +47,36 @@ def _is_vector(typ: ir.Type) -> bool:
     return isinstance(typ, (ir.VectorType, ir.FloatType, ir.DoubleType, ir.HalfType))
 
 
-def _kind(instruction: instr.Instruction, machine: Machine) -> tuple[str, float]:
-    """Return the field of InstructionMix that an instruction counts in, and its count there; ("", 0) if it is not
-    counted."""
+# The field of InstructionMix that an instruction counts in, and its count there; ("", 0) if it is not counted.
+Kind = tuple[str, float]
+
+
+def _kind(instruction: instr.Instruction, machine: Machine) -> Kind:
+    return _counter(instruction.__class__)(instruction, machine)
+
+
+@cache
+def _counter(kind: type) -> Callable[[Any, Machine], Kind]:
+    """Return the function that counts instructions of a class."""
+    return next((counter for base, counter in _COUNTERS if issubclass(kind, base)), _arithmetic)
+
+
+def _load(instruction: instr.LoadInstr, machine: Machine) -> Kind:
+    return "loads", _pieces(instruction.type, machine)
+
+
+def _store(instruction: instr.StoreInstr, machine: Machine) -> Kind:
+    return "stores", _pieces(instruction.operands[0].type, machine)
+
+
+def _address(instruction: instr.GEPInstr, machine: Machine) -> Kind:
+    """Count an address; a constant offset is part of the access."""
+    return ("", 0) if all([isinstance(i, ir.Constant) for i in instruction.operands[1:]]) else ("other", 1)
+
+
+def _arithmetic(instruction: instr.Instruction, machine: Machine) -> Kind:
     typ = instruction.type
-    if isinstance(instruction, (instr.PhiInstr, instr.Ret)):
-        return "", 0
-    if isinstance(instruction, instr.LoadInstr):
-        return "loads", _pieces(typ, machine)
-    if isinstance(instruction, instr.StoreInstr):
-        return "stores", _pieces(instruction.operands[0].type, machine)
-    if isinstance(instruction, instr.CallInstr):
-        return _call(instruction, machine)
-    if isinstance(instruction, instr.GEPInstr):  # a constant is part of the access's address
-        return ("", 0) if all(isinstance(i, ir.Constant) for i in instruction.operands[1:]) else ("other", 1)
-    if isinstance(instruction, (instr.InsertElement, instr.ShuffleVector)):
-        return _rearrangement(instruction, machine)
-    if isinstance(instruction, instr.CastInstr) and instruction.opname == "bitcast":
+    if instruction.opname == "bitcast":
         return "", 0
     if instruction.opname in ("fdiv", "frem"):
         return "divisions", _pieces(typ, machine)
@@ -73,7 +88,7 @@ def _kind(instruction: instr.Instruction, machine: Machine) -> tuple[str, float]
     return "other", 1
 
 
-def _call(instruction: instr.CallInstr, machine: Machine) -> tuple[str, float]:
+def _call(instruction: instr.CallInstr, machine: Machine) -> Kind:
     name = str(instruction.callee.name)
     if name.startswith("llvm.fma"):
         return "fma", _pieces(instruction.type, machine)
@@ -88,16 +103,14 @@ def _call(instruction: instr.CallInstr, machine: Machine) -> tuple[str, float]:
     return ("fma" if "dot" in name or "dp" in name else "vector"), _pieces(instruction.type, machine)
 
 
-def _rearrangement(instruction: instr.Instruction, machine: Machine) -> tuple[str, float]:
+def _rearrangement(instruction: instr.Instruction, machine: Machine) -> Kind:
     """Count a rearrangement of lanes.
 
     Broadcasts of a loaded value are part of the load (x86), those of a lane part of the multiply (AArch64).
     """
     source = instruction.operands[1] if isinstance(instruction, instr.InsertElement) else instruction.operands[0]
     if isinstance(instruction, instr.ShuffleVector):
-        lanes = instruction.operands[2]
-        same = isinstance(lanes, ir.Constant) and len({str(c) for c in _lanes(lanes)}) == 1
-        if not same:
+        if not _is_one_lane(instruction.operands[2]):
             return "vector", _pieces(instruction.type, machine)
         if machine.arch == "aarch64" or _from_load(source):
             return "", 0
@@ -105,9 +118,25 @@ def _rearrangement(instruction: instr.Instruction, machine: Machine) -> tuple[st
     return ("", 0) if isinstance(source, instr.LoadInstr) else ("vector", 1)
 
 
-def _lanes(constant: ir.Constant) -> list[object]:
-    value = constant.constant
-    return list(value) if isinstance(value, (list, tuple)) else [value]
+_COUNTERS: tuple[tuple[type[instr.Instruction], Callable[[Any, Machine], Kind]], ...] = (
+    (instr.PhiInstr, lambda *_: ("", 0)),
+    (instr.Ret, lambda *_: ("", 0)),
+    (instr.LoadInstr, _load),
+    (instr.StoreInstr, _store),
+    (instr.CallInstr, _call),
+    (instr.GEPInstr, _address),
+    (instr.InsertElement, _rearrangement),
+    (instr.ShuffleVector, _rearrangement),
+)
+
+
+@lru_cache(4096)
+def _is_one_lane(mask: ir.Value) -> bool:
+    """True for a constant mask that has the same number in all lanes."""
+    if not isinstance(mask, ir.Constant):
+        return False
+    value = mask.constant
+    return not isinstance(value, (list, tuple)) or len({str(lane) for lane in value}) == 1
 
 
 def _from_load(value: ir.Value) -> bool:
@@ -131,8 +160,6 @@ def _chain(block: ir.Block) -> int:
         return 0
     for instruction in block.instructions:
         depths = [depth[id(o)] for o in instruction.operands if id(o) in depth]
-        if isinstance(instruction, instr.CallInstr):
-            depths += [depth[id(o)] for o in instruction.args if id(o) in depth]
         if depths and _is_vector(instruction.type):
             free = isinstance(instruction, (instr.ShuffleVector, instr.InsertElement, instr.CastInstr, instr.FCMPInstr))
             depth[id(instruction)] = max(depths) + (not free)

@@ -108,7 +108,9 @@ class Rewrite:
 
 
 def _rename(node: Node, names: Mapping[str, str]) -> Node:
-    return replace(node.with_inputs(names), outputs=tuple(names.get(o, o) for o in node.outputs))
+    outputs = tuple([names.get(o, o) for o in node.outputs])
+    renamed = node.with_inputs(names)
+    return renamed if outputs == node.outputs else replace(renamed, outputs=outputs)
 
 
 def use_counts(graph: Graph) -> dict[str, int]:

@@ -6,6 +6,7 @@ A primitive is a sum of parts (part_counts.py). A part costs a constant of the c
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from mavcg.cost_model.core_rates import CoreRates
 from mavcg.cost_model.fits import fit_of
@@ -39,32 +40,32 @@ class PrimitiveModel:
     between_bytes: float = 0.0
     constants: PrimitiveFit | None = None
 
-    @property
+    @cached_property
     def machine(self) -> Machine:
         """The core, as kernel emitters use it."""
         return self.rates.machine
 
-    @property
+    @cached_property
     def fit(self) -> PrimitiveFit:
         """Fitted constants of the parts."""
         return self.constants or fit_of(self.machine).primitives
 
-    @property
+    @cached_property
     def cycle_ns(self) -> float:
         """Nanoseconds of a cycle."""
         return self.rates.cycle_ns
 
-    @property
+    @cached_property
     def lanes(self) -> int:
         """Number of f32 elements of a vector."""
         return self.rates.lanes
 
-    @property
+    @cached_property
     def product_slowdown(self) -> float:
         """Time of multiply-adds divided by the model of register tiles' time."""
         return tile_rates(self.machine).fma_per_cycle / self.rates.issue.fma_per_cycle
 
-    @property
+    @cached_property
     def vector_slowdown(self) -> float:
         """Cycles of other vector work, which the model of register tiles lacks, divided by those on a typical core."""
         return fit_of(self.machine).register_tile.fma_per_cycle / self.rates.issue.fma_per_cycle

@@ -7,6 +7,7 @@ divide them.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from mavcg.cost_model.board_machine import ClusterMachine
 from mavcg.cost_model.fits import fit_of
@@ -78,7 +79,7 @@ class ThreadedCosts:
         # Stages whose parts are counted together are handed over one by one all the same.
         yield max(0, rows.stages - len(of)) * self._handover_ns if len(self.workers) > 1 else 0.0
 
-    @property
+    @cached_property
     def _handover_ns(self) -> float:
         return fit_of(self.workers[0].machine).steps.handover_cycles * max(model.cycle_ns for model in self.workers)
 
