@@ -225,64 +225,90 @@ def emit_pool(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Funct
     """Emit the loops over rows, pixels, vectors of channels, and taps inside of the image."""
     assert isinstance(spec, QAvgPoolSpec)
     function, b = kernel_function(module, spec, machine)
-    x, out = operand(b, 0, "x"), operand(b, 1, "out")
-    channels = spec.x.shape[3]
     lanes = machine.vector_bytes // 4 if spec.x.strides[3] == spec.out.strides[3] == 1 else 1
+    emitter = _PoolEmitter(b, spec, operand(b, 0, "x"), operand(b, 1, "out"), lanes)
+    repeat(b, function.args[1], function.args[2], emitter.row, "row")
+    b.ret_void()
+    return function
 
-    def window(axis: int, index: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value, ir.Value]:
-        """Return (start of the window, first tap inside, end of the taps inside, number of taps that count)."""
-        at = b.sub(scale_index(b, index, spec.stride[axis]), const(spec.pads[axis]))
-        first, last = _taps(b, spec, axis, at, 0, 0)
-        low, high = _taps(b, spec, axis, at, spec.count_pads[axis], spec.count_pads[axis + 2])
-        return at, first, last, b.sub(high, low)
 
-    def row(index: ir.Value) -> None:
+@dataclass(frozen=True)
+class _MeanWindow:
+    """A window along one axis: its first element, the taps first .. end - 1 inside the image, and how many count."""
+
+    start: ir.Value
+    first: ir.Value
+    end: ir.Value
+    counted: ir.Value
+
+
+@dataclass(frozen=True)
+class _PoolEmitter:
+    """Emits the rows of a mean over windows. x, out: pointers. lanes: channels of a vector."""
+
+    b: ir.IRBuilder
+    spec: QAvgPoolSpec
+    x: ir.Value
+    out: ir.Value
+    lanes: int
+
+    def row(self, index: ir.Value) -> None:
+        """Emit a row of output pixels."""
+        b, spec = self.b, self.spec
         image, y = decode(b, index, spec.out.shape[:2])
-        top, row_first, row_last, rows_counted = window(0, y)
-        x_image = address(b, x, scale_index(b, image, spec.x.strides[0]))
-        out_row = address(
-            b, out, b.add(scale_index(b, image, spec.out.strides[0]), scale_index(b, y, spec.out.strides[1]))
-        )
+        rows = self._window(0, y)
+        x_image = address(b, self.x, scale_index(b, image, spec.x.strides[0]))
+        out_offset = b.add(scale_index(b, image, spec.out.strides[0]), scale_index(b, y, spec.out.strides[1]))
+        out_row = address(b, self.out, out_offset)
 
         def pixel(column: ir.Value) -> None:
-            left, first, last, counted = window(1, column)
-            to = address(b, out_row, scale_index(b, column, spec.out.strides[2]))
-            inside = b.trunc(b.mul(b.sub(row_last, row_first), b.sub(last, first)), I32)
-            count = b.sitofp(b.mul(rows_counted, counted), F64)
-            factor = b.fptrunc(b.fdiv(ir.Constant(F64, spec.to.multiplier), count), F32)
-
-            def emit_vectors(channel: ir.Value, vectors: int, used: int) -> None:
-                def tap_row(ky: ir.Value, acc: Values) -> Values:
-                    y_at = b.add(top, scale_index(b, ky, spec.dilation[0]))
-                    line = address(b, x_image, scale_index(b, y_at, spec.x.strides[1]))
-
-                    def tap(kx: ir.Value, acc: Values) -> Values:
-                        x_at = b.add(left, scale_index(b, kx, spec.dilation[1]))
-                        pointer = address(b, line, scale_index(b, x_at, spec.x.strides[2]))
-                        pointer = address(b, pointer, scale_index(b, channel, spec.x.strides[3]))
-                        loaded = [
-                            load_lanes(b, address(b, pointer, i * lanes), I8, lanes, used) for i in range(vectors)
-                        ]
-                        return tuple(
-                            b.add(a, widen(b, value, spec.to.dtype)) for a, value in zip(acc, loaded, strict=True)
-                        )
-
-                    return for_range(b, first, last, 1, acc, tap, "kx")
-
-                zero = _zeros(lanes)
-                totals = for_range(b, row_first, row_last, 1, (zero,) * vectors, tap_row, "ky")
-                pointer = address(b, to, scale_index(b, channel, spec.out.strides[3]))
-                for i, total in enumerate(totals):
-                    result = _emit_mean(b, spec.to, total, inside, factor, lanes)
-                    store_lanes(b, result, address(b, pointer, i * lanes), lanes, used)
-
-            along_line(b, Line(const(0), channels, channels), lanes, 4 if lanes > 1 else 1, emit_vectors)
+            columns = self._window(1, column)
+            self._pixel(rows, columns, x_image, address(b, out_row, scale_index(b, column, spec.out.strides[2])))
 
         repeat(b, 0, spec.out.shape[2], pixel, "pixel")
 
-    repeat(b, function.args[1], function.args[2], row, "row")
-    b.ret_void()
-    return function
+    def _window(self, axis: int, index: ir.Value) -> _MeanWindow:
+        """Return the window of an output index along an axis: 0 for rows, 1 for columns."""
+        b, spec = self.b, self.spec
+        start = b.sub(scale_index(b, index, spec.stride[axis]), const(spec.pads[axis]))
+        first, end = _taps(b, spec, axis, start, 0, 0)
+        low, high = _taps(b, spec, axis, start, spec.count_pads[axis], spec.count_pads[axis + 2])
+        return _MeanWindow(start, first, end, b.sub(high, low))
+
+    def _pixel(self, rows: _MeanWindow, columns: _MeanWindow, x_image: ir.Value, out_pixel: ir.Value) -> None:
+        """Emit all channels of an output pixel."""
+        b, spec, lanes = self.b, self.spec, self.lanes
+        inside = b.trunc(b.mul(b.sub(rows.end, rows.first), b.sub(columns.end, columns.first)), I32)
+        count = b.sitofp(b.mul(rows.counted, columns.counted), F64)
+        factor = b.fptrunc(b.fdiv(ir.Constant(F64, spec.to.multiplier), count), F32)
+
+        def emit_vectors(channel: ir.Value, vectors: int, used: int) -> None:
+            def tap_row(ky: ir.Value, acc: Values) -> Values:
+                y = b.add(rows.start, scale_index(b, ky, spec.dilation[0]))
+                line = address(b, x_image, scale_index(b, y, spec.x.strides[1]))
+
+                def tap(kx: ir.Value, acc: Values) -> Values:
+                    x = b.add(columns.start, scale_index(b, kx, spec.dilation[1]))
+                    pointer = address(b, line, scale_index(b, x, spec.x.strides[2]))
+                    pointer = address(b, pointer, scale_index(b, channel, spec.x.strides[3]))
+                    return _add_vectors(b, pointer, spec.to.dtype, lanes, used, acc)
+
+                return for_range(b, columns.first, columns.end, 1, acc, tap, "kx")
+
+            totals = for_range(b, rows.first, rows.end, 1, (_zeros(lanes),) * vectors, tap_row, "ky")
+            pointer = address(b, out_pixel, scale_index(b, channel, spec.out.strides[3]))
+            for i, total in enumerate(totals):
+                result = _emit_mean(b, spec.to, total, inside, factor, lanes)
+                store_lanes(b, result, address(b, pointer, i * lanes), lanes, used)
+
+        channels = spec.x.shape[3]
+        along_line(b, Line(const(0), channels, channels), lanes, 4 if lanes > 1 else 1, emit_vectors)
+
+
+def _add_vectors(b: ir.IRBuilder, pointer: ir.Value, dtype: str, lanes: int, used: int, acc: Values) -> Values:
+    """Return the accumulators, i32 vectors, with successive vectors of 8-bit numbers added. used: lanes that count."""
+    loaded = [load_lanes(b, address(b, pointer, i * lanes), I8, lanes, used) for i in range(len(acc))]
+    return tuple(b.add(a, widen(b, value, dtype)) for a, value in zip(acc, loaded, strict=True))
 
 
 def _zeros(lanes: int) -> ir.Constant:
