@@ -153,7 +153,7 @@ def emit_matmul(module: ir.Module, spec: MatMul, machine: Machine, macro: MacroT
 
 
 @dataclass(frozen=True)
-class _Piece:
+class _ProductPiece:
     """Rows of one product. starts: addresses of its first elements in a, b, out and residual."""
 
     tiling: RegisterTiling
@@ -217,7 +217,7 @@ class _ProductEmitter:
     def _piece(self, rows: int, starts: tuple[ir.Value, ...]) -> None:
         """Emit `rows` rows of one product, all columns: block by block of nc columns and kc terms."""
         b, spec, macro = self.b, self.spec, self.macro
-        piece = _Piece(self._tiling(rows), starts)
+        piece = _ProductPiece(self._tiling(rows), starts)
 
         def column_block(first: ir.Value, count: int) -> None:
             sum_blocks(b, self.total, macro.kc, lambda block: self._block(piece, first, count, block))
@@ -232,7 +232,7 @@ class _ProductEmitter:
             return choose(self.machine, rows, vectors, terms)
         return tiling_of(self.machine, rows, vectors, min(vectors, max(1, nr // self.lanes)), terms)
 
-    def _block(self, piece: _Piece, first: ir.Value, count: int, block: SumBlock) -> None:
+    def _block(self, piece: _ProductPiece, first: ir.Value, count: int, block: SumBlock) -> None:
         """Emit a block of columns for some terms of the sum, register tile by register tile."""
         b, step = self.b, piece.tiling.vectors * self.lanes
         whole = count // step * step
@@ -240,7 +240,7 @@ class _ProductEmitter:
         if count > whole:
             self._columns(piece, b.add(first, const(whole)), count - whole, block)
 
-    def _columns(self, piece: _Piece, first: ir.Value, count: int, block: SumBlock) -> None:
+    def _columns(self, piece: _ProductPiece, first: ir.Value, count: int, block: SumBlock) -> None:
         """Emit the columns of one register tile, or fewer, for all rows of the piece."""
         b, spec, lanes, tiling, starts = self.b, self.spec, self.lanes, piece.tiling, piece.starts
         steps = [s[-2] * F32_BYTES for s in (spec.a_strides, spec.out_strides, spec.residual_strides or (0, 0))]

@@ -226,7 +226,7 @@ def emit_pool(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Funct
     assert isinstance(spec, QAvgPoolSpec)
     function, b = kernel_function(module, spec, machine)
     lanes = machine.vector_bytes // 4 if spec.x.strides[3] == spec.out.strides[3] == 1 else 1
-    emitter = _PoolEmitter(b, spec, operand(b, 0, "x"), operand(b, 1, "out"), lanes)
+    emitter = _EightBitPoolEmitter(b, spec, operand(b, 0, "x"), operand(b, 1, "out"), lanes)
     repeat(b, function.args[1], function.args[2], emitter.row, "row")
     b.ret_void()
     return function
@@ -243,7 +243,7 @@ class _MeanWindow:
 
 
 @dataclass(frozen=True)
-class _PoolEmitter:
+class _EightBitPoolEmitter:
     """Emits the rows of a mean over windows. x, out: pointers. lanes: channels of a vector."""
 
     b: ir.IRBuilder

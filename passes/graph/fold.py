@@ -58,7 +58,7 @@ def fold_constants(graph: Graph) -> Graph:
     uses = Counter(name for node in graph.nodes for name in node.inputs if name)
     outputs = set(graph.outputs)
     copied = {*graph.inputs, *graph.constants, *outputs}  # tensors of fixed name: an output equal to one is a copy
-    budget = _Budget(MOST_WORK, GROWTH_BYTES + BLOWN_UP_TIMES * sum(c.nbytes for c in graph.constants.values()))
+    budget = _FoldingBudget(MOST_WORK, GROWTH_BYTES + BLOWN_UP_TIMES * sum(c.nbytes for c in graph.constants.values()))
     for node in graph.nodes:
         same = changes_nothing(node, graph.types)
         if same and node.output in outputs and node.inputs[0] in copied:
@@ -85,8 +85,8 @@ def fold_constants(graph: Graph) -> Graph:
 
 
 @dataclass
-class _Budget:
-    """What folding may still cost. steps: elementary operations. growth_bytes: bytes by which all constants grow."""
+class _FoldingBudget:
+    """The cost that folding may still have: elementary operations, and growth of all constants in bytes."""
 
     steps: int
     growth_bytes: int

@@ -218,7 +218,7 @@ class _InverseEmitter:
             lines.gather(residuals, self.gathered, const(0), count, used)
 
         def pixel(i: Value) -> None:
-            value = self._finished(i, bias, residuals, used) if used else f32_splat(0.0, lines.lanes)
+            value = self._epilogue_of_pixel(i, bias, residuals, used) if used else f32_splat(0.0, lines.lanes)
             if lines.blocked:
                 store_vector(b, zero_other_lanes(b, value, lines.lanes, used), lines.pixel(to, i))
             elif lines.dense:
@@ -235,7 +235,7 @@ class _InverseEmitter:
                 ),
             )  # fmt: skip
 
-    def _finished(self, i: Value, bias: Value, residuals: Value | None, used: int) -> Value:
+    def _epilogue_of_pixel(self, i: Value, bias: Value, residuals: Value | None, used: int) -> Value:
         """Return pixel i of the scratch after bias, residual and activation. residuals: line of the residual."""
         b, lines = self.b, self.lines
         value = load_vector(b, lines.vector(self.scratch, i), vector(F32, lines.lanes), name="y")
