@@ -339,7 +339,7 @@ def _set(path: Path, entry: Table, key: str, key_path: str) -> frozenset[str]:
                 f"{value_text(name)} is neither an instruction class nor a family",
                 _near(name, (*CLASSES, *FAMILIES)),
             )
-        meant = {each for each, about in CLASSES.items() if name in (*lineage(each), about.family)}
+        meant = {class_name for class_name, about in CLASSES.items() if name in (*lineage(class_name), about.family)}
         classes = classes - meant if word.startswith("-") else classes | meant
     if not classes:
         raise refuse(path, key_path, "contains no instruction class", f'give {key} = ["..."]')

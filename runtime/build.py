@@ -87,9 +87,9 @@ def llvm_needs(cpu: str, features: tuple[str, ...]) -> tuple[int, ...]:
 @cache
 def compiler_needs(cpu: str) -> tuple[int, ...]:
     """Return the CPUID bits, as x86_needs, for a CPU in ziglang's spelling, as icelake_server or znver4-avx512f."""
-    what = f"listing the instruction sets of {cpu}"
+    action = f"listing the instruction sets of {cpu}"
     arguments = ["-target", "x86_64-linux-musl", f"-mcpu={cpu}", "-E", "-P", str(SOURCES / "x86_needs.h")]
-    text = run_zig("cc", arguments, what)
+    text = run_zig("cc", arguments, action)
     words = [0] * X86_WORDS
     for word, bit in re.findall(r"^need (\d+) (\d+)$", text, re.MULTILINE):
         words[int(word)] |= 1 << int(bit)

@@ -21,8 +21,8 @@ def module_text(module: ir.Module) -> str:
         f'target datalayout = "{module.data_layout}"', "",
     ]  # fmt: skip
     lines += [kind.get_declaration() for kind in module.get_identified_types().values()]
-    for each in module.globals.values():
-        lines.append(_function_text(each) if isinstance(each, ir.Function) and each.blocks else str(each))
+    for value in module.globals.values():
+        lines.append(_function_text(value) if isinstance(value, ir.Function) and value.blocks else str(value))
     return "\n".join(lines + module._get_metadata_lines())
 
 
@@ -92,7 +92,7 @@ def _call(texts: _Texts, call: instr.CallInstr) -> str:
     special = call.cconv or call.tail or call.fastmath or call.attributes or call.arg_attributes
     if special or not isinstance(callee, ir.Function) or callee.ftype.var_arg:
         return _without_result(call)
-    listed = ", ".join([texts.operand(each) for each in arguments])
+    listed = ", ".join([texts.operand(argument) for argument in arguments])
     return f"call {texts.type(call.type)} {texts.reference(callee)}({listed})"
 
 

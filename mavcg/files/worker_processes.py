@@ -89,8 +89,8 @@ def started_tasks(
     with ThreadPoolExecutor(count) as pool, ExitStack() as stack:
         ours: list[Pipe] = []
         copies = [stack.enter_context(_Worker(tasks, ours)) if FORKS else None for _ in range(count)]
-        for each in copies:
-            pool.submit(work, each)
+        for task in copies:
+            pool.submit(work, task)
         try:
             yield lambda: [job.result() for job in jobs]
         finally:

@@ -169,8 +169,8 @@ def kernel_modules(
     parts = module_parts(specs)
     modules = []
     for label in sorted(machines, key=lambda label: label not in tuned):
-        what = f"compiling {'and rescheduling ' if label in tuned else ''}kernels for {label}"
-        settings = CodeSettings(target, tuned.get(label), tuning, what, kernel_flags(machines[label]))
+        action = f"compiling {'and rescheduling ' if label in tuned else ''}kernels for {label}"
+        settings = CodeSettings(target, tuned.get(label), tuning, action, kernel_flags(machines[label]))
         for number, part in enumerate(parts):
             modules.append(KernelModule(f"kernels-{label}-{number}", part, machines[label], label, plan, settings))
     return modules
@@ -195,10 +195,10 @@ def module_parts(specs: Sequence[KernelSpec]) -> list[tuple[KernelSpec, ...]]:
 def kernel_code(objects: Sequence[KernelObject], machines: Mapping[str, Machine], plan: TilePlan) -> KernelCode:
     """Return the results of kernel_tasks as KernelCode, in the order of the link, rescheduled objects last."""
     tiles: dict[str, dict[str, tuple[str, ...]]] = {label: {} for label in machines}
-    for each in objects:
-        tiles[each.label].update(each.tiles)
-    ordered = sorted(objects, key=lambda each: each.rescheduled)
-    return KernelCode(tuple(each.path for each in ordered), tiles, plan)
+    for object_file in objects:
+        tiles[object_file.label].update(object_file.tiles)
+    ordered = sorted(objects, key=lambda object_file: object_file.rescheduled)
+    return KernelCode(tuple(object_file.path for object_file in ordered), tiles, plan)
 
 
 @dataclass(frozen=True)

@@ -104,7 +104,7 @@ def step_works(model: PlannedModel) -> tuple[StepWork, ...]:
         places = _places(model, (*node.inputs, *node.outputs))
         written = {name for name in node.outputs}
         touches = []
-        for address in dict.fromkeys(each for each in step.operands if each.base != "fault"):
+        for address in dict.fromkeys(operand for operand in step.operands if operand.base != "fault"):
             touches.append(workspaces.touch(node.output, address) or _touch(address, places, written, ends, spec))
         works.append(
             StepWork(

@@ -197,7 +197,7 @@ def run_rounds(steps: AutoSteps, limits: RoundLimits, progress: Progress = lambd
             if given_name in taken and name not in taken
         }
         shares = {hot.given_name: hot.share for hot in fresh}
-        dropped = tuple(each for each in built.dropped if built.is_of(each.function, names))
+        dropped = tuple(version for version in built.dropped if built.is_of(version.function, names))
         why = {name: left[name] for name in names if name in left}
         rounds.append(Round(names, shares, versions, dropped, why, measured.notes if measured else ()))
 
@@ -209,7 +209,7 @@ def _buildable(functions: Mapping[str, HotSymbol], left_out: Mapping[str, str]) 
 def _drops_more(built: BuiltLibrary, gains: Gains, min_gain: float) -> bool:
     """True if another build would drop a version that this one has: for its measured gain, or by the model alone."""
     versions = {(version.function, version.core) for version in built.versions} - {
-        (each.function, each.core) for each in built.dropped
+        (version.function, version.core) for version in built.dropped
     }
     return any(
         (at in gains and gains[at].fraction < min_gain) or (at not in gains and at in built.slower) for at in versions

@@ -225,7 +225,9 @@ def _model_versions(
     accounts: dict[tuple[str, str], tuple[str, VersionTuning | None]] = {}
     for (name, label), text in texts.items():
         if label in known:
-            own, generic = (make_version(version_jobs.hot, name, each).symbol for each in (label, GENERIC))
+            own, generic = (
+                make_version(version_jobs.hot, name, version_label).symbol for version_label in (label, GENERIC)
+            )
             accounts[name, label] = text, model_version(known[label], text, own, texts[name, GENERIC], generic)
     return accounts
 

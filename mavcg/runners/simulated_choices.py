@@ -94,16 +94,24 @@ def _jobs_of_choice(
     """Yield the jobs of a choice that is modelled and unsure, of its nearest rival in the same layouts, and of the
     engine's default."""
 
-    def job_of(each: Alternative) -> Job | None:
-        assert each.primitive is not None
-        return unsure.get((each.primitive.cost_scenario(scenario), each.name))
+    def job_of(alternative: Alternative) -> Job | None:
+        assert alternative.primitive is not None
+        return unsure.get((alternative.primitive.cost_scenario(scenario), alternative.name))
 
     if job_of(chosen) is None:
         return
     layouts = chosen.layout_in, chosen.layout_out
-    rivals = [each for each in alternatives if each != chosen and (each.layout_in, each.layout_out) == layouts]
-    nearest = min(rivals, key=lambda each: each.cost.ms, default=chosen)
-    for each in (chosen, nearest, *(each for each in alternatives if each.name in USUAL_NAMES)):
-        job = job_of(each)
-        if job is not None and each.cost.kind == MODELLED:
+    rivals = [
+        alternative
+        for alternative in alternatives
+        if alternative != chosen and (alternative.layout_in, alternative.layout_out) == layouts
+    ]
+    nearest = min(rivals, key=lambda alternative: alternative.cost.ms, default=chosen)
+    for alternative in (
+        chosen,
+        nearest,
+        *(alternative for alternative in alternatives if alternative.name in USUAL_NAMES),
+    ):
+        job = job_of(alternative)
+        if job is not None and alternative.cost.kind == MODELLED:
             yield job

@@ -248,14 +248,14 @@ class InOrderPipeline:
 
         Valid at the end of an iteration: equal states then mean that the same issues follow.
         """
-        now = self.cycle
+        cycle_now = self.cycle
         return (
-            tuple(max(-self.horizon, self.now[op] - now) for op in self.carried),
-            tuple(max(0, cycle - now) for cycle in self.free),
-            tuple(max(0, cycle - now) for cycle in self.free_before),
+            tuple(max(-self.horizon, self.now[op] - cycle_now) for op in self.carried),
+            tuple(max(0, cycle - cycle_now) for cycle in self.free),
+            tuple(max(0, cycle - cycle_now) for cycle in self.free_before),
             tuple(self.here),
-            max(0, self.blocked_until - now),
-            tuple((when - now, op) for when, op in self.recent),
-            tuple((cycle - now, op) for cycle, op in self.queue if cycle > now),
-            max(0, self.vector_cycle - now),
+            max(0, self.blocked_until - cycle_now),
+            tuple((when - cycle_now, op) for when, op in self.recent),
+            tuple((cycle - cycle_now, op) for cycle, op in self.queue if cycle > cycle_now),
+            max(0, self.vector_cycle - cycle_now),
         )
