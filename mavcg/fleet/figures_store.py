@@ -42,7 +42,8 @@ def put_figures(
             operation = jobs[result.job].what
             rows.append((
                 text_of(operation), record.core, record.threads, compiler_version(), record.block,
-                kernel_version(operation), attempt.board, kind, int(not alone), ms, spread, attempt.verdict, int(accepted), result.before.khz,
+                kernel_version(operation), attempt.board, kind, int(not alone), ms, spread, attempt.verdict,
+                int(accepted), result.before.khz,
                 result.after.khz, result.before.celsius, result.after.celsius, result.checksum, date,
             ))  # fmt: skip
     if rows:
