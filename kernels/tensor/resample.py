@@ -71,7 +71,9 @@ def _lower(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing
     if x.dtype != "f32":
         raise MavcgError(f"node '{node.origin}' (resample): no kernel for {x.dtype}; cast to f32 before it")
     if not index.dense or not weight.dense:
-        raise MavcgError(f"node '{node.origin}' (resample): its tables are not contiguous; copy them before it")
+        raise MavcgError(
+            f"node '{node.origin}' (resample): its tables are not contiguous; copy them before this operator"
+        )
     if out.elements == 0:
         return ()
     axis = node.attr("axis") % len(x.shape)

@@ -132,7 +132,7 @@ class TilePlan:
                     "take what MAVCG_DUMP=plan_tiles prints"
                 )
             if (words[0], words[1]) in tiles:
-                raise MavcgError(f"tile plan, line {number}: {words[0]} {words[1]} is there twice; keep one of them")
+                raise MavcgError(f"tile plan, line {number}: {words[0]} {words[1]} appears twice; keep one of them")
             tiles[words[0], words[1]] = MacroTile.parse(words[2])
         return TilePlan(tiles)
 

@@ -130,8 +130,8 @@ def traffic_of_levels(layer: ConvLayer, tilings: tuple[Tiling, ...]) -> tuple[Tr
         for name in DIMENSIONS:
             if not 1 <= factors[name] <= limit[name]:
                 raise MavcgError(
-                    f"layer {layer.name}: levels[{number}] has a tile of {factors[name]} along {name}; what it cuts up "
-                    f"has {limit[name]}: make it 1 to {limit[name]}"
+                    f"layer {layer.name}: levels[{number}] has a tile of {factors[name]} along {name}; "
+                    f"the next level out has {limit[name]}: make it 1 to {limit[name]}"
                 )
         inner = cut_all(outer, tiling.tile)
         level_traffic.append(traffic_into(layer, outer, inner, tiling.dataflow))

@@ -183,7 +183,7 @@ def test_choices_go_by_what_was_simulated(
         ({"model": "absent.onnx"}, "absent.onnx"),
         ({"model": "squeezenet", "board": FOREIGN}, f"local: is .*, and {FOREIGN} is"),
         ({"model": "squeezenet", "runner": "ssh:pi@10.0.0.7"}, "its board is not named"),
-        ({"model": "squeezenet", "runner": "telnet:pi", "board": "rk3588"}, "telnet:pi: is none; give local, ssh"),
+        ({"model": "squeezenet", "runner": "telnet:pi", "board": "rk3588"}, "telnet:pi: is not a runner; give local"),
         ({"model": "squeezenet", "runner": "simulate"}, "--runner simulate: its board is not named"),
         ({"model": "squeezenet", "runner": "simulate", "board": "alder-lake"}, "is x86_64; only AArch64 cores"),
         ({"model": "squeezenet", "runner": "simulate", "board": "absent"}, "--board absent"),

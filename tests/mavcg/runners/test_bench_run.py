@@ -67,7 +67,7 @@ def test_a_silent_job_is_ended_and_the_rest_is_run(fake_bench: Any) -> None:
     found = measured(fake_bench, 3)
     assert [each.job for each in found if isinstance(each, JobTimes)] == [0, 2]
     (failed,) = (each for each in found if isinstance(each, JobFailed))
-    assert failed.job == 1 and "nothing was heard for 1 s" in failed.why
+    assert failed.job == 1 and "no output for 1 s" in failed.why
 
 
 def test_a_machine_on_which_everything_fails_is_given_up(fake_bench: Any) -> None:

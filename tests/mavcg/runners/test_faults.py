@@ -49,7 +49,7 @@ def test_what_is_no_host(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "ssh:", "ssh", "adb:", "local:x", "telnet:x", "LOCAL"])
 def test_what_is_no_runner(text: str) -> None:
-    with pytest.raises(RunnerError, match="is none; give local, ssh:user@host"):
+    with pytest.raises(RunnerError, match="is not a runner; give local, ssh:user@host"):
         open_runner(text)
 
 
