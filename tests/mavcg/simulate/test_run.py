@@ -165,7 +165,7 @@ def test_calls_are_equal_however_often(program: SimulatedProgram) -> None:
 @pytest.mark.parametrize("function, words, error", [
     ("axpy", "buf:64 buf:64 i:10000000 f:2", r"axpy\+0x\w+ accesses \d+ bytes at 0x\w+, .* \(argument 1, 64 "),
     ("axpy", "i:0 i:0 i:4", r"accesses \d+ bytes at 0x0, outside all buffers \(no argument is a buffer\); give --args"),
-    ("unknown_callee", "", r"calls fopen, which the file does not hold; link it in"),
+    ("unknown_callee", "", r"calls fopen, which the file does not define; link it in"),
     ("system_call", "", r"system_call\+0x\w+: a system call \(`svc #0`\)"),
     ("trap", "", r"trap(\+0x0)?: `brk #0?x?1` ends the run"),
     ("through_memcpy", "i:5 i:6 i:7", r"memcpy of memory that is not there"),
