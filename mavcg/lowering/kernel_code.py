@@ -15,6 +15,7 @@ from mavcg.files.worker_processes import Task, run_tasks
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.hardware.target import Target
 from mavcg.kernels.builder.emit import add_core_attributes, kernel_name
+from mavcg.kernels.builder.module_text import release
 from mavcg.kernels.gemm.register_tile import AVX512_BYTES
 from mavcg.kernels.registry import emit
 from mavcg.objects.elf import function_symbols
@@ -64,6 +65,7 @@ def kernel_module(
     for spec in specs:
         emit(module, spec, machine, plan.of(kernel_name(spec), label))
     text = protect(add_core_attributes(module, machine), target.arch)
+    release(module)
     for spec in specs:
         name = kernel_name(spec)
         text = text.replace(f'@"{name}"', f'@"{version_symbol(name, label)}"')

@@ -1,5 +1,8 @@
 """module_text against llvmlite's printer, and instructions made without checks against those with them."""
 
+import gc
+import weakref
+
 import llvmlite.binding as llvm
 import pytest
 from hypothesis import given, settings
@@ -8,7 +11,7 @@ from llvmlite import ir
 from llvmlite.ir._utils import DuplicatedNameError, NameScope
 
 from mavcg.kernels.builder.emit import F32, I8, I32, I64, KERNEL_TYPE, PTR, const, fma, splat, vector
-from mavcg.kernels.builder.module_text import module_text
+from mavcg.kernels.builder.module_text import module_text, release
 from mavcg.kernels.builder.unchecked import Names
 from mavcg.kernels.registry import emit
 from tests.conftest import examples
@@ -30,6 +33,20 @@ def test_kernels_are_printed_as_by_llvmlite(core: str) -> None:
     for spec in dict.fromkeys(step.spec for name in NODES for step in lowered(name)[2]):
         emit(module, spec, CORES[core])
     assert module_text(module) == str(module)
+
+
+def test_a_released_module_is_freed_without_the_garbage_collector() -> None:
+    module = ir.Module("kernels")
+    for spec in dict.fromkeys(step.spec for step in lowered("softmax")[2]):
+        emit(module, spec, CORES["x86_64"])
+    last_instructions = [weakref.ref(block.instructions[-1]) for f in module.functions for block in f.blocks]
+    assert last_instructions
+    gc.disable()
+    try:
+        release(module)
+        assert [freed() for freed in last_instructions] == [None] * len(last_instructions)
+    finally:
+        gc.enable()
 
 
 def test_every_form_is_printed_as_by_llvmlite() -> None:
