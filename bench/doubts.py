@@ -65,7 +65,8 @@ class Said:
     own: Mapping[str, frozenset[str]]
 
     def ms(self, node: str, primitive: str, usual: bool) -> float:
-        """The cost that the choice goes by; usual: costs that the engine's own library has, whose median counts."""
+        """Return the cost that the choice compares. usual: True for the engine's own library: the median of the cost
+        counts."""
         cost = self.alternatives[node][primitive].cost
         # The engine's own algorithms, except the first, have predicted costs that are too high (predicted_costs).
         worth = WORTH if cost.kind == MODELLED and primitive in self.own[node] - {*USUAL.values()} else 1.0
