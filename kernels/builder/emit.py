@@ -252,8 +252,8 @@ def element_bytes(typ: ir.Type) -> int:
     return _FLOATS[type(typ)][1]
 
 
-# Features that every core has, by architecture. They are stated even where the CPU's name implies them: a function
-# without features of its own gets those that the compiler was started with, which are the oldest CPU's.
+# Features of all cores of an architecture. They are stated even if the CPU's name implies them, because LLVM gives a
+# function without features those that the compiler was started with, which are the oldest CPU's.
 _EVERYWHERE = {"aarch64": "+neon", "x86_64": "+fma"}
 
 

@@ -89,7 +89,7 @@ def register_tiling(spec: EightBitConvolution, machine: Machine, macro: MacroTil
     form, registers, width = spec.form(machine), machine.vector_registers, spec.out.shape[2]
     vectors, panel = -(-channels // form.lanes), max(1, spec.lanes // form.lanes)
     if macro.nr is not None:
-        # Whole panels only: weights of a chunk that began inside of a panel would not be where the tile reads them.
+        # Whole panels only: a tile finds its weights by the panel, so a chunk must begin with one.
         chunk_vectors = min(vectors, max(1, macro.nr // (panel * form.lanes)) * panel)
         if (widths := widths_of(form, registers, width, chunk_vectors)) is not None:
             return Int8Tiling(chunk_vectors, widths)

@@ -36,10 +36,10 @@ from mavcg.predict.work import StepWork, step_works
 from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.specs.tile_plan import TilePlan
 
-# Values of a build's option: ranges that pay; all that are predicted to be faster at all; none.
+# Values of --depth-first: ranges that pay by a margin; all ranges that are predicted to be faster; none.
 AUTO, ON, OFF = "auto", "on", "off"
 NEARLY = 0.9  # of the most that any size of bands saves: the smallest bands that save as much are taken
-SLACK = 1.0  # share of a window that is added to it, so that less is moved
+SLACK = 1.0  # fraction by which windows are enlarged, so that fewer bytes are moved
 
 
 @dataclass(frozen=True)

@@ -226,7 +226,7 @@ def _touch(
         return Touch(WEIGHT, base, operand.offset, size, size)
     name, view = tensors.get(operand, ("", None))
     if view is None:
-        # Part of a tensor, such as a slice that a step of several writes: as large as the spec's own view of it.
+        # Part of a tensor, such as the slice that one of several steps writes; its size is that of the spec's own view.
         view = spec.out_view
         if view is None:
             return Touch(OUTPUT, base, operand.offset, 4 * spec.work, 4 * spec.work)

@@ -190,7 +190,8 @@ def run_rounds(steps: AutoSteps, limits: RoundLimits, progress: Progress = lambd
             progress(f"round {number}: building without the versions that do not help")
             built = steps.build(_buildable(taken, left), gains, False)
         library = built.library or library
-        # In the next profile a function that was found by a name like its own has the name that the library gave it.
+        # The library gives a function that was found by a similar name another name, under which the next profile lists
+        # it.
         taken |= {
             name: taken[given_name]
             for name, given_name in built.given_names.items()

@@ -110,8 +110,8 @@ def _run_bochs(folder: Path) -> None:
     )
     (folder / "bochsrc").write_text("\n".join(lines) + "\n")
     try:
-        # Debian's is built with its debugger, which waits for "continue". Switching off is a panic to it, so that the
-        # status says nothing: what the program left on the disk does.
+        # Debian's emulator is built with its debugger, which waits for "continue". It treats switching off as a panic,
+        # so its exit status means nothing; the contents of the disk show what the program did.
         subprocess.run(
             ["bochs", "-q", "-f", "bochsrc"],
             cwd=folder,
