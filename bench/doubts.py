@@ -42,8 +42,8 @@ from mavcg.selection.choice import Alternative
 from mavcg.selection.costs.engine_costs import NO_SAFETY_FACTORS
 from mavcg.selection.costs.provider import MODELLED
 from mavcg.selection.library import engine_primitives
-from mavcg.selection.measure.work_list import USUAL
 from mavcg.selection.select_model import ModelQuestion, select_for_library
+from mavcg.selection.usual_primitives import USUAL
 
 NEAR = 1.3  # times the engine's: who is said to take more is not near to being taken
 QUANTILE = 0.75

@@ -6,7 +6,6 @@ import re
 import shutil
 from collections.abc import Mapping
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 
 from mavcg.errors import MavcgError
@@ -16,6 +15,7 @@ from mavcg.hardware.target import Target
 from mavcg.runtime.amalgamation import SOURCES, unit_text, write_unit
 from mavcg.runtime.code_cache import cache_folder, cached_file, is_own_folder
 from mavcg.runtime.coreset import X86_WORDS, CoreSet, table_text
+from mavcg.toolchain.versions import package_version
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, protection_flags, run_zig, zig_program
 
 # The runtime needs no libc: freestanding keeps the compiler from putting in calls of memset.
@@ -63,7 +63,7 @@ def runtime_object(
         compile_in_group(out)
         return out
     flags = [*machine_flags(target), *PLAIN_CODE_FLAGS, *protection_flags(target), *RUNTIME_FLAGS]
-    parts = [unit_text(unit), table, target.zig_name, group, " ".join(flags), zig_program(), version("ziglang")]
+    parts = [unit_text(unit), table, target.zig_name, group, " ".join(flags), zig_program(), package_version("ziglang")]
     content = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
     out_dir.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(cached_file(folder, f"selector-{content}.o", compile_in_group), out)

@@ -16,11 +16,12 @@ from mavcg.selection.choice import Alternative
 from mavcg.selection.costs.database import default_path, open_db
 from mavcg.selection.costs.provider import MODELLED
 from mavcg.selection.costs.rows import Conversion
-from mavcg.selection.measure.work_list import USUAL_NAMES, Job, unsure_jobs
+from mavcg.selection.measure.work_list import Job, unsure_jobs
 from mavcg.selection.network import Network
 from mavcg.selection.select_network import SelectQuestion, problem_on
 from mavcg.selection.select_workers import board_of, workers_of
 from mavcg.selection.strategies import PBQP, TIME_LIMIT_S, select
+from mavcg.selection.usual_primitives import USUAL_NAMES
 from mavcg.specs.primitive import Scenario
 
 OPTION = "--simulate-unsure"

@@ -28,11 +28,11 @@ from mavcg.selection.costs.provider import (
 from mavcg.selection.costs.rows import text_of
 from mavcg.selection.costs.threads import threaded_costs
 from mavcg.selection.foreign import check_host, foreign_gain, primitives_of
-from mavcg.selection.measure.work_list import USUAL
 from mavcg.selection.network import Network, network_of
 from mavcg.selection.report.answer import Selection
 from mavcg.selection.select_workers import board_of, label_of, workers_of
 from mavcg.selection.strategies import PBQP, TIME_LIMIT_S, Selected, compare, select
+from mavcg.selection.usual_primitives import USUAL
 from mavcg.specs.foreign_library import ForeignLibrary
 
 
