@@ -101,8 +101,8 @@ def test_unchecked_instructions_are_those_of_llvmlite(names: list[str], lanes: i
             wide = value
             if lanes > 1:
                 empty = ir.Constant(typ, ir.Undefined)
-                one = b.insert_element(empty, value, ir.Constant(I32, 0))
-                wide = b.shuffle_vector(one, empty, ir.Constant(vector(I32, lanes), [0] * lanes), name)
+                first_lane = b.insert_element(empty, value, ir.Constant(I32, 0))
+                wide = b.shuffle_vector(first_lane, empty, ir.Constant(vector(I32, lanes), [0] * lanes), name)
             declared = f"llvm.fma.{f'v{lanes}f32' if lanes > 1 else 'f32'}"
             callee = module.globals.get(declared) or ir.Function(module, ir.FunctionType(typ, [typ] * 3), declared)
             b.call(callee, [wide, wide, wide], name)
