@@ -180,7 +180,8 @@ class InOrderPipeline:
     def _breaks_rule(self, constraints: IssueConstraints, cycle: int) -> bool:
         """True if an op may not take a slot in this cycle, whatever its operands and units."""
         here = self.here if cycle == self.cycle else []
-        if here and (constraints.blocks or constraints.first or not constraints.no_dual_issue.isdisjoint(here)):
+        alone = (constraints.blocks and not constraints.last) or constraints.first
+        if here and (alone or not constraints.no_dual_issue.isdisjoint(here)):
             return True
         for cycles, first in constraints.forbidden_distances:
             for when, leader in self.recent:
@@ -191,7 +192,7 @@ class InOrderPipeline:
     def _refusal(self, constraints: IssueConstraints, cycle: int) -> _Cause:
         """Return why an op with ready registers may not issue in this cycle, for which _units_after is None."""
         here = self.here if cycle == self.cycle else []
-        if constraints.blocks and here:
+        if constraints.blocks and not constraints.last and here:
             return _Cause("alone", here[-1])
         if constraints.first and here:
             return _Cause("first", here[-1])
