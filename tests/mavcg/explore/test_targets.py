@@ -159,10 +159,10 @@ def test_objectives_that_are_none(text: str) -> None:
 def test_the_verb(mavcg: Any, here: Path, models: Mapping[str, str]) -> None:
     (here / "space.toml").write_text(SPACE.replace("[0.25, 2.9]", "2.9").replace("[512, 262144]", "262144"))
     words = ("explore", models["first"], models["second"], "--space", "space.toml", "--workers", "0", "-o", "t.sqlite")
-    found = json.loads(mavcg(*words, "--json").stdout)
+    document = json.loads(mavcg(*words, "--json").stdout)
 
-    assert found["points"] == 4 == found["planned"] + found["pruned"] and found["front"]
-    assert set(found["front"][0]["point"]) == {"base", *(line.split()[0] for line in SPACE.splitlines()[2:])}
+    assert document["points"] == 4 == document["planned"] + document["pruned"] and document["front"]
+    assert set(document["front"][0]["point"]) == {"base", *(line.split()[0] for line in SPACE.splitlines()[2:])}
     table = mavcg(*words, "--plot", "front.svg")
     assert (
         table.status == 0

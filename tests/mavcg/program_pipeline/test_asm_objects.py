@@ -239,8 +239,8 @@ def test_versions_do_what_generic_does(tmp_path: Path) -> None:
     image = read_image(made.objects[0], "k.s")
 
     for name, core in itertools.product(("dot", "again"), ("cortex-a55", "cortex-a53")):
-        found = compare(
+        comparison = compare(
             image, image, f"{name}.generic", range(6), renamed=f"{name}.{core}",
             start=lambda seed: described_state(seed, described),
         )  # fmt: skip
-        assert found.agreed == 6 and found.coverage > 0.7, f"{core}: {found}"
+        assert comparison.agreed == 6 and comparison.coverage > 0.7, f"{core}: {comparison}"

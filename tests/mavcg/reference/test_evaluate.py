@@ -105,11 +105,11 @@ WINDOWS = [  # kernel, stride, dilation, pads
 def test_conv2d(kernel: Any, stride: Any, dilation: Any, pads: Any, groups: int, out_ch: int) -> None:
     x, bias = normal(2, 9, 8, 4), normal(out_ch, seed=2)
     w = normal(out_ch, *kernel, 4 // groups, seed=1)
-    found = ours("conv2d", x, w, bias, stride=stride, dilation=dilation, pads=pads, groups=groups)
+    computed = ours("conv2d", x, w, bias, stride=stride, dilation=dilation, pads=pads, groups=groups)
     expected = onnx_runtime(
         "Conv", nchw(x), nchw(w), bias, strides=stride, dilations=dilation, pads=pads, group=groups, kernel_shape=kernel
     )
-    close(found, nhwc(expected))
+    close(computed, nhwc(expected))
 
 
 @pytest.mark.parametrize("act", [("", ()), ("relu", ()), ("clip", (-0.5, 6)), ("leaky_relu", (0.1,)), ("gelu", (1.0,))])
@@ -141,7 +141,7 @@ def test_conv_transpose2d(
     w_onnx = normal(4, out_ch // groups, *kernel, seed=1)
     # ONNX has [C, O/groups, KH, KW].
     w = w_onnx.reshape(groups, 4 // groups, out_ch // groups, *kernel).transpose(0, 2, 3, 4, 1)
-    found = ours(
+    computed = ours(
         "conv_transpose2d", x, w.reshape(out_ch, *kernel, 4 // groups), bias, stride=stride, dilation=dilation,
         pads=pads, output_pads=output_pads, groups=groups,
     )  # fmt: skip
@@ -149,7 +149,7 @@ def test_conv_transpose2d(
         "ConvTranspose", nchw(x), w_onnx, bias, strides=stride, dilations=dilation, pads=pads,
         output_padding=output_pads, group=groups,
     )  # fmt: skip
-    close(found, nhwc(expected))
+    close(computed, nhwc(expected))
 
 
 @pytest.mark.parametrize(
@@ -221,8 +221,8 @@ def test_unary(op: str, theirs: str, attrs: dict[str, Any]) -> None:
     x = np.concatenate([POINTS, normal(50) * 3])
     with np.errstate(all="ignore"):
         expected = onnx_runtime(theirs, x, **attrs)
-    found = ours(op, x, **attrs)
-    close(found[: len(x)], expected, 3e-6)
+    computed = ours(op, x, **attrs)
+    close(computed[: len(x)], expected, 3e-6)
 
 
 def test_unary_that_onnx_runtime_has_not() -> None:
@@ -290,8 +290,8 @@ def test_whole_numbers_divide_as_in_c(a: int, b: int) -> None:
 
 @given(st.integers(-3, 3).filter(bool), st.integers(-3, 5))
 def test_whole_powers(a: int, b: int) -> None:
-    found = ours("pow", np.array(a, np.int32), np.array(b, np.int32))
-    assert found == math.trunc(float(a) ** b)
+    computed = ours("pow", np.array(a, np.int32), np.array(b, np.int32))
+    assert computed == math.trunc(float(a) ** b)
 
 
 @pytest.mark.parametrize("fmod", [False, True])
@@ -318,9 +318,9 @@ def test_prelu_where_cast() -> None:
 @pytest.mark.parametrize(("axes", "keepdims"), [((1,), True), ((0, 2), False), ((0, 1, 2, 3), False), ((3,), False)])
 def test_reductions(op: str, axes: tuple[int, ...], keepdims: bool) -> None:
     x = normal(2, 3, 4, 5)
-    found = ours(f"reduce_{op}", x, axes=axes, keepdims=keepdims)
+    computed = ours(f"reduce_{op}", x, axes=axes, keepdims=keepdims)
     expected = onnx_runtime(f"Reduce{op.capitalize()}", x, np.array(axes), keepdims=int(keepdims))
-    close(found, np.asarray(expected))
+    close(computed, np.asarray(expected))
 
 
 def test_reductions_of_whole_numbers() -> None:
@@ -360,15 +360,15 @@ def test_normalisations_of_nothing() -> None:
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 7, 20])
 def test_lrn(size: int) -> None:
     x = normal(1, 2, 3, 9)
-    found = ours("lrn", x, size=size, alpha=0.3, beta=0.6, bias=2.0)
+    computed = ours("lrn", x, size=size, alpha=0.3, beta=0.6, bias=2.0)
     # The formula of ONNX's LRN, one channel at a time; ONNX Runtime does odd sizes only.
     expected = np.zeros_like(x)
     for c in range(9):
         region = range(max(0, c - (size - 1) // 2), min(8, c + math.ceil((size - 1) / 2)) + 1)
         expected[..., c] = x[..., c] / (2 + 0.3 / size * sum(x[..., i] ** 2 for i in region)) ** 0.6
-    close(found, expected)
+    close(computed, expected)
     if size % 2:
-        close(found, nhwc(onnx_runtime("LRN", nchw(x), size=size, alpha=0.3, beta=0.6, bias=2.0)))
+        close(computed, nhwc(onnx_runtime("LRN", nchw(x), size=size, alpha=0.3, beta=0.6, bias=2.0)))
 
 
 def test_concat_reshape_transpose_broadcast() -> None:
@@ -398,8 +398,8 @@ def test_slice(data: st.DataObject) -> None:
 @pytest.mark.parametrize("mode", ["constant", "edge", "reflect"])
 def test_pad(mode: str) -> None:
     x = normal(3, 4)
-    found = ours("pad", x, before=(1, 0), after=(2, 3), mode=mode, value=2.5)
-    close(found, onnx_runtime("Pad", x, np.array([1, 0, 2, 3]), f32(2.5), mode=mode))
+    computed = ours("pad", x, before=(1, 0), after=(2, 3), mode=mode, value=2.5)
+    close(computed, onnx_runtime("Pad", x, np.array([1, 0, 2, 3]), f32(2.5), mode=mode))
     assert ours("pad", f32(1.0), before=(), after=(), mode=mode).shape == ()
     assert ours("pad", np.array([1], np.int8), before=(1,), after=(0,), value=-7).tolist() == [-7, 1]
 
@@ -440,8 +440,8 @@ def test_quantize_and_back(to: str, axis: int | None) -> None:
 
 def test_quantize_rounds_half_to_even_and_saturates() -> None:
     x = f32([0.5, 1.5, 2.5, -0.5, -1.5, 1e9, -1e9, np.inf, -np.inf])
-    found = ours("quantize", x, f32(1), np.array(1, np.int8), to="i8")
-    assert found.tolist() == [1, 3, 3, 1, -1, 127, -128, 127, -128]
+    computed = ours("quantize", x, f32(1), np.array(1, np.int8), to="i8")
+    assert computed.tolist() == [1, 3, 3, 1, -1, 127, -128, 127, -128]
 
 
 def test_wide_results_are_not_rounded() -> None:

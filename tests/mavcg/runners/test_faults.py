@@ -32,11 +32,11 @@ def program(tmp_path: Path, text: str = "exit 0\n") -> Path:
     ],
 )
 def test_a_host(text: str, host: str, port: int | None) -> None:
-    found = parse_ssh(text)
-    assert (found.host, found.port) == (host, port)
-    words = found.argv("true")
+    address = parse_ssh(text)
+    assert (address.host, address.port) == (host, port)
+    words = address.argv("true")
     assert words[words.index("--") + 1 :] == [host, "sh -c true"] and "BatchMode=yes" in words
-    found.close()
+    address.close()
 
 
 @pytest.mark.parametrize(

@@ -276,8 +276,8 @@ def test_damaged_files_are_errors_of_one_line(kind: str, tmp_path: Path) -> None
 
 
 def test_the_report_has_what_scripts_rely_on(program: SimulatedProgram) -> None:
-    found = simulate(program.image, "axpy", "buf:512 buf:512 i:128 f:1", CORE, TIMING, load_board("exynos9820"))
-    report = simulation_json(found)
+    simulation = simulate(program.image, "axpy", "buf:512 buf:512 i:128 f:1", CORE, TIMING, load_board("exynos9820"))
+    report = simulation_json(simulation)
     assert {"cycles", "instructions", "ipc", "stalls", "caches", "confidence"} <= set(report)
     assert report["ipc"] == pytest.approx(report["instructions"] / report["cycles"], abs=1e-4)
     assert report["caches"]["l1"] == {"hits": 96, "misses": 0} and report["ghz"] == 1.95

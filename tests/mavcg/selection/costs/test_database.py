@@ -167,8 +167,8 @@ def test_export_and_import(path: Path, tmp_path: Path) -> None:
         assert database.export(table) == 3
     with open_db(tmp_path / "other.sqlite") as other:
         assert other.import_file(table) == 3
-        found = other.provider("znver3", 1, 16).primitive(SCENARIO, FIRST)
-        assert found == Cost(2.0, IMPORTED, 0.25, 11)
+        primitive_cost = other.provider("znver3", 1, 16).primitive(SCENARIO, FIRST)
+        assert primitive_cost == Cost(2.0, IMPORTED, 0.25, 11)
         assert other.provider("znver3").conversion(*(TURN.layout_from, TURN.layout_to, 8, 6, 6)) is not None
         assert other.import_file(table) == 3
         assert len(other) == 3
