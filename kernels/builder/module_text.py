@@ -11,7 +11,13 @@ from typing import Any
 from llvmlite import ir
 from llvmlite.ir import instructions as instr
 
-from mavcg.kernels.builder.unchecked import UncheckedCall, UncheckedInsertion, UncheckedShuffle
+from mavcg.kernels.builder.unchecked import (
+    UncheckedAddress,
+    UncheckedCall,
+    UncheckedInsertion,
+    UncheckedLoad,
+    UncheckedShuffle,
+)
 
 
 def module_text(module: ir.Module) -> str:
@@ -155,7 +161,9 @@ _DESCRIPTIONS: dict[type, Callable[[_Texts, Any], str]] = {
     instr.LoadInstr: _load,
     instr.ShuffleVector: _lanes,
     instr.StoreInstr: _store,
+    UncheckedAddress: _address,
     UncheckedCall: _call,
     UncheckedInsertion: _lanes,
+    UncheckedLoad: _load,
     UncheckedShuffle: _lanes,
 }

@@ -10,7 +10,22 @@ from hypothesis import strategies as st
 from llvmlite import ir
 from llvmlite.ir._utils import DuplicatedNameError, NameScope
 
-from mavcg.kernels.builder.emit import F32, I8, I32, I64, KERNEL_TYPE, PTR, const, fma, splat, vector
+from mavcg.kernels.builder.emit import (
+    F32,
+    F64,
+    I8,
+    I32,
+    I64,
+    KERNEL_TYPE,
+    PTR,
+    address,
+    const,
+    element,
+    fma,
+    load_vector,
+    splat,
+    vector,
+)
 from mavcg.kernels.builder.module_text import module_text, release
 from mavcg.kernels.builder.unchecked import Names
 from mavcg.kernels.registry import emit
@@ -92,7 +107,14 @@ def test_unchecked_instructions_are_those_of_llvmlite(names: list[str], lanes: i
             function.scope = Names(function.scope)
             function.blocks[0].scope = function.scope
         typ = vector(F32, lanes)
-        value = b.load(function.args[0], "x", typ=F32)
+        if unchecked:
+            value = load_vector(
+                b, address(b, element(b, function.args[0], function.args[1], F64), 4, "p"), F32, name="x"
+            )
+        else:
+            first = b.gep(function.args[0], [function.args[1]], inbounds=True, source_etype=F64)
+            pointer = b.gep(first, [ir.Constant(I64, 4)], inbounds=True, name="p", source_etype=I8)
+            value = b.load(pointer, "x", align=4, typ=F32)
         for name in names:
             if unchecked:
                 wide = splat(b, value, lanes, name)
