@@ -42,7 +42,7 @@ from mavcg.passes.asm.analysis.blocks import functions_of
 from mavcg.passes.asm.isa.source import parse_source
 from mavcg.profiles.load import cores_for
 from mavcg.profiles.timing import load_timing
-from mavcg.selection.costs.database import open_db
+from mavcg.selection.costs.database_file import open_db
 from mavcg.selection.report.paper_tables import tables_json
 from mavcg.selection.select_network import SelectQuestion, select_network
 from mavcg.selection.select_workers import board_of

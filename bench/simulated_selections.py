@@ -27,7 +27,7 @@ from mavcg.runners.simulated_choices import simulate_unsure
 from mavcg.runners.simulated_tuning import simulate_jobs_on, simulated_cores
 from mavcg.runners.tune_network import core_plan
 from mavcg.selection.choice import Choice, Problem, make_choice
-from mavcg.selection.costs.database import open_db
+from mavcg.selection.costs.database_file import open_db
 from mavcg.selection.costs.provider import SIMULATED
 from mavcg.selection.costs.rows import Conversion
 from mavcg.selection.measure.work_list import Job, Plan

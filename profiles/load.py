@@ -18,11 +18,13 @@ from mavcg.hardware.core import Core, Fact, Midr, X86Model
 from mavcg.hardware.target import ARCHES, parse_target
 from mavcg.profiles import schema
 from mavcg.profiles.board_files import read_board
+from mavcg.profiles.load_policy import read_policy
 from mavcg.profiles.model_facts import check_model_facts
 from mavcg.profiles.renamed_tables import with_present_names
 from mavcg.profiles.schema import Table, refuse
 from mavcg.profiles.sibling_cores import runnable_on_sibling_cores
-from mavcg.profiles.timing_rows import TIMING_TABLES, is_row, read_own_timing, read_policy, spell_out_sources
+from mavcg.profiles.source_abbreviations import spell_out_sources
+from mavcg.profiles.timing_rows import TIMING_TABLES, is_row, read_own_timing
 
 HERE = Path(__file__).resolve().parent
 KINDS = ("cores/", "boards/", "accelerators/", "isa_targets/", "fits/", "gpus/")  # of a folder of MAVCG_PROFILES

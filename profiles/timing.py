@@ -13,7 +13,8 @@ from mavcg.profiles.load import files, read_core
 from mavcg.profiles.rates import rate
 from mavcg.profiles.renamed_tables import with_present_names
 from mavcg.profiles.schema import read_toml
-from mavcg.profiles.timing_rows import OwnTiming, read_own_timing, spell_out_sources
+from mavcg.profiles.source_abbreviations import spell_out_sources
+from mavcg.profiles.timing_rows import OwnTiming, read_own_timing
 
 IN_FLIGHT = "window.in_flight"  # by figures of silicon; below the reorder buffer where registers and queues fill first
 MOST_IN_FLIGHT = 4096

@@ -8,9 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from mavcg.hardware.core import LoadPolicy
 from mavcg.hardware.instr_classes import CLASSES, FAMILIES, ROLES, lineage
 from mavcg.hardware.timing import INDEPENDENT, ClassTiming, ForbiddenDistance, NoDualIssue, UnitUse
 from mavcg.profiles import schema
@@ -21,8 +19,6 @@ TIMING_TABLES = ("forward", "no_dual_issue", "issue_distance", "loads")
 MOST_QUEUED = 8  # vector instructions in the queue of an in-order core; as SIM_QUEUED of simulate/csrc
 WORD = r"[a-z][a-z0-9_]*"
 UNIT = re.compile(rf"(?P<pools>{WORD}(?:\|{WORD})*)(?::(?P<cycles>[1-9][0-9]{{0,3}}))?")
-ABBREVIATION = re.compile(r"[A-Z][A-Z0-9]{1,3}")
-ABBREVIATED = re.compile(rf"(?:(?<=; )|(?<=\()|^){ABBREVIATION.pattern}(?=[:;,)]|$)")
 
 
 @dataclass(frozen=True)
@@ -43,73 +39,6 @@ class OwnTiming:
     same_cycle_writes: bool | None = None
     timing_of: str | None = None
     timing_of_source: str = ""
-
-
-def spell_out_sources(path: Path, table: dict[str, Any]) -> dict[str, Any]:
-    """Return the file's tables with the abbreviations of [sources] written out, and without that table.
-
-    `source = "GL; SL: page 34 (IB: 2)"` may use them: at the start, and after a semicolon or a bracket.
-
-    Raises: ProfileError for an abbreviation that [sources] lacks.
-    """
-    short = table.get("sources", {})
-    if not isinstance(short, dict):
-        raise refuse(path, "sources", "not a table", 'write [sources] and below it lines such as GL = "..."')
-    for key in short:
-        if not ABBREVIATION.fullmatch(key):
-            raise refuse(path, f"sources.{key}", "is not an abbreviation", "use two to four capitals and digits")
-        schema.text(path, short, key)
-
-    def spell_out(value: Any, key_path: str) -> Any:
-        if isinstance(value, dict):
-            return {
-                key: whole(below, f"{key_path}.{key}") if key == "source" and isinstance(below, str)
-                else spell_out(below, f"{key_path}.{key}" if key_path else key)
-                for key, below in value.items()
-            }  # fmt: skip
-        return (
-            [spell_out(item, f"{key_path}[{i}]") for i, item in enumerate(value)] if isinstance(value, list) else value
-        )
-
-    def whole(source: str, key_path: str) -> str:
-        for piece in source.split("; "):
-            if ABBREVIATION.fullmatch(piece) and piece not in short:
-                known = ", ".join(short) or "none"
-                raise refuse(
-                    path, key_path.lstrip("."), f"{piece} is not in [sources], which has {known}", "add it there"
-                )
-        return ABBREVIATED.sub(lambda match: str(short.get(match[0], match[0])), source)
-
-    result: dict[str, Any] = spell_out({key: value for key, value in table.items() if key != "sources"}, "")
-    return result
-
-
-def read_policy(path: Path, table: Table) -> LoadPolicy:
-    """Return the passes that [loads] enables; none if the file has no such table.
-
-    Raises: ProfileError naming file, key and remedy.
-    """
-    loads = table.get("loads", {})
-    if not isinstance(loads, dict):
-        raise refuse(path, "loads", "not a table", "write [loads] and below it split, unpair, schedule or split_in_ir")
-    names = ("split", "unpair", "schedule", "split_in_ir")
-    schema.only(path, loads, names, "loads.")
-    flags: dict[str, bool] = {}
-    sources: list[tuple[str, str]] = []
-    for name in names:
-        enabled = schema.value_and_source(path, loads, name, f"loads.{name}")
-        if enabled is None:
-            continue
-        if not isinstance(enabled[0], bool):
-            raise refuse(
-                path,
-                f"loads.{name}",
-                f"{value_text(enabled[0])} is neither true nor false",
-                "give value = true or false",
-            )
-        flags[name] = enabled[0]
-        sources.append((name, enabled[1]))
-    return LoadPolicy(**flags, sources=tuple(sources))
 
 
 def is_row(value: object) -> bool:

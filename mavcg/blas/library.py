@@ -18,7 +18,8 @@ from mavcg.hardware.board import Board
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.hardware.target import Target
 from mavcg.kernels.blas.dot_products import DotProducts, emit_dot_products
-from mavcg.kernels.blas.product_tile import COLUMNS, FORMS, ProductTile, emit_product_tile
+from mavcg.kernels.blas.product_tile import COLUMNS, FORMS, ProductTile
+from mavcg.kernels.blas.tile_pass import emit_product_tile
 from mavcg.kernels.blas.vector_product import VectorProduct, emit_vector_product
 from mavcg.kernels.builder.emit import add_core_attributes
 from mavcg.lowering.kernel_code import KERNEL_FLAGS, version_symbol

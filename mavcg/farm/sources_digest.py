@@ -7,7 +7,7 @@ from pathlib import Path
 
 import mavcg
 from mavcg.errors import MavcgError
-from mavcg.selection.costs.database import default_path
+from mavcg.selection.costs.database_file import default_path
 from mavcg.toolchain.versions import package_version
 
 _SUFFIXES = (".py", ".c", ".h", ".S", ".toml", ".json")

@@ -21,7 +21,7 @@ from mavcg.runners.facts import MachineFacts
 from mavcg.runners.finished import RunnerError
 from mavcg.runners.spot import MeasuredCore
 from mavcg.runners.tune_network import BoardCore, TunedCore, bench_options, board_cores, core_plan, disagreements
-from mavcg.selection.costs.database import open_db
+from mavcg.selection.costs.database_file import open_db
 from mavcg.selection.network import Network
 from mavcg.specs.primitive import Primitive
 from mavcg.toolchain.codegen import default_workers

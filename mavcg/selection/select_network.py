@@ -13,7 +13,8 @@ from mavcg.kernels.primitives.registry import all_primitives, eight_bit_primitiv
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.selection.arena_need import peak
 from mavcg.selection.choice import Limits, MemoryLimit, Problem, make_problem
-from mavcg.selection.costs.database import KnownCosts, default_path, open_db
+from mavcg.selection.costs.database import KnownCosts
+from mavcg.selection.costs.database_file import default_path, open_db
 from mavcg.selection.costs.foreign import ForeignCosts
 from mavcg.selection.costs.modelled import modelled_costs
 from mavcg.selection.costs.provider import (

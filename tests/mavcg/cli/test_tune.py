@@ -28,7 +28,8 @@ from mavcg.runners.open import open_runner
 from mavcg.runners.shell_runner import ShellRunner
 from mavcg.runners.spot import Spot
 from mavcg.runners.tuning_run import tune_on
-from mavcg.selection.costs.database import Conversion, open_db
+from mavcg.selection.costs.database import Conversion
+from mavcg.selection.costs.database_file import open_db
 from mavcg.selection.costs.provider import MODELLED, Cost
 from mavcg.selection.measure.work_list import fastest, plan_of
 from mavcg.selection.network import network_of

@@ -91,7 +91,7 @@ def test_a_function_with_debug_labels_has_versions_and_its_debug_information_is_
 
     assert {"dot", "dot.generic", "dot.cortex-a55"} <= set(symbols(made)) and not made.refused
     with made.objects[0].open("rb") as file:
-        elf = ELFFile(file)
+        elf: Any = ELFFile(file)
         data = elf.get_section_by_name(".debug_info").data()
         (relocation,) = elf.get_section_by_name(".rela.debug_info").iter_relocations()
         symbol = elf.get_section_by_name(".symtab").get_symbol(relocation["r_info_sym"])

@@ -18,7 +18,8 @@ from mavcg.runners.finished import Finished
 from mavcg.runners.spot import Spot
 from mavcg.runners.tuning_run import tune_on
 from mavcg.runners.tuning_state import TunedOn
-from mavcg.selection.costs.database import CostDb, KnownCosts, open_db
+from mavcg.selection.costs.database import CostDb, KnownCosts
+from mavcg.selection.costs.database_file import open_db
 from mavcg.selection.costs.provider import MEASURED, Cost
 from mavcg.selection.measure.interleaved import (
     GROUP,

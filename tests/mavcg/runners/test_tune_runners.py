@@ -19,7 +19,7 @@ from mavcg.runners import spot
 from mavcg.runners.bench_program import BenchProgram
 from mavcg.runners.local import LocalTransport
 from mavcg.runners.shell_runner import FOLDER_VARIABLE, ShellRunner
-from mavcg.selection.costs.database import open_db
+from mavcg.selection.costs.database_file import open_db
 
 ROOT = Path(__file__).parents[3]
 

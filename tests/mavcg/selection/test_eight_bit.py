@@ -16,7 +16,7 @@ from mavcg.lowering.machines import machines_for, packing_for
 from mavcg.passes.graph.explicit_padding import explicit_padding
 from mavcg.predict.algorithms import predict_algorithms
 from mavcg.profiles.load import cores_for
-from mavcg.selection.costs.database import open_db
+from mavcg.selection.costs.database_file import open_db
 from mavcg.selection.costs.modelled import modelled_costs
 from mavcg.selection.costs.provider import MEASURED, Cost
 from mavcg.selection.costs.rows import Record

@@ -17,7 +17,8 @@ from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.profiles.load import load_core
 from mavcg.selection.costs import cost_version as cost_version_module
 from mavcg.selection.costs.cost_version import cost_version
-from mavcg.selection.costs.database import Conversion, CostDb, Record, compiler_version, default_path, open_db
+from mavcg.selection.costs.database import Conversion, CostDb, Record, compiler_version
+from mavcg.selection.costs.database_file import default_path, open_db
 from mavcg.selection.costs.provider import IMPORTED, MEASURED, SIMULATED, Cost
 from mavcg.selection.costs.rows import text_of
 from mavcg.specs.primitive import Layout, Scenario
@@ -343,7 +344,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from mavcg.specs.primitive import Scenario
-from mavcg.selection.costs.database import Record, open_db
+from mavcg.selection.costs.database import Record; from mavcg.selection.costs.database_file import open_db
 from mavcg.selection.costs.provider import Cost
 for number in range(int(sys.argv[3])):
     with open_db(Path(sys.argv[1])) as database:
