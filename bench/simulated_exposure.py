@@ -1,10 +1,10 @@
 """Exposed fractions of memory time on Arm cores, fitted to simulated layers: `python -m bench.simulated_exposure`.
 
 Networks are built for a board and simulated layer by layer, as `python -m bench.simulated_layers` does, but others than
-the five that it judges by. What a layer takes longer than its arithmetic is fitted, by how its kernel goes through
-memory (mavcg/predict/exposure.py), to the time of its bytes from caches and from memory: least squares of errors in
-parts of the layer's time, no fraction below 0. `--write` puts the fractions into profiles/fits. Cycles are simulated,
-not measured.
+the five that it judges by. What a layer takes longer than its arithmetic is fitted to the times of its cache lines, by
+what waits for them (mavcg/predict/exposure.py): least squares of errors in parts of the layer's time, in which a layer
+that is far off counts less; no fraction below 0. One set of fractions is fitted for all kernels of a core. `--write`
+puts them into profiles/fits. Cycles are simulated, not measured.
 """
 
 import argparse
@@ -12,23 +12,20 @@ import json
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from math import inf
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from bench.record import RESULTS, facts, write
-from bench.simulated_fits import LEAST_EXPOSED, least_squares, with_constant
+from bench.simulated_fits import least_squares, with_constant
 from bench.simulated_layers import BOARD, NETWORKS, build_layer_by_layer
-from mavcg.cost_model.board_machine import cluster_machine
 from mavcg.hardware.cost_fit import IN_ORDER, OUT_OF_ORDER_AARCH64
 from mavcg.model_pipeline.estimating import predict_file
-from mavcg.predict.exposure import FAR, NEAR, PATTERNS, memory_pattern, near_and_far_ns
-from mavcg.predict.memory import reuse_distances, step_traffic
+from mavcg.predict.exposure import PATTERNS, LineTimes, memory_pattern
 from mavcg.profiles.load import files, load_board, load_core
 from mavcg.profiles.timing import load_timing
-from mavcg.simulate.core_facts import simulated_core
 from mavcg.simulate.model_run import simulate_model
 from mavcg.simulate.sampling import SamplePlan
 
@@ -37,9 +34,10 @@ CORES = {IN_ORDER: "cortex-a55", OUT_OF_ORDER_AARCH64: "cortex-a75"}
 FITTED = ("mobilenet_v2", "squeezenet")
 LEAST_MS = 0.02  # layers below are of no weight
 UNITS = 10
-MACRO_TILE = {"l1_fill_exposed": NEAR, "l2_fill_exposed": FAR, "memory_fill_exposed": FAR}
-LEAST_ROWS = 2  # of a pattern; with fewer its fractions are those of products
-LEAST_KNOWN_ROWS = 8  # of a pattern; with fewer it is not known how often its fractions are right
+TIMES = tuple(field.name for field in fields(LineTimes))
+ROBUST = 0.08  # a layer that is so far off, as a part of its time, counts .7 times
+ROUNDS = 10
+LEAST_KNOWN_KERNELS = 8  # of a pattern; with fewer it is not known how often its fractions are right
 
 
 def layer_rows(network: str, jobs: int) -> list[dict[str, Any]]:
@@ -52,65 +50,41 @@ def layer_rows(network: str, jobs: int) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
         library = build_layer_by_layer(network, Path(folder), jobs)
         prediction = predict_file(library, board, 1, {}, jobs)
-        works = [layer.work for layer in prediction.layers]
-        distances = reuse_distances(works)
         for kind, name in CORES.items():
             core = load_core(name)
-            number = next(n for n, cluster in enumerate(board.clusters) if cluster.core == name)
-            levels = cluster_machine(board, number).accelerator.levels
             simulated = simulate_model(library, core, load_timing(core), board, plan=SamplePlan(units=UNITS))
-            for layer, far, step in zip(prediction.layers, distances, simulated.steps, strict=True):
-                simulated_ms = step.cycles / simulated.figures.ghz / 1e6
-                if simulated_ms < LEAST_MS:
+            for layer, step in zip(prediction.layers, simulated.steps, strict=True):
+                simulated_ms, cost = step.cycles / simulated.figures.ghz / 1e6, layer.on[name]
+                if simulated_ms < LEAST_MS or cost.lines is None:
                     continue
-                crossing = step_traffic(layer.work, far, levels, waits_for_write_backs=False).crossing
-                near_ns, far_ns = near_and_far_ns(crossing, levels)
-                cost = layer.on[name]
+                lines = {time: round(ns / 1e6, 6) for time, ns in asdict(cost.lines).items()}
                 rows.append({
                     "network": network, "kind": kind, "core": name, "kernel": step.kernel,
                     "pattern": memory_pattern(step.kernel), "simulated_ms": round(simulated_ms, 6),
                     "compute_ms": round(cost.compute_ms, 6), "overhead_ms": round(cost.overhead_ms, 6),
-                    "near_ms": round(near_ns / 1e6, 6), "far_ms": round(far_ns / 1e6, 6),
+                    "memory_ms": round(cost.memory_ms, 6), **lines,
                 })  # fmt: skip
     return rows
 
 
-def most_exposed(core_name: str) -> tuple[float, float]:
-    """Return the upper bounds of a core's exposed fractions: one line after the other, each with its whole latency."""
-    facts_of = simulated_core(load_core(core_name), load_board(BOARD))
-    behind = facts_of.levels[1]
-    memory = facts_of.memory_line_cycles
-    return 1 + behind.latency / behind.line_cycles, 1 + facts_of.memory_latency / memory
-
-
-def exposed_of(rows: Sequence[Mapping[str, Any]], most: tuple[float, float] = (inf, inf)) -> dict[str, float]:
-    """Return the exposed fractions, by access pattern and memory level, that fit these rows' times best.
-
-    most: upper bounds, of bytes from caches and from memory.
-    """
-    fractions: dict[str, float] = {}
-    for pattern in PATTERNS:
-        of = [row for row in rows if row["pattern"] == pattern]
-        of = of if len(of) >= LEAST_ROWS else [row for row in rows if row["pattern"] == PATTERNS[0]]
-        weight = np.array([1 / row["simulated_ms"] for row in of])
-        columns = np.array([[row["near_ms"], row["far_ms"]] for row in of]) * weight[:, None]
-        left = np.array([row["simulated_ms"] - row["compute_ms"] - row["overhead_ms"] for row in of]) * weight
-        # Bytes of one place alone say nothing of the other.
-        scale = np.maximum(columns.max(axis=0), 1e-30)
-        near, far = least_squares(columns / scale, left) / scale
-        if far > most[1]:
-            far = most[1]
-            near = least_squares(columns[:, :1] / scale[0], left - far * columns[:, 1])[0] / scale[0]
-        near = min(near, most[0])
-        fractions |= {f"{pattern}_{NEAR}": round(float(near), 3), f"{pattern}_{FAR}": round(float(far), 3)}
-    return fractions
+def exposed_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Return the exposed fraction of each of TIMES that fits these rows' times best."""
+    weight = np.array([1 / row["simulated_ms"] for row in rows])
+    columns = np.array([[row[name] for name in TIMES] for row in rows]) * weight[:, None]
+    left = np.array([row["simulated_ms"] - row["compute_ms"] - row["overhead_ms"] for row in rows]) * weight
+    scale = np.maximum(columns.max(axis=0), 1e-30)  # times that no row has say nothing
+    found = least_squares(columns / scale, left) / scale
+    for _ in range(ROUNDS):
+        error = columns @ found - left
+        share = 1 / np.sqrt(1 + (error / ROBUST) ** 2)
+        found = least_squares(columns / scale * share[:, None], left * share) / scale
+    return {name: round(float(value), 3) for name, value in zip(TIMES, found, strict=True)}
 
 
 def predicted_ms(row: Mapping[str, Any], exposed: Mapping[str, float]) -> float:
     """Return a row's time by these fractions."""
-    beside = sum(exposed[f"{row['pattern']}_{distance}"] * row[f"{distance}_ms"] for distance in (NEAR, FAR))
-    kernel_ms = max(row["compute_ms"] + beside, row["near_ms"], row["far_ms"])
-    return float(kernel_ms + row["overhead_ms"])
+    beside = sum(exposed[name] * row[name] for name in TIMES)
+    return float(max(row["compute_ms"] + beside, row["memory_ms"]) + row["overhead_ms"])
 
 
 def is_near(row: Mapping[str, Any], exposed: Mapping[str, float]) -> bool:
@@ -129,27 +103,28 @@ def errors(rows: Sequence[Mapping[str, Any]], exposed: Mapping[str, float]) -> d
 
 
 def known_of(rows: Sequence[Mapping[str, Any]], exposed: Mapping[str, float]) -> dict[str, float]:
-    """Return for each pattern the fraction of its rows within 10 %; 0 with fewer than LEAST_KNOWN_ROWS."""
-    known = {}
+    """Return for each pattern the fraction of its kernels within 10 %; 0 with fewer than LEAST_KNOWN_KERNELS.
+
+    A kernel that several layers share counts once, with the fraction of its layers.
+    """
+    found = {}
     for pattern in PATTERNS:
-        of = [row for row in rows if row["pattern"] == pattern]
-        share = sum(is_near(row, exposed) for row in of) / len(of) if len(of) >= LEAST_KNOWN_ROWS else 0.0
-        known[f"{pattern}_known"] = round(share, 3)
-    return known
+        of: dict[str, list[bool]] = {}
+        for row in rows:
+            if row["pattern"] == pattern:
+                of.setdefault(row["kernel"], []).append(is_near(row, exposed))
+        share = sum(sum(near) / len(near) for near in of.values()) / len(of) if len(of) >= LEAST_KNOWN_KERNELS else 0.0
+        found[f"{pattern}_known"] = round(share, 3)
+    return found
 
 
 def write_exposed(kind: str, exposed: Mapping[str, float], known: Mapping[str, float]) -> None:
-    """Write the fractions into the kind's file, and how often they are right; those of products are those of in-order
-    cores' macro-tiles too."""
+    """Write the fractions into the kind's file, and how often they are right."""
     path = files("fits")[kind]
     text = path.read_text(encoding="utf-8")
     origin = f"layers of {', '.join(FITTED)}: python -m bench.simulated_exposure"
-    machine = f"simulated-{CORES[kind]}"
     for name, value in {**exposed, **known}.items():
-        text = with_constant(text, "exposed", name, value, machine, origin)
-    for name, distance in MACRO_TILE.items() if kind == IN_ORDER else ():
-        value = min(1.0, max(LEAST_EXPOSED, exposed[f"{PATTERNS[0]}_{distance}"]))
-        text = with_constant(text, "macro_tile", name, value, machine, f"products of {origin}")
+        text = with_constant(text, "exposed", name, value, f"simulated-{CORES[kind]}", origin)
     path.write_text(text, encoding="utf-8")
 
 
@@ -181,7 +156,7 @@ def record_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     kinds = []
     for kind, core in CORES.items():
         of = [row for row in rows if row["kind"] == kind]
-        exposed = exposed_of(of, most_exposed(core))
+        exposed = exposed_of(of)
         plain = dict.fromkeys(exposed, 0.0)
         kinds.append({
             "kind": kind, "core": core, "exposed": exposed, "known": known_of(of, exposed),

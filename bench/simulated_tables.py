@@ -69,9 +69,9 @@ def simulated_exposure(record: Record, table: Table) -> str:
     rows, errors = [], []
     for kind in record["kinds"]:
         exposed = kind["exposed"]
-        for pattern in dict.fromkeys(name.rpartition("_")[0] for name in exposed):
-            of = sum(1 for row in record["layers"] if (row["core"], row["pattern"]) == (kind["core"], pattern))
-            rows.append([kind["core"], pattern, of, *(f"{exposed[f'{pattern}_{end}']:.2f}" for end in ("near", "far"))])
+        names = list(dict.fromkeys(name.rpartition("_")[2] for name in exposed))
+        for name in names:
+            rows.append([kind["core"], name, *(f"{exposed[f'{place}_{name}']:.2f}" for place in ("near", "far"))])
         for label in ("before", "after"):
             errors_of = kind[label]
             share, ratio = f"{errors_of['within_10_percent']:.0%}", f"{errors_of['ratio']:.2f}"
@@ -80,12 +80,13 @@ def simulated_exposure(record: Record, table: Table) -> str:
             )
     text = (
         f"Modelled and simulated, not measured: layers of {', '.join(record['networks'])}. `python -m "
-        "bench.simulated_layers` judges predictions by other networks. Fraction of the time of bytes from caches "
-        "(near) and of those from memory (far) that is beside the arithmetic, by how kernels go through memory; over "
-        "1: lines come later than bandwidth says. A pattern of two or three layers says little beyond them."
+        "bench.simulated_layers` judges predictions by other networks. Fraction of the time of cache lines that is "
+        "beside the arithmetic, from caches (near) and from memory (far): unseen: loaded lines that the prefetcher "
+        "does not foresee, seen: the others, stored: lines that stores bring, streamed: lines that are written whole "
+        "(mavcg/predict/exposure.py)."
     )
     return "\n\n".join([
-        text, table(["core", "kernels", "layers", "near", "far"], rows),
+        text, table(["core", "lines", "near", "far"], rows),
         table(["core", "model", "layers", "within 10 %", "predicted / simulated"], errors),
     ])  # fmt: skip
 

@@ -12,8 +12,9 @@ from mavcg.kernels.conv import conv2d, matmul
 from mavcg.kernels.conv import transpose as conv_transpose
 from mavcg.kernels.gemm.register_tile import BlockRegisters
 from mavcg.kernels.int8 import conv2d as qconv2d
-from mavcg.kernels.int8 import integer_conv, mean_pool, means
+from mavcg.kernels.int8 import integer_conv
 from mavcg.kernels.int8 import matmul as qmatmul
+from mavcg.kernels.int8 import means as eight_bit
 from mavcg.kernels.primitives import node_step as primitive_step
 from mavcg.kernels.primitives.registry import primitive_emitters
 from mavcg.kernels.tensor import (
@@ -22,8 +23,7 @@ from mavcg.kernels.tensor import (
     dynamic_range,
     elementwise,
     gather,
-    layer_norm,
-    local_response,
+    normalize,
     pad,
     plain_product,
     pool,
@@ -70,10 +70,8 @@ _FAMILIES: tuple[ModuleType, ...] = (
     gather,
     run_indices,
     resample,
-    layer_norm,
-    local_response,
-    means,
-    mean_pool,
+    normalize,
+    eight_bit,
 )
 
 

@@ -199,42 +199,36 @@ class SimulatorFit:
 
 @dataclass(frozen=True)
 class ExposedFit:
-    """Exposed fractions: the part of the memory time that does not overlap with arithmetic, by access pattern.
+    """Exposed fractions: the part of the time of cache lines that does not overlap with arithmetic.
 
-    Suffixes: near: of the time to read the caches after level 1. far: of the time to read memory. Above 1, lines arrive
-    later than the bandwidth alone implies. known: fraction of the fitted layers whose predicted time is within 10 % of
-    the simulated time; 0 if there are too few layers to tell.
+    One set for all kernels of a kind of core, by what waits for a line (predict/exposure.py). near: from caches after
+    level 1; far: from memory. unseen: loaded lines that the prefetcher does not foresee; seen: other loaded lines;
+    stored: lines that stores bring; streamed: lines that are written whole. Above 1, a line takes longer than its
+    latency or the bandwidth alone imply.
 
-    Access patterns: products: matrix products that stream packed weights. winograd: the same on freshly transformed
-    Winograd tiles. unblocked: matrix products of patches, or of images as matrices, not blocked for level 1. direct:
-    direct convolutions, vectorised along channels. depthwise: depthwise convolutions, and planar ones channel by
-    channel. pools: max and average pools. columns: kernels vectorised along a planar image's columns, whose channels
-    are a whole image from one another. moves: copies, transposes, transforms and all other kernels.
+    known: fraction of the fitted kernels whose predicted time is within 10 % of the simulated time; 0 if there are too
+    few kernels to tell. By access pattern: products: matrix products that stream packed weights. winograd: the same on
+    freshly transformed Winograd tiles. unblocked: matrix products of patches, or of images as matrices, not blocked for
+    level 1. direct: direct convolutions, vectorised along channels. depthwise: depthwise convolutions, and planar ones
+    channel by channel. pools: max and average pools. columns: kernels vectorised along a planar image's columns, whose
+    channels are a whole image from one another. moves: copies, transposes, transforms and all other kernels.
     """
 
-    products_near: float = constant("1")
-    products_far: float = constant("1")
+    near_unseen: float = constant("1")
+    near_seen: float = constant("1")
+    near_stored: float = constant("1")
+    near_streamed: float = constant("1")
+    far_unseen: float = constant("1")
+    far_seen: float = constant("1")
+    far_stored: float = constant("1")
+    far_streamed: float = constant("1")
     products_known: float = constant("1")
-    winograd_near: float = constant("1")
-    winograd_far: float = constant("1")
     winograd_known: float = constant("1")
-    unblocked_near: float = constant("1")
-    unblocked_far: float = constant("1")
     unblocked_known: float = constant("1")
-    direct_near: float = constant("1")
-    direct_far: float = constant("1")
     direct_known: float = constant("1")
-    depthwise_near: float = constant("1")
-    depthwise_far: float = constant("1")
     depthwise_known: float = constant("1")
-    pools_near: float = constant("1")
-    pools_far: float = constant("1")
     pools_known: float = constant("1")
-    columns_near: float = constant("1")
-    columns_far: float = constant("1")
     columns_known: float = constant("1")
-    moves_near: float = constant("1")
-    moves_far: float = constant("1")
     moves_known: float = constant("1")
 
 

@@ -29,6 +29,8 @@ from mavcg.kernels.registry import emit
 from mavcg.lowering.kernel_code import KERNELS_PER_MODULE, UNPLANNED, kernel_flags, kernel_module, version_symbol
 from mavcg.predict.asm_blocks import BlockCost, BuiltLoop, block_costs, cycles_as_built
 from mavcg.predict.block_counts import DataDependent, count_blocks
+from mavcg.predict.line_traffic import Fills, Runs, fills, runs
+from mavcg.predict.loop_accesses import Loop, read_loops, with_calls
 from mavcg.predict.mix import mixes_of
 from mavcg.specs.kernel import KernelSpec
 from mavcg.specs.tile_plan import MacroTile, TilePlan
@@ -36,6 +38,15 @@ from mavcg.toolchain.codegen import CodegenJob, compile_module
 
 PIPELINE, RATES, WORK = "pipeline model", "instruction rates", "elementary operations"
 _KEEP_NAMES = ("-fno-discard-value-names", "-fverbose-asm")
+
+
+@dataclass(frozen=True)
+class KernelLines:
+    """Lines that a kernel brings into each cache, by operand and whether stores bring them; how they follow one
+    another (line_traffic.py)."""
+
+    fills: tuple[Fills, ...]
+    runs: Mapping[str, Runs]
 
 
 @dataclass(frozen=True)
@@ -55,6 +66,42 @@ class KernelModel:
     by_work: float
     loaded_iterations: Callable[[int], float | None] = lambda weight_bytes: None
     _found: dict[tuple[int, int, float | None], float] = field(default_factory=dict, compare=False, repr=False)
+    _loops: dict[tuple[object, ...], Loop | None] = field(default_factory=dict, compare=False, repr=False)
+    _fills: dict[tuple[object, ...], Fills] = field(default_factory=dict, compare=False, repr=False)
+    _runs: dict[tuple[object, ...], Mapping[str, Runs]] = field(default_factory=dict, compare=False, repr=False)
+
+    def lines(
+        self, rows: int, call_rows: int, weight_bytes: int, level_bytes: Sequence[int], most: Mapping[str, float],
+        miss_slots: int,
+    ) -> "KernelLines | None":  # fmt: skip
+        """Return the lines that all calls for these rows bring into caches; None if addresses or loops are unknown.
+
+        level_bytes: size of each cache. most: lines of each operand.
+        """
+        key = rows, call_rows, self.loaded_iterations(weight_bytes)
+        if key not in self._loops:
+            self._loops[key] = self._read_loops(*key)
+        loops = self._loops[key]
+        if loops is None:
+            return None
+        filled = []
+        for size in level_bytes:  # one by one: cores that work together share the last level only
+            of_level = (*key, size, *most.items())
+            if of_level not in self._fills:
+                self._fills[of_level] = fills(loops, size, most)
+            filled.append(self._fills[of_level])
+        if (*key, miss_slots) not in self._runs:
+            self._runs[*key, miss_slots] = runs(loops, miss_slots)
+        return KernelLines(tuple(filled), self._runs[*key, miss_slots])
+
+    def _read_loops(self, rows: int, call_rows: int, loaded_iterations: float | None) -> Loop | None:
+        first = min(call_rows, rows)
+        if self.how == WORK or not first:
+            return None
+        try:
+            return with_calls(read_loops(self.function, 0, first, loaded_iterations), rows / first)
+        except DataDependent:
+            return None
 
     def range_cycles(self, begin: int, end: int, weight_bytes: int = 0) -> float:
         """Return the cycles of one call for these rows, with `weight_bytes` of weights."""
@@ -180,9 +227,9 @@ def _compile_costs(
     """Return kernel -> block name -> cost, of compiled kernels."""
     assert model.timing is not None
     text = kernel_module(specs, model.machine, model.label, target, plan)
-    action = f"compiling kernels for {model.label}"
-    progress(action)
+    what = f"compiling kernels for {model.label}"
+    progress(what)
     flags = (*kernel_flags(model.machine), *_KEEP_NAMES)
-    compile_module(CodegenJob(text, target, action, opt_level="2", emit="asm", flags=flags), out)
+    compile_module(CodegenJob(text, target, what, opt_level="2", emit="asm", flags=flags), out)
     symbols = {version_symbol(kernel_name(spec), model.label): kernel_name(spec) for spec in specs}
     return block_costs(out.read_text(), symbols, model.timing)

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field, replace
 
 from mavcg.cost_model.board_machine import ClusterMachine
 from mavcg.cost_model.guided_chunks import core_shares, simulated_ns
-from mavcg.predict.exposure import exposed_ns, waits_for_write_backs
+from mavcg.predict.exposure import LineTimes, StepLines, line_fetch, step_lines, touches_of_operands
 from mavcg.predict.kernel_cycles import KernelModel, task_cycles
+from mavcg.predict.line_traffic import LINE_BYTES
 from mavcg.predict.memory import Distances, Moved, step_traffic
 from mavcg.predict.work import StepWork
 
@@ -40,7 +41,7 @@ class StepCost:
     """A step on one core alone: what it computes, moves and pays besides, in ms.
 
     exposed_ms: of the memory's time, beside the arithmetic. factor: simulated over modelled time, of all but the
-    overhead; None where nothing was simulated.
+    overhead; None where nothing was simulated. lines: times of the cache lines; None where they are not counted.
     """
 
     compute_ms: float
@@ -48,6 +49,7 @@ class StepCost:
     overhead_ms: float
     exposed_ms: float = 0.0
     factor: float | None = None
+    lines: LineTimes | None = None
 
     @property
     def kernel_ms(self) -> float:
@@ -84,15 +86,48 @@ class StepModel:
     kernels: Sequence[KernelModel]
     factors: Mapping[int, float] = field(default_factory=dict)
     _moved: dict[tuple[object, ...], Moved] = field(default_factory=dict, compare=False, repr=False)
+    _lines: dict[tuple[object, ...], StepLines | None] = field(default_factory=dict, compare=False, repr=False)
 
     def bytes_moved(self, worker: Worker) -> Moved:
         """Return the bytes of a worker's share that move through the memory levels."""
+        lines = self.lines(worker)
+        if lines is not None:
+            return lines.moved
         levels = worker.machine.accelerator.levels
-        waits = waits_for_write_backs(worker.machine.fit.exposed)
-        key = (*(level.shared_bytes for level in levels), waits)
+        key = tuple(level.shared_bytes for level in levels)
         if key not in self._moved:
-            self._moved[key] = step_traffic(self.work, self.distances, levels, waits)
+            self._moved[key] = step_traffic(
+                self.work, self.distances, levels, waits_for_write_backs=worker.machine.fit.exposed is None
+            )
         return self._moved[key]
+
+    def lines(self, worker: Worker) -> StepLines | None:
+        """Return the cache lines of the step on a worker, by its kernel's loops.
+
+        None where the core's kind has no fitted fractions, or the kernel's loops are unknown.
+        """
+        if worker.machine.fit.exposed is None:
+            return None
+        levels = worker.machine.accelerator.levels
+        sizes = tuple(level.shared_bytes for level in levels)
+        key = (worker.cluster, worker.ghz, *sizes, *(level.bandwidth_gb_per_s for level in levels))
+        if key not in self._lines:
+            self._lines[key] = self._count_lines(worker, sizes)
+        return self._lines[key]
+
+    def _count_lines(self, worker: Worker, sizes: tuple[int, ...]) -> StepLines | None:
+        work, fetch = self.work, line_fetch(worker.machine)
+        if fetch is None or not work.operands:
+            return None
+        # A line more, because operands may begin within one.
+        most = {name: work.touches[n].span / LINE_BYTES + 1 for name, n in touches_of_operands(work).items()}
+        kernel = self.kernels[worker.cluster].lines(
+            work.rows, work.call_rows, work.first_weight_bytes, sizes, most, fetch.miss_slots
+        )
+        if kernel is None:
+            return None
+        compute_ns = self._cycles(worker) / worker.ghz
+        return step_lines(work, self.distances, sizes, kernel.fills, kernel.runs, fetch, compute_ns)
 
     def alone(self, worker: Worker) -> StepCost:
         """Return the cost of the whole step on one core."""
@@ -100,10 +135,10 @@ class StepModel:
         fit = worker.machine.fit.steps
         overhead = fit.step_cycles + fit.call_cycles * tasks
         memory_ns = self.bytes_moved(worker).ns(worker.machine.accelerator.levels)
-        exposed = self._exposed_ns(worker)
+        exposed, lines = self._exposed_ns(worker), self.lines(worker)
         return StepCost(
             cycles / worker.ghz / 1e6, memory_ns / 1e6, overhead / worker.ghz / 1e6, exposed / 1e6,
-            self.factors.get(worker.cluster),
+            self.factors.get(worker.cluster), lines.times if lines is not None else None,
         )  # fmt: skip
 
     def with_simulated(self, times: Sequence[tuple[Worker, float]]) -> "StepModel":
@@ -127,8 +162,8 @@ class StepModel:
         return first * (tasks - 1) + last
 
     def _exposed_ns(self, worker: Worker) -> float:
-        levels = worker.machine.accelerator.levels
-        return exposed_ns(self.work.kernel, self.bytes_moved(worker).crossing, levels, worker.machine.fit.exposed)
+        lines, fit = self.lines(worker), worker.machine.fit.exposed
+        return 0.0 if lines is None or fit is None else lines.times.exposed_ns(fit)
 
     def together(self, workers: Sequence[Worker]) -> float:
         """Return the ms on several cores; the first one is the caller's."""

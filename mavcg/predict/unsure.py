@@ -4,9 +4,9 @@ The rule is derived from the record that the fractions of memory time are fitted
 bench.simulated_exposure`); `python -m bench.simulated_layers` counts on other networks how often it is right. A layer
 is sure if all of these hold:
 
-- its kernel's cycles come from the pipeline model of the core;
-- the record has layers of its pattern of memory accesses, and at least LEAST_KNOWN of them are within 10 % of the
-  simulated time;
+- its kernel's cycles come from the pipeline model of the core, and its cache lines from its loops;
+- the record has eight different kernels of its pattern of memory accesses, and at least LEAST_KNOWN of them are within
+  10 % of the simulated time; layers that share a kernel count once;
 - arithmetic is most of the predicted time: memory and overhead are at most MOST_SHARE of it, so that an error in the
   fractions matters little;
 - the time changes by at most MOST_CHANGE if operands lie half as far, or twice as far, back as predicted: no working
@@ -44,13 +44,15 @@ def unsure_because(step: StepModel, worker: Worker) -> str:
         return ""
     if step.kernels[worker.cluster].how != PIPELINE:
         return f"cycles by {step.kernels[worker.cluster].how}"
+    if step.lines(worker) is None:
+        return "the addresses of its loops are not known"
     pattern = memory_pattern(step.work.kernel)
     known = known_fraction(pattern, fit)
     if known < LEAST_KNOWN:
         return (
-            f"{pattern}: {known:.0%} of the layers that were fitted are within 10 %"
+            f"{pattern}: {known:.0%} of the kernels that were fitted are within 10 %"
             if known
-            else f"{pattern}: few layers were fitted"
+            else f"{pattern}: few kernels were fitted"
         )
     share = 1 - cost.compute_ms / cost.ms
     if share > MOST_SHARE:
@@ -62,12 +64,13 @@ def unsure_because(step: StepModel, worker: Worker) -> str:
 
 
 def known_fraction(pattern: str, fit: ExposedFit) -> float:
-    """Return the fraction of a pattern's fitted layers within 10 %; 0 if there are too few."""
+    """Return the fraction of a pattern's fitted kernels within 10 %; 0 if there are too few."""
     return float(getattr(fit, f"{pattern}_known"))
 
 
 def _with_distances(step: StepModel, times: float) -> StepModel:
-    return replace(step, distances=Distances(tuple(round(times * far) for far in step.distances.bytes)), _moved={})
+    distances = Distances(tuple(round(times * far) for far in step.distances.bytes))
+    return replace(step, distances=distances, _moved={}, _lines={})
 
 
 def with_simulated(
@@ -94,4 +97,4 @@ def with_simulated(
                 refused[number][worker.cluster] = result
             else:
                 times[number].append((worker, result))
-    return [step.with_simulated(simulated_ms) for step, simulated_ms in zip(steps, times, strict=True)]
+    return [step.with_simulated(each) for step, each in zip(steps, times, strict=True)]
