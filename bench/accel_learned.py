@@ -1,9 +1,10 @@
 """Errors and regret of learned costs of groups: `python -m bench.accel_learned [--json]`.
 
-For each network: simulated costs of all groups are the truth. The learned provider simulates a part and
-predicts the others; its error is that on what it did not simulate. Regret is what the exact search's path loses, by
-simulated costs, to the path over simulated costs alone: after the first search, and after those with exact costs of all
-that was chosen, which is what `mavcg accel build --costs learned` does. Cycles are simulated, nothing is measured.
+The reference is the simulated costs of all groups of a network. The learned provider simulates some groups and predicts
+the others; its error is over the predicted ones. Regret is the cost, by simulation, of the path that the exact search
+finds with learned costs over that of the path with simulated costs: after the first search, and after the searches that
+replace the costs of all chosen groups by simulated ones, as `mavcg accel build --costs learned` does. Cycles are
+simulated, nothing is measured.
 """
 
 import argparse

@@ -50,10 +50,10 @@ STEPS: tuple[tuple[str, ...], ...] = (
 
 
 def main() -> None:
-    """Run each bench in a process of its own, so that none inherits the CPU binding or libraries of another.
+    """Run each bench in a process of its own, so that no bench inherits CPU binding or libraries from another.
 
-    A bench that judges its own result ends with a status other than 0 if a bound is missed; the others run all the
-    same, and the failed ones are listed at the end.
+    A bench with bounds exits with a status other than 0 if it misses one. The other benches run all the same, and the
+    failed ones are listed at the end.
     """
     failed = []
     for step in STEPS:

@@ -1,12 +1,12 @@
 """mavcg's BLAS beside OpenBLAS, BLIS and MKL: `python -m bench.blas_peers`.
 
 Square, tall, skinny and tiny products, f32 and f64, A as it is and transposed, one thread and two. Each library is a
-process of its own, stopped while another is timed: thread pools spin. They take turns in rotating order; a turn is as
-many calls as fill some milliseconds, after one that is not counted, from a compiled loop. A round's ratio is of times
-that lie next to each other; the median of these ratios counts. OpenBLAS is started with each core type that it may have
-the best kernels in for this machine, and the one that is the fastest in geometric mean is its best. All results are
-compared with NumPy's in double; the command fails where one is not alike. Products that take long get fewer rounds:
-the whole takes some five minutes on a quiet machine with two CPUs.
+process of its own, stopped while another is timed, because thread pools spin. They alternate in rotating order; each is
+called from a compiled loop for some milliseconds, after one call that is not counted. A round's ratio is of
+neighbouring times, and the median of these ratios counts. OpenBLAS is started with each core type that may have the
+best kernels for this machine; the fastest one in geometric mean counts. All results are compared with NumPy's in double
+precision, and the command fails if one differs. Long products get fewer rounds: the whole takes about five minutes on a
+quiet machine with two CPUs.
 """
 
 import argparse

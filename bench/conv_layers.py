@@ -1,8 +1,8 @@
 """Convolution layers and matrix products, one by one, beside this core's measured peak: `python -m bench.conv_layers`.
 
-One thread, everything warm in the cache as far as it fits. Times are of the thread, without those in which another
-program had its CPU. Peak and kernel take turns; the upper quartile of the rounds counts, since other programs, which
-share the caches, only take away. Calls come from a compiled loop. GFLOP/s count a multiply-add as two.
+One thread; all data are warm in the caches as far as they fit. Times are CPU times of the thread, without calls during
+which it lost its CPU. Peak and kernel alternate; the upper quartile of the rounds counts, since other programs, which
+share the caches, can only slow them down. Calls come from a compiled loop. GFLOP/s count a multiply-add as two.
 """
 
 import argparse

@@ -1,8 +1,8 @@
 """Random graphs against onnxruntime: `python -m bench.differential --count 10000 --seed 0`.
 
-Many graphs that have nothing to do with each other are one model, whose library is built once; each graph has inputs
-and outputs of its own, which lie against pages that nobody may touch. A graph follows from --seed and its number alone:
---only NUMBER does one again. A difference is *explained* where docs/operators.md has its class, else the run fails.
+Many independent graphs form one model, whose library is built once. Each graph has its own inputs and outputs, which
+lie next to inaccessible pages. A graph depends only on --seed and its number: --only NUMBER repeats it. A difference is
+*explained* if docs/operators.md has its class; any other difference fails the run.
 """
 
 import argparse

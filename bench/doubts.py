@@ -42,8 +42,8 @@ from mavcg.selection.choice import Alternative
 from mavcg.selection.costs.engine_costs import NO_SAFETY_FACTORS
 from mavcg.selection.costs.provider import MODELLED
 from mavcg.selection.library import engine_primitives
-from mavcg.selection.measure.work_list import USUAL
 from mavcg.selection.select_model import ModelQuestion, select_for_library
+from mavcg.selection.usual_primitives import USUAL
 
 NEAR = 1.3  # times the engine's: who is said to take more is not near to being taken
 QUANTILE = 0.75
@@ -65,7 +65,8 @@ class Said:
     own: Mapping[str, frozenset[str]]
 
     def ms(self, node: str, primitive: str, usual: bool) -> float:
-        """The cost that the choice goes by; usual: costs that the engine's own library has, whose median counts."""
+        """Return the cost that the choice compares. usual: True for the engine's own library: the median of the cost
+        counts."""
         cost = self.alternatives[node][primitive].cost
         # The engine's own algorithms, except the first, have predicted costs that are too high (predicted_costs).
         worth = WORTH if cost.kind == MODELLED and primitive in self.own[node] - {*USUAL.values()} else 1.0

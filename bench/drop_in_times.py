@@ -1,10 +1,10 @@
 """Real models in their runtime, with a partial library and without: `python -m bench.drop_in_times [WORD ..]`.
 
-MODELS are those that a whole-model build refused when partial builds began (recurrent and custom operators, sparse
-constants, control flow, dynamic quantisation); "whole" of a row says what a whole-model build does now. Each is built
-in part for this machine; sessions with the library and without it, of one thread on one CPU, take turns. A round is the
-same number of runs of each, for some 40 ms; the time is the median of rounds, the ratio the median of rounds' ratios.
-Words choose files by their names. Eight minutes on two CPUs.
+MODELS are models that could not be built whole when partial builds began (recurrent and custom operators, sparse
+constants, control flow, dynamic quantisation); "whole" in a row states the result of a whole-model build today. Each is
+built in part for this machine. Sessions with the library and without it, of one thread on one CPU, alternate. A round
+has the same number of runs of each, for about 40 ms; the time is the median over rounds, the ratio the median of the
+rounds' ratios. Words select files by their names. Takes eight minutes on two CPUs.
 """
 
 import argparse

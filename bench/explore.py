@@ -1,10 +1,10 @@
-"""Exploration of 100,000 accelerators for five networks, and how it scales over workers: `python -m bench.explore`.
+"""Exploration of 100,000 accelerators for five networks, and its scaling over workers: `python -m bench.explore`.
 
-One process explores first, with every search's CPU time taken; then 1, 2 and 4 processes of Dask, whose databases have
-to be the same. Of more workers a simulation says how long: tasks in the rounds that there were, each search at its
-measured cost, list scheduling in the order in which tasks are sent. Assumed are DISPATCH_S for the scheduler's work on
-each task (Dask's own figure, "about one millisecond"), one task after the other, and that the process that sends tasks
-takes its measured time between rounds.
+First one process explores, and the CPU time of every search is recorded. Then Dask explores with 1, 2 and 4 processes,
+which must produce the same database. Times with more workers are simulated: the tasks of each round are list scheduled
+in the order in which they are sent, each search with its measured time. Assumed: the scheduler spends DISPATCH_S on
+each task (Dask's own figure, "about one millisecond"), one after the other, and the sending process takes its measured
+time between rounds.
 """
 
 import argparse

@@ -1,9 +1,9 @@
 """Find records of figures that are older than the code they are about: `python -m bench.figures_check`.
 
-Each record holds digests of its code (bench/subjects.py says which code that is). Where the code of today has other
-digests the figure may not hold any more: measure it again, or, where the change cannot move it or the machine at hand
-cannot measure it, say why it stays: `--keep NAME .. --why TEXT`. The reason stands in the record and below its table,
-and holds for the code of today alone. Exit status 1 if a record is older than its code and nobody said why it stays.
+Each record contains digests of its code (bench/subjects.py states which code that is). If today's code has other
+digests, the figure may not hold any more. Measure it again; or, if the change cannot affect the figure or this machine
+cannot measure it, state why it stays: `--keep NAME .. --why TEXT`. The reason appears in the record and below its
+table, and holds for today's code only. Exit status 1 if a record is older than its code without a reason.
 """
 
 import argparse

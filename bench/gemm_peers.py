@@ -1,14 +1,14 @@
 """Matrix products with a constant right side beside onnxruntime, oneDNN and OpenBLAS: `python -m bench.gemm_peers`.
 
-One thread, f32, everything in one process. onnxruntime's MatMul has a constant right side, which it packs when the
-session is made. oneDNN has it in the format that its primitive asks for: that of fully connected layers, whose code for
-AVX2 wants it packed, and that of matrix products, whose code packs in every call. OpenBLAS, numpy's own, packs in every
-call, too. All take turns with a loop of independent multiply-adds, the core's peak, in rotating order. A turn is as
-many calls as fill a fraction of a millisecond, after one that is not counted; times are of the thread. The first decile
-of the rounds' times counts: other programs, which share caches and cores, only add. Calls come from a compiled loop;
-those of onnxruntime come from Python, and the time of a session whose product has a single element, taken beside it, is
-subtracted. GFLOP/s count a multiply-add as two. Products with one row stand beside a loop that only reads the right
-side. All results are compared; the command fails where they are not alike.
+One thread, f32, everything in one process. onnxruntime's MatMul packs its constant right side when the session is made.
+oneDNN is measured with two primitives: that of fully connected layers, whose AVX2 code requires packed weights, and
+that of matrix products, whose code packs in every call. OpenBLAS, numpy's own, packs in every call, too. All alternate,
+in rotating order, with a loop of independent multiply-adds, which measures the core's peak. Each is called for a
+fraction of a millisecond, after one call that is not counted; times are CPU times of the thread. The first decile over
+the rounds counts, because other programs, which share caches and cores, can only add time. Calls come from a compiled
+loop; onnxruntime is called from Python, and the time of a session whose product has a single element, measured beside
+it, is subtracted. GFLOP/s count a multiply-add as two. Beside products with one row stands a loop that only reads the
+right side. All results are compared; the command fails if they differ.
 """
 
 import argparse

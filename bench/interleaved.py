@@ -1,11 +1,11 @@
-"""Interleaved workers: each runtime is a process of its own (bench/worker.py), stopped while another is timed.
+"""Interleaved measurement of runtimes, each in a process of its own (bench/worker.py) that is stopped while others run.
 
-Thread pools wait by spinning: one that is idle would take a core from the one that is timed.
+Idle thread pools spin, so a running idle process would take a core from the one that is timed.
 
-On a virtual machine one CPU may run at two thirds of its speed for seconds while the other does not, and the scheduler
-puts runtimes on one or the other as it likes. So a worker with one thread is bound to one CPU, the same for all of them
-within a round and the other one in the next; those with more threads have all CPUs. Rounds are short and many, so that
-few of them hold a fast stretch and a slow one; ratios are of two runtimes in the same round (bench/peer_rows.py).
+On a virtual machine one CPU may run at two thirds of its speed for seconds while another does not, and the scheduler
+places processes at will. Therefore all workers with one thread are bound to the same CPU within a round, and to the
+next CPU in the next round; workers with more threads may use all CPUs. Rounds are short and many, so that few contain
+both a fast and a slow period. Ratios are of two runtimes in the same round (bench/peer_rows.py).
 """
 
 import contextlib

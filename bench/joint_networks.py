@@ -47,10 +47,8 @@ class _Builder(NetworkBuilder):
         )
 
     def normalise(self, x: str, name: str) -> str:
-        """Add a batch normalisation and its ReLU that cannot be folded into a convolution before it.
-
-        A depthwise 1x1 one.
-        """
+        """Add a batch normalisation that cannot be folded into a convolution before it, as a depthwise 1x1 one, with
+        its ReLU."""
         channels = self.shape(x)[3]
         return self.conv(x, name, channels, 1, groups=channels)
 

@@ -1,8 +1,9 @@
-"""oneDNN's matrix product with packed weights, called through its C API by ctypes; the library is in a wheel on PyPI.
+"""oneDNN's matrix product with packed weights, called through its C API by ctypes; a wheel on PyPI contains the
+library.
 
-Its results are written where the caller's array lies, so that they can be compared. Source: oneDNN's C API, version 3,
-and its guide's "Memory Format Propagation": weights are declared with the format "any", the primitive says which it
-wants, and a reorder brings them there once.
+Results are written to the caller's array, so that they can be compared. Source: oneDNN's C API, version 3, and its
+guide's "Memory Format Propagation": weights are declared with the format "any", the primitive states the format that it
+needs, and a reorder converts them once.
 """
 
 import ctypes

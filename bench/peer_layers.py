@@ -1,9 +1,9 @@
-"""Time of each layer of a network, by mavcg and by the runtimes that report it.
+"""The time of each layer of a network, by mavcg and by the runtimes that report layers.
 
-Runtimes fuse operators and name what is left each by its own rule: after the file's node, or after the tensor that the
-last of the fused nodes makes. Times are added up by anchors: a convolution, product, pool or the like, with all that
-only changes its result element by element. What changes a layout is a line of its own; so is what cannot be found:
-OpenVINO gives new names to convolutions that it folds batch norms into.
+Runtimes fuse operators, and name the result after the file's node or after the tensor that the last fused node makes.
+Therefore times are added up by anchors: a convolution, product or pool, with all operators that only change its result
+element by element. A conversion of layouts has a line of its own, and so have layers without a known anchor: OpenVINO
+gives new names to convolutions into which it folds batch norms.
 """
 
 import json

@@ -1,14 +1,15 @@
 """Whole networks against other runtimes, in one interleaved run: `python -m bench.peers [--networks A,B]`.
 
-Each runtime is a process of its own (bench/worker.py) that is stopped while another is timed; they take turns in
-rotating order, and with one thread all run on the same CPU within a round and on the next one in the next round
-(bench/interleaved.py). Per network and runtime: the median over rounds of each round's median. The ratio to a peer is
-the median of the rounds' ratios, the fastest peer the one where it is largest, and only ratios within one run count.
-The peers live in an environment of their own, made at first use from bench/peers-requirements.txt; models are converted
-once. Nobody is timed on a wrong network: each runtime's output is compared with onnxruntime's (of .tflite: LiteRT's).
+Each runtime is a process of its own (bench/worker.py) that is stopped while another is timed. They alternate in
+rotating order; with one thread all run on the same CPU within a round and on the next CPU in the next round
+(bench/interleaved.py). The time of a network on a runtime is the median over rounds of each round's median. The ratio
+to a peer is the median of the rounds' ratios, and the fastest peer is the one with the largest ratio; only ratios
+within one run count. The peers have an environment of their own, made at first use from bench/peers-requirements.txt;
+models are converted once. Each runtime's output is compared with onnxruntime's (for .tflite: LiteRT's), so that a wrong
+network does not count.
 
     python -m bench.peers --prepare                  environment, models, libraries; then nothing is fetched
-    python -m bench.peers --layers mobilenet_v2      what each layer takes here and in the runtimes that say it
+    python -m bench.peers --layers mobilenet_v2      time of each layer, here and in the runtimes that report layers
 """
 
 import argparse

@@ -1,14 +1,14 @@
 """Planned macro-tiles against fixed ones on whole networks, one thread: `python -m bench.planned_tiles [MODEL..]`.
 
-Every network is compiled with the planner's macro-tiles and with each of a few fixed ones for all its layers; a kernel
-that comes out the same for two of them is the same code. In a run each step is one plan's, in the next one another's,
-drawn anew: a round is as many runs as there are plans, and has each step once by each. So a CPU that is slow for a
-while (here for tenths of seconds, as long as a network takes) falls on all plans, where whole runs of one plan
-differed by some percent from other runs of the same. Results are the same, so any plan goes on from any other; weights
-come from memory, and code from level 3, as in a library. Each step is timed (of the thread, on its CPU). A step's
-ratio is of two plans in the same round, and the median of the rounds counts. Two rivals: one tile for all layers, the
-best of the set; and each layer's best fixed tile. Which is best is found in the even rounds, and all is compared in
-the odd ones: a minimum over measurements would else gain from their noise.
+Every network is compiled with the planner's macro-tiles and with each of a few fixed macro-tiles for all layers. Within
+a run the steps use the plans in random order, drawn anew for each round; a round has as many runs as there are plans
+and executes each step once by each plan. A period in which the CPU is slow (here tenths of a second, as long as a
+network takes) thus affects all plans alike, whereas whole runs of one plan differed by some percent. All plans compute
+the same results, so a step may follow a step of any plan; weights come from memory and code from level 3, as in a
+library. Each step's CPU time is measured. A step's ratio is of two plans in the same round, and the median over rounds
+counts. There are two rivals: the best single tile for all layers, and the best fixed tile of each layer. The best ones
+are chosen by the even rounds and compared in the odd ones; otherwise a minimum over measurements would profit from
+their noise.
 """
 
 import argparse

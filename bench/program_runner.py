@@ -115,7 +115,8 @@ def phase_calls(
     parts: int,
     kernels: KernelAddresses | None,
 ) -> list[Callable[[], object]]:
-    """Return the calls that compute a phase: its rows in so many parts, the last first, or one call that moves bytes.
+    """Return the calls that compute a phase: its rows in `parts` parts, the last part first, or one call that moves
+    bytes.
 
     pointers: addresses of the phase's operands.
     """

@@ -1,7 +1,7 @@
 """The time that a run from Python adds to the call in C: `python -m bench.python_calls [--json]`.
 
-A model of one addition of four numbers is built for this machine. CPU time of this process, least of several repeats,
-so that other processes count little. `out=` writes into arrays that are kept.
+The model is one addition of four numbers, built for this machine. Times are CPU times of this process, the least of
+several repeats, so that other processes count little. `out=` writes into preallocated arrays.
 """
 
 import argparse

@@ -1,7 +1,7 @@
-"""Runtimes behind one interface, for bench/worker.py: a loaded model, its inputs, and one call that runs it.
+"""One interface to all runtimes, for bench/worker.py: a loaded model, its inputs, and a call that runs it.
 
-Every runtime computes in f32 where the model does, with as many threads as were asked for, and by the way of its Python
-interface that copies least. Those of bench/peers-requirements.txt are imported when they are asked for and not before.
+Every runtime computes in f32 if the model does, with the requested number of threads, and through the part of its
+Python interface that copies least. The packages of bench/peers-requirements.txt are imported only when they are used.
 """
 
 import hashlib

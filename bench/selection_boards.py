@@ -1,15 +1,15 @@
-"""Cortex-A55, A75 and A76 by the model: networks by strategy, and kernels' loops beside the core's peak.
+"""Cortex-A55, A75 and A76 by the model: networks by strategy, and the share of peak that kernels' loops reach.
 
     python -m bench.selection_boards                 both: bench/results/selection_loops.json, selection_boards.json
     python -m bench.selection_boards --kernels       the loops alone
     python -m bench.selection_boards --networks      the networks alone
 
-Nothing is measured. A network's time is that of its convolutions and conversions, as `mavcg select` has it, on one
-thread and on as many as the cluster has cores. A loop's share is of the multiply-adds that the core's own file says it
-can do in a cycle: the loop that does most in one pass, as a build leaves it (after the machine passes, where the core
-has them), in the pipeline model of `mavcg estimate`. Where that is below 95 percent on an in-order core, a schedule is
-searched for at length, too. An A75's loads are split in loops like those of which that was measured to pay; its model
-sees no gain there.
+Nothing is measured. A network's time is the sum over its convolutions and conversions, as `mavcg select` computes it,
+on one thread and on all cores of the cluster. A loop's share is its multiply-adds per cycle in the pipeline model of
+`mavcg estimate`, over the maximum that the core's file states. The loop is the one with the most multiply-adds per
+iteration, as in a build (after the machine passes, if the core has them). If an in-order core reaches less than 95
+percent, a longer search for a schedule is tried, too. On an A75, loads are split in loops of the kind for which
+splitting was measured to pay; its model sees no gain there.
 """
 
 import argparse
@@ -42,7 +42,7 @@ from mavcg.passes.asm.analysis.blocks import functions_of
 from mavcg.passes.asm.isa.source import parse_source
 from mavcg.profiles.load import cores_for
 from mavcg.profiles.timing import load_timing
-from mavcg.selection.costs.database import open_db
+from mavcg.selection.costs.database_file import open_db
 from mavcg.selection.report.paper_tables import tables_json
 from mavcg.selection.select_network import SelectQuestion, select_network
 from mavcg.selection.select_workers import board_of

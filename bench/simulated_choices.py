@@ -31,10 +31,7 @@ NEAR = 1.15
 
 
 def candidates(model: ModelledCosts, scenario: Scenario, rivals: int = RIVALS) -> list[tuple[Primitive, float]]:
-    """Return primitives with their modelled ms, the cheapest first.
-
-    Those near it, and the cheapest of each other family.
-    """
+    """Return each family's cheapest primitive and those near the cheapest of all, with modelled ms, cheapest first."""
     modelled = ((primitive, model.primitive(scenario, primitive)) for primitive in all_primitives())
     costs = [(primitive, cost.ms) for primitive, cost in modelled if cost is not None]
     costs.sort(key=lambda each: each[1])

@@ -92,9 +92,9 @@ def layer_rows(network: str, prediction: Prediction, simulated: ModelSimulation)
 def summary(rows: Sequence[Mapping[str, Any]], *keys: str) -> list[dict[str, Any]]:
     """Return, for each group of rows by these keys, how well prediction and simulation agree.
 
-    ratio: predicted over simulated time of the group. within: share of its layers, and share_within of its time, of
-    which the prediction is at most 10 % off; layers of less than half a percent of a network's time are left out of the
-    former.
+    ratio: predicted over simulated time of the group. within: fraction of its layers whose prediction is at most 10 %
+    off, without layers of less than half a percent of a network's time. share_within: fraction of its time in such
+    layers.
     """
     whole: dict[tuple[str, str], float] = {}
     for row in rows:

@@ -27,14 +27,15 @@ from mavcg.runners.simulated_choices import simulate_unsure
 from mavcg.runners.simulated_tuning import simulate_jobs_on, simulated_cores
 from mavcg.runners.tune_network import core_plan
 from mavcg.selection.choice import Choice, Problem, make_choice
-from mavcg.selection.costs.database import open_db
+from mavcg.selection.costs.database_file import open_db
 from mavcg.selection.costs.provider import SIMULATED
 from mavcg.selection.costs.rows import Conversion
-from mavcg.selection.measure.work_list import USUAL_NAMES, Job, Plan
+from mavcg.selection.measure.work_list import Job, Plan
 from mavcg.selection.network import Network
 from mavcg.selection.select_network import SelectQuestion, problem_on, read_network
 from mavcg.selection.select_workers import board_of, workers_of
 from mavcg.selection.strategies import PBQP, TIME_LIMIT_S, select
+from mavcg.selection.usual_primitives import USUAL_NAMES
 from mavcg.specs.primitive import Scenario
 
 NAME, BOARD = "simulated_selections", "exynos9820"

@@ -1,12 +1,11 @@
-"""The constant of sparse products for Arm cores, fitted to simulated cores.
+"""The constant of sparse products on Arm cores, fitted to simulated cores: `python -m bench.simulated_sparse
+[--write]`.
 
-`python -m bench.simulated_sparse [--write]`.
-
-Products of weights with zeros, one by one and in blocks, are simulated on one core of each kind, on layers that stay in
-its caches and on layers that do not. The constant is a factor on the cycles that the rates of loads, multiply-adds and
-issue bound such a product by. It is the upper quartile of the ratios of two rows in three, so that sparse weights are
-chosen where they win nearly surely; the third row of each three, by lot, says how far off it is. Cycles are simulated,
-not measured. `--write` puts it into profiles/fits.
+Products with sparse weights, with zeros one by one and in blocks, are simulated on one core of each kind, for layers
+that stay in its caches and for layers that do not. The constant is a factor on the lower bound of a product's cycles by
+the rates of loads, multiply-adds and issue. It is the upper quartile of the ratios in two thirds of the rows, so that
+sparse weights are only chosen where they almost surely win. The remaining third, chosen by lot, gives the error. Cycles
+are simulated, not measured. `--write` puts the constant into profiles/fits.
 """
 
 import argparse

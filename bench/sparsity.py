@@ -1,11 +1,9 @@
-"""Convolutions by sparse weights beside dense ones, by the share of weights that are zero.
+"""Convolutions by sparse weights beside dense ones, by sparsity: `python -m bench.sparsity [--record]`.
 
-    python -m bench.sparsity [--record]
-
-For layers of 1x1 and 3x3, the processor time of a run by each sparse primitive at each sparsity, over that of the
-fastest dense primitive of the list; and the sparsity from which one of them wins. Weights are zero one by one, and
-in blocks of neighbouring output channels. One thread, warm caches, the shortest of the rounds: processor time does not
-count what other programs take, but for caches and a shared core.
+For layers of 1x1 and 3x3: the CPU time of each sparse primitive at each sparsity, over that of the fastest dense
+primitive of the list, and the sparsity from which a sparse one wins. Zeros are set one by one, and in blocks of
+neighbouring output channels. One thread, warm caches, the shortest of the rounds. CPU time excludes other programs,
+except their effect on caches and a shared core.
 """
 
 import argparse

@@ -1,17 +1,18 @@
 """Libraries of one network by each selection strategy, in interleaved rounds: `python -m bench.strategies`.
 
     python -m bench.strategies                                     all at once
-    python -m bench.strategies --only build --folder F NETWORK     libraries alone, those that F has not
-    python -m bench.strategies --only time --folder F NETWORK      rounds alone, for --slice-seconds; they add up in F
+    python -m bench.strategies --only build --folder F NETWORK     build the libraries that F lacks
+    python -m bench.strategies --only time --folder F NETWORK      add rounds to F for --slice-seconds
 
-`mavcg build --strategy` makes the libraries: "engine" has only the engine's algorithms. A strategy whose name ends in
-":tuned" has the costs of --db, which `mavcg tune` measured; others have modelled ones, whatever this user has measured.
-All are loaded by one process, with each number of threads, and take turns (strategy_rounds.py). With one thread a time
-is the thread's own, else it is that of the clock, of runs in which no thread lost its CPU where there are any. The
-ratio is of a round's medians, to the engine's; that of the least medians, beside it, is what other work on the machine
-disturbs least. Outputs are compared with the engine's, too: a strategy that computes something else has no time. `same`
-says that every convolution is computed as in the engine's library, and nothing is converted. Strategies of --untimed
-are built and not run, where that would take too long: their rows say what is predicted.
+`mavcg build --strategy` makes the libraries; "engine" uses only the engine's algorithms. A strategy whose name ends in
+":tuned" uses the costs of --db, which `mavcg tune` measured; the others use modelled costs, whatever this user has
+measured. One process loads all libraries, with each number of threads, and runs them in alternation
+(strategy_rounds.py). A time with one thread is that thread's CPU time; with more threads it is wall time, of runs in
+which no thread lost its CPU if there are such runs. The ratio is of medians of the same round, over the engine's;
+beside it stands the ratio of the least medians, which other work on the machine disturbs least. A strategy whose
+outputs differ from the engine's has no time. `same` means that every convolution is computed as in the engine's
+library, without conversions. Strategies of --untimed are built but not run, because they would take too long: their
+rows have predicted times.
 """
 
 import argparse

@@ -1,10 +1,9 @@
 """Timed rounds of the libraries of bench/strategies.py, interleaved.
 
-Rounds are kept in a file and accumulate over slices.
-
-A slice is a process that loads all libraries of a network, with each number of threads, and takes whole rounds until
-its seconds are over. What a round has of each library is one figure, the median of the runs of its turn; ratios are of
-figures of one round. So a machine that is quiet for a minute now and then is enough.
+Rounds are kept in a file and accumulate over slices. A slice is a process that loads all libraries of a network, with
+each number of threads, and takes whole rounds until its seconds are over. A round has one figure for each library, the
+median of its consecutive runs; ratios are of figures of the same round. A machine that is quiet for a minute now and
+then is therefore sufficient.
 """
 
 import json

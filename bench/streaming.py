@@ -1,10 +1,10 @@
 """Memory bandwidth of one and two threads, read by a loop and by products of one row: `python -m bench.streaming`.
 
-A fully connected layer of one image reads each weight once: memory bounds it, and a second thread brings what memory
-gives two cores over one. So a plain reading loop, along one run of memory or several at the same time (hardware follows
-more than one, and each gives it more to ask for), is measured beside a library of such layers. All read in bursts of
-under a millisecond from 128 MB that are gone through again and again, more than caches hold; sources take turns. The
-upper decile of the bursts counts, as other programs only take away; the median says how often they did.
+A fully connected layer of one image reads each weight once, so memory bounds it, and a second thread gains only what
+memory delivers to two cores beyond one. Therefore a library of such layers is measured beside a plain reading loop,
+over one stream or several at the same time (hardware prefetchers follow several streams). All read 128 MB repeatedly,
+more than caches hold, in bursts of under a millisecond; sources alternate. The upper decile of the bursts counts, since
+other programs can only reduce bandwidth; the median shows how often they did.
 """
 
 import argparse

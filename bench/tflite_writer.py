@@ -1,8 +1,9 @@
-"""Write a graph as a .tflite file, so that LiteRT, which has no converter for ONNX, can run networks that ship as ONNX.
+"""Write a graph as a .tflite file, so that LiteRT, which cannot convert ONNX, can run networks that ship as ONNX.
 
-Written as LiteRT likes it best: inputs as N, H, W, C, batch norms folded, activations fused, padding by SAME where it
-is that. Of 8-bit graphs (dequantize and quantize around operators that compute in f32) those operators become 8-bit
-ones, signed: 128 less than an unsigned number, zero and all. It knows the operators of bench/peers.py's networks.
+The file has the form that LiteRT runs best: images as N, H, W, C, batch norms folded, activations fused, padding SAME
+where possible. In 8-bit graphs (dequantize and quantize around operators that compute in f32) these operators become
+signed 8-bit ones: numbers and zero points are 128 less than unsigned ones. Only the operators of bench/peers.py's
+networks are supported.
 """
 
 from typing import Any

@@ -1,10 +1,9 @@
 """The gain of a second thread: `python -m bench.threads [MODEL ..] [--json | --layers]`.
 
-Libraries of the host, each in a process with one thread and in one with two, interleaved (as bench.peers); the
-median of the rounds' ratios counts; the one thread runs on the other CPU in each round. Without names it takes the
-networks that have a bound, and more, and writes bench/results/threads.json; it ends with status 1 where a bound is
-missed. With --layers it says instead where a network loses: the layers that take most above half of one thread's time,
-by the least times of all rounds.
+Each library runs in a process with one thread and in one with two, interleaved as in bench.peers. The median of the
+rounds' ratios counts; the single thread runs on the other CPU in each round. Without names, all networks with a bound
+and some more are measured and bench/results/threads.json is written; the exit status is 1 if a bound is missed.
+--layers shows instead the layers that exceed half of one thread's time most, by the least times of all rounds.
 """
 
 import argparse

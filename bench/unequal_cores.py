@@ -1,13 +1,13 @@
-"""Two threads on unequal cores: the time of a step beside the ideal division. `python -m bench.unequal_cores`.
+"""Two threads on unequal cores: the time of a step over that of the ideal division. `python -m bench.unequal_cores`.
 
-Two CPUs of this machine play a big and a little core: MAVCG_CPU_MAP says so, and the little core's version of the
-kernel does the work of a row `ratio` times over. The caller is on one, the library's own thread on the other. The ideal
-is what two threads could reach that need nothing to share the rows: 1 / (1 / big alone + 1 / little alone), both
-measured in the same rounds. A step that is not counted comes first: the library's thread sleeps between runs, and how
-long the system takes to wake it is no matter of shares. That step must end with both threads: one that waits for the
-other for more than 50 microseconds sleeps again (engine_wait.c), and the next step, which is counted, would wake it.
-Real layers of small images are measured as well, with rows in parts and without (bench/unequal_layers.py). Fastest
-rounds count, since other programs only take away; on a machine that is never idle the figures say nothing.
+Two CPUs of this machine stand for a big and a little core: MAVCG_CPU_MAP says so, and the little core's version of the
+kernel repeats the work of a row `ratio` times. The caller runs on one, the library's own thread on the other. The ideal
+is the time if sharing the rows cost nothing: 1 / (1 / big alone + 1 / little alone), both measured in the same rounds.
+The first step is not counted: the library's thread sleeps between runs, and the system's time to wake it has nothing to
+do with sharing. That step must end with both threads at the same time, because a thread that waits for more than 50
+microseconds sleeps again (engine_wait.c) and the next, counted step would wake it. Real layers of small images are
+measured as well, with rows in parts and whole (bench/unequal_layers.py). The fastest rounds count, since other programs
+only add time; on a machine that is never idle the figures mean nothing.
 """
 
 import json

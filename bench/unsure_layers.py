@@ -1,11 +1,11 @@
-"""Layers that the model is sure and unsure of, and these simulated alone: `python -m bench.unsure_layers [NETWORK ..]`.
+"""Errors of layers that the model is sure and unsure of: `python -m bench.unsure_layers [NETWORK ..]`.
 
-The networks and the simulated times of their layers are those of the record of `python -m bench.simulated_layers`; no
-constant and no rule was fitted to them. Each library is built and predicted anew, with the layers that the model is
-unsure of simulated one by one (`mavcg estimate --simulate-unsure`). Counted is how many of the sure ones, of the unsure
-ones as modelled, and of these as simulated alone are within 10 % of the time in a simulated run of the whole network,
-and what simulating them costs. Nothing is measured on a board. Networks that are named
-alone take the place of their layers in the record.
+Networks and simulated times of layers come from the record of `python -m bench.simulated_layers`; no constant and no
+rule was fitted to them. Each library is built and predicted anew, and the layers that the model is unsure of are
+simulated one by one (`mavcg estimate --simulate-unsure`). Three groups are counted: sure layers, unsure layers as
+modelled, and unsure layers as simulated alone. For each, the table shows how many are within 10 % of their time in a
+simulated run of the whole network, and the CPU time of simulating them. Nothing is measured on a board. Named networks
+replace their layers in the record.
 """
 
 import argparse

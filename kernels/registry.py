@@ -12,9 +12,8 @@ from mavcg.kernels.conv import conv2d, matmul
 from mavcg.kernels.conv import transpose as conv_transpose
 from mavcg.kernels.gemm.register_tile import BlockRegisters
 from mavcg.kernels.int8 import conv2d as qconv2d
-from mavcg.kernels.int8 import integer_conv
+from mavcg.kernels.int8 import integer_conv, mean_pool, means
 from mavcg.kernels.int8 import matmul as qmatmul
-from mavcg.kernels.int8 import means as eight_bit
 from mavcg.kernels.primitives import node_step as primitive_step
 from mavcg.kernels.primitives.registry import primitive_emitters
 from mavcg.kernels.tensor import (
@@ -23,7 +22,8 @@ from mavcg.kernels.tensor import (
     dynamic_range,
     elementwise,
     gather,
-    normalize,
+    layer_norm,
+    local_response,
     pad,
     plain_product,
     pool,
@@ -70,8 +70,10 @@ _FAMILIES: tuple[ModuleType, ...] = (
     gather,
     run_indices,
     resample,
-    normalize,
-    eight_bit,
+    layer_norm,
+    local_response,
+    means,
+    mean_pool,
 )
 
 

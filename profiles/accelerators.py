@@ -20,7 +20,7 @@ from mavcg.profiles.schema import refuse, toml_of
 KEYS = ("name", "source", "bandwidth", "frequency", "mem_size", "levels", "pe_len", "pe_mapping")
 LEVEL_KEYS = ("name", "mem_size", "bandwidth", "source")
 KIB = 1024
-# Limits above all that is built, so that a figure in the wrong unit (MB/s, Hz, bytes) is recognised among a large one.
+# Limits above all real machines, so that a figure in the wrong unit (MB/s, Hz, bytes) is recognised by its size.
 MOST = {"bandwidth": 100_000, "frequency": 100, "mem_size": 1 << 30, "pe_len": 1 << 16}
 # Slower is nothing: times and metrics would leave the numbers that a computer has.
 LEAST = {"bandwidth": 1e-6, "frequency": 1e-6}

@@ -17,8 +17,8 @@ from mavcg.profiles.load import files, read_core
 from mavcg.profiles.rates import rate
 from mavcg.profiles.timing import load_timing, own_classes
 
-# Each function of the module has its own target-cpu, so LLVM makes one subtarget for each and complains of each name
-# that it does not know: on stderr only, and goes on as if it were "generic".
+# Each function of the module has its own target-cpu, so LLVM makes one subtarget for each. For a name that it does not
+# know it only prints a warning on stderr, and continues as for "generic".
 COMPILE = """
 import sys, llvmlite.binding as llvm
 llvm.initialize_all_targets()
@@ -28,7 +28,7 @@ llvm.Target.from_triple(module.triple).create_target_machine().emit_object(modul
 """
 Value = TypeVar("Value")
 RATE_TOLERANCE = 0.05  # rows have rounded rates, such as 0.67 or 0.6667 of 2 in 3 cycles
-# Classes that a core runs only with one of these extensions; where it has not, it lacks nothing.
+# Classes that need one of these extensions; a core without the extension does not lack their facts.
 NEEDS = {"crc": "crc", "crypto": "aes", "dot_q": "dotprod", "dot_lane_q": "dotprod", "mmla_q": "i8mm"}
 TRIPLES = {"aarch64": "aarch64-unknown-linux-gnu", "x86_64": "x86_64-unknown-linux-gnu"}
 

@@ -18,8 +18,8 @@ CLUSTER_KEYS = (
     "core", "cpus", "max_khz", "l1d_bytes", "l2_bytes", "l2_cores", "l3_bytes", "l2_gb_per_s", "l3_gb_per_s",
     "memory_gb_per_s", "caches",
 )  # fmt: skip
-# Of a cluster's table `caches`: facts of the caches of this chip that stand in place of the core's own (its file's
-# [caches], and what is assumed of cores of its kind), with the unit of each.
+# Facts in a cluster's table `caches`, with their units: they replace the facts in the core's own file ([caches]) and
+# the assumptions about cores of its kind.
 CACHE_FACTS = {
     "l1d_ways": "ways", "l2_ways": "ways", "l3_ways": "ways", "l2_latency": "cycles", "l3_latency": "cycles",
     "miss_slots": "lines", "prefetch_lines": "lines", "memory_ns": "ns",
@@ -27,7 +27,7 @@ CACHE_FACTS = {
 MOST_OF_A_CACHE = 4096
 
 UNITS = {"_khz": "kHz", "_bytes": "bytes", "_cores": "cores", "_gb_per_s": "GB/s"}  # by the end of a key
-# From far below to far above all that is built, so that a figure in the wrong unit (MHz or Hz, KB) is recognised.
+# Far below and far above all real machines, so that a figure in the wrong unit (MHz or Hz, KB) is recognised.
 RANGES = {"max_khz": (10_000, 100_000_000), "l2_cores": (1, 4096), "bytes": (1024, 1 << 40)}
 NONE_AT_ALL = "l2_bytes"  # may be 0: the cores of this cluster have no level 2 of their own
 

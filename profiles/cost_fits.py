@@ -88,19 +88,19 @@ def _read_tables(path: Path, types: Mapping[str, type]) -> dict[str, Any]:
 
 def _read_constants(path: Path, table: str, rows: Table, of_type: type, machines: Table) -> Any:
     known = fields(of_type)
-    schema.only(path, rows, tuple(each.name for each in known), f"{table}.")
+    schema.only(path, rows, tuple(constant.name for constant in known), f"{table}.")
     values: dict[str, Any] = {}
-    for each in known:
-        key = f"{table}.{each.name}"
-        if "unit" in each.metadata:
-            if each.name not in rows and each.default is not MISSING:
+    for constant in known:
+        key = f"{table}.{constant.name}"
+        if "unit" in constant.metadata:
+            if constant.name not in rows and constant.default is not MISSING:
                 continue
-            values[each.name] = _read_constant(path, key, rows.get(each.name), each, machines)
-        elif isinstance(named := rows.get(each.name), dict):
-            values[each.name] = {
+            values[constant.name] = _read_constant(path, key, rows.get(constant.name), constant, machines)
+        elif isinstance(named := rows.get(constant.name), dict):
+            values[constant.name] = {
                 name: _read_constant(path, f"{key}.{name}", row, None, machines) for name, row in named.items()
             }
-        elif each.default is MISSING:
+        elif constant.default is MISSING:
             raise refuse(path, key, "missing", f"add a table [{key}]")
     return of_type(**values)
 

@@ -78,7 +78,7 @@ def _number(
         return None
     allowed = int if kind is int else (int, float)
     if not isinstance(value, allowed) or isinstance(value, bool) or not low <= value <= high:
-        what = "whole number" if kind is int else "number"
-        wrong = "missing" if value is None else f"{schema.value_text(value)} is not a {what} from {low} to {high}"
+        kind_name = "whole number" if kind is int else "number"
+        wrong = "missing" if value is None else f"{schema.value_text(value)} is not a {kind_name} from {low} to {high}"
         raise refuse(path, name, wrong, f'write {name} = {{ value = ..., source = "..." }}')
     return kind(value)

@@ -18,11 +18,13 @@ from mavcg.hardware.core import Core, Fact, Midr, X86Model
 from mavcg.hardware.target import ARCHES, parse_target
 from mavcg.profiles import schema
 from mavcg.profiles.board_files import read_board
+from mavcg.profiles.load_policy import read_policy
 from mavcg.profiles.model_facts import check_model_facts
 from mavcg.profiles.renamed_tables import with_present_names
 from mavcg.profiles.schema import Table, refuse
 from mavcg.profiles.sibling_cores import runnable_on_sibling_cores
-from mavcg.profiles.timing_rows import TIMING_TABLES, is_row, read_own_timing, read_policy, spell_out_sources
+from mavcg.profiles.source_abbreviations import spell_out_sources
+from mavcg.profiles.timing_rows import TIMING_TABLES, is_row, read_own_timing
 
 HERE = Path(__file__).resolve().parent
 KINDS = ("cores/", "boards/", "accelerators/", "isa_targets/", "fits/", "gpus/")  # of a folder of MAVCG_PROFILES
@@ -144,45 +146,12 @@ def _core(path: Path, text: str) -> Core:
     order = schema.fact(path, table, "order", sources)
     if order is None:
         raise refuse(path, "order", "missing", 'say order = { value = "in" or "out", source = "..." }')
-    kind = schema.fact(path, table, "x86_kind", sources)
-    midr = tuple(
-        _midr(path, entry, f"midr[{i}]", sources) for i, entry in enumerate(schema.tables(path, table, "midr"))
-    )
-    models = tuple(
-        _x86_model(path, entry, f"x86_models[{i}]", sources)
-        for i, entry in enumerate(schema.tables(path, table, "x86_models"))
-    )
-    wrong_key = "midr" if arch == "x86_64" and midr else "x86_models" if arch != "x86_64" and (models or kind) else ""
-    if wrong_key:
-        raise refuse(path, wrong_key, f"cores of {arch} are not recognised by this key", "remove it or correct arch")
+    kind, midr, models = _identities(path, table, arch, sources)
     stand_ins = schema.fact(path, table, "stand_ins", sources) or []
     extensions = schema.fact(path, table, "extensions", sources) or []
-    llvm = table.get("llvm")
-    if not isinstance(llvm, dict):
-        raise refuse(path, "llvm", "missing", 'add a table [llvm] with cpu = "..." and source = "..."')
-    schema.only(path, llvm, ("cpu", "tune", "features", "source"), "llvm.")
-    sources.append(("llvm", schema.source_of(path, llvm, "llvm")))
-    features = schema.names(path, llvm, "features", "llvm.features")
-    for feature in features:
-        if feature[0] not in "+-":
-            raise refuse(
-                path,
-                "llvm.features",
-                f"{schema.value_text(feature)} has no sign",
-                f'write "+{feature}" or "-{feature}"',
-            )
+    llvm, features = _llvm(path, table, sources)
     order = schema.one_of(path, order, "order", ("in", "out"))
-    facts = tuple(
-        fact
-        for key, value in table.items()
-        if key not in (*CORE_KEYS, *TIMING_TABLES)
-        for fact in _figures(path, key, value)
-    )
-    check_model_facts(path, facts)
-    own = read_own_timing(path, table, order)  # refuses faults; the rows are read again when a model needs them
-    if own.classes and arch != "aarch64":
-        wrong = f"instr.{next(iter(own.classes))}", f"the classes are AArch64's, and {table['name']} is {arch}"
-        raise refuse(path, *wrong, 'give figures about one instruction, as in [instr."vaddps ymm"]')
+    facts = _model_facts(path, table, arch, order)
     return Core(
         name=table["name"],
         arch=arch,
@@ -201,6 +170,58 @@ def _core(path: Path, text: str) -> Core:
         extensions=schema.names(path, {"extensions": extensions}, "extensions", "extensions"),
         policy=read_policy(path, table),
     )
+
+
+def _identities(
+    path: Path, table: Table, arch: str, sources: list[tuple[str, str]]
+) -> tuple[object, tuple[Midr, ...], tuple[X86Model, ...]]:
+    """Return the values of x86_kind, midr and x86_models, by which a core is recognised; adds to `sources`.
+
+    Raises: MavcgError for a key of another architecture.
+    """
+    kind = schema.fact(path, table, "x86_kind", sources)
+    midr = tuple(
+        _midr(path, entry, f"midr[{i}]", sources) for i, entry in enumerate(schema.tables(path, table, "midr"))
+    )
+    models = tuple(
+        _x86_model(path, entry, f"x86_models[{i}]", sources)
+        for i, entry in enumerate(schema.tables(path, table, "x86_models"))
+    )
+    wrong_key = "midr" if arch == "x86_64" and midr else "x86_models" if arch != "x86_64" and (models or kind) else ""
+    if wrong_key:
+        raise refuse(path, wrong_key, f"cores of {arch} are not recognised by this key", "remove it or correct arch")
+    return kind, midr, models
+
+
+def _llvm(path: Path, table: Table, sources: list[tuple[str, str]]) -> tuple[Table, tuple[str, ...]]:
+    """Return the table [llvm] and its features; adds to `sources`. Raises: MavcgError for a bad table or feature."""
+    llvm = table.get("llvm")
+    if not isinstance(llvm, dict):
+        raise refuse(path, "llvm", "missing", 'add a table [llvm] with cpu = "..." and source = "..."')
+    schema.only(path, llvm, ("cpu", "tune", "features", "source"), "llvm.")
+    sources.append(("llvm", schema.source_of(path, llvm, "llvm")))
+    features = schema.names(path, llvm, "features", "llvm.features")
+    for feature in features:
+        if feature[0] not in "+-":
+            fault = f"{schema.value_text(feature)} has no sign"
+            raise refuse(path, "llvm.features", fault, f'write "+{feature}" or "-{feature}"')
+    return llvm, features
+
+
+def _model_facts(path: Path, table: Table, arch: str, order: str) -> tuple[Fact, ...]:
+    """Return the figures of a core's models, after checks of these and of its timing rows. Raises: MavcgError."""
+    facts = tuple(
+        fact
+        for key, value in table.items()
+        if key not in (*CORE_KEYS, *TIMING_TABLES)
+        for fact in _figures(path, key, value)
+    )
+    check_model_facts(path, facts)
+    own = read_own_timing(path, table, order)  # refuses faults; the rows are read again when a model needs them
+    if own.classes and arch != "aarch64":
+        wrong = f"instr.{next(iter(own.classes))}", f"the classes are AArch64's, and {table['name']} is {arch}"
+        raise refuse(path, *wrong, 'give figures about one instruction, as in [instr."vaddps ymm"]')
+    return facts
 
 
 def _folders() -> Iterable[Path]:

@@ -26,6 +26,6 @@ def check_model_facts(path: Path, facts: Iterable[Fact]) -> None:
         number = isinstance(fact.value, int | float) and not isinstance(fact.value, bool)
         unit = SILICON_UNITS[fact.key]
         if not number or not 0 <= float(fact.value) < float("inf") or fact.unit != unit:
-            what = "an error in percent" if unit == "percent" else "a number of figures"
-            wrong = f"{schema.value_text(fact.value)} {fact.unit} is not {what}"
+            expected = "an error in percent" if unit == "percent" else "a number of figures"
+            wrong = f"{schema.value_text(fact.value)} {fact.unit} is not {expected}"
             raise refuse(path, fact.key, wrong, f'give a number of 0 or more with unit = "{unit}", or remove the fact')

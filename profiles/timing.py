@@ -1,5 +1,6 @@
 """Read a core's timing for the pipeline models: facts of its own file, and others from the core that it names."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import takewhile
@@ -12,7 +13,8 @@ from mavcg.profiles.load import files, read_core
 from mavcg.profiles.rates import rate
 from mavcg.profiles.renamed_tables import with_present_names
 from mavcg.profiles.schema import read_toml
-from mavcg.profiles.timing_rows import OwnTiming, read_own_timing, spell_out_sources
+from mavcg.profiles.source_abbreviations import spell_out_sources
+from mavcg.profiles.timing_rows import OwnTiming, read_own_timing
 
 IN_FLIGHT = "window.in_flight"  # by figures of silicon; below the reorder buffer where registers and queues fill first
 MOST_IN_FLIGHT = 4096
@@ -53,6 +55,7 @@ def _timing(core: Core, texts: tuple[tuple[str, Path, str], ...]) -> Timing:
         pools=dict(next((own.pools for own in known if own.pools), {})),
         classes={key: row for own in reversed(known) for key, row in own.classes.items()},
         forwards={key: cycles for own in reversed(known) for key, cycles in own.forwards.items()},
+        adjacent_forwards=_adjacent_forwards(known),
         no_dual_issue=next((own.no_dual_issue for own in known if own.no_dual_issue), ()),
         forbidden_distances=next((own.forbidden_distances for own in known if own.forbidden_distances), ()),
         vector_queue=next((own.vector_queue for own in known if own.vector_queue is not None), 0),
@@ -69,6 +72,14 @@ def _timing(core: Core, texts: tuple[tuple[str, Path, str], ...]) -> Timing:
             )
     taken = {name: _take_row(name, chain, timing) for name in timing.classes if name not in known[0].classes}
     return replace(timing, classes={**timing.classes, **taken})
+
+
+def _adjacent_forwards(known: Sequence[OwnTiming]) -> frozenset[tuple[str, str, str]]:
+    """Return the forwardings that reach only the next multiply-accumulate, by the nearest file that has each."""
+    found: frozenset[tuple[str, str, str]] = frozenset()
+    for own in reversed(known):
+        found = found - own.forwards.keys() | own.adjacent_forwards
+    return found
 
 
 def _window_fact(core: Core, key: str, otherwise: int) -> int:

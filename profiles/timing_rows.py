@@ -8,21 +8,17 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from mavcg.hardware.core import LoadPolicy
 from mavcg.hardware.instr_classes import CLASSES, FAMILIES, ROLES, lineage
 from mavcg.hardware.timing import INDEPENDENT, ClassTiming, ForbiddenDistance, NoDualIssue, UnitUse
 from mavcg.profiles import schema
 from mavcg.profiles.schema import Table, refuse, value_text
 
-ROW_KEYS = ("latency", "per_cycle", "units", "blocks", "first", "unaligned", "source")
+ROW_KEYS = ("latency", "per_cycle", "units", "blocks", "first", "last", "unaligned", "source")
 TIMING_TABLES = ("forward", "no_dual_issue", "issue_distance", "loads")
 MOST_QUEUED = 8  # vector instructions in the queue of an in-order core; as SIM_QUEUED of simulate/csrc
 WORD = r"[a-z][a-z0-9_]*"
 UNIT = re.compile(rf"(?P<pools>{WORD}(?:\|{WORD})*)(?::(?P<cycles>[1-9][0-9]{{0,3}}))?")
-ABBREVIATION = re.compile(r"[A-Z][A-Z0-9]{1,3}")
-ABBREVIATED = re.compile(rf"(?:(?<=; )|(?<=\()|^){ABBREVIATION.pattern}(?=[:;,)]|$)")
 
 
 @dataclass(frozen=True)
@@ -36,79 +32,13 @@ class OwnTiming:
     pools: Mapping[str, int] = field(default_factory=dict)
     classes: Mapping[str, ClassTiming] = field(default_factory=dict)
     forwards: Mapping[tuple[str, str, str], int] = field(default_factory=dict)
+    adjacent_forwards: frozenset[tuple[str, str, str]] = frozenset()
     no_dual_issue: tuple[NoDualIssue, ...] = ()
     forbidden_distances: tuple[ForbiddenDistance, ...] = ()
     vector_queue: int | None = None
     same_cycle_writes: bool | None = None
     timing_of: str | None = None
     timing_of_source: str = ""
-
-
-def spell_out_sources(path: Path, table: dict[str, Any]) -> dict[str, Any]:
-    """Return the file's tables with the abbreviations of [sources] written out, and without that table.
-
-    `source = "GL; SL: page 34 (IB: 2)"` may use them: at the start, and after a semicolon or a bracket.
-
-    Raises: ProfileError for an abbreviation that [sources] lacks.
-    """
-    short = table.get("sources", {})
-    if not isinstance(short, dict):
-        raise refuse(path, "sources", "not a table", 'write [sources] and below it lines such as GL = "..."')
-    for key in short:
-        if not ABBREVIATION.fullmatch(key):
-            raise refuse(path, f"sources.{key}", "is not an abbreviation", "use two to four capitals and digits")
-        schema.text(path, short, key)
-
-    def spell_out(value: Any, key_path: str) -> Any:
-        if isinstance(value, dict):
-            return {
-                key: whole(below, f"{key_path}.{key}") if key == "source" and isinstance(below, str)
-                else spell_out(below, f"{key_path}.{key}" if key_path else key)
-                for key, below in value.items()
-            }  # fmt: skip
-        return (
-            [spell_out(item, f"{key_path}[{i}]") for i, item in enumerate(value)] if isinstance(value, list) else value
-        )
-
-    def whole(source: str, key_path: str) -> str:
-        for piece in source.split("; "):
-            if ABBREVIATION.fullmatch(piece) and piece not in short:
-                known = ", ".join(short) or "none"
-                raise refuse(
-                    path, key_path.lstrip("."), f"{piece} is not in [sources], which has {known}", "add it there"
-                )
-        return ABBREVIATED.sub(lambda match: str(short.get(match[0], match[0])), source)
-
-    result: dict[str, Any] = spell_out({key: value for key, value in table.items() if key != "sources"}, "")
-    return result
-
-
-def read_policy(path: Path, table: Table) -> LoadPolicy:
-    """Return the passes that [loads] enables; none if the file has no such table.
-
-    Raises: ProfileError naming file, key and remedy.
-    """
-    loads = table.get("loads", {})
-    if not isinstance(loads, dict):
-        raise refuse(path, "loads", "not a table", "write [loads] and below it split, unpair, schedule or split_in_ir")
-    names = ("split", "unpair", "schedule", "split_in_ir")
-    schema.only(path, loads, names, "loads.")
-    flags: dict[str, bool] = {}
-    sources: list[tuple[str, str]] = []
-    for name in names:
-        enabled = schema.value_and_source(path, loads, name, f"loads.{name}")
-        if enabled is None:
-            continue
-        if not isinstance(enabled[0], bool):
-            raise refuse(
-                path,
-                f"loads.{name}",
-                f"{value_text(enabled[0])} is neither true nor false",
-                "give value = true or false",
-            )
-        flags[name] = enabled[0]
-        sources.append((name, enabled[1]))
-    return LoadPolicy(**flags, sources=tuple(sources))
 
 
 def is_row(value: object) -> bool:
@@ -135,6 +65,9 @@ def read_own_timing(path: Path, table: Table, order: str) -> OwnTiming:
         if is_row(row)
         for timing in _rows(path, key, row, order)
     ]
+    forwards = [
+        fact for key, entry in _table(path, table, "forward").items() for fact in _forwards(path, key, entry, order)
+    ]
     doubled = [name for name, count in Counter(row.name for row in rows).items() if count > 1]
     if doubled:
         raise refuse(path, f"instr.{doubled[0]}", "has two rows", "keep one of them")
@@ -144,9 +77,8 @@ def read_own_timing(path: Path, table: Table, order: str) -> OwnTiming:
         same_cycle_writes=_same_cycle_writes(path, issue, order),
         pools=_pools(path, issue),
         classes={row.name: row for row in rows},
-        forwards=dict(
-            item for key, entry in _table(path, table, "forward").items() for item in _forwards(path, key, entry)
-        ),
+        forwards={key: cycles for key, cycles, _ in forwards},
+        adjacent_forwards=frozenset(key for key, _, adjacent in forwards if adjacent),
         no_dual_issue=tuple(
             _no_dual_issue(path, entry, f"no_dual_issue[{i}]")
             for i, entry in enumerate(schema.tables(path, table, "no_dual_issue"))
@@ -222,18 +154,30 @@ def _rows(path: Path, key: str, row: object, order: str) -> Iterable[ClassTiming
     texts = schema.names(path, row, "units", f"{key_path}.units")
     units = tuple(_unit(path, text, f"{key_path}.units", order) for text in texts)
     blocks = schema.whole(path, row, "blocks", f"{key_path}.blocks", 0, 100, default=0)
-    first = row.get("first", False)
-    if not isinstance(first, bool):
-        raise refuse(
-            path, f"{key_path}.first", f"{value_text(first)} is not true or false", "write first = true, or remove it"
-        )
+    first, last = (_flag(path, row, name, key_path) for name in ("first", "last"))
     unaligned = schema.whole(path, row, "unaligned", f"{key_path}.unaligned", 0, 100, default=0)
     if blocks and order == "out":
         raise refuse(path, f"{key_path}.blocks", "an out-of-order core is never blocked", "remove it")
     if first and order == "out":
         raise refuse(path, f"{key_path}.first", "an out-of-order core has no first slot", "remove it")
+    if last and not blocks:
+        raise refuse(
+            path, f"{key_path}.last", "without blocks, other instructions may follow in its cycle", "add blocks"
+        )
     for name in _class_names(path, key, key_path):
-        yield ClassTiming(name, latency, float(per_cycle), units, blocks, source, first, unaligned)
+        yield ClassTiming(name, latency, float(per_cycle), units, blocks, source, first, unaligned, last)
+
+
+def _flag(path: Path, row: Table, name: str, key_path: str) -> bool:
+    value = row.get(name, False)
+    if not isinstance(value, bool):
+        raise refuse(
+            path,
+            f"{key_path}.{name}",
+            f"{value_text(value)} is not true or false",
+            f"write {name} = true, or remove it",
+        )
+    return value
 
 
 def _unit(path: Path, text: str, key_path: str, order: str) -> UnitUse:
@@ -271,8 +215,8 @@ def _near(name: str, known: Iterable[str]) -> str:
     return f"did you mean {', '.join(near)}?" if near else "mavcg/hardware/instr_classes.py lists them"
 
 
-def _forwards(path: Path, key: str, entry: object) -> Iterable[tuple[tuple[str, str, str], int]]:
-    """Yield each (producer, consumer, role) that "a b->c d.role" names, with its cycles."""
+def _forwards(path: Path, key: str, entry: object, order: str) -> list[tuple[tuple[str, str, str], int, bool]]:
+    """Return each (producer, consumer, role) that "a b->c d.role" names, with its cycles, and True if adjacent."""
     key_path = f"forward.{key}"
     made_by, arrow, read_by = key.partition("->")
     read_by, _, role = read_by.partition(".")
@@ -288,7 +232,7 @@ def _forwards(path: Path, key: str, entry: object) -> Iterable[tuple[tuple[str, 
         raise refuse(
             path, key_path, f"{value_text(entry)} has no cycles and source", 'write { cycles = 4, source = "..." }'
         )
-    schema.only(path, entry, ("cycles", "independent", "source"), f"{key_path}.")
+    schema.only(path, entry, ("cycles", "independent", "adjacent", "source"), f"{key_path}.")
     schema.source_of(path, entry, key_path)
     if "independent" in entry:
         if entry["independent"] is not True or "cycles" in entry or made_by.split() != ["*"]:
@@ -307,7 +251,15 @@ def _forwards(path: Path, key: str, entry: object) -> Iterable[tuple[tuple[str, 
                 f"{value_text(name)} is neither an instruction class nor a family",
                 _near(name, (*CLASSES, *FAMILIES)),
             )
-    return [((producer, consumer, role), cycles) for producer in made_by.split() for consumer in read_by.split()]
+    adjacent = "adjacent" in entry
+    if adjacent and (entry["adjacent"] is not True or role != "acc" or cycles == INDEPENDENT or order == "out"):
+        wrong = "means that only the next multiply-accumulate of an in-order core gets the sum earlier"
+        raise refuse(
+            path, f"{key_path}.adjacent", wrong, 'write "mla_q->mla_q.acc" = { cycles = 1, adjacent = true, .. }'
+        )
+    return [
+        ((producer, consumer, role), cycles, adjacent) for producer in made_by.split() for consumer in read_by.split()
+    ]
 
 
 def _no_dual_issue(path: Path, entry: Table, key_path: str) -> NoDualIssue:
@@ -339,7 +291,7 @@ def _set(path: Path, entry: Table, key: str, key_path: str) -> frozenset[str]:
                 f"{value_text(name)} is neither an instruction class nor a family",
                 _near(name, (*CLASSES, *FAMILIES)),
             )
-        meant = {each for each, about in CLASSES.items() if name in (*lineage(each), about.family)}
+        meant = {class_name for class_name, about in CLASSES.items() if name in (*lineage(class_name), about.family)}
         classes = classes - meant if word.startswith("-") else classes | meant
     if not classes:
         raise refuse(path, key_path, "contains no instruction class", f'give {key} = ["..."]')

@@ -65,7 +65,7 @@ def check_names(name: str, networks: Sequence[str]) -> None:
 
 def application_tables(application: ApplicationProgram) -> str:
     """Return the text of mavcg_application_tables.h."""
-    symbols = [network_symbol(each.program.name) for each in application.networks]
+    symbols = [network_symbol(network.program.name) for network in application.networks]
     hidden = '__attribute__((visibility("hidden")))'
     return "".join([
         f"/* Application {comment(application.name)}. Made by mavcg. */\n",
@@ -83,12 +83,12 @@ def application_tables(application: ApplicationProgram) -> str:
         *(f"    &network_{i},\n" for i in range(len(symbols))),
         "};\nstatic const mavcg_app_network placed_networks[NETWORKS] = {\n",
         *(
-            f"    {{&model_{i}, {each.arena_offset}ull, {sum(1 << n for n in each.conflicts_with):#x}, "
-            f"{len(each.program.stages)}}},\n"
-            for i, each in enumerate(application.networks)
+            f"    {{&model_{i}, {network.arena_offset}ull, {sum(1 << n for n in network.conflicts_with):#x}, "
+            f"{len(network.program.stages)}}},\n"
+            for i, network in enumerate(application.networks)
         ),
         "};\nstatic const uint64_t scratch_offsets[NETWORKS] = {\n",
-        *(f"    {each.scratch_offset}ull,\n" for each in application.networks),
+        *(f"    {network.scratch_offset}ull,\n" for network in application.networks),
         "};\n",
     ])  # fmt: skip
 
@@ -98,9 +98,10 @@ def application_header(application: ApplicationProgram, threads: int = 1) -> str
     name = api_name(application.name)
     guard = f"MAVCG_APPLICATION_{name.upper()}_H"
     lists = "".join(
-        f" * Network {comment(each.program.name)}.\n{tensor_lists(each.program)}" for each in application.networks
+        f" * Network {comment(network.program.name)}.\n{tensor_lists(network.program)}"
+        for network in application.networks
     )
-    words = [api_name(each.program.name) for each in application.networks]
+    words = [api_name(network.program.name) for network in application.networks]
     own = fill_template(
         _HEADER,
         {
@@ -112,13 +113,13 @@ def application_header(application: ApplicationProgram, threads: int = 1) -> str
             ),
             "PIPELINES": "".join(
                 fill_template(_PIPELINE, {"EXPORTED": EXPORTED + name, "NAME": name, "WORD": word, "N": str(number)})
-                for number, (word, each) in enumerate(zip(words, application.networks, strict=True))
-                if each.program.stages
+                for number, (word, network) in enumerate(zip(words, application.networks, strict=True))
+                if network.program.stages
             ),
         },
     )  # fmt: skip
     table = re.sub(r'^#include "engine_api.h"\n\n', "", (CSRC / "application_api.h").read_text(), flags=re.MULTILINE)
-    models = "\n".join(model_declarations(each.program, threads) for each in application.networks)
+    models = "\n".join(model_declarations(network.program, threads) for network in application.networks)
     return (
         f"/* Application {comment(application.name)}. Made by mavcg.\n *\n{lists} */\n"
         f"#ifndef {guard}\n#define {guard}\n\n{shared_declarations()}\n{table}\n{models}\n{own}\n#endif\n"

@@ -24,7 +24,7 @@ def blas_object(tables: str, target: Target, ilp64: bool, out: Path) -> Path:
             *machine_flags(target), *GUARDED_CODE_FLAGS, "-fstack-protector-strong", *protection_flags(target),
             *ENGINE_FLAGS, "-ffp-contract=off", f"-I{scratch}", *(["-DBLAS_ILP64"] if ilp64 else []),
         ]  # fmt: skip
-        what = f"compiling the BLAS for {target.zig_name}"
-        run_zig("cc", [*flags, "-c", str(write_unit("blas", Path(scratch))), "-o", str(made)], what)
+        action = f"compiling the BLAS for {target.zig_name}"
+        run_zig("cc", [*flags, "-c", str(write_unit("blas", Path(scratch))), "-o", str(made)], action)
         os.replace(made, out)
     return out

@@ -6,7 +6,6 @@ import re
 import shutil
 from collections.abc import Mapping
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 
 from mavcg.errors import MavcgError
@@ -16,6 +15,7 @@ from mavcg.hardware.target import Target
 from mavcg.runtime.amalgamation import SOURCES, unit_text, write_unit
 from mavcg.runtime.code_cache import cache_folder, cached_file, is_own_folder
 from mavcg.runtime.coreset import X86_WORDS, CoreSet, table_text
+from mavcg.toolchain.versions import package_version
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, protection_flags, run_zig, zig_program
 
 # The runtime needs no libc: freestanding keeps the compiler from putting in calls of memset.
@@ -63,7 +63,7 @@ def runtime_object(
         compile_in_group(out)
         return out
     flags = [*machine_flags(target), *PLAIN_CODE_FLAGS, *protection_flags(target), *RUNTIME_FLAGS]
-    parts = [unit_text(unit), table, target.zig_name, group, " ".join(flags), zig_program(), version("ziglang")]
+    parts = [unit_text(unit), table, target.zig_name, group, " ".join(flags), zig_program(), package_version("ziglang")]
     content = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
     out_dir.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(cached_file(folder, f"selector-{content}.o", compile_in_group), out)
@@ -87,9 +87,9 @@ def llvm_needs(cpu: str, features: tuple[str, ...]) -> tuple[int, ...]:
 @cache
 def compiler_needs(cpu: str) -> tuple[int, ...]:
     """Return the CPUID bits, as x86_needs, for a CPU in ziglang's spelling, as icelake_server or znver4-avx512f."""
-    what = f"listing the instruction sets of {cpu}"
+    action = f"listing the instruction sets of {cpu}"
     arguments = ["-target", "x86_64-linux-musl", f"-mcpu={cpu}", "-E", "-P", str(SOURCES / "x86_needs.h")]
-    text = run_zig("cc", arguments, what)
+    text = run_zig("cc", arguments, action)
     words = [0] * X86_WORDS
     for word, bit in re.findall(r"^need (\d+) (\d+)$", text, re.MULTILINE):
         words[int(word)] |= 1 << int(bit)

@@ -33,7 +33,7 @@ def companion_paths(name: str, output: Path, cpp: bool = True) -> tuple[Path, ..
     """
     stem = library_stem(output)
     names = [f"{api_name(name)}.h", f"{stem}.pc", f"{stem}Config.cmake", *([f"{api_name(name)}.hpp"] if cpp else [])]
-    return tuple(output.with_name(each) for each in names)
+    return tuple(output.with_name(companion) for companion in names)
 
 
 def check_companions(name: str, output: Path, cpp: bool = True) -> None:

@@ -75,24 +75,8 @@ def parts_text(
     library: name of the library's file, for messages. file: the file that a TFLite model was read from. model_files:
     the files that an ONNX model was read from, the model itself first.
     """
-    hidden = '__attribute__((visibility("hidden")))'
-    declared = (
-        f"extern const mavcg_model_table part_table_{i} __asm__({c_string(part_symbol(part.program))}) {hidden};\n"
-        for i, part in enumerate(parts)
-    )
-    lists = (
-        _numbers(f"part_{what}_{i}", getattr(part, what))
-        for i, part in enumerate(parts)
-        for what in ("nodes", "inputs", "outputs")
-    )
-    rows = (
-        f"    {{{c_string(part.name)}, {c_string(part.fingerprint)}, &part_table_{i}, {part.size}, {len(part.nodes)}, "
-        f"part_nodes_{i}, part_inputs_{i}, part_outputs_{i}}},\n"
-        for i, part in enumerate(parts)
-    )
     ops = [(name, len(list(group))) for name, group in groupby(part.name for part in parts)]
     firsts = list(accumulate((count for _, count in ops), initial=0))
-    starts = firsts[:-1]
     sizes = {
         "PARTS": len(parts),
         "OPS": len(ops),
@@ -100,35 +84,70 @@ def parts_text(
         "MAX_INPUTS": max(len(part.program.inputs) for part in parts),
         "MAX_OUTPUTS": max(len(part.program.outputs) for part in parts),
     }
-    digest = hashlib.blake2b(file.data, digest_size=DIGEST_BYTES).digest()
+    op_rows = (
+        f"    {{{first}, {count}, op_inputs_{first}, op_outputs_{first}}},\n"
+        for first, (_, count) in zip(firsts, ops, strict=False)
+    )
     return "".join([
         "/* Subgraphs of a library. Made by mavcg. */\n",
         f"#define LIBRARY_NAME {c_string(library)}\n",
         *(f"#define {name} {value}\n" for name, value in sizes.items()),
-        *declared,
-        *lists,
+        *_part_declarations(parts),
         *(
-            _strings(f"op_{what}_{first}", getattr(parts[first], f"{what[:-1]}_names"))
-            for first in starts
-            for what in ("inputs", "outputs")
+            _strings(f"op_{which}_{first}", getattr(parts[first], f"{which[:-1]}_names"))
+            for first in firsts[:-1]
+            for which in ("inputs", "outputs")
         ),
         "static const struct drop_in_part drop_in_parts[] = {\n",
-        *rows,
+        *_part_rows(parts),
         "};\nstatic const struct drop_in_op drop_in_ops[] = {\n",
-        *(
-            f"    {{{first}, {count}, op_inputs_{first}, op_outputs_{first}}},\n"
-            for first, (_, count) in zip(firsts, ops, strict=False)
-        ),
+        *op_rows,
         "};\n",
-        "static const struct drop_in_model_file drop_in_model_files[] = {\n",
-        *(
-            f"    {{{c_string(each.location)}, {each.size}u, {{{', '.join(map(str, each.digest))}}}}},\n"
-            for each in model_files or [ModelFile("", 0, bytes(DIGEST_BYTES))]
-        ),
-        "};\n",
-        f"static const struct drop_in_file drop_in_file = {{{len(file.data)}u, {file.anchor_offset}u, {file.nodes}, "
-        f"{file.anchor_tensor}, {{{', '.join(map(str, digest))}}}}};\n",
+        _model_files_text(model_files),
+        _file_text(file),
     ])  # fmt: skip
+
+
+def _part_declarations(parts: Sequence[DropInPart]) -> list[str]:
+    """Return the declarations of the parts' engine tables, then their lists of nodes, inputs and outputs."""
+    hidden = '__attribute__((visibility("hidden")))'
+    tables = [
+        f"extern const mavcg_model_table part_table_{i} __asm__({c_string(part_symbol(part.program))}) {hidden};\n"
+        for i, part in enumerate(parts)
+    ]
+    lists = [
+        _numbers(f"part_{which}_{i}", getattr(part, which))
+        for i, part in enumerate(parts)
+        for which in ("nodes", "inputs", "outputs")
+    ]
+    return tables + lists
+
+
+def _part_rows(parts: Sequence[DropInPart]) -> list[str]:
+    """Return the lines of drop_in_parts."""
+    return [
+        f"    {{{c_string(part.name)}, {c_string(part.fingerprint)}, &part_table_{i}, {part.size}, {len(part.nodes)}, "
+        f"part_nodes_{i}, part_inputs_{i}, part_outputs_{i}}},\n"
+        for i, part in enumerate(parts)
+    ]
+
+
+def _model_files_text(model_files: Sequence[ModelFile]) -> str:
+    """Return the table of an ONNX model's files; without any it has one unused line, because C has no empty arrays."""
+    lines = "".join(
+        f"    {{{c_string(each.location)}, {each.size}u, {{{', '.join(map(str, each.digest))}}}}},\n"
+        for each in model_files or [ModelFile("", 0, bytes(DIGEST_BYTES))]
+    )
+    return f"static const struct drop_in_model_file drop_in_model_files[] = {{\n{lines}}};\n"
+
+
+def _file_text(file: DropInFile) -> str:
+    """Return the description of a TFLite file, with the digest by which a delegate recognises it."""
+    digest = hashlib.blake2b(file.data, digest_size=DIGEST_BYTES).digest()
+    return (
+        f"static const struct drop_in_file drop_in_file = {{{len(file.data)}u, {file.anchor_offset}u, {file.nodes}, "
+        f"{file.anchor_tensor}, {{{', '.join(map(str, digest))}}}}};\n"
+    )
 
 
 def _numbers(name: str, numbers: Sequence[int]) -> str:

@@ -2,12 +2,12 @@
 
 import hashlib
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from mavcg import __version__
 from mavcg.runtime.amalgamation import SOURCES, unit_files
+from mavcg.toolchain.versions import package_version
 
 TOOLS = ("llvmlite", "ziglang")
 
@@ -20,7 +20,7 @@ def made_with(model: Path | None = None, selector: bool = True, application: boo
     """
     facts: dict[str, Any] = {
         "mavcg": __version__,
-        "tools": {name: _version(name) for name in TOOLS},
+        "tools": {name: package_version(name) for name in TOOLS},
         "sources": {"selector": sources_digest(selector_sources())} if selector else {},
     }
     if application:
@@ -61,10 +61,3 @@ def file_digest(path: Path) -> str:
     """Return the SHA-256 of a file, in hexadecimal. Raises: OSError if it cannot be read."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return ""

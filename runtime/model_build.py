@@ -164,8 +164,8 @@ def application_task(tables: str, target: Target, folder: Path) -> Task[Path]:
     tables: text of mavcg_application_tables.h.
     """
     made = folder / "mavcg_application.o"
-    what = partial(engine_object, tables, target, made, "application", APPLICATION_TABLES)
-    return Task("compiling the application", what)
+    make_object = partial(engine_object, tables, target, made, "application", APPLICATION_TABLES)
+    return Task("compiling the application", make_object)
 
 
 def versions_of(kernel: str, defined: Set[str], core_set: CoreSet) -> tuple[str, ...]:
@@ -187,8 +187,8 @@ def engine_object(tables: str, target: Target, out: Path, unit: str = "engine", 
         (Path(scratch) / header).write_text(tables)
         made = Path(scratch) / out.name
         flags = [*machine_flags(target), *_code_flags(target), *protection_flags(target), *ENGINE_FLAGS, f"-I{scratch}"]
-        what = f"compiling the {unit.replace('_', '-')} unit for {target.zig_name}"
-        run_zig("cc", [*flags, "-c", str(write_unit(unit, scratch)), "-o", str(made)], what)
+        action = f"compiling the {unit.replace('_', '-')} unit for {target.zig_name}"
+        run_zig("cc", [*flags, "-c", str(write_unit(unit, scratch)), "-o", str(made)], action)
         os.replace(made, out)
     return out
 

@@ -50,9 +50,9 @@ def tensor_lists(program: Program) -> str:
     return _list("Inputs", program.inputs) + _list("Outputs", program.outputs)
 
 
-def _list(what: str, tensors: Sequence[ProgramTensor]) -> str:
+def _list(title: str, tensors: Sequence[ProgramTensor]) -> str:
     lines = [f" *     {i}  {comment(t.name)}: {t.type}, {t.type.bytes} bytes" for i, t in enumerate(tensors)]
-    return "".join(f"{line}\n" for line in [f" * {what}, in this order:", *lines])
+    return "".join(f"{line}\n" for line in [f" * {title}, in this order:", *lines])
 
 
 _HEADER = """\

@@ -7,8 +7,8 @@ EXPORTED = "mavcg_model_"  # prefix of all names that a model library exports
 _SHORT_OF_LIBC = {"pthread", "thrd", "timer"}  # pthread_create, thrd_create, timer_create: often used beside a model
 
 
-# Headers that C programs and libc's own headers include (C23, 7; POSIX.1-2024, 14; glibc): a file of that name beside
-# the program, in a folder given with -I, would be taken for them.
+# Headers that C programs and libc's own headers include (C23, 7; POSIX.1-2024, 14; glibc). A header of the same name
+# beside the program, in a folder given with -I, would be included instead.
 _HEADERS = frozenset(
     (
         "assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdalign stdarg "

@@ -69,24 +69,13 @@ def tables_text(
     """
     check_program(program)
     kernels = kernels_of(program)
-    number = {kernel: i for i, kernel in enumerate(kernels)}
-    symbols = {name: f"version_{i}" for i, name in enumerate(dict.fromkeys(v for k in kernels for v in versions[k]))}
-    runs, operands = _runs(program, number)
-    external = [i for i, operand in enumerate(operands) if operand.base in ("input", "output")]
-    rings = [(i, ring) for i, operand in enumerate(operands) if (ring := _ring_of(operand, program)) is not None]
+    runs, operands = _runs(program, {kernel: i for i, kernel in enumerate(kernels)})
     weight_lines, weights_of = speed_rows(program, core_set)
-    counts = {
-        "INPUTS": len(program.inputs), "OUTPUTS": len(program.outputs), "STEPS": len(program.steps),
-        "PHASES": len(runs),
-        "OPERANDS": len(operands), "EXTERNAL_OPERANDS": len(external), "DEFAULT_THREADS": threads,
-        "VERSIONS": core_set.version_count, "SPIN_US": spin_us, "STAGES": len(program.stages),
+    sizes = {
+        "PHASES": len(runs), "OPERANDS": len(operands), "EXTERNAL_OPERANDS": sum(map(_is_external, operands)),
+        "DEFAULT_THREADS": threads, "VERSIONS": core_set.version_count, "SPIN_US": spin_us,
     }  # fmt: skip
-    bytes_of = {
-        "ARENA_BYTES": program.arena_bytes, "SCRATCH_BYTES": program.scratch_bytes,
-        "SCRATCH_STRIDE": -(-program.scratch_bytes // SCRATCH_ALIGN) * SCRATCH_ALIGN,
-        "CONSTANTS_BYTES": program.constants_bytes,
-    }  # fmt: skip
-    parts = [
+    return "".join([
         f"/* Model {comment(program.name)}. Made by mavcg. */\n",
         f'#define MODEL_API "{EXPORTED}{api_name(program.name)}"\n',
         f"#define MODEL_NAME {c_string(program.name)}\n",
@@ -94,27 +83,14 @@ def tables_text(
         "#define MODEL_IN_APPLICATION 1\n" if in_application else "",
         f"#define MAVCG_SET {core_set.tag}\n",
         f"#define MAVCG_CONSTANTS {constants or constants_symbol(program)}\n",
-        *(f"#define {name} {value}\n" for name, value in counts.items()),
-        *(f"#define {name} {value}ull\n" for name, value in bytes_of.items()),
+        _sizes(program, sizes),
         _array("const uint32_t base_needs[1][X86_WORDS]", ["{" + ", ".join(f"{w:#x}" for w in base_needs) + "},"]),
         'extern const char MAVCG_CONSTANTS[] __attribute__((visibility("hidden")));\n',
-        *(
-            f'extern engine_kernel {ours} __asm__({c_string(theirs)}) __attribute__((visibility("hidden")));\n'
-            for theirs, ours in symbols.items()
-        ),
-        _functions(kernels, versions, symbols, core_set),
+        _functions(kernels, versions, core_set),
         _element_bytes(),
         _tensors("inputs", program.inputs),
         _tensors("outputs", program.outputs),
-        _array(
-            "const mavcg_step steps_table[]",
-            (
-                f"{{{c_string(s.name)}, {c_string(s.op)}, {c_string(s.kernel)}, {s.rows}, "
-                f"{_at_most(s.min_chunk_rows, s.rows)}, "
-                f"{s.work}}},"
-                for s in program.steps
-            ),
-        ),
+        _steps(program),
         _array(
             "const struct engine_step run_table[]",
             (f"{{{', '.join(map(str, numbers))}, {weights_of[step]}, {step}}}," for step, numbers in runs),
@@ -123,18 +99,53 @@ def tables_text(
         _array("const struct engine_plan plan_table[]", [*plan_rows(program, core_set), "{0},"]),
         _array("void *const core_ids[]", (f"(void *){number}," for number in range(core_set.version_count))),
         f"static uint64_t core_runs[{core_set.version_count}];\n",
-        _array(
-            "const struct engine_operand operand_table[]",
-            (f"{{{operand.offset}, {_BASES[operand.base]}, {operand.index}}}," for operand in operands),
-        ),
-        _array("const uint32_t external_table[]", (f"{i}," for i in external), zero="0,"),
-        _array(
-            "const struct engine_ring_operand ring_table[]",
-            [*(f"{{{i}, {ring.copies}, {ring.stride}}}," for i, ring in rings), "{0},"],
-        ),
+        _operands(program, operands),
         *([_stages(program, core_set)] if in_application else []),
-    ]
-    return "".join(parts)
+    ])  # fmt: skip
+
+
+def _sizes(program: Program, sizes: Mapping[str, int]) -> str:
+    """Return the #defines of a program's counts and bytes. sizes: further counts."""
+    counts = {
+        "INPUTS": len(program.inputs), "OUTPUTS": len(program.outputs), "STEPS": len(program.steps), **sizes,
+        "STAGES": len(program.stages),
+    }  # fmt: skip
+    bytes_of = {
+        "ARENA_BYTES": program.arena_bytes, "SCRATCH_BYTES": program.scratch_bytes,
+        "SCRATCH_STRIDE": -(-program.scratch_bytes // SCRATCH_ALIGN) * SCRATCH_ALIGN,
+        "CONSTANTS_BYTES": program.constants_bytes,
+    }  # fmt: skip
+    lines = [f"#define {name} {value}\n" for name, value in counts.items()]
+    return "".join(lines + [f"#define {name} {value}ull\n" for name, value in bytes_of.items()])
+
+
+def _steps(program: Program) -> str:
+    """Return the table of steps that mavcg_step describes to users."""
+    lines = (
+        f"{{{c_string(s.name)}, {c_string(s.op)}, {c_string(s.kernel)}, {s.rows}, "
+        f"{_at_most(s.min_chunk_rows, s.rows)}, "
+        f"{s.work}}},"
+        for s in program.steps
+    )
+    return _array("const mavcg_step steps_table[]", lines)
+
+
+def _is_external(operand: OperandAddress) -> bool:
+    """Return True for an operand in a buffer of the user's: an input or an output of the model."""
+    return operand.base in ("input", "output")
+
+
+def _operands(program: Program, operands: Sequence[OperandAddress]) -> str:
+    """Return the tables of operands: all, the numbers of external ones, and those in buffers between stages."""
+    lines = (f"{{{operand.offset}, {_BASES[operand.base]}, {operand.index}}}," for operand in operands)
+    external = (f"{i}," for i, operand in enumerate(operands) if _is_external(operand))
+    rings = ((i, ring) for i, operand in enumerate(operands) if (ring := _ring_of(operand, program)) is not None)
+    ring_lines = [*(f"{{{i}, {ring.copies}, {ring.stride}}}," for i, ring in rings), "{0},"]
+    return (
+        _array("const struct engine_operand operand_table[]", lines)
+        + _array("const uint32_t external_table[]", external, zero="0,")
+        + _array("const struct engine_ring_operand ring_table[]", ring_lines)
+    )
 
 
 def _at_most(size: int, rows: int) -> int:
@@ -191,19 +202,23 @@ def _stages(program: Program, core_set: CoreSet) -> str:
     return _array("const struct engine_stage stage_table[]", lines)
 
 
-def _functions(
-    kernels: Sequence[str], versions: Mapping[str, Sequence[str]], symbols: Mapping[str, str], core_set: CoreSet
-) -> str:
-    """Return the tables of versions that the selector chooses from.
+def _functions(kernels: Sequence[str], versions: Mapping[str, Sequence[str]], core_set: CoreSet) -> str:
+    """Return the declarations of the kernels' versions, and the tables that the selector chooses from.
 
     They have no entry at SLOW_ID, because the engine calls the selector itself.
     """
     assert SLOW_ID == 0
+    symbols = {name: f"version_{i}" for i, name in enumerate(dict.fromkeys(v for k in kernels for v in versions[k]))}
+    declared = "".join(
+        f'extern engine_kernel {ours} __asm__({c_string(theirs)}) __attribute__((visibility("hidden")));\n'
+        for theirs, ours in symbols.items()
+    )
     count = core_set.version_count
     tables = [", ".join(["0", *(f"(void *){symbols[version]}" for version in versions[k])]) for k in kernels]
     described = (f"{{{c_string(k)}, kernel_versions[{i}], kernel_runs[{i}], 0}}," for i, k in enumerate(kernels))
     return (
-        _array(f"void *const kernel_versions[][{count}]", (f"{{{t}}}," for t in tables))
+        declared
+        + _array(f"void *const kernel_versions[][{count}]", (f"{{{t}}}," for t in tables))
         + f"static uint64_t kernel_runs[{max(1, len(kernels))}][{count}];\n"
         + _array("struct mavcg_function functions[]", described)
     )

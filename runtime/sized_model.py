@@ -45,7 +45,7 @@ class SizedModel:
         Raises: MavcgError for a shape that the library was not built for.
         """
         if shapes not in self.shapes:
-            built = ", ".join(_words(each) for each in self.shapes[:8])
+            built = ", ".join(_words(shapes) for shapes in self.shapes[:8])
             more = ", .." if len(self.shapes) > 8 else ""
             raise MavcgError(
                 f"{self.path}: no size has inputs {_words(shapes)}; the library was built for {built}{more}; "

@@ -17,6 +17,9 @@ import llvmlite.binding as llvm
 import pytest
 from hypothesis import settings
 
+import tests.one_worker  # noqa: F401  before what takes its default from there
+
+# isort: split
 from mavcg.hardware.target import Target, host_target, parse_target
 from mavcg.profiles.load import cores_for
 from mavcg.program_pipeline.hot_functions import parse_hot
@@ -48,7 +51,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 # Folders and files that take longest: they run first, so that no worker has one of them left when the others are done.
+# One file of those that share the BLAS library, so that no worker waits while the other builds it.
 SLOW_FIRST = (
+    "tests/mavcg/blas/test_products.py",
     "tests/pipelines/", "tests/runtime/engine/", "tests/examples/", "tests/mavcg/cli/", "tests/runtime/",
     "tests/mavcg/runners/", "tests/mavcg/program_pipeline/", "tests/mavcg/model_pipeline/", "tests/mavcg/objects/",
     "tests/passes/", "tests/profiles/test_facts.py",

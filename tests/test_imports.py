@@ -16,8 +16,8 @@ def imports_of(path: Path) -> Iterator[tuple[Path, str]]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module and not node.level:
             parts = Path(*node.module.split("."))
-            for place in (path.parent / parts, ROOT / parts):
-                source = next((f for f in (place.with_suffix(".py"), place / "__init__.py") if f.is_file()), None)
+            for base in (path.parent / parts, ROOT / parts):
+                source = next((f for f in (base.with_suffix(".py"), base / "__init__.py") if f.is_file()), None)
                 if source is not None:
                     yield from ((source, alias.name) for alias in node.names)
                     break

@@ -29,14 +29,14 @@ def folder_of(package: str) -> Path:
 
 
 def packages_on_disk() -> set[str]:
-    found = set()
+    packages = set()
     for top in ("mavcg", *PARTS):
         prefix = top if top == "mavcg" else f"mavcg.{top}"
         for folder, below, names in os.walk(ROOT / top):  # links are not followed: each part is walked as itself
             below[:] = [name for name in below if name != "__pycache__"]
             if any(name.endswith(".py") for name in names):
-                found.add(".".join([prefix, *Path(folder).relative_to(ROOT / top).parts]))
-    return found
+                packages.add(".".join([prefix, *Path(folder).relative_to(ROOT / top).parts]))
+    return packages
 
 
 def test_packages_are_those_on_disk() -> None:

@@ -30,8 +30,8 @@ DOTTED = re.compile(rf"(?<![\w./-])((?:{'|'.join(PARTS[:6])})(?:\.\w+)+)(?![\w/-
 @cache
 def files() -> frozenset[str]:
     """Every file and folder of the repository."""
-    found = {path for part in PARTS for path in (ROOT / part).rglob("*") if "__pycache__" not in path.parts}
-    return frozenset(str(path.relative_to(ROOT)) for path in (*found, *ROOT.iterdir()))
+    paths = {path for part in PARTS for path in (ROOT / part).rglob("*") if "__pycache__" not in path.parts}
+    return frozenset(str(path.relative_to(ROOT)) for path in (*paths, *ROOT.iterdir()))
 
 
 def spelled_out(name: str) -> list[str]:
@@ -103,18 +103,18 @@ def options() -> dict[str, set[str]]:
 
 def faults(page: str) -> list[str]:
     """What a page's text names and is not there."""
-    found: list[str] = []
+    missing: list[str] = []
     for text in code(page):
-        found += [n for name in PATH.findall(text) for n in spelled_out(name) if not is_file(n)]
+        missing += [n for name in PATH.findall(text) for n in spelled_out(name) if not is_file(n)]
         dotted = [name for name in DOTTED.findall(text) if name not in KEYS]
-        found += [name for name in dotted if not is_file(name) and not is_defined(name)]
+        missing += [name for name in dotted if not is_file(name) and not is_defined(name)]
         for verb, words in re.findall(r"(?:^|[ (])mavcg ([a-z][a-z-]*)((?: .*)?)$", text):
             if verb not in options():
-                found.append(f"mavcg {verb}")
+                missing.append(f"mavcg {verb}")
             elif verb != "launch":  # whose words are a compiler's
                 given = re.findall(r"(?<=\s)--?[a-z][a-z-]*", re.split(r" -- | [#|;&]| mavcg ", words)[0])
-                found += [f"mavcg {verb} {o}" for o in given if o not in options()[verb] | {"-h", "--help"}]
-    return found
+                missing += [f"mavcg {verb} {o}" for o in given if o not in options()[verb] | {"-h", "--help"}]
+    return missing
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -17,9 +17,9 @@ OPERATORS = (ROOT / "docs" / "operators.md").read_text()
 
 def listed_after(words: str) -> str:
     """The paragraph that follows the one which these words end."""
-    found = re.search(rf"{re.escape(words)}\n\n(.*?)\n\n", OPERATORS, re.DOTALL)
-    assert found is not None, f"docs/operators.md has no list of operators after '{words}'"
-    return " ".join(found[1].split())
+    match = re.search(rf"{re.escape(words)}\n\n(.*?)\n\n", OPERATORS, re.DOTALL)
+    assert match is not None, f"docs/operators.md has no list of operators after '{words}'"
+    return " ".join(match[1].split())
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ def checkasm_calls(
 ) -> tuple[Call, ...]:
     """Return the calls that a rule of `[[function]]` gives for a figure's name, one for each block height.
 
-    last: of the coefficients, where the table's benchmark drew another one than half of them.
+    last: index of the last coefficient, if the table's benchmark did not take the half of them.
     """
     groups = match.groupdict()
     bpc = 8 if groups["bpc"] == "8" else 16

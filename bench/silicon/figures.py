@@ -127,10 +127,10 @@ def _kernels(table: Mapping[str, Any]) -> Iterator[Figure]:
 
 
 def _streams(table: Mapping[str, Any]) -> Iterator[Figure]:
-    """Yield figures of long buffers: cycles of what the longer of two calls has more than the shorter one.
+    """Yield figures of long buffers: the cycles of a longer call minus those of a shorter one.
 
-    Published are cycles a byte, or a limb (64 bits of a long number). `variants`: functions that share one figure,
-    which is held against their mean. `limbs_each`: limbs that the figure counts for each one of the call's count.
+    Published figures are cycles per byte, or per limb (64 bits of a long number). `variants`: functions that share one
+    figure, which is compared with their mean. `limbs_each`: limbs of the figure for each unit of the call's count.
     """
     for entry in table.get("stream", ()):
         unit = "byte" if "bytes" in entry else "limb"
@@ -254,10 +254,11 @@ _LOOP_END = ("subs w0, w0, #1", "b.ne .Lloop")
 
 
 def _loops(table: Mapping[str, Any]) -> Iterator[Figure]:
-    """Yield figures of loops of one instruction: `per_cycle` has how many of it a cycle by core, without the two
-    instructions that count the loop, which the figure's cycles are shared among, too.
+    """Yield figures of loops that repeat one instruction.
 
-    `form` has {d} for the destination, and {s} for the one half of the destinations away.
+    `per_cycle` has the instructions per cycle by core, without the two instructions that count the loop; these share
+    the figure's cycles, too. In `form`, {d} stands for the destination, and {s} for the register half of the
+    destinations away.
     """
     for entry in table.get("loop", ()):
         several, count = int(entry["destinations"]), int(entry["instructions"])

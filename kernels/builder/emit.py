@@ -8,7 +8,15 @@ from typing import Any
 from llvmlite import ir
 
 from mavcg.kernels.builder.module_text import module_text
-from mavcg.kernels.builder.unchecked import Names, UncheckedCall, UncheckedInsertion, UncheckedShuffle, insert
+from mavcg.kernels.builder.unchecked import (
+    Names,
+    UncheckedAddress,
+    UncheckedCall,
+    UncheckedInsertion,
+    UncheckedLoad,
+    UncheckedShuffle,
+    insert,
+)
 from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.specs.kernel_symbol import DIGEST_DIGITS, symbol_text
 from mavcg.specs.serialize import to_text
@@ -67,12 +75,12 @@ def const(value: int, typ: ir.Type = I64) -> ir.Constant:
 def address(b: ir.IRBuilder, base: ir.Value, offset_bytes: ir.Value | int, name: str = "") -> ir.Value:
     """Return base + offset_bytes."""
     offset = const(offset_bytes) if isinstance(offset_bytes, int) else offset_bytes
-    return b.gep(base, [offset], inbounds=True, name=name, source_etype=I8)
+    return insert(b, UncheckedAddress(b.block, base, offset, I8, name))
 
 
 def element(b: ir.IRBuilder, base: ir.Value, index: ir.Value | int, typ: ir.Type, name: str = "") -> ir.Value:
     """Return the address of element `index` of an array of `typ`."""
-    return b.gep(base, [const(index) if isinstance(index, int) else index], inbounds=True, name=name, source_etype=typ)
+    return insert(b, UncheckedAddress(b.block, base, const(index) if isinstance(index, int) else index, typ, name))
 
 
 def scale_index(b: ir.IRBuilder, index: ir.Value, factor: int, name: str = "") -> ir.Value:
@@ -222,7 +230,7 @@ def load_vector(
     element_type = typ.element if isinstance(typ, ir.VectorType) else typ
     align = align or element_bytes(element_type)
     if used is None or used == lanes:
-        return b.load(pointer, name=name, align=align, typ=typ)
+        return insert(b, UncheckedLoad(b.block, pointer, typ, align, name))
     zero = ir.Constant(typ, [0] * lanes)
     full = f"llvm.masked.load.{type_suffix(typ)}.p0"
     kind = ir.FunctionType(typ, [PTR, vector(I1, lanes), typ])
@@ -252,8 +260,8 @@ def element_bytes(typ: ir.Type) -> int:
     return _FLOATS[type(typ)][1]
 
 
-# Features that every core has, by architecture. They are stated even where the CPU's name implies them: a function
-# without features of its own gets those that the compiler was started with, which are the oldest CPU's.
+# Features of all cores of an architecture. They are stated even if the CPU's name implies them, because LLVM gives a
+# function without features those that the compiler was started with, which are the oldest CPU's.
 _EVERYWHERE = {"aarch64": "+neon", "x86_64": "+fma"}
 
 

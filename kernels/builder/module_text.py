@@ -11,7 +11,13 @@ from typing import Any
 from llvmlite import ir
 from llvmlite.ir import instructions as instr
 
-from mavcg.kernels.builder.unchecked import UncheckedCall, UncheckedInsertion, UncheckedShuffle
+from mavcg.kernels.builder.unchecked import (
+    UncheckedAddress,
+    UncheckedCall,
+    UncheckedInsertion,
+    UncheckedLoad,
+    UncheckedShuffle,
+)
 
 
 def module_text(module: ir.Module) -> str:
@@ -21,9 +27,25 @@ def module_text(module: ir.Module) -> str:
         f'target datalayout = "{module.data_layout}"', "",
     ]  # fmt: skip
     lines += [kind.get_declaration() for kind in module.get_identified_types().values()]
-    for each in module.globals.values():
-        lines.append(_function_text(each) if isinstance(each, ir.Function) and each.blocks else str(each))
+    for value in module.globals.values():
+        lines.append(_function_text(value) if isinstance(value, ir.Function) and value.blocks else str(value))
     return "\n".join(lines + module._get_metadata_lines())
+
+
+def release(module: ir.Module) -> None:
+    """Empty the functions of a module, which is not used any more.
+
+    A function's blocks, instructions and the values that loops carry refer to each other in cycles. Without these its
+    objects are freed at once, in a quarter of the time that the garbage collector takes to find them.
+    """
+    for function in module.functions:
+        for block in function.blocks:
+            for instruction in block.instructions:
+                if isinstance(instruction, instr.PhiInstr):
+                    instruction.incomings.clear()
+            block.instructions.clear()
+            block.terminator = None
+        function.blocks.clear()
 
 
 def _function_text(function: ir.Function) -> str:
@@ -92,7 +114,7 @@ def _call(texts: _Texts, call: instr.CallInstr) -> str:
     special = call.cconv or call.tail or call.fastmath or call.attributes or call.arg_attributes
     if special or not isinstance(callee, ir.Function) or callee.ftype.var_arg:
         return _without_result(call)
-    listed = ", ".join([texts.operand(each) for each in arguments])
+    listed = ", ".join([texts.operand(argument) for argument in arguments])
     return f"call {texts.type(call.type)} {texts.reference(callee)}({listed})"
 
 
@@ -139,7 +161,9 @@ _DESCRIPTIONS: dict[type, Callable[[_Texts, Any], str]] = {
     instr.LoadInstr: _load,
     instr.ShuffleVector: _lanes,
     instr.StoreInstr: _store,
+    UncheckedAddress: _address,
     UncheckedCall: _call,
     UncheckedInsertion: _lanes,
+    UncheckedLoad: _load,
     UncheckedShuffle: _lanes,
 }

@@ -18,6 +18,17 @@ def insert(b: ir.IRBuilder, instruction: instr.Instruction) -> instr.Instruction
     return instruction
 
 
+def _begin(
+    self: instr.Instruction, block: ir.Block, typ: ir.Type, opname: str, operands: list[ir.Value], name: str
+) -> None:
+    """Set what every instruction has, as the constructors of llvmlite's base classes do."""
+    self.parent, self.type = block, typ
+    self._name = block.scope.register(name, True)
+    self.opname, self.operands = opname, operands
+    self.flags = []
+    self.metadata = {}
+
+
 class UncheckedCall(instr.CallInstr):  # type: ignore[misc]  # llvmlite has no types
     """A call without attributes, whose arguments have the types that the function takes."""
 
@@ -27,8 +38,7 @@ class UncheckedCall(instr.CallInstr):  # type: ignore[misc]  # llvmlite has no t
         self.fastmath: frozenset[str] = frozenset()
         self.attributes: frozenset[str] = frozenset()
         self.arg_attributes: dict[int, object] = {}
-        result = function.ftype.return_type
-        instr.Instruction.__init__(self, block, result, "call", [function, *arguments], name)
+        _begin(self, block, function.ftype.return_type, "call", [function, *arguments], name)
 
 
 class UncheckedShuffle(instr.ShuffleVector):  # type: ignore[misc]  # llvmlite has no types
@@ -37,14 +47,30 @@ class UncheckedShuffle(instr.ShuffleVector):  # type: ignore[misc]  # llvmlite h
     def __init__(
         self, block: ir.Block, typ: ir.Type, first: ir.Value, second: ir.Value, mask: ir.Constant, name: str
     ) -> None:
-        instr.Instruction.__init__(self, block, typ, "shufflevector", [first, second, mask], name)
+        _begin(self, block, typ, "shufflevector", [first, second, mask], name)
 
 
 class UncheckedInsertion(instr.InsertElement):  # type: ignore[misc]  # llvmlite has no types
     """The insertion of a scalar of the vector's element type."""
 
     def __init__(self, block: ir.Block, vector: ir.Value, scalar: ir.Value, index: ir.Constant, name: str = "") -> None:
-        instr.Instruction.__init__(self, block, vector.type, "insertelement", [vector, scalar, index], name)
+        _begin(self, block, vector.type, "insertelement", [vector, scalar, index], name)
+
+
+class UncheckedAddress(instr.GEPInstr):  # type: ignore[misc]  # llvmlite has no types
+    """The address of element `index` of an array of `typ` that begins at a pointer, within the array's memory."""
+
+    def __init__(self, block: ir.Block, pointer: ir.Value, index: ir.Value, typ: ir.Type, name: str) -> None:
+        _begin(self, block, pointer.type, "getelementptr", [pointer, index], name)
+        self.source_etype, self.pointer, self.indices, self.inbounds = typ, pointer, [index], True
+
+
+class UncheckedLoad(instr.LoadInstr):  # type: ignore[misc]  # llvmlite has no types
+    """A load of a value of this type. align: known alignment of the pointer, in bytes."""
+
+    def __init__(self, block: ir.Block, pointer: ir.Value, typ: ir.Type, align: int, name: str) -> None:
+        _begin(self, block, typ, "load", [pointer], name)
+        self.align = align
 
 
 class Names(_utils.NameScope):  # type: ignore[misc]  # llvmlite has no types

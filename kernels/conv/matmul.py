@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 
 from llvmlite import ir
@@ -12,7 +13,7 @@ from mavcg.kernels.builder.emit import address, const, kernel_function, operand,
 from mavcg.kernels.conv.conv2d import conv_step
 from mavcg.kernels.gemm.micro_kernel import emit_tile
 from mavcg.kernels.gemm.packing import packed_matrix
-from mavcg.kernels.gemm.register_tile import BlockRegisters, choose, lanes_f32, tiling_of
+from mavcg.kernels.gemm.register_tile import BlockRegisters, RegisterTiling, choose, lanes_f32, tiling_of
 from mavcg.kernels.gemm.sum_blocks import SumBlock, block_terms, sum_blocks
 from mavcg.kernels.gemm.tile import F32_BYTES, Pointers, RegisterTile, Sum, WeightLayout
 from mavcg.kernels.tensor.plain_product import plain_matmul
@@ -143,92 +144,129 @@ def emit_matmul(module: ir.Module, spec: MatMul, machine: Machine, macro: MacroT
     function, b = kernel_function(module, spec, machine)
     bases = [operand(b, i, name) for i, name in enumerate(("a", "b", "out"))]
     bias = operand(b, 3, "bias") if spec.bias else None
-    strides = [spec.a_strides, spec.b_strides, spec.out_strides]
     if spec.residual_strides is not None:
         bases.append(operand(b, 3 + spec.bias, "residual"))
-        strides.append(spec.residual_strides)
-    lanes = lanes_f32(machine)
-    k_step, n_step = (s * F32_BYTES for s in spec.b_strides[-2:])
-    weights = WeightLayout(k_step, n_step if spec.n > 1 else F32_BYTES, lanes * n_step, lanes, False)
-    total = Sum(((spec.k, F32_BYTES),))
-
-    def piece(rows: int, starts: list[ir.Value]) -> None:
-        """Emit `rows` rows of one product, all columns."""
-        terms = block_terms(total, macro.kc)[0]
-        vectors = -(-spec.n // lanes)
-        if macro.nr is not None:
-            tiling = tiling_of(machine, rows, vectors, min(vectors, max(1, macro.nr // lanes)), terms)
-        else:
-            tiling = choose(machine, rows, vectors, terms)
-        steps = [s[-2] * F32_BYTES for s in (spec.a_strides, spec.out_strides, spec.residual_strides or (0, 0))]
-        step = tiling.vectors * lanes
-
-        def columns(first: ir.Value, count: int, block: SumBlock) -> None:
-            """Emit the columns of one register tile, or fewer, for all rows of the piece."""
-            used = count - (-(-count // lanes) - 1) * lanes
-            column = b.mul(first, const(F32_BYTES))
-            inputs = address(b, starts[0], block.in_bytes)
-            weights_offset = b.add(scale_index(b, first, n_step), scale_index(b, block.first_term, k_step))
-            done = 0
-            for mr, tiles in (tiling.widths if count == step else tiling.rest).tiles:
-                offsets = [tuple(step * p for p in range(mr)) for step in steps]
-                tile = RegisterTile(offsets[0], offsets[1], offsets[2], -(-count // lanes), used)
-
-                def emit_at(row: ir.Value, tile: RegisterTile = tile) -> None:
-                    at = Pointers(
-                        address(b, inputs, scale_index(b, row, steps[0])),
-                        address(b, starts[1], weights_offset),
-                        address(b, starts[2], b.add(scale_index(b, row, steps[1]), column)),
-                        address(b, bias, column) if bias is not None else None,
-                        address(b, starts[3], b.add(scale_index(b, row, steps[2]), column))
-                        if len(starts) > 3
-                        else None,
-                    )
-                    emit_tile(b, machine, block.total, weights, tile, at, spec.act, spec.act_args, block.part)
-
-                repeat(b, done, done + mr * tiles, emit_at, "row", mr)
-                done += mr * tiles
-
-        def chunks(first: ir.Value, count: int, block: SumBlock) -> None:
-            """Emit a block of columns, register tile by register tile."""
-            whole = count // step * step
-            repeat(b, 0, whole, lambda column: columns(b.add(first, column), step, block), "column", step)
-            if count > whole:
-                columns(b.add(first, const(whole)), count - whole, block)
-
-        def block(first: ir.Value, count: int) -> None:
-            sum_blocks(b, total, macro.kc, lambda terms: chunks(first, count, terms))
-
-        channel_blocks(b, spec.n, block_channels(macro, step), block)
-
-    def task(index: ir.Value) -> None:
-        number = b.sdiv(index, const(spec.pieces))
-        part = b.srem(index, const(spec.pieces))
-        first = b.mul(part, const(PIECE_ROWS))
-        addresses = []
-        for base, all_strides in zip(bases, strides, strict=True):
-            at, left = scale_index(b, first, all_strides[-2] * F32_BYTES), number
-            if all_strides is spec.b_strides:
-                at = const(0)
-            for length, stride in reversed(list(zip(spec.batch, all_strides[:-2], strict=True))):
-                at = b.add(at, scale_index(b, b.srem(left, const(length)), stride * F32_BYTES))
-                left = b.sdiv(left, const(length))
-            addresses.append(address(b, base, at))
-        rest = spec.m % PIECE_ROWS
-        if not rest:
-            piece(PIECE_ROWS, addresses)
-        elif spec.pieces == 1:
-            piece(rest, addresses)
-        else:
-            with b.if_else(b.icmp_signed("==", part, const(spec.pieces - 1))) as (last, other_row):
-                with last:
-                    piece(rest, addresses)
-                with other_row:
-                    piece(PIECE_ROWS, addresses)
-
-    repeat(b, function.args[1], function.args[2], task, "task")
+    emitter = _ProductEmitter(b, machine, spec, macro, tuple(bases), bias)
+    repeat(b, function.args[1], function.args[2], emitter.task, "task")
     b.ret_void()
     return function
+
+
+@dataclass(frozen=True)
+class _ProductPiece:
+    """Rows of one product. starts: addresses of its first elements in a, b, out and residual."""
+
+    tiling: RegisterTiling
+    starts: tuple[ir.Value, ...]
+
+
+@dataclass(frozen=True)
+class _ProductEmitter:
+    """Emits the tasks of a matmul function. bases: pointers to a, b, out and, if there is one, residual."""
+
+    b: ir.IRBuilder
+    machine: Machine
+    spec: MatMul
+    macro: MacroTile
+    bases: tuple[ir.Value, ...]
+    bias: ir.Value | None
+
+    @property
+    def lanes(self) -> int:
+        return lanes_f32(self.machine)
+
+    @property
+    def total(self) -> Sum:
+        return Sum(((self.spec.k, F32_BYTES),))
+
+    def task(self, index: ir.Value) -> None:
+        """Emit a row of work: one piece of one product."""
+        b, spec = self.b, self.spec
+        number = b.sdiv(index, const(spec.pieces))
+        part = b.srem(index, const(spec.pieces))
+        starts = self._starts(number, b.mul(part, const(PIECE_ROWS)))
+        last_rows = spec.m % PIECE_ROWS
+        if not last_rows:
+            self._piece(PIECE_ROWS, starts)
+        elif spec.pieces == 1:
+            self._piece(last_rows, starts)
+        else:
+            with b.if_else(b.icmp_signed("==", part, const(spec.pieces - 1))) as (is_last, is_other):
+                with is_last:
+                    self._piece(last_rows, starts)
+                with is_other:
+                    self._piece(PIECE_ROWS, starts)
+
+    def _starts(self, number: ir.Value, first_row: ir.Value) -> tuple[ir.Value, ...]:
+        """Return the addresses of a piece's first elements. number: which product of the batch."""
+        b, spec = self.b, self.spec
+        strides = [spec.a_strides, spec.b_strides, spec.out_strides]
+        if spec.residual_strides is not None:
+            strides.append(spec.residual_strides)
+        addresses = []
+        for base, all_strides in zip(self.bases, strides, strict=True):
+            offset, outer = scale_index(b, first_row, all_strides[-2] * F32_BYTES), number
+            if all_strides is spec.b_strides:
+                offset = const(0)
+            for length, stride in reversed(list(zip(spec.batch, all_strides[:-2], strict=True))):
+                offset = b.add(offset, scale_index(b, b.srem(outer, const(length)), stride * F32_BYTES))
+                outer = b.sdiv(outer, const(length))
+            addresses.append(address(b, base, offset))
+        return tuple(addresses)
+
+    def _piece(self, rows: int, starts: tuple[ir.Value, ...]) -> None:
+        """Emit `rows` rows of one product, all columns: block by block of nc columns and kc terms."""
+        b, spec, macro = self.b, self.spec, self.macro
+        piece = _ProductPiece(self._tiling(rows), starts)
+
+        def column_block(first: ir.Value, count: int) -> None:
+            sum_blocks(b, self.total, macro.kc, lambda block: self._block(piece, first, count, block))
+
+        channel_blocks(b, spec.n, block_channels(macro, piece.tiling.vectors * self.lanes), column_block)
+
+    def _tiling(self, rows: int) -> RegisterTiling:
+        """Return the register tiles of a piece: as wide as nr, or those with the fewest cycles."""
+        nr, vectors = self.macro.nr, -(-self.spec.n // self.lanes)
+        terms = block_terms(self.total, self.macro.kc)[0]
+        if nr is None:
+            return choose(self.machine, rows, vectors, terms)
+        return tiling_of(self.machine, rows, vectors, min(vectors, max(1, nr // self.lanes)), terms)
+
+    def _block(self, piece: _ProductPiece, first: ir.Value, count: int, block: SumBlock) -> None:
+        """Emit a block of columns for some terms of the sum, register tile by register tile."""
+        b, step = self.b, piece.tiling.vectors * self.lanes
+        whole = count // step * step
+        repeat(b, 0, whole, lambda column: self._columns(piece, b.add(first, column), step, block), "column", step)
+        if count > whole:
+            self._columns(piece, b.add(first, const(whole)), count - whole, block)
+
+    def _columns(self, piece: _ProductPiece, first: ir.Value, count: int, block: SumBlock) -> None:
+        """Emit the columns of one register tile, or fewer, for all rows of the piece."""
+        b, spec, lanes, tiling, starts = self.b, self.spec, self.lanes, piece.tiling, piece.starts
+        steps = [s[-2] * F32_BYTES for s in (spec.a_strides, spec.out_strides, spec.residual_strides or (0, 0))]
+        k_step, n_step = (s * F32_BYTES for s in spec.b_strides[-2:])
+        weights = WeightLayout(k_step, n_step if spec.n > 1 else F32_BYTES, lanes * n_step, lanes, False)
+        used = count - (-(-count // lanes) - 1) * lanes
+        column = b.mul(first, const(F32_BYTES))
+        inputs = address(b, starts[0], block.in_bytes)
+        weights_offset = b.add(scale_index(b, first, n_step), scale_index(b, block.first_term, k_step))
+
+        def emit_rows(row: ir.Value, tile: RegisterTile) -> None:
+            pointers = Pointers(
+                address(b, inputs, scale_index(b, row, steps[0])),
+                address(b, starts[1], weights_offset),
+                address(b, starts[2], b.add(scale_index(b, row, steps[1]), column)),
+                address(b, self.bias, column) if self.bias is not None else None,
+                address(b, starts[3], b.add(scale_index(b, row, steps[2]), column)) if len(starts) > 3 else None,
+            )
+            emit_tile(b, self.machine, block.total, weights, tile, pointers, spec.act, spec.act_args, block.part)
+
+        done = 0
+        for mr, tiles in (tiling.widths if count == tiling.vectors * lanes else tiling.rest).tiles:
+            offsets = [tuple(step * p for p in range(mr)) for step in steps]
+            tile = RegisterTile(offsets[0], offsets[1], offsets[2], -(-count // lanes), used)
+            repeat(b, done, done + mr * tiles, partial(emit_rows, tile=tile), "row", mr)
+            done += mr * tiles
 
 
 def matmul_registers(spec: KernelSpec, machine: Machine, macro: MacroTile, channels: int) -> BlockRegisters:

@@ -140,7 +140,7 @@ class _MicroKernel:
                 if together:
                     return [_lane(b, input_vectors[p], u, lanes)] * tile.vectors
                 pointer = offset_pointer(b, inputs, tile.in_offsets[p], u * F32_BYTES)
-                scalar = b.load(pointer, name="x1", align=4, typ=F32)
+                scalar = load_vector(b, pointer, F32, name="x1", align=4)
                 whole = [splat(b, scalar, lanes)] * (tile.vectors - short)
                 return [*whole, splat(b, scalar, self.counts[-1])] if short else whole
 

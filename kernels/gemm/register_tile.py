@@ -218,8 +218,8 @@ def tiling_of(
     begun = tile_fit(machine).pixel_cycles * width / terms if terms else 0.0
 
     def total(of_step: StepCycles) -> float:
-        def of(count: int, each: Widths) -> float:
-            return begun + sum(n * of_step(machine, mr, count, terms) for mr, n in each.tiles)
+        def of(count: int, widths_of_block: Widths) -> float:
+            return begun + sum(n * of_step(machine, mr, count, terms) for mr, n in widths_of_block.tiles)
 
         return chunks * of(nv, widths) + (of(left, rest) if left else 0.0)
 

@@ -14,7 +14,8 @@ from mavcg.kernels.conv.depthwise import MOST_TAPS
 from mavcg.kernels.conv.row_pieces import in_pieces
 from mavcg.kernels.int8.conv_loops import emit_qconv2d, qconv2d_registers
 from mavcg.kernels.int8.conv_spec import QConv2d
-from mavcg.kernels.int8.depthwise import CHANNELS, QDepthwise, emit_qdepthwise, in_vectors
+from mavcg.kernels.int8.depthwise import emit_qdepthwise
+from mavcg.kernels.int8.depthwise_spec import CHANNELS, QDepthwise, in_vectors
 from mavcg.kernels.int8.register_tile import GROUP, sums_in_i16
 from mavcg.kernels.int8.requantize import epilogue_of
 from mavcg.kernels.int8.sum_run import SumRun

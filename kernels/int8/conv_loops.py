@@ -11,8 +11,9 @@ from mavcg.kernels.builder.emit import I8, address, const, kernel_function, oper
 from mavcg.kernels.conv.part_loops import check_parts, part_runs, rectangles, rows_of_parts
 from mavcg.kernels.gemm.register_tile import BlockRegisters
 from mavcg.kernels.int8.conv_spec import EightBitConvolution, QConv2d
-from mavcg.kernels.int8.micro_kernel import F32_BYTES, QPointers, QTile, RequantizedEnding, TileEnding, emit_qtile
+from mavcg.kernels.int8.micro_kernel import F32_BYTES, emit_qtile
 from mavcg.kernels.int8.register_tile import GROUP, Int8Tiling, ProductForm, choose_tiling, widths_of
+from mavcg.kernels.int8.tile import QPointers, QTile, RequantizedEnding, TileEnding
 from mavcg.specs.kernel import KernelSpec, Machine, View
 from mavcg.specs.tile_plan import MacroTile, Order
 
@@ -89,7 +90,7 @@ def register_tiling(spec: EightBitConvolution, machine: Machine, macro: MacroTil
     form, registers, width = spec.form(machine), machine.vector_registers, spec.out.shape[2]
     vectors, panel = -(-channels // form.lanes), max(1, spec.lanes // form.lanes)
     if macro.nr is not None:
-        # Whole panels only: weights of a chunk that began inside of a panel would not be where the tile reads them.
+        # Whole panels only: a tile finds its weights by the panel, so a chunk must begin with one.
         chunk_vectors = min(vectors, max(1, macro.nr // (panel * form.lanes)) * panel)
         if (widths := widths_of(form, registers, width, chunk_vectors)) is not None:
             return Int8Tiling(chunk_vectors, widths)

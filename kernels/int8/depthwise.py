@@ -3,12 +3,10 @@
 The products of two taps are summed exactly, by each core's own instructions, before they are added to the accumulator.
 """
 
-from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
-import numpy as np
 from llvmlite import ir
 from numpy.typing import NDArray
 
@@ -28,98 +26,17 @@ from mavcg.kernels.builder.emit import (
 from mavcg.kernels.builder.nest import load_lanes, shuffle, store_lanes
 from mavcg.kernels.conv.part_loops import channel_groups, channel_steps, check_groups
 from mavcg.kernels.gemm.register_tile import cut
+from mavcg.kernels.int8.depthwise_spec import CHANNELS, EightBitDepthwise, QDepthwise
 from mavcg.kernels.int8.micro_kernel import F32_BYTES
 from mavcg.kernels.int8.requantize import Int8Epilogue, to_eight_bits
 from mavcg.specs.kernel import KernelSpec, Machine, View
-from mavcg.specs.kernel_symbol import shape_text, sizes_text, window_text
-from mavcg.specs.serialize import spec_format
 from mavcg.specs.tile_plan import MacroTile
 
 Array: TypeAlias = NDArray[Any]
 Value: TypeAlias = ir.Value
 
 PLAIN = MacroTile()
-CHANNELS = 32  # packed constants are padded to a multiple of this, the channels of the longest vector
 LEAST_CHANNELS = 8  # minimum channels of a vector
-
-
-class EightBitDepthwise(KernelSpec):
-    """Base of the specs of depthwise convolutions of 8-bit images, for all epilogues.
-
-    x, out: N, H, W, C, with equally many channels. C' is C padded to whole vectors. narrow: i16 can hold the sum of
-    two products of i8 inputs. A row of work is a row of output pixels.
-    """
-
-    x: View
-    out: View
-    kernel: tuple[int, int]
-    stride: tuple[int, int]
-    dilation: tuple[int, int]
-    narrow: bool
-
-    @property
-    @abstractmethod
-    def weight_bytes(self) -> int:
-        """Size of one weight in bytes: 1 for i8, 2 for i16."""
-
-    @property
-    def symbol_shape(self) -> str:
-        return shape_text("nhwc", sizes_text(*self.out.shape), window_text(self.kernel, self.stride, self.dilation))
-
-    @property
-    def out_view(self) -> View:
-        return self.out
-
-    @property
-    def macs(self) -> int:
-        return self.out.elements * self.kernel[0] * self.kernel[1]
-
-    @property
-    def padded_channels(self) -> int:
-        """C': channels padded to a multiple of CHANNELS."""
-        return -(-self.out.shape[3] // CHANNELS) * CHANNELS
-
-    @property
-    def rows(self) -> int:
-        return self.out.shape[0] * self.out.shape[1] if self.out.elements else 0
-
-    @property
-    def work(self) -> int:
-        return 2 * self.out.elements * self.kernel[0] * self.kernel[1]
-
-
-@spec_format("q_depthwise")
-@dataclass(frozen=True)
-class QDepthwise(EightBitDepthwise):
-    """A requantized depthwise convolution of 8-bit images with equally many channels in and out.
-
-    Operands: x, weights i8 [taps, C'], out, bias i32 [2, C'], multiplier f32 [C']. The bias includes the zero point of
-    x, as in QConv2d. narrow: no weight is -128.
-    """
-
-    x: View
-    out: View
-    kernel: tuple[int, int]
-    stride: tuple[int, int]
-    dilation: tuple[int, int]
-    epilogue: Int8Epilogue
-    narrow: bool
-
-    @property
-    def family(self) -> str:
-        return f"qdepthwise_{self.x.dtype}"
-
-    @property
-    def weight_bytes(self) -> int:
-        return 1
-
-
-def in_vectors(values: Array) -> Array:
-    """Pad [rows, C] with zeros to [rows, C'], C' a multiple of CHANNELS."""
-    rows, channels = values.shape
-    filled = np.zeros((rows, -(-channels // CHANNELS) * CHANNELS), values.dtype)
-    filled[:, :channels] = values
-    return filled
 
 
 def tap_pairs(height: int, width: int) -> list[list[tuple[int, int]]]:

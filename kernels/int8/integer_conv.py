@@ -30,8 +30,9 @@ from mavcg.kernels.int8.conv2d import (
     pack_weights,
 )
 from mavcg.kernels.int8.conv_loops import PLAIN, Endings, emit_convolution, flip_register, qconv2d_registers
-from mavcg.kernels.int8.depthwise import CHANNELS, emit_depthwise_sums, in_vectors
 from mavcg.kernels.int8.depthwise import PLAIN as PLAIN_DEPTHWISE
+from mavcg.kernels.int8.depthwise import emit_depthwise_sums
+from mavcg.kernels.int8.depthwise_spec import CHANNELS, in_vectors
 from mavcg.kernels.int8.integer_endings import IntegerEnding, integer_ending
 from mavcg.kernels.int8.integer_spec import IntegerConv2d, IntegerDepthwise, IntegerSums
 from mavcg.kernels.int8.micro_kernel import F32_BYTES

@@ -13,8 +13,9 @@ from mavcg.kernels.builder.activation import activate
 from mavcg.kernels.builder.emit import F32, I8, I32, address, const, operand, scale_index, splat
 from mavcg.kernels.builder.nest import load_lanes, store_lanes
 from mavcg.kernels.int8.integer_spec import IntegerConv2d, IntegerDepthwise, IntegerSums
-from mavcg.kernels.int8.micro_kernel import F32_BYTES, QPointers, QTile, TileSums
+from mavcg.kernels.int8.micro_kernel import F32_BYTES
 from mavcg.kernels.int8.register_tile import ProductForm
+from mavcg.kernels.int8.tile import QPointers, QTile, TileSums
 
 Value: TypeAlias = ir.Value
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from mavcg.kernels.int8.conv_spec import EightBitConvolution
-from mavcg.kernels.int8.depthwise import EightBitDepthwise
+from mavcg.kernels.int8.depthwise_spec import EightBitDepthwise
 from mavcg.specs.kernel import View
 from mavcg.specs.serialize import spec_format
 

@@ -89,10 +89,10 @@ class ProductForm:
         # are added as i16; all but "sdot" broadcast each input separately.
         products = pixels * (pieces + self.window_sums)
         multiplies = 1 + 1 / self.together if self.kind == "maddubs" else 1.0
-        each = {"sdot": 1.0, "vnni": 1.0, "madd": 2.0, "mull": 1.5, "maddubs": multiplies + 1}[self.kind]
+        instructions = {"sdot": 1.0, "vnni": 1.0, "madd": 2.0, "mull": 1.5, "maddubs": multiplies + 1}[self.kind]
         inputs = pixels * (0.25 if self.kind == "sdot" else 1.0)
         stream = pieces * self.weight_bytes / all_cores_fit().int8_register_tile.weight_bytes_per_cycle
-        extra_instructions = products * (each - multiplies)
+        extra_instructions = products * (instructions - multiplies)
         return throughput_cycles(_tile_rates(), products * multiplies, inputs + pieces, extra_instructions) + stream
 
 

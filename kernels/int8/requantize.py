@@ -15,7 +15,8 @@ from mavcg.specs.serialize import spec_format
 Value: TypeAlias = ir.Value
 
 SHORT = (-(1 << 15), (1 << 15) - 1)
-# Beyond i16, so that it saturates there, and far within i32, outside of which x86 converts to the lowest number.
+# Beyond i16, so that the conversion to i16 saturates, and far within i32, outside of which x86 converts to the lowest
+# number.
 TOP = 65536.0
 
 

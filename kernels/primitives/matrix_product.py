@@ -109,19 +109,19 @@ def _tiles(b: ir.IRBuilder, machine: Machine, product: MatrixProduct, at: Pointe
         used = columns - (-(-columns // lanes) - 1) * lanes
         shape = RegisterTile(steps[0], steps[1], steps[1], -(-columns // lanes), used)
         out = b.add(scale_index(b, row, product.out_step), scale_index(b, column, F32_BYTES))
-        here = Pointers(
+        pointers = Pointers(
             address(b, at.inputs, scale_index(b, row, product.left_step)),
             address(b, at.weights, scale_index(b, column, product.panel_step // PANEL)),
             address(b, at.out, out),
             None,
             address(b, at.residual, out) if at.residual is not None else None,
         )
-        now = block.part
+        part = block.part
         if at.bias is not None and product.bias == "columns":
-            here = replace(here, bias=address(b, at.bias, scale_index(b, column, F32_BYTES)))
+            pointers = replace(pointers, bias=address(b, at.bias, scale_index(b, column, F32_BYTES)))
         elif at.bias is not None and product.bias == "rows":
-            now = _store_bias(b, address(b, at.bias, scale_index(b, row, F32_BYTES)), here.out, shape, lanes, now)
-        emit_tile(b, machine, block.total, weights, shape, here, product.act, product.act_args, now)
+            part = _store_bias(b, address(b, at.bias, scale_index(b, row, F32_BYTES)), pointers.out, shape, lanes, part)
+        emit_tile(b, machine, block.total, weights, shape, pointers, product.act, product.act_args, part)
 
     def over_rows(body: Callable[[Value, int], None]) -> None:
         done = 0

@@ -16,6 +16,8 @@ from mavcg.kernels.builder.emit import (
     store_vector,
     vector,
 )
+from mavcg.kernels.gemm.register_tile import lanes_f32
+from mavcg.specs.kernel import Machine
 from mavcg.specs.primitive import F32_BYTES
 
 Value: TypeAlias = ir.Value
@@ -49,3 +51,39 @@ def copy_run(b: ir.IRBuilder, source: Value, target: Value, count: int, lanes: i
 
 def _element(b: ir.IRBuilder, base: Value, index: Value) -> Value:
     return address(b, base, scale_index(b, index, F32_BYTES))
+
+
+def copy_run_of(
+    b: ir.IRBuilder, machine: Machine, source: Value, target: Value, count: Value, source_step: int, target_step: int
+) -> None:  # fmt: skip
+    """Emit a copy of `count` elements, a number known at run time, in vectors if both sides are contiguous.
+
+    source_step, target_step: from an element to the next, in bytes.
+    """
+
+    def move(index: Value, typ: ir.Type) -> None:
+        value = load_vector(b, address(b, source, scale_index(b, index, source_step)), typ, name="value")
+        b.store(value, address(b, target, scale_index(b, index, target_step)), align=F32_BYTES)
+
+    _run(b, machine, count, source_step == target_step == F32_BYTES, move)
+
+
+def zero_run_of(b: ir.IRBuilder, machine: Machine, target: Value, count: Value, step: int) -> None:
+    """Emit stores of `count` zeros, a number known at run time. step: from an element to the next, in bytes."""
+
+    def clear(index: Value, typ: ir.Type) -> None:
+        lanes = typ.count if isinstance(typ, ir.VectorType) else 1
+        b.store(f32_splat(0.0, lanes), address(b, target, scale_index(b, index, step)), align=F32_BYTES)
+
+    _run(b, machine, count, step == F32_BYTES, clear)
+
+
+def _run(
+    b: ir.IRBuilder, machine: Machine, count: Value, dense: bool, body: Callable[[Value, ir.Type], None]
+) -> None:  # fmt: skip
+    first: Value = const(0)
+    if dense:
+        lanes = lanes_f32(machine)
+        first = b.and_(count, const(-lanes), name="whole")
+        repeat(b, 0, first, lambda i: body(i, ir.VectorType(F32, lanes)), "vector", lanes)
+    repeat(b, first, count, lambda i: body(i, F32), "element")

@@ -26,8 +26,8 @@ from mavcg.specs.serialize import spec_format
 Region = tuple[tuple[int, int], ...]  # (begin, end) along each axis
 
 
-# Elementary operations that an element of a border counts as: it is written in short runs, to cache lines that are in
-# the cache of the core that computed the inside.
+# Elementary operations per element of a border. Borders are written in short runs, to cache lines that are in the cache
+# of the core that computed the interior.
 BORDER_WORK = 8
 
 

@@ -101,85 +101,103 @@ def emit_pool(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Funct
     """Emit the loops over rows, pixels, groups of vectors of channels, and taps."""
     assert isinstance(spec, Pool)
     function, b = kernel_function(module, spec, machine)
-    x, out = operand(b, 0, "x"), operand(b, 1, "out")
-    size, channels = spec.x.item_bytes, spec.x.shape[3]
-    typ = TYPES[spec.x.dtype]
-    lanes = machine.vector_bytes // size
-    of_vector = vector(typ, lanes)
-    combine = _combine(b, spec)
-    start = _start(b, spec, of_vector)
+    emitter = _PoolEmitter(b, spec, operand(b, 0, "x"), operand(b, 1, "out"), machine.vector_bytes // spec.x.item_bytes)
+    repeat(b, function.args[1], function.args[2], emitter.row, "row")
+    b.ret_void()
+    return function
 
-    def window(axis: int, index: Value) -> _PoolWindow:
-        length, taps = spec.x.shape[1 + axis], spec.kernel[axis]
-        dilation, first = spec.dilation[axis], spec.pads[axis]
-        at = b.sub(scale_index(b, index, spec.stride[axis]), const(first))
 
-        def taps_inside(low: int, high: int) -> tuple[Value, Value]:
-            """Return the range of taps t with low <= at + t * dilation < high."""
-            least = b.sdiv(b.add(b.sub(const(low), at), const(dilation - 1)), const(dilation))
-            most = b.sdiv(b.add(b.sub(const(high), at), const(dilation - 1)), const(dilation))
-            return maximum(b, least, const(0)), maximum(b, minimum(b, most, const(taps)), const(0))
+@dataclass(frozen=True)
+class _PoolEmitter:
+    """Emits the rows of a pooling. x, out: pointers. lanes: elements per vector."""
 
-        low, high = taps_inside(0, length)
-        c_low, c_high = taps_inside(-spec.count_pads[axis], length + spec.count_pads[axis + 2])
-        return _PoolWindow(low, high, b.sub(c_high, c_low))
+    b: ir.IRBuilder
+    spec: Pool
+    x: Value
+    out: Value
+    lanes: int
 
-    def row(index: Value) -> None:
+    @property
+    def size(self) -> int:
+        """Bytes of an element."""
+        return self.spec.x.item_bytes
+
+    def row(self, index: Value) -> None:
+        """Emit a row of output pixels."""
+        b, spec, size = self.b, self.spec, self.size
         height = spec.out.shape[1]
         image, y = b.sdiv(index, const(height)), b.srem(index, const(height))
-        rows = window(0, y)
+        rows = self._window(0, y)
         top = b.sub(scale_index(b, y, spec.stride[0]), const(spec.pads[0]))
-        x_row = address(
-            b,
-            x,
-            b.mul(b.add(scale_index(b, image, spec.x.strides[0]), scale_index(b, top, spec.x.strides[1])), const(size)),
-        )
-        out_row = address(
-            b,
-            out,
-            b.mul(
-                b.add(scale_index(b, image, spec.out.strides[0]), scale_index(b, y, spec.out.strides[1])), const(size)
-            ),
-        )
+        x_offset = b.add(scale_index(b, image, spec.x.strides[0]), scale_index(b, top, spec.x.strides[1]))
+        x_row = address(b, self.x, b.mul(x_offset, const(size)))
+        out_offset = b.add(scale_index(b, image, spec.out.strides[0]), scale_index(b, y, spec.out.strides[1]))
+        out_row = address(b, self.out, b.mul(out_offset, const(size)))
 
-        def pixel(i: Value) -> None:
-            columns = window(1, i)
-            left = b.sub(scale_index(b, i, spec.stride[1]), const(spec.pads[1]))
-            x_at = address(b, x_row, scale_index(b, left, spec.x.strides[2] * size))
-            out_at = address(b, out_row, scale_index(b, i, spec.out.strides[2] * size))
-            divisor = None
-            if spec.kind == "avg":
-                divisor = splat(b, b.sitofp(b.mul(rows.counted, columns.counted), typ), lanes)
-
-            def group(channel: Value, count: int, used: int) -> None:
-                def tap_row(ky: Value, acc: Values) -> Values:
-                    def tap(kx: Value, acc: Values) -> Values:
-                        move = b.add(
-                            scale_index(b, ky, spec.dilation[0] * spec.x.strides[1]),
-                            b.add(scale_index(b, kx, spec.dilation[1] * spec.x.strides[2]), channel),
-                        )
-                        pointer = address(b, x_at, b.mul(move, const(size)))
-                        loaded = [
-                            load_vector(b, address(b, pointer, v * lanes * size), of_vector, used, "x")
-                            for v in range(count)
-                        ]
-                        return tuple(combine(a, value) for a, value in zip(acc, loaded, strict=True))
-
-                    return for_range(b, columns.low, columns.high, 1, acc, tap, "kx")
-
-                results = for_range(b, rows.low, rows.high, 1, (start,) * count, tap_row, "ky")
-                pointer = address(b, out_at, b.mul(channel, const(size)))
-                for v, value in enumerate(results):
-                    value = b.fdiv(value, divisor) if divisor is not None else value
-                    store_vector(b, value, address(b, pointer, v * lanes * size), used)
-
-            _along_channels(b, channels, lanes, group)
+        def pixel(column: Value) -> None:
+            columns = self._window(1, column)
+            left = b.sub(scale_index(b, column, spec.stride[1]), const(spec.pads[1]))
+            x_pixel = address(b, x_row, scale_index(b, left, spec.x.strides[2] * size))
+            out_pixel = address(b, out_row, scale_index(b, column, spec.out.strides[2] * size))
+            self._pixel(rows, columns, x_pixel, out_pixel)
 
         repeat(b, 0, spec.out.shape[2], pixel, "pixel")
 
-    repeat(b, function.args[1], function.args[2], row, "row")
-    b.ret_void()
-    return function
+    def _window(self, axis: int, index: Value) -> _PoolWindow:
+        """Return the window of an output index along an axis: 0 for rows, 1 for columns."""
+        b, spec = self.b, self.spec
+        length, taps = spec.x.shape[1 + axis], spec.kernel[axis]
+        dilation = spec.dilation[axis]
+        start = b.sub(scale_index(b, index, spec.stride[axis]), const(spec.pads[axis]))
+
+        def taps_inside(low: int, high: int) -> tuple[Value, Value]:
+            """Return the range of taps t with low <= start + t * dilation < high."""
+            least = b.sdiv(b.add(b.sub(const(low), start), const(dilation - 1)), const(dilation))
+            most = b.sdiv(b.add(b.sub(const(high), start), const(dilation - 1)), const(dilation))
+            return maximum(b, least, const(0)), maximum(b, minimum(b, most, const(taps)), const(0))
+
+        low, high = taps_inside(0, length)
+        counted_low, counted_high = taps_inside(-spec.count_pads[axis], length + spec.count_pads[axis + 2])
+        return _PoolWindow(low, high, b.sub(counted_high, counted_low))
+
+    def _pixel(self, rows: _PoolWindow, columns: _PoolWindow, x_pixel: Value, out_pixel: Value) -> None:
+        """Emit all channels of an output pixel. x_pixel: address of the window's first tap, inside of x or not."""
+        b, spec, size, lanes = self.b, self.spec, self.size, self.lanes
+        typ = TYPES[spec.x.dtype]
+        divisor = None
+        if spec.kind == "avg":
+            divisor = splat(b, b.sitofp(b.mul(rows.counted, columns.counted), typ), lanes)
+
+        def group(channel: Value, count: int, used: int) -> None:
+            def tap_row(ky: Value, acc: Values) -> Values:
+                def tap(kx: Value, acc: Values) -> Values:
+                    return self._tap(x_pixel, ky, kx, channel, used, acc)
+
+                return for_range(b, columns.low, columns.high, 1, acc, tap, "kx")
+
+            start = _start(b, spec, vector(typ, lanes))
+            results = for_range(b, rows.low, rows.high, 1, (start,) * count, tap_row, "ky")
+            pointer = address(b, out_pixel, b.mul(channel, const(size)))
+            for v, value in enumerate(results):
+                value = b.fdiv(value, divisor) if divisor is not None else value
+                store_vector(b, value, address(b, pointer, v * lanes * size), used)
+
+        _along_channels(b, spec.x.shape[3], lanes, group)
+
+    def _tap(self, x_pixel: Value, ky: Value, kx: Value, channel: Value, used: int, acc: Values) -> Values:
+        """Return the accumulators, a vector of channels each, with the inputs of one tap. used: lanes that count."""
+        b, spec, size = self.b, self.spec, self.size
+        of_vector = vector(TYPES[spec.x.dtype], self.lanes)
+        offset = b.add(
+            scale_index(b, ky, spec.dilation[0] * spec.x.strides[1]),
+            b.add(scale_index(b, kx, spec.dilation[1] * spec.x.strides[2]), channel),
+        )
+        pointer = address(b, x_pixel, b.mul(offset, const(size)))
+        loaded = [
+            load_vector(b, address(b, pointer, v * self.lanes * size), of_vector, used, "x") for v in range(len(acc))
+        ]
+        combine = _combine(b, spec)
+        return tuple(combine(a, value) for a, value in zip(acc, loaded, strict=True))
 
 
 def _along_channels(b: ir.IRBuilder, channels: int, lanes: int, group: Callable[[Value, int, int], None]) -> None:

@@ -1,6 +1,6 @@
 """Kernel of resampling along one axis: each output is a weighted sum of a few inputs, given by tables."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -71,7 +71,9 @@ def _lower(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing
     if x.dtype != "f32":
         raise MavcgError(f"node '{node.origin}' (resample): no kernel for {x.dtype}; cast to f32 before it")
     if not index.dense or not weight.dense:
-        raise MavcgError(f"node '{node.origin}' (resample): its tables are not contiguous; copy them before it")
+        raise MavcgError(
+            f"node '{node.origin}' (resample): its tables are not contiguous; copy them before this operator"
+        )
     if out.elements == 0:
         return ()
     axis = node.attr("axis") % len(x.shape)
@@ -91,73 +93,86 @@ def emit_resample(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.F
     innermost."""
     assert isinstance(spec, ResampleSpec)
     function, b = kernel_function(module, spec, machine)
-    lanes = machine.vector_bytes // F32_BYTES
-    steps = [strides[-1] for strides in spec.nest.strides]
+    emitter = _ResampleEmitter(b, spec, machine.vector_bytes // F32_BYTES)
+    pointers = [operand(b, i, name) for i, name in enumerate(("x", "index", "weight", "out"))]
+    by_vectors = [strides[-1] for strides in spec.nest.strides] == [1, 0, 0, 1] and spec.taps > 0
+    nest_rows(b, spec.nest, pointers, (F32_BYTES,) * 4, emitter.by_vectors if by_vectors else emitter.by_elements)
+    b.ret_void()
+    return function
 
-    def tap(addresses: list[ir.Value], t: ir.Value) -> tuple[ir.Value, ir.Value]:
-        """Return (address of the input of tap t, weight of tap t)."""
-        offset = scale_index(b, t, F32_BYTES)
-        index = index_at(b, address(b, addresses[1], offset), 4, spec.length)
-        weight = load_vector(b, address(b, addresses[2], offset), F32, name="weight")
-        return address(b, addresses[0], scale_index(b, index, spec.step * F32_BYTES), "tap"), weight
 
-    def add_weighted(value: ir.Value, weight: ir.Value, total: ir.Value | None, wide: int) -> ir.Value:
-        factor = splat(b, weight, wide)
-        return b.fmul(value, factor) if total is None else fma(b, value, factor, total)
+@dataclass(frozen=True)
+class _ResampleEmitter:
+    """Emits lines of outputs. Addresses are those of the line's first x, index, weight and output."""
 
-    def lines(addresses: list[ir.Value], line: Line) -> None:
-        few = [tap(addresses, const(t)) for t in range(spec.taps)] if spec.taps <= _FEW else []
+    b: ir.IRBuilder
+    spec: ResampleSpec
+    lanes: int
 
-        def total_at(offset: ir.Value, used: int) -> ir.Value:
-            def load(source: ir.Value) -> ir.Value:
-                return load_lanes(b, address(b, source, offset), F32, lanes, used, "value")
+    def by_vectors(self, addresses: list[ir.Value], line: Line) -> None:
+        """Emit a line whose outputs have the same taps: vector by vector."""
+        b, spec, lanes = self.b, self.spec, self.lanes
+        few = [self._tap(addresses, const(t)) for t in range(spec.taps)] if spec.taps <= _FEW else []
 
-            if spec.plain:
-                return load(few[0][0])
-            total: ir.Value | None = None
-            for source, weight in few:
-                total = add_weighted(load(source), weight, total, lanes)
-            if total is not None:
-                return total
-            first, weight = tap(addresses, const(0))
-
-            def add_tap(t: ir.Value, carried: tuple[ir.Value, ...]) -> tuple[ir.Value, ...]:
-                source, factor = tap(addresses, t)
-                return (add_weighted(load(source), factor, carried[0], lanes),)
-
-            start = add_weighted(load(first), weight, None, lanes)
-            return for_range(b, const(1), const(spec.taps), 1, (start,), add_tap, "tap")[0]
-
-        def emit_vectors(at: ir.Value, count: int, used: int) -> None:
-            offsets = [scale_index(b, b.add(at, const(i * lanes)), F32_BYTES) for i in range(count)]
-            totals = [total_at(offset, used) for offset in offsets]
+        def emit_vectors(first: ir.Value, count: int, used: int) -> None:
+            offsets = [scale_index(b, b.add(first, const(i * lanes)), F32_BYTES) for i in range(count)]
+            totals = [self._vector(addresses, few, offset, used) for offset in offsets]
             for offset, total in zip(offsets, totals, strict=True):
                 store_lanes(b, total, address(b, addresses[3], offset), lanes, used)
 
         along_line(b, line, lanes, 2 if few else 1, emit_vectors)
 
-    def singly(addresses: list[ir.Value], line: Line) -> None:
-        def emit_element(at: ir.Value) -> None:
-            element_addresses = [
-                address(b, p, scale_index(b, at, step * F32_BYTES)) for p, step in zip(addresses, steps, strict=True)
-            ]
+    def _vector(
+        self, addresses: list[ir.Value], few: list[tuple[ir.Value, ir.Value]], offset: ir.Value, used: int
+    ) -> ir.Value:
+        """Return a vector of outputs. few: all taps, if their addresses and weights are kept. offset: in bytes."""
+        b, spec, lanes = self.b, self.spec, self.lanes
 
-            def add_tap(t: ir.Value, carried: tuple[ir.Value, ...]) -> tuple[ir.Value, ...]:
-                source, weight = tap(element_addresses, t)
-                return (add_weighted(load_vector(b, source, F32), weight, carried[0], 1),)
+        def load(source: ir.Value) -> ir.Value:
+            return load_lanes(b, address(b, source, offset), F32, lanes, used, "value")
 
-            source, weight = tap(element_addresses, const(0))
-            start = add_weighted(load_vector(b, source, F32), weight, None, 1)
-            total = for_range(b, const(1), const(spec.taps), 1, (start,), add_tap, "tap")[0]
-            store_vector(b, total, element_addresses[3])
+        if spec.plain:
+            return load(few[0][0])
+        total: ir.Value | None = None
+        for source, weight in few:
+            total = self._add_weighted(load(source), weight, total, lanes)
+        return total if total is not None else self._loop_over_taps(addresses, load, lanes)
+
+    def by_elements(self, addresses: list[ir.Value], line: Line) -> None:
+        """Emit a line output by output."""
+        b = self.b
+        steps = [strides[-1] * F32_BYTES for strides in self.spec.nest.strides]
+
+        def emit_element(index: ir.Value) -> None:
+            at_index = [address(b, p, scale_index(b, index, step)) for p, step in zip(addresses, steps, strict=True)]
+            total = self._loop_over_taps(at_index, lambda source: load_vector(b, source, F32), 1)
+            store_vector(b, total, at_index[3])
 
         repeat(b, line.begin, line.end(b), emit_element, "element")
 
-    pointers = [operand(b, i, name) for i, name in enumerate(("x", "index", "weight", "out"))]
-    in_lines = steps == [1, 0, 0, 1] and spec.taps > 0
-    nest_rows(b, spec.nest, pointers, (F32_BYTES,) * 4, lines if in_lines else singly)
-    b.ret_void()
-    return function
+    def _loop_over_taps(self, addresses: list[ir.Value], load: Callable[[ir.Value], ir.Value], lanes: int) -> ir.Value:
+        """Return the weighted sum of all taps, by a loop. load: returns the value at a tap's address."""
+
+        def add_tap(t: ir.Value, carried: tuple[ir.Value, ...]) -> tuple[ir.Value, ...]:
+            source, weight = self._tap(addresses, t)
+            return (self._add_weighted(load(source), weight, carried[0], lanes),)
+
+        first, weight = self._tap(addresses, const(0))
+        start = self._add_weighted(load(first), weight, None, lanes)
+        return for_range(self.b, const(1), const(self.spec.taps), 1, (start,), add_tap, "tap")[0]
+
+    def _tap(self, addresses: list[ir.Value], t: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """Return (address of the input of tap t, weight of tap t)."""
+        b, spec = self.b, self.spec
+        offset = scale_index(b, t, F32_BYTES)
+        index = index_at(b, address(b, addresses[1], offset), 4, spec.length)
+        weight = load_vector(b, address(b, addresses[2], offset), F32, name="weight")
+        return address(b, addresses[0], scale_index(b, index, spec.step * F32_BYTES), "tap"), weight
+
+    def _add_weighted(self, value: ir.Value, weight: ir.Value, total: ir.Value | None, lanes: int) -> ir.Value:
+        """Return total + value * weight, by a fused multiply-add; the product alone without a total."""
+        factor = splat(self.b, weight, lanes)
+        return self.b.fmul(value, factor) if total is None else fma(self.b, value, factor, total)
 
 
 LOWER = {"resample": _lower}

@@ -77,7 +77,7 @@ class LayerSearch:
 
         def results(radix: int) -> list[Array]:
             tried = replace(node, radix=radix)
-            return [evaluate_node(tried, None, each, in_radices, self.rounding) for each in inputs]
+            return [evaluate_node(tried, None, tensors, in_radices, self.rounding) for tensors in inputs]
 
         return self._best(node, targets, in_radices, results)
 
@@ -148,7 +148,7 @@ class LayerSearch:
         """
         for weight_radix in self._weight_radices(node, real, x_radix):
             integer = integer_parameters(real, weight_radix, x_radix)
-            sums = [convolution_sums(node, integer, each[0]) for each in inputs]
+            sums = [convolution_sums(node, integer, tensors[0]) for tensors in inputs]
             yield weight_radix, (), sums
             if means is None:
                 continue

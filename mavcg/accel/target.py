@@ -130,8 +130,8 @@ def read_target(path: Path) -> IsaTarget:
         sources.append((key, fact[1]))
         return fact[0]
 
-    whole = {key: schema.whole(path, {key: value(key)}, key, key, low, high, unit=of)
-             for key, (low, high, of) in WHOLE.items()}  # fmt: skip
+    whole = {key: schema.whole(path, {key: value(key)}, key, key, low, high, unit=unit)
+             for key, (low, high, unit) in WHOLE.items()}  # fmt: skip
     target = IsaTarget(
         name=table["name"],
         description=schema.text(path, table, "description"),

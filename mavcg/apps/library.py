@@ -76,10 +76,10 @@ def build_application(
     pairs = parallel_pairs(file)
     pipelined = [_prepare_pipelined(file, entry, request, progress) for entry in file.networks]
     networks, balances = [model.prepared for model in pipelined], [model.balance for model in pipelined]
-    application = place_networks(name, [each.planned.program for each in networks], pairs)
+    application = place_networks(name, [network.planned.program for network in networks], pairs)
     if file.memory is not None and _excess(file, application) > 0:
         networks = _by_parts(file, networks, request, pairs, progress)
-        application = place_networks(name, [each.planned.program for each in networks], pairs)
+        application = place_networks(name, [network.planned.program for network in networks], pairs)
         _check_limit(file, application)
     machines, core_set = networks[0].machines, CoreSet(request.cores)
     specs = tuple(dict.fromkeys(spec for network in networks for spec in network.planned.specs))

@@ -98,7 +98,7 @@ def read_asm_source(
     if (lines := expanded.text.count("\n")) > EXPANDED_LINES:
         raise too_long(source.file, f"its macros and repetitions expand to {lines} lines")
     if assemble(expanded, folders) != code:
-        raise MavcgError(f"{path}: its macros expand to other code than they stand for; give the expanded text")
+        raise MavcgError(f"{path}: the code after expansion of its macros differs; give the expanded text")
     return expanded
 
 

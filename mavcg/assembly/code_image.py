@@ -186,7 +186,7 @@ class _Symbols:
             name = self.name(number)
             address = self.addresses[number] = self.external_data.setdefault(name, next_data)
             if next_data >= EXTERNAL_DATA_LIMIT:
-                raise MavcgError(f"{location}: refers to '{name}', one of too many names that are not in this text")
+                raise MavcgError(f"{location}: refers to '{name}', beyond the limit of names defined elsewhere")
         if kind in GOT_KINDS:
             address = self.got.setdefault(number, self.got_base + 8 * len(self.got))
         return address

@@ -18,7 +18,8 @@ from mavcg.hardware.board import Board
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.hardware.target import Target
 from mavcg.kernels.blas.dot_products import DotProducts, emit_dot_products
-from mavcg.kernels.blas.product_tile import COLUMNS, FORMS, ProductTile, emit_product_tile
+from mavcg.kernels.blas.product_tile import COLUMNS, FORMS, ProductTile
+from mavcg.kernels.blas.tile_pass import emit_product_tile
 from mavcg.kernels.blas.vector_product import VectorProduct, emit_vector_product
 from mavcg.kernels.builder.emit import add_core_attributes
 from mavcg.lowering.kernel_code import KERNEL_FLAGS, version_symbol
@@ -113,7 +114,7 @@ def blas_objects(
     core_set = CoreSet(request.cores)
     tiles = {block.dtype: product_tiles(block) for block in blocks}
     needs = compiler_needs(X86_BASE) if request.target.arch == "x86_64" else (0,) * X86_WORDS
-    symbols = {dtype: [tile.symbol for tile in each] for dtype, each in tiles.items()}
+    symbols = {dtype: [tile.symbol for tile in of_dtype] for dtype, of_dtype in tiles.items()}
     vectors = {dtype: [VectorProduct(dtype, sums).symbol for sums in (False, True)] for dtype in ITEM_BYTES}
     dots = {dtype: [DotProducts(dtype).symbol] for dtype in ITEM_BYTES}
     speeds = blas_core_speeds(blocks[0], machines, clusters)
@@ -196,7 +197,7 @@ class _TileJob:
 def _jobs(tiles: Mapping[str, tuple[ProductTile, ...]], machine: Machine, label: str) -> list[_TileJob]:
     """Return a version's compile jobs: tiles by type and form, about equal in work, and the other products."""
     parts: list[tuple[Function, ...]] = [
-        tuple(tile for tile in each if tile.form == form) for each in tiles.values() for form in FORMS
+        tuple(tile for tile in of_dtype if tile.form == form) for of_dtype in tiles.values() for form in FORMS
     ]
     parts[0] += tuple(VectorProduct(dtype, sums) for dtype in tiles for sums in (False, True))
     parts[0] += tuple(DotProducts(dtype) for dtype in tiles)

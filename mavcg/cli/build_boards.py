@@ -112,7 +112,7 @@ def _build_and_report(
     from mavcg.farm.sources_digest import worker_digest
 
     limits = [build_limits(max_seconds, max_memory, request.model) for request in requests]
-    seconds = max_seconds if max_seconds is not None else sum(each.seconds for each in limits)
+    seconds = max_seconds if max_seconds is not None else sum(limit.seconds for limit in limits)
     _make_folders({request.output.parent for request in requests})
     try:
         with (
@@ -127,10 +127,10 @@ def _build_and_report(
         print_json(farm_json(result))
     else:
         show_farm(result, console())
-    for request, each in zip(result.requests, result.results, strict=True):
-        if isinstance(each, Refusal):
-            note(f"{request.model} for {request.board.name if request.board else ''}: {each.reason}")
-    if any(isinstance(each, Refusal) for each in result.results):
+    for request, outcome in zip(result.requests, result.results, strict=True):
+        if isinstance(outcome, Refusal):
+            note(f"{request.model} for {request.board.name if request.board else ''}: {outcome.reason}")
+    if any(isinstance(outcome, Refusal) for outcome in result.results):
         raise typer.Exit(EXIT_BAD_INPUT)
 
 

@@ -118,8 +118,8 @@ def _check_values(options: SelectOptions) -> None:
         )
     if options.simulate_unsure and (options.per_cluster or "," in options.core or options.threads > 1):
         raise MavcgError(
-            "--simulate-unsure: is for one core and one thread; leave it, or --per-cluster, --threads and further "
-            "cores, out"
+            "--simulate-unsure: works with one core and one thread; leave it out, or leave out --per-cluster, "
+            "--threads and further cores"
         )
     if options.plot is not None:
         from mavcg.drawing.svg_plots import check_plot

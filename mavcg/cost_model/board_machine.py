@@ -166,7 +166,7 @@ def _levels(
     levels: list[MemoryLevel] = []
     for (name, size), behind in zip(sizes, rates, strict=True):
         if levels and size <= levels[-1].shared_bytes:
-            nearer = levels.pop()  # this level adds nothing: the nearer one is filled from what is behind it
+            nearer = levels.pop()  # no larger than the nearer level, so that level is filled from behind this one
             name, size, behind = nearer.name, nearer.shared_bytes, min(behind, nearer.bandwidth_gb_per_s)
         levels.append(MemoryLevel(name, behind, shared_bytes=size))
     return tuple(levels)

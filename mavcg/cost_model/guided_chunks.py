@@ -56,7 +56,7 @@ def simulated_ns(
     inside = {0}
     row, end = 0, 0.0
     while free and row < rows:
-        now, thread = heapq.heappop(free)
+        time_ns, thread = heapq.heappop(free)
         others_inside = len(inside - {thread}) > 0
         if others_inside and better_left(rows - row, min_chunk, shares[thread], total, fastest):
             inside.discard(thread)
@@ -64,7 +64,7 @@ def simulated_ns(
         inside.add(thread)
         chunk = next_chunk_rows(rows - row, min_chunk, shares[thread], total)
         row += chunk
-        now += chunk * ns_per_row[thread] + -(-chunk // min_chunk) * ns_per_call[thread]
-        end = max(end, now)
-        heapq.heappush(free, (now, thread))
+        time_ns += chunk * ns_per_row[thread] + -(-chunk // min_chunk) * ns_per_call[thread]
+        end = max(end, time_ns)
+        heapq.heappush(free, (time_ns, thread))
     return end

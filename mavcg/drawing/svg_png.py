@@ -119,7 +119,7 @@ class _Canvas:
             else:
                 points.append((x + float(first), points[-1][1]) if step == "H" else (points[-1][0], y + float(first)))
         dashes = element.get("stroke-dasharray")
-        style = (0, tuple(float(each) for each in dashes.split())) if dashes else "solid"
+        style = (0, tuple(float(length) for length in dashes.split())) if dashes else "solid"
         self.axes.plot(
             *zip(*points, strict=True), color=element.attrib["stroke"], linewidth=_stroke(element), linestyle=style
         )

@@ -116,7 +116,7 @@ def explore_boards(
     works = {name: model_work(model, points[0].board) for name, model in models.items()}
     peaks = [_peaks(point) for point in points]
     least = [_least(point, peak, works, space.budget_w) for point, peak in zip(points, peaks, strict=True)]
-    bounds = np.array([board_values(point, of, objectives) for point, of in zip(points, least, strict=True)])
+    bounds = np.array([board_values(point, figures, objectives) for point, figures in zip(points, least, strict=True)])
     possible = [_is_possible(point, space.budget_w) or not prune for point in points]
     order = sorted(
         (number for number in range(len(points)) if possible[number]),
@@ -153,13 +153,18 @@ class _BoardEvaluation:
     def evaluate(self, group: Sequence[int]) -> dict[int, Floats]:
         """Predict the networks on some points; return the objectives of those within the budget, by number."""
         tasks = {i: self._tasks(self.points[i]) for i in group}
-        missing = {task.key: task for of in tasks.values() for task in of.values() if task.key not in self.predictions}
+        missing = {
+            task.key: task
+            for predictions in tasks.values()
+            for task in predictions.values()
+            if task.key not in self.predictions
+        }
         self.count += len(missing)
         if missing:
             self.engine.run(predict_boards, tuple(missing.values()), TASK_PREDICTIONS, self._keep)
         values: dict[int, Floats] = {}
-        for i, of in tasks.items():
-            figures = self._figures(self.points[i], of)
+        for i, predictions in tasks.items():
+            figures = self._figures(self.points[i], predictions)
             self.states[i] = PLANNED if figures is not None else INFEASIBLE
             if figures is not None:
                 self.figures[i] = figures
@@ -190,8 +195,8 @@ def sum_board_metrics(point: BoardPoint, figures: Figures) -> dict[str, float]:
     Sums of all networks' latency and energy, the largest power, and the board's own figures.
     """
     return {
-        **{key: sum(of[key] for of in figures.values()) for key in OBJECTIVES.of_networks},
-        "power": max(of["power"] for of in figures.values()),
+        **{key: sum(network[key] for network in figures.values()) for key in OBJECTIVES.of_networks},
+        "power": max(network["power"] for network in figures.values()),
         **board_figures(point),
     }
 
@@ -199,7 +204,7 @@ def sum_board_metrics(point: BoardPoint, figures: Figures) -> dict[str, float]:
 def board_values(point: BoardPoint, figures: Figures, objectives: Sequence[str]) -> Floats:
     """Return the values of a point's objectives."""
     known = sum_board_metrics(point, figures)
-    known |= {f"{key}:{name}": of[key] for name, of in figures.items() for key in OBJECTIVES.of_networks}
+    known |= {f"{key}:{name}": network[key] for name, network in figures.items() for key in OBJECTIVES.of_networks}
     return np.array([known[word] for word in objectives], np.float64)
 
 
@@ -257,10 +262,12 @@ def _rows(result: BoardExploration) -> list[PointRow]:
     rows: list[PointRow] = []
     front = set(result.front)
     for i, point in enumerate(result.points):
-        board, of = json.dumps(point.values), result.figures.get(i)
-        if of is None:
+        board, figures = json.dumps(point.values), result.figures.get(i)
+        if figures is None:
             rows.append((i, result.states[i], 0, board, None, None, None, None, None))
             continue
-        sums = sum_board_metrics(point, of)
-        rows.append((i, PLANNED, int(i in front), board, None, sums["latency"], sums["energy"], None, json.dumps(of)))
+        sums = sum_board_metrics(point, figures)
+        rows.append(
+            (i, PLANNED, int(i in front), board, None, sums["latency"], sums["energy"], None, json.dumps(figures))
+        )
     return rows

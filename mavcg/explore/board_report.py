@@ -68,14 +68,14 @@ def show_board_exploration(result: BoardExploration, out: "Console") -> None:
     for heading in ("L3 MiB", "GB/s", "latency ms", "W", "energy mJ", "threads"):
         table.add_column(heading, justify="right")
     for i in front[:MOST_ROWS]:
-        point, of = result.points[i], result.figures[i]
-        sums, values = sum_board_metrics(point, of), point.values
+        point, of_networks = result.points[i], result.figures[i]
+        sums, values = sum_board_metrics(point, of_networks), point.values
         clusters = [f"{len(c.cpus)} {c.core} {(c.max_khz or 0) / 1e6:g}" for c in point.board.clusters]
         l3, rate = values.get("l3_bytes"), values.get("memory_gb_per_s")
         table.add_row(
             ", ".join(clusters), "" if l3 is None else f"{l3 / 2**20:g}", "" if rate is None else f"{rate:g}",
             f"{sums['latency'] * 1e3:.3f}", f"{sums['power']:.2f}", f"{sums['energy'] * 1e3:.2f}",
-            "/".join(f"{figures['threads']:.0f}" for figures in of.values()),
+            "/".join(f"{figures['threads']:.0f}" for figures in of_networks.values()),
         )  # fmt: skip
     out.print(table)
     if len(front) > MOST_ROWS:

@@ -71,7 +71,7 @@ class Exploration:
             }
             for n, name in enumerate(self.workload.networks)
         }
-        sums = {key: sum(of[key] for of in networks.values()) for key in ("latency", "energy", "traffic")}
+        sums = {key: sum(network[key] for network in networks.values()) for key in ("latency", "energy", "traffic")}
         return PointFigures(number, {**sums, "area": float(m.area_mm2[row])}, networks)
 
 
@@ -96,7 +96,7 @@ class _Explorer:
         """Return the traffic of each structure, [layer, operand]; None if a layer has no tiling."""
         keys = [self.keys(structure) for structure in structures]
         missing: dict[SearchKey, None] = {}
-        for key in (key for of in keys for key in of):
+        for key in (key for group in keys for key in group):
             if key not in self.known:
                 row = self.kept.get(self.store.tiling_key(key)) if self.kept else None
                 if row is None:
@@ -107,7 +107,7 @@ class _Explorer:
         if missing:
             keys_by_layer = sorted(missing, key=lambda key: id(key.layer))  # so that a layer is sent once per task
             engine.run(search_tilings, keys_by_layer, TASK_SEARCHES, self._keep)
-        return [_bytes([self.known[key] for key in of]) for of in keys]
+        return [_bytes([self.known[key] for key in group]) for group in keys]
 
     def _keep(self, keys: Sequence[SearchKey], tilings: Sequence[TileTraffic | None]) -> None:
         by_key = dict(zip(keys, tilings, strict=True))
@@ -218,6 +218,6 @@ def _rows(result: Exploration) -> Iterator[PointRow]:
             yield (number, state, 0, machine, None, None, None, None, None)
             continue
         point = result.figures(number)
-        of = point.figures
-        yield (number, state, int(number in front), machine, of["area"], of["latency"], of["energy"], of["traffic"],
-               json.dumps(point.networks))  # fmt: skip
+        figures = point.figures
+        yield (number, state, int(number in front), machine, figures["area"], figures["latency"], figures["energy"],
+               figures["traffic"], json.dumps(point.networks))  # fmt: skip

@@ -155,7 +155,7 @@ class MetricModel:
         energy, traffic = np.zeros((len(networks), count)), np.zeros((len(networks), count))
         for i, macs in enumerate(
             self._macs.tolist()
-        ):  # one by one, so that sums round the same whatever other structures are beside them
+        ):  # one by one, so that rounding does not depend on the other structures
             memory = self._bandwidth[None, :] * macs / total_bytes[:, i, None]
             seconds = macs / (np.minimum(peak, memory) * 1e9)
             for n, (_, counts) in enumerate(networks):

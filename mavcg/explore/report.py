@@ -46,10 +46,10 @@ def show_exploration(result: Exploration, out: "Console") -> None:
     for heading in ("latency ms", "area mm2", "energy mJ", "traffic MB"):
         table.add_column(heading, justify="right")
     for row in front[:MOST_ROWS]:
-        point, of = result.space.point(row.number), row.figures
+        point, figures = result.space.point(row.number), row.figures
         table.add_row(
-            *(_text(point[key]) for key in varied), f"{of['latency'] * 1e3:.3f}", f"{of['area']:.3f}",
-            f"{of['energy'] * 1e3:.3f}", f"{of['traffic'] / 1e6:.1f}",
+            *(_text(point[key]) for key in varied), f"{figures['latency'] * 1e3:.3f}", f"{figures['area']:.3f}",
+            f"{figures['energy'] * 1e3:.3f}", f"{figures['traffic'] / 1e6:.1f}",
         )  # fmt: skip
     out.print(table)
     if len(front) > MOST_ROWS:

@@ -82,7 +82,7 @@ def explore_targets(
     evaluation = _TargetEvaluation(space, targets, models, objectives, engine, store)
     macs = {name: macs_of(model, space.base) for name, model in models.items()}
     least = [{name: _least(macs[name], target) for name in models} for target in targets]
-    bounds = np.array([point_values(t, of, objectives) for t, of in zip(targets, least, strict=True)])
+    bounds = np.array([point_values(t, figures, objectives) for t, figures in zip(targets, least, strict=True)])
     bounds *= [1.0 if word in OBJECTIVES.of_points else _ROUNDING for word in objectives]
     order = sorted(range(len(targets)), key=lambda i: (-targets[i].macs_per_cycle * targets[i].frequency_mhz, i))
 
@@ -116,12 +116,17 @@ class _TargetEvaluation:
     def evaluate(self, group: Sequence[int]) -> dict[int, Floats]:
         """Simulate the networks on some points; return the objectives of those with a plan, by number."""
         tasks = {i: self._tasks(self.targets[i]) for i in group}
-        missing = {task.key: task for of in tasks.values() for task in of.values() if task.key not in self.simulations}
+        missing = {
+            task.key: task
+            for simulations in tasks.values()
+            for task in simulations.values()
+            if task.key not in self.simulations
+        }
         self.count += len(missing)
         if missing:
             self.engine.run(simulate_targets, tuple(missing.values()), TASK_SIMULATIONS, self._keep)
-        for i, of in tasks.items():
-            rows = {name: self.simulations[task.key] for name, task in of.items()}
+        for i, simulations in tasks.items():
+            rows = {name: self.simulations[task.key] for name, task in simulations.items()}
             self.states[i] = INFEASIBLE if any(row[0] is None for row in rows.values()) else PLANNED
             if self.states[i] == PLANNED:
                 self.figures[i] = {name: _figures(row, self.targets[i]) for name, row in rows.items()}
@@ -142,7 +147,7 @@ class _TargetEvaluation:
 
 def sum_figures(figures: Figures) -> dict[str, float]:
     """Return the sums of all networks' figures."""
-    return {key: sum(of[key] for of in figures.values()) for key in OBJECTIVES.of_networks}
+    return {key: sum(network[key] for network in figures.values()) for key in OBJECTIVES.of_networks}
 
 
 def _least(macs: int, target: IsaTarget) -> dict[str, float]:
@@ -159,7 +164,7 @@ def _figures(row: tuple[Any, ...], target: IsaTarget) -> dict[str, float]:
 def point_values(target: IsaTarget, figures: Figures, objectives: Sequence[str]) -> Floats:
     """Return the values of a point's objectives."""
     all_figures = {**target_figures(target), **sum_figures(figures)}
-    all_figures |= {f"{key}:{name}": value for name, of in figures.items() for key, value in of.items()}
+    all_figures |= {f"{key}:{name}": value for name, network in figures.items() for key, value in network.items()}
     return np.array([all_figures[word] for word in objectives], np.float64)
 
 
@@ -181,11 +186,11 @@ def _rows(result: TargetExploration, targets: Sequence[IsaTarget]) -> list[Point
     rows: list[PointRow] = []
     front = set(result.front)
     for i in range(len(targets)):
-        machine, of = json.dumps(result.space.point(i)), result.figures.get(i)
-        if of is None:
+        machine, figures = json.dumps(result.space.point(i)), result.figures.get(i)
+        if figures is None:
             rows.append((i, result.states[i], 0, machine, None, None, None, None, None))
             continue
-        sums = sum_figures(of)
+        sums = sum_figures(figures)
         rows.append((i, result.states[i], int(i in front), machine, None, sums["latency"], sums["energy"],
-                     sums["traffic"], json.dumps(of)))  # fmt: skip
+                     sums["traffic"], json.dumps(figures)))  # fmt: skip
     return rows

@@ -73,10 +73,10 @@ def show_target_exploration(result: TargetExploration, out: "Console") -> None:
     for heading in (*varied, "latency ms", "multiply-adds", "KiB on chip", "energy mJ", "DDR MB"):
         table.add_column(heading, justify="right")
     for i in front[:MOST_ROWS]:
-        point, of, own = result.space.point(i), sum_figures(result.figures[i]), target_figures(targets[i])
+        point, sums, own = result.space.point(i), sum_figures(result.figures[i]), target_figures(targets[i])
         table.add_row(
-            *(f"{point[key]:g}" for key in varied), f"{of['latency'] * 1e3:.3f}", f"{own['macs']:.0f}",
-            f"{own['memory'] / 1024:.0f}", f"{of['energy'] * 1e3:.3f}", f"{of['traffic'] / 1e6:.1f}",
+            *(f"{point[key]:g}" for key in varied), f"{sums['latency'] * 1e3:.3f}", f"{own['macs']:.0f}",
+            f"{own['memory'] / 1024:.0f}", f"{sums['energy'] * 1e3:.3f}", f"{sums['traffic'] / 1e6:.1f}",
         )  # fmt: skip
     out.print(table)
     if len(front) > MOST_ROWS:

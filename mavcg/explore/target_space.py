@@ -95,5 +95,5 @@ def _values(path: Path, key: str, listed: Any) -> tuple[Any, ...]:
         return tuple(frequency_of(path, value, key_path) for value in values)
     if key == "ddr_gb_per_s":
         return tuple(schema.rate(path, value, key_path) for value in values)
-    low, high, of = WHOLE[key]
-    return tuple(schema.whole(path, {key: value}, key, key_path, low, high, unit=of) for value in values)
+    low, high, unit = WHOLE[key]
+    return tuple(schema.whole(path, {key: value}, key, key_path, low, high, unit=unit) for value in values)

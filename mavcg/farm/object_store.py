@@ -52,7 +52,7 @@ class ObjectStore:
             return
         with contextlib.suppress(OSError):
             status = {path: path.stat() for path in self.folder.iterdir() if path.is_file()}
-            excess = sum(each.st_size for each in status.values()) - self.most_bytes
+            excess = sum(file_status.st_size for file_status in status.values()) - self.most_bytes
             for path in sorted(status, key=lambda path: status[path].st_mtime_ns):
                 if excess <= 0:
                     return

@@ -13,11 +13,13 @@ if TYPE_CHECKING:
 def farm_json(result: FarmResult) -> dict[str, Any]:
     """Return the JSON document of `mavcg build --boards`: libraries as from `mavcg build MODEL`, and refusals."""
     pairs = list(zip(result.requests, result.results, strict=True))
-    built = [(request, each.document) for request, each in pairs if isinstance(each, LinkedFiles)]
+    built = [(request, outcome.document) for request, outcome in pairs if isinstance(outcome, LinkedFiles)]
     return {
         "libraries": [_report_names(request) | dict(document) for request, document in built],
         "refused": [
-            _report_names(request) | {"reason": each.reason} for request, each in pairs if isinstance(each, Refusal)
+            _report_names(request) | {"reason": outcome.reason}
+            for request, outcome in pairs
+            if isinstance(outcome, Refusal)
         ],
         "modules": {
             "all": result.modules, "distinct": result.distinct, "kept": result.kept,
@@ -39,12 +41,12 @@ def show_farm(result: FarmResult, out: "Console") -> None:
     table = Table("model", "board", "library")
     for heading in ("MB", "code kB", "kernels", "versions"):
         table.add_column(heading, justify="right")
-    for request, each in zip(result.requests, result.results, strict=True):
+    for request, outcome in zip(result.requests, result.results, strict=True):
         name = request.board.name if request.board else ""
-        if isinstance(each, Refusal):
-            table.add_row(request.model.name, name, f"not built: {each.reason}", "", "", "", "")
+        if isinstance(outcome, Refusal):
+            table.add_row(request.model.name, name, f"not built: {outcome.reason}", "", "", "", "")
             continue
-        facts = each.document
+        facts = outcome.document
         table.add_row(
             request.model.name, name, str(facts["output"]), f"{facts['library_bytes'] / 1e6:.2f}",
             f"{facts['code_bytes'] / 1e3:.1f}", str(facts["kernels"]), str(len(facts["versions"])),

@@ -3,12 +3,12 @@
 import hashlib
 import os
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 
 import mavcg
 from mavcg.errors import MavcgError
-from mavcg.selection.costs.database import default_path
+from mavcg.selection.costs.database_file import default_path
+from mavcg.toolchain.versions import package_version
 
 _SUFFIXES = (".py", ".c", ".h", ".S", ".toml", ".json")
 
@@ -20,7 +20,7 @@ def compiler_digest() -> str:
     Files count as they are, words included: each process needs the digest before it begins, and to parse all of mavcg
     takes it seconds.
     """
-    digest = hashlib.sha256(f"{version('ziglang')} {version('llvmlite')}".encode())
+    digest = hashlib.sha256(f"{package_version('ziglang')} {package_version('llvmlite')}".encode())
     root = Path(str(mavcg.__file__)).parent
     paths = [Path(folder, name) for folder, _, names in os.walk(root, followlinks=True) for name in names]
     for path in sorted(path for path in paths if path.suffix in _SUFFIXES):

@@ -5,8 +5,8 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-# The package is loaded from the very folders that this process has it from, whatever else is called so; installed
-# wheels, editable installs and plain checkouts are then alike.
+# The package is loaded from the folders from which this process has loaded it, whatever other packages have its name,
+# so that installed wheels, editable installs and plain checkouts behave alike.
 _BEGINNING = """\
 import sys
 sys.path[:] = {path!r}

@@ -102,8 +102,8 @@ def _clear() -> None:
 
 
 def _end(number: int, frame: object) -> None:
-    for each in ENDING_SIGNALS:
-        signal.signal(each, signal.SIG_IGN)
+    for signal_number in ENDING_SIGNALS:
+        signal.signal(signal_number, signal.SIG_IGN)
     _clear()
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)  # whoever started us sees which signal it was

@@ -89,8 +89,8 @@ def started_tasks(
     with ThreadPoolExecutor(count) as pool, ExitStack() as stack:
         ours: list[Pipe] = []
         copies = [stack.enter_context(_Worker(tasks, ours)) if FORKS else None for _ in range(count)]
-        for each in copies:
-            pool.submit(work, each)
+        for task in copies:
+            pool.submit(work, task)
         try:
             yield lambda: [job.result() for job in jobs]
         finally:
@@ -161,9 +161,10 @@ def _serve(tasks: Sequence[Task[Any]], pipe: Pipe, parents: Sequence[Pipe]) -> N
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes; the parent ends its workers
     for end in parents:
         end.close()
-    # What is inherited is never looked through, so that its pages stay shared; a task's own garbage goes at its end:
-    # collections in between take a quarter of the time of emitting kernels. What a task leaves in caches stays: to look
-    # through it again after each task takes a tenth of a build's time.
+    # Inherited objects are excluded from garbage collection, so that their pages stay shared. A task's own garbage is
+    # collected at its end, because collections during a task take a quarter of the time of emitting kernels. Objects
+    # that a task leaves in caches are not collected; to traverse them after each task would take a tenth of a build's
+    # time.
     gc.disable()
     gc.freeze()
     with contextlib.suppress(EOFError, OSError):

@@ -113,7 +113,9 @@ class BoardPool:
                 for attempt in self._judge(board, part, future.result(), probes):
                     if attempt.unit not in left:
                         continue
-                    failures = 1 + sum(each.unit == attempt.unit and each.verdict == FAILED for each in rejected)
+                    failures = 1 + sum(
+                        rejection.unit == attempt.unit and rejection.verdict == FAILED for rejection in rejected
+                    )
                     if attempt.verdict == GOOD or (attempt.verdict == FAILED and failures >= MOST_FAILURES):
                         accepted.append(attempt)
                         left.remove(attempt.unit)
@@ -124,14 +126,14 @@ class BoardPool:
                     ended.set()
         fault = ""
         for unit in left:
-            best = _best([each for each in rejected if each.unit == unit])
+            best = _best([rejection for rejection in rejected if rejection.unit == unit])
             if best is not None:
                 accepted.append(best)
                 rejected.remove(best)
             elif not self.stopped.is_set():
                 fault = self._no_board() or f"no board measured job {unit[0]}; run again with --resume"
         order = {unit: number for number, unit in enumerate(task.units)}
-        accepted.sort(key=lambda each: order[each.unit])
+        accepted.sort(key=lambda entry: order[entry.unit])
         return PoolAnswer(tuple(accepted), tuple(rejected), fault)
 
     def summaries(self) -> list[BoardSummary]:
@@ -181,8 +183,8 @@ class BoardPool:
         """Return an attempt for each unit with results; record the board's probes and conditions."""
         with self._changed:
             self.notes += [note for note in answer.notes if note not in self.notes]
-            timed = [each for each in answer.results if isinstance(each, JobTimes) and each.job in probes]
-            self._probes[board.name] += [each.warm.ms for each in timed]
+            timed = [times for times in answer.results if isinstance(times, JobTimes) and times.job in probes]
+            self._probes[board.name] += [times.warm.ms for times in timed]
             if not answer.fault and answer.results:
                 self._seconds.append(answer.seconds / len(answer.results))
             slowdown = self._slowdown(board.name, len(timed))
@@ -221,7 +223,7 @@ def _by_unit(units: Sequence[Unit], results: Sequence[Result]) -> list[tuple[Uni
     complete, start = [], 0
     for unit in units:
         part = tuple(results[start : start + len(unit)])
-        if tuple(each.job for each in part) != unit:
+        if tuple(result.job for result in part) != unit:
             break
         complete.append((unit, part))
         start += len(unit)
@@ -232,9 +234,9 @@ def _best(attempts: Sequence[Attempt]) -> Attempt | None:
     """Return the attempt with the least time; any attempt if none has a time; None without attempts."""
 
     def ms(attempt: Attempt) -> float:
-        times = [each.warm.ms if isinstance(each, JobTimes) else min(each.ms) for each in attempt.results
-                 if isinstance(each, JobTimes | InterleavedTimes)]  # fmt: skip
-        failed = any(isinstance(each, JobFailed) for each in attempt.results)
+        times = [result.warm.ms if isinstance(result, JobTimes) else min(result.ms) for result in attempt.results
+                 if isinstance(result, JobTimes | InterleavedTimes)]  # fmt: skip
+        failed = any(isinstance(result, JobFailed) for result in attempt.results)
         return float("inf") if failed or not times else sum(times)
 
     return min(attempts, key=ms, default=None)

@@ -39,10 +39,11 @@ def put_figures(
             ms, spread = (
                 (result.warm.ms, result.warm.spread_ms) if isinstance(result, JobTimes) else (min(result.ms), None)
             )
-            what = jobs[result.job].what
+            operation = jobs[result.job].what
             rows.append((
-                text_of(what), record.core, record.threads, compiler_version(), record.block, kernel_version(what),
-                attempt.board, kind, int(not alone), ms, spread, attempt.verdict, int(accepted), result.before.khz,
+                text_of(operation), record.core, record.threads, compiler_version(), record.block,
+                kernel_version(operation), attempt.board, kind, int(not alone), ms, spread, attempt.verdict,
+                int(accepted), result.before.khz,
                 result.after.khz, result.before.celsius, result.after.celsius, result.checksum, date,
             ))  # fmt: skip
     if rows:

@@ -151,8 +151,8 @@ def _rules(path: Path, table: dict[str, Any]) -> FleetRules:
     schema.only(path, given, tuple(field.name for field in fields(FleetRules)), "rules.")
     rules = {}
     for key, value in given.items():
-        low, high, what = _RANGES[key]
+        low, high, meaning = _RANGES[key]
         if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-            raise refuse(path, f"rules.{key}", f"{schema.value_text(value)}", f"give {low:g} to {high:g} ({what})")
+            raise refuse(path, f"rules.{key}", f"{schema.value_text(value)}", f"give {low:g} to {high:g} ({meaning})")
         rules[key] = float(value)
     return FleetRules(**rules)

@@ -22,14 +22,14 @@ def fleet_document(
 ) -> dict[str, Any]:  # fmt: skip
     """Return the JSON document of `mavcg tune --runner fleet:FILE`: for each type as for one board, and its boards."""
     types = []
-    for each in tuned:
-        document = tuned_document(model, each.kind, f"fleet:{fleet.path}", each.cores, database, primitives)
-        boards = [{"core": core, **asdict(summary)} for core, summary in each.boards]
-        types.append({**document, "type": each.kind, "boards": boards})
+    for tuned_type in tuned:
+        document = tuned_document(model, tuned_type.kind, f"fleet:{fleet.path}", tuned_type.cores, database, primitives)
+        boards = [{"core": core, **asdict(summary)} for core, summary in tuned_type.boards]
+        types.append({**document, "type": tuned_type.kind, "boards": boards})
     keys = ("measured", "already", "pruned", "left", "in_turns", "undecided")
     return {
-        "model": model, "fleet": str(fleet.path), **{key: sum(each[key] for each in types) for key in keys},
-        "stopped": "interrupt" if interrupted else next((each["stopped"] for each in types if each["stopped"]), ""),
+        "model": model, "fleet": str(fleet.path), **{key: sum(entry[key] for entry in types) for key in keys},
+        "stopped": "interrupt" if interrupted else next((entry["stopped"] for entry in types if entry["stopped"]), ""),
         "types": types,
     }  # fmt: skip
 

@@ -21,7 +21,7 @@ from mavcg.runners.facts import MachineFacts
 from mavcg.runners.finished import RunnerError
 from mavcg.runners.spot import MeasuredCore
 from mavcg.runners.tune_network import BoardCore, TunedCore, bench_options, board_cores, core_plan, disagreements
-from mavcg.selection.costs.database import open_db
+from mavcg.selection.costs.database_file import open_db
 from mavcg.selection.network import Network
 from mavcg.specs.primitive import Primitive
 from mavcg.toolchain.codegen import default_workers
@@ -101,7 +101,7 @@ def _kinds(fleet: Fleet, cores: Sequence[str]) -> tuple[str, ...]:
     of_kind = {kind: find_board(kind).cores for kind in fleet.kinds}
     for core in cores:
         if not any(core in has for has in of_kind.values()):
-            has = ", ".join(dict.fromkeys(each for of in of_kind.values() for each in of))
+            has = ", ".join(dict.fromkeys(core_name for core_names in of_kind.values() for core_name in core_names))
             raise MavcgError(f"--core {core}: no board of {fleet.path} has it; they have {has}")
     return tuple(kind for kind, has in of_kind.items() if not cores or set(cores) & set(has))
 
@@ -113,16 +113,16 @@ def _tune_type(
     """Measure on the boards of a type, one core after the other."""
     board = find_board(kind)
     places, aside = _usable(fleet, board, facts, request, note)
-    known = [each for fleet_board in places if isinstance(each := facts[fleet_board], MachineFacts)]
+    known = [machine_facts for fleet_board in places if isinstance(machine_facts := facts[fleet_board], MachineFacts)]
     options = replace(bench_options(board, known), silence_s=fleet.rules.silence_s)
     tuned: list[TunedCore] = []
-    summaries = [("", each) for each in aside]
+    summaries = [("", summary) for summary in aside]
     cores = next(iter(places.values()))
     spent_s = 0.0
     with open_db(request.database) as database:
         for number, core in enumerate(cores):
             name = core.machine.name
-            cpus = {each.name: of_board[number].cpus for each, of_board in places.items()}
+            cpus = {named_board.name: of_board[number].cpus for named_board, of_board in places.items()}
             measured = MeasuredCore(core.machine, core.core, core.cpus, True, f"fleet: {kind}", default_workers())
             left_s = None if request.limit_s is None else max(request.limit_s - spent_s, 0.0) / (len(cores) - number)
             plan = core_plan(request.network, request.primitives, core, f"{kind}, {name}, {len(places)} boards", note)
@@ -134,7 +134,7 @@ def _tune_type(
                 result = tune_on_fleet(
                     plan, database, measured, pool, options, resume=request.resume, limit_s=left_s, progress=tell
                 )
-                summaries += [(name, each) for each in pool.summaries()]
+                summaries += [(name, summary) for summary in pool.summaries()]
             for words in (*result.notes, *(f"{job.name}: {why}" for job, why in result.failed)):
                 note(f"{kind}, {name}: {words}")
             spent_s += result.seconds
@@ -156,21 +156,23 @@ def _usable(
     requested = [core for core in request.cores if core in board.cores]
     places: dict[FleetBoard, tuple[BoardCore, ...]] = {}
     aside: list[BoardSummary] = []
-    for each in fleet.boards:
-        if each.kind != board.name:
+    for fleet_board in fleet.boards:
+        if fleet_board.kind != board.name:
             continue
-        board_facts = facts[each]
+        board_facts = facts[fleet_board]
         try:
             if isinstance(board_facts, str):
                 raise RunnerError(board_facts)
-            places[each], warnings = board_cores(board, requested, each.runner, board_facts, request.threads)
+            places[fleet_board], warnings = board_cores(
+                board, requested, fleet_board.runner, board_facts, request.threads
+            )
         except MavcgError as error:
-            note(f"{each.name}: is left out: {error}")
-            aside.append(BoardSummary(each.name, each.kind, aside=str(error)))
+            note(f"{fleet_board.name}: is left out: {error}")
+            aside.append(BoardSummary(fleet_board.name, fleet_board.kind, aside=str(error)))
             continue
         for words in (*warnings, *differences(board_facts, board), *hints(board_facts)):
-            note(f"{each.name}: {words}")
+            note(f"{fleet_board.name}: {words}")
     if not places:
-        reasons = "; ".join(f"{each.name}: {each.aside}" for each in aside)
+        reasons = "; ".join(f"{summary.name}: {summary.aside}" for summary in aside)
         raise RunnerError(f"{fleet.path}: no board of type {board.name} can be used: {reasons}")
     return places, aside

@@ -49,7 +49,7 @@ def is_hot(result: Result, rules: FleetRules) -> bool:
     if isinstance(result, JobFailed):
         return False
     before, after = result.before, result.after
-    hottest = max((each.celsius for each in (before, after) if each.celsius is not None), default=None)
+    hottest = max((condition.celsius for condition in (before, after) if condition.celsius is not None), default=None)
     if hottest is not None and hottest >= rules.hot_celsius:
         return True
     return bool(before.khz and after.khz and after.khz < (1 - rules.clock_drop) * before.khz)

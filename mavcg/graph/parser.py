@@ -65,8 +65,8 @@ class _Parser:
         match = self.look()
         if match is None or match.lastgroup is None:
             rest = self.text[self.start : self.start + 1]
-            what = f"{rest!r} starts nothing" if rest else "the text ends here"
-            raise self.fail(f"{what}, where {expected} should be" if expected else what)
+            problem = f"{rest!r} starts nothing" if rest else "the text ends here"
+            raise self.fail(f"{problem}, where {expected} should be" if expected else problem)
         self.at = match.end()
         return match.lastgroup, match[match.lastgroup]
 
@@ -229,9 +229,9 @@ class _Parser:
         nodes: list[Node] = []
         while self.peek() != "return":
             if self.peek() in ("input", "const"):
-                _, what = self.next()
+                _, keyword = self.next()
                 tensor = self.definition()
-                if what == "input":
+                if keyword == "input":
                     self.inputs.append(tensor)
                 else:
                     self.take("=")

@@ -27,8 +27,9 @@ class ClassTiming:
     latency: cycles from its issue to the issue of an instruction that reads its result. per_cycle: instructions per
     cycle in a long sequence of independent ones. units: its micro-operations; empty if it needs no unit. blocks: for
     in-order cores, cycles from its issue in which nothing else issues: 0 if it can be dual-issued, 1 if never, 2 for an
-    A55's q load. first: for in-order cores, True if it issues only in the first slot of a cycle. unaligned: additional
-    cycles of its units, and of `blocks` unless 0, for an access to 16 bytes that are not at a multiple of 16.
+    A55's q load. first: for in-order cores, True if it issues only in the first slot of a cycle. last: for in-order
+    cores, True if it issues beside an earlier instruction although it blocks, and ends that cycle. unaligned:
+    additional cycles of its units, and of `blocks` unless 0, for an access to 16 bytes at no multiple of 16.
     """
 
     name: str
@@ -39,6 +40,7 @@ class ClassTiming:
     source: str = ""
     first: bool = False
     unaligned: int = 0
+    last: bool = False
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,8 @@ class Timing:
         instructions issue; 0 if a waiting instruction stalls the core. Vector instructions issue in order.
     same_cycle_writes: on an in-order core, True if two instructions of equal latency that write the same register may
         issue in the same cycle.
+    adjacent_forwards: on an in-order core, those of `forwards`, of accumulators, that reach only the next
+        multiply-accumulate: no op of a class that any of them names (`accumulates`) may lie between, in program order.
     """
 
     core: str
@@ -88,6 +92,7 @@ class Timing:
     issue_queue: int = ISSUE_QUEUE
     vector_queue: int = 0
     same_cycle_writes: bool = False
+    adjacent_forwards: frozenset[tuple[str, str, str]] = frozenset()
 
     def independent(self, consumer: str, role: str) -> bool:
         """Return True if instructions of class `consumer` never wait for an operand in this role (INDEPENDENT)."""
@@ -109,28 +114,44 @@ class Timing:
             f"add a row, or take a core that has one (`mavcg cores check` lists what each core lacks)"
         )
 
-    def latency(self, producer: str, consumer: str, role: str = "") -> int:
+    def latency(self, producer: str, consumer: str, role: str = "", adjacent: bool = True) -> int:
         """Return the cycles from the issue of `producer` to that of a `consumer` that reads its result in this role.
 
         The most specific forwarding fact counts: the producer's class before its parents, family and "*"; then the
         same role before any role; then the consumer's class before its parents, family and "*".
+        adjacent: False if another multiply-accumulate lies between the two: adjacent_forwards do not count then.
         """
+        key = producer, consumer, role, adjacent
         known = self._latencies
-        if (producer, consumer, role) not in known:
-            known[producer, consumer, role] = self._find_latency(producer, consumer, role)
-        return known[producer, consumer, role]
+        if key not in known:
+            known[key] = self._find_latency(producer, consumer, role, adjacent)
+        return known[key]
 
-    def _find_latency(self, producer: str, consumer: str, role: str) -> int:
+    def _find_latency(self, producer: str, consumer: str, role: str, adjacent: bool) -> int:
         for made_by in (*lineage(producer), CLASSES[producer].family, "*"):
             for as_role in dict.fromkeys((role, "")):
                 for read_by in (*lineage(consumer), CLASSES[consumer].family, "*"):
-                    if (cycles := self.forwards.get((made_by, read_by, as_role))) is not None:
-                        return cycles
+                    key = made_by, read_by, as_role
+                    if (cycles := self.forwards.get(key)) is not None:
+                        if adjacent or key not in self.adjacent_forwards:
+                            return cycles
         return self.of(producer).latency
+
+    def accumulates(self, op_class: str) -> bool:
+        """Return True if an op of this class ends the reach of an earlier one's adjacent forwarding."""
+        known = self._accumulates
+        if op_class not in known:
+            ends = {end for producer, consumer, _ in self.adjacent_forwards for end in (producer, consumer)}
+            known[op_class] = not ends.isdisjoint((*lineage(op_class), CLASSES[op_class].family))
+        return known[op_class]
 
     # Cached results: the models repeat a few lookups many times.
     @cached_property
-    def _latencies(self) -> dict[tuple[str, str, str], int]:
+    def _latencies(self) -> dict[tuple[str, str, str, bool], int]:
+        return {}
+
+    @cached_property
+    def _accumulates(self) -> dict[str, bool]:
         return {}
 
     @cached_property
@@ -157,14 +178,16 @@ class Timing:
                 (self.vector_queue, self.same_cycle_writes),
                 sorted(self.classes.items(), key=lambda item: item[0]),
                 sorted(self.forwards.items()),
+                sorted(self.adjacent_forwards),
                 [(sorted(rule.these), sorted(rule.those)) for rule in self.no_dual_issue],
                 [(sorted(rule.first), sorted(rule.then), rule.cycles) for rule in self.forbidden_distances],
             )
         )
 
     def with_forward(self, producer: str, consumer: str, role: str, cycles: int) -> "Timing":
-        """Return the timing with one forwarding latency changed, for what-if questions."""
-        return replace(self, forwards={**self.forwards, (producer, consumer, role): cycles})
+        """Return the timing with one forwarding latency changed, at any distance, for what-if questions."""
+        key = producer, consumer, role
+        return replace(self, forwards={**self.forwards, key: cycles}, adjacent_forwards=self.adjacent_forwards - {key})
 
 
 class MissingFact(MavcgError):

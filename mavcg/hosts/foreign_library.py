@@ -73,7 +73,7 @@ def _example() -> str:
 def _installed_file(name: str) -> Path:
     """Return the file of a library that mavcg knows by name. Raises: MavcgError if it is unknown or not installed."""
     if name not in SONAMES:
-        raise MavcgError(f"--foreign {name}: no library is known by this name; say where it is: {name}=PATH")
+        raise MavcgError(f"--foreign {name}: no library is known by this name; give its path: {name}=PATH")
     spec = find_spec(WHEEL)
     folders = [Path(folder) / "lib" for folder in (spec.submodule_search_locations or ())] if spec is not None else []
     for soname in (*SONAMES[name], *filter(None, (find_library(name),))):

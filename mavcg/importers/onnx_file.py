@@ -100,9 +100,9 @@ def _input_types(inputs: Sequence[onnx.ValueInfoProto], shapes: Mapping[str, tup
     types = {}
     for info in inputs:
         location = f"input '{info.name}'"
-        for kind, what in _KINDS.items():
+        for kind, kind_name in _KINDS.items():
             if info.type.HasField(kind):
-                raise Unsupported(f"{location}: is {what}; tensors are supported")
+                raise Unsupported(f"{location}: is {kind_name}; tensors are supported")
         dtype = dtype_of(info.type.tensor_type.elem_type, location)
         if info.name in shapes:
             shape = shapes[info.name]

@@ -135,8 +135,8 @@ class TfliteImport:
         location = f"node '{origin}' ({operator.op})"
         handler = HANDLERS.get(operator.op)
         if handler is None:
-            what = "control flow is not supported" if operator.op in _SEVERAL else "this operator is not supported"
-            raise UnsupportedOp(f"{location}: {what}; supported: {supported_operators()}")
+            reason = "control flow is not supported" if operator.op in _SEVERAL else "this operator is not supported"
+            raise UnsupportedOp(f"{location}: {reason}; supported: {supported_operators()}")
         call = TfliteCall(
             self.emitter,
             operator.op,

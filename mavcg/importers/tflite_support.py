@@ -113,9 +113,9 @@ def part_graph(
     read = dict.fromkeys(i for operator in operators for i in operator.inputs if i >= 0)
     inputs = tuple(i for i in read if i not in made and model.tensors[i].data is None)
     inside = set(nodes)
-    elsewhere = {i for j, each in enumerate(support.operators) if j not in inside for i in each.operator.inputs} | set(
-        model.outputs
-    )
+    elsewhere = {
+        i for j, entry in enumerate(support.operators) if j not in inside for i in entry.operator.inputs
+    } | set(model.outputs)
     outputs = tuple(i for operator in operators for i in operator.outputs if i in elsewhere)
     part = replace(model, operators=tuple(operators), inputs=inputs, outputs=outputs)
     return TfliteImport(part, name, {}).graph(), inputs, outputs

@@ -15,6 +15,7 @@ from mavcg.files.worker_processes import Task, run_tasks
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.hardware.target import Target
 from mavcg.kernels.builder.emit import add_core_attributes, kernel_name
+from mavcg.kernels.builder.module_text import release
 from mavcg.kernels.gemm.register_tile import AVX512_BYTES
 from mavcg.kernels.registry import emit
 from mavcg.objects.elf import function_symbols
@@ -64,6 +65,7 @@ def kernel_module(
     for spec in specs:
         emit(module, spec, machine, plan.of(kernel_name(spec), label))
     text = protect(add_core_attributes(module, machine), target.arch)
+    release(module)
     for spec in specs:
         name = kernel_name(spec)
         text = text.replace(f'@"{name}"', f'@"{version_symbol(name, label)}"')
@@ -169,8 +171,8 @@ def kernel_modules(
     parts = module_parts(specs)
     modules = []
     for label in sorted(machines, key=lambda label: label not in tuned):
-        what = f"compiling {'and rescheduling ' if label in tuned else ''}kernels for {label}"
-        settings = CodeSettings(target, tuned.get(label), tuning, what, kernel_flags(machines[label]))
+        action = f"compiling {'and rescheduling ' if label in tuned else ''}kernels for {label}"
+        settings = CodeSettings(target, tuned.get(label), tuning, action, kernel_flags(machines[label]))
         for number, part in enumerate(parts):
             modules.append(KernelModule(f"kernels-{label}-{number}", part, machines[label], label, plan, settings))
     return modules
@@ -195,10 +197,10 @@ def module_parts(specs: Sequence[KernelSpec]) -> list[tuple[KernelSpec, ...]]:
 def kernel_code(objects: Sequence[KernelObject], machines: Mapping[str, Machine], plan: TilePlan) -> KernelCode:
     """Return the results of kernel_tasks as KernelCode, in the order of the link, rescheduled objects last."""
     tiles: dict[str, dict[str, tuple[str, ...]]] = {label: {} for label in machines}
-    for each in objects:
-        tiles[each.label].update(each.tiles)
-    ordered = sorted(objects, key=lambda each: each.rescheduled)
-    return KernelCode(tuple(each.path for each in ordered), tiles, plan)
+    for object_file in objects:
+        tiles[object_file.label].update(object_file.tiles)
+    ordered = sorted(objects, key=lambda object_file: object_file.rescheduled)
+    return KernelCode(tuple(object_file.path for object_file in ordered), tiles, plan)
 
 
 @dataclass(frozen=True)

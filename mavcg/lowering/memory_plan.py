@@ -40,7 +40,10 @@ class MemoryPlan:
 
     def __str__(self) -> str:
         buffers = "".join(f"arena+{offset} %{name}\n" for name, offset in self.arena.offsets.items())
-        constants = "".join(f"constants+{each.offset} {each.constant.nbytes} bytes\n" for each in self.constants)
+        constants = "".join(
+            f"constants+{constant_place.offset} {constant_place.constant.nbytes} bytes\n"
+            for constant_place in self.constants
+        )
         return f"arena {self.arena.bytes} bytes, constants {self.constants_bytes} bytes\n{buffers}{constants}"
 
 

@@ -103,7 +103,7 @@ def plan_phases(planned: PlannedModel, rows: ProgramRows, ranges: Sequence[StepR
     Raises: MavcgError if there would be more than MOST_PHASES phases.
     """
     steps = blocked_steps(rows.steps, rows.unit_bytes, ranges)
-    cuts, bands = [each.begin for each in ranges], [each.end - 1 for each in ranges if each.band_units]
+    cuts, bands = [range_.begin for range_ in ranges], [range_.end - 1 for range_ in ranges if range_.band_units]
     return _with_schedule(planned, rows, schedule_rows(steps, rows.sizes, rows.outputs, cuts, slack, bands))
 
 

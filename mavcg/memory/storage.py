@@ -21,7 +21,7 @@ IN_PLACE = frozenset({
     "min",
 })  # fmt: skip
 
-# Operators whose kernels know an image by its layout alone, so that it must be dense.
+# Operators whose kernels derive strides from the layout alone, so that their images must be dense.
 _BY_LAYOUT = frozenset({"primitive_conv2d", "convert_layout"})
 
 

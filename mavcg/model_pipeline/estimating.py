@@ -144,7 +144,7 @@ def predict_file(
             f"--simulate-unsure: {board.name} is not an AArch64 board; only AArch64 cores can be simulated"
         )
     if simulate_unsure and is_model_file(path):
-        # A kernel is simulated as it is built, and what is modelled beside it has to be of the same code.
+        # Kernels are simulated as built, so the modelled figures beside them must be of the same code.
         with scratch_folder("mavcg-estimate-") as folder:
             library = _build(
                 path, board.name, [f"{n}={'x'.join(map(str, s))}" for n, s in shapes.items()], folder, progress

@@ -171,17 +171,17 @@ def _plan_onnx(request: PartialRequest, choose: Choose) -> _Planned:
     replaced = frozenset(i for subgraph in plan.subgraphs for i in subgraph.nodes)
     staying = staying_nodes(written, supports[0], replaced)
     operators, subgraphs = [], []
-    for each in plan.subgraphs:
-        border = make_subgraph(supports[0], each.nodes, staying)
-        same = border == make_subgraph(supports[0], each.nodes, guess)
-        made = each.made if same else make_entries(each.nodes, staying)
-        subgraphs.append(replace(each, made=made))
+    for planned in plan.subgraphs:
+        border = make_subgraph(supports[0], planned.nodes, staying)
+        same = border == make_subgraph(supports[0], planned.nodes, guess)
+        made = planned.made if same else make_entries(planned.nodes, staying)
+        subgraphs.append(replace(planned, made=made))
         operators.append(OperatorNode(border, made[0].op, made[0].fingerprint))
     sized = supports[0] if build.sizes else None
     model = rewritten_model(written, operators, build.model.parent, sized)
     plan = replace(plan, subgraphs=tuple(subgraphs))
     return _Planned(
-        plan, tuple(entry for each in subgraphs for entry in each.made), NO_FILE, model, onnx_files(build.model)
+        plan, tuple(entry for subgraph in subgraphs for entry in subgraph.made), NO_FILE, model, onnx_files(build.model)
     )
 
 

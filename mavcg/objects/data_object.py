@@ -52,13 +52,15 @@ def write_data_object(
         size = sum(file.write(piece) for piece in pieces)
         sections = [*_marks(arch), *_symbols(symbol, size, arch)]
         head = _DataSection(section, _PROGBITS, b"", _ALLOC, align)
-        titles = b"\0" + b"".join(each.name.encode() + b"\0" for each in (head, *sections)) + b".shstrtab\0"
+        titles = (
+            b"\0" + b"".join(data_section.name.encode() + b"\0" for data_section in (head, *sections)) + b".shstrtab\0"
+        )
         rows, end = [bytes(_SECTION.size), _row(head, titles, begin, size)], begin + size
-        for each in (*sections, _DataSection(".shstrtab", _STRTAB, titles)):
-            file.write(bytes(-end % each.align) + each.content)
-            end += -end % each.align
-            rows.append(_row(each, titles, end, len(each.content)))
-            end += len(each.content)
+        for data_section in (*sections, _DataSection(".shstrtab", _STRTAB, titles)):
+            file.write(bytes(-end % data_section.align) + data_section.content)
+            end += -end % data_section.align
+            rows.append(_row(data_section, titles, end, len(data_section.content)))
+            end += len(data_section.content)
         file.write(bytes(-end % _WORD_BYTES) + b"".join(rows))
         file.seek(0)
         file.write(

@@ -92,7 +92,7 @@ def network_of_library(path: Path, network: str | None) -> dict[str, Any] | None
         if network is not None and model_of(path) is not None:
             raise MavcgError(f"--network {network}: {path} holds one model; leave the option out")
         return model_of(path)
-    names = [each["model"] for each in application["networks"]]
+    names = [network["model"] for network in application["networks"]]
     if network not in names:
         given = f"--network {network}: is not in {path}" if network is not None else f"{path}: holds several networks"
         raise MavcgError(f"{given}; give --network with one of {', '.join(names)}")

@@ -56,7 +56,7 @@ def _primitive_conv2d(case: TypedNode) -> tuple[TensorType, ...]:
         raise case.fail(f"bias {bias} where {out_ch} elements are needed")
     sizes = []
     for axis, name in enumerate("hw"):
-        pad, dilation, stride = (case.attr(each)[axis] for each in ("pads", "dilation", "stride"))
+        pad, dilation, stride = (case.attr(attribute)[axis] for attribute in ("pads", "dilation", "stride"))
         room = case.attr(name) + 2 * pad - dilation * (kernel[axis] - 1) - 1
         if room < 0:
             raise case.fail(f"the kernel does not fit into {name} {case.attr(name)} with a pad of {pad}")

@@ -73,7 +73,9 @@ def _check_form(node: Node) -> None:
     for name, value in node.attrs:
         same = _coerce(node, name, known.attrs[name], value)
         if repr(same) != repr(value):
-            raise MavcgError(f"{node_location(node)}: {name}={value!r} where {same!r} is meant; make_node writes it so")
+            raise MavcgError(
+                f"{node_location(node)}: {name}={value!r} instead of {same!r}; use make_node, which converts it"
+            )
     if known.most is not None and len(node.inputs) != known.most:
         reads = f"it reads {', '.join(known.inputs)}, with _ for one that is absent"
         raise MavcgError(f"{node_location(node)}: {len(node.inputs)} inputs; {reads}")

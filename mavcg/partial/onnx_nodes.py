@@ -31,14 +31,23 @@ def read_support(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> ModelSupp
 def onnx_nodes(support: ModelSupport) -> list[PlanNode]:
     """Return all nodes that the model's outputs depend on."""
     nodes = []
-    for each in support.nodes:
-        node = each.node
+    for supported in support.nodes:
+        node = supported.node
         domain = "" if node.domain in ("", "ai.onnx") else f"{node.domain}."
         label = node.name or next((name for name in node.output if name), node.op_type)
-        inputs = tuple(n for n in each.inputs if n not in support.values or each.replicable or each.why)
-        macs = 0 if each.known else node_macs(node, support.types)
+        inputs = tuple(n for n in supported.inputs if n not in support.values or supported.replicable or supported.why)
+        macs = 0 if supported.known else node_macs(node, support.types)
         nodes.append(
-            PlanNode(domain + node.op_type, label, inputs, each.outputs, each.why, each.known, each.replicable, macs)
+            PlanNode(
+                domain + node.op_type,
+                label,
+                inputs,
+                supported.outputs,
+                supported.why,
+                supported.known,
+                supported.replicable,
+                macs,
+            )
         )
     return nodes
 

@@ -16,14 +16,14 @@ def tflite_nodes(support: TfliteSupport) -> list[PlanNode]:
     constants = {tensor.index for tensor in support.model.tensors if tensor.data is not None}
     return [
         PlanNode(
-            each.operator.op,
-            operator_label(support.model, each.operator),
-            tuple(str(i) for i in each.operator.inputs if i >= 0 and i not in constants),
-            tuple(map(str, each.operator.outputs)),
-            each.why,
-            macs=operator_macs(each.operator, lambda i: support.model.tensors[i].shape),
+            supported.operator.op,
+            operator_label(support.model, supported.operator),
+            tuple(str(i) for i in supported.operator.inputs if i >= 0 and i not in constants),
+            tuple(map(str, supported.operator.outputs)),
+            supported.why,
+            macs=operator_macs(supported.operator, lambda i: support.model.tensors[i].shape),
         )
-        for each in support.operators
+        for supported in support.operators
     ]
 
 

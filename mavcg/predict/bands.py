@@ -124,7 +124,8 @@ def band_models(
     modelled = []
     inside = reuse_distances([step.work for step in banded])
     for step, work, far, near, models in zip(banded, works, distances, inside, kernels, strict=True):
-        # What is outside lies as far back as layer by layer has it: the furthest operand of that role.
+        # Operands outside of the range have the reuse distance of the layer by layer run: that of the furthest operand
+        # of the role.
         whole = {
             role: max((d for t, d in zip(work.touches, far.bytes, strict=True) if t.role == role), default=0)
             for role in (INPUT, OUTPUT)

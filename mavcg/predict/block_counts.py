@@ -46,7 +46,7 @@ def count_blocks(
     return _FOLLOWERS[function].run(begin, end, loaded_iterations)
 
 
-# Computes what a block's branch and those after it depend on; the number of the next block, or DONE.
+# Computes the values that a block's branch and later branches depend on; returns the number of the next block, or DONE.
 _Block = Callable[[list[int | float | None], list[float]], int]
 DONE = -1
 

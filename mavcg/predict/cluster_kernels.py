@@ -70,7 +70,7 @@ class ProgramKernels:
         if self.library is None or core is None or rates.timing is None:
             return None
         loops = built_loops(self.library, core, list(self.names), rates.timing)
-        return {self.names[kernel]: of for kernel, of in loops.items()}
+        return {self.names[kernel]: kernel_loops for kernel, kernel_loops in loops.items()}
 
     @staticmethod
     def _is_tuned(core: Core | None, rates: CoreRates) -> bool:

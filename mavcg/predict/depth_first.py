@@ -36,10 +36,10 @@ from mavcg.predict.work import StepWork, step_works
 from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.specs.tile_plan import TilePlan
 
-# Values of a build's option: ranges that pay; all that are predicted to be faster at all; none.
+# Values of --depth-first: ranges that pay by a margin; all ranges that are predicted to be faster; none.
 AUTO, ON, OFF = "auto", "on", "off"
 NEARLY = 0.9  # of the most that any size of bands saves: the smallest bands that save as much are taken
-SLACK = 1.0  # share of a window that is added to it, so that less is moved
+SLACK = 1.0  # fraction by which windows are enlarged, so that fewer bytes are moved
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def with_depth_first(
     chosen = choice.choose(workers, progress)
     if not chosen:
         return unchanged
-    inside = {number for each in chosen for number in range(each.steps.begin, each.steps.end)}
+    inside = {number for range_ in chosen for number in range(range_.steps.begin, range_.steps.end)}
     lowered = with_image_rows(planned.lowered, inside)
     tiles = choice.tiles_of(lowered.specs)
     banded = replace(
@@ -109,10 +109,10 @@ def with_depth_first(
     )  # fmt: skip
     ranges = []
     at = 0
-    for each in (*[each.steps for each in chosen], StepRange(len(lowered.steps), len(lowered.steps))):
-        ranges += [StepRange(at, each.begin)] if each.begin > at else []
-        ranges += [each] if each.end > each.begin else []
-        at = each.end
+    for steps in (*[steps.steps for steps in chosen], StepRange(len(lowered.steps), len(lowered.steps))):
+        ranges += [StepRange(at, steps.begin)] if steps.begin > at else []
+        ranges += [steps] if steps.end > steps.begin else []
+        at = steps.end
     return DepthFirstModel(plan_phases(banded, program_rows(banded), ranges, SLACK), tiles, tuple(chosen))
 
 
@@ -205,8 +205,8 @@ class _Choice:
         worth: dict[int, list[DepthFirst]] = {}
         with started_tasks(tasks[1:], workers - 1) as others:  # a copy of this process less: it takes the first run
             progress(tasks[0].what)
-            for each in itertools.chain(tasks[0].run(), *others()):
-                worth.setdefault(each.steps.end, []).append(each)
+            for option in itertools.chain(tasks[0].run(), *others()):
+                worth.setdefault(option.steps.end, []).append(option)
         return _most_saved(worth, len(programs.rows.steps))
 
     def _worth(self, programs: _Programs, candidates: Sequence[tuple[int, int]]) -> list[DepthFirst]:
@@ -225,17 +225,17 @@ class _Choice:
                     names = tuple(self.planned.lowered.steps[number].name for number in (begin, end - 1))
                     options.append(DepthFirst(steps, times, (names[0], names[1])))
             most = max((option.saved_ms for option in options), default=0.0)
-            paying += [each for each in options if each.saved_ms >= NEARLY * most][:1]
+            paying += [option for option in options if option.saved_ms >= NEARLY * most][:1]
         return paying
 
     def _pays(self, times: Sequence[ClusterTimes]) -> bool:
         if not self.careful:
-            return all(each.bands_ms < each.whole_ms for time in times for each in (time.alone, time.together))
+            return all(times.bands_ms < times.whole_ms for time in times for times in (time.alone, time.together))
         factors = [cluster.fit.safety for cluster in self.clusters]
         return all(
-            each.pays(factor.modelled, factor.bands)
+            times.pays(factor.modelled, factor.bands)
             for time, factor in zip(times, factors, strict=True)
-            for each in (time.alone, time.together)
+            for times in (time.alone, time.together)
         )  # fmt: skip
 
     def _kernels(
@@ -293,8 +293,8 @@ def _most_saved(worth: Mapping[int, Sequence[DepthFirst]], count: int) -> list[D
     best: list[tuple[float, list[DepthFirst]]] = [(0.0, [])]
     for end in range(1, count + 1):
         options = [best[end - 1]]
-        for each in worth.get(end, ()):
-            saved, before = best[each.steps.begin]
-            options.append((saved + each.saved_ms, [*before, each]))
+        for option in worth.get(end, ()):
+            saved, before = best[option.steps.begin]
+            options.append((saved + option.saved_ms, [*before, option]))
         best.append(max(options, key=lambda option: option[0]))
     return best[count][1]

@@ -227,9 +227,9 @@ def _compile_costs(
     """Return kernel -> block name -> cost, of compiled kernels."""
     assert model.timing is not None
     text = kernel_module(specs, model.machine, model.label, target, plan)
-    what = f"compiling kernels for {model.label}"
-    progress(what)
+    action = f"compiling kernels for {model.label}"
+    progress(action)
     flags = (*kernel_flags(model.machine), *_KEEP_NAMES)
-    compile_module(CodegenJob(text, target, what, opt_level="2", emit="asm", flags=flags), out)
+    compile_module(CodegenJob(text, target, action, opt_level="2", emit="asm", flags=flags), out)
     symbols = {version_symbol(kernel_name(spec), model.label): kernel_name(spec) for spec in specs}
     return block_costs(out.read_text(), symbols, model.timing)

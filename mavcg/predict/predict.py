@@ -159,7 +159,7 @@ def predict(
     )
     models = kernels.on_clusters(alone, versions, assumed)
     steps = [
-        StepModel(work, distance, [of[kernel_names[work.kernel]] for of in models])
+        StepModel(work, distance, [by_kernel[kernel_names[work.kernel]] for by_kernel in models])
         for work, distance in zip(works, reuse_distances(works), strict=True)
     ]
     single = [Worker(number, machine) for number, machine in enumerate(alone)]

@@ -27,9 +27,9 @@ def slower_sets(prediction: Prediction) -> list[str]:
         smaller = [s for s in prediction.sets[:index] if set(s.cores) < set(larger.cores)]
         faster = min(smaller, key=lambda s: s.ms, default=None)
         if faster is not None and faster.ms < larger.ms:
-            what = "all cores" if len(larger.cores) == len(prediction.clusters) else "these cores together"
+            cores = "all cores" if len(larger.cores) == len(prediction.clusters) else "these cores together"
             sentences.append(
-                f"{what} ({larger.words}) are predicted to take {larger.ms:.3f} ms, longer than {faster.words} alone: "
+                f"{cores} ({larger.words}) are predicted to take {larger.ms:.3f} ms, longer than {faster.words} alone: "
                 f"{faster.ms:.3f} ms"
             )
     return sentences

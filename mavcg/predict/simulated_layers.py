@@ -80,8 +80,8 @@ def simulated_steps(
             missing.setdefault(key, number)
         else:
             ms_of[number] = float(document["cycles"]) / ghz / 1e6
-    what = f"simulating steps on {core.name}"
-    tasks = [Task(what, partial(_cycles, image, core, board, calls[number])) for number in missing.values()]
+    action = f"simulating steps on {core.name}"
+    tasks = [Task(action, partial(_cycles, image, core, board, calls[number])) for number in missing.values()]
     new = dict(zip(missing, run_tasks(tasks, workers, progress), strict=True))
     for key, cycles in new.items():
         if store is not None and not isinstance(cycles, str):
@@ -176,13 +176,16 @@ def _keys(
     """Return the key under which each step's time is kept: everything that it depends on, as text."""
     common = json.dumps([_simulator(), repr(replace(simulated_core(core, board), assumed=())), repr(load_timing(core))])
     digests = {calls[number].symbol: _code_digest(image, calls[number].symbol) for number in calls}
-    return {number: f"{common} {digests[each.symbol]} {json.dumps(_plain(each))}" for number, each in calls.items()}
+    return {
+        number: f"{common} {digests[step_calls.symbol]} {json.dumps(_plain(step_calls))}"
+        for number, step_calls in calls.items()
+    }
 
 
 def _plain(calls: StepCalls) -> list[object]:
     """Return a step's calls as a document, without the kernel's name, which its code stands for."""
     contents = [(address, hashlib.sha256(data).hexdigest()) for address, data in calls.contents]
-    memory = [[astuple(each) for each in group] for group in (calls.own, calls.before)]
+    memory = [[astuple(touched) for touched in group] for group in (calls.own, calls.before)]
     return [calls.rows, calls.call_rows, calls.scratch_bytes, calls.operands, memory, contents]
 
 

@@ -97,4 +97,4 @@ def with_simulated(
                 refused[number][worker.cluster] = result
             else:
                 times[number].append((worker, result))
-    return [step.with_simulated(each) for step, each in zip(steps, times, strict=True)]
+    return [step.with_simulated(simulated_ms) for step, simulated_ms in zip(steps, times, strict=True)]

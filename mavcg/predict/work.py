@@ -104,7 +104,7 @@ def step_works(model: PlannedModel) -> tuple[StepWork, ...]:
         places = _places(model, (*node.inputs, *node.outputs))
         written = {name for name in node.outputs}
         touches = []
-        for address in dict.fromkeys(each for each in step.operands if each.base != "fault"):
+        for address in dict.fromkeys(operand for operand in step.operands if operand.base != "fault"):
             touches.append(workspaces.touch(node.output, address) or _touch(address, places, written, ends, spec))
         works.append(
             StepWork(
@@ -226,7 +226,7 @@ def _touch(
         return Touch(WEIGHT, base, operand.offset, size, size)
     name, view = tensors.get(operand, ("", None))
     if view is None:
-        # Part of a tensor, such as a slice that a step of several writes: as large as the spec's own view of it.
+        # Part of a tensor, such as the slice that one of several steps writes; its size is that of the spec's own view.
         view = spec.out_view
         if view is None:
             return Touch(OUTPUT, base, operand.offset, 4 * spec.work, 4 * spec.work)

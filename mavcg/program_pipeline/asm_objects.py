@@ -17,6 +17,7 @@ from mavcg.hardware.core import GENERIC, Core
 from mavcg.hardware.target import Target
 from mavcg.objects.binaries import loaded_bytes, note_assembly, symbol_bytes
 from mavcg.passes.asm.analysis.blocks import Function, functions_of
+from mavcg.passes.asm.analysis.debug_labels import debug_statements
 from mavcg.passes.asm.isa.source import Statement, parse_source
 from mavcg.passes.asm.transforms.dispatcher_text import dispatcher_text
 from mavcg.passes.asm.transforms.function_copies import (
@@ -246,13 +247,14 @@ class _AsmObjectWriter:
         """
         statements = self.module.statements
         pieces = [s.text for s in statements]
+        in_debug = debug_statements(statements)
         suffix, landing = free_suffix(self.module.text), ".note.gnu.property" in self.module.text
         for name in labels:
             inside = function_extent(statements, _function(self.module.functions, name))
             generic = self.bodies[name, GENERIC]
             for at, s in enumerate(statements):
                 if at not in inside and mentions(s, name):
-                    pieces[at] = generic_statement(replace(s, text=pieces[at]), name, generic.symbol)
+                    pieces[at] = generic_statement(replace(s, text=pieces[at]), name, generic.symbol, at in in_debug)
             text = rename_function(self.stretches[generic.symbol], name, generic.symbol)
             texts = [version_text(text, generic.symbol, landing)]
             for number, body in enumerate(self.bodies[name, label] for label in labels[name] if label != GENERIC):

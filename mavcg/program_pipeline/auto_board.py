@@ -96,13 +96,13 @@ class RunsThere:
             done = self.runner.run(script, (), files_in=self.sent.fresh(files), silence_s=_SILENCE_S)
             if done.status == _NO_RECORDER:
                 raise ToolError(
-                    f"{self.runner.name}: neither perf nor simpleperf is there, and programs are profiled by them; "
+                    f"{self.runner.name}: neither perf nor simpleperf is installed, and profiling needs one of them; "
                     "install one (Debian: apt install linux-perf; Android: the NDK's simpleperf to a folder of PATH)"
                 )
             if done.status == _NO_SAMPLES:
                 raise ToolError(
-                    f"{self.runner.name}: nothing was recorded ({last_line(done.words)}); see that perf may sample "
-                    "there (kernel.perf_event_paranoid), and that the program runs and does for a second"
+                    f"{self.runner.name}: nothing was recorded ({last_line(done.words)}); make sure that perf may "
+                    "sample there (kernel.perf_event_paranoid), and that the program computes for at least a second"
                 )
             self.runner.fetch(_SAMPLES, samples)
             reading = _reading(samples, self.runner.name)

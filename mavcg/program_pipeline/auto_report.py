@@ -30,7 +30,9 @@ def _round_json(round_: Round) -> dict[str, Any]:
         "functions": list(round_.functions),
         "shares": dict(round_.shares),
         "versions": [{"function": v.function, "core": v.core, "gain": v.gain, "how": v.how} for v in round_.versions],
-        "dropped": [{"function": each.function, "core": each.core, "why": each.why} for each in round_.dropped],
+        "dropped": [
+            {"function": version.function, "core": version.core, "why": version.why} for version in round_.dropped
+        ],
         "left": [{"function": name, "why": why} for name, why in round_.left.items()],
         "notes": list(round_.notes),
     }
@@ -66,8 +68,8 @@ def show_auto(result: AutoResult, where: str, threshold: float, console: "Consol
 
 
 def _add_round(table: Any, number: int, round_: Round) -> None:
-    dropped = {(each.function, each.core): each.why for each in round_.dropped}
-    known = {version.function for version in round_.versions} | {each.function for each in round_.dropped}
+    dropped = {(version.function, version.core): version.why for version in round_.dropped}
+    known = {version.function for version in round_.versions} | {version.function for version in round_.dropped}
     first = True
     for name in (*round_.functions, *sorted(known - set(round_.functions))):
         share = f"{round_.shares[name]:.1%}" if name in round_.shares else ""

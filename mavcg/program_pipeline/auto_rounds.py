@@ -190,14 +190,15 @@ def run_rounds(steps: AutoSteps, limits: RoundLimits, progress: Progress = lambd
             progress(f"round {number}: building without the versions that do not help")
             built = steps.build(_buildable(taken, left), gains, False)
         library = built.library or library
-        # In the next profile a function that was found by a name like its own has the name that the library gave it.
+        # The library gives a function that was found by a similar name another name, under which the next profile lists
+        # it.
         taken |= {
             name: taken[given_name]
             for name, given_name in built.given_names.items()
             if given_name in taken and name not in taken
         }
         shares = {hot.given_name: hot.share for hot in fresh}
-        dropped = tuple(each for each in built.dropped if built.is_of(each.function, names))
+        dropped = tuple(version for version in built.dropped if built.is_of(version.function, names))
         why = {name: left[name] for name in names if name in left}
         rounds.append(Round(names, shares, versions, dropped, why, measured.notes if measured else ()))
 
@@ -209,7 +210,7 @@ def _buildable(functions: Mapping[str, HotSymbol], left_out: Mapping[str, str]) 
 def _drops_more(built: BuiltLibrary, gains: Gains, min_gain: float) -> bool:
     """True if another build would drop a version that this one has: for its measured gain, or by the model alone."""
     versions = {(version.function, version.core) for version in built.versions} - {
-        (each.function, each.core) for each in built.dropped
+        (version.function, version.core) for version in built.dropped
     }
     return any(
         (at in gains and gains[at].fraction < min_gain) or (at not in gains and at in built.slower) for at in versions

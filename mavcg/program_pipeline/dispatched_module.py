@@ -72,8 +72,8 @@ class DispatchedModule:
             return [], 0
         base = self.stem.with_name(f"{self.stem.name}.base.o")
         module, cold = self._rest(choices, needs)
-        what = f"compiling {self.module.source}"
-        compile_module(CodegenJob(str(module), self.target, what, self.level, True, "obj", self.flags), base)
+        action = f"compiling {self.module.source}"
+        compile_module(CodegenJob(str(module), self.target, action, self.level, True, "obj", self.flags), base)
         pointers = self.core_set.version_count + DISPATCHER_POINTERS
         return [base, *version_objects, *cold], RELOCATION_BYTES * pointers * sum(
             not choice.is_single for choice in choices

@@ -110,8 +110,8 @@ def _version_object_of(unit: "CompileUnit", options: LaunchOptions) -> str | Non
     config = options.config or find_config(unit.source.parent)  # by the source: the build folder may be anywhere
     if config is None:
         raise MavcgError(
-            f"{FILE_NAME}: there is none in {Path.cwd()} or {unit.source.parent} or above, and MAVCG_CONFIG names "
-            "none; write one that names hot functions (hot or profile) and cores"
+            f"{FILE_NAME}: not found in {Path.cwd()}, {unit.source.parent} or the folders above, and "
+            "MAVCG_CONFIG is not set; write one that names hot functions (hot or profile) and cores"
         )
     file = read_build_file(config)
     depends = dependency_file(unit)

@@ -109,8 +109,8 @@ class VersionJobs:
         return {s: choose_cpu(core, self._base(o), narrow).text for s, o in version.origins.items()}
 
     def _job(self, name: str, label: str, text: str) -> CodegenJob:
-        what = f"compiling {name} for {label}"
-        return CodegenJob(text, self.target, what, self.opt_level)
+        action = f"compiling {name} for {label}"
+        return CodegenJob(text, self.target, action, self.opt_level)
 
 
 def definitions_text(module: ModuleText) -> str:

@@ -107,12 +107,7 @@ def make_versions(
     version_jobs = VersionJobs(hot, target, code_level(program_level), per_core_rounding)
 
     functions = [name for name in defined if name in hot.hot]
-    optimise_jobs = {
-        name: version_jobs.optimise_once_job(name) for name in functions if version_jobs.may_round_differently(name)
-    }
-    optimised = dict(zip(optimise_jobs, compile_all(list(optimise_jobs.values()), workers, progress), strict=True))
-    failed = {name: result.message for name, result in optimised.items() if isinstance(result, Failure)}
-    once = {name: r for name, r in optimised.items() if isinstance(r, str) and version_jobs.rounds_differently(name, r)}
+    once, failed = _optimise_once(version_jobs, functions, workers, progress)
     jobs: dict[tuple[str, str], CodegenJob] = {}
     for name in functions:
         for core in () if name in failed else (None, *cores):
@@ -138,6 +133,22 @@ def make_versions(
         for (name, label), text in texts.items()
     )
     return VersionedModule(hot, source, version_jobs.opt_level, key_by_callees(hot, bodies), refused, frozenset(once))
+
+
+def _optimise_once(
+    version_jobs: VersionJobs, functions: Sequence[str], workers: int, progress: Callable[[], None]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Optimise functions once, for all cores, whose rounding would otherwise differ between cores.
+
+    Returns: function -> optimised IR, of those that do round differently; and function -> message, where it failed.
+    """
+    jobs = {
+        name: version_jobs.optimise_once_job(name) for name in functions if version_jobs.may_round_differently(name)
+    }
+    optimised = dict(zip(jobs, compile_all(list(jobs.values()), workers, progress), strict=True))
+    failed = {name: result.message for name, result in optimised.items() if isinstance(result, Failure)}
+    once = {name: r for name, r in optimised.items() if isinstance(r, str) and version_jobs.rounds_differently(name, r)}
+    return once, failed
 
 
 def _functions_to_version(
@@ -214,7 +225,9 @@ def _model_versions(
     accounts: dict[tuple[str, str], tuple[str, VersionTuning | None]] = {}
     for (name, label), text in texts.items():
         if label in known:
-            own, generic = (make_version(version_jobs.hot, name, each).symbol for each in (label, GENERIC))
+            own, generic = (
+                make_version(version_jobs.hot, name, version_label).symbol for version_label in (label, GENERIC)
+            )
             accounts[name, label] = text, model_version(known[label], text, own, texts[name, GENERIC], generic)
     return accounts
 

@@ -140,14 +140,14 @@ class BenchLineReader:
 
     def _read_interleaved(self, record: Sequence[dict[str, Any]], before: Condition, after: Condition) -> None:
         group = []
-        for each in record:
-            times = each["times"]
+        for entry in record:
+            times = entry["times"]
             ms, lost = tuple(float(ns) / 1e6 for ns in times["ns"]), tuple(map(bool, times["lost"]))
             runs = int(times["runs"])
-            group.append(InterleavedTimes(each["job"], str(each["sum"]), ms, lost, runs, before, after))
-        if len({(len(each.ms), len(each.lost)) for each in group}) != 1:
+            group.append(InterleavedTimes(entry["job"], str(entry["sum"]), ms, lost, runs, before, after))
+        if len({(len(group_times.ms), len(group_times.lost)) for group_times in group}) != 1:
             raise ValueError("rounds of different lengths")
-        self.seen += [each.job for each in group]
+        self.seen += [group_times.job for group_times in group]
         for times_of_job in group:
             self.on_result(times_of_job)
 
@@ -196,9 +196,9 @@ def _conditions(record: dict[str, Any]) -> tuple[Condition, Condition]:
 
 
 def _rounds(record: dict[str, Any]) -> Rounds:
-    ns = [float(each) for each in record["ns"]]
-    lost = [bool(each) for each in record["lost"]]
-    kept = [each for each, gone in zip(ns, lost, strict=True) if not gone]
+    ns = [float(value) for value in record["ns"]]
+    lost = [bool(value) for value in record["lost"]]
+    kept = [value for value, gone in zip(ns, lost, strict=True) if not gone]
     if len(kept) < 3:
         kept = ns
     low, middle, high = statistics.quantiles(kept, n=4, method="inclusive") if len(kept) > 1 else kept * 3

@@ -141,7 +141,9 @@ def _run(
                     on_result(JobFailed(job, how))
                 left, failures = left[1:], failures + 1
             if failures == MOST_FAILURES:
-                raise RunnerError(f"{runner.name}: {how}, {failures} times in a row; see that it runs programs at all")
+                raise RunnerError(
+                    f"{runner.name}: {how}, {failures} times in a row; make sure that it can run programs"
+                )
             if not left:
                 return reader.before, reader.before
 

@@ -86,7 +86,7 @@ def _read(
         try:
             line = lines.get(timeout=silence_s)
         except queue.Empty:
-            raise Silent(f"{machine}: nothing was heard for {silence_s:.0f} s; see what the machine does") from None
+            raise Silent(f"{machine}: no output for {silence_s:.0f} s; check the machine") from None
         if line is None:
             break
         taken.append(line)

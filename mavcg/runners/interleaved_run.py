@@ -190,5 +190,5 @@ class _Taker:
         self.recent.append(result)
         if result.job in self.of:
             standing, size = self.of[result.job]
-            standing.take({self.order[each.job]: each for each in self.recent[-size:]})
+            standing.take({self.order[times.job]: times for times in self.recent[-size:]})
             self.at_work(standing.measurement)

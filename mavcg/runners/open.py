@@ -15,11 +15,13 @@ def check_runner(text: str) -> None:
     if kind == "ssh" and address:
         parse_ssh(address)
     elif text == "simulate":
-        raise RunnerError(f"--runner {text}: runs nothing; it is for `mavcg tune`; here give {FORMS}")
+        raise RunnerError(f"--runner {text}: runs no programs, and only `mavcg tune` takes it; here give {FORMS}")
     elif kind == "fleet":
-        raise RunnerError(f"--runner {text}: a fleet's file is for `mavcg tune`; here give {FORMS}")
+        raise RunnerError(f"--runner {text}: only `mavcg tune` takes a fleet's file; here give {FORMS}")
     elif text not in ("local", "adb") and not (kind == "adb" and address):
-        raise RunnerError(f"--runner {text}: is none; give {FORMS}; `mavcg tune` takes fleet:FILE and simulate, too")
+        raise RunnerError(
+            f"--runner {text}: is not a runner; give {FORMS}; `mavcg tune` also takes fleet:FILE and simulate"
+        )
 
 
 def open_runner(text: str) -> ShellRunner:

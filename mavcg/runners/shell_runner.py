@@ -61,7 +61,7 @@ class ShellRunner:
         """
         done = self.script(facts_script(root, self._parent()))
         if done.status:
-            raise RunnerError(f"{self.name}: does not say what it is ({last_line(done.words)}); see that it runs Linux")
+            raise RunnerError(f"{self.name}: its facts cannot be read ({last_line(done.words)}); it must run Linux")
         facts = facts_of(done.stdout.decode("utf-8", "replace"))
         return with_own_cores(facts) if self.transport.is_this_machine and root == "/" else facts
 
@@ -93,8 +93,8 @@ class ShellRunner:
         done = self.script(f"cd {shlex.quote(folder)} && chmod 700 {there} && {{ {noted}; }}", on_line, silence_s)
         if done.status == _CANNOT_RUN:
             raise RunnerError(
-                f"{self.name}: {folder}: programs cannot be run there ({last_line(done.words)}); name a folder that "
-                f"lets them by {FOLDER_VARIABLE}"
+                f"{self.name}: {folder}: programs cannot be run there ({last_line(done.words)}); name another folder "
+                f"by {FOLDER_VARIABLE}"
             )
         for name, file in (files_out or {}).items():
             self.transport.fetch(f"{folder}/{name}", file)

@@ -99,7 +99,7 @@ def tune_simulated(
         plan = core_plan(network, primitives, core, f"{core.machine.name}, simulated", note)
         for words in simulated_core(core.core, board).assumed:
             note(f"{core.machine.name}: {words}")
-        spent_s = sum(each.tuned.seconds for each in done)
+        spent_s = sum(tuned_core.tuned.seconds for tuned_core in done)
         part_s = None if limit_s is None else max(limit_s - spent_s, 0.0) / (len(cores) - number)
         tuned = simulate_jobs_on(plan.jobs, core, board, database, resume, part_s, workers, progress)
         for job, why in tuned.failed:

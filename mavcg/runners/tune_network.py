@@ -126,7 +126,7 @@ def tune_network(
         where = ", ".join(filter(None, (core.machine.name, cpus_text(core.cpus))))
         plan = core_plan(network, primitives, core, where, note)
         spot = Spot(core.machine, core.core, core.cpus, not local, host, default_workers(), runner=runner)
-        spent_s = sum(each.tuned.seconds for each in done)
+        spent_s = sum(tuned_core.tuned.seconds for tuned_core in done)
         part_s = None if limit_s is None else max(limit_s - spent_s, 0.0) / (len(board_cores) - number)
         tuned = tune_on(
             plan, database, spot, resume=resume, limit_s=part_s, options=bench_options(board, [facts]),
@@ -168,9 +168,9 @@ def disagreements(tuned_cores: Sequence[TunedCore]) -> list[str]:
     """Return descriptions of scenarios in which two cores computed different bits from equal inputs, an error."""
     first: dict[object, tuple[str, str]] = {}
     disagreeing = []
-    for each in tuned_cores:
-        name = each.board_core.machine.name
-        for job, checksum in each.tuned.checksums.items():
+    for tuned_core in tuned_cores:
+        name = tuned_core.board_core.machine.name
+        for job, checksum in tuned_core.tuned.checksums.items():
             before, first_core = first.setdefault(job.what, (checksum, name))
             if before != checksum:
                 disagreeing.append(f"{job.name}: {name} and {first_core} compute other results; tell the authors")
@@ -198,13 +198,13 @@ def tuned_document(
     primitives: Sequence[Primitive],
 ) -> dict[str, Any]:
     """Return the JSON document of the results: a table for each core, and sums."""
-    cores = [_core_document(each, database, primitives) for each in tuned_cores]
-    threads = max((each.board_core.threads for each in tuned_cores), default=1)
+    cores = [_core_document(tuned_core, database, primitives) for tuned_core in tuned_cores]
+    threads = max((tuned_core.board_core.threads for tuned_core in tuned_cores), default=1)
     sums = {
         key: sum(core[key] for core in cores)
         for key in ("measured", "already", "pruned", "left", "in_turns", "undecided", "seconds")
     }
-    stopped = next((each.tuned.stopped for each in tuned_cores if each.tuned.stopped), "")
+    stopped = next((tuned_core.tuned.stopped for tuned_core in tuned_cores if tuned_core.tuned.stopped), "")
     return {
         "model": model, "board": board, "runner": runner, "threads": threads, "compiler": compiler_version(), **sums,
         "stopped": stopped, "cores": cores,

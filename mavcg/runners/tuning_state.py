@@ -94,7 +94,7 @@ class TuningState:
         self.measurements = len(groups)
         if groups:
             self.check_time()
-        return [(each, {job: self._sure(job) for job in (each.base, *each.others, *each.rest)}) for each in groups]
+        return [(group, {job: self._sure(job) for job in (group.base, *group.others, *group.rest)}) for group in groups]
 
     def decide(self, measurement: CandidateGroup, costs: dict[Job, Cost], failed: dict[Job, str]) -> None:
         """Store the result of an interleaved measurement."""

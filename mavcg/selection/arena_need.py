@@ -86,14 +86,14 @@ def steps_of(problem: Problem, block: int) -> tuple[ArenaStep, ...]:
     for number, link in enumerate(network.links):
         links_read[link.target].setdefault(link.tensor, []).append(number)
     steps = []
-    for name, now in at.items():
-        alive = [tensor for tensor in sizes if written_at[tensor] <= now <= last_read_at[tensor]]
+    for name, position in at.items():
+        alive = [tensor for tensor in sizes if written_at[tensor] <= position <= last_read_at[tensor]]
         reads = [
-            ImageRead(sizes[t], copies[t], tuple(links), last_read_at[t] == now)
+            ImageRead(sizes[t], copies[t], tuple(links), last_read_at[t] == position)
             for t, links in links_read[name].items()
         ]
-        made = sum(sizes[tensor] for tensor in alive if written_at[tensor] == now)
-        others = sum(sizes[t] for t in alive if written_at[t] < now and t not in links_read[name])
+        made = sum(sizes[tensor] for tensor in alive if written_at[tensor] == position)
+        others = sum(sizes[t] for t in alive if written_at[t] < position and t not in links_read[name])
         steps.append(ArenaStep(name, made, others, tuple(reads)))
     return tuple(steps)
 

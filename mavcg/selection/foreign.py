@@ -58,18 +58,21 @@ def foreign_gain(
     problem: Problem, libraries: Sequence[ForeignLibrary], best: Selected, time_limit_s: float
 ) -> ForeignGain:
     """Solve a problem without its foreign primitives, and compare. best: the optimum with them."""
-    own = {name: tuple(a for a in each if not _is_foreign(a)) for name, each in problem.alternatives.items()}
+    own = {
+        name: tuple(a for a in alternatives if not _is_foreign(a))
+        for name, alternatives in problem.alternatives.items()
+    }
     without = select(replace(problem, alternatives=own), time_limit_s=time_limit_s)
-    measured = tuple(name for name, each in problem.alternatives.items() if len(own[name]) < len(each))
-    taken = {name: each.name for name, each in best.choice.chosen.items() if _is_foreign(each)}
+    measured = tuple(name for name, alternatives in problem.alternatives.items() if len(own[name]) < len(alternatives))
+    taken = {name: alternative.name for name, alternative in best.choice.chosen.items() if _is_foreign(alternative)}
     return ForeignGain(tuple(libraries), without.total_ms, best.total_ms, measured, taken)
 
 
 def foreign_json(gain: ForeignGain) -> dict[str, Any]:
     """Return the gain of foreign libraries as JSON."""
     libraries = [
-        {"name": each.name, "version": each.version, "digest": each.digest, "path": each.path}
-        for each in gain.libraries
+        {"name": library.name, "version": library.version, "digest": library.digest, "path": library.path}
+        for library in gain.libraries
     ]
     return {
         "libraries": libraries,

@@ -13,8 +13,8 @@ from mavcg.kernels.int8.im2row import IM2ROW, eight_bit_primitive, im2row_choice
 from mavcg.kernels.primitives.winograd.node_step import winograd_choices
 from mavcg.passes.graph.legalise import ChosenPrimitive, LayoutChoice
 from mavcg.selection.choice import Choice
-from mavcg.selection.measure.work_list import USUAL
 from mavcg.selection.network import Kind, Network, NetworkNode
+from mavcg.selection.usual_primitives import USUAL
 from mavcg.specs.primitive import Layout, Primitive
 
 _ENDS = f"_{Layout.HWC.lower()}_{Layout.HWC.lower()}"

@@ -77,14 +77,14 @@ def select_clusters(model: str, network: Network, board: str, question: SelectQu
         workers_of(facts, core, min(question.threads, _cores(facts, core)))
         for core in dict.fromkeys(facts.clusters[number].core for number in by_speed(facts))
     ]
-    own = [select_on(model, network, board, each, question) for each in workers]
+    own = [select_on(model, network, board, cluster_workers, question) for cluster_workers in workers]
     if question.core or question.threads > 1:
         chosen_workers = workers_of(facts, question.core, question.threads)
         problem, best_for = problem_on(network, chosen_workers, question)[0], _words(chosen_workers)
     else:
         problem, best_for = _mean(network, workers, own, question), ""
     selected = select(problem, question.strategy, question.time_limit_s)
-    on = tuple(OnCluster(each, _again(each.problem, selected.choice.chosen)) for each in own)
+    on = tuple(OnCluster(selection, _again(selection.problem, selected.choice.chosen)) for selection in own)
     return BoardSelection(model, board, best_for, problem, selected, on)
 
 
@@ -101,9 +101,9 @@ def _mean(
 ) -> Problem:
     """Return the problem whose costs are the mean over clusters, in ms of the fastest cluster."""
     first = own[0].choice.total_ms
-    weights = [first / each.choice.total_ms / len(own) if each.choice.total_ms else 1.0 for each in own]
+    weights = [first / selection.choice.total_ms / len(own) if selection.choice.total_ms else 1.0 for selection in own]
     with contextlib.ExitStack() as stack:
-        costs = [costs_on(each, question.db, stack)[0] for each in workers]
+        costs = [costs_on(cluster_workers, question.db, stack)[0] for cluster_workers in workers]
         return problem_of(network, weighted_sum(costs, weights), question, threaded_costs(workers[0]).block)
 
 

@@ -13,7 +13,8 @@ from mavcg.kernels.primitives.registry import all_primitives, eight_bit_primitiv
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.selection.arena_need import peak
 from mavcg.selection.choice import Limits, MemoryLimit, Problem, make_problem
-from mavcg.selection.costs.database import KnownCosts, default_path, open_db
+from mavcg.selection.costs.database import KnownCosts
+from mavcg.selection.costs.database_file import default_path, open_db
 from mavcg.selection.costs.foreign import ForeignCosts
 from mavcg.selection.costs.modelled import modelled_costs
 from mavcg.selection.costs.provider import (
@@ -28,11 +29,11 @@ from mavcg.selection.costs.provider import (
 from mavcg.selection.costs.rows import text_of
 from mavcg.selection.costs.threads import threaded_costs
 from mavcg.selection.foreign import check_host, foreign_gain, primitives_of
-from mavcg.selection.measure.work_list import USUAL
 from mavcg.selection.network import Network, network_of
 from mavcg.selection.report.answer import Selection
 from mavcg.selection.select_workers import board_of, label_of, workers_of
 from mavcg.selection.strategies import PBQP, TIME_LIMIT_S, Selected, compare, select
+from mavcg.selection.usual_primitives import USUAL
 from mavcg.specs.foreign_library import ForeignLibrary
 
 

@@ -93,8 +93,8 @@ class ModelProcess:
         """
         lengths: list[int] | None = None
         for number in range(warm + 2):
-            what = "counting instructions" if lengths is None else "warming caches" if number <= warm else "timing"
-            progress(f"run {number + 1} of {warm + 2}: {what}")
+            action = "counting instructions" if lengths is None else "warming caches" if number <= warm else "timing"
+            progress(f"run {number + 1} of {warm + 2}: {action}")
             tail = WARM_TAIL if 0 < number <= warm else 0
             self._sampled = run = SampledRun(self.program.simulation, plan, lengths, tail)
             self.check_status(self.call(profile, arguments, limit), "run")

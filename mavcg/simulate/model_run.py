@@ -95,7 +95,47 @@ def simulate_model(
     if plan is not None:
         process.stop_timing()
     progress("creating a context")
-    table = process.call(image.symbols["mavcg_model_api"], (), limit)
+    model = _open_model(process, image.symbols["mavcg_model_api"], limit, inputs_of)
+    sampled = None
+    if plan is None:
+        for number in range(warm + 1):
+            progress(f"run {number + 1} of {warm + 1}")
+            process.check_status(process.call(model.profile, model.arguments, limit), "run")
+        counts_of_run = process.last
+    else:
+        sampled = process.run_sampled(model.profile, model.arguments, limit, plan, warm, model.steps, progress)
+        counts_of_run = _run_counts(sampled, process.last)
+    return ModelSimulation(
+        str(path), core.name, board.name, _simulated_steps(process, model, sampled), counts_of_run, process.figures,
+        process.read_tensors(model.outputs, model.arguments[2]), plan,
+        sqrt(sum(part.error**2 for part in sampled.parts)) if sampled else 0.0,
+        sum(part.measured for part in sampled.parts) if sampled else counts_of_run.instructions,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _OpenModel:
+    """A model with a context in the emulated process.
+
+    table: address of its mavcg_model_table. steps: number of its steps. profile: address of the function that runs it
+    and times each step. arguments: context, inputs, outputs, times (an f64 for each step, in ns).
+    """
+
+    table: int
+    steps: int
+    outputs: tuple[ModelTensor, ...]
+    profile: int
+    arguments: tuple[int, int, int, int]
+
+
+def _open_model(
+    process: ModelProcess, api: int, limit: int, inputs_of: Callable[[Sequence[str]], Sequence[Array]] | None
+) -> _OpenModel:
+    """Create a context of the model in a process, with its inputs in memory.
+
+    api: address of mavcg_model_api. limit, inputs_of: as for simulate_model. Raises: MavcgError if a call fails.
+    """
+    table = process.call(api, (), limit)
     counts = [process.word32(table + COUNTS + 4 * n) for n in range(3)]
     context = process.host.put(bytes(8))
     options = process.host.put(struct.pack("<iI", 1, 0).ljust(_OPTIONS_SIZE, b"\0"))
@@ -110,37 +150,26 @@ def simulate_model(
     outputs = process.put_tensors([bytes(tensor.bytes) for tensor in results])
     times = process.host.put(bytes(8 * max(1, counts[2])))
     arguments = process.word(context), inputs, outputs, times
-    profile = process.word(table + _PROFILE)
-    sampled = None
-    if plan is None:
-        for number in range(warm + 1):
-            progress(f"run {number + 1} of {warm + 1}")
-            process.check_status(process.call(profile, arguments, limit), "run")
-        counts_of_run = process.last
-    else:
-        sampled = process.run_sampled(profile, arguments, limit, plan, warm, counts[2], progress)
-        counts_of_run = _run_counts(sampled, process.last)
-    ns = struct.unpack(f"<{counts[2]}d", process.program.emulator.code(times, 8 * counts[2]))
+    return _OpenModel(table, counts[2], tuple(results), process.word(table + _PROFILE), arguments)
+
+
+def _simulated_steps(process: ModelProcess, model: _OpenModel, sampled: SampledRun | None) -> tuple[SimulatedStep, ...]:
+    """Return the steps of the last run with their cycles. sampled: None if every instruction was timed."""
+    ns = struct.unpack(f"<{model.steps}d", process.program.emulator.code(model.arguments[3], 8 * model.steps))
     # The engine reads the clock before and after each phase. If each step has a single phase, phases map to steps. With
     # bands of rows, the phases of several steps alternate, and only the engine's profile gives the time of each step.
-    samples: list[PartEstimate | None] = [None] * counts[2]
-    if sampled is not None and len(sampled.parts) == 2 * counts[2] + 1:
-        samples = [sampled.parts[2 * n + 1] for n in range(counts[2])]
-    steps = tuple(
+    samples: list[PartEstimate | None] = [None] * model.steps
+    if sampled is not None and len(sampled.parts) == 2 * model.steps + 1:
+        samples = [sampled.parts[2 * n + 1] for n in range(model.steps)]
+    return tuple(
         SimulatedStep(
-            *process.step(process.word(table + _STEPS) + _STEP_SIZE * n),
+            *process.step(process.word(model.table + _STEPS) + _STEP_SIZE * n),
             time * process.figures.ghz if sample is None else sample.cycles,
             sample,
             0.0 if sampled is None else sample.error if sample is not None else None,
         )
         for n, (time, sample) in enumerate(zip(ns, samples, strict=True))
     )
-    return ModelSimulation(
-        str(path), core.name, board.name, steps, counts_of_run, process.figures,
-        process.read_tensors(results, outputs), plan,
-        sqrt(sum(part.error**2 for part in sampled.parts)) if sampled else 0.0,
-        sum(part.measured for part in sampled.parts) if sampled else counts_of_run.instructions,
-    )  # fmt: skip
 
 
 def _moderate(tensors: Sequence[ModelTensor]) -> list[bytes]:

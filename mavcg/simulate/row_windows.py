@@ -105,7 +105,7 @@ def estimate_cycles(
         return _whole(program, kernels, limit)
     cycles, variance, timed = 0.0, 0.0, 0
     for number, (kernel, length) in enumerate(zip(kernels, lengths, strict=True)):
-        before = [operand for each in (*kernels[number:], *kernels[:number]) for operand in each.operands]
+        before = [operand for calls in (*kernels[number:], *kernels[:number]) for operand in calls.operands]
         estimate = _windows(program, kernel, length, before, limit, plan)
         cycles, variance, timed = cycles + estimate.cycles, variance + estimate.error**2, timed + estimate.timed
     return WindowEstimate(cycles, sqrt(variance), timed, sum(lengths))
@@ -175,12 +175,12 @@ def _windows(
     """
     ranges = kernel.ranges()
     of_a_call = max(1.0, length / len(ranges))
-    each, warm = (max(1, round(size / of_a_call)) for size in (plan.window, plan.warm))
-    starts = _starts(len(ranges), each, plan.windows)
+    window_calls, warm = (max(1, round(size / of_a_call)) for size in (plan.window, plan.warm))
+    starts = _starts(len(ranges), window_calls, plan.windows)
     windows: list[tuple[float, int]] = []  # cycles and instructions
     timed, error = 0, 0.0
     for start in starts:
-        calls = ranges[start : start + each] if len(starts) > 1 else ranges
+        calls = ranges[start : start + window_calls] if len(starts) > 1 else ranges
         _touch_before(program, kernel, before, calls[0][0] / kernel.rows)
         if of_a_call > plan.long_call * plan.window:
             cycles, instructions, measured, of_calls = _within(program, kernel, calls, limit, plan.within)

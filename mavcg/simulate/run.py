@@ -157,8 +157,8 @@ class SimulatedProgram:
         if effect is None:
             known = ", ".join(CALLEES)
             raise MavcgError(
-                f"simulate: calls {name}, which the file does not hold; link it in, or call a function that needs it "
-                f"not (of other libraries only {known} are known)"
+                f"simulate: calls {name}, which the file does not define; link it in, or simulate a function that does "
+                f"not call it (known functions of other libraries: {known})"
             )
         try:
             done = effect(self.emulator)
@@ -199,8 +199,8 @@ class SimulatedProgram:
         if end == c.SIM_FAULT:
             places = "; ".join(state.places) or "no argument is a buffer"
             return MavcgError(
-                f"simulate: {at} accesses {size} bytes at {where:#x}, where nothing is ({places}); give --args as the "
-                f"function's prototype has them, with buffers that are large enough"
+                f"simulate: {at} accesses {size} bytes at {where:#x}, outside all buffers ({places}); give --args in "
+                f"the order of the function's prototype, with large enough buffers"
             )
         if end == c.SIM_MISMATCH:
             return MavcgError(

@@ -18,6 +18,7 @@ from mavcg.simulate.rows import NO_REGISTER, PREFETCH, UNMODELLED, DecodedInstr,
 
 UNMODELLED_LATENCY = 4  # cycles of an instruction without facts; on in-order cores it issues alone
 _ROLES = ("", *ROLES)
+_ACCUMULATOR = "acc"
 _WRITEBACK = "writeback"
 # Fields with the same name in sim_machine and SimulatedCore.
 _PLAIN_FACTS = (
@@ -35,7 +36,7 @@ class TimingTables:
         self.classes: dict[str, int] = {}
         self.patterns: dict[tuple[str, bool], int] = {}
         self._uses: list[Op] = []
-        self._latencies: dict[tuple[str, str, str], int] = {}
+        self._latencies: dict[tuple[str, str, str, bool], int] = {}
         if len(self.units) > library().SIM_UNITS:
             raise MavcgError(f"cores/{timing.core}.toml: issue.pools: {len(self.units)} units; the simulator has 64")
 
@@ -65,6 +66,7 @@ class TimingTables:
             row.reads[at], row.roles[at] = register_number(read.register), _ROLES.index(read.role)
         for at, register in enumerate(op.writes):
             row.writes[at] = register_number(register)
+        row.accumulates = known and self.timing.accumulates(op.op_class)
         row.queued = known and self.timing.vector_queue > 0 and touches_vectors(op)
         if decoded.memory == PREFETCH and decoded.address is not None:
             prefetched = prefetch_address(decoded.address)
@@ -79,20 +81,24 @@ class TimingTables:
         return UNMODELLED_LATENCY if name == UNMODELLED else self.timing.of(name).latency
 
     def latency_table(self) -> Any:
-        """Return the latencies in cycles, [producer][consumer][role], for sim_tables."""
+        """Return the latencies in cycles, [producer][consumer][role], for sim_tables.
+
+        The last role is an accumulator that another multiply-accumulate separates from its producer.
+        """
         names, table = list(self.classes), []
         for producer in names:
             for consumer in names:
                 table += [self._latency(producer, consumer, role) for role in _ROLES]
+                table.append(self._latency(producer, consumer, _ACCUMULATOR, adjacent=False))
         return ffi().new("int16_t[]", table)
 
-    def _latency(self, producer: str, consumer: str, role: str) -> int:
-        key = producer, consumer, role
+    def _latency(self, producer: str, consumer: str, role: str, adjacent: bool = True) -> int:
+        key = producer, consumer, role, adjacent
         if key not in self._latencies:
             if UNMODELLED in (producer, consumer):
                 self._latencies[key] = self._own_latency(producer)
             else:
-                self._latencies[key] = self.timing.latency(producer, consumer, role)
+                self._latencies[key] = self.timing.latency(producer, consumer, role, adjacent)
         return self._latencies[key]
 
     def pattern_table(self) -> Any:
@@ -123,7 +129,7 @@ class TimingTables:
                     f"have; correct its units or the pools' counts"
                 )
         pattern.unaligned = own.unaligned
-        pattern.blocks, pattern.first = blocked_cycles(op, timing), own.first
+        pattern.blocks, pattern.first, pattern.last = blocked_cycles(op, timing), own.first, own.last
         for rule, pair in enumerate(timing.no_dual_issue):
             pattern.no_dual_these |= matches(op.op_class, pair.these) << rule
             pattern.no_dual_those |= matches(op.op_class, pair.those) << rule

@@ -18,7 +18,7 @@ LANGUAGES = {
 }
 LAUNCHERS = ("ccache", "sccache", "distcc", "icecc", "buildcache", "time", "nice")
 
-# Options of commands that do not compile one source to one object, and what such a command does.
+# Options with which a command does not compile one source to one object, with a description of what it does instead.
 _NOT_OBJECTS = {
     "-E": "preprocesses only (-E)",
     "-S": "makes assembly (-S), not an object",

@@ -72,7 +72,7 @@ def _read_in_child(path: Path, data: bytes) -> str:
             raise MavcgError(_refusal(path, data, done.stdout.replace(str(given), str(path)).strip()))
         if done.returncode:
             last_line = done.stderr.strip().splitlines()[-1:] or [f"signal {-done.returncode}"]
-            raise MavcgError(f"{path}: LLVM breaks off while reading it ({last_line[0]}); it is damaged: make it again")
+            raise MavcgError(f"{path}: LLVM cannot read it ({last_line[0]}); it is damaged: make it again")
         return output.read_text(encoding="utf-8", errors="surrogateescape")
 
 

@@ -193,7 +193,8 @@ class Primitive(ABC):
 def _of_image(stage: Stage, image_bytes: Mapping[str, int], number: int) -> Stage:
     """Return a stage for image `number` of a batch. image_bytes: size of an image, by the operand's base."""
     operands = (
-        StageOperand(each.base, each.offset + number * image_bytes.get(each.base, 0)) for each in stage.operands
+        StageOperand(operand.base, operand.offset + number * image_bytes.get(operand.base, 0))
+        for operand in stage.operands
     )
     return Stage(stage.spec, tuple(operands))
 

@@ -57,10 +57,12 @@ class MacroTile:
             raise MavcgError(f"macro-tile: call_rows is {self.call_rows}; a call has 1 row or more")
         if self.parts < 1:
             raise MavcgError(f"macro-tile: parts is {self.parts}; a row of work has 1 part or more")
-        for each in fields(self):
-            value = getattr(self, each.name)
+        for size_field in fields(self):
+            value = getattr(self, size_field.name)
             if isinstance(value, int) and value < 1:
-                raise MavcgError(f"macro-tile: {each.name} is {value}; give 1 or more, or nothing for all or none")
+                raise MavcgError(
+                    f"macro-tile: {size_field.name} is {value}; give 1 or more, or nothing for all or none"
+                )
 
     def __str__(self) -> str:
         return (
@@ -130,7 +132,7 @@ class TilePlan:
                     "take what MAVCG_DUMP=plan_tiles prints"
                 )
             if (words[0], words[1]) in tiles:
-                raise MavcgError(f"tile plan, line {number}: {words[0]} {words[1]} is there twice; keep one of them")
+                raise MavcgError(f"tile plan, line {number}: {words[0]} {words[1]} appears twice; keep one of them")
             tiles[words[0], words[1]] = MacroTile.parse(words[2])
         return TilePlan(tiles)
 

@@ -60,13 +60,10 @@ def compile_module(job: CodegenJob, out: Path) -> None:
     source = out.with_name(out.name + ".in.ll")
     source.write_text(job.text, encoding="utf-8", errors="surrogateescape")
     passes = () if job.optimise else ("-Xclang", "-disable-llvm-passes")
-    # IR needs no headers or libraries and has its CPUs, so that clang is run directly, without zig's cache and second
-    # process, which take half of the time for a small module. For macOS zig chooses the version to compile for.
-    zig = job.target.system == "macos"
     run_zig(
-        "cc" if zig else "clang",
+        _clang(job.target),
         [
-            *("-target", job.target.zig_name if zig else job.target.llvm_triple),
+            *_clang_target(job.target),  # the CPUs are in the IR
             *(f"-O{job.opt_level}", *PLAIN_CODE_FLAGS),
             *("-Wno-unused-command-line-argument", "-Wno-override-module", "-fno-crash-diagnostics"),
             *(*passes, *job.flags),
@@ -88,8 +85,23 @@ def assemble(asm: str, out: Path, target: Target, title: str, flags: Sequence[st
     head = _ASSEMBLE_ALL if target.arch == "aarch64" else ""
     source.write_text(head + asm, encoding="utf-8", errors="surrogateescape")
     # Without -g0 the assembler writes this file's path into the object's debug information.
-    run_zig("cc", ["-target", target.zig_name, "-g0", *flags, "-c", str(source), "-o", str(out)], f"assembling {title}")
+    words = [*_clang_target(target), "-g0", *flags, "-c", str(source), "-o", str(out)]
+    run_zig(_clang(target), words, f"assembling {title}")
     source.unlink()
+
+
+def _clang(target: Target) -> str:
+    """Return the ziglang tool that compiles IR and assembly.
+
+    Neither needs headers or libraries, so that clang is run directly, without zig's cache and second process, which
+    take half of the time for a small module. For macOS zig chooses the version to compile for.
+    """
+    return "cc" if target.system == "macos" else "clang"
+
+
+def _clang_target(target: Target) -> tuple[str, str]:
+    """Return the target flag of that tool."""
+    return "-target", target.zig_name if _clang(target) == "cc" else target.llvm_triple
 
 
 def compile_all(jobs: Sequence[CodegenJob], workers: int, progress: Callable[[], None]) -> list[str | Failure]:

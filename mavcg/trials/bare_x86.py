@@ -47,14 +47,16 @@ def run_bare(folder: Path, source: str, objects: Sequence[Path], input_bytes: by
     if not bochs_there():
         raise MavcgError("bochs: not installed, and this machine has no AVX-512; install bochs and bochs-term")
     (folder / "program.c").write_text(source)
-    what = "a program for an emulated x86"
-    run_zig("cc", [*_FLAGS, str(_SOURCES / "boot.S"), "-o", "boot.o"], what, folder)
+    action = "a program for an emulated x86"
+    run_zig("cc", [*_FLAGS, str(_SOURCES / "boot.S"), "-o", "boot.o"], action, folder)
     for path in (_SOURCES / "bare.c", Path("program.c")):
-        run_zig("cc", [*_FLAGS, "-isystem", str(_SOURCES / "include"), str(path), "-o", f"{path.stem}.o"], what, folder)
+        run_zig(
+            "cc", [*_FLAGS, "-isystem", str(_SOURCES / "include"), str(path), "-o", f"{path.stem}.o"], action, folder
+        )
     linked = (("boot", ["boot.o"]), ("program", ["bare.o", "program.o", *(str(path.resolve()) for path in objects)]))
     for name, files in linked:
         script = str(_SOURCES / f"{name}.ld")
-        run_zig("ld.lld", ["-T", script, "--oformat=binary", *files, "-o", f"{name}.bin"], what, folder)
+        run_zig("ld.lld", ["-T", script, "--oformat=binary", *files, "-o", f"{name}.bin"], action, folder)
     program, boot = (folder / "program.bin").read_bytes(), (folder / "boot.bin").read_bytes()
     first, output_sectors = _write_disk(folder / "disk.img", boot, program, input_bytes, output_bytes)
     _run_bochs(folder)
@@ -108,8 +110,8 @@ def _run_bochs(folder: Path) -> None:
     )
     (folder / "bochsrc").write_text("\n".join(lines) + "\n")
     try:
-        # Debian's is built with its debugger, which waits for "continue". Switching off is a panic to it, so that the
-        # status says nothing: what the program left on the disk does.
+        # Debian's emulator is built with its debugger, which waits for "continue". It treats switching off as a panic,
+        # so its exit status means nothing; the contents of the disk show what the program did.
         subprocess.run(
             ["bochs", "-q", "-f", "bochsrc"],
             cwd=folder,

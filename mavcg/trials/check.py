@@ -21,8 +21,8 @@ from mavcg.trials.jobs import GuardedMemory, TrialJob, all_rows, memory, random_
 from mavcg.trials.run import run_jobs
 
 PLAIN = Epilogue()
-# Before an activation: sums lie around MIDDLE, most of them no further off than twice SPREAD. So an activation that is
-# flat below 0 and above 6, or that comes near its limits there, leaves the errors of most outputs to be seen.
+# Sums before the activation lie around MIDDLE, most of them within twice SPREAD. An activation that is flat below 0 and
+# above 6, or approaches its limits there, therefore does not hide the errors of most outputs.
 MIDDLE, SPREAD = 2.0, 2.0
 MOST_ELEMENTS = 1 << 27  # of an image or of weights: 512 MiB of f32
 

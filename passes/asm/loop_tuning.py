@@ -13,6 +13,7 @@ from mavcg.passes.asm.loop_context import CodeParts, LoopContext
 from mavcg.passes.asm.loop_forms import LoopForm, forms_of, is_kernel, reroll_loop, simplify_addressing, sink_updates
 from mavcg.passes.asm.loop_schedule import SchedulingEffort, find_schedule, padded_kernel_order
 from mavcg.passes.asm.models.estimate import loop_cycles
+from mavcg.passes.asm.schedule.modulo import min_initiation_interval
 from mavcg.passes.asm.schedule.nop_padding import kernel_ops
 from mavcg.passes.asm.schedule.software_pipeline import emit_pipeline, with_target
 from mavcg.passes.asm.straight_tuning import block_order
@@ -195,7 +196,7 @@ def _forms(
             best = min(best, cycles)
     if not _overlaps(loop):
         return
-    edges = {form.kind: loop_edges(form.code, timing) for form in forms}
+    edges = {form.kind: _loop_edges(form, timing) for form in forms}
     for form in forms:
         solver = SOLVER_SHARES[form.kind]
         part = effort.part(HEURISTIC_SHARES[form.kind], solver if len(forms) > 2 else bool(solver))
@@ -203,6 +204,15 @@ def _forms(
         if candidate is not None:
             best = min(best, candidate.cycles)
             yield candidate
+
+
+def _loop_edges(form: LoopForm, timing: Timing) -> tuple[Edge, ...]:
+    """Return the edges of a form; accumulations count as late unless that makes the shortest interval longer."""
+    near = loop_edges(form.code, timing)
+    far = loop_edges(form.code, timing, adjacent=False) if timing.adjacent_forwards else near
+    if near == far or min_initiation_interval(form.ops, far, timing) > min_initiation_interval(form.ops, near, timing):
+        return near
+    return far
 
 
 def _overlap(

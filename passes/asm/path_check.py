@@ -119,5 +119,5 @@ class _PathTimes:
                 instr = self._statements[line.statement].instr
                 if at >= stop and instr is not None and line.effects is not None:
                     code.append(code_of(instr))
-            self._ops[key] = [each.op for each in code]
+            self._ops[key] = [instruction_code.op for instruction_code in code]
         return self._ops[key]

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from mavcg.hardware.core import LoadPolicy
 from mavcg.hardware.timing import MissingFact, Timing
 from mavcg.passes.asm.analysis.dependences import Code, block_edges, with_effects
+from mavcg.passes.asm.isa.op import Edge, Op
 from mavcg.passes.asm.isa.syntax import Instr
 from mavcg.passes.asm.models.estimate import block_cycles
+from mavcg.passes.asm.schedule.accumulation_order import chained_edges
 from mavcg.passes.asm.schedule.issue_order import block_issue_order
 from mavcg.passes.asm.schedule.list_schedule import list_schedule
 from mavcg.passes.asm.transforms.fold_addresses import fold_addresses
@@ -76,7 +78,20 @@ def _schedule_segment(
 
 
 def block_order(code: Sequence[Code], timing: Timing) -> tuple[int, ...]:
-    """Return the indices of straight-line code in the order of a list schedule."""
+    """Return the indices of straight-line code in the order of a list schedule.
+
+    If latencies depend on the order, it is the best by the model of the given order and of three schedules: with
+    accumulations late, early, and chain after chain.
+    """
     ops = [c.op for c in code]
-    edges = block_edges(code, timing)
+    near = block_edges(code, timing)
+    far = block_edges(code, timing, adjacent=False) if timing.adjacent_forwards else near
+    if near == far:
+        return _list_order(ops, near, timing)
+    tried = (far, near, chained_edges(ops, near, far, timing))
+    orders = [tuple(range(len(ops))), *(_list_order(ops, edges, timing) for edges in dict.fromkeys(tried))]
+    return min(orders, key=lambda order: block_cycles([ops[i] for i in order], timing))
+
+
+def _list_order(ops: Sequence[Op], edges: Sequence[Edge], timing: Timing) -> tuple[int, ...]:
     return block_issue_order(list_schedule(ops, edges, timing), ops, edges, timing)

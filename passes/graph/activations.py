@@ -64,10 +64,7 @@ def recognise_activations(graph: Graph) -> Graph:
     """
     new = Rewrite(graph)
     for node in graph.nodes:
-        plain = node.with_inputs({n: new.of(n) for n in node.inputs})
-        floats = new.types[node.output].dtype == "f32"
-        rules = RULES.get(node.op, ()) if floats else ()
-        recognised = next((f for f in (rule(new, plain) for rule in rules) if f is not None), None)
+        recognised = _recognise(new, node)
         if recognised is None:
             new.keep(node)
         else:
@@ -78,6 +75,14 @@ def recognise_activations(graph: Graph) -> Graph:
 
 Found = tuple[str, tuple[str, ...], Mapping[str, float]] | None
 NO_ATTRS: Mapping[str, float] = MappingProxyType({})
+
+
+def _recognise(new: Rewrite, node: Node) -> Found:
+    """Return the operator, inputs and attributes of the activation that ends in a node, by the first rule that fits."""
+    if new.types[node.output].dtype != "f32":
+        return None
+    renamed = node.with_inputs({n: new.of(n) for n in node.inputs})
+    return next((f for f in (rule(new, renamed) for rule in RULES.get(node.op, ())) if f is not None), None)
 
 
 def _close(a: float, b: float) -> bool:

@@ -1,7 +1,8 @@
 """Constant folding: computes values that are known at build time, and removes nodes that change nothing."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -57,17 +58,7 @@ def fold_constants(graph: Graph) -> Graph:
     uses = Counter(name for node in graph.nodes for name in node.inputs if name)
     outputs = set(graph.outputs)
     copied = {*graph.inputs, *graph.constants, *outputs}  # tensors of fixed name: an output equal to one is a copy
-    steps_left = MOST_WORK
-    room = GROWTH_BYTES + BLOWN_UP_TIMES * sum(array.nbytes for array in graph.constants.values())
-
-    def place_constant(name: str) -> None:
-        """Make a folded value that an unfolded node reads a constant of the new graph, with its old name."""
-        if name in values and name not in new.constants and new.of(name) == name:
-            if name in outputs:  # the engine writes outputs, so one needs a node
-                new.alias(name, new.constant(values[name], name))
-            else:
-                new.constants[name] = values[name]
-
+    budget = _FoldingBudget(MOST_WORK, GROWTH_BYTES + BLOWN_UP_TIMES * sum(c.nbytes for c in graph.constants.values()))
     for node in graph.nodes:
         same = changes_nothing(node, graph.types)
         if same and node.output in outputs and node.inputs[0] in copied:
@@ -75,18 +66,13 @@ def fold_constants(graph: Graph) -> Graph:
             new.into(node.output, "reshape", [new.of(node.inputs[0])], node.origin, shape=shape)
             continue
         growth = _growth(node, graph.types, values)
-        steps = work(node, graph.types) if growth is not None else 0
-        bounded = steps <= steps_left and (not steps or temporary_bytes(node, graph.types) <= MOST_TEMPORARY_BYTES)
-        packed = node.output in in_weights
-        if growth is not None and growth <= room and bounded and (packed or not _blown_up(node, graph.types)):
-            room -= max(growth, 0)
-            steps_left -= steps
+        if growth is not None and budget.spend(node, graph.types, growth, node.output in in_weights):
             values[node.output] = _value(node, graph.types[node.output], values)
             if node.output in outputs:
-                place_constant(node.output)
+                _place_constant(new, node.output, values, outputs)
         else:
             for name in node.inputs:
-                place_constant(name)
+                _place_constant(new, name, values, outputs)
             if same:
                 new.alias(node.output, new.of(node.inputs[0]))
             else:
@@ -96,6 +82,39 @@ def fold_constants(graph: Graph) -> Graph:
             if not uses[name]:  # frees memory: a chain of operators on large weights has many large values
                 values.pop(name, None)
     return new.finish()
+
+
+@dataclass
+class _FoldingBudget:
+    """The cost that folding may still have: elementary operations, and growth of all constants in bytes."""
+
+    steps: int
+    growth_bytes: int
+
+    def spend(self, node: Node, types: Mapping[str, TensorType], growth: int, packed: bool) -> bool:
+        """Return False if a node is not to be folded; else take its cost off and return True.
+
+        growth: bytes by which folding it makes the constants grow. packed: True if its result becomes packed weights.
+        """
+        steps = work(node, types)
+        if growth > self.growth_bytes or steps > self.steps:
+            return False
+        if steps and temporary_bytes(node, types) > MOST_TEMPORARY_BYTES:
+            return False
+        if not packed and _blown_up(node, types):
+            return False
+        self.growth_bytes -= max(growth, 0)
+        self.steps -= steps
+        return True
+
+
+def _place_constant(new: Rewrite, name: str, values: Mapping[str, Array], outputs: Set[str]) -> None:
+    """Make a folded value that an unfolded node reads a constant of the new graph, with its old name."""
+    if name in values and name not in new.constants and new.of(name) == name:
+        if name in outputs:  # the engine writes outputs, so one needs a node
+            new.alias(name, new.constant(values[name], name))
+        else:
+            new.constants[name] = values[name]
 
 
 def _growth(node: Node, types: Mapping[str, TensorType], values: Mapping[str, Array]) -> int | None:

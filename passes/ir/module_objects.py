@@ -67,12 +67,12 @@ class FunctionObject:
     @cached_property
     def attributes(self) -> str:
         """The function's own attributes as text, without those of arguments and result."""
-        return " ".join(each.decode() for each in self.value.attributes)
+        return " ".join(attribute.decode() for attribute in self.value.attributes)
 
     @cached_property
     def argument_attributes(self) -> str:
         """All arguments' attributes as text."""
-        return " ".join(each.decode() for argument in self.value.arguments for each in argument.attributes)
+        return " ".join(attribute.decode() for argument in self.value.arguments for attribute in argument.attributes)
 
     @property
     def is_variadic(self) -> bool:

@@ -109,9 +109,9 @@ def _halves(line: str, narrowed: set[str], body: str) -> str:
 def _piece(match: re.Match[str], value: str, offset: int, lanes: int) -> list[str]:
     """Return the lines that load 128 bits, as two halves, at an offset in bytes from a load's pointer."""
     element, pointer, align = match["element"], match["pointer"], int(match["align"])
-    facts = "".join(f", {each}" for each in _METADATA.findall(match["metadata"]))
+    facts = "".join(f", {node}" for node in _METADATA.findall(match["metadata"]))
     stem = value[1:].strip('"')
-    part = {each: f'%"{stem}.{each}"' for each in _PARTS}
+    part = {part_name: f'%"{stem}.{part_name}"' for part_name in _PARTS}
     address = []
     low_pointer = pointer
     if offset:

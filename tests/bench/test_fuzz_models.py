@@ -44,8 +44,8 @@ def test_many(networks: tuple[Seed, ...], number: int) -> None:
     outcomes = list(fuzz(range(number), SEED, networks))
 
     assert faults(outcomes) == []
-    found = counts(outcomes)
-    assert sum(found.values()) == number and found["built"] >= number / 20 and found["refused"] >= number / 4
+    counted = counts(outcomes)
+    assert sum(counted.values()) == number and counted["built"] >= number / 20 and counted["refused"] >= number / 4
 
 
 def test_a_file_follows_from_its_number(networks: tuple[Seed, ...]) -> None:

@@ -17,28 +17,28 @@ def row(network: str = "resnet50-random", **medians: list[float]) -> dict[str, A
 
 
 def test_ratio_is_the_median_of_the_rounds_ratios() -> None:
-    found = row()
+    first_row = row()
 
-    assert found["fastest"] == "fast"
-    assert (found["ratio_low"], found["ratio"], found["ratio_high"]) == (0.8, 1.0, 1.6)
-    assert found["runtimes"]["mavcg"] == {
+    assert first_row["fastest"] == "fast"
+    assert (first_row["ratio_low"], first_row["ratio"], first_row["ratio_high"]) == (0.8, 1.0, 1.6)
+    assert first_row["runtimes"]["mavcg"] == {
         "ms": 4.0, "low": 4.0, "high": 8.0, "version": "0.1", "apart": 1e-6, "agrees": True
     }  # fmt: skip
 
 
 def test_the_fastest_peer_is_the_one_that_we_come_off_worst_beside_in_its_rounds() -> None:
     # Its median is the larger one, of rounds that were slow for everybody; within each round it is the faster one.
-    found = row(mavcg=[4.0, 8.0, 8.0], fast=[6.0, 6.0, 14.0], slow=[5.0, 10.0, 10.0])
+    first_row = row(mavcg=[4.0, 8.0, 8.0], fast=[6.0, 6.0, 14.0], slow=[5.0, 10.0, 10.0])
 
-    assert (found["fastest"], found["ratio"]) == ("slow", 0.8)
+    assert (first_row["fastest"], first_row["ratio"]) == ("slow", 0.8)
 
 
 def test_a_wrong_network_is_shown_and_not_compared_with() -> None:
-    found = row(wrong=[1.0, 1.0, 1.0])
+    first_row = row(wrong=[1.0, 1.0, 1.0])
 
-    assert found["fastest"] == "fast"
-    assert not found["runtimes"]["wrong"]["agrees"]
-    _, lines, notes = cells([found], ["mavcg", "wrong"])
+    assert first_row["fastest"] == "fast"
+    assert not first_row["runtimes"]["wrong"]["agrees"]
+    _, lines, notes = cells([first_row], ["mavcg", "wrong"])
     assert lines[0][2] == "1.00 [1]"
     assert notes == ["[1] wrong: its output is another one; not compared with"]
 

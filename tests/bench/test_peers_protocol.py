@@ -70,12 +70,12 @@ class Asked(Worker):
 
 def test_every_round_begins_with_another_one() -> None:
     Asked.log = []
-    found = round_medians([Asked("ab"), Asked("abc"), Asked("abcd")], 4)
+    medians = round_medians([Asked("ab"), Asked("abc"), Asked("abcd")], 4)
 
     assert Asked.log == [
         "ab", "abc", "abcd", "abc", "abcd", "ab", "abcd", "ab", "abc", "ab", "abc", "abcd"
     ]  # fmt: skip
-    assert found == {"ab": [2.0] * 4, "abc": [3.0] * 4, "abcd": [4.0] * 4}
+    assert medians == {"ab": [2.0] * 4, "abc": [3.0] * 4, "abcd": [4.0] * 4}
     assert round_medians([Asked("ab")], 1, "cpu_ms") == {"ab": [7.0]}
 
 
@@ -128,9 +128,9 @@ def test_everybody_has_the_same_image() -> None:
 
 
 def test_requests(tmp_path: Path) -> None:
-    found = timed(runner(), seeded_inputs(runner()), 0, 3, 0.0)
-    assert len(found["ms"]) >= 3
-    assert len(found["cpu_ms"]) == len(found["ms"]) + found["switches"] or found["switches"] > 12
+    times = timed(runner(), seeded_inputs(runner()), 0, 3, 0.0)
+    assert len(times["ms"]) >= 3
+    assert len(times["cpu_ms"]) == len(times["ms"]) + times["switches"] or times["switches"] > 12
     assert serve(runner(), f"out {tmp_path / 'y.npz'}") == {"ok": True}
     with np.load(tmp_path / "y.npz") as file:
         np.testing.assert_array_equal(file["y"], seeded_inputs(runner())[0] * 2)

@@ -11,11 +11,11 @@ def test_a_disturbed_round_counts_no_more_than_another_and_the_best_is_found_in_
     took["planned"][3] = [90_000_000, 190_000_000]  # something else had the core
     for number in range(1, 12, 2):
         took["prefetch"][number][0] = 1_000_000  # what was luck does not come again
-    found = summary("net", took, ["a", "b"])
+    summarised = summary("net", took, ["a", "b"])
 
-    assert [step["best"] for step in found["steps"]] == ["prefetch", "plain"]
-    assert found["one_for_all"] == "plain"
-    assert found["planned_ms"] == 2.9
-    assert found["ratio"] == found["planned_by_one_for_all"] == found["planned_by_each_layers_best"]
-    assert abs(found["ratio"] - 2.9 / 3.0) < 1e-4
-    assert found["rounds"] == 12
+    assert [step["best"] for step in summarised["steps"]] == ["prefetch", "plain"]
+    assert summarised["one_for_all"] == "plain"
+    assert summarised["planned_ms"] == 2.9
+    assert summarised["ratio"] == summarised["planned_by_one_for_all"] == summarised["planned_by_each_layers_best"]
+    assert abs(summarised["ratio"] - 2.9 / 3.0) < 1e-4
+    assert summarised["rounds"] == 12

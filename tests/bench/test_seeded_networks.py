@@ -70,5 +70,5 @@ def test_small_forms_are_onnxruntimes_results(name: str, tmp_path: Path) -> None
     path.write_bytes(made.SerializeToString())
     runner = onnxruntime_runner(path, 1)
     arrays = seeded_inputs(runner)
-    found = outputs_of(build_for_host(path, tmp_path / "libnet.so"), arrays)
-    assert relative_error(found, runner.run(arrays)) < 1e-5
+    outputs = outputs_of(build_for_host(path, tmp_path / "libnet.so"), arrays)
+    assert relative_error(outputs, runner.run(arrays)) < 1e-5

@@ -12,11 +12,11 @@ from mavcg.specs.primitive import Scenario
 
 def test_candidates_are_the_cheapest_and_one_of_each_other_family() -> None:
     model = modelled_costs(cluster_machine(load_board(BOARD), 0))
-    found = candidates(model, CHOSEN_FOR[0], rivals=2)
-    costs = [ms for _, ms in found]
-    assert costs[:3] == sorted(costs)[:3] and len(found) >= 6
-    families = [primitive.family for primitive, _ in found[3:]]
-    assert len(set(families)) == len(families) and not set(families) & {p.family for p, _ in found[:3]}
+    candidates_of = candidates(model, CHOSEN_FOR[0], rivals=2)
+    costs = [ms for _, ms in candidates_of]
+    assert costs[:3] == sorted(costs)[:3] and len(candidates_of) >= 6
+    families = [primitive.family for primitive, _ in candidates_of[3:]]
+    assert len(set(families)) == len(families) and not set(families) & {p.family for p, _ in candidates_of[:3]}
 
 
 def test_choices_are_judged_by_scenarios_that_nothing_was_fitted_to() -> None:

@@ -12,16 +12,16 @@ def row(modelled: float, estimated: float, unsure: str = "", source: str = "mode
 
 
 def test_sure_and_unsure_layers_are_counted_apart() -> None:
-    found = counts([
+    counted = counts([
         row(1.05, 1.05), row(1.2, 1.2), row(0.5, 0.95, "far", "simulated"), row(1.0, 1.5, "far", "simulated"),
         row(0.8, 0.8, "far"),
     ])  # fmt: skip
 
-    assert (found["sure"], found["sure_within"]) == (2, 1)
-    assert (found["unsure"], found["unsure_within"]) == (3, 1)
-    assert (found["simulated_alone"], found["simulated_within"]) == (2, 1)
-    assert found["all_modelled_within"] == 2 and found["all_estimated_within"] == 2
-    assert found["modelled_ratio"] == 0.91 and found["estimated_ratio"] == 1.1
+    assert (counted["sure"], counted["sure_within"]) == (2, 1)
+    assert (counted["unsure"], counted["unsure_within"]) == (3, 1)
+    assert (counted["simulated_alone"], counted["simulated_within"]) == (2, 1)
+    assert counted["all_modelled_within"] == 2 and counted["all_estimated_within"] == 2
+    assert counted["modelled_ratio"] == 0.91 and counted["estimated_ratio"] == 1.1
 
 
 def test_the_board_has_the_compared_cores_only() -> None:

@@ -32,14 +32,14 @@ def host_machines() -> tuple[Machine, ...]:
     if platform.machine() != "x86_64":
         return (Machine("generic", "aarch64", "generic", ("+neon",)),)
     features = llvm.get_host_cpu_features()
-    found = [X86_64_V3] if features.get("avx2") and features.get("fma") else []
+    machines = [X86_64_V3] if features.get("avx2") and features.get("fma") else []
     if features.get("avx512f") and features.get("avx512vl") and features.get("avx512bw"):
         vnni = bool(features.get("avx512vnni"))
         # Not the host's name: the same code is tested wherever the features are there.
         cpu = "icelake-server" if vnni else "skylake-avx512"
         wide = ("-prefer-256-bit",)
-        found.append(Machine(cpu, "x86_64", cpu, wide, vector_bytes=64, vector_registers=32, dot_product=vnni))
-    return tuple(found)
+        machines.append(Machine(cpu, "x86_64", cpu, wide, vector_bytes=64, vector_registers=32, dot_product=vnni))
+    return tuple(machines)
 
 
 class Compiled:
@@ -71,10 +71,10 @@ class Compiled:
 
     def run(self, step: Step, pointers: Sequence[int], ranges: Sequence[tuple[int, int]]) -> None:
         """Call the step's function on each range, with its scratch."""
-        place = self.engine.get_function_address(kernel_name(step.spec))
+        function = self.engine.get_function_address(kernel_name(step.spec))
         scratch = np.full(step.spec.scratch_bytes + 64, 0xA5, np.uint8)
         aligned = (scratch.ctypes.data + 63) & ~63
-        call = KernelCall(place, pointers, aligned)
+        call = KernelCall(function, pointers, aligned)
         for begin, end in ranges:
             call(begin, end)
 

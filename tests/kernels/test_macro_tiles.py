@@ -198,11 +198,13 @@ def test_the_same_bytes_on_other_machines(vector_bytes: int, registers: int, arc
     rng = np.random.default_rng(3)
     arrays = {"x": f32(rng, 1, 8, 11, 24), "w": f32(rng, 52, 3, 3, 24), "bias": f32(rng, 52)}
     graph, node = node_of("conv2d", arrays, {"w", "bias"}, pads=(0, 0, 0, 0), act="relu")
-    other = replace(host_machines()[0], vector_bytes=vector_bytes, vector_registers=registers, arch=arch)
+    other_machine = replace(host_machines()[0], vector_bytes=vector_bytes, vector_registers=registers, arch=arch)
     plain = run_node_on(host_machines()[0], node, graph, {"x": arrays["x"]}, packing=Packing(16))
     for macro in (MacroTile(2, 32, 24, prefetch_distance_bytes=1024), MacroTile(1, 16, 50, Order.CHANNELS, nr=32)):
-        found = run_node_on(other, node, graph, {"x": arrays["x"]}, None, 2, Packing(16), macro, optimised=False)
-        assert found[0].tobytes() == plain[0].tobytes()
+        tiled = run_node_on(
+            other_machine, node, graph, {"x": arrays["x"]}, None, 2, Packing(16), macro, optimised=False
+        )
+        assert tiled[0].tobytes() == plain[0].tobytes()
 
 
 @settings(max_examples=examples(5, 3))

@@ -143,18 +143,18 @@ def test_kernels_call_nothing(core: str, name: str) -> None:
 def inputs_of(name: str) -> list[Array]:
     """Random inputs: floats that logarithms and roots take, indices that exist."""
     rng = np.random.default_rng(0)
-    found = []
+    inputs = []
     for tensor in NODES[name][1]:
         dtype = DTYPES[tensor.dtype]
         if dtype.kind == "f":
             values = rng.standard_normal(tensor.shape) + 2
             if name.endswith("of large"):
                 values = np.ldexp(values, rng.integers(-4, 120, tensor.shape))
-            found.append(np.asarray(values).astype(dtype))
+            inputs.append(np.asarray(values).astype(dtype))
         else:
             low, high = (0, 2) if dtype.itemsize > 1 else (np.iinfo(dtype).min, np.iinfo(dtype).max)
-            found.append(np.asarray(rng.integers(low, high, tensor.shape, endpoint=True)).astype(dtype))
-    return found
+            inputs.append(np.asarray(rng.integers(low, high, tensor.shape, endpoint=True)).astype(dtype))
+    return inputs
 
 
 def _call(number: int, name: str) -> str:
@@ -225,12 +225,12 @@ def test_cores_agree_in_every_bit(from_cores: Mapping[str, bytes]) -> None:
 @pytest.mark.parametrize("name", NODES)
 def test_an_emulated_core_computes_the_same(from_cores: Mapping[str, bytes], name: str) -> None:
     order = list(NODES)
-    start = sum(lowered(other)[1]["y"].bytes for other in order[: order.index(name)])
+    start = sum(lowered(earlier)[1]["y"].bytes for earlier in order[: order.index(name)])
     node, types, _ = lowered(name)
     arrays: list[Array | None] = [*inputs_of(name)]
-    (want,) = evaluate(node, arrays + [None] * (len(node.inputs) - len(arrays)))
-    found = np.frombuffer(from_cores["generic"], want.dtype, want.size, start).reshape(want.shape)
-    if want.dtype.kind == "f":
-        np.testing.assert_allclose(found, want, rtol=2e-5, atol=2e-5)
+    (expected,) = evaluate(node, arrays + [None] * (len(node.inputs) - len(arrays)))
+    computed = np.frombuffer(from_cores["generic"], expected.dtype, expected.size, start).reshape(expected.shape)
+    if expected.dtype.kind == "f":
+        np.testing.assert_allclose(computed, expected, rtol=2e-5, atol=2e-5)
     else:
-        np.testing.assert_array_equal(found, want)
+        np.testing.assert_array_equal(computed, expected)

@@ -93,15 +93,15 @@ def gcc() -> tuple[str, str]:
 @pytest.fixture(scope="session")
 def perf() -> str:
     """perf, where it is installed and may record."""
-    found = shutil.which("perf")
-    if found is None:
+    path = shutil.which("perf")
+    if path is None:
         pytest.skip("perf is not installed")
     tried = subprocess.run(
-        [found, "record", "-q", "-e", "cpu-clock", "-o", os.devnull, "--", "true"], capture_output=True
+        [path, "record", "-q", "-e", "cpu-clock", "-o", os.devnull, "--", "true"], capture_output=True
     )
     if tried.returncode:
         pytest.skip(f"perf may not record here: {tried.stderr.decode(errors='replace').strip()[:200]}")
-    return found
+    return path
 
 
 def execute(*command: str | Path, cwd: Path | None = None, **environment: str) -> Ended:

@@ -34,10 +34,10 @@ def c_tokens(text: str, trigraphs: bool = False) -> list[str]:
     if trigraphs:
         text = text.replace("??/", "\\")
     spliced = text.replace("\\\r\n", "").replace("\\\n", "")
-    found = []
+    tokens = []
     for match in _C_TOKEN.finditer(spliced):
         if match["sign"]:
             assert match["sign"] in "{}()[]<>;,:.=+-*/%&|^~!?#", repr(match[0])
         if match.lastgroup:
-            found.append('""' if match["string"] else match[0])
-    return found
+            tokens.append('""' if match["string"] else match[0])
+    return tokens

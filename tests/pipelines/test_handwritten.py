@@ -124,6 +124,6 @@ def test_every_core_runs_its_version_and_prints_the_same_bits(built: Built, core
 def test_inspect_says_the_same(built: Built) -> None:
     from mavcg.objects.inspection import inspect_library
 
-    found = inspect_library(built.library)
-    assert {function["name"] for function in found.functions} == {"gemm_row", "total"}
-    assert "call_row" in found.refused
+    inspection = inspect_library(built.library)
+    assert {function["name"] for function in inspection.functions} == {"gemm_row", "total"}
+    assert "call_row" in inspection.refused

@@ -92,10 +92,10 @@ def small_tflite(path: Path) -> Path:
     """Convolution, depthwise, residual, pooling, a layer of all inputs, softmax, as TFLite has them."""
     pytest.importorskip("ai_edge_litert.schema_py_generated", reason="ai-edge-litert writes the model")
     file = HERE.parent / "mavcg/importers/tflite/conftest.py"
-    found = importlib.util.spec_from_file_location("tflite_writer", file)
-    assert found and found.loader
-    module = importlib.util.module_from_spec(found)
-    found.loader.exec_module(module)
+    spec = importlib.util.spec_from_file_location("tflite_writer", file)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
     rng = np.random.default_rng(6)
 
     def normal(*shape: int) -> Array:
@@ -260,9 +260,9 @@ def test_any_number_of_threads_gives_the_same_bits(host: Road) -> None:
 
 def test_python_gets_what_the_c_program_gets(host: Road) -> None:
     with mavcg.load(host.folder / "libroad.so", threads=2) as model:
-        found = model.run(*host.inputs)
+        output = model.run(*host.inputs)
 
-    assert b"".join(array.tobytes() for array in found) == host.run()
+    assert b"".join(array.tobytes() for array in output) == host.run()
 
 
 @needs_qemu

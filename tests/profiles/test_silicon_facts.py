@@ -100,6 +100,42 @@ def test_a_chain_from_zero_is_shorter_by_the_move_on_an_x3(core: str, cycles: tu
     assert tuple(block_cycles(ops_of(chain.format(value)), timing) for value in (0, 1)) == cycles
 
 
+# dav1d e80955cc and fc5a3728: "interleaving the mul/mla chains actually hurts performance significantly" on an A53.
+@pytest.mark.parametrize(
+    ("first", "next_one"),
+    [
+        ("smull v{d}.4s, v16.4h, v17.h[0]", "smlal v{d}.4s, v16.4h, v17.h[1]"),
+        ("mul v{d}.8h, v16.8h, v17.h[0]", "mla v{d}.8h, v16.8h, v17.h[1]"),
+    ],
+)
+def test_two_chains_of_products_take_longer_by_turns_than_one_after_the_other(first: str, next_one: str) -> None:
+    timing = timing_of("cortex-a53")
+    chains = [[first.format(d=d), *[next_one.format(d=d)] * 7] for d in (0, 1)]
+    assert block_cycles(ops_of("; ".join(chains[0] + chains[1])), timing) == 16
+    by_turns = [text for pair in zip(*chains, strict=True) for text in pair]
+    assert block_cycles(ops_of("; ".join(by_turns)), timing) == 4 * 7 + 2
+
+
+def test_a_chain_of_products_may_have_other_instructions_between() -> None:
+    timing = timing_of("cortex-a53")
+    loop = "smlal v0.4s, v16.4h, v17.4h; add x1, x1, x2; add v3.4s, v4.4s, v5.4s"
+    assert loop_cycles(ops_of(loop), timing) == 2
+
+
+# GMP, heads of mpn/arm64/mul_1.asm and bdiv_q_1.asm: of an A53's 64-bit multiplications, nothing issues beside the
+# passes but what went before in the same cycle.
+def test_an_a53_issues_nothing_while_it_multiplies_64_bits() -> None:
+    timing = timing_of("cortex-a53")
+    assert block_cycles(ops_of("umulh x0, x1, x2; add x3, x4, x5"), timing) == 5
+    assert block_cycles(ops_of("add x3, x4, x5; umulh x0, x1, x2"), timing) == 1
+    assert block_cycles(ops_of("mul x0, x1, x2; umulh x3, x1, x2; add x6, x7, x8; add x9, x10, x11"), timing) == 7
+    assert block_cycles(ops_of("mul w0, w1, w2; add x3, x4, x5"), timing) == 1
+
+
+def test_an_a53_stores_what_it_computes_in_the_same_cycle() -> None:
+    assert block_cycles(ops_of("add x0, x1, x2; str x0, [x3]"), timing_of("cortex-a53")) == 1
+
+
 @pytest.mark.parametrize(
     ("core", "aligned", "unaligned"),
     [("cortex-a53", 0.5, 0.33), ("cortex-a72", 1.0, 0.5), ("neoverse-n1", 2.0, 1.0), ("cortex-x1", 3.0, 1.5)],

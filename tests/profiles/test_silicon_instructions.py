@@ -259,8 +259,14 @@ def test_an_a55_adds_vectors_in_two_cycles() -> None:
     assert chain("cortex-a55", "add v0.2d, v0.2d, v1.2d") == 2  # LLVM, insn_bench of an A53; SLOTHY: 3
 
 
-# insn_bench_aarch64 5145ffc: "add (reg<<17)", latency.
-@pytest.mark.parametrize("core", ["neoverse-n1", "neoverse-v1", "cortex-x1", "cortex-a76", "cortex-a72", "cortex-a53"])
+# insn_bench_aarch64 5145ffc: "add (reg<<17)", latency; of the last three Arm's guides, arithmetic with LSL shift over 4.
+@pytest.mark.parametrize(
+    "core",
+    [
+        *("neoverse-n1", "neoverse-v1", "cortex-x1", "cortex-a76", "cortex-a72", "cortex-a53"),
+        *("neoverse-v2", "cortex-x4", "cortex-a720"),
+    ],
+)
 def test_a_sum_with_a_far_shift_takes_two_cycles(core: str) -> None:
     assert chain(core, "add x2, x2, x2, lsl #17") == 2
 
@@ -268,3 +274,19 @@ def test_a_sum_with_a_far_shift_takes_two_cycles(core: str) -> None:
 def test_logical_operations_shift_by_any_distance_in_one_cycle() -> None:
     """PQAX's integer Keccak, which rotates by all distances, takes 28.8 cycles a round on an X1."""
     assert chain("neoverse-v1", "eor x2, x2, x2, ror #17") == chain("neoverse-v1", "add x2, x2, x2, lsl #4") == 1
+
+
+@pytest.mark.parametrize("core", ["cortex-a78", "cortex-a715", "cortex-a720"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "smlal v0.4s, v1.4h, v2.h[1]",
+        "mla v0.8h, v1.8h, v2.8h",
+        "sdot v0.4s, v1.16b, v2.4b[0]",
+        "ssra v0.4s, v1.4s, #2",
+        "sadalp v0.4s, v1.8h",
+    ],
+)
+def test_accumulators_follow_one_another_each_cycle(core: str, line: str) -> None:
+    """The Cortex-A720's guide, table 3-15: latency 3 or 4, 1 to the accumulator of the same kind of operation."""
+    assert chain(core, line) == 1

@@ -143,6 +143,8 @@ def test_timing_tables_are_no_figures(cores: Path) -> None:
         ('["fp", "fp"]', '["fp:0"]', "instr.fmla_q.units", "is not a use of a unit"),
         ('["fp", "fp"]', '"fp"', "instr.fmla_q.units", "not a list of names"),
         ("blocks = 2", "blocks = -1", "instr.ldr_q.blocks", "is not a whole number"),
+        ("blocks = 2", "blocks = 2, last = 1", "instr.ldr_q.last", "is not true or false"),
+        ("blocks = 2", "last = true", "instr.ldr_q.last", "other instructions may follow in its cycle; add blocks"),
         ("fp = 2 }", "fp = 0 }", "issue.pools.fp", "is not a whole number"),
         ("{ load = 1, alu = 2, fp = 2 }", "3", "issue.pools", "is not a table of units"),
         ("value = 2, unit", "value = 2.5, unit", "issue.width", "is not a whole number"),
@@ -162,6 +164,13 @@ def test_timing_tables_are_no_figures(cores: Path) -> None:
         ('"fmla_q->fmla_q.acc"', '"fmla_q->fmla_q.sum"', "forward.fmla_q->fmla_q.sum", "is not a role"),
         ('"fmla_q->fmla_q.acc"', '"fmla_q"', "forward.fmla_q", "does not name a producer and a consumer"),
         ("cycles = 2, source", "cycles = 2, sauce", "forward.fmla_q->fmla_q.acc.sauce", "no such key"),
+        ("cycles = 2, source", "cycles = 2, adjacent = 1, source", "forward.fmla_q->fmla_q.acc.adjacent", "only the"),
+        (
+            "cycles = 3, source",
+            "cycles = 3, adjacent = true, source",
+            "forward.alu alu_flags->load store.addr.adjacent",
+            "only the next multiply-accumulate",
+        ),
         (
             'those = ["vector", "-ins"]',
             'those = ["vectors"]',
@@ -236,6 +245,27 @@ def test_facts_of_another_core_fill_the_gaps(cores: Path) -> None:
     assert timing.latency("fmla_q", "fmla_q", "acc") == 2 and timing.forbidden_distances and timing.no_dual_issue
     assert load_core("theirs").policy.split is False, "what the passes do is no timing: each core says it itself"
     assert audit() == ()
+
+
+def test_a_sum_that_reaches_the_next_instruction_only(cores: Path) -> None:
+    """The nearest file that has a forwarding says whether it reaches further; others may lie between, by the model."""
+    mine = MINE.replace("cycles = 2, source", "cycles = 2, adjacent = true, source")
+    own = '[forward]\n"fmla_q->fmla_q.acc" = {{ cycles = 3, {}source = "LAB" }}\n'
+    (cores / "mine.toml").write_text(mine)
+    (cores / "yours.toml").write_text(other("yours", 0x124, LIKE.format("mine")))
+    (cores / "theirs.toml").write_text(other("theirs", 0x125, LIKE.format("yours") + own.format("")))
+    (cores / "ours.toml").write_text(other("ours", 0x126, LIKE.format("theirs") + own.format("adjacent = true, ")))
+
+    def latencies(name: str) -> tuple[int, int]:
+        timing = load_timing(load_core(name))
+        near, far = (timing.latency("fmla_q", "fmla_d", "acc", adjacent=adjacent) for adjacent in (True, False))
+        assert timing.accumulates("fmla_d") == (near != far) and not timing.accumulates("ldr_q")
+        return near, far
+
+    assert [latencies(name) for name in ("mine", "yours", "theirs", "ours")] == [(2, 4), (2, 4), (3, 3), (3, 4)]
+    changed = load_timing(load_core("mine")).with_forward("fmla_q", "fmla_q", "acc", 1)
+    assert changed.latency("fmla_q", "fmla_q", "acc", adjacent=False) == 1 and not changed.adjacent_forwards
+    assert changed.key() != load_timing(load_core("mine")).key()
 
 
 def test_rates_follow_the_units_of_the_core(cores: Path) -> None:

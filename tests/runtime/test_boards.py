@@ -37,11 +37,11 @@ def test_every_board_is_recorded_and_says_its_source() -> None:
 
 @pytest.mark.parametrize("name", ARM_BOARDS)
 def test_board_is_recognised_among_all_cores(name: str) -> None:
-    found = detect(RECORDED / name, arm_cores(), None)
+    cpus = detect(RECORDED / name, arm_cores(), None)
 
-    assert by_cpu(found) == expected(name)
+    assert by_cpu(cpus) == expected(name)
     word = "cpuinfo" if name in CPUINFO_ONLY else "midr_el1"
-    assert all(word in cpu.how for cpu in found)
+    assert all(word in cpu.how for cpu in cpus)
 
 
 @pytest.mark.parametrize("name", ARM_BOARDS)
@@ -59,10 +59,10 @@ def test_alder_lake_is_told_apart_by_its_lists_among_all_cores() -> None:
     """Three cores are of kind "core" and two of kind "atom": the processor's model says which of them."""
     cores = [core for core in load_cores().values() if core.arch == "x86_64"]
 
-    found = detect(RECORDED / "alder-lake", cores, None)
+    cpus = detect(RECORDED / "alder-lake", cores, None)
 
-    assert by_cpu(found) == expected("alder-lake")
-    assert all("lists" in cpu.how for cpu in found)
+    assert by_cpu(cpus) == expected("alder-lake")
+    assert all("lists" in cpu.how for cpu in cpus)
 
 
 def test_a_core_that_is_not_asked_for_is_not_named() -> None:
@@ -94,9 +94,9 @@ def test_one_part_for_all_cpus_is_believed_of_none() -> None:
 
 
 def test_unknown_implementer_runs_generic() -> None:
-    found = detect(RECORDED / "odd-unknown-implementer", arm_cores(), None)
+    cpus = detect(RECORDED / "odd-unknown-implementer", arm_cores(), None)
 
-    assert by_cpu(found) == dict.fromkeys(range(4), None)
+    assert by_cpu(cpus) == dict.fromkeys(range(4), None)
 
 
 def test_a55_revisions_are_two_cores() -> None:

@@ -27,10 +27,10 @@ def reference(text: str) -> dict[int, str] | None:
     rest: str | None = None
     waiting: list[range | None] = []
     for entry in text.split(","):
-        found = re.fullmatch(r"[ \t]*(?:(\*|all)|(\d+)(?:[ \t]*-[ \t]*(\d+))?)[ \t]*(?:=[ \t]*([^,]*?))?[ \t]*", entry)
-        if not found:
+        match = re.fullmatch(r"[ \t]*(?:(\*|all)|(\d+)(?:[ \t]*-[ \t]*(\d+))?)[ \t]*(?:=[ \t]*([^,]*?))?[ \t]*", entry)
+        if not match:
             return None
-        every, first, last, core = found.groups()
+        every, first, last, core = match.groups()
         if not every and not int(first) <= int(last or first) <= LIMIT:
             return None
         waiting.append(None if every else range(int(first), int(last or first) + 1))

@@ -1,6 +1,6 @@
 """Emitters of the stages of fft convolutions (specs.py)."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from llvmlite import ir
@@ -144,80 +144,105 @@ def emit_inverse_rows(module: ir.Module, spec: InverseRows, machine: Machine) ->
     function, b = kernel_function(module, spec, machine)
     outputs, out, scratch = operand(b, 0, "outputs"), operand(b, 1, "out"), function.args[3]
     bias, residual = epilogue_operands(b, spec.epilogue, 2)
-    t, s, image = spec.transforms, spec.transforms.scenario, spec.out
-    lines = ChannelLanes(b, machine, image)
-    gathered = address(b, scratch, t.length * MOST_BLOCK * F32_BYTES)  # residuals of a line
+    gathered = address(b, scratch, spec.transforms.length * MOST_BLOCK * F32_BYTES)
+    emitter = _InverseEmitter(b, machine, spec, outputs, out, bias, residual, scratch, gathered)
+    repeat(b, function.args[1], function.args[2], emitter.row, "row")
+    b.ret_void()
+    return function
 
-    def row(y: Value) -> None:
-        def tile(index: Value) -> None:
-            start = scale_index(b, index, t.tile)
-            count = _clamp(b, b.sub(const(s.out_w), start), t.tile)
 
-            def channels(group: Value, first: Value, used: int) -> None:
-                channel = b.add(scale_index(b, group, t.out_channels), first)
-                at = b.add(image.channel_bytes(b, channel), scale_index(b, y, image.row_step * F32_BYTES))
-                at = b.add(at, scale_index(b, start, image.column_step * F32_BYTES))
-                if used:
-                    tile_index = b.add(scale_index(b, group, t.tiles), index)
-                    row_offset = b.mul(b.add(b.mul(tile_index, const(s.out_h)), y), const(t.out_row_bytes))
-                    transform(address(b, outputs, b.add(row_offset, scale_index(b, first, F32_BYTES))), used)
-                epilogue(at, channel, count, used)
+@dataclass(frozen=True)
+class _InverseEmitter:
+    """Emits rows of outputs. scratch: a tile's outputs of one vector of channels. gathered: residuals of a line."""
 
-            lines.over_vectors(t.out_channels, s.groups, channels)
+    b: ir.IRBuilder
+    machine: Machine
+    spec: InverseRows
+    outputs: Value
+    out: Value
+    bias: Value | None
+    residual: Value | None
+    scratch: Value
+    gathered: Value
 
-        repeat(b, 0, t.tiles, tile, "tile")
+    @property
+    def lines(self) -> ChannelLanes:
+        return ChannelLanes(self.b, self.machine, self.spec.out)
 
-    def transform(from_: Value, used: int) -> None:
+    def row(self, y: Value) -> None:
+        """Emit a row of outputs, tile by tile."""
+        repeat(self.b, 0, self.spec.transforms.tiles, lambda index: self._tile(y, index), "tile")
+
+    def _tile(self, y: Value, index: Value) -> None:
+        """Emit a tile of a row, for all channels."""
+        b, t, image = self.b, self.spec.transforms, self.spec.out
+        start = scale_index(b, index, t.tile)
+        count = _clamp(b, b.sub(const(t.scenario.out_w), start), t.tile)
+
+        def channels(group: Value, first: Value, used: int) -> None:
+            channel = b.add(scale_index(b, group, t.out_channels), first)
+            offset = b.add(image.channel_bytes(b, channel), scale_index(b, y, image.row_step * F32_BYTES))
+            offset = b.add(offset, scale_index(b, start, image.column_step * F32_BYTES))
+            if used:
+                tile_index = b.add(scale_index(b, group, t.tiles), index)
+                row_offset = b.mul(b.add(b.mul(tile_index, const(t.scenario.out_h)), y), const(t.out_row_bytes))
+                self._transform(address(b, self.outputs, b.add(row_offset, scale_index(b, first, F32_BYTES))), used)
+            self._epilogue(offset, channel, count, used)
+
+        self.lines.over_vectors(t.out_channels, t.scenario.groups, channels)
+
+    def _transform(self, coefficients: Value, used: int) -> None:
         """Emit the inverse transform of one vector of channels, into the scratch."""
+        b, t, lines = self.b, self.spec.transforms, self.lines
         spectrum = []
         for f in range(t.coefficients):
-            pointer = address(b, from_, f * t.out_bytes)
-            re = load_partial(b, machine, pointer, lines.lanes, used, f"re_{f}")
+            pointer = address(b, coefficients, f * t.out_bytes)
+            re = load_partial(b, self.machine, pointer, lines.lanes, used, f"re_{f}")
             real = f in (0, t.coefficients - 1)
             imaginary = address(b, pointer, t.out_channels * F32_BYTES)
-            im = None if real else load_partial(b, machine, imaginary, lines.lanes, used, f"im_{f}")
+            im = None if real else load_partial(b, self.machine, imaginary, lines.lanes, used, f"im_{f}")
             spectrum.append((re, im))
         for i, value in enumerate(inverse(b, spectrum)[: t.tile]):
-            store_vector(b, value, lines.vector(scratch, const(i)))
+            store_vector(b, value, lines.vector(self.scratch, const(i)))
 
-    def epilogue(at: Value, channel: Value, count: Value, used: int) -> None:
-        """Emit the epilogue and the stores of the scratch's outputs. at: offset of the first pixel, in bytes."""
-        to = address(b, out, at)
-        from_ = address(b, residual, at) if residual is not None else None
-        start: Value = f32_splat(0.0, lines.lanes)
-        if bias is not None and used:
-            pointer = address(b, bias, scale_index(b, channel, F32_BYTES))
-            start = load_partial(b, machine, pointer, lines.lanes, used, "bias")
-        if from_ is not None and not lines.dense:
-            lines.gather(from_, gathered, const(0), count, used)
+    def _epilogue(self, offset: Value, channel: Value, count: Value, used: int) -> None:
+        """Emit the epilogue and the stores of the scratch's outputs. offset: of the first pixel, in bytes."""
+        b, lines = self.b, self.lines
+        to = address(b, self.out, offset)
+        residuals = address(b, self.residual, offset) if self.residual is not None else None
+        bias: Value = f32_splat(0.0, lines.lanes)
+        if self.bias is not None and used:
+            pointer = address(b, self.bias, scale_index(b, channel, F32_BYTES))
+            bias = load_partial(b, self.machine, pointer, lines.lanes, used, "bias")
+        if residuals is not None and not lines.dense:
+            lines.gather(residuals, self.gathered, const(0), count, used)
 
         def pixel(i: Value) -> None:
-            value: Value = f32_splat(0.0, lines.lanes)
-            if used:
-                value = load_vector(b, lines.vector(scratch, i), vector(F32, lines.lanes), name="y")
-                value = b.fadd(value, start) if bias is not None else value
-                addend = None
-                if from_ is not None and lines.dense:
-                    addend = load_partial(b, machine, lines.pixel(from_, i), lines.lanes, used, "residual")
-                elif from_ is not None:
-                    addend = load_vector(b, lines.vector(gathered, i), vector(F32, lines.lanes), name="residual")
-                value = finish(b, spec.epilogue, value, addend)
+            value = self._epilogue_of_pixel(i, bias, residuals, used) if used else f32_splat(0.0, lines.lanes)
             if lines.blocked:
                 store_vector(b, zero_other_lanes(b, value, lines.lanes, used), lines.pixel(to, i))
             elif lines.dense:
-                store_partial(b, machine, value, lines.pixel(to, i), lines.lanes, used)
+                store_partial(b, self.machine, value, lines.pixel(to, i), lines.lanes, used)
             else:
-                store_vector(b, value, lines.vector(scratch, i))
+                store_vector(b, value, lines.vector(self.scratch, i))
 
         repeat(b, 0, count, pixel, "pixel")
         if not lines.dense:
             lines.by_lane(
-                to, scratch, const(0), count, used,
+                to, self.scratch, const(0), count, used,
                 lambda channel_line, scratch_lane, i: store_vector(
                     b, load_vector(b, lines.vector(scratch_lane, i), F32, name="y"), lines.pixel(channel_line, i)
                 ),
             )  # fmt: skip
 
-    repeat(b, function.args[1], function.args[2], row, "row")
-    b.ret_void()
-    return function
+    def _epilogue_of_pixel(self, i: Value, bias: Value, residuals: Value | None, used: int) -> Value:
+        """Return pixel i of the scratch after bias, residual and activation. residuals: line of the residual."""
+        b, lines = self.b, self.lines
+        value = load_vector(b, lines.vector(self.scratch, i), vector(F32, lines.lanes), name="y")
+        value = b.fadd(value, bias) if self.bias is not None else value
+        addend = None
+        if residuals is not None and lines.dense:
+            addend = load_partial(b, self.machine, lines.pixel(residuals, i), lines.lanes, used, "residual")
+        elif residuals is not None:
+            addend = load_vector(b, lines.vector(self.gathered, i), vector(F32, lines.lanes), name="residual")
+        return finish(b, self.spec.epilogue, value, addend)

@@ -19,7 +19,7 @@ from mavcg.kernels.primitives.common import (
     pack_panels,
     panels_shape,
 )
-from mavcg.kernels.primitives.im2.stages import STRIP_PIXELS
+from mavcg.kernels.primitives.im2.pieces import STRIP_PIXELS
 from mavcg.kernels.primitives.kn2.shift import ShiftedSum, emit_shifted_sum
 from mavcg.kernels.primitives.kn2.taps import TapProducts, emit_tap_products
 from mavcg.kernels.primitives.matrix_product import PANEL, blocks_within_groups

@@ -99,7 +99,7 @@ def emit_shifted_sum(module: ir.Module, spec: ShiftedSum, machine: Machine) -> i
             def pixel(index: Value) -> None:
                 target = address(b, to, scale_index(b, index, spec.out.column_step * F32_BYTES))
                 addend = address(b, from_, scale_index(b, index, partial.column_step * F32_BYTES))
-                along(b, s.m, lanes, lambda i, n: add(target, addend, i, n))
+                along(b, s.m, lanes, lambda i, n: _add(b, target, addend, i, n))
 
             repeat(b, 0, count, pixel, "pixel")
             return
@@ -108,18 +108,20 @@ def emit_shifted_sum(module: ir.Module, spec: ShiftedSum, machine: Machine) -> i
             target = address(b, to, scale_index(b, index, spec.out.channel_step * F32_BYTES))
             addend = address(b, from_, scale_index(b, index, partial.channel_step * F32_BYTES))
             whole = b.and_(count, const(-lanes), name="whole")
-            repeat(b, 0, whole, lambda i: add(target, addend, i, lanes), "vector", lanes)
-            repeat(b, whole, count, lambda i: add(target, addend, i, 1), "element")
+            repeat(b, 0, whole, lambda i: _add(b, target, addend, i, lanes), "vector", lanes)
+            repeat(b, whole, count, lambda i: _add(b, target, addend, i, 1), "element")
 
         repeat(b, 0, s.m, channel, "channel")
-
-    def add(to: Value, from_: Value, index: Value, count: int) -> None:
-        typ = ir.VectorType(F32, count) if count > 1 else F32
-        at = scale_index(b, index, F32_BYTES)
-        pointer = address(b, to, at)
-        value = load_vector(b, address(b, from_, at), typ, name="partial")
-        store_vector(b, b.fadd(load_vector(b, pointer, typ, name="sum"), value), pointer)
 
     repeat(b, function.args[1], function.args[2], row, "row")
     b.ret_void()
     return function
+
+
+def _add(b: ir.IRBuilder, to: Value, from_: Value, index: Value, count: int) -> None:
+    """Emit to[index ..] += from_[index ..] for `count` f32 numbers."""
+    typ = ir.VectorType(F32, count) if count > 1 else F32
+    offset = scale_index(b, index, F32_BYTES)
+    pointer = address(b, to, offset)
+    value = load_vector(b, address(b, from_, offset), typ, name="partial")
+    store_vector(b, b.fadd(load_vector(b, pointer, typ, name="sum"), value), pointer)

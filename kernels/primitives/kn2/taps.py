@@ -8,7 +8,7 @@ from llvmlite import ir
 from mavcg.kernels.builder.emit import I1, address, const, kernel_function, operand, repeat, scale_index
 from mavcg.kernels.gemm.tile import Part, Pointers, Sum
 from mavcg.kernels.primitives.common import Image, epilogue_operands
-from mavcg.kernels.primitives.im2.stages import STRIP_PIXELS, channels_of_part
+from mavcg.kernels.primitives.im2.pieces import STRIP_PIXELS, channels_of_part
 from mavcg.kernels.primitives.kn2.lines import ChannelSpan, OutputRows
 from mavcg.kernels.primitives.matrix_product import (
     PANEL,

@@ -43,7 +43,7 @@ def clusters_of(nodes: Sequence[XNode], by_name: Mapping[str, XNode]) -> tuple[N
         else:
             at[node.name] = latest
             clusters[latest].append(node)
-    return tuple(NodeCluster(tuple(each)) for each in clusters)
+    return tuple(NodeCluster(tuple(cluster)) for cluster in clusters)
 
 
 def channel_step(path: Datapath) -> int:

@@ -71,7 +71,9 @@ def alike_passes(passes: Sequence[tuple[Regions, Regions]]) -> list[AlikePasses]
     first: dict[object, tuple[Regions, Regions]] = {}
     for regions, written in passes:
         sizes = tuple(
-            (name, r.bottom - r.top, r.right - r.left) for each in (regions, written) for name, r in each.items()
+            (name, r.bottom - r.top, r.right - r.left)
+            for group_regions in (regions, written)
+            for name, r in group_regions.items()
         )
         counts[sizes] = counts.get(sizes, 0) + 1
         first.setdefault(sizes, (regions, written))
@@ -178,7 +180,7 @@ def tile_demand(
         and any(node.name in r.inputs and number[r.name] != number[node.name] for r in shape.nodes)
     )
     cluster_pixels = [sum(pixels(n.name) for n in cluster.nodes if n.name in first) for cluster in shape.clusters]
-    return TileDemand([_pass_demand(shape, each, path, target) for each in passes], loaded, full, cluster_pixels)
+    return TileDemand([_pass_demand(shape, alike, path, target) for alike in passes], loaded, full, cluster_pixels)
 
 
 def _pass_demand(shape: EstimatedGroup, alike: AlikePasses, path: Datapath, target: IsaTarget) -> PassDemand:
@@ -214,21 +216,21 @@ def estimate(
     pinned = tiles.loaded_words + tiles.full_words + slices
     if pinned > path.feature_words or division.weights is None:
         return None
-    number = sum(each.count for each in tiles.passes)
+    number = sum(tile_pass.count for tile_pass in tiles.passes)
     outside = len(shape.clusters) == 1 and number > 1 and order == ORDERS[0]
     outside = outside and shape.clusters[0].head.kind in CONVOLUTIONS
     reloads = 1 if division.resident or outside else number
     rounds = division.first if outside else 1
     conv = pool = misc = 0.0
     moved, transfers = division.weights * reloads, division.ranges * reloads
-    for each in tiles.passes:
-        saved = sum(pixels * division.saved[name] for name, pixels in each.pixels.items())
-        moved += each.count * (each.loaded * rounds + saved)
-        transfers += each.count * (rounds + len(each.pixels) * division.longest)
-        for name, steps in each.steps:
+    for tile_pass in tiles.passes:
+        saved = sum(pixels * division.saved[name] for name, pixels in tile_pass.pixels.items())
+        moved += tile_pass.count * (tile_pass.loaded * rounds + saved)
+        transfers += tile_pass.count * (rounds + len(tile_pass.pixels) * division.longest)
+        for name, steps in tile_pass.steps:
             factor, startup = division.conv[name]
-            conv += (steps * factor + startup) * each.count
-        pool, misc = pool + each.pool * each.count, misc + each.misc * each.count
+            conv += (steps * factor + startup) * tile_pass.count
+        pool, misc = pool + tile_pass.pool * tile_pass.count, misc + tile_pass.misc * tile_pass.count
     ddr = moved / target.ddr_bytes_per_cycle + transfers * _PER_TRANSFER
     # Loads of the first tile and saves of the last tile overlap with nothing.
     edge = (tiles.passes[0].loaded + division.weights / max(1, division.first)) / target.ddr_bytes_per_cycle

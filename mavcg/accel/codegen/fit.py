@@ -64,7 +64,7 @@ def _smaller(code: CodeState, tile: GroupTile, memory: str, names: Sequence[str]
 
 def _fewer_inputs(code: CodeState, tile: GroupTile, names: Sequence[str]) -> GroupTile | None:
     most = max(code.by_name[source].channels for name in names for source in code.by_name[name].inputs)
-    now = min(tile.in_ch, most)
-    if now <= code.path.word:
+    channels = min(tile.in_ch, most)
+    if channels <= code.path.word:
         return None
-    return replace(tile, in_ch=max(code.path.word, now // 2 // code.path.word * code.path.word))
+    return replace(tile, in_ch=max(code.path.word, channels // 2 // code.path.word * code.path.word))

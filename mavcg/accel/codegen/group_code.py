@@ -52,11 +52,11 @@ class GroupCode:
         self._prefetch_weights()
         if self._channels_outside(len(passes)):
             for channels in self.ranges[0]:
-                for each in passes:
-                    self._emit_pass(_Pass(*each), [channels])
+                for regions in passes:
+                    self._emit_pass(_Pass(*regions), [channels])
         else:
-            for each in passes:
-                self._emit_pass(_Pass(*each), None)
+            for regions in passes:
+                self._emit_pass(_Pass(*regions), None)
 
     def _channels_outside(self, passes: int) -> bool:
         single = len(self.clusters) == 1 and self.clusters[0].head.kind in CONVOLUTIONS

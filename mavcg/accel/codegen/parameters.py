@@ -30,9 +30,9 @@ def read_channels(node: XNode, in_ch: int, first: int, end: int, path: Datapath)
     if is_depthwise(node, in_ch):
         return first, end
     groups = in_ch if node.kind == "depthwise" else node.groups
-    each, depth = node.channels // groups, in_ch // groups
-    low = first // each * depth
-    return low // path.word * path.word, ((end - 1) // each + 1) * depth
+    channels_per_group, depth = node.channels // groups, in_ch // groups
+    low = first // channels_per_group * depth
+    return low // path.word * path.word, ((end - 1) // channels_per_group + 1) * depth
 
 
 def slice_words(node: XNode, in_ch: int, part: WeightSlice, path: Datapath) -> int:
@@ -83,9 +83,9 @@ def _dense_weights(node: XNode, weights: Array, in_ch: int, part: WeightSlice) -
     groups = in_ch if node.kind == "depthwise" else node.groups
     if is_depthwise(node, in_ch) or groups == 1:
         return own if is_depthwise(node, in_ch) else own[:, :, :, part.in_first : part.in_end]
-    each, depth = node.channels // groups, in_ch // groups
+    channels_per_group, depth = node.channels // groups, in_ch // groups
     spread = np.zeros((*own.shape[:3], in_ch), np.int8)
     for row in range(own.shape[0]):
-        low = (part.first + row) // each * depth
+        low = (part.first + row) // channels_per_group * depth
         spread[row, :, :, low : low + depth] = own[row]
     return spread[:, :, :, part.in_first : part.in_end]

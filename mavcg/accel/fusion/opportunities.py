@@ -82,7 +82,7 @@ def whole_groups(facts: GraphFacts, target: IsaTarget) -> Iterator[frozenset[str
             nodes = pending.pop(0)
             if len(nodes) == MOST_NODES:
                 continue
-            # Only nodes after the start node are added, so that each set is found once, from its first node.
+            # Only nodes after the start node are added, so that each set is enumerated once, from its first node.
             near = {n for inner in nodes for n in neighbours[inner]} - nodes
             for neighbour in sorted(near, key=facts.index_of.__getitem__):
                 grown = nodes | {neighbour}

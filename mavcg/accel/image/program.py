@@ -195,9 +195,9 @@ def _node_radix(entry: Any) -> NodeRadix | None:
         or not isinstance(entry[3], list)
     ):
         return None
-    if any(_whole(each, LEAST_RADIX, MOST_RADIX) is None for each in (entry[1], *entry[2])):
+    if any(_whole(radix, LEAST_RADIX, MOST_RADIX) is None for radix in (entry[1], *entry[2])):
         return None
-    if any(_whole(each, -MOST_STEPS, MOST_STEPS) is None for each in entry[3]):
+    if any(_whole(steps, -MOST_STEPS, MOST_STEPS) is None for steps in entry[3]):
         return None
     return NodeRadix(entry[0], entry[1], tuple(entry[2]), tuple(entry[3]))
 
@@ -206,9 +206,9 @@ def _target(table: Any, refuse: Any) -> IsaTarget:
     names = {field.name for field in fields(IsaTarget)}
     if not isinstance(table, Mapping) or set(table) != names:
         raise refuse("target", "lacks keys or has unknown ones")
-    for key, (low, high, of) in WHOLE.items():
+    for key, (low, high, unit) in WHOLE.items():
         if _whole(table[key], low, high) is None:
-            raise refuse(f"target.{key}", f"{table[key]!r} is not {low} to {high} {of}")
+            raise refuse(f"target.{key}", f"{table[key]!r} is not {low} to {high} {unit}")
     for key in ("frequency_mhz", "ddr_gb_per_s"):
         value = table[key]
         if type(value) not in (int, float) or not isfinite(value) or not 1e-6 <= value <= 1e6:

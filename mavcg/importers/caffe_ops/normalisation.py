@@ -37,7 +37,8 @@ def batch_norm(call: CaffeCall) -> Results:
         raise call.unsupported("use_global_stats is false", "the means and variances that training kept")
     channels = x.shape[1:2] if x.rank > 1 else (1,)
     mean, variance, factor = (
-        call.blob(i, channels if i < 2 else (1,), what).known for i, what in enumerate(("mean", "variance", "factor"))
+        call.blob(i, channels if i < 2 else (1,), description).known
+        for i, description in enumerate(("mean", "variance", "factor"))
     )
     assert mean is not None and variance is not None and factor is not None
     times = 0.0 if factor[0] == 0 else 1.0 / float(factor[0])

@@ -72,7 +72,7 @@ def _windows(call: CaffeCall, length: int, kernel: int, stride: int, pad: int, u
     last = (count - 1) * stride - pad
     if last >= length:
         raise call.unsupported(
-            f"its last window begins at {last}, behind the {length} elements", "windows that hold one"
+            f"its last window begins at {last}, behind the {length} elements", "windows that contain an element"
         )
     return _Windows(count, max(last + kernel - length, 0))
 

@@ -70,9 +70,9 @@ def conv_transpose(call: OnnxCall) -> Results:
         raise call.fail(f"a filter {w.type} in {groups} groups for an image {x.type}")
     stride = call.attr_ints("strides", (1,) * spatial, length=spatial)
     dilation = call.attr_ints("dilations", (1,) * spatial, length=spatial)
-    for what, values in (("kernel_shape", kernel), ("strides", stride), ("dilations", dilation)):
+    for attribute, values in (("kernel_shape", kernel), ("strides", stride), ("dilations", dilation)):
         if any(not 1 <= v <= LARGEST_STEP for v in values):
-            raise call.fail(f"{what} {list(values)}; each must be from 1 to {LARGEST_STEP}")
+            raise call.fail(f"{attribute} {list(values)}; each must be from 1 to {LARGEST_STEP}")
     pads, extra = _transposed_pads(call, x.shape[2:], kernel, stride, dilation)
     if any(not 0 <= v <= LARGEST_STEP for v in (*pads, *extra)):
         raise call.unsupported(f"pads {list(pads)} with output_padding {list(extra)}", f"0 to {LARGEST_STEP}")

@@ -64,9 +64,9 @@ def window(call: OnnxCall, image: Sequence[int], kernel: Sequence[int], ceil: bo
         raise call.fail(f"a kernel with {len(kernel)} dimensions for an image with {spatial}")
     stride = call.attr_ints("strides", (1,) * spatial, length=spatial)
     dilation = call.attr_ints("dilations", (1,) * spatial, length=spatial)
-    for what, values in (("kernel_shape", kernel), ("strides", stride), ("dilations", dilation)):
+    for attribute, values in (("kernel_shape", kernel), ("strides", stride), ("dilations", dilation)):
         if any(not 1 <= v <= LARGEST_STEP for v in values):
-            raise call.fail(f"{what} {list(values)}; each must be from 1 to {LARGEST_STEP}")
+            raise call.fail(f"{attribute} {list(values)}; each must be from 1 to {LARGEST_STEP}")
     mode = call.attr_str("auto_pad", "NOTSET")
     if mode in ("NOTSET", ""):
         given = call.attr_ints("pads", (0,) * (2 * spatial), length=2 * spatial)

@@ -53,10 +53,10 @@ def split(call: OnnxCall) -> Results:
         count = call.attr_int("num_outputs", parts)
         if count != parts:
             raise call.fail(f"num_outputs is {count}; it has {parts} outputs")
-        each = -(-length // parts)
+        part_length = -(-length // parts)
         if call.version < 18 and length % parts:
             raise call.fail(f"{length} elements cannot be cut into {parts} equal parts")
-        lengths = tuple(max(min(each, length - i * each), 0) for i in range(parts))
+        lengths = tuple(max(min(part_length, length - i * part_length), 0) for i in range(parts))
     if len(lengths) != parts or sum(lengths) != length or any(n < 0 for n in lengths):
         raise call.fail(f"split {list(lengths)} of {length} elements into {parts} outputs")
     ends = np.cumsum(lengths).tolist()

@@ -49,4 +49,4 @@ HANDLERS: Mapping[tuple[str, str], Handler] = MappingProxyType(
 
 def supported_operators(domain: str) -> str:
     """Return the names of a domain's supported operators, for messages."""
-    return ", ".join(sorted(op for of, op in HANDLERS if of == domain)) or "none of this domain"
+    return ", ".join(sorted(op for op_domain, op in HANDLERS if op_domain == domain)) or "none of this domain"

@@ -98,7 +98,7 @@ def rows_of(axis: WindowAxis, out: Integers, taps: Integers) -> int:
 
 def before(pieces: Pieces) -> Before:
     """Return the numbers of tiles by which each operand is reloaded."""
-    n = {name: len(of) for name, of in pieces.items()}
+    n = {name: len(lengths) for name, lengths in pieces.items()}
     return Before(n["OC"], n["OH"] * n["OW"], n["IC"] * n["KH"] * n["KW"])
 
 
@@ -123,19 +123,19 @@ def traffic_of_levels(layer: ConvLayer, tilings: tuple[Tiling, ...]) -> tuple[Tr
 
     Raises: MavcgError for a tile that is larger than the tile of the next level out.
     """
-    behind, level_traffic = whole(layer), list[Traffic]()
+    outer, level_traffic = whole(layer), list[Traffic]()
     limit = layer.loops
     for number, tiling in reversed(list(enumerate(tilings))):
         factors = tiling.tile.factors
         for name in DIMENSIONS:
             if not 1 <= factors[name] <= limit[name]:
                 raise MavcgError(
-                    f"layer {layer.name}: levels[{number}] has a tile of {factors[name]} along {name}; what it cuts up "
-                    f"has {limit[name]}: make it 1 to {limit[name]}"
+                    f"layer {layer.name}: levels[{number}] has a tile of {factors[name]} along {name}; "
+                    f"the next level out has {limit[name]}: make it 1 to {limit[name]}"
                 )
-        here = cut_all(behind, tiling.tile)
-        level_traffic.append(traffic_into(layer, behind, here, tiling.dataflow))
-        behind, limit = here, factors
+        inner = cut_all(outer, tiling.tile)
+        level_traffic.append(traffic_into(layer, outer, inner, tiling.dataflow))
+        outer, limit = inner, factors
     return tuple(reversed(level_traffic))
 
 

@@ -74,7 +74,7 @@ def blas_core_speeds(
     }
     named = [label for label in machines if label != GENERIC] or [GENERIC]
     seconds[GENERIC] = max(seconds[label] for label in named)  # an unknown core: as the slowest of the others
-    return {label: max(1, round(FASTEST * min(seconds.values()) / each)) for label, each in seconds.items()}
+    return {label: max(1, round(FASTEST * min(seconds.values()) / of_label)) for label, of_label in seconds.items()}
 
 
 def _dot_columns(machine: Machine, columns: int) -> int:

@@ -14,7 +14,7 @@ from mavcg.hardware.accelerator import Accelerator
 from mavcg.hardware.board import Board, Cluster
 from mavcg.hardware.target import Target, parse_target
 from mavcg.kernels.builder.emit import kernel_name
-from mavcg.kernels.int8.depthwise import EightBitDepthwise
+from mavcg.kernels.int8.depthwise_spec import EightBitDepthwise
 from mavcg.kernels.primitives.winograd.spec import Winograd
 from mavcg.planner.engine.candidates import candidates, plain_tile, task_sizes
 from mavcg.planner.engine.cost import cost

@@ -9,12 +9,11 @@ before simulated ones. Each has the version of its kernels, a simulated one also
 import contextlib
 import errno
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from mavcg.assembly.schedule_store import open_store
 from mavcg.errors import MavcgError
 from mavcg.files.disk_space import with_room
 from mavcg.files.whole_file import whole
@@ -38,42 +37,12 @@ from mavcg.selection.costs.rows import (
 from mavcg.specs.primitive import Layout, Primitive, Scenario
 from mavcg.toolchain.versions import compiler_version
 
-__all__ = ["Conversion", "CostDb", "KnownCosts", "Record", "compiler_version", "default_path", "open_db"]
+__all__ = ["Conversion", "CostDb", "KnownCosts", "Record", "compiler_version"]
 
 APPLICATION_ID = 0x6D617663  # in the file's header: a database of costs and no other
 WAIT_S = 30.0  # for another process that writes
-FILE_NAME = "costs.sqlite"
 
 _PRIMARY_CODE = 0xFF  # of SQLite's extended error codes
-
-
-def default_path(environment: Mapping[str, str] | None = None) -> Path:
-    """Return the path of this user's costs, in mavcg's cache folder. Raises: MavcgError if caching is off."""
-    store = open_store(environment)
-    if store is None:
-        raise MavcgError(
-            "MAVCG_CACHE: is off, or there is no home folder, so no cost database is found; name a file by --db FILE"
-        )
-    return store.folder.parents[1] / FILE_NAME
-
-
-def open_db(path: Path) -> "CostDb":
-    """Open the database in a file, which is created if missing.
-
-    Raises: MavcgError for a file that is not a database of costs, or cannot be read and written.
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        connection = sqlite3.connect(path, timeout=WAIT_S, isolation_level=None)
-    except (OSError, sqlite3.Error) as error:
-        raise MavcgError(f"{path}: cannot be opened ({error}); name another file") from None
-    database = CostDb(path, connection)
-    try:
-        database.prepare()
-    except BaseException:
-        connection.close()
-        raise
-    return database
 
 
 class CostDb:

@@ -173,8 +173,8 @@ class _NodeCosts:
         default = next((a for a in choices if a.name == default_primitive), None)
         modelled = None if default is None or default.primitive is None else model.costs.primitive(s, default.primitive)
         self.scale = 1.0
-        # Of those that were measured, the one that took longest beside what was predicted of it: nothing is to be taken
-        # because all that was measured is slower than was thought.
+        # The largest ratio of measured to predicted time counts, so that no alternative is chosen only because all
+        # measured ones were slower than predicted.
         slower = [self._without_border(a.name, a.cost.ms) / predicted[a.name] for a in choices if self._is_measured(a)]
         self.predicted_scale = max(slower, default=1.0)
         measured = (a for a in choices if a.name == self.engine_choice and a.cost.kind != MODELLED)
@@ -208,10 +208,11 @@ class _NodeCosts:
         )  # in CHW and CHWc channels of a part are one run of memory
         more = 0.0 if alternative.name in self.own else self.step_ms + (self.joined_ms if dense else 0.0)
         if not measured:
-            # What was not measured may be taken for its layouts, not for being faster than what was.
+            # An alternative that was not measured may be chosen for its layouts, but not for being faster than a
+            # measured one.
             factor = 1.0 if alternative.name == self.default_primitive else self.safety_factors.modelled
             return max(ms * factor, self.engine_choice_ms) + more
-        # A simulated figure has no noise, and those of a node are on one scale, as interleaved ones are.
+        # Simulated costs have no noise, and those of a node share one scale, as interleaved measurements do.
         on_one_scale = alternative.cost.turns or alternative.cost.kind == SIMULATED
         factor = self.safety_factors.interleaved if on_one_scale else self.safety_factors.alone
         return (ms + spread_ms) * factor + more

@@ -18,7 +18,7 @@ from mavcg.selection.costs.rows import Conversion
 from mavcg.specs.primitive import Scenario
 from mavcg.text.python_code import code_without_words
 
-# Modules that generate every kernel, whatever its family: what emitters know of a core, how functions begin.
+# Modules that take part in generating every kernel of any family: facts of cores, function prologues.
 _COMMON = (
     "mavcg.specs.kernel", "mavcg.specs.primitive", "mavcg.cost_model.instruction_mix", "mavcg.lowering.kernel_code",
     "mavcg.lowering.machines",

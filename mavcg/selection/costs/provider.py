@@ -67,8 +67,8 @@ class _Scaled:
         return self._as_many(*(p.primitive(scenario, primitive) for p in (self.known, self.base, self.target)))
 
     def conversion(self, layout_from: Layout, layout_to: Layout, c: int, h: int, w: int) -> Cost | None:
-        each = (p.conversion(layout_from, layout_to, c, h, w) for p in (self.known, self.base, self.target))
-        return self._as_many(*each)
+        costs = (p.conversion(layout_from, layout_to, c, h, w) for p in (self.known, self.base, self.target))
+        return self._as_many(*costs)
 
     @staticmethod
     def _as_many(known: Cost | None, base: Cost | None, target: Cost | None) -> Cost | None:
@@ -92,8 +92,8 @@ class _Shifted:
         return self._more(*(p.primitive(scenario, primitive) for p in (self.known, self.base, self.target)))
 
     def conversion(self, layout_from: Layout, layout_to: Layout, c: int, h: int, w: int) -> Cost | None:
-        each = (p.conversion(layout_from, layout_to, c, h, w) for p in (self.known, self.base, self.target))
-        return self._more(*each)
+        costs = (p.conversion(layout_from, layout_to, c, h, w) for p in (self.known, self.base, self.target))
+        return self._more(*costs)
 
     @staticmethod
     def _more(known: Cost | None, base: Cost | None, target: Cost | None) -> Cost | None:

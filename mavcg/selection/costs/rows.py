@@ -144,11 +144,11 @@ def read_table(path: Path) -> list[tuple[Any, ...]]:
         version = document["version"]
         return [
             _imported_row(
-                each,
-                each["kernels"] if version > BEFORE_KERNELS else "",
-                each["turns"] if version > BEFORE_TURNS else 0,
+                entry,
+                entry["kernels"] if version > BEFORE_KERNELS else "",
+                entry["turns"] if version > BEFORE_TURNS else 0,
             )
-            for each in document["costs"]
+            for entry in document["costs"]
         ]
     except OSError as error:
         raise MavcgError(f"{path}: cannot be read ({error.strerror}); name a file of `mavcg tune --export`") from None

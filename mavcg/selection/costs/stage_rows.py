@@ -17,7 +17,7 @@ from mavcg.kernels.primitives.direct.stages import COLUMN_PANEL, PIECE_LEAST, PI
 from mavcg.kernels.primitives.direct.sum2d import Sum2d
 from mavcg.kernels.primitives.fft.family import Fft, best_length
 from mavcg.kernels.primitives.im2.family import Im2
-from mavcg.kernels.primitives.im2.stages import STRIP_PIXELS, channels_of_part, pieces_of
+from mavcg.kernels.primitives.im2.pieces import STRIP_PIXELS, channels_of_part, pieces_of
 from mavcg.kernels.primitives.implicit_gemm import Implicit, ImplicitDepthwise
 from mavcg.kernels.primitives.kn2.family import Kn2, as_one_row
 from mavcg.kernels.primitives.sparse.family import Sparse

@@ -29,8 +29,8 @@ PUT_SIMULATED = (
     f"WHERE costs.kind = '{SIMULATED}' OR (costs.kind = '{MEASURED}' AND costs.kernels != ?)"
 )
 COST = "ms, spread_ms, runs, kind, turns"
-# Measured costs are used only for this compiler and these kernels; imported ones always. Simulated ones of this
-# compiler are of this version only if the reader finds it in the last column: its digest takes time.
+# Measured costs are used only with the same compiler and kernels, imported costs always. For simulated costs the reader
+# compares the last column with the cost's version, whose digest takes time to compute.
 FIND = (
     f"SELECT {COST}, kernels FROM costs WHERE what = ? AND core = ? AND threads = ? AND caches = '{WARM}' AND "
     f"((compiler = ? AND (kernels = ? OR kind = '{SIMULATED}')) OR kind = '{IMPORTED}') AND (? = 0 OR block = ?) "

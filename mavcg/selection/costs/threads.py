@@ -61,11 +61,11 @@ class ThreadedCosts:
         """Implement `CostProvider.conversion`; a row of work is a row of the image."""
         if layout_from is layout_to:
             return Cost(0.0, MODELLED)
-        each = []
+        ns_of_workers = []
         for model in self.workers:
             parts = model.conversion_parts(layout_from, layout_to, c, h, w)
-            each.append(sum(model.part_ns(name, count) for name, count in parts.items()))
-        return Cost((self.workers[0].fit.least_us * 1e3 + self._together(h, each)) / 1e6, MODELLED)
+            ns_of_workers.append(sum(model.part_ns(name, count) for name, count in parts.items()))
+        return Cost((self.workers[0].fit.least_us * 1e3 + self._together(h, ns_of_workers)) / 1e6, MODELLED)
 
     def _stages(self, rows: StageRows, parts_ns: Sequence[dict[str, float]]) -> Iterator[float]:
         """Yield the ns of each stage; the start of a kernel runs on the caller alone."""

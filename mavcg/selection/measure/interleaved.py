@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 
 from mavcg.selection.costs.provider import Cost
-from mavcg.selection.measure.work_list import USUAL_NAMES, Job, Plan
+from mavcg.selection.measure.work_list import Job, Plan
+from mavcg.selection.usual_primitives import USUAL_NAMES
 from mavcg.specs.primitive import Scenario
 
 # Candidates beyond this multiple of the fastest one's time, each measured by itself, are not measured again: on a busy

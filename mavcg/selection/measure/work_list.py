@@ -6,20 +6,17 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 from mavcg.errors import MavcgError
-from mavcg.kernels.primitives.eight_bit import DEFAULTS
 from mavcg.selection.costs.provider import Cost, CostProvider
 from mavcg.selection.costs.rows import Conversion
 from mavcg.selection.dt_graph import Size, dt_graph, same_in_memory
 from mavcg.selection.network import Kind, Link, Network
+from mavcg.selection.usual_primitives import USUAL_NAMES
 from mavcg.specs.primitive import Layout, Primitive, Scenario
 from mavcg.trials.check import verify_scenario
 
 # A primitive is not measured if its predicted time is beyond WORSE times the best one's, or beyond WORSE_THAN_CONVERTED
 # times that of another primitive with the conversions from and to its layouts, which would then be chosen converted_ms.
 WORSE, WORSE_THAN_CONVERTED = 4.0, 2.0
-# The engine's default primitives of a convolution, by whether it is depthwise; they are always measured.
-USUAL = {False: "implicit_gemm_hwc_hwc", True: "implicit_depthwise_hwc_hwc"}
-USUAL_NAMES = frozenset((*USUAL.values(), *DEFAULTS))  # and of 8 bits
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ static uint32_t broken_rule(const sim *s, const sim_pattern *p, uint64_t cycle) 
     const sim_in_order *in = &s->in;
     int beside = cycle == in->cycle && in->here;
     if (beside) {
-        if (p->blocks) return SIM_ALONE;
+        if (p->blocks && !p->last) return SIM_ALONE;
         if (p->first) return SIM_FIRST;
         if ((p->no_dual_these & in->those) | (p->no_dual_those & in->these)) return SIM_NO_DUAL_ISSUE;
     }
@@ -73,6 +73,12 @@ static void buffer_store(sim *s, uint64_t cycle, uint64_t late) {
     s->store_drained[s->store_at++ % room] = drained;
 }
 
+/* Return the role of the n-th register read. A sum reaches the next accumulation early, and others do not. */
+static uint32_t role_of(const sim_in_order *in, const sim_row *row, uint32_t n, const sim_writer *by) {
+    uint32_t role = row->roles[n];
+    return role == SIM_ACC && by->accumulation != in->accumulations ? SIM_ACC_APART : role;
+}
+
 uint64_t in_order_issue(sim *s, const sim_row *row, const sim_access *access, uint64_t pc) {
     const sim_pattern *p = &s->patterns[row->pattern];
     sim_in_order *in = &s->in;
@@ -84,7 +90,7 @@ uint64_t in_order_issue(sim *s, const sim_row *row, const sim_access *access, ui
     for (uint32_t n = 0; n < row->read_count; n++) {
         const sim_writer *by = &s->writers[row->reads[n]];
         if (!by->known) continue;
-        uint64_t ready = by->issue + (uint64_t)latency_of(s, by, row, row->roles[n]) + by->late;
+        uint64_t ready = by->issue + (uint64_t)latency_of(s, by, row, role_of(in, row, n, by)) + by->late;
         if (ready > cycle) {
             cycle = ready;
             cause = by->late ? SIM_MEMORY_WAIT : SIM_REGISTER_WAIT;
@@ -151,11 +157,13 @@ uint64_t in_order_issue(sim *s, const sim_row *row, const sim_access *access, ui
         in->blocked_until = slot + p->blocks + longer;
         in->blocked_cause = SIM_BLOCKED;
     }
+    in->accumulations += row->accumulates;
     for (uint32_t n = 0; n < row->write_count; n++) {
         int updated = row->writes[n] == row->writeback;
         s->writers[row->writes[n]] = (sim_writer){
             .issue = cycle,
             .late = updated ? 0 : late,
+            .accumulation = row->accumulates ? in->accumulations : 0,
             .known = 1,
             .op_class = updated ? row->writeback_class : row->op_class,
             .latency = updated ? row->writeback_latency : row->latency,

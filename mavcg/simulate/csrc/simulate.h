@@ -8,9 +8,9 @@
 #include "simulate_api.h"
 
 /* The last writer of a register. known: false before the first write. late: extra cycles beyond the latency of its
-   class, after a miss. */
+   class, after a miss. accumulation: its number among the ops that accumulate; 0 if it does not. */
 typedef struct {
-    uint64_t issue, late;
+    uint64_t issue, late, accumulation;
     uint16_t op_class, latency, known;
 } sim_writer;
 
@@ -70,6 +70,7 @@ typedef struct {
     uint32_t blocked_cause;
     uint64_t vector_cycle, queue[QUEUED]; /* issue cycle of the last vector op, and a ring of those of the last ops */
     uint32_t queue_at;
+    uint64_t accumulations; /* number of ops so far that accumulate */
 } sim_in_order;
 
 enum { HORIZON = 1 << 14, WORDS = HORIZON / 64, STORES = 256, DEMAND_WINDOW = 512 };

@@ -5,7 +5,9 @@
 enum {
     SIM_REGISTERS = 65, /* x0 to x30 are 0 to 30, sp 31, v0 to v31 32 to 63, nzcv 64 */
     SIM_NO_REGISTER = 255,
-    SIM_ROLES = 5, /* roles of an operand: "", acc, addr, data, shifted */
+    SIM_ROLES = 6, /* roles of an operand: "", acc, addr, data, shifted, and acc with another accumulation between */
+    SIM_ACC = 1,
+    SIM_ACC_APART = 5,
     SIM_READS = 10,
     SIM_WRITES = 8,
     SIM_USES = 24,
@@ -60,7 +62,7 @@ typedef struct {
    bit masks of the rules that apply to the instruction; these/those and first/then are the rule's two sides. */
 typedef struct {
     sim_use uses[SIM_USES];
-    uint32_t use_count, own_count, blocks, first, unaligned;
+    uint32_t use_count, own_count, blocks, first, last, unaligned; /* first, last: slots, as in ClassTiming */
     uint32_t no_dual_these, no_dual_those, spaced_first, spaced_then;
 } sim_pattern;
 
@@ -74,6 +76,7 @@ typedef struct {
     uint8_t reads[SIM_READS], roles[SIM_READS], writes[SIM_WRITES];
     uint8_t base, index, extend, shift; /* extend: 0 none, 1 uxtw, 2 sxtw */
     uint8_t queued;                     /* in-order cores: it may wait in the vector queue */
+    uint8_t accumulates;                /* in-order cores: see Timing.accumulates of mavcg/hardware/timing.py */
     int64_t offset;
 } sim_row;
 

@@ -17,15 +17,26 @@ _DEBUG_SECTION = re.compile(r'\.(?:push)?section\s+"?(?:\.debug_|\.eh_frame|__DW
 def debug_labels(statements: Sequence[Statement]) -> frozenset[str]:
     """Return the local labels that no instruction, data or exception table of the file refers to."""
     referenced: set[str] = set()
-    sections = [False]  # True for a debug section, by depth of .pushsection
-    previous = False
-    for s in statements:
-        if s.kind == "directive" and s.name in _SECTION_CHANGES:
-            previous = _change_section(sections, s, previous)
-        elif s.kind in ("instr", "macro") or (s.kind == "directive" and s.name != ".loc" and not sections[-1]):
+    in_debug = debug_statements(statements)
+    for at, s in enumerate(statements):
+        is_directive = s.kind == "directive" and s.name != ".loc" and s.name not in _SECTION_CHANGES
+        if s.kind in ("instr", "macro") or (is_directive and at not in in_debug):
             referenced.update(_LOCAL_NAME.findall(s.code))
     labels = {s.name for s in statements if s.kind == "label" and s.name.startswith(".L")}
     return frozenset(labels - referenced)
+
+
+def debug_statements(statements: Sequence[Statement]) -> frozenset[int]:
+    """Return the indices of the statements in sections of debug or unwind information, but for section directives."""
+    found: set[int] = set()
+    sections = [False]  # True for a debug section, by depth of .pushsection
+    previous = False
+    for at, s in enumerate(statements):
+        if s.kind == "directive" and s.name in _SECTION_CHANGES:
+            previous = _change_section(sections, s, previous)
+        elif sections[-1]:
+            found.add(at)
+    return frozenset(found)
 
 
 _SECTION_CHANGES = frozenset(

@@ -55,19 +55,23 @@ def with_effects(instrs: Sequence[Instr]) -> tuple[Code, ...]:
     return tuple(map(code_of, instrs))
 
 
-def loop_edges(code: Sequence[Code], timing: Timing) -> tuple[Edge, ...]:
-    """Return the dependence edges of a loop's body, within an iteration and between iterations."""
+def loop_edges(code: Sequence[Code], timing: Timing, adjacent: bool = True) -> tuple[Edge, ...]:
+    """Return the dependence edges of a loop's body, within an iteration and between iterations.
+
+    adjacent: False if no sum reaches the next multiply-accumulate early (Timing.adjacent_forwards).
+    """
     ops = [c.op for c in code]
-    return _longest([*_register_edges(ops, timing, looping=True), *_memory_edges(code, LATER_ITERATIONS)])
+    edges = _register_edges(ops, timing, looping=True, adjacent=adjacent)
+    return _longest([*edges, *_memory_edges(code, LATER_ITERATIONS)])
 
 
-def block_edges(code: Sequence[Code], timing: Timing) -> tuple[Edge, ...]:
-    """Return the dependence edges of straight-line code."""
+def block_edges(code: Sequence[Code], timing: Timing, adjacent: bool = True) -> tuple[Edge, ...]:
+    """Return the dependence edges of straight-line code. adjacent: as in loop_edges."""
     ops = [c.op for c in code]
-    return _longest([*_register_edges(ops, timing, looping=False), *_memory_edges(code, 0)])
+    return _longest([*_register_edges(ops, timing, looping=False, adjacent=adjacent), *_memory_edges(code, 0)])
 
 
-def _register_edges(ops: Sequence[Op], timing: Timing, looping: bool) -> Iterator[Edge]:
+def _register_edges(ops: Sequence[Op], timing: Timing, looping: bool, adjacent: bool) -> Iterator[Edge]:
     readers: dict[str, list[tuple[int, int]]] = {}  # register -> (op, iteration) of reads since the last write
     writer: dict[str, tuple[int, int]] = {}
     for iteration in (0, 1) if looping else (0,):
@@ -76,7 +80,7 @@ def _register_edges(ops: Sequence[Op], timing: Timing, looping: bool) -> Iterato
                 if read.register in writer:
                     by, of = writer[read.register]
                     if iteration == 0 or of == 0 or at < by:
-                        yield Edge(by, at, _latency(ops[by], op, read, timing), iteration - of)
+                        yield Edge(by, at, _latency(ops[by], op, read, timing, adjacent), iteration - of)
                 readers.setdefault(read.register, []).append((at, iteration))
             for register in op.writes:
                 for reader, of in readers.get(register, ()):
@@ -89,9 +93,9 @@ def _register_edges(ops: Sequence[Op], timing: Timing, looping: bool) -> Iterato
                 readers[register] = []
 
 
-def _latency(producer: Op, consumer: Op, read: RegisterRead, timing: Timing) -> int:
+def _latency(producer: Op, consumer: Op, read: RegisterRead, timing: Timing, adjacent: bool) -> int:
     made_by = "writeback" if producer.writeback == read.register else producer.op_class
-    return max(1, timing.latency(made_by, consumer.op_class, read.role))
+    return max(1, timing.latency(made_by, consumer.op_class, read.role, adjacent))
 
 
 def _output_latency(first: Op, second: Op, register: str, timing: Timing) -> int:

@@ -18,8 +18,8 @@ ALL = frozenset((*GENERAL, *VECTORS, "sp", FLAGS))
 PRESERVED = frozenset((*(f"x{i}" for i in range(18, 31)), "sp", *(f"v{i}" for i in range(8, 16))))
 # Result registers and those that a function must preserve. x9 to x17 and v16 up are dead at a return.
 AT_RETURN = frozenset((*(f"x{i}" for i in range(9)), *(f"v{i}" for i in range(8)))) | PRESERVED
-# Registers that a callee may read. Some conventions pass more in general registers than the standard one. A callee may
-# also preserve more than the standard requires (the vector convention), so that a call kills no register.
+# Registers that a callee may read: some conventions pass more general registers than the standard one. A callee may
+# also preserve more than the standard requires (the vector convention), so a call kills no register.
 AT_CALL = frozenset((*GENERAL, *(f"v{i}" for i in range(8)), "sp"))
 
 

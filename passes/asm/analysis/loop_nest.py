@@ -14,8 +14,8 @@ from mavcg.passes.asm.analysis.trip_count import loop_counter
 from mavcg.passes.asm.isa.source import Statement
 from mavcg.passes.asm.isa.syntax import Imm, Reg
 
-# Trip count of a loop without a constant one. Small enough that a large body outweighs the short loop behind it that
-# stores its results, large enough that a kernel outweighs the prologue around it.
+# Assumed trip count of a loop whose trip count is not constant: small enough that a large body outweighs the short loop
+# behind it that stores its results, and large enough that a kernel outweighs the prologue around it.
 ASSUMED_TRIPS = 8
 
 

@@ -139,7 +139,7 @@ def _integer(instr: Instr, row: Row) -> Effects | None:
     accesses = register_accesses(instr, use)
     if op_class in ("alu_shifted", "alu_far_shift"):  # the last operand is the one that is shifted or extended
         last = len(instr.registers()) - 1
-        accesses = tuple(replace(each, role="shifted") if each.position == last else each for each in accesses)
+        accesses = tuple(replace(access, role="shifted") if access.position == last else access for access in accesses)
     return Effects(op_class, accesses, "r" in flags, "w" in flags)
 
 

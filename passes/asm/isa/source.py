@@ -113,7 +113,11 @@ def _instruction(piece: Statement, aliases: dict[str, str], inline: bool, file: 
     word = code.split(None, 1)[0]
     if not _MNEMONIC.match(word):
         raise asm_error(
-            file, piece.line, piece.column, f"{word!r} is not an instruction, label or directive", "mend or remove it"
+            file,
+            piece.line,
+            piece.column,
+            f"{word!r} is not an instruction, label or directive",
+            "correct or remove it",
         )
     try:
         instr = parse_instr(code)

@@ -12,7 +12,7 @@ from mavcg.hardware.timing import Timing
 from mavcg.passes.asm.isa.op import Op
 from mavcg.passes.asm.models.in_order import last_issue_cycle, simulate, steady_state
 from mavcg.passes.asm.models.in_order_pipeline import Issue
-from mavcg.passes.asm.models.issue_constraints import blocked_cycles, op_dependences, unit_uses
+from mavcg.passes.asm.models.issue_constraints import lone_cycles, op_dependences, unit_uses
 from mavcg.passes.asm.models.ports import PortBounds, port_bounds, straight_bounds
 from mavcg.passes.asm.models.window import window_cycles, window_cycles_at
 
@@ -252,8 +252,8 @@ def _cause(
 def _limits(ops: Sequence[Op], timing: Timing, is_loop: bool) -> list[tuple[Fraction, str, str]]:
     """Return (cycles, kind, reason) of lower bounds that hold for every order of the ops on an in-order core."""
     port = port_bounds(ops, timing)
-    blocks = sum(blocked_cycles(op, timing) for op in ops)
-    paired = [op for op in ops if not blocked_cycles(op, timing)]
+    blocks = sum(lone_cycles(op, timing) for op in ops)
+    paired = [op for op in ops if not lone_cycles(op, timing) or timing.of(op.op_class).last]
     beside = f", beside {blocks} cycles for {len(ops) - len(paired)} that issue alone" if blocks else ""
     slots = blocks + Fraction(len(paired), timing.width)
     limits = [

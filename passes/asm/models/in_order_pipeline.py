@@ -180,7 +180,8 @@ class InOrderPipeline:
     def _breaks_rule(self, constraints: IssueConstraints, cycle: int) -> bool:
         """True if an op may not take a slot in this cycle, whatever its operands and units."""
         here = self.here if cycle == self.cycle else []
-        if here and (constraints.blocks or constraints.first or not constraints.no_dual_issue.isdisjoint(here)):
+        alone = (constraints.blocks and not constraints.last) or constraints.first
+        if here and (alone or not constraints.no_dual_issue.isdisjoint(here)):
             return True
         for cycles, first in constraints.forbidden_distances:
             for when, leader in self.recent:
@@ -191,7 +192,7 @@ class InOrderPipeline:
     def _refusal(self, constraints: IssueConstraints, cycle: int) -> _Cause:
         """Return why an op with ready registers may not issue in this cycle, for which _units_after is None."""
         here = self.here if cycle == self.cycle else []
-        if constraints.blocks and here:
+        if constraints.blocks and not constraints.last and here:
             return _Cause("alone", here[-1])
         if constraints.first and here:
             return _Cause("first", here[-1])
@@ -248,14 +249,14 @@ class InOrderPipeline:
 
         Valid at the end of an iteration: equal states then mean that the same issues follow.
         """
-        now = self.cycle
+        cycle_now = self.cycle
         return (
-            tuple(max(-self.horizon, self.now[op] - now) for op in self.carried),
-            tuple(max(0, cycle - now) for cycle in self.free),
-            tuple(max(0, cycle - now) for cycle in self.free_before),
+            tuple(max(-self.horizon, self.now[op] - cycle_now) for op in self.carried),
+            tuple(max(0, cycle - cycle_now) for cycle in self.free),
+            tuple(max(0, cycle - cycle_now) for cycle in self.free_before),
             tuple(self.here),
-            max(0, self.blocked_until - now),
-            tuple((when - now, op) for when, op in self.recent),
-            tuple((cycle - now, op) for cycle, op in self.queue if cycle > now),
-            max(0, self.vector_cycle - now),
+            max(0, self.blocked_until - cycle_now),
+            tuple((when - cycle_now, op) for when, op in self.recent),
+            tuple((cycle - cycle_now, op) for cycle, op in self.queue if cycle > cycle_now),
+            max(0, self.vector_cycle - cycle_now),
         )

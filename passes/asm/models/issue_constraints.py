@@ -33,7 +33,8 @@ class IssueConstraints:
     dependences: ops that it waits for. uses: its micro-operations. blocks: cycles from its issue in which the core
     issues nothing else. no_dual_issue: ops that may not issue in the same cycle. forbidden_distances: (cycles, ops): it
     may not issue exactly `cycles` cycles after one of `ops`. first: it issues in the first slot of a cycle only.
-    queued: it may wait in the core's queue of vector instructions.
+    queued: it may wait in the core's queue of vector instructions. last: although it blocks, it issues beside an
+    earlier op.
     """
 
     dependences: tuple[Dependence, ...]
@@ -43,6 +44,7 @@ class IssueConstraints:
     forbidden_distances: tuple[tuple[int, frozenset[int]], ...]
     first: bool = False
     queued: bool = False
+    last: bool = False
 
 
 _Beside = tuple[frozenset[int], tuple[tuple[int, frozenset[int]], ...]]
@@ -59,16 +61,17 @@ def issue_constraints(ops: Sequence[Op], timing: Timing) -> tuple[IssueConstrain
     indices_of: dict[str, list[int]] = {}
     for index, op in enumerate(ops):
         indices_of.setdefault(op.op_class, []).append(index)
-    by_kind: dict[tuple[str, bool, bool], tuple[_Beside, tuple[Use, ...], int, bool]] = {}
+    by_kind: dict[tuple[str, bool, bool], tuple[_Beside, tuple[Use, ...], int]] = {}
     constraints = []
     for op, earlier in zip(ops, dependences, strict=True):
         kind = _kind(op)
         if kind not in by_kind:
             beside = _no_dual_issue(op, indices_of, timing), _forbidden_distances(op, indices_of, timing)
-            by_kind[kind] = beside, _uses(op, timing, units), blocked_cycles(op, timing), timing.of(op.op_class).first
-        (excluded, distances), uses, blocks, first = by_kind[kind]
+            by_kind[kind] = beside, _uses(op, timing, units), blocked_cycles(op, timing)
+        (excluded, distances), uses, blocks = by_kind[kind]
+        own = timing.of(op.op_class)
         queued = timing.vector_queue > 0 and touches_vectors(op)
-        constraints.append(IssueConstraints(earlier, uses, blocks, excluded, distances, first, queued))
+        constraints.append(IssueConstraints(earlier, uses, blocks, excluded, distances, own.first, queued, own.last))
     return tuple(constraints)
 
 
@@ -84,11 +87,16 @@ def op_dependences(ops: Sequence[Op], timing: Timing) -> tuple[tuple[Dependence,
     """
     # The last writer of each register: at first that of the previous iteration, then that of this one.
     last = {register: (index, 1) for index, op in enumerate(ops) for register in op.writes}
+    # The last op before this one that ends the reach of adjacent forwardings.
+    accumulating = [index for index, op in enumerate(ops) if timing.accumulates(op.op_class)]
+    before = (accumulating[-1], 1) if accumulating else None
     dependences = []
     for index, op in enumerate(ops):
-        dependences.append(_after(op, ops, timing, last))
+        dependences.append(_after(op, ops, timing, last, before))
         for register in op.writes:
             last[register] = index, 0
+        if timing.accumulates(op.op_class):
+            before = index, 0
     return tuple(dependences)
 
 
@@ -115,6 +123,11 @@ def blocked_cycles(op: Op, timing: Timing) -> int:
     own = timing.of(op.op_class).blocks
     own += timing.of(op.op_class).unaligned if op.unaligned and own else 0
     return own if op.writeback is None else max(own, timing.of("writeback").blocks)
+
+
+def lone_cycles(op: Op, timing: Timing) -> int:
+    """Return for how many cycles no other op can issue, whatever the order: one less if it may end a cycle."""
+    return blocked_cycles(op, timing) - timing.of(op.op_class).last
 
 
 def touches_vectors(op: Op) -> bool:
@@ -147,12 +160,22 @@ def assign_units(uses: Sequence[Use], free: Sequence[int], cycle: int) -> list[i
     return None
 
 
-def _after(op: Op, ops: Sequence[Op], timing: Timing, last: Mapping[str, tuple[int, int]]) -> tuple[Dependence, ...]:
+def _after(
+    op: Op,
+    ops: Sequence[Op],
+    timing: Timing,
+    last: Mapping[str, tuple[int, int]],
+    accumulated: tuple[int, int] | None,
+) -> tuple[Dependence, ...]:
+    """Return the dependences of one op. last: (op, distance) of each register's last writer. accumulated: the same of
+    the last op that accumulates, which alone may forward to an adjacent one.
+    """
     dependences: list[Dependence] = []
     for read in op.reads:
         if (writer := last.get(read.register)) is not None and not timing.independent(op.op_class, read.role):
             source, distance = writer
-            cycles = timing.latency(latency_class(ops[source], read.register), op.op_class, read.role)
+            made_by = latency_class(ops[source], read.register)
+            cycles = timing.latency(made_by, op.op_class, read.role, adjacent=writer == accumulated)
             dependences.append(Dependence(source, distance, cycles, "register", read.register))
     for register in op.writes:
         if (writer := last.get(register)) is not None:

@@ -71,7 +71,7 @@ def _cycles(statements: Sequence[Statement], block: Block, index: int, timing: T
     known = [Code(instr, effects) for instr, effects in code if instr is not None and effects is not None]
     if len(known) != len(code):
         return None
-    ops = [each.op for each in known]
+    ops = [code.op for code in known]
     try:
         return (estimate_loop if block.loops_to_itself(index) else estimate_block)(ops, timing).cycles
     except MissingFact:

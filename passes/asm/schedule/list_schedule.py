@@ -142,16 +142,16 @@ def _in_order(order: Sequence[int], edges: Sequence[Edge], resources: ResourceTa
     before: list[list[Edge]] = [[] for _ in order]
     for edge in edges:
         before[edge.target].append(edge)
-    now = 0
+    cycle = 0
     for op in order:
         pattern = resources.pattern_of[op]
         start = max((earliest[edge.source] + edge.latency for edge in before[op]), default=0)
-        while now < start or not window.fits(pattern):
+        while cycle < start or not window.fits(pattern):
             window.advance()
-            now += 1
+            cycle += 1
         window.place(pattern)
-        earliest[op] = now
-        placed.append((op, now))
+        earliest[op] = cycle
+        placed.append((op, cycle))
     return tuple(placed)
 
 
@@ -185,7 +185,7 @@ class _Greedy:
         ready = sorted(rank[op] for op, before in enumerate(waiting) if not before)
         later: dict[int, list[int]] = {}  # cycle -> ranks of the ops that become ready in it
         placed: list[tuple[int, int]] = []
-        now, start = 0, 0  # start: the ready ops before it do not fit in this cycle any more
+        cycle, start = 0, 0  # start: the ready ops before it do not fit in this cycle any more
         refused = 0  # patterns, as bits, of which no op fits in this cycle any more
         while len(placed) < len(key):
             for at in range(start, len(ready)):
@@ -196,32 +196,32 @@ class _Greedy:
                     break
                 refused |= 1 << pattern
             else:
-                now += 1
+                cycle += 1
                 window.advance()
                 start, refused = 0, 0
-                for number in later.pop(now, ()):
+                for number in later.pop(cycle, ()):
                     insort(ready, number)
                 # The schedule becomes too long if an op is late already, or if the slots left are too few.
                 left = len(key) - len(placed)
-                if ready and latest_of_rank[min(ready, key=latest_of_rank.__getitem__)] < now:
+                if ready and latest_of_rank[min(ready, key=latest_of_rank.__getitem__)] < cycle:
                     return []
-                if left > (longest - now + 1) * self._width:
+                if left > (longest - cycle + 1) * self._width:
                     return []
                 continue
             chosen = by_rank[ready.pop(at)]
             start = at
-            if latest[chosen] < now:
+            if latest[chosen] < cycle:
                 return []
             window.place(pattern)
-            placed.append((chosen, now))
+            placed.append((chosen, cycle))
             for target, latency in self._after[chosen]:
-                earliest[target] = max(earliest[target], now + latency)
+                earliest[target] = max(earliest[target], cycle + latency)
                 waiting[target] -= 1
                 if waiting[target]:
                     continue
                 if earliest[target] > latest[target]:
                     return []
-                if earliest[target] > now:
+                if earliest[target] > cycle:
                     later.setdefault(earliest[target], []).append(rank[target])
                 else:
                     insort(ready, rank[target])

@@ -33,7 +33,7 @@ class ReservationTable:
             or any(amount > resources.capacities[resource] for _, resource, amount in self._uses[number])
             for number, pattern in enumerate(resources.patterns)
         ]
-        # Slots as bits: where so much of a resource is left, and where ops of a kind issue.
+        # Bit sets of slots: with a given amount of a resource free, and with an issue of a pattern.
         self._open = [[(1 << interval) - 1] * (capacity + 1) for capacity in resources.capacities]
         self._issuing = [0] * len(resources.patterns)
         self.changes = [0] * interval

@@ -98,7 +98,7 @@ def _uses(
         take(1, [WIDTH])
     for use in fact.units:
         take(use.cycles, [1 + at for at, pools in enumerate(pool_sets) if pools.issuperset(use.any_of)])
-    for cycle in range(fact.blocks):  # it issues alone: it takes the whole width
+    for cycle in range(int(fact.last), fact.blocks):  # nothing issues beside it: it takes the whole width
         taken[cycle, WIDTH] = timing.width
     return tuple((cycle, resource, amount) for (cycle, resource), amount in sorted(taken.items()))
 

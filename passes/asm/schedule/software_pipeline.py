@@ -62,7 +62,7 @@ def emit_pipeline(
     def drain(started: int) -> tuple[Instr, ...]:
         """Return the instructions that remain when the loop ends with `started` iterations in flight."""
         rounds = (run(r, r + started - 1) for r in range(1, stages))
-        return tuple(instr for each in rounds for instr in each)
+        return tuple(instr for iteration_instrs in rounds for instr in iteration_instrs)
 
     parts: list[tuple[str, tuple[Instr, ...]]] = []
     for round_ in range(stages - 1):

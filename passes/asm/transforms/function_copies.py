@@ -14,10 +14,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 
 from mavcg.passes.asm.analysis.blocks import Function
+from mavcg.passes.asm.analysis.debug_labels import debug_statements
 from mavcg.passes.asm.isa.instruction import effects
 from mavcg.passes.asm.isa.source import Statement
 
 _ABOUT_SYMBOL = (".globl", ".global", ".weak", ".hidden", ".protected", ".internal", ".type", ".size", ".local")
+_STRINGS = (".ascii", ".asciz", ".string")
 _ASSIGNS = re.compile(r"\.(?:set|equ|equiv|eqv|symver|weakref)\b|[^\s=]+\s*==?(?!=)", re.IGNORECASE)
 _REACHES_FAR = re.compile(r"(?:b|bl|adrp|movz|movk)\s|.*(?::lo12:|:got|=)", re.IGNORECASE)
 _NUMERIC = re.compile(r"(?<![\w.$#])(\d+)([bf])(?![\w.$])")
@@ -75,13 +77,16 @@ def why_no_copy(statements: Sequence[Statement], function: Function) -> str:
         target = s.code.split(",")[-1].strip().strip('"')
         if s.name in ("tbz", "tbnz") and not _NUMERIC.match(target) and target not in labels and target != name:
             return f"line {s.line}: `{s.code}` reaches 32 KiB, and a copy would stand further away"
+    in_debug = debug_statements(statements)
     for at, s in enumerate(statements):
         if s.kind not in ("instr", "directive", "macro"):
+            continue
+        if at in in_debug and not _ASSIGNS.match(s.code):  # it describes the generic version, which keeps the labels
             continue
         if at in inside:
             if s.name == ".section" or s.name in (".text", ".data", ".bss", ".pushsection", ".popsection"):
                 return f"line {s.line}: {s.name} leaves its section"
-            if s.name in (".ascii", ".asciz", ".string"):
+            if s.name in _STRINGS:
                 return f"line {s.line}: a string in its code"
             continue
         if s.name == ".type" and mentions(s, name) and "indirect" in s.code:
@@ -153,12 +158,15 @@ def free_suffix(text: str) -> str:
     return next(suffix for n in count() if (suffix := f"$v{n or ''}_") not in text)
 
 
-def generic_statement(s: Statement, name: str, symbol: str) -> str:
+def generic_statement(s: Statement, name: str, symbol: str, in_debug: bool = False) -> str:
     """Return a statement outside of the function, about the generic version's symbol if it describes the function's.
 
     name: the function's symbol, which is the dispatcher's from now on; other uses of it stay. symbol: the generic
-    version's. A .size is removed, because version_text writes it after the code.
+    version's. in_debug: True in a section of debug or unwind information, whose addresses are the generic version's. A
+    .size is removed, because version_text writes it after the code.
     """
+    if in_debug and s.kind == "directive" and s.name not in _STRINGS:
+        return _with_names(s, {name: symbol})
     if s.kind != "directive" or s.name not in _ABOUT_SYMBOL or not mentions(s, name):
         return s.text
     return "\n" if s.name == ".size" else _with_names(s, {name: symbol})

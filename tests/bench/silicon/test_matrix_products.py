@@ -57,9 +57,9 @@ def test_results_are_those_of_plain_sums(tmp_path: Path) -> None:
     draw = random.Random(5)
     for word, text in zip(words, INSTRUCTIONS, strict=False):
         registers = {number: draw.randbytes(16) for number in (3, 4, 31)}
-        found = matrix_product(word, lambda number: int.from_bytes(registers[number], "little"))  # noqa: B023
-        assert found is not None and found[0] == 3
-        assert found[1].to_bytes(16, "little") == expected(text, registers), text
+        product = matrix_product(word, lambda number: int.from_bytes(registers[number], "little"))  # noqa: B023
+        assert product is not None and product[0] == 3
+        assert product[1].to_bytes(16, "little") == expected(text, registers), text
     assert matrix_product(words[-1], lambda number: 0) is None
 
 

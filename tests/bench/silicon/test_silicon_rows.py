@@ -167,16 +167,16 @@ def test_errors_and_directions() -> None:
         ("a", 0.8, 0.91),
         ("b", 1.2, 0.9),
     ]
-    found = summary(rows)
-    cycles = next(entry for entry in found["cores"] if entry["kind"] == "cycles")
+    summarised = summary(rows)
+    cycles = next(entry for entry in summarised["cores"] if entry["kind"] == "cycles")
     assert (cycles["figures"], cycles["modelled"]) == (5, 4)
     assert cycles["bias"] == pytest.approx((0.10 + 0.25 + 0 - 0.25) / 4, abs=1e-4)
     assert cycles["mean_abs_error"] == pytest.approx((0.10 + 0.25 + 0 + 0.25) / 4, abs=1e-4)
-    assert [(entry["core"], entry["changes"], entry["right"]) for entry in found["changes"]] == [
+    assert [(entry["core"], entry["changes"], entry["right"]) for entry in summarised["changes"]] == [
         ("all", 2, 1),
         ("cortex-a53", 2, 1),
     ]
-    assert found["not_modelled"] == [{"why": "a reason", "figures": 1}]
+    assert summarised["not_modelled"] == [{"why": "a reason", "figures": 1}]
 
 
 def test_instructions_by_rate_and_by_chain() -> None:

@@ -76,14 +76,14 @@ def test_agrees_with_double_precision(act: str) -> None:
         x = np.abs(x) + np.float32(1e-38)
         x[: x.size // 2] = np.exp(np.random.default_rng(2).uniform(-80, 80, x.size // 2))
     found = computed(x, lambda b, value: activate(b, name, args, value)).astype(np.float64)
-    wanted = reference(x.astype(np.float64), name, args)
-    size = np.maximum(np.abs(wanted), 1e-37)
+    expected = reference(x.astype(np.float64), name, args)
+    size = np.maximum(np.abs(expected), 1e-37)
     if name in ("gelu", "mish", "silu"):  # differences of nearly equal numbers far below 0
         size = np.maximum(size, np.abs(x.astype(np.float64)) * 0.1)
     if name in ("sin", "cos", "hard_sigmoid", "hard_swish"):
         size = np.maximum(size, 0.1)
-    error = np.max(np.abs(found - wanted) / size)
-    assert error < BOUNDS.get(name, 6e-7), (error, x[np.argmax(np.abs(found - wanted) / size)])
+    error = np.max(np.abs(found - expected) / size)
+    assert error < BOUNDS.get(name, 6e-7), (error, x[np.argmax(np.abs(found - expected) / size)])
 
 
 def test_infinities_and_nan() -> None:
@@ -126,6 +126,6 @@ def test_denormal_results_of_exp() -> None:
 def test_near_zero() -> None:
     x = np.resize(np.concatenate([s * 10.0 ** np.linspace(-30, -0.1, 400) for s in (1, -1)]), 800).astype(np.float32)
     wide = x.astype(np.float64)
-    for make, wanted in ((expm1, np.expm1(wide)), (log1p, np.log1p(wide))):
+    for make, expected in ((expm1, np.expm1(wide)), (log1p, np.log1p(wide))):
         found = computed(x, make).astype(np.float64)
-        assert np.max(np.abs(found - wanted) / np.abs(wanted)) < 4e-7
+        assert np.max(np.abs(found - expected) / np.abs(expected)) < 4e-7

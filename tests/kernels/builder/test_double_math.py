@@ -41,15 +41,15 @@ def test_remainders_are_exact(assert_node: AssertNode, like_c: bool) -> None:
     values = np.array([*random, *edges])
     x, y = np.tile(values, len(edges)), np.repeat([e if e else 1.0 for e in edges], len(values))
 
-    (found, *_) = assert_node("mod", (x, y), compare=False, fmod=int(like_c))
+    (computed, *_) = assert_node("mod", (x, y), compare=False, fmod=int(like_c))
 
     with np.errstate(all="ignore"):
-        np.testing.assert_array_equal(found, np.fmod(x, y) if like_c else np.mod(x, y))
+        np.testing.assert_array_equal(computed, np.fmod(x, y) if like_c else np.mod(x, y))
 
 
 def test_remainders_where_there_is_none(assert_node: AssertNode) -> None:
     x, y = np.array([1.0, INF, 5.0, NAN, -2.0]), np.array([0.0, 2.0, INF, 1.0, INF])
 
-    (found, *_) = assert_node("mod", (x, y), compare=False, fmod=1)
+    (computed, *_) = assert_node("mod", (x, y), compare=False, fmod=1)
 
-    np.testing.assert_array_equal(found, [NAN, NAN, 5.0, NAN, -2.0])
+    np.testing.assert_array_equal(computed, [NAN, NAN, 5.0, NAN, -2.0])

@@ -1,5 +1,8 @@
 """module_text against llvmlite's printer, and instructions made without checks against those with them."""
 
+import gc
+import weakref
+
 import llvmlite.binding as llvm
 import pytest
 from hypothesis import given, settings
@@ -7,8 +10,23 @@ from hypothesis import strategies as st
 from llvmlite import ir
 from llvmlite.ir._utils import DuplicatedNameError, NameScope
 
-from mavcg.kernels.builder.emit import F32, I8, I32, I64, KERNEL_TYPE, PTR, const, fma, splat, vector
-from mavcg.kernels.builder.module_text import module_text
+from mavcg.kernels.builder.emit import (
+    F32,
+    F64,
+    I8,
+    I32,
+    I64,
+    KERNEL_TYPE,
+    PTR,
+    address,
+    const,
+    element,
+    fma,
+    load_vector,
+    splat,
+    vector,
+)
+from mavcg.kernels.builder.module_text import module_text, release
 from mavcg.kernels.builder.unchecked import Names
 from mavcg.kernels.registry import emit
 from tests.conftest import examples
@@ -30,6 +48,20 @@ def test_kernels_are_printed_as_by_llvmlite(core: str) -> None:
     for spec in dict.fromkeys(step.spec for name in NODES for step in lowered(name)[2]):
         emit(module, spec, CORES[core])
     assert module_text(module) == str(module)
+
+
+def test_a_released_module_is_freed_without_the_garbage_collector() -> None:
+    module = ir.Module("kernels")
+    for spec in dict.fromkeys(step.spec for step in lowered("softmax")[2]):
+        emit(module, spec, CORES["x86_64"])
+    last_instructions = [weakref.ref(block.instructions[-1]) for f in module.functions for block in f.blocks]
+    assert last_instructions
+    gc.disable()
+    try:
+        release(module)
+        assert [freed() for freed in last_instructions] == [None] * len(last_instructions)
+    finally:
+        gc.enable()
 
 
 def test_every_form_is_printed_as_by_llvmlite() -> None:
@@ -75,7 +107,14 @@ def test_unchecked_instructions_are_those_of_llvmlite(names: list[str], lanes: i
             function.scope = Names(function.scope)
             function.blocks[0].scope = function.scope
         typ = vector(F32, lanes)
-        value = b.load(function.args[0], "x", typ=F32)
+        if unchecked:
+            value = load_vector(
+                b, address(b, element(b, function.args[0], function.args[1], F64), 4, "p"), F32, name="x"
+            )
+        else:
+            first = b.gep(function.args[0], [function.args[1]], inbounds=True, source_etype=F64)
+            pointer = b.gep(first, [ir.Constant(I64, 4)], inbounds=True, name="p", source_etype=I8)
+            value = b.load(pointer, "x", align=4, typ=F32)
         for name in names:
             if unchecked:
                 wide = splat(b, value, lanes, name)
@@ -84,8 +123,8 @@ def test_unchecked_instructions_are_those_of_llvmlite(names: list[str], lanes: i
             wide = value
             if lanes > 1:
                 empty = ir.Constant(typ, ir.Undefined)
-                one = b.insert_element(empty, value, ir.Constant(I32, 0))
-                wide = b.shuffle_vector(one, empty, ir.Constant(vector(I32, lanes), [0] * lanes), name)
+                first_lane = b.insert_element(empty, value, ir.Constant(I32, 0))
+                wide = b.shuffle_vector(first_lane, empty, ir.Constant(vector(I32, lanes), [0] * lanes), name)
             declared = f"llvm.fma.{f'v{lanes}f32' if lanes > 1 else 'f32'}"
             callee = module.globals.get(declared) or ir.Function(module, ir.FunctionType(typ, [typ] * 3), declared)
             b.call(callee, [wide, wide, wide], name)

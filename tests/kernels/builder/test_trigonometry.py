@@ -23,13 +23,13 @@ def pi() -> Fraction:
     """To 300 bits. Source: Machin's formula, pi/4 = 4 atan(1/5) - atan(1/239)."""
 
     def atan_of_inverse(n: int) -> Fraction:
-        one, total, k = 1 << 320, 0, 0
-        term = one // n
+        unity, total, k = 1 << 320, 0, 0
+        term = unity // n
         while term:
             total += term // (2 * k + 1) * (-1) ** k
             term //= n * n
             k += 1
-        return Fraction(total, one)
+        return Fraction(total, unity)
 
     return 4 * (4 * atan_of_inverse(5) - atan_of_inverse(239))
 
@@ -39,9 +39,11 @@ def exact(name: str, x: float) -> float:
     return FUNCTIONS[name](float(Fraction(x) - 2 * pi() * round(Fraction(x) / (2 * pi()))))
 
 
-def units_off(found: Array, wanted: Array) -> Array:
+def units_off(computed: Array, expected: Array) -> Array:
     """By how many units in the last place of the nearest f32."""
-    return np.abs(found.astype(np.float64) - wanted) / np.spacing(np.abs(wanted.astype(np.float32))).astype(np.float64)
+    return np.abs(computed.astype(np.float64) - expected) / np.spacing(np.abs(expected.astype(np.float32))).astype(
+        np.float64
+    )
 
 
 def of_every_exponent(count: int) -> Array:
@@ -70,13 +72,13 @@ def test_all_finite_arguments(assert_node: AssertNode, name: str) -> None:
     x = np.concatenate([of_every_exponent(12), near_multiples(), [WORST, -WORST, LARGEST, np.nextafter(LARGEST, 0)]])
     x = np.concatenate([x, np.finfo(np.float32).max * np.array([1, -1])]).astype(np.float32)
     np.random.default_rng(0).shuffle(x)  # ordinary and large arguments in one vector
-    wanted = np.array([exact(name, float(v)) for v in x])
+    expected = np.array([exact(name, float(v)) for v in x])
 
-    found, *_ = assert_node(name, (x,), compare=False)
+    computed, *_ = assert_node(name, (x,), compare=False)
 
-    off = units_off(found, wanted)
+    off = units_off(computed, expected)
     assert np.max(off) <= 2, (x[np.argmax(off)], np.max(off))
-    assert np.max(units_off(activate(x, name, ()), wanted)) <= 1
+    assert np.max(units_off(activate(x, name, ()), expected)) <= 1
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -107,6 +109,6 @@ def test_the_sign_of_zero(assert_node: AssertNode, name: str) -> None:
 def test_random_bits(assert_node: AssertNode, name: str) -> None:
     bits = np.random.default_rng(4).integers(0, 1 << 32, 400_000, dtype=np.uint64).astype(np.uint32)
     x = bits.view(np.float32)[np.isfinite(bits.view(np.float32))]
-    wanted = np.array([exact(name, float(v)) for v in x])
+    expected = np.array([exact(name, float(v)) for v in x])
 
-    assert np.max(units_off(assert_node(name, (x,), compare=False)[0], wanted)) <= 2
+    assert np.max(units_off(assert_node(name, (x,), compare=False)[0], expected)) <= 2

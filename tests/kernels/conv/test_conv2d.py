@@ -46,13 +46,15 @@ def assert_close(
     """Assert that a node is within one rounding per term of the sum of absolute products."""
     values = {**graph.constants, **arrays}
     given = [values[n] if n else None for n in node.inputs]
-    (wanted,) = evaluate(node, given, wide=True)
+    (expected,) = evaluate(node, given, wide=True)
     sizes = [None if v is None else np.abs(v) for v in given]
     (bound,) = evaluate(node.with_attrs(act="", act_args=()), sizes, wide=True)
-    (found,) = run_node(node, graph, arrays, views, parts)
+    (computed,) = run_node(node, graph, arrays, views, parts)
     terms = int(np.prod(graph.shape(node.inputs[1])[1:])) if node.op == "conv2d" else graph.shape(node.inputs[0])[-1]
     scale = 1.2 if not node.attr("act") else 3.0
-    assert np.all(np.abs(found - wanted) <= scale * (terms + 4) * 2.0**-24 * bound + 1e-6 * np.abs(wanted) + 1e-30)
+    assert np.all(
+        np.abs(computed - expected) <= scale * (terms + 4) * 2.0**-24 * bound + 1e-6 * np.abs(expected) + 1e-30
+    )
 
 
 def assert_conv(
@@ -252,14 +254,14 @@ def test_the_same_bytes_on_every_machine(
     host = host_machines()[0]
     shapes = [(host.vector_bytes, host.vector_registers, host.arch), (64, 32, "x86_64"), (16, 32, "aarch64")]
     shapes += [(16, 16, "x86_64")]
-    found = {
+    outputs = {
         run_node_on(
             replace(host, vector_bytes=size, vector_registers=registers, arch=arch, in_order=size == 16), node, graph,
             {"x": arrays["x"]}, parts=1 + number, packing=Packing(16), optimised=thorough or not number,
         )[0].tobytes()
         for number, (size, registers, arch) in enumerate(shapes)
     }  # fmt: skip
-    assert len(found) == 1
+    assert len(outputs) == 1
 
 
 def test_inside_other_buffers(run_node: Any) -> None:

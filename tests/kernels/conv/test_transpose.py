@@ -57,8 +57,8 @@ def test_one_phase_is_the_filter_turned_round() -> None:
 @given(st.integers(1, 5), st.integers(1, 4), st.integers(1, 3))
 def test_every_tap_is_in_one_phase(kernel: int, stride: int, dilation: int) -> None:
     w = np.arange(1, kernel * 2 + 1, dtype=np.float32).reshape(1, kernel, 2, 1)
-    found = phases(w, (stride, 1), (dilation, 1))
-    assert sorted(found[found != 0]) == sorted(w.ravel())
+    by_phase = phases(w, (stride, 1), (dilation, 1))
+    assert sorted(by_phase[by_phase != 0]) == sorted(w.ravel())
 
 
 @settings(max_examples=8)
@@ -83,9 +83,9 @@ def test_any_shape(data: st.DataObject) -> None:
     types = {"x": type_of(x), "w": type_of(w)}
     types["y"] = infer(node, types)[0]
     graph = Graph("test", ("x",), ("y",), (node,), types, {"w": w})
-    (want,) = evaluate(node, [x, w, None], wide=True)
-    (found,) = run_node_on(host_machines()[-1], node, graph, {"x": x}, None, pick(1, 3))
-    np.testing.assert_allclose(found, want, rtol=1e-5, atol=2e-5)
+    (expected,) = evaluate(node, [x, w, None], wide=True)
+    (computed,) = run_node_on(host_machines()[-1], node, graph, {"x": x}, None, pick(1, 3))
+    np.testing.assert_allclose(computed, expected, rtol=1e-5, atol=2e-5)
 
 
 @pytest.mark.parametrize(
@@ -111,8 +111,8 @@ def test_weights_of_huge_phases_stay_as_they_are(attrs: dict[str, Any]) -> None:
     graph = Graph("test", ("x",), ("y",), (node,), types, {"w": w, "b": bias})
 
     (step,) = lower(node, graph, {n: dense_view(t) for n, t in types.items()}, Packing(16))
-    held = [operand.constant.nbytes for operand in step.operands if operand.constant is not None]
-    assert sum(held) + step.spec.scratch_bytes < 100_000
-    (want,) = evaluate(node, [x, w, bias], wide=True)
-    (found,) = run_node_on(host_machines()[-1], node, graph, {"x": x}, None, 2)
-    np.testing.assert_allclose(found, want, rtol=1e-5, atol=2e-5)
+    constant_bytes = [operand.constant.nbytes for operand in step.operands if operand.constant is not None]
+    assert sum(constant_bytes) + step.spec.scratch_bytes < 100_000
+    (expected,) = evaluate(node, [x, w, bias], wide=True)
+    (computed,) = run_node_on(host_machines()[-1], node, graph, {"x": x}, None, 2)
+    np.testing.assert_allclose(computed, expected, rtol=1e-5, atol=2e-5)

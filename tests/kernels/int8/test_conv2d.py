@@ -70,14 +70,14 @@ PACKED = st.integers(1, 5).flatmap(lambda steps: arrays(np.int8, (2, steps, 3, 4
 def test_what_i16_holds_is_found_by_trying_the_worst_inputs(packed: Array) -> None:
     def worst(together: int) -> int:
         """The largest sum of products with 0 or 255 that some block of groups can have, by its size."""
-        found = [0]
+        sums = [0]
         for run in packed.astype(int):
             for start in range(0, len(run), together):
                 block = run[start : start + together]
                 for lane in range(3):
                     for pair in (block[:, lane, :2], block[:, lane, 2:]):
-                        found += [255 * pair[pair > 0].sum(), -255 * pair[pair < 0].sum()]
-        return int(max(found))
+                        sums += [255 * pair[pair > 0].sum(), -255 * pair[pair < 0].sum()]
+        return int(max(sums))
 
     assert sums_in_i16(packed) == next((n for n in (4, 2, 1) if worst(n) < 1 << 15), 0)
 

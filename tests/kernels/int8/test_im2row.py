@@ -47,11 +47,11 @@ def test_every_bit_is_the_definitions(graph: Graph) -> None:
     lowered = lower_graph(graph, Packing(16), {output: IM2ROW})
     families = [spec.family for spec in lowered.specs]
     x = numbers(9, graph.types[name].dtype, graph.shape(name))
-    (found,) = ProgramRunner(lowered, host_machine(), parts=3).run(x)
+    (computed,) = ProgramRunner(lowered, host_machine(), parts=3).run(x)
     (expected,) = run(graph, x)
 
     assert "copy_8" in families and any(family.startswith("qconv2d") for family in families)
-    assert np.array_equal(found, expected) and np.unique(found).size > 1
+    assert np.array_equal(computed, expected) and np.unique(computed).size > 1
 
 
 def test_only_where_there_is_a_matrix_to_make() -> None:

@@ -188,18 +188,18 @@ def test_any_shapes_zero_points_and_parts(data: st.DataObject) -> None:
     (types["y"],) = infer(node, types, {"w": w})
     graph = Graph("test", ("x", "z"), ("y",), (node,), types, {"w": w})
     _, height, width, _ = types["y"].shape
-    want = np.zeros(types["y"].shape, np.int64)
+    expected = np.zeros(types["y"].shape, np.int64)
     centred = (x.astype(np.int64) - zero).reshape(*x_shape[:3], groups, in_ch)
     filters = w.astype(np.int64).reshape(groups, out_ch, *kernel, in_ch)
     for i in range(kernel[0]):
         for j in range(kernel[1]):
             top, left = i * dilation[0], j * dilation[1]
             seen = centred[:, top :: stride[0], left :: stride[1]][:, :height, :width]
-            want += np.einsum("nhwgc,goc->nhwgo", seen, filters[:, :, i, j]).reshape(want.shape)
+            expected += np.einsum("nhwgc,goc->nhwgo", seen, filters[:, :, i, j]).reshape(expected.shape)
     for machine in host_machines():
         inputs = {"x": x, "z": arrays["z"]}
         (got,) = run_node_on(machine, node, graph, inputs, parts=pick(1, 3), packing=Packing(16), optimised=False)
-        np.testing.assert_array_equal(got, want)
+        np.testing.assert_array_equal(got, expected)
 
 
 @given(st.integers(0, 255), st.lists(st.integers(0, 255), min_size=1, max_size=6))

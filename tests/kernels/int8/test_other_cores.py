@@ -218,7 +218,7 @@ def test_every_core_computes_the_same(core: str, every: bool, tmp_path: Path) ->
     numbers_of = [number for number in range(len(CASES)) if every or (number % 2 + number // 2 + turn) % 2 == 0]
     numbers_of = [number for number in numbers_of if number not in MISREAD or not needs_bochs(machine)]
     cases = [lowered(number, 16 if machine.arch == "x86_64" else 8) for number in numbers_of]
-    wanted = [evaluate(node, inputs)[0] for node, inputs, _ in cases]
+    expected = [evaluate(node, inputs)[0] for node, inputs, _ in cases]
     steps = [step for _, _, step in cases]
     text = kernel_module([*dict.fromkeys(s.spec for s in steps)], machine, "tested", target)
     compile_module(CodegenJob(text, target, core, opt_level="2", emit="obj"), tmp_path / "kernels.o")
@@ -227,13 +227,13 @@ def test_every_core_computes_the_same(core: str, every: bool, tmp_path: Path) ->
         + b"".join(constant_array(o.constant, {}).tobytes() for o in step.operands if o.constant is not None)
         for _, inputs, step in cases
     )
-    source = driver(steps, [want.nbytes for want in wanted])
-    written = run(machine, source, tmp_path / "kernels.o", data, sum(2 * want.nbytes for want in wanted))
+    source = driver(steps, [want.nbytes for want in expected])
+    written = run(machine, source, tmp_path / "kernels.o", data, sum(2 * want.nbytes for want in expected))
     start = 0
-    for (node, _, _), want in zip(cases, wanted, strict=True):
+    for (node, _, _), want in zip(cases, expected, strict=True):
         for _ in range(2):
-            found = np.frombuffer(written, want.dtype, want.size, start).reshape(want.shape)
-            np.testing.assert_array_equal(found, want, err_msg=str(node))
+            computed = np.frombuffer(written, want.dtype, want.size, start).reshape(want.shape)
+            np.testing.assert_array_equal(computed, want, err_msg=str(node))
             start += want.nbytes
     assert start == len(written)
 

@@ -184,15 +184,15 @@ def representative() -> set[int]:
     """Numbers in ONCE that have every edge, layout and kind of kernel of each group: each has one that none before it
     has."""
     seen: set[tuple[str, object]] = set()
-    found = set()
+    numbers = set()
     for number, (primitive, scenario) in enumerate(ONCE):
         layouts = primitive.layout_in, primitive.layout_out
         kind = primitive.name.rsplit("_", 2)[0]  # without its layouts
         new = {(group_of(primitive), part) for part in (scenario, kind, ("in", layouts[0]), ("out", layouts[1]))}
         if new - seen:
-            found.add(number)
+            numbers.add(number)
             seen |= new
-    return found
+    return numbers
 
 
 FAST = representative()

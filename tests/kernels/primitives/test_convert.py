@@ -61,13 +61,15 @@ def test_every_conversion_copies_every_element(
     for (conversion, shape), done in zip(cases, jobs, strict=True):
         expected = to_layout(image(*shape), conversion.layout_to, block)
         assert done.operands["out"].inner.tobytes() == expected.tobytes(), f"{conversion.name} of {shape}"
-        assert all(held.guards_hold for held in done.operands.values()), f"{conversion.name} of {shape}: wrote outside"
+        assert all(operand.guards_hold for operand in done.operands.values()), (
+            f"{conversion.name} of {shape}: wrote outside"
+        )
 
 
 def test_there_is_one_from_each_layout_into_each_other() -> None:
-    found = {(c.layout_from, c.layout_to) for c in conversions()}
+    pairs = {(c.layout_from, c.layout_to) for c in conversions()}
 
-    assert found == {(a, b) for a in Layout for b in Layout if a != b}
+    assert pairs == {(a, b) for a in Layout for b in Layout if a != b}
     assert len({c.name for c in conversions()}) == len(conversions())
     assert find_conversion(Layout.CHWC, Layout.HCW).name == "chwc_to_hcw"
 

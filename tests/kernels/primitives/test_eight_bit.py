@@ -56,7 +56,7 @@ def assert_same_bits(scenario: Scenario, seed: int) -> Array:
     assert [primitive.name for primitive in able if primitive.name in DEFAULTS] == [able[0].name]
     for primitive, job, out in zip(able, jobs, outputs, strict=True):
         assert np.array_equal(out.inner.view(expected.dtype), expected.reshape(-1)), (primitive.name, scenario)
-        assert all(held.guards_hold for held in job.operands.values())
+        assert all(operand.guards_hold for operand in job.operands.values())
     return expected
 
 

@@ -24,14 +24,14 @@ ENDS = Epilogue(bias=True, residual=True, act="relu")
 
 def sample(host: Machine, every_output: bool) -> list[CheckCase]:
     """The first of each class of primitives, or of each kind of output of these; the scenarios take turns."""
-    found: dict[tuple[type[Primitive], str], CheckCase] = {}
+    cases: dict[tuple[type[Primitive], str], CheckCase] = {}
     for primitive in all_primitives():
         able = list(filter(primitive.applies, SCENARIOS))
         kind = type(primitive), primitive.layout_out if every_output else ""
-        if able and kind not in found:
-            scenario = able[len(found) % len(able)]
-            found[kind] = CheckCase(primitive, scenario, ENDS, 5, block_of(host), ranges=False)
-    return list(found.values())
+        if able and kind not in cases:
+            scenario = able[len(cases) % len(able)]
+            cases[kind] = CheckCase(primitive, scenario, ENDS, 5, block_of(host), ranges=False)
+    return list(cases.values())
 
 
 @pytest.mark.skipif(not bochs_there(), reason="bochs is not installed")

@@ -65,10 +65,10 @@ def test_every_stage_has_an_emitter_and_places_that_there_are() -> None:
         s = applying[0]
         weights = np.ones(s.weights_shape, np.float32)
         lowering = primitive.lower(s, weights, Epilogue(bias=True, residual=True, act="relu"), 16)
-        places = [place for stage in lowering.stages for place in stage.operands]
+        places = [operand for stage in lowering.stages for operand in stage.operands]
         assert {type(stage.spec) for stage in lowering.stages} <= set(emitters()), primitive.name
-        assert {place.base for place in places} <= set(BASES)
-        assert {"x", "weights", "out", "bias", "residual"} <= {place.base for place in places}, primitive.name
+        assert {operand.base for operand in places} <= set(BASES)
+        assert {"x", "weights", "out", "bias", "residual"} <= {operand.base for operand in places}, primitive.name
         assert all(stage.spec.rows > 0 for stage in lowering.stages)
         assert all(0 <= p.offset < lowering.workspace_bytes for p in places if p.base == "workspace")
         assert lowering.workspace_bytes <= primitive.workspace_bytes(s), primitive.name
@@ -102,7 +102,7 @@ def test_reference_is_the_definition() -> None:
     rng = np.random.default_rng(3)
     x, w = rng.normal(size=(4, 5, 6)), rng.normal(size=(6, 2, 2, 2))
     bias, residual = rng.normal(size=6), rng.normal(size=(6, s.out_h, s.out_w))
-    found, _ = reference(s, x[None], w, bias, residual[None], Epilogue(True, True, "relu"))
+    outputs, _ = reference(s, x[None], w, bias, residual[None], Epilogue(True, True, "relu"))
     for m, y, column in ((0, 0, 0), (2, 1, 2), (5, s.out_h - 1, s.out_w - 1)):
         total = bias[m] + residual[m, y, column]
         for c in range(2):
@@ -111,16 +111,16 @@ def test_reference_is_the_definition() -> None:
                     row, col = y * 2 + ky * 2 - 1, column * 2 + kx * 2 - 1
                     if 0 <= row < 5 and 0 <= col < 6:
                         total += x[m // 3 * 2 + c, row, col] * w[m, c, ky, kx]
-        assert found[0, m, y, column] == pytest.approx(max(total, 0.0))
+        assert outputs[0, m, y, column] == pytest.approx(max(total, 0.0))
 
 
 def test_errors_are_of_sums_not_of_what_an_activation_leaves_of_them(host: Machine) -> None:
     """Sums of 6272 products, of up to 150, clipped to 0 .. 6."""
     scenario, clipped = Scenario(128, 9, 9, 1, 7, 16, 3), Epilogue(bias=True, act="clip", act_args=(0.0, 6.0))
-    found = check(find_primitive("implicit_gemm_hwc_hwc"), scenario, host, clipped)
+    clipped_check = check(find_primitive("implicit_gemm_hwc_hwc"), scenario, host, clipped)
     plain = check(find_primitive("implicit_gemm_hwc_hwc"), scenario, host, Epilogue(bias=True))
 
-    assert found.ok and 0.3 * plain.max_error < found.max_error < 2 * plain.max_error
+    assert clipped_check.ok and 0.3 * plain.max_error < clipped_check.max_error < 2 * plain.max_error
 
 
 class _Forgetful(Sum2d):
@@ -146,9 +146,9 @@ class _Deaf(Sum2d):
 
 @pytest.mark.parametrize("kind", [_Forgetful, _Modest, _Deaf])
 def test_wrong_primitives_are_found_out(kind: type[Sum2d], host: Machine) -> None:
-    found = check(kind(Layout.CHW, Layout.CHW), Scenario(2, 5, 5, 1, 3, 3, 1), host, Epilogue(act="relu"))
+    checked = check(kind(Layout.CHW, Layout.CHW), Scenario(2, 5, 5, 1, 3, 3, 1), host, Epilogue(act="relu"))
 
-    assert not found.ok
+    assert not checked.ok
 
 
 def test_scenarios_that_are_none_are_errors(host: Machine) -> None:

@@ -39,8 +39,8 @@ def test_within_other_buffers(assert_node: Any, strides: tuple[int, ...]) -> Non
 def test_ends(assert_node: Any, values: list[float], scale: float, point: int) -> None:
     for count in (2, 40):
         x = np.resize(np.array(values, np.float32), count)
-        (found, *_) = assert_node("dynamic_range", [x], compare=False)
-        np.testing.assert_array_equal(found, np.array([scale, point], np.float32))
+        (computed, *_) = assert_node("dynamic_range", [x], compare=False)
+        np.testing.assert_array_equal(computed, np.array([scale, point], np.float32))
 
 
 @settings(max_examples=25)
@@ -55,7 +55,7 @@ def test_as_onnx_defines_it(count: int, seed: int, parts: int, size: float) -> N
     made = onnx.helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "scale", "zero"])
     _, scale, zero = reference.ReferenceEvaluator(made).run(None, {"x": x})
     for machine in host_machines():
-        (found,) = run_node_on(machine, node, graph, {"x": x}, parts=parts, optimised=False)
-        np.testing.assert_array_equal(found, evaluate(node, [x])[0])
-        np.testing.assert_allclose(found[0], scale, rtol=2e-7)
-        assert abs(found[1] - float(zero)) <= 1
+        (computed,) = run_node_on(machine, node, graph, {"x": x}, parts=parts, optimised=False)
+        np.testing.assert_array_equal(computed, evaluate(node, [x])[0])
+        np.testing.assert_allclose(computed[0], scale, rtol=2e-7)
+        assert abs(computed[1] - float(zero)) <= 1

@@ -97,8 +97,8 @@ def test_extremes_of_nan(assert_node: AssertNode, op: str) -> None:
 def test_comparisons_give_bytes(assert_node: AssertNode, op: str) -> None:
     a = np.array([1, NAN, 2, 3, INF, -INF, 0, -0.0] * 5, np.float32)
     b = np.array([1, NAN, 3, 2, INF, 0, -0.0, 0.0] * 5, np.float32)
-    found = assert_node(op, (a, b))[0]
-    assert set(found.view(np.uint8).tolist()) <= {0, 1}
+    computed = assert_node(op, (a, b))[0]
+    assert set(computed.view(np.uint8).tolist()) <= {0, 1}
 
 
 @pytest.mark.parametrize("op", ["and", "or", "xor", "equal"])
@@ -142,8 +142,8 @@ def test_mod(assert_node: AssertNode, dtype: str, fmod: bool) -> None:
 def test_fmod_edges(assert_node: AssertNode) -> None:
     a = np.array([1e30, -1e30, 3e38, 1e-40, 5, 5, INF, NAN, 0, -0.0, 7, 1e20, 16777216], np.float32)
     b = np.array([3, 0.7, 1e-38, 3e-41, INF, 0, 2, 1, 5, 5, -7, 1e-10, 16777215], np.float32)
-    found = assert_node("mod", (a, b), fmod=True)[0]
-    assert np.signbit(found[9])
+    computed = assert_node("mod", (a, b), fmod=True)[0]
+    assert np.signbit(computed[9])
 
 
 def test_power(assert_node: AssertNode) -> None:
@@ -230,8 +230,8 @@ def test_cast_rounds_once(assert_node: AssertNode) -> None:
 
 def test_cast_saturates(assert_node: AssertNode) -> None:
     x = np.array([NAN, INF, -INF, 1e20, -1e20, 300.0, -300.0, 127.9], np.float32)
-    found = assert_node("cast", (x,), to="i8", compare=False)[0]
-    assert found.tolist() == [0, 127, -128, 127, -128, 127, -128, 127]
+    computed = assert_node("cast", (x,), to="i8", compare=False)[0]
+    assert computed.tolist() == [0, 127, -128, 127, -128, 127, -128, 127]
 
 
 @pytest.mark.parametrize("to", ["i8", "u8"])

@@ -47,8 +47,8 @@ def test_gather_one(assert_node: AssertNode) -> None:
 def test_gather_reads_nothing_outside(assert_node: AssertNode) -> None:
     x = noise("f32", (4, 9))
     indices = np.array([2**40, -(2**62), 4, -5, 2**63 - 1, -(2**63)], np.int64)
-    found = assert_node("gather", (x, indices), axis=0, compare=False)[0]
-    np.testing.assert_array_equal(found, x[[3, 0, 3, 0, 3, 0]])
+    computed = assert_node("gather", (x, indices), axis=0, compare=False)[0]
+    np.testing.assert_array_equal(computed, x[[3, 0, 3, 0, 3, 0]])
 
 
 @pytest.mark.parametrize(("dtype", "to"), [("i8", "i8"), ("u8", "u8"), ("i8", "u8")])

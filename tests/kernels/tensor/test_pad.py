@@ -36,10 +36,10 @@ def test_modes(run_node: Any, mode: str, shape: Any, before: Any, after: Any, dt
     graph = b.finish([b.add("pad", [x], before=before, after=after, mode=mode, value=3.0)])
     values = (np.random.default_rng(0).standard_normal(shape) * 50).astype(DTYPES[dtype])
     node = graph.nodes[-1]
-    (wanted,) = evaluate(node, [values])
+    (expected,) = evaluate(node, [values])
     for parts in (1, 3):
-        (found,) = run_node(node, graph, {"x": values}, None, parts)
-        np.testing.assert_array_equal(found, wanted)
+        (computed,) = run_node(node, graph, {"x": values}, None, parts)
+        np.testing.assert_array_equal(computed, expected)
 
 
 def test_in_a_wider_buffer(run_node: Any) -> None:
@@ -49,8 +49,8 @@ def test_in_a_wider_buffer(run_node: Any) -> None:
     graph = b.finish([out])
     values = np.random.default_rng(0).standard_normal((1, 5, 6, 3)).astype(np.float32)
     views = {x: View("f32", (1, 5, 6, 3), (900, 100, 10, 1)), out: View("f32", (1, 7, 9, 3), (900, 100, 10, 1))}
-    (found,) = run_node(graph.nodes[-1], graph, {"x": values}, views)
-    np.testing.assert_array_equal(found, np.pad(values, ((0, 0), (1, 1), (1, 2), (0, 0)), constant_values=-1.5))
+    (computed,) = run_node(graph.nodes[-1], graph, {"x": values}, views)
+    np.testing.assert_array_equal(computed, np.pad(values, ((0, 0), (1, 1), (1, 2), (0, 0)), constant_values=-1.5))
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=4))
@@ -60,6 +60,6 @@ def test_boxes_cover_the_border_once(axes: list[tuple[int, int, int]]) -> None:
     covered = np.zeros(shape, int)
     for region in border(shape, before, after):
         covered[tuple(slice(low, high) for low, high in region)] += 1
-    wanted = np.ones(shape, int)
-    wanted[tuple(slice(low, n - high) for low, n, high in zip(before, shape, after, strict=True))] = 0
-    np.testing.assert_array_equal(covered, wanted)
+    expected = np.ones(shape, int)
+    expected[tuple(slice(low, n - high) for low, n, high in zip(before, shape, after, strict=True))] = 0
+    np.testing.assert_array_equal(covered, expected)

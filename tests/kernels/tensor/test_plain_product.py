@@ -49,5 +49,5 @@ def test_conv2d(assert_node: AssertNode, groups: int) -> None:
 
 def test_whole_numbers_wrap_around(assert_node: AssertNode) -> None:
     large = np.full((2, 3), 2**31 - 1, np.int32)
-    (found, *_) = assert_node("matmul", (large, large.T.copy(), None, None), compare=False)
-    assert found.tolist() == [[3, 3], [3, 3]]
+    (computed, *_) = assert_node("matmul", (large, large.T.copy(), None, None), compare=False)
+    assert computed.tolist() == [[3, 3], [3, 3]]

@@ -33,9 +33,9 @@ FORMS = [
 def test_maximum(run_node: Any, shape: tuple[int, ...], attrs: dict[str, Any], dtype: str) -> None:
     graph, node = one_node("max_pool2d", shape, dtype, **attrs)
     values = (np.random.default_rng(1).standard_normal(shape) * 60).astype(DTYPES[dtype])
-    (wanted,) = evaluate(node, [values])
-    (found,) = run_node(node, graph, {"x": values}, None, 3)
-    np.testing.assert_array_equal(found, wanted)
+    (expected,) = evaluate(node, [values])
+    (computed,) = run_node(node, graph, {"x": values}, None, 3)
+    np.testing.assert_array_equal(computed, expected)
 
 
 @pytest.mark.spread
@@ -45,18 +45,18 @@ def test_average(run_node: Any, shape: tuple[int, ...], attrs: dict[str, Any], c
     pads = attrs.get("pads", (0, 0, 0, 0))
     graph, node = one_node("avg_pool2d", shape, "f32", **attrs, count_pads=pads if counted else (0, 0, 0, 0))
     values = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
-    (wanted,) = evaluate(node, [values], wide=True)
-    (found,) = run_node(node, graph, {"x": values}, None, 2)
-    np.testing.assert_allclose(found, wanted, rtol=2e-6, atol=2e-6)
+    (expected,) = evaluate(node, [values], wide=True)
+    (computed,) = run_node(node, graph, {"x": values}, None, 2)
+    np.testing.assert_allclose(computed, expected, rtol=2e-6, atol=2e-6)
 
 
 def test_in_and_out_of_concatenations(run_node: Any) -> None:
     graph, node = one_node("max_pool2d", (2, 6, 6, 9), "f32", kernel=(3, 3), stride=(1, 1), pads=(1, 1, 1, 1))
     values = np.random.default_rng(1).standard_normal((2, 6, 6, 9)).astype(np.float32)
     view = View("f32", (2, 6, 6, 9), (6 * 6 * 30, 6 * 30, 30, 1))
-    (wanted,) = evaluate(node, [values])
-    (found,) = run_node(node, graph, {"x": values}, {"x": view, node.output: view}, 2)
-    np.testing.assert_array_equal(found, wanted)
+    (expected,) = evaluate(node, [values])
+    (computed,) = run_node(node, graph, {"x": values}, {"x": view, node.output: view}, 2)
+    np.testing.assert_array_equal(computed, expected)
 
 
 @pytest.mark.parametrize("channels", [1, 5, 16, 70])
@@ -68,9 +68,9 @@ def test_nan_inside_a_window_is_passed_on(assert_node: Any, channels: int) -> No
     x[rng.random(x.shape) < 0.1] = np.inf
     x[rng.random(x.shape) < 0.1] = -np.inf
 
-    found, *_ = assert_node("max_pool2d", (x,), kernel=(3, 3), stride=(2, 2), pads=(1, 1, 1, 1))
+    computed, *_ = assert_node("max_pool2d", (x,), kernel=(3, 3), stride=(2, 2), pads=(1, 1, 1, 1))
 
     padded = np.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)), constant_values=-np.inf)
     windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (1, 2))[:, ::2, ::2]
-    np.testing.assert_array_equal(np.isnan(found), np.isnan(windows).any((-1, -2)))
-    assert 0 < np.isnan(found).sum() < found.size
+    np.testing.assert_array_equal(np.isnan(computed), np.isnan(windows).any((-1, -2)))
+    assert 0 < np.isnan(computed).sum() < computed.size

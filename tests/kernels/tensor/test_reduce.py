@@ -33,9 +33,11 @@ def values_of(shape: tuple[int, ...], dtype: str) -> Any:
 def test_floats(run_node: Any, kind: str, shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool) -> None:
     graph, node = one_node(f"reduce_{kind}", shape, axes=axes, keepdims=keepdims)
     values = values_of(shape, "f32")
-    (wanted,) = evaluate(node, [values], wide=True)
-    (found,) = run_node(node, graph, {"x": values}, None, 2)
-    np.testing.assert_allclose(found, wanted, rtol=3e-6, atol=2e-6 * (np.abs(values).sum() if kind == "sum" else 1))
+    (expected,) = evaluate(node, [values], wide=True)
+    (computed,) = run_node(node, graph, {"x": values}, None, 2)
+    np.testing.assert_allclose(
+        computed, expected, rtol=3e-6, atol=2e-6 * (np.abs(values).sum() if kind == "sum" else 1)
+    )
 
 
 @pytest.mark.spread
@@ -44,17 +46,17 @@ def test_floats(run_node: Any, kind: str, shape: tuple[int, ...], axes: tuple[in
 def test_integers(run_node: Any, kind: str, dtype: str) -> None:
     graph, node = one_node(f"reduce_{kind}", (3, 37), dtype, axes=(1,), keepdims=False)
     values = values_of((3, 37), dtype)
-    (wanted,) = evaluate(node, [values])
-    (found,) = run_node(node, graph, {"x": values})
-    np.testing.assert_array_equal(found, wanted)
+    (expected,) = evaluate(node, [values])
+    (computed,) = run_node(node, graph, {"x": values})
+    np.testing.assert_array_equal(computed, expected)
 
 
 def test_a_mean_within_a_wider_buffer(run_node: Any) -> None:
     graph, node = one_node("reduce_mean", (2, 5, 5, 9), axes=(1, 2), keepdims=True)
     values = values_of((2, 5, 5, 9), "f32")
     views = {"x": View("f32", (2, 5, 5, 9), (900, 150, 20, 1)), node.output: View("f32", (2, 1, 1, 9), (30, 9, 9, 1))}
-    (found,) = run_node(node, graph, {"x": values}, views)
-    np.testing.assert_allclose(found, values.mean((1, 2), keepdims=True, dtype=np.float64), rtol=1e-5, atol=1e-6)
+    (computed,) = run_node(node, graph, {"x": values}, views)
+    np.testing.assert_allclose(computed, values.mean((1, 2), keepdims=True, dtype=np.float64), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.spread
@@ -63,9 +65,9 @@ def test_a_mean_within_a_wider_buffer(run_node: Any) -> None:
 def test_places(run_node: Any, kind: str, axis: int, last: bool) -> None:
     graph, node = one_node(f"arg_{kind}", (3, 4, 5), "i32", axis=axis, keepdims=True, last=last)
     values = np.random.default_rng(0).integers(0, 3, (3, 4, 5)).astype(np.int32)  # many equal ones
-    (wanted,) = evaluate(node, [values])
-    (found,) = run_node(node, graph, {"x": values}, None, 2)
-    np.testing.assert_array_equal(found, wanted)
+    (expected,) = evaluate(node, [values])
+    (computed,) = run_node(node, graph, {"x": values}, None, 2)
+    np.testing.assert_array_equal(computed, expected)
 
 
 @pytest.mark.spread
@@ -76,9 +78,9 @@ def test_places(run_node: Any, kind: str, axis: int, last: bool) -> None:
 def test_softmax(run_node: Any, op: str, shape: tuple[int, ...], axis: int) -> None:
     graph, node = one_node(op, shape, axis=axis)
     values = values_of(shape, "f32") * 20
-    (wanted,) = evaluate(node, [values], wide=True)
-    (found,) = run_node(node, graph, {"x": values}, None, 2)
-    np.testing.assert_allclose(found, wanted, rtol=4e-6, atol=1e-6 if op == "log_softmax" else 1e-30)
+    (expected,) = evaluate(node, [values], wide=True)
+    (computed,) = run_node(node, graph, {"x": values}, None, 2)
+    np.testing.assert_allclose(computed, expected, rtol=4e-6, atol=1e-6 if op == "log_softmax" else 1e-30)
 
 
 def test_softmax_of_huge_numbers(run_node: Any) -> None:
@@ -86,6 +88,6 @@ def test_softmax_of_huge_numbers(run_node: Any) -> None:
     values = np.zeros((2, 9), np.float32)
     values[0, 3] = 3e38
     values[1] = -3e38
-    (found,) = run_node(node, graph, {"x": values})
-    np.testing.assert_allclose(found[0], np.eye(9)[3])
-    np.testing.assert_allclose(found[1], np.full(9, 1 / 9), rtol=1e-6)
+    (computed,) = run_node(node, graph, {"x": values})
+    np.testing.assert_allclose(computed[0], np.eye(9)[3])
+    np.testing.assert_allclose(computed[1], np.full(9, 1 / 9), rtol=1e-6)

@@ -58,8 +58,8 @@ def test_an_index_outside_sets_the_fault_word(index: int, from_end: bool, flat: 
     indices = np.ones((1500, 1), np.int64)
     indices[1400] = index
     attrs = {"lengths": (5,), "strides": (1,), "offsets": (0,), "from_end": from_end}
-    found, word = run_faulty("flat_index", (indices,), **attrs)
-    assert (found[1400], word) == (flat, fault) and (np.delete(found, 1400) == 1).all()
+    computed, word = run_faulty("flat_index", (indices,), **attrs)
+    assert (computed[1400], word) == (flat, fault) and (np.delete(computed, 1400) == 1).all()
 
 
 @pytest.mark.parametrize("reduction", ["none", "add", "mul", "max", "min"])
@@ -83,8 +83,8 @@ def test_scatter_of_wide_rows_and_of_none(assert_node: AssertNode) -> None:
 
 def test_scatter_writes_nothing_outside() -> None:
     x, indices = np.zeros((4, 3), np.float32), np.array([2**62, -(2**63), 1], np.int64)
-    found, _ = run_faulty("scatter", (x, indices, np.ones((3, 3), np.float32)))
-    np.testing.assert_array_equal(found[:, 0], [1, 1, 0, 1])
+    computed, _ = run_faulty("scatter", (x, indices, np.ones((3, 3), np.float32)))
+    np.testing.assert_array_equal(computed[:, 0], [1, 1, 0, 1])
 
 
 def test_known_indices_outside_are_refused() -> None:

@@ -158,10 +158,10 @@ def test_parts_of_concats_lie_in_the_outermost() -> None:
 """
     xgraph: XGraph = parse_xgraph(text)
 
-    found = placements(xgraph)
+    placed = placements(xgraph)
 
-    assert found["inner"] == Placement("outer", 2, 8)
-    assert found["a"] == Placement("outer", 2, 8)
-    assert found["b"] == Placement("outer", 4, 8)
+    assert placed["inner"] == Placement("outer", 2, 8)
+    assert placed["a"] == Placement("outer", 2, 8)
+    assert placed["b"] == Placement("outer", 4, 8)
     # An input is not made here, and %a has its place already.
     assert copied_parts(xgraph) == {"inner": (), "outer": (0, 2)}

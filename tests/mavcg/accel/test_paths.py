@@ -60,10 +60,10 @@ def test_exact_equals_brute_force(seeds: range, singles: bool) -> None:
             with pytest.raises(MavcgError, match="no choice of groups"):
                 cheapest_path(instance)
             continue
-        found = cheapest_path(instance)
-        assert found.optimal
-        assert found.cost == pytest.approx(best)
-        check_choice(instance, found)
+        path = cheapest_path(instance)
+        assert path.optimal
+        assert path.cost == pytest.approx(best)
+        check_choice(instance, path)
     assert infeasible < len(seeds) / 2
 
 
@@ -71,11 +71,11 @@ def test_cp_sat_goes_on_where_states_are_too_many() -> None:
     for seed in range(12):
         instance = random_instance(seed, singles=True)
 
-        found = cheapest_path(instance, most_states=0)
+        path = cheapest_path(instance, most_states=0)
 
-        assert found.optimal
-        assert found.cost == pytest.approx(cheapest_path(instance).cost)
-        check_choice(instance, found)
+        assert path.optimal
+        assert path.cost == pytest.approx(cheapest_path(instance).cost)
+        check_choice(instance, path)
 
 
 def chains(seed: int) -> PathInstance:
@@ -161,10 +161,10 @@ def test_a_long_network_stays_small() -> None:
         last = end
     instance = PathInstance.of([PricedGroup(("x",), 1), *groups], edges)
 
-    found = cheapest_path(instance, most_states=20_000)
+    path = cheapest_path(instance, most_states=20_000)
 
-    assert found.cost == 1 + 300 * 6
-    assert paper_path(instance).cost == found.cost
+    assert path.cost == 1 + 300 * 6
+    assert paper_path(instance).cost == path.cost
 
 
 @pytest.mark.parametrize(

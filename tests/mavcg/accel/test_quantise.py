@@ -61,15 +61,15 @@ def test_the_graph_is_quantised(real: XGraph, quantised: QuantisedGraph) -> None
 def test_errors_are_those_of_8_bits(
     real: XGraph, images: list[dict[str, Array]], rounding: str, granularity: str
 ) -> None:
-    found = quantise(real, images[:3], rounding, granularity)
+    quantised = quantise(real, images[:3], rounding, granularity)
 
-    accuracy = accuracy_of(real, found.graph, images[3:], rounding)
+    accuracy = accuracy_of(real, quantised.graph, images[3:], rounding)
 
     assert accuracy.inputs == 3
     assert min(accuracy.sqnr_db.values()) > 10
     assert accuracy.top1_agreement == 1
-    assert min(layer.sqnr_db for layer in found.layers) > 15
-    lengths = {len(n.weight_radix) for n in found.graph.nodes if n.kind in CONVOLUTIONS}
+    assert min(layer.sqnr_db for layer in quantised.layers) > 15
+    lengths = {len(n.weight_radix) for n in quantised.graph.nodes if n.kind in CONVOLUTIONS}
     every = {n.channels for n in real.nodes if n.kind in CONVOLUTIONS}
     depthwise = {n.channels for n in real.nodes if n.kind == "depthwise"}
     assert lengths == {"tensor": {1}, "depthwise": {1} | depthwise, "channel": every}[granularity]
@@ -185,7 +185,10 @@ def test_zeros_are_quantised(real: XGraph) -> None:
     """A calibration input without any signal gives a graph that works all the same."""
     zero = {"image": np.zeros((1, 16, 12, 3), np.float32)}
 
-    found = quantise(real, [zero], "half_up")
+    quantised = quantise(real, [zero], "half_up")
 
-    check_xgraph(found.graph)
-    assert evaluate(found.graph, integer_images(found.graph, zero), "half_up")[found.graph.outputs[0]].size == 5
+    check_xgraph(quantised.graph)
+    assert (
+        evaluate(quantised.graph, integer_images(quantised.graph, zero), "half_up")[quantised.graph.outputs[0]].size
+        == 5
+    )

@@ -35,9 +35,9 @@ IMAGE = {"x": np.random.default_rng(1).standard_normal((1, 9, 9, 4)).astype(np.f
 def test_pixels_that_nobody_reads_need_not_be_computed() -> None:
     graph, program = strided()
 
-    found = validate_program(program, graph, IMAGE)
+    validation = validate_program(program, graph, IMAGE)
 
-    assert (found.layers, found.differences) == (2, ())
+    assert (validation.layers, validation.differences) == (2, ())
 
 
 def test_a_wrong_field_is_found_with_its_instruction() -> None:

@@ -131,10 +131,10 @@ def _random_cuts(generator: random.Random, cnn: Cnn, whole: PlannedModel) -> lis
     for count in (generator.randint(1, 2), 1):
         chosen = sorted(generator.sample(layers, min(count, len(layers))))
         try:
-            found = cuts_at(steps, [cnn.layers[n].name for n in chosen], "")
+            cuts = cuts_at(steps, [cnn.layers[n].name for n in chosen], "")
         except MavcgError:  # a cut before the first step, or two at one
             continue
-        return list(zip(chosen, found, strict=True))
+        return list(zip(chosen, cuts, strict=True))
     return []
 
 

@@ -22,9 +22,9 @@ def test_the_true_front_of_the_example() -> None:
         for count in range(6)
         for genes in combinations(GENES, count)
     ]
-    found = search_chromosomes(GENES, fitness, GeneticLimits(12, 10))
+    front = search_chromosomes(GENES, fitness, GeneticLimits(12, 10))
 
-    assert [one.fitness for one in found] == [one.fitness for one in pareto_front(everything)]
+    assert [one.fitness for one in front] == [one.fitness for one in pareto_front(everything)]
 
 
 def test_a_seed_gives_the_same_front() -> None:

@@ -57,25 +57,25 @@ def test_no_split_is_better(problem: tuple, per_second: int | None) -> None:  # 
         for order in permutations(rows, count):
             ms = [sum(row[1][a:b]) for row, (a, b) in zip(order, pairwise((0, *cuts, steps)), strict=True)]
             splits.append((max(ms), bytes_of(uses, cuts, steps)))
-    found = balance_stages(rows, count, uses, nodes, per_second)
+    pipeline = balance_stages(rows, count, uses, nodes, per_second)
     if not splits:
-        assert found is None
+        assert pipeline is None
         return
-    assert found is not None
+    assert pipeline is not None
     fastest = min(ms for ms, _ in splits)
     limit = max(fastest, 1e3 / per_second if per_second else 0)
-    assert found.bytes == min(size for ms, size in splits if ms <= limit * (1 + 1e-9))
-    assert found.bytes == bytes_of(uses, found.cuts, steps) and max(found.ms) <= limit * (1 + 1e-9)
-    for team, stage_ms, (a, b) in zip(found.teams, found.ms, pairwise((0, *found.cuts, steps)), strict=True):
+    assert pipeline.bytes == min(size for ms, size in splits if ms <= limit * (1 + 1e-9))
+    assert pipeline.bytes == bytes_of(uses, pipeline.cuts, steps) and max(pipeline.ms) <= limit * (1 + 1e-9)
+    for team, stage_ms, (a, b) in zip(pipeline.teams, pipeline.ms, pairwise((0, *pipeline.cuts, steps)), strict=True):
         assert stage_ms == pytest.approx(sum(dict(rows)[team][a:b]))
-    assert len(set(found.teams)) == count
+    assert len(set(pipeline.teams)) == count
 
 
 def test_given_cuts_leave_the_teams_to_choose() -> None:
     rows = [(StageCores(0, 1), [1.0, 1.0, 9.0]), (StageCores(1, 4), [2.0, 2.0, 3.0])]
-    found = balance_stages(rows, 2, [], [0, 1, 2], fixed=[2])
-    assert found is not None and (found.cuts, found.ms) == ((2,), (2.0, 3.0))
-    assert [team.cluster for team in found.teams] == [0, 1] and found.per_second == pytest.approx(1e3 / 3)
+    pipeline = balance_stages(rows, 2, [], [0, 1, 2], fixed=[2])
+    assert pipeline is not None and (pipeline.cuts, pipeline.ms) == ((2,), (2.0, 3.0))
+    assert [team.cluster for team in pipeline.teams] == [0, 1] and pipeline.per_second == pytest.approx(1e3 / 3)
 
 
 @pytest.mark.parametrize(

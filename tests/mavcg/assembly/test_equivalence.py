@@ -33,9 +33,9 @@ def compared(before: str, after: str, observed: tuple[str, ...] = CALLER_SEES, l
     ],
 )
 def test_equal(before: str, after: str) -> None:
-    found = compared(before, after)
-    assert found.passed and found.agreed == len(SEEDS), str(found)
-    assert str(found) == "f: the same from 6 states, 0 undecided"
+    comparison = compared(before, after)
+    assert comparison.passed and comparison.agreed == len(SEEDS), str(comparison)
+    assert str(comparison) == "f: the same from 6 states, 0 undecided"
 
 
 @pytest.mark.parametrize(
@@ -62,10 +62,10 @@ def test_equal(before: str, after: str) -> None:
     ],
 )
 def test_different(before: str, after: str, what: str) -> None:
-    found = compared(before, after)
-    assert not found.passed and found.agreed == 0
-    assert {difference.what for difference in found.differences} == {what}
-    assert [difference.seed for difference in found.differences] == list(SEEDS)
+    comparison = compared(before, after)
+    assert not comparison.passed and comparison.agreed == 0
+    assert {difference.what for difference in comparison.differences} == {what}
+    assert [difference.seed for difference in comparison.differences] == list(SEEDS)
 
 
 def test_a_difference_says_what_both_did() -> None:
@@ -89,10 +89,10 @@ def test_the_caller_may_observe_more_or_less() -> None:
 
 def test_nothing_decided_is_not_passed() -> None:
     for code, reason in ((".Lforever: b .Lforever", "no end within the limit"), ("udf #0", "fault")):
-        found = compared(code, code)
-        assert not found.passed and not found.differences and found.agreed == 0
-        assert found.undecided == tuple(Undecided(seed, f"{reason}, at f+0x4") for seed in SEEDS)
-        assert "6 undecided" in str(found)
+        comparison = compared(code, code)
+        assert not comparison.passed and not comparison.differences and comparison.agreed == 0
+        assert comparison.undecided == tuple(Undecided(seed, f"{reason}, at f+0x4") for seed in SEEDS)
+        assert "6 undecided" in str(comparison)
 
 
 def test_the_transformed_form_may_take_more_instructions() -> None:
@@ -102,8 +102,8 @@ def test_the_transformed_form_may_take_more_instructions() -> None:
 
 
 def test_calls_of_what_is_not_there_decide_nothing_and_are_named() -> None:
-    found = compared("bl memcpy", "bl memcpy")
-    assert not found.passed and found.undecided[0].reason == "it calls 'memcpy', which is not in the file"
+    comparison = compared("bl memcpy", "bl memcpy")
+    assert not comparison.passed and comparison.undecided[0].reason == "it calls 'memcpy', which is not in the file"
     assert compared("nop", "bl memcpy").differences[0].after == "call of a function that is not there, at memcpy"
 
 
@@ -111,9 +111,9 @@ def test_a_function_that_steps_over_all_of_memory_is_undecided_soon() -> None:
     """A page at a time, each mapped alone, took time that grew with the square of their number."""
     walk = "mov x10, #20000\nmov x11, #0x100000\n.Lw: ldr x12, [x9]\nadd x9, x9, x11\nsubs x10, x10, #1\nb.ne .Lw"
     began = time.monotonic()
-    found = compared(walk, walk, limit=100_000)
+    comparison = compared(walk, walk, limit=100_000)
 
-    assert {undecided.reason.split(",")[0] for undecided in found.undecided} == {
+    assert {undecided.reason.split(",")[0] for undecided in comparison.undecided} == {
         "more memory touched than a run is given"
     }
     assert time.monotonic() - began < 20
@@ -128,9 +128,9 @@ def test_a_long_walk_through_memory_is_decided() -> None:
 
 def test_time_that_is_over_leaves_the_rest_undecided() -> None:
     image = assemble_image("\t.text\nf:\n\tret\n")
-    found = compare(image, image, "f", SEEDS, seconds=0)
-    assert not found.passed and [undecided.seed for undecided in found.undecided] == list(SEEDS)
-    assert "the 0 seconds for the check are over" in str(found)
+    comparison = compare(image, image, "f", SEEDS, seconds=0)
+    assert not comparison.passed and [undecided.seed for undecided in comparison.undecided] == list(SEEDS)
+    assert "the 0 seconds for the check are over" in str(comparison)
 
 
 def test_coverage_is_the_share_of_instructions_that_ran() -> None:

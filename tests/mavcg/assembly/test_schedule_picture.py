@@ -61,10 +61,10 @@ class TestText:
     def test_the_schedule_closes_on_itself(self) -> None:
         # Three adds on two slots: the second iteration starts beside the end of the first, the third beside its end.
         adds = [Op(f"add x{n}, x9, #1", "alu", (RegisterRead("x9"),), (f"x{n}",)) for n in range(3)]
-        found = estimate_loop([LOAD, *adds], IN)
-        rows = schedule_rows(found)
+        estimated = estimate_loop([LOAD, *adds], IN)
+        rows = schedule_rows(estimated)
         shown = sorted(cell.op.text for row in rows for cell in row.cells if cell.op is not None)
-        assert shown == sorted(issued.text for issued in [LOAD, *adds] * (len(found.issues) // 4))
+        assert shown == sorted(issued.text for issued in [LOAD, *adds] * (len(estimated.issues) // 4))
 
     def test_iterations_are_told_apart(self) -> None:
         adds = [Op(f"add x{n}, x9, #1", "alu", (RegisterRead("x9"),), (f"x{n}",)) for n in range(3)]
@@ -84,14 +84,14 @@ class TestText:
         assert text.endswith("\n^ the end of the iteration before\n")
 
     def test_a_block(self) -> None:
-        found = estimate_block([LOAD, FMLA], IN)
-        rows = _body(as_text(found))
+        estimated = estimate_block([LOAD, FMLA], IN)
+        rows = _body(as_text(estimated))
         assert len(rows) == 4
         assert rows[-1].split() == ["3", "fmla", "v8.4s,", "v0.4s,", "v1.4s", "--"]
 
     def test_plain_text_has_no_codes_and_colour_only_adds_them(self) -> None:
-        found = estimate_loop(LOOP, IN)
-        plain, coloured = as_text(found), as_text(found, colour=True)
+        estimated = estimate_loop(LOOP, IN)
+        plain, coloured = as_text(estimated), as_text(estimated, colour=True)
         assert plain.isascii()
         assert "\x1b" not in plain
         assert "\x1b[33mldr d0" in coloured
@@ -158,8 +158,8 @@ class TestSvg:
             assert 0 <= y and y + float(box.get("height", 0)) + 80 <= height
 
     def test_bars_of_pressure_are_to_scale(self) -> None:
-        found = estimate_loop([FMLA, FMLA, LOAD], OUT)
-        root = ElementTree.fromstring(as_svg(found, "t"))
+        estimated = estimate_loop([FMLA, FMLA, LOAD], OUT)
+        root = ElementTree.fromstring(as_svg(estimated, "t"))
         widths = {}
         for group in root.iter(f"{_SVG}g"):
             title, rect = group.find(f"{_SVG}title"), group.find(f"{_SVG}rect")
@@ -205,9 +205,9 @@ _OPS = st.lists(
 @given(ops=_OPS)
 @settings(max_examples=examples(100, 25))
 def test_every_issue_has_its_cell_and_every_empty_slot_its_reason(ops: list[Op]) -> None:
-    found: LoopEstimate = estimate_loop(ops, IN)
-    rows = schedule_rows(found)
+    estimated: LoopEstimate = estimate_loop(ops, IN)
+    rows = schedule_rows(estimated)
     cells = [cell for row in rows for cell in row.cells]
-    assert len(rows) == found.period_cycles
-    assert sum(cell.op is not None for cell in cells) == len(found.issues)
+    assert len(rows) == estimated.period_cycles
+    assert sum(cell.op is not None for cell in cells) == len(estimated.issues)
     assert all(cell.op is not None or cell.wait is not None for cell in cells)

@@ -84,9 +84,9 @@ def run_numpy(debian: Path, folders: list[Path], **variables: str) -> str:
 
 
 def test_debians_numpy_with_the_library_preloaded(debian: Path, blas_path: Path) -> None:
-    found = run_numpy(debian, [], LD_PRELOAD=str(blas_path))
+    computed = run_numpy(debian, [], LD_PRELOAD=str(blas_path))
 
-    assert found.startswith("[0.5 0.5 0.5]") and blas_path.name in found and "blas/libblas.so.3" in found
+    assert computed.startswith("[0.5 0.5 0.5]") and blas_path.name in computed and "blas/libblas.so.3" in computed
 
 
 def test_debians_numpy_with_the_library_as_alternative(debian: Path, tmp_path: Path) -> None:
@@ -95,6 +95,6 @@ def test_debians_numpy_with_the_library_as_alternative(debian: Path, tmp_path: P
     ours = tmp_path / "libblas.so.3"
     build_blas(make_blas_request(ours, "host", None, None, False, None, False, None, reference))
 
-    found = run_numpy(debian, [tmp_path])
+    computed = run_numpy(debian, [tmp_path])
 
-    assert found.startswith("[0.5 0.5 0.5]") and str(ours) in found and str(reference.resolve()) in found
+    assert computed.startswith("[0.5 0.5 0.5]") and str(ours) in computed and str(reference.resolve()) in computed

@@ -209,9 +209,9 @@ def test_results(tiny_library: Path, tiny_onnx: Path) -> None:
     image, other = (rng.standard_normal(shape).astype(np.float32) for shape in ((1, 4, 6, 6), (2, 3)))
     wanted = ort.InferenceSession(str(tiny_onnx)).run(None, {"image": image, "other": other})
     with load(tiny_library) as model:
-        found = model.run(image, other)
+        output = model.run(image, other)
 
-    for ours, theirs in zip(found, wanted, strict=True):
+    for ours, theirs in zip(output, wanted, strict=True):
         assert np.abs(ours - theirs).max() <= 1e-5 * np.abs(theirs).max()
 
 

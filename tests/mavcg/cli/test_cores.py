@@ -124,14 +124,14 @@ def test_held_out_errors_are_those_of_the_page() -> None:
     cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
     compared = 0
     for name, *groups, kernels, _ in cells:
-        found = load_cores()[name].silicon
-        if found is None:
+        errors = load_cores()[name].silicon
+        if errors is None:
             assert not any((*groups, kernels)), name
             continue
         for kind, cell in zip(SILICON_GROUPS.values(), groups, strict=True):
-            assert_held_out(found.kinds.get(kind), cell)
+            assert_held_out(errors.kinds.get(kind), cell)
         if kernels:
-            assert_held_out(found, kernels)
+            assert_held_out(errors, kernels)
             compared += 1
     assert compared > 10
 
@@ -226,9 +226,9 @@ def test_hybrid_processor_is_named_by_its_model(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr("mavcg.cli.cores.host_target", lambda: Target("x86_64", "linux-gnu", "2.36"))
 
-    found = this_machine(load_cores(), RECORDED / "alder-lake")
+    machine = this_machine(load_cores(), RECORDED / "alder-lake")
 
-    assert {cpu.cpu: cpu.core for cpu in found} == {
+    assert {cpu.cpu: cpu.core for cpu in machine} == {
         cpu: "intel-golden-cove" if cpu < 8 else "intel-gracemont" for cpu in range(16)
     }
 

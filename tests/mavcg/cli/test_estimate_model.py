@@ -19,20 +19,20 @@ from mavcg.profiles.load import load_board
 def test_a_small_model_for_a_phone(mavcg: Any, tiny_onnx: Path, here: Path) -> None:
     done = mavcg("estimate", tiny_onnx, "--board", "exynos9820", "--json", "--plot", "t.svg", "--threads", "auto")
     assert done.status == 0, done.stderr
-    found = json.loads(done.stdout)
+    document = json.loads(done.stdout)
 
-    assert found["predictions_are"] == "modelled, not measured"
-    assert {"name", "op", "kernel", "predicted_ms", "by_cluster", "bound"} <= set(found["layers"][0])
-    assert set(found["layers"][0]["by_cluster"]) == {"cortex-a55", "cortex-a75", "exynos-m4"}
-    assert all(layer["predicted_ms"] > 0 for layer in found["layers"])
-    assert found["total_ms"] == pytest.approx(sum(layer["predicted_ms"] for layer in found["layers"]), abs=1e-4)
-    assert list(found["by_threads"]) == [str(n) for n in range(1, 9)]
-    assert found["threads"] == found["best_threads"]
-    assert found["by_threads"][str(found["best_threads"])] == min(found["by_threads"].values())
-    conv = next(layer for layer in found["layers"] if layer["op"].endswith("conv2d"))
+    assert document["predictions_are"] == "modelled, not measured"
+    assert {"name", "op", "kernel", "predicted_ms", "by_cluster", "bound"} <= set(document["layers"][0])
+    assert set(document["layers"][0]["by_cluster"]) == {"cortex-a55", "cortex-a75", "exynos-m4"}
+    assert all(layer["predicted_ms"] > 0 for layer in document["layers"])
+    assert document["total_ms"] == pytest.approx(sum(layer["predicted_ms"] for layer in document["layers"]), abs=1e-4)
+    assert list(document["by_threads"]) == [str(n) for n in range(1, 9)]
+    assert document["threads"] == document["best_threads"]
+    assert document["by_threads"][str(document["best_threads"])] == min(document["by_threads"].values())
+    conv = next(layer for layer in document["layers"] if layer["op"].endswith("conv2d"))
     assert conv["by_cluster"]["cortex-a55"]["cycles_from"] == "pipeline model"
     assert conv["by_cluster"]["exynos-m4"]["ms"] < conv["by_cluster"]["cortex-a55"]["ms"]
-    assert any("l3_gb_per_s" in line for line in found["assumed"])  # the board's file does not say it
+    assert any("l3_gb_per_s" in line for line in document["assumed"])  # the board's file does not say it
     assert ET.parse(here / "t.svg").getroot().tag.endswith("svg")
 
 
@@ -146,10 +146,10 @@ def test_on_this_machine_it_is_measured_too(
 
     done = mavcg("estimate", tiny_library, "--board", "host", "--json")
     assert done.status == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert all(layer["measured_ms"] > 0 for layer in found["layers"])
-    assert found["measured_total_ms"] == pytest.approx(sum(s["measured_ms"] for s in found["layers"]), abs=1e-4)
-    assert found["correlation"]["layers"] == len(found["layers"])
+    document = json.loads(done.stdout)
+    assert all(layer["measured_ms"] > 0 for layer in document["layers"])
+    assert document["measured_total_ms"] == pytest.approx(sum(s["measured_ms"] for s in document["layers"]), abs=1e-4)
+    assert document["correlation"]["layers"] == len(document["layers"])
     assert "Pearson correlation" in mavcg("estimate", tiny_library, "--board", "host", "--threads", "2").stdout
 
 
@@ -164,15 +164,15 @@ def test_sensitivity_says_what_each_assumed_fact_changes(mavcg: Any, tiny_onnx: 
     plain = json.loads(mavcg("estimate", tiny_onnx, "--board", "raspberry-pi-4", "--json").stdout)
     done = mavcg("estimate", tiny_onnx, "--board", "raspberry-pi-4", "--sensitivity", "--json")
     assert done.status == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert found["ms"] == pytest.approx(plain["total_ms"], rel=1e-4)
-    rows = {(row["key"], row["factor"]): row for row in found["facts"]}
+    document = json.loads(done.stdout)
+    assert document["ms"] == pytest.approx(plain["total_ms"], rel=1e-4)
+    rows = {(row["key"], row["factor"]): row for row in document["facts"]}
     assert rows and {factor for _, factor in rows} <= {0.0, 0.5, 2.0}
     assert {key for key, factor in rows if not factor} <= {"l2_bytes"}
     for (key, factor), row in rows.items():
         assert f"{key} is not known" in " ".join(plain["assumed"])
         assert row["value"] == factor * row["assumed"] and row["ratio"] == pytest.approx(
-            row["ms"] / found["ms"], rel=1e-3
+            row["ms"] / document["ms"], rel=1e-3
         )
     memory = [row["ms"] for (key, _), row in rows.items() if key == "memory_gb_per_s"]
     assert not memory or memory[0] >= memory[-1]

@@ -23,24 +23,24 @@ def space(here: Path) -> Path:
 def test_the_space_of_the_page(mavcg: Any, here: Path, space: Path) -> None:
     done = mavcg("explore", "squeezenet", "alexnet", "--space", "space.toml", "-o", "net.sqlite", "--json")
     assert done.status == 0, done.stderr
-    found = json.loads(done.stdout)
+    document = json.loads(done.stdout)
 
-    assert found["points"] == 1152 == found["planned"] + found["pruned"]
-    assert found["front"] and set(found["front"][0]) == {"point", "metrics"}
+    assert document["points"] == 1152 == document["planned"] + document["pruned"]
+    assert document["front"] and set(document["front"][0]) == {"point", "metrics"}
     with sqlite3.connect(here / "net.sqlite") as database:
         states = dict(database.execute("SELECT state, count(*) FROM points GROUP BY state").fetchall())
         on_front = database.execute("SELECT count(*) FROM points WHERE front").fetchone()[0]
-    assert states.get("pruned", 0) == found["pruned"] and on_front == len(found["front"])
+    assert states.get("pruned", 0) == document["pruned"] and on_front == len(document["front"])
 
     words = ("squeezenet", "alexnet", "--space", "space.toml", "-o", "net.sqlite", "--no-prune", "--json")
     whole = json.loads(mavcg("explore", *words).stdout)
-    assert (whole["planned"], whole["pruned"], whole["front"]) == (1152, 0, found["front"])
+    assert (whole["planned"], whole["pruned"], whole["front"]) == (1152, 0, document["front"])
 
 
 def test_a_point_is_an_accelerators_file(mavcg: Any, here: Path, space: Path) -> None:
     space.write_text(re.sub("precision = .*", "", space.read_text()))
-    found = json.loads(mavcg("explore", "alexnet", "--space", "space.toml", "--json").stdout)
-    for of_front in found["front"][:3]:
+    document = json.loads(mavcg("explore", "alexnet", "--space", "space.toml", "--json").stdout)
+    for of_front in document["front"][:3]:
         (here / "best.json").write_text(json.dumps(of_front["point"]))
         planned = json.loads(mavcg("plan", "alexnet", "--accelerator", "./best.json", "--json").stdout)
         metrics = of_front["metrics"]
@@ -75,6 +75,6 @@ def test_no_point_has_a_tiling(mavcg: Any, here: Path) -> None:
     )
     done = mavcg("explore", "alexnet", "--space", "small.toml", "--json")
 
-    found = json.loads(done.stdout)
-    assert (done.status, found["front"], found["infeasible"]) == (0, [], 2)
+    document = json.loads(done.stdout)
+    assert (done.status, document["front"], document["infeasible"]) == (0, [], 2)
     assert "on none of the 2 points does each layer have a tiling" in done.stderr

@@ -264,7 +264,7 @@ def test_a_function_that_comes_out_equal_keeps_the_plain_object(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (None, "mavcg.toml: there is none in "),
+        (None, "mavcg.toml: not found in "),
         ("[build", "mavcg.toml: not TOML ("),
         ("[build]\nhot = ['dot']\n", "no cores are named"),
         ("[build]\nhot = ['dot']\ncores = ['cortex']\n", "--cores cortex: no such core"),

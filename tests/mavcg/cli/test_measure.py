@@ -113,8 +113,8 @@ def test_gains_spread_and_verdicts(mavcg: Any, library: Path, cores: Any, fake_p
 
     ended = mavcg("measure", library, "--runs", "3", "--json", "--", "sh", "-c", "true")
 
-    found = findings(ended)
-    dot, inner = found["dot", cores[0]], found["inner", cores[0]]
+    verdicts = findings(ended)
+    dot, inner = verdicts["dot", cores[0]], verdicts["inner", cores[0]]
     assert dot["gain"] == pytest.approx(1 - 330 / 500)
     assert dot["spread"] == pytest.approx([1 - 400 / 500, 1 - 330 / 600])
     assert dot["generic_share"] == pytest.approx(1500 / (1500 + 600 + 300))
@@ -122,7 +122,7 @@ def test_gains_spread_and_verdicts(mavcg: Any, library: Path, cores: Any, fake_p
     assert dot["generic"] == [400e3, 500e3, 600e3] and dot["own"] == [300e3, 400e3, 330e3]
     assert (dot["verdict"], inner["verdict"]) == ("keep", "drop")
     assert inner["gain"] == pytest.approx(-0.1)
-    assert set(found) == {("dot", cores[0]), ("inner", cores[0])}
+    assert set(verdicts) == {("dot", cores[0]), ("inner", cores[0])}
     assert f"not measured, as this machine has none: {cores[1]}" in ended.stderr
 
 
@@ -378,9 +378,9 @@ def test_with_the_real_perf(
 
     ended = mavcg("measure", library, "--runs", "1", "-o", out, "--json", "--", app)
 
-    found = findings(ended)["scale", core]
-    assert found["why_not"] == "" and found["generic_share"] > 0.5
-    assert found["verdict"] == ("drop" if found["gain"] < 0.01 else "keep")
-    assert read_measurements(out)["scale", core].fraction == pytest.approx(found["gain"])
+    verdict = findings(ended)["scale", core]
+    assert verdict["why_not"] == "" and verdict["generic_share"] > 0.5
+    assert verdict["verdict"] == ("drop" if verdict["gain"] < 0.01 else "keep")
+    assert read_measurements(out)["scale", core].fraction == pytest.approx(verdict["gain"])
     if core.startswith("znver") or "lake" in core or core in ("haswell", "broadwell"):
-        assert found["gain"] > 0.2  # SSE2 has no 32-bit multiply
+        assert verdict["gain"] > 0.2  # SSE2 has no 32-bit multiply

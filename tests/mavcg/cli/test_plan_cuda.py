@@ -24,8 +24,8 @@ def test_emit_and_check_a_layer(mavcg: Any, here: Path) -> None:
 
     check = mavcg("plan", "--check-cuda", "d", "--json")
     assert check.status == 0, check.stderr
-    found = json.loads(check.stdout)
-    assert (found["kernels"], found["mismatches"]) == (1, 0)
+    document = json.loads(check.stdout)
+    assert (document["kernels"], document["mismatches"]) == (1, 0)
 
     # A kernel that somebody spoiled is found: status 2, and the layer's name.
     source = here / "d" / kernel["file"]

@@ -15,10 +15,10 @@ def listed(mavcg: Any, *arguments: str) -> Any:
 
 
 def test_json_has_what_scripts_rely_on(mavcg: Any) -> None:
-    found = listed(mavcg)
+    lines = listed(mavcg)
 
-    assert [each["name"] for each in found] == [p.name for p in (*all_primitives(), *eight_bit_primitives())]
-    for each in found:
+    assert [each["name"] for each in lines] == [p.name for p in (*all_primitives(), *eight_bit_primitives())]
+    for each in lines:
         assert {"name", "family", "layout_in", "layout_out", "workspace", "applies_to"} <= set(each)
         assert each["layout_in"] in ("CHW", "HCW", "HWC", "CHWc") and each["applies_to"], each["name"]
         assert each["dtype"] == ("8 bits" if each["family"].startswith("qconv_") else "f32")
@@ -26,9 +26,9 @@ def test_json_has_what_scripts_rely_on(mavcg: Any) -> None:
 
 
 def test_a_family_is_listed_alone(mavcg: Any) -> None:
-    found = listed(mavcg, "--family", "sum2d")
+    lines = listed(mavcg, "--family", "sum2d")
 
-    assert {each["family"] for each in found} == {"sum2d"} and len(found) == 3
+    assert {each["family"] for each in lines} == {"sum2d"} and len(lines) == 3
     done = mavcg("primitives", "--family", "sum2d")
     assert done.status == 0 and "sum2d_scalar_chw_chw" in done.stdout
 
@@ -45,14 +45,14 @@ def test_those_of_8_bits_say_what_they_compute(mavcg: Any) -> None:
 def test_one_is_checked(mavcg: Any) -> None:
     asked = ("primitives", "check", "sum2d_scalar_chw_chw", "--scenario", "4,7,9,2,3,6,1,2")
     done = mavcg(*asked, "--core", "host", "--json")
-    found = json.loads(done.stdout)
+    document = json.loads(done.stdout)
 
-    assert done.status == 0 and found["ok"] and 0 < found["max_error"] < found["error_bound"]
-    assert found["scenario"] == {"c": 4, "h": 7, "w": 9, "stride": 2, "k": 3, "m": 6, "pad": 1, "groups": 2}
+    assert done.status == 0 and document["ok"] and 0 < document["max_error"] < document["error_bound"]
+    assert document["scenario"] == {"c": 4, "h": 7, "w": 9, "stride": 2, "k": 3, "m": 6, "pad": 1, "groups": 2}
     assert ": right" in mavcg(*asked).stdout
     rectangle = ("winograd_1d_f2_k7_down_hwc_hwc", "--scenario", "4,9,6,1,7x1,5,3x0", "--json")
-    found = json.loads(mavcg("primitives", "check", *rectangle).stdout)
-    assert found["ok"] and found["scenario"]["across"] == {"k": 1, "stride": 1, "pad": 0, "dilation": 1}
+    document = json.loads(mavcg("primitives", "check", *rectangle).stdout)
+    assert document["ok"] and document["scenario"]["across"] == {"k": 1, "stride": 1, "pad": 0, "dilation": 1}
 
 
 @pytest.mark.parametrize(

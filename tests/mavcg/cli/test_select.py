@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 from mavcg.cli.app import make_app
 from mavcg.cli.select import select
 from mavcg.errors import MavcgError
-from mavcg.selection.costs.database import Record, compiler_version, open_db
+from mavcg.selection.costs.database import Record, compiler_version
+from mavcg.selection.costs.database_file import open_db
 from mavcg.selection.costs.provider import MEASURED, Cost
 from mavcg.selection.select_network import read_network
 

@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 
 from mavcg.cli.select import select
 from mavcg.errors import MavcgError
-from mavcg.selection.costs.database import Record, open_db
+from mavcg.selection.costs.database import Record
+from mavcg.selection.costs.database_file import open_db
 from mavcg.selection.costs.provider import MEASURED, Cost
 from mavcg.selection.select_network import read_network
 
@@ -31,22 +32,22 @@ def run(app: typer.Typer, *options: object) -> str:
 
 
 def answer(app: typer.Typer, *options: object) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(run(app, *NETWORK, *options, "--json"))
-    return found
+    document: dict[str, Any] = json.loads(run(app, *NETWORK, *options, "--json"))
+    return document
 
 
 def test_the_interface_has_what_scripts_rely_on(app: typer.Typer) -> None:
-    found = answer(app, "--strategy", "pbqp")
+    answered = answer(app, "--strategy", "pbqp")
 
-    assert {"nodes", "conversions", "total_ms", "optimal", "gap", "solver_seconds"} <= set(found)
-    for node in found["nodes"]:
+    assert {"nodes", "conversions", "total_ms", "optimal", "gap", "solver_seconds"} <= set(answered)
+    for node in answered["nodes"]:
         assert {"name", "primitive", "layout_in", "layout_out", "cost_ms", "cost_is"} <= set(node)
         families = node["families"]
         assert families[node["primitive"].split("_")[0]] if node["primitive"].startswith("fft") else families["im2"]
         assert min(one["cost_ms"] for one in families.values()) == node["fastest"]["cost_ms"] <= node["cost_ms"]
-    assert [row["row"] for row in found["tables"]] == ["S"]
-    assert found["tables"][0]["faster_than_sum2d"]["sum2d"] == 1
-    assert found["arena"]["bytes"] > 0 and found["notes"] == []
+    assert [row["row"] for row in answered["tables"]] == ["S"]
+    assert answered["tables"][0]["faster_than_sum2d"]["sum2d"] == 1
+    assert answered["arena"]["bytes"] > 0 and answered["notes"] == []
 
 
 def test_several_threads_beside_one(app: typer.Typer) -> None:
@@ -78,10 +79,10 @@ def test_a_limit_of_memory_changes_what_is_chosen(app: typer.Typer) -> None:
 
 
 def test_every_cluster_beside_the_board(app: typer.Typer) -> None:
-    found = answer(app, "--per-cluster")
-    clusters = {each["core"]: each for each in found["clusters"]}
+    answered = answer(app, "--per-cluster")
+    clusters = {each["core"]: each for each in answered["clusters"]}
 
-    assert list(clusters) == ["exynos-m4", "cortex-a75", "cortex-a55"] and found["optimal"] is True
+    assert list(clusters) == ["exynos-m4", "cortex-a75", "cortex-a55"] and answered["optimal"] is True
     for core, each in clusters.items():
         own = answer(app, "--core", core)
         assert each["own_ms"] == pytest.approx(own["total_ms"]) and each["own"]["nodes"] == own["nodes"]
@@ -90,17 +91,17 @@ def test_every_cluster_beside_the_board(app: typer.Typer) -> None:
     # No cluster's own choice for all is better in the mean than the board's.
     mean = sum(each["joint_ms"] / each["own_ms"] for each in clusters.values()) / 3
     assert 1 <= mean <= 1 + max(each["loss"] for each in clusters.values())
-    for node in found["nodes"]:
+    for node in answered["nodes"]:
         assert [one["core"] for one in node["clusters"]] == list(clusters)
         assert set(node["suits"]) <= set(clusters)
 
 
 def test_a_board_for_the_cores_that_are_asked_for(app: typer.Typer) -> None:
     for options, core in ((("--core", "cortex-a55"), "cortex-a55"), (("--threads", 2), "exynos-m4")):
-        found = answer(app, "--per-cluster", *options)
-        own = next(each for each in found["clusters"] if each["core"] == core)
-        assert own["loss"] == pytest.approx(0, abs=1e-12) and found["asked"].startswith(core)
-        assert [node["primitive"] for node in found["nodes"]] == [node["primitive"] for node in own["own"]["nodes"]]
+        answered = answer(app, "--per-cluster", *options)
+        own = next(each for each in answered["clusters"] if each["core"] == core)
+        assert own["loss"] == pytest.approx(0, abs=1e-12) and answered["asked"].startswith(core)
+        assert [node["primitive"] for node in answered["nodes"]] == [node["primitive"] for node in own["own"]["nodes"]]
     said = run(app, *NETWORK, "--per-cluster", "--threads", 2)
     assert "cortex-a55 x2 alone" in said and "best for exynos-m4, 2 threads" in said
 
@@ -110,11 +111,11 @@ def test_what_suits_one_cluster_alone_is_named(app: typer.Typer, tmp_path: Path)
     assert scenario is not None
     with open_db(tmp_path / "costs.sqlite") as db:  # far better than anything, on the big cores alone
         db.put(Record((scenario, "kn2row_acc_chw_chw"), Cost(1e-6, MEASURED), "exynos-m4", 1, 8))
-    found = answer(app, "--per-cluster", "--core", "exynos-m4", "--db", tmp_path / "costs.sqlite")
-    node = found["nodes"][2]
+    answered = answer(app, "--per-cluster", "--core", "exynos-m4", "--db", tmp_path / "costs.sqlite")
+    node = answered["nodes"][2]
 
     assert node["primitive"] == "kn2row_acc_chw_chw" and node["suits"] == ["exynos-m4"]
-    assert found["clusters"][2]["loss"] > 0.05
+    assert answered["clusters"][2]["loss"] > 0.05
 
 
 def test_costs_of_other_kernels_are_named_and_not_used(app: typer.Typer, tmp_path: Path) -> None:
@@ -123,10 +124,10 @@ def test_costs_of_other_kernels_are_named_and_not_used(app: typer.Typer, tmp_pat
     with open_db(tmp_path / "costs.sqlite") as db:
         record = Record((scenario, "sum2d_scalar_chw_chw"), Cost(1e-6, MEASURED), "exynos-m4", 1, 8, kernels="0" * 12)
         db.put(record)
-    found = answer(app, "--db", tmp_path / "costs.sqlite")
+    answered = answer(app, "--db", tmp_path / "costs.sqlite")
 
-    assert "1 measured or simulated costs belong to other kernels" in found["notes"][0]
-    assert {node["cost_is"] for node in found["nodes"]} == {"modelled"}
+    assert "1 measured or simulated costs belong to other kernels" in answered["notes"][0]
+    assert {node["cost_is"] for node in answered["nodes"]} == {"modelled"}
 
 
 def test_what_is_known_of_one_thread_helps_with_several(app: typer.Typer, tmp_path: Path) -> None:

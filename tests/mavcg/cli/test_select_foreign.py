@@ -13,7 +13,8 @@ from mavcg.cli.app import make_app
 from mavcg.hosts.foreign_library import find_foreign
 from mavcg.kernels.primitives.foreign.family import foreign_primitives
 from mavcg.kernels.primitives.registry import find_primitive
-from mavcg.selection.costs.database import Record, open_db
+from mavcg.selection.costs.database import Record
+from mavcg.selection.costs.database_file import open_db
 from mavcg.selection.costs.provider import MEASURED, Cost
 from mavcg.selection.select_network import read_network
 from mavcg.selection.select_workers import board_of, label_of, workers_of
@@ -88,32 +89,34 @@ def selected(app: typer.Typer, model: Path, library: ForeignLibrary, costs: Path
 def test_it_is_taken_where_it_was_measured_to_win(
     app: typer.Typer, model: Path, library: ForeignLibrary, tmp_path: Path
 ) -> None:
-    found = selected(app, model, library, database(tmp_path / "costs", model, library, 1e-9))["foreign"]
-    assert [each["path"] for each in found["libraries"]] == [library.path]
-    assert len(found["measured"]) == 1 and list(found["taken"]) == found["measured"]
-    assert found["taken"][found["measured"][0]] == foreign_primitives(library)[0].name
-    assert found["with_ms"] < found["without_ms"] and found["gain"] > 0
+    selection = selected(app, model, library, database(tmp_path / "costs", model, library, 1e-9))["foreign"]
+    assert [each["path"] for each in selection["libraries"]] == [library.path]
+    assert len(selection["measured"]) == 1 and list(selection["taken"]) == selection["measured"]
+    assert selection["taken"][selection["measured"][0]] == foreign_primitives(library)[0].name
+    assert selection["with_ms"] < selection["without_ms"] and selection["gain"] > 0
 
 
 def test_it_is_not_taken_where_it_loses(app: typer.Typer, model: Path, library: ForeignLibrary, tmp_path: Path) -> None:
-    found = selected(app, model, library, database(tmp_path / "costs", model, library, 1e3))["foreign"]
-    assert len(found["measured"]) == 1 and found["taken"] == {}
-    assert found["with_ms"] == found["without_ms"] and found["gain"] == 0
+    selection = selected(app, model, library, database(tmp_path / "costs", model, library, 1e3))["foreign"]
+    assert len(selection["measured"]) == 1 and selection["taken"] == {}
+    assert selection["with_ms"] == selection["without_ms"] and selection["gain"] == 0
 
 
 def test_it_is_not_offered_where_only_it_was_measured(
     app: typer.Typer, model: Path, library: ForeignLibrary, tmp_path: Path
 ) -> None:
-    found = selected(app, model, library, database(tmp_path / "costs", model, library, 1e-9, default=False))["foreign"]
-    assert found["measured"] == [] and found["taken"] == {}
+    selection = selected(app, model, library, database(tmp_path / "costs", model, library, 1e-9, default=False))[
+        "foreign"
+    ]
+    assert selection["measured"] == [] and selection["taken"] == {}
 
 
 def test_without_the_flag_nothing_is_foreign(
     app: typer.Typer, model: Path, library: ForeignLibrary, tmp_path: Path
 ) -> None:
     costs = database(tmp_path / "costs", model, library, 1e-9)
-    found = json.loads(run(app, "select", model, "--board", "host", "--db", costs, "--json").stdout)
-    assert found["foreign"] is None and "family:foreign" not in found["strategies"]
+    document = json.loads(run(app, "select", model, "--board", "host", "--db", costs, "--json").stdout)
+    assert document["foreign"] is None and "family:foreign" not in document["strategies"]
 
 
 @pytest.mark.parametrize(
@@ -145,6 +148,6 @@ def test_what_is_tuned_is_offered(app: typer.Typer, model: Path, library: Foreig
     flag, costs = f"small={library.path}", tmp_path / "costs"
     done = run(app, "tune", model, "--family", "implicit", "--foreign", flag, "--db", costs, "--json")
     assert done.exit_code == 0, done.output
-    found = selected(app, model, library, costs)
-    assert len(found["foreign"]["measured"]) == 2
-    assert found["strategies"]["family:foreign"] > 0
+    selection = selected(app, model, library, costs)
+    assert len(selection["foreign"]["measured"]) == 2
+    assert selection["strategies"]["family:foreign"] > 0

@@ -21,13 +21,13 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_estimate_says_the_source_of_each_layer(mavcg: Any, tiny_onnx: Path, here: Path, cache: Path) -> None:
     done = mavcg("estimate", tiny_onnx, *BOARD, "--simulate-unsure", "--json")
     assert done.status == 0, done.stderr
-    found = json.loads(done.stdout)
+    document = json.loads(done.stdout)
 
-    costs = [cost for layer in found["layers"] for cost in layer["by_cluster"].values()]
+    costs = [cost for layer in document["layers"] for cost in layer["by_cluster"].values()]
     simulated = [cost for cost in costs if cost["source"] == "simulated"]
     assert simulated and all(cost["unsure"] for cost in simulated)
     assert all(cost["source"] == "modelled" for cost in costs if not cost["unsure"])
-    assert found["predictions_are"] == "modelled or simulated, not measured"
+    assert document["predictions_are"] == "modelled or simulated, not measured"
     assert list((cache / "simulated-steps").glob("*.json"))
 
 

@@ -28,7 +28,8 @@ from mavcg.runners.open import open_runner
 from mavcg.runners.shell_runner import ShellRunner
 from mavcg.runners.spot import Spot
 from mavcg.runners.tuning_run import tune_on
-from mavcg.selection.costs.database import Conversion, open_db
+from mavcg.selection.costs.database import Conversion
+from mavcg.selection.costs.database_file import open_db
 from mavcg.selection.costs.provider import MODELLED, Cost
 from mavcg.selection.measure.work_list import fastest, plan_of
 from mavcg.selection.network import network_of
@@ -77,26 +78,26 @@ def model(tmp_path: Path) -> Path:
 
 def answer(capsys: pytest.CaptureFixture[str], model: str | None = None, **options: Any) -> dict[str, Any]:
     tune(model, as_json=True, **options)
-    found = json.loads(capsys.readouterr().out)
-    assert isinstance(found, dict)
-    return found
+    document = json.loads(capsys.readouterr().out)
+    assert isinstance(document, dict)
+    return document
 
 
 @pytest.mark.usefixtures("at_once")
 @pytest.mark.usefixtures("known_host")
 def test_measures_each_convolution_once_and_goes_on(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = answer(capsys, str(model), family="sum2d")
-    (core,) = found["cores"]
+    answered = answer(capsys, str(model), family="sum2d")
+    (core,) = answered["cores"]
     assert (core["convolutions"], core["sizes"]) == (1, 1)
-    assert found["measured"] + found["pruned"] == len(PRIMITIVES) + 12  # of all, and of all pairs of four layouts
-    assert (found["already"], found["left"], found["stopped"], core["failed"]) == (0, 0, "", [])
+    assert answered["measured"] + answered["pruned"] == len(PRIMITIVES) + 12  # of all, and of all pairs of four layouts
+    assert (answered["already"], answered["left"], answered["stopped"], core["failed"]) == (0, 0, "", [])
     # The program says that job n of each batch, the first of 8, takes 1.75 (n + 1) us.
     assert [round(each["ms"] / 1.75e-3) for each in core["costs"][:9]] == [*range(1, 9), 1]
     (best,) = core["fastest"]
     assert best["scenario"] == "4,6,6,1,3,4,1,1" and best["primitive"] in NAMES and best["kind"] == "measured"
     again = answer(capsys, str(model), family="sum2d", resume=True)
-    assert (again["measured"], again["already"]) == (0, found["measured"])
-    assert answer(capsys, str(model), family="sum2d", limit_seconds=0.0)["left"] == found["measured"]
+    assert (again["measured"], again["already"]) == (0, answered["measured"])
+    assert answer(capsys, str(model), family="sum2d", limit_seconds=0.0)["left"] == answered["measured"]
 
 
 @pytest.mark.usefixtures("at_once")
@@ -163,11 +164,11 @@ def test_choices_go_by_what_was_simulated(
 ) -> None:
     """The commands of docs/tuning-models.md, with this user's database."""
     cores = {**SIMULATED, "family": None}
-    found = answer(capsys, str(model), **cores)
-    assert found["left"] == 0 and not found["cores"][0]["failed"]
-    (best,) = found["cores"][0]["fastest"]
+    answered = answer(capsys, str(model), **cores)
+    assert answered["left"] == 0 and not answered["cores"][0]["failed"]
+    (best,) = answered["cores"][0]["fastest"]
     again = answer(capsys, str(model), resume=True, **cores)
-    assert (again["measured"], again["already"]) == (0, found["measured"])
+    assert (again["measured"], again["already"]) == (0, answered["measured"])
 
     select(str(model), board="exynos9820", core="cortex-a55", as_json=True)
     nodes = json.loads(capsys.readouterr().out)["nodes"]
@@ -183,7 +184,7 @@ def test_choices_go_by_what_was_simulated(
         ({"model": "absent.onnx"}, "absent.onnx"),
         ({"model": "squeezenet", "board": FOREIGN}, f"local: is .*, and {FOREIGN} is"),
         ({"model": "squeezenet", "runner": "ssh:pi@10.0.0.7"}, "its board is not named"),
-        ({"model": "squeezenet", "runner": "telnet:pi", "board": "rk3588"}, "telnet:pi: is none; give local, ssh"),
+        ({"model": "squeezenet", "runner": "telnet:pi", "board": "rk3588"}, "telnet:pi: is not a runner; give local"),
         ({"model": "squeezenet", "runner": "simulate"}, "--runner simulate: its board is not named"),
         ({"model": "squeezenet", "runner": "simulate", "board": "alder-lake"}, "is x86_64; only AArch64 cores"),
         ({"model": "squeezenet", "runner": "simulate", "board": "absent"}, "--board absent"),
@@ -290,10 +291,10 @@ def test_being_told_to_end_is_an_interrupt(model: Path, at_once: Any, capsys: py
     with pytest.raises(typer.Exit) as ended:
         tune(str(model), family="sum2d", as_json=True)
     thread.join()
-    found = json.loads(capsys.readouterr().out)
+    document = json.loads(capsys.readouterr().out)
     assert ended.value.exit_code == 130 and signal.getsignal(signal.SIGTERM) is before
-    assert found["stopped"] == "interrupt" and found["measured"] <= 2  # as many as were read until then
-    assert found["left"] == found["cores"][0]["left"] > 0
+    assert document["stopped"] == "interrupt" and document["measured"] <= 2  # as many as were read until then
+    assert document["left"] == document["cores"][0]["left"] > 0
 
 
 @pytest.mark.usefixtures("known_host")
@@ -303,9 +304,9 @@ def test_what_cannot_be_measured_is_said_and_the_rest_is_kept(
     at_once.does("kill 3", "fault 5 it wrote outside", "khz 1000000")
     tune(str(model), family="fft", as_json=True)
     said = capsys.readouterr()
-    found = json.loads(said.out)
-    failed = found["cores"][0]["failed"]
+    document = json.loads(said.out)
+    failed = document["cores"][0]["failed"]
     assert [each["why"] for each in failed][:2] == ["the program was ended by signal 9 (killed)", "it wrote outside"]
-    assert found["measured"] + len(failed) + found["pruned"] >= 12 and found["left"] == 0
+    assert document["measured"] + len(failed) + document["pruned"] >= 12 and document["left"] == 0
     assert f"{failed[0]['what']}: the program was ended" in said.err
     assert "its clock fell from 2.00 GHz to 1.00 GHz" in said.err

@@ -76,8 +76,8 @@ def test_the_result_assembles_and_does_the_same(mavcg: Any, dot: Path) -> None:
     tuned(mavcg)
 
     before, after = assemble_image(dot.read_text()), assemble_image((dot.parent / "out.S").read_text())
-    found = compare(before, after, "dot", range(12))
-    assert found.passed, str(found)
+    comparison = compare(before, after, "dot", range(12))
+    assert comparison.passed, str(comparison)
     assert "ldr\td1" in (dot.parent / "out.S").read_text()
 
 

@@ -174,9 +174,9 @@ def test_pruning_leaves_the_front(
 
 def test_points_are_pruned_by_the_budget_and_by_bounds(tmp_path: Path, fake: dict[str, str]) -> None:
     little = space_of(tmp_path, SMALL.replace("budget_w = 2.5", "budget_w = 0.13"))
-    found = explored(little, fake)
-    within = [point.values["max_khz"].get("cortex-a55") == 1200000 for point in found.points]
-    assert [state != "pruned" for state in found.states] == within and found.front
+    exploration = explored(little, fake)
+    within = [point.values["max_khz"].get("cortex-a55") == 1200000 for point in exploration.points]
+    assert [state != "pruned" for state in exploration.states] == within and exploration.front
     slow = "max_khz = { cortex-a55 = [100000, 1785600], cortex-a76 = [1670400, 2419200] }"
     text = SMALL.replace("max_khz = { cortex-a55 = [1200000, 1785600], cortex-a76 = [1670400, 2419200] }", slow)
     bounded = explored(space_of(tmp_path, text.replace("budget_w = 2.5\n", "")), fake, objectives="latency")
@@ -211,11 +211,11 @@ def test_the_verb(mavcg: Any, tmp_path: Path, fake: dict[str, str]) -> None:
     words = ("explore", fake["a"], fake["b"], "--space", tmp_path / "boards.toml", "--workers", "0")
     done = mavcg(*words, "--json", "--plot", tmp_path / "front.svg")
     assert done.status == 0, done.stderr
-    found = json.loads(done.stdout)
+    document = json.loads(done.stdout)
 
-    assert {"points", "planned", "pruned", "front", "seconds"} <= set(found) and found["points"] == 56
-    assert found["planned"] + found["pruned"] == 56 and set(found["front"][0]) == {"point", "metrics"}
-    assert set(found["power_sources"]) == {"cortex-a55", "cortex-a76"} and (tmp_path / "front.svg").stat().st_size
+    assert {"points", "planned", "pruned", "front", "seconds"} <= set(document) and document["points"] == 56
+    assert document["planned"] + document["pruned"] == 56 and set(document["front"][0]) == {"point", "metrics"}
+    assert set(document["power_sources"]) == {"cortex-a55", "cortex-a76"} and (tmp_path / "front.svg").stat().st_size
     shown = mavcg(*words)
     assert shown.status == 0 and "boards are on the front of latency, energy, power" in shown.stdout
     assert "vector code draws more" in shown.stdout.replace("\n", " ")

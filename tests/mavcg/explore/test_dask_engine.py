@@ -67,10 +67,10 @@ def test_two_processes_make_the_database_of_one(tmp_path: Path) -> None:
 def test_killed_workers_lose_nothing(tmp_path: Path) -> None:
     with DaskEngine(2) as engine:
         killing = KillingEngine(engine, 6)
-        found = explored_by(killing, tmp_path, "killed.sqlite")
+        exploration = explored_by(killing, tmp_path, "killed.sqlite")
 
     assert killing.kills == 0
-    assert found == explored_by(LocalEngine(), tmp_path, "one.sqlite")
+    assert exploration == explored_by(LocalEngine(), tmp_path, "one.sqlite")
 
 
 class EndingEngine:

@@ -95,12 +95,12 @@ def test_every_point_is_as_planned_by_itself(tmp_path: Path, keys: Mapping[str, 
         if None in alone.values():
             assert whole.states[number // space.rates] == "infeasible"
             continue
-        found = whole.figures(number)
+        figures_of_list = whole.figures(number)
         for name, of in alone.items():
             assert of is not None
-            assert found.networks[name]["latency"] == pytest.approx(of[0], rel=1e-12)
-            assert found.networks[name]["traffic"] == of[1]
-        values[number] = [found.figures[key] for key in ("latency", "traffic", "area")]
+            assert figures_of_list.networks[name]["latency"] == pytest.approx(of[0], rel=1e-12)
+            assert figures_of_list.networks[name]["traffic"] == of[1]
+        values[number] = [figures_of_list.figures[key] for key in ("latency", "traffic", "area")]
     expected = [list(values)[i] for i in pareto_front(np.array(list(values.values())).reshape(-1, 3)).tolist()]
     assert list(whole.front) == expected
 

@@ -54,9 +54,9 @@ def test_energy_of_a_layer_that_fits_whole(tmp_path: Path) -> None:
 
     moved = no_reload(DENSE).total_bytes
     expected_pj = moved * (162.5 + 12.5) + 12.5 * sum(array_bytes(DENSE, structure)) + 4.6 * 30000
-    found = result.figures(0)
-    assert found.figures["traffic"] == moved
-    assert found.figures["energy"] == pytest.approx(expected_pj / 1e12, rel=1e-12)
+    figures_of_list = result.figures(0)
+    assert figures_of_list.figures["traffic"] == moved
+    assert figures_of_list.figures["energy"] == pytest.approx(expected_pj / 1e12, rel=1e-12)
 
 
 def test_interpolation_meets_its_rows_and_goes_on() -> None:

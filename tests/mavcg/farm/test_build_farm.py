@@ -144,10 +144,10 @@ def test_modules_with_other_settings_have_other_digests(tiny: Path, tmp_path: Pa
     (module, *_) = kernel_modules(
         prepared.planned.lowered.specs, prepared.machines, request.cores, request.target, plan=prepared.tiles
     )
-    other = replace(module, settings=replace(module.settings, tuning=Tuning(solver_seconds=3)))
+    retuned = replace(module, settings=replace(module.settings, tuning=Tuning(solver_seconds=3)))
     said = replace(module, settings=replace(module.settings, what="otherwise said"))
 
-    assert ir_module(module).digest == ir_module(said).digest != ir_module(other).digest
+    assert ir_module(module).digest == ir_module(said).digest != ir_module(retuned).digest
 
 
 class KillingEngine:
@@ -158,9 +158,9 @@ class KillingEngine:
         self.kills = kills
         self.random = random.Random(7)
 
-    def run(self, work: Any, items: Sequence[Any], most: int, found: Any) -> None:
+    def run(self, work: Any, items: Sequence[Any], most: int, keep: Any) -> None:
         def then_kill(task: Sequence[Any], results: Any) -> None:
-            found(task, results)
+            keep(task, results)
             if self.kills and (workers := self.engine.client.run(os.getpid, on_error="ignore")):
                 self.kills -= 1
                 os.kill(self.random.choice(sorted(workers.values())), signal.SIGKILL)
@@ -205,12 +205,12 @@ class EndingEngine:
     def __init__(self, engine: Any, made: DaskCluster) -> None:
         self.engine, self.made, self.kills = engine, made, 0
 
-    def run(self, work: Any, items: Sequence[Any], most: int, found: Any) -> None:
+    def run(self, work: Any, items: Sequence[Any], most: int, keep: Any) -> None:
         ended = False
 
         def then_kill(task: Sequence[Any], results: Any) -> None:
             nonlocal ended
-            found(task, results)
+            keep(task, results)
             if not ended:
                 ended = True
                 self.made.workers[self.kills].kill()

@@ -53,8 +53,8 @@ def test_a_link_in_the_place_of_a_temporary_name_is_not_followed(
 
 def test_two_processes_with_one_number_write_the_same_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "getpid", lambda: 1)
-    with whole(tmp_path / "a") as one, whole(tmp_path / "a") as two:
-        one.write_text("one")
+    with whole(tmp_path / "a") as first, whole(tmp_path / "a") as two:
+        first.write_text("one")
         two.write_text("two")
 
     assert (tmp_path / "a").read_text() == "one" and [each.name for each in tmp_path.iterdir()] == ["a"]
@@ -256,8 +256,8 @@ def test_a_full_disk_is_named_with_what_is_needed(small_disk: Path, tmp_path: Pa
         (small_disk / "old").write_text("old")
         with pytest.raises(MavcgError) as raised:
             write_whole(small_disk / "old", bytes(1 << 20), "-o")
-        said, place = str(raised.value), small_disk / "old"
-        assert f"-o {place}: cannot be written (No space left on device: 1048576 bytes are needed, " in said
+        said, path = str(raised.value), small_disk / "old"
+        assert f"-o {path}: cannot be written (No space left on device: 1048576 bytes are needed, " in said
         assert f" are free in {small_disk}); make room" in said
         assert [each.name for each in small_disk.iterdir()] == ["old"] and (small_disk / "old").read_text() == "old"
 

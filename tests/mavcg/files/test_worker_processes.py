@@ -51,12 +51,12 @@ def test_one_task_and_none_need_no_process() -> None:
     assert run_tasks([], 4) == []
 
 
-def _meet(mine: Path, other: Path) -> bool:
-    mine.touch()
+def _meet(own: Path, partner: Path) -> bool:
+    own.touch()
     deadline = time.monotonic() + 60
-    while not other.exists() and time.monotonic() < deadline:
+    while not partner.exists() and time.monotonic() < deadline:
         time.sleep(0.01)
-    return other.exists()
+    return partner.exists()
 
 
 def test_two_workers_run_at_the_same_time(tmp_path: Path) -> None:

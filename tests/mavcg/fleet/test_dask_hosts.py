@@ -45,12 +45,12 @@ def test_a_worker_killed_loses_nothing(mavcg: Any, fleet_of: FleetOf, model: Pat
         done = mavcg(*words, tmp_path / "dask.sqlite")
         killer.join()
     assert done.status == 0 and len(made.workers) == 3, done.stderr
-    found = json.loads(done.stdout)
+    document = json.loads(done.stdout)
 
     def costs(document: dict[str, Any]) -> dict[str, float]:
         return {cost["what"]: cost["ms"] for of in document["types"] for core in of["cores"] for cost in core["costs"]}
 
-    assert costs(found) == costs(alone) and (found["left"], found["undecided"]) == (0, 0)
+    assert costs(document) == costs(alone) and (document["left"], document["undecided"]) == (0, 0)
     assert all(board.calls for board in fleet.boards)
 
 

@@ -45,8 +45,8 @@ def test_a_fleet(
 
     again = mavcg(*words, "--resume")
     assert again.status == 0, again.stderr
-    found = json.loads(again.stdout)
-    assert (found["already"], found["left"], found["undecided"]) == (len(kept), 0, 0)
+    document = json.loads(again.stdout)
+    assert (document["already"], document["left"], document["undecided"]) == (len(kept), 0, 0)
     assert set(kept) < set(measured(path))
 
 

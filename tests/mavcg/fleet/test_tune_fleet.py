@@ -60,10 +60,10 @@ def test_from_the_command_line_to_the_database(
     fleet.path.write_text("".join(boards))
     done = tune(mavcg, fleet, model, "--family", "sum2d")
     assert done.status == 0, done.stderr
-    found = json.loads(done.stdout)
-    (of_type,) = found["types"]
+    document = json.loads(done.stdout)
+    (of_type,) = document["types"]
 
-    assert found["measured"] > 0 and (found["left"], found["undecided"]) == (0, 0)
+    assert document["measured"] > 0 and (document["left"], document["undecided"]) == (0, 0)
     assert [(row["name"], row["ratio"], row["outlier"]) for row in of_type["boards"]] == [
         ("desk-0", 1.0, False), ("desk-1", 2.0, True), ("desk-2", 1.0, False)
     ]  # fmt: skip
@@ -72,7 +72,7 @@ def test_from_the_command_line_to_the_database(
     assert {tuple(row[key] for key in conditions) for row in rows} == {("desk", 2_000_000, 1_900_000, 40.0, 45.0)}
     assert {row["board"] for row in rows if row["counts"]} == {"desk-0", "desk-2"}
     again = json.loads(tune(mavcg, fleet, model, "--family", "sum2d", "--resume").stdout)
-    assert (again["measured"], again["already"]) == (0, found["measured"])
+    assert (again["measured"], again["already"]) == (0, document["measured"])
 
 
 @pytest.mark.long
@@ -81,11 +81,11 @@ def test_two_boards_share_the_jobs(mavcg: Any, fleet_of: FleetOf, model: Path, t
     fleet.boards[0].does("celsius 55", "clock 1900000")
     done = tune(mavcg, fleet, model, "--family", "sum2d")
     assert done.status == 0, done.stderr
-    found = json.loads(done.stdout)
+    document = json.loads(done.stdout)
 
-    (of_type,) = found["types"]
+    (of_type,) = document["types"]
     (core,) = of_type["cores"]
-    assert core["measured"] > 0 and (found["left"], found["stopped"], core["failed"]) == (0, "", [])
+    assert core["measured"] > 0 and (document["left"], document["stopped"], core["failed"]) == (0, "", [])
     assert [(row["name"], row["aside"], row["outlier"]) for row in of_type["boards"]] == [
         ("desk-0", "", False), ("desk-1", "", False)
     ]  # fmt: skip
@@ -109,11 +109,11 @@ def test_slow_hot_and_dying_boards(mavcg: Any, fleet_of: FleetOf, model: Path, t
     fleet.write("[rules]", "rest_s = 0.5", "late_s = 5")
     done = tune(mavcg, fleet, model)
     assert done.status == 0, done.stderr
-    found = json.loads(done.stdout)
-    (of_type,) = found["types"]
+    document = json.loads(done.stdout)
+    (of_type,) = document["types"]
     boards = {row["name"]: row for row in of_type["boards"]}
 
-    assert (found["left"], found["undecided"], of_type["cores"][0]["failed"]) == (0, 0, [])
+    assert (document["left"], document["undecided"], of_type["cores"][0]["failed"]) == (0, 0, [])
     assert boards["desk-0"]["outlier"] and boards["desk-0"]["ratio"] == pytest.approx(2)
     assert not any(boards[f"desk-{n}"]["outlier"] for n in (1, 3, 4)) and boards["desk-1"]["celsius"] == 90
     assert "connection" in boards["desk-2"]["aside"] or "refused" in boards["desk-2"]["aside"]
@@ -123,7 +123,7 @@ def test_slow_hot_and_dying_boards(mavcg: Any, fleet_of: FleetOf, model: Path, t
     assert all(not row["counts"] for row in rows if row["verdict"])
     # Each job once, with the figure of a board that is as it should be: no matter which.
     counting = {row["what"]: row["ms"] for row in alone if row["counts"]}
-    assert len(counting) == sum(row["counts"] for row in alone) == found["measured"]
+    assert len(counting) == sum(row["counts"] for row in alone) == document["measured"]
     single = fleet_of_one(mavcg, fleet, model)
     assert counting == {row["what"]: row["ms"] for row in single if not row["interleaved"]}
 
@@ -205,9 +205,9 @@ def test_ctrl_c_keeps_what_is_known_and_leaves_nothing(
     done = tune(mavcg, fleet, model)
     interrupter.join()
     assert done.status == 130 and "stopped: " in done.stderr and "--resume continues" in done.stderr, done.stderr
-    found = json.loads(done.stdout)
+    document = json.loads(done.stdout)
     known = {row["what"] for row in figures(tmp_path / "costs.sqlite") if row["counts"]}
-    assert found["stopped"] == "interrupt" and found["left"] > 0 and len(known) == found["measured"] > 0
+    assert document["stopped"] == "interrupt" and document["left"] > 0 and len(known) == document["measured"] > 0
     assert not list(tmp_path.glob("mavcg-*"))
 
     for board in fleet.boards:

@@ -76,19 +76,19 @@ def graphs(draw: Any) -> Graph:
 
 @given(graphs())
 def test_what_is_printed_is_parsed(graph: Graph) -> None:
-    found = Graph.parse(str(graph), graph.constants)
-    assert str(found) == str(graph)
-    assert found == graph and hash(found) == hash(graph)
-    assert (found.name, found.inputs, found.outputs, found.nodes) == (
+    parsed = Graph.parse(str(graph), graph.constants)
+    assert str(parsed) == str(graph)
+    assert parsed == graph and hash(parsed) == hash(graph)
+    assert (parsed.name, parsed.inputs, parsed.outputs, parsed.nodes) == (
         graph.name,
         graph.inputs,
         graph.outputs,
         graph.nodes,
     )
-    assert found.types == graph.types
+    assert parsed.types == graph.types
     for name, array in graph.constants.items():
-        assert found.constants[name].dtype == array.dtype
-        np.testing.assert_array_equal(found.constants[name], array)
+        assert parsed.constants[name].dtype == array.dtype
+        np.testing.assert_array_equal(parsed.constants[name], array)
 
 
 @given(st.text() | st.from_regex(r"(graph|g|\{|input|const|%x|:|f32\[1\]|=|\{1\}|return|\}|\s|#|\"|_|\(|\)|,|9){1,12}"))

@@ -242,21 +242,21 @@ def test_reading_loop_reads_all_of_the_memory() -> None:
     groups = 8
     last_vector = start + groups * GROUP * 32 - 32
     assert probe.read(memory.ctypes.data + start, groups, 3) == 0
-    for place in (start, start + 32 * 5, last_vector):
+    for position in (start, start + 32 * 5, last_vector):
         memory[:] = 0
-        memory[place] = 1 << (place % 7)
-        assert probe.read(memory.ctypes.data + start, groups, 2) == 1 << (place % 7)
+        memory[position] = 1 << (position % 7)
+        assert probe.read(memory.ctypes.data + start, groups, 2) == 1 << (position % 7)
     memory[:] = 0
     memory[last_vector + 32 :] = 255
     assert probe.read(memory.ctypes.data + start, groups, 1) == 0
 
 
-@pytest.mark.parametrize("turns", [1, 2, 7])
-def test_clock_loop_does_every_step(turns: int) -> None:
+@pytest.mark.parametrize("iterations", [1, 2, 7])
+def test_clock_loop_does_every_step(iterations: int) -> None:
     x = 3
-    for _ in range(turns * CHAIN // 2):
+    for _ in range(iterations * CHAIN // 2):
         x = ((x + 3) ^ 5) & (1 << 64) - 1
-    assert compile_probe(32, 16).chain(turns, 3, 5) == x - (1 << 64 if x >> 63 else 0)
+    assert compile_probe(32, 16).chain(iterations, 3, 5) == x - (1 << 64 if x >> 63 else 0)
 
 
 def test_multiply_add_loop_does_every_step() -> None:

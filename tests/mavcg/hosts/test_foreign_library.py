@@ -34,7 +34,7 @@ def test_bad_names(text: str) -> None:
 
 
 def test_an_unknown_name_needs_a_path() -> None:
-    with pytest.raises(MavcgError, match="no library is known by this name; say where it is: other=PATH"):
+    with pytest.raises(MavcgError, match="no library is known by this name; give its path: other=PATH"):
         find_foreign("other")
 
 

@@ -36,10 +36,10 @@ def test_none_fails(outcomes: list[Outcome]) -> None:
 
 
 def test_each_is_accounted_for(outcomes: list[Outcome]) -> None:
-    found = counts(outcomes)
+    by_status = counts(outcomes)
 
-    assert found["passed"] + found["failed"] + found["out of scope"] == len(cases()) == len(outcomes)
-    assert found["passed"] >= 1300
+    assert by_status["passed"] + by_status["failed"] + by_status["out of scope"] == len(cases()) == len(outcomes)
+    assert by_status["passed"] >= 1300
     assert all(o.reason for o in outcomes if o.status != "passed")
 
 

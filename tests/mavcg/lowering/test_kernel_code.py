@@ -53,10 +53,10 @@ def test_a_module_has_each_kernel_under_its_version_s_name() -> None:
 def test_tiles_are_those_that_the_machine_s_registers_hold() -> None:
     (spec,) = some_specs()
     machine = machines_for((), ARM)["generic"]
-    found = tiles_of(kernel_module([spec], machine, "generic", ARM))
-    pixels, vectors = (int(n) for n in found[kernel_name(spec)][0].split("x"))
+    tiles = tiles_of(kernel_module([spec], machine, "generic", ARM))
+    pixels, vectors = (int(n) for n in tiles[kernel_name(spec)][0].split("x"))
 
-    assert list(found) == [kernel_name(spec)]
+    assert list(tiles) == [kernel_name(spec)]
     assert 1 < pixels <= 7 and vectors == 2  # 8 channels are two vectors of 4
     assert pixels * vectors < machine.vector_registers
     assert tiles_of("define void @f() { ret void }") == {}
@@ -119,13 +119,13 @@ def test_every_kernel_has_every_version(tmp_path: Path, tuning: Tuning) -> None:
 
 def test_the_same_kernels_give_the_same_objects(tmp_path: Path) -> None:
     specs, machines = some_specs(2), machines_for(CORES, ARM)
-    found: list[dict[str, bytes]] = []
+    objects: list[dict[str, bytes]] = []
     for folder in (tmp_path / "a", tmp_path / "b"):
         folder.mkdir()
-        made = kernel_objects(specs, machines, CORES, ARM, folder, 1 + len(found), lambda what: None)
-        found.append({path.name: path.read_bytes() for path in made.objects})
+        made = kernel_objects(specs, machines, CORES, ARM, folder, 1 + len(objects), lambda what: None)
+        objects.append({path.name: path.read_bytes() for path in made.objects})
 
-    assert found[0] == found[1]
+    assert objects[0] == objects[1]
 
 
 def test_each_kernel_is_emitted_once_for_each_core(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

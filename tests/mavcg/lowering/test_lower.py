@@ -41,9 +41,9 @@ def chain() -> Graph:
     b = GraphBuilder("chain")
     x = image(b)
     w = np.arange(8 * 8, dtype=np.float32).reshape(8, 1, 1, 8)
-    one = b.add("conv2d", [x, b.constant(w)], origin="one")
-    two = b.add("conv2d", [one, b.constant(w)], origin="two")
-    return b.finish([b.add("concat", [one, b.add("tanh", [two], origin="act")], axis=3, origin="joined")])
+    first = b.add("conv2d", [x, b.constant(w)], origin="one")
+    two = b.add("conv2d", [first, b.constant(w)], origin="two")
+    return b.finish([b.add("concat", [first, b.add("tanh", [two], origin="act")], axis=3, origin="joined")])
 
 
 def test_steps_are_the_nodes_that_do_something_in_order() -> None:
@@ -79,8 +79,8 @@ def test_places_lie_within_what_they_are_in() -> None:
     }  # fmt: skip
 
     for step in program.steps:
-        for place in step.operands:
-            assert 0 <= place.offset < limits[place.base] and place.index == 0
+        for operand in step.operands:
+            assert 0 <= operand.offset < limits[operand.base] and operand.index == 0
     assert program.steps[0].operands[0] == OperandAddress("input", 0, 0)
     # tanh's part of the concat begins after the first 8 channels of a pixel.
     assert program.steps[2].operands[-1] == OperandAddress("output", 8 * 4, 0)
@@ -135,8 +135,8 @@ def test_rows_in_parts_are_counted_in_parts() -> None:
     (step,), (spec,) = planned_model(graph).program.steps, planned_model(graph).specs
     macro = MacroTile(nc=16, call_rows=3, parts=4)
     planned, told = (
-        planned_model(graph, TilePlan({(step.kernel, "generic"): one})).program.steps[0]
-        for one in (macro, replace(macro, min_chunk_rows=5))
+        planned_model(graph, TilePlan({(step.kernel, "generic"): tile})).program.steps[0]
+        for tile in (macro, replace(macro, min_chunk_rows=5))
     )
 
     assert planned.rows == 4 * step.rows and planned.call_rows == told.call_rows == 12 and told.min_chunk_rows == 5
@@ -160,9 +160,13 @@ def test_candidates_are_each_lowered_once_and_give_the_same_graph_as_a_lowering(
 
     assert "winograd_2d_f4_k3" in others
     for algorithms in ({}, {node: "winograd_2d_f4_k3"}):
-        one, other = candidates.lower(algorithms), lower_graph(graph, PACKING, algorithms)
-        assert (one.specs, one.packed_bytes, str(one)) == (other.specs, other.packed_bytes, str(other))
-        assert (plan_model(one).program) == plan_model(other).program
+        from_candidates, alone = candidates.lower(algorithms), lower_graph(graph, PACKING, algorithms)
+        assert (from_candidates.specs, from_candidates.packed_bytes, str(from_candidates)) == (
+            alone.specs,
+            alone.packed_bytes,
+            str(alone),
+        )
+        assert (plan_model(from_candidates).program) == plan_model(alone).program
 
 
 def test_packed_constants_are_as_large_as_they_were_planned() -> None:

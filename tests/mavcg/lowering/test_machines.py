@@ -20,19 +20,19 @@ def test_generic_is_always_there_and_first() -> None:
 
 
 def test_arm_machines_are_what_their_profiles_say() -> None:
-    found = machines_for(cores_for(["cortex-a55", "cortex-a75", "exynos-m4", "cortex-a53", "cortex-a57"]), ARM)
+    machine_of = machines_for(cores_for(["cortex-a55", "cortex-a75", "exynos-m4", "cortex-a53", "cortex-a57"]), ARM)
 
-    assert {name: m.in_order for name, m in found.items()} == {
+    assert {name: m.in_order for name, m in machine_of.items()} == {
         "generic": False, "cortex-a55": True, "cortex-a75": False, "exynos-m4": False, "cortex-a53": True,
         "cortex-a57": False,
     }  # fmt: skip
-    assert [name for name, m in found.items() if m.dot_product] == ["cortex-a55", "cortex-a75", "exynos-m4"]
-    assert {(m.vector_bytes, m.vector_registers) for m in found.values()} == {(16, 32)}
+    assert [name for name, m in machine_of.items() if m.dot_product] == ["cortex-a55", "cortex-a75", "exynos-m4"]
+    assert {(m.vector_bytes, m.vector_registers) for m in machine_of.values()} == {(16, 32)}
 
 
 def test_x86_machines_are_what_their_profiles_say() -> None:
-    found = machines_for(cores_for(["haswell", "skylake-avx512", "icelake-server", "intel-gracemont"]), X86)
-    widths = {name: (m.vector_bytes, m.vector_registers, m.dot_product) for name, m in found.items()}
+    machine_of = machines_for(cores_for(["haswell", "skylake-avx512", "icelake-server", "intel-gracemont"]), X86)
+    widths = {name: (m.vector_bytes, m.vector_registers, m.dot_product) for name, m in machine_of.items()}
 
     assert widths["generic"] == widths["haswell"] == (32, 16, False)
     assert widths["skylake-avx512"] == (64, 32, False)

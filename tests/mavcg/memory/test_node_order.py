@@ -24,14 +24,14 @@ def wide_first(branches: int = 3) -> Graph:
 
 def test_branches_are_computed_one_after_the_other() -> None:
     graph = wide_first()
-    found = order_nodes(graph)
-    assert found.peak == found.lower_bound < 0.6 * found.given_peak
-    assert sorted(n.output for n in found.graph.nodes) == sorted(n.output for n in graph.nodes)
-    before, after = (plan_memory(lower_graph(each, Packing(8))).arena.bytes for each in (graph, found.graph))
+    ordered = order_nodes(graph)
+    assert ordered.peak == ordered.lower_bound < 0.6 * ordered.given_peak
+    assert sorted(n.output for n in ordered.graph.nodes) == sorted(n.output for n in graph.nodes)
+    before, after = (plan_memory(lower_graph(each, Packing(8))).arena.bytes for each in (graph, ordered.graph))
     assert after < 0.6 * before
 
     x = np.random.default_rng(0).standard_normal((1, 8, 8, 3)).astype(np.float32)
-    for a, b in zip(run(graph, x), run(found.graph, x), strict=True):
+    for a, b in zip(run(graph, x), run(ordered.graph, x), strict=True):
         assert np.array_equal(a, b)
 
 

@@ -45,20 +45,22 @@ def peak_by_steps(problem: OrderProblem, order: tuple[int, ...]) -> int:
 @settings(max_examples=examples(60, 20))
 @given(problems())
 def test_no_order_is_better(problem: OrderProblem) -> None:
-    found = least_peak_order(problem)
-    assert sorted(found.order) == list(range(len(problem.touched)))
-    assert all(found.order.index(b) < found.order.index(n) for n, needed in enumerate(problem.before) for b in needed)
-    assert found.peak == peak_of(problem, found.order) == peak_by_steps(problem, found.order)
-    assert found.optimal and found.peak == min(peak_by_steps(problem, order) for order in all_orders(problem))
+    ordered = least_peak_order(problem)
+    assert sorted(ordered.order) == list(range(len(problem.touched)))
+    assert all(
+        ordered.order.index(b) < ordered.order.index(n) for n, needed in enumerate(problem.before) for b in needed
+    )
+    assert ordered.peak == peak_of(problem, ordered.order) == peak_by_steps(problem, ordered.order)
+    assert ordered.optimal and ordered.peak == min(peak_by_steps(problem, order) for order in all_orders(problem))
 
 
 @settings(max_examples=examples(30, 10))
 @given(problems())
 def test_without_states_a_beam_is_no_worse_than_the_given_order(problem: OrderProblem) -> None:
     """The bound stays true where the search ends early."""
-    found = least_peak_order(problem, states=1)
-    assert found.peak <= peak_of(problem, range(len(problem.touched)))
-    assert found.lower_bound <= least_peak_order(problem).peak <= found.peak
+    ordered = least_peak_order(problem, states=1)
+    assert ordered.peak <= peak_of(problem, range(len(problem.touched)))
+    assert ordered.lower_bound <= least_peak_order(problem).peak <= ordered.peak
 
 
 @pytest.mark.parametrize("branches", [3, 5])
@@ -73,6 +75,6 @@ def test_branches_run_one_after_the_other(branches: int) -> None:
             touched.append((source, len(touched)))
     ends = tuple(range(len(touched) - branches, len(touched)))
     problem = OrderProblem((*sizes, 1), (*touched, (*ends, len(touched))), (*before, ends))
-    found = least_peak_order(problem)
-    assert found.optimal and found.peak == 100 + 10 + branches - 1
+    ordered = least_peak_order(problem)
+    assert ordered.optimal and ordered.peak == 100 + 10 + branches - 1
     assert peak_of(problem, range(len(problem.touched))) >= 100 * branches

@@ -57,21 +57,21 @@ def least_extent(buffers: list[LiveBuffer]) -> int:
 @given(live_buffers(6))
 def test_the_least_extent_is_found_and_proven(buffers: list[LiveBuffer]) -> None:
     kept = [b for b in buffers if b.size]
-    found = search_placement(kept, stacked(kept), SearchLimits(100_000))
+    placement = search_placement(kept, stacked(kept), SearchLimits(100_000))
 
-    check(kept, found)
-    assert found.extent == found.lower_bound == least_extent(kept)
+    check(kept, placement)
+    assert placement.extent == placement.lower_bound == least_extent(kept)
 
 
 @settings(max_examples=examples(300, 37))
 @given(live_buffers(30, 40), st.integers(0, 3))
 def test_placements_are_valid_and_repeat(buffers: list[LiveBuffer], seed: int) -> None:
     start = first_fit(buffers)
-    found = search_placement(buffers, start, SearchLimits(3000, seed=seed))
+    placement = search_placement(buffers, start, SearchLimits(3000, seed=seed))
 
-    check(buffers, found)
-    assert found.extent <= max((o + b.size for o, b in zip(start, buffers, strict=True)), default=0)
-    assert search_placement(buffers, start, SearchLimits(3000, seed=seed)) == found
+    check(buffers, placement)
+    assert placement.extent <= max((o + b.size for o, b in zip(start, buffers, strict=True)), default=0)
+    assert search_placement(buffers, start, SearchLimits(3000, seed=seed)) == placement
 
 
 def packed_rectangle(seed: int, cuts: int) -> list[LiveBuffer]:
@@ -94,10 +94,10 @@ def packed_rectangle(seed: int, cuts: int) -> list[LiveBuffer]:
 @pytest.mark.parametrize("seed", range(6))
 def test_rectangles_without_slack(seed: int) -> None:
     buffers = packed_rectangle(seed, 40)
-    found = search_placement(buffers, first_fit(buffers), SearchLimits(300_000))
+    placement = search_placement(buffers, first_fit(buffers), SearchLimits(300_000))
 
-    check(buffers, found)
-    assert found.extent == found.lower_bound == 96
+    check(buffers, placement)
+    assert placement.extent == placement.lower_bound == 96
 
 
 def test_the_search_ends_at_what_is_enough() -> None:

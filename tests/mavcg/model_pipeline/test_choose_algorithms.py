@@ -82,34 +82,38 @@ RK3588 = load_board("rk3588")
 @pytest.mark.parametrize("strategy", ["pbqp", "local", "family:direct_blocked"])
 def test_a_strategys_program_computes_the_graph(strategy: str) -> None:
     graph = net()
-    found = how(graph, strategy)
+    chosen_algorithms = how(graph, strategy)
     rng = np.random.default_rng(1)
     given = rng.normal(0, 1, graph.shape("x")).astype(np.float32)
-    (got,), (want,) = ProgramRunner(found.lowered, host_machine()).run(given), run(graph, given, wide=True)
+    (got,), (want,) = ProgramRunner(chosen_algorithms.lowered, host_machine()).run(given), run(graph, given, wide=True)
     assert np.abs(got - want).max() <= 1e-4 * np.abs(want).max()
-    made = [node["primitive"] for node in found.selection["nodes"]]
-    assert len(made) == 4 and found.selection["strategy"] == strategy
+    made = [node["primitive"] for node in chosen_algorithms.selection["nodes"]]
+    assert len(made) == 4 and chosen_algorithms.selection["strategy"] == strategy
     if strategy == "local":
-        assert not any(node.op == "transpose" for node in found.graph.nodes)  # the input is in CHW as it comes
+        assert not any(
+            node.op == "transpose" for node in chosen_algorithms.graph.nodes
+        )  # the input is in CHW as it comes
         assert all(name.endswith("_chw_chw") for name in made)
 
 
 def test_what_the_engine_does_itself_stays_a_conv2d() -> None:
-    found = how(net(), "family:implicit", board=RK3588)
-    ops = [node.op for node in found.graph.nodes]
+    chosen_algorithms = how(net(), "family:implicit", board=RK3588)
+    ops = [node.op for node in chosen_algorithms.graph.nodes]
     assert ops.count("conv2d") == 4 and "primitive_conv2d" not in ops
     assert how(net(), ENGINE, board=RK3588).selection == {"strategy": ENGINE}
 
 
 def test_the_note_names_primitives_conversions_and_bytes_of_weights() -> None:
-    found = how(net(), "family:direct_blocked", board=RK3588)
-    note = model_note(plan_model(found.lowered), KernelCode((), {"generic": {}}), found.selection)
+    chosen_algorithms = how(net(), "family:direct_blocked", board=RK3588)
+    note = model_note(
+        plan_model(chosen_algorithms.lowered), KernelCode((), {"generic": {}}), chosen_algorithms.selection
+    )
     named = {one["name"]: one["primitive"] for one in primitives_json(note) if one["op"] == "primitive_conv2d"}
-    chosen = {node["name"]: node["primitive"] for node in found.selection["nodes"]}
+    chosen = {node["name"]: node["primitive"] for node in chosen_algorithms.selection["nodes"]}
     assert named and all(chosen[name] == primitive for name, primitive in named.items())
-    sizes = weight_sizes(found.lowered)
+    sizes = weight_sizes(chosen_algorithms.lowered)
     assert sizes.definition_bytes == 4 * (24 * 27 + 24 * 9 * 24 + 24 * 24 + 48 * 9 * 24)
-    biases_and_others = plan_model(found.lowered).program.constants_bytes - sizes.packed_bytes
+    biases_and_others = plan_model(chosen_algorithms.lowered).program.constants_bytes - sizes.packed_bytes
     assert sizes.packed_bytes >= sizes.definition_bytes and 0 <= biases_and_others < 4096
     assert note["weights"] == {"definition_bytes": sizes.definition_bytes, "packed_bytes": sizes.packed_bytes}
     assert selection_sentence(note).startswith("family:direct_blocked: ")
@@ -151,8 +155,8 @@ def test_weights_keep_to_a_size(strategy: str) -> None:
     assert least < free  # Winograd's weights are larger than the definition's
     sizes = []
     for limit in ((free + least) // 2, least):
-        found = how(graph, strategy, limit, RK3588)
-        sizes.append(plan_memory(found.lowered).constants_bytes)
+        chosen_algorithms = how(graph, strategy, limit, RK3588)
+        sizes.append(plan_memory(chosen_algorithms.lowered).constants_bytes)
         assert sizes[-1] <= limit
     assert free > sizes[0] >= sizes[1]
 

@@ -47,12 +47,12 @@ def test_growth_is_the_extra_over_the_rest() -> None:
 def test_modules_are_read_in_link_order(tmp_path: Path) -> None:
     runtime = {"core_set": "abc", "runtime_bytes": 100}
     notes = [module("f", 300, 400, refused={"v": "variadic"}), module("g", 100, 100), runtime]
-    found = inspect_library(library(tmp_path, *notes))
-    assert [f["name"] for f in found.functions] == ["f", "g"]
-    assert found.refused == {"v": "variadic"}
-    assert (found.runtime_bytes, found.loaded_bytes) == (100, 1000)
-    assert found.growth_percent == pytest.approx(100 * 200 / 800)
-    assert found.as_json()["growth_percent"] == 25.0
+    inspection = inspect_library(library(tmp_path, *notes))
+    assert [f["name"] for f in inspection.functions] == ["f", "g"]
+    assert inspection.refused == {"v": "variadic"}
+    assert (inspection.runtime_bytes, inspection.loaded_bytes) == (100, 1000)
+    assert inspection.growth_percent == pytest.approx(100 * 200 / 800)
+    assert inspection.as_json()["growth_percent"] == 25.0
 
 
 def test_a_runtime_that_several_objects_bring_counts_once(tmp_path: Path) -> None:

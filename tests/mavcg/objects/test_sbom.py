@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,27 +11,23 @@ from typing import Any
 import pytest
 
 from mavcg import __version__
+from mavcg.cli.app import run
 from mavcg.errors import MavcgError
 from mavcg.objects.sbom import sbom
 from mavcg.runtime.amalgamation import SOURCES
 
-EXAMPLE = Path(__file__).parents[3] / "examples/small_cnn/make_model.py"
-
-
-def run(folder: Path, *words: str) -> str:
-    command = [sys.executable, "-m", "mavcg.cli", *words]
-    return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout
-
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tiny_onnx: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A program library, and a model library with its model."""
-    pytest.importorskip("onnx", reason="the example writes an ONNX file")
     made = tmp_path_factory.mktemp("sbom")
     (made / "a.c").write_text("int twice(int x) { return 2 * x; }\n")
-    run(made, "build", "--source", "a.c", "--hot", "twice", "--cores", "cortex-a55", "-o", "libapp.so")
-    subprocess.run([sys.executable, str(EXAMPLE), str(made / "net.onnx")], check=True)
-    run(made, "build", "net.onnx", "--cores", "cortex-a55", "--target", "aarch64-linux-gnu", "-o", "libnet.so")
+    shutil.copy(tiny_onnx, made / "net.onnx")
+    for words in (
+        ("--source", str(made / "a.c"), "--hot", "twice", "-o", str(made / "libapp.so")),
+        (str(made / "net.onnx"), "--target", "aarch64-linux-gnu", "-o", str(made / "libnet.so")),
+    ):
+        assert run(["build", *words, "--cores", "cortex-a55"]) == 0
     return made
 
 
@@ -55,8 +52,8 @@ def sha256(path: Path) -> str:
 
 
 @pytest.mark.parametrize("name", ["libapp.so", "libnet.so"])
-def test_a_bill_is_valid_and_names_the_library(folder: Path, name: str) -> None:
-    document = json.loads(run(folder, "inspect", name, "--sbom", "-"))
+def test_a_bill_is_valid_and_names_the_library(folder: Path, name: str, mavcg: Any) -> None:
+    document = json.loads(mavcg("inspect", folder / name, "--sbom", "-").stdout)
 
     assert valid(document)
     assert document == sbom(folder / name)
@@ -91,9 +88,9 @@ def test_a_program_library_has_the_selector_alone(folder: Path) -> None:
     assert "mavcg-selector" in names and "mavcg-engine" not in names
 
 
-def test_a_file_gets_the_same_document(folder: Path, tmp_path: Path) -> None:
-    run(folder, "inspect", "libnet.so", "--sbom", str(tmp_path / "a.json"))
-    run(folder, "inspect", "libnet.so", "--sbom", str(tmp_path / "b.json"))
+def test_a_file_gets_the_same_document(folder: Path, tmp_path: Path, mavcg: Any) -> None:
+    for name in ("a.json", "b.json"):
+        assert mavcg("inspect", folder / "libnet.so", "--sbom", tmp_path / name).status == 0
 
     assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
     assert json.loads((tmp_path / "a.json").read_text()) == sbom(folder / "libnet.so")

@@ -79,7 +79,7 @@ def test_infer_wants_nodes_complete() -> None:
     x = {"x": TensorType("f32", (1,))}
     with pytest.raises(MavcgError, match=r"its attributes are \(\) where \(hi, lo\) in this order are needed"):
         infer(Node("clip", ("x",), ("y",)), x)
-    with pytest.raises(MavcgError, match="lo=0 where 0.0 is meant"):
+    with pytest.raises(MavcgError, match="lo=0 instead of 0.0"):
         infer(Node("clip", ("x",), ("y",), (("hi", 1.0), ("lo", 0))), x)
     with pytest.raises(
         MavcgError, match="2 inputs; it reads x, w, bias, residual, with _ for one that is absent|2 inputs"

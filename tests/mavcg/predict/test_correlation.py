@@ -6,17 +6,17 @@ from mavcg.predict.correlation import agreement
 
 
 def test_by_hand() -> None:
-    found = agreement([1.0, 2.0, 3.0], [2.0, 4.0, 9.0])
+    correlation = agreement([1.0, 2.0, 3.0], [2.0, 4.0, 9.0])
 
     # Deviations -1, 0, 1 and -3, -1, 4: 7 / sqrt(2 * 26).
-    assert found.pearson == pytest.approx(7 / (2 * 26) ** 0.5)
-    assert found.ratio == pytest.approx(6 / 15) and found.layers == 3
+    assert correlation.pearson == pytest.approx(7 / (2 * 26) ** 0.5)
+    assert correlation.ratio == pytest.approx(6 / 15) and correlation.layers == 3
 
 
 def test_logarithms_count_all_layers_alike() -> None:
-    found = agreement([1.0, 10.0, 100.0], [2.0, 20.0, 200.0])
+    correlation = agreement([1.0, 10.0, 100.0], [2.0, 20.0, 200.0])
 
-    assert found.of_logs == pytest.approx(1.0) and found.pearson == pytest.approx(1.0)
+    assert correlation.of_logs == pytest.approx(1.0) and correlation.pearson == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("times", [([], []), ([1.0], [2.0]), ([1.0, 1.0], [2.0, 3.0])])

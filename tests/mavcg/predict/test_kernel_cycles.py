@@ -52,11 +52,11 @@ def whole_cycles(kernel: KernelModel, rows: int, grain: int) -> float:
 
 
 def test_blocks_are_known_by_the_emitter_s_names() -> None:
-    found = block_costs(NAMED, {"k.cortex-a55": "k"}, load_timing(load_core("cortex-a55")))
+    costs = block_costs(NAMED, {"k.cortex-a55": "k"}, load_timing(load_core("cortex-a55")))
 
-    assert set(found["k"]) == {"entry", "k_body.2", "k_end"}
-    assert found["k"]["k_body.2"] == BlockCost(7.0, 8, True)
-    assert found["k"]["entry"] == BlockCost(1.0, 0, False)
+    assert set(costs["k"]) == {"entry", "k_body.2", "k_end"}
+    assert costs["k"]["k_body.2"] == BlockCost(7.0, 8, True)
+    assert costs["k"]["entry"] == BlockCost(1.0, 0, False)
 
 
 def test_a_built_loop_with_the_same_arithmetic_counts_instead() -> None:

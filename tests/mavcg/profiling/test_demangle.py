@@ -107,10 +107,10 @@ def test_every_function_of_a_cxx_library_is_found_again_by_what_perf_prints() ->
         pytest.skip("this build of contourpy has no symbol table")
     done = subprocess.run(["c++filt", "-p"], input="\n".join(symbols), capture_output=True, text=True, check=True)
     printed = done.stdout.splitlines()
-    found = linkage_names(printed, symbols)
+    names = linkage_names(printed, symbols)
     for name, symbol in zip(printed, symbols, strict=True):
         if printed.count(name) == 1:
-            assert found[name] == base_symbol(symbol)
+            assert names[name] == base_symbol(symbol)
 
 
 def test_linkage_names() -> None:

@@ -48,12 +48,12 @@ def test_cpu_column_and_trailing_columns(data: Path) -> None:
 
 
 def test_with_children_self_counts_and_call_graph_lines_do_not(data: Path) -> None:
-    found = shares(read(data / "perf-report-children.txt"))
+    fractions = shares(read(data / "perf-report-children.txt"))
     text = (data / "perf-report-children.txt").read_text()
     rows = [line.split() for line in text.splitlines() if line[:10].strip().endswith("%")]
     own = {" ".join(cells[5:]): float(cells[1].rstrip("%")) / 100 for cells in rows}
     assert own["nn::relu"] < float(next(c[0] for c in rows if c[-1] == "nn::relu").rstrip("%")) / 100
-    assert {symbol: found.get(symbol, 0.0) for symbol in own} == pytest.approx(own, abs=2e-4)
+    assert {symbol: fractions.get(symbol, 0.0) for symbol in own} == pytest.approx(own, abs=2e-4)
 
 
 REPORT = """\

@@ -28,11 +28,11 @@ def read(text: str) -> SampleTable:
 def test_recorded_by_perf_6_1_counts_each_line_once(data: Path) -> None:
     text = (data / "perf-script.txt").read_text()
     reading = read(text)
-    found = rows(reading)
-    assert found["nn::relu", "/tmp/demo/hot"] == (text.count(" nn::relu+") * 4e6, text.count(" nn::relu+"))
+    record_rows = rows(reading)
+    assert record_rows["nn::relu", "/tmp/demo/hot"] == (text.count(" nn::relu+") * 4e6, text.count(" nn::relu+"))
     gemm = text.count(" nn::Gemm<float, 3>::operator()+")
     assert gemm > 50
-    assert found["nn::Gemm<float, 3>::operator()", "/tmp/demo/hot"] == (gemm * 4e6, gemm)
+    assert record_rows["nn::Gemm<float, 3>::operator()", "/tmp/demo/hot"] == (gemm * 4e6, gemm)
     assert reading.event == "cpu-clock"
     assert int(reading.frame["records"].sum()) == len(text.splitlines())
     assert set(reading.frame["cpu"]) == {int(line.split("[")[1][:3]) for line in text.splitlines()}
@@ -40,10 +40,12 @@ def test_recorded_by_perf_6_1_counts_each_line_once(data: Path) -> None:
 
 def test_call_graph_counts_the_leaf_only(data: Path) -> None:
     text = (data / "perf-script-callgraph.txt").read_text()
-    found = rows(read(text))
+    record_rows = rows(read(text))
     blocks = [block.splitlines() for block in text.strip().split("\n\n")]
     leaves = [block[1].split()[1].partition("+")[0] for block in blocks]
-    assert {symbol: n for (symbol, _), (_, n) in found.items()} == {leaf: leaves.count(leaf) for leaf in set(leaves)}
+    assert {symbol: n for (symbol, _), (_, n) in record_rows.items()} == {
+        leaf: leaves.count(leaf) for leaf in set(leaves)
+    }
     assert "asm_sysvec_apic_timer_interrupt" in text and "asm_sysvec_apic_timer_interrupt" not in leaves
 
 
@@ -72,13 +74,13 @@ def test_layouts_of_one_line(line: str, cpu: int | None, samples: float) -> None
 
 
 def test_without_header_lines_each_line_is_a_sample() -> None:
-    found = rows(read("  55e0 f (/t/app)\n  55e4 f (/t/app)\n  66e0 g<int, 2>(int) (/t/app)\n"))
-    assert found == {("f", "/t/app"): (2.0, 2), ("g<int, 2>(int)", "/t/app"): (1.0, 1)}
+    record_rows = rows(read("  55e0 f (/t/app)\n  55e4 f (/t/app)\n  66e0 g<int, 2>(int) (/t/app)\n"))
+    assert record_rows == {("f", "/t/app"): (2.0, 2), ("g<int, 2>(int)", "/t/app"): (1.0, 1)}
 
 
 def test_without_header_lines_a_block_is_a_sample() -> None:
-    found = rows(read("  55e0 f (/t/app)\n  66e0 main (/t/app)\n\n  55e4 g (/t/app)\n  66e0 main (/t/app)\n\n"))
-    assert found == {("f", "/t/app"): (1.0, 1), ("g", "/t/app"): (1.0, 1)}
+    record_rows = rows(read("  55e0 f (/t/app)\n  66e0 main (/t/app)\n\n  55e4 g (/t/app)\n  66e0 main (/t/app)\n\n"))
+    assert record_rows == {("f", "/t/app"): (1.0, 1), ("g", "/t/app"): (1.0, 1)}
 
 
 def test_fields_comm_ip_sym_dso() -> None:

@@ -2,10 +2,12 @@
 
 import itertools
 import json
+import struct
 from pathlib import Path
 from typing import Any
 
 import pytest
+from elftools.elf.elffile import ELFFile
 
 from mavcg.assembly.argument_states import described_state, parse_arguments
 from mavcg.assembly.code_image import read_image
@@ -78,6 +80,23 @@ def test_functions_that_call_one_another_call_dispatchers(tmp_path: Path) -> Non
 
     assert {"dot.cortex-a55", "caller.cortex-a55"} <= set(symbols(made)) and not made.refused
     assert "dot" not in undefined_symbols(made.objects[0])
+
+
+def test_a_function_with_debug_labels_has_versions_and_its_debug_information_is_of_the_generic_one(
+    tmp_path: Path,
+) -> None:
+    text = dot("dot").replace("\tldr q2", ".Ltmp0:\n\tldr q2").replace("\tret\n", "\tret\n.Lend:\n")
+    debug = '\t.section .debug_info,"",@progbits\n\t.xword dot\n\t.word .Ltmp0-dot\n\t.word .Lend-dot\n\t.asciz "dot"\n'
+    made = built(tmp_path, text + debug, "dot")
+
+    assert {"dot", "dot.generic", "dot.cortex-a55"} <= set(symbols(made)) and not made.refused
+    with made.objects[0].open("rb") as file:
+        elf: Any = ELFFile(file)
+        data = elf.get_section_by_name(".debug_info").data()
+        (relocation,) = elf.get_section_by_name(".rela.debug_info").iter_relocations()
+        symbol = elf.get_section_by_name(".symtab").get_symbol(relocation["r_info_sym"])
+    assert symbol.name == "dot.generic" and relocation["r_offset"] == 0
+    assert struct.unpack("<II", data[8:16]) == (8, symbol["st_size"]) and data[16:] == b"dot\0"
 
 
 @pytest.mark.parametrize(
@@ -220,8 +239,8 @@ def test_versions_do_what_generic_does(tmp_path: Path) -> None:
     image = read_image(made.objects[0], "k.s")
 
     for name, core in itertools.product(("dot", "again"), ("cortex-a55", "cortex-a53")):
-        found = compare(
+        comparison = compare(
             image, image, f"{name}.generic", range(6), renamed=f"{name}.{core}",
             start=lambda seed: described_state(seed, described),
         )  # fmt: skip
-        assert found.agreed == 6 and found.coverage > 0.7, f"{core}: {found}"
+        assert comparison.agreed == 6 and comparison.coverage > 0.7, f"{core}: {comparison}"

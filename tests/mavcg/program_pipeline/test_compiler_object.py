@@ -171,9 +171,9 @@ def test_several_statics_of_one_name_are_told_apart_by_who_uses_them(launch: Any
 
 
 def unit(line: str) -> CompileUnit:
-    found = read_command(line.split(), Path("/p"))
-    assert isinstance(found, CompileUnit)
-    return found
+    command_unit = read_command(line.split(), Path("/p"))
+    assert isinstance(command_unit, CompileUnit)
+    return command_unit
 
 
 @pytest.mark.parametrize(

@@ -69,16 +69,16 @@ def test_a_cmake_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_makefile_s_first_goal(tmp_path: Path) -> None:
     text = "X := 1\nCC ?= gcc\n.PHONY: all\nall: bench lib.a\nclean:\n\trm x\nlib.a: a.o\nbench: b.o\nother: c.o\n"
-    found = tree(tmp_path, {"Makefile": text})
-    assert (found.makefile, found.guessed_programs) == ("Makefile", ("bench",))
+    files = tree(tmp_path, {"Makefile": text})
+    assert (files.makefile, files.guessed_programs) == ("Makefile", ("bench",))
 
 
 def test_names_that_no_text_can_hold_are_left_out(tmp_path: Path) -> None:
     for name in (b"a\nb.c", b"\xff.c", b"\x1b[31m.onnx", b"good one.c"):
         with open(os.fsencode(tmp_path) + b"/" + name, "w"):
             pass
-    found = list_contents(tmp_path, SUFFIXES)
-    assert (found.sources, found.models) == (("good one.c",), ())
+    contents = list_contents(tmp_path, SUFFIXES)
+    assert (contents.sources, contents.models) == (("good one.c",), ())
 
 
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:

@@ -47,9 +47,9 @@ def make(here: Path, cores: Sequence[str]) -> Make:
 
     def unit(name: str, text: str) -> CompileUnit:
         (here / name).write_text(text)
-        found = read_command(["cc", "-O2", "-c", name], here)
-        assert isinstance(found, CompileUnit)
-        return found
+        command_unit = read_command(["cc", "-O2", "-c", name], here)
+        assert isinstance(command_unit, CompileUnit)
+        return command_unit
 
     def make(hot: str, sources: dict[str, str] = SOURCES, **more: Any) -> BuildRequest:
         units = tuple(unit(name, text) for name, text in sources.items())
@@ -73,13 +73,13 @@ def test_every_external_symbol_of_the_input_is_there_and_works(make: Make, here:
 
 def test_the_result_says_what_inspect_reads_back(make: Make, here: Path) -> None:
     result = build_program(make("dot,sum"))
-    found = inspect_library(here / "lib.so")
+    inspection = inspect_library(here / "lib.so")
 
-    assert {name: why for m in result.modules for name, why in m.refused.items()} == dict(found.refused)
-    assert set(found.refused) == {"sum"}
-    assert found.growth_percent == pytest.approx(result.growth_percent)
-    assert found.runtime_bytes == result.runtime_bytes > 0
-    assert [f["name"] for f in found.functions] == ["dot"]
+    assert {name: why for m in result.modules for name, why in m.refused.items()} == dict(inspection.refused)
+    assert set(inspection.refused) == {"sum"}
+    assert inspection.growth_percent == pytest.approx(result.growth_percent)
+    assert inspection.runtime_bytes == result.runtime_bytes > 0
+    assert [f["name"] for f in inspection.functions] == ["dot"]
 
 
 def test_without_versions_there_is_no_runtime(make: Make, here: Path) -> None:

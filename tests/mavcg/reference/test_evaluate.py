@@ -73,16 +73,16 @@ def nhwc(x: Array) -> Array:
     return np.ascontiguousarray(x.transpose(0, 2, 3, 1))
 
 
-def close(found: Array, wanted: Array, tolerance: float = 1e-5) -> None:
+def close(found: Array, expected: Array, tolerance: float = 1e-5) -> None:
     """Equal shape and type, and equal but for f32's rounding, relative to the largest value."""
-    assert type_of(found) == type_of(np.asarray(wanted))
+    assert type_of(found) == type_of(np.asarray(expected))
     if found.dtype.kind == "f":
-        finite = np.isfinite(wanted)
-        np.testing.assert_array_equal(found[~finite], wanted[~finite])
-        largest = float(np.abs(wanted[finite]).max(initial=1e-3))
-        np.testing.assert_allclose(found[finite], wanted[finite], rtol=0, atol=tolerance * largest)
+        finite = np.isfinite(expected)
+        np.testing.assert_array_equal(found[~finite], expected[~finite])
+        largest = float(np.abs(expected[finite]).max(initial=1e-3))
+        np.testing.assert_allclose(found[finite], expected[finite], rtol=0, atol=tolerance * largest)
     else:
-        np.testing.assert_array_equal(found, wanted)
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_every_operator_is_defined() -> None:
@@ -105,11 +105,11 @@ WINDOWS = [  # kernel, stride, dilation, pads
 def test_conv2d(kernel: Any, stride: Any, dilation: Any, pads: Any, groups: int, out_ch: int) -> None:
     x, bias = normal(2, 9, 8, 4), normal(out_ch, seed=2)
     w = normal(out_ch, *kernel, 4 // groups, seed=1)
-    found = ours("conv2d", x, w, bias, stride=stride, dilation=dilation, pads=pads, groups=groups)
-    wanted = onnx_runtime(
+    computed = ours("conv2d", x, w, bias, stride=stride, dilation=dilation, pads=pads, groups=groups)
+    expected = onnx_runtime(
         "Conv", nchw(x), nchw(w), bias, strides=stride, dilations=dilation, pads=pads, group=groups, kernel_shape=kernel
     )
-    close(found, nhwc(wanted))
+    close(computed, nhwc(expected))
 
 
 @pytest.mark.parametrize("act", [("", ()), ("relu", ()), ("clip", (-0.5, 6)), ("leaky_relu", (0.1,)), ("gelu", (1.0,))])
@@ -141,15 +141,15 @@ def test_conv_transpose2d(
     w_onnx = normal(4, out_ch // groups, *kernel, seed=1)
     # ONNX has [C, O/groups, KH, KW].
     w = w_onnx.reshape(groups, 4 // groups, out_ch // groups, *kernel).transpose(0, 2, 3, 4, 1)
-    found = ours(
+    computed = ours(
         "conv_transpose2d", x, w.reshape(out_ch, *kernel, 4 // groups), bias, stride=stride, dilation=dilation,
         pads=pads, output_pads=output_pads, groups=groups,
     )  # fmt: skip
-    wanted = onnx_runtime(
+    expected = onnx_runtime(
         "ConvTranspose", nchw(x), w_onnx, bias, strides=stride, dilations=dilation, pads=pads,
         output_padding=output_pads, group=groups,
     )  # fmt: skip
-    close(found, nhwc(wanted))
+    close(computed, nhwc(expected))
 
 
 @pytest.mark.parametrize(
@@ -185,11 +185,11 @@ def test_max_pool2d_of_8_bit_numbers_sees_nothing_outside() -> None:
 )
 def test_matmul(a: tuple[int, ...], b: tuple[int, ...]) -> None:
     left, right = normal(*a), normal(*b, seed=1)
-    wanted = onnx_runtime("MatMul", left, right)
-    close(ours("matmul", left, right), wanted)
-    close(ours("matmul", left, np.swapaxes(right, -1, -2), transpose_b=True), wanted)
-    bias, residual = normal(b[-1], seed=2), normal(*wanted.shape, seed=3)
-    close(ours("matmul", left, right, bias, residual, act="relu"), np.maximum(wanted + bias + residual, 0))
+    expected = onnx_runtime("MatMul", left, right)
+    close(ours("matmul", left, right), expected)
+    close(ours("matmul", left, np.swapaxes(right, -1, -2), transpose_b=True), expected)
+    bias, residual = normal(b[-1], seed=2), normal(*expected.shape, seed=3)
+    close(ours("matmul", left, right, bias, residual, act="relu"), np.maximum(expected + bias + residual, 0))
 
 
 def test_matmul_of_whole_numbers_is_exact() -> None:
@@ -220,9 +220,9 @@ POINTS = np.array([0.0, -0.0, 0.5, -0.5, 1.5, 2.5, -1.5, 1e-6, -1e-6, 3, -3, 7, 
 def test_unary(op: str, theirs: str, attrs: dict[str, Any]) -> None:
     x = np.concatenate([POINTS, normal(50) * 3])
     with np.errstate(all="ignore"):
-        wanted = onnx_runtime(theirs, x, **attrs)
-    found = ours(op, x, **attrs)
-    close(found[: len(x)], wanted, 3e-6)
+        expected = onnx_runtime(theirs, x, **attrs)
+    computed = ours(op, x, **attrs)
+    close(computed[: len(x)], expected, 3e-6)
 
 
 def test_unary_that_onnx_runtime_has_not() -> None:
@@ -282,16 +282,16 @@ def test_logic(op: str) -> None:
 @given(st.integers(-128, 127), st.integers(-128, 127).filter(bool))
 def test_whole_numbers_divide_as_in_c(a: int, b: int) -> None:
     wide = [np.array(v, np.int32) for v in (a, b)]
-    wanted = int(math.trunc(a / b))
-    assert ours("div", *wide) == wanted
-    assert ours("mod", *wide, fmod=True) == a - b * wanted
+    expected = int(math.trunc(a / b))
+    assert ours("div", *wide) == expected
+    assert ours("mod", *wide, fmod=True) == a - b * expected
     assert ours("mod", *wide) == a % b
 
 
 @given(st.integers(-3, 3).filter(bool), st.integers(-3, 5))
 def test_whole_powers(a: int, b: int) -> None:
-    found = ours("pow", np.array(a, np.int32), np.array(b, np.int32))
-    assert found == math.trunc(float(a) ** b)
+    computed = ours("pow", np.array(a, np.int32), np.array(b, np.int32))
+    assert computed == math.trunc(float(a) ** b)
 
 
 @pytest.mark.parametrize("fmod", [False, True])
@@ -306,8 +306,8 @@ def test_prelu_where_cast() -> None:
     close(ours("where", x > 0, x, slope), onnx_runtime("Where", x > 0, x, slope))
     values = f32([-2.7, -0.2, 0.0, 0.5, 2.7, 100])
     for to in ("i8", "i16", "i32", "i64", "u8"):
-        wanted = np.trunc(values[1:] if to == "u8" else values)
-        assert ours("cast", values[1:] if to == "u8" else values, to=to).tolist() == wanted.tolist()
+        expected = np.trunc(values[1:] if to == "u8" else values)
+        assert ours("cast", values[1:] if to == "u8" else values, to=to).tolist() == expected.tolist()
     assert ours("cast", values, to="bool").tolist() == [True, True, False, True, True, True]
     assert ours("cast", np.array([300, -1], np.int32), to="u8").tolist() == [44, 255]
     assert ours("cast", f32([1e6, 0.1]), to="f16").tolist() == [np.inf, float(np.float16(0.1))]
@@ -318,9 +318,9 @@ def test_prelu_where_cast() -> None:
 @pytest.mark.parametrize(("axes", "keepdims"), [((1,), True), ((0, 2), False), ((0, 1, 2, 3), False), ((3,), False)])
 def test_reductions(op: str, axes: tuple[int, ...], keepdims: bool) -> None:
     x = normal(2, 3, 4, 5)
-    found = ours(f"reduce_{op}", x, axes=axes, keepdims=keepdims)
-    wanted = onnx_runtime(f"Reduce{op.capitalize()}", x, np.array(axes), keepdims=int(keepdims))
-    close(found, np.asarray(wanted))
+    computed = ours(f"reduce_{op}", x, axes=axes, keepdims=keepdims)
+    expected = onnx_runtime(f"Reduce{op.capitalize()}", x, np.array(axes), keepdims=int(keepdims))
+    close(computed, np.asarray(expected))
 
 
 def test_reductions_of_whole_numbers() -> None:
@@ -336,8 +336,8 @@ def test_reductions_of_whole_numbers() -> None:
 def test_arg(axis: int, keepdims: bool, last: bool) -> None:
     x = np.round(normal(3, 4, 6))  # with ties
     for op, theirs in (("arg_max", "ArgMax"), ("arg_min", "ArgMin")):
-        wanted = onnx_python(theirs, x, axis=axis, keepdims=int(keepdims), select_last_index=int(last))
-        close(ours(op, x, axis=axis, keepdims=keepdims, last=last), wanted)
+        expected = onnx_python(theirs, x, axis=axis, keepdims=int(keepdims), select_last_index=int(last))
+        close(ours(op, x, axis=axis, keepdims=keepdims, last=last), expected)
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
@@ -346,8 +346,8 @@ def test_normalisations(axis: int) -> None:
     close(ours("softmax", x, axis=axis), onnx_runtime("Softmax", x, axis=axis))
     close(ours("log_softmax", x, axis=axis), onnx_runtime("LogSoftmax", x, axis=axis))
     scale, bias = normal(*x.shape[axis:], seed=1), normal(*x.shape[axis:], seed=2)
-    wanted = onnx_runtime("LayerNormalization", x, scale, bias, axis=axis, epsilon=1e-3)
-    close(ours("layer_norm", x, scale, bias, axis=axis, epsilon=1e-3), wanted)
+    expected = onnx_runtime("LayerNormalization", x, scale, bias, axis=axis, epsilon=1e-3)
+    close(ours("layer_norm", x, scale, bias, axis=axis, epsilon=1e-3), expected)
 
 
 def test_normalisations_of_nothing() -> None:
@@ -360,15 +360,15 @@ def test_normalisations_of_nothing() -> None:
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 7, 20])
 def test_lrn(size: int) -> None:
     x = normal(1, 2, 3, 9)
-    found = ours("lrn", x, size=size, alpha=0.3, beta=0.6, bias=2.0)
+    computed = ours("lrn", x, size=size, alpha=0.3, beta=0.6, bias=2.0)
     # The formula of ONNX's LRN, one channel at a time; ONNX Runtime does odd sizes only.
-    wanted = np.zeros_like(x)
+    expected = np.zeros_like(x)
     for c in range(9):
         region = range(max(0, c - (size - 1) // 2), min(8, c + math.ceil((size - 1) / 2)) + 1)
-        wanted[..., c] = x[..., c] / (2 + 0.3 / size * sum(x[..., i] ** 2 for i in region)) ** 0.6
-    close(found, wanted)
+        expected[..., c] = x[..., c] / (2 + 0.3 / size * sum(x[..., i] ** 2 for i in region)) ** 0.6
+    close(computed, expected)
     if size % 2:
-        close(found, nhwc(onnx_runtime("LRN", nchw(x), size=size, alpha=0.3, beta=0.6, bias=2.0)))
+        close(computed, nhwc(onnx_runtime("LRN", nchw(x), size=size, alpha=0.3, beta=0.6, bias=2.0)))
 
 
 def test_concat_reshape_transpose_broadcast() -> None:
@@ -386,20 +386,20 @@ def test_concat_reshape_transpose_broadcast() -> None:
 def test_slice(data: st.DataObject) -> None:
     length = data.draw(st.integers(0, 7))
     step = data.draw(st.integers(-4, 4).filter(bool))
-    wanted = list(range(length))[data.draw(st.integers(-8, 8)) : data.draw(st.none() | st.integers(-8, 8)) : step]
-    if wanted:
-        start, stop = wanted[0], max(-1, min(length, wanted[-1] + (1 if step > 0 else -1)))
+    expected = list(range(length))[data.draw(st.integers(-8, 8)) : data.draw(st.none() | st.integers(-8, 8)) : step]
+    if expected:
+        start, stop = expected[0], max(-1, min(length, expected[-1] + (1 if step > 0 else -1)))
     else:
         start = stop = 0
     x = np.arange(length, dtype=np.int32)
-    assert ours("slice", x, starts=(start,), stops=(stop,), steps=(step,)).tolist() == wanted
+    assert ours("slice", x, starts=(start,), stops=(stop,), steps=(step,)).tolist() == expected
 
 
 @pytest.mark.parametrize("mode", ["constant", "edge", "reflect"])
 def test_pad(mode: str) -> None:
     x = normal(3, 4)
-    found = ours("pad", x, before=(1, 0), after=(2, 3), mode=mode, value=2.5)
-    close(found, onnx_runtime("Pad", x, np.array([1, 0, 2, 3]), f32(2.5), mode=mode))
+    computed = ours("pad", x, before=(1, 0), after=(2, 3), mode=mode, value=2.5)
+    close(computed, onnx_runtime("Pad", x, np.array([1, 0, 2, 3]), f32(2.5), mode=mode))
     assert ours("pad", f32(1.0), before=(), after=(), mode=mode).shape == ()
     assert ours("pad", np.array([1], np.int8), before=(1,), after=(0,), value=-7).tolist() == [-7, 1]
 
@@ -440,8 +440,8 @@ def test_quantize_and_back(to: str, axis: int | None) -> None:
 
 def test_quantize_rounds_half_to_even_and_saturates() -> None:
     x = f32([0.5, 1.5, 2.5, -0.5, -1.5, 1e9, -1e9, np.inf, -np.inf])
-    found = ours("quantize", x, f32(1), np.array(1, np.int8), to="i8")
-    assert found.tolist() == [1, 3, 3, 1, -1, 127, -128, 127, -128]
+    computed = ours("quantize", x, f32(1), np.array(1, np.int8), to="i8")
+    assert computed.tolist() == [1, 3, 3, 1, -1, 127, -128, 127, -128]
 
 
 def test_wide_results_are_not_rounded() -> None:

@@ -133,19 +133,19 @@ def test_eight_bit_kernels_compute_on_bytes_what_they_compute_elsewhere(program:
 
 
 def test_what_it_computes_is_what_the_kernels_compute_elsewhere(program: BenchProgram) -> None:
-    found = run(open_runner("local"), program)
-    assert sorted(found) == [0, 1, 2, 3, 4]
-    assert [found[n].checksum for n in (0, 2)] == [in_this_process(JOBS[n]) for n in (0, 2)]
+    output = run(open_runner("local"), program)
+    assert sorted(output) == [0, 1, 2, 3, 4]
+    assert [output[n].checksum for n in (0, 2)] == [in_this_process(JOBS[n]) for n in (0, 2)]
     image = random_floats(16 * 9 * 7, 1, 0).reshape(16, 9, 7)
-    assert found[4].checksum == checksum(image.transpose(1, 2, 0))  # a conversion moves numbers, and no more
+    assert output[4].checksum == checksum(image.transpose(1, 2, 0))  # a conversion moves numbers, and no more
 
 
 def test_times_are_of_the_work(program: BenchProgram) -> None:
-    found = run(open_runner("local"), program, HERE)
-    times = found[0]
+    output = run(open_runner("local"), program, HERE)
+    times = output[0]
     # 57,600 multiply-accumulates: no core does more than 64 a cycle at 6 GHz, none needs a millisecond by far.
     assert SMALL.macs / (64 * 6e6) < times.warm.ms < 5
-    assert found[1].warm.ms > 8 * times.warm.ms
+    assert output[1].warm.ms > 8 * times.warm.ms
     assert times.cold is not None and times.cold.rounds >= 2 and times.cold.runs == times.cold.rounds
     assert times.warm.rounds >= 3 and times.warm.runs >= times.warm.rounds
 
@@ -176,8 +176,8 @@ def test_every_runner_brings_the_same_results(
         where = request.getfixturevalue("sshd").name
     else:
         there, where = request.getfixturevalue("device").root / "data/local/tmp", "adb"
-    found = run(open_runner(where), program, HERE)
-    assert {n: times.checksum for n, times in found.items()} == {
+    output = run(open_runner(where), program, HERE)
+    assert {n: times.checksum for n, times in output.items()} == {
         n: times.checksum for n, times in run(open_runner("local"), program).items()
     }
     assert list(there.iterdir()) == []
@@ -242,7 +242,7 @@ def test_an_emulated_board_computes_the_same(program: BenchProgram, tmp_path: Pa
     core = load_core("cortex-a55")
     arm = built(find_machine("cortex-a55"), tmp_path, JOBS[:1] + JOBS[2:3])
     options = BenchOptions(rounds=1, least_ms=0, round_ms=0, cold_rounds=0, settle_ms=0)
-    found = run(ShellRunner(LocalTransport(), EMULATOR), arm, core=core, options=options)
+    output = run(ShellRunner(LocalTransport(), EMULATOR), arm, core=core, options=options)
     host = run(open_runner("local"), program, options=options)
-    assert [found[0].checksum, found[1].checksum] == [host[0].checksum, host[2].checksum]
-    assert found[0].cold is None and found[0].warm.ms > 0
+    assert [output[0].checksum, output[1].checksum] == [host[0].checksum, host[2].checksum]
+    assert output[0].cold is None and output[0].warm.ms > 0

@@ -55,19 +55,19 @@ def test_medians_of_the_rounds_that_kept_their_core(fake_bench: Any) -> None:
 
 def test_a_job_that_ends_the_program_is_left_out_and_the_rest_is_run(fake_bench: Any) -> None:
     fake_bench.does("kill 1", "fault 3 it wrote outside", "end 4 no memory")
-    found = measured(fake_bench, 6)
-    assert [each.job for each in found] == [0, 1, 2, 3, 4, 5]
-    why = {each.job: each.why for each in found if isinstance(each, JobFailed)}
+    measurement = measured(fake_bench, 6)
+    assert [each.job for each in measurement] == [0, 1, 2, 3, 4, 5]
+    why = {each.job: each.why for each in measurement if isinstance(each, JobFailed)}
     assert why == {1: "the program was ended by signal 9 (killed)", 3: "it wrote outside", 4: "no memory"}
     assert [call["--jobs"] for call in fake_bench.calls] == ["0-5", "2-5", "5"]
 
 
 def test_a_silent_job_is_ended_and_the_rest_is_run(fake_bench: Any) -> None:
     fake_bench.does("stop 1")
-    found = measured(fake_bench, 3)
-    assert [each.job for each in found if isinstance(each, JobTimes)] == [0, 2]
-    (failed,) = (each for each in found if isinstance(each, JobFailed))
-    assert failed.job == 1 and "nothing was heard for 1 s" in failed.why
+    measurement = measured(fake_bench, 3)
+    assert [each.job for each in measurement if isinstance(each, JobTimes)] == [0, 2]
+    (failed,) = (each for each in measurement if isinstance(each, JobFailed))
+    assert failed.job == 1 and "no output for 1 s" in failed.why
 
 
 def test_a_machine_on_which_everything_fails_is_given_up(fake_bench: Any) -> None:
@@ -133,9 +133,9 @@ def test_a_lost_connection_is_tried_again_and_goes_on_where_it_was(fake_bench: A
     fake_bench.does("cut 2 once")
     notes: list[str] = []
     thread = cut_when_it_stands(fake_bench, sshd.cut)
-    found = measured(fake_bench, 4, sshd.name, options=BenchOptions(silence_s=15.0), note=notes.append)
+    measurement = measured(fake_bench, 4, sshd.name, options=BenchOptions(silence_s=15.0), note=notes.append)
     thread.join()
-    assert [each.job for each in found if isinstance(each, JobTimes)] == [0, 1, 2, 3]
+    assert [each.job for each in measurement if isinstance(each, JobTimes)] == [0, 1, 2, 3]
     assert [call["--jobs"] for call in fake_bench.calls] == ["0-3", "2-3"]
     (note,) = notes
     assert "the connection was lost" in note and "trying again" in note

@@ -147,10 +147,10 @@ x
 
 @pytest.mark.parametrize("ends", ["\n", "\r\n"])
 def test_what_a_machine_tells(ends: str) -> None:
-    found = facts_of(TOLD.replace("\n", ends))
-    assert (found.arch, found.system, found.model) == ("aarch64", "Linux 4.14.113", "SM-G973F")
-    assert (found.free_bytes, found.memory_bytes, found.celsius) == (60 << 10, 2000000 << 10, (("BIG", 45.5),))
-    first, second = found.cpus
+    facts = facts_of(TOLD.replace("\n", ends))
+    assert (facts.arch, facts.system, facts.model) == ("aarch64", "Linux 4.14.113", "SM-G973F")
+    assert (facts.free_bytes, facts.memory_bytes, facts.celsius) == (60 << 10, 2000000 << 10, (("BIG", 45.5),))
+    first, second = facts.cpus
     assert (first.core, first.allowed, first.khz, first.governor) == (None, False, None, "")
     assert (second.core, second.allowed, second.khz, second.governor) == ("cortex-a55", True, 442000, "schedutil")
 

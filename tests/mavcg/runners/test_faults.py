@@ -32,11 +32,11 @@ def program(tmp_path: Path, text: str = "exit 0\n") -> Path:
     ],
 )
 def test_a_host(text: str, host: str, port: int | None) -> None:
-    found = parse_ssh(text)
-    assert (found.host, found.port) == (host, port)
-    words = found.argv("true")
+    address = parse_ssh(text)
+    assert (address.host, address.port) == (host, port)
+    words = address.argv("true")
     assert words[words.index("--") + 1 :] == [host, "sh -c true"] and "BatchMode=yes" in words
-    found.close()
+    address.close()
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_what_is_no_host(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "ssh:", "ssh", "adb:", "local:x", "telnet:x", "LOCAL"])
 def test_what_is_no_runner(text: str) -> None:
-    with pytest.raises(RunnerError, match="is none; give local, ssh:user@host"):
+    with pytest.raises(RunnerError, match="is not a runner; give local, ssh:user@host"):
         open_runner(text)
 
 

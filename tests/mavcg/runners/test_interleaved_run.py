@@ -18,7 +18,8 @@ from mavcg.runners.finished import Finished
 from mavcg.runners.spot import Spot
 from mavcg.runners.tuning_run import tune_on
 from mavcg.runners.tuning_state import TunedOn
-from mavcg.selection.costs.database import CostDb, KnownCosts, open_db
+from mavcg.selection.costs.database import CostDb, KnownCosts
+from mavcg.selection.costs.database_file import open_db
 from mavcg.selection.costs.provider import MEASURED, Cost
 from mavcg.selection.measure.interleaved import (
     GROUP,
@@ -133,9 +134,9 @@ def known_of(database: CostDb) -> KnownCosts:
 
 
 def cost_of(database: CostDb, name: str) -> Cost:
-    found = known_of(database).primitive(SCENARIO, find_primitive(name))
-    assert found is not None
-    return found
+    primitive_cost = known_of(database).primitive(SCENARIO, find_primitive(name))
+    assert primitive_cost is not None
+    return primitive_cost
 
 
 def drawn(seed: int, names: Sequence[str]) -> NoisyRunner:
@@ -203,8 +204,8 @@ def test_resumed_where_it_was_interrupted(tuned: Callable[..., TunedOn], tmp_pat
 
 def test_a_limit_leaves_time_for_turns(tuned: Callable[..., TunedOn], tmp_path: Path) -> None:
     with open_db(tmp_path / "costs.sqlite") as database:
-        found = tuned(drawn(1, OTHERS), plan_with((USUAL, *OTHERS)), database, limit_s=0.0)
-    assert (found.stopped, found.left, len(found.measured)) == ("limit", 1 + len(OTHERS), 0)
+        tuned_core = tuned(drawn(1, OTHERS), plan_with((USUAL, *OTHERS)), database, limit_s=0.0)
+    assert (tuned_core.stopped, tuned_core.left, len(tuned_core.measured)) == ("limit", 1 + len(OTHERS), 0)
 
 
 def test_who_cannot_be_measured_in_turns_is_left_out(tuned: Callable[..., TunedOn], tmp_path: Path) -> None:
@@ -253,12 +254,12 @@ def test_all_costs_of_a_scenario_are_on_one_scale() -> None:
     base, near, far = job(USUAL), job(OTHERS[0]), job(OTHERS[1])
     contest = CandidateGroup(SCENARIO, base, (near,), (far,))
     first = {base: Cost(4.0, MEASURED), near: Cost(1.0, MEASURED), far: Cost(1.6, MEASURED, 0.1, 5)}
-    found = costs_of(contest, [2.0, 2.2, 1.8], {near: Ratio(0.9, 0.8, 1.1, 3)}, first, 12)
-    assert found[base] == Cost(2.0, MEASURED, 0.0, 12, 3)
-    assert found[near].ms == pytest.approx(1.8) and found[near].cautious_ms == pytest.approx(2.2)
+    cost_by_name = costs_of(contest, [2.0, 2.2, 1.8], {near: Ratio(0.9, 0.8, 1.1, 3)}, first, 12)
+    assert cost_by_name[base] == Cost(2.0, MEASURED, 0.0, 12, 3)
+    assert cost_by_name[near].ms == pytest.approx(1.8) and cost_by_name[near].cautious_ms == pytest.approx(2.2)
     # The one that took no part was 1.6 times as slow as the fastest, and still is: not faster than the base, which had
     # been disturbed.
-    assert found[far].ms == pytest.approx(1.6 * 1.8) and found[far].turns == 0
+    assert cost_by_name[far].ms == pytest.approx(1.6 * 1.8) and cost_by_name[far].turns == 0
 
 
 def test_who_is_faster_than_the_usual_one_is_measured_on_until_one_leads() -> None:
@@ -271,8 +272,8 @@ def test_who_is_faster_than_the_usual_one_is_measured_on_until_one_leads() -> No
 
 @given(st.lists(st.floats(0.1, 10), min_size=1, max_size=80))
 def test_an_interval_holds_the_median(ratios: list[float]) -> None:
-    found = ratio_of(ratios)
-    assert min(ratios) <= found.low <= found.middle <= found.high <= max(ratios) and found.rounds == len(ratios)
+    ratio = ratio_of(ratios)
+    assert min(ratios) <= ratio.low <= ratio.middle <= ratio.high <= max(ratios) and ratio.rounds == len(ratios)
 
 
 def test_an_interval_misses_the_median_as_seldom_as_it_says() -> None:

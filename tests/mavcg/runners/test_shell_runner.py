@@ -71,7 +71,7 @@ def test_facts_are_those_of_a_recorded_board(runner: ShellRunner) -> None:
 def test_a_silent_program_is_ended(runner: ShellRunner, tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     script = program(tmp_path, f"echo begun; sleep 1.5; touch {mark}\n")
-    with pytest.raises(Silent, match="nothing was heard for 1 s"):
+    with pytest.raises(Silent, match="no output for 1 s"):
         runner.run(script, [], silence_s=0.7)
     runner.close()
     time.sleep(1)

@@ -75,7 +75,7 @@ def test_cores_that_compute_other_bits_are_told(phone: MachineFacts) -> None:
 
 
 def test_what_a_machine_says_as_json(phone: MachineFacts) -> None:
-    found = facts_document("adb:R58M", phone, S10)
-    assert (found["runner"], found["board"], found["model"]) == ("adb:R58M", "exynos9820", "SM-G973F")
-    assert [cpu["core"] for cpu in found["cpus"]][::2] == ["cortex-a55", "cortex-a55", "cortex-a75", "exynos-m4"]
-    assert found["differences"] == [] and facts_document("x", phone, None)["board"] is None
+    document = facts_document("adb:R58M", phone, S10)
+    assert (document["runner"], document["board"], document["model"]) == ("adb:R58M", "exynos9820", "SM-G973F")
+    assert [cpu["core"] for cpu in document["cpus"]][::2] == ["cortex-a55", "cortex-a55", "cortex-a75", "exynos-m4"]
+    assert document["differences"] == [] and facts_document("x", phone, None)["board"] is None

@@ -19,7 +19,7 @@ from mavcg.runners import spot
 from mavcg.runners.bench_program import BenchProgram
 from mavcg.runners.local import LocalTransport
 from mavcg.runners.shell_runner import FOLDER_VARIABLE, ShellRunner
-from mavcg.selection.costs.database import open_db
+from mavcg.selection.costs.database_file import open_db
 
 ROOT = Path(__file__).parents[3]
 
@@ -89,10 +89,10 @@ def test_a_core_of_a_board_is_measured_and_kept(
     words = ["tune", model, "--board", board, "--runner", where, "--core", HERE[0], "--family", "sum2d"]
     done = mavcg(*words, "--export", tmp_path / "costs.json", "--json")
     assert done.status == 0, done.stderr
-    found = json.loads(done.stdout)
-    (core,) = found["cores"]
-    assert (core["core"], core["cpus"], found["runner"], found["board"]) == (HERE[0], [HERE[1]], where, "desk")
-    assert core["measured"] > 0 and found["exported"] == 2 * core["measured"]
+    document = json.loads(done.stdout)
+    (core,) = document["cores"]
+    assert (core["core"], core["cpus"], document["runner"], document["board"]) == (HERE[0], [HERE[1]], where, "desk")
+    assert core["measured"] > 0 and document["exported"] == 2 * core["measured"]
     assert "has no CPUs 8-9, which desk has" in done.stderr
     assert {call["--cpu"] for call in fake_bench.calls} == {str(HERE[1])}
     kept = json.loads((tmp_path / "costs.json").read_text())["costs"]
@@ -111,10 +111,10 @@ def test_a_core_that_the_machine_has_not(board: str, model: Path, mavcg: Any) ->
 @pytest.mark.parametrize("where", ["ssh", "adb"], indirect=True)
 def test_what_a_machine_says_of_itself(board: str, where: str, mavcg: Any) -> None:
     assert HERE is not None
-    found = json.loads(mavcg("tune", "--runner", where, "--board", board, "--check", "--json").stdout)
-    assert (found["arch"], found["board"], found["runner"]) == (host_target().arch, "desk", where)
-    assert {cpu["core"] for cpu in found["cpus"] if cpu["cpu"] == HERE[1]} == {HERE[0]}
-    assert any("CPUs 8-9" in words for words in found["differences"])
+    document = json.loads(mavcg("tune", "--runner", where, "--board", board, "--check", "--json").stdout)
+    assert (document["arch"], document["board"], document["runner"]) == (host_target().arch, "desk", where)
+    assert {cpu["core"] for cpu in document["cpus"] if cpu["cpu"] == HERE[1]} == {HERE[0]}
+    assert any("CPUs 8-9" in words for words in document["differences"])
     shown = mavcg("tune", "--runner", where, "--check")
     assert HERE[0] in shown.stdout and where in shown.stdout and shown.status == 0
 
@@ -147,6 +147,6 @@ def test_ctrl_c_keeps_what_is_known_and_leaves_nothing(board: str, sshd: Any, mo
     with open_db(tmp_path / "costs.sqlite") as database:
         known = len(database)
     done = subprocess.run([*command, "--resume", "--json"], cwd=ROOT, capture_output=True, text=True, check=True)
-    found = json.loads(done.stdout)
-    assert found["left"] == 0 and found["already"] == known // 2
+    document = json.loads(done.stdout)
+    assert document["left"] == 0 and document["already"] == known // 2
     assert os.listdir(tmp_path / "profiles") == ["boards"]

@@ -86,11 +86,11 @@ def test_the_cheapest_of_all_choices_within_the_limit(seed: int) -> None:
             with pytest.raises(Infeasible, match="raise the limit"):
                 select(limited)
             continue
-        found = select(limited)
+        selection = select(limited)
 
-        assert found.total_ms == pytest.approx(min(within))
-        assert found.proven and found.lower_bound_ms == pytest.approx(min(within))
-        assert peak(problem, found.choice.chosen, BLOCK).bytes <= limit
+        assert selection.total_ms == pytest.approx(min(within))
+        assert selection.proven and selection.lower_bound_ms == pytest.approx(min(within))
+        assert peak(problem, selection.choice.chosen, BLOCK).bytes <= limit
 
 
 def test_bytes_counted_by_hand() -> None:
@@ -147,15 +147,15 @@ def test_every_strategy_keeps_to_the_limit_or_says_that_it_cannot() -> None:
     most = max(peak(problem, one.choice.chosen, BLOCK).bytes for one in free.values())
     least = min(peak(problem, one.choice.chosen, BLOCK).bytes for one in free.values())
     limited = replace(problem, memory=MemoryLimit((most + 3 * least) // 4, BLOCK))
-    found = compare(limited)
+    comparison = compare(limited)
 
     assert limited.memory is not None
-    for name, one in found.items():
+    for name, one in comparison.items():
         if one is not None:
             assert peak(problem, one.choice.chosen, BLOCK).bytes <= limited.memory.bytes
             assert one.total_ms >= free[name].total_ms - 1e-9
-    best = found[PBQP]
-    assert best is not None and all(one is None or one.total_ms >= best.total_ms - 1e-9 for one in found.values())
+    best = comparison[PBQP]
+    assert best is not None and all(one is None or one.total_ms >= best.total_ms - 1e-9 for one in comparison.values())
     assert best.lower_bound_ms is not None and best.lower_bound_ms <= best.total_ms
     with pytest.raises(NothingFor, match="local needs"):
         own = peak(problem, free[LOCAL].choice.chosen, BLOCK).bytes
@@ -165,9 +165,9 @@ def test_every_strategy_keeps_to_the_limit_or_says_that_it_cannot() -> None:
 def test_time_that_runs_out_leaves_a_bound() -> None:
     problem = make_problem(joined(), Drawn(2), primitives())
     needs = sorted({need for _, need, _ in every_choice(problem)})
-    found = select(replace(problem, memory=MemoryLimit(needs[-2], BLOCK)), time_limit_s=1e-9)
+    selection = select(replace(problem, memory=MemoryLimit(needs[-2], BLOCK)), time_limit_s=1e-9)
 
-    assert found.lower_bound_ms is not None and not math.isinf(found.total_ms)
-    assert found.lower_bound_ms <= found.total_ms
+    assert selection.lower_bound_ms is not None and not math.isinf(selection.total_ms)
+    assert selection.lower_bound_ms <= selection.total_ms
     with pytest.raises(MavcgError, match="raise the time limit"):
         select(replace(problem, memory=MemoryLimit(needs[len(needs) // 2], BLOCK)), time_limit_s=1e-9)

@@ -16,7 +16,7 @@ from mavcg.lowering.machines import machines_for, packing_for
 from mavcg.passes.graph.explicit_padding import explicit_padding
 from mavcg.predict.algorithms import predict_algorithms
 from mavcg.profiles.load import cores_for
-from mavcg.selection.costs.database import open_db
+from mavcg.selection.costs.database_file import open_db
 from mavcg.selection.costs.modelled import modelled_costs
 from mavcg.selection.costs.provider import MEASURED, Cost
 from mavcg.selection.costs.rows import Record
@@ -57,7 +57,7 @@ def test_every_convolution_is_a_node_and_each_strategy_does_the_network() -> Non
     scenarios = [node.scenario for node in network.convolutions if node.scenario is not None]
     costs = modelled_costs(workers_of(board_of(BOARD))[0])
     problem = problem_of(network, costs, SelectQuestion(), 8)
-    found = compare(problem)
+    comparison = compare(problem)
 
     assert not network.left_out
     assert [(s.c, s.m, s.kernel, s.groups, s.dtype) for s in scenarios] == [
@@ -66,10 +66,10 @@ def test_every_convolution_is_a_node_and_each_strategy_does_the_network() -> Non
     names = [[one.name for one in problem.alternatives[node.name]] for node in network.convolutions[1:]]
     assert names == [["qconv_implicit_hwc_hwc", "qconv_im2row_hwc_hwc"], ["qconv_implicit_hwc_hwc"],
                      ["qconv_depthwise_hwc_hwc"]]  # fmt: skip
-    assert {"pbqp", "local", "sum2d", "family:qconv_im2row", "family:winograd"} <= set(found)
-    best = found["pbqp"]
+    assert {"pbqp", "local", "sum2d", "family:qconv_im2row", "family:winograd"} <= set(comparison)
+    best = comparison["pbqp"]
     assert best is not None and best.proven
-    for other in found.values():
+    for other in comparison.values():
         assert other is not None and best.total_ms <= other.total_ms * (1 + 1e-12)
 
 
@@ -102,10 +102,10 @@ def test_a_library_takes_what_was_measured_to_be_faster(faster: str, tmp_path: P
     packing, machines = packing_for(target), machines_for(cores_for(board.cores), target)
     predicted = predict_algorithms(lower_candidates(graph, packing, 0.0), machines, target, board)
     question = ModelQuestion(db=tmp_path / "costs.db")
-    found = select_for_library(graph, packing, board, question, predicted, lambda words: None)
+    selection = select_for_library(graph, packing, board, question, predicted, lambda words: None)
 
-    assert found is not None and found.choice.chosen[node.name].name == faster
-    assert found.algorithms.get(node.tensor, "") == (IM2ROW if "im2row" in faster else "")
+    assert selection is not None and selection.choice.chosen[node.name].name == faster
+    assert selection.algorithms.get(node.tensor, "") == (IM2ROW if "im2row" in faster else "")
     weights = sum(graph.constants[graph.producers()[n.tensor].inputs[1]].nbytes for n in network.convolutions)
-    lighter = within_weights(found, graph, packing, 64 * weights)
+    lighter = within_weights(selection, graph, packing, 64 * weights)
     assert lighter.choice.chosen[node.name].name in {p.name for p in eight_bit_primitives()}

@@ -48,10 +48,10 @@ def least_of_all(problem: Problem) -> float:
 def test_no_choice_costs_less_and_each_convolution_has_several_primitives(name: str) -> None:
     network = chain(name, 1 if name == "dilated" else 2)
     problem = make_problem(network, modelled_costs(workers_of(board_of("rk3588"))[0]), all_primitives())
-    found = select(problem)
+    selection = select(problem)
 
     assert not network.left_out and len(network.convolutions) == 3
     for node in network.convolutions:
         families = {one.primitive.family for one in problem.alternatives[node.name] if one.primitive}
         assert {"sum2d", "direct", "implicit", "im2"} <= families, node.scenario
-    assert found.proven and found.total_ms == pytest.approx(least_of_all(problem))
+    assert selection.proven and selection.total_ms == pytest.approx(least_of_all(problem))

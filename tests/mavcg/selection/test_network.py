@@ -39,13 +39,13 @@ def edges(network: Network) -> list[tuple[str, str, bool]]:
 
 def test_a_convolution_is_a_scenario_between_the_ends_of_the_network() -> None:
     s = Small(9, 8, 6)
-    found = s.network(s.conv(s.x, 4, pads=(1, 1, 1, 1), stride=(2, 2), groups=2))
-    (conv,) = found.convolutions
+    graph = s.network(s.conv(s.x, 4, pads=(1, 1, 1, 1), stride=(2, 2), groups=2))
+    (conv,) = graph.convolutions
 
     assert conv.scenario == Scenario(6, 9, 8, 2, 3, 4, 1, 2)
-    assert edges(found) == [("input", "conv2d", False), ("conv2d", "output", False)]
-    assert [link.size for link in found.links] == [Size(6, 9, 8), Size(4, 5, 4)]
-    assert [node.kind for node in found.nodes.values()] == [Kind.FIXED, Kind.CONVOLUTION, Kind.FIXED]
+    assert edges(graph) == [("input", "conv2d", False), ("conv2d", "output", False)]
+    assert [link.size for link in graph.links] == [Size(6, 9, 8), Size(4, 5, 4)]
+    assert [node.kind for node in graph.nodes.values()] == [Kind.FIXED, Kind.CONVOLUTION, Kind.FIXED]
 
 
 def test_pads_become_the_convolutions_own_where_they_are_the_same_all_round() -> None:
@@ -66,10 +66,10 @@ def test_a_pad_that_somebody_else_reads_stays_for_him() -> None:
     s = Small(9, 8, 6)
     pad = s.b.add("pad", (s.x,), before=(0, 1, 1, 0), after=(0, 1, 1, 0))
     pool = s.b.add("max_pool2d", (pad,), kernel=(3, 3))
-    found = s.network(s.conv(pad, 6), pool)
+    graph = s.network(s.conv(pad, 6), pool)
 
-    assert found.convolutions[0].scenario == Scenario(6, 9, 8, 1, 3, 6, 1)
-    assert sorted(e[:2] for e in edges(found)) == [
+    assert graph.convolutions[0].scenario == Scenario(6, 9, 8, 1, 3, 6, 1)
+    assert sorted(e[:2] for e in edges(graph)) == [
         ("conv2d", "output"), ("input", "conv2d"), ("input", "pad"), ("max_pool2d", "output"), ("pad", "max_pool2d"),
     ]  # fmt: skip
 
@@ -77,16 +77,16 @@ def test_a_pad_that_somebody_else_reads_stays_for_him() -> None:
 def test_a_pad_of_other_than_zeros_is_a_node() -> None:
     s = Small(9, 8, 6)
     pad = s.b.add("pad", (s.x,), before=(0, 1, 1, 0), after=(0, 1, 1, 0), value=1.0)
-    found = s.network(s.conv(pad, 6))
+    graph = s.network(s.conv(pad, 6))
 
-    assert found.convolutions[0].scenario == Scenario(6, 11, 10, 1, 3, 6)
+    assert graph.convolutions[0].scenario == Scenario(6, 11, 10, 1, 3, 6)
 
 
 def test_a_residual_is_read_in_the_layout_of_the_output() -> None:
     s = Small(9, 8, 6)
-    found = s.network(s.conv(s.x, 6, residual=s.x, pads=(1, 1, 1, 1)))
+    graph = s.network(s.conv(s.x, 6, residual=s.x, pads=(1, 1, 1, 1)))
 
-    assert edges(found)[:2] == [("input", "conv2d", False), ("input", "conv2d", True)]
+    assert edges(graph)[:2] == [("input", "conv2d", False), ("input", "conv2d", True)]
 
 
 def test_dummies_take_any_layout_unless_the_order_of_memory_matters_to_them() -> None:
@@ -94,8 +94,8 @@ def test_dummies_take_any_layout_unless_the_order_of_memory_matters_to_them() ->
     conv = s.conv(s.x, 4)
     pool = s.b.add("max_pool2d", (conv,), kernel=(2, 2))
     flat = s.b.add("reshape", (pool,), shape=(1, 6 * 5 * 4))
-    found = s.network(flat)
-    kinds = {node.op: node.kind for node in found.nodes.values()}
+    graph = s.network(flat)
+    kinds = {node.op: node.kind for node in graph.nodes.values()}
 
     assert kinds == {
         "input": Kind.FIXED, "conv2d": Kind.CONVOLUTION, "max_pool2d": Kind.ANY_LAYOUT, "reshape": Kind.FIXED
@@ -113,11 +113,11 @@ def test_what_no_scenario_describes_stays_in_the_engines_order_and_says_why(
     attrs: dict[str, tuple[int, ...]], shape: tuple[int, ...], why: str
 ) -> None:
     s = Small(*shape)
-    found = s.network(s.conv(s.x, 4, **attrs))  # type: ignore[arg-type]
+    graph = s.network(s.conv(s.x, 4, **attrs))  # type: ignore[arg-type]
 
-    assert not found.convolutions
-    assert [node.why for node in found.left_out] == [why]
-    assert edges(found) == [("input", "conv2d", False), ("conv2d", "output", False)]
+    assert not graph.convolutions
+    assert [node.why for node in graph.left_out] == [why]
+    assert edges(graph) == [("input", "conv2d", False), ("conv2d", "output", False)]
 
 
 @pytest.mark.parametrize(
@@ -132,17 +132,17 @@ def test_what_no_scenario_describes_stays_in_the_engines_order_and_says_why(
 )
 def test_axes_with_windows_of_their_own(attrs: dict[str, tuple[int, ...]], scenario: Scenario) -> None:
     s = Small(9, 8, 6)
-    found = s.network(s.conv(s.x, 4, **attrs))  # type: ignore[arg-type]
+    graph = s.network(s.conv(s.x, 4, **attrs))  # type: ignore[arg-type]
 
-    assert [node.scenario for node in found.convolutions] == [scenario]
+    assert [node.scenario for node in graph.convolutions] == [scenario]
 
 
 def test_a_batch_is_a_scenario_and_its_images_are_converted_one_by_one() -> None:
     s = Small(9, 8, 6, batch=2)
-    found = s.network(s.conv(s.x, 4))
+    graph = s.network(s.conv(s.x, 4))
 
-    assert [node.scenario for node in found.convolutions] == [Scenario(6, 9, 8, 1, 3, 4, batch=2)]
-    assert [link.size for link in found.links] == [Size(6, 9, 8, 2), Size(4, 7, 6, 2)]
+    assert [node.scenario for node in graph.convolutions] == [Scenario(6, 9, 8, 1, 3, 4, batch=2)]
+    assert [link.size for link in graph.links] == [Size(6, 9, 8, 2), Size(4, 7, 6, 2)]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -128,11 +128,11 @@ def everything(problem: Problem) -> float:
 def test_pbqp_is_the_least_of_all_choices(seed: int, shared: bool) -> None:
     costs = Drawn(seed, conversions=10.0, missing=0.3 if seed == 3 else 0)
     problem = make_problem(network_of(inception()), costs, few(seed)[:4], shared=shared)
-    found = select(problem)
+    selection = select(problem)
 
-    assert found.proven
-    assert found.total_ms == pytest.approx(everything(problem), rel=1e-12)
-    assert found.lower_bound_ms == pytest.approx(found.total_ms, rel=1e-12)
+    assert selection.proven
+    assert selection.total_ms == pytest.approx(everything(problem), rel=1e-12)
+    assert selection.lower_bound_ms == pytest.approx(selection.total_ms, rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -142,12 +142,12 @@ def test_pbqp_is_never_worse_than_any_strategy(name: str) -> None:
     read = network_of(optimise(network(name)))
     for seed, conversions in enumerate((0.1, 3.0)):
         problem = make_problem(read, Drawn(seed, conversions), all_primitives())
-        found = compare(problem)
-        best = found[PBQP]
+        comparison = compare(problem)
+        best = comparison[PBQP]
 
         assert best is not None and best.proven
-        assert set(found) == set(strategy_names(problem)) and None not in (found[LOCAL], found[SUM2D])
-        for one in found.values():
+        assert set(comparison) == set(strategy_names(problem)) and None not in (comparison[LOCAL], comparison[SUM2D])
+        for one in comparison.values():
             assert one is None or best.total_ms <= one.total_ms * (1 + 1e-12)
 
 
@@ -157,11 +157,11 @@ def test_pbqp_is_never_worse_than_any_strategy(name: str) -> None:
 def test_branches_and_residuals_are_solved_exactly(make: Callable[[], Graph], board: str) -> None:
     costs = Drawn(3, 2.0) if board == "random" else modelled_costs(workers_of(board_of(board))[0])
     problem = make_problem(network_of(optimise(make())), costs, all_primitives())
-    found = compare(problem)
-    best = found[PBQP]
+    comparison = compare(problem)
+    best = comparison[PBQP]
 
     assert best is not None and best.proven
-    assert all(one is None or best.total_ms <= one.total_ms * (1 + 1e-12) for one in found.values())
+    assert all(one is None or best.total_ms <= one.total_ms * (1 + 1e-12) for one in comparison.values())
     assert len(problem.network.convolutions) == {"googlenet": 57, "mobilenet_v2": 52}[problem.network.name]
 
 
@@ -174,10 +174,10 @@ def test_networks_are_solved_exactly(name: str, seed: int, shared: bool) -> None
     read = network_of(optimise(graph))
     for conversions in (0.1, 1.0, 10.0):
         problem = make_problem(read, Drawn(seed, conversions), all_primitives(), shared=shared)
-        found = compare(problem)
-        best = found[PBQP]
+        comparison = compare(problem)
+        best = comparison[PBQP]
         assert best is not None and best.proven
-        assert all(one is None or best.total_ms <= one.total_ms * (1 + 1e-12) for one in found.values())
+        assert all(one is None or best.total_ms <= one.total_ms * (1 + 1e-12) for one in comparison.values())
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -272,9 +272,9 @@ def test_without_a_way_between_layouts_there_is_no_choice() -> None:
 
     with pytest.raises(Infeasible):
         select(problem)
-    found = compare(make_problem(read, Drawn(1, missing=1.0), all_primitives()))
-    assert found[SUM2D] is None and found[PBQP] is not None
-    local = found[LOCAL]
+    comparison = compare(make_problem(read, Drawn(1, missing=1.0), all_primitives()))
+    assert comparison[SUM2D] is None and comparison[PBQP] is not None
+    local = comparison[LOCAL]
     assert local is not None and math.isinf(local.total_ms)
 
 

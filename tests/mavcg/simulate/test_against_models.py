@@ -64,6 +64,30 @@ def test_in_order_loops_take_exactly_what_the_in_order_model_says(core: str) -> 
         ), body
 
 
+# Sums that reach the next accumulation only, and multiplications that nothing follows in their cycles.
+MULTIPLIES = {
+    "one chain": ("smlal v0.4s, v1.4h, v2.4h",) * 3,
+    "chain with other ops between": ("smlal v0.4s, v1.4h, v2.4h", "add v8.4s, v9.4s, v10.4s"),
+    "two chains": ("smlal v0.4s, v1.4h, v2.4h", "smlal v3.4s, v1.4h, v2.4h"),
+    "two chains of two classes": ("smlal v0.4s, v1.4h, v2.4h", "mla v3.4s, v1.4s, v2.4s"),
+    "one that begins anew": ("mul v0.8h, v1.8h, v2.8h", "mla v0.8h, v1.8h, v2.8h", "mla v0.8h, v4.8h, v5.8h"),
+    "halves": ("mul v0.4h, v1.4h, v2.4h", "mul v3.4h, v1.4h, v2.4h", "mla v0.4h, v1.4h, v2.4h"),
+    "the high half": ("umulh x3, x4, x5", "add x6, x7, x8", "add x9, x10, x11"),
+    "a limb": ("add x9, x10, x11", "mul x3, x4, x5", "umulh x12, x4, x5", "adds x6, x3, x7", "adc x8, x12, xzr"),
+    "a multiply-add": ("madd x3, x4, x5, x6", "add x9, x10, x11"),
+    "a store of what was just added": ("add x3, x4, x5", "str x3, [x1]"),
+}
+
+
+@pytest.mark.parametrize("core", ["cortex-a53", "cortex-a55", "cortex-a510"])
+def test_multiplications_in_order_take_what_the_in_order_model_says(core: str) -> None:
+    timing = load_timing(load_core(core))
+    program = ideal_program(loop_image([*MULTIPLIES.values()]), core)
+    for number, (name, body) in enumerate(MULTIPLIES.items()):
+        expected = float(steady_cycles(ops_of(body), timing))
+        assert cycles_per_iteration(program, f"f{number}") == pytest.approx(expected, abs=0.03), name
+
+
 @pytest.mark.parametrize("core", ["cortex-a72", "cortex-a76", "exynos-m4", "neoverse-v1", "apple-firestorm"])
 def test_out_of_order_loops_take_at_least_the_port_bound_and_mostly_no_more(core: str) -> None:
     """The bound knows no window and the best unit for each operation; stores to what is loaded are in neither."""

@@ -98,10 +98,10 @@ def test_hits_misses_and_traffic_are_those_of_sets_as_lists(
         for line in range(address // LINE, (address + size - 1) // LINE + 1):
             expected.access(line, store)
 
-    found = counted(sim)
-    assert list(found.hits)[: len(levels)] == expected.hits
-    assert list(found.misses)[: len(levels)] == expected.misses
-    assert (found.memory_lines, found.written_lines) == (expected.read, expected.written)
+    counts_by_kind = counted(sim)
+    assert list(counts_by_kind.hits)[: len(levels)] == expected.hits
+    assert list(counts_by_kind.misses)[: len(levels)] == expected.misses
+    assert (counts_by_kind.memory_lines, counts_by_kind.written_lines) == (expected.read, expected.written)
 
 
 def test_a_miss_is_late_by_the_level_that_has_the_line() -> None:
@@ -179,8 +179,8 @@ def _store_lines(sim: Any, lines: range, step: int = 16) -> list[int]:
 def test_stores_that_fill_lines_bring_none_once_four_were_full() -> None:
     sim = caches([(64, 4), (512, 8)], stream_lines=4)
     _store_lines(sim, range(100))
-    found = counted(sim)
-    assert found.memory_lines == 4 and found.streamed == 4 * 96
+    counts_by_kind = counted(sim)
+    assert counts_by_kind.memory_lines == 4 and counts_by_kind.streamed == 4 * 96
     without = caches([(64, 4), (512, 8)])
     _store_lines(without, range(100))
     assert counted(without).memory_lines == 100

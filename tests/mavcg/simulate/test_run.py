@@ -164,8 +164,8 @@ def test_calls_are_equal_however_often(program: SimulatedProgram) -> None:
 
 @pytest.mark.parametrize("function, words, error", [
     ("axpy", "buf:64 buf:64 i:10000000 f:2", r"axpy\+0x\w+ accesses \d+ bytes at 0x\w+, .* \(argument 1, 64 "),
-    ("axpy", "i:0 i:0 i:4", r"accesses \d+ bytes at 0x0, where nothing is \(no argument is a buffer\); give --args"),
-    ("unknown_callee", "", r"calls fopen, which the file does not hold; link it in"),
+    ("axpy", "i:0 i:0 i:4", r"accesses \d+ bytes at 0x0, outside all buffers \(no argument is a buffer\); give --args"),
+    ("unknown_callee", "", r"calls fopen, which the file does not define; link it in"),
     ("system_call", "", r"system_call\+0x\w+: a system call \(`svc #0`\)"),
     ("trap", "", r"trap(\+0x0)?: `brk #0?x?1` ends the run"),
     ("through_memcpy", "i:5 i:6 i:7", r"memcpy of memory that is not there"),
@@ -276,8 +276,8 @@ def test_damaged_files_are_errors_of_one_line(kind: str, tmp_path: Path) -> None
 
 
 def test_the_report_has_what_scripts_rely_on(program: SimulatedProgram) -> None:
-    found = simulate(program.image, "axpy", "buf:512 buf:512 i:128 f:1", CORE, TIMING, load_board("exynos9820"))
-    report = simulation_json(found)
+    simulation = simulate(program.image, "axpy", "buf:512 buf:512 i:128 f:1", CORE, TIMING, load_board("exynos9820"))
+    report = simulation_json(simulation)
     assert {"cycles", "instructions", "ipc", "stalls", "caches", "confidence"} <= set(report)
     assert report["ipc"] == pytest.approx(report["instructions"] / report["cycles"], abs=1e-4)
     assert report["caches"]["l1"] == {"hits": 96, "misses": 0} and report["ghz"] == 1.95

@@ -138,16 +138,16 @@ def test_the_store_buffer_of_an_in_order_core_fills_up() -> None:
 
 def test_counts_of_a_call_are_its_own() -> None:
     program = ideal_program(loop_image([["add x2, x2, x3"]]), "cortex-a55")
-    found = counts(program, "f0", "i:10")
-    assert found.instructions == 10 * (1 + len(TAIL)) + 1 and found.branches == 11
-    assert sum(found.stalls.values()) < found.cycles
+    counted = counts(program, "f0", "i:10")
+    assert counted.instructions == 10 * (1 + len(TAIL)) + 1 and counted.branches == 11
+    assert sum(counted.stalls.values()) < counted.cycles
 
 
 @pytest.mark.parametrize("aligned", [True, False])
 def test_an_access_across_a_line_is_counted(aligned: bool) -> None:
     program = ideal_program(loop_image([["ldr q0, [x1]"]]), "cortex-a55")
-    found = counts(program, "f0", f"i:10 buf:256+{48 if aligned else 56}")
-    assert found.unaligned == (0 if aligned else 10)
+    counted = counts(program, "f0", f"i:10 buf:256+{48 if aligned else 56}")
+    assert counted.unaligned == (0 if aligned else 10)
 
 
 def test_facts_are_those_of_the_core() -> None:

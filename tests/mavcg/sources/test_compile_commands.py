@@ -20,9 +20,9 @@ def write(folder: Path, entries: Any) -> Path:
 
 
 def unit(line: str, folder: Path = Path("/p")) -> CompileUnit:
-    found = read_command(line.split(), folder)
-    assert isinstance(found, CompileUnit), found
-    return found
+    command_unit = read_command(line.split(), folder)
+    assert isinstance(command_unit, CompileUnit), command_unit
+    return command_unit
 
 
 def test_both_forms_give_the_same_unit(tmp_path: Path) -> None:
@@ -113,9 +113,9 @@ def test_a_file_that_is_not_there_says_how_to_get_it(tmp_path: Path) -> None:
     ],
 )
 def test_commands_that_are_no_unit_say_why(line: str, reason: str) -> None:
-    found = read_command(line.split(), Path("/p"))
+    command_unit = read_command(line.split(), Path("/p"))
 
-    assert isinstance(found, NotAUnit) and reason in found.reason
+    assert isinstance(command_unit, NotAUnit) and reason in command_unit.reason
 
 
 @pytest.mark.parametrize(
@@ -211,11 +211,11 @@ def test_splits_as_gcc_does(tmp_path: Path, text: str) -> None:
 @given(st.lists(st.text(max_size=12) | st.sampled_from(["-c", "-o", "-x", "-I", "x.c", "-", "--param", "-MF", "gcc"])))
 def test_any_words_are_a_unit_or_a_reason(arguments: list[str]) -> None:
     try:
-        found = read_command(arguments, Path("/p"))
+        command_unit = read_command(arguments, Path("/p"))
     except MavcgError as error:
         assert "response file" in str(error)
     else:
-        assert isinstance(found, CompileUnit) or found.reason
+        assert isinstance(command_unit, CompileUnit) or command_unit.reason
 
 
 @given(st.lists(st.text(max_size=8) | st.sampled_from(["-I", "-D", "-isystem", "-include-pch", "-Ofast", "-xc"])))
@@ -249,7 +249,7 @@ def test_an_entry_with_an_empty_command_is_left_out_with_a_note(tmp_path: Path, 
     good = {"directory": "/p", "file": "x.c", "command": "cc -c x.c"}
     path = write(tmp_path, [{"directory": "/p", "file": "y.c"} | empty, good])
 
-    found = read_compile_commands(path)
+    units = read_compile_commands(path)
 
-    assert [u.source.name for u in found.units] == ["x.c"]
-    assert found.notes == (f"{path}: entry 0 (y.c): an empty command; the entry is left out",)
+    assert [u.source.name for u in units.units] == ["x.c"]
+    assert units.notes == (f"{path}: entry 0 (y.c): an empty command; the entry is left out",)

@@ -70,16 +70,16 @@ def test_agrees_with_addr2line(gcc_build: Build, tmp_path: Path) -> None:
     program = gcc_build(tmp_path / "p", ["-gdwarf-4"])  # binutils 2.40 mixes up the files of gcc's DWARF 5
     nm = subprocess.run(["nm", "--defined-only", program.binary], capture_output=True, text=True, check=True).stdout
     addresses = {m[2]: m[1] for m in re.finditer(r"^(\S+) [tTwW] (kernel|_Z\S+|main)$", nm, re.MULTILINE)}
-    found = locate(program.binary, list(addresses)).locations
+    locations = locate(program.binary, list(addresses)).locations
 
-    assert set(found) == set(addresses) > {"main", AREA_OF}
+    assert set(locations) == set(addresses) > {"main", AREA_OF}
     for symbol, address in addresses.items():
         command = ["addr2line", "-e", str(program.binary), address]
         said = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[0]
         file, _, line = said.rpartition(":")
-        assert os.path.normpath(file) == str(found[symbol].file)
+        assert os.path.normpath(file) == str(locations[symbol].file)
         # Of several rows for one address it takes the last, which is of the first statement.
-        assert found[symbol].line <= int(line) <= found[symbol].line + 1
+        assert locations[symbol].line <= int(line) <= locations[symbol].line + 1
 
 
 def test_pieces_and_versions_belong_to_the_function(gcc_program: Program) -> None:
@@ -88,11 +88,11 @@ def test_pieces_and_versions_belong_to_the_function(gcc_program: Program) -> Non
     pieces = re.findall(r"\b(scaled\.\S+)$", nm, re.M)
     assert pieces, "this gcc makes no versions of `scaled`: the test needs another function"
 
-    found = locate(gcc_program.binary, ["scaled", *pieces]).locations
+    locations = locate(gcc_program.binary, ["scaled", *pieces]).locations
 
-    assert set(found) == {"scaled", *pieces}
-    assert {place.unit_source for place in found.values()} == {gcc_program.folder / "kernels.c"}
-    assert found["scaled"].symbol == "scaled" and 3 <= found["scaled"].line <= 5
+    assert set(locations) == {"scaled", *pieces}
+    assert {place.unit_source for place in locations.values()} == {gcc_program.folder / "kernels.c"}
+    assert locations["scaled"].symbol == "scaled" and 3 <= locations["scaled"].line <= 5
 
 
 def test_static_functions_of_one_name_are_all_named(gcc_build: Build, tmp_path: Path) -> None:
@@ -137,11 +137,11 @@ def test_debug_information_by_build_id(gcc_build: Build, tmp_path: Path, monkeyp
 
 def test_without_debug_information_the_way_out_is_named(gcc_build: Build, tmp_path: Path) -> None:
     program = gcc_build(tmp_path / "p", [])
-    found = locate(program.binary, ["kernel", "nothing"])
+    located = locate(program.binary, ["kernel", "nothing"])
 
-    assert not found.locations
-    assert found.missing["kernel"] == "app has no debug information; compile with -g, or name the file with --source"
-    assert found.missing["nothing"] == "app has no symbol of that name (stripped?)"
+    assert not located.locations
+    assert located.missing["kernel"] == "app has no debug information; compile with -g, or name the file with --source"
+    assert located.missing["nothing"] == "app has no symbol of that name (stripped?)"
 
 
 def test_a_source_without_g_among_others_with_it(gcc_build: Build, tmp_path: Path) -> None:
@@ -149,31 +149,31 @@ def test_a_source_without_g_among_others_with_it(gcc_build: Build, tmp_path: Pat
     subprocess.run(
         ["sh", "-c", "gcc -O2 -c kernels.c && g++ main.o kernels.o classes.o -o app"], cwd=program.folder, check=True
     )
-    found = locate(program.binary, ["kernel", "main"])
+    located = locate(program.binary, ["kernel", "main"])
 
-    assert set(found.locations) == {"main"}
-    assert "compiled without -g" in found.missing["kernel"]
+    assert set(located.locations) == {"main"}
+    assert "compiled without -g" in located.missing["kernel"]
 
 
 @pytest.mark.parametrize("flags", ["-gsplit-dwarf -gdwarf-5", "-gsplit-dwarf -gdwarf-4"])
 def test_split_units_are_found_or_refused_with_the_reason(gcc_build: Build, tmp_path: Path, flags: str) -> None:
     program = gcc_build(tmp_path / "p", flags.split())
-    found = locate(program.binary, ["kernel", AREA_OF])
+    located = locate(program.binary, ["kernel", AREA_OF])
 
-    for symbol, place in found.locations.items():
+    for symbol, place in located.locations.items():
         assert place.unit_source == program.folder / WHERE[symbol][0][0]
-    for reason in found.missing.values():
+    for reason in located.missing.values():
         assert "split" in reason and "--source" in reason
-    assert len(found.locations) + len(found.missing) == 2
+    assert len(located.locations) + len(located.missing) == 2
 
 
 def test_link_time_optimised_units_name_the_source(gcc_build: Build, tmp_path: Path) -> None:
     program = gcc_build(tmp_path / "p", ["-g", "-flto"])
-    found = locate(program.binary, ["main", AREA_OF])
+    located = locate(program.binary, ["main", AREA_OF])
 
-    for symbol, place in found.locations.items():
+    for symbol, place in located.locations.items():
         assert place.unit_source in [program.folder / source for source in WHERE[symbol][0]]
-    assert "main" in found.locations
+    assert "main" in located.locations
 
 
 def test_a_relative_compile_folder_counts_once(gcc_build: Build, tmp_path: Path) -> None:
@@ -210,8 +210,8 @@ def test_damaged_programs_are_answers_or_errors(
         data[position % len(data)] = value
     (tmp_path / "app").write_bytes(data[: len(data) * 3 // 4] if cut else data)
     try:
-        found = locate(tmp_path / "app", WHERE)
+        located = locate(tmp_path / "app", WHERE)
     except MavcgError as error:
         assert "app" in str(error)
     else:
-        assert set(found.locations) | set(found.missing) == set(WHERE)
+        assert set(located.locations) | set(located.missing) == set(WHERE)

@@ -158,7 +158,7 @@ def test_llvm_ending_the_reading_process_is_an_error(
     code = "import os, sys\nprint('LLVM ERROR: no way', file=sys.stderr, flush=True)\nos.abort()\n"
     monkeypatch.setattr("mavcg.sources.load_ir.CHILD_CODE", code)
 
-    assert "LLVM breaks off while reading it (LLVM ERROR: no way)" in refused(tmp_path / "x.ll", text)
+    assert "LLVM cannot read it (LLVM ERROR: no way)" in refused(tmp_path / "x.ll", text)
 
 
 def test_nothing_is_left_behind(tmp_path: Path, text: bytes, monkeypatch: pytest.MonkeyPatch) -> None:

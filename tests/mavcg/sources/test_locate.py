@@ -16,9 +16,9 @@ Build = Callable[[Path, Sequence[str]], Program]
 
 
 def unit(line: str, folder: Path) -> CompileUnit:
-    found = read_command(line.split(), folder)
-    assert isinstance(found, CompileUnit)
-    return found
+    command_unit = read_command(line.split(), folder)
+    assert isinstance(command_unit, CompileUnit)
+    return command_unit
 
 
 def units(folder: Path) -> list[CompileUnit]:
@@ -29,12 +29,12 @@ def units(folder: Path) -> list[CompileUnit]:
 def test_symbols_of_one_source_are_one_unit_in_order_of_heat(gcc_program: Program) -> None:
     app = str(gcc_program.binary)
     kernels, classes, main = units(gcc_program.folder)
-    found = find_units([(AREA_OF, app), ("kernel", app), ("main", app), ("twice", app)], [kernels, classes, main])
+    hot_units = find_units([(AREA_OF, app), ("kernel", app), ("main", app), ("twice", app)], [kernels, classes, main])
 
-    assert [(u.unit, u.symbols) for u in found.units] == [
+    assert [(u.unit, u.symbols) for u in hot_units.units] == [
         (classes, (AREA_OF,)), (kernels, ("kernel", "twice")), (main, ("main",)),
     ]  # fmt: skip
-    assert not found.missing
+    assert not hot_units.missing
 
 
 def test_what_is_elsewhere_says_where(gcc_program: Program, tmp_path: Path) -> None:
@@ -42,14 +42,14 @@ def test_what_is_elsewhere_says_where(gcc_program: Program, tmp_path: Path) -> N
     jit = tmp_path / "perf-1.map"
     jit.write_text("1000 10 jitted\n")
     hot = [("memcpy", "/usr/lib/x86_64-linux-gnu/libc.so.6"), ("kernel", app), ("f", "/gone/app"), ("g", str(jit))]
-    found = find_units(hot, units(gcc_program.folder)[1:])
+    hot_units = find_units(hot, units(gcc_program.folder)[1:])
 
-    assert not found.units
-    assert "kernels.c, which has no compile command here; name that file with --source" in found.missing["kernel"]
-    assert "the binary /gone/app it ran in is not here" in found.missing["f"]
-    assert "not an ELF file" in found.missing["g"]
+    assert not hot_units.units
+    assert "kernels.c, which has no compile command here; name that file with --source" in hot_units.missing["kernel"]
+    assert "the binary /gone/app it ran in is not here" in hot_units.missing["f"]
+    assert "not an ELF file" in hot_units.missing["g"]
     if Path(hot[0][1]).exists():
-        assert found.missing["memcpy"] == "it is in libc.so.6, a system library, which has no compile command here"
+        assert hot_units.missing["memcpy"] == "it is in libc.so.6, a system library, which has no compile command here"
 
 
 def test_a_profile_made_on_another_machine_needs_a_copy_of_the_binary(gcc_program: Program) -> None:
@@ -68,10 +68,10 @@ def test_without_debug_information_the_objects_say_it(gcc_build: Build, tmp_path
     program = gcc_build(tmp_path / "p", [])
     kernels, classes, main = units(program.folder)
     hot = [(symbol, str(program.binary)) for symbol in ("scaled", AREA_OF, "absent")]
-    found = find_units(hot, [main, kernels, classes])
+    hot_units = find_units(hot, [main, kernels, classes])
 
-    assert [(u.unit, u.symbols) for u in found.units] == [(kernels, ("scaled",)), (classes, (AREA_OF,))]
-    assert set(found.missing) == {"absent"}
+    assert [(u.unit, u.symbols) for u in hot_units.units] == [(kernels, ("scaled",)), (classes, (AREA_OF,))]
+    assert set(hot_units.missing) == {"absent"}
 
     (program.folder / "classes.o").unlink()
     assert "compile with -g" in find_units(hot, [main, kernels, classes]).missing[AREA_OF]
@@ -80,19 +80,19 @@ def test_without_debug_information_the_objects_say_it(gcc_build: Build, tmp_path
 def test_a_template_in_several_objects_is_taken_once_and_said(gcc_build: Build, tmp_path: Path) -> None:
     program = gcc_build(tmp_path / "p", [])
     kernels, classes, main = units(program.folder)
-    found = find_units([(GROW_INT, str(program.binary))], [kernels, main, classes])
+    hot_units = find_units([(GROW_INT, str(program.binary))], [kernels, main, classes])
 
-    assert [u.unit for u in found.units] == [main]
-    assert "compiled several times" in found.units[0].notes[0] and "classes.o" in found.units[0].notes[0]
+    assert [u.unit for u in hot_units.units] == [main]
+    assert "compiled several times" in hot_units.units[0].notes[0] and "classes.o" in hot_units.units[0].notes[0]
 
 
 def test_a_source_compiled_twice_is_the_unit_whose_object_has_the_symbol(gcc_program: Program, tmp_path: Path) -> None:
     folder = gcc_program.folder
     other = unit("gcc -O2 -Dkernel=other_kernel -c kernels.c -o other.o", folder)
     subprocess.run(other.arguments, cwd=folder, check=True)
-    found = find_units([("kernel", str(gcc_program.binary))], [other, *units(folder)])
+    hot_units = find_units([("kernel", str(gcc_program.binary))], [other, *units(folder)])
 
-    assert [(u.unit.output, u.notes) for u in found.units] == [(folder / "kernels.o", ())]
+    assert [(u.unit.output, u.notes) for u in hot_units.units] == [(folder / "kernels.o", ())]
 
 
 def test_moved_sources_are_found_by_the_end_of_their_paths(tmp_path: Path) -> None:
@@ -117,6 +117,6 @@ def test_links_to_a_source_are_the_source(tmp_path: Path) -> None:
 def test_prefix_maps_of_reproducible_builds(gcc_build: Build, tmp_path: Path) -> None:
     folder = tmp_path / "p"
     program = gcc_build(folder, ["-g", f"-ffile-prefix-map={folder}=."])
-    found = find_units([(AREA_OF, str(program.binary))], units(folder))
+    hot_units = find_units([(AREA_OF, str(program.binary))], units(folder))
 
-    assert [u.unit.source.name for u in found.units] == ["classes.cpp"]
+    assert [u.unit.source.name for u in hot_units.units] == ["classes.cpp"]

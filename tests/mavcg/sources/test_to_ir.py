@@ -35,8 +35,8 @@ def ir(folder: Path, text: str, flags: str = "-O2", name: str = "x.c", target: T
 
 
 def features(module: IrModule) -> set[str]:
-    found = re.search(r'"target-features"="([^"]*)"', module.text)
-    return set(found[1].split(",")) if found else set()
+    planned = re.search(r'"target-features"="([^"]*)"', module.text)
+    return set(planned[1].split(",")) if planned else set()
 
 
 def test_functions_can_be_optimised_whatever_the_program_says(tmp_path: Path) -> None:

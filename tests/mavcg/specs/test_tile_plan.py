@@ -53,7 +53,7 @@ def test_the_form_before_is_read() -> None:
     [
         ("conv generic\n", "line 1 'conv generic': is not KERNEL VERSION MACRO-TILE"),
         ("conv generic mc=1\n", "macro-tile 'mc=1': is not written as 'mc=all "),
-        (f"conv generic {MacroTile()}\nconv generic {MacroTile()}\n", "line 2: conv generic is there twice"),
+        (f"conv generic {MacroTile()}\nconv generic {MacroTile()}\n", "line 2: conv generic appears twice"),
         (f"conv generic {MacroTile()}".replace("call=1", "call=0"), "call_rows is 0; a call has 1 row or more"),
         (f"conv generic {MacroTile()}".replace("parts=1", "parts=0"), "parts is 0; a row of work has 1 part or more"),
     ],

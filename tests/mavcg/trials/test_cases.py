@@ -23,19 +23,19 @@ from mavcg.trials.run import find_machine
 
 def test_scenarios_are_different_ones_that_apply_and_the_same_each_time() -> None:
     for primitive in all_primitives()[::20]:
-        found = scenarios_of(primitive, 30)
+        scenarios = scenarios_of(primitive, 30)
 
-        assert len(set(found)) == 30 and all(map(primitive.applies, found))
-        assert found == scenarios_of(primitive, 30) != scenarios_of(primitive, 30, seed=1)
+        assert len(set(scenarios)) == 30 and all(map(primitive.applies, scenarios))
+        assert scenarios == scenarios_of(primitive, 30) != scenarios_of(primitive, 30, seed=1)
 
 
 def test_scenarios_of_what_applies_to_all_have_everything() -> None:
-    found = scenarios_of(Sum2d(Layout.CHW, Layout.CHW), 200)
+    scenarios = scenarios_of(Sum2d(Layout.CHW, Layout.CHW), 200)
 
-    assert {s.stride for s in found} == {1, 2, 3, 4} and {s.k for s in found} == {1, 2, 3, 4, 5, 7}
-    assert any(s.groups == s.c > 1 for s in found) and any(1 < s.groups < s.c for s in found)
-    assert any(s.dilation > 1 for s in found) and any(s.pad >= s.k for s in found)
-    assert len({s.out_w for s in found}) > 15 and len({s.m for s in found}) > 15
+    assert {s.stride for s in scenarios} == {1, 2, 3, 4} and {s.k for s in scenarios} == {1, 2, 3, 4, 5, 7}
+    assert any(s.groups == s.c > 1 for s in scenarios) and any(1 < s.groups < s.c for s in scenarios)
+    assert any(s.dilation > 1 for s in scenarios) and any(s.pad >= s.k for s in scenarios)
+    assert len({s.out_w for s in scenarios}) > 15 and len({s.m for s in scenarios}) > 15
 
 
 def test_what_applies_to_nothing_is_an_error() -> None:

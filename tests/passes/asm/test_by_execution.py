@@ -83,8 +83,8 @@ def _checked(functions: Sequence[random_code.RandomFunction], core: str) -> tupl
     text = random_code.program_text(functions)
     names = [f"f{number}" for number in range(len(functions))]
     tuned = transform(text, core)
-    found = differences(text, tuned.text, names)
-    return tuned, [(functions[names.index(comparison.function)], comparison) for comparison in found]
+    differing = differences(text, tuned.text, names)
+    return tuned, [(functions[names.index(comparison.function)], comparison) for comparison in differing]
 
 
 def _failing(functions: Sequence[random_code.RandomFunction], core: str) -> list[Failure]:
@@ -243,12 +243,12 @@ def _no_memory_edges(code: Any, later: int) -> Iterator[Any]:
 
 def _short_drain(*what: Any) -> Any:
     """The last instruction of the epilogue is left out."""
-    found = software_pipeline.emit_pipeline(*what)
+    pipelined = software_pipeline.emit_pipeline(*what)
     parts = tuple(
         (name, instrs[:-1] if "_out" in name and instrs and instrs[-1].mnemonic != "b" else instrs)
-        for name, instrs in found.parts
+        for name, instrs in pipelined.parts
     )
-    return replace(found, parts=parts)
+    return replace(pipelined, parts=parts)
 
 
 def _only_true_dependences(ops: Any, timing: Any, looping: bool) -> Iterator[Any]:
@@ -260,8 +260,8 @@ def _wrong_lane(low: Any, high: Any) -> Any:
 
 
 def _no_live_out(function: Any, *more: Any) -> Any:
-    found = real_liveness(function, *more)
-    return replace(found, at_end=tuple(live - {"v0", "v1", "v2", "v3"} for live in found.at_end))
+    live = real_liveness(function, *more)
+    return replace(live, at_end=tuple(live - {"v0", "v1", "v2", "v3"} for live in live.at_end))
 
 
 dependences_of_registers = dependences._register_edges

@@ -165,9 +165,9 @@ def test_any_choice_computes_the_same_by_kernels(seed: int) -> None:
     legal = legalise(graph, random_choice(graph, seed))
     runner = ProgramRunner(lower_graph(legal, Packing(BLOCK)), machine, parts=3)
     given = inputs_of(graph)
-    found = runner.run(*given)
-    assert [one.shape for one in found] == [graph.shape(name) for name in graph.outputs]
-    close(found, run(graph, *given, wide=True), 1e-3)
+    output = runner.run(*given)
+    assert [one.shape for one in output] == [graph.shape(name) for name in graph.outputs]
+    close(output, run(graph, *given, wide=True), 1e-3)
 
 
 def test_an_input_in_chw_is_read_as_it_is() -> None:

@@ -55,8 +55,8 @@ LEFT = {
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.long) if n == "densenet121" else n for n in LEFT])
 def test_one_transpose_at_the_input_is_left(name: str) -> None:
     after = optimise(imported(name))
-    found = Counter(node.op for node in after.nodes if node.op not in ("pad", "reshape"))
-    assert found == LEFT[name]
+    counted = Counter(node.op for node in after.nodes if node.op not in ("pad", "reshape"))
+    assert counted == LEFT[name]
     assert moving_transposes(after) == LEFT[name]["transpose"]
     (first, *_) = [node for node in after.nodes if node.op == "transpose"]
     assert first.inputs == after.inputs

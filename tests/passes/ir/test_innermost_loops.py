@@ -68,12 +68,12 @@ def test_random_graphs_against_the_definition(targets: list[list[int]]) -> None:
             loops.setdefault(head, {head}).update(body)
     inner = [body for head, body in loops.items() if not any(h in body for h in loops if h != head)]
     blocks = [IrBlock(str(n), 0, 0, tuple(map(str, ts))) for n, ts in edges.items()]
-    found = innermost_blocks(blocks)
+    loop_blocks = innermost_blocks(blocks)
 
     if _is_reducible(edges, dominators):
-        assert found == {str(n) for body in inner for n in body}
+        assert loop_blocks == {str(n) for body in inner for n in body}
     else:  # a cycle with two entries is a loop too
-        assert found <= {str(n) for n in reached if n in _reach_from(edges, edges[n])}
+        assert loop_blocks <= {str(n) for n in reached if n in _reach_from(edges, edges[n])}
 
 
 def _reach(edges: dict[int, list[int]], start: int, without: int | None) -> set[int]:

@@ -22,15 +22,15 @@ def test_transforms_are_those_of_numpy(length: int) -> None:
     b = ir.IRBuilder(function.append_basic_block("entry"))
     x, coefficients, back = function.args
 
-    def place(base: ir.Value, index: int) -> ir.Value:
+    def element_address(base: ir.Value, index: int) -> ir.Value:
         return address(b, base, 4 * index)
 
-    found = forward(b, [b.load(place(x, i), typ=F32, align=4) for i in range(length)])
-    for f, (re, im) in enumerate(found):
-        b.store(re, place(coefficients, 2 * f), align=4)
-        b.store(ir.Constant(F32, 0.0) if im is None else im, place(coefficients, 2 * f + 1), align=4)
-    for i, value in enumerate(inverse(b, found)):
-        b.store(value, place(back, i), align=4)
+    spectrum_values = forward(b, [b.load(element_address(x, i), typ=F32, align=4) for i in range(length)])
+    for f, (re, im) in enumerate(spectrum_values):
+        b.store(re, element_address(coefficients, 2 * f), align=4)
+        b.store(ir.Constant(F32, 0.0) if im is None else im, element_address(coefficients, 2 * f + 1), align=4)
+    for i, value in enumerate(inverse(b, spectrum_values)):
+        b.store(value, element_address(back, i), align=4)
     b.ret_void()
 
     llvm.initialize_native_target()
@@ -44,8 +44,8 @@ def test_transforms_are_those_of_numpy(length: int) -> None:
     spectrum, again = np.zeros(length // 2 + 1, np.complex64), np.zeros(length, np.float32)
     call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)(engine.get_function_address("both"))
     call(numbers.ctypes.data, spectrum.ctypes.data, again.ctypes.data)
-    want = np.fft.rfft(numbers.astype(np.float64)) if length > 1 else numbers
-    np.testing.assert_allclose(spectrum, want, atol=2e-7 * length)
+    expected = np.fft.rfft(numbers.astype(np.float64)) if length > 1 else numbers
+    np.testing.assert_allclose(spectrum, expected, atol=2e-7 * length)
     np.testing.assert_allclose(again / length, numbers, atol=1e-6)
 
 
@@ -61,9 +61,9 @@ def test_weights_are_transformed_when_built() -> None:
     spectrum[1:-1] = parts[1:-1, ..., 0, :] + 1j * parts[1:-1, ..., 1, :]
     spectrum[[0, -1]] = rows[[0, -1], :, :6].reshape(2, 6, 3, 2)
     taps = np.fft.irfft(spectrum * 16, 16, axis=0).transpose(1, 3, 2, 0)
-    want = np.zeros((6, 2, 3, 16))
-    want[..., 0:5:2] = weights
-    np.testing.assert_allclose(taps, want, atol=1e-6)
+    expected = np.zeros((6, 2, 3, 16))
+    expected[..., 0:5:2] = weights
+    np.testing.assert_allclose(taps, expected, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -74,9 +74,9 @@ def test_length_of_transforms(k: int, w: int, length: int) -> None:
     scenario = Scenario(3, k, w, 1, k, 4, pad=k // 2)
     assert best_length(scenario) == length
     if length:
-        found = Transforms(scenario, length)
-        assert found.tile == length - k + 1 and (found.tiles - 1) * found.tile < scenario.out_w
-        assert found.tiles * found.tile >= scenario.out_w
+        transforms = Transforms(scenario, length)
+        assert transforms.tile == length - k + 1 and (transforms.tiles - 1) * transforms.tile < scenario.out_w
+        assert transforms.tiles * transforms.tile >= scenario.out_w
 
 
 def test_applies_to_kernels_of_3_or_more_with_stride_1() -> None:

@@ -22,5 +22,5 @@ def test_workspace_is_all_partial_results_or_nothing() -> None:
 @pytest.mark.parametrize("h, w, width", [(7, 7, 49), (56, 56, 64), (14, 14, 49), (1, 67, 67), (3, 41, 41)])
 def test_pixels_in_even_rows(h: int, w: int, width: int) -> None:
     """As many pixels, in rows that leave little of a vector unused; as they were where none divides them."""
-    found = as_one_row(Scenario(3, h, w, 1, 1, 4))
-    assert (found.h * found.w, found.w) == (h * w, width)
+    reshaped = as_one_row(Scenario(3, h, w, 1, 1, 4))
+    assert (reshaped.h * reshaped.w, reshaped.w) == (h * w, width)

@@ -38,9 +38,9 @@ ENDS = Epilogue(bias=True, residual=True, act="relu")
 @pytest.mark.parametrize("act", [("silu", ()), ("leaky_relu", (0.1,))], ids=lambda act: str(act[0]))
 def test_activations(name: str, act: tuple[str, tuple[float, ...]], host: Machine) -> None:
     case = CheckCase(find_primitive(name), Scenario(5, 9, 8, 1, 3, 19, 1), Epilogue(True, True, *act), 1, 16)
-    (found,) = check_all([case], host, optimised=False)
+    (checked,) = check_all([case], host, optimised=False)
 
-    assert found.ok, f"error {found.max_error}, bound {found.bound}; {found.faults}"
+    assert checked.ok, f"error {checked.max_error}, bound {checked.bound}; {checked.faults}"
 
 
 def test_long_activations_are_written_for_a_row_of_outputs_only(host: Machine) -> None:
@@ -65,12 +65,12 @@ def test_errors_of_many_channels(kind: tuple[bool, int, int], channels: int) -> 
 def test_layouts_give_the_same_numbers(host: Machine) -> None:
     scenario = Scenario(17, 7, 9, 1, 3, 18, 1)
     block = 16 if host.arch == "x86_64" else 8
-    found = [
+    bits = [
         assert_right([CheckCase(p, scenario, ENDS, 3, block)], host, optimised=False)[0].bits
         for p in PRIMITIVES
         if p.name.removeprefix("winograd_1d_f2_k3_") in ("hwc_hwc", "chwc_chwc", "chw_chw", "hcw_hcw")
     ]
-    assert len(found) == 4 and len(set(found)) == 1
+    assert len(bits) == 4 and len(set(bits)) == 1
 
 
 @pytest.mark.parametrize("otherwise", [{"stride": 2}, {"groups": 2}, {"dilation": 2}, {"k": 5}], ids=str)
@@ -155,15 +155,15 @@ def run_views(machine: Machine, two_d: bool, parts: int) -> tuple[Array, Array]:
     buffers[2].assert_surroundings_untouched()
     rounded: list[Any] = [a.astype(np.float32).astype(np.float64) for a in (x, weights, bias, other)]
     taps = np.lib.stride_tricks.sliding_window_view(rounded[0], (3, 3), (1, 2))
-    wanted = np.einsum("nyxiab,oabi->nyxo", taps, rounded[1]) + rounded[2] + rounded[3]
-    return np.array(buffers[2].inner), np.maximum(wanted, 0)
+    expected = np.einsum("nyxiab,oabi->nyxo", taps, rounded[1]) + rounded[2] + rounded[3]
+    return np.array(buffers[2].inner), np.maximum(expected, 0)
 
 
 @pytest.mark.parametrize(("two_d", "parts"), [(True, 3), (False, 2)])
 def test_batches_and_strided_views(two_d: bool, parts: int) -> None:
-    found, wanted = run_views(host_machines()[0], two_d, parts)
+    outputs, expected = run_views(host_machines()[0], two_d, parts)
 
-    assert np.abs(found - wanted).max() < 1e-5 * np.abs(wanted).max()
+    assert np.abs(outputs - expected).max() < 1e-5 * np.abs(expected).max()
 
 
 def test_bounds_are_listed_for_every_primitive() -> None:

@@ -19,32 +19,38 @@ KINDS = ((2, 3), (4, 3), (6, 3), (2, 5), (4, 5))
 
 @pytest.mark.parametrize(("m", "k"), KINDS)
 def test_outputs_are_the_filter_at_each_place_exactly(m: int, k: int) -> None:
-    found = filtering(m, k)
+    matrices = filtering(m, k)
 
-    assert (len(found.inverse), len(found.weights), len(found.inputs), found.t) == (m, m + k - 1, m + k - 1, m + k - 1)
+    assert (len(matrices.inverse), len(matrices.weights), len(matrices.inputs), matrices.t) == (
+        m,
+        m + k - 1,
+        m + k - 1,
+        m + k - 1,
+    )
     for output in range(m):
         for tap in range(k):
-            for place in range(found.t):
+            for position in range(matrices.t):
                 total = sum(
-                    found.inverse[output][j] * found.weights[j][tap] * found.inputs[j][place] for j in range(found.t)
+                    matrices.inverse[output][j] * matrices.weights[j][tap] * matrices.inputs[j][position]
+                    for j in range(matrices.t)
                 )
-                assert total == int(place == output + tap)
+                assert total == int(position == output + tap)
 
 
 @pytest.mark.parametrize(("m", "k"), KINDS)
 def test_entries_of_both_transforms_are_exact_in_f32(m: int, k: int) -> None:
-    found = filtering(m, k)
+    matrices = filtering(m, k)
 
-    for row in (*found.inverse, *found.inputs):
+    for row in (*matrices.inverse, *matrices.inputs):
         assert all(Fraction(float(np.float32(float(entry)))) == entry for entry in row)
 
 
 def test_the_smallest_is_that_of_the_books() -> None:
-    found = filtering(2, 3)
+    matrices = filtering(2, 3)
 
-    assert as_array(found.inverse).tolist() == [[1, 1, 1, 0], [0, 1, -1, 1]]
-    assert as_array(found.weights).tolist() == [[-1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]]
-    assert as_array(found.inputs).tolist() == [[-1, 0, 1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, -1, 0, 1]]
+    assert as_array(matrices.inverse).tolist() == [[1, 1, 1, 0], [0, 1, -1, 1]]
+    assert as_array(matrices.weights).tolist() == [[-1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]]
+    assert as_array(matrices.inputs).tolist() == [[-1, 0, 1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, -1, 0, 1]]
 
 
 @pytest.mark.parametrize(("m", "k"), [(3, 3), (8, 3), (0, 5)])
@@ -56,19 +62,19 @@ def test_a_number_of_products_without_points_is_refused(m: int, k: int) -> None:
 def test_transformed_weights_give_the_convolution() -> None:
     rng = np.random.default_rng(0)
     weights, image = rng.standard_normal((3, 3, 3, 2)), rng.standard_normal((6, 6, 2))
-    found = filtering(4, 3)
-    inverse, inputs = as_array(found.inverse), as_array(found.inputs)
-    wanted = [[np.einsum("oyxi,yxi->o", weights, image[y : y + 3, x : x + 3]) for x in range(4)] for y in range(4)]
+    matrices = filtering(4, 3)
+    inverse, inputs = as_array(matrices.inverse), as_array(matrices.inputs)
+    expected = [[np.einsum("oyxi,yxi->o", weights, image[y : y + 3, x : x + 3]) for x in range(4)] for y in range(4)]
 
     squares = np.einsum(
         "stoi,sti->sto", transform_weights(4, weights, True), np.einsum("sy,tx,yxi->sti", inputs, inputs, image)
     )
-    np.testing.assert_allclose(np.einsum("ys,xt,sto->yxo", inverse, inverse, squares), wanted, atol=1e-12)
+    np.testing.assert_allclose(np.einsum("ys,xt,sto->yxo", inverse, inverse, squares), expected, atol=1e-12)
 
     by_row = transform_weights(4, weights, False)  # [t, O, KH, I]
     lines = np.einsum("tx,yxi->yti", inputs, image)
     sums = [np.einsum("toyi,yti->to", by_row, lines[y : y + 3]) for y in range(4)]
-    np.testing.assert_allclose(np.einsum("xt,yto->yxo", inverse, np.array(sums)), wanted, atol=1e-12)
+    np.testing.assert_allclose(np.einsum("xt,yto->yxo", inverse, np.array(sums)), expected, atol=1e-12)
 
 
 def compiled(matrix: Matrix) -> tuple[str, Callable[[int, int], None], object]:

@@ -46,7 +46,7 @@ def node_of(
     return graph, graph.nodes[-1], arrays
 
 
-def way(name: str) -> Any:
+def lowering_by(name: str) -> Any:
     def lower_steps(node: Node, graph: Graph, views: Any, packing: Packing) -> tuple[Step, ...]:
         return winograd_steps(name, node, graph, views, packing)
 
@@ -70,18 +70,18 @@ def test_agrees_with_the_definition(name: str, x: Any, channels: int, residual: 
     graph, node, arrays = node_of(x, (channels, k, k, x[3]), residual, act=act)
     assert name in winograd_choices(node, graph, ALL)
     values = {**graph.constants, **arrays}
-    (wanted,) = evaluate(node, [values.get(n) for n in node.inputs], wide=True)
+    (expected,) = evaluate(node, [values.get(n) for n in node.inputs], wide=True)
     # As in a padded or concatenated buffer: gaps between pixels.
     views = {name: padded_view("f32", graph.shape(name), 3) for name in ("x", node.output)}
-    run = partial(run_node_on, node=node, graph=graph, inputs=arrays, views=views, lowering=way(name))
+    run = partial(run_node_on, node=node, graph=graph, inputs=arrays, views=views, lowering=lowering_by(name))
 
-    found = [
+    outputs = [
         run(machine, parts=parts, optimised=thorough or (parts == 1 and act == "relu"))[0]
         for machine, parts in zip(machines_of_all_widths(), (1, 2, 3), strict=False)
     ]
 
-    assert np.abs(found[0] - wanted).max() <= ERROR_BOUNDS[True, m, k] * np.abs(wanted).max()
-    assert len({one.tobytes() for one in found}) == 1
+    assert np.abs(outputs[0] - expected).max() <= ERROR_BOUNDS[True, m, k] * np.abs(expected).max()
+    assert len({output.tobytes() for output in outputs}) == 1
 
 
 def test_what_a_node_may_be_off_by_decides() -> None:
@@ -99,14 +99,14 @@ def test_what_a_node_may_be_off_by_decides() -> None:
 def test_three_kernels_give_the_bits_of_one(thorough: bool) -> None:
     graph, node, arrays = node_of((1, 14, 12, 20), (40, 3, 3, 20), True, act="relu")
     machine = machines_of_all_widths()[0]
-    found = {
-        name: run_node_on(machine, node, graph, arrays, parts=3, lowering=way(name), optimised=thorough)[0]
+    outputs = {
+        name: run_node_on(machine, node, graph, arrays, parts=3, lowering=lowering_by(name), optimised=thorough)[0]
         for name in winograd_choices(node, graph, ALL)
     }
 
-    assert {name for name in found if "_f2" not in name} >= {"winograd_2d_f4_k3", "winograd_2d_f4_k3_staged"}
-    for name, values in found.items():
-        assert values.tobytes() == found[name.removesuffix(STAGED)].tobytes()
+    assert {name for name in outputs if "_f2" not in name} >= {"winograd_2d_f4_k3", "winograd_2d_f4_k3_staged"}
+    for name, values in outputs.items():
+        assert values.tobytes() == outputs[name.removesuffix(STAGED)].tobytes()
 
 
 def test_three_kernels_are_for_one_image() -> None:

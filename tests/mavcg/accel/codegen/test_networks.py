@@ -29,7 +29,7 @@ def test_every_layer_has_the_references_bits(name: str, target: str, search: str
     graph = quantise(real, images, machine.rounding).graph
     program, _ = generate(graph, choose_groups(graph, machine, search, lambda _: None).groups, machine)
 
-    found = validate_program(program, graph, seeded_images(graph, 1, seed=1)[0])
+    validation = validate_program(program, graph, seeded_images(graph, 1, seed=1)[0])
 
-    assert found.differences == ()
-    assert found.layers == len(divide(graph).accelerator)
+    assert validation.differences == ()
+    assert validation.layers == len(divide(graph).accelerator)

@@ -51,8 +51,8 @@ def squeezenet_graph() -> XGraph:
 
 def groups_of(graph: XGraph) -> list[tuple[str, ...]]:
     facts = GraphFacts(graph)
-    found = opportunities(facts, ZU2, read_templates())
-    return [tuple(sorted(one.nodes, key=facts.index_of.__getitem__)) for one in found]
+    groups = opportunities(facts, ZU2, read_templates())
+    return [tuple(sorted(one.nodes, key=facts.index_of.__getitem__)) for one in groups]
 
 
 @dataclass
@@ -141,8 +141,8 @@ def test_ridge_error_is_that_of_samples_left_out() -> None:
     random = np.random.default_rng(0)
     x = random.standard_normal((40, 6))
     y = x @ np.array([0.3, -0.2, 0.1, 0, 0, 0]) + 0.05 * random.standard_normal(40)
-    found = fit_ridge(x, y)
-    z = (x - found.mean) / found.scale
+    fitted = fit_ridge(x, y)
+    z = (x - fitted.mean) / fitted.scale
     errors = {}
     for penalty in (1e-4, 1e-3, 1e-2, 1e-1, 1.0):
         left_out = []
@@ -154,8 +154,8 @@ def test_ridge_error_is_that_of_samples_left_out() -> None:
             left_out.append(abs(np.expm1((z[i] - center) @ w + mean - y[i])))
         errors[penalty] = np.mean(left_out)
 
-    assert found.error == pytest.approx(min(errors.values()), rel=0.02)
-    assert np.abs(found.predict(x) - y).mean() < 0.1
+    assert fitted.error == pytest.approx(min(errors.values()), rel=0.02)
+    assert np.abs(fitted.predict(x) - y).mean() < 0.1
 
 
 def test_learned_costs_are_near(squeezenet: XGraph) -> None:
@@ -181,11 +181,11 @@ def test_learned_paths_are_of_exact_costs(squeezenet: XGraph) -> None:
     truth = MadeUpCosts(ModelledGroupCosts(ZU2))
     best = search_path(squeezenet, ZU2, "exact", quiet, MadeUpCosts(ModelledGroupCosts(ZU2))).plan("exact")
 
-    found = search_path(squeezenet, ZU2, "exact", quiet, LearnedGroupCosts(ZU2, truth)).plan("exact")
+    planned = search_path(squeezenet, ZU2, "exact", quiet, LearnedGroupCosts(ZU2, truth)).plan("exact")
 
-    exact = [truth.cost(squeezenet, group.nodes) for group in found.groups]
-    assert [group.cost for group in found.groups] == [cost and cost.cycles for cost in exact]
-    assert best.cost <= found.cost <= 1.02 * best.cost
+    exact = [truth.cost(squeezenet, group.nodes) for group in planned.groups]
+    assert [group.cost for group in planned.groups] == [cost and cost.cycles for cost in exact]
+    assert best.cost <= planned.cost <= 1.02 * best.cost
 
 
 def test_the_better_tile_is_taken(graph: XGraph) -> None:

@@ -116,9 +116,9 @@ def test_the_papers_tile_is_that_of_equation_5(graph: XGraph) -> None:
         if node.kind not in ("conv", "deconv"):
             continue
         shape = group_shape(facts, (node.name,))
-        found = paper_tile(shape, ZU2)
-        assert found is not None
-        tile, work = found
+        tile_and_work = paper_tile(shape, ZU2)
+        assert tile_and_work is not None
+        tile, work = tile_and_work
         assert (tile.rows, tile.in_ch) == (4, 12)
         assert tile.out_ch == min(12, node.channels)
         assert tile.columns == node.shape[2]  # all of it fits here
@@ -132,10 +132,10 @@ def test_the_papers_tile_is_narrower_where_buffers_are_small() -> None:
     p = XNode("p", "conv", ("x",), (1, 298, 298, 12), (3, 3))
     shape = group_shape(GraphFacts(XGraph("net", (x, p), ("p",))), ("p",))
 
-    found = paper_tile(shape, ZU2)
+    tile_and_work = paper_tile(shape, ZU2)
 
-    assert found is not None
-    tile, _ = found
+    assert tile_and_work is not None
+    tile, _ = tile_and_work
     assert tile.columns < 298
     for columns, fits in ((tile.columns, True), (tile.columns + 1, False)):
         wider = group_work(shape, type(tile)(tile.rows, columns, tile.out_ch, tile.in_ch, tile.order), ZU2)
@@ -148,11 +148,11 @@ def test_weights_are_loaded_again_where_they_do_not_stay(graph: XGraph) -> None:
     facts = GraphFacts(XGraph("net", (x, node), ("y",)))
     shape = group_shape(facts, ("y",))
     once = shape.weight_bytes(node)
-    found = paper_tile(shape, ZU2)
+    tile_and_work = paper_tile(shape, ZU2)
 
     assert once == 512 * (9 * 256 + 4) > ZU2.weight_bytes
-    assert found is not None
-    tile, work = found
+    assert tile_and_work is not None
+    tile, work = tile_and_work
     # The input stays on chip whole, so ranges of channels pass one after another and weights come once.
     assert tile.order == "channels_rows_columns" and work.weight_bytes == once
     rows_first = group_work(shape, type(tile)(4, 16, 12, 12, "rows_columns_channels"), ZU2)
@@ -204,7 +204,7 @@ def test_limits_of_a_template_count(tmp_path: Path, graph: XGraph) -> None:
 def test_a_concat_without_copies_costs_nothing(graph: XGraph) -> None:
     costs = ModelledGroupCosts(ZU2)
     name = next(node.name for node in graph.nodes if node.kind == "concat")
-    found = costs.cost(graph, (name,))
+    total_cost = costs.cost(graph, (name,))
 
-    assert found is not None and found.cycles == 0
+    assert total_cost is not None and total_cost.cycles == 0
     assert {placements(graph)[part].root for part in graph.by_name()[name].inputs} == {name}

@@ -24,9 +24,9 @@ SEEDS = (3, 8, 17)
 
 
 def made(seed: int) -> AccelProgram:
-    found = random_program(seed)
-    assert found is not None
-    return found[2]
+    generated = random_program(seed)
+    assert generated is not None
+    return generated[2]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -181,12 +181,12 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
 
 
 def test_an_address_beyond_a_memory_names_the_instruction() -> None:
-    found = random_program(8)
-    assert found is not None
-    text = "".join(disassemble(found[2])).replace(" to=", " to=0xffff", 1)
+    generated = random_program(8)
+    assert generated is not None
+    text = "".join(disassemble(generated[2])).replace(" to=", " to=0xffff", 1)
 
     with pytest.raises(MavcgError, match=r"instruction \d+ \(load"):
-        execute(assemble(text, "net.s"), random_inputs(found[0], 8))
+        execute(assemble(text, "net.s"), random_inputs(generated[0], 8))
 
 
 def test_decoded_code_is_encoded_code() -> None:

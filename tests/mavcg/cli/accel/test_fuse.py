@@ -48,18 +48,18 @@ def test_fuse(capsys: pytest.CaptureFixture[str]) -> None:
 
     assert run(["accel", "fuse", "own.onnx", "--target", "zu2", "--svg", "graph.svg", "--json"]) == 0
 
-    found = json.loads(capsys.readouterr().out)
-    assert found["nodes"] == 4 and found["cpu_nodes"] == ["fc"]
-    assert found["operations"] == 2 * 9 * 32 * 32 * 16 * (3 + 16)
-    searches = {row["search"]: row for row in found["paths"]}
+    document = json.loads(capsys.readouterr().out)
+    assert document["nodes"] == 4 and document["cpu_nodes"] == ["fc"]
+    assert document["operations"] == 2 * 9 * 32 * 32 * 16 * (3 + 16)
+    searches = {row["search"]: row for row in document["paths"]}
     assert set(searches) == {"exact", "paper", "greedy", "none"}
     assert searches["exact"]["optimal"] and searches["exact"]["cycles"] < searches["none"]["cycles"]
-    by_nodes = {frozenset(one["nodes"]): one["cycles"] for one in found["embeddings"]}
-    for search, groups in found["groups"].items():
+    by_nodes = {frozenset(one["nodes"]): one["cycles"] for one in document["embeddings"]}
+    for search, groups in document["groups"].items():
         assert sum(group["cycles"] for group in groups) == pytest.approx(searches[search]["cycles"])
         assert all(by_nodes[frozenset(group["nodes"])] == group["cycles"] for group in groups)
         assert sorted(name for group in groups for name in group["nodes"]) == sorted(
-            name for group in found["groups"]["none"] for name in group["nodes"]
+            name for group in document["groups"]["none"] for name in group["nodes"]
         )
     drawing = ElementTree.parse("graph.svg").getroot()
     titles = [e.text or "" for e in drawing.iter() if e.tag.endswith("}title")]
@@ -80,8 +80,8 @@ def test_own_templates(capsys: pytest.CaptureFixture[str]) -> None:
     Path("t.toml").write_text('[template."mine"]\nnodes = { a = "eltwise", b = "max_pool" }\nedges = [["a", "b"]]\n')
 
     assert run(["accel", "fuse", "own.onnx", "--target", "zu2", "--templates", "t.toml", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert {one["template"] for one in found["embeddings"]} == {"single", "mine", "whole"}
+    document = json.loads(capsys.readouterr().out)
+    assert {one["template"] for one in document["embeddings"]} == {"single", "mine", "whole"}
 
 
 @pytest.mark.parametrize(

@@ -25,9 +25,9 @@ def test_match(capsys: pytest.CaptureFixture[str]) -> None:
     Path("G.json").write_text(json.dumps(graph))
     Path("T.json").write_text('{"nodes": {"c": "conv", "p": "pool"}, "edges": [["c", "p"]]}')
 
-    found = printed(capsys, "match", "--graph", "G.json", "--template", "T.json", "--json")
+    output_text = printed(capsys, "match", "--graph", "G.json", "--template", "T.json", "--json")
 
-    assert sorted(found) == [["c1", "p1"], ["c3", "p2"]]
+    assert sorted(output_text) == [["c1", "p1"], ["c3", "p2"]]
     assert run(["accel", "match", "--graph", "G.json", "--template", "T.json"]) == 0
     assert capsys.readouterr().out.endswith("2 embeddings\n")
     Path("T.json").write_text('{"nodes": {"p": "pool", "c": "conv", "d": "conv"}, "edges": [["p", "c"], ["p", "d"]]}')

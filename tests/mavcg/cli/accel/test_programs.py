@@ -123,9 +123,9 @@ def test_fused_programs_are_faster_and_right(search: str, capsys: pytest.Capture
 
 
 def test_validate_agrees(capsys: pytest.CaptureFixture[str]) -> None:
-    found = printed(capsys, "validate", "net.elf", "--model", "net.onnx", "--json")
+    output_text = printed(capsys, "validate", "net.elf", "--model", "net.onnx", "--json")
 
-    assert (found["layers"], found["mismatches"]) == (8, 0)
+    assert (output_text["layers"], output_text["mismatches"]) == (8, 0)
 
 
 def test_validate_finds_a_wrong_bit(capsys: pytest.CaptureFixture[str], built: Path) -> None:
@@ -139,10 +139,10 @@ def test_validate_finds_a_wrong_bit(capsys: pytest.CaptureFixture[str], built: P
     changed[144] ^= 64  # output channel 0, input channel 0, behind the word with the entries
     write_elf(replace(program, parameters=bytes(changed)), Path("wrong.elf"))
 
-    found = printed(capsys, "validate", "wrong.elf", "--model", "net.onnx", "--json", status=1)
+    output_text = printed(capsys, "validate", "wrong.elf", "--model", "net.onnx", "--json", status=1)
 
-    assert found["mismatches"] >= 1
-    assert found["different"][0]["node"] == "c1"
+    assert output_text["mismatches"] >= 1
+    assert output_text["different"][0]["node"] == "c1"
 
 
 def test_disassemble_and_assemble_give_the_same_bytes(

@@ -43,8 +43,8 @@ class Case:
 
     def arrays(self, shapes: Sequence[tuple[int, ...]], seed: int) -> list[Array]:
         source = np.random.default_rng(seed)
-        found = [source.standard_normal(shape).astype(np.float32) for shape in shapes]
-        return [np.abs(a) + np.float32(0.1) for a in found] if self.positive else found
+        arrays = [source.standard_normal(shape).astype(np.float32) for shape in shapes]
+        return [np.abs(a) + np.float32(0.1) for a in arrays] if self.positive else arrays
 
 
 def plane(values: Any) -> Any:
@@ -85,8 +85,8 @@ def deconvolved(x: Any, w: Any, b: Any = None, stride: int = 1, pad: int = 0, gr
         first = c // (in_ch // group) * each
         for i in range(h):
             for j in range(wide):
-                place = y[:, first : first + each, i * stride : i * stride + k, j * stride : j * stride + k]
-                place += x[:, c, i, j][:, None, None, None] * w[c]
+                window = y[:, first : first + each, i * stride : i * stride + k, j * stride : j * stride + k]
+                window += x[:, c, i, j][:, None, None, None] * w[c]
     y = y[:, :, pad : y.shape[2] - pad, pad : y.shape[3] - pad]
     return y if b is None else y + b[:, None, None]
 

@@ -171,9 +171,9 @@ class Checker:
         """The graph, computed as its definition says, agrees with LiteRT: 8-bit numbers within one quantum."""
         graph = self.load(data)
         given = list(arrays) if arrays is not None else seeded(graph, **range_)
-        required, found = litert(data, given), run(graph, *given)
-        assert len(required) == len(found)
-        for ours, theirs in zip(found, required, strict=True):
+        required, computed = litert(data, given), run(graph, *given)
+        assert len(required) == len(computed)
+        for ours, theirs in zip(computed, required, strict=True):
             assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
             if ours.dtype in (np.int8, np.uint8):
                 difference = np.abs(ours.astype(int) - theirs.astype(int))

@@ -26,8 +26,8 @@ def test_names_that_come_twice_or_not_at_all(writer: Any, check: Any) -> None:
     writer.graph.tensors[y].name = ""
     graph = check.load(writer.bytes(y, y))
     assert (graph.inputs, graph.outputs) == (("x", "x.1"), ("output_2", "output_2.1"))
-    found = run(graph, np.array([5, 6], np.float32), np.array([1, 3], np.float32))
-    assert [f.tolist() for f in found] == [[4, 3], [4, 3]]
+    outputs = run(graph, np.array([5, 6], np.float32), np.array([1, 3], np.float32))
+    assert [f.tolist() for f in outputs] == [[4, 3], [4, 3]]
 
 
 def test_an_output_that_is_an_input_and_one_that_is_a_constant(writer: Any, check: Any) -> None:

@@ -53,8 +53,8 @@ def test_exact_form_that_the_pass_recognises(writer: Any, check: Any) -> None:
     assert ops(graph) == {"dequantize": 3, "conv2d": 1, "clip": 1, "quantize": 1}
     assert ops(eight_bit(graph)) == {"qconv2d": 1}
     x = weights(5, 1, 7, 6, 4)
-    (required,), (found,) = run(graph, x), run(eight_bit(graph), x)
-    assert np.abs(required.astype(int) - found).max() <= 1
+    (required,), (rewritten,) = run(graph, x), run(eight_bit(graph), x)
+    assert np.abs(required.astype(int) - rewritten).max() <= 1
 
 
 @pytest.mark.parametrize("multiplier", [1, 2])
@@ -120,9 +120,9 @@ BINARY = ["ADD", "SUB", "MUL", "MAXIMUM", "MINIMUM", "SQUARED_DIFFERENCE"]
 @pytest.mark.parametrize("name", BINARY)
 def test_binary(writer: Any, check: Any, name: str) -> None:
     same = name in ("MAXIMUM", "MINIMUM")
-    other, out = (I8, I8) if same else (("i8", 0.02, -7), ("i8", 0.3 if "SQ" in name else 0.09, 11))
+    operand, out = (I8, I8) if same else (("i8", 0.02, -7), ("i8", 0.3 if "SQ" in name else 0.09, 11))
     options = {"options": f"{name.title()}Options"} if name in ("ADD", "SUB", "MUL") else {}
-    y = writer.op(name, [writer.input((2, 3, 5), *I8), writer.input((2, 3, 5), *other)], out, **options)
+    y = writer.op(name, [writer.input((2, 3, 5), *I8), writer.input((2, 3, 5), *operand)], out, **options)
     check.agrees(writer.bytes(y))
 
 
@@ -242,5 +242,5 @@ def test_bias_counts_in_units_of_the_sums(writer: Any, check: Any) -> None:
     x, w = writer.input((1, 1), "i8", 0.5, 0), writer.constant(np.array([[2]], np.int8), "i8", 0.25)
     b = writer.constant(np.array([40], np.int32), "i32")
     y = writer.op("FULLY_CONNECTED", [x, w, b], ("i8", 0.125, 0), options="FullyConnectedOptions")
-    (found,) = run(check.load(writer.bytes(y)), np.array([[4]], np.int8))
-    assert found.tolist() == [[(4 * 2 + 40) * 0.125 / 0.125]]
+    (output,) = run(check.load(writer.bytes(y)), np.array([[4]], np.int8))
+    assert output.tolist() == [[(4 * 2 + 40) * 0.125 / 0.125]]

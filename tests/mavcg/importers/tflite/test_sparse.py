@@ -23,18 +23,18 @@ def encode(
     sizes = {d: n // cut.get(d, 1) for d, n in enumerate(dense.shape)}
     sizes |= {rank + k: cut[d] for k, d in enumerate(dims)}
 
-    def part(place: dict[int, int]) -> Array:
+    def part(node: dict[int, int]) -> Array:
         """The elements below a node."""
-        found = dense
+        elements = dense
         for d in range(rank):
             block = cut.get(d, 1)
             at = np.arange(dense.shape[d])
             inner = rank + dims.index(d) if d in cut else None
             keep = np.ones(at.size, bool)
-            keep &= (at // block == place[d]) if d in place else True
-            keep &= (at % block == place[inner]) if inner is not None and inner in place else True
-            found = np.compress(keep, found, axis=d)
-        return found
+            keep &= (at // block == node[d]) if d in node else True
+            keep &= (at % block == node[inner]) if inner is not None and inner in node else True
+            elements = np.compress(keep, elements, axis=d)
+        return elements
 
     nodes: list[dict[int, int]] = [{}]
     levels = []

@@ -73,17 +73,17 @@ def test_no_baseline_beats_the_best_of_the_whole_grid(layer: ConvLayer, accelera
     except NoTiling:
         return
     for name in BASELINES:
-        found = plan(name, layer, accelerator, least_traffic)
-        assert found.reached.traffic.total_bytes >= best.reached.traffic.total_bytes
+        planned = plan(name, layer, accelerator, least_traffic)
+        assert planned.reached.traffic.total_bytes >= best.reached.traffic.total_bytes
 
 
 @pytest.mark.parametrize("layer", [VGG9, FRONT, replace(VGG9, oc=100, ic=40, stride=(2, 2), oh=14, ow=14)])
 @pytest.mark.parametrize("setup", ["A", "D"])
 def test_zhang_never_moves_a_partial_sum_and_is_the_best_that_way(layer: ConvLayer, setup: str) -> None:
     accelerator = SETUPS[setup]
-    found = plan("zhang", layer, accelerator)
-    assert found.tiling.dataflow is Dataflow.OUTPUT
-    assert found.reached.traffic.output_bytes == no_reload(layer).output_bytes
+    planned = plan("zhang", layer, accelerator)
+    assert planned.tiling.dataflow is Dataflow.OUTPUT
+    assert planned.reached.traffic.output_bytes == no_reload(layer).output_bytes
     axes = space.axes(layer, accelerator, space.lower_bound(layer, accelerator))
     tiles = [
         Tile(oc, ic, oh, layer.ow, layer.kh, layer.kw)
@@ -94,8 +94,8 @@ def test_zhang_never_moves_a_partial_sum_and_is_the_best_that_way(layer: ConvLay
         for tile in tiles
         if space.fits(layer, tile, accelerator, True)
     ]
-    assert found.reached.traffic.total_bytes == min(moved)
-    assert found.candidates == len(tiles)
+    assert planned.reached.traffic.total_bytes == min(moved)
+    assert planned.candidates == len(tiles)
 
 
 @given(layer=small_layers, accelerator=small_machines)
@@ -106,15 +106,15 @@ def test_ma_has_as_many_input_channels_as_fit(layer: ConvLayer, accelerator: Acc
         return
     sizes = [*range(start.ic, layer.ic, accelerator.parallel("IC")), layer.ic]
     most = max(ic for ic in sizes if space.fits(layer, replace(start, ic=ic), accelerator, True))
-    found = plan("ma", layer, accelerator)
-    assert found.tiling.tile.ic == most
+    planned = plan("ma", layer, accelerator)
+    assert planned.tiling.tile.ic == most
     if most == layer.ic:
-        assert found.reached.traffic.output_bytes == no_reload(layer).output_bytes
+        assert planned.reached.traffic.output_bytes == no_reload(layer).output_bytes
 
 
 def test_ma_takes_the_best_of_what_is_left() -> None:
     accelerator = SETUPS["A"]
-    found = plan("ma", VGG9, accelerator, least_traffic)
+    planned = plan("ma", VGG9, accelerator, least_traffic)
     moved = [
         traffic(VGG9, Tiling(tile, dataflow)).total_bytes
         for oc, oh in product(range(16, 513, 16), range(1, 29))
@@ -122,25 +122,25 @@ def test_ma_takes_the_best_of_what_is_left() -> None:
         if space.fits(VGG9, tile := Tile(oc, 224, oh, 28, 3, 3), accelerator, True)
         for dataflow in Dataflow
     ]
-    assert found.tiling.tile.ic == 224
-    assert found.reached.traffic.total_bytes == min(moved)
+    assert planned.tiling.tile.ic == 224
+    assert planned.reached.traffic.total_bytes == min(moved)
 
 
 def test_smart_shuttle_by_hand_where_maps_are_large() -> None:
     """224 x 224 > 64 x 9: output stationary. OC: 256 KiB of output hold 64 rows of 224; a row of it: whole."""
-    found = plan("smart-shuttle", FRONT, SETUPS["A"])
+    planned = plan("smart-shuttle", FRONT, SETUPS["A"])
     # Output: 64 x oh x 224 x 4 <= 256 KiB: oh = 4. Input: ic x 6 x 224 x 4 <= 256 KiB: ic = 48. Weights: 64 x 48 x 36
     # = 108 KiB of 128.
-    assert found.tiling == Tiling(Tile(64, 48, 4, 224, 3, 3), Dataflow.OUTPUT)
-    assert found.candidates == 1
+    assert planned.tiling == Tiling(Tile(64, 48, 4, 224, 3, 3), Dataflow.OUTPUT)
+    assert planned.candidates == 1
 
 
 def test_smart_shuttle_by_hand_where_channels_are_many() -> None:
     """28 x 28 < 512 x 9: weight stationary, OC before IC before OH."""
-    found = plan("smart-shuttle", VGG9, SETUPS["A"])
+    planned = plan("smart-shuttle", VGG9, SETUPS["A"])
     # Weights with IC = 16: oc x 16 x 36 <= 128 KiB: 224; then IC stays 16: 224 x 32 would take twice as much.
     # Output: 224 x oh x 28 x 4 <= 256 KiB: 10; input: 16 x 12 x 28 x 4 = 21 KiB.
-    assert found.tiling == Tiling(Tile(224, 16, 10, 28, 3, 3), Dataflow.WEIGHT)
+    assert planned.tiling == Tiling(Tile(224, 16, 10, 28, 3, 3), Dataflow.WEIGHT)
 
 
 def test_the_metric_decides_where_there_is_a_choice() -> None:

@@ -36,11 +36,11 @@ def agrees_with_exhaustive(name: str, accelerator: Accelerator, metric: Metric) 
     """On each layer that is not the same as one before, with both fit tests."""
     for layer in {layer.key: layer for layer in layers_of(network(name, paper_variant=True))}.values():
         for halo in (False, True):
-            found = exact.search(layer, accelerator, metric, ExactOptions(halo_fits=halo))
+            planned = exact.search(layer, accelerator, metric, ExactOptions(halo_fits=halo))
             reference = exhaustive.search(layer, accelerator, metric, halo=halo)
-            assert metric(found.reached) == metric(reference.reached), layer
-            assert found.reached.traffic.total_bytes <= reference.reached.traffic.total_bytes
-            assert space.fits(layer, found.tiling.tile, accelerator, halo)
+            assert metric(planned.reached) == metric(reference.reached), layer
+            assert planned.reached.traffic.total_bytes <= reference.reached.traffic.total_bytes
+            assert space.fits(layer, planned.tiling.tile, accelerator, halo)
 
 
 @pytest.mark.spread
@@ -154,10 +154,10 @@ def test_no_tile_is_better(
         with pytest.raises(NoTiling, match="layer small: no tile fits"):
             exact.search(layer, accelerator, metric, options)
         return
-    found = exact.search(layer, accelerator, metric, options)
-    assert metric(found.reached) == reference
-    assert found.tiling.tile in set(every_tile(layer, accelerator, options))
-    assert found.reached == exact.performance_of(layer, found.tiling, accelerator, options)
+    planned = exact.search(layer, accelerator, metric, options)
+    assert metric(planned.reached) == reference
+    assert planned.tiling.tile in set(every_tile(layer, accelerator, options))
+    assert planned.reached == exact.performance_of(layer, planned.tiling, accelerator, options)
 
 
 def least_by_equations(layer: ConvLayer, accelerator: Accelerator) -> int | None:
@@ -202,8 +202,8 @@ def test_least_traffic_of_every_integer_tile(layer: ConvLayer, accelerator: Acce
         with pytest.raises(NoTiling):
             exact.search(layer, accelerator, options=options)
     else:
-        found = exact.search(layer, accelerator, METRICS["traffic"], options)
-        assert found.reached.traffic.total_bytes == reference
+        planned = exact.search(layer, accelerator, METRICS["traffic"], options)
+        assert planned.reached.traffic.total_bytes == reference
 
 
 # -- edges ----------------------------------------------------------------------------------------------------------
@@ -218,9 +218,9 @@ def with_memory(of_input: int, of_weight: int, of_output: int, gb_per_s: float =
 
 @pytest.mark.parametrize("model", ["paper", "halo"])
 def test_a_layer_that_fits_is_one_tile(model: Literal["paper", "halo"]) -> None:
-    found = exact.search(LAYER, with_memory(1 << 20, 1 << 20, 1 << 20), options=ExactOptions(model=model))
-    assert found.tiling.tile == Tile(64, 48, 20, 20, 3, 3)
-    assert found.reached.traffic.total_bytes == 4 * (48 * 400 + 64 * 48 * 9 + 64 * 400)
+    planned = exact.search(LAYER, with_memory(1 << 20, 1 << 20, 1 << 20), options=ExactOptions(model=model))
+    assert planned.tiling.tile == Tile(64, 48, 20, 20, 3, 3)
+    assert planned.reached.traffic.total_bytes == 4 * (48 * 400 + 64 * 48 * 9 + 64 * 400)
 
 
 @pytest.mark.parametrize(
@@ -253,9 +253,9 @@ def test_two_buffers_take_twice_the_memory() -> None:
 
 def test_taking_turns_takes_the_sum_of_both_times() -> None:
     accelerator = with_memory(20_000, 10_000, 20_000)
-    found = exact.search(LAYER, accelerator, METRICS["latency"], ExactOptions(overlap=False)).reached
-    transfers = found.traffic.total_bytes / 1e9
-    assert found.seconds == pytest.approx(transfers + LAYER.macs / 256e9, rel=1e-12)
+    reached = exact.search(LAYER, accelerator, METRICS["latency"], ExactOptions(overlap=False)).reached
+    transfers = reached.traffic.total_bytes / 1e9
+    assert reached.seconds == pytest.approx(transfers + LAYER.macs / 256e9, rel=1e-12)
 
 
 def test_the_roof_of_a_tile_changes_the_choice() -> None:
@@ -274,10 +274,10 @@ def test_the_roof_of_a_tile_changes_the_choice() -> None:
 def test_a_loop_that_vanishes_makes_its_operand_stationary() -> None:
     """With all of OC in a tile nothing reloads the input, whichever operand the dataflow names (paper, 5.3)."""
     layer = ConvLayer("thin", 16, 512, 32, 32, 1, 1, 32, 32)
-    found = exact.search(layer, with_memory(64 << 10, 2 << 10, 64 << 10), options=ExactOptions(model="halo"))
-    moved = found.reached.traffic
+    planned = exact.search(layer, with_memory(64 << 10, 2 << 10, 64 << 10), options=ExactOptions(model="halo"))
+    moved = planned.reached.traffic
     assert moved.input_bytes == 4 * layer.input_elements
-    assert found.tiling.dataflow is Dataflow.OUTPUT
+    assert planned.tiling.dataflow is Dataflow.OUTPUT
     assert moved.output_bytes == 4 * layer.output_elements
 
 

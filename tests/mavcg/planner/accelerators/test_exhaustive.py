@@ -62,14 +62,14 @@ def test_every_tile_is_at_least_as_good(
     assert every.candidates == space.unpruned_size(layer)
     assert space.fits(layer, every.tiling.tile, machine, halo=True)
     try:
-        found = exhaustive.search(layer, machine, metric)
+        planned = exhaustive.search(layer, machine, metric)
     except NoTiling:  # a kernel that has to be cut
         assert every.tiling.tile.kh < k or every.tiling.tile.kw < k
         return
-    assert metric(found.reached) <= metric(every.reached)
+    assert metric(planned.reached) <= metric(every.reached)
     if k == 1:
-        assert found.tiling == every.tiling
-        assert found.candidates == every.candidates
+        assert planned.tiling == every.tiling
+        assert planned.candidates == every.candidates
 
 
 @pytest.mark.parametrize("metric", METRICS.values(), ids=METRICS)
@@ -87,26 +87,26 @@ def test_pieces_of_any_size_give_the_same(
 
 def test_the_first_of_equals_wins(small_array: MakeAccelerator) -> None:
     # Everything fits: then whole loops of one operand do as well as whole tiles.
-    found = exhaustive.search(SMALL, small_array(10**6, 10**6, 10**6), least_traffic)
-    assert found.reached.traffic == no_reload(SMALL)
+    planned = exhaustive.search(SMALL, small_array(10**6, 10**6, 10**6), least_traffic)
+    assert planned.reached.traffic == no_reload(SMALL)
     # One loop of rows keeps the weights; whole channels keep input and sums.
-    assert (found.tiling.tile, found.tiling.dataflow) == (Tile(3, 5, 6, 4, 3, 3), Dataflow.INPUT)
-    assert found.candidates == 3 * (3 * 3 * 6)
+    assert (planned.tiling.tile, planned.tiling.dataflow) == (Tile(3, 5, 6, 4, 3, 3), Dataflow.INPUT)
+    assert planned.candidates == 3 * (3 * 3 * 6)
 
 
 def test_a_layer_without_loops(small_array: MakeAccelerator) -> None:
     one = ConvLayer("one", 1, 1, 1, 1, 1, 1, 1, 1)
-    found = exhaustive.search(one, small_array(4, 4, 4))
-    assert found.tiling.tile == Tile(*one.loops.values())
-    assert found.reached.traffic.total_bytes == 12
-    assert found.candidates == 3
+    planned = exhaustive.search(one, small_array(4, 4, 4))
+    assert planned.tiling.tile == Tile(*one.loops.values())
+    assert planned.reached.traffic.total_bytes == 12
+    assert planned.candidates == 3
 
 
 def test_groups_share_nothing(small_array: MakeAccelerator) -> None:
     depthwise = ConvLayer("depthwise", 1, 1, 8, 8, 3, 3, 8, 8, pads=(1, 1, 1, 1), groups=32)
-    found = exhaustive.search(depthwise, small_array(4 * 6 * 8, 36, 4 * 8 * 8), least_traffic)
-    assert found.reached.traffic == no_reload(depthwise)  # a channel at a time
-    assert found.tiling.tile.oh <= 4
+    planned = exhaustive.search(depthwise, small_array(4 * 6 * 8, 36, 4 * 8 * 8), least_traffic)
+    assert planned.reached.traffic == no_reload(depthwise)  # a channel at a time
+    assert planned.tiling.tile.oh <= 4
 
 
 def test_no_tile_fits(small_array: MakeAccelerator) -> None:

@@ -105,13 +105,13 @@ def test_two_levels_against_all_pairs_of_tiles(layer: ConvLayer, accelerator: Ac
     smallest = Tile(min(2, layer.oc), 1, 1, 1, layer.kh, layer.kw)
     if not near.holds(*tile_bytes(layer, smallest, halo=True)):
         return  # the kernel is cut: another space
-    found = plan_levels(layer, accelerator, most_tried=1000)
-    assert found.proved
-    assert fits_levels(layer, found.tilings, accelerator)
+    planned = plan_levels(layer, accelerator, most_tried=1000)
+    assert planned.proved
+    assert fits_levels(layer, planned.tilings, accelerator)
     outer = [tile for tile in tiles(layer, layer.loops, far) if in_the_space(layer, tile, far)]
-    assert found.tilings[1].tile in outer
+    assert planned.tilings[1].tile in outer
     best = max(reached(layer, accelerator, tile) for tile in outer)
-    assert found.gmac_per_s == best <= found.best_gmac_per_s
+    assert planned.gmac_per_s == best <= planned.best_gmac_per_s
 
 
 @settings(max_examples=12)
@@ -122,10 +122,10 @@ def test_nothing_at_all_is_above_the_bound(layer: ConvLayer, accelerator: Accele
     smallest = Tile(min(2, layer.oc), 1, 1, 1, layer.kh, layer.kw)
     if not near.holds(*tile_bytes(layer, smallest, halo=True)):
         return
-    found = plan_levels(layer, accelerator, most_tried=2)
-    assert found.gmac_per_s <= found.best_gmac_per_s
+    planned = plan_levels(layer, accelerator, most_tried=2)
+    assert planned.gmac_per_s <= planned.best_gmac_per_s
     for tile in list(tiles(layer, layer.loops, far))[::2]:
-        assert reached(layer, accelerator, tile, step=3) <= found.best_gmac_per_s
+        assert reached(layer, accelerator, tile, step=3) <= planned.best_gmac_per_s
 
 
 LAYER = ConvLayer("conv", 64, 64, 28, 28, 3, 3, 28, 28, pads=(1, 1, 1, 1))
@@ -135,25 +135,25 @@ def test_one_level_is_the_exact_search() -> None:
     """Of every factor: with a kernel that is never worth cutting, and an array that works along nothing."""
     level = MemoryLevel("L1", 2.0, shared_bytes=24 << 10)
     accelerator = Accelerator("one", 1.0, (level,), (1, 1), ((), ()))
-    found = plan_levels(LAYER, accelerator)
+    planned = plan_levels(LAYER, accelerator)
     reference = exact.search(LAYER, accelerator, options=ExactOptions(model="halo", grid="full"))
-    assert found.proved
-    assert found.traffic[0].total_bytes == reference.reached.traffic.total_bytes
-    assert found.gmac_per_s == reference.reached.gmac_per_s
+    assert planned.proved
+    assert planned.traffic[0].total_bytes == reference.reached.traffic.total_bytes
+    assert planned.gmac_per_s == reference.reached.gmac_per_s
 
 
 def test_tiles_are_nested_and_fit() -> None:
     accelerator = machine((60.0, 32 << 10), (20.0, 256 << 10), (6.0, 2 << 20))
-    found = plan_levels(LAYER, accelerator)
-    assert len(found.tilings) == len(found.traffic) == 3
-    assert fits_levels(LAYER, found.tilings, accelerator)
-    for near, far in pairwise(found.tilings):
+    planned = plan_levels(LAYER, accelerator)
+    assert len(planned.tilings) == len(planned.traffic) == 3
+    assert fits_levels(LAYER, planned.tilings, accelerator)
+    for near, far in pairwise(planned.tilings):
         assert all(a <= b for a, b in zip(near.tile.factors.values(), far.tile.factors.values(), strict=True))
-    assert found.traffic[0].total_bytes >= found.traffic[1].total_bytes >= found.traffic[2].total_bytes
-    assert found.traffic == nested.traffic_of_levels(LAYER, found.tilings)
-    assert found.bound is None
-    assert found.gmac_per_s == found.compute_gmac_per_s == 16
-    assert plan_levels(LAYER, accelerator) == found
+    assert planned.traffic[0].total_bytes >= planned.traffic[1].total_bytes >= planned.traffic[2].total_bytes
+    assert planned.traffic == nested.traffic_of_levels(LAYER, planned.tilings)
+    assert planned.bound is None
+    assert planned.gmac_per_s == planned.compute_gmac_per_s == 16
+    assert plan_levels(LAYER, accelerator) == planned
 
 
 @pytest.mark.parametrize("number", [0, 1])
@@ -162,10 +162,10 @@ def test_best_tilings_of_a_network_on_a_board(number: int) -> None:
     accelerator = cluster_machine(load_board("rk3588"), number).accelerator
     assert len(accelerator.levels) == 3
     for layer in {layer.key: layer for layer in layers_of(network("squeezenet", paper_variant=True))}.values():
-        found = plan_levels(layer, accelerator)
-        assert found.proved
-        assert found.gmac_per_s == found.best_gmac_per_s
-        assert fits_levels(layer, found.tilings, accelerator)
+        planned = plan_levels(layer, accelerator)
+        assert planned.proved
+        assert planned.gmac_per_s == planned.best_gmac_per_s
+        assert fits_levels(layer, planned.tilings, accelerator)
 
 
 def test_the_level_that_bounds_is_named() -> None:

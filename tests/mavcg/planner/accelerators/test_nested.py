@@ -133,5 +133,5 @@ def test_rows_of_all_windows(made: tuple[ConvLayer, Tile, Tile]) -> None:
 def test_a_tile_larger_than_the_one_behind_it() -> None:
     layer = ConvLayer("conv", 8, 8, 4, 4, 1, 1, 4, 4)
     tilings = (Tiling(Tile(8, 8, 4, 4, 1, 1), Dataflow.INPUT), Tiling(Tile(8, 4, 4, 4, 1, 1), Dataflow.INPUT))
-    with pytest.raises(MavcgError, match=r"layer conv: levels\[0\] has a tile of 8 along IC; what it cuts up has 4"):
+    with pytest.raises(MavcgError, match=r"layer conv: levels\[0\] has a tile of 8 along IC; the next level out has 4"):
         nested.traffic_of_levels(layer, tilings)

@@ -89,15 +89,15 @@ def test_search_is_algorithm_4(
     machine = Accelerator("any", 1.0, (level,), (2, 3), (("IC",), ("OC",)))
     lowest = space.lower_bound(layer, machine)
     try:
-        found = pruned.search(layer, machine, metric, halo=halo)
+        planned = pruned.search(layer, machine, metric, halo=halo)
     except NoTiling:
         assert not space.fits(layer, space.initial_tile(layer, machine), machine, halo)
         return
     if not space.fits(layer, lowest, machine, halo):
         lowest = space.lower_bound(layer, machine, halo=True)
     tiling, value = plain(layer, machine, lowest, metric, halo)
-    assert (found.tiling, metric(found.reached)) == (tiling, value)
-    assert found.candidates == space.size(space.axes(layer, machine, lowest))
+    assert (planned.tiling, metric(planned.reached)) == (tiling, value)
+    assert planned.candidates == space.size(space.axes(layer, machine, lowest))
     whole = plain(layer, machine, space.initial_tile(layer, machine), metric, halo)
     everything = exhaustive.search(layer, machine, metric, halo=halo)
     assert (everything.tiling, metric(everything.reached)) == whole
@@ -110,9 +110,9 @@ def test_where_the_halo_does_not_fit_the_bound_is_made_with_it(small_array: Call
     machine = small_array(input_bytes=4 * 6 * 2 * 6, weight_bytes=4 * 3 * 6 * 9, output_bytes=4 * 3 * 8 * 4)
     assert space.lower_bound(layer, machine) == Tile(3, 6, 1, 4, 3, 3)
     assert space.lower_bound(layer, machine, halo=True) == Tile(3, 2, 1, 4, 3, 3)
-    found = pruned.search(layer, machine)
-    assert space.fits(layer, found.tiling.tile, machine, halo=True)
-    assert found.candidates == 3 * (1 * 3 * 8)
+    planned = pruned.search(layer, machine)
+    assert space.fits(layer, planned.tiling.tile, machine, halo=True)
+    assert planned.candidates == 3 * (1 * 3 * 8)
     as_printed = pruned.search(layer, machine, halo=False)
     assert (as_printed.tiling.tile.ic, as_printed.candidates) == (6, 3 * 8)
 
@@ -120,9 +120,9 @@ def test_where_the_halo_does_not_fit_the_bound_is_made_with_it(small_array: Call
 def test_a_metric_of_ones_own(setups: Setups, paper_convolutions: Networks) -> None:
     layer = paper_convolutions["vgg16"][8]
     for operand in ("input_bytes", "weight_bytes", "output_bytes"):
-        found = pruned.search(layer, setups["A"], lambda r, name=operand: -float(getattr(r.traffic, name)))  # type: ignore[misc]
+        planned = pruned.search(layer, setups["A"], lambda r, name=operand: -float(getattr(r.traffic, name)))  # type: ignore[misc]
         least = {"input_bytes": layer.input_elements, "weight_bytes": layer.weight_elements}
-        assert getattr(found.reached.traffic, operand) == 4 * least.get(operand, layer.output_elements)
+        assert getattr(planned.reached.traffic, operand) == 4 * least.get(operand, layer.output_elements)
 
 
 def test_with_one_roof_the_papers_metric_is_the_traffic(setups: Setups, paper_layers: Networks) -> None:

@@ -6,7 +6,7 @@ from mavcg.graph import TensorType
 from mavcg.hardware.accelerator import Accelerator
 from mavcg.hardware.target import parse_target
 from mavcg.kernels.builder.emit import kernel_name
-from mavcg.kernels.int8.depthwise import QDepthwise
+from mavcg.kernels.int8.depthwise_spec import QDepthwise
 from mavcg.kernels.int8.requantize import Int8Epilogue
 from mavcg.lowering.machines import machines_for
 from mavcg.lowering.step_list import call_rows

@@ -27,12 +27,12 @@ def test_without_further_terms_a_macro_tile_costs_what_the_roofline_says(layer: 
         task = work.task(macro.call_rows)
         assert task.oh == work.layer.oh and task.oc == work.layer.oc
         tiling = l2_tiling(macro, task)
-        found = cost(work, X86, core, macro, ROOFLINE.terms)
+        total_cost = cost(work, X86, core, macro, ROOFLINE.terms)
         reached = roofline_performance(work.layer, traffic(work.layer, tiling), core)
 
-        assert found.l2_bytes == reached.traffic.total_bytes and found.l1_bytes == 0
-        assert found.cycles / core.frequency_ghz * 1e-9 == pytest.approx(reached.seconds)
-        assert 1 / ROOFLINE.value(found) == pytest.approx(
+        assert total_cost.l2_bytes == reached.traffic.total_bytes and total_cost.l1_bytes == 0
+        assert total_cost.cycles / core.frequency_ghz * 1e-9 == pytest.approx(reached.seconds)
+        assert 1 / ROOFLINE.value(total_cost) == pytest.approx(
             performance_per_access(reached) / work.layer.macs / core.frequency_ghz
         )
 

@@ -173,10 +173,13 @@ def test_a_product_with_one_row_is_bound_by_memory_and_left_plain() -> None:
     work = known(conv(1, 2048, 1000, 1, 16))
     call_rows = task_sizes(work, [X86])[0]
     macro = best_macro(work, X86, ZEN3, call_rows)
-    found = cost(work, X86, ZEN3, macro)
+    total_cost = cost(work, X86, ZEN3, macro)
 
     assert macro == plain_tile(work, call_rows)
-    assert found.cycles == pytest.approx(found.l2_bytes / 8, rel=0.05) and found.cycles > 2 * found.compute_cycles
+    assert (
+        total_cost.cycles == pytest.approx(total_cost.l2_bytes / 8, rel=0.05)
+        and total_cost.cycles > 2 * total_cost.compute_cycles
+    )
 
 
 def by_channels(size: int, in_ch: int, out_ch: int, kernel: int = 1) -> KernelWork:
@@ -209,11 +212,11 @@ def test_register_tiles_are_a_panel_wide_where_weights_are_passed_over_once() ->
     work = by_channels(14, 512, 512, 3)
     call_rows = task_sizes(work, [X86])[0]
     wide = replace(plain_tile(work, call_rows), prefetch_distance_bytes=4096)
-    found = best_macro(work, X86, ZEN3, call_rows)
+    macro = best_macro(work, X86, ZEN3, call_rows)
 
-    assert registers(work, X86, wide, 32).channels == 32 and registers(work, X86, found, 32).channels == 16
-    assert found == replace(wide, nr=16)
-    assert cost(work, X86, ZEN3, found).l1_bytes < 0.7 * cost(work, X86, ZEN3, wide).l1_bytes
+    assert registers(work, X86, wide, 32).channels == 32 and registers(work, X86, macro, 32).channels == 16
+    assert macro == replace(wide, nr=16)
+    assert cost(work, X86, ZEN3, macro).l1_bytes < 0.7 * cost(work, X86, ZEN3, wide).l1_bytes
 
 
 def test_register_tiles_stay_as_chosen_where_rows_or_residuals_decide() -> None:
@@ -263,22 +266,22 @@ def test_tasks_are_whole_chunks_and_leave_something_to_share_out(spec: KernelSpe
 def test_the_model_is_no_better_than_the_arithmetic_and_larger_caches_cost_nothing(spec: KernelSpec) -> None:
     work = known(spec)
     macro = plain_tile(work, task_sizes(work, [BIG])[0])
-    found = cost(work, BIG, M4, macro)
+    total_cost = cost(work, BIG, M4, macro)
     l1, l2 = M4.levels
     larger = replace(M4, levels=(l1, replace(l2, shared_bytes=8 * l2.shared_bytes)))
 
-    assert found.compute_cycles >= work.layer.macs / (4 * 2)  # lanes, and the pipes that the register model counts
-    assert found.l2_bytes >= 4 * (work.layer.input_elements + work.layer.weight_elements)
-    assert cost(work, BIG, larger, macro).cycles <= found.cycles
+    assert total_cost.compute_cycles >= work.layer.macs / (4 * 2)  # lanes, and the pipes that the register model counts
+    assert total_cost.l2_bytes >= 4 * (work.layer.input_elements + work.layer.weight_elements)
+    assert cost(work, BIG, larger, macro).cycles <= total_cost.cycles
 
 
 def test_boards_say_whose_caches_they_are_and_other_labels_get_typical_ones() -> None:
     board, target = load_board("exynos9820"), parse_target("aarch64-linux-gnu.2.17")
-    found: Mapping[str, Accelerator] = cores_of(("generic", "exynos-m4", "cortex-a76"), target, board)
+    core_of: Mapping[str, Accelerator] = cores_of(("generic", "exynos-m4", "cortex-a76"), target, board)
 
-    assert found["exynos-m4"].levels[0].shared_bytes == 65536  # the board's file
-    assert found["generic"].levels[0].shared_bytes == found["cortex-a76"].levels[0].shared_bytes == 32 << 10
-    assert list(found) == ["generic", "exynos-m4", "cortex-a76"]
+    assert core_of["exynos-m4"].levels[0].shared_bytes == 65536  # the board's file
+    assert core_of["generic"].levels[0].shared_bytes == core_of["cortex-a76"].levels[0].shared_bytes == 32 << 10
+    assert list(core_of) == ["generic", "exynos-m4", "cortex-a76"]
 
 
 def test_macro_tiles_see_that_a_core_has_no_level_2() -> None:
@@ -292,11 +295,11 @@ def test_macro_tiles_see_that_a_core_has_no_level_2() -> None:
 
 def test_of_x86_cores_the_design_says_the_caches_where_no_board_does() -> None:
     target = parse_target("x86_64-linux-gnu.2.17")
-    found = cores_of(("generic", "znver3", "skylake-avx512"), target)
+    core_of = cores_of(("generic", "znver3", "skylake-avx512"), target)
 
-    assert [level.shared_bytes >> 10 for level in found["znver3"].levels] == [32, 512, 8192]
-    assert [level.shared_bytes >> 10 for level in found["skylake-avx512"].levels] == [32, 1024, 8192]
-    assert found["generic"].levels[1].shared_bytes <= 512 << 10
+    assert [level.shared_bytes >> 10 for level in core_of["znver3"].levels] == [32, 512, 8192]
+    assert [level.shared_bytes >> 10 for level in core_of["skylake-avx512"].levels] == [32, 1024, 8192]
+    assert core_of["generic"].levels[1].shared_bytes <= 512 << 10
 
 
 def test_a_residual_is_moved_once_and_changes_no_register_tile() -> None:

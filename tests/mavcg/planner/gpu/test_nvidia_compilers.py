@@ -43,14 +43,14 @@ def test_the_report_of_ptxas_is_read_by_kernel() -> None:
 @pytest.mark.parametrize("name", gpu_names())
 def test_a_kernel_compiles_within_its_registers(name: str) -> None:
     gpu = load_gpu(name)
-    found = best_kernel(typed_layer(ConvLayer("c", 64, 64, 28, 28, 3, 3, 28, 28, pads=(1, 1, 1, 1)), "f32"), gpu)
+    fastest = best_kernel(typed_layer(ConvLayer("c", 64, 64, 28, 28, 3, 3, 28, 28, pads=(1, 1, 1, 1)), "f32"), gpu)
 
-    code = compile_cuda(layer_source(found.kernel, "k"), HEADER_TEXTS, gpu.arch)
+    code = compile_cuda(layer_source(fastest.kernel, "k"), HEADER_TEXTS, gpu.arch)
 
-    kernel = found.kernel
+    kernel = fastest.kernel
     assert kernels_that_spill([code]) == ()
     assert (
-        gpu.resident_blocks(kernel.threads, code.resources["k"].registers, kernel.shared_bytes) >= found.time.resident
+        gpu.resident_blocks(kernel.threads, code.resources["k"].registers, kernel.shared_bytes) >= fastest.time.resident
     )
     assert (b"cp.async" in code.ptx) == gpu.has_async_copies
     assert code.cubin[:4] == b"\x7fELF"

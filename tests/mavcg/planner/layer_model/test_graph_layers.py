@@ -198,7 +198,7 @@ def test_the_phases_together_are_the_transposed_convolution(
         output_pads=extras,
     )  # fmt: skip
     (expected,) = evaluate(whole, (x, w, None))
-    found = np.zeros_like(expected)
+    computed = np.zeros_like(expected)
     for phase in phases(length, outputs, kernel, stride, dilation, before):
         # A transposed convolution meets its taps in falling order where a convolution meets them in rising order.
         taps = w[:, phase.taps[::-1]]
@@ -207,5 +207,5 @@ def test_the_phases_together_are_the_transposed_convolution(
         )
         (values,) = evaluate(part, (x[:, phase.start : phase.start + phase.length], taps, None, None))
         assert values.shape[1] == phase.outputs
-        found[:, phase.first :: stride] = values
-    np.testing.assert_array_equal(found, expected)
+        computed[:, phase.first :: stride] = values
+    np.testing.assert_array_equal(computed, expected)

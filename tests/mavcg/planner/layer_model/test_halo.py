@@ -108,15 +108,15 @@ def test_traffic_is_what_walking_the_loops_counts(case: tuple[ConvLayer, Tiling]
 @settings(max_examples=examples(60, 15))
 def test_the_stationary_operand_stays_unless_nothing_turns_inside(case: tuple[ConvLayer, Tiling]) -> None:
     layer, tiling = case
-    found = traffic_with_halo(layer, tiling)
+    moved = traffic_with_halo(layer, tiling)
     once = loop_order_traffic(layer, tiling.tile, loop_order(layer, Tiling(tiling.tile, Dataflow.INPUT))).input_bytes
     match tiling.dataflow:
         case Dataflow.INPUT if trips(layer, tiling.tile)["OC"] > 1:
-            assert found.input_bytes == once
+            assert moved.input_bytes == once
         case Dataflow.WEIGHT if trips(layer, tiling.tile)["OH"] > 1:
-            assert found.weight_bytes == layer.weight_elements * 2
+            assert moved.weight_bytes == layer.weight_elements * 2
         case Dataflow.OUTPUT if trips(layer, tiling.tile)["IC"] > 1:
-            assert found.output_bytes == layer.output_elements * 3
+            assert moved.output_bytes == layer.output_elements * 3
 
 
 def test_figure_7_1_loads_62_rows_of_56() -> None:
@@ -143,9 +143,9 @@ def test_figure_7_1_loads_62_rows_of_56() -> None:
 def test_order_and_reloads(tile: Tile, dataflow: Dataflow, order: str, times: tuple[int, int, int]) -> None:
     tiling = Tiling(tile, dataflow)
     assert loop_order(PLAIN, tiling) == tuple(order.split())
-    found = traffic_with_halo(PLAIN, tiling)
+    moved = traffic_with_halo(PLAIN, tiling)
     rows = {14: 15 + 16 + 16 + 15, 56: 56}[tile.oh]
-    assert found == Traffic(
+    assert moved == Traffic(
         times[0] * rows * 56 * 128 * 4, times[1] * PLAIN.weight_elements * 4, times[2] * PLAIN.output_elements * 4
     )
 

@@ -67,20 +67,20 @@ def test_utilisation_is_that_of_the_loops(tile: Tile) -> None:
 
 def test_bound_by_memory() -> None:
     moved = Traffic(600_000, 300_000, 100_000)
-    found = roofline_performance(LAYER, moved, PAPER)
-    assert found.mac_per_byte == pytest.approx(1.179648)
-    assert found.memory_gmac_per_s == pytest.approx(1.6 * 1.179648)
-    assert found.memory_gmac_per_s == memory_gmac_per_s(PAPER, LAYER.macs, moved)
-    assert (found.gmac_per_s, found.bound) == (found.memory_gmac_per_s, "memory")
-    assert found.seconds == pytest.approx(1e6 / 1.6e9)  # the bytes at the bandwidth
-    assert performance_per_access(found) == pytest.approx(1.6 * 1.179648 / 1e6)
+    performance = roofline_performance(LAYER, moved, PAPER)
+    assert performance.mac_per_byte == pytest.approx(1.179648)
+    assert performance.memory_gmac_per_s == pytest.approx(1.6 * 1.179648)
+    assert performance.memory_gmac_per_s == memory_gmac_per_s(PAPER, LAYER.macs, moved)
+    assert (performance.gmac_per_s, performance.bound) == (performance.memory_gmac_per_s, "memory")
+    assert performance.seconds == pytest.approx(1e6 / 1.6e9)  # the bytes at the bandwidth
+    assert performance_per_access(performance) == pytest.approx(1.6 * 1.179648 / 1e6)
 
 
 def test_bound_by_computation() -> None:
-    found = roofline_performance(LAYER, Traffic(1000, 200, 39), PAPER, Tile(64, 16, 8, 8, 3, 3))
-    assert found.compute_gmac_per_s == pytest.approx(614.4)
-    assert (found.gmac_per_s, found.bound) == (found.compute_gmac_per_s, "compute")
-    assert found.seconds == pytest.approx(LAYER.macs / 614.4e9)
+    performance = roofline_performance(LAYER, Traffic(1000, 200, 39), PAPER, Tile(64, 16, 8, 8, 3, 3))
+    assert performance.compute_gmac_per_s == pytest.approx(614.4)
+    assert (performance.gmac_per_s, performance.bound) == (performance.compute_gmac_per_s, "compute")
+    assert performance.seconds == pytest.approx(LAYER.macs / 614.4e9)
 
 
 def test_the_last_level_is_what_counts_off_chip() -> None:
@@ -101,16 +101,16 @@ def test_fewer_bytes_are_never_worse(name: str) -> None:
 
 
 def test_metrics_by_hand() -> None:
-    found = roofline_performance(LAYER, Traffic(600_000, 300_000, 100_000), PAPER)
-    assert latency(found) == pytest.approx(-0.000625)
-    assert least_traffic(found) == -1_000_000
+    performance = roofline_performance(LAYER, Traffic(600_000, 300_000, 100_000), PAPER)
+    assert latency(performance) == pytest.approx(-0.000625)
+    assert least_traffic(performance) == -1_000_000
     assert METRICS["performance-per-access"] is performance_per_access
 
 
 def test_energy_by_hand() -> None:
-    found = roofline_performance(LAYER, Traffic(600_000, 300_000, 100_000), PAPER)
+    performance = roofline_performance(LAYER, Traffic(600_000, 300_000, 100_000), PAPER)
     of = AccessEnergy(off_chip_pj_per_byte=100.0, on_chip_pj_per_byte=10.0, pj_per_mac=2.0)
-    assert energy_pj(found, of) == pytest.approx(110.0 * 1e6 + 2.0 * 1_179_648)
-    assert least_energy(of)(found) == -energy_pj(found, of)
+    assert energy_pj(performance, of) == pytest.approx(110.0 * 1e6 + 2.0 * 1_179_648)
+    assert least_energy(of)(performance) == -energy_pj(performance, of)
     # 64 bits: 1300 pJ of DRAM and 100 pJ of 1 MB of cache; 4.6 pJ a multiply-accumulate.
-    assert ALL_METRICS["energy"](found) == pytest.approx(-(1400 / 8 * 1e6 + 4.6 * 1_179_648))
+    assert ALL_METRICS["energy"](performance) == pytest.approx(-(1400 / 8 * 1e6 + 4.6 * 1_179_648))

@@ -96,9 +96,9 @@ def tilings(draw: DrawFn, least_trips: int) -> tuple[ConvLayer, Tiling]:
 )
 def test_by_hand(dataflow: Dataflow, reloads: tuple[int, int, int]) -> None:
     in_bytes, weight_bytes, out_bytes = 4 * 512 * 28 * 28, 4 * 512 * 512 * 9, 4 * 512 * 28 * 28
-    found = traffic(NINTH, Tiling(CUT, dataflow))
-    assert found == Traffic(in_bytes * reloads[0], weight_bytes * reloads[1], out_bytes * reloads[2])
-    assert found.total_bytes == sum((in_bytes * reloads[0], weight_bytes * reloads[1], out_bytes * reloads[2]))
+    moved = traffic(NINTH, Tiling(CUT, dataflow))
+    assert moved == Traffic(in_bytes * reloads[0], weight_bytes * reloads[1], out_bytes * reloads[2])
+    assert moved.total_bytes == sum((in_bytes * reloads[0], weight_bytes * reloads[1], out_bytes * reloads[2]))
 
 
 def test_a_kernel_in_pieces_moves_input_and_partial_sums() -> None:
@@ -109,8 +109,8 @@ def test_a_kernel_in_pieces_moves_input_and_partial_sums() -> None:
 
 def test_partial_sums_have_their_own_bytes() -> None:
     layer = replace(NINTH, items=ItemBytes(input=1, weight=1, output=1, psum=4))
-    found = traffic(layer, Tiling(CUT, Dataflow.WEIGHT))
-    assert found == Traffic(512 * 784 * 4, 512 * 512 * 9, 512 * 784 * (1 + 2 * 4))
+    moved = traffic(layer, Tiling(CUT, Dataflow.WEIGHT))
+    assert moved == Traffic(512 * 784 * 4, 512 * 512 * 9, 512 * 784 * (1 + 2 * 4))
 
 
 def test_groups_are_convolutions_side_by_side() -> None:

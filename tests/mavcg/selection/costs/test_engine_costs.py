@@ -64,9 +64,9 @@ def engine(graph: Graph, max_error: float = 1e-4) -> PredictedAlgorithms:
 
 
 def selected(graph: Graph, chosen: PredictedAlgorithms) -> SelectedModel:
-    found = select_for_library(graph, PACKING, BOARD, ModelQuestion(max_error=1e-4), chosen)
-    assert found is not None
-    return found
+    selection = select_for_library(graph, PACKING, BOARD, ModelQuestion(max_error=1e-4), chosen)
+    assert selection is not None
+    return selection
 
 
 @pytest.fixture(autouse=True)
@@ -85,8 +85,8 @@ def predictions(graph: Graph) -> PredictedAlgorithms:
 
 
 def test_nothing_of_the_engines_costs_less_than_the_optimum(graph: Graph, predictions: PredictedAlgorithms) -> None:
-    found = selected(graph, predictions)
-    problem, producers = found.problem, graph.producers()
+    selection = selected(graph, predictions)
+    problem, producers = selection.problem, graph.producers()
     predicted = predicted_costs(graph, predictions.considered)
     numbers = {}
     for name, some in problem.alternatives.items():
@@ -102,28 +102,30 @@ def test_nothing_of_the_engines_costs_less_than_the_optimum(graph: Graph, predic
         best, *_ = sorted(of_engine.items(), key=lambda pair: pair[1])
         assert best[0] == primitive and producers[node.tensor].op == "conv2d"
     its = make_choice(problem, numbers)
-    assert found.choice.total_ms <= its.total_ms
-    assert found.threads == (1, 2) and found.as_json()["threads"] == [1, 2]  # of two clusters of two
+    assert selection.choice.total_ms <= its.total_ms
+    assert selection.threads == (1, 2) and selection.as_json()["threads"] == [1, 2]  # of two clusters of two
 
 
 def test_the_engines_program_is_taken_as_it_is_where_nothing_is_better(
     graph: Graph, predictions: PredictedAlgorithms
 ) -> None:
     """With the algorithm of the convolution of several images, too."""
-    found = selected(graph, predictions)
-    assert not found.problem.network.left_out
-    assert found.graph is graph and found.algorithms == predictions.fastest and len(predictions.fastest) == 3
+    selection = selected(graph, predictions)
+    assert not selection.problem.network.left_out
+    assert selection.graph is graph and selection.algorithms == predictions.fastest and len(predictions.fastest) == 3
 
 
 @pytest.mark.parametrize("max_error", [0.0, 9e-6])
 def test_where_no_error_is_allowed_sums_are_by_their_definition(graph: Graph, max_error: float) -> None:
     exact = engine(graph, max_error)
-    found = select_for_library(graph, PACKING, BOARD, ModelQuestion(max_error=max_error), exact)
-    assert found is not None
+    selection = select_for_library(graph, PACKING, BOARD, ModelQuestion(max_error=max_error), exact)
+    assert selection is not None
 
-    families = {one.primitive.family for some in found.problem.alternatives.values() for one in some if one.primitive}
+    families = {
+        one.primitive.family for some in selection.problem.alternatives.values() for one in some if one.primitive
+    }
     assert "im2" in families and not families & {"winograd", "fft"}
-    assert not any("winograd" in name for name in found.algorithms.values())
+    assert not any("winograd" in name for name in selection.algorithms.values())
 
 
 SPREAD = 0.05
@@ -151,11 +153,11 @@ def costs_of(
 ) -> dict[str, float]:  # fmt: skip
     """Of the first convolution, whose image is an input: it has no border to be copied."""
     one = modelled_costs(workers_of(BOARD)[0])
-    found = in_library(
+    problem = in_library(
         plain(graph, measured, turns), graph, LibraryModel(one, one), predicted_costs(graph, predictions.considered),
         safety_factors,
     )  # fmt: skip
-    return {alternative.name: alternative.cost.ms for alternative in found.alternatives["one"]}
+    return {alternative.name: alternative.cost.ms for alternative in problem.alternatives["one"]}
 
 
 def test_others_are_on_the_scale_of_the_usual_way(graph: Graph, predictions: PredictedAlgorithms) -> None:
@@ -190,10 +192,10 @@ def test_what_the_engine_takes_counts_as_it_was_measured_and_all_else_for_its_up
     other = "direct_blocked_channels_hwc_chw"
     one = modelled_costs(workers_of(BOARD)[0])
     step = LibraryModel(one, one).step_ms
-    found = costs_of(graph, predictions, {OWN: 0.7, F4: 0.5, other: 0.4}, turns)
-    assert found[F4] == pytest.approx(0.5)
-    assert found[OWN] == pytest.approx((0.7 + SPREAD) * doubt)
-    assert found[other] == pytest.approx((0.4 + SPREAD) * doubt + step)
+    cost_by_name = costs_of(graph, predictions, {OWN: 0.7, F4: 0.5, other: 0.4}, turns)
+    assert cost_by_name[F4] == pytest.approx(0.5)
+    assert cost_by_name[OWN] == pytest.approx((0.7 + SPREAD) * doubt)
+    assert cost_by_name[other] == pytest.approx((0.4 + SPREAD) * doubt + step)
 
 
 def test_doubts_are_those_of_the_record() -> None:
@@ -224,8 +226,8 @@ def test_doubts_are_a_quantile_of_what_was_near_and_no_less_than_one() -> None:
 
 def test_what_was_not_measured_does_not_undercut_what_was(graph: Graph, predictions: PredictedAlgorithms) -> None:
     """All that was measured disappointed: what was not would look best."""
-    found = costs_of(graph, predictions, {F4: 50.0}, 14)
-    assert found[F4] == 50.0 and min(found.values()) == 50.0
+    cost_by_name = costs_of(graph, predictions, {F4: 50.0}, 14)
+    assert cost_by_name[F4] == 50.0 and min(cost_by_name.values()) == 50.0
 
 
 def test_conversions_count_for_no_less_than_modelled() -> None:
@@ -236,9 +238,9 @@ def test_conversions_count_for_no_less_than_modelled() -> None:
     assert modelled is not None and modelled.ms > 0
     for factor, counted in ((0.1, 1.0), (3.0, 3.0)):
         known = Fixed(Cost(factor * modelled.ms, MEASURED))
-        found = conversions_in_network(known, one, SAFETY_FACTORS).conversion(*asked)
-        assert found is not None and found.kind == MEASURED
-        assert found.ms == pytest.approx(SAFETY_FACTORS.modelled * counted * modelled.ms)
+        conversion_cost = conversions_in_network(known, one, SAFETY_FACTORS).conversion(*asked)
+        assert conversion_cost is not None and conversion_cost.kind == MEASURED
+        assert conversion_cost.ms == pytest.approx(SAFETY_FACTORS.modelled * counted * modelled.ms)
     assert conversions_in_network(Fixed(None), one, SAFETY_FACTORS).conversion(*asked) is None
 
 

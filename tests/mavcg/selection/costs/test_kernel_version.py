@@ -10,7 +10,8 @@ import pytest
 
 from mavcg.kernels.primitives.registry import all_primitives, find_primitive, module_of
 from mavcg.selection.costs import kernel_version
-from mavcg.selection.costs.database import Conversion, CostDb, Record, compiler_version, open_db
+from mavcg.selection.costs.database import Conversion, CostDb, Record, compiler_version
+from mavcg.selection.costs.database_file import open_db
 from mavcg.selection.costs.kernel_version import sources_of, version_of_module
 from mavcg.selection.costs.provider import IMPORTED, MEASURED, Cost
 from mavcg.selection.costs.rows import text_of

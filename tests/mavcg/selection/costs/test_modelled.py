@@ -37,29 +37,31 @@ def little() -> ModelledCosts:
 @pytest.fixture(scope="module")
 def zen() -> ModelledCosts:
     """The core that the constants were fitted on, whatever machine the test runs on."""
-    found = modelled_costs(cluster(0))
+    costs = modelled_costs(cluster(0))
     from mavcg.specs.kernel import Machine
 
     machine = Machine("znver3", "x86_64", "znver3", vector_bytes=32, vector_registers=16)
     caches = (("L1", 32 << 10, 88.5), ("L2", 512 << 10, 61.6), ("L3", 32 << 20, 20.2))
     levels = tuple(MemoryLevel(name, behind, shared_bytes=size) for name, size, behind in caches)
-    issue = replace(found.rates.issue, fma_per_cycle=2.0)
-    return replace(found, rates=replace(found.rates, machine=machine, issue=issue, ghz=3.23, levels=levels), block=16)
+    issue = replace(costs.rates.issue, fma_per_cycle=2.0)
+    return replace(costs, rates=replace(costs.rates, machine=machine, issue=issue, ghz=3.23, levels=levels), block=16)
 
 
 def ms(model: ModelledCosts, scenario: Scenario, name: str) -> float:
-    found = model.primitive(scenario, find_primitive(name))
-    assert found is not None
-    return found.ms
+    primitive_cost = model.primitive(scenario, find_primitive(name))
+    assert primitive_cost is not None
+    return primitive_cost.ms
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
 def test_what_applies_has_a_cost_and_nothing_else(little: ModelledCosts, scenario: Scenario) -> None:
     for primitive in all_primitives():
-        found = little.primitive(scenario, primitive)
-        assert (found is not None) is primitive.applies(scenario), primitive.name
-        if found is not None:
-            assert found.kind == "modelled" and 0 < found.ms < 1e4 and found.runs == 0, primitive.name
+        primitive_cost = little.primitive(scenario, primitive)
+        assert (primitive_cost is not None) is primitive.applies(scenario), primitive.name
+        if primitive_cost is not None:
+            assert primitive_cost.kind == "modelled" and 0 < primitive_cost.ms < 1e4 and primitive_cost.runs == 0, (
+                primitive.name
+            )
 
 
 # Medians in ms on a Zen 3 that was the constants' source: one of each kind, as they were measured.
@@ -132,9 +134,9 @@ def test_weights_come_from_where_a_network_leaves_them() -> None:
 
 def test_conversions(little: ModelledCosts) -> None:
     def conversion(a: Layout, b: Layout, c: int = 64, h: int = 56, w: int = 56) -> float:
-        found = little.conversion(a, b, c, h, w)
-        assert found is not None and found.kind == "modelled"
-        return found.ms
+        conversion_cost = little.conversion(a, b, c, h, w)
+        assert conversion_cost is not None and conversion_cost.kind == "modelled"
+        return conversion_cost.ms
 
     assert conversion(Layout.CHW, Layout.CHW) == 0
     there = conversion(Layout.CHW, Layout.HWC)

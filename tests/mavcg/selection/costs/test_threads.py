@@ -44,9 +44,9 @@ def test_rows_are_those_of_the_kernels(scenario: Scenario) -> None:
     weights = np.zeros(scenario.weights_shape, np.float32)
     for primitive in one_of_each_kind(scenario):
         lowered = [stage.spec.rows for stage in primitive.lower(scenario, weights, Epilogue(), 16).stages]
-        found = stage_rows(scenario, primitive, 16)
-        assert found.stages == len(lowered), primitive.name
-        assert {found.main, *found.others.values()} <= set(lowered), (primitive.name, lowered, found)
+        rows = stage_rows(scenario, primitive, 16)
+        assert rows.stages == len(lowered), primitive.name
+        assert {rows.main, *rows.others.values()} <= set(lowered), (primitive.name, lowered, rows)
 
 
 def one_thread(number: int = 0) -> ModelledCosts:
@@ -65,9 +65,9 @@ def test_one_thread_costs_what_it_does_alone(scenario: Scenario) -> None:
 
 
 def ms(costs: ThreadedCosts | ModelledCosts, scenario: Scenario, name: str) -> float:
-    found = costs.primitive(scenario, find_primitive(name))
-    assert found is not None
-    return found.ms
+    primitive_cost = costs.primitive(scenario, find_primitive(name))
+    assert primitive_cost is not None
+    return primitive_cost.ms
 
 
 def test_more_threads_are_never_slower_and_never_more_than_as_much_faster() -> None:

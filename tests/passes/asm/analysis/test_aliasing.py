@@ -145,8 +145,8 @@ def test_accesses_reported_as_no_alias_do_not_overlap() -> None:
 )
 def test_by_hand(text: str, pair: tuple[int, int], later: int, overlap: bool) -> None:
     code = with_effects([parse_instr(line) for line in text.splitlines()])
-    found = block_accesses([(c.instr, c.effects) for c in code])
-    assert may_overlap(found.ranges[pair[0]], found.ranges[pair[1]], found.steps, later) == overlap
+    accesses = block_accesses([(c.instr, c.effects) for c in code])
+    assert may_overlap(accesses.ranges[pair[0]], accesses.ranges[pair[1]], accesses.steps, later) == overlap
 
 
 def test_nothing_known_may_overlap() -> None:

@@ -38,7 +38,7 @@ def body(pick: Random) -> tuple[Code, ...]:
 def order_by_force(code: tuple[Code, ...], rounds: int) -> set[tuple[int, int]]:
     """Instances (round * length + index) of which the first must stay before the second, closed under transitivity."""
     count = len(code)
-    found = block_accesses([(c.instr, c.effects) for c in code])
+    accesses = block_accesses([(c.instr, c.effects) for c in code])
     ordered: set[tuple[int, int]] = set()
     for a in range(count * rounds):
         for b in range(a + 1, count * rounds):
@@ -47,7 +47,7 @@ def order_by_force(code: tuple[Code, ...], rounds: int) -> set[tuple[int, int]]:
             one, other = first.memory, then.memory
             if one and other and one.bytes and other.bytes and (one.store or other.store):
                 later = b // count - a // count
-                if may_overlap(found.ranges[a % count], found.ranges[b % count], found.steps, later):
+                if may_overlap(accesses.ranges[a % count], accesses.ranges[b % count], accesses.steps, later):
                     ordered.add((a, b))
             if registers:
                 ordered.add((a, b))

@@ -113,22 +113,22 @@ def test_equal_callers_of_different_callees_are_different() -> None:
         ("h", "c"): "2",
     }
     calls = {("f", label): frozenset({("h", label)}) for label in "abc"}
-    found = refine_keys(keys, calls)
-    assert found["f", "a"] == found["f", "b"] != found["f", "c"]
+    refined = refine_keys(keys, calls)
+    assert refined["f", "a"] == refined["f", "b"] != refined["f", "c"]
 
 
 def test_a_difference_travels_through_any_number_of_calls() -> None:
     names = [f"f{i}" for i in range(6)]
     keys = {(name, label): name for name in names for label in "ab"} | {("f5", "b"): "other"}
     calls = {(f"f{i}", label): frozenset({(f"f{i + 1}", label)}) for i in range(5) for label in "ab"}
-    found = refine_keys(keys, calls)
-    assert all(found[name, "a"] != found[name, "b"] for name in names)
+    refined = refine_keys(keys, calls)
+    assert all(refined[name, "a"] != refined[name, "b"] for name in names)
 
 
 def test_functions_that_call_each_other_can_be_equal() -> None:
     calls = {(f, x): frozenset({(g, x)}) for f, g in (("f", "g"), ("g", "f")) for x in "ab"}
-    found = refine_keys({("f", "a"): "1", ("f", "b"): "1", ("g", "a"): "2", ("g", "b"): "2"}, calls)
-    assert found["f", "a"] == found["f", "b"] != found["g", "a"]
+    refined = refine_keys({("f", "a"): "1", ("f", "b"): "1", ("g", "a"): "2", ("g", "b"): "2"}, calls)
+    assert refined["f", "a"] == refined["f", "b"] != refined["g", "a"]
 
 
 NODES = [(f, label) for f in "fgh" for label in "abc"]
@@ -141,12 +141,14 @@ NODES = [(f, label) for f in "fgh" for label in "abc"]
 def test_equal_refined_keys_mean_equal_keys_of_all_callees(
     keys: dict[tuple[str, str], str], calls: dict[tuple[str, str], frozenset[tuple[str, str]]]
 ) -> None:
-    found = refine_keys(keys, calls)
+    refined = refine_keys(keys, calls)
     for one in NODES:
         for other in NODES:
-            if found[one] == found[other]:
+            if refined[one] == refined[other]:
                 assert keys[one] == keys[other]
-                assert sorted(found[c] for c in calls.get(one, ())) == sorted(found[c] for c in calls.get(other, ()))
+                assert sorted(refined[c] for c in calls.get(one, ())) == sorted(
+                    refined[c] for c in calls.get(other, ())
+                )
 
 
 @pytest.mark.skipif(not shutil.which("as"), reason="no assembler is installed")

@@ -106,21 +106,21 @@ tail:
     add x9, x9, #1
     ret
     """
-    found = functions(text)
-    private = private_conventions(found)
-    plain = [liveness(f).at_top[0] for f in found]
+    parsed_functions = functions(text)
+    private = private_conventions(parsed_functions)
+    plain = [liveness(f).at_top[0] for f in parsed_functions]
     assert "v25" not in plain[0] and "v20" not in plain[2]
-    f, helper, tail = (liveness(one, private=private).at_top[0] for one in found)
+    f, helper, tail = (liveness(one, private=private).at_top[0] for one in parsed_functions)
     assert "v25" in f and "v25" in helper
     assert "v20" in tail and "v20" not in helper
     assert "v21" not in f | helper | tail
 
 
 def test_compiled_functions_agree_on_nothing_more() -> None:
-    found = functions(
+    parsed_functions = functions(
         ".globl f\nf: str x30, [sp, #-16]!\nbl g\nldr x30, [sp], #16\nret\n.type g, %function\ng: add x0, x0, x1\nret\n"
     )
-    private = private_conventions(found)
+    private = private_conventions(parsed_functions)
     assert private.read_after["g"] <= AT_RETURN
     assert private.read_by["g"] <= AT_CALL | AT_RETURN
 

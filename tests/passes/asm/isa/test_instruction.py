@@ -48,9 +48,9 @@ def encodings() -> dict[str, bytes]:
 
 
 def effects_of(form: str) -> Effects:
-    found = effects(parse_instr(form))
-    assert found is not None, form
-    return found
+    instr_effects = effects(parse_instr(form))
+    assert instr_effects is not None, form
+    return instr_effects
 
 
 # --- the emulator as reference -------------------------------------------------------------------------------------

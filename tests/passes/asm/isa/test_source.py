@@ -96,11 +96,11 @@ def test_truncated_and_garbled_files_are_read_or_refused_with_their_place() -> N
             functions_of(statements, "f.s")
         except MavcgError as error:
             refused += 1
-            found = re.match(r"f\.s:(\d+):(\d+): ", str(error))
-            assert found, str(error)
+            match = re.match(r"f\.s:(\d+):(\d+): ", str(error))
+            assert match, str(error)
             lines = text.split("\n")
-            assert 1 <= int(found[1]) <= len(lines)
-            assert 1 <= int(found[2]) <= len(lines[int(found[1]) - 1]) + 1
+            assert 1 <= int(match[1]) <= len(lines)
+            assert 1 <= int(match[2]) <= len(lines[int(match[1]) - 1]) + 1
     assert refused > 300
 
 
@@ -141,8 +141,8 @@ def test_errors_within_functions_name_line_and_column(text: str, place: str, wha
 
 
 def test_several_statements_on_a_line() -> None:
-    found = code("f: b.eq 1f; nop ;1: ret // end; nop\n")
-    assert [(s.kind, s.code, s.column) for s in found] == [
+    text = code("f: b.eq 1f; nop ;1: ret // end; nop\n")
+    assert [(s.kind, s.code, s.column) for s in text] == [
         ("label", "f:", 1), ("instr", "b.eq 1f", 4), ("instr", "nop", 13), ("label", "1:", 18), ("instr", "ret", 21),
     ]  # fmt: skip
 
@@ -153,8 +153,8 @@ def test_labels_in_quotes() -> None:
 
 
 def test_characters_are_no_strings_and_end_no_statement() -> None:
-    found = code("mov w0, #'\"'\n.byte ';', '\\'', '/'\nnop\n")
-    assert [s.code for s in found] == ["mov w0, #'\"'", ".byte ';', '\\'', '/'", "nop"]
+    text = code("mov w0, #'\"'\n.byte ';', '\\'', '/'\nnop\n")
+    assert [s.code for s in text] == ["mov w0, #'\"'", ".byte ';', '\\'', '/'", "nop"]
 
 
 @pytest.mark.parametrize(
@@ -175,8 +175,8 @@ def test_names_for_registers(lines: str, meant: str) -> None:
 
 
 def test_the_inside_of_macros_is_not_read() -> None:
-    found = code(".macro m a, b\n add \\a, \\b\n .if 1\n .endif\n.endm\nnop\n.rept 2\nnop\n.endr\n")
-    kinds = [s.kind for s in found]
+    text = code(".macro m a, b\n add \\a, \\b\n .if 1\n .endif\n.endm\nnop\n.rept 2\nnop\n.endr\n")
+    kinds = [s.kind for s in text]
     assert kinds == ["directive", *["macro"] * 3, "directive", "instr", "directive", "macro", "directive"]
 
 
@@ -185,5 +185,5 @@ def test_assignments_are_directives() -> None:
 
 
 def test_inline_assembly_is_marked() -> None:
-    found = code("nop\n\t//APP\n\tadd x0, x0, #1\n\t//NO_APP\n#APP\nret\n#NO_APP\nnop\n")
-    assert [s.inline for s in found] == [False, True, True, False]
+    text = code("nop\n\t//APP\n\tadd x0, x0, #1\n\t//NO_APP\n#APP\nret\n#NO_APP\nnop\n")
+    assert [s.inline for s in text] == [False, True, True, False]

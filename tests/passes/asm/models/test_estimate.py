@@ -20,58 +20,58 @@ if TYPE_CHECKING:
 
 class TestInOrderLoops:
     def test_full_units_are_named(self, write: "Write", a55: Timing) -> None:
-        found = estimate_loop([write.fmla(f"v{n}", "v30", "v31") for n in range(8)], a55)
-        assert (found.model, found.cycles, found.bound_by) == (IN_ORDER, 8.0, "units")
-        assert found.because == "vec: 16 cycles of work on 2 units"
-        assert [detail.cycle for detail in found.ops] == list(range(8))
-        assert {detail.stall_cycles for detail in found.ops} == {0.0}
-        assert {detail.lost_slots for detail in found.ops} == {1.0}
+        estimated = estimate_loop([write.fmla(f"v{n}", "v30", "v31") for n in range(8)], a55)
+        assert (estimated.model, estimated.cycles, estimated.bound_by) == (IN_ORDER, 8.0, "units")
+        assert estimated.because == "vec: 16 cycles of work on 2 units"
+        assert [detail.cycle for detail in estimated.ops] == list(range(8))
+        assert {detail.stall_cycles for detail in estimated.ops} == {0.0}
+        assert {detail.lost_slots for detail in estimated.ops} == {1.0}
 
     def test_full_slots_are_named(self, write: "Write", a55: Timing) -> None:
-        found = estimate_loop([write.add(f"x{n}", "x9") for n in range(3)] + [write.nop()], a55)
-        assert (found.cycles, found.bound_by) == (2.0, "dispatch")
-        assert found.because == "4 instructions, 2 a cycle"
+        estimated = estimate_loop([write.add(f"x{n}", "x9") for n in range(3)] + [write.nop()], a55)
+        assert (estimated.cycles, estimated.bound_by) == (2.0, "dispatch")
+        assert estimated.because == "4 instructions, 2 a cycle"
 
     def test_ops_that_block_count_as_issue_slots(self, write: "Write", a55: Timing) -> None:
-        found = estimate_loop([write.ldr(f"q{n}", "x0") for n in range(4)] + [write.nop()] * 2, a55)
-        assert (found.cycles, found.bound_by) == (9.0, "dispatch")
-        assert found.because == "2 instructions, 2 a cycle, beside 8 cycles for 4 that issue alone"
+        estimated = estimate_loop([write.ldr(f"q{n}", "x0") for n in range(4)] + [write.nop()] * 2, a55)
+        assert (estimated.cycles, estimated.bound_by) == (9.0, "dispatch")
+        assert estimated.because == "2 instructions, 2 a cycle, beside 8 cycles for 4 that issue alone"
 
     def test_units_idle_while_an_op_blocks(self, write: "Write", a55: Timing) -> None:
         body = [write.fmla(f"v{n}", "v30", "v31") for n in range(4)] + [write.ldr("q9", "x0")]
-        found = estimate_loop(body, a55)
-        assert (found.cycles, found.bound_by) == (6.0, "units")
-        assert found.because == "vec: 8 cycles of work on 2 units, beside 2 cycles for 1 that issue alone"
+        estimated = estimate_loop(body, a55)
+        assert (estimated.cycles, estimated.bound_by) == (6.0, "units")
+        assert estimated.because == "vec: 8 cycles of work on 2 units, beside 2 cycles for 1 that issue alone"
 
     def test_a_chain_is_named(self, write: "Write", a55: Timing) -> None:
-        found = estimate_loop([write.fmla("v0", "v1", "v2")], a55)
-        assert (found.cycles, found.bound_by) == (4.0, "recurrence")
-        assert found.ops[0].stall_cycles == 3
-        assert found.ops[0].lost_slots == 7
-        assert found.ops[0].why == "waits for v0 from `fmla v0.4s, v1.4s, v2.s[0]`"
+        estimated = estimate_loop([write.fmla("v0", "v1", "v2")], a55)
+        assert (estimated.cycles, estimated.bound_by) == (4.0, "recurrence")
+        assert estimated.ops[0].stall_cycles == 3
+        assert estimated.ops[0].lost_slots == 7
+        assert estimated.ops[0].why == "waits for v0 from `fmla v0.4s, v1.4s, v2.s[0]`"
 
     def test_a_poor_order_is_named(self, write: "Write", a55: Timing) -> None:
         body = [write.ldr("d0", "x0"), write.subs("x9"), write.fmla("v8", "v0", "v1"), write.branch()]
-        found = estimate_loop(body, a55)
-        assert (found.cycles, found.bound_by) == (4.0, "recurrence")  # the accumulator needs as long
+        estimated = estimate_loop(body, a55)
+        assert (estimated.cycles, estimated.bound_by) == (4.0, "recurrence")  # the accumulator needs as long
         body[2] = write.plain("fmla_q", ("v0",), ("v8",))
-        found = estimate_loop(body, a55)
-        assert (found.cycles, found.bound_by) == (4.0, "register")
-        assert found.because == "4 of 8 issue slots lost, most of them: waits for v0 from `ldr d0, [x0]`"
-        assert [(detail.cycle, detail.slot) for detail in found.ops] == [(0, 0), (0, 1), (3, 0), (3, 1)]
-        assert [detail.stall_cycles for detail in found.ops] == [0, 0, 2, 0]
+        estimated = estimate_loop(body, a55)
+        assert (estimated.cycles, estimated.bound_by) == (4.0, "register")
+        assert estimated.because == "4 of 8 issue slots lost, most of them: waits for v0 from `ldr d0, [x0]`"
+        assert [(detail.cycle, detail.slot) for detail in estimated.ops] == [(0, 0), (0, 1), (3, 0), (3, 1)]
+        assert [detail.stall_cycles for detail in estimated.ops] == [0, 0, 2, 0]
 
     def test_pairs_that_the_core_refuses_are_named(self, write: "Write", a53: Timing) -> None:
         body = [op for n in range(4) for op in (write.fmla(f"v{n}", "v30", "v31"), write.ldr(f"d{16 + n}", "x0"))]
-        found = estimate_loop(body, a53)
-        assert (found.cycles, found.bound_by) == (8.0, "no dual issue")
-        assert "never beside" in found.because
+        estimated = estimate_loop(body, a53)
+        assert (estimated.cycles, estimated.bound_by) == (8.0, "no dual issue")
+        assert "never beside" in estimated.because
 
     def test_a_schedule_that_repeats_after_two_iterations_is_shown_whole(self, write: "Write", a55: Timing) -> None:
-        found = estimate_loop([write.add(f"x{n}", "x9") for n in range(3)], a55)
-        assert (found.cycles, found.period_cycles, len(found.issues)) == (1.5, 3, 6)
-        assert found.issues[0].cycle == 0
-        assert {issue.iteration for issue in found.issues} == {0, 1}
+        estimated = estimate_loop([write.add(f"x{n}", "x9") for n in range(3)], a55)
+        assert (estimated.cycles, estimated.period_cycles, len(estimated.issues)) == (1.5, 3, 6)
+        assert estimated.issues[0].cycle == 0
+        assert {issue.iteration for issue in estimated.issues} == {0, 1}
 
     def test_no_ops(self, a55: Timing, a57: Timing) -> None:
         for timing in (a55, a57):
@@ -88,35 +88,35 @@ class TestInOrderLoops:
 class TestPortBoundLoops:
     def test_the_largest_bound_counts(self, write: "Write", a57: Timing) -> None:
         body = [write.fmla(f"v{n}", "v30", "v31") for n in range(8)]
-        found = estimate_loop(body, a57)
+        estimated = estimate_loop(body, a57)
         # Two fmla a cycle would take 4; each chain takes 4 as well: units are named first.
-        assert (found.model, found.cycles, found.bound_by) == (PORT_BOUND, 4.0, "units")
-        assert found.bounds == {"dispatch": 8 / 3, "units": 4.0, "recurrence": 4.0}
-        assert found.pools["vec0"] == found.pools["vec1"] == 4
-        assert sum(detail.pressure["vec0"] + detail.pressure["vec1"] for detail in found.ops) == 8
+        assert (estimated.model, estimated.cycles, estimated.bound_by) == (PORT_BOUND, 4.0, "units")
+        assert estimated.bounds == {"dispatch": 8 / 3, "units": 4.0, "recurrence": 4.0}
+        assert estimated.pools["vec0"] == estimated.pools["vec1"] == 4
+        assert sum(detail.pressure["vec0"] + detail.pressure["vec1"] for detail in estimated.ops) == 8
 
     def test_recurrence(self, write: "Write", a57: Timing) -> None:
-        found = estimate_loop([write.fmla("v0", "v30", "v31"), write.ldr("q9", "x0")], a57)
-        assert (found.cycles, found.bound_by) == (4.0, "recurrence")
-        assert found.ops[0].why.startswith("v0 from `fmla")
-        assert found.ops[1].why == ""
+        estimated = estimate_loop([write.fmla("v0", "v30", "v31"), write.ldr("q9", "x0")], a57)
+        assert (estimated.cycles, estimated.bound_by) == (4.0, "recurrence")
+        assert estimated.ops[0].why.startswith("v0 from `fmla")
+        assert estimated.ops[1].why == ""
 
 
 class TestBlocks:
     def test_in_order(self, write: "Write", a55: Timing) -> None:
-        found = estimate_block([write.ldr("d0", "x0"), write.fmla("v8", "v0", "v1")], a55)
-        assert found.cycles == 4  # issues at 0 and 3
-        assert not found.is_loop
+        estimated = estimate_block([write.ldr("d0", "x0"), write.fmla("v8", "v0", "v1")], a55)
+        assert estimated.cycles == 4  # issues at 0 and 3
+        assert not estimated.is_loop
 
     def test_out_of_order_chains_count(self, write: "Write", a57: Timing) -> None:
-        found = estimate_block([write.ldr("d0", "x0"), write.fmla("v8", "v0", "v1")], a57)
-        assert (found.cycles, found.bound_by) == (6.0, "critical path")
-        assert found.because.startswith("from `ldr d0, [x0]` to `fmla v8")
-        assert found.bounds == {"critical path": 6.0, "dispatch": 2 / 3, "units": 1.0, "window": 6.0}
+        estimated = estimate_block([write.ldr("d0", "x0"), write.fmla("v8", "v0", "v1")], a57)
+        assert (estimated.cycles, estimated.bound_by) == (6.0, "critical path")
+        assert estimated.because.startswith("from `ldr d0, [x0]` to `fmla v8")
+        assert estimated.bounds == {"critical path": 6.0, "dispatch": 2 / 3, "units": 1.0, "window": 6.0}
 
     def test_out_of_order_units_count(self, write: "Write", a57: Timing) -> None:
-        found = estimate_block([write.ldr(f"q{n}", "x0") for n in range(9)], a57)
-        assert (found.cycles, found.bound_by) == (9.0, "units")
+        estimated = estimate_block([write.ldr(f"q{n}", "x0") for n in range(9)], a57)
+        assert (estimated.cycles, estimated.bound_by) == (9.0, "units")
 
     def test_an_address_update_waits_for_no_data(self, a57: Timing) -> None:
         # Two stores, each of a product: the second's address comes from the first's update, not after its data.
@@ -128,8 +128,10 @@ class TestBlocks:
         product = a57.classes["fmla_q"]
         others = {name: replace(product, name=name, latency=1) for name in ("writeback", "str_q")}
         timing = replace(a57, classes={**a57.classes, **others})
-        found = estimate_block([first, store, load], timing)
-        assert found.bounds["critical path"] == timing.of("fmla_q").latency + 1  # to the store; the load is long gone
+        estimated = estimate_block([first, store, load], timing)
+        assert (
+            estimated.bounds["critical path"] == timing.of("fmla_q").latency + 1
+        )  # to the store; the load is long gone
 
     def test_what_an_earlier_iteration_made_is_there_already(self, write: "Write", a57: Timing) -> None:
         body = [write.fmla("v0", "v1", "v2")]
@@ -153,10 +155,10 @@ class TestProperties:
     @given(ops=_OPS)
     @settings(max_examples=examples(100, 10))
     def test_every_empty_slot_has_its_op(self, ops: list[Op], a53: Timing) -> None:
-        found = estimate_loop(ops, a53)
-        assert found.cycles == float(steady_cycles(ops, a53))
-        lost = sum(detail.lost_slots for detail in found.ops)
-        assert len(ops) + lost == pytest.approx(found.cycles * a53.width)
+        estimated = estimate_loop(ops, a53)
+        assert estimated.cycles == float(steady_cycles(ops, a53))
+        lost = sum(detail.lost_slots for detail in estimated.ops)
+        assert len(ops) + lost == pytest.approx(estimated.cycles * a53.width)
 
     @given(ops=_OPS)
     @settings(max_examples=examples(100, 10))

@@ -94,8 +94,8 @@ class TestByHand:
     def test_fractions_come_out_exactly(self, write: "Write", a55: Timing) -> None:
         loop = [write.add(f"x{n}", "x9") for n in range(3)]
         assert steady_cycles(loop, a55) == Fraction(3, 2)
-        found = steady_state(loop, a55)
-        assert (found.period, found.cycles) == (2, 3)
+        steady = steady_state(loop, a55)
+        assert (steady.period, steady.cycles) == (2, 3)
 
     def test_the_pointer_of_a_post_indexed_load_follows_its_own_latency(self, write: "Write", a55: Timing) -> None:
         chain = [write.ldr("d0", "x0", step=8)]
@@ -325,11 +325,11 @@ class TestVectorQueue:
     @settings(max_examples=examples(100, 15))
     def test_steady_cycles_are_those_of_a_long_run(self, body: list[Op], size: int) -> None:
         timing = replace(load_timing(load_core("cortex-a510")), vector_queue=size)
-        found = steady_state(body, timing)
-        trace = simulate(body, timing, found.start + 3 * found.period)
-        for number in range(found.start, found.start + 2 * found.period):
-            one, later = ([issue.cycle for issue in trace.iteration(n)] for n in (number, number + found.period))
-            assert {b - a for a, b in zip(one, later, strict=True)} == {found.cycles}
+        steady = steady_state(body, timing)
+        trace = simulate(body, timing, steady.start + 3 * steady.period)
+        for number in range(steady.start, steady.start + 2 * steady.period):
+            one, later = ([issue.cycle for issue in trace.iteration(n)] for n in (number, number + steady.period))
+            assert {b - a for a, b in zip(one, later, strict=True)} == {steady.cycles}
 
 
 def test_two_writes_of_one_register_may_share_a_cycle_where_the_core_allows_it(write: "Write", a55: Timing) -> None:
@@ -351,12 +351,12 @@ class TestProperties:
     @given(body=bodies())
     @settings(max_examples=examples(100, 10))
     def test_steady_cycles_are_those_of_a_long_run(self, body: list[Op], a53: Timing) -> None:
-        found = steady_state(body, a53)
-        trace = simulate(body, a53, found.start + 3 * found.period)
-        for number in range(found.start, found.start + 2 * found.period):
+        steady = steady_state(body, a53)
+        trace = simulate(body, a53, steady.start + 3 * steady.period)
+        for number in range(steady.start, steady.start + 2 * steady.period):
             one = [issue.cycle for issue in trace.iteration(number)]
-            later = [issue.cycle for issue in trace.iteration(number + found.period)]
-            assert {b - a for a, b in zip(one, later, strict=True)} == {found.cycles}
+            later = [issue.cycle for issue in trace.iteration(number + steady.period)]
+            assert {b - a for a, b in zip(one, later, strict=True)} == {steady.cycles}
 
     @given(body=bodies(), where=st.integers(0, 14))
     @settings(max_examples=examples(100, 10))

@@ -31,41 +31,41 @@ class TestByHand:
         # Three adds and one multiply on two vector pipes, of which only the first multiplies: two cycles on each.
         ops = [write.plain("mul_q", ("v1",), ("v0",))]
         ops += [write.plain("add_q", ("v1",), (f"v{n}",)) for n in (2, 3, 4)]
-        found = port_bounds(ops, a57)
-        assert found.units.cycles == 2
-        assert found.units.ops == (0, 1, 2, 3)
-        assert found.units.why == "vec0, vec1: 4 cycles of work on 2 units"
-        assert found.busy("vec0") == found.busy("vec1") == 2
-        assert found.pressure[0] == {"vec0": 1}
+        bounds = port_bounds(ops, a57)
+        assert bounds.units.cycles == 2
+        assert bounds.units.ops == (0, 1, 2, 3)
+        assert bounds.units.why == "vec0, vec1: 4 cycles of work on 2 units"
+        assert bounds.busy("vec0") == bounds.busy("vec1") == 2
+        assert bounds.pressure[0] == {"vec0": 1}
 
     def test_units_without_a_choice_do_not(self, write: "Write", a57: Timing) -> None:
         ops = [write.plain("mul_q", ("v1",), (f"v{n}",)) for n in range(3)] + [write.plain("add_q", ("v1",), ("v9",))]
-        found = port_bounds(ops, a57)
-        assert found.units.cycles == 3
-        assert found.units.ops == (0, 1, 2)
-        assert found.busy("vec0") == 3
-        assert found.busy("vec1") == 1
-        assert found.pressure[3] == {"vec1": 1}
+        bounds = port_bounds(ops, a57)
+        assert bounds.units.cycles == 3
+        assert bounds.units.ops == (0, 1, 2)
+        assert bounds.busy("vec0") == 3
+        assert bounds.busy("vec1") == 1
+        assert bounds.pressure[3] == {"vec1": 1}
 
     def test_a_unit_kept_busy_for_long(self, write: "Write", a57: Timing) -> None:
         ops = [write.plain("str_q", ("v0", "x0"))]
-        found = port_bounds(ops, a57)
-        assert found.largest is found.units
-        assert found.units.cycles == 2
-        assert found.units.why == "store: 2 cycles of work on 1 unit"
+        bounds = port_bounds(ops, a57)
+        assert bounds.largest is bounds.units
+        assert bounds.units.cycles == 2
+        assert bounds.units.why == "store: 2 cycles of work on 1 unit"
 
     def test_work_is_per_unit_of_a_pool(self, write: "Write", a57: Timing) -> None:
-        found = port_bounds([write.add(f"x{n}", "x9") for n in range(5)], a57)
-        assert found.units.cycles == Fraction(5, 2)
-        assert found.busy("alu") == Fraction(5, 2)
-        assert found.pressure[0] == {"alu": Fraction(1, 2)}
+        bounds = port_bounds([write.add(f"x{n}", "x9") for n in range(5)], a57)
+        assert bounds.units.cycles == Fraction(5, 2)
+        assert bounds.busy("alu") == Fraction(5, 2)
+        assert bounds.pressure[0] == {"alu": Fraction(1, 2)}
 
     def test_a_recurrence_with_forwarding(self, write: "Write", a57: Timing) -> None:
-        found = critical_recurrence([write.fmla("v0", "v1", "v2"), write.fmla("v0", "v1", "v3")], a57)
-        assert found.cycles == 8  # twice the four cycles to an accumulator
-        assert found.ops == (0, 1)
-        assert found.why.count("v0 from `fmla") == 2
-        assert found.why.endswith("around once in 1 iteration")
+        recurrence = critical_recurrence([write.fmla("v0", "v1", "v2"), write.fmla("v0", "v1", "v3")], a57)
+        assert recurrence.cycles == 8  # twice the four cycles to an accumulator
+        assert recurrence.ops == (0, 1)
+        assert recurrence.why.count("v0 from `fmla") == 2
+        assert recurrence.why.endswith("around once in 1 iteration")
 
     def test_a_recurrence_over_two_iterations_counts_half(self, write: "Write", a57: Timing) -> None:
         # Each op reads what the other wrote an iteration ago: 1 + 9 cycles around two iterations.
@@ -79,9 +79,9 @@ class TestByHand:
             Op("two", "fmla_q", (RegisterRead("v0"),), ("v2",)),
         ]
         # one reads v1 and copy reads v2 of the iteration before; two reads v0 of its own: 1 + 9 + 1 over two.
-        found = critical_recurrence(distances, a57)
-        assert found.cycles == Fraction(11, 2)
-        assert found.why.endswith("around once in 2 iterations")
+        recurrence = critical_recurrence(distances, a57)
+        assert recurrence.cycles == Fraction(11, 2)
+        assert recurrence.why.endswith("around once in 2 iterations")
 
     def test_renaming_frees_a_register_that_is_written_anew(self, write: "Write", a57: Timing) -> None:
         ops = [write.ldr("q0", "x0"), write.fmla("v8", "v0", "v1"), write.ldr("q0", "x1"), write.fmla("v9", "v0", "v1")]
@@ -91,9 +91,9 @@ class TestByHand:
         assert critical_recurrence([write.ldr("d0", "x0", step=8)], a57).cycles == 1
 
     def test_no_recurrence(self, write: "Write", a57: Timing) -> None:
-        found = critical_recurrence([write.ldr("d0", "x0")], a57)
-        assert found.cycles == 0
-        assert (found.ops, found.why) == ((), "no result feeds the next iteration")
+        recurrence = critical_recurrence([write.ldr("d0", "x0")], a57)
+        assert recurrence.cycles == 0
+        assert (recurrence.ops, recurrence.why) == ((), "no result feeds the next iteration")
 
     def test_no_ops(self, a57: Timing) -> None:
         assert port_bounds([], a57).largest.cycles == 0
@@ -169,8 +169,8 @@ class TestUnitsAgainstAMaximumFlow:
     def test_the_bound_is_the_least_time_that_fits(self, timing: Timing, names: list[str]) -> None:
         ops = [Op(name, name) for name in names]
         uses = [use for name in names for use in timing.of(name).units]
-        found = port_bounds(ops, timing)
-        bound = found.units.cycles
+        bounds = port_bounds(ops, timing)
+        bound = bounds.units.cycles
         scale = bound.denominator * 1000
         rooms = {pool: int(count * bound * scale) for pool, count in timing.pools.items()}
         assert _flow_fits(uses, rooms, scale)
@@ -181,13 +181,13 @@ class TestUnitsAgainstAMaximumFlow:
     @given(timing=machines(), names=st.lists(st.sampled_from(_CLASSES), min_size=1, max_size=8))
     @settings(max_examples=examples(150, 12))
     def test_pressure_is_the_work_and_overloads_nothing(self, timing: Timing, names: list[str]) -> None:
-        found = port_bounds([Op(name, name) for name in names], timing)
-        for name, shares in zip(names, found.pressure, strict=True):
+        bounds = port_bounds([Op(name, name) for name in names], timing)
+        for name, shares in zip(names, bounds.pressure, strict=True):
             units = timing.of(name).units
             assert sum(share * timing.pools[pool] for pool, share in shares.items()) == sum(u.cycles for u in units)
             assert set(shares) <= {pool for use in units for pool in use.any_of}
-        busiest = max(found.busy(pool) for pool in timing.pools)
-        assert busiest == found.units.cycles
+        busiest = max(bounds.busy(pool) for pool in timing.pools)
+        assert busiest == bounds.units.cycles
 
 
 _REGISTERS = st.sampled_from(["x0", "x1", "x2", "x3"])
@@ -232,6 +232,6 @@ def _largest_ratio(ops: list[Op], timing: Timing) -> Fraction:
 @given(timing=machines(), ops=_SMALL)
 @settings(max_examples=examples(300, 20))
 def test_the_recurrence_is_the_worst_of_all_cycles(timing: Timing, ops: list[Op]) -> None:
-    found = critical_recurrence(ops, timing)
-    assert found.cycles == _largest_ratio(ops, timing)
-    assert (found.ops == ()) == (found.cycles == 0)
+    recurrence = critical_recurrence(ops, timing)
+    assert recurrence.cycles == _largest_ratio(ops, timing)
+    assert (recurrence.ops == ()) == (recurrence.cycles == 0)

@@ -68,9 +68,9 @@ def test_a_worse_schedule_is_replaced() -> None:
     ops = outer_product(4, 4, scratch=2)
     last = len(ops) - 1
     edges = edges_of(ops, LIKE_A55)
-    found = schedule_loop(ops, edges, LIKE_A55, last)
-    assert found is not None
-    worse = replace(found, interval=11, cycles=tuple(cycle + (cycle == 8) * 2 for cycle in found.cycles))
+    scheduled = schedule_loop(ops, edges, LIKE_A55, last)
+    assert scheduled is not None
+    worse = replace(scheduled, interval=11, cycles=tuple(cycle + (cycle == 8) * 2 for cycle in scheduled.cycles))
     better = improve_schedule(
         worse, resource_table(ops, LIKE_A55), with_emission_order(edges, last), last, range(7, 12), STAGES, 8.0
     )

@@ -58,6 +58,20 @@ def test_a_register_is_read_before_it_is_written_anew() -> None:
     assert kernel_issue_order((0, 1), ops, across, A55, replace(schedule, cycles=(0, 0))) == (1, 0)
 
 
+def test_the_last_slot_is_given_to_what_ends_its_cycle() -> None:
+    """An A53 issues nothing after a 64-bit multiplication in the same cycle."""
+    a53 = load_timing(load_core("cortex-a53"))
+    multiply = Op("mul x3, x4, x5", "mul_x_plain", (RegisterRead("x4"), RegisterRead("x5")), ("x3",))
+    add = Op("add x6, x7, x8", "alu", (RegisterRead("x7"), RegisterRead("x8")), ("x6",))
+    assert [issue.cycle for issue in simulate([add, multiply], a53).issues] == [0, 0]
+    late = simulate([multiply, add], a53).issues
+    assert [issue.cycle for issue in late] == [0, 2] and late[1].waits[0].kind == "blocked"
+    assert block_issue_order([(0, 0), (1, 0)], [multiply, add], [], a53) == (1, 0)
+    assert block_issue_order([(0, 0), (1, 0)], [multiply, add], [Edge(0, 1, 0)], a53) == (0, 1)
+    schedule = Schedule(2, (0, 0), "heuristic")
+    assert kernel_issue_order((0, 1), [multiply, add], [], a53, schedule) == (1, 0)
+
+
 def test_cores_without_such_classes_keep_the_order() -> None:
     a53 = load_timing(load_core("cortex-a53"))
     assert block_issue_order([(0, 0), (1, 0)], [LOAD, FMLA], [], a53) == (0, 1)

@@ -107,9 +107,9 @@ def displacements(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     run = iterative_modulo._Attempt.run
 
     def counting(attempt: Any, most: int) -> Any:
-        found = run(attempt, most)
-        counted.append(found[1])
-        return found
+        output = run(attempt, most)
+        counted.append(output[1])
+        return output
 
     monkeypatch.setattr(iterative_modulo._Attempt, "run", counting)
     return counted
@@ -248,9 +248,9 @@ def test_a_write_may_share_the_cycle_only_after_the_read() -> None:
 @pytest.mark.parametrize(("cycles", "wrong"), [((0, 0, 0, 1), True), ((1, 0, 0, 1), False), ((2, 0, 0, 1), False)])
 def test_the_checker_sees_the_order_within_a_cycle(cycles: tuple[int, ...], wrong: bool) -> None:
     ops = [op("alu", "a"), op("alu", "b"), op("ins", "nzcv"), op("branch")]
-    found = complaints(Schedule(2, cycles, "hand"), ops, [Edge(1, 0, 0)], replace(LIKE_A55, width=3), 3)
-    assert bool(found) == wrong
-    assert all("out of order" in text for text in found)
+    faults = complaints(Schedule(2, cycles, "hand"), ops, [Edge(1, 0, 0)], replace(LIKE_A55, width=3), 3)
+    assert bool(faults) == wrong
+    assert all("out of order" in text for text in faults)
 
 
 def test_edges_that_leave_the_branch_within_its_iteration_are_refused() -> None:

@@ -58,11 +58,11 @@ def test_loops_that_drift_are_held_to_their_interval() -> None:
         body = _parsed(["ldr d0, [x1], #16", "ldr x9, [x1, #-8]", "ins v0.d[1], x9", *lines, *BODY[-2:]])
         code = with_effects(body)
         ops, edges = [c.op for c in code], loop_edges(code, A53)
-        found = schedule_loop(ops, edges, A53, len(ops) - 1, effort=0.1)
-        if found is None:
+        scheduled = schedule_loop(ops, edges, A53, len(ops) - 1, effort=0.1)
+        if scheduled is None:
             continue
-        order = kernel_order(found, len(ops) - 1)
-        new = pad_with_nops(order, ops, A53, found)
+        order = kernel_order(scheduled, len(ops) - 1)
+        new = pad_with_nops(order, ops, A53, scheduled)
         assert _cycles(body, new) <= _cycles(body, order)
         gained += _cycles(body, new) < _cycles(body, order)
         assert tuple(i for i in new if i != NOP) == order

@@ -180,10 +180,10 @@ def test_any_schedule_that_keeps_the_edges() -> None:
         last, code = len(body) - 1, with_effects(body)
         needed = [*with_emission_order(loop_edges(code, timing), last), *branch_edges(len(body), last)]
         for _ in range(6):
-            found = any_schedule(needed, last, pick.randint(3, 40), pick.randint(1, 4), pick)
-            number = max(found.cycles) // found.interval + 1 if found is not None else 0
-            if found is not None and stages[number] < 25:
-                check(body, found)
+            schedule = any_schedule(needed, last, pick.randint(3, 40), pick.randint(1, 4), pick)
+            number = max(schedule.cycles) // schedule.interval + 1 if schedule is not None else 0
+            if schedule is not None and stages[number] < 25:
+                check(body, schedule)
                 stages[number] += 1
     assert all(count >= 10 for count in stages.values()), stages
 

@@ -44,8 +44,8 @@ CASES = {
 def test_folding(case: str) -> None:
     before, live, after = CASES[case]
     instrs = tuple(parse_instr(line.strip()) for line in before.split("|"))
-    found = fold_addresses(instrs, frozenset({*live.split(), "x0"}))
-    assert " | ".join(" ".join(str(i).split()) for i in found) == (after or before)
+    folded = fold_addresses(instrs, frozenset({*live.split(), "x0"}))
+    assert " | ".join(" ".join(str(i).split()) for i in folded) == (after or before)
 
 
 TEMPLATES = (

@@ -43,6 +43,8 @@ def why(text: str, name: str = "f") -> str:
         "\t.globl g\ng:\n\tadrp x0, f\n\tadd x0, x0, :lo12:f\n\tret\n",
         "\t.globl g\ng:\n1:\n\tcbz x0, 1b\n\tret\n",
         "\t.hidden f\n\t.globl fine\nfine:\n\tb.eq fine\n\tret\n",
+        '\t.section .debug_info,"",@progbits\n\t.xword .Lend\n\t.word .Lend-f\n\t.asciz "f"\n',
+        "\t.section .debug_loc\n\t.xword .Lend\n\t.text\n\t.globl g\ng:\n\tret\n",
     ],
 )
 def test_what_may_stand_beside_a_function_with_copies(beside: str) -> None:
@@ -58,6 +60,11 @@ def test_what_may_stand_beside_a_function_with_copies(beside: str) -> None:
         (PLAIN + "\t.globl g\ng:\n\tb 1b\n", "line 14: `b 1b` goes into or out of it by a number"),
         (PLAIN.replace("1b", "2f") + "\t.globl g\ng:\n2:\n\tret\n", "line 8: `b.ne 2f` goes into or out of it"),
         (PLAIN.replace("\tret\n", "") + "\t.globl g\ng:\n\tret\n", "several entry points: its code runs on"),
+        (
+            PLAIN + "\t.section .debug_info\n\t.text\n\t.xword .Lend\n",
+            "`.xword .Lend` names its label .Lend from outside",
+        ),
+        (PLAIN + "\t.section .debug_info\n\t.set g, f\n", "`.set g, f` gives it another name"),
         (PLAIN + "\t.set g, f\n", "line 12: `.set g, f` gives it another name"),
         (PLAIN + "g = f\n", "`g = f` gives it another name"),
         (PLAIN.replace("1:", "\ttbnz w1, #3, g\n1:") + "\t.globl g\ng:\n\tret\n", "reaches 32 KiB"),
@@ -88,6 +95,12 @@ def test_directives_of_the_symbol_describe_the_generic_version_and_calls_stay() 
     statements = parse_source("\t.globl f, g\n\t.type f, %function\n\tbl f\n\t.size f, .-f\n\t.xword f\n")
     texts = [generic_statement(s, "f", "f.generic") for s in statements]
     assert "".join(texts) == "\t.globl f.generic, g\n\t.type f.generic, %function\n\tbl f\n\n\t.xword f\n"
+
+
+def test_debug_information_describes_the_generic_version() -> None:
+    statements = parse_source('\t.xword f\n\t.word .Lend-f\n\t.asciz "f"\n')
+    texts = [generic_statement(s, "f", "f.generic", in_debug=True) for s in statements]
+    assert "".join(texts) == '\t.xword f.generic\n\t.word .Lend-f.generic\n\t.asciz "f"\n'
 
 
 @pytest.mark.parametrize(("first", "added"), [("add x0, x0, x1", True), ("bti c", False), ("paciasp", False)])

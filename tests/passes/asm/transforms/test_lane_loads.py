@@ -43,7 +43,7 @@ def test_four_neighbours() -> None:
 
 
 def test_pairs_in_any_order_behind_a_move_and_two_doubles() -> None:
-    found = join_scalar_loads(_parsed("""
+    joined = join_scalar_loads(_parsed("""
         ldp s26, s27, [x11, #-8]
         add x11, x11, #64
         fmla v0.4s, v28.4s, v27.s[0]
@@ -56,7 +56,7 @@ def test_pairs_in_any_order_behind_a_move_and_two_doubles() -> None:
         fmla v0.2d, v28.2d, v24.d[0]
         fmla v0.2d, v28.2d, v25.d[0]
     """), LIVE)  # fmt: skip
-    assert _printed(found) == [
+    assert _printed(joined) == [
         "ldr q%1, [x11, #-16]",
         "add x11, x11, #64",
         "fmla v0.4s, v28.4s, v%1.s[3]",
@@ -103,5 +103,5 @@ def test_results_are_the_same() -> None:
         for lines in (FOUR.strip().splitlines(), _printed(new))
     ]  # fmt: skip
     before, after = (assemble_image(text, "lanes") for text in texts)
-    found = compare(before, after, "f", range(8), observed=("x0", "x3", "x11"))
-    assert found.passed, found
+    comparison = compare(before, after, "f", range(8), observed=("x0", "x3", "x11"))
+    assert comparison.passed, comparison

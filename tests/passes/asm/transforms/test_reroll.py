@@ -31,8 +31,8 @@ def _parsed(text: str) -> list[Instr]:
 
 
 def _rerolled(text: str, live: frozenset[str] = LIVE) -> tuple[int, list[str]] | None:
-    found = reroll(_parsed(text), live, live)
-    return None if found is None else (found.steps, [" ".join(str(instr).split()) for instr in found.body])
+    rerolled = reroll(_parsed(text), live, live)
+    return None if rerolled is None else (rerolled.steps, [" ".join(str(instr).split()) for instr in rerolled.body])
 
 
 def test_the_docstring() -> None:
@@ -71,8 +71,8 @@ def test_two_steps_of_which_each_does_two() -> None:
     subs x0, x0, #4
     b.ne .Lloop
     """
-    found = _rerolled(text)
-    assert found is not None and found[0] == 2 and "subs x0, x0, #2" in found[1] and len(found[1]) == 6
+    rerolled = _rerolled(text)
+    assert rerolled is not None and rerolled[0] == 2 and "subs x0, x0, #2" in rerolled[1] and len(rerolled[1]) == 6
 
 
 @pytest.mark.parametrize(
@@ -123,15 +123,15 @@ def test_a_loop_that_loads_nothing_is_left_alone() -> None:
 
 
 def test_moves_come_last() -> None:
-    found = sink_pointer_updates(_parsed("""
+    sunk = sink_pointer_updates(_parsed("""
         ldr q0, [x1], #16
         ldr q2, [x1], #16
         fmla v8.4s, v0.4s, v2.s[0]
         subs x0, x0, #1
         b.hi .Lloop
     """), LIVE)  # fmt: skip
-    assert found is not None
-    assert [" ".join(str(instr).split()) for instr in found] == [
+    assert sunk is not None
+    assert [" ".join(str(instr).split()) for instr in sunk] == [
         "ldr q0, [x1]",
         "ldr q2, [x1, #16]",
         "fmla v8.4s, v0.4s, v2.s[0]",

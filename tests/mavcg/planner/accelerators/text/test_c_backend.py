@@ -99,8 +99,8 @@ def test_figure_7_1_compiled_as_c(tmp_path: Path, figure: TextPlan, arrays: Arra
     """Its tiles are 65 runs of elements, where the paper's figure 7.2 copies one."""
     layer = ConvLayer("", 256, 128, 56, 56, 3, 3, 56, 56, pads=(1,) * 4)
     x, w = arrays(layer)
-    found = _called(_compiled(tmp_path, [plan_c(figure)], "-O2").run, figure, x, w)
-    np.testing.assert_array_equal(found, convolved(layer, x.astype(float), w.astype(float)))
+    output = _called(_compiled(tmp_path, [plan_c(figure)], "-O2").run, figure, x, w)
+    np.testing.assert_array_equal(output, convolved(layer, x.astype(float), w.astype(float)))
 
 
 def test_other_operators_wrapping_sums_and_operators_of_ones_own(

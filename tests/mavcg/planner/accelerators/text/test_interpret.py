@@ -64,10 +64,10 @@ def test_sums_beyond_float64_are_exact_and_those_beyond_32_bits_wrap_round(roomy
         x, w = arrays(layer, dtype, largest)
         whole_x, whole_w = x.astype(object), w.astype(object)  # Python's numbers: any size
         half = 1 << (8 * np.dtype(dtype).itemsize - 1)
-        found = run_plan(plan, x, w).output
+        output = run_plan(plan, x, w).output
         for oc, oh, ow in np.ndindex(2, 4, 4):
             wanted = int((whole_w[oc] * whole_x[0, :, oh : oh + 3, ow : ow + 3]).sum())
-            assert found[0, oc, oh, ow] == (wanted + half) % (2 * half) - half
+            assert output[0, oc, oh, ow] == (wanted + half) % (2 * half) - half
 
 
 def test_bytes_by_direction(roomy: Any) -> None:

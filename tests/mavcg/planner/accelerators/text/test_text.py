@@ -146,10 +146,10 @@ def test_comments_spaces_and_a_missing_batch_do_not_matter() -> None:
 )
 def test_the_parser_names_line_value_and_way_out(old: str, new: str, message: str) -> None:
     assert old in SMALL
-    with pytest.raises(MavcgError) as found:
+    with pytest.raises(MavcgError) as raised:
         parse_plan(SMALL.replace(old, new, 1), "p")
-    assert message in str(found.value)
-    assert "\n" not in str(found.value)
+    assert message in str(raised.value)
+    assert "\n" not in str(raised.value)
 
 
 def test_one_plan_is_not_two_or_none() -> None:

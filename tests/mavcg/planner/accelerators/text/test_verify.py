@@ -92,10 +92,10 @@ def test_emitted_plans_are_right(data: st.DataObject, cases: Any, roomy: Any, ro
 def test_every_slip_is_found(text: str, old: str, new: str, message: str) -> None:
     spoilt, count = re.subn(old, new, text, count=1)
     assert count == 1
-    with pytest.raises(MavcgError) as found:
+    with pytest.raises(MavcgError) as raised:
         verify_plan(parse_plan(spoilt, "p"))
-    assert any(part in str(found.value) for part in message.split("|")), found.value
-    assert str(found.value).startswith(("p:", "plan of c: [info]"))
+    assert any(part in str(raised.value) for part in message.split("|")), raised.value
+    assert str(raised.value).startswith(("p:", "plan of c: [info]"))
 
 
 def test_output_that_nobody_stores_is_missed(text: str) -> None:

@@ -1,0 +1,45 @@
+"""TFLite operators that read or write elements by indices."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from mavcg.graph import DTYPES
+from mavcg.importers import indices
+from mavcg.importers.emitter import constant
+from mavcg.importers.tflite_ops.call import Handler, Results, TfliteCall
+
+
+def gather(call: TfliteCall) -> Results:
+    """Import GATHER along one axis, with or without batch dimensions."""
+    x, places = call.input(0, rank_min=1), call.input(1)
+    axis, batch = call.axis(int(call.option("Axis", 0)), x.rank), int(call.option("BatchDims", 0))
+    if batch:
+        return indices.gather_along_batches(call, x, places, axis, batch + places.rank if batch < 0 else batch)
+    return indices.gather_along(call, x, places, axis, from_end=False)
+
+
+def gather_nd(call: TfliteCall) -> Results:
+    """Import GATHER_ND."""
+    return indices.gather_nd(call, call.input(0, rank_min=1), call.input(1), from_end=False)
+
+
+def scatter_nd(call: TfliteCall) -> Results:
+    """Import SCATTER_ND: add the updates (input 1) to a tensor of zeros with the shape in input 2."""
+    updates = call.input(1)
+    shape = call.check_shape(call.ints(2, "shape"), updates)
+    zeros = constant(np.zeros(shape, DTYPES[updates.dtype]), stem="zeros")
+    return indices.scatter_nd(call, zeros, call.input(0), updates, "add", from_end=False)
+
+
+def embedding_lookup(call: TfliteCall) -> Results:
+    """Import EMBEDDING_LOOKUP: gather rows of input 1 by the indices in input 0."""
+    return indices.gather_along(call, call.operand(1, rank_min=1), call.input(0), 0, from_end=False)
+
+
+HANDLERS: Mapping[str, Handler] = {
+    "EMBEDDING_LOOKUP": embedding_lookup,
+    "GATHER": gather,
+    "GATHER_ND": gather_nd,
+    "SCATTER_ND": scatter_nd,
+}

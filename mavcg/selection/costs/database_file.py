@@ -1,0 +1,40 @@
+"""The file of a database of costs: its usual path, and opening it."""
+
+import sqlite3
+from collections.abc import Mapping
+from pathlib import Path
+
+from mavcg.assembly.schedule_store import open_store
+from mavcg.errors import MavcgError
+from mavcg.selection.costs.database import WAIT_S, CostDb
+
+FILE_NAME = "costs.sqlite"
+
+
+def default_path(environment: Mapping[str, str] | None = None) -> Path:
+    """Return the path of this user's costs, in mavcg's cache folder. Raises: MavcgError if caching is off."""
+    store = open_store(environment)
+    if store is None:
+        raise MavcgError(
+            "MAVCG_CACHE: is off, or there is no home folder, so no cost database is found; name a file by --db FILE"
+        )
+    return store.folder.parents[1] / FILE_NAME
+
+
+def open_db(path: Path) -> "CostDb":
+    """Open the database in a file, which is created if missing.
+
+    Raises: MavcgError for a file that is not a database of costs, or cannot be read and written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        connection = sqlite3.connect(path, timeout=WAIT_S, isolation_level=None)
+    except (OSError, sqlite3.Error) as error:
+        raise MavcgError(f"{path}: cannot be opened ({error}); name another file") from None
+    database = CostDb(path, connection)
+    try:
+        database.prepare()
+    except BaseException:
+        connection.close()
+        raise
+    return database
