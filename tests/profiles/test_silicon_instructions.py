@@ -259,7 +259,7 @@ def test_an_a55_adds_vectors_in_two_cycles() -> None:
     assert chain("cortex-a55", "add v0.2d, v0.2d, v1.2d") == 2  # LLVM, insn_bench of an A53; SLOTHY: 3
 
 
-# insn_bench_aarch64 5145ffc: "add (reg<<17)", latency; of the last three Arm's guides, arithmetic with LSL shift over 4.
+# insn_bench_aarch64 5145ffc: "add (reg<<17)", latency; of the last three Arm's guides, LSL shift over 4.
 @pytest.mark.parametrize(
     "core",
     [
@@ -290,3 +290,11 @@ def test_logical_operations_shift_by_any_distance_in_one_cycle() -> None:
 def test_accumulators_follow_one_another_each_cycle(core: str, line: str) -> None:
     """The Cortex-A720's guide, table 3-15: latency 3 or 4, 1 to the accumulator of the same kind of operation."""
     assert chain(core, line) == 1
+
+
+def test_an_exynos_m1_is_no_m3() -> None:
+    """LLVM 8's model of it: 3 ALUs for 4, 2 vector pipes for 3; a far shift is a second cycle of an ALU."""
+    assert rate("exynos-m1", "add x{0}, x20, x21") == pytest.approx(3, rel=0.1)
+    assert rate("exynos-m1", "add v{0}.4s, v20.4s, v21.4s") == pytest.approx(2, rel=0.1)
+    assert chain("exynos-m1", "eor x2, x2, x2, ror #17") == 2 and chain("exynos-m1", "eor x2, x2, x3") == 1
+    assert chain("exynos-m1", "fmla v0.4s, v1.4s, v2.4s") == 5
