@@ -19,5 +19,5 @@ def test_a_board_s_caches_stand_in_place_of_the_core_s() -> None:
 
 def test_micro_operations_in_flight_are_those_that_figures_of_silicon_gave() -> None:
     given, plain = (simulated_core(load_core(name)) for name in ("cortex-a76", "cortex-a77"))
-    assert (given.reorder_buffer, given.issue_queue) == (48, 12)
+    assert (given.reorder_buffer, given.issue_queue) == (80, 16)
     assert plain.reorder_buffer == 160  # its reorder buffer: nothing is known of what fills before
