@@ -28,8 +28,9 @@ class ClassTiming:
     cycle in a long sequence of independent ones. units: its micro-operations; empty if it needs no unit. blocks: for
     in-order cores, cycles from its issue in which nothing else issues: 0 if it can be dual-issued, 1 if never, 2 for an
     A55's q load. first: for in-order cores, True if it issues only in the first slot of a cycle. last: for in-order
-    cores, True if it issues beside an earlier instruction although it blocks, and ends that cycle. unaligned:
-    additional cycles of its units, and of `blocks` unless 0, for an access to 16 bytes at no multiple of 16.
+    cores, True if it issues beside an earlier instruction although it blocks, and ends that cycle. narrows:
+    for in-order cores, cycles after those that it blocks in which it takes one issue slot. unaligned: additional
+    cycles of its units, and of `blocks` unless 0, for an access to 16 bytes at no multiple of 16.
     """
 
     name: str
@@ -41,6 +42,7 @@ class ClassTiming:
     first: bool = False
     unaligned: int = 0
     last: bool = False
+    narrows: int = 0
 
 
 @dataclass(frozen=True)

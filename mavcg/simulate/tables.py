@@ -130,6 +130,7 @@ class TimingTables:
                 )
         pattern.unaligned = own.unaligned
         pattern.blocks, pattern.first, pattern.last = blocked_cycles(op, timing), own.first, own.last
+        pattern.narrows = own.narrows
         for rule, pair in enumerate(timing.no_dual_issue):
             pattern.no_dual_these |= matches(op.op_class, pair.these) << rule
             pattern.no_dual_those |= matches(op.op_class, pair.those) << rule

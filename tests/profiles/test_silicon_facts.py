@@ -9,6 +9,7 @@ from mavcg.passes.asm.analysis.dependences import with_effects
 from mavcg.passes.asm.isa.op import Op
 from mavcg.passes.asm.isa.source import parse_source
 from mavcg.passes.asm.models.estimate import block_cycles, loop_cycles
+from mavcg.passes.asm.models.in_order import simulate
 from mavcg.profiles.load import load_core
 from mavcg.profiles.timing import load_timing
 
@@ -130,6 +131,14 @@ def test_an_a53_issues_nothing_while_it_multiplies_64_bits() -> None:
     assert block_cycles(ops_of("add x3, x4, x5; umulh x0, x1, x2"), timing) == 1
     assert block_cycles(ops_of("mul x0, x1, x2; umulh x3, x1, x2; add x6, x7, x8; add x9, x10, x11"), timing) == 7
     assert block_cycles(ops_of("mul w0, w1, w2; add x3, x4, x5"), timing) == 1
+
+
+def test_a_pair_load_takes_a_slot_of_the_next_cycle_on_an_a53() -> None:
+    """GCC's cortex-a53.md, by Arm: it issues alone, and takes one of two slots in the cycle after that."""
+    timing = timing_of("cortex-a53")
+    ops = ops_of("ldp x0, x1, [x2]; add x3, x4, x5; add x6, x7, x8; add x9, x10, x11")
+    assert [issue.cycle for issue in simulate(ops, timing).issues] == [0, 1, 2, 2]
+    assert loop_cycles(ops, timing) == 3
 
 
 def test_an_a53_stores_what_it_computes_in_the_same_cycle() -> None:

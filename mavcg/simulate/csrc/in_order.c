@@ -82,7 +82,8 @@ static uint32_t role_of(const sim_in_order *in, const sim_row *row, uint32_t n, 
 uint64_t in_order_issue(sim *s, const sim_row *row, const sim_access *access, uint64_t pc) {
     const sim_pattern *p = &s->patterns[row->pattern];
     sim_in_order *in = &s->in;
-    uint64_t start = in->here < s->machine.width ? in->cycle : in->cycle + 1;
+    uint32_t width = s->machine.width - (in->cycle < in->narrow_until);
+    uint64_t start = in->here < width ? in->cycle : in->cycle + 1;
     uint64_t idle_from = in->cycle + (in->here > 0), cycle = start;
     uint32_t cause = SIM_REGISTER_WAIT;
     uint8_t taken[SIM_USES];
@@ -157,6 +158,7 @@ uint64_t in_order_issue(sim *s, const sim_row *row, const sim_access *access, ui
         in->blocked_until = slot + p->blocks + longer;
         in->blocked_cause = SIM_BLOCKED;
     }
+    if (p->narrows) in->narrow_until = slot + p->blocks + longer + p->narrows;
     in->accumulations += row->accumulates;
     for (uint32_t n = 0; n < row->write_count; n++) {
         int updated = row->writes[n] == row->writeback;

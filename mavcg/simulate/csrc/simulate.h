@@ -63,7 +63,7 @@ typedef struct {
 enum { QUEUED = 8 }; /* MOST_QUEUED of mavcg/profiles/timing_rows.py */
 
 typedef struct {
-    uint64_t cycle, blocked_until;
+    uint64_t cycle, blocked_until, narrow_until; /* narrow_until: the cycles before it have a slot less */
     uint32_t here, these, those; /* ops issued in this cycle; sides of no-dual-issue rules that they are on */
     uint64_t unit_free[SIM_UNITS];
     unsigned __int128 spaced[SIM_RULES]; /* bit n: an op of the rule's first side issued n cycles ago */

@@ -62,7 +62,8 @@ typedef struct {
    bit masks of the rules that apply to the instruction; these/those and first/then are the rule's two sides. */
 typedef struct {
     sim_use uses[SIM_USES];
-    uint32_t use_count, own_count, blocks, first, last, unaligned; /* first, last: slots, as in ClassTiming */
+    uint32_t use_count, own_count, blocks, unaligned;
+    uint32_t first, last, narrows; /* issue slots, as in ClassTiming of mavcg/hardware/timing.py */
     uint32_t no_dual_these, no_dual_those, spaced_first, spaced_then;
 } sim_pattern;
 

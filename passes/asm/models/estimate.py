@@ -255,7 +255,8 @@ def _limits(ops: Sequence[Op], timing: Timing, is_loop: bool) -> list[tuple[Frac
     blocks = sum(lone_cycles(op, timing) for op in ops)
     paired = [op for op in ops if not lone_cycles(op, timing) or timing.of(op.op_class).last]
     beside = f", beside {blocks} cycles for {len(ops) - len(paired)} that issue alone" if blocks else ""
-    slots = blocks + Fraction(len(paired), timing.width)
+    taken = sum(timing.of(op.op_class).narrows for op in ops)
+    slots = blocks + Fraction(len(paired) + taken, timing.width)
     limits = [
         (port.units.cycles, "units", port.units.why),
         (slots, "dispatch", f"{len(paired)} instructions, {timing.width} a cycle{beside}"),

@@ -66,6 +66,7 @@ class InOrderPipeline:
         self.free = [0] * len(self.units)  # the first cycle in which each unit can start work
         self.free_before = list(self.free)  # the value of `free` at the beginning of this cycle
         self.blocked_until, self.blocker = 0, 0
+        self.narrow_until = 0  # the cycles before it have a slot less
         self.recent: list[tuple[int, int]] = []  # (cycle, op) that a forbidden issue distance may still concern
         self.before: list[int] = []  # issue cycles of the previous iteration; empty in the first
         self.now: list[int] = []  # issue cycles of this iteration so far
@@ -159,7 +160,8 @@ class InOrderPipeline:
         """Return the first cycle with a slot for the next op; the first op begins an iteration."""
         if op == 0:
             self.before, self.now = self.now, []
-        return self.cycle if len(self.here) < self.width else self.cycle + 1
+        width = self.width - (self.cycle < self.narrow_until)
+        return self.cycle if len(self.here) < width else self.cycle + 1
 
     def _ready(self, edge: Dependence) -> int:
         cycles = self.before if edge.distance else self.now
@@ -218,6 +220,8 @@ class InOrderPipeline:
             self.recent.append((cycle, op))
         if blocks := self.constraints[op].blocks:
             self.blocked_until, self.blocker = cycle + blocks, op
+        if narrows := self.constraints[op].narrows:
+            self.narrow_until = cycle + self.constraints[op].blocks + narrows
 
     def _waits(self, start: int, delays: list[tuple[int, _Cause]]) -> tuple[Wait, ...]:
         """Return the delays as waits; consecutive delays with the same cause become one wait."""
@@ -256,6 +260,7 @@ class InOrderPipeline:
             tuple(max(0, cycle - cycle_now) for cycle in self.free_before),
             tuple(self.here),
             max(0, self.blocked_until - cycle_now),
+            max(0, self.narrow_until - cycle_now),
             tuple((when - cycle_now, op) for when, op in self.recent),
             tuple((cycle - cycle_now, op) for cycle, op in self.queue if cycle > cycle_now),
             max(0, self.vector_cycle - cycle_now),

@@ -34,7 +34,7 @@ class IssueConstraints:
     issues nothing else. no_dual_issue: ops that may not issue in the same cycle. forbidden_distances: (cycles, ops): it
     may not issue exactly `cycles` cycles after one of `ops`. first: it issues in the first slot of a cycle only.
     queued: it may wait in the core's queue of vector instructions. last: although it blocks, it issues beside an
-    earlier op.
+    earlier op. narrows: cycles after those that it blocks in which it takes one slot.
     """
 
     dependences: tuple[Dependence, ...]
@@ -45,6 +45,7 @@ class IssueConstraints:
     first: bool = False
     queued: bool = False
     last: bool = False
+    narrows: int = 0
 
 
 _Beside = tuple[frozenset[int], tuple[tuple[int, frozenset[int]], ...]]
@@ -71,7 +72,8 @@ def issue_constraints(ops: Sequence[Op], timing: Timing) -> tuple[IssueConstrain
         (excluded, distances), uses, blocks = by_kind[kind]
         own = timing.of(op.op_class)
         queued = timing.vector_queue > 0 and touches_vectors(op)
-        constraints.append(IssueConstraints(earlier, uses, blocks, excluded, distances, own.first, queued, own.last))
+        slots = own.first, queued, own.last, own.narrows
+        constraints.append(IssueConstraints(earlier, uses, blocks, excluded, distances, *slots))
     return tuple(constraints)
 
 

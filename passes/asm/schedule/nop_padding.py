@@ -56,14 +56,16 @@ def _fill_empty_slots(order: Sequence[int], ops: Sequence[Op], timing: Timing, s
     groups: list[list[int]] = [[] for _ in range(schedule.interval)]
     for op in order:
         groups[schedule.cycles[op] % schedule.interval].append(op)
-    blocked = 0
+    blocked = narrow = 0  # cycles left in which nothing else issues, and in which a slot less is free
     kernel: list[int] = []
     for group in groups:
         blocked = max(blocked, *(blocked_cycles(ops[op], timing) for op in group), 0)
-        empty = 0 if blocked else timing.width - len(group)
+        ends = [blocked_cycles(ops[op], timing) + timing.of(ops[op].op_class).narrows for op in group]
+        narrow = max(narrow, *ends, 0)
+        empty = 0 if blocked else max(0, timing.width - len(group) - (narrow > 0))
         branch = [order[-1]] if order[-1] in group else []
         kernel += [*(op for op in group if op not in branch), *[NOP] * empty, *branch]
-        blocked = max(0, blocked - 1)
+        blocked, narrow = max(0, blocked - 1), max(0, narrow - 1)
     return tuple(kernel)
 
 

@@ -100,6 +100,8 @@ def _uses(
         take(use.cycles, [1 + at for at, pools in enumerate(pool_sets) if pools.issuperset(use.any_of)])
     for cycle in range(int(fact.last), fact.blocks):  # nothing issues beside it: it takes the whole width
         taken[cycle, WIDTH] = timing.width
+    for cycle in range(fact.blocks, fact.blocks + fact.narrows):
+        taken[cycle, WIDTH] = taken.get((cycle, WIDTH), 0) + 1
     return tuple((cycle, resource, amount) for (cycle, resource), amount in sorted(taken.items()))
 
 

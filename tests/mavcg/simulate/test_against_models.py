@@ -76,6 +76,14 @@ MULTIPLIES = {
     "a limb": ("add x9, x10, x11", "mul x3, x4, x5", "umulh x12, x4, x5", "adds x6, x3, x7", "adc x8, x12, xzr"),
     "a multiply-add": ("madd x3, x4, x5, x6", "add x9, x10, x11"),
     "a store of what was just added": ("add x3, x4, x5", "str x3, [x1]"),
+    "a pair load and others": ("ldp x3, x4, [x1]", "add x5, x6, x7", "add x8, x9, x10", "add x11, x12, x13"),
+    "pair loads and a store": (
+        "ldp x3, x4, [x1]",
+        "ldp x5, x6, [x1]",
+        "adds x7, x3, x5",
+        "adc x8, x4, x6",
+        "stp x7, x8, [x1]",
+    ),
 }
 
 
