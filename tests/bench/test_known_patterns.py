@@ -14,7 +14,7 @@ def rows(pattern: str, right: int, wrong: int) -> list[dict[str, object]]:
 
 def test_a_pattern_is_known_by_its_share_of_kernels_within_a_tenth() -> None:
     few = rows("pools", LEAST_KNOWN_KERNELS - 1, 0)
-    found = known_of([*rows("products", 6, 2), *rows("moves", 1, 9), *few, *few], EXPOSED)
+    known_fractions = known_of([*rows("products", 6, 2), *rows("moves", 1, 9), *few, *few], EXPOSED)
 
-    assert found["products_known"] == 0.75 and found["moves_known"] == 0.1
-    assert found["pools_known"] == 0.0 and found["columns_known"] == 0.0
+    assert known_fractions["products_known"] == 0.75 and known_fractions["moves_known"] == 0.1
+    assert known_fractions["pools_known"] == 0.0 and known_fractions["columns_known"] == 0.0
