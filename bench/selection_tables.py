@@ -152,7 +152,7 @@ def pbqp(record: Record, table: Table) -> str:
     return f"{text}\n\n" + table(head, rows)
 
 
-def doubts(record: Record, table: Table) -> str:
+def safety_factors(record: Record, table: Table) -> str:
     """Return the table of predicted costs against measured ones in networks."""
     quantiles = list(next(iter(record["of"].values()))["quantiles"])
     rows = [
@@ -194,7 +194,7 @@ def sparsity(record: Record, table: Table) -> str:
 TABLES: Mapping[str, tuple[str, Callable[[Record, Table], str]]] = {
     "sparsity": ("Sparse weights beside dense ones", sparsity),
     "strategies": ("Whole networks by strategy of selection", strategies),
-    "doubts": ("What costs of primitives are worth in a network", doubts),
+    "cost_safety_factors": ("What costs of primitives are worth in a network", safety_factors),
     "pbqp": ("How long a selection takes", pbqp),
     "primitive_scenarios": ("Every primitive against the definition", primitive_scenarios),
     "selection_boards": ("Strategies on cores of Arm", selection_boards),

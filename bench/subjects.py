@@ -42,7 +42,7 @@ SUBJECTS: Mapping[str, Subject] = {
     ),
     "conv_layers": Subject(("mavcg.kernels.registry",)),
     "dispatch": Subject(("mavcg.passes.ir.dispatch", "mavcg.runtime.build"), _SELECTOR),
-    "doubts": Subject(("mavcg.selection.costs.engine_costs", "mavcg.selection.select_model")),
+    "cost_safety_factors": Subject(("mavcg.selection.costs.engine_costs", "mavcg.selection.select_model")),
     "explore": Subject(
         ("mavcg.explore.exploration", "mavcg.explore.space_file", "mavcg.explore.dask_engine", *_PLANNER),
         ("profiles/technologies/45nm.toml",),

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from llvmlite import ir
 
 from mavcg.kernels.builder.double_math import exp64, fmod64, log64
-from mavcg.kernels.builder.emit import F16, F32, I8, I32, TYPES, intrinsic, type_suffix, vector
+from mavcg.kernels.builder.emit import F16, F32, I8, I32, TYPES, intrinsic, lanes_of, type_suffix, vector
 from mavcg.kernels.builder.power import fmod, power
 
 
@@ -21,11 +21,6 @@ def is_float(dtype: str) -> bool:
 def is_signed(dtype: str) -> bool:
     """Return True for the tensor types of signed integers."""
     return dtype in ("i8", "i16", "i32", "i64")
-
-
-def lanes_of(x: ir.Value) -> int:
-    """Return the number of lanes of a value; 1 for a scalar."""
-    return int(x.type.count) if isinstance(x.type, ir.VectorType) else 1
 
 
 def with_element(x: ir.Value, element: ir.Type) -> ir.Type:

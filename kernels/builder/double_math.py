@@ -8,7 +8,7 @@ from math import factorial, inf, log, nan
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.emit import F64, I1, I64, fma, intrinsic, vector
+from mavcg.kernels.builder.emit import F64, I1, I64, fma, intrinsic, lanes_of, vector
 
 _SHIFTER = 1.5 * 2.0**52  # added to a small number it leaves the nearest integer in the last bits
 _SHIFTER_BITS = 0x4338000000000000
@@ -21,26 +21,22 @@ _EXP_TAIL = [1 / factorial(k) for k in range(2, 15)]
 _ATANH = [1 / k for k in range(3, 25, 2)]
 
 
-def _lanes(x: ir.Value) -> int:
-    return int(x.type.count) if isinstance(x.type, ir.VectorType) else 1
-
-
 def _real(x: ir.Value, value: float) -> ir.Constant:
-    lanes = _lanes(x)
+    lanes = lanes_of(x)
     return ir.Constant(vector(F64, lanes), value if lanes == 1 else [value] * lanes)
 
 
 def _whole(x: ir.Value, value: int) -> ir.Constant:
-    lanes = _lanes(x)
+    lanes = lanes_of(x)
     return ir.Constant(vector(I64, lanes), value if lanes == 1 else [value] * lanes)
 
 
 def _bits(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
-    return b.bitcast(x, vector(I64, _lanes(x)))
+    return b.bitcast(x, vector(I64, lanes_of(x)))
 
 
 def _floats(b: ir.IRBuilder, bits: ir.Value) -> ir.Value:
-    return b.bitcast(bits, vector(F64, _lanes(bits)))
+    return b.bitcast(bits, vector(F64, lanes_of(bits)))
 
 
 def _series(b: ir.IRBuilder, x: ir.Value, coefficients: Sequence[float]) -> ir.Value:

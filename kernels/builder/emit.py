@@ -72,6 +72,11 @@ def const(value: int, typ: ir.Type = I64) -> ir.Constant:
     return ir.Constant(typ, value)
 
 
+def lanes_of(x: ir.Value) -> int:
+    """Return the number of lanes of a value; 1 for a scalar."""
+    return int(x.type.count) if isinstance(x.type, ir.VectorType) else 1
+
+
 def address(b: ir.IRBuilder, base: ir.Value, offset_bytes: ir.Value | int, name: str = "") -> ir.Value:
     """Return base + offset_bytes."""
     offset = const(offset_bytes) if isinstance(offset_bytes, int) else offset_bytes

@@ -11,14 +11,9 @@ from math import factorial, inf, log, nan, pi, sqrt
 import numpy as np
 from llvmlite import ir
 
-from mavcg.kernels.builder.emit import F32, I32, f32_splat, fma, i32_lanes, intrinsic, vector
+from mavcg.kernels.builder.emit import F32, I32, f32_splat, fma, i32_lanes, intrinsic, lanes_of, vector
 
 ROUNDER = 12582912.0  # 1.5 * 2^23: a small number plus this has its nearest integer in the low mantissa bits
-
-
-def lanes_of(x: ir.Value) -> int:
-    """Return the number of lanes of a value; 1 for a scalar."""
-    return int(x.type.count) if isinstance(x.type, ir.VectorType) else 1
 
 
 def like(x: ir.Value, value: float) -> ir.Constant:

@@ -8,11 +8,7 @@ from math import factorial, inf, log, nan
 from llvmlite import ir
 
 from mavcg.kernels.builder.double_math import ROOT_HALF_BITS
-from mavcg.kernels.builder.emit import F32, F64, I64, fma, for_range, intrinsic, vector
-
-
-def _lanes(x: ir.Value) -> int:
-    return int(x.type.count) if isinstance(x.type, ir.VectorType) else 1
+from mavcg.kernels.builder.emit import F32, F64, I64, fma, for_range, intrinsic, lanes_of, vector
 
 
 def _number(typ: ir.Type, value: float) -> ir.Constant:
@@ -20,7 +16,7 @@ def _number(typ: ir.Type, value: float) -> ir.Constant:
 
 
 def _f64(x: ir.Value) -> ir.Type:
-    return vector(F64, _lanes(x))
+    return vector(F64, lanes_of(x))
 
 
 def _series(b: ir.IRBuilder, x: ir.Value, coefficients: list[float]) -> ir.Value:
@@ -37,7 +33,7 @@ _EXP2 = [log(2) ** k / factorial(k) for k in range(12)]  # for |x| <= 1/2 the ne
 
 def _log2(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
     """Return log2 of f64 lanes that are normal and positive."""
-    ints = vector(I64, _lanes(x))
+    ints = vector(I64, lanes_of(x))
     bits = b.bitcast(x, ints)
     exponent = b.ashr(b.sub(bits, _number(ints, ROOT_HALF_BITS)), _number(ints, 52))
     mantissa = b.bitcast(b.sub(bits, b.shl(exponent, _number(ints, 52))), x.type)
@@ -50,7 +46,7 @@ def _log2(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
 
 def _exp2(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
     """Return 2^x for f64 lanes between -1000 and 1000."""
-    ints = vector(I64, _lanes(x))
+    ints = vector(I64, lanes_of(x))
     shifted = b.fadd(x, _number(x.type, 1.5 * 2.0**52))
     n = b.sub(b.bitcast(shifted, ints), _number(ints, 0x4338000000000000))
     part = b.fsub(x, b.fsub(shifted, _number(x.type, 1.5 * 2.0**52)))

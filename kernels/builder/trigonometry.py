@@ -14,8 +14,8 @@ from typing import TypeAlias
 import numpy as np
 from llvmlite import ir
 
-from mavcg.kernels.builder.emit import F64, I1, I32, I64, fma, intrinsic, vector
-from mavcg.kernels.builder.float_math import ROUNDER, as_bits, as_floats, ints_like, lanes_of, like, polynomial
+from mavcg.kernels.builder.emit import F64, I1, I32, I64, fma, intrinsic, lanes_of, vector
+from mavcg.kernels.builder.float_math import ROUNDER, as_bits, as_floats, ints_like, like, polynomial
 
 Reduced: TypeAlias = tuple[ir.Value, ir.Value]
 LARGEST = 131072.0  # the largest |x| whose product with 2/pi, rounded to f32, has an error below 0.01

@@ -105,8 +105,8 @@ def _lower_unpacked(node: Node, a: View, right: View, out: View, views: Mapping[
         right = View(right.dtype, (*shape[:-2], *shape[:-3:-1]), (*strides[:-2], *strides[:-3:-1]))
     batch = out.shape[:-2]
     spec = MatMul(
-        batch, a.shape[-2], a.shape[-1], right.shape[-1], _batch_strides(a, batch),
-        _batch_strides(right, batch), out.strides, views[residual].strides if residual else None, bool(bias),
+        batch, a.shape[-2], a.shape[-1], right.shape[-1], batch_strides(a, batch),
+        batch_strides(right, batch), out.strides, views[residual].strides if residual else None, bool(bias),
         node.attr("act"), tuple(node.attr("act_args")),
     )  # fmt: skip
     operands = [Operand(node.inputs[0]), Operand(node.inputs[1]), Operand(node.output, written=True)]
@@ -114,7 +114,7 @@ def _lower_unpacked(node: Node, a: View, right: View, out: View, views: Mapping[
     return (Step(spec, tuple(operands), node.origin),)
 
 
-def _batch_strides(view: View, batch: tuple[int, ...]) -> tuple[int, ...]:
+def batch_strides(view: View, batch: tuple[int, ...]) -> tuple[int, ...]:
     """Return the strides of the batch dimensions, 0 where the view is broadcast, then the two of the matrix."""
     lengths, strides = view.shape[:-2], view.strides[:-2]
     missing = len(batch) - len(lengths)

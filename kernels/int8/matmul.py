@@ -25,7 +25,7 @@ from mavcg.kernels.builder.emit import (
 )
 from mavcg.kernels.builder.nest import decode, load_lanes, store_lanes
 from mavcg.kernels.builder.quantize import requantize_value, subtract_zero
-from mavcg.kernels.conv.matmul import as_image
+from mavcg.kernels.conv.matmul import as_image, batch_strides
 from mavcg.kernels.int8.conv2d import WeightForm, qconv_step
 from mavcg.kernels.int8.micro_kernel import F32_BYTES
 from mavcg.kernels.int8.requantize import Int8Epilogue, epilogue_of
@@ -92,18 +92,11 @@ def lower_qmatmul(node: Node, graph: Graph, views: Mapping[str, View], packing: 
         right = View(right.dtype, (*shape[:-2], *shape[:-3:-1]), (*strides[:-2], *strides[:-3:-1]))
     batch = out.shape[:-2]
     spec = QMatMul(
-        batch, a.shape[-2], a.shape[-1], right.shape[-1], _batch_strides(a, batch), _batch_strides(right, batch),
+        batch, a.shape[-2], a.shape[-1], right.shape[-1], batch_strides(a, batch), batch_strides(right, batch),
         out.strides, a.dtype, node.attr("x_zero"), epilogue_of(node),
     )  # fmt: skip
     names = (node.inputs[0], node.inputs[1], node.output, *node.inputs[2:4])
     return (Step(spec, tuple(Operand(name, written=name == node.output) for name in names), node.origin),)
-
-
-def _batch_strides(view: View, batch: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the strides of the batch dimensions, 0 where the view is broadcast, then the two of the matrix."""
-    lengths, strides = view.shape[:-2], view.strides[:-2]
-    outer = (0 if n == 1 else s for n, s in zip(lengths, strides, strict=True))
-    return (*(0,) * (len(batch) - len(lengths)), *outer, *view.strides[-2:])
 
 
 def emit_qmatmul(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:

@@ -35,8 +35,8 @@ class SafetyFactors:
 
     modelled: by the model of primitives. alone: measured by itself. interleaved: by interleaved measurement with the
     default; the upper end of the interval counts. A factor is the third quartile of measured over predicted time of
-    convolutions in libraries, relative to the engine's own library (bench/results/doubts.json, which `python -m
-    bench.doubts` makes).
+    convolutions in libraries, relative to the engine's own library (bench/results/cost_safety_factors.json,
+    which `python -m bench.cost_safety_factors` makes).
     """
 
     modelled: float

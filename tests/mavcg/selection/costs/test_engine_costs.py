@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from bench import doubts
+from bench import cost_safety_factors
 from bench.record import RESULTS
 from mavcg.cost_model.fits import fit_of_kind
 from mavcg.graph import Graph, TensorType
@@ -198,30 +198,34 @@ def test_what_the_engine_takes_counts_as_it_was_measured_and_all_else_for_its_up
     assert cost_by_name[other] == pytest.approx((0.4 + SPREAD) * doubt + step)
 
 
-def test_doubts_are_those_of_the_record() -> None:
-    of = doubts.doubts_of(json.loads((RESULTS / "doubts.json").read_text()))
+def test_safety_factors_are_those_of_the_record() -> None:
+    of = cost_safety_factors.factors_of(json.loads((RESULTS / "cost_safety_factors.json").read_text()))
     factors = safety_factors_of(fit_of_kind(X86))
     assert of == {
         "modelled": factors.modelled, "measured alone": factors.alone, "measured in turns": factors.interleaved,
     }  # fmt: skip
 
 
-def test_doubts_are_a_quantile_of_what_was_near_and_no_less_than_one() -> None:
+def test_safety_factors_are_a_quantile_of_what_was_near_and_no_less_than_one() -> None:
     def row(said: float, took: float, kind: str) -> dict[str, object]:
         return {"said": said, "took": took, "kind": kind}
 
     rows = [row(1.0, 1 + n / 100, "modelled") for n in range(101)]
     rows += [
-        row(doubts.NEAR + 0.01, 9.0, "modelled"),
+        row(cost_safety_factors.NEAR + 0.01, 9.0, "modelled"),
         row(1.0, 0.5, "measured alone"),
         row(0.8, 0.9, "measured in turns"),
     ]
-    of = doubts.summary(rows)
+    of = cost_safety_factors.summary(rows)
     assert {kind: each["count"] for kind, each in of.items()} == {
         "modelled": 101, "measured alone": 1, "measured in turns": 1
     }  # fmt: skip
     # Three quarters took no more than 1.75 times as long; 1.125 is rounded up to a twentieth.
-    assert doubts.doubts_of({"of": of}) == {"modelled": 1.75, "measured alone": 1.0, "measured in turns": 1.15}
+    assert cost_safety_factors.factors_of({"of": of}) == {
+        "modelled": 1.75,
+        "measured alone": 1.0,
+        "measured in turns": 1.15,
+    }
 
 
 def test_what_was_not_measured_does_not_undercut_what_was(graph: Graph, predictions: PredictedAlgorithms) -> None:

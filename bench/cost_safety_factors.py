@@ -1,4 +1,6 @@
-"""Measure how far costs of primitives hold in a network: `python -m bench.doubts --folder F --db FILE [NETWORK ..]`.
+"""Measure how far costs of primitives hold in a network.
+
+Usage: `python -m bench.cost_safety_factors --folder F --db FILE [NETWORK ..]`.
 
 F is the folder of libraries by bench.strategies (`--only build --folder F`), FILE the costs that `mavcg tune` measured.
 Libraries are profiled step by step, interleaved with the engine's own, on one thread. For every convolution that a
@@ -164,7 +166,7 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     return by_kind
 
 
-def doubts_of(record: Mapping[str, Any]) -> dict[str, float]:
+def factors_of(record: Mapping[str, Any]) -> dict[str, float]:
     """Return the SAFETY_FACTORS of a record, by kind of cost."""
     quantiles = {kind: each["quantiles"][str(QUANTILE)] for kind, each in record["of"].items()}
     return {kind: max(1.0, math.ceil(round(20 * quantile, 6)) / 20) for kind, quantile in quantiles.items()}
@@ -181,11 +183,14 @@ def main() -> None:
     given = parser.parse_args()
     rows: list[dict[str, Any]] = []
     if given.keep:
-        rows = json.loads((RESULTS / "doubts.json").read_text())["rows"]
+        rows = json.loads((RESULTS / "cost_safety_factors.json").read_text())["rows"]
     for name in given.networks:
         rows = [row for row in rows if row["network"] != name]
         rows += rows_of(name, given.folder / name, given.db, given.runs)
-        write("doubts", facts("measured", "bench.doubts") | {"near": NEAR, "of": summary(rows), "rows": rows})
+        write(
+            "cost_safety_factors",
+            facts("measured", "bench.cost_safety_factors") | {"near": NEAR, "of": summary(rows), "rows": rows},
+        )
     table = Table("of costs that are", "rows", *map(str, QUANTILES), title="took over said")
     for kind, each in summary(rows).items():
         table.add_row(kind, str(each["count"]), *(f"{each['quantiles'][str(q)]:.2f}" for q in QUANTILES))
