@@ -9,5 +9,5 @@ _SPACES = re.compile(r"[ \t]+$", re.MULTILINE)
 
 def c_without_comments(source: str) -> str:
     """Return a C source with a space in place of each comment, and without blank lines and spaces at lines' ends."""
-    code = _LITERAL_OR_COMMENT.sub(lambda found: " " if found[0].startswith("/") else found[0], source)
+    code = _LITERAL_OR_COMMENT.sub(lambda match: " " if match[0].startswith("/") else match[0], source)
     return "\n".join(line for line in _SPACES.sub("", code).split("\n") if line)

@@ -28,15 +28,15 @@ def debug_labels(statements: Sequence[Statement]) -> frozenset[str]:
 
 def debug_statements(statements: Sequence[Statement]) -> frozenset[int]:
     """Return the indices of the statements in sections of debug or unwind information, but for section directives."""
-    found: set[int] = set()
+    indices: set[int] = set()
     sections = [False]  # True for a debug section, by depth of .pushsection
     previous = False
     for at, s in enumerate(statements):
         if s.kind == "directive" and s.name in _SECTION_CHANGES:
             previous = _change_section(sections, s, previous)
         elif sections[-1]:
-            found.add(at)
-    return frozenset(found)
+            indices.add(at)
+    return frozenset(indices)
 
 
 _SECTION_CHANGES = frozenset(
