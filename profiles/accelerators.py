@@ -84,7 +84,7 @@ def _parse(path: Path, text: str) -> dict[str, Any]:
     try:
         accelerator = json.loads(
             _COMMENT.sub(_blank, text),
-            object_pairs_hook=partial(_once, path),
+            object_pairs_hook=partial(_refuse_duplicates, path),
             parse_constant=partial(_no_number, path),
             parse_int=partial(_whole, path),
         )
@@ -106,7 +106,7 @@ def _blank(match: re.Match[str]) -> str:
     return match[0] if match[0].startswith('"') else " " * len(match[0])
 
 
-def _once(path: Path, pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_duplicates(path: Path, pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     table: dict[str, Any] = {}
     for key, value in pairs:
         if key in table:

@@ -55,14 +55,14 @@ def _in_order(
         fits = beside < width and not (single_issue and beside)
         spaced = not any(cycle - earlier in gaps for earlier in issued[-width * max(gaps, default=1) :])
         blocked = bool(issued) and blocks > 0 and cycle < issued[-1] + blocks
-        if fits and spaced and not blocked and _take(units, free, cycle):
+        if fits and spaced and not blocked and _reserve_units(units, free, cycle):
             issued.append(cycle)
         else:
             cycle += 1
     return (ISSUED // 2) / (issued[-1] - issued[ISSUED // 2 - 1])
 
 
-def _take(units: Sequence[UnitUse], free: dict[str, list[int]], cycle: int) -> bool:
+def _reserve_units(units: Sequence[UnitUse], free: dict[str, list[int]], cycle: int) -> bool:
     """Reserve a free unit of its pool for each use, from this cycle on, and return True.
 
     If a use finds none, reserve nothing and return False.

@@ -99,7 +99,7 @@ def _window_fact(core: Core, key: str, otherwise: int) -> int:
 def own_classes(core: Core) -> tuple[ClassTiming, ...] | None:
     """Return the rows of the core's own file; None if it has neither rows nor issue.timing_of."""
     path = files("cores").get(core.name)
-    own = OwnTiming() if path is None else _own(path)
+    own = OwnTiming() if path is None else _own_timing(path)
     return tuple(own.classes.values()) if own.classes or own.timing_of is not None else None
 
 
@@ -129,7 +129,7 @@ def _chain(name: str) -> list[tuple[str, Path]]:
         )
     kind = read_core(known[name])
     chain = [(name, known[name])]
-    while (next_name := _own(chain[-1][1]).timing_of) is not None:
+    while (next_name := _own_timing(chain[-1][1]).timing_of) is not None:
         key_path = f"{_file_of(chain[-1][0])}: issue.timing_of"
         if next_name not in known:
             raise ProfileError(
@@ -148,7 +148,7 @@ def _chain(name: str) -> list[tuple[str, Path]]:
     return chain
 
 
-def _own(path: Path) -> OwnTiming:
+def _own_timing(path: Path) -> OwnTiming:
     return _read(path, path.read_text(encoding="utf-8"))
 
 

@@ -45,10 +45,10 @@ class SizedModel:
         Raises: MavcgError for a shape that the library was not built for.
         """
         if shapes not in self.shapes:
-            built = ", ".join(_words(shapes) for shapes in self.shapes[:8])
+            built = ", ".join(_shapes_text(shapes) for shapes in self.shapes[:8])
             more = ", .." if len(self.shapes) > 8 else ""
             raise MavcgError(
-                f"{self.path}: no size has inputs {_words(shapes)}; the library was built for {built}{more}; "
+                f"{self.path}: no size has inputs {_shapes_text(shapes)}; the library was built for {built}{more}; "
                 "build one for this shape (--shape)"
             )
         number = self.shapes.index(shapes)
@@ -81,5 +81,5 @@ def load_sizes(path: str | os.PathLike[str], threads: int | str = 1, pin: bool =
     return SizedModel(Path(path), thread_count(threads), pin)
 
 
-def _words(shapes: tuple[tuple[int, ...], ...]) -> str:
+def _shapes_text(shapes: tuple[tuple[int, ...], ...]) -> str:
     return " ".join("x".join(map(str, shape)) or "scalar" for shape in shapes)

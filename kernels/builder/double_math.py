@@ -95,8 +95,8 @@ def fmod64(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
     usable = b.and_(b.fcmp_ordered("<", size, _real(x, inf)), b.fcmp_ordered(">", divisor, _real(x, 0.0)))
     divides = b.and_(usable, b.fcmp_ordered("<", divisor, _real(x, inf)))
     # Both as mantissa * 2^exponent. Operands without a quotient are replaced by 0 and 1.
-    top, top_exponent = _parts(b, b.select(divides, size, _real(x, 0.0)))
-    bottom, bottom_exponent = _parts(b, b.select(divides, divisor, _real(x, 1.0)))
+    top, top_exponent = _mantissa_exponent(b, b.select(divides, size, _real(x, 0.0)))
+    bottom, bottom_exponent = _mantissa_exponent(b, b.select(divides, divisor, _real(x, 1.0)))
     iterations = b.sub(top_exponent, bottom_exponent)
     before, head = b.block, b.append_basic_block("fmod_head")
     inside, after = b.append_basic_block("fmod_iteration"), b.append_basic_block("fmod_end")
@@ -122,7 +122,7 @@ def _subtract_once(b: ir.IRBuilder, remainder: ir.Value, bottom: ir.Value) -> ir
     return b.select(b.icmp_unsigned(">=", remainder, bottom), b.sub(remainder, bottom), remainder)
 
 
-def _parts(b: ir.IRBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value]:
+def _mantissa_exponent(b: ir.IRBuilder, x: ir.Value) -> tuple[ir.Value, ir.Value]:
     """Return (m, e) with x = m * 2^(e - 1075) and the highest bit of m at 2^52; (0, e) for 0. x: an f64 >= 0."""
     bits = _bits(b, x)
     exponent = b.lshr(bits, _whole(x, 52))

@@ -229,7 +229,7 @@ def load_lanes(b: ir.IRBuilder, pointer: ir.Value, typ: ir.Type, lanes: int, use
         return load_vector(b, pointer, vector(typ, lanes), name=name)
     whole = ir.Constant(ir.VectorType(typ, lanes), ir.Undefined)
     at = 0
-    for size in _pieces(used):
+    for size in _powers_of_two(used):
         piece = load_vector(b, address(b, pointer, at * element_bytes(typ)), vector(typ, size), name=name)
         if size == 1:
             whole = b.insert_element(whole, piece, const(at, I32))
@@ -249,7 +249,7 @@ def store_lanes(b: ir.IRBuilder, value: ir.Value, pointer: ir.Value, lanes: int,
         b.store(value, pointer, align=size_of)
         return
     at = 0
-    for size in _pieces(used):
+    for size in _powers_of_two(used):
         if size == 1:
             piece = b.extract_element(value, const(at, I32))
         else:
@@ -258,7 +258,7 @@ def store_lanes(b: ir.IRBuilder, value: ir.Value, pointer: ir.Value, lanes: int,
         at += size
 
 
-def _pieces(used: int) -> list[int]:
+def _powers_of_two(used: int) -> list[int]:
     """Return the powers of two whose sum is `used`, the largest first."""
     return [1 << bit for bit in range(used.bit_length() - 1, -1, -1) if used >> bit & 1]
 

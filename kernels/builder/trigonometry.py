@@ -124,7 +124,7 @@ def _merge(
     """Return (n, r), in lanes beyond LARGEST replaced by narrow(_reduce_large(x)), which a rare branch computes."""
     ordinary = b.fcmp_ordered("<=", intrinsic(b, "fabs", [x]), like(x, LARGEST))
     before = b.block
-    with b.if_then(b.not_(_all(b, ordinary)), likely=False):
+    with b.if_then(b.not_(_all_lanes(b, ordinary)), likely=False):
         large_n, large_r = narrow(*_reduce_large(b, x))
         large_n, large_r = b.select(ordinary, n, large_n), b.select(ordinary, r, large_r)
         rare = b.block
@@ -135,7 +135,7 @@ def _merge(
     return merged
 
 
-def _all(b: ir.IRBuilder, flags: ir.Value) -> ir.Value:
+def _all_lanes(b: ir.IRBuilder, flags: ir.Value) -> ir.Value:
     """Return an i1 that is true if all lanes are."""
     lanes = lanes_of(flags)
     if lanes == 1:

@@ -149,7 +149,9 @@ def emit_ragged_blocks(module: ir.Module, spec: KernelSpec, machine: Machine) ->
             copy_row(b, _BlockRow(spec, machine, from_, to), channels)
             if target.layout is Layout.CHWC and channels < block:
                 spare = address(b, to, channels * F32_BYTES)
-                _each_column(b, spec, lambda x: fill_zeros(b, _at(b, spare, x, block), block - channels, 1))
+                _each_column(
+                    b, spec, lambda x: fill_zeros(b, _element_address(b, spare, x, block), block - channels, 1)
+                )
 
         repeat(b, 0, whole, lambda number: copy_block(number, block), "block")
         copy_block(const(whole), rest)
@@ -169,7 +171,7 @@ class _BlockRow:
     target: Value
 
 
-def _at(b: ir.IRBuilder, pointer: Value, index: Value, step: int) -> Value:
+def _element_address(b: ir.IRBuilder, pointer: Value, index: Value, step: int) -> Value:
     return address(b, pointer, scale_index(b, index, step * F32_BYTES))
 
 
@@ -189,7 +191,10 @@ def _copy_channels(b: ir.IRBuilder, line: _BlockRow, channels: int) -> None:
     source, target, lanes = line.spec.source, line.spec.target, lanes_f32(line.machine)
 
     def column(x: Value) -> None:
-        from_, to = _at(b, line.source, x, source.column_step), _at(b, line.target, x, target.column_step)
+        from_, to = (
+            _element_address(b, line.source, x, source.column_step),
+            _element_address(b, line.target, x, target.column_step),
+        )
         copy_run(b, from_, to, channels, lanes)
 
     _each_column(b, line.spec, column)
@@ -222,10 +227,12 @@ class _Matrices:
     target_step: int
 
     def load(self, b: ir.IRBuilder, p: Value, q: Value, typ: ir.Type) -> Value:
-        return load_vector(b, _at(b, _at(b, self.source, p, 1), q, self.source_step), typ, name="value")
+        return load_vector(
+            b, _element_address(b, _element_address(b, self.source, p, 1), q, self.source_step), typ, name="value"
+        )
 
     def store(self, b: ir.IRBuilder, value: Value, p: Value, q: Value) -> None:
-        store_vector(b, value, _at(b, _at(b, self.target, q, 1), p, self.target_step))
+        store_vector(b, value, _element_address(b, _element_address(b, self.target, q, 1), p, self.target_step))
 
 
 def _transpose(b: ir.IRBuilder, machine: Machine, matrices: _Matrices, p_length: int, q_length: int) -> None:

@@ -111,7 +111,9 @@ class EightBit(Primitive):
                 )
             return packed.view(np.float32)
 
-        stages = tuple(Stage(step.spec, tuple(_place(o, made, places) for o in step.operands)) for step in steps)
+        stages = tuple(
+            Stage(step.spec, tuple(_stage_operand(o, made, places) for o in step.operands)) for step in steps
+        )
         _, sums, factors = constants
         form = QuantisedWeights(
             begins[1], sums.nbytes // F32_BYTES, 0 if self.method is Method.DEPTHWISE else FLIP_WORDS,
@@ -157,7 +159,7 @@ def _workspace(steps: tuple[Step, ...]) -> int:
     return -(-most // ALIGN) * ALIGN
 
 
-def _place(operand: Operand, graph: Graph, places: Mapping[PackedConstant, int]) -> StageOperand:
+def _stage_operand(operand: Operand, graph: Graph, places: Mapping[PackedConstant, int]) -> StageOperand:
     if isinstance(operand.constant, PackedConstant):
         return StageOperand("weights", places[operand.constant])
     if operand.workspace_bytes:

@@ -89,14 +89,14 @@ class LayerSearch:
         targets: f32 tensors. results: the node's int8 tensors at a radix position.
         """
         tried = []
-        for radix in self._around(node.name):
+        for radix in self._radices_to_try(node.name):
             made = results(radix)
             tried.append((_error(targets, made, radix), radix, made))
         _, radix, made = min(tried, key=lambda attempt: attempt[:2])
         self.chosen[node.name] = replace(node, radix=radix)
         return made
 
-    def _around(self, name: str) -> range:
+    def _radices_to_try(self, name: str) -> range:
         """Return the radix positions to try for a tensor: those next to that of its f32 values.
 
         If the tensor shares its radix position with other tensors, only that one.
@@ -125,7 +125,7 @@ class LayerSearch:
         best: tuple[float, int, int] | None = None
         kept: tuple[XNode, Parameters, list[Array]] | None = None
         for number, (weight_radix, steps, sums) in enumerate(self._sums(node, real, x_radix, inputs, means)):
-            for radix in self._around(node.name):
+            for radix in self._radices_to_try(node.name):
                 tried = replace(node, radix=radix, weight_radix=weight_radix, bias_steps=steps)
                 shift = np.asarray(accumulator_radix(tried, [x_radix])) - radix
                 if not LEAST_SHIFT <= int(shift.min()) <= int(shift.max()) <= MOST_SHIFT:

@@ -19,15 +19,15 @@ def pack_weights(memory: MemoryPlan, constants: Mapping[str, Array]) -> Array:
 
 def packed_weights(memory: MemoryPlan, constants: Mapping[str, Array]) -> Iterator[Array]:
     """Yield the bytes of pack_weights piece by piece, so that only one packed constant is in memory at a time."""
-    return _pieces(memory.constants_bytes, ((constant_place, constants) for constant_place in memory.constants))
+    return _packed_pieces(memory.constants_bytes, ((constant_place, constants) for constant_place in memory.constants))
 
 
 def packed_pool(pool: ConstantPool) -> Iterator[Array]:
     """Yield the bytes of several models' constants piece by piece, as packed_weights does."""
-    return _pieces(pool.end, pool.placed)
+    return _packed_pieces(pool.end, pool.placed)
 
 
-def _pieces(size: int, placed: Iterable[tuple[ConstantPlace, Mapping[str, Array]]]) -> Iterator[Array]:
+def _packed_pieces(size: int, placed: Iterable[tuple[ConstantPlace, Mapping[str, Array]]]) -> Iterator[Array]:
     end = 0
     for constant_place, constants in placed:
         content = np.ascontiguousarray(constant_array(constant_place.constant, constants)).reshape(-1).view(np.uint8)

@@ -42,7 +42,7 @@ def sbom(library: Path) -> dict[str, Any]:
     if not builds:
         raise MavcgError(f"{library}: does not say what it was made with; build it again with this mavcg")
     digest = file_digest(library)
-    components = [part for build in builds for part in _parts(build)] + _loader_libraries(library)
+    components = [part for build in builds for part in _linked_components(build)] + _loader_libraries(library)
     unique = {part["bom-ref"]: part for part in components}
     return {
         "bomFormat": "CycloneDX",
@@ -73,7 +73,7 @@ def _tools(builds: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return list(tools.values())
 
 
-def _parts(build: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _linked_components(build: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the components of the parts linked in; build: the "made_with" of a note."""
     parts = []
     for name, digest in build["sources"].items():

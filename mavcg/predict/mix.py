@@ -30,7 +30,7 @@ def mixes_of(function: ir.Function, machine: Machine) -> Mapping[str, Instructio
     return {block.name: mix_of(block, machine) for block in function.blocks}
 
 
-def _pieces(typ: ir.Type, machine: Machine) -> float:
+def _register_count(typ: ir.Type, machine: Machine) -> float:
     """Return the number of machine registers that a value takes."""
     if isinstance(typ, ir.VectorType):
         return float(max(1.0, typ.count * _bytes(typ.element) / machine.vector_bytes))
@@ -62,11 +62,11 @@ def _counter(kind: type) -> Callable[[Any, Machine], Kind]:
 
 
 def _load(instruction: instr.LoadInstr, machine: Machine) -> Kind:
-    return "loads", _pieces(instruction.type, machine)
+    return "loads", _register_count(instruction.type, machine)
 
 
 def _store(instruction: instr.StoreInstr, machine: Machine) -> Kind:
-    return "stores", _pieces(instruction.operands[0].type, machine)
+    return "stores", _register_count(instruction.operands[0].type, machine)
 
 
 def _address(instruction: instr.GEPInstr, machine: Machine) -> Kind:
@@ -79,28 +79,30 @@ def _arithmetic(instruction: instr.Instruction, machine: Machine) -> Kind:
     if instruction.opname == "bitcast":
         return "", 0
     if instruction.opname in ("fdiv", "frem"):
-        return "divisions", _pieces(typ, machine)
+        return "divisions", _register_count(typ, machine)
     compared = instruction.operands[0].type if isinstance(instruction, instr.CompareInstr) else typ
     if _is_vector(compared):
         # A comparison and the selection after it are one maximum or minimum, or two instructions: half each.
         half = isinstance(instruction, (instr.SelectInstr, instr.FCMPInstr))
-        return "vector", _pieces(compared, machine) * (0.5 if half else 1.0)
+        return "vector", _register_count(compared, machine) * (0.5 if half else 1.0)
     return "other", 1
 
 
 def _call(instruction: instr.CallInstr, machine: Machine) -> Kind:
     name = str(instruction.callee.name)
     if name.startswith("llvm.fma"):
-        return "fma", _pieces(instruction.type, machine)
+        return "fma", _register_count(instruction.type, machine)
     if name.startswith("llvm.masked.load"):
         # NEON has no masks: lane by lane.
-        return "loads", _pieces(instruction.type, machine) if machine.arch == "x86_64" else instruction.type.count
+        return "loads", _register_count(
+            instruction.type, machine
+        ) if machine.arch == "x86_64" else instruction.type.count
     if name.startswith("llvm.masked.store"):
         typ = instruction.args[0].type
-        return "stores", _pieces(typ, machine) if machine.arch == "x86_64" else typ.count
+        return "stores", _register_count(typ, machine) if machine.arch == "x86_64" else typ.count
     if name.startswith("llvm.sqrt"):
-        return "divisions", _pieces(instruction.type, machine)
-    return ("fma" if "dot" in name or "dp" in name else "vector"), _pieces(instruction.type, machine)
+        return "divisions", _register_count(instruction.type, machine)
+    return ("fma" if "dot" in name or "dp" in name else "vector"), _register_count(instruction.type, machine)
 
 
 def _rearrangement(instruction: instr.Instruction, machine: Machine) -> Kind:
@@ -111,10 +113,10 @@ def _rearrangement(instruction: instr.Instruction, machine: Machine) -> Kind:
     source = instruction.operands[1] if isinstance(instruction, instr.InsertElement) else instruction.operands[0]
     if isinstance(instruction, instr.ShuffleVector):
         if not _is_one_lane(instruction.operands[2]):
-            return "vector", _pieces(instruction.type, machine)
+            return "vector", _register_count(instruction.type, machine)
         if machine.arch == "aarch64" or _from_load(source):
             return "", 0
-        return "vector", _pieces(instruction.type, machine)
+        return "vector", _register_count(instruction.type, machine)
     return ("", 0) if isinstance(source, instr.LoadInstr) else ("vector", 1)
 
 

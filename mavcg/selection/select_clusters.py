@@ -80,11 +80,11 @@ def select_clusters(model: str, network: Network, board: str, question: SelectQu
     own = [select_on(model, network, board, cluster_workers, question) for cluster_workers in workers]
     if question.core or question.threads > 1:
         chosen_workers = workers_of(facts, question.core, question.threads)
-        problem, best_for = problem_on(network, chosen_workers, question)[0], _words(chosen_workers)
+        problem, best_for = problem_on(network, chosen_workers, question)[0], _cores_text(chosen_workers)
     else:
         problem, best_for = _mean(network, workers, own, question), ""
     selected = select(problem, question.strategy, question.time_limit_s)
-    on = tuple(OnCluster(selection, _again(selection.problem, selected.choice.chosen)) for selection in own)
+    on = tuple(OnCluster(selection, _choice_at_costs(selection.problem, selected.choice.chosen)) for selection in own)
     return BoardSelection(model, board, best_for, problem, selected, on)
 
 
@@ -92,7 +92,7 @@ def _cores(board: Board, core: str) -> int:
     return sum(len(cluster.cpus) for cluster in board.clusters if cluster.core == core)
 
 
-def _words(workers: Sequence[ClusterMachine]) -> str:
+def _cores_text(workers: Sequence[ClusterMachine]) -> str:
     return f"{label_of(workers)}, {len(workers)} thread{'s' * (len(workers) > 1)}"
 
 
@@ -107,7 +107,7 @@ def _mean(
         return problem_of(network, weighted_sum(costs, weights), question, threaded_costs(workers[0]).block)
 
 
-def _again(problem: Problem, chosen: Mapping[str, Alternative]) -> Choice:
+def _choice_at_costs(problem: Problem, chosen: Mapping[str, Alternative]) -> Choice:
     """Return the choice of the same primitives and layouts with another problem's costs."""
     numbers = {}
     for name, alternatives in problem.alternatives.items():

@@ -183,7 +183,7 @@ def _windows(
         calls = ranges[start : start + window_calls] if len(starts) > 1 else ranges
         _touch_before(program, kernel, before, calls[0][0] / kernel.rows)
         if of_a_call > plan.long_call * plan.window:
-            cycles, instructions, measured, of_calls = _within(program, kernel, calls, limit, plan.within)
+            cycles, instructions, measured, of_calls = _sample_calls(program, kernel, calls, limit, plan.within)
             error = hypot(error, of_calls * length / instructions / len(starts))
         else:
             _time_all(program)
@@ -211,7 +211,7 @@ def _starts(calls: int, window_calls: int, windows: int) -> list[int]:
     return [max(0, (2 * n + 1) * calls // (2 * windows) - window_calls // 2) for n in range(windows)]
 
 
-def _within(
+def _sample_calls(
     program: SimulatedProgram, kernel: KernelCalls, calls: Sequence[tuple[int, int]], limit: int, plan: SamplePlan
 ) -> tuple[float, int, int, float]:
     """Sample each of these long calls, and return (cycles, instructions, timed instructions, standard error)."""

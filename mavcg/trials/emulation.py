@@ -33,19 +33,19 @@ def runs_here(machine: Machine) -> bool:
     """Return True if this processor runs the machine's code."""
     if machine.arch != host_target().arch:
         return False
-    return machine.arch != "x86_64" or _within(machine, compiler_needs("native"))
+    return machine.arch != "x86_64" or _cpuid_suffices(machine, compiler_needs("native"))
 
 
 def emulator_missing(machine: Machine) -> str:
     """Return why no emulator for a machine is installed, with a remedy; "" if one is."""
     if machine.arch == "aarch64":
         return "" if qemu() else "install qemu-user-static, which runs AArch64 code"
-    if not _within(machine, llvm_needs(CPU, ())):
+    if not _cpuid_suffices(machine, llvm_needs(CPU, ())):
         return f"the emulator of x86 supports only the instructions of {CPU}: name an older core, or 'host'"
     return "" if bochs_there() else "install bochs and bochs-term, which run AVX-512, or name an older core"
 
 
-def _within(machine: Machine, cpuid_words: tuple[int, ...]) -> bool:
+def _cpuid_suffices(machine: Machine, cpuid_words: tuple[int, ...]) -> bool:
     """Return True if an x86 machine's code needs no other CPUID bits than these."""
     needs = llvm_needs(machine.llvm_cpu, machine.llvm_features)
     return not any(need & ~there for need, there in zip(needs, cpuid_words, strict=True))

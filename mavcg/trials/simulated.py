@@ -43,14 +43,14 @@ def simulate_jobs(jobs: Sequence[TrialJob], core: Core, board: Board) -> list[in
     symbols = {spec: image.symbols[version_symbol(kernel_name(spec), core.name)] for spec in specs}
     job_cycles, at = [], _MEMORY
     for job in jobs:
-        at, calls = _place(program, job, symbols, at)
+        at, calls = _map_job(program, job, symbols, at)
         for _ in range(_WARM + 1):
             cycles = sum(program.call(address, state, _LIMIT).cycles for address, state in calls)
         job_cycles.append(cycles)
     return job_cycles
 
 
-def _place(
+def _map_job(
     program: SimulatedProgram, job: TrialJob, symbols: Mapping[KernelSpec, int], at: int
 ) -> tuple[int, list[tuple[int, CallState]]]:
     """Put a job's memory at an address; return where the next job's may begin, and the calls of the job's stages."""

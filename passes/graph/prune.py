@@ -148,7 +148,7 @@ def _slice(new: Rewrite, node: Node) -> str | None:
     if prior is not None and prior.op == "slice" and all(step == 1 for step in prior.attr("steps")):
         source, outer = prior.inputs[0], prior.attr("starts")
         starts = tuple(a + b for a, b in zip(outer, starts, strict=True))
-    elif prior is not None and prior.op == "concat" and (part := _part(new, prior, starts, stops)):
+    elif prior is not None and prior.op == "concat" and (part := _sliced_input(new, prior, starts, stops)):
         source, before = part
         starts = tuple(s - before * (d == prior.attr("axis")) for d, s in enumerate(starts))
     shape = new.types[node.output].shape
@@ -160,7 +160,9 @@ def _slice(new: Rewrite, node: Node) -> str | None:
     return new.into(node.output, "slice", (source,), node.origin, starts=starts, stops=stops, steps=steps)
 
 
-def _part(new: Rewrite, concat: Node, starts: tuple[int, ...], stops: tuple[int, ...]) -> tuple[str, int] | None:
+def _sliced_input(
+    new: Rewrite, concat: Node, starts: tuple[int, ...], stops: tuple[int, ...]
+) -> tuple[str, int] | None:
     """Return the input of a concat that contains a slice, and the total length of the inputs before it, or None."""
     axis, before = concat.attr("axis"), 0
     for name in concat.inputs:

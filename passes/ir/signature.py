@@ -54,10 +54,10 @@ def parse_signature(entity: Entity) -> Signature:
     assert at, f"not a function: {text[:80]}"
     words = text[: at.start()].rstrip(" ")
     end = find_closing(text, at.end() - 1)
-    linkage, words = _take(words, LINKAGES)
-    preemption, words = _take(words, _PREEMPTION)
-    visibility, words = _take(words, _VISIBILITY)
-    _, words = _take(words, ("dllimport", "dllexport"))
+    linkage, words = _take_keywords(words, LINKAGES)
+    preemption, words = _take_keywords(words, _PREEMPTION)
+    visibility, words = _take_keywords(words, _VISIBILITY)
+    _, words = _take_keywords(words, ("dllimport", "dllexport"))
     convention, words = _take_convention(words)
     return Signature(
         name=unquote(at[1]),
@@ -96,7 +96,7 @@ def declaration(entity: Entity, name: str | None = None, visibility: str | None 
     return Entity(new, "declare", text)
 
 
-def _take(text: str, words: tuple[str, ...]) -> tuple[str, str]:
+def _take_keywords(text: str, words: tuple[str, ...]) -> tuple[str, str]:
     first, _, rest = text.partition(" ")
     return (first, rest) if first in words else ("", text)
 

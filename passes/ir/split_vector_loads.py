@@ -92,7 +92,7 @@ def _halves(line: str, narrowed: set[str], body: str) -> str:
     new_lines: list[str] = []
     values = [f"%{name}"] if count == 1 else [f'%"{stem}.{n}"' for n in range(count)]
     for number, value in enumerate(values):
-        new_lines += _piece(match, value, 16 * number, lanes // count)
+        new_lines += _half_loads(match, value, 16 * number, lanes // count)
     size = lanes // count
     while len(values) > 1:  # join neighbours: <4 x float> twice is <8 x float>
         pairs = list(zip(values[::2], values[1::2], strict=True))
@@ -106,7 +106,7 @@ def _halves(line: str, narrowed: set[str], body: str) -> str:
     return "\n".join(match["indent"] + new_line for new_line in new_lines)
 
 
-def _piece(match: re.Match[str], value: str, offset: int, lanes: int) -> list[str]:
+def _half_loads(match: re.Match[str], value: str, offset: int, lanes: int) -> list[str]:
     """Return the lines that load 128 bits, as two halves, at an offset in bytes from a load's pointer."""
     element, pointer, align = match["element"], match["pointer"], int(match["align"])
     facts = "".join(f", {node}" for node in _METADATA.findall(match["metadata"]))

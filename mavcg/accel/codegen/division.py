@@ -68,8 +68,8 @@ def _dependencies(graph: XGraph, chosen: set[str]) -> set[str]:
 
 def host_plan(graph: XGraph, division: Division) -> HostPlan:
     """Return the plan of the host: tensors to move, and CPU parts, whose libraries are not named yet."""
-    before = _part(graph, division.before, (*division.inputs, *_read_by(graph, division.after)))
-    after = _part(graph, division.after, ())
+    before = _cpu_part(graph, division.before, (*division.inputs, *_read_by(graph, division.after)))
+    after = _cpu_part(graph, division.after, ())
     inputs = tuple(node.name for node in graph.inputs())
     moved = dict.fromkeys((
         *inputs, *before.inputs, *before.outputs, *division.inputs, *division.outputs, *after.inputs, *after.outputs,
@@ -85,7 +85,7 @@ def _read_by(graph: XGraph, names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(i for name in names for i in by_name[name].inputs if i not in names))
 
 
-def _part(graph: XGraph, names: tuple[str, ...], read_later: tuple[str, ...]) -> CpuPart:
+def _cpu_part(graph: XGraph, names: tuple[str, ...], read_later: tuple[str, ...]) -> CpuPart:
     kept = {*read_later, *graph.outputs}
     return CpuPart(names, _read_by(graph, names), tuple(name for name in names if name in kept))
 

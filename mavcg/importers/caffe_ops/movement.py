@@ -38,10 +38,10 @@ def slice_(call: CaffeCall) -> Results:
     bounds = (0, *points, length)
     if any(a >= b for a, b in zip(bounds, bounds[1:], strict=False)):
         raise call.fail(f"slice points {list(points)[:MOST_INTS]} in {length} elements; they must increase within it")
-    return tuple(_part(call, x, {axis: (a, b)}) for a, b in zip(bounds, bounds[1:], strict=False))
+    return tuple(_slice_axes(call, x, {axis: (a, b)}) for a, b in zip(bounds, bounds[1:], strict=False))
 
 
-def _part(call: CaffeCall, x: Value, ranges: Mapping[int, tuple[int, int]]) -> Value:
+def _slice_axes(call: CaffeCall, x: Value, ranges: Mapping[int, tuple[int, int]]) -> Value:
     """Return the elements of x within (start, stop) ranges along some axes."""
     bounds = [ranges.get(i, (0, n)) for i, n in enumerate(x.shape)]
     if all(bound == (0, n) for bound, n in zip(bounds, x.shape, strict=True)):
@@ -99,7 +99,7 @@ def crop(call: CaffeCall) -> Results:
         if not 0 <= offset <= x.shape[i] - like.shape[i]:
             raise call.fail(f"{like.shape[i]} elements from {offset} on along axis {i} of {x.type}")
         ranges[i] = (offset, offset + like.shape[i])
-    return _part(call, x, ranges)
+    return _slice_axes(call, x, ranges)
 
 
 def tile(call: CaffeCall) -> Results:

@@ -73,7 +73,7 @@ def window(call: OnnxCall, image: Sequence[int], kernel: Sequence[int], ceil: bo
     elif mode == "VALID":
         given = (0,) * (2 * spatial)
     elif mode in ("SAME_UPPER", "SAME_LOWER"):
-        given = _same(image, kernel, stride, dilation, mode == "SAME_UPPER")
+        given = _same_pads(image, kernel, stride, dilation, mode == "SAME_UPPER")
     else:
         raise call.fail(f"auto_pad {mode!r}; there are NOTSET, VALID, SAME_UPPER, SAME_LOWER")
     if any(not 0 <= p <= LARGEST_STEP for p in given):
@@ -96,7 +96,7 @@ def window(call: OnnxCall, image: Sequence[int], kernel: Sequence[int], ceil: bo
     return Window(pair(kernel, 1), pair(stride, 1), pair(dilation, 1), (*start, *pair(ends, 0)), (*start, *given_end))
 
 
-def _same(
+def _same_pads(
     image: Sequence[int], kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int], upper: bool
 ) -> tuple[int, ...]:
     """Return the pads of auto_pad SAME, ceil(length / stride) windows; an odd pad is at the end if `upper`, else the

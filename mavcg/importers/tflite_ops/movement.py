@@ -79,7 +79,7 @@ def unpack(call: TfliteCall) -> Results:
     axis = call.axis(int(call.option("Axis", 0)), x.rank)
     if x.shape[axis] != len(call.results):
         raise call.fail(f"dimension {axis} of {x.type} does not make {len(call.results)} results")
-    parts = _parts(call, x, axis, [1] * len(call.results))
+    parts = _split_axis(call, x, axis, [1] * len(call.results))
     return tuple(call.reshape(p, (*x.shape[:axis], *x.shape[axis + 1 :])) for p in parts)
 
 
@@ -90,7 +90,7 @@ def split(call: TfliteCall) -> Results:
     at, count = call.axis(axis, x.rank), len(call.results)
     if x.shape[at] % count:
         raise call.fail(f"dimension {at} of {x.type} does not divide into {count} equal parts")
-    return _parts(call, x, at, [x.shape[at] // count] * count)
+    return _split_axis(call, x, at, [x.shape[at] // count] * count)
 
 
 def split_v(call: TfliteCall) -> Results:
@@ -104,10 +104,10 @@ def split_v(call: TfliteCall) -> Results:
         lengths = [rest if n == -1 else n for n in lengths]
     if any(n < 0 for n in lengths) or sum(lengths) != x.shape[at]:
         raise call.fail(f"parts of {lengths} do not make dimension {at} of {x.type}")
-    return _parts(call, x, at, lengths)
+    return _split_axis(call, x, at, lengths)
 
 
-def _parts(call: TfliteCall, x: Value, axis: int, lengths: Sequence[int]) -> tuple[Value, ...]:
+def _split_axis(call: TfliteCall, x: Value, axis: int, lengths: Sequence[int]) -> tuple[Value, ...]:
     parts, start = [], 0
     for length in lengths:
         starts, stops = [0] * x.rank, list(x.shape)

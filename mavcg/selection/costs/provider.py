@@ -64,14 +64,14 @@ class _Scaled:
     target: CostProvider
 
     def primitive(self, scenario: Scenario, primitive: Primitive) -> Cost | None:
-        return self._as_many(*(p.primitive(scenario, primitive) for p in (self.known, self.base, self.target)))
+        return self._scale(*(p.primitive(scenario, primitive) for p in (self.known, self.base, self.target)))
 
     def conversion(self, layout_from: Layout, layout_to: Layout, c: int, h: int, w: int) -> Cost | None:
         costs = (p.conversion(layout_from, layout_to, c, h, w) for p in (self.known, self.base, self.target))
-        return self._as_many(*costs)
+        return self._scale(*costs)
 
     @staticmethod
-    def _as_many(known: Cost | None, base: Cost | None, target: Cost | None) -> Cost | None:
+    def _scale(known: Cost | None, base: Cost | None, target: Cost | None) -> Cost | None:
         if known is None or base is None or target is None or base.ms <= 0:
             return None
         return Cost(known.ms * target.ms / base.ms, MODELLED)
@@ -89,14 +89,14 @@ class _Shifted:
     target: CostProvider
 
     def primitive(self, scenario: Scenario, primitive: Primitive) -> Cost | None:
-        return self._more(*(p.primitive(scenario, primitive) for p in (self.known, self.base, self.target)))
+        return self._shift(*(p.primitive(scenario, primitive) for p in (self.known, self.base, self.target)))
 
     def conversion(self, layout_from: Layout, layout_to: Layout, c: int, h: int, w: int) -> Cost | None:
         costs = (p.conversion(layout_from, layout_to, c, h, w) for p in (self.known, self.base, self.target))
-        return self._more(*costs)
+        return self._shift(*costs)
 
     @staticmethod
-    def _more(known: Cost | None, base: Cost | None, target: Cost | None) -> Cost | None:
+    def _shift(known: Cost | None, base: Cost | None, target: Cost | None) -> Cost | None:
         if known is None or base is None or target is None:
             return known
         return replace(known, ms=max(0.0, known.ms + target.ms - base.ms))

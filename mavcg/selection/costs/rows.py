@@ -81,10 +81,10 @@ def text_of(operation: tuple[Scenario, str] | Conversion) -> str:
 
 def what_of(text: str) -> tuple[Scenario, str] | Conversion:
     """Parse what text_of wrote. Raises: KeyError, TypeError or ValueError for anything else."""
-    return _what(json.loads(text))
+    return _parse_operation(json.loads(text))
 
 
-def _what(value: Any) -> tuple[Scenario, str] | Conversion:
+def _parse_operation(value: Any) -> tuple[Scenario, str] | Conversion:
     """Parse what a row is about: a primitive on a scenario, or a conversion.
 
     Raises: KeyError, TypeError or ValueError for what is neither.
@@ -167,8 +167,8 @@ def _imported_row(value: Any, kernels: Any, rounds: Any) -> tuple[Any, ...]:
         raise ValueError(f"unknown caches {value['caches']!r}")
     return row_of(
         Record(
-            _what(value["what"]), cost, _word(value["core"]), _whole(value["threads"]), _whole(value["block"]),
-            _word(value["compiler"]), value["caches"] == COLD, _word(value["date"]), _word(value["host"]),
+            _parse_operation(value["what"]), cost, _word(value["core"]), _whole(value["threads"]),
+            _whole(value["block"]), _word(value["compiler"]), value["caches"] == COLD, _word(value["date"]), _word(value["host"]),
             _word(kernels),
         )
     )  # fmt: skip

@@ -60,7 +60,7 @@ def _add_border(s: Scenario, main: int, phases: bool, stages: int = 1) -> StageR
     return StageRows(main, {"copy": rows, "gather": rows}, stages + 1)
 
 
-def _pieces(pixels: int, rows: int, most: int) -> int:
+def _pixel_rows(pixels: int, rows: int, most: int) -> int:
     """Return the number of rows into which the direct primitive divides an image of so many pixels.
 
     rows: rows of the image. most: largest number of pixels of a row. The image is one row if it has at most `most`
@@ -72,7 +72,7 @@ def _pieces(pixels: int, rows: int, most: int) -> int:
     return pixels // whole[-1] if whole else rows
 
 
-def _parts(pieces: int, groups: int, channels: int) -> int:
+def _channel_parts(pieces: int, groups: int, channels: int) -> int:
     """Return the number of parts of a group's output channels if there are few pieces."""
     return -(-channels // channels_of_part(channels, pieces * groups))
 
@@ -81,7 +81,7 @@ def _direct(s: Scenario, p: DirectPrimitive, block: int) -> StageRows:
     per_group, columns = s.m // s.groups, p.along is VectorAxis.COLUMNS
     rows = s.out_h
     if p.special is SpecialLayer.ONE_BY_ONE:
-        rows = _pieces(s.out_h * s.out_w, s.out_h, PIECE_MOST[p.along])
+        rows = _pixel_rows(s.out_h * s.out_w, s.out_h, PIECE_MOST[p.along])
     weight_bytes = s.m * (s.c // s.groups) * s.taps * F32_BYTES
     heavy = weight_bytes > direct_primitive.MANY_WEIGHTS_BYTES or rows < direct_primitive.FEW_ROWS
     panel = COLUMN_PANEL if columns else block
@@ -91,7 +91,9 @@ def _direct(s: Scenario, p: DirectPrimitive, block: int) -> StageRows:
 
 def _implicit(s: Scenario, p: Implicit, block: int) -> StageRows:
     blocks = s.m // block if p.layout_out is Layout.CHWC else 1
-    rows = _pieces(s.out_h * s.out_w, s.out_h, PIECE_PIXELS) if (s.kernel, s.strides) == ((1, 1), (1, 1)) else s.out_h
+    rows = (
+        _pixel_rows(s.out_h * s.out_w, s.out_h, PIECE_PIXELS) if (s.kernel, s.strides) == ((1, 1), (1, 1)) else s.out_h
+    )
     channels = s.m // blocks
     panels = s.groups * -(-(channels // s.groups) // block)
     weights = channels * (s.c // s.groups) * s.taps
@@ -107,7 +109,7 @@ def _im2(s: Scenario, p: Im2, block: int) -> StageRows:
     if p.strips:
         return StageRows(pieces)
     made = s.c * s.k if p.columns else s.out_h
-    main = pieces * s.groups * _parts(pieces, s.groups, s.m // s.groups)
+    main = pieces * s.groups * _channel_parts(pieces, s.groups, s.m // s.groups)
     return StageRows(main, {"patch": made, "patch_far": made}, 2)
 
 
@@ -118,7 +120,7 @@ def _kn2(s: Scenario, p: Kn2, block: int) -> StageRows:
         rows = as_one_row(s).h if even else s.h
         return StageRows(rows * s.groups * s.taps, {"shifted": flat.out_h}, 2)
     blocks = -(-flat.out_h // min(flat.out_h, max(1, STRIP_PIXELS // flat.out_w)))
-    return StageRows(blocks * s.groups * _parts(blocks, s.groups, s.m // s.groups))
+    return StageRows(blocks * s.groups * _channel_parts(blocks, s.groups, s.m // s.groups))
 
 
 def _winograd(s: Scenario, p: WinogradPrimitive, block: int) -> StageRows:

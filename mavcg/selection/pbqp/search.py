@@ -121,7 +121,7 @@ def _without_branching(problem: PbqpProblem, limit: float, effort: Effort) -> Se
         return SearchResult(problem.constant, problem.constant, problem.complete({}))
     parts = problem.components()
     if len(parts) > 1:
-        return _parts(problem, [problem.part(nodes) for nodes in parts], limit, effort)
+        return _solve_components(problem, [problem.part(nodes) for nodes in parts], limit, effort)
     order = elimination_order(problem, MOST_TABLE_ENTRIES)
     if order is None:
         return None
@@ -130,7 +130,7 @@ def _without_branching(problem: PbqpProblem, limit: float, effort: Effort) -> Se
     return SearchResult(cost, cost, problem.complete(choice))
 
 
-def _parts(problem: PbqpProblem, parts: list[PbqpProblem], limit: float, effort: Effort) -> SearchResult:
+def _solve_components(problem: PbqpProblem, parts: list[PbqpProblem], limit: float, effort: Effort) -> SearchResult:
     """Solve each connected component by itself; the lower bounds of the others reduce the limit of each."""
     lower = [part.least() for part in parts]
     cost, chosen = problem.constant, dict[int, int]()

@@ -65,7 +65,7 @@ def solve_by_tables(problem: PbqpProblem, order: list[int]) -> tuple[float, dict
         axes = (*others, node)
         joint = np.zeros([len(problem.costs[n]) for n in axes])
         for table in joined:
-            joint += _spread(table, axes)
+            joint += _align_axes(table, axes)
         best = joint.argmin(axis=-1)
         steps.append((node, tuple(others), best))
         if others:
@@ -78,7 +78,7 @@ def solve_by_tables(problem: PbqpProblem, order: list[int]) -> tuple[float, dict
     return constant, {node: int(problem.labels[node][at]) for node, at in position.items()}
 
 
-def _spread(table: _Table, axes: tuple[int, ...]) -> Costs:
+def _align_axes(table: _Table, axes: tuple[int, ...]) -> Costs:
     """Return a table's costs with one axis for each of `axes`, of length 1 for nodes that the table lacks."""
     order = [table.nodes.index(node) for node in axes if node in table.nodes]
     costs = table.costs.transpose(order)

@@ -56,7 +56,7 @@ def pool_pressure(
 ) -> tuple[Mapping[str, Fraction], ...]:
     """Return, for each op, pool -> busy cycles per iteration that the op adds to each unit of the pool."""
     room = {pool: level * timing.pools[pool] for pools, level in levels for pool in pools}
-    spread = _spread(total, room)
+    spread = _distribute(total, room)
     pressure: list[Mapping[str, Fraction]] = []
     for uses in work:
         shares: dict[str, Fraction] = {}
@@ -69,7 +69,7 @@ def pool_pressure(
     return tuple(pressure)
 
 
-def _spread(
+def _distribute(
     total: Mapping[frozenset[str], int], room: Mapping[str, Fraction]
 ) -> dict[tuple[frozenset[str], str], Fraction]:
     """Distribute the cycles of each kind of work over its pools so that no pool exceeds its capacity, `room`.

@@ -204,8 +204,8 @@ class _Attempt:
         lowest = self._cycles[others] + self._transposed[op, others]
         highest = self._cycles[others] - self._distances[op, others]
         # A cycle conflicts with every placed op whose `lowest` is above it or whose `highest` is below it.
-        above = np.bincount(_within(lowest - span.start, len(span)), penalties, len(span) + 1)
-        below = np.bincount(_within(highest + 1 - span.start, len(span)), penalties, len(span) + 1)
+        above = np.bincount(_clamp(lowest - span.start, len(span)), penalties, len(span) + 1)
+        below = np.bincount(_clamp(highest + 1 - span.start, len(span)), penalties, len(span) + 1)
         by_edges = (above.sum() - np.cumsum(above) + np.cumsum(below))[: len(span)]
         best, best_cycle, displaced = PINNED, None, list[int]()
         rhythm = self._rhythm.get(self._kind_of[op], -1)
@@ -241,7 +241,7 @@ class _Attempt:
         return cached[1], cached[2]
 
 
-def _within(values: Cycles, most: int) -> Cycles:
+def _clamp(values: Cycles, most: int) -> Cycles:
     """Clamp values to 0 .. most; np.clip takes five times as long for so few."""
     return np.minimum(np.maximum(values, 0), most)
 

@@ -147,7 +147,7 @@ class _Body:
             length = len(chain) // steps
             for step in range(steps):
                 for at in range(length):
-                    if not self._same(chain[at], chain[step * length + at], step, steps, images[step]):
+                    if not self._matches_first_step(chain[at], chain[step * length + at], step, steps, images[step]):
                         return None
         covered = [at for image in images for at in image.values()]
         if sorted(covered) != list(self.work):
@@ -162,7 +162,7 @@ class _Body:
         ]
         return (*(instr for instr in step_code if instr is not None), *adds)
 
-    def _same(self, model: int, at: int, step: int, steps: int, image: dict[int, int]) -> bool:
+    def _matches_first_step(self, model: int, at: int, step: int, steps: int, image: dict[int, int]) -> bool:
         """True if instruction `at` does in this step what `model` does in the first.
 
         image: instruction of the first step -> its counterpart in this step; extended here.
@@ -204,7 +204,7 @@ class _Body:
             return register == new_register and new_source == before
         if source is None or new_source is None:
             return source is None and new_source is None and register == new_register
-        return self._same(source, new_source, step, steps, image)
+        return self._matches_first_step(source, new_source, step, steps, image)
 
     def _plain(self, at: int) -> Instr | None:
         """Return an instruction of a body that updates its pointers at the end; None if its offset has no encoding."""
