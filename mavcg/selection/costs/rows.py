@@ -168,8 +168,8 @@ def _imported_row(value: Any, kernels: Any, rounds: Any) -> tuple[Any, ...]:
     return row_of(
         Record(
             _parse_operation(value["what"]), cost, _word(value["core"]), _whole(value["threads"]),
-            _whole(value["block"]), _word(value["compiler"]), value["caches"] == COLD, _word(value["date"]), _word(value["host"]),
-            _word(kernels),
+            _whole(value["block"]), _word(value["compiler"]), value["caches"] == COLD, _word(value["date"]),
+            _word(value["host"]), _word(kernels),
         )
     )  # fmt: skip
 
