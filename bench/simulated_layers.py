@@ -6,7 +6,6 @@ agrees with the simulator, which has the same facts of the core, and caches besi
 record has the standard error of each. Networks that are named alone write no record.
 """
 
-import argparse
 import statistics
 import sys
 import tempfile
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.models import model_path, shapes_of
+from bench.network_options import network_options
 from bench.record import facts, write
 from mavcg.model_pipeline.estimating import predict_file
 from mavcg.model_pipeline.model import build_model
@@ -130,10 +130,8 @@ def kind_of(row: Mapping[str, Any]) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Compare networks, print the tables, and write bench/results/simulated_layers.json unless some were named."""
-    parser = argparse.ArgumentParser(prog="python -m bench.simulated_layers", description=__doc__)
-    parser.add_argument("networks", nargs="*", metavar="NETWORK", help=f"instead of {', '.join(NETWORKS)}")
+    parser = network_options("simulated_layers", __doc__, NETWORKS, "kernels compiled at a time")
     parser.add_argument("--samples", type=int, default=UNITS, help="units timed of a long layer (%(default)s)")
-    parser.add_argument("--jobs", type=int, default=1, help="kernels compiled at a time (%(default)s)")
     options = parser.parse_args(arguments)
     rows: list[dict[str, Any]] = []
     for network in options.networks or NETWORKS:

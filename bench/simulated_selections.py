@@ -8,7 +8,6 @@ examples/small_cnn; others are those of bench/models.py, and take minutes of CPU
 shapes. Nothing is measured.
 """
 
-import argparse
 import math
 import resource
 import sys
@@ -20,6 +19,7 @@ from typing import Any
 import onnx
 
 from bench.models import model_path, shapes_of
+from bench.network_options import network_options
 from bench.record import facts, write
 from examples.small_cnn.make_model import small_cnn
 from mavcg.kernels.primitives.registry import all_primitives, eight_bit_primitives
@@ -139,9 +139,7 @@ def row_of(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Compare, print the selections, and write bench/results/simulated_selections.json unless networks were named."""
-    parser = argparse.ArgumentParser(prog=f"python -m bench.{NAME}", description=__doc__)
-    parser.add_argument("networks", nargs="*", metavar="NETWORK", help=f"instead of {', '.join(NETWORKS)}")
-    parser.add_argument("--jobs", type=int, default=1, help="processes that compile and simulate (%(default)s)")
+    parser = network_options(NAME, __doc__, NETWORKS, "processes that compile and simulate")
     options = parser.parse_args(arguments)
     rows: list[Mapping[str, Any]] = []
     for network in options.networks or NETWORKS:

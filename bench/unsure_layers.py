@@ -8,7 +8,6 @@ simulated run of the whole network, and the CPU time of simulating them. Nothing
 replace their layers in the record.
 """
 
-import argparse
 import json
 import resource
 import sys
@@ -18,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from bench.network_options import network_options
 from bench.record import RESULTS, facts, write
 from bench.simulated_layers import BOARD, CORES, LEAST_SHARE, NETWORKS, WITHIN, build_layer_by_layer
 from mavcg.hardware.board import Board
@@ -93,9 +93,7 @@ def counts(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Compare, print the counts, and write bench/results/unsure_layers.json."""
-    parser = argparse.ArgumentParser(prog=f"python -m bench.{NAME}", description=__doc__)
-    parser.add_argument("networks", nargs="*", metavar="NETWORK", help=f"instead of {', '.join(NETWORKS)}")
-    parser.add_argument("--jobs", type=int, default=1, help="processes that compile and simulate (%(default)s)")
+    parser = network_options(NAME, __doc__, NETWORKS, "processes that compile and simulate")
     options = parser.parse_args(arguments)
     recorded = json.loads((RESULTS / f"{SOURCE}.json").read_text(encoding="utf-8"))["layers"]
     path, known = RESULTS / f"{NAME}.json", list[dict[str, Any]]()
