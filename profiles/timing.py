@@ -76,10 +76,10 @@ def _timing(core: Core, texts: tuple[tuple[str, Path, str], ...]) -> Timing:
 
 def _adjacent_forwards(known: Sequence[OwnTiming]) -> frozenset[tuple[str, str, str]]:
     """Return the forwardings that reach only the next multiply-accumulate, by the nearest file that has each."""
-    found: frozenset[tuple[str, str, str]] = frozenset()
+    adjacent: frozenset[tuple[str, str, str]] = frozenset()
     for own in reversed(known):
-        found = found - own.forwards.keys() | own.adjacent_forwards
-    return found
+        adjacent = adjacent - own.forwards.keys() | own.adjacent_forwards
+    return adjacent
 
 
 def _window_fact(core: Core, key: str, otherwise: int) -> int:

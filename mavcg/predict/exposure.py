@@ -164,15 +164,15 @@ def touches_of_operands(work: StepWork) -> dict[str, int]:
     Where addresses differ, as in a band of rows, an operand has the next touch of its role.
     """
     places = {(touch.base, touch.begin): number for number, touch in enumerate(work.touches)}
-    found, free = {}, list(range(len(work.touches)))
+    by_operand, free = {}, list(range(len(work.touches)))
     for number, operand in enumerate(work.operands):
         touch = places.get((base_of(operand), operand.offset))
         if touch is None and operand.base != "fault":
             touch = _next_of_role(work.touches, free, operand.base == "constants")
         if touch is not None:
-            found[f"operand {number}"] = touch
+            by_operand[f"operand {number}"] = touch
             free = [each for each in free if each != touch]
-    return found
+    return by_operand
 
 
 def _next_of_role(touches: Sequence[Touch], free: Sequence[int], is_weight: bool) -> int | None:

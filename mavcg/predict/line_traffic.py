@@ -120,14 +120,14 @@ def _seen_of_run(access: LoopAccess, path: Sequence[Loop]) -> tuple[float, float
 
 def _store_runs(stores: Sequence[LoopAccess]) -> dict[str, list[tuple[LoopAccess, int]]]:
     """Return the runs of adjacent stores of one iteration, by operand: the first store of each, and bytes."""
-    found: dict[str, list[tuple[LoopAccess, int]]] = {}
+    by_base: dict[str, list[tuple[LoopAccess, int]]] = {}
     for store in sorted(stores, key=lambda a: (a.base, a.offset)):
-        of = found.setdefault(store.base, [])
+        of = by_base.setdefault(store.base, [])
         if of and of[-1][0].offset + of[-1][1] == store.offset and of[-1][0].strides == store.strides:
             of[-1] = of[-1][0], of[-1][1] + store.bytes
         else:
             of.append((store, store.bytes))
-    return found
+    return by_base
 
 
 def _streamed_of_run(access: LoopAccess, size: int, path: Sequence[Loop]) -> float:
@@ -151,18 +151,18 @@ def fills(loop: Loop, cache_bytes: float, most: Mapping[str, float]) -> Fills:
     """
     once = _distinct(tuple(loop.all_accesses()), _inner_trips(loop, of_loop=False), most)
     kept = _kept_share(sum(once.values()) * LINE_BYTES / cache_bytes)
-    found = {}
+    line_fills = {}
     if kept > 0:
         distinct = _distinct(tuple(loop.all_accesses()), _inner_trips(loop, of_loop=True), most)
-        found = {key: kept * lines for key, lines in distinct.items()}
+        line_fills = {key: kept * lines for key, lines in distinct.items()}
     if kept < 1:
         parts: list[tuple[float, Fills]] = [(1.0, _distinct(loop.accesses, {}, most))]
         for inner in loop.inner:
             parts.append((inner.entries / (loop.entries * loop.trips), fills(inner, cache_bytes, most)))
         for share, lines_of in parts:
             for key, lines in lines_of.items():
-                found[key] = found.get(key, 0.0) + (1 - kept) * loop.trips * share * lines
-    return found
+                line_fills[key] = line_fills.get(key, 0.0) + (1 - kept) * loop.trips * share * lines
+    return line_fills
 
 
 def _kept_share(filled: float) -> float:
@@ -171,10 +171,10 @@ def _kept_share(filled: float) -> float:
 
 
 def _inner_trips(loop: Loop, of_loop: bool) -> dict[str, float]:
-    found = {loop.name: loop.trips} if of_loop else {}
+    trips = {loop.name: loop.trips} if of_loop else {}
     for inner in loop.inner:
-        found |= _inner_trips(inner, of_loop=True)
-    return found
+        trips |= _inner_trips(inner, of_loop=True)
+    return trips
 
 
 def _distinct(

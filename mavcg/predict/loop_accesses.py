@@ -273,13 +273,13 @@ def _split(loop: Loop, reader: _LoopReader) -> Loop:
     """Return the loops with those in two whose counters are divided: one of quotients, in it one of remainders."""
 
     def strides(access: LoopAccess) -> dict[str, float]:
-        found = dict(access.strides)
+        strides = dict(access.strides)
         for name, divisor in reader.splits.items():
-            stride = found.pop(name, 0)
+            stride = strides.pop(name, 0)
             if stride:
-                found[f"{name}/"] = found.get(f"{name}/", 0) + divisor * stride
-                found[f"{name}%"] = found.get(f"{name}%", 0) + stride
-        return found
+                strides[f"{name}/"] = strides.get(f"{name}/", 0) + divisor * stride
+                strides[f"{name}%"] = strides.get(f"{name}%", 0) + stride
+        return strides
 
     def accesses(of: Loop) -> tuple[LoopAccess, ...]:
         return tuple(
@@ -310,17 +310,17 @@ def _dominators(function: ir.Function) -> dict[str, set[str]]:
     for block in function.blocks:
         for following in _successors(block):
             before[following.name].append(block.name)
-    found = {name: set(names) for name in names}
-    found[names[0]] = {names[0]}
+    dominators = {name: set(names) for name in names}
+    dominators[names[0]] = {names[0]}
     changed = True
     while changed:
         changed = False
         for name in names[1:]:
-            through = [found[each] for each in before[name]]
+            through = [dominators[each] for each in before[name]]
             now = {name, *(set.intersection(*through) if through else ())}
-            if now != found[name]:
-                found[name], changed = now, True
-    return found
+            if now != dominators[name]:
+                dominators[name], changed = now, True
+    return dominators
 
 
 def _pointers(instruction: instr.Instruction) -> Iterator[tuple[ir.Value, ir.Type, bool]]:
