@@ -81,7 +81,7 @@ class Names(_utils.NameScope):  # type: ignore[misc]  # llvmlite has no types
         self._useset, self._basenamemap = scope._useset, scope._basenamemap
 
     def register(self, name: str, deduplicate: bool = False) -> str:
-        """Return the name, with a number if it is used already. Raises: DuplicatedNameError unless deduplicate."""
+        """Return the name, with a number if it is used already; llvmlite's DuplicatedNameError unless deduplicate."""
         used = self._useset
         if name in used:
             if not deduplicate:
