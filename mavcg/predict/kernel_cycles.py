@@ -32,6 +32,7 @@ from mavcg.predict.block_counts import DataDependent, count_blocks
 from mavcg.predict.line_traffic import Fills, Runs, fills, runs
 from mavcg.predict.loop_accesses import Loop, read_loops, with_calls
 from mavcg.predict.mix import mixes_of
+from mavcg.predict.natural_loops import successors
 from mavcg.specs.kernel import KernelSpec
 from mavcg.specs.tile_plan import MacroTile, TilePlan
 from mavcg.toolchain.codegen import CodegenJob, compile_module
@@ -187,7 +188,7 @@ def _model(
         block.name: block.terminator.operands[0].name
         for block in function.blocks
         if isinstance(block.terminator, ir.instructions.Branch)
-        and any(successor is block for successor in _successors(block.terminator.operands[0]))
+        and any(successor is block for successor in successors(block.terminator.operands[0]))
     }
     lanes = model.machine.vector_bytes / 4
     by_work = spec.work / max(1, spec.rows) / (lanes * model.issue.vector_per_cycle)
@@ -210,10 +211,6 @@ def _countable(function: ir.Function, spec: KernelSpec) -> bool:
 def _is_head(name: str, mix: InstructionMix) -> bool:
     """True for a loop head, which the compiler merges into the body."""
     return not mix.moves_data and re.search(r"_head(\.\d+)?$", name) is not None
-
-
-def _successors(block: ir.Block) -> list[ir.Block]:
-    return [operand for operand in block.terminator.operands if isinstance(operand, ir.Block)]
 
 
 def _compile_costs(

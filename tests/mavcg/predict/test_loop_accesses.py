@@ -8,8 +8,9 @@ from llvmlite import ir
 
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.registry import emit
+from mavcg.predict.affine_addresses import UNKNOWN
 from mavcg.predict.line_traffic import LINE_BYTES, fills
-from mavcg.predict.loop_accesses import UNKNOWN, Loop, LoopAccess, read_loops, with_calls
+from mavcg.predict.loop_accesses import Loop, LoopAccess, read_loops, with_calls
 from mavcg.specs.kernel import Machine
 
 I64, I8, F32 = ir.IntType(64), ir.IntType(8), ir.FloatType()
