@@ -6,8 +6,9 @@ dense image, which is then copied.
 
 The engine's predictions of its own algorithms (predict/algorithms.py) use the planned tiles and calls, whereas the
 milliseconds of the model of primitives come from a fit on another machine. That model therefore only gives ratios: the
-cost of a primitive over that of the node's implicit GEMM (or depthwise loop). Each alternative's cost is this ratio
-times the best known cost of the implicit GEMM: measured, else predicted.
+cost of a primitive over that of the node's implicit GEMM (or depthwise loop), or over that of the same algorithm in the
+engine's layouts, if the engine has it. Each alternative's cost is this ratio times the best known cost of the latter:
+measured, else predicted.
 """
 
 import math
@@ -172,7 +173,7 @@ class _NodeCosts:
         self.joined_ms = model.copy_ms(s.batch * s.m * s.out_h * s.out_w) if joined else 0.0
         default = next((a for a in choices if a.name == default_primitive), None)
         modelled = None if default is None or default.primitive is None else model.costs.primitive(s, default.primitive)
-        self.scale = 1.0
+        self.scale, self.scale_by_algorithm = 1.0, dict[str, float]()
         # The largest ratio of measured to predicted time counts, so that no alternative is chosen only because all
         # measured ones were slower than predicted.
         slower = [self._without_border(a.name, a.cost.ms) / predicted[a.name] for a in choices if self._is_measured(a)]
@@ -185,6 +186,21 @@ class _NodeCosts:
         if default.cost.kind == MODELLED:
             default_ms = predicted.get(default_primitive, default_ms) * self.predicted_scale
         self.scale = default_ms / self._without_border(default.name, modelled.ms)
+        self.scale_by_algorithm = self._scales(choices, s, model.costs)
+
+    def _scales(self, choices: Sequence[Alternative], scenario: Scenario, costs: CostProvider) -> dict[str, float]:
+        """Return predicted over modelled time of the engine's algorithms other than the default, by algorithm.
+
+        So the same algorithm in other layouts differs from them only by what the model says of the layouts.
+        """
+        scales = {}
+        for choice in choices:
+            if choice.primitive is None or choice.name == self.default_primitive or choice.name not in self.predicted:
+                continue
+            modelled = costs.primitive(scenario, choice.primitive)
+            if modelled is not None and modelled.ms > 0:
+                scales[_algorithm(choice)] = self.predicted[choice.name] * self.predicted_scale / modelled.ms
+        return scales
 
     def _is_measured(self, alternative: Alternative) -> bool:
         return alternative.cost.kind != MODELLED and self.predicted.get(alternative.name, 0.0) > 0
@@ -194,7 +210,8 @@ class _NodeCosts:
         measured = alternative.cost.kind != MODELLED
         if alternative.name in self.predicted and not measured:
             return self.predicted[alternative.name] * self.predicted_scale
-        ms = alternative.cost.ms if measured else alternative.cost.ms * self.scale
+        scale = self.scale_by_algorithm.get(_algorithm(alternative), self.scale)
+        ms = alternative.cost.ms if measured else alternative.cost.ms * scale
         spread_ms = alternative.cost.spread_ms
         if alternative.name == self.default_primitive:
             bordered = self._without_border(alternative.name, ms)
@@ -209,8 +226,9 @@ class _NodeCosts:
         more = 0.0 if alternative.name in self.own else self.step_ms + (self.joined_ms if dense else 0.0)
         if not measured:
             # An alternative that was not measured may be chosen for its layouts, but not for being faster than a
-            # measured one.
-            factor = 1.0 if alternative.name == self.default_primitive else self.safety_factors.modelled
+            # measured one. It has to beat the default by as much as the engine's own algorithms have to.
+            is_default = alternative.name == self.default_primitive
+            factor = 1.0 if is_default else max(self.safety_factors.modelled, 1 / WORTH)
             return max(ms * factor, self.engine_choice_ms) + more
         # Simulated costs have no noise, and those of a node share one scale, as interleaved measurements do.
         on_one_scale = alternative.cost.turns or alternative.cost.kind == SIMULATED
@@ -222,6 +240,11 @@ class _NodeCosts:
         if not self.border_ms or name.startswith("winograd"):  # which pads as it reads
             return ms
         return max(ms - self.border_ms, 0.5 * ms)
+
+
+def _algorithm(alternative: Alternative) -> str:
+    """Return the name of an alternative's primitive without its layouts."""
+    return alternative.name.removesuffix(f"_{alternative.layout_in.lower()}_{alternative.layout_out.lower()}")
 
 
 def _with_ms(alternative: Alternative, ms: float) -> Alternative:

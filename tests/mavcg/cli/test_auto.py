@@ -129,7 +129,7 @@ def test_nothing_hot_builds_nothing(mavcg: Any, perf: str, core: str, project: P
         ('["./app"]', '["./other"]', (), "./other"),
         ('"host"', '"nobody"', (), "--board nobody: no such board"),
         ("x", "x", ("--threshold", "200"), "--threshold 200: is not a share"),
-        ("x", "x", ("--runner", "carrier-pigeon"), "--runner carrier-pigeon: is none"),
+        ("x", "x", ("--runner", "carrier-pigeon"), "--runner carrier-pigeon: is not a runner"),
     ],
 )
 def test_bad_input(

@@ -107,7 +107,7 @@ def test_counters_are_used_where_they_work_and_an_event_that_is_named_is_not_pro
 
 
 def test_a_board_without_a_recorder_is_named(board: Callable[..., RunsThere]) -> None:
-    with pytest.raises(ToolError, match="local: neither perf nor simpleperf is there"):
+    with pytest.raises(ToolError, match="local: neither perf nor simpleperf is installed"):
         board().record(["./app"], RecordOptions())
 
 
