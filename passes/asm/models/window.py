@@ -110,9 +110,10 @@ class _Window:
         """Return the first cycle, `start` or later, in which a unit for this micro-op has room in its queue, and the
         one of these units with the fewest micro-ops that issue in this cycle or wait.
 
-        chosen: units of the op's earlier micro-ops, which enter the queues in the same cycle.
+        Of equally short queues it is that of the unit that the core's file lists first. chosen: units of the op's
+        earlier micro-ops, which enter the queues in the same cycle.
         """
-        units = [unit for pool in use.any_of for unit in self.units.get(pool, ())]
+        units = sorted(unit for pool in use.any_of for unit in self.units.get(pool, ()))
         while True:
             room = [unit for unit in units if sum(at > start for at in self.queued[unit]) < self.timing.issue_queue]
             if room:
