@@ -145,6 +145,10 @@ SUBJECTS: Mapping[str, Subject] = {
         ("mavcg.runners.simulated_choices", "mavcg.selection.costs.part_counts"),
         ("mavcg/simulate/csrc/*", *_ARM_FACTS),
     ),
+    "simulated_strategies": Subject(
+        ("mavcg.selection.select_model", "mavcg.model_pipeline.model", "mavcg.simulate.model_run"),
+        ("mavcg/simulate/csrc/*", *_ARM_FACTS),
+    ),
     "simulated_bands": Subject(
         ("mavcg.predict.depth_first", "mavcg.model_pipeline.model", "mavcg.simulate.model_run"),
         ("mavcg/simulate/csrc/*", *_ARM_FACTS),

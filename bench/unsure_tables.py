@@ -80,8 +80,27 @@ def simulated_bands(record: Record, table: Table) -> str:
     return "\n\n".join([text, table(head, rows)])
 
 
+def simulated_strategies(record: Record, table: Table) -> str:
+    """Return the simulated times of networks with the engine's own algorithms and with selected primitives."""
+    rows = [
+        [
+            row["network"], row["board"], row["core"], row["primitives"], f"{row['engine_ms']:.2f}",
+            f"{row['pbqp_ms']:.2f}", f"{row['ratio']:.3f}",
+        ]
+        for row in record["rows"]
+    ]  # fmt: skip
+    text = (
+        "Simulated, not measured: whole networks on one core, built with the engine's own algorithms and with "
+        "primitives and layouts selected by modelled costs, which is the default. Primitives: nodes that are not the "
+        "engine's own."
+    )
+    head = ["network", "board", "core", "primitives", "engine, ms", "selected, ms", "ratio"]
+    return "\n\n".join([text, table(head, rows)])
+
+
 TABLES = {
     "unsure_layers": ("Layers that the model is unsure of on simulated Arm cores", unsure_layers),
     "simulated_selections": ("Selections for Arm cores with modelled and simulated costs", simulated_selections),
+    "simulated_strategies": ("Strategies of selection on simulated Arm cores", simulated_strategies),
     "simulated_bands": ("Bands of rows on simulated Arm cores", simulated_bands),
 }
