@@ -25,15 +25,8 @@ CAUSES: Mapping[str, str] = {
     "51b67010": "A520: a load and permutes in place of ld4r, compares in place of a jump table; both take as long in "
     "the model, which has the A510's rows for this core",
     "643195f5": "A510: the new order of instructions takes as long in the model",
-    "b2eca1ac": "X3, widths 2 and 4: no shift changes, and zeroed accumulators take as long in the model as copies. "
-    "A715, width 4: slower on silicon, by what is not known; faster in the model, as the larger widths are on both",
     "d1bdf4f1": "A510: a permute and a rounding shift take 7 cycles in its rows, the two narrowing "
     "shifts in their place 6",
-    "fc5a3728": "A53: a sum is forwarded to the next multiply-accumulate only if that follows at once (the author's "
-    "comment in e80955cc), so interleaved chains are slower; the model forwards at any distance",
-    "e80955cc": "as fc5a3728",
-    "e2702eaf": "A72: a 32-bit multiplication and a narrowing shift in place of sqrdmulh take as long in the model",
-    "1776c45a": "A715: the ratio of two speed-ups over C, whose message does not say whether put or prep was timed",
     "a3823649": _ALIGNED,
     "dbed372b": "as a3823649",
     "gmp": "A53: loops with pairs of loads and stores and chains of carries, whose figures are ranges by alignment; "
