@@ -25,11 +25,12 @@ _LAST = {"4x4": (0, 8), "4x8": (0, 16), "8x8": (0, 32), "16x16": (0, 20, 100), "
 
 
 def checkasm_calls(
-    match: re.Match[str], rule: Mapping[str, Any], commit: str, last: int | None = None
+    match: re.Match[str], rule: Mapping[str, Any], commit: str, last: int | None = None, is_early: bool = False
 ) -> tuple[Call, ...]:
     """Return the calls that a rule of `[[function]]` gives for a figure's name, one for each block height.
 
-    last: index of the last coefficient, if the table's benchmark did not take the half of them.
+    last: index of the last coefficient, if the table's benchmark did not take the half of them. is_early: the benchmark
+    is that before dav1d's 4679305e, in which the rows of mc's source lie side by side and heights only double.
     """
     groups = match.groupdict()
     bpc = 8 if groups["bpc"] == "8" else 16
@@ -40,7 +41,7 @@ def checkasm_calls(
         "stride": width * pixel,
         "top": 255 if bpc == 8 else 1023,
         "source": 408 * pixel,  # the third pixel of the third row of 135
-        "pitch": 135 * pixel,
+        "pitch": (width if is_early else 135) * pixel,
         "mx": 7 if "h" in across else 0,
         "my": 9 if "v" in across else 0,
         "line": 128 * pixel,
@@ -56,6 +57,7 @@ def checkasm_calls(
     return tuple(
         Call(commit, files, symbol, form.format(**values, h=height), former)
         for height in _heights(rule["heights"], width, names["f"])
+        if not is_early or height & (height - 1) == 0
     )
 
 

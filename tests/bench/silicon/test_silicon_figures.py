@@ -45,6 +45,21 @@ def test_calls_are_those_of_checkasm() -> None:
     assert {call.symbol for call in figure.calls} == {"dav1d_avg_8bpc_neon"}
 
 
+def test_early_benchmarks_have_rows_side_by_side_and_heights_that_double() -> None:
+    """dav1d's 4679305e gave the rows of mc's source a pitch of 135 pixels, 7d5f0d0c added heights between."""
+    name = "mc_8tap_regular_w4_v_8bpc"
+    figures = [figure for figure in all_figures() if figure.name == name and figure.core == "cortex-a53"]
+
+    def pitches_and_heights(commit: str) -> set[tuple[tuple[str, str], ...]]:
+        rows = [figure for figure in figures if commit in figure.published]
+        return {tuple((a.split()[3], a.split()[5]) for a in (c.arguments for c in row.calls)) for row in rows}
+
+    assert pitches_and_heights("fc5a3728") == {tuple(("i:4", f"i:{height}") for height in (2, 4, 8, 16, 32))}
+    assert pitches_and_heights("ac65139e") == {
+        tuple(("i:135", f"i:{height}") for height in (2, 4, 6, 8, 12, 16, 24, 32))
+    }
+
+
 def test_a_table_says_which_coefficient_its_benchmark_drew() -> None:
     """checkasm draws the last coefficient: in one table all three cores did half of the work of 8x8 rows elsewhere."""
     name = "inv_txfm_add_8x8_dct_dct_1_10bpc"
