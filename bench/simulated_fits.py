@@ -257,12 +257,11 @@ def write_constants(record: Mapping[str, Any]) -> None:
     )
     values = {name: record[name] for name in ("tile_cycles", "least_us", "bytes_exposed")}
     values |= {name: value for name, value in record["cycles"].items() if name not in ASSUMED}
-    values["modelled"] = max(1.0, round(record["after_held_out"]["upper_quartile"], 2))
     fills = record["fills"]
     shown = "a stream of lines beside 24 multiply-adds each, over the lines' time: python -m bench.simulated_fits"
     text = path.read_text(encoding="utf-8")
     for name, value in values.items():
-        text = with_constant(text, "safety" if name == "modelled" else "primitives", name, value, machine, origin)
+        text = with_constant(text, "primitives", name, value, machine, origin)
     for name, key in FILLS.items() if record["kind"] != IN_ORDER else ():
         text = with_constant(text, "macro_tile", name, max(LEAST_EXPOSED, fills[key]), machine, shown)
     path.write_text(text, encoding="utf-8")

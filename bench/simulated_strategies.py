@@ -25,7 +25,7 @@ from mavcg.simulate.model_run import simulate_model
 from mavcg.simulate.sampling import UNITS, SamplePlan
 
 NAME, BOARDS = "simulated_strategies", ("exynos9820", "rk3588")
-NETWORKS = ("squeezenet-random", "mobilenet_v2", "face_landmark")
+NETWORKS = ("squeezenet-random", "face_landmark", "alexnet-random")
 
 
 def built(network: str, board: str, strategy: str, folder: Path, jobs: int) -> tuple[Path, int]:
