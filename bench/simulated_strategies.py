@@ -24,7 +24,7 @@ from mavcg.selection.strategies import PBQP
 from mavcg.simulate.model_run import simulate_model
 from mavcg.simulate.sampling import UNITS, SamplePlan
 
-NAME, BOARDS = "simulated_strategies", ("exynos9820", "rk3588")
+NAME, BOARDS = "simulated_strategies", ("exynos9820",)
 NETWORKS = ("squeezenet-random", "face_landmark", "alexnet-random")
 
 

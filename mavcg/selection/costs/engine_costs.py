@@ -185,6 +185,9 @@ class _NodeCosts:
         default_ms = self._without_border(default.name, default.cost.ms)
         if default.cost.kind == MODELLED:
             default_ms = predicted.get(default_primitive, default_ms) * self.predicted_scale
+        if s.out_h * s.out_w == 1:
+            # A product of one row, for which the model of primitives is not fitted: nothing is chosen by it.
+            self.engine_choice_ms = max(self.engine_choice_ms, predicted.get(self.engine_choice, default_ms))
         self.scale = default_ms / self._without_border(default.name, modelled.ms)
         self.scale_by_algorithm = self._scales(choices, s, model.costs)
 
