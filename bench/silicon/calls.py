@@ -20,18 +20,30 @@ class Call:
     former: str = ""
 
 
+@dataclass(frozen=True)
+class Benchmark:
+    """In what a table's benchmark differs from dav1d's later one.
+
+    last: index of the last coefficient, if it is not the half of them. rows_adjoin: the rows of mc's source lie side by
+    side. heights_double: heights are powers of two only.
+    """
+
+    last: int | None = None
+    rows_adjoin: bool = False
+    heights_double: bool = False
+
+
+LATER = Benchmark()
+
+
 # Coefficients that checkasm leaves, as the index of the last one: half of the transform's input, or more.
 _LAST = {"4x4": (0, 8), "4x8": (0, 16), "8x8": (0, 32), "16x16": (0, 20, 100), "64x16": (0, 20, 300, 300, 300)}
 
 
 def checkasm_calls(
-    match: re.Match[str], rule: Mapping[str, Any], commit: str, last: int | None = None, is_early: bool = False
+    match: re.Match[str], rule: Mapping[str, Any], commit: str, benchmark: Benchmark = LATER
 ) -> tuple[Call, ...]:
-    """Return the calls that a rule of `[[function]]` gives for a figure's name, one for each block height.
-
-    last: index of the last coefficient, if the table's benchmark did not take the half of them. is_early: the benchmark
-    is that before dav1d's 4679305e, in which the rows of mc's source lie side by side and heights only double.
-    """
+    """Return the calls that a rule of `[[function]]` gives for a figure's name, one for each block height."""
     groups = match.groupdict()
     bpc = 8 if groups["bpc"] == "8" else 16
     width, pixel = int(groups.get("w") or 8), bpc // 8
@@ -41,13 +53,13 @@ def checkasm_calls(
         "stride": width * pixel,
         "top": 255 if bpc == 8 else 1023,
         "source": 408 * pixel,  # the third pixel of the third row of 135
-        "pitch": (width if is_early else 135) * pixel,
+        "pitch": (width if benchmark.rows_adjoin else 135) * pixel,
         "mx": 7 if "h" in across else 0,
         "my": 9 if "v" in across else 0,
         "line": 128 * pixel,
         "line32": 32 * pixel,
         "eight": 8 * pixel,
-        "last": last if last is not None else _half_of_coefficients(groups),
+        "last": benchmark.last if benchmark.last is not None else _half_of_coefficients(groups),
     }
     form = rule["calls"][groups["f"] if groups.get("f") in rule["calls"] else ""]
     names = {**groups, "bpc": str(bpc), "f": (groups.get("f") or "").replace("bilinear", "bilin")}
@@ -57,7 +69,7 @@ def checkasm_calls(
     return tuple(
         Call(commit, files, symbol, form.format(**values, h=height), former)
         for height in _heights(rule["heights"], width, names["f"])
-        if not is_early or height & (height - 1) == 0
+        if not benchmark.heights_double or height & (height - 1) == 0
     )
 
 

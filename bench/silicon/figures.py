@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.silicon.calls import Call, checkasm_calls
+from bench.silicon.calls import LATER, Benchmark, Call, checkasm_calls
 from mavcg.errors import MavcgError
 
 HERE = Path(__file__).resolve().parent
@@ -181,8 +181,12 @@ def _tables(table: Mapping[str, Any]) -> Iterator[Figure]:
         own = after + ("~1" if entry.get("when") == "before" else "")
         rows = entry["rows"] if kind != "speedup" else _speedup_ratios(entry["rows"], entry["over"])
         for name, values in rows.items():
-            last, is_early = entry.get("last_coefficient", {}).get(name), bool(entry.get("early_checkasm", False))
-            reason, calls = _named_calls(name, rules, own, last, is_early)
+            benchmark = Benchmark(
+                entry.get("last_coefficient", {}).get(name),
+                bool(entry.get("rows_adjoin", False)),
+                bool(entry.get("heights_double", False)),
+            )
+            reason, calls = _named_calls(name, rules, own, benchmark)
             if kind == "speedup":
                 before = _named_calls(_compared_row(name, entry["over"]) or name, rules, own)[1]
             else:
@@ -208,9 +212,7 @@ def _tables(table: Mapping[str, Any]) -> Iterator[Figure]:
 _Rules = Sequence[tuple[re.Pattern[str], Mapping[str, Any]]]
 
 
-def _named_calls(
-    name: str, rules: _Rules, commit: str, last: int | None = None, is_early: bool = False
-) -> tuple[str, tuple[Call, ...]]:
+def _named_calls(name: str, rules: _Rules, commit: str, benchmark: Benchmark = LATER) -> tuple[str, tuple[Call, ...]]:
     """Return the reason why no model can be asked about a row of this name, and the calls that it is the mean of.
 
     The first rule that matches counts. `each_of` of a rule names other rows, whose calls are put together.
@@ -219,7 +221,7 @@ def _named_calls(
     if "reason" in rule:
         return rule["reason"], ()
     if "each_of" not in rule:
-        return "", checkasm_calls(match, rule, commit, last, is_early)
+        return "", checkasm_calls(match, rule, commit, benchmark)
     named = [_named_calls(row_name.format(**match.groupdict()), rules, commit) for row_name in rule["each_of"]]
     return "", tuple(call for _, calls in named for call in calls)
 
