@@ -251,8 +251,8 @@ def _short_drain(*what: Any) -> Any:
     return replace(pipelined, parts=parts)
 
 
-def _only_true_dependences(ops: Any, timing: Any, looping: bool) -> Iterator[Any]:
-    return (edge for edge in dependences_of_registers(ops, timing, looping) if edge.latency)
+def _only_true_dependences(ops: Any, timing: Any, looping: bool, adjacent: bool) -> Iterator[Any]:
+    return (edge for edge in dependences_of_registers(ops, timing, looping, adjacent) if edge.latency)
 
 
 def _wrong_lane(low: Any, high: Any) -> Any:
