@@ -22,7 +22,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """In what a table's benchmark differs from dav1d's later one.
+    """The differences of a table's benchmark from dav1d's later one.
 
     last: index of the last coefficient, if it is not the half of them. rows_adjoin: the rows of mc's source lie side by
     side. heights_double: heights are powers of two only.
