@@ -50,7 +50,7 @@ types: setup ## mypy, strict
 # The types are checked while the tests run. Files of tests stay in their order: xdist would put those of few tests, which
 # are the slow ones, last, where one worker waits for the other. Builds under test run a make of their own, whose flags
 # are not this one's.
-test: setup $(VENV)/.ready-to-test ## lint, types and the fast tests (some 6 to 7 minutes)
+test: setup $(VENV)/.ready-to-test ## lint, types and the fast tests (some 6 minutes)
 	@$(MAKE) --no-print-directory -j 3 lint types fast-tests
 
 fast-tests: setup $(VENV)/.ready-to-test

@@ -144,10 +144,10 @@ def test_modules_with_other_settings_have_other_digests(tiny: Path, tmp_path: Pa
     (module, *_) = kernel_modules(
         prepared.planned.lowered.specs, prepared.machines, request.cores, request.target, plan=prepared.tiles
     )
-    retuned = replace(module, settings=replace(module.settings, tuning=Tuning(solver_seconds=3)))
+    tuned_again = replace(module, settings=replace(module.settings, tuning=Tuning(solver_seconds=3)))
     said = replace(module, settings=replace(module.settings, what="otherwise said"))
 
-    assert ir_module(module).digest == ir_module(said).digest != ir_module(retuned).digest
+    assert ir_module(module).digest == ir_module(said).digest != ir_module(tuned_again).digest
 
 
 class KillingEngine:
