@@ -37,7 +37,7 @@ class SafetyFactors:
     modelled: by the model of primitives. alone: measured by itself. interleaved: by interleaved measurement with the
     default; the upper end of the interval counts. A factor is the third quartile of measured over predicted time of
     convolutions in libraries, relative to the engine's own library (bench/results/cost_safety_factors.json,
-    which `python -m bench.cost_safety_factors` makes).
+    which `python -m bench.cost_safety_factors` makes on x86; on Arm factors are assumed).
     """
 
     modelled: float
@@ -229,9 +229,8 @@ class _NodeCosts:
         more = 0.0 if alternative.name in self.own else self.step_ms + (self.joined_ms if dense else 0.0)
         if not measured:
             # An alternative that was not measured may be chosen for its layouts, but not for being faster than a
-            # measured one. It has to beat the default by as much as the engine's own algorithms have to.
-            is_default = alternative.name == self.default_primitive
-            factor = 1.0 if is_default else max(self.safety_factors.modelled, 1 / WORTH)
+            # measured one.
+            factor = 1.0 if alternative.name == self.default_primitive else self.safety_factors.modelled
             return max(ms * factor, self.engine_choice_ms) + more
         # Simulated costs have no noise, and those of a node share one scale, as interleaved measurements do.
         on_one_scale = alternative.cost.turns or alternative.cost.kind == SIMULATED

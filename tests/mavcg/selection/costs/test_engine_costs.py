@@ -184,8 +184,8 @@ def test_others_are_on_the_scale_of_the_usual_way(graph: Graph, predictions: Pre
     other = "direct_blocked_channels_hwc_chw"
     one = modelled_costs(workers_of(BOARD)[0])
     step = LibraryModel(one, one).step_ms
-    doubted = max(SAFETY_FACTORS.modelled, 1 / WORTH) * modelled[other] / modelled[OWN] * own.mean_ms
-    assert predicted[other] == pytest.approx(doubted + step)
+    with_factor = SAFETY_FACTORS.modelled * modelled[other] / modelled[OWN] * own.mean_ms
+    assert predicted[other] == pytest.approx(with_factor + step)
     assert 1e-4 < step < 1e-2
     (f4,) = (way for way in predictions.considered[output] if way.name == "winograd_2d_f4_k3")
     assert predicted[F4] == pytest.approx(f4.mean_ms / WORTH)
@@ -200,17 +200,17 @@ def test_others_are_on_the_scale_of_the_usual_way(graph: Graph, predictions: Pre
         assert twice[name] - more == pytest.approx(2 * (ms - more) + (SPREAD if name == OWN else 0)), name
 
 
-@pytest.mark.parametrize(("turns", "doubt"), [(0, SAFETY_FACTORS.alone), (14, SAFETY_FACTORS.interleaved)])
+@pytest.mark.parametrize(("turns", "factor"), [(0, SAFETY_FACTORS.alone), (14, SAFETY_FACTORS.interleaved)])
 def test_what_the_engine_takes_counts_as_it_was_measured_and_all_else_for_its_upper_end(
-    graph: Graph, predictions: PredictedAlgorithms, turns: int, doubt: float
+    graph: Graph, predictions: PredictedAlgorithms, turns: int, factor: float
 ) -> None:
     other = "direct_blocked_channels_hwc_chw"
     one = modelled_costs(workers_of(BOARD)[0])
     step = LibraryModel(one, one).step_ms
     cost_by_name = costs_of(graph, predictions, {OWN: 0.7, F4: 0.5, other: 0.4}, turns)
     assert cost_by_name[F4] == pytest.approx(0.5)
-    assert cost_by_name[OWN] == pytest.approx((0.7 + SPREAD) * doubt)
-    assert cost_by_name[other] == pytest.approx((0.4 + SPREAD) * doubt + step)
+    assert cost_by_name[OWN] == pytest.approx((0.7 + SPREAD) * factor)
+    assert cost_by_name[other] == pytest.approx((0.4 + SPREAD) * factor + step)
 
 
 def test_safety_factors_are_those_of_the_record() -> None:

@@ -27,7 +27,7 @@ def _cycles(code: list[Code], order: tuple[int, ...], timing: Timing = A53) -> f
 
 
 def test_chains_by_turns_are_put_one_after_the_other() -> None:
-    """What dav1d did by hand for an A53 (fc5a3728)."""
+    """The order is the one that dav1d's authors chose by hand for an A53 (commit fc5a3728)."""
     code = _code(BY_TURNS)
     order = block_order(code, A53)
     assert order == (0, 2, 4, 1, 3, 5)
@@ -72,7 +72,7 @@ def test_orders_satisfy_every_dependence_and_lose_nothing(seed: int) -> None:
 
 @pytest.mark.parametrize("chains", [1, 2, 4])
 def test_loops_of_sums_take_a_cycle_for_each_product(chains: int) -> None:
-    """One sum: 1 cycle a product, early. Two: one after the other. Four: by turns, late."""
+    """One sum: 1 cycle a product, early. Two: one after the other. Four: alternately, late."""
     products = "".join(f"\tmla v{n}.8h, v16.8h, v17.8h\n" for _ in range(4) for n in range(chains))
     text = f"\t.text\n\t.globl f\n\t.type f, %function\nf:\n1:\n{products}\tsubs x0, x0, #1\n\tb.ne 1b\n\tret\n"
     (function,) = tune(text, A53, load_core("cortex-a53").policy).functions
