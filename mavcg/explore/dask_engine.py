@@ -1,4 +1,4 @@
-"""Runs tasks on Dask workers: processes of this machine, or a cluster given by its scheduler's address.
+"""Runs tasks on Dask workers, a cluster given by its scheduler's address.
 
 A task is a plain function of frozen values and may run twice: the work of a worker that was killed is repeated by
 another one.
@@ -10,17 +10,14 @@ import logging
 import re
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 from mavcg.errors import MavcgError
-from mavcg.explore.engine import Item, OnResults, Result, Work, tasks_of
+from mavcg.explore.engine import ATTEMPTS, DIED, Item, OnResults, Result, Work, tasks_of
 from mavcg.files.scratch import scratch_folder
 from mavcg.planner.accelerators.schedule_cache import fingerprint
 
-ATTEMPTS = 10  # attempts of a task whose workers die; after that the task itself is taken to be the cause
 WAIT_S = 30  # seconds to wait for a scheduler's answer, and for its first worker
-_ANY_PORT = "127.0.0.1:0"  # for the dashboards, which would otherwise be readable by everybody
 _ADDRESS = re.compile(r"(?:dask|tcp|tls)://[^\s/]+:\d+/?")
 _CONFIG = {"distributed.scheduler.allowed-failures": ATTEMPTS}
 
@@ -37,12 +34,12 @@ def check_workers(text: str) -> int | str:
 
 
 class DaskEngine:
-    """Engine that runs tasks on Dask; a context manager that ends the processes it started."""
+    """Engine that runs tasks on Dask; a context manager that closes the connection."""
 
-    def __init__(self, workers: int | str, digest: Callable[[], str] = fingerprint, option: str = "") -> None:
-        """Start processes, or connect to a scheduler.
+    def __init__(self, workers: str, digest: Callable[[], str] = fingerprint, option: str = "") -> None:
+        """Connect to a scheduler.
 
-        workers: number of processes to start here, or a scheduler's address. digest: returns a digest of everything
+        workers: its address. digest: returns a digest of everything
         that results depend on, which must be equal in each worker and in this process. option: where the user named
         the workers, for errors; "": the option --workers. Raises: MavcgError if Dask is not installed, if the
         scheduler is not reached or has no workers, or if a worker has another version of mavcg or none.
@@ -62,7 +59,7 @@ class DaskEngine:
             settings = dict(_CONFIG, **{"temporary-directory": str(folder)})
             stack.enter_context(dask.config.set(settings))
             _silence()
-            self.client: Any = stack.enter_context(self._client(stack, folder))
+            self.client: Any = stack.enter_context(self._client())
             self._check()
             self._stack = stack.pop_all()
 
@@ -79,7 +76,7 @@ class DaskEngine:
 
         Raises: MavcgError if the scheduler is gone, or if workers die repeatedly during a task.
         """
-        count = self.workers if isinstance(self.workers, int) else len(self._known_workers())
+        count = len(self._known_workers())
         pending: dict[str, tuple[tuple[Item, ...], int]] = {}
         completed = self._distributed.as_completed([])
 
@@ -101,10 +98,7 @@ class DaskEngine:
                 ):
                     raise error
                 elif attempt + 1 == ATTEMPTS:
-                    raise MavcgError(
-                        f"{self.named}: workers died repeatedly during a task, for example for lack of "
-                        "memory; results so far are kept"
-                    )
+                    raise MavcgError(f"{self.named}: {DIED}")
                 else:
                     submit(task, attempt + 1)
         except (OSError, self._distributed.client.FutureCancelledError) as error:
@@ -123,17 +117,8 @@ class DaskEngine:
             return error
         return OSError(f"a task was {future.status}")
 
-    def _client(self, stack: ExitStack, folder: Path) -> Any:
-        """Return a client of the requested cluster; a cluster of this machine is started."""
-        if isinstance(self.workers, int):
-            # security: without a certificate other users of this machine could send work to the scheduler.
-            cluster = self._distributed.LocalCluster(
-                n_workers=self.workers, threads_per_worker=1, processes=True, security=True,
-                dashboard_address=_ANY_PORT, worker_dashboard_address=_ANY_PORT,
-                silence_logs=logging.CRITICAL, local_directory=str(folder),
-                preload=["mavcg.explore.quiet_worker"],
-            )  # fmt: skip
-            return self._distributed.Client(stack.enter_context(cluster), timeout=10 * WAIT_S)
+    def _client(self) -> Any:
+        """Return a client of the scheduler."""
         try:
             return self._distributed.Client(self.workers, timeout=WAIT_S)
         except (OSError, TimeoutError, ValueError) as error:
@@ -145,8 +130,6 @@ class DaskEngine:
 
     def _check(self) -> None:
         """Raise MavcgError unless there are workers, and all have this process's digest."""
-        if isinstance(self.workers, int):
-            return
         try:
             self.client.wait_for_workers(1, timeout=WAIT_S)
         except TimeoutError:

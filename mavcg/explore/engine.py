@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 SMALLEST_PART = 16
+ATTEMPTS = 10  # attempts of a task whose workers die; after that the task itself is taken to be the cause
+DIED = "workers died repeatedly during a task, for example for lack of memory; results so far are kept"
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 OnResults = Callable[[Sequence[Item], Sequence[Result]], None]

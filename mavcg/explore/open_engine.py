@@ -1,12 +1,13 @@
 """Choice of an exploration's engine: the one that the user names, else by the amount of work."""
 
-import importlib.util
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from mavcg.explore.dask_engine import DaskEngine, check_workers
 from mavcg.explore.engine import Engine, LocalEngine
+from mavcg.explore.forked_engine import ForkedEngine
+from mavcg.files.forked_worker import FORKS
 from mavcg.planner.accelerators.schedule_cache import fingerprint
 
 # Amounts of work that this process finishes before other processes would have started.
@@ -25,15 +26,15 @@ def open_engine(
     """
     number = None if workers is None else check_workers(workers)
     if number is None:
-        number = 0 if is_little else len(os.sched_getaffinity(0))
-        if number and importlib.util.find_spec("distributed") is None:
-            note(
-                "only one process works, because dask.distributed is not installed (pip install 'mavcg[explore]'); "
-                "--workers 0 requests this"
-            )
-            number = 0
+        number = 0 if is_little or not FORKS else len(os.sched_getaffinity(0))
+    if isinstance(number, int) and number and not FORKS:
+        note(f"--workers {number}: only one process works, because processes cannot be forked safely on this system")
+        number = 0
     if number == 0:
         yield LocalEngine()
-        return
-    with DaskEngine(number, digest) as engine:
-        yield engine
+    elif isinstance(number, int):
+        with ForkedEngine(number) as local:
+            yield local
+    else:
+        with DaskEngine(number, digest) as engine:
+            yield engine

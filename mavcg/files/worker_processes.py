@@ -5,26 +5,18 @@ a fork is not safe, tasks run in threads of this process; compilers still run in
 """
 
 import contextlib
-import gc
-import multiprocessing
-import signal
-import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing.connection import Connection
 from queue import Empty, SimpleQueue
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from mavcg.errors import ToolError
-from mavcg.files.scratch import ENDING_SIGNALS, making
+from mavcg.files.forked_worker import FORKS, ForkedWorker, WorkerEndedError
 
-FORKS = sys.platform.startswith("linux")  # macOS's frameworks do not survive a fork, and Windows has none
 R = TypeVar("R", covariant=True)
-Pipe = Connection  # one end of it
 
 
 @dataclass(frozen=True)
@@ -73,13 +65,23 @@ def started_tasks(
         todo.put(number)
     jobs = [Future[R]() for _ in tasks]
 
-    def work(worker: _Worker | None) -> None:
+    def answer_of(worker: ForkedWorker, number: int) -> R:
+        try:
+            result: R = worker.run(number)
+            return result
+        except WorkerEndedError:
+            raise ToolError(
+                f"{tasks[number].what}: the process ended with {worker.exit_status()}; "
+                "take fewer --jobs where memory is short"
+            ) from None
+
+    def work(worker: ForkedWorker | None) -> None:
         with contextlib.suppress(Empty):
             while True:
                 number = todo.get_nowait()
                 try:
                     progress(tasks[number].what)
-                    jobs[number].set_result(tasks[number].run() if worker is None else worker.run(number))
+                    jobs[number].set_result(tasks[number].run() if worker is None else answer_of(worker, number))
                 except BaseException as error:
                     jobs[number].set_exception(error)
         if worker is not None:
@@ -87,10 +89,11 @@ def started_tasks(
 
     # Threads that wait for a worker end when it is killed: so the workers, in the stack, go before the pool.
     with ThreadPoolExecutor(count) as pool, ExitStack() as stack:
-        ours: list[Pipe] = []
-        copies = [stack.enter_context(_Worker(tasks, ours)) if FORKS else None for _ in range(count)]
-        for task in copies:
-            pool.submit(work, task)
+        copies: list[ForkedWorker] = []
+        for _ in range(count if FORKS else 0):
+            copies.append(stack.enter_context(ForkedWorker(lambda number: tasks[number].run(), copies)))
+        for number in range(count):
+            pool.submit(work, copies[number] if FORKS else None)
         try:
             yield lambda: [job.result() for job in jobs]
         finally:
@@ -105,76 +108,3 @@ def _run_here(tasks: Sequence[Task[R]], progress: Callable[[str], None]) -> list
         progress(task.what)
         results.append(task.run())
     return results
-
-
-class _Worker:
-    """A process that runs tasks one after the other."""
-
-    def __init__(self, tasks: Sequence[Task[Any]], ours: list[Pipe]) -> None:
-        """Start the process.
-
-        ours: this process's ends of the pipes to all workers, which the worker closes; the new one is added.
-        """
-        context = multiprocessing.get_context("fork")
-        self._tasks = tasks
-        self._ending = threading.Lock()  # by its thread, and where the context ends
-        self._pipe, theirs = context.Pipe()
-        ours.append(self._pipe)
-        self._process = context.Process(target=_serve, args=(tasks, theirs, tuple(ours)), daemon=True)
-        with making:  # no other thread then makes a folder or a process, and a signal's handler sees this one
-            self._process.start()
-        theirs.close()
-
-    def run(self, number: int) -> Any:
-        """Run a task in the process. Raises: as the task; ToolError with the exit status if the process has ended."""
-        try:
-            self._pipe.send(number)
-            succeeded, result = self._pipe.recv()
-        except (OSError, EOFError) as error:
-            self._process.join()
-            raise ToolError(
-                f"{self._tasks[number].what}: the process ended with {self._process.exitcode}; "
-                "take fewer --jobs where memory is short"
-            ) from error
-        if not succeeded:
-            raise result
-        return result
-
-    def __enter__(self) -> "_Worker":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.end()
-
-    def end(self) -> None:
-        """End the process if it still runs; the result of an unfinished task is lost."""
-        with self._ending:
-            self._process.kill()
-            self._process.join()
-            self._pipe.close()
-
-
-def _serve(tasks: Sequence[Task[Any]], pipe: Pipe, parents: Sequence[Pipe]) -> None:
-    """Run the tasks whose numbers arrive, until the parent closes its end of the pipe or ends."""
-    for number in ENDING_SIGNALS:
-        signal.signal(number, signal.SIG_DFL)  # folders are the parent's to remove
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes; the parent ends its workers
-    for end in parents:
-        end.close()
-    # Inherited objects are excluded from garbage collection, so that their pages stay shared. A task's own garbage is
-    # collected at its end, because collections during a task take a quarter of the time of emitting kernels. Objects
-    # that a task leaves in caches are not collected; to traverse them after each task would take a tenth of a build's
-    # time.
-    gc.disable()
-    gc.freeze()
-    with contextlib.suppress(EOFError, OSError):
-        while True:
-            task = tasks[pipe.recv()]
-            try:
-                answer = True, task.run()
-            except Exception as error:
-                answer = False, error
-            pipe.send(answer)
-            del task, answer
-            gc.collect()
-            gc.freeze()

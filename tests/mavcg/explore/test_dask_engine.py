@@ -1,10 +1,6 @@
-"""Searches on workers of Dask: the database of one process, also if workers are killed; schedulers that are missing."""
+"""Searches on workers of Dask: the database of one process; schedulers that end or are missing."""
 
-import os
-import random
-import signal
 import socket
-import sqlite3
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,63 +10,12 @@ import pytest
 
 from mavcg.errors import MavcgError
 from mavcg.explore.dask_engine import DaskEngine, check_workers
-from mavcg.explore.engine import Engine, LocalEngine
-from mavcg.explore.exploration import explore
-from mavcg.explore.objectives import read_objectives
-from mavcg.explore.store import ExplorationStore
-from mavcg.explore.workload import workload_of
+from mavcg.explore.engine import LocalEngine
 from tests.mavcg.explore.dask_cluster import cluster
-from tests.mavcg.explore.test_exploration import NETWORKS, WIDE, space_of
+from tests.mavcg.explore.explored import content, explored_by
+from tests.mavcg.explore.test_exploration import WIDE, space_of
 
 pytest.importorskip("distributed")
-
-
-def content(path: Path) -> dict[str, list[Any]]:
-    """All rows of a database, sorted."""
-    with sqlite3.connect(path) as database:
-        tables = [row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-        return {table: sorted(database.execute(f"SELECT * FROM {table}")) for table in tables}
-
-
-def explored_by(engine: Engine, folder: Path, name: str) -> dict[str, list[Any]]:
-    workload = workload_of(NETWORKS)
-    with ExplorationStore(folder / name) as store:
-        explore(space_of(folder, WIDE), workload, read_objectives("latency,area", workload.networks), engine, store)
-    return content(folder / name)
-
-
-class KillingEngine:
-    """Kills a worker, drawn at random, whenever a task's results have come."""
-
-    def __init__(self, engine: DaskEngine, kills: int) -> None:
-        self.engine = engine
-        self.kills = kills
-        self.random = random.Random(5)
-
-    def run(self, work: Any, items: Sequence[Any], most: int, found: Any) -> None:
-        def then_kill(task: Sequence[Any], results: Any) -> None:
-            found(task, results)
-            if self.kills and (workers := self.engine.client.run(os.getpid, on_error="ignore")):
-                self.kills -= 1
-                os.kill(self.random.choice(sorted(workers.values())), signal.SIGKILL)
-
-        self.engine.run(work, items, most, then_kill)
-
-
-@pytest.mark.long
-def test_two_processes_make_the_database_of_one(tmp_path: Path) -> None:
-    with DaskEngine(2) as engine:
-        assert explored_by(engine, tmp_path, "two.sqlite") == explored_by(LocalEngine(), tmp_path, "one.sqlite")
-
-
-@pytest.mark.long
-def test_killed_workers_lose_nothing(tmp_path: Path) -> None:
-    with DaskEngine(2) as engine:
-        killing = KillingEngine(engine, 6)
-        exploration = explored_by(killing, tmp_path, "killed.sqlite")
-
-    assert killing.kills == 0
-    assert exploration == explored_by(LocalEngine(), tmp_path, "one.sqlite")
 
 
 class EndingEngine:

@@ -1,9 +1,6 @@
 """Libraries of several models and boards at once: the bytes of single builds, equal kernels compiled once, kept."""
 
 import json
-import os
-import random
-import signal
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +11,7 @@ import pytest
 
 from mavcg.assembly.tuning_options import Tuning
 from mavcg.explore.engine import LocalEngine
+from mavcg.explore.forked_engine import ForkedEngine
 from mavcg.farm import build_farm as farm
 from mavcg.farm.build_farm import FarmResult, build_farm
 from mavcg.farm.library_tasks import LinkedFiles, Refusal, compile_modules, ir_module
@@ -24,6 +22,7 @@ from mavcg.model_pipeline.model_request import ModelRequest
 from mavcg.model_pipeline.prepare import prepare_model
 from mavcg.model_pipeline.request import make_model_request
 from tests.mavcg.explore.dask_cluster import DaskCluster, cluster
+from tests.mavcg.explore.explored import KillingEngine
 
 BOARDS = ("rk3588", "raspberry-pi-4")
 
@@ -150,31 +149,10 @@ def test_modules_with_other_settings_have_other_digests(tiny: Path, tmp_path: Pa
     assert ir_module(module).digest == ir_module(said).digest != ir_module(tuned_again).digest
 
 
-class KillingEngine:
-    """Kills a worker, drawn at random, whenever a task's results have come."""
-
-    def __init__(self, engine: Any, kills: int) -> None:
-        self.engine = engine
-        self.kills = kills
-        self.random = random.Random(7)
-
-    def run(self, work: Any, items: Sequence[Any], most: int, keep: Any) -> None:
-        def then_kill(task: Sequence[Any], results: Any) -> None:
-            keep(task, results)
-            if self.kills and (workers := self.engine.client.run(os.getpid, on_error="ignore")):
-                self.kills -= 1
-                os.kill(self.random.choice(sorted(workers.values())), signal.SIGKILL)
-
-        self.engine.run(work, items, most, then_kill)
-
-
 @pytest.mark.long
 def test_killed_workers_lose_nothing(tiny: Path, tmp_path: Path) -> None:
-    pytest.importorskip("distributed")
-    from mavcg.explore.dask_engine import DaskEngine
-
     alone = built_files(build_farm(two_requests(tiny, tmp_path / "one"), LocalEngine(), ObjectStore(None)))
-    with DaskEngine(2) as engine:
+    with ForkedEngine(2) as engine:
         killing = KillingEngine(engine, 4)
         done = build_farm(two_requests(tiny, tmp_path / "killed"), killing, ObjectStore(None))
 

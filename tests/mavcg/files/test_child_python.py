@@ -12,7 +12,10 @@ from mavcg.files.child_python import python_command
 ROOT = Path(__file__).parents[3]
 PARTS = ("mavcg", "kernels", "passes", "profiles", "runtime")
 # Modules that children import first, the interpreter's own habits included.
-PLANTED = ("pickle", "numpy", "networkx", "llvmlite", "typing", "re", "sitecustomize", "usercustomize", "mavcg")
+PLANTED = (
+    "pickle", "numpy", "networkx", "llvmlite", "typing", "re", "sitecustomize", "usercustomize", "mavcg",
+    "multiprocessing", "selectors", "json", "struct", "distributed", "dask", "tornado", "onnx", "cffi", "signal",
+)  # fmt: skip
 KERNEL = "float f(const float *a, int n) { float s = 0; for (int i = 0; i < n; i++) s += a[i]; return s; }\n"
 
 
@@ -22,6 +25,14 @@ def trap(tmp_path: Path) -> Path:
     for name in PLANTED:
         (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'executed')!r}, 'a').write({name!r})\n")
     return tmp_path
+
+
+@pytest.fixture
+def script(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The command `mavcg` as pip writes it: Python with the script's folder, not the current one, before its own."""
+    path = tmp_path_factory.mktemp("bin") / "mavcg"
+    path.write_text("import sys\nfrom mavcg.cli import main\nif __name__ == '__main__':\n    sys.exit(main())\n")
+    return [sys.executable, str(path)]
 
 
 def output(command: list[str], folder: Path) -> str:
@@ -54,13 +65,13 @@ def test_a_plain_checkout_gives_its_children_itself(tmp_path: Path) -> None:
     assert output([sys.executable, "-c", code], tmp_path) == str(tmp_path / "mavcg/passes/asm/tune.py")
 
 
-def test_a_build_with_two_tuning_processes_executes_nothing_planted(trap: Path) -> None:
+def test_a_build_with_two_tuning_processes_executes_nothing_planted(trap: Path, script: list[str]) -> None:
     (trap / "k.c").write_text(KERNEL)
     build = ["build", "--source", "k.c", "--hot", "f", "--cores", "cortex-a55,cortex-a53", "--jobs", "2"]
     build += ["-o", "libk.so"]
 
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "mavcg.cli", *build], cwd=trap, capture_output=True, text=True,
+        [*script, *build], cwd=trap, capture_output=True, text=True,
         env={"PATH": "/usr/bin:/bin", "HOME": str(Path.home()), "MAVCG_CACHE": "off"},
     )  # fmt: skip
 
@@ -68,8 +79,23 @@ def test_a_build_with_two_tuning_processes_executes_nothing_planted(trap: Path) 
     assert (trap / "libk.so").exists() and not (trap / "executed").exists()
 
 
-def test_the_audit_of_profiles_executes_nothing_planted(trap: Path) -> None:
-    output([sys.executable, "-P", "-m", "mavcg.cli", "cores", "check"], trap)
+def test_a_build_for_two_boards_executes_nothing_planted(trap: Path, tiny_onnx: Path, script: list[str]) -> None:
+    """To the letter: mavcg build A.onnx B.onnx --boards exynos9820,rk3588 -o out, beside a planted pickle.py."""
+    for name in ("A.onnx", "B.onnx"):
+        (trap / name).write_bytes(tiny_onnx.read_bytes())
+
+    build = ["build", "A.onnx", "B.onnx", "--boards", "exynos9820,rk3588", "-o", "out"]
+    done = subprocess.run(
+        [*script, *build], cwd=trap, capture_output=True, text=True,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(Path.home()), "MAVCG_CACHE": str(trap / "cache")},
+    )  # fmt: skip
+
+    assert done.returncode == 0, done.stderr
+    assert len(list((trap / "out").rglob("lib*.so"))) == 4 and not (trap / "executed").exists()
+
+
+def test_the_audit_of_profiles_executes_nothing_planted(trap: Path, script: list[str]) -> None:
+    output([*script, "cores", "check"], trap)
 
     assert not (trap / "executed").exists()
 
@@ -87,11 +113,13 @@ def test_ir_is_read_by_a_child_that_executes_nothing_planted(trap: Path, monkeyp
 def test_nobody_else_starts_python() -> None:
     """One function knows how: nobody else in the package names the interpreter or runs a module by `-m`.
 
-    worker_processes forks, which starts no interpreter.
+    forked_worker forks, which starts no interpreter; who waits for its pipes starts nothing.
     """
-    starts = re.compile(r"sys\.executable|\"-m\", *\"\w|multiprocessing|ProcessPoolExecutor")
+    starts = re.compile(
+        r"sys\.executable|\"-m\", *\"\w|multiprocessing(?!\.connection)|ProcessPoolExecutor|LocalCluster|Nanny"
+    )
     paths = [path for part in PARTS for path in (ROOT / part).rglob("*.py")]
     users = {str(path.relative_to(ROOT)) for path in paths if starts.search(path.read_text())}
 
-    allowed = {"child_python", "worker_processes"}
+    allowed = {"child_python", "forked_worker"}
     assert users - {*(f"mavcg/files/{name}.py" for name in allowed), "mavcg/sources/compile_commands.py"} == set()
