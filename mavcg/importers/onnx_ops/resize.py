@@ -1,6 +1,8 @@
 """Handlers of Resize and Upsample: a resample operator per axis, with tables of indices and weights.
 
-Source of the formulas: ONNX's specification of Resize, whose modes are all separable by axis.
+Source of the formulas: ONNX's specification of Resize, whose modes are all separable by axis. Lengths and coordinates
+are computed in f32, operation by operation as in onnxruntime: whether a product such as 86 * 2.9767442 reaches 256, and
+which of two neighbours is the nearest, depends on the rounding.
 """
 
 import math
@@ -16,6 +18,7 @@ from mavcg.importers.onnx_ops.images import from_nhwc, to_nhwc
 from mavcg.ops.op import FLOATS
 
 LARGEST_LENGTH = 1 << 24  # maximum length of an axis; f32 represents integers up to here exactly
+HALFWAY = 1e-6  # distance from the middle of two elements that counts as the middle, measured in onnxruntime
 LARGEST_TABLE = 1 << 26  # maximum entries of an axis' table
 
 
@@ -39,7 +42,7 @@ class Axis:
     axis: int
     length: int
     made: int
-    scale: float
+    scale: np.float32
     roi: tuple[float, float] = (0.0, 1.0)
 
 
@@ -104,7 +107,8 @@ def _by_scales(call: OnnxCall, x: Value, scales: Sequence[float], axes: Sequence
         raise call.fail(f"{len(scales)} scales where {len(axes)} are needed")
     if any(not isinstance(s, float) or not 0 < s < LARGEST_LENGTH for s in scales):
         raise call.fail(f"scales {list(scales)}; each must be more than 0 and less than {LARGEST_LENGTH}")
-    return [Axis(a, x.shape[a], math.floor(x.shape[a] * s), s) for a, s in zip(axes, scales, strict=True)]
+    factors = [np.float32(s) for s in scales]
+    return [Axis(a, x.shape[a], int(np.float32(x.shape[a]) * s), s) for a, s in zip(axes, factors, strict=True)]
 
 
 def _by_sizes(call: OnnxCall, x: Value, sizes: Sequence[int], axes: Sequence[int]) -> list[Axis]:
@@ -112,19 +116,24 @@ def _by_sizes(call: OnnxCall, x: Value, sizes: Sequence[int], axes: Sequence[int
         raise call.fail(f"sizes {list(sizes)}; {len(axes)} lengths below {LARGEST_LENGTH} are needed")
     if any(x.shape[a] == 0 for a in axes):
         raise call.fail(f"{x.type} has no elements to resize")
-    scales = [n / x.shape[a] for n, a in zip(sizes, axes, strict=True)]
+    scales = [np.float32(n) / np.float32(x.shape[a]) for n, a in zip(sizes, axes, strict=True)]
     policy = call.attr_str("keep_aspect_ratio_policy", "stretch")
     if policy in ("not_larger", "not_smaller"):
         scale = min(scales) if policy == "not_larger" else max(scales)
         # Half an element is rounded up, by the operator's specification.
-        return [Axis(a, x.shape[a], math.floor(scale * x.shape[a] + 0.5), scale) for a in axes]
+        return [Axis(a, x.shape[a], math.floor(float(scale * np.float32(x.shape[a])) + 0.5), scale) for a in axes]
     if policy != "stretch":
         raise call.fail(f"keep_aspect_ratio_policy {policy!r}; there are stretch, not_larger, not_smaller")
     return [Axis(a, x.shape[a], n, s) for a, n, s in zip(axes, sizes, scales, strict=True)]
 
 
 def resample_axes(call: OnnxCall, x: Value, steps: Sequence[Axis], rule: Rule) -> Value:
-    """Return x resampled along each axis whose length or position changes. Raises: MavcgError for unknown rules."""
+    """Return x resampled along each axis whose length or position changes. Raises: MavcgError for unknown rules.
+
+    If scales leave all lengths as they are, the result is x, as in onnxruntime.
+    """
+    if rule.coordinates != "tf_crop_and_resize" and all(s.made == s.length for s in steps):
+        return x
     work = [s for s in steps if s.made != s.length or s.scale != 1.0 or rule.coordinates == "tf_crop_and_resize"]
     work = [s for s in work if not _is_identity(call, s, rule)]
     for s in work:
@@ -160,35 +169,35 @@ def _is_identity(call: OnnxCall, s: Axis, rule: Rule) -> bool:
 
 
 def coordinates(call: OnnxCall, s: Axis, rule: Rule) -> Array:
-    """Return the position of each result along the old axis, in elements: [made], float64."""
-    o = np.arange(s.made, dtype=np.float64)
-    n, reached = s.length, s.scale * s.length  # reached: the length after, not rounded
+    """Return the position of each result along the old axis, in elements: [made], f32."""
+    o, half, one = np.arange(s.made, dtype=np.float32), np.float32(0.5), np.float32(1)
+    n, made = np.float32(s.length), np.float32(s.made)
     name = rule.coordinates
     if name == "asymmetric":
         return o / s.scale
     if name == "align_corners":
         # As in the specification and onnxruntime: by the rounded length, so that the last elements are aligned. ONNX's
         # reference implementation uses the length before rounding (docs/operators.md).
-        return np.zeros(1) if s.made == 1 else o * (n - 1) / (s.made - 1)
+        return o if s.made == 1 else o * (n - one) / (made - one)
     if name == "tf_crop_and_resize":
-        start, end = s.roi
+        start, end = (np.float32(edge) for edge in s.roi)
         if s.made == 1:
-            return np.full(1, 0.5 * (start + end) * (n - 1))
-        return start * (n - 1) + o * (end - start) * (n - 1) / (s.made - 1)
+            return np.full(1, half * (start + end) * (n - one))
+        return start * (n - one) + o * (end - start) * (n - one) / (made - one)
     if name == "tf_half_pixel_for_nn":
-        return (o + 0.5) / s.scale
+        return (o + half) / s.scale
     if name == "half_pixel_symmetric":
-        return n / 2 * (1 - s.made / reached) + (o + 0.5) / s.scale - 0.5
+        return n / 2 * (one - made / (s.scale * n)) + (o + half) / s.scale - half
     if name == "pytorch_half_pixel" and s.made == 1:
-        return np.zeros(1)
+        return o
     if name in ("half_pixel", "pytorch_half_pixel"):
-        return (o + 0.5) / s.scale - 0.5
+        return (o + half) / s.scale - half
     raise call.fail(f"coordinate_transformation_mode {name!r}: unknown mode")
 
 
 def table(call: OnnxCall, s: Axis, rule: Rule) -> tuple[Array, Array]:
     """Return (index, weight) of one axis, each [made, taps]."""
-    at = coordinates(call, s, rule)
+    at = coordinates(call, s, rule).astype(np.float64)
     if not np.isfinite(at).all() or np.abs(at).max() > 1 << 40:
         raise call.fail("coordinates that are not finite; its scales or roi are not usable")
     if rule.mode == "nearest":
@@ -197,7 +206,7 @@ def table(call: OnnxCall, s: Axis, rule: Rule) -> tuple[Array, Array]:
         index = _nearest(call, at, rounding)[:, None]
         return np.clip(index, 0, s.length - 1), np.ones(index.shape)
     left = np.floor(at).astype(np.int64)
-    shrink = min(s.scale, 1.0) if rule.antialias else 1.0
+    shrink = min(float(s.scale), 1.0) if rule.antialias else 1.0
     reach = 1 if rule.mode == "linear" else 2
     first = math.floor(-reach / shrink) + 1
     taps = 2 - 2 * first if rule.mode == "linear" else 2 * (1 - first)
@@ -216,8 +225,8 @@ def table(call: OnnxCall, s: Axis, rule: Rule) -> tuple[Array, Array]:
 
 def _nearest(call: OnnxCall, at: Array, mode: str) -> Array:
     roundings = {
-        "round_prefer_floor": lambda: np.ceil(at - 0.5),
-        "round_prefer_ceil": lambda: np.floor(at + 0.5),
+        "round_prefer_floor": lambda: np.ceil(at - 0.5 - HALFWAY),
+        "round_prefer_ceil": lambda: np.floor(at + 0.5 + HALFWAY),
         "floor": lambda: np.floor(at),
         "ceil": lambda: np.ceil(at),
     }
