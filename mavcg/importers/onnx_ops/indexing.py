@@ -7,6 +7,10 @@ import numpy as np
 from mavcg.importers.emitter import Value
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 
+# Ends of Slice that mean the whole rest in either direction: the standard recommends them for a positive step,
+# and onnxruntime reads them so for a negative one too.
+_TO_THE_END = ((1 << 31) - 1, (1 << 63) - 1)
+
 
 def slice_(call: OnnxCall) -> Results:
     """Import Slice, with attributes up to opset 9, inputs since opset 10."""
@@ -24,19 +28,36 @@ def slice_(call: OnnxCall) -> Results:
         )
     if 0 in steps:
         raise call.fail("a step of 0")
-    return cut(call, x, dict(zip(axes, zip(starts, ends, steps, strict=True), strict=True)))
+    return cut(
+        call,
+        x,
+        {
+            axis: _inside(x.shape[axis], start, end, step)
+            for axis, start, end, step in zip(axes, starts, ends, steps, strict=True)
+        },
+    )
+
+
+def _inside(length: int, start: int, end: int, step: int) -> tuple[int, int, int]:
+    """Return Slice's (start, stop, step) in elements of an axis; a stop of -1 is before the first element.
+
+    A start outside of the axis becomes its first or last element, also for a negative step, unlike in Python's slices.
+    """
+    first = start + length if start < 0 else start
+    last = end + length if end < 0 else end
+    if step > 0:
+        return min(max(first, 0), length), min(max(last, 0), length), step
+    if end in _TO_THE_END:
+        last = -1
+    return min(max(first, 0), length - 1), min(max(last, -1), length), step
 
 
 def cut(call: OnnxCall, x: Value, ranges: Mapping[int, tuple[int, int, int]]) -> Value:
-    """Return a slice of x. ranges: (start, end, step) by axis, as in Python's slices."""
+    """Return a slice of x. ranges: (start, stop, step) by axis, in elements of the axis; -1 is before the first one."""
     whole = [(0, n, 1) for n in x.shape]
     bounds = list(whole)
-    for axis, (start, end, step) in ranges.items():
-        begin, stop, stride = slice(start, end, step).indices(x.shape[axis])
-        stop = max(stop, begin) if stride > 0 else min(stop, begin)
-        if begin == stop:
-            begin, stop, stride = 0, 0, 1
-        bounds[axis] = (begin, stop, stride)
+    for axis, chosen in ranges.items():
+        bounds[axis] = chosen if len(range(*chosen)) else (0, 0, 1)
     if bounds == whole:
         return x
     starts, stops, steps = zip(*bounds, strict=True)

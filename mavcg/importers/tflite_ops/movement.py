@@ -155,7 +155,8 @@ def strided_slice(call: TfliteCall) -> Results:
         elif i in new:
             made.append(1)
         elif masks["ShrinkAxis"] >> i & 1:
-            at = call.axis(first, x.shape[len(ranges)], f"dimension {len(ranges)}, element")
+            chosen_one = 0 if masks["Begin"] >> i & 1 and step > 0 else first
+            at = call.axis(chosen_one, x.shape[len(ranges)], f"dimension {len(ranges)}, element")
             ranges.append((at, at + 1, 1))
         else:
             if call.option("Offset", False):

@@ -92,3 +92,17 @@ def test_slice(
 
 def test_bytes_of_many_rows(assert_node: AssertNode) -> None:
     assert_node("slice", (counted("u8", (3, 5000)),), starts=(0, 7), stops=(3, 4999), steps=(1, 1))
+
+
+@FEW
+@given(data=st.data())
+def test_slice_of_any_range(assert_node: AssertNode, inside: Inside, data: st.DataObject) -> None:
+    lengths = data.draw(st.lists(st.integers(1, 6), min_size=1, max_size=3))
+    ranges = []
+    for n in lengths:
+        step = data.draw(st.sampled_from([1, 2, 3, -1, -2, -7]))
+        first = data.draw(st.integers(0, n - 1))
+        ranges.append((first, data.draw(st.integers(first, n) if step > 0 else st.integers(-1, first)), step))
+    starts, stops, steps = zip(*ranges, strict=True)
+    x = counted("f32", tuple(lengths))
+    assert_node("slice", (x,), starts=starts, stops=stops, steps=steps, views={"x0": inside("f32", x.shape)})

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from mavcg.graph import Array, Graph
@@ -18,6 +18,7 @@ onnxruntime = pytest.importorskip("onnxruntime", reason="sizes are compared with
 from onnx import helper, numpy_helper  # noqa: E402
 
 SHORT = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+F32_MAX, I64_MAX = (1 << 31) - 1, (1 << 63) - 1
 NOTHING = np.zeros(0, np.float32)
 
 
@@ -147,3 +148,50 @@ def test_a_resize_of_a_region(tmp_path: Path, version: int, image: tuple[int, in
     message = model("Resize", version, x, (roi, scales), attrs)
 
     assert graph_of(message, tmp_path).shape("y") == by_onnxruntime(message, x).shape
+
+
+# Slice
+
+ENDS = st.one_of(st.integers(-9, 9), st.sampled_from([F32_MAX, -F32_MAX - 1, I64_MAX, -I64_MAX - 1]))
+STEPS = st.sampled_from([1, 2, 3, -1, -2, -3, I64_MAX, -I64_MAX, F32_MAX, -F32_MAX - 1])
+
+
+@pytest.mark.parametrize("version", [1, 10, 11, 13])
+@SHORT
+@example(lengths=(4, 5), starts=(-9, 1), ends=(-I64_MAX - 1, 5), steps=(-1, 1), known=False)  # one element
+@example(lengths=(4, 5), starts=(3, 1), ends=(I64_MAX, 5), steps=(-1, 1), known=True)  # all, backwards
+@given(
+    lengths=st.tuples(*[st.integers(0, 5)] * 2),
+    starts=st.tuples(ENDS, ENDS),
+    ends=st.tuples(ENDS, ENDS),
+    steps=st.tuples(STEPS, STEPS),
+    known=st.booleans(),
+)
+def test_a_slice(
+    tmp_path: Path,
+    version: int,
+    lengths: tuple[int, int],
+    starts: tuple[int, int],
+    ends: tuple[int, int],
+    steps: tuple[int, int],
+    known: bool,
+) -> None:
+    """By attributes and by inputs, folded and computed by the reference."""
+    x = np.arange(lengths[0] * lengths[1], dtype=np.float32).reshape(lengths)
+    opset = max(version, 7)
+    if version < 10:
+        message = model("Slice", opset, x, (), {"starts": starts, "ends": ends, "axes": [1, 0]}, not known)
+    else:
+        inputs = [np.array(v, np.int64) for v in (starts, ends, (1, 0), steps)]
+        message = model("Slice", opset, x, inputs, {}, not known)
+    assert_agrees(message, x, tmp_path)
+
+
+def test_a_slice_that_starts_before_the_first_element(tmp_path: Path) -> None:
+    """A start below -length is clamped to the first element, so that a negative step takes this one."""
+    x = np.arange(4, dtype=np.float32)
+    inputs = [np.array([v], np.int64) for v in (-9, -99, 0, -1)]
+    graph = graph_of(model("Slice", 13, x, inputs, {}), tmp_path)
+
+    assert graph.shape("y") == (1,)
+    np.testing.assert_array_equal(run(graph, x)[0], [0.0])
