@@ -82,11 +82,11 @@ def accel_simulated(record: Record, table: Table) -> str:
     text += "). Search: CPU seconds of all costs and paths, on this machine. The last column is the exact search's "
     text += "program with half, the whole and twice the bandwidth of the target's file. "
     for entry in record["figures"]:
-        separate = sum(part["ms"] for part in entry["separate"])
-        fused = sum(part["ms"] for part in entry["fused"])
+        separate, fused = entry["separate"]["program"], entry["fused"]["program"]
         text += (
-            f"Figure {entry['figure']} on zu2: {separate:.3f} ms one by one, {fused:.3f} ms fused, "
-            f"{entry['speed_up']:.2f} times as fast; {entry['saved_percent']} % less feature traffic (the paper: "
+            f"Figure {entry['figure']} on zu2: {separate['ms']:.3f} ms one by one, {fused['ms']:.3f} ms fused, "
+            f"{entry['speed_up']:.2f} times as fast; {fused['feature_bytes']:,} bytes of feature maps in place of "
+            f"{separate['feature_bytes']:,}, {entry['saved_percent']} % less (the paper: "
             f"{entry['paper_saved_percent']:g} %). "
         )
     head = ["network, target", "none", "greedy", "paper's search", "exact", "speed-up", "of peak", "ms", "GOP/s/W",

@@ -174,10 +174,17 @@ def check_name(path: Path, table: Table) -> None:
         raise refuse(
             path, "name", f"{value_text(name)} is not the file's name", f'write name = "{path.stem}" or rename the file'
         )
+    profile_name(path, table)
+
+
+def profile_name(path: Path, table: Table) -> str:
+    """Return the name, which can be a part of a symbol, whatever the file's own name is."""
+    name = text(path, table, "name")
     if not NAME.fullmatch(name) or name == "generic":
         raise refuse(
             path, "name", f"{value_text(name)} cannot be a name", "use a-z, 0-9, dot and dash; generic is taken"
         )
+    return name
 
 
 def fact(path: Path, table: Table, key: str, sources: list[tuple[str, str]], key_path: str = "") -> object:

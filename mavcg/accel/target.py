@@ -3,7 +3,7 @@
 import difflib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -99,13 +99,14 @@ def target_names() -> tuple[str, ...]:
 def find_target(name_or_path: str) -> IsaTarget:
     """Return a target by its name, or by the path of its file, which contains "/" or ends in .toml.
 
+    A target that is found by name has that name, that of its file; one that is found by path has the name in the file.
     Raises: MavcgError for an unknown name, with similar names; ProfileError as read_target.
     """
     if os.sep in name_or_path or name_or_path.endswith(".toml"):
         return read_target(Path(name_or_path))
     known = files(KIND)
     if name_or_path in known:
-        return read_target(known[name_or_path])
+        return replace(read_target(known[name_or_path]), name=name_or_path)
     near = difflib.get_close_matches(name_or_path.lower(), known, n=3, cutoff=0.5)
     hint = f"did you mean {', '.join(near)}?" if near else f"known: {', '.join(known)};"
     raise MavcgError(
@@ -120,7 +121,7 @@ def read_target(path: Path) -> IsaTarget:
     """
     table = schema.read_toml(path)
     schema.only(path, table, KEYS)
-    schema.check_name(path, table)
+    name = schema.profile_name(path, table)
     sources: list[tuple[str, str]] = []
 
     def value(key: str) -> Any:
@@ -133,7 +134,7 @@ def read_target(path: Path) -> IsaTarget:
     whole = {key: schema.whole(path, {key: value(key)}, key, key, low, high, unit=unit)
              for key, (low, high, unit) in WHOLE.items()}  # fmt: skip
     target = IsaTarget(
-        name=table["name"],
+        name=name,
         description=schema.text(path, table, "description"),
         frequency_mhz=frequency_of(path, value("frequency_mhz"), "frequency_mhz"),
         ddr_gb_per_s=schema.rate(path, value("ddr_gb_per_s"), "ddr_gb_per_s"),

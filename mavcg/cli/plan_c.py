@@ -52,5 +52,5 @@ def _network(plans: "list[TextPlan]", graph: "Graph", c: Path) -> dict[Path, str
     network = network_text(graph, plans)
     # Built-in networks have no weights: their constants are drawn at random.
     drawn = drawn_constants(graph, [name for name in graph.inputs if name != network.image])
-    source, weights = network_c(network, graph.name, drawn)
+    source, weights = network_c(network, c.stem, drawn)
     return {c: source, c.with_suffix(".weights.bin"): weights, c.with_name(BLAS_HEADER): BLAS_RUNTIME}

@@ -25,7 +25,13 @@ class AccelRunOptions:
     output: OutputsFile = None
     seed: InputSeed = None
     integers: Annotated[
-        bool, typer.Option("--integers", help="Give outputs as the int8 numbers that the accelerator writes.")
+        bool, typer.Option("--integers", help="Give the accelerator's tensors as the int8 numbers that it writes.")
+    ] = False
+    accelerator: Annotated[
+        bool,
+        typer.Option(
+            "--accelerator", help="Give the tensors that leave the accelerator; the CPU's nodes are not computed."
+        ),
     ] = False
     driver: Annotated[
         str | None,
@@ -37,15 +43,16 @@ class AccelRunOptions:
 def run_program(options: AccelRunOptions) -> None:
     """Run a program in the functional simulator, which models the bytes of the accelerator's memories.
 
-    If the libraries of the CPU parts are beside the program and are for this machine, the host side in C runs the whole
-    network, as with a device, and the outputs are the model's. Otherwise the outputs are the tensors that leave the
-    accelerator, [1, H, W, C], as real numbers: integer * 2^-radix.
+    The outputs are the model's. If nodes are left to the CPU, their libraries must be beside the program and be for
+    this machine (`mavcg accel build --board host`); the host side in C then runs the whole network, as with a device.
+    With --accelerator the outputs are the tensors that leave the accelerator, [1, H, W, C], as real numbers: integer *
+    2^-radix; with --integers they are these integers.
 
     Inputs are real numbers in the model's order of dimensions, or int8 numbers as [1, H, W, C].
 
     \b
     mavcg accel run resnet50.elf --input x.npy -o y.npz
-    mavcg accel run resnet50.elf --seed 0 --json
+    mavcg accel run resnet50.elf --seed 0 --accelerator --json
     mavcg accel run resnet50.elf --input x.npy --driver ./libdevice.so:/dev/accel0 -o y.npz
     """
     if options.seed is not None and (options.seed < 0 or options.inputs):
@@ -57,14 +64,17 @@ def run_program(options: AccelRunOptions) -> None:
 
     image = read_elf(options.program)
     missing = missing_part(image, options.program) if image.cpu_nodes else ""
-    if options.driver is not None and (missing or options.integers):
-        raise MavcgError(f"--driver {options.driver}: runs whole networks; {missing or 'leave --integers out'}")
-    whole = options.driver is not None or (bool(image.cpu_nodes) and not missing and not options.integers)
-    if missing:
-        nodes = ", ".join(image.cpu_nodes[:6])
-        note(f"{len(image.cpu_nodes)} nodes of the CPU are not computed ({nodes}): {missing}")
-    elif image.cpu_nodes and options.integers:
-        note(f"--integers: shows the accelerator's outputs; the CPU's {len(image.cpu_nodes)} nodes are not computed")
+    part = "--integers" if options.integers else "--accelerator" if options.accelerator else ""
+    if options.driver is not None and (missing or part):
+        raise MavcgError(f"--driver {options.driver}: runs whole networks; {missing or f'leave {part} out'}")
+    if missing and not part:
+        raise MavcgError(
+            f"{options.program}: the CPU computes {', '.join(image.cpu_nodes[:6])}: {missing}; or give --accelerator "
+            "for the tensors that leave the accelerator"
+        )
+    whole = options.driver is not None or (bool(image.cpu_nodes) and not part)
+    if image.cpu_nodes and part:
+        note(f"{part}: shows the accelerator's outputs; the CPU's {len(image.cpu_nodes)} nodes are not computed")
     shown = (
         _run_whole(image, options.program, options.inputs, options.seed, options.driver)
         if whole

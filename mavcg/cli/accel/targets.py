@@ -37,7 +37,7 @@ def targets(
     rounding            rounding of shifts: half_up, half_away or floor
     dense               where fully connected layers run: "cpu" or "accelerator"
 
-    A file also has description, and name, which equals the file's name. Start from an existing one: `mavcg accel
+    A file also has description, and name, which need not be the file's. Start from an existing one: `mavcg accel
     targets zu2` prints the path of its file. Your own targets are found in the folders isa_targets/ of MAVCG_PROFILES,
     or by a path in place of the name.
 
@@ -55,7 +55,7 @@ def targets(
     elif name is None:
         _show_all(isa_targets)
     else:
-        _show_one(isa_targets[0])
+        _show_one(isa_targets[0], name)
 
 
 def _row(target: "IsaTarget") -> dict[str, Any]:
@@ -79,16 +79,15 @@ def _show_all(isa_targets: "list[IsaTarget]") -> None:
     console().print(table)
 
 
-def _show_one(target: "IsaTarget") -> None:
+def _show_one(target: "IsaTarget", name_or_path: str) -> None:
+    """Print a target. name_or_path: as it was found by."""
     from rich.table import Table
 
     from mavcg.profiles.load import files
 
     out = console()
     out.print(f"{target.name}: {target.description}")
-    known = files("isa_targets").get(target.name)
-    if known is not None:
-        out.print(f"file: {known}", soft_wrap=True)
+    out.print(f"file: {files('isa_targets').get(name_or_path, name_or_path)}", soft_wrap=True)
     out.print(f"peak: {target.peak_gops:.1f} GOP/s, {target.macs_per_cycle} multiply-adds per cycle and core")
     table = Table(box=None)
     table.add_column("fact")

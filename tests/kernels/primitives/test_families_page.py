@@ -1,5 +1,6 @@
 """docs/primitive-families.md against the registry: the families, how many primitives they have, what they compute."""
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable
@@ -12,7 +13,8 @@ from mavcg.cli.primitives import eight_bit_sample
 from mavcg.kernels.primitives.registry import all_primitives, eight_bit_primitives
 from mavcg.specs.primitive import Scenario
 
-PAGE = (Path(__file__).parents[3] / "docs" / "primitive-families.md").read_text()
+DOCS = Path(__file__).parents[3] / "docs"
+PAGE = (DOCS / "primitive-families.md").read_text()
 ROWS = {
     row[0]: (int(row[1]), row[2]) for row in re.findall(r"^\| `(\w+)` \| (\d+) \|.*\| ([^|]+) \|$", PAGE, re.MULTILINE)
 }
@@ -35,6 +37,16 @@ COMPUTES: dict[str, Callable[[Scenario], bool]] = {
 
 def test_families_and_their_numbers() -> None:
     assert {family: number for family, (number, _) in ROWS.items()} == Counter(p.family for p in EVERY)
+
+
+def test_the_page_of_what_works_counts_the_primitives_as_the_tool_does() -> None:
+    page = " ".join((DOCS / "what-works.md").read_text().split())
+    checked = json.loads((DOCS.parent / "bench" / "results" / "primitive_scenarios.json").read_text())["by_primitive"]
+    eight, layouts = len(eight_bit_primitives()), {layout for p in EVERY for layout in (p.layout_in, p.layout_out)}
+
+    assert len(layouts) == 4
+    assert f"library of {len(EVERY)} primitives in four layouts" in page
+    assert f"{len(EVERY) - eight} of f32 and {eight} of 8 bits. {len(checked)} of them were checked" in page
 
 
 @pytest.mark.parametrize("family", ROWS)

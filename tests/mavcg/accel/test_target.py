@@ -1,5 +1,6 @@
 """Targets: the paper's two, users' own files, and errors that name file, key and remedy."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,17 @@ def test_a_users_file(tmp_path: Path) -> None:
     assert find_target(str(path)).oc_parallel == 16
     with pytest.raises(MavcgError, match="did you mean zu2"):
         find_target("zu2x")
+
+
+def test_a_copied_file_is_a_target_whatever_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for path in (tmp_path / "copy of zu2.toml", tmp_path / "isa_targets" / "mine.toml"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(ZU2)
+        assert find_target(str(path)) == find_target("zu2")
+    monkeypatch.setenv("MAVCG_PROFILES", str(tmp_path))
+
+    assert "mine" in target_names()
+    assert find_target("mine") == replace(find_target("zu2"), name="mine")
 
 
 @pytest.mark.parametrize(

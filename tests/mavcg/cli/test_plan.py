@@ -194,7 +194,8 @@ def test_c_of_a_whole_network_comes_with_its_weights_and_a_blas_runtime(mavcg: A
     done = mavcg("plan", "squeezenet", "--accelerator", "setup-d", "--emit-c", tmp_path / "net.c")
     assert done.status == 0 and "net.weights.bin" in done.stderr
     source = (tmp_path / "net.c").read_text()
-    assert source.count("static void layer_") == 26 and "int squeezenet(const float *weights" in source
+    assert source.count("static void layer_") == 26 and "int net(const float *weights" in source
+    assert "/* input: float [1, 224, 224, 3], output: float [1, 1000], row-major. */" in source
     assert (tmp_path / "net.weights.bin").stat().st_size == 4 * 1_235_496
     assert "cblas_sgemm" in (tmp_path / "plan_blas.h").read_text()
 

@@ -1,5 +1,6 @@
 """A network's plans as one C file that runs the whole network, and its weights as bytes (e-PlaNNer, chapter 7)."""
 
+import re
 from collections.abc import Iterator, Mapping
 from math import prod
 
@@ -12,16 +13,23 @@ from mavcg.planner.accelerators.text.c_backend import CWriter, library_of
 from mavcg.planner.accelerators.text.network_c_nodes import NodeWriter, refuse
 from mavcg.planner.accelerators.text.network_plan_text import NetworkText, plan_weights
 from mavcg.planner.accelerators.text.plan import Types
-from mavcg.text.safe_text import c_identifier, comment
+from mavcg.runtime.model_names import api_name
+from mavcg.text.safe_text import comment
+
+# C11, 6.4.1, and main, which has another type.
+_WORDS_OF_C = frozenset(
+    "auto break case char const continue default do double else enum extern float for goto if inline int long register "
+    "restrict return short signed sizeof static struct switch typedef union unsigned void volatile while main".split()
+)
 
 
 def network_c(text: NetworkText, name: str, constants: Mapping[str, Array]) -> tuple[str, bytes]:
     """Return the C11 text of a network and the bytes of its weights.
 
     The text defines `int NAME(const float *weights, const float *input, float *output)`, which returns 0, or 1 if
-    memory runs out. Tensors are as in the graph: images are [rows, columns, channels]. constants: values of weights
-    that are inputs of the graph, by name. Raises: MavcgError for a type other than f32, or naming a node that has no C
-    here.
+    memory runs out; `function_name` says what NAME is. Input and output have the dimensions of the graph's, in its
+    order, which a comment above the function lists. constants: values of weights that are inputs of the graph, by name.
+    Raises: MavcgError for a type other than f32, or naming a node that has no C here.
     """
     for tensor, kind in text.graph.types.items():
         if kind.dtype != "f32" and tensor not in text.graph.constants:
@@ -29,15 +37,22 @@ def network_c(text: NetworkText, name: str, constants: Mapping[str, Array]) -> t
     writer = _NetworkWriter(text, {**text.graph.constants, **constants})
     body = list(writer.body())
     plans = list(text.plans.values())
-    parts = [
+    head = [
         f"/* The plans of {comment(text.graph.name)}, as C: {len(plans)} layers. */\n",
         *library_of(plans, Types()),
         network_c_library.LIBRARY,
         "\n".join(writer.memories()) + "\n\n",
         *writer.layers(),
-        "\n".join(writer.function(c_identifier(name), body)) + "\n",
     ]
-    return "".join(parts), b"".join(writer.weights)
+    before = "".join(head)
+    function = function_name(name, "\n".join((before, network_c_library.BLAS_RUNTIME, *body)))
+    return before + "\n".join(writer.function(function, body)) + "\n", b"".join(writer.weights)
+
+
+def function_name(name: str, text: str) -> str:
+    """Return the name of a network's function, made of a file's name; it is no word of C and not used in the text."""
+    word, code = api_name(name), re.sub(r"/\*.*?\*/", " ", text, flags=re.DOTALL)
+    return f"model_{word}" if word in _WORDS_OF_C or re.search(rf"\b{word}\b", code) else word
 
 
 class _NetworkWriter:
@@ -128,6 +143,9 @@ class _NetworkWriter:
     def function(self, name: str, body: list[str]) -> Iterator[str]:
         """Yield the exported function."""
         arguments = "const float *weights, const float *input, float *output"
+        graph = self.graph
+        given, made = (list(graph.types[tensor].shape) for tensor in (self.text.image, graph.outputs[0]))
+        yield f"/* input: float {given}, output: float {made}, row-major. */"
         yield f"int {name}({arguments});"
         yield f"int {name}({arguments}) {{"
         yield from body

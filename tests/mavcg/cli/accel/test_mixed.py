@@ -95,17 +95,48 @@ def test_a_run_computes_the_whole_network(capsys: pytest.CaptureFixture[str]) ->
     assert made.argmax() == real.argmax() and np.abs(made - real).max() < 0.02  # 8 bits
 
 
-def test_without_its_libraries_the_accelerator_runs_alone(
+def test_without_its_libraries_a_run_is_refused_and_the_accelerator_runs_alone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copyfile("mixed.elf", tmp_path / "mixed.elf")
     monkeypatch.chdir(tmp_path)
 
-    assert run(["accel", "run", "mixed.elf", "--seed", "0", "--json"]) == 0
+    assert run(["accel", "run", "mixed.elf", "--seed", "0", "-o", "y.npz", "--json"]) == 2
     output = capsys.readouterr()
-
-    assert json.loads(output.out)["computed"] == "accelerator"
+    assert output.out == "" and not Path("y.npz").exists()
     assert "libmixed_before.so is not there; it belongs beside the program" in output.err
+
+    assert run(["accel", "run", "mixed.elf", "--seed", "0", "--accelerator", "--json"]) == 0
+    output = capsys.readouterr()
+    assert json.loads(output.out)["computed"] == "accelerator"
+    assert "--accelerator: shows the accelerator's outputs; the CPU's 6 nodes are not computed" in output.err
+
+
+def test_the_output_of_a_net_that_ends_in_a_transpose_is_the_graphs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    numbers = np.random.default_rng(5)
+    w = numpy_helper.from_array(numbers.standard_normal((7, 3, 3, 3)).astype(np.float32) / 5, "w")
+    node = helper.make_node("Conv", ["x", "w"], ["y"], pads=[1] * 4)
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph([node], "conv", [value("x", 1, [1, 3, 10, 12])], [value("y", 1, [1, 7, 10, 12])], [w])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), "conv.onnx")
+    x = numbers.standard_normal((1, 3, 10, 12)).astype(np.float32)
+    np.save("x.npy", x)
+    (real,) = onnxruntime.InferenceSession("conv.onnx").run(None, {"x": x})
+    command = ["accel", "build", "conv.onnx", "--target", "zu2", "--search", "none", "-o", "conv.elf"]
+    asked = ["accel", "run", "conv.elf", "--input", "x.npy", "-o", "y.npz"]
+
+    assert run(command) == 0
+    assert run(asked) == 2
+    assert "no library was built for it; build it with --board" in capsys.readouterr().err
+    assert not Path("y.npz").exists()
+
+    assert run([*command, "--board", "host"]) == 0
+    assert run(asked) == 0
+    (made,) = np.load("y.npz").values()
+    assert made.shape == real.shape and np.abs(made - real).max() < 0.1  # 8 bits
 
 
 @pytest.mark.long
@@ -114,7 +145,7 @@ def test_parts_for_other_processors_are_not_loaded(capsys: pytest.CaptureFixture
     assert run(["accel", *command, "-o", "arm.elf"]) == 0
     capsys.readouterr()
 
-    assert run(["accel", "run", "arm.elf", "--seed", "0"]) == 0
+    assert run(["accel", "run", "arm.elf", "--seed", "0"]) == 2
 
     assert "libarm_before.so is for other processors than this" in capsys.readouterr().err
 

@@ -159,7 +159,7 @@ def test_disassemble_and_assemble_give_the_same_bytes(
 def test_run_takes_the_models_order_and_integers(capsys: pytest.CaptureFixture[str]) -> None:
     image = np.random.default_rng(2).standard_normal((1, 3, 13, 11)).astype(np.float32)
     np.save("x.npy", image)
-    assert run(["accel", "run", "net.elf", "--input", "x.npy", "-o", "y.npz"]) == 0
+    assert run(["accel", "run", "net.elf", "--input", "x.npy", "--accelerator", "-o", "y.npz"]) == 0
     real = np.load("y.npz")["g"]
     from mavcg.accel.fixed_point import to_integers
     from mavcg.accel.image.elf_file import read_elf
@@ -184,9 +184,9 @@ def test_run_takes_the_models_order_and_integers(capsys: pytest.CaptureFixture[s
         (["build", "net.onnx", "--target", "zu2", "-o", "no/n.elf"], "the folder no does not exist"),
         (["simulate", "net.onnx"], "not a 64-bit little-endian ELF file"),
         (["simulate", "net.elf", "--timeline", "t.gif"], "--timeline t.gif"),
-        (["run", "net.elf"], "--input: no array for x"),
-        (["run", "net.elf", "--input", "net.onnx"], "--input net.onnx: no array"),
-        (["run", "net.elf", "--input", "y=x.npy"], "no such input|no array could be read"),
+        (["run", "net.elf", "--accelerator"], "--input: no array for x"),
+        (["run", "net.elf", "--accelerator", "--input", "net.onnx"], "--input net.onnx: no array"),
+        (["run", "net.elf", "--accelerator", "--input", "y=x.npy"], "no such input|no array could be read"),
         (["assemble", "net.onnx", "-o", "n.elf"], "is not text|net.onnx:1"),
         (["disassemble", "missing.elf"], r"missing.elf: cannot be read \(No such file"),
         (["simulate", "."], r"cannot be read \(Is a directory\)"),

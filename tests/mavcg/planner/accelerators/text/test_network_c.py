@@ -4,6 +4,7 @@ import ctypes
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -124,3 +125,42 @@ def test_what_a_network_as_c_is_refused_for(planned: tuple[NetworkText, dict[str
     other = network_text(replace(text.graph, nodes=nodes), list(text.plans.values()))
     with pytest.raises(MavcgError, match="'the end' .*has no erf at all"):
         network_c(other, "net", constants)
+
+
+@pytest.mark.parametrize(
+    ("stem", "name"),
+    [
+        ("net", "net"),
+        ("2 nets", "model_2_nets"),
+        ("int", "model_int"),
+        ("store", "model_store"),
+        ("main", "model_main"),
+        ("math", "model_math"),
+    ],
+)
+def test_the_function_has_the_files_name(
+    tmp_path: Path, planned: tuple[NetworkText, dict[str, Array], Array], stem: str, name: str
+) -> None:
+    text, constants, _ = planned
+    source, _ = network_c(text, stem, constants)
+    assert getattr(compiled(tmp_path, source), name)
+
+
+def test_a_model_with_channels_first_has_them_first_in_c(tmp_path: Path, mavcg: Any) -> None:
+    onnx, onnxruntime = pytest.importorskip("onnx"), pytest.importorskip("onnxruntime")
+    numbers, helper = np.random.default_rng(1), onnx.helper
+    w = onnx.numpy_helper.from_array(numbers.standard_normal((5, 3, 3, 3)).astype(np.float32), "w")
+    node = helper.make_node("Conv", ["x", "w"], ["y"], strides=[2, 2], pads=[1] * 4)
+    tensors = [helper.make_tensor_value_info(*value) for value in (("x", 1, [1, 3, 8, 12]), ("y", 1, [1, 5, 4, 6]))]
+    graph = helper.make_graph([node], "main_graph", tensors[:1], tensors[1:], [w])
+    path = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
+    x = numbers.standard_normal((1, 3, 8, 12)).astype(np.float32)
+    (expected,) = onnxruntime.InferenceSession(str(path)).run(None, {"x": x})
+
+    assert mavcg("plan", path, "--accelerator", "setup-a", "--emit-c", tmp_path / "small.c").status == 0
+
+    source, weights = (tmp_path / "small.c").read_text(), (tmp_path / "small.weights.bin").read_bytes()
+    assert "/* input: float [1, 3, 8, 12], output: float [1, 5, 4, 6], row-major. */" in source
+    made = called(compiled(tmp_path, source), "small", weights, x, expected.size)
+    np.testing.assert_allclose(made.reshape(expected.shape), expected, rtol=1e-4, atol=1e-5)

@@ -1,0 +1,34 @@
+"""Figures 7 and 8 of DNNVM: what fusion saves, against the separate nodes' program on the same target."""
+
+from dataclasses import replace
+from typing import Any
+
+from bench.accel_simulated import figure_rows
+from mavcg.accel.target import find_target
+
+# Each map is read and written once, without the rows that two tiles of the pooling both read.
+IDEAL_BYTES = {7: 28 * 28 * (32 + 3 * 256), 8: 56 * 56 * (2 * 64 + 5 * 256)}
+
+
+def saved(entry: dict[str, Any]) -> float:
+    separate, fused = (entry[title]["program"]["feature_bytes"] for title in ("separate", "fused"))
+    return float(round(100 * (1 - fused / separate), 2))
+
+
+def test_saved_bytes_are_of_the_unfused_program_of_the_same_run() -> None:
+    zu2 = find_target("zu2")
+    roomy = replace(zu2, name="roomy", input_bytes=2 * zu2.input_bytes, output_bytes=2 * zu2.output_bytes)
+    for target in (zu2, roomy):
+        for entry in figure_rows(target):
+            assert entry["saved_percent"] == saved(entry)
+            for title in ("separate", "fused"):
+                whole, parts = entry[title]["program"], entry[title]["parts"]
+                assert whole["feature_bytes"] == sum(part["feature_bytes"] for part in parts)
+                assert whole["ms"] <= sum(part["ms"] for part in parts) + 0.001 * len(parts)
+
+
+def test_the_pools_tiles_read_shared_rows_again() -> None:
+
+    figure_7, figure_8 = figure_rows(find_target("zu2"))
+    assert figure_7["separate"]["program"]["feature_bytes"] > IDEAL_BYTES[7]
+    assert figure_8["separate"]["program"]["feature_bytes"] >= IDEAL_BYTES[8]
