@@ -61,7 +61,9 @@ def test_a_page_says_how_many_primitives_the_present_check_saw() -> None:
     rows = json.loads((RESULTS / "primitive_scenarios.json").read_text())["by_primitive"]
     strict = sum(row.get("date", "") >= STRICT_CHECK_SINCE for row in rows)
     page = WHAT_WORKS.replace("\n", " ")
-    words = re.search(r"library of (\d+) primitives .*?\((\d+) of them by the present, stricter check\)", page)
+    words = re.search(
+        r"8 bits\. (\d+) of them were checked on 200 generated scenarios each \((\d+) by the present", page
+    )
 
     assert words is not None and (int(words[1]), int(words[2])) == (len(rows), strict)
 
