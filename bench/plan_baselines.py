@@ -22,7 +22,7 @@ from mavcg.planner.accelerators.network_plan import Search, plan_layers
 from mavcg.planner.accelerators.networks import NAMES, network
 from mavcg.planner.accelerators.planned import Planned
 from mavcg.planner.layer_model.graph_layers import layers_of
-from mavcg.planner.layer_model.roofline import roofline_performance
+from mavcg.planner.layer_model.roofline import compute_gmac_per_s
 from mavcg.planner.layer_model.traffic import no_reload
 from mavcg.profiles.accelerators import find_accelerator
 
@@ -86,8 +86,8 @@ def compare(name: str, setup: str, accelerator: Accelerator) -> dict[str, Any]:
 
 def _seconds(plan: Planned, accelerator: Accelerator, together: Callable[[Sequence[float]], float]) -> float:
     """Return the seconds of computation and transfers, as `together` has them; the roof is of the elements at work."""
-    of_tile = roofline_performance(plan.layer, plan.reached.traffic, accelerator, plan.tiling.tile)
-    return together([of_tile.macs / (roof * 1e9) for roof in (of_tile.compute_gmac_per_s, of_tile.memory_gmac_per_s)])
+    roofs = (compute_gmac_per_s(accelerator, plan.tiling.tile), plan.reached.memory_gmac_per_s)
+    return together([plan.layer.macs / (roof * 1e9) for roof in roofs])
 
 
 def _against(figures: Mapping[str, float], planner: str, key: str) -> float:

@@ -60,7 +60,12 @@ class ExploreOptions:
         typer.Option("-o", metavar="FILE", help="SQLite file that keeps all results, to continue from them."),
     ] = None
     paper_variant: Annotated[
-        bool, typer.Option("--paper-variant", help="Use built-in networks with the layers that the thesis counts.")
+        bool,
+        typer.Option(
+            "--paper-variant",
+            help="Use built-in networks with the layers that the thesis counts, and time layers as it does, with all "
+            "processing elements busy.",
+        ),
     ] = False
     as_json: Annotated[bool, typer.Option("--json", help="Print the front and the counts as JSON.")] = False
 
@@ -138,7 +143,9 @@ def _explore_accelerators(options: ExploreOptions, models: dict[str, str]) -> _E
         open_engine(options.workers, is_small, note) as engine,
         Progress() as progress,
     ):
-        result = explore(space, workload, objectives, engine, store, not options.no_prune, progress)
+        result = explore(
+            space, workload, objectives, engine, store, not options.no_prune, progress, options.paper_variant
+        )
     if not result.count(PLANNED):
         note(f"{options.space}: on none of the {space.points} points does each layer have a tiling; raise mem_size")
     if options.plot is not None:

@@ -62,7 +62,7 @@ def _plan_model(options: PlanOptions) -> None:
     model, shapes = options.model, parse_shapes(options.shape or ())
     request = PlanRequest(
         options.search, options.metric, options.halo, options.double_buffer, options.full_grid, not options.no_cache,
-        options.levels,
+        options.levels, options.paper_variant,
     )  # fmt: skip
     layers = _choose_layers(read_layers(model, shapes, options.paper_variant), options.layer, model)
     if options.cuda_type is not None and options.emit_cuda is None:

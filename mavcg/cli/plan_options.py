@@ -44,7 +44,12 @@ class PlanOptions:
         bool, typer.Option("--levels", help="Also plan tiles within tiles, for each level of the machine's memory.")
     ] = False
     paper_variant: Annotated[
-        bool, typer.Option("--paper-variant", help="Use a built-in network with the layers that the thesis counts.")
+        bool,
+        typer.Option(
+            "--paper-variant",
+            help="Use a built-in network with the layers that the thesis counts, and time layers as its algorithm 4 "
+            "does, with all processing elements busy.",
+        ),
     ] = False
     shape: ModelShapes = None
     baselines: Annotated[

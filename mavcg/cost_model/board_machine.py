@@ -118,7 +118,9 @@ def cluster_machine(board: Board, number: int, cores: int = 1, elsewhere: int = 
     ghz = known_or_assumed("max_khz", cluster.max_khz, typical.ghz * 1e6, "kHz") / 1e6
     levels = _levels(board, cluster, cores, elsewhere, typical, ghz, known_or_assumed)
     columns, rows = _array(lanes, fma)
-    accelerator = Accelerator(f"{board.name}: {cluster.core}", ghz, levels, (columns, rows), (("OC",), ("OW",)))
+    accelerator = Accelerator(
+        f"{board.name}: {cluster.core}", ghz, levels, (columns, rows), (("OC",), ("OW",)), any_outputs=True
+    )
     return ClusterMachine(cluster, core, accelerator, fma, cores, tuple(notes), kind, tuple(missing))
 
 

@@ -78,8 +78,8 @@ class Exploration:
 class _Explorer:
     """State of a running exploration."""
 
-    def __init__(self, space: DesignSpace, workload: Workload, store: ExplorationStore) -> None:
-        self.model = MetricModel(space, workload)
+    def __init__(self, model: MetricModel, store: ExplorationStore) -> None:
+        self.model = model
         self.store = store
         self.kept = store.tilings()
         self.known: dict[SearchKey, TileTraffic | None] = {}
@@ -131,15 +131,17 @@ def explore(
     store: ExplorationStore,
     prune: bool = True,
     progress: Progress = lambda message: None,
+    paper_roof: bool = False,
 ) -> Exploration:
     """Return the Pareto front of a space for the workload's networks.
 
     Structures are planned in rounds. With `prune` a structure is skipped if points planned in earlier rounds dominate
-    all of its points, even at lower bounds of their figures; so the front is that of the whole space. Raises:
+    all of its points, even at lower bounds of their figures; so the front is that of the whole space. paper_roof: as
+    for MetricModel. Raises:
     MavcgError for a store that cannot be written, or workers that cannot be reached.
     """
     started = time.perf_counter()
-    explorer = _Explorer(space, workload, store)
+    explorer = _Explorer(MetricModel(space, workload, paper_roof), store)
     states = [PRUNED] * space.structures
     numbers: list[int] = []  # structures, in the order of the metrics
     parts: list[Metrics] = []
@@ -173,7 +175,7 @@ def explore(
         _join_metrics(parts, space, workload), {number: row for row, number in enumerate(numbers)}, explorer.searches,
         time.perf_counter() - started,
     )  # fmt: skip
-    store.put_points(_request(result, prune), _rows(result))
+    store.put_points({**_request(result, prune), "paper_roof": paper_roof}, _rows(result))
     return result
 
 

@@ -1,6 +1,7 @@
 """Latency, energy, traffic and area of machines, for many structures and all bandwidths and clocks at once.
 
-Latency is the roofline's of exact.py: each layer at the lower of its two roofs. Energy has three parts:
+Latency is the roofline's of exact.py: each layer at the lower of its two roofs, that of the elements which are busy and
+that of the bandwidth. Energy has three parts:
 - each off-chip byte, once off chip and once in its operand's on-chip memory;
 - the array's on-chip reads and writes: an input for all elements along which OC runs, a weight for those along which OH
   and OW run, a partial sum in and out for those along which IC, KH and KW run, each at the cost of a byte in its
@@ -61,6 +62,12 @@ def area_mm2(structure: Structure, technology: Technology, layers: Sequence[Conv
     return structure.pes * technology.macs[widest].um2 / 1e6 + sum(map(technology.sram_mm2, sizes))
 
 
+def array_share(layer: ConvLayer, structure: Structure) -> float:
+    """Return the fraction of a structure's elements that a layer keeps busy."""
+    sides = {name: structure.parallel(name) for name in layer.loops}
+    return prod(length / (-(-length // sides[name]) * sides[name]) for name, length in layer.loops.items())
+
+
 def array_bytes(layer: ConvLayer, structure: Structure) -> tuple[float, float, float]:
     """Return the bytes of input, weights and partial sums that the array reads and writes on chip."""
 
@@ -88,9 +95,12 @@ class _LayerCosts:
 class MetricModel:
     """Figures of a design space for a workload, for known traffic or as lower bounds."""
 
-    def __init__(self, space: DesignSpace, workload: Workload) -> None:
+    def __init__(self, space: DesignSpace, workload: Workload, paper_roof: bool = False) -> None:
+        """Prepare the figures of a space. paper_roof: all elements count as busy, as in the thesis's algorithm 4."""
         self._space = space
         self._workload = workload
+        self._paper_roof = paper_roof
+        self._busy: dict[tuple[tuple[tuple[str, int], ...], tuple[int, int]], Floats] = {}
         rates = [(bandwidth, clock) for bandwidth in space.values("bandwidth") for clock in space.values("frequency")]
         self._bandwidth, self._frequency = np.array(rates, np.float64).reshape(-1, len(RATE_KEYS)).T
         self._layers = {
@@ -145,19 +155,28 @@ class MetricModel:
             self._by_array[key] = (reads, np.array(mac_pj))
         return self._by_array[key]
 
+    def _busy_elements(self, structure: Structure) -> Floats:
+        """Return the mean number of busy elements of each layer, [layer], the same for all tilings of the searches."""
+        key = (structure.arrays, structure.pe_len)
+        if key not in self._busy:
+            layers = self.layers(structure)
+            shares = [1.0 if self._paper_roof else array_share(layer, structure) for layer in layers]
+            self._busy[key] = structure.pes * np.array(shares, np.float64)
+        return self._busy[key]
+
     def _metrics(
         self, structures: Sequence[Structure], total_bytes: Integers, energy_pj: Floats, rounding: float
     ) -> Metrics:
         networks, count = self._workload.counts, len(structures)
-        pes = np.array([structure.pes for structure in structures], np.float64)
-        peak = self._frequency[None, :] * pes[:, None]
+        busy = np.stack([self._busy_elements(structure) for structure in structures])
         latency = np.zeros((len(networks), count, len(self._bandwidth)))
         energy, traffic = np.zeros((len(networks), count)), np.zeros((len(networks), count))
         for i, macs in enumerate(
             self._macs.tolist()
         ):  # one by one, so that rounding does not depend on the other structures
             memory = self._bandwidth[None, :] * macs / total_bytes[:, i, None]
-            seconds = macs / (np.minimum(peak, memory) * 1e9)
+            compute = self._frequency[None, :] * busy[:, i, None]
+            seconds = macs / (np.minimum(compute, memory) * 1e9)
             for n, (_, counts) in enumerate(networks):
                 if counts[i]:
                     latency[n] += counts[i] * seconds

@@ -1,9 +1,9 @@
 """Search for the tilings of a design space, each only once.
 
-The best tiling of a layer has the fewest bytes, whatever bandwidth and clock are: the roofline of exact.py has the
-computation roof of all elements, so time depends on bytes alone. The other figures of a machine are reduced to what the
-layer distinguishes: a memory larger than a whole operand counts as one that just holds it, an array longer than its
-loop as one of the loop's length. Machines and layers that agree in these share a search.
+The best tiling of a layer has the fewest bytes, whatever bandwidth and clock are: all tiles of the searches' grid keep
+as many elements busy (roofline.loop_utilisation), so time depends on bytes alone. The other figures of a machine are
+reduced to what the layer distinguishes: a memory larger than a whole operand counts as one that just holds it, an array
+longer than its loop as one of the loop's length. Machines and layers that agree in these share a search.
 """
 
 from collections.abc import Sequence

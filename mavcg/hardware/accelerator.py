@@ -38,7 +38,9 @@ class Accelerator:
     frequency_ghz: clock of the processing elements, each of which does one multiply-accumulate per cycle. levels:
     levels of memory, the nearest to the processing elements first; the bandwidth of the last one is off-chip. pe_len:
     columns and rows of the array. pe_mapping: loops, of DIMENSIONS, that run in parallel along each; none if its length
-    is 1.
+    is 1. any_outputs: True for cores and GPUs: elements along OC take output channels of several groups, as the lanes
+    of a vector do, and those of the other side any independent outputs, as pipes do. An array whose elements share
+    operands computes one group at a time.
     """
 
     name: str
@@ -46,6 +48,7 @@ class Accelerator:
     levels: tuple[MemoryLevel, ...]
     pe_len: tuple[int, int]
     pe_mapping: tuple[tuple[str, ...], tuple[str, ...]]
+    any_outputs: bool = False
 
     @property
     def pes(self) -> int:

@@ -29,15 +29,21 @@ def plan(
     metric: Metric = performance_per_access,
     *,
     halo: bool = True,
+    tile_roof: bool = False,
 ) -> Planned:
     """Return the tiling that a planner chooses for a layer. name: one of BASELINES.
 
-    metric, halo: as in pruned.search. Raises: MavcgError for another name; NoTiling if no tile fits.
+    metric, halo, tile_roof: as in pruned.search. Raises: MavcgError for another name; NoTiling if no tile fits.
     """
     planner = _PLANNERS.get(name)
     if planner is None:
         raise MavcgError(f"baseline {name}: unknown; choose one of {', '.join(BASELINES)}")
-    return planner(layer, accelerator, metric, halo)
+    planned = planner(layer, accelerator, metric, halo)
+    if not tile_roof:
+        return planned
+    # Each keeps to the grid in which all tiles keep as many elements busy, so the roof changes no choice.
+    moved, tile = planned.reached.traffic, planned.tiling.tile
+    return replace(planned, reached=roofline_performance(layer, moved, accelerator, tile))
 
 
 def _zhang(layer: ConvLayer, accelerator: Accelerator, metric: Metric, halo: bool) -> Planned:

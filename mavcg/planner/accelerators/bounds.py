@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
 from mavcg.planner.layer_model.layer import ConvLayer
+from mavcg.planner.layer_model.roofline import loop_utilisation
 from mavcg.planner.layer_model.tile_memory import Axes, Integers, bytes_of
 from mavcg.planner.layer_model.windows import WindowAxis, axes, rows_read
 
@@ -61,26 +62,19 @@ class Spatial:
         return Spatial(*(getattr(self, name)[entries] for name in self.__dataclass_fields__))
 
 
-def use_of_array(accelerator: Accelerator, name: str, factor: Integers) -> Floats:
-    """Return a loop's share in equation 6.7: its factor over the array slots in the steps that it takes.
-
-    factor: [count].
-    """
-    parallel = accelerator.parallel(name)
-    return factor / (-(-factor // parallel) * parallel)
-
-
-def channels(accelerator: Accelerator, name: str, length: int, factors: Integers, tile_roof: bool) -> ChannelFactors:
+def channels(
+    layer: ConvLayer, accelerator: Accelerator, name: str, factors: Integers, tile_roof: bool
+) -> ChannelFactors:
     """Return the factors of one loop that no other dominates.
 
-    These are the smallest factor of each trip count, and with tile_roof also larger ones of higher utilisation. length:
-    iterations of the loop. factors: [count], ascending.
+    These are the smallest factor of each trip count, and with tile_roof also larger ones of higher utilisation.
+    factors: [count], ascending.
     """
-    n = -(-length // factors)
+    n = -(-layer.loops[name] // factors)
     if not tile_roof:
         kept = np.sort(np.unique(n, return_index=True)[1])
         return ChannelFactors(factors[kept], n[kept], np.ones(len(kept)))
-    use = use_of_array(accelerator, name, factors)
+    use = loop_utilisation(layer, accelerator, name, factors)
     kept = pareto_indices(n, [factors], [-use])
     return ChannelFactors(factors[kept], n[kept], use[kept])
 
@@ -157,7 +151,8 @@ def _half(
     rows = _rows(axis, out, tap) if halo_traffic else np.ones(len(out), np.int64)
     use = np.ones(len(out))
     if tile_roof:
-        use = use_of_array(accelerator, out_name, out) * use_of_array(accelerator, tap_name, tap)
+        use = loop_utilisation(layer, accelerator, out_name, out)
+        use = use * loop_utilisation(layer, accelerator, tap_name, tap)
     if halo_traffic or tile_roof:
         kept = pareto_indices(kind, [out, tap], [rows, -use])
     else:

@@ -42,7 +42,7 @@ from mavcg.planner.layer_model.layer import ConvLayer
 from mavcg.planner.layer_model.roofline import (
     Metric,
     Reached,
-    compute_gmac_per_s,
+    busy_gmac_per_s,
     memory_gmac_per_s,
     performance_per_access,
 )
@@ -69,8 +69,8 @@ class ExactOptions:
     memory twice, so that the next tile is loaded during computation. overlap: True if transfers and computation
     overlap, so that the slower one counts (equation 6.12); otherwise a layer's seconds and all performance metrics are
     sums of both. The default is the paper's assumption, overlap with a single buffer; real overlap needs double_buffer.
-    tile_roof: True if the computation roof only counts the elements that the tile keeps busy (equation 6.7), instead of
-    all elements as in algorithm 4.
+    tile_roof: True if the computation roof only counts the elements that tiles keep busy (roofline.loop_utilisation),
+    instead of all elements as in algorithm 4.
     """
 
     model: Literal["paper", "halo"] = "paper"
@@ -89,6 +89,11 @@ class ExactOptions:
             raise MavcgError("exact search: model halo with halo_fits=False: use halo_fits=True")
         if self.double_buffer and not self.overlap:
             raise MavcgError("exact search: double_buffer=True with overlap=False: drop one of them")
+
+    @property
+    def roof_varies(self) -> bool:
+        """True if tiles have different roofs; in the grid "pe" all factors of a loop keep as many elements busy."""
+        return self.tile_roof and self.grid == "full"
 
 
 PAPER = ExactOptions()
@@ -163,7 +168,7 @@ def performance_of(
 ) -> Reached:
     """Return the result of a tiling in the model of the options."""
     moved = (traffic if options.model == "paper" else traffic_with_halo)(layer, tiling)
-    roof = compute_gmac_per_s(accelerator, tiling.tile if options.tile_roof else None)
+    roof = busy_gmac_per_s(layer, tiling.tile, accelerator) if options.tile_roof else accelerator.peak_gmac_per_s
     return _performance(layer, accelerator, options, moved, roof)
 
 
@@ -189,7 +194,7 @@ class _SearchTask:
 
     @property
     def width(self) -> int:
-        return len(self.oc) * (len(self.ic) if self.options.tile_roof else 1)
+        return len(self.oc) * (len(self.ic) if self.options.roof_varies else 1)
 
 
 def _task(layer: ConvLayer, accelerator: Accelerator, metric: Metric, options: ExactOptions) -> _SearchTask:
@@ -199,14 +204,14 @@ def _task(layer: ConvLayer, accelerator: Accelerator, metric: Metric, options: E
     if not memory.holds(*tile_bytes(layer, smallest, options.halo_fits)):
         copies, any_size = 2 if options.double_buffer else 1, "--full-grid" if options.grid == "pe" else ""
         raise space.no_tiling(layer, accelerator, options.halo_fits, smallest, copies, any_size)
-    oc, ic = (channels(accelerator, name, layer.loops[name], grid[name], options.tile_roof) for name in ("OC", "IC"))
+    oc, ic = (channels(layer, accelerator, name, grid[name], options.roof_varies) for name in ("OC", "IC"))
     entries = spatial(
         layer,
         accelerator,
         grid,
         halo_traffic=options.model == "halo",
         halo_fits=options.halo_fits,
-        tile_roof=options.tile_roof,
+        tile_roof=options.roof_varies,
     )
     return _SearchTask(layer, accelerator, metric, options, memory, oc, ic, entries)
 
@@ -221,9 +226,9 @@ def _pieces(order: Integers, width: int) -> Iterator[Integers]:
 
 def _may_beat(task: _SearchTask, best: _Found, total_bytes: int, steps: int, use: float) -> bool:
     """True if a tiling with at least these bytes and steps, and at most this utilisation, may be better than `best`."""
-    if not task.options.tile_roof:
+    if not task.options.roof_varies:
         return (total_bytes, steps) < best.key
-    roof = compute_gmac_per_s(task.accelerator) * use * _ROUNDING
+    roof = task.accelerator.peak_gmac_per_s * use * _ROUNDING
     bound = task.metric(_performance(task.layer, task.accelerator, task.options, Traffic(total_bytes, 0, 0), roof))
     return bound > best.value or (bound == best.value and (total_bytes, steps) < best.key)
 
@@ -232,7 +237,7 @@ def _front(task: _SearchTask, entries: Spatial) -> Iterator[_Found]:
     """Yield the tilings with these entries that are Pareto-optimal in bytes and utilisation of the array."""
     layer, oc, ic = task.layer, task.oc, task.ic
     most = most_input_channels(task.memory, entries, oc.factor)
-    if task.options.tile_roof:
+    if task.options.roof_varies:
         ic_index = np.broadcast_to(np.arange(len(ic)), (*most.shape, len(ic)))
         fits = ic.factor <= most[:, :, None]
         oc_trips, oc_use = oc.trips[:, None], oc.use[:, None]

@@ -13,15 +13,20 @@ def space_size(layer: ConvLayer, accelerator: Accelerator) -> int:
 
 
 def search(
-    layer: ConvLayer, accelerator: Accelerator, metric: Metric = performance_per_access, *, halo: bool = True
+    layer: ConvLayer,
+    accelerator: Accelerator,
+    metric: Metric = performance_per_access,
+    *,
+    halo: bool = True,
+    tile_roof: bool = False,
 ) -> Planned:
     """Run algorithms 1 and 4 without 2: return the best tiling of the grid by the model of pruned.search.
 
-    halo: whether a tile must fit with its halo. It takes seconds for each hundred million tilings, depending on how
-    many fit. Raises: NoTiling, with the smallest memory that suffices.
+    halo: whether a tile must fit with its halo. tile_roof: as for grid.best. It takes seconds for each hundred million
+    tilings, depending on how many fit. Raises: NoTiling, with the smallest memory that suffices.
     """
     axes = space.axes(layer, accelerator, space.initial_tile(layer, accelerator))
-    tiling_and_cost = grid.best(layer, accelerator, axes, metric, halo)
+    tiling_and_cost = grid.best(layer, accelerator, axes, metric, halo, tile_roof)
     if tiling_and_cost is None:
         raise space.no_tiling(layer, accelerator, halo)
     return Planned(layer, *tiling_and_cost, candidates=space.size(axes))

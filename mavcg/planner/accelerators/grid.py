@@ -29,23 +29,26 @@ class _GridTiling:
 
 
 def best(
-    layer: ConvLayer, accelerator: Accelerator, axes: Axes, metric: Metric, halo: bool
+    layer: ConvLayer, accelerator: Accelerator, axes: Axes, metric: Metric, halo: bool, tile_roof: bool = False
 ) -> tuple[Tiling, Reached] | None:
     """Return the tiling of largest metric by algorithm 4: all tiles that fit, each with three dataflows.
 
-    None if none fits. Ties go to the first: tiles in the order of tuples, for each tile the order of Dataflow. As in
-    the paper the computation roof is that of all elements, so a metric depends on the traffic alone, and is computed
-    once for each distinct traffic.
+    None if none fits. Ties go to the first: tiles in the order of tuples, for each tile the order of Dataflow.
+    tile_roof: whether the computation roof is that of the elements which tiles keep busy; as in the paper it is that of
+    all. axes: of space.axes, so that all factors of a loop keep as many elements busy (roofline.loop_utilisation). So a
+    metric depends on the traffic alone, and is computed once for each distinct traffic.
     """
     cheapest_tiling = cheapest(
-        _distinct_tilings(layer, accelerator, axes, halo),
+        _distinct_tilings(layer, accelerator, axes, halo, tile_roof),
         lambda candidate: -metric(candidate.reached),
         order=lambda candidate: candidate.order,
     )
     return (cheapest_tiling.tiling, cheapest_tiling.reached) if cheapest_tiling else None
 
 
-def _distinct_tilings(layer: ConvLayer, accelerator: Accelerator, axes: Axes, halo: bool) -> Iterator[_GridTiling]:
+def _distinct_tilings(
+    layer: ConvLayer, accelerator: Accelerator, axes: Axes, halo: bool, tile_roof: bool
+) -> Iterator[_GridTiling]:
     """Yield the tilings that fit; among those of a batch that move the same bytes, only the first."""
     seen: set[tuple[int, int, int]] = set()
     first = 0
@@ -61,7 +64,8 @@ def _distinct_tilings(layer: ConvLayer, accelerator: Accelerator, axes: Axes, ha
                     continue
                 seen.add((rank, *kind))
                 tiling = Tiling(_tile_at(factors, tile), dataflow)
-                reached = roofline_performance(layer, traffic(layer, tiling), accelerator)
+                roof_of = tiling.tile if tile_roof else None
+                reached = roofline_performance(layer, traffic(layer, tiling), accelerator, roof_of)
                 yield _GridTiling((first_here + tile, rank), tiling, reached)
 
 

@@ -38,7 +38,7 @@ from mavcg.planner.accelerators.bounds import (
 from mavcg.planner.accelerators.nested import LevelsPlan, Pieces, before, cut, cut_all, plan_of, rows_of, whole
 from mavcg.planner.accelerators.planned import NoTiling
 from mavcg.planner.layer_model.layer import ConvLayer
-from mavcg.planner.layer_model.roofline import compute_gmac_per_s
+from mavcg.planner.layer_model.roofline import busy_gmac_per_s
 from mavcg.planner.layer_model.tile_memory import Integers, tile_bytes
 from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
 from mavcg.planner.layer_model.windows import WindowAxis, axes
@@ -67,16 +67,22 @@ class _Reached:
     proved: bool
 
 
-def plan_levels(layer: ConvLayer, accelerator: Accelerator, most_tried: int = MOST_TRIED) -> LevelsPlan:
+def plan_levels(
+    layer: ConvLayer, accelerator: Accelerator, most_tried: int = MOST_TRIED, tile_roof: bool = False
+) -> LevelsPlan:
     """Return the tilings whose lowest roof is highest; ties go to the first by traffic into the outermost level.
 
-    most_tried: tilings tried of a level, within each tiling of the next level out.
+    most_tried: tilings tried of a level, within each tiling of the next level out. tile_roof: whether the computation
+    roof is that of the elements which tiles keep busy, which is the same for all tilings of the space.
     Raises: NoTiling for a level that holds no tile, with the smallest memory that suffices.
     """
-    task = _LevelsTask(layer, accelerator, _cuts_kernel(layer, accelerator), most_tried)
+    compute = accelerator.peak_gmac_per_s
+    if tile_roof:
+        compute = busy_gmac_per_s(layer, Tile(*layer.loops.values()), accelerator)
+    task = _LevelsTask(layer, accelerator, _cuts_kernel(layer, accelerator), most_tried, compute)
     best = min([task.compute, *(task.roof(level, task.least_bytes(level)) for level in accelerator.levels)])
     solution = task.solve(len(accelerator.levels) - 1, whole(layer), best)
-    return plan_of(layer, accelerator, solution.tilings, best, task.candidates, solution.proved)
+    return plan_of(layer, accelerator, solution.tilings, best, task.candidates, solution.proved, tile_roof)
 
 
 def _cuts_kernel(layer: ConvLayer, accelerator: Accelerator) -> bool:
@@ -114,18 +120,18 @@ def _smallest(layer: ConvLayer, accelerator: Accelerator, kernel: bool) -> Tile:
 
 @dataclass
 class _LevelsTask:
-    """One search: the data that all its parts read, and the number of tilings evaluated."""
+    """One search: the data that all its parts read, and the number of tilings evaluated.
+
+    compute: the computation roof, in GMAC/s.
+    """
 
     layer: ConvLayer
     accelerator: Accelerator
     cuts_kernel: bool
     most_tried: int
+    compute: float
     candidates: int = 0
     halves: dict[tuple[bytes, ...], Half] = field(default_factory=dict)
-
-    @property
-    def compute(self) -> float:
-        return compute_gmac_per_s(self.accelerator)
 
     def roof(self, level: MemoryLevel, total_bytes: int) -> float:
         """Return the rate that a level's bandwidth allows for total_bytes into it, in GMAC/s."""

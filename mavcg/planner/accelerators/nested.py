@@ -11,7 +11,7 @@ With one level and the best dataflow this equals planner/layer_model/halo.py to 
 the tiles at the edge still counts there as one that reloads.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +20,7 @@ from mavcg.errors import MavcgError
 from mavcg.hardware.accelerator import DIMENSIONS, Accelerator
 from mavcg.planner.accelerators.bounds import Before
 from mavcg.planner.layer_model.layer import ConvLayer
-from mavcg.planner.layer_model.roofline import compute_gmac_per_s
+from mavcg.planner.layer_model.roofline import busy_gmac_per_s
 from mavcg.planner.layer_model.tile_memory import Integers
 from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
 from mavcg.planner.layer_model.traffic import Traffic
@@ -34,9 +34,8 @@ Pieces = Mapping[str, Integers]
 class LevelsPlan:
     """A layer's tilings, one for each memory level, nearest to the processing elements first.
 
-    traffic: bytes between each level and the next level out; the last is off-chip. compute_gmac_per_s: the roof of all
-    elements. level_gmac_per_s: the roof of each level's bandwidth. best_gmac_per_s: upper bound of the rate in the
-    search's
+    traffic: bytes between each level and the next level out; the last is off-chip. compute_gmac_per_s: the computation
+    roof. level_gmac_per_s: the roof of each level's bandwidth. best_gmac_per_s: upper bound of the rate in the search's
     space. candidates: tilings of single levels that were evaluated. proved: no tilings of that space have a higher rate
     (planner/accelerators/levels.py defines the space).
     """
@@ -146,13 +145,33 @@ def plan_of(
     best_gmac_per_s: float,
     candidates: int,
     proved: bool,
+    tile_roof: bool = False,
 ) -> LevelsPlan:
-    """Return the plan with the model's figures for a layer's tilings."""
+    """Return the plan with the model's figures for a layer's tilings.
+
+    tile_roof: whether the computation roof is that of the elements which the nearest level's tiles keep busy.
+    """
     moved = traffic_of_levels(layer, tilings)
     roofs = tuple(
         level.bandwidth_gb_per_s * layer.macs / traffic.total_bytes
         for level, traffic in zip(accelerator.levels, moved, strict=True)
     )
-    return LevelsPlan(
-        layer, tilings, moved, compute_gmac_per_s(accelerator), roofs, best_gmac_per_s, candidates, proved
-    )
+    compute = busy_in_levels(layer, tilings, accelerator) if tile_roof else accelerator.peak_gmac_per_s
+    return LevelsPlan(layer, tilings, moved, compute, roofs, best_gmac_per_s, candidates, proved)
+
+
+def busy_in_levels(layer: ConvLayer, tilings: Sequence[Tiling], accelerator: Accelerator) -> float:
+    """Return the computation roof of nested tiles, in GMAC/s: that of the elements which the innermost tiles keep busy.
+
+    Steps of the array are counted tile by tile, those at the edges with their smaller size.
+    """
+    if accelerator.any_outputs:  # whatever the tiles are
+        return busy_gmac_per_s(layer, tilings[0].tile, accelerator)
+    pieces = whole(layer)
+    for tiling in reversed(tilings):
+        pieces = cut_all(pieces, tiling.tile)
+    slots = 1.0
+    for name, tiles in pieces.items():
+        parallel = accelerator.parallel(name)
+        slots *= parallel * float((-(-tiles[:, 1] // parallel)).sum())
+    return accelerator.peak_gmac_per_s * layer.macs / (layer.groups * slots)

@@ -15,7 +15,7 @@ from mavcg.planner.accelerators import space
 from mavcg.planner.accelerators.planned import Planned
 from mavcg.planner.accelerators.request import Compared, NetworkPlan
 from mavcg.planner.layer_model.layer import ConvLayer
-from mavcg.planner.layer_model.roofline import pe_utilisation, roofline_performance
+from mavcg.planner.layer_model.roofline import roofline_performance
 from mavcg.planner.layer_model.tile_memory import Integers, bytes_of
 from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
 from mavcg.planner.layer_model.traffic import Traffic, traffic
@@ -64,9 +64,9 @@ def is_file_name(path: Path) -> bool:
 def clouds(layer: ConvLayer, accelerator: Accelerator) -> tuple[tuple[Floats, Floats], ...]:
     """Return MAC/byte and GMAC/s of tilings that fit.
 
-    All of the grid, those above algorithm 1's tile, above algorithm 2's. The computation roof is that of each tile
-    (equation 6.7), so that the clouds show tilings that leave elements idle. If a grid has more than MOST_POINTS
-    tilings, evenly spaced ones are taken.
+    All of the grid, those above algorithm 1's tile, above algorithm 2's. The computation roof is that of the elements
+    that each tile keeps busy, so that the clouds show tilings that leave elements idle. If a grid has more than
+    MOST_POINTS tilings, evenly spaced ones are taken.
     """
     smallest = Tile(1, 1, 1, layer.ow, layer.kh, layer.kw)
     starts = (smallest, space.initial_tile(layer, accelerator), space.lower_bound(layer, accelerator))
@@ -121,14 +121,12 @@ def _roofline_picture(planned: Planned, accelerator: Accelerator, path: Path) ->
     layer, reached = planned.layer, planned.reached
     for (x, y), label, colour in zip(clouds(layer, accelerator), _CLOUDS, _COLOURS, strict=True):
         axes.scatter(x, y, s=6, c=colour, label=f"{label} ({len(x)} drawn)", linewidths=0)
-    share = pe_utilisation(planned.tiling.tile, accelerator)
-    height = min(reached.compute_gmac_per_s, reached.memory_gmac_per_s, accelerator.peak_gmac_per_s * share)
-    axes.scatter([reached.mac_per_byte], [height], s=70, marker="*", c="tab:red", label="chosen", zorder=3)
-    roof = accelerator.peak_gmac_per_s
+    axes.scatter([reached.mac_per_byte], [reached.gmac_per_s], s=70, marker="*", c="tab:red", label="chosen", zorder=3)
+    roof, peak = reached.compute_gmac_per_s, accelerator.peak_gmac_per_s
     slope = accelerator.levels[-1].bandwidth_gb_per_s
     axes.set(xscale="log", yscale="log", xlabel="MAC per off-chip byte", ylabel="GMAC/s (modelled)")
     low, high = axes.get_xlim()
-    x_line = np.geomspace(max(low, 1e-2), max(high, 2 * roof / slope), 200)
+    x_line = np.geomspace(max(low, 1e-2), max(high, 2 * peak / slope), 200)
     axes.plot(
         x_line,
         np.minimum(roof, slope * x_line),
@@ -136,6 +134,9 @@ def _roofline_picture(planned: Planned, accelerator: Accelerator, path: Path) ->
         lw=1,
         label=f"roofline: {roof:.3g} GMAC/s, {slope:.3g} GB/s",
     )
+    if roof < peak:
+        all_busy = np.minimum(peak, slope * x_line)
+        axes.plot(x_line, all_busy, c="0.5", lw=1, ls="--", label=f"with all elements busy: {peak:.3g} GMAC/s")
     axes.set_title(plot_label(f"{layer.name} on {accelerator.name}"))
     axes.legend(fontsize=7, loc="lower right")
     save_plot(figure, path)

@@ -13,16 +13,22 @@ def space_size(layer: ConvLayer, accelerator: Accelerator) -> int:
 
 
 def search(
-    layer: ConvLayer, accelerator: Accelerator, metric: Metric = performance_per_access, *, halo: bool = True
+    layer: ConvLayer,
+    accelerator: Accelerator,
+    metric: Metric = performance_per_access,
+    *,
+    halo: bool = True,
+    tile_roof: bool = False,
 ) -> Planned:
     """Run algorithms 1, 2 and 4, and return the best tiling.
 
     halo: whether the compared tiles must fit with their halo. The lower bound is computed without halo, as in the
-    paper, and with halo only if no tile above it fits. Raises: NoTiling, with the smallest memory that suffices.
+    paper, and with halo only if no tile above it fits. tile_roof: as for grid.best. Raises: NoTiling, with the smallest
+    memory that suffices.
     """
     for bound_halo in (False, True) if halo else (False,):
         axes = space.axes(layer, accelerator, space.lower_bound(layer, accelerator, bound_halo))
-        tiling_and_cost = grid.best(layer, accelerator, axes, metric, halo)
+        tiling_and_cost = grid.best(layer, accelerator, axes, metric, halo, tile_roof)
         if tiling_and_cost:
             return Planned(layer, *tiling_and_cost, candidates=space.size(axes))
     raise space.no_tiling(layer, accelerator, halo)

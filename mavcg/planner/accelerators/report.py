@@ -7,7 +7,7 @@ from mavcg.hardware.accelerator import Accelerator
 from mavcg.planner.accelerators.energy import ALL_METRICS
 from mavcg.planner.accelerators.planned import Planned
 from mavcg.planner.accelerators.request import Compared, NetworkPlan, PlanRequest, SpaceSize
-from mavcg.planner.layer_model.roofline import pe_utilisation
+from mavcg.planner.layer_model.roofline import array_utilisation
 from mavcg.planner.layer_model.traffic import Traffic
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def layer_json(planned: Planned, plan: NetworkPlan, request: PlanRequest) -> dic
         "macs": reached.macs,
         "mac_per_byte": reached.mac_per_byte,
         "gmac_per_s": reached.gmac_per_s,
-        "pe_utilisation": pe_utilisation(tile, plan.accelerator),
+        "pe_utilisation": array_utilisation(layer, tile, plan.accelerator),
         "seconds": reached.seconds,
         "metric": ALL_METRICS[request.metric](reached),
         "bound": reached.bound,
@@ -181,6 +181,13 @@ def show_plan(plan: NetworkPlan, request: PlanRequest, out: "Console") -> None:
         f"{plan.traffic.total_bytes / MIB:.2f} MiB off chip, {plan.latency_seconds * 1e3:.2f} ms by the model; "
         f"planned in {plan.seconds * 1e3:.0f} ms"
     )
+    if plan.planned:
+        shares = [array_utilisation(p.layer, p.tiling.tile, plan.accelerator) for p in plan.planned]
+        least = min(range(len(shares)), key=shares.__getitem__)
+        out.print(
+            f"processing elements: {plan.accelerator.pes}; {plan.planned[least].layer.name} keeps fewest of them busy, "
+            f"{100 * shares[least]:.3g} %{'' if plan.tile_roof else '; all count as busy, as in the thesis'}"
+        )
     for sentence in plan.assumed:
         out.print(f"assumed: {sentence}")
 

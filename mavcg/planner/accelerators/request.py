@@ -35,7 +35,8 @@ class PlanRequest:
 
     For the exact search only: halo: count what neighbouring tiles read twice; double_buffer: every tile takes its
     memory twice; full_grid: tiles of any size, not only multiples of the array's lengths. keep: cache plans on disk.
-    levels: also plan nested tiles for every level of the machine's memory.
+    levels: also plan nested tiles for every level of the machine's memory. paper_roof: tilings are timed and compared
+    under the roof of all processing elements, as in the thesis's algorithm 4, and not of those that are busy.
     """
 
     search: str = "exact"
@@ -45,6 +46,7 @@ class PlanRequest:
     full_grid: bool = False
     keep: bool = True
     levels: bool = False
+    paper_roof: bool = False
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,8 @@ class NetworkPlan:
     """The plan of a network for one machine.
 
     machine: its label. accelerator: with its outermost memory alone. seconds: that planning took. assumed: facts of the
-    machine that its description does not state. levels: nested tiles of each layer, if requested.
+    machine that its description does not state. levels: nested tiles of each layer, if requested. tile_roof: whether
+    the computation roof is that of the busy elements.
     """
 
     machine: str
@@ -61,6 +64,7 @@ class NetworkPlan:
     seconds: float
     assumed: tuple[str, ...] = ()
     levels: tuple[LevelsPlan, ...] = ()
+    tile_roof: bool = True
 
     @property
     def traffic(self) -> Traffic:
@@ -140,32 +144,39 @@ def plan_network(
         raise MavcgError(f"--metric {request.metric}: unknown metric; choose one of {', '.join(ALL_METRICS)}")
     cache = open_cache(outer, request.search, request.metric, options, kind=kind) if request.keep else None
     planned = plan_layers(layers, outer, search, metric, cache)
-    nested = _plan_levels(layers, accelerator) if request.levels else ()
-    return NetworkPlan(machine, outer, planned, time.perf_counter() - started, assumed, nested)
+    busy = not request.paper_roof
+    nested = _plan_levels(layers, accelerator, busy) if request.levels else ()
+    return NetworkPlan(machine, outer, planned, time.perf_counter() - started, assumed, nested, busy)
 
 
-def _plan_levels(layers: Sequence[ConvLayer], accelerator: Accelerator) -> tuple[LevelsPlan, ...]:
-    plans = {layer: plan_levels(layer, accelerator) for layer in dict.fromkeys(layer.key for layer in layers)}
+def _plan_levels(layers: Sequence[ConvLayer], accelerator: Accelerator, tile_roof: bool) -> tuple[LevelsPlan, ...]:
+    plans = {
+        layer: plan_levels(layer, accelerator, tile_roof=tile_roof)
+        for layer in dict.fromkeys(layer.key for layer in layers)
+    }
     return tuple(replace(plans[layer.key], layer=layer) for layer in layers)
 
 
 def _search(request: PlanRequest) -> tuple[Search, dict[str, Option], type[Reached]]:
     """Return the search, its options by name, and the class of its plans' `reached`."""
     given = {"halo": request.halo, "double-buffer": request.double_buffer, "full-grid": request.full_grid}
+    tile_roof = not request.paper_roof
+    roof: dict[str, Option] = {"tile-roof": tile_roof}
     if request.search == "exact":
         options = exact.ExactOptions(
             model="halo" if request.halo else "paper",
             grid="full" if request.full_grid else "pe",
             double_buffer=request.double_buffer,
+            tile_roof=tile_roof,
         )
-        return partial(exact.search, options=options), dict(given), Reached
+        return partial(exact.search, options=options), {**given, **roof}, Reached
     for option, value in given.items():
         if value:
             raise MavcgError(f"--{option}: applies to --search exact only; leave it out with --search {request.search}")
     if request.search == "pruned":
-        return pruned.search, {}, Reached
+        return partial(pruned.search, tile_roof=tile_roof), roof, Reached
     if request.search == "exhaustive":
-        return exhaustive.search, {}, Reached
+        return partial(exhaustive.search, tile_roof=tile_roof), roof, Reached
     raise MavcgError(f"--search {request.search}: unknown search; choose one of {', '.join(SEARCHES)}")
 
 
@@ -199,7 +210,7 @@ def compare(plan: NetworkPlan, metric: str) -> tuple[tuple[Compared, ...], dict[
     layers = [p.layer for p in plan.planned]
     results, left_out = [], {}
     for name in baselines.BASELINES:
-        search = partial(baselines.plan, name)
+        search = partial(baselines.plan, name, tile_roof=plan.tile_roof)
         try:
             planned = plan_layers(layers, plan.accelerator, search, ALL_METRICS[metric])
         except NoTiling as error:

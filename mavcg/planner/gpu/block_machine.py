@@ -25,7 +25,9 @@ def block_machine(gpu: Gpu) -> Accelerator:
         output_bytes=_SIDE * _SIDE * SUMS_OF_THREAD * _SUM_BYTES,
     )
     elements = _SIDE * _SIDE
-    return Accelerator(gpu.name, gpu.peak_gmac_per_s / elements, (level,), (_SIDE, _SIDE), (("OW",), ("OC",)))
+    return Accelerator(
+        gpu.name, gpu.peak_gmac_per_s / elements, (level,), (_SIDE, _SIDE), (("OW",), ("OC",)), any_outputs=True
+    )
 
 
 def machine_assumptions(gpu: Gpu) -> tuple[str, ...]:

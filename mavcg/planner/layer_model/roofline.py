@@ -5,12 +5,18 @@ The paper's equation 6.6 is in MAC a second and its 6.11 in operations a byte; h
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
 
 from mavcg.hardware.accelerator import Accelerator
 from mavcg.planner.layer_model.layer import ConvLayer
+from mavcg.planner.layer_model.tile_memory import Integers
 from mavcg.planner.layer_model.tiling import Tile
 from mavcg.planner.layer_model.traffic import Traffic
 
+Floats = NDArray[np.float64]
 Metric = Callable[["Reached"], float]
 
 
@@ -61,6 +67,31 @@ def pe_utilisation(tile: Tile, accelerator: Accelerator) -> float:
     return tile.macs / (iterations(tile, accelerator) * accelerator.pes)
 
 
+def loop_utilisation(layer: ConvLayer, accelerator: Accelerator, name: str, factor: Integers) -> Floats:
+    """Return a loop's share of the array's utilisation, 0 to 1: its iterations over the array slots of all its tiles.
+
+    factor: of the loop, any shape. This is a loop's part of equation 6.7 for each of its tiles, the smaller one at the
+    end included, so that a layer's computation time is exactly the steps of the array. It is the same for each factor
+    that is a multiple of the array's length or the whole loop, and larger for no other.
+    """
+    parallel, length = accelerator.parallel(name), layer.loops[name]
+    if accelerator.any_outputs:
+        if name != "OC":
+            return np.ones_like(factor, np.float64)
+        length *= layer.groups
+        factor = np.full_like(factor, length)
+    whole, rest = length // factor, length % factor
+    steps = whole * -(-factor // parallel) - (-rest // parallel)
+    share: Floats = length / (parallel * steps)
+    return share
+
+
+def array_utilisation(layer: ConvLayer, tile: Tile, accelerator: Accelerator) -> float:
+    """Return the fraction of the processing elements that a layer in tiles of this size keeps busy, 0 to 1."""
+    factors = {name: np.array([factor], np.int64) for name, factor in tile.factors.items()}
+    return prod(float(loop_utilisation(layer, accelerator, name, factor)[0]) for name, factor in factors.items())
+
+
 def compute_gmac_per_s(accelerator: Accelerator, tile: Tile | None = None) -> float:
     """Return the computation roof in GMAC/s (equation 6.6): of all elements, or of those that `tile` keeps busy.
 
@@ -68,6 +99,11 @@ def compute_gmac_per_s(accelerator: Accelerator, tile: Tile | None = None) -> fl
     """
     share = 1.0 if tile is None else pe_utilisation(tile, accelerator)
     return accelerator.peak_gmac_per_s * share
+
+
+def busy_gmac_per_s(layer: ConvLayer, tile: Tile, accelerator: Accelerator) -> float:
+    """Return the computation roof in GMAC/s of the elements that a layer in tiles of this size keeps busy."""
+    return accelerator.peak_gmac_per_s * array_utilisation(layer, tile, accelerator)
 
 
 def memory_gmac_per_s(accelerator: Accelerator, macs: int, off_chip: Traffic) -> float:
@@ -78,11 +114,14 @@ def memory_gmac_per_s(accelerator: Accelerator, macs: int, off_chip: Traffic) ->
 def roofline_performance(
     layer: ConvLayer, off_chip: Traffic, accelerator: Accelerator, tile: Tile | None = None
 ) -> Reached:
-    """Return the roofline of one layer, under the computation roof of `tile`, or of all elements if it is None."""
+    """Return the roofline of one layer.
+
+    tile: of the layer; its computation roof is that of the elements which such tiles keep busy. None: of all elements.
+    """
     return Reached(
         layer.macs,
         off_chip,
-        compute_gmac_per_s(accelerator, tile),
+        compute_gmac_per_s(accelerator) if tile is None else busy_gmac_per_s(layer, tile, accelerator),
         memory_gmac_per_s(accelerator, layer.macs, off_chip),
     )
 

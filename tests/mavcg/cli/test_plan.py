@@ -243,3 +243,32 @@ def test_memories_that_are_too_small(mavcg: Any, tmp_path: Path) -> None:
     done = mavcg("plan", "vgg16", "--accelerator", small)
 
     assert done.status == 2 and "conv1_1" in done.stderr and "bytes" in done.stderr
+
+
+def test_a_depthwise_layer_is_not_faster_than_the_elements_that_it_keeps_busy(mavcg: Any, tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    machine = {"bandwidth": 12.8, "frequency": 0.25, "mem_size": [128, 64, 128], "pe_len": [12, 20],
+               "pe_mapping": [["OC"], ["IC"]]}  # fmt: skip
+    (tmp_path / "array.json").write_text(json.dumps(machine))
+    tensors = [onnx.helper.make_tensor_value_info(n, 1, [1, 96, 56, 56]) for n in "xy"]
+    w = onnx.numpy_helper.from_array(np.ones((96, 1, 3, 3), np.float32), "w")
+    node = onnx.helper.make_node("Conv", ["x", "w"], ["y"], group=96, pads=[1] * 4)
+    graph = onnx.helper.make_graph([node], "depthwise", tensors[:1], tensors[1:], [w])
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=9),
+              tmp_path / "depthwise.onnx")  # fmt: skip
+    asked = (tmp_path / "depthwise.onnx", "--accelerator", tmp_path / "array.json")
+
+    for search in ("exact", "pruned", "exhaustive"):
+        (layer,) = planned(mavcg, *asked, "--search", search)["layers"]
+        assert layer["bound"] == "compute" and layer["pe_utilisation"] == pytest.approx(1 / 240)
+        assert layer["gmac_per_s"] == pytest.approx(0.25)  # one multiply-accumulate a cycle
+    assert "0.417 %" in mavcg("plan", *asked).stdout
+
+
+def test_the_papers_variant_is_timed_as_its_algorithm_4_does(mavcg: Any) -> None:
+    asked = ("vgg16", "--accelerator", "setup-a", "--layer", "conv1_1")
+    (paper,) = planned(mavcg, *asked, "--paper-variant")["layers"]
+    (busy,) = planned(mavcg, *asked)["layers"]
+
+    assert paper["pe_utilisation"] == busy["pe_utilisation"] == 3 / 16 and paper["tile"] == busy["tile"]
+    assert busy["gmac_per_s"] <= 3 / 16 * 261.12 < paper["gmac_per_s"]

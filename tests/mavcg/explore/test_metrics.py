@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from mavcg.explore.metrics import area_mm2, array_bytes
+from mavcg.explore.metrics import MetricModel, area_mm2, array_bytes
 from mavcg.explore.space_file import read_space
+from mavcg.explore.workload import workload_of
 from mavcg.hardware.technology import interpolate
 from mavcg.planner.layer_model.traffic import no_reload
 from tests.mavcg.explore.test_exploration import DENSE, explored
@@ -66,3 +68,16 @@ def test_interpolation_meets_its_rows_and_goes_on() -> None:
     assert interpolate(rows, 16) == pytest.approx(2**0.5)
     assert interpolate(rows, 512) == pytest.approx(8)
     assert interpolate(rows[:1], 512) == 1
+
+
+def test_time_is_that_of_the_arrays_steps_and_no_less_than_its_bound(tmp_path: Path) -> None:
+    space = read_space(written(tmp_path, mem_size="1024", pe_len="[8, 16]", bandwidth="[1, 1e6]", frequency="[1]"))
+    structures, workload = tuple(space.all_structures()), workload_of({"net": (DENSE,)})
+    once = no_reload(DENSE)
+    moved = np.array([[[once.input_bytes, once.weight_bytes, once.output_bytes]]])
+    for paper_roof, elements in ((False, 30000 / (7 * 38)), (True, 128)):  # 100 channels by 16, 300 by 8
+        model = MetricModel(space, workload, paper_roof)
+        latency = model.figures(structures, moved).latency_s[0, 0]
+        assert latency == pytest.approx([max(once.total_bytes / 1e9, 30000 / elements / 1e9), 30000 / elements / 1e9])
+        bounds = model.bounds(structures, moved.sum(axis=2)).latency_s[0, 0]
+        assert (bounds <= latency).all() and bounds == pytest.approx(latency, rel=1e-9)

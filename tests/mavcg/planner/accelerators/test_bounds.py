@@ -10,6 +10,7 @@ from mavcg.planner.accelerators import bounds
 from mavcg.planner.accelerators.bounds import Before
 from mavcg.planner.layer_model.halo import traffic_with_halo
 from mavcg.planner.layer_model.layer import ConvLayer
+from mavcg.planner.layer_model.roofline import loop_utilisation
 from mavcg.planner.layer_model.tile_memory import Integers, tile_bytes
 from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
 from mavcg.planner.layer_model.traffic import traffic
@@ -36,9 +37,13 @@ def every_factor(layer: ConvLayer) -> dict[str, Integers]:
     return {name: np.arange(1, length + 1) for name, length in layer.loops.items()}
 
 
+def layer_of(out_ch: int) -> ConvLayer:
+    return ConvLayer("channels", out_ch, 1, 1, 1, 1, 1, 1, 1)
+
+
 @given(st.integers(1, 3000))
 def test_few_factors_of_a_loop_count(length: int) -> None:
-    kept = bounds.channels(ONE, "OC", length, np.arange(1, length + 1), tile_roof=False)
+    kept = bounds.channels(layer_of(length), ONE, "OC", np.arange(1, length + 1), tile_roof=False)
     assert len(kept) <= 2 * length**0.5
     assert sorted({-(-length // factor) for factor in range(1, length + 1)}, reverse=True) == kept.trips.tolist()
     smaller = kept.factor[kept.factor > 1] - 1
@@ -48,17 +53,18 @@ def test_few_factors_of_a_loop_count(length: int) -> None:
 @given(st.integers(1, 200))
 def test_a_better_used_factor_stays(length: int) -> None:
     every = np.arange(1, length + 1)
-    kept = bounds.channels(ARRAY, "OC", length, every, tile_roof=True)
-    use = bounds.use_of_array(ARRAY, "OC", every)
+    kept = bounds.channels(layer_of(length), ARRAY, "OC", every, tile_roof=True)
+    use = loop_utilisation(layer_of(length), ARRAY, "OC", every)
     for factor, of in zip(every.tolist(), use.tolist(), strict=True):
         same = kept.trips == -(-length // factor)
         assert ((kept.factor[same] <= factor) & (kept.use[same] >= of)).any()
 
 
 def test_use_of_the_array() -> None:
-    """Equation 6.7 for one loop: 4 columns, so 5 channels take two steps of 4."""
-    assert bounds.use_of_array(ARRAY, "OC", np.array([1, 4, 5, 8])).tolist() == [0.25, 1.0, 0.625, 1.0]
-    assert bounds.use_of_array(ARRAY, "IC", np.array([1, 5])).tolist() == [1.0, 1.0]
+    """4 columns: of 9 channels, tiles of 1 take 9 steps, of 4 or 8 three; tiles of 5 two for the first, one for 4."""
+    share = loop_utilisation(layer_of(9), ARRAY, "OC", np.array([1, 4, 5, 8, 9]))
+    assert share.tolist() == [0.25, 0.75, 0.75, 0.75, 0.75]
+    assert loop_utilisation(layer_of(9), ARRAY, "KH", np.array([1])).tolist() == [1.0]
 
 
 @settings(max_examples=examples(60, 15))
@@ -103,7 +109,7 @@ def test_no_tile_that_fits_is_below_its_bound(layer: ConvLayer, size: int, share
     memory = MemoryLevel("m", 1.0, shared_bytes=3 * size) if shared else MemoryLevel("m", 1.0, size, size, size)
     grid = every_factor(layer)
     entries = bounds.spatial(layer, ONE, grid, halo_traffic=True, halo_fits=True, tile_roof=False)
-    oc, ic = (bounds.channels(ONE, name, layer.loops[name], grid[name], False) for name in ("OC", "IC"))
+    oc, ic = (bounds.channels(layer, ONE, name, grid[name], False) for name in ("OC", "IC"))
     bound, steps, fits = bounds.least(layer, memory, entries, oc, ic)
     place = data.draw(st.integers(0, len(entries) - 1))
     oh, ow, kh, kw = entries.tiles[place].tolist()

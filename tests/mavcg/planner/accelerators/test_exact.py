@@ -259,15 +259,15 @@ def test_taking_turns_takes_the_sum_of_both_times() -> None:
 
 
 def test_the_roof_of_a_tile_changes_the_choice() -> None:
-    """Four output channels at a time move the least, and keep a quarter of the array at work."""
+    """Four output channels at a time move the least, in nine steps of 16; 16, 16 and 2 take three."""
     layer = ConvLayer("odd", 34, 64, 4, 4, 1, 1, 4, 4)
     accelerator = with_memory(1 << 20, 17 * 16 * 4, 17 * 16 * 4, gb_per_s=1000.0)
     options = ExactOptions(grid="full", tile_roof=True)
     least = exact.search(layer, accelerator, METRICS["traffic"], options)
     fastest = exact.search(layer, accelerator, METRICS["latency"], options)
     assert least.tiling.tile == Tile(4, 64, 4, 4, 1, 1)
-    assert least.reached.compute_gmac_per_s == 64
-    assert fastest.reached.gmac_per_s == 256
+    assert least.reached.compute_gmac_per_s == pytest.approx(256 * 34 / (9 * 16))
+    assert fastest.reached.gmac_per_s == pytest.approx(256 * 34 / (3 * 16))
     assert fastest.reached.traffic.total_bytes > least.reached.traffic.total_bytes
 
 
