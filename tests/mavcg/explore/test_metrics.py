@@ -71,7 +71,7 @@ def test_interpolation_meets_its_rows_and_goes_on() -> None:
 
 
 def test_time_is_that_of_the_arrays_steps_and_no_less_than_its_bound(tmp_path: Path) -> None:
-    space = read_space(written(tmp_path, mem_size="1024", pe_len="[8, 16]", bandwidth="[1, 1e6]", frequency="[1]"))
+    space = read_space(written(tmp_path, mem_size="1024", pe_len="[8, 16]", bandwidth="[1, 1e5]", frequency="[1]"))
     structures, workload = tuple(space.all_structures()), workload_of({"net": (DENSE,)})
     once = no_reload(DENSE)
     moved = np.array([[[once.input_bytes, once.weight_bytes, once.output_bytes]]])
