@@ -8,7 +8,7 @@ import pytest
 
 from scripts.floors import ROOT
 from scripts.gate_networks import NETWORKS
-from scripts.same_bits import DUMP, PROGRAMS, differences, jobs
+from scripts.same_bits import DUMP, PROGRAMS, differences, digests, jobs
 
 SCRIPT = str(ROOT / "scripts/same_bits.sh")
 
@@ -46,3 +46,13 @@ def test_a_pattern_that_names_no_job_is_refused(tmp_path: Path) -> None:
     done = subprocess.run([SCRIPT, str(tmp_path / "x.json"), "--only", "no"], capture_output=True, text=True)
     assert done.returncode == 1 and "no job has such a name" in done.stderr
     assert not (tmp_path / "x.json").exists()
+
+
+@pytest.mark.parametrize(
+    "name", ["assembly", "launch", *(pytest.param(name, marks=pytest.mark.long) for name in ("c", "c++"))]
+)
+def test_what_is_built_does_not_depend_on_the_folder(name: str, tmp_path: Path) -> None:
+    job = next(job for job in jobs() if job.name == f"{name} for generic")
+
+    here, there = (digests(job, tmp_path / folder, {}) for folder in ("here", "a/longer/path"))
+    assert here == there

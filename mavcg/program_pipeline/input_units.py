@@ -49,8 +49,10 @@ def _unit(name: str, flags: Sequence[str], folder: Path) -> CompileUnit:
     source = _existing(folder / name)
     driver = "cc" if source.suffix in _C_SUFFIXES else "c++"
     level = () if any(flag.startswith("-O") for flag in flags) else ("-O3",)
-    # The name as written, so that __FILE__, and with it the library, does not depend on the folder.
-    unit = read_command([driver, *level, *flags, "-c", name], folder.absolute(), f"--source {source}")
+    # The name within the folder, so that __FILE__, and with it the library, does not depend on where the folder lies.
+    directory, absolute = folder.absolute(), source.absolute()
+    written = str(absolute.relative_to(directory)) if absolute.is_relative_to(directory) else name
+    unit = read_command([driver, *level, *flags, "-c", written], directory, f"--source {source}")
     if isinstance(unit, NotAUnit):
         raise MavcgError(f"--source {source}: {unit.reason}; name a C, C++ or assembly file, or give IR by --ir")
     return unit

@@ -62,6 +62,15 @@ class CompileUnit:
         return self.arguments[compiler_length(self.arguments) :]
 
     @property
+    def source_as_written(self) -> str:
+        """The source as the command names it, which __FILE__ is in the program's own build.
+
+        With an absolute name instead, the same sources in another folder would give other bytes.
+        """
+        same = (word for word in self.flags if word[:1] != "-" and (self.directory / word).absolute() == self.source)
+        return next(same, str(self.source))
+
+    @property
     def is_cxx(self) -> bool:
         """True if the source is C++."""
         return self.language.startswith("c++")

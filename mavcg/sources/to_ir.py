@@ -88,7 +88,7 @@ def compile_to_ir(
     with scratch_folder("mavcg-") as folder:
         output = Path(folder, "unit.ll")
         fixed = ["-Xclang", "-disable-llvm-passes", "-S", "-emit-llvm", "-x", unit.language]
-        fixed += [str(unit.source), "-o", str(output)]
+        fixed += [unit.source_as_written, "-o", str(output)]
         try:
             options = (*protection_flags(target), *command.options)  # the program's own options follow and override
             refused = _run_dropping_refused(clang, options, [*before, *fixed], unit.directory, action)

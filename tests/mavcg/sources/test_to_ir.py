@@ -61,6 +61,28 @@ def test_the_program_keeps_its_macros(tmp_path: Path) -> None:
     assert "__assert_fail" not in ir(tmp_path, text, "-O3 -DVALUE=7 -DNDEBUG").text
 
 
+@pytest.mark.parametrize("written", ["sub/x.c", "./sub/x.c", "{folder}/sub/x.c"])
+def test_file_names_in_the_code_are_those_that_the_command_has(tmp_path: Path, written: str) -> None:
+    text = "const char *f(void) { return __FILE__; }"
+    name = written.format(folder=tmp_path)
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub/x.c").write_text(text)
+    unit = read_command(["gcc", "-c", name], tmp_path)
+    assert isinstance(unit, CompileUnit)
+
+    assert f'c"{name}\\00"' in compile_to_ir(unit, HOST).text
+
+
+def test_the_same_source_in_two_folders_gives_the_same_ir(tmp_path: Path) -> None:
+    text = "static int f(int x) { return 2 * x; }\nint g(int x) { return f(x) + f(x + 1); }"
+    folders = [tmp_path / name for name in ("here", "there")]
+    for folder in folders:
+        folder.mkdir()
+
+    here, there = (ir(folder, text) for folder in folders)
+    assert here.text == there.text
+
+
 def test_aliasing_rules_are_those_of_the_programs_level(tmp_path: Path) -> None:
     text = "int f(int *a, float *b) { *a = 1; *b = 2; return *a; }"
 
