@@ -121,7 +121,7 @@ class Emitter:
             else:
                 assert value.known is not None
                 if not value.known.flags.c_contiguous:
-                    self._count(value.type.bytes, f"constant %{value.stem}")
+                    self.count_bytes(value.type.bytes, f"constant %{value.stem}")
                 self._placed[value] = self.builder.constant(value.known, value.stem)
         return self._placed[value]
 
@@ -150,7 +150,13 @@ class Emitter:
             )
         return Value(type, name)
 
-    def _count(self, bytes: int, where: str) -> None:
+    def count_work(self, steps: int, where: str) -> None:
+        """Count the elementary steps of a result that must be evaluated. Raises: MavcgError if all take too many."""
+        self._steps_left -= steps
+        if self._steps_left < 0:
+            raise MavcgError(f"{where}: to compute what the file needs known takes more than {MOST_FOLDED_WORK} steps")
+
+    def count_bytes(self, bytes: int, where: str) -> None:
         """Count the bytes of an evaluated result. Raises: MavcgError if all results together are too large."""
         self._made_bytes += bytes
         if self._made_bytes > MOST_BYTES:
@@ -175,7 +181,7 @@ class Emitter:
             return None
         self._steps_left -= steps
         arrays = [v.array if v is not None else None for v in inputs]
-        self._count(type.bytes, node_location(node))
+        self.count_bytes(type.bytes, node_location(node))
         (array,) = evaluate(node, [*arrays, *[None] * (len(node.inputs) - len(arrays))])
         return Value(type, known=array, stem=given[0].stem)
 

@@ -19,6 +19,34 @@ def opsets_of(imports: Iterable[Any]) -> dict[str, int]:
     return {("" if o.domain == "ai.onnx" else o.domain): o.version for o in imports}
 
 
+def expanded_counts(
+    functions: Mapping[tuple[str, str], onnx.FunctionProto], deepest: int, most: int
+) -> dict[tuple[str, str], int]:
+    """Return the number of nodes of each function once all calls in it are expanded, `deepest` levels of them.
+
+    Numbers above `most` are most + 1. Nothing is expanded: 25 functions that each call the one before twice have 2^25
+    nodes. Of the branches of a node the smaller is counted. functions: by domain and name.
+    """
+    calls = {key: [function_key(node) for node in function.node] for key, function in functions.items()}
+    branches = {key: sum(map(_branch_nodes, function.node)) for key, function in functions.items()}
+    counts = dict.fromkeys(functions, 0)
+    for _ in range(deepest):
+        counts = {
+            key: min(most + 1, branches[key] + sum(1 + counts.get(other, 0) for other in those))
+            for key, those in calls.items()
+        }
+    return counts
+
+
+def function_key(node: onnx.NodeProto) -> tuple[str, str]:
+    """Return the domain and the name by which a node finds its function."""
+    return ("" if node.domain == "ai.onnx" else node.domain, node.op_type)
+
+
+def _branch_nodes(node: onnx.NodeProto) -> int:
+    return min((len(a.g.node) for a in node.attribute if a.HasField("g")), default=0)
+
+
 def resolve_attributes(node: onnx.NodeProto, bound: Mapping[str, onnx.AttributeProto]) -> onnx.NodeProto:
     """Return a node of a function's body with references to the function's attributes replaced by the call's values.
 

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mavcg.errors import MavcgError
 from mavcg.importers.emitter import Emitter, NeedsConstant, Value, constant
 from mavcg.importers.limits import UnsupportedOp
-from mavcg.importers.onnx_functions import opsets_of, resolve_attributes, schema_function, with_defaults, without
+from mavcg.importers.onnx_functions import (
+    expanded_counts,
+    function_key,
+    opsets_of,
+    resolve_attributes,
+    schema_function,
+    with_defaults,
+    without,
+)
 from mavcg.importers.onnx_ops.call import OnnxCall
 from mavcg.importers.onnx_ops.table import HANDLERS, supported_operators
 from mavcg.importers.onnx_order import order_nodes, reads
@@ -60,11 +69,17 @@ class Walker:
     functions: Mapping[tuple[str, str], onnx.FunctionProto] = field(default_factory=dict)
     count: int = 0
 
+    @cached_property
+    def expanded(self) -> dict[tuple[str, str], int]:
+        """Number of nodes of each function of the file, with all that it calls."""
+        return expanded_counts(self.functions, DEEPEST, MOST_NODES)
+
     def run(self, body: OnnxGraphBody, scope: Scope) -> list[Value]:
         """Import a body and return the values of its outputs. Raises: MavcgError for a node that cannot be imported."""
         if body.depth > DEEPEST:
             raise MavcgError(f"functions or branches are nested more than {DEEPEST} deep; does a function call itself?")
         nodes = order_nodes(body.nodes, body.outputs, set(scope.values))
+        self._check_expansion(nodes)
         last: dict[str, int] = {}
         for i, node in enumerate(nodes):
             for name in reads(node):
@@ -91,6 +106,16 @@ class Walker:
                 raise MavcgError(f"no node makes the output %{name}")
             outputs.append(value)
         return outputs
+
+    def _check_expansion(self, nodes: Sequence[onnx.NodeProto]) -> None:
+        """Raise MavcgError if calls of functions would make more than MOST_NODES nodes, before any is expanded."""
+        sizes = [self.expanded.get(function_key(node), 0) for node in nodes]
+        if self.count + sum(sizes) > MOST_NODES:
+            largest = ".".join(filter(None, function_key(nodes[sizes.index(max(sizes))])))
+            raise MavcgError(
+                f"function {largest}: its calls make more than {MOST_NODES} nodes once functions are expanded; export "
+                "the model without functions that call each other many times"
+            )
 
     def node_results(
         self, node: onnx.NodeProto, required: tuple[bool, ...], body: OnnxGraphBody, scope: Scope

@@ -6,6 +6,14 @@ from math import prod
 from mavcg.graph import Node, TensorType
 
 _CALL_STEPS = 5_000  # overhead of a NumPy call, in elementary steps
+_ROW_STEPS = 1_000  # of one update of a scatter, which Python makes one by one
+_ERF_STEPS, _ERF_BYTES = 100, 40  # of an element of which Python computes the error function, as a float of its own
+_ERF = ("erf", "gelu")
+_TRANSCENDENTAL_STEPS = 20  # of an element
+_TRANSCENDENTAL = (
+    "sigmoid", "tanh", "exp", "log", "sin", "cos", "tan", "softplus", "elu", "celu", "selu", "mish", "silu", "pow",
+    "softmax", "log_softmax",
+)  # fmt: skip
 
 
 def work(node: Node, types: Mapping[str, TensorType]) -> int:
@@ -22,7 +30,15 @@ def work(node: Node, types: Mapping[str, TensorType]) -> int:
         return result * (shape[-1] if shape else 1)
     if node.op.endswith("pool2d"):
         return int(prod(node.attr("kernel"))) * (_CALL_STEPS + result)
-    return result + sum(kind.elements for kind in inputs)
+    if node.op == "lrn":  # a window at each channel
+        channels = inputs[0].shape[-1]
+        return channels * _CALL_STEPS + result * min(int(node.attr("size")), channels)
+    if node.op == "resample":  # taps
+        return result * max(1, inputs[1].shape[-1])
+    moved = result + sum(kind.elements for kind in inputs)
+    if node.op == "scatter":
+        return moved + _ROW_STEPS * inputs[1].shape[0]
+    return moved * (_ERF_STEPS if node.op in _ERF else _TRANSCENDENTAL_STEPS if node.op in _TRANSCENDENTAL else 1)
 
 
 def temporary_bytes(node: Node, types: Mapping[str, TensorType]) -> int:
@@ -37,4 +53,6 @@ def temporary_bytes(node: Node, types: Mapping[str, TensorType]) -> int:
         x, pads = types[node.inputs[0]], node.attr("pads")
         padded = (x.shape[1] + pads[0] + pads[2]) * (x.shape[2] + pads[1] + pads[3])
         return int(x.shape[0] * padded * x.shape[3] * (x.bytes // max(1, x.elements)) + 2 * result)
+    if node.op in _ERF:
+        return _ERF_BYTES * types[node.outputs[0]].elements
     return 2 * result

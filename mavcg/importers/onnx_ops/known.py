@@ -11,16 +11,22 @@ import numpy as np
 from mavcg.graph import DTYPES, Array
 from mavcg.importers.emitter import constant
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
-from mavcg.importers.onnx_ops.shape import check_size
+from mavcg.importers.onnx_ops.shape import count_size
 from mavcg.importers.onnx_proto import dtype_of
 
 LARGEST_KNOWN = 1 << 24  # maximum elements of an input or result
+_SORT_STEPS, _PASS_STEPS = 100, 10  # elementary steps per element of a sort, and of what takes a few passes
 
 
-def _array(call: OnnxCall, i: int, label: str) -> Array:
+def _array(call: OnnxCall, i: int, label: str, steps: int = _PASS_STEPS) -> Array:
+    """Return a known input. steps: elementary steps that the operator takes per element of it.
+
+    Raises: MavcgError if it is not known or too large, or if all operators together take too many steps.
+    """
     array = call.array(i, label)
     if array.size > LARGEST_KNOWN:
         raise call.unsupported(f"{label} with {array.size} elements", f"at most {LARGEST_KNOWN}")
+    call.emitter.count_work(steps * array.size, call.location)
     return array
 
 
@@ -50,7 +56,7 @@ def one_hot(call: OnnxCall) -> Results:
     depth = int(depths.reshape(())) if np.isfinite(depths).all() else -1
     if depth < 1:
         raise call.fail(f"depth {depth}; at least 1 is needed")
-    check_size(call, indices.size * depth, values.dtype.itemsize)
+    count_size(call, indices.size * depth, values.dtype.itemsize)
     axis = call.axis(call.attr_int("axis", -1), indices.ndim + 1)
     inside = np.where(indices < 0, indices + depth, indices)
     hot = np.expand_dims(inside, axis) == np.arange(depth).reshape(
@@ -61,7 +67,7 @@ def one_hot(call: OnnxCall) -> Results:
 
 def top_k(call: OnnxCall) -> Results:
     """Import TopK; equal elements are in order of their indices."""
-    x = _array(call, 0, "X")
+    x = _array(call, 0, "X", _SORT_STEPS)
     count = call.ints(1, "K") if call.version >= 10 else (call.attr_int("k"),)
     axis = call.axis(call.attr_int("axis", -1), x.ndim)
     if len(count) != 1 or not 0 <= count[0] <= x.shape[axis]:
@@ -80,7 +86,7 @@ def eye_like(call: OnnxCall) -> Results:
     x = call.input(0, rank=2)
     number = call.attr_int("dtype", 0)
     dtype = dtype_of(number, call.location) if number else x.dtype
-    check_size(call, x.type.elements, 8)
+    count_size(call, x.type.elements, 8)
     k = call.attr_int("k", 0)
     rows, columns = x.shape
     return constant(np.eye(rows, columns, min(max(k, -rows), columns)), dtype)
@@ -92,7 +98,7 @@ def trilu(call: OnnxCall) -> Results:
     diagonals = call.maybe_ints(1, "k") or (0,)
     rows, columns = x.shape[-2:]
     k = min(max(diagonals[0], -rows - 1), columns + 1)
-    check_size(call, rows * columns, 1)
+    count_size(call, rows * columns, 1)
     ones = np.ones((rows, columns), np.bool_)
     kept = np.triu(ones, k) if call.attr_bool("upper", True) else np.tril(ones, k)
     return call.add("where", constant(kept), x, constant(np.zeros((), DTYPES[x.dtype])))

@@ -1,5 +1,6 @@
 """Handlers of pooling over windows and over whole images."""
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -7,6 +8,7 @@ import numpy as np
 from mavcg.importers.emitter import Value, constant
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
 from mavcg.importers.onnx_ops.images import Window, from_nhwc, spatial_rank, to_nhwc, window
+from mavcg.importers.onnx_ops.shape import count_size
 
 
 def _window(call: OnnxCall, x: Value) -> Window:
@@ -50,6 +52,7 @@ def lp_pool(call: OnnxCall) -> Results:
     power = _power(call)
     view = _window(call, x)
     channels = x.shape[1]
+    count_size(call, channels * math.prod(view.kernel), 8)
     ones = constant(np.ones((channels, *view.kernel, 1)), x.dtype, "ones")
     sums = call.add(
         "conv2d", to_nhwc(call, _raise_to_power(call, x, power)), ones,

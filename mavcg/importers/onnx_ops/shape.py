@@ -185,6 +185,12 @@ def check_size(call: OnnxCall, elements: int, item_bytes: int) -> None:
         raise call.fail(f"a result of {elements} elements takes {elements * item_bytes} bytes; at most {LARGEST_BYTES}")
 
 
+def count_size(call: OnnxCall, elements: int, item_bytes: int) -> None:
+    """Count an array that the import is about to create. Raises: MavcgError if it, or all together, are too large."""
+    check_size(call, elements, item_bytes)
+    call.emitter.count_bytes(elements * item_bytes, call.location)
+
+
 def arange(call: OnnxCall) -> Results:
     """Import Range, whose inputs must be known at import."""
     start, limit, delta = (call.array(i, ("start", "limit", "delta")[i]) for i in range(3))
@@ -194,7 +200,7 @@ def arange(call: OnnxCall) -> Results:
     if step == 0 or not all(math.isfinite(v) for v in (first, end, step)):
         raise call.fail(f"from {first} to {end} by {step}; finite numbers and a step other than 0 are needed")
     count = max(math.ceil((end - first) / step), 0) if isinstance(step, float) else max(-((first - end) // step), 0)
-    check_size(call, count, start.dtype.itemsize)
+    count_size(call, count, start.dtype.itemsize)
     dtype = DTYPES[type_of(start).dtype]
     return constant((first + np.arange(count) * step).astype(dtype))
 

@@ -1,0 +1,200 @@
+"""Files of a few hundred bytes that ask for much: refused, or left to each run, within a few seconds and gigabytes."""
+
+import contextlib
+import multiprocessing
+import resource
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mavcg.errors import MavcgError
+from mavcg.importers.load import import_model
+from mavcg.importers.onnx_graph import Walker
+from mavcg.passes.graph.pipeline import optimise
+
+onnx = pytest.importorskip("onnx")
+SECONDS = 15  # of CPU, for import and all passes; without bounds 40 and more
+MOST_BYTES = 3 << 30  # resident, a few times the bound on evaluated constants
+node = onnx.helper.make_node
+
+
+def ints(*numbers: int) -> Any:
+    return np.array(numbers, np.int64)
+
+
+def filled(name: str, shape: str, value: float = 0.5) -> Any:
+    """A constant of any size from its shape."""
+    return node("ConstantOfShape", [shape], [name], value=onnx.numpy_helper.from_array(np.array([value], np.float32)))
+
+
+def save(path: Path, nodes: Sequence[Any], constants: dict[str, Any], functions: Sequence[Any] = ()) -> Path:
+    """A file whose nodes make a scalar %s, which is added to the input."""
+    value = onnx.helper.make_tensor_value_info
+    kept = [onnx.numpy_helper.from_array(array, name) for name, array in constants.items()]
+    nodes = [*nodes, node("Add", ["x", "s"], ["y"])]
+    graph = onnx.helper.make_graph(nodes, "g", [value("x", 1, [4])], [value("y", 1, [4])], kept)
+    imports = [onnx.helper.make_opsetid("", 13), onnx.helper.make_opsetid("d", 1)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=imports, functions=functions), path)
+    return path
+
+
+def mean(name: str) -> Any:
+    return node("ReduceMean", [name], ["s"], keepdims=0)
+
+
+def on_filled(*nodes: Any, shape: Sequence[int], **constants: Any) -> tuple[list[Any], dict[str, Any]]:
+    return [filled("c", "shape"), *nodes, mean("r")], {"shape": ints(*shape), **constants}
+
+
+def many_sorts() -> tuple[list[Any], dict[str, Any]]:
+    """Sorts of 16 million elements, one after the other."""
+    sorts = [node("TopK", [f"t{i}", "k"], [f"t{i + 1}", f"i{i}"]) for i in range(40)]
+    return [filled("t0", "shape"), *sorts, mean("t40")], {"shape": ints(1 << 24), "k": ints(1 << 24)}
+
+
+def many_ranges() -> tuple[list[Any], dict[str, Any]]:
+    """Ranges of half a gigabyte, all alive until the last."""
+    ranges = [node("Range", ["zero", f"end{i}", "one"], [f"r{i}"]) for i in range(12)]
+    ends = {f"end{i}": np.array(1 << 26) for i in range(12)}
+    parts = [node("ReduceMax", [f"r{i}"], [f"p{i}"]) for i in range(12)]
+    together = node("Concat", [f"p{i}" for i in range(12)], ["all"], axis=0)
+    return [*ranges, *parts, together, node("Cast", ["all"], ["f"], to=1), mean("f")], {
+        "zero": np.array(0), "one": np.array(1), **ends,
+    }  # fmt: skip
+
+
+def grown(count: int) -> tuple[list[Any], dict[str, Any]]:
+    """Tiles of tiles, each of them 8 times as large."""
+    tiles = [node("Tile", [f"t{i}", "eight"], [f"t{i + 1}"]) for i in range(count)]
+    return [filled("t0", "shape"), *tiles, mean(f"t{count}")], {"shape": ints(16), "eight": ints(8)}
+
+
+FILES: dict[str, Callable[[], tuple[list[Any], dict[str, Any]]]] = {
+    "LRN": lambda: on_filled(node("LRN", ["c"], ["r"], size=4999), shape=(1, 4999, 28, 28)),
+    "LpPool": lambda: on_filled(
+        node("LpPool", ["c"], ["r"], kernel_shape=[20000, 20000], pads=[10000] * 4), shape=(1, 1, 4, 4)
+    ),
+    "AveragePool": lambda: on_filled(
+        node("AveragePool", ["c"], ["r"], kernel_shape=[2000, 2000], pads=[1000] * 4), shape=(1, 1, 2000, 2000)
+    ),
+    "Erf": lambda: on_filled(*[node("Erf", ["r" + "0" * i if i else "c"], ["r" + "0" * (i + 1)]) for i in range(6)],
+                             node("Identity", ["r000000"], ["r"]), shape=(1 << 25,)),
+    "ScatterND": lambda: on_filled(
+        node("Expand", ["row", "rows"], ["at"]), node("Expand", ["u", "n"], ["v"]),
+        node("ScatterND", ["c", "at", "v"], ["r"]),
+        shape=(1 << 24,), row=ints(0), rows=ints(1 << 24, 1), n=ints(1 << 24), u=np.zeros(1, np.float32),
+    ),
+    "Resize": lambda: on_filled(
+        node("Resize", ["c", "", "", "to"], ["r"], mode="nearest"), shape=(1, 1, 1, 1), to=ints(1, 1, 1, 400_000_000)
+    ),
+    "Expand": lambda: on_filled(node("Expand", ["c", "to"], ["r"]), shape=(1,), to=ints(1 << 29)),
+    "EyeLike": lambda: on_filled(node("EyeLike", ["c"], ["r"]), shape=(1 << 16, 1 << 16)),
+    "OneHot": lambda: on_filled(
+        node("Cast", ["c"], ["i"], to=7), node("OneHot", ["i", "depth", "values"], ["r"]),
+        shape=(1 << 15,), depth=ints(1 << 14), values=np.array([0, 1], np.float32),
+    ),
+    "Pad": lambda: on_filled(node("Pad", ["c", "pads"], ["r"]), shape=(1, 1), pads=ints(0, 0, 1 << 16, 1 << 15)),
+    "MatMul": lambda: on_filled(node("MatMul", ["c", "c"], ["r"]), shape=(5000, 5000)),
+    "CumSum": lambda: on_filled(node("CumSum", ["c", "axis"], ["r"]), shape=(1 << 24,), axis=ints(0)),
+    "sorts": many_sorts,
+    "ranges": many_ranges,
+    "tiles": lambda: grown(12),
+}  # fmt: skip
+
+
+HEAVY = ("sorts", "ranges", "ScatterND")  # seconds, within the bounds
+
+
+def measure(path: Path, results: Any) -> None:
+    """Import a file and run all passes; answer with the CPU seconds and with the bytes by which the peak grew."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    started = time.process_time()
+    with contextlib.suppress(MavcgError):
+        optimise(import_model(path, {}))
+    used = time.process_time() - started
+    results.put((used, 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)))
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.long] * (name in HEAVY)) for name in FILES])
+def test_a_small_file_is_built_or_refused_soon(name: str, tmp_path: Path) -> None:
+    nodes, constants = FILES[name]()
+    path = save(tmp_path / "small.onnx", nodes, constants)
+    assert path.stat().st_size < 6000
+    context = multiprocessing.get_context("fork")
+    results = context.SimpleQueue()
+    child = context.Process(target=measure, args=(path, results))
+    child.start()
+    child.join()
+    assert child.exitcode == 0
+    seconds, more_bytes = results.get()
+    assert seconds < SECONDS and more_bytes < MOST_BYTES
+
+
+ZERO = {"c": np.zeros((), np.float32)}
+
+
+def doubled(count: int, calls: int = 2) -> list[Any]:
+    """Functions that each call the one before several times; the first is relu."""
+    functions = []
+    for number in range(count):
+        name, domain = (f"f{number - 1}", "d") if number else ("Relu", "")
+        nodes = [node(name, [f"v{i}"], [f"v{i + 1}"], domain=domain) for i in range(calls)]
+        imports = [onnx.helper.make_opsetid("", 13), onnx.helper.make_opsetid("d", 1)]
+        functions.append(onnx.helper.make_function("d", f"f{number}", ["v0"], [f"v{calls}"], nodes, imports))
+    return functions
+
+
+def test_functions_that_double_are_counted_before_they_are_expanded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To the letter: 25 functions that each call the one before twice, 2^25 nodes."""
+    path = save(
+        tmp_path / "f.onnx", [node("f24", ["c"], ["s"], domain="d")], {"c": np.zeros((), np.float32)}, doubled(25)
+    )
+    assert path.stat().st_size < 2500
+    walked: list[object] = []
+    monkeypatch.setattr(Walker, "node_results", lambda *words: walked.append(words))
+
+    with pytest.raises(MavcgError, match=r"f.onnx: function d.f24: its calls make more than 200000 nodes"):
+        import_model(path, {})
+
+    assert not walked
+
+
+@pytest.mark.parametrize("calls", [1, 2, 3])
+@pytest.mark.parametrize("count", [1, 4])
+def test_counts_are_those_of_expanded_functions(count: int, calls: int, tmp_path: Path) -> None:
+    made = doubled(count, calls)
+    path = save(
+        tmp_path / "f.onnx", [node(f"f{count - 1}", ["c"], ["s"], domain="d")], {"c": np.zeros((), np.float32)}, made
+    )
+    walkers: list[Walker] = []
+
+    class Kept(Walker):
+        def __init__(self, *words: Any) -> None:
+            super().__init__(*words)
+            walkers.append(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mavcg.importers.onnx_file.Walker", Kept)
+        import_model(path, {})
+
+    key = ("d", f"f{count - 1}")
+    assert walkers[0].count == 2 + walkers[0].expanded[key]  # the call of the function, and the addition
+
+
+def test_a_function_that_calls_itself_is_named(tmp_path: Path) -> None:
+    imports = [onnx.helper.make_opsetid("", 13), onnx.helper.make_opsetid("d", 1)]
+    for times, reason in ((1, "does a function call itself"), (2, "function d.f: its calls make more than 200000")):
+        nodes = [node("f", ["v"], [f"w{i}"], domain="d") for i in range(times)]
+        nodes.append(node("Sum", [f"w{i}" for i in range(times)], ["y"]))
+        function = onnx.helper.make_function("d", "f", ["v"], ["y"], nodes, imports)
+        path = save(
+            tmp_path / "f.onnx", [node("f", ["c"], ["s"], domain="d")], {"c": np.zeros(1, np.float32)}, [function]
+        )
+        with pytest.raises(MavcgError, match=reason):
+            import_model(path, {})
