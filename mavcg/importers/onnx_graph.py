@@ -70,7 +70,7 @@ class Walker:
     count: int = 0
 
     @cached_property
-    def expanded(self) -> dict[tuple[str, str], int]:
+    def function_nodes(self) -> dict[tuple[str, str], int]:
         """Number of nodes of each function of the file, with all that it calls."""
         return expanded_counts(self.functions, DEEPEST, MOST_NODES)
 
@@ -109,7 +109,7 @@ class Walker:
 
     def _check_expansion(self, nodes: Sequence[onnx.NodeProto]) -> None:
         """Raise MavcgError if calls of functions would make more than MOST_NODES nodes, before any is expanded."""
-        sizes = [self.expanded.get(function_key(node), 0) for node in nodes]
+        sizes = [self.function_nodes.get(function_key(node), 0) for node in nodes]
         if self.count + sum(sizes) > MOST_NODES:
             largest = ".".join(filter(None, function_key(nodes[sizes.index(max(sizes))])))
             raise MavcgError(

@@ -184,7 +184,7 @@ def test_counts_are_those_of_expanded_functions(count: int, calls: int, tmp_path
         import_model(path, {})
 
     key = ("d", f"f{count - 1}")
-    assert walkers[0].count == 2 + walkers[0].expanded[key]  # the call of the function, and the addition
+    assert walkers[0].count == 2 + walkers[0].function_nodes[key]  # the call of the function, and the addition
 
 
 def test_a_function_that_calls_itself_is_named(tmp_path: Path) -> None:
