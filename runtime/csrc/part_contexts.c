@@ -1,57 +1,68 @@
 /* Manages contexts of one subgraph for concurrent callers. */
 #include "part_contexts.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 
 #include "internal.h"
 
-struct idle_context {
-    struct idle_context *next;
+struct pooled_context {
+    struct pooled_context *next; /* constant once the entry is in the list */
     void *context;
+    uint32_t used; /* 1 while a caller has it */
 };
 
-static int new_context(const struct part_contexts *contexts, struct idle_context **made) {
+/* Make a context, and add it to the list. used: 1 if the caller keeps it. */
+static int add_context(struct part_contexts *contexts, uint32_t used, struct pooled_context **made) {
     mavcg_options options = {.threads = contexts->threads};
-    struct idle_context *entry = calloc(1, sizeof *entry);
+    struct pooled_context *entry = calloc(1, sizeof *entry);
     if (!entry) return MAVCG_ERROR_MEMORY;
     int status = contexts->table->create(contexts->threads == LIBRARY_THREADS ? NULL : &options, &entry->context);
-    if (status) free(entry);
-    else *made = entry;
-    return status;
+    if (status) {
+        free(entry);
+        return status;
+    }
+    entry->used = used;
+    entry->next = __atomic_load_n(&contexts->first, __ATOMIC_RELAXED);
+    while (!__atomic_compare_exchange_n(&contexts->first, &entry->next, entry, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+        ;
+    *made = entry;
+    return MAVCG_OK;
 }
 
 MAVCG_PRIVATE int create_contexts(struct part_contexts *contexts, const mavcg_model_table *table, int threads,
                                   bool first) {
-    contexts->table = table;
-    contexts->threads = threads;
-    contexts->idle = NULL;
-    if (pthread_mutex_init(&contexts->lock, NULL)) return MAVCG_ERROR_MEMORY;
-    int status = first ? new_context(contexts, &contexts->idle) : MAVCG_OK;
-    if (status) pthread_mutex_destroy(&contexts->lock);
-    return status;
+    struct pooled_context *made;
+    *contexts = (struct part_contexts){table, threads, NULL};
+    return first ? add_context(contexts, 0, &made) : MAVCG_OK;
+}
+
+/* Take a context that no caller has; make one if there is none. */
+static int take_context(struct part_contexts *contexts, struct pooled_context **taken) {
+    struct pooled_context *entry = __atomic_load_n(&contexts->first, __ATOMIC_ACQUIRE);
+    for (; entry; entry = entry->next) {
+        uint32_t idle = 0;
+        if (__atomic_compare_exchange_n(&entry->used, &idle, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+            *taken = entry;
+            return MAVCG_OK;
+        }
+    }
+    return add_context(contexts, 1, taken);
 }
 
 MAVCG_PRIVATE int run_part(struct part_contexts *contexts, const void *const *inputs, void *const *outputs) {
-    struct idle_context *entry;
-    pthread_mutex_lock(&contexts->lock);
-    entry = contexts->idle;
-    if (entry) contexts->idle = entry->next;
-    pthread_mutex_unlock(&contexts->lock);
-    int status = entry ? MAVCG_OK : new_context(contexts, &entry);
+    struct pooled_context *entry;
+    int status = take_context(contexts, &entry);
     if (status) return status;
     status = contexts->table->run(entry->context, inputs, outputs);
-    pthread_mutex_lock(&contexts->lock);
-    entry->next = contexts->idle;
-    contexts->idle = entry;
-    pthread_mutex_unlock(&contexts->lock);
+    __atomic_store_n(&entry->used, 0, __ATOMIC_RELEASE);
     return status;
 }
 
 MAVCG_PRIVATE void destroy_contexts(struct part_contexts *contexts) {
-    for (struct idle_context *entry = contexts->idle, *next; entry; entry = next) {
+    for (struct pooled_context *entry = contexts->first, *next; entry; entry = next) {
         next = entry->next;
-        contexts->table->destroy(entry->context);
+        if (!entry->used) contexts->table->destroy(entry->context); /* used: by a thread that a fork left behind */
         free(entry);
     }
-    pthread_mutex_destroy(&contexts->lock);
 }

@@ -2,7 +2,6 @@
 #ifndef MAVCG_PART_CONTEXTS_H
 #define MAVCG_PART_CONTEXTS_H
 
-#include <pthread.h>
 #include <stdbool.h>
 
 #include "drop_in.h"
@@ -10,15 +9,15 @@
 
 enum { LIBRARY_THREADS = -1 /* as many threads as the library was built for */ };
 
-struct idle_context;
+struct pooled_context;
 
-/* A pool of contexts. A context executes one run at a time, so each concurrent caller gets its own. idle: contexts
- * without an active run. */
+/* A pool of contexts. A context executes one run at a time, so each concurrent caller gets its own. first: a list to
+ * which contexts are added only. There is no lock that a fork could leave taken: in a child, the contexts of the
+ * parent's other threads stay in use for ever, and its own callers get others. */
 struct part_contexts {
     const mavcg_model_table *table;
     int threads; /* of each context, or LIBRARY_THREADS */
-    pthread_mutex_t lock;
-    struct idle_context *idle;
+    struct pooled_context *first;
 };
 
 /* Initialise the pool: with one context if `first` is true, else empty. Returns an enum mavcg_status. */
