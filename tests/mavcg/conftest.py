@@ -14,6 +14,7 @@ import pytest
 
 from mavcg.cli.app import run
 from mavcg.hardware.target import host_target
+from tests.mavcg.children import is_open, watched_children
 
 # Two cores of this machine's architecture; one of the other.
 CORES, FOREIGN = {
@@ -49,9 +50,12 @@ def mavcg(capfd: pytest.CaptureFixture[str]) -> Mavcg:
 
     def mavcg(*arguments: str | Path) -> Ended:
         capfd.readouterr()
-        status = run([str(argument) for argument in arguments])
+        with watched_children() as children:
+            status = run([str(argument) for argument in arguments])
         said = capfd.readouterr()
         assert "Traceback" not in said.err
+        named = {str(argument) for argument in arguments}  # the user's own Python, as a compiler: mavcg launch python ..
+        assert not [command for command in children if is_open(command) and command[0] not in named]
         return Ended(status, said.out, said.err)
 
     return mavcg
