@@ -54,7 +54,7 @@ def mavcg(capfd: pytest.CaptureFixture[str]) -> Mavcg:
             status = run([str(argument) for argument in arguments])
         said = capfd.readouterr()
         assert "Traceback" not in said.err
-        named = {str(argument) for argument in arguments}  # the user's own Python, as a compiler: mavcg launch python ..
+        named = {str(argument) for argument in arguments}  # a user's own Python: mavcg launch python
         assert not [command for command in children if is_open(command) and command[0] not in named]
         return Ended(status, said.out, said.err)
 
