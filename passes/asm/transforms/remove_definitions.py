@@ -13,6 +13,8 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from mavcg.passes.asm.transforms.function_copies import quote_symbol
+
 _NAME = r"[^\s,:;#\"()+*%$@-][^\s,:;#\"()+*@-]*"
 _LABEL = re.compile(rf"({_NAME}):")
 _DIRECTIVE = re.compile(rf"\s*\.(\w+)[ \t]+({_NAME})[ \t]*(?:,[ \t]*(.*))?$")
@@ -215,5 +217,8 @@ def _taken_groups(lines: Sequence[str], removed: Mapping[str, str], ours: Collec
 
 def add_aliases(text: str, aliases: Mapping[str, str]) -> str:
     """Return the assembly with hidden aliases of symbols that it defines. aliases: new name -> symbol."""
-    added = [f"\t.globl\t{new}\n\t.hidden\t{new}\n\t.set\t{new}, {name}" for new, name in sorted(aliases.items())]
+    added = []
+    for new, symbol in sorted(aliases.items()):
+        name = quote_symbol(new)  # the name of a core may have a hyphen
+        added.append(f"\t.globl\t{name}\n\t.hidden\t{name}\n\t.set\t{name}, {symbol}")
     return "\n".join([text, *added, ""])

@@ -110,4 +110,6 @@ def test_words_of_a_function() -> None:
 
 
 def test_further_names() -> None:
+    quoted = add_aliases("x:\n", {"x.t1.cortex-a55": "x"}).splitlines()[-1]
+    assert quoted == '\t.set\t"x.t1.cortex-a55", x'  # the assembler takes a bare hyphen for a minus
     assert add_aliases("x:\n", {"x.t1": "x"}).endswith("\t.globl\tx.t1\n\t.hidden\tx.t1\n\t.set\tx.t1, x\n")
