@@ -13,7 +13,14 @@ from mavcg.hardware.core import Core
 from mavcg.hardware.timing import Timing
 from mavcg.passes.asm.loop_schedule import SchedulingEffort
 from mavcg.passes.asm.loop_tuning import LoopReport
-from mavcg.passes.asm.models.main_loop import main_loop
+from mavcg.passes.asm.models.main_loop import (
+    ARITHMETIC,
+    INSTRUCTIONS,
+    MEMORY,
+    FunctionRates,
+    LoopFigure,
+    function_rates,
+)
 from mavcg.passes.asm.tune import FunctionReport, Tuned, tune
 from mavcg.profiles.timing import load_timing
 
@@ -52,9 +59,10 @@ class TuningJob:
 class VersionTuning:
     """The changes of the machine passes to a version, and the performance of its main loop by the core's model.
 
-    unit: "FLOP" or "OP". generic, directive, tuned: operations per cycle of the main loop of the generic version, of
-    LLVM's code for the core, and of that code tuned; None without arithmetic, and `tuned` also if the core has no
-    machine passes. is_hottest: False if the model cannot time a loop that is estimated to be hotter.
+    unit: the unit of work, as in LoopFigure; "" if nothing can be timed. generic, directive, tuned: work per cycle of
+    the main loop of the generic version, of LLVM's code for the core, and of that code tuned; None if unknown, and
+    `tuned` also if the core has no machine passes. is_hottest: False if the model cannot time a loop that is estimated
+    to be hotter. loop_cycles: cycles that a call of the generic version spends in loops, by estimated frequencies.
     """
 
     functions: tuple[FunctionReport, ...]
@@ -63,6 +71,12 @@ class VersionTuning:
     directive: float | None = None
     tuned: float | None = None
     is_hottest: bool = True
+    loop_cycles: float = 0.0
+
+    @property
+    def splits(self) -> int:
+        """Number of 128-bit loads that the machine passes split."""
+        return sum(sum(loop.splits for loop in function.loops) + function.splits for function in self.functions)
 
     @property
     def own(self) -> float | None:
@@ -81,7 +95,7 @@ class VersionTuning:
             "loops": len(loops),
             "loops_tuned": sum(not loop.unchanged_because for loop in loops),
             "blocks_tuned": sum(function.blocks for function in self.functions),
-            "splits": sum(loop.splits for loop in loops) + sum(function.splits for function in self.functions),
+            "splits": self.splits,
         }
 
 
@@ -121,14 +135,12 @@ def tune_version(job: TuningJob, solver_seconds: float = 0.0) -> tuple[str, Vers
 
 
 def _account(job: TuningJob, tuned: Tuned, timing: Timing) -> VersionTuning:
-    before = main_loop(job.asm, job.symbol, timing)
-    after = main_loop(tuned.text, job.symbol, timing)
-    generic = main_loop(job.generic_asm, job.generic_symbol, timing)
-    if before is None or after is None:
-        return VersionTuning(tuned.functions)
-    start = generic.per_cycle if generic is not None and generic.unit == before.unit else None
-    is_hottest = all(loop is None or loop.is_hottest for loop in (generic, before, after))
-    return VersionTuning(tuned.functions, before.unit, start, before.per_cycle, after.per_cycle, is_hottest)
+    rates = (
+        function_rates(job.generic_asm, job.generic_symbol, timing),
+        function_rates(job.asm, job.symbol, timing),
+        function_rates(tuned.text, job.symbol, timing),
+    )
+    return replace(_compare(*rates), functions=tuned.functions)
 
 
 def model_version(core: Core, asm: str, symbol: str, generic_asm: str, generic_symbol: str) -> VersionTuning | None:
@@ -137,11 +149,34 @@ def model_version(core: Core, asm: str, symbol: str, generic_asm: str, generic_s
     Raises: ProfileError if the core's profile has no timing.
     """
     timing = load_timing(core)
-    own, generic = main_loop(asm, symbol, timing), main_loop(generic_asm, generic_symbol, timing)
-    if own is None or generic is None or own.unit != generic.unit:
-        return None
-    is_hottest = own.is_hottest and generic.is_hottest
-    return VersionTuning((), own.unit, generic.per_cycle, own.per_cycle, None, is_hottest)
+    own, generic = function_rates(asm, symbol, timing), function_rates(generic_asm, generic_symbol, timing)
+    compared = _compare(generic, own, None)
+    return compared if compared.generic is not None else None
+
+
+def _compare(generic: FunctionRates | None, own: FunctionRates | None, tuned: FunctionRates | None) -> VersionTuning:
+    """Compare versions by the first kind of work that the model can time in all of them, else in the core's own."""
+    made = [rates for rates in (own, tuned) if rates is not None]
+    if own is None or generic is None:
+        return VersionTuning(())
+    for needed in ([generic, *made], made):
+        for kind in (ARITHMETIC, MEMORY, INSTRUCTIONS):
+            figures = [rates.figures.get(kind) for rates in needed]
+            if _are_comparable(kind, figures):
+                known = [figure for figure in figures if figure is not None]
+                start = known[0].per_cycle if needed is not made else None
+                after = known[-1].per_cycle if tuned is not None else None
+                before = known[-len(made)].per_cycle
+                is_hottest = all(figure.is_hottest for figure in known)
+                return VersionTuning((), known[0].unit, start, before, after, is_hottest, generic.loop_cycles)
+    return VersionTuning(())
+
+
+def _are_comparable(kind: str, figures: Sequence[LoopFigure | None]) -> bool:
+    """True if all figures are known, in one unit; instructions only if all versions have as many of them."""
+    known = [figure for figure in figures if figure is not None]
+    same_unit = len({figure.unit for figure in known}) == 1 and len({figure.is_loop for figure in known}) == 1
+    return len(known) == len(figures) and same_unit and (kind != INSTRUCTIONS or len({f.work for f in known}) == 1)
 
 
 def _from_document(document: Mapping[str, Any] | None) -> tuple[str, VersionTuning] | None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from mavcg.assembly.tuning import VersionTuning, model_version, tune_versions
 from mavcg.assembly.tuning_options import FAST, Tuning, has_machine_passes
+from mavcg.errors import ProfileError
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.hardware.target import Target
 from mavcg.passes.asm.analysis.identical import names_symbol, refine_keys, without_label
@@ -216,19 +217,22 @@ def _tune(
 def _model_versions(
     version_jobs: VersionJobs, texts: Mapping[tuple[str, str], str], cores: Sequence[Core]
 ) -> dict[tuple[str, str], tuple[str, VersionTuning | None]]:
-    """Return the unchanged versions, with modelled performance, for cores whose model's error is known."""
+    """Return the unchanged versions of these cores with modelled performance; a core without timing is not modelled."""
     if (
         version_jobs.target.arch != "aarch64" or version_jobs.target.system == "macos"
     ):  # its assembly is written otherwise
         return {}
-    known = {core.name: core for core in cores if core.model_error is not None}
+    known = {core.name: core for core in cores}
     accounts: dict[tuple[str, str], tuple[str, VersionTuning | None]] = {}
     for (name, label), text in texts.items():
-        if label in known:
-            own, generic = (
-                make_version(version_jobs.hot, name, version_label).symbol for version_label in (label, GENERIC)
-            )
-            accounts[name, label] = text, model_version(known[label], text, own, texts[name, GENERIC], generic)
+        if label not in known:
+            continue
+        own, generic = (make_version(version_jobs.hot, name, each).symbol for each in (label, GENERIC))
+        try:
+            account = model_version(known[label], text, own, texts[name, GENERIC], generic)
+        except ProfileError:
+            account = None
+        accounts[name, label] = text, account
     return accounts
 
 

@@ -72,7 +72,8 @@ def test_a_version_is_tuned_and_the_steps_are_told_apart(tmp_path: Path) -> None
     assert tuning.tuned > tuning.directive > 0
     assert any(loop.splits for function in tuning.functions for loop in function.loops)
     assert "ins\tv" in body(module).asm
-    assert body(module, "exynos-m4").tuning is None and body(module, "generic").tuning is None
+    modelled = body(module, "exynos-m4").tuning
+    assert modelled is not None and modelled.tuned is None and body(module, "generic").tuning is None
     off = versioned(tmp_path, DOT, "dot", tuning=Tuning(on=False))
     untouched = body(off).tuning
     assert untouched is not None and (untouched.functions, untouched.tuned) == ((), None)  # the model's word alone
