@@ -287,8 +287,9 @@ def build_versions(tmp_path_factory: pytest.TempPathFactory) -> BuildVersions:
         names = names if versioned is None else list(versioned)
         rest = [n for n in files if n not in names and not n.endswith(".h")]
         wanted = BuildRequest(
-            folder / "versions.o", target, cores_for(list(cores)), parse_hot(hot), limits=limits or VersionLimits(),
-            gains=gains or {}, code_flags=("-fPIC", "-ffunction-sections"), workers=1, **request,
+            folder / "versions.o", target, cores_for(list(cores)), parse_hot(hot),
+            limits=limits or VersionLimits(by_model=False), gains=gains or {},
+            code_flags=("-fPIC", "-ffunction-sections"), workers=1, **request,
         )  # fmt: skip
         groups = [names] if together else [[name] for name in names]
         results = []

@@ -6,13 +6,17 @@ from pathlib import Path
 from mavcg.cli.error_exit import EXIT_BAD_INPUT, show_tracebacks
 from mavcg.text.terminal import say, show
 
-USAGE = "usage: mavcg launch [--config mavcg.toml] [--strict] COMPILER ARGUMENTS.."
+USAGE = "usage: mavcg launch [--config mavcg.toml] [--strict] [--max-growth PERCENT] COMPILER ARGUMENTS.."
 HELP = """\
 Run a compiler command, and add versions of the hot functions to the object that it makes.
 
 The hot functions and the cores come from --config FILE, else from MAVCG_CONFIG, else from the nearest mavcg.toml above
 the current folder, else above the source. Files without hot functions keep the compiler's object. If versions cannot
 be made, the compiler's object stays, and a line says why; with --strict, the command fails.
+
+--max-growth PERCENT is the largest growth of a file's code by versions; those that gain least per byte go first.
+Default 100, and 8192 bytes in a smaller file; max_growth in mavcg.toml is the same. `growth N %` says what the versions
+of a file add.
 
 cmake -DCMAKE_C_COMPILER_LAUNCHER="mavcg;launch" -DCMAKE_CXX_COMPILER_LAUNCHER="mavcg;launch" ..
 make CC="mavcg launch gcc" CXX="mavcg launch g++"
@@ -27,6 +31,7 @@ def launch(arguments: list[str]) -> int:
     """
     config: str | None = os.environ.get("MAVCG_CONFIG")
     strict = False
+    max_growth: float | None = None
     while arguments and arguments[0].startswith("-"):
         option, arguments = arguments[0], arguments[1:]
         if option in ("-h", "--help"):
@@ -38,6 +43,13 @@ def launch(arguments: list[str]) -> int:
             config = option.partition("=")[2]
         elif option == "--config" and arguments:
             config, arguments = arguments[0], arguments[1:]
+        elif option.startswith("--max-growth=") or (option == "--max-growth" and arguments):
+            value = option.partition("=")[2] if "=" in option else arguments[0]
+            arguments = arguments if "=" in option else arguments[1:]
+            max_growth = _percentage(value)
+            if max_growth is None:
+                say(f"launch --max-growth {value}: is not a percentage of 0 or more; give one, such as 50")
+                return EXIT_BAD_INPUT
         elif option == "--":
             break
         else:
@@ -46,17 +58,25 @@ def launch(arguments: list[str]) -> int:
     if not arguments:
         say(f"launch: no compiler is named; {USAGE}")
         return EXIT_BAD_INPUT
-    return _launch(arguments, config, strict)
+    return _launch(arguments, config, strict, max_growth)
 
 
-def _launch(command: list[str], config: str | None, strict: bool) -> int:
+def _percentage(value: str) -> float | None:
+    try:
+        percent = float(value)
+    except ValueError:
+        return None
+    return percent if 0 <= percent < float("inf") else None
+
+
+def _launch(command: list[str], config: str | None, strict: bool, max_growth: float | None) -> int:
     from mavcg.errors import MavcgError
     from mavcg.program_pipeline.launching import LaunchOptions, find_config, run_compiler, version_object
 
     status = run_compiler(command)
     if status:
         return status
-    options = LaunchOptions(Path(config) if config else find_config(Path.cwd()), strict)
+    options = LaunchOptions(Path(config) if config else find_config(Path.cwd()), strict, max_growth)
     try:
         done = version_object(command, options)
     except MavcgError as error:

@@ -39,7 +39,8 @@ from mavcg.program_pipeline.choose_versions import (
 )
 from mavcg.program_pipeline.dispatched_module import runtime_names
 from mavcg.program_pipeline.objects import ModuleObjects
-from mavcg.program_pipeline.version_choice import FunctionChoice, Gains, Sizes, VersionLimits, drop_for_growth
+from mavcg.program_pipeline.version_choice import FunctionChoice, Gains, Sizes, VersionLimits
+from mavcg.program_pipeline.version_growth import drop_for_growth
 from mavcg.program_pipeline.versions import CompiledVersion
 from mavcg.runtime.coreset import CoreSet
 from mavcg.toolchain.codegen import assemble
@@ -53,7 +54,7 @@ def build_asm_objects(
     folder: Path,
     limits: VersionLimits,
     gains: Gains,
-    worth: Mapping[tuple[str, str], float],
+    shares: Mapping[str, float],
     tuning: Tuning,
     workers: int,
     progress: Callable[[], None] = lambda: None,
@@ -63,7 +64,7 @@ def build_asm_objects(
     Args:
         hot: linkage names.
         folder: an existing folder for objects.
-        limits, gains, worth, workers, progress: as in objects.build_objects.
+        limits, gains, shares, workers, progress: as in objects.build_objects.
     Raises: ToolError for text that does not assemble.
     """
     tag = hashlib.sha256(f"{module.source}\0{module.text}".encode(errors="surrogateescape")).hexdigest()[:8]
@@ -86,7 +87,7 @@ def build_asm_objects(
         refused |= why_none
         bodies = [body for body in bodies if body.function not in refused]
     if bodies:
-        choices = _choose_used(writer, bodies, limits, gains, worth, loaded_bytes(plain))
+        choices = _choose_used(writer, bodies, limits, gains, shares, loaded_bytes(plain))
     dispatched = sum(not choice.is_single for choice in choices)
     objects = (writer.write(choices),) if dispatched else (plain,)
     added = RELOCATION_BYTES * (core_set.version_count + DISPATCHER_POINTERS) * dispatched
@@ -202,7 +203,7 @@ def _choose_used(
     bodies: Sequence[CompiledVersion],
     limits: VersionLimits,
     gains: Gains,
-    worth: Mapping[tuple[str, str], float],
+    shares: Mapping[str, float],
     single_bytes: int,
 ) -> list[FunctionChoice]:
     """Choose the versions to use, by their sizes in an object with all versions."""
@@ -213,7 +214,7 @@ def _choose_used(
     code = {body.symbol: symbol_bytes(path, body.symbol) for body in distinct_versions(bodies)}
     sizes = {symbol: Sizes(size, size) for symbol, size in code.items()}
     choices = choose_versions(bodies, sizes, gains, limits, writer.core_set)
-    limit = growth_limit(bodies, sizes, worth, len(writer.core_set.cores), single_bytes, limits.max_growth)
+    limit = growth_limit(bodies, choices, sizes, shares, gains, single_bytes, limits)
     return drop_for_growth(choices, limit) if limit else choices
 
 

@@ -50,7 +50,7 @@ class BuiltLibrary:
         versions: versions in the library (some share machine code), with the model's verdict.
         dropped: versions that the build left out because of a measurement or the model.
         left: given name of a function without versions -> the reason.
-        slower: (function, core) of versions that were kept although the model would drop them.
+        useless: (function, core) of versions that were kept although the model would drop them.
         given_names: linkage name -> different name that the user or profile gave.
     """
 
@@ -58,7 +58,7 @@ class BuiltLibrary:
     versions: tuple[VersionGain, ...] = ()
     dropped: tuple[DroppedVersion, ...] = ()
     left: Mapping[str, str] = field(default_factory=dict)
-    slower: frozenset[tuple[str, str]] = frozenset()
+    useless: frozenset[tuple[str, str]] = frozenset()
     given_names: Mapping[str, str] = field(default_factory=dict)
 
     def is_of(self, function: str, names: Sequence[str]) -> bool:
@@ -213,7 +213,7 @@ def _drops_more(built: BuiltLibrary, gains: Gains, min_gain: float) -> bool:
         (version.function, version.core) for version in built.dropped
     }
     return any(
-        (at in gains and gains[at].fraction < min_gain) or (at not in gains and at in built.slower) for at in versions
+        (at in gains and gains[at].fraction < min_gain) or (at not in gains and at in built.useless) for at in versions
     )
 
 

@@ -118,13 +118,13 @@ class ProgramSteps:
         try:
             request, _ = make_request(file, self.request.project.folder, self.request.jobs, hot)
             keep = keep_slower and not self.machine.why_not
-            limits = replace(request.limits, drop_slower=request.limits.drop_slower and not keep)
+            limits = replace(request.limits, by_model=request.limits.by_model and not keep)
             result = build_program(replace(request, gains=gains, limits=limits), self.progress)
         except NothingToVersion:
             return BuiltLibrary(None, left={symbol.given_name: "not in the input" for symbol in hot})
         for line in result.notes:
             self.say(line)
-        return built_library(result, request.limits.drop_slower)
+        return built_library(result, request.limits.by_model)
 
     def measure(self, built: BuiltLibrary) -> MeasuredGains | None:
         """Measure all versions of the library whose core the machine has, as AutoSteps.measure.
@@ -223,14 +223,14 @@ def detected_board(name: str, target: str, cpus: Iterable[tuple[int, str | None]
     return Board(name, "as detected", target, clusters) if len(clusters) > 1 else None
 
 
-def built_library(result: BuildResult, drop_slower: bool) -> BuiltLibrary:
+def built_library(result: BuildResult, by_model: bool) -> BuiltLibrary:
     """Return the result of a build in the form that the rounds use.
 
     Args:
-        drop_slower: True if the model may drop versions.
+        by_model: True if the model may drop versions.
     """
     given_names = {symbol.name: symbol.given_name for symbol in result.hot}
-    versions, dropped, slower = [], [], set()
+    versions, dropped, useless = [], [], set()
     for module in result.modules:
         for choice in module.choices:
             for version in choice.versions[1:]:
@@ -240,18 +240,18 @@ def built_library(result: BuildResult, drop_slower: bool) -> BuiltLibrary:
                 tuning = module.tunings.get((choice.function, version.label))
                 line = tuning_line(tuning.as_json()) if tuning else ""
                 versions.append(VersionGain(choice.function, version.label, None, _model_remark(version, line)))
-                if drop_slower and version.slower is not None and version.slower.is_over_error:
-                    slower.add((choice.function, version.label))
+                if by_model and version.verdict is not None and version.verdict.would_drop:
+                    useless.add((choice.function, version.label))
     left = {symbol.given_name: "not in the input" for symbol in result.not_found}
     left |= {given_names.get(name, name): why for module in result.modules for name, why in module.refused.items()}
     renamed = {name: given for name, given in given_names.items() if name != given}
-    return BuiltLibrary(result.output, tuple(versions), tuple(dropped), left, frozenset(slower), renamed)
+    return BuiltLibrary(result.output, tuple(versions), tuple(dropped), left, frozenset(useless), renamed)
 
 
 def _model_remark(version: VersionChoice, line: str) -> str:
     if version.shares_body_with:
         return f"same machine code as {version.shares_body_with}"
-    return version.slower.why if version.slower else line
+    return version.verdict.why if version.verdict and (version.verdict.is_slower or not line) else line
 
 
 def count_to_functions(profile: "Profile", library: VersionedLibrary | None) -> "Profile":

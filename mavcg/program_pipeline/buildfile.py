@@ -49,7 +49,7 @@ class BuildFile:
         hot: names of hot functions. profile: a file of `mavcg profile -o`. threshold: percent of the run time.
         max_seconds, max_memory: limits on the build.
         min_gain, max_growth: in percent.
-        keep_slower: True to keep versions that are slower by the model of a core.
+        keep_slower: True to keep versions that gain nothing by the model of a core.
         flags: compiler flags for `sources`.
         only_hot: True to build only the files of compile_commands that define hot functions.
         query_driver: globs of compilers in compile_commands that may be run.

@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 from mavcg.program_pipeline.version_choice import (
     FunctionChoice,
     Gains,
-    GrowthLimit,
     Sizes,
     VersionLimits,
-    drop_slower,
     drop_useless,
     share_equal,
 )
+from mavcg.program_pipeline.version_growth import GrowthLimit, versions_worth
+from mavcg.program_pipeline.version_model import drop_by_model
 from mavcg.program_pipeline.versions import CompiledVersion
 from mavcg.runtime.coreset import CoreSet
 
@@ -47,22 +47,25 @@ def choose_versions(
         by_symbol = {body.symbol: sizes[first[body.key].symbol] for body in bodies}
         tunings = {body.label: body.tuning for body in bodies if body.tuning}
         choice = drop_useless(share_equal(bodies, by_symbol), gains, limits.min_gain)
-        choices.append(drop_slower(choice, tunings, cores, gains, limits.drop_slower))
+        choices.append(drop_by_model(choice, tunings, cores, gains, limits.by_model))
     return choices
 
 
 def growth_limit(
     bodies: Sequence[CompiledVersion],
+    choices: Sequence[FunctionChoice],
     sizes: Mapping[str, Sizes],
-    worth: Mapping[tuple[str, str], float],
-    cores: int,
+    shares: Mapping[str, float],
+    gains: Gains,
     single_bytes: int,
-    max_growth: float | None,
+    limits: VersionLimits,
 ) -> GrowthLimit | None:
-    """Return the bound on code growth that --max-growth sets, or None without the option."""
-    if max_growth is None:
+    """Return the bound on a file's code growth, or None without one. shares: function -> share of the run time."""
+    if limits.max_growth is None:
         return None
     loaded = {(body.function, body.label): sizes[body.symbol] for body in distinct_versions(bodies)}
+    cores = len({body.label for body in bodies}) - 1
     # A dispatcher: two entries of code, a table, its relocations; 160 bytes of code were counted on both architectures.
     cost = 160 + (cores + 2) * (8 + 8 + RELOCATION_BYTES) + DISPATCHER_POINTERS * (8 + RELOCATION_BYTES)
-    return GrowthLimit(max_growth, single_bytes, loaded, worth, cost)
+    worth = versions_worth(choices, shares, gains)
+    return GrowthLimit(limits.max_growth, single_bytes, loaded, worth, cost, limits.free_bytes)

@@ -44,10 +44,12 @@ class LaunchOptions:
     Args:
         config: path of the mavcg.toml; None for the nearest one above the source.
         strict: True to fail the build if an object should have versions and has none.
+        max_growth: bound on the growth of each file's code, in percent; None for that of the mavcg.toml.
     """
 
     config: Path | None
     strict: bool = False
+    max_growth: float | None = None
 
 
 def find_config(folder: Path) -> Path | None:
@@ -114,6 +116,8 @@ def _version_object_of(unit: "CompileUnit", options: LaunchOptions) -> str | Non
             "MAVCG_CONFIG is not set; write one that names hot functions (hot or profile) and cores"
         )
     file = read_build_file(config)
+    if options.max_growth is not None:
+        file = replace(file, max_growth=options.max_growth)
     depends = dependency_file(unit)
     if depends is not None:
         add_dependencies(depends, _files_of(config, file))

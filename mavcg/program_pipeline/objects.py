@@ -17,14 +17,8 @@ from mavcg.program_pipeline.choose_versions import (
     growth_limit,
 )
 from mavcg.program_pipeline.dispatched_module import DispatchedModule
-from mavcg.program_pipeline.version_choice import (
-    FunctionChoice,
-    Gains,
-    GrowthLimit,
-    Sizes,
-    VersionLimits,
-    drop_for_growth,
-)
+from mavcg.program_pipeline.version_choice import FunctionChoice, Gains, Sizes, VersionLimits
+from mavcg.program_pipeline.version_growth import GrowthLimit, drop_for_growth
 from mavcg.program_pipeline.versions import CompiledVersion, VersionedModule, adding_products
 from mavcg.runtime.coreset import CoreSet
 from mavcg.sources.to_assembly import PlainAssembly
@@ -97,7 +91,7 @@ def build_objects(
     folder: Path,
     limits: VersionLimits,
     gains: Gains,
-    worth: Mapping[tuple[str, str], float],
+    shares: Mapping[str, float],
     program_level: str | None,
     flags: Sequence[str] = ("-fPIC",),
     workers: int = 1,
@@ -109,7 +103,7 @@ def build_objects(
     Args:
         text: the module's IR before versioning, for the single-version build.
         folder: an existing folder for the objects.
-        worth: as in version_choice.GrowthLimit.
+        shares: function -> its share of the run time, 0..1.
         flags: code generation flags for the module's own code.
         cold_code: the assembly of the program's own compiler, which provides the cold functions; None for clang's.
     Raises: MavcgError for text that does not compile or assemble.
@@ -127,7 +121,7 @@ def build_objects(
     sizes = {s: Sizes(symbol_bytes(path, s), loaded_bytes(path)) for s, path in paths.items()}
     single_bytes = loaded_bytes(plain)
     choices = choose_versions(module.bodies, sizes, gains, limits, core_set)
-    limit = growth_limit(module.bodies, sizes, worth, len(core_set.cores), single_bytes, limits.max_growth)
+    limit = growth_limit(module.bodies, choices, sizes, shares, gains, single_bytes, limits)
     if limit:
         choices = drop_for_growth(choices, limit)
     dispatched_module = DispatchedModule(module, core_set, target, folder / stem, paths, level, tuple(flags), cold_code)

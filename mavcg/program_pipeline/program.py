@@ -1,5 +1,6 @@
 """The program pipeline: builds a multi-versioned library from sources or IR, hot functions and cores."""
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -92,7 +93,8 @@ class BuildResult:
 
     not_found: hot functions that the input does not define. notes: messages for the user. runtime_bytes: size of the
     selector. total_bytes: of the output. single_library_bytes: of the library without versions; None for an object.
-    needed_libraries, needed_symbols: imports of the output. seconds: duration of the build.
+    needed_libraries, needed_symbols: imports of the output. seconds: duration of the build. cpu_seconds: processor time
+    of the build, compilers included.
     """
 
     output: Path
@@ -108,6 +110,13 @@ class BuildResult:
     needed_libraries: tuple[str, ...]
     needed_symbols: tuple[str, ...]
     seconds: float
+    cpu_seconds: float
+
+    @property
+    def module_bytes(self) -> tuple[int, int]:
+        """Bytes of the input's code (without versions, with versions and dispatchers), without the selector."""
+        single = sum(module.single_bytes for module in self.modules)
+        return single, sum(module.multi_bytes for module in self.modules)
 
     @property
     def growth_percent(self) -> float:
@@ -118,7 +127,7 @@ class BuildResult:
 
 def build_program(request: BuildRequest, progress: Progress = lambda message: None) -> BuildResult:
     """Build the library. Raises: MavcgError for invalid input; no output is then written."""
-    started = time.monotonic()
+    started, cpu_started = time.monotonic(), _cpu_seconds()
     with scratch_folder("mavcg-build-") as folder:
         modules = _read_inputs(request, progress)
         assembly = [read_asm_module(unit, request.target) for unit in request.asm_units]
@@ -155,8 +164,13 @@ def build_program(request: BuildRequest, progress: Progress = lambda message: No
     return BuildResult(
         request.output, request.target, request.cores, tuple(hot), tuple(built), tuple(not_found), notes,
         int(facts.get("runtime_bytes", 0)), loaded_bytes(request.output), single_bytes, libraries, symbols,
-        time.monotonic() - started,
+        time.monotonic() - started, _cpu_seconds() - cpu_started,
     )  # fmt: skip
+
+
+def _cpu_seconds() -> float:
+    """Return the processor time of this process and of those that it waited for."""
+    return sum(os.times()[:4])
 
 
 def _single_library_bytes(built: Sequence[ModuleObjects], request: BuildRequest, folder: Path) -> int:
@@ -228,12 +242,13 @@ def _build_module(
     def step() -> None:
         progress(f"compiling versions of {source}")
 
+    shares = {symbol.name: symbol.share for symbol in hot}
     versions = make_versions(
         module.text, source, module.opt_level, names, request.cores, request.target,
         request.workers, request.per_core_rounding, step, request.tuning, not module.foreign_openmp,
     )  # fmt: skip
     module_objects = build_objects(
-        module.text, versions, core_set, request.target, folder, request.limits, request.gains, _worth(hot, request),
+        module.text, versions, core_set, request.target, folder, request.limits, request.gains, shares,
         module.opt_level, request.code_flags, request.workers, step, request.own,
     )  # fmt: skip
     if module_objects.whole:
@@ -254,18 +269,8 @@ def _build_assembly(
 
     return build_asm_objects(
         module, [symbol.name for symbol in hot], core_set, request.target, folder, request.limits, request.gains,
-        _worth(hot, request), request.tuning, request.workers, step,
+        {symbol.name: symbol.share for symbol in hot}, request.tuning, request.workers, step,
     )  # fmt: skip
-
-
-def _worth(hot: Sequence[HotSymbol], request: BuildRequest) -> dict[tuple[str, str], float]:
-    """Return (function, core) -> share of the run time times gain, for version_choice.drop_for_growth."""
-    return {
-        (s.name, core.name): s.share * max(0.0, gain.fraction if gain else 1.0)
-        for s in hot
-        for core in request.cores
-        for gain in [request.gains.get((s.name, core.name))]
-    }
 
 
 def _check_something_versioned(built: Sequence[ModuleObjects], not_found: Sequence[HotSymbol]) -> None:

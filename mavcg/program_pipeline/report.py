@@ -40,6 +40,7 @@ def build_json(result: BuildResult, board: Board | None) -> dict[str, Any]:
         "libraries": list(result.needed_libraries),
         "notes": list(result.notes),
         "seconds": round(result.seconds, 3),
+        "cpu_seconds": round(result.cpu_seconds, 3),
     }
 
 
@@ -49,17 +50,17 @@ def _slower_json(result: BuildResult) -> list[dict[str, Any]]:
         {
             "function": choice.function,
             "core": version.label,
-            "unit": f"{version.slower.unit}/cycle",
-            "generic": round(version.slower.generic, 3),
-            "own": round(version.slower.own, 3),
-            "more_time": round(version.slower.more_time, 4),
-            "model_error": version.slower.error,
-            "dropped": version.slower.is_dropped,
-            "why": version.slower.why,
+            "unit": f"{verdict.unit}/cycle",
+            "generic": round(verdict.generic, 3),
+            "own": round(verdict.own, 3),
+            "more_time": round(verdict.more_time, 4),
+            "model_error": None if verdict.is_assumed else verdict.error,
+            "dropped": verdict.is_dropped,
+            "why": verdict.why,
         }
         for _, choice in _hottest_first(result)
         for version in choice.versions
-        if version.slower
+        if (verdict := version.verdict) and verdict.is_slower
     ]
 
 
@@ -107,8 +108,17 @@ def build_line(result: BuildResult) -> str:
             parts.append(
                 f"{shorten(demangle(choice.function))} ({bodies if not choice.is_single else 'one version for all'})"
             )
+            parts += [f"without {v.label}: {v.dropped}" for v in choice.versions if v.dropped]
         parts += [f"{shorten(demangle(name))} left as it was: {why}" for name, why in module.refused.items()]
-    return f"{result.output.name}: {'; '.join(parts)}"
+    cost = [growth_line(result)] if any(module.choices for module in result.modules) else []
+    return f"{result.output.name}: {'; '.join(cost + parts)}"
+
+
+def growth_line(result: BuildResult) -> str:
+    """Describe what versions cost: growth of the input's code, and processor time of the build."""
+    single, multi = result.module_bytes
+    percent = 100 * (multi - single) / max(1, single)
+    return f"growth {percent:.0f} % ({single} to {multi} bytes, {result.cpu_seconds:.1f} s of CPU time)"
 
 
 def _runs_on(label: str, cores: Sequence[Core], board: Board | None) -> str:
@@ -162,7 +172,7 @@ def show_build(result: BuildResult, board: Board | None, console: "Console") -> 
     console.print(
         f"\ncode growth {result.growth_percent:.2f} % over the single-version build (counted: versions, dispatchers, "
         f"{result.runtime_bytes} bytes of run-time selector, of {result.total_bytes} bytes in all); "
-        f"built in {result.seconds:.1f} s"
+        f"built in {result.seconds:.1f} s, {result.cpu_seconds:.1f} s of CPU time"
     )
     if any(tuning.unit for module in result.modules for tuning in module.tunings.values()):
         console.print(
@@ -196,8 +206,8 @@ def _remark(version: VersionChoice, choice: FunctionChoice, tuning: VersionTunin
         return f"same machine code as {version.shares_body_with}: shared"
     if choice.is_single and version.label == "generic":
         return "one version for all: called directly"
-    if version.slower:
-        return f"slower than generic: {version.slower.why}"
+    if version.verdict and version.verdict.is_slower:
+        return f"slower than generic: {version.verdict.why}"
     return tuning_line(tuning.as_json()) if tuning else ""
 
 

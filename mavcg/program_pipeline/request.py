@@ -18,6 +18,7 @@ from mavcg.program_pipeline.hot_functions import HotSymbol, parse_hot
 from mavcg.program_pipeline.input_units import command_units, source_units
 from mavcg.program_pipeline.program import BuildRequest
 from mavcg.program_pipeline.version_choice import MIN_GAIN, Gains, VersionLimits
+from mavcg.program_pipeline.version_growth import DEFAULT_FREE_BYTES, DEFAULT_MAX_GROWTH
 from mavcg.sources.to_ir import Compiler
 
 DEFAULT_THRESHOLD_PERCENT = 5.0  # as in profiling.ranking, which a build without a profile does not import
@@ -206,7 +207,10 @@ def _limits(file: BuildFile) -> VersionLimits:
         if value is not None and not 0 <= value < float("inf"):
             raise MavcgError(f"{name} {value:g}: is not a percentage of 0 or more; correct it")
     min_gain = MIN_GAIN if file.min_gain is None else file.min_gain / 100
-    return VersionLimits(min_gain, file.max_growth, drop_slower=not file.keep_slower)
+    by_model = not file.keep_slower
+    if file.max_growth is None:
+        return VersionLimits(min_gain, DEFAULT_MAX_GROWTH, DEFAULT_FREE_BYTES, by_model)
+    return VersionLimits(min_gain, file.max_growth, by_model=by_model)
 
 
 def _gains(file: BuildFile, folder: Path) -> Gains:

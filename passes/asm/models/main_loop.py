@@ -47,9 +47,9 @@ class LoopFigure:
 class FunctionRates:
     """Predicted work per cycle of a function on one core.
 
-    figures: kind of work -> figure of the main loop by that kind; a kind is missing if no loop does such work, if the
-    model can time none that does, and memory if only loops around the innermost ones access it. loop_cycles: cycles that a call spends in loops, by the estimated frequencies of the
-    blocks that the model can time.
+    figures: kind of work -> figure of the main loop by that kind. A kind is missing if no loop does such work or the
+    model can time none that does; memory also if only loops around the innermost ones access it. loop_cycles: cycles
+    that a call spends in loops, by the estimated frequencies of the blocks that the model can time.
     """
 
     figures: Mapping[str, LoopFigure]
@@ -68,7 +68,7 @@ def main_loop(text: str, function: str, timing: Timing) -> LoopFigure | None:
 
 def function_rates(text: str, function: str, timing: Timing) -> FunctionRates | None:
     """Predict the work per cycle of a function's main loops. Returns: None if the text does not define the function."""
-    parsed = _parsed(text, function)
+    parsed = _parse_function(text, function)
     if parsed is None:
         return None
     is_loop = any(block.in_loop for block in parsed.function.blocks)
@@ -104,7 +104,7 @@ class _Parsed:
 
 
 @lru_cache(maxsize=8)  # a generic version is compared with those of several cores
-def _parsed(text: str, function: str) -> _Parsed | None:
+def _parse_function(text: str, function: str) -> _Parsed | None:
     statements = parse_source(text)
     chosen = next((f for f in functions_of(statements) if f.name == function), None)
     return None if chosen is None else _Parsed(statements, chosen, block_frequencies(chosen, statements))

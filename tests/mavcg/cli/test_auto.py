@@ -147,3 +147,37 @@ def test_bad_input(
 def test_without_a_file_it_says_what_to_write(mavcg: Any, here: Path) -> None:
     done = mavcg("auto")
     assert done.status == 2 and "there is no mavcg.toml in this folder; write one with [profile] command" in done.stderr
+
+
+PLAIN = """
+void prefix(int *a, int n) { int s = 0; for (int i = 0; i < n; i++) { s += a[i]; a[i] = s; } }
+struct node { struct node *next; long v; };
+long chase(const struct node *p) { long s = 0; while (p) { s += p->v; p = p->next; } return s; }
+unsigned crc(const unsigned char *p, int n, const unsigned *t) {
+    unsigned c = ~0u;
+    while (n--) c = t[(c ^ *p++) & 255] ^ (c >> 8);
+    return ~c;
+}
+"""
+
+
+def test_without_a_runner_the_model_prices_every_loop_and_what_gains_nothing_goes(mavcg: Any, here: Path) -> None:
+    """Plain loops of integers, for three cores of which two have no published figures."""
+    functions = ("prefix", "chase", "crc")
+    (here / "hot.c").write_text(PLAIN)
+    calls = "".join(f"fn={name}\n1 100\n" for name in functions)
+    (here / "callgrind.out").write_text(f"# callgrind format\nevents: Ir\nob=app\n{calls}")
+    (here / "mavcg.toml").write_text(
+        '[build]\nsources = ["hot.c"]\nboard = "exynos9820"\noutput = "libhot.so"\nprofile = "callgrind.out"\n'
+    )
+
+    report = json.loads(mavcg("auto", "--json").stdout)
+
+    (only,) = report["rounds"]
+    dropped = {(v["function"], v["core"]): v["why"] for v in only["dropped"]}
+    kept = {(v["function"], v["core"]): v["how"] for v in only["versions"] if (v["function"], v["core"]) not in dropped}
+    assert len(dropped) + len(kept) == 9 and report["measured"] is False
+    assert all(re.search(r"\(model\), (over|within) ", why) for why in dropped.values())
+    assert all("of its main loop, model: generic" in how for how in kept.values())  # none of which nothing is known
+    assert {core for _, core in kept} >= {"cortex-a55"} and ("chase", "exynos-m4") in dropped
+    assert "assumed for its model" in dropped["chase", "exynos-m4"]

@@ -1,6 +1,7 @@
 """`mavcg launch` in builds that know nothing of it: make, CMake, C++ with templates and exceptions, odd commands."""
 
 import os
+import re
 import shutil
 import sys
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ import pytest
 
 from mavcg.cli.app import run
 from mavcg.objects.elf import function_symbols, notes
+from mavcg.program_pipeline.version_growth import DEFAULT_FREE_BYTES, DEFAULT_MAX_GROWTH
 from tests.conftest import zig_cache
 
 EDGE_APP = Path(__file__).parents[3] / "examples/edge_app"
@@ -61,7 +63,9 @@ def test_a_hot_file_gets_versions_and_a_cold_one_gccs_own_object(
 
     hot = launch(mavcg, "gcc", "-O2", "-c", "hot.c", "-o", "hot.o")
     assert hot.status == 0 and hot.stdout == ""
-    assert hot.stderr == f"mavcg: hot.o: dot (generic, {cores[0]}, {cores[1]})\n"
+    cost, versions = hot.stderr.split("; ")
+    assert re.fullmatch(r"mavcg: hot\.o: growth [1-9]\d* % \(\d+ to \d+ bytes, \d+\.\d s of CPU time\)", cost)
+    assert versions == f"dot (generic, {cores[0]}, {cores[1]})\n"
     assert {"generic", *cores} <= labels(project / "hot.o", "dot")
 
     assert run_program("gcc", "main.c", "hot.o", "cold.o", "-o", "app").status == 0
@@ -105,15 +109,11 @@ def test_several_sources_of_one_command_are_versioned_each(
     config(project, "dot*", cores)
     ended = launch(mavcg, "--strict", "gcc", "-O2", "-c", "hot.c", "cold.c", "-DX", "warm.c")
     assert ended.status == 0
-    assert (
-        ended.stderr
-        == "mavcg: "
-        + "; ".join(
-            f"{name}.o: {function} (generic, {cores[0]}, {cores[1]})"
-            for name, function in (("hot", "dot"), ("warm", "dot2"))
-        )
-        + "\n"
+    hot, versions, warm, others = re.sub(r" \(\d+ to [^)]*\)", "", ended.stderr).split("; ")
+    assert (versions, others) == tuple(
+        f"{name} (generic, {cores[0]}, {cores[1]}){end}" for name, end in (("dot", ""), ("dot2", "\n"))
     )
+    assert hot.startswith("mavcg: hot.o: growth ") and warm.startswith("warm.o: growth ")
     assert not notes(project / "cold.o")
     assert run_program("gcc", "main.c", "hot.o", "cold.o", "warm.o", "-o", "app").status == 0
     assert run_program("./app").status == 25
@@ -204,6 +204,8 @@ def test_the_compilers_errors_and_warnings_pass_through(mavcg: Any, project: Pat
     [
         ([], 2, "launch: no compiler is named; usage: mavcg launch"),
         (["--nonsense", "gcc"], 2, "launch --nonsense: is not an option of mavcg launch"),
+        (["--max-growth", "much", "gcc"], 2, "launch --max-growth much: is not a percentage of 0 or more"),
+        (["--max-growth=-1", "gcc"], 2, "launch --max-growth -1: is not a percentage of 0 or more"),
         (["no-such-compiler", "-c", "hot.c"], 127, "no-such-compiler: cannot be run (No such file or directory)"),
         (["sh", "-c", "exit 3"], 3, ""),
         (["sh", "-c", "kill -9 $$"], 137, ""),
@@ -218,6 +220,27 @@ def test_help(mavcg: Any) -> None:
     for word in ("--help", "-h"):
         ended = launch(mavcg, word)
         assert ended.status == 0 and "CMAKE_C_COMPILER_LAUNCHER" in ended.stdout
+        default, free = f"{DEFAULT_MAX_GROWTH:g}", str(DEFAULT_FREE_BYTES)
+        assert f"Default {default}, and {free} bytes in a smaller file" in ended.stdout
+
+
+def test_help_of_build_states_the_same_bound(mavcg: Any) -> None:
+    words = re.sub(r"[\s│|]+", " ", mavcg("build", "--help").stdout)
+    assert f"Default {DEFAULT_MAX_GROWTH:g}, and {DEFAULT_FREE_BYTES} bytes in a smaller file" in words
+
+
+def test_growth_is_bounded_by_default_and_by_the_option(mavcg: Any, project: Path, cores: Sequence[str]) -> None:
+    """Twelve functions whose versions are more than the file and the free bytes; and a bound that leaves none."""
+    names = [f"dot{n}" for n in range(12)]
+    (project / "hot.c").write_text("".join(HOT.replace("dot(", f"{name}(") for name in names))
+    config(project, "dot*", cores)
+    made = {bound: launch(mavcg, *bound, "gcc", "-O3", "-c", "hot.c").stderr for bound in ((), ("--max-growth=0",))}
+
+    percent, single, multi = map(int, re.findall(r"growth (\d+) % \((\d+) to (\d+) bytes", made[()])[0])
+    assert 0 < multi - single <= max(single * DEFAULT_MAX_GROWTH / 100, DEFAULT_FREE_BYTES)
+    assert percent == round(100 * (multi - single) / single)
+    assert re.search(r"bytes would exceed --max-growth 100 %, and gain least per byte", made[()])
+    assert "growth 0 % (" in made["--max-growth=0",] and "would exceed --max-growth 0 %" in made["--max-growth=0",]
 
 
 UNVERSIONABLE = "int dot(int n, ...) { return n; }\n"
@@ -256,7 +279,8 @@ def test_a_function_that_comes_out_equal_keeps_the_plain_object(
     assert run_program("gcc", "-c", "cold.c", "-o", "plain.o").status == 0
     ended = launch(mavcg, "--strict", "gcc", "-c", "cold.c")
     assert ended.status == 0
-    assert ended.stderr == "mavcg: cold.o: cool (one version for all): the compiler's own object stays\n"
+    assert ended.stderr.startswith("mavcg: cold.o: growth 0 % (")
+    assert ended.stderr.endswith("; cool (one version for all): the compiler's own object stays\n")
     assert (project / "cold.o").read_bytes() == (project / "plain.o").read_bytes()
     assert not list(project.glob(".mavcg-*"))
 

@@ -53,7 +53,7 @@ class Told:
         gone = {(each.function, each.core) for each in dropped}
         versions = tuple(version for version in made if (version.function, version.core) not in gone)
         left = {symbol.given_name: "not in the input" for symbol in hot if symbol.given_name in self.lost}
-        return BuiltLibrary(LIBRARY, versions, tuple(dropped), left, self.slower - gone)
+        return BuiltLibrary(LIBRARY, versions, tuple(dropped), left, useless=self.slower - gone)
 
     def measure(self, built: BuiltLibrary) -> MeasuredGains | None:
         self.log.append("measure")

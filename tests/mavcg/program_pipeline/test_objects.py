@@ -84,15 +84,15 @@ def arm_kernels(ir: Callable[..., str]) -> tuple[str, VersionedModule]:
 def objects(made: tuple[str, VersionedModule], folder: Path, limits: VersionLimits) -> ModuleObjects:
     text, versions = made
     core_set = CoreSet(cores_for(["cortex-a76", "exynos-m4"]))
-    worth = {(f, core): 1.0 / (i + 1) for i, f in enumerate(["dot", "gemm", "softmax"]) for core in core_set.names}
-    return build_objects(text, versions, core_set, ARM, folder, limits, {}, worth, "2", workers=2)
+    shares = {function: 1.0 / (i + 1) for i, function in enumerate(["dot", "gemm", "softmax"])}
+    return build_objects(text, versions, core_set, ARM, folder, limits, {}, shares, "2", workers=2)
 
 
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("max_growth", [150.0, 60.0])
 def test_growth_as_linked_stays_within_the_bound(arm_kernels: Any, tmp_path: Path, max_growth: float) -> None:
-    free = objects(arm_kernels, tmp_path, VersionLimits())
-    made = objects(arm_kernels, tmp_path, VersionLimits(max_growth=max_growth))
+    free = objects(arm_kernels, tmp_path, VersionLimits(by_model=False))
+    made = objects(arm_kernels, tmp_path, VersionLimits(max_growth=max_growth, by_model=False))
     assert made.single_bytes == free.single_bytes
     assert free.multi_bytes > made.multi_bytes > made.single_bytes
     assert 100 * (made.multi_bytes - made.single_bytes) <= max_growth * made.single_bytes
@@ -115,7 +115,7 @@ def test_without_room_for_growth_the_module_stays_as_it_was(arm_kernels: Any, tm
 
 
 def test_the_note_says_what_there_is(arm_kernels: Any, tmp_path: Path) -> None:
-    made = objects(arm_kernels, tmp_path, VersionLimits())
+    made = objects(arm_kernels, tmp_path, VersionLimits(by_model=False))
     [note] = notes(made.objects[-1])
     assert note == made.summary
     assert note["source"] == "kernels.c" and note["multi_bytes"] == made.multi_bytes
@@ -126,7 +126,7 @@ def test_the_note_says_what_there_is(arm_kernels: Any, tmp_path: Path) -> None:
 
 
 def test_versions_are_hidden_and_the_program_keeps_its_exports(arm_kernels: Any, tmp_path: Path) -> None:
-    made = objects(arm_kernels, tmp_path, VersionLimits())
+    made = objects(arm_kernels, tmp_path, VersionLimits(by_model=False))
     exported = set().union(*(exported_symbols(path) for path in made.objects))
     assert exported == exported_symbols(made.single[0])
 

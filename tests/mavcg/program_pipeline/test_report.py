@@ -34,7 +34,7 @@ def result(*kept: VersionChoice, refused: dict[str, str] | None = None, **more: 
         hot=(HotSymbol("nn::relu", "_ZN2nn4reluEPfi", why="61.0% of the run"),), modules=(module,), not_found=(),
         notes=(), single_library_bytes=None, runtime_bytes=700, total_bytes=3000,
         needed_libraries=("libc.so",), needed_symbols=("memcpy",),
-        seconds=1.5,
+        seconds=1.5, cpu_seconds=2.25,
     )  # fmt: skip
     return BuildResult(**{**fields, **more})
 
@@ -145,12 +145,19 @@ def test_what_was_refused_missed_and_noted() -> None:
 def test_one_body_for_all_is_said() -> None:
     single = result(VersionChoice("generic", "generic", 100), VersionChoice(A55, "generic", 100))
     assert "one version for all: called directly" in shown(single)
-    assert build_line(single) == "lib.so: nn::relu(float*, int) (one version for all)"
+    assert (
+        build_line(single)
+        == "lib.so: growth 30 % (1000 to 1300 bytes, 2.2 s of CPU time); nn::relu(float*, int) (one version for all)"
+    )
 
 
 def test_a_build_in_one_line() -> None:
     line = build_line(result(*ALL, refused={"f": "variadic"}))
-    assert line == "lib.so: nn::relu(float*, int) (generic, cortex-a55); f left as it was: variadic"
+    cost, versions, without, refused = line.split("; ")
+    assert cost == "lib.so: growth 30 % (1000 to 1300 bytes, 2.2 s of CPU time)"
+    assert versions == "nn::relu(float*, int) (generic, cortex-a55)"
+    assert without == f"without {M4}: +0.3% over generic (measured), under the required 1.0%"
+    assert refused == "f left as it was: variadic"
 
 
 @pytest.mark.parametrize("length", [1, 43, 44, 45, 46, 200])

@@ -12,7 +12,8 @@ from mavcg.errors import MavcgError
 from mavcg.hardware.target import host_target
 from mavcg.program_pipeline.buildfile import BuildFile
 from mavcg.program_pipeline.request import make_request, merge, profile_hot
-from mavcg.program_pipeline.version_choice import MIN_GAIN
+from mavcg.program_pipeline.version_choice import MIN_GAIN, VersionLimits
+from mavcg.program_pipeline.version_growth import DEFAULT_FREE_BYTES, DEFAULT_MAX_GROWTH
 
 FILE = BuildFile(
     output="lib.so", sources=("k.c",), hot=("f",), cores=("cortex-a55",), flags=("-O2",), threshold=3.0, min_gain=2.0
@@ -95,8 +96,9 @@ def test_generic_among_the_cores_is_left_out(folder: Path) -> None:
 def test_defaults_and_limits(folder: Path) -> None:
     plain, _ = make_request(replace(FILE, min_gain=None), folder)
     given, _ = make_request(replace(FILE, max_growth=3.5, rounding="per-core"), folder, jobs=3)
-    assert plain.limits.min_gain == MIN_GAIN and plain.limits.max_growth is None and not plain.per_core_rounding
-    assert given.limits.min_gain == pytest.approx(0.02) and given.limits.max_growth == 3.5
+    assert plain.limits == VersionLimits(MIN_GAIN, DEFAULT_MAX_GROWTH, DEFAULT_FREE_BYTES)
+    assert not plain.per_core_rounding
+    assert given.limits == VersionLimits(pytest.approx(0.02), 3.5)
     assert given.per_core_rounding and given.workers == 3
 
 
