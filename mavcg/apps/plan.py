@@ -9,6 +9,7 @@ from mavcg.apps.csdf import compress
 from mavcg.apps.derivation import Chromosome, Derivation, Derived, LayerId, all_by_parts, free_genes
 from mavcg.apps.exact_front import FrontPoint, derived_peak, exact_front, front_gap
 from mavcg.apps.joint_arena import JointArena, plan_joint_arena
+from mavcg.apps.library_plan import LibraryPlan, library_json
 from mavcg.apps.schedule_notation import write_schedule
 from mavcg.apps.search import (
     Constraints,
@@ -130,17 +131,39 @@ def _front(solutions: list[MemorySolution]) -> list[MemorySolution]:
     return [solutions[int(next(iter(row.chromosome))[1])] for row in pareto_front(rows)]
 
 
-def plan_json(plan: ApplicationPlan) -> dict[str, object]:
-    """Return the document of `mavcg app plan --json`."""
+def meets_limits(plan: ApplicationPlan, library: LibraryPlan | None) -> bool:
+    """Return whether the library keeps the limit of memory, and the chosen schedule those of throughput.
+
+    library: None if none can be built; the plan then counts in its place.
+    """
+    if library is None:
+        return plan.meets
+    rates = plan.front[plan.chosen].throughput
+    fast = all(rates[name] >= least for name, least in plan.constraints.throughput.items())
+    return fast and library.excess_bytes <= 0
+
+
+def plan_json(plan: ApplicationPlan, library: LibraryPlan | None = None, refusal: str = "") -> dict[str, object]:
+    """Return the document of `mavcg app plan --json`.
+
+    The arena, and its lower bound, are those of the library; library: None if none can be built, for the reason
+    `refusal`, and then they are those of the chosen schedule, by the paper's model.
+    """
     best = plan.front[plan.chosen]
+    size, bound = best.arena.size, best.arena.lower_bound
+    built: dict[str, object] = {"not_buildable": refusal}
+    if library is not None:
+        size, bound = library.application.arena_bytes, library.lower_bound_bytes
+        built = library_json(library)
     return {
+        **built,
         "weights_bytes": plan.weights,
         "naive_bytes": plan.naive,
         "reuse_per_cnn_bytes": plan.reuse_per_cnn,
         "reuse_joint_bytes": plan.reuse_joint,
         "parts_everywhere_bytes": plan.parts,
-        "arena_bytes": best.arena.size,
-        "lower_bound_bytes": best.arena.lower_bound,
+        "arena_bytes": size,
+        "lower_bound_bytes": bound,
         "front": [
             {
                 "bytes": option.arena.size,
@@ -154,12 +177,12 @@ def plan_json(plan: ApplicationPlan) -> dict[str, object]:
             for option in plan.front
         ],
         "chosen": plan.chosen,
-        "optimal": best.arena.optimal,
-        "gap": best.arena.size / best.arena.lower_bound - 1 if best.arena.lower_bound else 0.0,
+        "optimal": size == bound,
+        "gap": size / bound - 1 if bound else 0.0,
         "exact_front": [{"live_peak_bytes": point.peak, "ms": point.ms} for point in plan.exact] or None,
         "front_gap": plan.front_gap,
         "front_optimal": plan.front_gap == 0,
-        "meets_constraints": plan.meets,
+        "meets_constraints": meets_limits(plan, library),
         "partitions": {p.name: list(p.layers) for p in plan.app.partitions},
         "schedules": {
             p.name: write_schedule(p.schedule if p.fixed else compress(tuple(firings(p.schedule))))

@@ -8,7 +8,7 @@ import typer
 
 from mavcg.cli.option_class import command_of
 from mavcg.cli.output import console, print_json
-from mavcg.cli.shared_options import Jobs, JsonReport, MaxMemory, Strip
+from mavcg.cli.shared_options import AppMaxError, AppStrategy, AppThreads, Jobs, JsonReport, MaxMemory, Strip
 
 
 @dataclass(frozen=True)
@@ -33,13 +33,7 @@ class AppBuildOptions:
     target: Annotated[
         str | None, typer.Option(metavar="TRIPLE", help="System to build for, such as aarch64-linux-gnu.2.17.")
     ] = None
-    threads: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N|auto",
-            help="Number of threads of a context; auto: the number that is predicted to be fastest; default 1.",
-        ),
-    ] = None
+    threads: AppThreads = None
     tune: Annotated[
         str | None,
         typer.Option(
@@ -47,18 +41,8 @@ class AppBuildOptions:
             help="Effort spent on rescheduling loops for cores that gain; default fast.",
         ),
     ] = None
-    max_error: Annotated[
-        float | None,
-        typer.Option(
-            metavar="E", help="Largest error of f32 operators, relative to the largest sum in them; default 1e-4."
-        ),
-    ] = None
-    strategy: Annotated[
-        str | None,
-        typer.Option(
-            metavar="S", help="How primitives and layouts are chosen, as in `mavcg build`; default pbqp with a board."
-        ),
-    ] = None
+    max_error: AppMaxError = None
+    strategy: AppStrategy = None
     strip: Strip = False
     max_seconds: Annotated[
         float | None,

@@ -8,10 +8,11 @@ import typer
 
 from mavcg.cli.option_class import command_of
 from mavcg.cli.output import Progress, console, note, print_json
-from mavcg.cli.shared_options import JsonEverything
+from mavcg.cli.shared_options import AppMaxError, AppStrategy, AppThreads, JsonEverything
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
+    from mavcg.apps.library_plan import LibraryPlan
     from mavcg.apps.plan import ApplicationPlan
 
 
@@ -37,13 +38,17 @@ class AppPlanOptions:
         int | None,
         typer.Option("-j", "--jobs", metavar="N", help="Number of compilers at a time; default: one for each CPU."),
     ] = None
+    threads: AppThreads = None
+    max_error: AppMaxError = None
+    strategy: AppStrategy = None
     as_json: JsonEverything = False
 
 
 def run_plan(options: AppPlanOptions) -> None:
     """Plan one memory for all networks of an application, with shared buffers, and layers by parts of rows if needed.
 
-    Figures show weights and buffers separately; `memory` in APP.toml limits their sum. Throughput is modelled.
+    The arena and the weights are those of the library that `mavcg app build` makes with the same options; `memory` in
+    APP.toml limits their sum. The other figures are of schedules by the paper's model; throughput is modelled.
 
     \b
     memory = "20 MB"                 # app.toml; and, if networks run at the same time:
@@ -59,11 +64,13 @@ def run_plan(options: AppPlanOptions) -> None:
     mavcg app plan app.toml --board host --json
     """
     from mavcg.apps.application_file import read_application_file
+    from mavcg.apps.library_plan import plan_library
     from mavcg.apps.models import read_application
     from mavcg.apps.plan import plan_application, plan_json
     from mavcg.apps.search import GeneticLimits
     from mavcg.drawing.svg_plots import check_plot
     from mavcg.model_pipeline.estimating import board_of
+    from mavcg.model_pipeline.request import SelectionOptions, make_model_request, parse_threads
     from mavcg.toolchain.codegen import default_workers
 
     if options.generations < 0:
@@ -73,21 +80,31 @@ def run_plan(options: AppPlanOptions) -> None:
     if options.plot is not None:
         check_plot(options.plot)
     described = read_application_file(options.file)
+    request, _ = make_model_request(
+        options.file, None, options.board, (), None, (), parse_threads(options.threads), options.jobs, None,
+        options.max_error, SelectionOptions(options.strategy),
+    )  # fmt: skip
     with Progress() as progress:
         app, times, constraints = read_application(
             described, board_of(options.board), options.jobs or default_workers(), progress
         )
         limits = GeneticLimits(generations=options.generations, seed=options.seed)
         planned = plan_application(app, times, constraints, limits, progress)
+        library, refusal = None, ""
+        try:
+            library = plan_library(described, request, progress)
+        except MavcgError as error:
+            refusal = str(error)
     if options.plot is not None:
         from mavcg.apps.memory_map import draw_memory_map
 
         draw_memory_map(planned, options.plot)
         note(f"wrote the memory map to {options.plot}")
     if options.as_json:
-        print_json(plan_json(planned))
-    else:
-        _show_plan(planned)
+        print_json(plan_json(planned, library, refusal))
+        return
+    _show_plan(planned)
+    _show_library(planned, library, refusal)
 
 
 plan = command_of("plan", AppPlanOptions, run_plan)
@@ -104,8 +121,9 @@ def _show_plan(planned: "ApplicationPlan") -> None:
         ("shared among all networks", planned.reuse_joint), ("not shared, all layers by parts", planned.parts),
     ):  # fmt: skip
         table.add_row(name, f"{size:,}")
+    out.print("Schedules, by the paper's model:")
     out.print(table)
-    out.print(f"weights: {planned.weights:,} bytes\n")
+    out.print(f"weights in the files: {planned.weights:,} bytes\n")
     names = [cnn.name for cnn in planned.app.cnns]
     front = Table("", "arena bytes", "layers by parts", *(f"{name}, frames/s (modelled)" for name in names),
                   box=None, pad_edge=False)  # fmt: skip
@@ -116,10 +134,27 @@ def _show_plan(planned: "ApplicationPlan") -> None:
     out.print(front)
     best = planned.front[planned.chosen].arena
     bound = "optimal for its schedule" if best.optimal else f"at least {best.lower_bound:,} for its schedule"
-    out.print(f"\narena: {best.size:,} bytes; {bound}")
+    out.print(f"\nthe schedule marked ->: {best.size:,} bytes; {bound}")
     if planned.front_gap is not None:
         gap = f"{100 * planned.front_gap:.1f} % more live peak than the exact front" if planned.front_gap else "optimal"
         out.print(f"points on the exact front of live peak and time: {len(planned.exact)}; the genetic search: {gap}")
-    if not planned.meets:
-        total = planned.weights + best.size
-        out.print(f"no solution meets all limits; the chosen one takes {total:,} bytes with its weights")
+
+
+def _show_library(planned: "ApplicationPlan", library: "LibraryPlan | None", refusal: str) -> None:
+    """Print the memory of the library that would be built, or why none can be built, and whether limits are kept."""
+    from mavcg.apps.plan import meets_limits
+
+    out = console()
+    if library is None:
+        out.print(f"\nno library can be built: {refusal}", soft_wrap=True)
+        total = planned.weights + planned.front[planned.chosen].arena.size
+    else:
+        arena, bound = library.application.arena_bytes, library.lower_bound_bytes
+        least = "no placement of its buffers is smaller" if arena == bound else f"at least {bound:,} for its buffers"
+        total = arena + library.weight_bytes
+        out.print(
+            f"\nthe library of `mavcg app build`: arena {arena:,} bytes ({least}), packed weights "
+            f"{library.weight_bytes:,} bytes, scratch {library.application.scratch_bytes:,} bytes a thread"
+        )
+    if not meets_limits(planned, library):
+        out.print(f"not all limits are met; weights and buffers take {total:,} bytes")

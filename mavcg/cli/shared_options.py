@@ -81,6 +81,27 @@ SampleEvent: TypeAlias = Annotated[
     ),
 ]
 
+# Libraries of several networks.
+AppThreads: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="N|auto",
+        help="Number of threads of a context; auto: the number that is predicted to be fastest; default 1.",
+    ),
+]
+AppMaxError: TypeAlias = Annotated[
+    float | None,
+    typer.Option(
+        metavar="E", help="Largest error of f32 operators, relative to the largest sum in them; default 1e-4."
+    ),
+]
+AppStrategy: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="S", help="How primitives and layouts are chosen, as in `mavcg build`; default pbqp with a board."
+    ),
+]
+
 # Accelerators.
 AccelTarget: TypeAlias = Annotated[
     str, typer.Option(metavar="T", help="The accelerator: a name of `mavcg accel targets`, or a TOML file.")

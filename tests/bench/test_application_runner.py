@@ -7,7 +7,7 @@ import pytest
 
 from bench.application_runner import ApplicationRunner
 from bench.program_runner import KernelStore
-from mavcg.apps.library import place_networks
+from mavcg.apps.library_plan import place_networks
 from mavcg.graph import Array, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.hardware.target import host_target

@@ -14,7 +14,7 @@ import pytest
 
 from bench.application_runner import ApplicationRunner
 from bench.program_runner import KernelStore, ProgramRunner
-from mavcg.apps.library import ARENA_ALIGN, place_networks
+from mavcg.apps.library_plan import ARENA_ALIGN, place_networks
 from mavcg.apps.plan import plan_application
 from mavcg.apps.search import Constraints, GeneticLimits
 from mavcg.apps.token_simulator import simulate_schedule

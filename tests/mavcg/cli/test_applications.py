@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -70,9 +71,9 @@ def test_a_plan_of_two_networks(mavcg: Any, chain_onnx: Path, tmp_path: Path) ->
     assert plan["weights_bytes"] == 2 * 3 * 4 * 4 * 9 * 4
     image = 4 * 16 * 16 * 4
     assert plan["naive_bytes"] >= 7 * image  # three edges, four with the pipeline's copy, and what pads and transposes
-    assert plan["naive_bytes"] >= plan["reuse_per_cnn_bytes"] >= plan["reuse_joint_bytes"] >= plan["arena_bytes"]
-    assert plan["lower_bound_bytes"] <= plan["arena_bytes"] == plan["front"][plan["chosen"]]["bytes"]
-    assert plan["optimal"] == (plan["gap"] == 0)
+    assert plan["naive_bytes"] >= plan["reuse_per_cnn_bytes"] >= plan["reuse_joint_bytes"]
+    assert plan["reuse_joint_bytes"] >= plan["front"][plan["chosen"]]["bytes"]
+    assert plan["lower_bound_bytes"] <= plan["arena_bytes"] and plan["optimal"] == (plan["gap"] == 0)
     for point in plan["front"]:
         assert point["is"] == "modelled" and set(point["throughput"]) == set(point["phases"]) == {"one", "two"}
         assert all(count >= 1 for count in point["phases"]["one"].values())
@@ -88,6 +89,78 @@ def test_a_limit_that_reuse_meets_searches_nothing(mavcg: Any, chain_onnx: Path,
     assert done.status == 0, done.stderr
     (point,) = json.loads(done.stdout)["front"]
     assert set(point["phases"]["n"].values()) == {1}
+
+
+def images_onnx(path: Path, channels: int, side: int, layers: int) -> Path:
+    """Convolutions of an image, the first with stride 2; weights are seeded."""
+    onnx = pytest.importorskip("onnx")
+    rng, helper = np.random.default_rng(layers), onnx.helper
+    widths = [3] + [channels] * layers
+    weights = [
+        onnx.numpy_helper.from_array(rng.standard_normal((b, a, 3, 3), np.float32), f"w{n}")
+        for n, (a, b) in enumerate(pairwise(widths))
+    ]
+    nodes = [
+        helper.make_node(
+            "Conv", [f"x{n}", f"w{n}"], [f"x{n + 1}"], name=f"conv{n}", pads=[1] * 4, strides=[2 - (n > 0)] * 2
+        )
+        for n in range(layers)
+    ]
+    value = helper.make_tensor_value_info
+    inputs, outputs = value("x0", 1, [1, 3, side, side]), value(f"x{layers}", 1, [1, channels, side // 2, side // 2])
+    graph = helper.make_graph(nodes, "images", [inputs], [outputs], weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+    return path
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("limit", ["", 'memory = "200 kB"\n'])
+def test_what_a_plan_says_a_build_does_to_the_byte(mavcg: Any, tmp_path: Path, limit: str) -> None:
+    """Three networks: without a limit, and with one that needs layers by parts of rows."""
+    table = '[[network]]\nname = "{}"\nfile = "{}"\n'
+    networks = [("one", 8, 64, 3), ("two", 16, 48, 2), ("three", 4, 96, 4)]
+    files = [images_onnx(tmp_path / f"{name}.onnx", *sizes).name for name, *sizes in networks]
+    file = tmp_path / "app.toml"
+    file.write_text(limit + "".join(table.format(n[0], f) for n, f in zip(networks, files, strict=True)))
+    options = ("--board", "exynos9820", "--json")
+    done = mavcg("app", "plan", file, "--generations", "1", *options)
+    assert done.status == 0, done.stderr
+    plan = json.loads(done.stdout)
+    ended = mavcg("app", "build", file, "-o", tmp_path / "libapp.so", *options)
+
+    assert ended.status == 0, ended.stderr
+    built = json.loads(ended.stdout)
+    keys = ("arena_bytes", "separate_arena_bytes", "scratch_bytes", "weight_bytes", "networks")
+    assert {key: plan[key] for key in keys} == {key: built[key] for key in keys}
+    assert (limit == "") == (plan["arena_bytes"] + plan["weight_bytes"] > 200_000)
+
+
+def test_a_limit_that_a_plan_does_not_meet_is_refused_by_a_build_with_the_same_bytes(
+    mavcg: Any, chain_onnx: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "app.toml"
+    file.write_text(f'memory = "1 kB"\n[[network]]\nname = "n"\nfile = "{chain_onnx}"\n')
+    options = ("--board", "exynos9820", "--strategy", "engine")
+    done = mavcg("app", "plan", file, "--generations", "0", *options, "--json")
+    assert done.status == 0, done.stderr
+    plan = json.loads(done.stdout)
+    ended = mavcg("app", "build", file, "-o", tmp_path / "libapp.so", *options)
+
+    assert not plan["meets_constraints"] and ended.status == 2 and not (tmp_path / "libapp.so").exists()
+    weights, arena = plan["weight_bytes"], plan["arena_bytes"]
+    assert f"takes {weights + arena}: {weights} of packed weights and {arena} of buffers" in ended.stderr
+    text = " ".join(mavcg("app", "plan", file, "--generations", "0", *options).stdout.split())
+    assert f"the library of `mavcg app build`: arena {arena:,} bytes" in text and "not all limits are met" in text
+
+
+def test_a_plan_of_sizes_alone_says_why_it_is_not_built(mavcg: Any, chain_onnx: Path, tmp_path: Path) -> None:
+    (tmp_path / "app.toml").write_text(f'[[network]]\nname = "n"\nfile = "{chain_onnx}"\nprecision = "mixed"\n')
+    done = mavcg("app", "plan", tmp_path / "app.toml", "--board", "exynos9820", "--json")
+
+    assert done.status == 0, done.stderr
+    plan = json.loads(done.stdout)
+    assert "precision = 'mixed': no kernel computes" in plan["not_buildable"] and "networks" not in plan
+    assert plan["arena_bytes"] == plan["front"][plan["chosen"]]["bytes"]
 
 
 def test_faults_of_a_plan_are_named(mavcg: Any, chain_onnx: Path, tmp_path: Path) -> None:

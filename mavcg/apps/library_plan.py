@@ -1,0 +1,180 @@
+"""Plan of an application's library: each network as it will be built, and one memory for all.
+
+`mavcg app build` builds what this module plans, and `mavcg app plan` reports it.
+"""
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mavcg.apps.application_file import ApplicationFile, NetworkEntry
+from mavcg.apps.buildable import check_buildable, check_precision, parallel_pairs
+from mavcg.apps.scheduled_model import scheduled_model
+from mavcg.apps.stage_balance import StageBalance
+from mavcg.apps.stage_plan import PipelinedModel, pipeline_of
+from mavcg.errors import MavcgError
+from mavcg.lowering.row_phases import ArenaTooLargeError
+from mavcg.memory.shared_placement import place_together
+from mavcg.model_pipeline.model_request import ModelRequest
+from mavcg.model_pipeline.prepare import PreparedModel, prepare_model
+from mavcg.predict.depth_first import OFF
+from mavcg.runtime.application_text import ApplicationProgram, PlacedNetwork, check_names
+from mavcg.runtime.companions import library_stem
+from mavcg.runtime.model_text import SCRATCH_ALIGN
+from mavcg.specs.model_program import Program
+
+ARENA_ALIGN = 4096  # of csrc/engine.h
+
+
+@dataclass(frozen=True)
+class LibraryPlan:
+    """The networks of a library, their pipelines' predicted times, and the memory that they share.
+
+    memory: limit of weights and buffers together, in bytes; None for none. lower_bound_bytes: no placement of these
+    steps' buffers takes less than this.
+    """
+
+    networks: tuple[PreparedModel, ...]
+    balances: tuple[StageBalance | None, ...]
+    application: ApplicationProgram
+    memory: int | None
+    lower_bound_bytes: int
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of packed weights of all networks."""
+        return sum(network.program.constants_bytes for network in self.application.networks)
+
+    @property
+    def excess_bytes(self) -> int:
+        """Bytes of weights and buffers beyond the limit; at most 0 if it is met."""
+        return 0 if self.memory is None else self.weight_bytes + self.application.arena_bytes - self.memory
+
+
+def plan_library(
+    file: ApplicationFile, request: ModelRequest, progress: Callable[[str], None] = lambda message: None
+) -> LibraryPlan:
+    """Plan the library of an application. Its memory may exceed the limit: then no smaller one was found.
+
+    request: options of a model build; its model and shapes are ignored, its output is the library. Raises: MavcgError
+    for bad models, names that collide in C, and settings with which no library can be built.
+    """
+    name = library_stem(request.output)
+    check_buildable(file)
+    check_names(name, [entry.name for entry in file.networks])
+    pairs = parallel_pairs(file)
+    pipelined = [_prepare_pipelined(file, entry, request, progress) for entry in file.networks]
+    balances = tuple(model.balance for model in pipelined)
+
+    def plan(networks: Sequence[PreparedModel]) -> LibraryPlan:
+        programs = [network.planned.program for network in networks]
+        application = place_networks(name, programs, pairs)
+        bounds = [program.arena_lower_bound_bytes for program in programs]
+        placed = place_together(bounds, pairs)
+        least = placed.extent if placed.optimal else max(bounds)
+        return LibraryPlan(tuple(networks), balances, application, file.memory, least)
+
+    planned = plan([model.prepared for model in pipelined])
+    return planned if planned.excess_bytes <= 0 else plan(_by_parts(file, planned, request, pairs, progress))
+
+
+def place_networks(name: str, programs: Sequence[Program], together: frozenset[frozenset[int]]) -> ApplicationProgram:
+    """Place the networks' arenas and scratch in one memory. together: pairs that may run at the same time.
+
+    Nothing is live between two runs, so networks that never run together start at the same byte.
+    """
+    arena = place_together([program.arena_bytes for program in programs], together, ARENA_ALIGN)
+    scratch = place_together(
+        [-(-program.scratch_bytes // SCRATCH_ALIGN) * SCRATCH_ALIGN for program in programs], together, SCRATCH_ALIGN
+    )
+    placed = (
+        PlacedNetwork(
+            program, arena.offsets[n], scratch.offsets[n],
+            frozenset(m for m in range(len(programs)) if frozenset((n, m)) not in together),
+        )
+        for n, program in enumerate(programs)
+    )  # fmt: skip
+    return ApplicationProgram(name, tuple(placed), arena.extent, scratch.extent)
+
+
+def library_json(planned: LibraryPlan) -> dict[str, Any]:
+    """Return sizes of the library as in the document of `mavcg app build --json`, in bytes."""
+    application = planned.application
+    return {
+        "arena_bytes": application.arena_bytes,
+        "separate_arena_bytes": sum(network.program.arena_bytes for network in application.networks),
+        "scratch_bytes": application.scratch_bytes,
+        "weight_bytes": planned.weight_bytes,
+        "networks": [
+            {
+                "name": placed.program.name, "arena_offset": placed.arena_offset,
+                "arena_bytes": placed.program.arena_bytes, "scratch_bytes": placed.program.scratch_bytes,
+                "weight_bytes": placed.program.constants_bytes,
+                "phases": len(placed.program.phases) or len(placed.program.steps),
+                "conflicts_with": [application.networks[n].program.name for n in sorted(placed.conflicts_with)],
+            }
+            for placed in application.networks
+        ],
+    }  # fmt: skip
+
+
+def check_memory(file: ApplicationFile, planned: LibraryPlan) -> None:
+    """Check that a library keeps the limit in app.toml. Raises: MavcgError with the bytes that it takes."""
+    if planned.excess_bytes > 0:
+        weights, arena = planned.weight_bytes, planned.application.arena_bytes
+        raise MavcgError(
+            f"{file.path}: memory = {file.memory} bytes: the library takes {weights + arena}: {weights} of packed "
+            f"weights and {arena} of buffers, the least found with layers by parts of rows; raise memory, "
+            "leave a network out, or pack fewer weights by --max-error 0"
+        )
+
+
+def _prepare(
+    file: ApplicationFile, entry: NetworkEntry, request: ModelRequest, progress: Callable[[str], None]
+) -> PreparedModel:
+    own = replace(request, model=entry.file, shapes=entry.shapes)
+    if entry.partitions:  # stages do not divide steps
+        own = replace(own, depth_first=OFF)
+    try:
+        return prepare_model(own, entry.name, lambda message: progress(f"{entry.name}: {message}"))
+    except ArenaTooLargeError:
+        raise
+    except MavcgError as error:
+        raise type(error)(f"{file.path}: line {entry.line}: network '{entry.name}': {error}") from error
+
+
+def _prepare_pipelined(
+    file: ApplicationFile, entry: NetworkEntry, request: ModelRequest, progress: Callable[[str], None]
+) -> PipelinedModel:
+    """Prepare a network, and cut it into the stages of a pipeline if it has partitions."""
+    if entry.partitions or entry.schedules:  # stages run layer by layer, schedules in the given order
+        request = replace(request, image_rows=bool(entry.schedules), depth_first="off")
+    prepared = _prepare(file, entry, request, progress)
+    check_precision(entry, prepared.choice.graph, f"{file.path}: line {entry.line}: network '{entry.name}'")
+    if entry.schedules:
+        prepared = scheduled_model(entry, prepared)
+    if not entry.partitions:
+        return PipelinedModel(prepared, None)
+    return pipeline_of(file, entry, prepared, request, progress)
+
+
+def _by_parts(
+    file: ApplicationFile,
+    planned: LibraryPlan,
+    request: ModelRequest,
+    pairs: frozenset[frozenset[int]],
+    progress: Callable[[str], None],
+) -> list[PreparedModel]:
+    """Return the networks; those whose arena exceeds the memory left beside all weights are computed by parts of rows.
+
+    Pipelines, networks with a schedule, and networks that run at the same time as others stay unchanged.
+    """
+    networks = list(planned.networks)
+    room = (file.memory or 0) - planned.weight_bytes
+    for number, entry in enumerate(file.networks):
+        alone = not entry.partitions and not entry.schedules and not any(number in pair for pair in pairs)
+        if alone and room > 0 and networks[number].planned.program.arena_bytes > room:
+            with contextlib.suppress(ArenaTooLargeError):
+                networks[number] = _prepare(file, entry, replace(request, max_arena_bytes=room), progress)
+    return networks
