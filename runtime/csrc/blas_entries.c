@@ -45,17 +45,27 @@ BLAS_INLINE int transposed_by_number(int number) {
 
 static int64_t at_least_one(int64_t value) { return value > 1 ? value : 1; }
 
-/* Return the number of the first invalid argument of the Fortran routine, or 0 if all are valid. */
+/* Convert a stride to bytes. The product may not be representable: then the caller's array has a single row or column,
+ * or cannot exist. The result is that of two's complement, which no routine uses for a single one. */
+BLAS_INLINE int64_t in_bytes(int64_t stride, int64_t item) { return (int64_t)((uint64_t)stride * (uint64_t)item); }
+
+/* Return the stride, in bytes, of `count` rows, columns or elements; one without a second has any: that of `length`
+ * contiguous elements. */
+static int64_t stride_bytes(int64_t stride, int64_t item, int64_t count, int64_t length) {
+    return in_bytes(count > 1 ? stride : at_least_one(length), item);
+}
+
+/* Return the number of the first invalid argument of the Fortran routine, or 0 if all are valid. Strides are still in
+ * elements. */
 static int64_t bad_argument(int a_transposed, int b_transposed, const struct blas_product *given) {
-    const int64_t item = blocks_table[given->type].item;
     if (a_transposed == NO_CHOICE) return 1;
     if (b_transposed == NO_CHOICE) return 2;
     if (given->m < 0) return 3;
     if (given->n < 0) return 4;
     if (given->k < 0) return 5;
-    if (given->a_stride < at_least_one(a_transposed ? given->k : given->m) * item) return 8;
-    if (given->b_stride < at_least_one(b_transposed ? given->n : given->k) * item) return 10;
-    if (given->c_stride < at_least_one(given->m) * item) return 13;
+    if (given->a_stride < at_least_one(a_transposed ? given->k : given->m)) return 8;
+    if (given->b_stride < at_least_one(b_transposed ? given->n : given->k)) return 10;
+    if (given->c_stride < at_least_one(given->m)) return 13;
     return 0;
 }
 
@@ -70,12 +80,24 @@ BLAS_INLINE bool multiplies_small(enum blas_type type, int a_transposed, int b_t
         return false;
     if (lda < m || ldb < (b_transposed ? n : k) || ldc < m) return false;
     if (type == BLAS_F32 ? alpha.f32 == 0 : alpha.f64 == 0) return false;
-    multiply_small(type, b_transposed, m, n, k, alpha, a, lda * blocks->item, b, ldb * blocks->item, beta, c,
-                   ldc * blocks->item);
+    multiply_small(type, b_transposed, m, n, k, alpha, a, in_bytes(lda, blocks->item), b, in_bytes(ldb, blocks->item),
+                   beta, c, in_bytes(ldc, blocks->item));
     return true;
 }
 
-/* Check and compute a product. Entries fill in `product`, and this function completes it in place: copying the freshly
+/* Complete a product whose arguments are valid, and compute it. */
+static void compute_valid(struct blas_product *product, bool a_transposed, bool b_transposed) {
+    const int64_t item = blocks_table[product->type].item;
+    int64_t m = product->m, n = product->n, k = product->k;
+    product->a_transposed = a_transposed;
+    product->b_transposed = b_transposed;
+    product->a_stride = stride_bytes(product->a_stride, item, a_transposed ? m : k, a_transposed ? k : m);
+    product->b_stride = stride_bytes(product->b_stride, item, b_transposed ? k : n, b_transposed ? n : k);
+    product->c_stride = stride_bytes(product->c_stride, item, n, m);
+    compute_product(product);
+}
+
+/* Check and compute a product. Entries fill in `product`, with strides in elements, and it is completed in place: copying the freshly
  * written structure with wider moves than it was written by took as long as a product of 4 x 4 x 4. */
 static void gemm(struct blas_product *product, bool wide, char a_letter, char b_letter) {
     int a_transposed = transposed_by_letter(a_letter), b_transposed = transposed_by_letter(b_letter);
@@ -84,9 +106,7 @@ static void gemm(struct blas_product *product, bool wide, char a_letter, char b_
         report_argument(gemm_names[product->type], bad, wide);
         return;
     }
-    product->a_transposed = a_transposed;
-    product->b_transposed = b_transposed;
-    compute_product(product);
+    compute_valid(product, a_transposed, b_transposed);
 }
 
 static void exchange_matrices(struct blas_product *product) {
@@ -121,9 +141,7 @@ static void cblas_gemm(struct blas_product *product, bool wide, int order, int a
         report_cblas_argument(name, bad, order == ROW_MAJOR, wide);
         return;
     }
-    product->a_transposed = a_transposed;
-    product->b_transposed = b_transposed;
-    compute_product(product);
+    compute_valid(product, a_transposed, b_transposed);
 }
 
 struct matrix_and_vectors {
@@ -143,25 +161,26 @@ static int64_t bad_vector_argument(int transposed, const struct matrix_and_vecto
     return 0;
 }
 
-/* Return the index of the first element that BLAS accesses: with a negative stride it starts at the array's far end. */
-static int64_t first_element(int64_t count, int64_t stride) {
-    return stride < 0 && count > 0 ? (1 - count) * stride : 0;
-}
+/* Return the position, in bytes, of the first element that BLAS accesses: with a negative stride it starts at the
+ * array's far end. */
+static int64_t first_element(int64_t count, int64_t stride) { return stride < 0 ? in_bytes(1 - count, stride) : 0; }
 
 static void multiply_vector(enum blas_type type, int transposed, const struct matrix_and_vectors *given) {
     const int64_t item = blocks_table[type].item;
     const int64_t x_count = transposed ? given->m : given->n, y_count = transposed ? given->n : given->m;
+    const int64_t x_stride = stride_bytes(given->x_stride, item, x_count, 1);
+    const int64_t y_stride = stride_bytes(given->y_stride, item, y_count, 1);
     const struct blas_vector_call call = {
         .type = type,
         .transposed = transposed,
         .m = given->m,
         .n = given->n,
-        .a_stride = given->a_stride * item,
-        .x_stride = given->x_stride * item,
-        .y_stride = given->y_stride * item,
+        .a_stride = stride_bytes(given->a_stride, item, given->n, given->m),
+        .x_stride = x_stride,
+        .y_stride = y_stride,
         .a = given->a,
-        .x = (const char *)given->x + first_element(x_count, given->x_stride) * item,
-        .y = (char *)given->y + first_element(y_count, given->y_stride) * item,
+        .x = (const char *)given->x + first_element(x_count, x_stride),
+        .y = (char *)given->y + first_element(y_count, y_stride),
         .alpha = given->alpha,
         .beta = given->beta,
     };
@@ -206,13 +225,12 @@ static void cblas_gemv(enum blas_type type, bool wide, int order, int number, co
 
 /* Arguments of these macros are names and types, which cannot be put in parentheses.
  * NOLINTBEGIN(bugprone-macro-parentheses) */
-#define PRODUCT_OF(type, field, m, n, k, lda, ldb, ldc, alpha, beta)                                     \
-    {                                                                                                    \
-        (type), false, false, (m), (n), (k), (int64_t)(lda) * (int64_t)sizeof(*a),                       \
-            (int64_t)(ldb) * (int64_t)sizeof(*a), (int64_t)(ldc) * (int64_t)sizeof(*a), (const char *)a, \
-            (const char *)b, (char *)c, {.field = (alpha)}, {                                            \
-            .field = (beta)                                                                              \
-        }                                                                                                \
+#define PRODUCT_OF(type, field, m, n, k, lda, ldb, ldc, alpha, beta)                                           \
+    {                                                                                                          \
+        (type), false, false, (m), (n), (k), (lda), (ldb), (ldc), (const char *)a, (const char *)b, (char *)c, \
+            {.field = (alpha)}, {                                                                              \
+            .field = (beta)                                                                                    \
+        }                                                                                                      \
     }
 
 /* name##_at_first runs until the processor's instruction sets have been checked, and always if they do not suffice. */
