@@ -6,8 +6,8 @@ from bench.code_digest import Subject
 
 _SELECTOR = tuple(
     f"runtime/csrc/{name}"
-    for name in ("cpu_map.c", "cpuinfo.c", "entries.c", "names.c", "platform_*.c", "process_*.c", "select.c", "set.c",
-                 "shared_*.c", "start.c", "sysfs.c", "table.c", "text.c", "trace.c", "uniform.c", "x86.c",
+    for name in ("cpu_map.c", "cpuinfo.c", "entries.c", "names.c", "needs.c", "platform_*.c", "process_*.c", "select.c",
+                 "set.c", "shared_*.c", "start.c", "sysfs.c", "table.c", "text.c", "trace.c", "uniform.c", "x86.c",
                  "x86_features.c", "*.h")
 )  # fmt: skip
 _ENGINE = ("runtime/csrc/engine*.c", "runtime/csrc/engine*.h")

@@ -31,7 +31,7 @@ class Unit:
 
 
 _PLATFORM = ("platform_linux.c", "platform_macos.c")
-_FACTS = ("text.c", "names.c", "x86_features.c", "x86.c", "cpu_map.c", "cpuinfo.c", "sysfs.c", "table.c")
+_FACTS = ("text.c", "x86_features.c", "needs.c", "names.c", "x86.c", "cpu_map.c", "cpuinfo.c", "sysfs.c", "table.c")
 _SELECTOR = (
     *_PLATFORM, "process_linux.c", "process_macos.c", *_FACTS, "uniform.c", "trace.c", "start.c",
 )  # fmt: skip
@@ -39,6 +39,13 @@ _SELECTOR = (
 UNITS: Mapping[str, Unit] = {
     # The selector of one core set.
     "runtime": Unit(("select.c", "entries.c"), ("set.c", *_SELECTOR)),
+    # The selector of all core sets of a link, and one set's part of it.
+    "linked_selector": Unit(
+        ("select.c", "shared_selector.c"), _SELECTOR, ("MAVCG_SHARED_SELECTOR 1", "MAVCG_LINKED_SELECTOR 1")
+    ),
+    "linked_set": Unit(
+        ("set.c", "entries.c"), defines=("MAVCG_LOADED_SELECTOR 1", "MAVCG_LINKED_SELECTOR 1")
+    ),
     # libmavcg_rt.so, and a library's part of it.
     "shared_selector": Unit(("select.c", "shared_selector.c"), _SELECTOR, ("MAVCG_SHARED_SELECTOR 1",)),
     "shared_set": Unit(("set.c", "entries.c"), defines=("MAVCG_LOADED_SELECTOR 1",)),
@@ -49,15 +56,17 @@ UNITS: Mapping[str, Unit] = {
     # The engine of one model.
     "engine": Unit(
         (
-            "x86_features.c", "engine_machine.c", "engine_affinity.c", "engine_system.c", "engine_wait.c",
-            "engine_memory.c", "engine_library.c", "engine_process.c", "engine_turns.c", "engine_chunk.c",
+            "x86_features.c", "base_needs.c", "engine_machine.c", "engine_affinity.c", "engine_system.c",
+            "engine_wait.c", "engine_memory.c", "engine_library.c", "engine_process.c", "engine_turns.c",
+            "engine_chunk.c",
             "engine_options.c", "engine_pool.c", "engine_context.c", "engine_run.c", "engine_stage.c", "engine_api.c",
         )
     ),
     # A BLAS library's routines.
     "blas": Unit(
         (
-            "x86_features.c", "engine_machine.c", "engine_wait.c", "engine_chunk.c", "blas_team.c", "blas_memory.c",
+            "x86_features.c", "base_needs.c", "engine_machine.c", "engine_wait.c", "engine_chunk.c", "blas_team.c",
+            "blas_memory.c",
             "blas_pack.c", "blas_block.c", "blas_product.c", "blas_vector.c", "blas_dots.c", "blas_errors.c",
             "blas_next.c", "blas_entries.c",
         )

@@ -67,8 +67,9 @@ def detect(
 class Candidates:
     """Cores that the detection distinguishes.
 
-    checked: cores of the set that are recognised only on CPUs that have their instructions. masked: cores outside of
-    the set, whose CPUs are recognised as a stand-in in the set.
+    checked: cores of the set that are recognised only on CPUs that have their instructions; a CPU without them is
+    recognised as a stand-in of the core. masked: cores outside of the set, whose CPUs are recognised as a stand-in in
+    the set.
     """
 
     core_set: CoreSet
@@ -85,6 +86,7 @@ def _detect_unmasked(cpu_map: str | None, cores: tuple[Core, ...], masked: tuple
     core_set = CoreSet(cores)
     by_model = _detect(Path("/"), cpu_map, Candidates(core_set, (), masked))
     named = {cpu.core for cpu in by_model if cpu.how != BY_MAP}
+    named |= {stand_in for core in cores if core.name in named for stand_in in core.stand_ins}
     checked = tuple(core for core in cores if core.name in named and core.arch == "x86_64")
     if not checked:
         return by_model

@@ -6,7 +6,7 @@ It is pure: values in, text out.
 from collections.abc import Mapping, Sequence
 
 from mavcg.runtime.core_speeds import MAX_SPEED
-from mavcg.runtime.coreset import X86_WORDS, CoreSet, c_array
+from mavcg.runtime.coreset import NEED_WORDS, CoreSet, c_array
 from mavcg.runtime.model_text import DEFAULT_SPIN_US
 from mavcg.specs.blas_blocks import ITEM_BYTES, ROUTINE_PREFIX, TALL_COLUMNS, BlasBlocks
 from mavcg.text.safe_text import c_string, comment
@@ -17,7 +17,7 @@ BLAS_TABLES = "mavcg_blas_tables.h"
 def blas_tables_text(
     blocks: Sequence[BlasBlocks], core_set: CoreSet, tiles: Mapping[str, Sequence[str]],
     vector_products: Mapping[str, Sequence[str]], dot_products: Mapping[str, Sequence[str]], labels: Sequence[str],
-    speeds: Mapping[str, int], base_needs: Sequence[int] = (0,) * X86_WORDS, spin_us: int = DEFAULT_SPIN_US,
+    speeds: Mapping[str, int], base_needs: Sequence[int] = (0,) * NEED_WORDS, spin_us: int = DEFAULT_SPIN_US,
 ) -> str:  # fmt: skip
     """Return mavcg_blas_tables.h.
 
@@ -33,7 +33,7 @@ def blas_tables_text(
     parts = [
         "/* Register tiles of a BLAS library. Made by mavcg. */\n",
         f"#define MAVCG_SET {core_set.tag}\n#define VERSIONS {core_set.version_count}\n",
-        c_array("uint32_t base_needs[1][X86_WORDS]", ["{" + ", ".join(f"{word:#x}" for word in base_needs) + "},"]),
+        c_array("uint32_t base_needs[MAVCG_NEED_WORDS]", [", ".join(f"{word:#x}" for word in base_needs)]),
         c_array("struct blas_blocks blocks_table[]", rows),
         f"#define TALL_COLUMNS {TALL_COLUMNS}\n#define SPIN_US {spin_us}\n",
         f"#define EQUAL_CORES {int(len(set(speeds.values())) == 1)}\n",

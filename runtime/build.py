@@ -11,10 +11,11 @@ from pathlib import Path
 from mavcg.errors import MavcgError
 from mavcg.files.scratch import scratch_folder
 from mavcg.hardware.core import Core
+from mavcg.hardware.extensions import hwcap_words
 from mavcg.hardware.target import Target
 from mavcg.runtime.amalgamation import SOURCES, unit_text, write_unit
 from mavcg.runtime.code_cache import cache_folder, cached_file, is_own_folder
-from mavcg.runtime.coreset import X86_WORDS, CoreSet, table_text
+from mavcg.runtime.coreset import NEED_WORDS, RUNTIME_ABI, CoreSet, table_text
 from mavcg.toolchain.versions import package_version
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, protection_flags, run_zig, zig_program
 
@@ -26,11 +27,12 @@ RUNTIME_FLAGS = (
 
 
 def runtime_object(
-    core_set: CoreSet, all_cores: Mapping[str, Core], target: Target, out_dir: Path, shared: bool = False
+    core_set: CoreSet, all_cores: Mapping[str, Core], target: Target, out_dir: Path, unit: str = "runtime"
 ) -> Path:
     """Compile the runtime of a core set, and return the object's path, out_dir/mavcg_runtime_<tag>.o.
 
-    shared: True for the set's own part only, which calls libmavcg_rt.so (runtime/shared.py); for ELF targets.
+    unit: "runtime" for a selector of its own; "linked_set" or "shared_set" (amalgamation.py) for the set's part only,
+    which calls linked_selector's object or libmavcg_rt.so; these are for ELF targets.
     all_cores: every known core by name, for stand-ins and for MAVCG_CPU_MAP. All undefined symbols of the object are
     weak, so that it links with any libc, or none.
     Raises: MavcgError if a core of the set has another architecture than the target; ToolError if compilation fails.
@@ -42,16 +44,39 @@ def runtime_object(
             )
     same_arch = {name: core for name, core in all_cores.items() if core.arch == target.arch}
     out = out_dir / f"mavcg_runtime_{core_set.tag}.o"
-    needs = {core.name: x86_needs(core) for core in core_set.cores if core.arch == "x86_64"}
-    table = table_text(core_set, same_arch, needs)
+    table = table_text(core_set, same_arch, needs_words(core_set))
     if target.system == "macos":  # Mach-O has no groups; its weak definitions merge one by one
         return compile_runtime("runtime", table, target, out)
-    unit, group = ("shared_set", "mavcg_shared") if shared else ("runtime", "mavcg_runtime")
+    group = {"runtime": "mavcg_runtime", "linked_set": "mavcg_set", "shared_set": "mavcg_shared"}[unit]
+    return _cached_object(unit, table, target, f"{group}_{core_set.tag}", out)
+
+
+def linked_selector(target: Target, out_dir: Path) -> Path:
+    """Compile the selector that several core sets of one link share (unit linked_set); return the object's path."""
+    name = f"mavcg_selector_{RUNTIME_ABI}"
+    return _cached_object("linked_selector", "", target, name, out_dir / f"{name}.o")
+
+
+def needs_words(core_set: CoreSet) -> dict[str, tuple[int, ...]]:
+    """Return the bits that each core's version needs, as table_text takes them.
+
+    Raises: MavcgError for an extension that no bit shows.
+    """
+    arm = {core.name for core in core_set.cores if core.arch == "aarch64"}
+    words = {core.name: x86_needs(core) for core in core_set.cores if core.name not in arm}
+    for name, needs in zip(core_set.names, core_set.needs, strict=False):
+        if name in arm:
+            words[name] = (*hwcap_words(needs), *(0,) * (NEED_WORDS - 4))
+    return words
+
+
+def _cached_object(unit: str, table: str, target: Target, group: str, out: Path) -> Path:
+    """Compile a unit with all sections in one group to the file out, or copy it from the cache."""
 
     def compile_in_group(object_file: Path) -> None:
         more = ("-S", "-Wno-unused-command-line-argument")
         assembly = compile_runtime(unit, table, target, object_file.with_suffix(".s"), more)
-        assembly.write_text(in_one_group(assembly.read_text(), f"{group}_{core_set.tag}"))
+        assembly.write_text(in_one_group(assembly.read_text(), group))
         # By its name alone: the assembler writes the path it was given into the object.
         arguments = [*machine_flags(target), "-g0", "-c", assembly.name, "-o", object_file.name]
         run_zig("cc", arguments, "assembling the runtime", object_file.parent)
@@ -65,7 +90,7 @@ def runtime_object(
     flags = [*machine_flags(target), *PLAIN_CODE_FLAGS, *protection_flags(target), *RUNTIME_FLAGS]
     parts = [unit_text(unit), table, target.zig_name, group, " ".join(flags), zig_program(), package_version("ziglang")]
     content = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
-    out_dir.mkdir(parents=True, exist_ok=True)
+    out.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(cached_file(folder, f"selector-{content}.o", compile_in_group), out)
     return out
 
@@ -90,7 +115,7 @@ def compiler_needs(cpu: str) -> tuple[int, ...]:
     action = f"listing the instruction sets of {cpu}"
     arguments = ["-target", "x86_64-linux-musl", f"-mcpu={cpu}", "-E", "-P", str(SOURCES / "x86_needs.h")]
     text = run_zig("cc", arguments, action)
-    words = [0] * X86_WORDS
+    words = [0] * NEED_WORDS
     for word, bit in re.findall(r"^need (\d+) (\d+)$", text, re.MULTILINE):
         words[int(word)] |= 1 << int(bit)
     return tuple(words)

@@ -12,13 +12,13 @@ from mavcg.errors import MavcgError
 from mavcg.hardware.core import Core, Midr
 from mavcg.text.safe_text import c_string, comment
 
-RUNTIME_ABI = 1  # MAVCG_ABI of csrc/mavcg_runtime.h: layout of the data that objects of one core set share
+RUNTIME_ABI = 2  # MAVCG_ABI of csrc/mavcg_runtime.h: layout of the data that objects of one core set share
 TABLE_CPUS = 8192  # MAVCG_CPUS: CPU numbers that a dispatcher looks up by itself
 
 SLOW_ID = 0  # versions[0] calls the runtime
 GENERIC_ID = 1
 FIRST_CORE_ID = 2
-X86_WORDS = 7  # csrc/internal.h
+NEED_WORDS = 7  # MAVCG_NEED_WORDS of csrc/internal.h
 X86_VENDORS = {"": "X86_ANY_VENDOR", "GenuineIntel": "X86_INTEL", "AuthenticAMD": "X86_AMD"}
 X86_KINDS = {"": "X86_NO_KIND", "core": "X86_CORE", "atom": "X86_ATOM"}
 
@@ -29,13 +29,19 @@ MAX_CORES = 255 - FIRST_CORE_ID + 1  # ids are bytes
 class CoreSet:
     """The core types that a library has a version for, besides the generic version.
 
-    cores: in the order of their ids, which begin at FIRST_CORE_ID.
+    cores: in the order of their ids, which begin at FIRST_CORE_ID. needs: for each core, LLVM's names of the extensions
+    that its version's instructions need beyond what generic may use; () if no version needs any. private: True if one
+    library holds all that refers to the set's table: the needs are then no part of the table's name.
     Raises: MavcgError for a repeated name, for "generic", and for more than MAX_CORES.
     """
 
     cores: tuple[Core, ...]
+    needs: tuple[tuple[str, ...], ...] = ()
+    private: bool = False
 
     def __post_init__(self) -> None:
+        if self.needs and len(self.needs) != len(self.cores):
+            raise MavcgError(f"cores: {len(self.cores)} cores, and needs of {len(self.needs)}; give those of each core")
         names = self.names
         for name in names:
             if names.count(name) > 1 or name == "generic":
@@ -53,6 +59,11 @@ class CoreSet:
         """Return the length of a dispatcher's table: slow path, generic version, and a version for each core."""
         return FIRST_CORE_ID + len(self.cores)
 
+    def with_needs(self, needs: Mapping[str, Iterable[str]], private: bool = False) -> "CoreSet":
+        """Return the set with these needs, by core name; a core that is missing in them needs nothing."""
+        by_core = tuple(tuple(sorted(needs.get(name, ()))) for name in self.names)
+        return CoreSet(self.cores, by_core if any(by_core) else (), private)
+
     def id_of(self, name: str) -> int:
         """Return the id of "generic" or of a core of this set. Raises: KeyError for any other name."""
         ids = {"generic": GENERIC_ID} | {core: FIRST_CORE_ID + i for i, core in enumerate(self.names)}
@@ -63,9 +74,11 @@ class CoreSet:
         """Return 16 hexadecimal digits that name this core set in symbols.
 
         Objects with the same tag share one table, so the tag depends on all that must agree between them: the core
-        names in the order of their ids, and the layout of the shared data.
+        names in the order of their ids, what their versions need, and the layout of the shared data.
         """
-        text = "\n".join([f"mavcg runtime {RUNTIME_ABI}", *self.names])
+        stated = () if self.private else self.needs
+        needs = [f"{name} needs {' '.join(own)}" for name, own in zip(self.names, stated, strict=False) if own]
+        text = "\n".join([f"mavcg runtime {RUNTIME_ABI}", *self.names, *needs])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -86,38 +99,32 @@ def symbols(core_set: CoreSet) -> RuntimeSymbols:
     return RuntimeSymbols(*(f"mavcg_{stem}_{core_set.tag}" for stem in ("rseq_offset", "core_of_cpu", "select")))
 
 
-# The bit of AT_HWCAP that shows an extension of LLVM's: Linux arch/arm64/include/uapi/asm/hwcap.h.
-HWCAP_BITS = {
-    "aes": 3, "crc": 7, "lse": 8, "fullfp16": 10, "rdm": 12, "jsconv": 13, "complxnum": 14, "rcpc": 15, "sha3": 17,
-    "sm4": 19, "dotprod": 20, "sve": 22, "fp16fml": 23, "dit": 24, "lse2": 25, "rcpc-immo": 26, "flagm": 27, "sb": 29,
-    "pauth": 30, "sha2": 6,
-}  # fmt: skip
+def versions_for(core: Core, core_set: CoreSet, needs: Mapping[str, Sequence[int]]) -> Iterator[int]:
+    """Yield the ids of the versions that a core may run, the best first.
+
+    These are its own version and those of its stand-ins, up to the first one that needs nothing. needs: as in
+    table_text; the selector passes over a version whose needs the machine does not meet.
+    """
+    for name in (core.name, *core.stand_ins):
+        if name in core_set.names:
+            yield core_set.id_of(name)
+            if not any(needs.get(name, ())):
+                return
 
 
-def stand_ins_in(core: Core, core_set: CoreSet) -> Iterator[tuple[int, int]]:
-    """Yield (version id, required AT_HWCAP bits) for the versions that a core may run, the best first.
+def stand_in_id(core: Core, core_set: CoreSet) -> int:
+    """Return the id of the version that a core runs by its profile: its own, else that of its first stand-in.
 
-    These are its own version and those of its stand-ins, up to the first one without required bits. A stand-in's
-    version may use extensions that not all revisions of this core have; then it is used only if the kernel reports
-    them. An early A75 has no dot product, and a virtual one may lack it.
+    A stand-in's version may use extensions that not all revisions of this core have: an early A75 has no dot product.
+    Such a stand-in is passed over.
     """
     for name in (core.name, *core.stand_ins):
         if name in core_set.names:
             version = core_set.cores[core_set.names.index(name)]
             off = {feature[1:] for feature in version.llvm_features if feature.startswith("-")}
-            more = set() if name == core.name else set(version.extensions) - set(core.extensions) - off
-            if more <= HWCAP_BITS.keys():
-                yield core_set.id_of(name), sum(1 << HWCAP_BITS[extension] for extension in more)
-                if not more:
-                    return
-
-
-def stand_in_id(core: Core, core_set: CoreSet) -> int:
-    """Return the id of the version that a core runs on every machine.
-
-    It is its own version, else that of a stand-in whose extensions it all has.
-    """
-    return next((number for number, hwcap in stand_ins_in(core, core_set) if not hwcap), GENERIC_ID)
+            if name == core.name or set(version.extensions) - off <= set(core.extensions):
+                return core_set.id_of(name)
+    return GENERIC_ID
 
 
 def known_cores(core_set: CoreSet, all_cores: Mapping[str, Core]) -> list[Core]:
@@ -130,22 +137,22 @@ def known_cores(core_set: CoreSet, all_cores: Mapping[str, Core]) -> list[Core]:
 class MidrRule:
     """A rule that recognises a core.
 
-    midr: pattern for MIDR_EL1. number: id of the version that the core runs. hwcap: AT_HWCAP bits that this requires.
-    core: its name.
+    midr: pattern for MIDR_EL1. number: id of a version that the core may run. core: its name.
     """
 
     midr: Midr
     number: int
-    hwcap: int
     core: str
 
 
-def midr_rules(core_set: CoreSet, all_cores: Mapping[str, Core]) -> Iterator[MidrRule]:
+def midr_rules(
+    core_set: CoreSet, all_cores: Mapping[str, Core], needs: Mapping[str, Sequence[int]]
+) -> Iterator[MidrRule]:
     """Yield the rules that lead to a version. Those of the set's own cores come first: the first match counts."""
     for core in known_cores(core_set, all_cores):
         for midr in core.midr:
-            for number, hwcap in stand_ins_in(core, core_set):
-                yield MidrRule(midr, number, hwcap, core.name)
+            for number in versions_for(core, core_set, needs):
+                yield MidrRule(midr, number, core.name)
 
 
 @dataclass(frozen=True)
@@ -153,8 +160,8 @@ class X86Rule:
     """A rule that recognises x86 processors that run a version.
 
     vendor, family, lo, hi: vendor, family and range of models; vendor "" matches any processor. kind: core type of a
-    hybrid ("core", "atom"); "" for a processor that is not a hybrid. number: id of the version. core: name of the
-    recognised core.
+    hybrid ("core", "atom"); "" for a processor that is not a hybrid. number: id of a version that it may run. core:
+    name of the recognised core.
     """
 
     vendor: str
@@ -166,17 +173,20 @@ class X86Rule:
     core: str
 
 
-def x86_rules(core_set: CoreSet, all_cores: Mapping[str, Core]) -> Iterator[X86Rule]:
+def x86_rules(
+    core_set: CoreSet, all_cores: Mapping[str, Core], needs: Mapping[str, Sequence[int]]
+) -> Iterator[X86Rule]:
     """Yield the rules that lead to a version, as midr_rules does, for x86.
 
     A core with a kind but no models is recognised by its kind alone."""
     for core in known_cores(core_set, all_cores):
-        number, kind = stand_in_id(core, core_set), core.x86_kind or ""
-        for entry in core.x86_models:
-            for lo, hi in ranges(entry.models):
-                yield X86Rule(entry.vendor, kind, number, entry.family, lo, hi, core.name)
-        if kind and not core.x86_models:
-            yield X86Rule("", kind, number, 0, 0, 0, core.name)
+        kind = core.x86_kind or ""
+        for number in versions_for(core, core_set, needs):
+            for entry in core.x86_models:
+                for lo, hi in ranges(entry.models):
+                    yield X86Rule(entry.vendor, kind, number, entry.family, lo, hi, core.name)
+            if kind and not core.x86_models:
+                yield X86Rule("", kind, number, 0, 0, 0, core.name)
 
 
 def ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
@@ -191,41 +201,63 @@ def ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
 
 
 def table_text(
-    core_set: CoreSet, all_cores: Mapping[str, Core], x86_needs: Mapping[str, Sequence[int]] | None = None
+    core_set: CoreSet, all_cores: Mapping[str, Core], needs: Mapping[str, Sequence[int]] | None = None
 ) -> str:
-    """Return the text of mavcg_core_table.h, in which csrc/names.c and csrc/x86_features.c look cores up.
+    """Return the text of mavcg_core_table.h, in which csrc/names.c and csrc/needs.c look cores up.
 
     all_cores: every known core by name; cores outside of the set are recognised for their stand-ins, and so that
-    MAVCG_CPU_MAP may name them. x86_needs: for each core of the set, X86_WORDS words of CPUID bits that its code needs
-    (csrc/x86_needs.h).
+    MAVCG_CPU_MAP may name them. needs: for each core of the set, NEED_WORDS words of bits that its version needs
+    (csrc/internal.h); a core that is missing here needs nothing.
     """
+    needs = needs or {}
     midr_lines = [
         f"{{0x{rule.midr.implementer:02x}, {rule.midr.variant_min}, {rule.midr.variant_max}, {rule.number}, "
-        f"0x{rule.midr.part:03x}, {rule.hwcap:#x}}}, /* {comment(rule.core)} */"
-        for rule in midr_rules(core_set, all_cores)
+        f"0x{rule.midr.part:03x}}}, /* {comment(rule.core)} */"
+        for rule in midr_rules(core_set, all_cores, needs)
     ]
     x86_lines = [
         f"{{{X86_VENDORS.get(rule.vendor, 'X86_OTHER')}, {X86_KINDS[rule.kind]}, {rule.number}, {rule.family}, "
         f"{rule.lo}, {rule.hi}}}, /* {comment(rule.core)} */"
-        for rule in x86_rules(core_set, all_cores)
-        if rule.number != GENERIC_ID and rule.vendor in X86_VENDORS
+        for rule in x86_rules(core_set, all_cores, needs)
+        if rule.vendor in X86_VENDORS
     ]
-    needs = x86_needs or {}
     need_lines = [
-        "{" + ", ".join(f"0x{word:08x}" for word in needs.get(name, [0] * X86_WORDS)) + f"}}, /* {comment(name)} */"
+        "{" + ", ".join(f"0x{word:08x}" for word in needs.get(name, [0] * NEED_WORDS)) + f"}}, /* {comment(name)} */"
         for name in core_set.names
     ]
-    named = [("generic", GENERIC_ID)]
-    named += [(core.name, stand_in_id(core, core_set)) for core in known_cores(core_set, all_cores)]
     return (
         f"/* Core set {core_set.tag}: {comment(', '.join(core_set.names))}. Made by mavcg. */\n"
         f"#define MAVCG_SET {core_set.tag}\n"
         f"#define MAVCG_VERSIONS {core_set.version_count}\n"
-        + c_array("struct mavcg_midr_rule midr_rules[]", [*midr_lines, "{0, 0, 0, 0, 0, 0},"])
+        + c_array("struct mavcg_midr_rule midr_rules[]", [*midr_lines, "{0, 0, 0, 0, 0},"])
         + c_array("struct mavcg_x86_rule x86_rules[]", [*x86_lines, "{0, 0, 0, 0, 0, 0},"])
-        + c_array("uint32_t x86_needs[][X86_WORDS]", [*need_lines, "{0},"])
-        + c_array("char core_names[]", [f'"\\{number:03o}" {c_string(name)} "\\000"' for name, number in named], "", "")
+        + c_array("uint32_t needs[][MAVCG_NEED_WORDS]", [*need_lines, "{0},"])
+        + c_array(
+            "char core_names[]",
+            [
+                f'"\\{number:03o}" {c_string(name)} "\\000"'
+                for name, number in _named_versions(core_set, all_cores, needs)
+            ],
+            "",
+            "",
+        )
     )
+
+
+def _named_versions(
+    core_set: CoreSet, all_cores: Mapping[str, Core], needs: Mapping[str, Sequence[int]]
+) -> Iterator[tuple[str, int]]:
+    """Yield (name, id) for each version that a named core may run.
+
+    A version's own name comes before those of cores that it stands in for; of each name, the best version comes first.
+    """
+    yield "generic", GENERIC_ID
+    yield from ((name, core_set.id_of(name)) for name in core_set.names)
+    for core in known_cores(core_set, all_cores):
+        numbers = list(versions_for(core, core_set, needs))
+        yield from ((core.name, number) for number in numbers[core.name in core_set.names :])
+        if core.name not in core_set.names:
+            yield core.name, GENERIC_ID
 
 
 def c_array(declaration: str, lines: Iterable[str], start: str = " {", end: str = "}") -> str:

@@ -15,7 +15,7 @@ from mavcg.objects.data_object import write_data_object
 from mavcg.objects.elf import function_symbols
 from mavcg.runtime.amalgamation import write_unit
 from mavcg.runtime.build import compiler_needs, machine_flags, runtime_object
-from mavcg.runtime.coreset import GENERIC_ID, X86_WORDS, CoreSet, stand_in_id
+from mavcg.runtime.coreset import GENERIC_ID, NEED_WORDS, CoreSet, stand_in_id
 from mavcg.runtime.model_names import constants_symbol
 from mavcg.runtime.model_text import DEFAULT_SPIN_US, kernels_of, tables_text
 from mavcg.specs.model_program import Program
@@ -121,7 +121,7 @@ def engine_task(
             f"--target {target.zig_name}: model libraries are built for Linux and Android only; take another target"
         )
     versions = {kernel: versions_of(kernel, defined, core_set) for kernel in kernels_of(program)}
-    needs = compiler_needs(X86_BASE) if target.arch == "x86_64" else (0,) * X86_WORDS
+    needs = compiler_needs(X86_BASE) if target.arch == "x86_64" else (0,) * NEED_WORDS
     tables = tables_text(program, core_set, versions, needs, threads, spin_us, part, in_application, constants)
     return Task("compiling the engine", partial(engine_object, tables, target, folder / "mavcg_engine.o"), ENGINE_MS)
 

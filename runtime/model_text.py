@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from mavcg.graph import DTYPES
 from mavcg.hardware.board import Board
 from mavcg.runtime.core_speeds import plan_rows, speed_rows, stage_plan
-from mavcg.runtime.coreset import SLOW_ID, X86_WORDS, CoreSet
+from mavcg.runtime.coreset import NEED_WORDS, SLOW_ID, CoreSet
 from mavcg.runtime.model_names import EXPORTED, api_name, constants_symbol
 from mavcg.runtime.program_check import check_program
 from mavcg.runtime.type_codes import TYPE_CODES
@@ -47,7 +47,7 @@ def tables_text(
     program: Program,
     core_set: CoreSet,
     versions: Mapping[str, Sequence[str]],
-    base_needs: Sequence[int] = (0,) * X86_WORDS,
+    base_needs: Sequence[int] = (0,) * NEED_WORDS,
     threads: int = 1,
     spin_us: int = DEFAULT_SPIN_US,
     part: str = "",
@@ -84,7 +84,7 @@ def tables_text(
         f"#define MAVCG_SET {core_set.tag}\n",
         f"#define MAVCG_CONSTANTS {constants or constants_symbol(program)}\n",
         _sizes(program, sizes),
-        _array("const uint32_t base_needs[1][X86_WORDS]", ["{" + ", ".join(f"{w:#x}" for w in base_needs) + "},"]),
+        _array("const uint32_t base_needs[MAVCG_NEED_WORDS]", [", ".join(f"{w:#x}" for w in base_needs)]),
         'extern const char MAVCG_CONSTANTS[] __attribute__((visibility("hidden")));\n',
         _functions(kernels, versions, core_set),
         _element_bytes(),

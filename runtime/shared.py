@@ -11,12 +11,12 @@ from mavcg.runtime.build import compile_runtime
 from mavcg.runtime.coreset import RUNTIME_ABI
 
 NAME = "libmavcg_rt.so"
-SONAME = f"{NAME}.1"  # changes when a later selector no longer takes the sets of an earlier one
+SONAME = f"{NAME}.2"  # changes when a later selector no longer takes the sets of an earlier one
 FUNCTIONS = ("mavcg_rt_finish", "mavcg_rt_select", "mavcg_rt_start")  # csrc/mavcg_rt.h
 
 
 def build_shared_runtime(target: Target, folder: Path, abi: int = RUNTIME_ABI) -> Path:
-    """Build the shared selector for a target, and return its path, folder/libmavcg_rt.so.1.
+    """Build the shared selector for a target, and return its path, folder/libmavcg_rt.so.2.
 
     Its functions have the symbol version MAVCG_RT_<abi>: a loader refuses a library that was linked with a later
     version, and names the version. A later ABI keeps the versions of earlier ones, so that libraries stay loadable.

@@ -87,6 +87,7 @@ static char **environment(void) { return NULL; } /* so that it is read from the 
 #include "cpu_map.c"
 #include "cpuinfo.c"
 #include "names.c"
+#include "needs.c"
 #include "select.c"
 #include "set.c"
 #include "start.c"

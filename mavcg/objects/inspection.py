@@ -114,8 +114,13 @@ def _inspect(path: Path) -> Inspection:
     if not documents:
         raise MavcgError(f"{path}: holds no versions made by mavcg; name a library that `mavcg build` wrote")
     libraries, symbols = imports_of(path)
-    # Objects contain the selector of their core set; the linker keeps one selector per core set.
-    runtime = sum({note["core_set"]: int(note["runtime_bytes"]) for note in documents if "core_set" in note}.values())
+    # Objects contain the selector and the tables of their core sets; the linker keeps each of them once.
+    parts: dict[str, int] = {}
+    for note in documents:
+        if "core_set" in note:  # of a library that an earlier mavcg built
+            parts[note["core_set"]] = int(note["runtime_bytes"])
+        parts |= {name: int(size) for name, size in note.get("runtime", {}).items()}
+    runtime = sum(parts.values())
     total = loaded_bytes(path)
     # If several mavcg libraries are linked into one program, no note has the size of the whole.
     singles = [int(note["single_library_bytes"]) for note in documents if "single_library_bytes" in note]

@@ -16,6 +16,7 @@ from mavcg.errors import ToolError
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.hardware.target import Target
 from mavcg.objects.binaries import loaded_bytes, note_assembly, symbol_bytes
+from mavcg.objects.code_extensions import function_extensions
 from mavcg.passes.asm.analysis.blocks import Function, functions_of
 from mavcg.passes.asm.analysis.debug_labels import debug_statements
 from mavcg.passes.asm.isa.source import Statement, parse_source
@@ -29,6 +30,7 @@ from mavcg.passes.asm.transforms.function_copies import (
     version_text,
     why_no_copy,
 )
+from mavcg.passes.ir.dispatch import Dispatch
 from mavcg.program_pipeline.asm_module import AsmModule
 from mavcg.program_pipeline.choose_versions import (
     DISPATCHER_POINTERS,
@@ -41,6 +43,7 @@ from mavcg.program_pipeline.dispatched_module import runtime_names
 from mavcg.program_pipeline.objects import ModuleObjects
 from mavcg.program_pipeline.version_choice import FunctionChoice, Gains, Sizes, VersionLimits
 from mavcg.program_pipeline.version_growth import drop_for_growth
+from mavcg.program_pipeline.version_needs import VersionNeeds, set_for
 from mavcg.program_pipeline.versions import CompiledVersion
 from mavcg.runtime.coreset import CoreSet
 from mavcg.toolchain.codegen import assemble
@@ -83,18 +86,20 @@ def build_asm_objects(
         module, core_set, target, plain.with_name(f"{plain.stem}.versions.o"), by_label, stretches
     )
     choices: list[FunctionChoice] = []
+    needs: VersionNeeds = {}
     if bodies and (why_none := _assembly_failures(writer, bodies)):
         refused |= why_none
         bodies = [body for body in bodies if body.function not in refused]
     if bodies:
-        choices = _choose_used(writer, bodies, limits, gains, shares, loaded_bytes(plain))
+        choices, needs = _choose_used(writer, bodies, limits, gains, shares, loaded_bytes(plain))
     dispatched = sum(not choice.is_single for choice in choices)
-    objects = (writer.write(choices),) if dispatched else (plain,)
+    objects = (writer.write(choices, needs),) if dispatched else (plain,)
     added = RELOCATION_BYTES * (core_set.version_count + DISPATCHER_POINTERS) * dispatched
+    core_sets = dict.fromkeys(set_for(choice, core_set, needs) for choice in choices if not choice.is_single)
     module_objects = ModuleObjects(
         module.source, (plain,), objects, tuple(choices), refused, frozenset(), loaded_bytes(plain),
-        loaded_bytes(objects[0]) + added, bool(dispatched),
-        tunings={(body.function, body.label): body.tuning for body in bodies if body.tuning},
+        loaded_bytes(objects[0]) + added, tuple(core_sets),
+        tunings={(body.function, body.label): body.tuning for body in bodies if body.tuning}, needs=needs,
     )  # fmt: skip
     if not requested:
         return module_objects
@@ -169,14 +174,14 @@ def _assembly_failures(writer: "_AsmObjectWriter", bodies: Sequence[CompiledVers
         for name in {b.function for b in bodies}
     }
     try:
-        writer.assemble_versions(labels, {})
+        writer.assemble_versions(labels, ())
         return {}
     except ToolError:
         pass
     refused = {}
     for name, own in sorted(labels.items()):
         try:
-            writer.assemble_versions({name: own}, {})
+            writer.assemble_versions({name: own}, ())
         except ToolError as error:
             lines = [line.strip() for line in str(error).splitlines()]
             message = next((line.partition("error: ")[2] for line in lines if "error: " in line), lines[-1])
@@ -205,17 +210,28 @@ def _choose_used(
     gains: Gains,
     shares: Mapping[str, float],
     single_bytes: int,
-) -> list[FunctionChoice]:
-    """Choose the versions to use, by their sizes in an object with all versions."""
+) -> tuple[list[FunctionChoice], VersionNeeds]:
+    """Choose the versions to use, by their sizes in an object with all versions; and return what each version needs.
+
+    The base of a version is what the function itself needs, as it was written.
+    """
     everything = {
         body.function: [b for b in distinct_versions(bodies) if b.function == body.function] for body in bodies
     }
-    path = writer.assemble_versions({name: [b.label for b in own] for name, own in everything.items()}, {})
+    path = writer.assemble_versions({name: [b.label for b in own] for name, own in everything.items()}, ())
     code = {body.symbol: symbol_bytes(path, body.symbol) for body in distinct_versions(bodies)}
     sizes = {symbol: Sizes(size, size) for symbol, size in code.items()}
     choices = choose_versions(bodies, sizes, gains, limits, writer.core_set)
     limit = growth_limit(bodies, choices, sizes, shares, gains, single_bytes, limits)
-    return drop_for_growth(choices, limit) if limit else choices
+    found = function_extensions(path, writer.target.arch)
+    symbols = {(body.function, body.key): body.symbol for body in reversed(bodies)}
+    needs = {
+        (body.function, body.label): tuple(
+            sorted(found[symbols[body.function, body.key]] - found[writer.bodies[body.function, GENERIC].symbol])
+        )
+        for body in bodies
+    }
+    return drop_for_growth(choices, limit) if limit else choices, needs
 
 
 @dataclass(frozen=True)
@@ -234,17 +250,22 @@ class _AsmObjectWriter:
     bodies: Mapping[tuple[str, str], CompiledVersion]
     stretches: Mapping[str, Sequence[Statement]]
 
-    def write(self, choices: Sequence[FunctionChoice]) -> Path:
+    def write(self, choices: Sequence[FunctionChoice], needs: VersionNeeds) -> Path:
         used = [choice for choice in choices if not choice.is_single]
         labels = {choice.function: list(choice.bodies) for choice in used}
-        targets = {c.function: [f"{c.function}.{version.body}" for version in c.versions] for c in used}
-        return self.assemble_versions(labels, targets)
+        dispatches = [
+            Dispatch(
+                c.function, tuple(f"{c.function}.{version.body}" for version in c.versions),
+                runtime_names(set_for(c, self.core_set, needs), self.target),
+            )
+            for c in used
+        ]  # fmt: skip
+        return self.assemble_versions(labels, dispatches)
 
-    def assemble_versions(self, labels: Mapping[str, Sequence[str]], targets: Mapping[str, Sequence[str]]) -> Path:
+    def assemble_versions(self, labels: Mapping[str, Sequence[str]], dispatches: Sequence[Dispatch]) -> Path:
         """Assemble an object with versions and dispatchers.
 
-        labels: function -> labels of its versions, "generic" included. targets: function -> symbols that its dispatcher
-        jumps to.
+        labels: function -> labels of its versions, "generic" included.
         """
         statements = self.module.statements
         pieces = [s.text for s in statements]
@@ -263,10 +284,9 @@ class _AsmObjectWriter:
                 texts.append("\t.p2align 4\n" + version_text(copy, body.symbol, landing))
             pieces[inside.start] = "".join(texts)
             pieces[inside.start + 1 : inside.stop] = [""] * (len(inside) - 1)
-        runtime = runtime_names(self.core_set, self.target)
         dispatchers = [
-            dispatcher_text(name, symbols, runtime, self._is_weak(name), self._visibility(name))
-            for name, symbols in targets.items()
+            dispatcher_text(d.name, d.targets, d.runtime, self._is_weak(d.name), self._visibility(d.name))
+            for d in dispatches
         ]
         text = "".join([*pieces, "\n", *dispatchers])
         assemble(text, self.path, self.target, f"versions of {self.module.source}", self.module.unit.folders)

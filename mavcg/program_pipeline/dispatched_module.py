@@ -20,6 +20,7 @@ from mavcg.program_pipeline.object_separation import separate
 from mavcg.program_pipeline.version_choice import (
     FunctionChoice,
 )
+from mavcg.program_pipeline.version_needs import VersionNeeds, set_for
 from mavcg.program_pipeline.versions import CompiledVersion, VersionedModule
 from mavcg.runtime.coreset import TABLE_CPUS, CoreSet, symbols
 from mavcg.sources.to_assembly import PlainAssembly
@@ -38,6 +39,7 @@ class DispatchedModule:
 
     Args:
         paths: symbol of a version -> its object file.
+        needs: of each version.
         level: -O level for the module's own code.
         own: the assembly of the program's own compiler, if cold functions come from it.
     """
@@ -47,6 +49,7 @@ class DispatchedModule:
     target: Target
     stem: Path
     paths: Mapping[str, Path]
+    needs: VersionNeeds
     level: str
     flags: tuple[str, ...]
     own: PlainAssembly | None = None
@@ -85,13 +88,12 @@ class DispatchedModule:
         Either the program's own module with its dispatchers, and no objects; or, if cold functions come from the
         program's own compiler, a module of the dispatchers, and that compiler's object. Raises: CannotSeparate.
         """
-        runtime = runtime_names(self.core_set, self.target)
+        dispatches = [self._dispatch(choice) for choice in choices if not choice.is_single]
         if self.own is None:
-            return _base_module(self.module, choices, needs, runtime), []
-        dispatches = [_dispatch(self.module.hot, choice) for choice in choices if not choice.is_single]
+            return _base_module(self.module, choices, needs, dispatches), []
         names = [dispatch.name for dispatch in dispatches]
         parts = separate(self.module.hot, names, _single_labels(self.module, choices), needs, self.own.text)
-        made = add_dispatchers(self.module.hot, parts.base, dispatches, runtime)
+        made = add_dispatchers(self.module.hot, parts.base, dispatches)
         cold = self.stem.with_name(f"{self.stem.name}.cold.o")
         try:
             self.own.assemble(parts.assembly, cold)
@@ -101,6 +103,11 @@ class DispatchedModule:
         if low:
             raise CannotSeparate(f"the compiler aligns {parts.named[low]} to less than {parts.aligned[low]} bytes")
         return with_entities(made, made.entities), [cold]
+
+    def _dispatch(self, choice: FunctionChoice) -> Dispatch:
+        symbols = tuple(version_symbol(self.module.hot, choice.function, k.body) for k in choice.versions)
+        core_set = set_for(choice, self.core_set, self.needs)
+        return Dispatch(choice.function, symbols, runtime_names(core_set, self.target))
 
 
 def _alias_text(hot: HotModule, body: CompiledVersion, labels: Sequence[str], target: Target) -> str:
@@ -120,12 +127,11 @@ def _alias_text(hot: HotModule, body: CompiledVersion, labels: Sequence[str], ta
 
 
 def _base_module(
-    module: VersionedModule, choices: Sequence[FunctionChoice], needs: set[str], runtime: RuntimeNames
+    module: VersionedModule, choices: Sequence[FunctionChoice], needs: set[str], dispatches: Sequence[Dispatch]
 ) -> ModuleText:
     """Return the program's own module, with dispatchers of versioned functions, and the symbols that versions need."""
     base = keep_for_versions(module.hot, needs)
-    dispatches = [_dispatch(module.hot, choice) for choice in choices if not choice.is_single]
-    base = add_dispatchers(module.hot, base, dispatches, runtime)
+    base = add_dispatchers(module.hot, base, dispatches)
     base = add_single_bodies(module.hot, base, _single_labels(module, choices))
     return with_entities(base, base.entities)
 
@@ -142,7 +148,3 @@ def _single_labels(module: VersionedModule, choices: Sequence[FunctionChoice]) -
         for choice in choices
         if choice.is_single
     }
-
-
-def _dispatch(hot: HotModule, choice: FunctionChoice) -> Dispatch:
-    return Dispatch(choice.function, tuple(version_symbol(hot, choice.function, k.body) for k in choice.versions))

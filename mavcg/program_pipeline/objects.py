@@ -17,8 +17,9 @@ from mavcg.program_pipeline.choose_versions import (
     growth_limit,
 )
 from mavcg.program_pipeline.dispatched_module import DispatchedModule
-from mavcg.program_pipeline.version_choice import FunctionChoice, Gains, Sizes, VersionLimits
+from mavcg.program_pipeline.version_choice import FunctionChoice, Gains, Sizes, VersionChoice, VersionLimits
 from mavcg.program_pipeline.version_growth import GrowthLimit, drop_for_growth
+from mavcg.program_pipeline.version_needs import VersionNeeds, set_for, version_needs
 from mavcg.program_pipeline.versions import CompiledVersion, VersionedModule, adding_products
 from mavcg.runtime.coreset import CoreSet
 from mavcg.sources.to_assembly import PlainAssembly
@@ -35,12 +36,13 @@ class ModuleObjects:
         refused: function that was not versioned -> reason.
         shared_optimisation: functions whose fast-math arithmetic was decided once for all versions.
         single_bytes, multi_bytes: loaded bytes of the object without versions, and of `objects`.
-        dispatched: True if a function has a dispatcher.
+        core_sets: those whose tables dispatchers use; () if no function has a dispatcher.
         tunings: (function, core) -> result of the machine passes.
         whole: the reason why cold functions do not come from the program's own compiler; "" if they do, or if that was
             not requested.
         sums_products: function that sums floating-point products -> True if the program's base features have a fused
             multiply-add for them.
+        needs: (function, label) -> extensions that the version's instructions need beyond its base.
     """
 
     source: str
@@ -51,10 +53,20 @@ class ModuleObjects:
     shared_optimisation: frozenset[str]
     single_bytes: int
     multi_bytes: int
-    dispatched: bool
+    core_sets: tuple[CoreSet, ...]
     tunings: Mapping[tuple[str, str], VersionTuning] = field(default_factory=dict)
     whole: str = ""
     sums_products: Mapping[str, bool] = field(default_factory=dict)
+    needs: VersionNeeds = field(default_factory=dict)
+
+    @property
+    def dispatched(self) -> bool:
+        """True if a function has a dispatcher."""
+        return bool(self.core_sets)
+
+    def extensions_of(self, function: str, version: VersionChoice) -> list[str]:
+        """Return the extensions that the code which a version runs needs beyond the function's base."""
+        return list(self.needs.get((function, version.body), ()))
 
     @property
     def summary(self) -> dict[str, Any]:
@@ -62,25 +74,28 @@ class ModuleObjects:
         return {
             "mavcg": __version__,
             "source": self.source,
-            "functions": [_function_summary(choice, self.tunings) for choice in self.choices],
+            "functions": [self._function_summary(choice) for choice in self.choices],
             "refused": dict(self.refused),
             "single_bytes": self.single_bytes,
             "multi_bytes": self.multi_bytes,
         }
 
-
-def _function_summary(choice: FunctionChoice, tunings: Mapping[tuple[str, str], VersionTuning]) -> dict[str, Any]:
-    linked = [k for k in choice.versions if not k.dropped]
-    models = {label: tuning.as_json() for (function, label), tuning in tunings.items() if function == choice.function}
-    return {
-        "name": choice.function,
-        "versions": [
-            {"core": k.label, "bytes": k.bytes, "shares_body_with": k.shares_body_with}
-            | ({"model": models[k.label]} if k.label in models else {})
-            for k in linked
-        ],
-        "dropped": [{"core": k.label, "why": k.dropped} for k in choice.versions if k.dropped],
-    }
+    def _function_summary(self, choice: FunctionChoice) -> dict[str, Any]:
+        name = choice.function
+        models = {label: tuning.as_json() for (function, label), tuning in self.tunings.items() if function == name}
+        return {
+            "name": name,
+            "versions": [
+                {
+                    "core": k.label, "bytes": k.bytes, "shares_body_with": k.shares_body_with,
+                    "extensions": self.extensions_of(name, k),
+                }
+                | ({"model": models[k.label]} if k.label in models else {})
+                for k in choice.versions
+                if not k.dropped
+            ],
+            "dropped": [{"core": k.label, "why": k.dropped} for k in choice.versions if k.dropped],
+        }  # fmt: skip
 
 
 def build_objects(
@@ -124,17 +139,20 @@ def build_objects(
     limit = growth_limit(module.bodies, choices, sizes, shares, gains, single_bytes, limits)
     if limit:
         choices = drop_for_growth(choices, limit)
-    dispatched_module = DispatchedModule(module, core_set, target, folder / stem, paths, level, tuple(flags), cold_code)
+    needs = version_needs(module, paths, target.arch)
+    dispatched_module = DispatchedModule(
+        module, core_set, target, folder / stem, paths, needs, level, tuple(flags), cold_code
+    )
     objects, added, choices, whole = _objects_within_limit(dispatched_module, choices, limit, single_bytes)
     progress()
 
-    dispatched = bool(objects)
+    core_sets = dict.fromkeys(set_for(choice, core_set, needs) for choice in choices if not choice.is_single)
     objects = objects or [plain]
     module_objects = ModuleObjects(
         module.source, (plain,), tuple(objects), tuple(choices), module.refused, module.shared_optimisation,
-        single_bytes, sum(map(loaded_bytes, objects)) + added, dispatched,
+        single_bytes, sum(map(loaded_bytes, objects)) + added, tuple(core_sets),
         {(body.function, body.label): body.tuning for body in module.bodies if body.tuning},
-        whole, adding_products(module.hot, [choice.function for choice in choices], target.arch),
+        whole, adding_products(module.hot, [choice.function for choice in choices], target.arch), needs,
     )  # fmt: skip
     if not (choices or module.refused):
         return module_objects  # a note would be empty

@@ -26,7 +26,7 @@ from mavcg.program_pipeline.hot_functions import HotSymbol, inexact_notes, match
 from mavcg.program_pipeline.objects import ModuleObjects, build_objects
 from mavcg.program_pipeline.version_choice import Gains, VersionLimits
 from mavcg.program_pipeline.versions import make_versions
-from mavcg.runtime.build import runtime_object
+from mavcg.runtime.build import linked_selector, runtime_object
 from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.made_with import made_with
 from mavcg.runtime.shared import SONAME, build_shared_runtime
@@ -141,11 +141,11 @@ def build_program(request: BuildRequest, progress: Progress = lambda message: No
         facts: dict[str, Any] = {}
         single_bytes: int | None = None
         shared_note: tuple[str, ...] = ()
-        if any(module.dispatched for module in built):
+        if core_sets := list(dict.fromkeys(core_set for module in built for core_set in module.core_sets)):
             progress("compiling the run-time selector")
-            runtime = runtime_object(core_set, load_cores(), request.target, folder, request.shared_runtime)
-            facts = {"core_set": core_set.tag, "runtime_bytes": loaded_bytes(runtime)}
-            objects.append(runtime)
+            selector = _selector_objects(core_sets, request, folder)
+            facts = {"runtime": {path.stem: loaded_bytes(path) for path in selector}}
+            objects += selector
             if request.shared_runtime:
                 runtime_library = build_shared_runtime(request.target, folder)
                 shared_note = (_shared_note(request, loaded_bytes(runtime_library)),)
@@ -163,7 +163,7 @@ def build_program(request: BuildRequest, progress: Progress = lambda message: No
     notes = (*request.notes, *inexact_notes(hot), *_source_notes(modules), *_protection_notes(request), *shared_note)
     return BuildResult(
         request.output, request.target, request.cores, tuple(hot), tuple(built), tuple(not_found), notes,
-        int(facts.get("runtime_bytes", 0)), loaded_bytes(request.output), single_bytes, libraries, symbols,
+        sum(facts.get("runtime", {}).values()), loaded_bytes(request.output), single_bytes, libraries, symbols,
         time.monotonic() - started, _cpu_seconds() - cpu_started,
     )  # fmt: skip
 
@@ -171,6 +171,21 @@ def build_program(request: BuildRequest, progress: Progress = lambda message: No
 def _cpu_seconds() -> float:
     """Return the processor time of this process and of those that it waited for."""
     return sum(os.times()[:4])
+
+
+def _selector_objects(core_sets: Sequence[CoreSet], request: BuildRequest, folder: Path) -> list[Path]:
+    """Compile the selector with the tables of these core sets.
+
+    Objects of a program may have several tables, and those that other builds add: they share the selector's code.
+    """
+    if request.shared_runtime:
+        unit = "shared_set"
+    else:
+        unit = "runtime" if len(core_sets) == 1 and request.output.suffix != ".o" else "linked_set"
+    all_cores = load_cores()
+    tables = [runtime_object(core_set, all_cores, request.target, folder, unit) for core_set in core_sets]
+    has_part = unit == "linked_set" and request.target.system != "macos"
+    return [linked_selector(request.target, folder), *tables] if has_part else tables
 
 
 def _single_library_bytes(built: Sequence[ModuleObjects], request: BuildRequest, folder: Path) -> int:

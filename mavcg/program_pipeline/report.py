@@ -87,6 +87,7 @@ def _function_json(
                 "bytes": version.bytes,
                 "shares_body_with": version.shares_body_with,
                 "dropped": version.dropped or None,
+                "extensions": module.extensions_of(choice.function, version),
                 "runs_on": _runs_on(version.label, result.cores, board),
             }
             | _model(module.tunings.get((choice.function, version.label)))
@@ -235,6 +236,7 @@ def show_inspection(inspection: Inspection, console: "Console") -> None:
     table.add_column("function")
     table.add_column("version")
     table.add_column("bytes", justify="right")
+    table.add_column("extensions")
     table.add_column("")
     for function in inspection.functions:
         name = shorten(demangle(function["name"]))
@@ -244,10 +246,11 @@ def show_inspection(inspection: Inspection, console: "Console") -> None:
                 name if number == 0 else "",
                 version["core"],
                 str(version["bytes"]),
+                " ".join(version.get("extensions", ())),
                 f"same code as {shared}" if shared else tuning_line(version["model"]) if version.get("model") else "",
             )
         for dropped in function["dropped"]:
-            table.add_row("", dropped["core"], "", f"dropped: {dropped['why']}")
+            table.add_row("", dropped["core"], "", "", f"dropped: {dropped['why']}")
     console.print(table)
     for name, why in inspection.refused.items():
         console.print(f"refused: {shorten(demangle(name))}: {why}")

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mavcg.hardware.core import Core
+from mavcg.hardware.extensions import INVISIBLE
 
 # Features that only tune (schedule, fusion, preferences). ziglang writes those of its CPU into every function, which
 # would force them onto every core; clang does not write them. Names as in LLVM's AArch64Features.td and X86.td.
@@ -75,10 +76,13 @@ def choose_cpu(core: Core, base: Iterable[str], narrow_floats: bool) -> CpuChoic
 
     base: `base_features` of the function; they come last and win, so that a core's "-dotprod" does not disable a
     feature that the program was compiled with. narrow_floats: True if the function computes in half or bfloat;
-    extensions that round differently are then disabled unless the base has them.
+    extensions that round differently are then disabled unless the base has them. So are extensions that no instruction
+    shows: the selector could not tell that the version depends on them.
     """
     base = tuple(base)
-    left_out = [f"-{f}" for f in _NARROW_FLOAT[core.arch] if f"+{f}" not in base] if narrow_floats else []
+    names = [name for name in INVISIBLE if name in core.extensions]
+    names += _NARROW_FLOAT[core.arch] if narrow_floats else ()
+    left_out = [f"-{name}" for name in names if f"+{name}" not in base]
     return CpuChoice(core.llvm_cpu, core.llvm_tune, tuple(dict.fromkeys([*core.llvm_features, *left_out, *base])))
 
 

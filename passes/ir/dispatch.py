@@ -49,24 +49,25 @@ class Dispatch:
     """The versions of one function that its dispatcher chooses from.
 
     targets: their symbols for core ids 1, 2, ...: the generic version first, then those of the core set in its order.
+    runtime: symbols of the table by which it chooses.
     """
 
     name: str
     targets: tuple[str, ...]
+    runtime: RuntimeNames
 
 
-def add_dispatchers(
-    hot: HotModule, base: ModuleText, dispatches: Sequence[Dispatch], runtime: RuntimeNames
-) -> ModuleText:
+def add_dispatchers(hot: HotModule, base: ModuleText, dispatches: Sequence[Dispatch]) -> ModuleText:
     """Return the program's module with the body of each dispatched function replaced by its dispatcher."""
     entities = dict(base.entities)
     groups = dict(base.attribute_groups)
     for dispatch in dispatches:
         current = _current_name(hot, dispatch.name, entities)
-        new_entities = _dispatcher(entities[current], current, hot, dispatch, runtime)
+        new_entities = _dispatcher(entities[current], current, hot, dispatch)
         entities.update({entity.name: entity for entity in new_entities})
-    for entity in _runtime_declarations(runtime):
-        entities.setdefault(entity.name, entity)
+    for dispatch in dispatches:
+        for entity in _runtime_declarations(dispatch.runtime):
+            entities.setdefault(entity.name, entity)
     return replace(base, entities=entities, attribute_groups=groups)
 
 
@@ -92,7 +93,7 @@ def add_single_bodies(hot: HotModule, base: ModuleText, labels_used: Mapping[str
     return replace(base, entities=entities)
 
 
-def _dispatcher(entity: Entity, name: str, hot: HotModule, dispatch: Dispatch, runtime: RuntimeNames) -> list[Entity]:
+def _dispatcher(entity: Entity, name: str, hot: HotModule, dispatch: Dispatch) -> list[Entity]:
     signature = parse_signature(entity)
     comdat = _comdat_of(entity)
     in_comdat = f", {comdat}" if comdat else ""
@@ -113,8 +114,8 @@ def _dispatcher(entity: Entity, name: str, hot: HotModule, dispatch: Dispatch, r
     slow_head = _slow_header(signature, part["slow"])
     fast_head = f"{head} noinline {attributes}{_tail(signature, comdat)}"
     slow_head = f"{slow_head} noinline cold {attributes}{' ' + comdat if comdat else ''}"
-    slow = _slow(signature, at, runtime)
-    fast = _fast(signature, at, runtime) if runtime.has_rseq else slow
+    slow = _slow(signature, at, dispatch.runtime)
+    fast = _fast(signature, at, dispatch.runtime) if dispatch.runtime.has_rseq else slow
     defined = [
         *(Entity(part[s], "variable", f"{at[s]} = {_with_comdat(text, in_comdat)}") for s, text in variables.items()),
         Entity(name, "define", f"{fast_head} {{\n{fast}"),

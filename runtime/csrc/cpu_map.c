@@ -4,7 +4,6 @@
 #include "internal.h"
 #include "names.h"
 #include "text.h"
-#include "x86_features.h"
 
 /* Read the number at *at and advance *at past it. Returns -1 if there is no number, MAVCG_CPUS if it is too large. */
 static int map_number(const char **at) {
@@ -68,10 +67,12 @@ MAVCG_PRIVATE unsigned map_lookup(const struct mavcg_set *set, const char *map, 
         fault->bytes = (size_t)(end - fault->part);
         if (fault->what) return MAVCG_NOT_KNOWN;
         if (core) {
-            unsigned id = core_id(set, core, (size_t)(end - core));
-            if (!id) fault->what = core == end ? "names no core" : "names a core that is not known here";
-            else if (cpu == MAVCG_NO_CPU && !x86_can_run(set, id))
-                fault->what = "names a core whose instructions this processor does not all have";
+            bool is_known;
+            unsigned id = core_id(set, core, (size_t)(end - core), &is_known);
+            if (!id)
+                fault->what = core == end ? "names no core"
+                              : is_known  ? "names a core whose instructions this processor does not all have"
+                                          : "names a core that is not known here";
             if (fault->what) return MAVCG_NOT_KNOWN;
             if (pending_here) named = id;
             if (pending_any) *rest = id;

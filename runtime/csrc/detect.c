@@ -12,7 +12,7 @@
 #include "table.h"
 
 MAVCG_PRIVATE const struct mavcg_set core_set = {
-    MAVCG_ABI, MAVCG_VERSIONS, midr_rules, x86_rules, x86_needs, core_names, NULL, NULL, NULL,
+    MAVCG_ABI, MAVCG_VERSIONS, midr_rules, x86_rules, needs, core_names, NULL, NULL, NULL,
 };
 
 #define MAVCG_EXPORT __attribute__((visibility("default")))

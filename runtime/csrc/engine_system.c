@@ -3,9 +3,9 @@
 
 #include <string.h>
 
+#include "base_needs.h"
 #include "engine.h"
 #include "internal.h"
-#include "x86_features.h"
 
 static uint32_t core_of(uint32_t cpu) {
     return __atomic_load_n(&MAVCG_NAME(core_of_cpu, MAVCG_SET)[cpu], __ATOMIC_RELAXED);
@@ -36,9 +36,4 @@ MAVCG_PRIVATE bool plan_fits(const struct engine_plan *plan, const uint16_t *cpu
     return !any_missing && usable >= plan->threads;
 }
 
-/* Check the library's base needs with x86_can_run. base_needs has only one entry, at the position of a set's first
- * core. */
-MAVCG_PRIVATE bool has_base_features(void) {
-    static const struct mavcg_set base = {.x86_needs = base_needs};
-    return x86_can_run(&base, MAVCG_FIRST_CORE);
-}
+MAVCG_PRIVATE bool has_base_features(void) { return offers_base(base_needs); }

@@ -54,12 +54,12 @@ enum mavcg_how {
     MAVCG_HOW_CPUID,
 };
 
-/* A rule of the generated table that recognises an Arm core: implementer, part and range of variants of MIDR_EL1, and
- * the AT_HWCAP bits that the kernel must report if the version uses features that not every core of this kind has. */
+/* A rule of the generated table: a core and a version that it may run. An Arm core is recognised by implementer, part
+ * and range of variants of MIDR_EL1. A core has a rule for each version that it may run, the best first; one whose
+ * needs the machine does not meet is passed over. */
 struct mavcg_midr_rule {
     uint8_t implementer, variant_min, variant_max, id;
     uint16_t part;
-    uint32_t hwcap;
 };
 
 /* The identity of an x86 processor as in CPUID and /proc/cpuinfo; family and model include their extended fields. */
@@ -71,13 +71,15 @@ struct x86_identity {
     uint16_t family, model;
 };
 
-/* A rule of the generated table that recognises an x86 core. X86_ANY_VENDOR: only the kind is compared. */
+/* A rule for an x86 core. X86_ANY_VENDOR: only the kind is compared. */
 struct mavcg_x86_rule {
     uint8_t vendor, kind, id;
     uint16_t family, model_min, model_max;
 };
 
-enum { X86_WORDS = 7 };
+/* 32-bit words of bits that show extensions of the instruction set. x86: as in x86_needs.h. Arm: AT_HWCAP and AT_HWCAP2,
+ * each low half first; the rest is 0. */
+enum { MAVCG_NEED_WORDS = 7 };
 
 /* A core set: the table of its cores, and the state of its selection. The selector's functions take it as an argument.
  * A library with its own selector has only one set, which the compiler propagates as a constant; the shared selector
@@ -88,7 +90,7 @@ struct mavcg_set {
     uint32_t versions; /* length of a function's table of versions */
     const struct mavcg_midr_rule *midr_rules;
     const struct mavcg_x86_rule *x86_rules;
-    const uint32_t (*x86_needs)[X86_WORDS];
+    const uint32_t (*needs)[MAVCG_NEED_WORDS]; /* of each version, from MAVCG_FIRST_CORE on */
     const char *core_names;
     uint8_t *core_of_cpu;
     uint64_t *rseq_offset;

@@ -1,13 +1,26 @@
-/* The functions that libraries call in the shared selector, libmavcg_rt.so. Each has the symbol version
- * MAVCG_RT_<MAVCG_ABI> of the ABI that introduced it, so that a loader rejects a selector that is too old. */
+/* The functions that core sets call in a selector which serves several sets.
+ *
+ * It is libmavcg_rt.so, where each function has the symbol version MAVCG_RT_<MAVCG_ABI> of the ABI that introduced it, so
+ * that a loader rejects a selector that is too old. With MAVCG_LINKED_SELECTOR it is part of the same link: hidden, and
+ * named by the ABI. */
 #ifndef MAVCG_RT_H
 #define MAVCG_RT_H
 
-struct mavcg_set;
-struct mavcg_function;
+#include "mavcg_runtime.h"
 
-void mavcg_rt_start(const struct mavcg_set *set);
-void mavcg_rt_finish(const struct mavcg_set *set);
-void *mavcg_rt_select(const struct mavcg_set *set, struct mavcg_function *function);
+struct mavcg_set;
+
+#if defined(MAVCG_LINKED_SELECTOR)
+#define mavcg_rt_start MAVCG_NAME(linked_start, MAVCG_ABI)
+#define mavcg_rt_finish MAVCG_NAME(linked_finish, MAVCG_ABI)
+#define mavcg_rt_select MAVCG_NAME(linked_select, MAVCG_ABI)
+#define MAVCG_RT __attribute__((visibility("hidden")))
+#else
+#define MAVCG_RT
+#endif
+
+MAVCG_RT void mavcg_rt_start(const struct mavcg_set *set);
+MAVCG_RT void mavcg_rt_finish(const struct mavcg_set *set);
+MAVCG_RT void *mavcg_rt_select(const struct mavcg_set *set, struct mavcg_function *function);
 
 #endif

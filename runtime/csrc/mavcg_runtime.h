@@ -29,7 +29,7 @@
 
 /* Incremented when anything in this file or in struct mavcg_state changes; runtime/coreset.py has the same number. */
 #if !defined(MAVCG_ABI) /* a test may define an older or later ABI */
-#define MAVCG_ABI 1
+#define MAVCG_ABI 2
 #endif
 
 /* Covers every CPU number that Linux can assign: CONFIG_NR_CPUS is at most 8192 on x86-64 and 4096 on arm64. */

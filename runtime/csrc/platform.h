@@ -25,9 +25,11 @@ MAVCG_PRIVATE void write_stderr(const struct text_part *parts, int count);
 /* Return the number of the CPU that the thread runs on, queried from the kernel; negative if a sandbox denies it. */
 MAVCG_PRIVATE int query_cpu(void);
 
-/* Return AT_HWCAP of an Arm kernel: the features that all CPUs of this machine have. Returns 0 on other
- * architectures. */
-MAVCG_PRIVATE uint32_t arm_hwcap(void);
+#if !defined(__APPLE__) || defined(__aarch64__)
+/* Return AT_HWCAP (number 0) or AT_HWCAP2 (1) of an Arm kernel: the features that all CPUs of this machine have. Returns 0
+ * where neither the C library nor a file tells them: then nothing beyond Armv8.0-A is used; and on other architectures. */
+MAVCG_PRIVATE uint64_t arm_hwcap(int number);
+#endif
 
 /* Return MIDR_EL1 of the CPU that the thread runs on, or 0. Reading it traps, so no dispatched call may do it. */
 #if defined(MAVCG_RUNNING_MIDR) /* a test's substitute, for cores that it does not run on */

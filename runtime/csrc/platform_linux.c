@@ -29,7 +29,8 @@ enum {
     AT_THIS_FOLDER = -100,
     OPEN_READ_CLOEXEC = 02000000,
     ERROR_INTERRUPTED = -4,
-    AUX_HWCAP = 16,           /* include/uapi/linux/auxvec.h */
+    AUX_HWCAP = 16, /* include/uapi/linux/auxvec.h */
+    AUX_HWCAP2 = 26,
     HWCAP_BIT_CPUID = 1 << 11 /* arch/arm64/include/uapi/asm/hwcap.h: MRS of MIDR_EL1 is emulated */
 };
 
@@ -93,28 +94,27 @@ MAVCG_PRIVATE unsigned long aux_value(unsigned long type, bool *is_readable) {
     return value;
 }
 
-MAVCG_PRIVATE uint32_t arm_hwcap(void) {
+MAVCG_PRIVATE uint64_t arm_hwcap(int number) {
 #if defined(__aarch64__)
     enum { ON_ARM = 1 };
 #else
     enum { ON_ARM = 0 };
 #endif
     bool is_readable;
-    return ON_ARM ? (uint32_t)aux_value(AUX_HWCAP, &is_readable) : 0;
+    return ON_ARM ? aux_value(number ? AUX_HWCAP2 : AUX_HWCAP, &is_readable) : 0;
 }
 
 #if !defined(MAVCG_RUNNING_MIDR)
 /* Source: Linux Documentation/arch/arm64/cpu-feature-registers.rst (the value is that of the CPU that executes the
  * read). */
 MAVCG_PRIVATE uint32_t running_midr(void) {
+    uint64_t midr = 0;
+    if (arm_hwcap(0) & HWCAP_BIT_CPUID) {
 #if defined(__aarch64__)
-    if (arm_hwcap() & HWCAP_BIT_CPUID) {
-        uint64_t midr;
         __asm__ volatile("mrs %0, MIDR_EL1" : "=r"(midr));
-        return (uint32_t)midr;
-    }
 #endif
-    return 0;
+    }
+    return (uint32_t)midr;
 }
 #endif
 

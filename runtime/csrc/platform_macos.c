@@ -24,8 +24,10 @@ MAVCG_PRIVATE int query_cpu(void) {
     return pthread_cpu_number_np && !pthread_cpu_number_np(&cpu) ? (int)cpu : MAVCG_NO_CPU;
 }
 
-/* Return 0: macOS has no AT_HWCAP, and no core is identified there by a rule that needs it. */
-MAVCG_PRIVATE uint32_t arm_hwcap(void) { return 0; }
+#if defined(__aarch64__)
+/* Return 0: macOS has no AT_HWCAP. Only versions run there that need nothing beyond what the program was built for. */
+MAVCG_PRIVATE uint64_t arm_hwcap(int number) { return (void)number, 0; }
+#endif
 
 MAVCG_PRIVATE uint32_t running_midr(void) { return 0; }
 

@@ -1,10 +1,19 @@
-/* libmavcg_rt.so: one selector for the core sets of all libraries in a process. Its unit defines
- * MAVCG_SHARED_SELECTOR. */
+/* One selector for several core sets: those of all libraries in a process (libmavcg_rt.so), or those of one link
+ * (MAVCG_LINKED_SELECTOR). Its unit defines MAVCG_SHARED_SELECTOR. */
 #include "internal.h"
 #include "mavcg_rt.h"
 #include "select.h"
 #include "text.h"
 
+#if defined(MAVCG_LINKED_SELECTOR)
+MAVCG_SHARED void mavcg_rt_start(const struct mavcg_set *set) { start_set(set); }
+
+MAVCG_SHARED void mavcg_rt_finish(const struct mavcg_set *set) { finish_set(set); }
+
+MAVCG_SHARED void *mavcg_rt_select(const struct mavcg_set *set, struct mavcg_function *function) {
+    return select_in(set, function);
+}
+#else
 #define MAVCG_EXPORT __attribute__((visibility("default")))
 
 /* Check the ABI here too: loaders that compare symbol versions (glibc, bionic) have already rejected a set of a later
@@ -34,3 +43,4 @@ MAVCG_EXPORT void mavcg_rt_finish(const struct mavcg_set *set) {
 MAVCG_EXPORT void *mavcg_rt_select(const struct mavcg_set *set, struct mavcg_function *function) {
     return is_known(set) ? select_in(set, function) : function->versions[MAVCG_GENERIC];
 }
+#endif

@@ -10,7 +10,6 @@
 #include "sysfs.h"
 #include "text.h"
 #include "x86.h"
-#include "x86_features.h"
 
 MAVCG_PRIVATE unsigned known_core(const struct mavcg_table *table, unsigned cpu) {
     return __atomic_load_n(&table->id[cpu], __ATOMIC_RELAXED);
@@ -121,15 +120,15 @@ static void start_search(struct search *search, const struct mavcg_machine *mach
 }
 
 /* Store the id of the version for a MIDR_EL1. */
-static void store_midr(struct mavcg_table *table, unsigned cpu, enum mavcg_how how, uint32_t midr) {
-    store_core(table, cpu, core_of_midr(MAVCG_SET_OF(table), midr), how, midr);
+static void store_midr(struct search *search, unsigned cpu, enum mavcg_how how, uint32_t midr) {
+    store_core(search->table, cpu, core_of_midr(search->machine, MAVCG_SET_OF(search->table), midr), how, midr);
 }
 
 static void search_sysfs(void *context, unsigned cpu) {
     struct search *search = context;
     if (known_core(search->table, cpu)) return;
     uint32_t midr = sysfs_midr(search->machine->root, cpu);
-    if (midr) store_midr(search->table, cpu, MAVCG_HOW_SYSFS_MIDR, midr);
+    if (midr) store_midr(search, cpu, MAVCG_HOW_SYSFS_MIDR, midr);
     else search->missing++;
 }
 
@@ -137,7 +136,7 @@ static void store_part(void *context, unsigned cpu, uint32_t midr) {
     struct search *search = context;
     if (search->only == MAVCG_NO_CPU || search->only == (int)cpu) {
         search->midr = midr;
-        if (search->table) store_midr(search->table, cpu, MAVCG_HOW_CPUINFO, midr);
+        if (search->table) store_midr(search, cpu, MAVCG_HOW_CPUINFO, midr);
     }
 }
 
@@ -203,16 +202,15 @@ static void fill_arm(struct search *search) {
         int cpu;
         uint32_t midr;
         bool stayed = read_current_midr(&cpu, &midr);
-        if (stayed && midr) store_midr(search->table, (unsigned)cpu, MAVCG_HOW_MRS, midr);
+        if (stayed && midr) store_midr(search, (unsigned)cpu, MAVCG_HOW_MRS, midr);
         if (!stayed || cpu != search->only) search->moved = true;
     }
 }
 
-/* Store the id of the version for an x86 CPU, or generic if the CPU lacks instructions of that version. */
+/* Store the id of the version for an x86 CPU. */
 static void store_x86(struct search *search, int cpu, enum x86_kind kind, enum mavcg_how how) {
-    unsigned id = core_of_x86(MAVCG_SET_OF(search->table), search->x86, kind);
+    unsigned id = core_of_x86(search->machine, MAVCG_SET_OF(search->table), search->x86, kind);
     uint32_t seen = (uint32_t)search->x86.family << 16 | search->x86.model;
-    if (search->machine->live && !x86_can_run(MAVCG_SET_OF(search->table), id)) id = MAVCG_GENERIC;
     if (cpu == MAVCG_NO_CPU) store_unknown_cpus(search->table, id, how, seen);
     else store_core(search->table, (unsigned)cpu, id, how, seen);
 }

@@ -1,4 +1,4 @@
-/* Compares the instruction sets that a version needs with those that CPUID reports.
+/* Reads the instruction sets of this processor, as CPUID reports them.
  *
  * Source: Intel SDM volume 2A and AMD APM volume 3, CPUID. */
 #include "x86_features.h"
@@ -16,8 +16,7 @@ MAVCG_PRIVATE uint32_t cpuid(uint32_t leaf, uint32_t subleaf, enum cpuid_registe
 }
 #endif
 
-/* Read the CPUID and XCR0 words whose bits x86_needs.h lists. */
-static void read_x86_features(uint32_t words[X86_WORDS]) {
+MAVCG_PRIVATE void read_x86_features(uint32_t words[MAVCG_NEED_WORDS]) {
     bool has_7 = cpuid(0, 0, EAX) >= 7;
     words[0] = cpuid(1, 0, ECX);
     words[1] = has_7 ? cpuid(7, 0, EBX) : 0;
@@ -31,15 +30,4 @@ static void read_x86_features(uint32_t words[X86_WORDS]) {
         __asm__ volatile("xgetbv" : "=a"(words[6]), "=d"(high) : "c"(0));
     }
 }
-
-MAVCG_PRIVATE bool x86_can_run(const struct mavcg_set *set, unsigned id) {
-    uint32_t features[X86_WORDS], missing = 0;
-    if (id < MAVCG_FIRST_CORE) return true;
-    read_x86_features(features);
-    for (int word = 0; word < X86_WORDS; word++)
-        missing |= set->x86_needs[id - MAVCG_FIRST_CORE][word] & ~features[word];
-    return !missing;
-}
-#else
-MAVCG_PRIVATE bool x86_can_run(const struct mavcg_set *set, unsigned id) { return (void)set, (void)id, true; }
 #endif

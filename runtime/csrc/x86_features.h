@@ -14,10 +14,9 @@ uint32_t MAVCG_CPUID(uint32_t leaf, uint32_t subleaf, int register_number);
 #else
 MAVCG_PRIVATE uint32_t cpuid(uint32_t leaf, uint32_t subleaf, enum cpuid_register register_number);
 #endif
-#endif
 
-/* True if this processor has every instruction that the compiler was allowed to use for a version. A virtual machine
- * may show a processor's model without all of its instructions. Always true on Arm. */
-MAVCG_PRIVATE bool x86_can_run(const struct mavcg_set *set, unsigned id);
+/* Read the words of CPUID and XCR0 whose bits x86_needs.h lists. */
+MAVCG_PRIVATE void read_x86_features(uint32_t words[MAVCG_NEED_WORDS]);
+#endif
 
 #endif

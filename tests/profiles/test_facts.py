@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from mavcg.hardware.core import Core
+from mavcg.hardware.extensions import hwcap_words
 from mavcg.profiles.audit import audit, unknown_to_llvm
 from mavcg.profiles.load import cores_for, load_boards, load_cores
-from mavcg.runtime.coreset import FIRST_CORE_ID, GENERIC_ID, HWCAP_BITS, CoreSet, stand_in_id, stand_ins_in
+from mavcg.runtime.coreset import FIRST_CORE_ID, GENERIC_ID, CoreSet, stand_in_id, versions_for
 
 # MIDR_EL1 as real machines printed it: pytorch/cpuinfo's comments and mocks, ThomasKaiser/sbc-bench.
 SEEN = {
@@ -189,9 +190,14 @@ def test_a_stand_in_uses_only_what_the_core_has() -> None:
 def test_an_early_revision_runs_the_later_ones_version_where_the_kernel_shows_what_it_needs() -> None:
     cores = load_cores()
 
-    asked = list(stand_ins_in(cores["cortex-a75-r0"], CoreSet((cores["cortex-a75"],))))
+    early = replace(cores["cortex-a75-r0"], stand_ins=("cortex-a75", "cortex-a73"))
+    later = CoreSet((cores["cortex-a75"], cores["cortex-a73"]))
 
-    assert asked == [(FIRST_CORE_ID, 1 << HWCAP_BITS["dotprod"])]
+    # The selector passes over a version whose needs the kernel does not report.
+    assert list(versions_for(early, later, {"cortex-a75": hwcap_words(["dotprod"])})) == [
+        later.id_of(n) for n in later.names
+    ]
+    assert list(versions_for(early, later, {})) == [FIRST_CORE_ID]
 
 
 def test_a_version_runs_on_every_core_of_its_boards() -> None:

@@ -72,9 +72,9 @@ def build_whole(tmp_path_factory: pytest.TempPathFactory) -> Build:
         all_cores: Mapping[str, Core] | None = None,
         flags: Sequence[str] = (),
         runtime: Sequence[str] = ("runtime",),
-        x86_needs: Mapping[str, Sequence[int]] | None = None,
+        needs: Mapping[str, Sequence[int]] | None = None,
     ) -> Path:
-        table = table_text(core_set, all_cores or {}, x86_needs)
+        table = table_text(core_set, all_cores or {}, needs)
         key = (program, table, tuple(flags), tuple(runtime))
         if key in made:
             return made[key]

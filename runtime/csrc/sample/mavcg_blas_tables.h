@@ -1,8 +1,8 @@
 /* Register tiles of a BLAS library. Made by mavcg. */
-#define MAVCG_SET 2eb1f0b8fb62b090
+#define MAVCG_SET be73d3589db3a5ad
 #define VERSIONS 4
-static const uint32_t base_needs[1][X86_WORDS] = {
-    {0x0, 0x0, 0x0, 0x0, 0x0, 0x0, 0x0},
+static const uint32_t base_needs[MAVCG_NEED_WORDS] = {
+    0x0, 0x0, 0x0, 0x0, 0x0, 0x0, 0x0
 };
 static const struct blas_blocks blocks_table[] = {
     {4, 4, 0, 4, 1, 256, 64, 512, 16, 0}, /* f32 */

@@ -1,7 +1,7 @@
 /* Model sample. Made by mavcg. */
 #define MODEL_API "mavcg_model_sample"
 #define MODEL_NAME "sample"
-#define MAVCG_SET 2eb1f0b8fb62b090
+#define MAVCG_SET be73d3589db3a5ad
 #define MAVCG_CONSTANTS mavcg_constants_sample
 #define INPUTS 1
 #define OUTPUTS 1
@@ -17,8 +17,8 @@
 #define SCRATCH_BYTES 128ull
 #define SCRATCH_STRIDE 128ull
 #define CONSTANTS_BYTES 64ull
-static const uint32_t base_needs[1][X86_WORDS] = {
-    {0x0, 0x0, 0x0, 0x0, 0x0, 0x0, 0x0},
+static const uint32_t base_needs[MAVCG_NEED_WORDS] = {
+    0x0, 0x0, 0x0, 0x0, 0x0, 0x0, 0x0
 };
 extern const char MAVCG_CONSTANTS[] __attribute__((visibility("hidden")));
 extern engine_kernel version_0 __asm__("add_1.generic") __attribute__((visibility("hidden")));

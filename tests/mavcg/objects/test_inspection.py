@@ -58,6 +58,8 @@ def test_modules_are_read_in_link_order(tmp_path: Path) -> None:
 def test_a_runtime_that_several_objects_bring_counts_once(tmp_path: Path) -> None:
     runtimes = [{"core_set": name, "runtime_bytes": 100} for name in ("abc", "abc", "def")]
     assert inspect_library(library(tmp_path, module("f", 1, 2), *runtimes)).runtime_bytes == 200
+    parts = [{"runtime": {"selector": 900, name: 100}} for name in ("abc", "abc", "def")]
+    assert inspect_library(library(tmp_path, module("f", 1, 2), *parts)).runtime_bytes == 1100
 
 
 @pytest.mark.parametrize(

@@ -79,12 +79,18 @@ def test_json_of_the_same() -> None:
             "versions": [
                 {
                     "core": "generic", "bytes": 100, "shares_body_with": None, "dropped": None,
-                    "runs_on": "any other core",
+                    "extensions": [], "runs_on": "any other core",
                 },
-                {"core": A55, "bytes": 160, "shares_body_with": None, "dropped": None, "runs_on": "CPUs 0-3"},
-                {"core": A75, "bytes": 160, "shares_body_with": A55, "dropped": None, "runs_on": "CPUs 4-5"},
                 {
-                    "core": M4, "bytes": 100, "shares_body_with": None, "runs_on": "CPUs 6-7",
+                    "core": A55, "bytes": 160, "shares_body_with": None, "dropped": None,
+                    "extensions": [], "runs_on": "CPUs 0-3",
+                },
+                {
+                    "core": A75, "bytes": 160, "shares_body_with": A55, "dropped": None,
+                    "extensions": [], "runs_on": "CPUs 4-5",
+                },
+                {
+                    "core": M4, "bytes": 100, "shares_body_with": None, "runs_on": "CPUs 6-7", "extensions": [],
                     "dropped": "+0.3% over generic (measured), under the required 1.0%",
                 },
             ],

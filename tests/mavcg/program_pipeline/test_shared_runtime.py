@@ -88,12 +88,12 @@ def test_a_missing_selector_is_named_at_load(mavcg: Mavcg, tmp_path: Path) -> No
 def test_a_selector_that_is_too_old_is_refused_at_load(
     mavcg: Mavcg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(program, "build_shared_runtime", partial(build_shared_runtime, abi=2))
+    monkeypatch.setattr(program, "build_shared_runtime", partial(build_shared_runtime, abi=3))
     _libraries(mavcg, tmp_path, {"one": NAMES[0], "two": NAMES[0]})
     main = _program(tmp_path)
     assert mavcg("runtime", "-o", tmp_path).status == 0
     done = _run(main)
-    assert done.returncode != 0 and f"{SONAME}: version `MAVCG_RT_2' not found (required by" in done.stderr
+    assert done.returncode != 0 and f"{SONAME}: version `MAVCG_RT_3' not found (required by" in done.stderr
 
 
 def test_where_the_loader_checks_nothing_the_selector_says_so_and_generic_runs(
@@ -105,7 +105,7 @@ def test_where_the_loader_checks_nothing_the_selector_says_so_and_generic_runs(
     build_shared_runtime(host_target(), tmp_path, abi=0)
     done = _run(_program(tmp_path), MAVCG_TRACE="1")
     assert done.stdout == "0\n" and done.returncode == 0
-    said = "mavcg: a library wants the selector's ABI 1, and this libmavcg_rt.so has 0: its generic versions run"
+    said = "mavcg: a library wants the selector's ABI 2, and this libmavcg_rt.so has 0: its generic versions run"
     assert done.stderr.count(said) == 2 and "install a newer one (mavcg runtime)" in done.stderr
 
 

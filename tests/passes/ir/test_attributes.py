@@ -44,6 +44,13 @@ def test_extensions_that_round_halves_otherwise_need_the_programs_word() -> None
     assert choose_cpu(core, (), narrow_floats=False).features == ()
 
 
+def test_what_no_instruction_shows_is_left_out_unless_the_program_has_it() -> None:
+    """With lse2 a plain load of 16 bytes is atomic: the code looks like that for a core without it."""
+    core = Core("x2", "aarch64", "out", "cortex-x2", "", extensions=("lse", "lse2"))
+    assert choose_cpu(core, (), narrow_floats=False).features == ("-lse2",)
+    assert choose_cpu(core, ("+lse2",), narrow_floats=False).features == ("+lse2",)
+
+
 @pytest.fixture(scope="module")
 def compiled_features(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str, str], tuple[str, ...]]:
     """compiled_features(tool, arch, cpu): what zig's driver ("cc") or plain "clang" writes into target-features."""

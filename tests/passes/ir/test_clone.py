@@ -49,11 +49,11 @@ def test_dispatchers(golden: object) -> None:
     """Of a plain function, a static one, one in a comdat of its own and one in a group."""
     hot = zoo("f", "local", "linkonce", "_ZN1AC2Ev")
     dispatches = [
-        Dispatch(n, tuple(version_symbol(hot, n, label) for label in ("generic", "cortex-a55", "generic")))
+        Dispatch(n, tuple(version_symbol(hot, n, label) for label in ("generic", "cortex-a55", "generic")), RUNTIME)
         for n in sorted(hot.hot)
     ]
     needs = make_version(hot, "f", "generic").needs
-    made = add_dispatchers(hot, keep_for_versions(hot, needs), dispatches, RUNTIME)
+    made = add_dispatchers(hot, keep_for_versions(hot, needs), dispatches)
     assert golden == printed(with_entities(made, made.entities))
 
 

@@ -80,8 +80,8 @@ def versions_and_program(text: str) -> tuple[str, str]:
     assert why_not(module, "f", "aarch64") is None
     hot = HotModule(module, frozenset({"f"}), "tag")
     version = make_version(hot, "f", "generic")
-    dispatch = Dispatch("f", (version_symbol(hot, "f", "generic"),))
-    program: ModuleText = add_dispatchers(hot, keep_for_versions(hot, version.needs), [dispatch], RUNTIME)
+    dispatch = Dispatch("f", (version_symbol(hot, "f", "generic"),), RUNTIME)
+    program: ModuleText = add_dispatchers(hot, keep_for_versions(hot, version.needs), [dispatch])
     return canonical(str(version.module)), canonical(str(with_entities(program, program.entities)))
 
 

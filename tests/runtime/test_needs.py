@@ -1,0 +1,154 @@
+"""A version runs only where the kernel offers every extension that its instructions need."""
+
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from mavcg.errors import MavcgError
+from mavcg.hardware.core import Core
+from mavcg.hardware.extensions import HWCAP_BITS, INVISIBLE, hwcap_words
+from mavcg.hardware.target import parse_target
+from mavcg.profiles.load import load_cores
+from mavcg.runtime.amalgamation import SOURCES, write_unit
+from mavcg.runtime.build import linked_selector, needs_words, runtime_object
+from mavcg.runtime.coreset import GENERIC_ID, CoreSet, table_text
+from mavcg.toolchain.zig import run_tool, run_zig
+from tests.runtime.test_qemu import QEMU
+
+ALL_BITS = (0xFFFFFFFF,) * 4
+Words = tuple[int, int, int, int]
+
+
+def needs_of(core: Core) -> tuple[str, ...]:
+    """Everything that code for this core may show: the most that a version can need."""
+    return tuple(sorted(set(core.extensions) - set(INVISIBLE)))
+
+
+def midr_of(core: Core) -> int:
+    rule = core.midr[0]
+    return rule.implementer << 24 | rule.variant_min << 20 | 0xF << 16 | rule.part << 4
+
+
+def without(extension: str) -> Iterator[Words]:
+    """The words of machines that offer everything but one bit of this extension."""
+    for number, bits in enumerate(HWCAP_BITS[extension]):
+        for bit in bits:
+            hidden = [0, 0, 0, 0]
+            hidden[2 * number + bit // 32] = 1 << bit % 32
+            yield tuple(all_bits & ~word for all_bits, word in zip(ALL_BITS, hidden, strict=True))  # type: ignore[misc]
+
+
+def best(core: Core, cores: dict[str, Core], offered: Words) -> str:
+    """The version that must run: the core's own, else its best stand-in's, whose needs are all met; else generic."""
+    for name in (core.name, *core.stand_ins):
+        words = hwcap_words(needs_of(cores[name]))
+        if not any(word & ~there for word, there in zip(words, offered, strict=True)):
+            return name
+        if not any(words):
+            break
+    return "generic"
+
+
+@pytest.fixture(scope="module")
+def ask(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., list[tuple[int, int]]]:
+    """ask(questions): the ids that the selector of all AArch64 cores chooses; a question is (core, words)."""
+    folder = tmp_path_factory.mktemp("hidden")
+    cores = tuple(load_cores("aarch64").values())
+    core_set = CoreSet(cores, tuple(map(needs_of, cores)))
+    (folder / "mavcg_core_table.h").write_text(table_text(core_set, {}, needs_words(core_set)))
+    write_unit("runtime", folder)
+    macros = ["-DMAVCG_ARM_SOURCES=1", "-DMAVCG_X86_SOURCES=0", "-DMAVCG_OFFERED=offered_here", "-D_GNU_SOURCE"]
+    program = Path(__file__).parent / "programs/hidden.c"
+    command = ["gcc", "-std=gnu11", *macros, f"-I{folder}", f"-I{SOURCES}", str(program), "-o", str(folder / "hidden")]
+    run_tool(command, "building hidden.c")
+
+    def ask(questions: list[tuple[Core, Words]]) -> list[tuple[int, int]]:
+        text = "".join(f"{midr_of(c):x} {c.name} {' '.join(f'{w:x}' for w in words)}\n" for c, words in questions)
+        done = subprocess.run([str(folder / "hidden")], input=text, capture_output=True, text=True, check=True)
+        pairs = [tuple(map(int, line.split())) for line in done.stdout.splitlines()]
+        return [(pair[0], pair[1]) for pair in pairs]
+
+    return ask
+
+
+def test_every_extension_of_every_shipped_core_hidden_in_turn(ask: Callable[..., list[tuple[int, int]]]) -> None:
+    cores = load_cores("aarch64")
+    ids = {name: number for number, name in enumerate(cores, 2)} | {"generic": GENERIC_ID}
+    known = [core for core in cores.values() if core.midr]
+    questions = [(core, words) for core in known for e in needs_of(core) for words in without(e)]
+    answers = ask(questions)
+
+    assert len(questions) > 500
+    for (core, offered), (by_midr, by_name) in zip(questions, answers, strict=True):
+        wanted = best(core, cores, offered)
+        assert wanted != core.name
+        assert by_midr == ids[wanted], (core.name, offered, wanted)
+        # A map that names a core whose versions cannot run is refused: it never makes a CPU run one of them.
+        assert by_name == (0 if wanted == "generic" else ids[wanted]), (core.name, offered, wanted)
+
+
+def test_every_core_runs_its_version_where_all_is_offered_and_nothing_where_nothing_is(
+    ask: Callable[..., list[tuple[int, int]]],
+) -> None:
+    cores = load_cores("aarch64")
+    known = [core for core in cores.values() if core.midr]
+    ids = {name: number for number, name in enumerate(cores, 2)} | {"generic": GENERIC_ID}
+
+    assert [by_midr for by_midr, _ in ask([(core, ALL_BITS) for core in known])] == [ids[core.name] for core in known]
+    bare = [by_midr for by_midr, _ in ask([(core, (0, 0, 0, 0)) for core in known])]
+    assert bare == [ids[core.name] if not needs_of(core) else GENERIC_ID for core in known]
+
+
+def test_tables_with_other_needs_are_other_tables() -> None:
+    """One table for each set of needs; a private table is named by its cores alone."""
+    cores = tuple(load_cores("aarch64")[name] for name in ("cortex-a55", "cortex-a75"))
+    plain = CoreSet(cores)
+    needing = plain.with_needs({"cortex-a55": ["lse"]})
+
+    assert len({plain.tag, needing.tag, plain.with_needs({"cortex-a75": ["lse"]}).tag}) == 3
+    assert plain.with_needs({}) == plain and plain.with_needs({"cortex-a55": ["lse"]}, private=True).tag == plain.tag
+    with pytest.raises(MavcgError, match="cores: 2 cores, and needs of 1"):
+        CoreSet(cores, (("lse",),))
+    with pytest.raises(MavcgError, match="extension lse2: has no bit"):
+        needs_words(plain.with_needs({"cortex-a55": ["lse2"]}))
+
+
+@pytest.mark.skipif(QEMU is None, reason="qemu-aarch64 is not installed")
+@pytest.mark.parametrize("getauxval", ["getauxval", "no_such_function"])
+def test_the_kernels_words_with_and_without_a_c_library_that_tells_them(tmp_path: Path, getauxval: str) -> None:
+    """By getauxval, else from /proc/self/auxv; two tables of one program share the selector's code."""
+    a55 = load_cores()["cortex-a55"]
+    target = parse_target("aarch64-linux-musl")
+    objects = []
+    for number, needs in enumerate((("lse",), ("dotprod", "lse"))):
+        core_set = CoreSet((a55,), (needs,))
+        objects.append(runtime_object(core_set, {}, target, tmp_path, "linked_set"))
+        source = tmp_path / f"which{number}.c"
+        source.write_text(
+            f'#include "mavcg_runtime.h"\nMAVCG_DECLARE({core_set.tag})\n'
+            "static void *const versions[] = {(void *)0, (void *)1, (void *)2};\nstatic uint64_t runs[3];\n"
+            'static struct mavcg_function f = {"f", versions, runs, 0};\n'
+            f"int which{number}(void) {{ return (int)(uintptr_t)mavcg_select_{core_set.tag}(&f); }}\n"
+        )
+        objects.append(source)
+    selector = tmp_path / "selector.c"
+    if getauxval == "getauxval":
+        objects.append(linked_selector(target, tmp_path))
+    else:
+        objects.append(write_unit("linked_selector", tmp_path).rename(selector))
+    (tmp_path / "main.c").write_text(
+        "#include <stdio.h>\nint which0(void), which1(void);\n"
+        'int main(void) { printf("%d %d\\n", which0(), which1()); return 0; }\n'
+    )
+    flags = ["-target", target.zig_name, "-static", "-std=gnu11", "-O1", f"-I{SOURCES}", "-fno-sanitize=all"]
+    words = [*flags, f"-Dgetauxval={getauxval}", str(tmp_path / "main.c"), *map(str, objects)]
+    run_zig("cc", [*words, "-o", str(tmp_path / "app")], "building")
+
+    def run(cpu: str) -> str:
+        done = subprocess.run([str(QEMU), "-cpu", cpu, str(tmp_path / "app")], env={}, capture_output=True, text=True)
+        return done.stdout + done.stderr
+
+    assert run("max,midr=0x412fd050") == "2 2\n"
+    assert run("cortex-a53,midr=0x412fd050") == "1 1\n"
