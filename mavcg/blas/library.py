@@ -36,7 +36,7 @@ from mavcg.profiles.load import load_cores
 from mavcg.runtime.blas_build import blas_object
 from mavcg.runtime.blas_text import blas_tables_text
 from mavcg.runtime.build import compiler_needs, runtime_object
-from mavcg.runtime.coreset import X86_WORDS, CoreSet
+from mavcg.runtime.coreset import NEED_WORDS, CoreSet
 from mavcg.runtime.model_build import X86_BASE
 from mavcg.runtime.model_text import default_spin_us
 from mavcg.specs.blas_blocks import ITEM_BYTES, TALL_COLUMNS, BlasBlocks
@@ -113,7 +113,7 @@ def blas_objects(
     blocks = [plan_blas_blocks(dtype, machines, clusters, together) for dtype in ITEM_BYTES]
     core_set = CoreSet(request.cores)
     tiles = {block.dtype: product_tiles(block) for block in blocks}
-    needs = compiler_needs(X86_BASE) if request.target.arch == "x86_64" else (0,) * X86_WORDS
+    needs = compiler_needs(X86_BASE) if request.target.arch == "x86_64" else (0,) * NEED_WORDS
     symbols = {dtype: [tile.symbol for tile in of_dtype] for dtype, of_dtype in tiles.items()}
     vectors = {dtype: [VectorProduct(dtype, sums).symbol for sums in (False, True)] for dtype in ITEM_BYTES}
     dots = {dtype: [DotProducts(dtype).symbol] for dtype in ITEM_BYTES}
