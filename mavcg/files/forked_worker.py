@@ -11,6 +11,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from mavcg.files.scratch import ENDING_SIGNALS, making
+from mavcg.files.unpickling import own_pickles
 
 FORKS = sys.platform.startswith("linux")  # macOS's frameworks do not survive a fork, and Windows has none
 
@@ -50,7 +51,8 @@ class ForkedWorker:
     def receive(self) -> Any:
         """Return the answer to the request sent last. Raises: as `run`."""
         try:
-            succeeded, result = self.pipe.recv()
+            with own_pickles():
+                succeeded, result = self.pipe.recv()
         except (OSError, EOFError) as error:
             raise WorkerEndedError from error
         if not succeeded:
@@ -91,7 +93,8 @@ def _serve(answer: Callable[[Any], Any], pipe: Connection, parents: Sequence[Con
     gc.freeze()
     with contextlib.suppress(EOFError, OSError):
         while True:
-            request = pipe.recv()
+            with own_pickles():
+                request = pipe.recv()
             try:
                 reply = True, answer(request)
             except Exception as error:
