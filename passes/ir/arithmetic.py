@@ -7,23 +7,27 @@ what fast-math flags allow. See docs/design/one-answer.md.
 import re
 from collections import Counter
 from collections.abc import Collection
+from dataclasses import replace
 
+from mavcg.passes.ir.call_text import FLAG, VALUE, calls_in, read_call
+from mavcg.passes.ir.symbol_names import own_symbol, unquote
 from mavcg.passes.ir.types import mangle_type, scalar_of, split_commas, split_type
 
-_FLAG = r"(?:fast|nnan|ninf|nsz|arcp|contract|afn|reassoc)"
-_OPERATION = r"(?:tail |notail )?call|fadd|fsub|fmul|fdiv|frem|fneg|fcmp|select|phi|fptrunc|fpext|uitofp|sitofp"
-_FLAGGED = re.compile(rf"(= (?:{_OPERATION}))((?: {_FLAG})+)(?= )")
+_OPERATION = (
+    r"(?:(?:tail|musttail|notail) )?call|fadd|fsub|fmul|fdiv|frem|fneg|fcmp|select|phi|fptrunc|fpext|uitofp|sitofp"
+)
+_FLAGGED = re.compile(rf"^(\s*{VALUE} = (?:{_OPERATION}))((?: {FLAG})+)(?= )", re.MULTILINE)
 _FAST_ATTRIBUTES = re.compile(
     r' ?"(?:unsafe-fp-math|no-infs-fp-math|no-nans-fp-math|no-signed-zeros-fp-math|approx-func-fp-math)"="[^"]*"'
 )
-_VALUE = r'%(?:"[^"]*"|[-a-zA-Z$._0-9]+)'
-_FMULADD = re.compile(
-    rf"^\s*(?P<result>{_VALUE}) = (?:tail |notail )?call (?P<flags>(?:{_FLAG} )*)"
-    r".*?@llvm\.(?P<strict>experimental\.constrained\.)?fmuladd\."
-)
-_MADE = re.compile(r"call ([^@]*?) ?@(llvm\.(?:experimental\.constrained\.)?(fma|fmul|fadd)\.\w+)\(")
-_PRODUCT = re.compile(rf"^\s*({_VALUE}) = fmul((?: {_FLAG})+) (.*)$")
-_SUM = re.compile(rf"^(\s*)({_VALUE}) = (fadd|fsub)((?: {_FLAG})+) (.*)$")
+_FMULADD = re.compile(r"llvm\.(?P<strict>experimental\.constrained\.)?fmuladd\.\w+")
+_MADE = re.compile(r"llvm\.(?:experimental\.constrained\.)?(?:fma|fmul|fadd)\.\w+")
+_ATTACHED = re.compile(r"![-\w.$]+ !\d+")
+_ARGUMENT_ATTRIBUTE = re.compile(r"(?:noundef|inreg|returned|noext|nofpclass\([^)]*\)) ")
+_PRODUCT = re.compile(rf"^\s*({VALUE}) = fmul((?: {FLAG})+) (.*)$")
+_SUM = re.compile(rf"^(\s*)({VALUE}) = (fadd|fsub)((?: {FLAG})+) (.*)$")
+_RECORD = re.compile(r"^\s*#dbg_.*$", re.MULTILINE)
+_NARROW = re.compile(r"(?<![%@$!#.\w-])(?:half|bfloat)\b(?![-.:$])")
 
 
 def explicit_fmuladd(text: str, fused: Collection[str]) -> str:
@@ -31,7 +35,7 @@ def explicit_fmuladd(text: str, fused: Collection[str]) -> str:
 
     %r = call float @llvm.fmuladd.f32(float %a, float %b, float %c)
       ->  %r = call float @llvm.fma.f32(float %a, float %b, float %c)              fused
-      ->  %r.mul = fmul float %a, %b ; %r = fadd float %r.mul, %c                  not
+      ->  %r.mavcg.mul = fmul float %a, %b ; %r = fadd float %r.mavcg.mul, %c      not
     By LangRef the code generator may choose either form of fmuladd, so that versions would differ. In a program that
     sets the rounding mode, llvm.experimental.constrained.fmuladd becomes constrained.fma, or constrained.fmul and
     constrained.fadd.
@@ -42,28 +46,25 @@ def explicit_fmuladd(text: str, fused: Collection[str]) -> str:
 
 
 def _explicit_line(line: str, fused: Collection[str]) -> str:
-    match = _FMULADD.match(line)
-    if not match:  # its declaration
+    call = read_call(line)
+    match = _FMULADD.fullmatch(call.symbol) if call else None
+    if not call or not match:
         return line
-    arguments, _, trailer = line[line.index("(", match.end()) + 1 :].rpartition(")")
-    items = split_commas(arguments)
-    type_text = split_type(items[0])[0]
+    type_text, indent, result = call.return_type, call.indent, call.result
     if scalar_of(type_text) in fused:
-        return line.replace("fmuladd.", "fma.", 1)
-    a, b, c = (_value(item) for item in items[:3])
-    result = match["result"]
-    product = f'%"{result[1:].strip(chr(34))}.mul"'
-    indent = line[: len(line) - len(line.lstrip())]
+        return str(replace(call, callee=call.callee.replace("fmuladd.", "fma.")))
+    a, b, c = (_value(item) for item in call.arguments[:3])
+    product = _value_beside(result, "mul")
     if match["strict"]:
-        modes = ", ".join(items[3:])
+        modes = ", ".join(call.arguments[3:])
 
         def step(operation: str, left: str, right: str) -> str:
             name = f"@llvm.experimental.constrained.{operation}.{mangle_type(type_text)}"
-            return f"call {type_text} {name}({type_text} {left}, {type_text} {right}, {modes}){trailer}"
+            return f"call {type_text} {name}({type_text} {left}, {type_text} {right}, {modes}){call.after}"
 
         return f"{indent}{product} = {step('fmul', a, b)}\n{indent}{result} = {step('fadd', product, c)}"
-    metadata = "".join(f", {m}" for m in re.findall(r"!\w+ !\d+", trailer))
-    flags = match["flags"]
+    metadata = "".join(f", {m}" for m in _ATTACHED.findall(call.after))
+    flags = "".join(f"{flag} " for flag in call.flags)
     return (
         f"{indent}{product} = fmul {flags}{type_text} {a}, {b}{metadata}\n"
         f"{indent}{result} = fadd {flags}{type_text} {product}, {c}{metadata}"
@@ -73,7 +74,14 @@ def _explicit_line(line: str, fused: Collection[str]) -> str:
 def _value(argument: str) -> str:
     """Return the value in an argument such as "float noundef %x", without its type and attributes."""
     value = split_type(argument)[1]
-    return re.sub(r"^(?:noundef |nofpclass\([^)]*\) )+", "", value)
+    while attribute := _ARGUMENT_ATTRIBUTE.match(value):
+        value = value[attribute.end() :]
+    return value
+
+
+def _value_beside(result: str, part: str) -> str:
+    """Return the name of a new value that another one is computed from; no compiler names a value so."""
+    return f'%"{unquote(result[1:])}.mavcg.{part}"'
 
 
 def has_fast_math(body: str) -> bool:
@@ -86,28 +94,29 @@ def has_fast_math(body: str) -> bool:
 
 def has_fmuladd(text: str) -> bool:
     """True if the text calls llvm.fmuladd, which the code generator may fuse or not."""
-    return "@llvm.fmuladd." in text
+    return any(call.symbol.startswith("llvm.fmuladd.") for call in calls_in(text, "@llvm.fmuladd."))
 
 
 def has_ordered_reduction(text: str) -> bool:
     """True if an optimised function sums vectors lane after lane, in the order of the scalar loop."""
-    return "@llvm.vector.reduce.fadd." in text
+    mention = "@llvm.vector.reduce.fadd."
+    return any(call.symbol.startswith(mention[1:]) for call in calls_in(text, mention))
 
 
 def sums_of_products(text: str, types: Collection[str]) -> int:
     """Count the fadd and fsub instructions of these scalar types that have the result of an fmul as an operand."""
     count = 0
     for body in re.findall(r"^define .*?^\}$", text, flags=re.MULTILINE | re.DOTALL):
-        products = set(re.findall(rf"^\s*({_VALUE}) = fmul ", body, flags=re.MULTILINE))
-        for line in re.findall(rf"^\s*{_VALUE} = (?:fadd|fsub)(?: {_FLAG})* (.*)$", body, flags=re.MULTILINE):
+        products = set(re.findall(rf"^\s*({VALUE}) = fmul ", body, flags=re.MULTILINE))
+        for line in re.findall(rf"^\s*{VALUE} = (?:fadd|fsub)(?: {FLAG})* (.*)$", body, flags=re.MULTILINE):
             type_text, operands = split_type(line)
-            count += scalar_of(type_text) in types and any(v in products for v in re.findall(_VALUE, operands))
+            count += scalar_of(type_text) in types and any(v in products for v in re.findall(VALUE, operands))
     return count
 
 
 def has_narrow_floats(text: str) -> bool:
     """True if the text has values of type half or bfloat."""
-    return re.search(r"\b(?:half|bfloat)\b", text) is not None
+    return _NARROW.search(re.sub(r'"[^"]*"', '""', text)) is not None
 
 
 def fuse_contracted(text: str, fused: Collection[str]) -> str:
@@ -124,7 +133,7 @@ def fuse_contracted(text: str, fused: Collection[str]) -> str:
 
 def _fuse_in_function(body: str, fused: Collection[str]) -> str:
     lines = body.split("\n")
-    uses = Counter(re.findall(_VALUE, body))
+    uses = Counter(re.findall(VALUE, _RECORD.sub("", body)))  # a build with -g computes what one without it does
     products: dict[str, tuple[str, str, str]] = {}
     for line in lines:
         match = _PRODUCT.match(line)
@@ -145,7 +154,7 @@ def _fuse_sum(line: str, products: dict[str, tuple[str, str, str]]) -> str:
     type_text, operands = split_type(typed_operands)
     left, right, *metadata = split_commas(operands)
     trailer = "".join(f", {m}" for m in metadata)
-    negated = f'%"{result[1:].strip(chr(34))}.neg"'
+    negated = _value_beside(result, "neg")
 
     def fma(a: str, b: str, c: str) -> str:
         t = type_text
@@ -171,12 +180,10 @@ def without_fast_math(text: str) -> str:
 
 def declare_fma(text: str) -> str:
     """Declare the intrinsics that explicit_fmuladd and fuse_contracted call, if the text does not declare them yet."""
-    declared = set(re.findall(r"^declare .*@([\w.]+)\(", text, re.MULTILINE))
+    declared = {unquote(own_symbol(line)["name"]) for line in text.split("\n") if line.startswith("declare ")}
     missing = {}
-    for returns, name, operation in _MADE.findall(text):
-        if name not in declared:
-            type_text = re.sub(rf"^(?:{_FLAG} )+", "", returns)
-            values = [type_text] * (3 if operation == "fma" else 2)
-            modes = ["metadata", "metadata"] if ".constrained." in name else []
-            missing[name] = f"declare {type_text} @{name}({', '.join([*values, *modes])})\n"
+    for call in calls_in(text, "@llvm."):
+        if _MADE.fullmatch(call.symbol) and call.symbol not in declared:
+            types = ", ".join(split_type(argument)[0] for argument in call.arguments)
+            missing[call.symbol] = f"declare {call.return_type} @{call.symbol}({types})\n"
     return text + "".join(missing[name] for name in sorted(missing))

@@ -21,8 +21,8 @@ from mavcg.passes.ir.definition_text import (
     copy_definition,
     plain_definition,
     rename_symbols,
+    uses_in_body,
     uses_in_header,
-    uses_in_records,
 )
 from mavcg.passes.ir.hot_module import MERGEABLE, HotModule, shared_name, version_symbol
 from mavcg.passes.ir.module_text import Entity, ModuleText, linkage, with_entities
@@ -112,8 +112,7 @@ class _Builder:
     def drain(self) -> None:
         while self._pending:
             symbol, entity = self._pending.pop()
-            body = self.hot.module.objects.functions[entity.name].body
-            uses = dict.fromkeys([*uses_in_header(entity), *body.uses, *uses_in_records(entity)])
+            uses = dict.fromkeys([*uses_in_header(entity), *uses_in_body(entity)])
             names = {use: self._name(use.name, use.is_callee) for use in uses}
             self.entities[symbol] = copy_definition(entity, symbol, names)
 

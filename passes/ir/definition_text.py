@@ -10,12 +10,11 @@ from dataclasses import replace
 
 from mavcg.passes.ir.module_objects import Use
 from mavcg.passes.ir.module_text import LINKAGES, LOCAL_LINKAGE, Entity, ModuleText
-from mavcg.passes.ir.symbol_names import NAME, SYMBOL_OR_TEXT, quote, symbols_in, unquote
+from mavcg.passes.ir.symbol_names import SYMBOL_OR_TEXT, own_symbol, quote, symbols_in, unquote
 from mavcg.passes.ir.types import find_closing
 
-# Lines of a body that refer to values but are not instructions (LangRef, "Debug records"), and values as metadata.
-_RECORD = re.compile(r"^ *#dbg_\w+\((.*)\)$", re.MULTILINE)
-_VALUE_AS_METADATA = re.compile(rf"metadata ptr (@{NAME})")
+# Words before a function's name that make a constant of it: what is then called is that constant.
+_MADE_CONSTANT = ("dso_local_equivalent ", "no_cfi ")
 _COMDAT = re.compile(r' comdat(?:\(\$(?:"[^"]*"|[^)]*)\))?(?= |$)')
 # LangRef order: ... [fn Attrs] [section] [comdat] [align] [gc] [prefix] [prologue] [personality] metadata {
 _AFTER_COMDAT = re.compile(r' (?:align \d+|gc "|prefix |prologue |personality |!\w+ !\d+|\{$)')
@@ -28,7 +27,8 @@ def rename_symbols(text: str, new_name: Callable[[str, bool], str]) -> str:
         if not match["name"] or match[0][0] != "@":
             return match[0]
         old = unquote(match["name"])
-        new = new_name(old, text[match.end() : match.end() + 1] == "(")
+        is_callee = text[match.end() : match.end() + 1] == "(" and not text.endswith(_MADE_CONSTANT, 0, match.start())
+        new = new_name(old, is_callee)
         return match[0] if new == old else "@" + quote(new)
 
     return SYMBOL_OR_TEXT.sub(swap, text)
@@ -39,11 +39,26 @@ def uses_in_header(definition: Entity) -> tuple[Use, ...]:
     return tuple(Use(name, False) for name in dict.fromkeys(symbols_in(definition.header)) if name != definition.name)
 
 
-def uses_in_records(definition: Entity) -> tuple[Use, ...]:
-    """Return the symbols that a body refers to outside of operands: in debug records and as metadata."""
-    texts = [match[1] for match in _RECORD.finditer(definition.body) if "@" in match[1]]
-    texts += _VALUE_AS_METADATA.findall(definition.body)
-    return tuple(Use(name, False) for name in dict.fromkeys(name for text in texts for name in symbols_in(text)))
+def uses_in_body(definition: Entity) -> tuple[Use, ...]:
+    """Return the symbols that a body refers to: in operands, bundles, debug records and metadata.
+
+    They are found as rename_symbols finds them, so that none of them is without a new name; addresses of the
+    function's own labels are left out.
+    """
+    uses: dict[Use, None] = {}
+
+    def add(name: str, is_callee: bool) -> str:
+        uses.setdefault(Use(name, is_callee))
+        return name
+
+    rename_symbols(_with_blocks_of(definition, ""), add)
+    return tuple(uses)
+
+
+def _with_blocks_of(definition: Entity, symbol: str) -> str:
+    """Return a body whose addresses of own labels refer to the labels of another symbol; of none, for ""."""
+    owner = f"@{quote(symbol)}" if symbol else ""
+    return definition.body.replace(f"blockaddress(@{quote(definition.name)},", f"blockaddress({owner},")
 
 
 def copy_definition(definition: Entity, symbol: str, names: Mapping[Use, str]) -> Entity:
@@ -51,21 +66,15 @@ def copy_definition(definition: Entity, symbol: str, names: Mapping[Use, str]) -
 
     names: use of a symbol -> its new name.
     """
-    own = quote(definition.name)
-    body = definition.body.replace(f"blockaddress(@{own},", f"blockaddress(@{quote(symbol)},")
+    body = _with_blocks_of(definition, symbol)
 
     def in_header(name: str, is_callee: bool) -> str:
         return symbol if name == definition.name and is_callee else names[Use(name, False)]
 
     def in_body(name: str, is_callee: bool) -> str:
-        return names.get(Use(name, is_callee)) or _own(name, symbol)
+        return symbol if name == symbol else names[Use(name, is_callee)]
 
     return Entity(symbol, "define", rename_symbols(definition.header, in_header) + "\n" + rename_symbols(body, in_body))
-
-
-def _own(name: str, symbol: str) -> str:
-    assert name == symbol, f"@{name} is in the text of @{symbol} and in none of its operands"
-    return name
 
 
 def plain_definition(definition: Entity, new_linkage: str, comdat: str = "") -> Entity:
@@ -82,9 +91,7 @@ def plain_definition(definition: Entity, new_linkage: str, comdat: str = "") -> 
 
 
 def _after_parameters(header: str) -> int:
-    match = re.search(rf"@{NAME}\(", header)
-    assert match, header
-    return find_closing(header, match.end() - 1)
+    return find_closing(header, own_symbol(header).end())
 
 
 def with_cpu(module: ModuleText, cpu_text: Mapping[str, str]) -> ModuleText:

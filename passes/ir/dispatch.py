@@ -16,7 +16,7 @@ from mavcg.passes.ir.attributes import cpu_attributes_of
 from mavcg.passes.ir.hot_module import MERGEABLE, HotModule, version_symbol
 from mavcg.passes.ir.module_text import Entity, ModuleText
 from mavcg.passes.ir.signature import Signature, declaration, function_type, parse_signature
-from mavcg.passes.ir.symbol_names import NAME, escape, quote
+from mavcg.passes.ir.symbol_names import escape, own_symbol, quote
 from mavcg.passes.ir.types import find_closing
 
 # Function attributes about calls and unwinding, which the dispatcher keeps; all others describe the body.
@@ -151,9 +151,7 @@ def _call_attributes(hot: HotModule, name: str) -> str:
 def _header(signature: Signature, name: str, entity: Entity) -> str:
     """Return `define ... @f(...)` unchanged, up to the closing parenthesis and unnamed_addr."""
     first = entity.header
-    match = re.search(rf"@{NAME}\(", first)
-    assert match, first
-    head = first[: find_closing(first, match.end() - 1)]
+    head = first[: find_closing(first, own_symbol(first).end())]
     unnamed = re.match(r"(?:local_)?unnamed_addr", signature.after)
     return f"{head} {unnamed[0]}" if unnamed else head
 

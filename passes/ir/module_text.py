@@ -11,11 +11,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from mavcg.passes.ir.module_objects import IrObjects, read_objects
-from mavcg.passes.ir.symbol_names import NAME, unquote
+from mavcg.passes.ir.symbol_names import NAME, own_symbol, unquote
 
 _VALUE_OR_TEXT = re.compile(rf'ptr @({NAME})|"[^"]*"')
 _GLOBAL = re.compile(rf"@({NAME}) = ")
-_DEFINE = re.compile(rf"(?:define|declare)\b[^@]*?@({NAME})\(")
 EMPTY_GROUP = '"mavcg-empty"'
 LOCAL_LINKAGE = {"internal", "private"}
 _BLOCKADDRESS = re.compile(rf"blockaddress\(@({NAME}),")
@@ -115,9 +114,9 @@ def parse_module(text: str) -> ModuleText:
                 body.append(inner)
                 if inner == "}":
                     break
-            _add(entities, _function_name(line), "define", "\n".join(body))
+            _add(entities, unquote(own_symbol(line)["name"]), "define", "\n".join(body))
         elif line.startswith("declare "):
-            _add(entities, _function_name(line), "declare", line)
+            _add(entities, unquote(own_symbol(line)["name"]), "declare", line)
         elif line.startswith("@"):
             match = _GLOBAL.match(line)
             assert match, f"not a global as LLVM prints it: {line[:80]}"
@@ -140,12 +139,6 @@ def parse_module(text: str) -> ModuleText:
         elif line.startswith(("target ", "source_filename")):
             target.append(line)
     return ModuleText(tuple(target), tuple(module_asm), tuple(types), comdats, entities, groups, tuple(metadata))
-
-
-def _function_name(line: str) -> str:
-    match = _DEFINE.match(line)
-    assert match, f"not a function as LLVM prints it: {line[:80]}"
-    return unquote(match[1])
 
 
 def _add(entities: dict[str, Entity], name: str, kind: str, text: str) -> None:

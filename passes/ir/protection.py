@@ -7,6 +7,7 @@ suffice; the shadow stack (SHSTK) needs no code. All these instructions are no-o
 
 import re
 
+from mavcg.passes.ir.symbol_names import own_symbol
 from mavcg.passes.ir.types import find_closing
 
 _FUNCTION_ATTRIBUTES = {
@@ -19,7 +20,7 @@ _FLAGS = {
     "aarch64": {"branch-target-enforcement": 2, "guarded-control-stack": 2, "sign-return-address": 2},
     "x86_64": {"cf-protection-return": 1, "cf-protection-branch": 1},
 }
-_DEFINITION = re.compile(r'^define [^\n]*?@(?:"[^"]*"|[-a-zA-Z$._0-9]+)\(', re.MULTILINE)
+_DEFINITION = re.compile(r"^define .*", re.MULTILINE)
 _UNNAMED = re.compile(r"(?: (?:local_)?unnamed_addr)?(?: addrspace\(\d+\))?")
 _NUMBERED = re.compile(r"^!(\d+) = ", re.MULTILINE)
 _MODULE_FLAGS = re.compile(r"^!llvm\.module\.flags = !\{(.*)\}$", re.MULTILINE)
@@ -46,7 +47,7 @@ def _with_attributes(text: str, attributes: str) -> str:
         return text
     parts, done = [], 0
     for match in _DEFINITION.finditer(text):
-        after = _UNNAMED.match(text, find_closing(text, match.end() - 1))
+        after = _UNNAMED.match(text, find_closing(text, match.start() + own_symbol(match[0]).end()))
         assert after  # it may match nothing at all
         parts += [text[done : after.end()], f" {attributes}"]
         done = after.end()

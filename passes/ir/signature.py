@@ -4,15 +4,11 @@ import re
 from dataclasses import dataclass
 
 from mavcg.passes.ir.module_text import LINKAGES, Entity
-from mavcg.passes.ir.symbol_names import NAME, quote, unquote
-from mavcg.passes.ir.types import find_closing, split_commas, split_type
+from mavcg.passes.ir.symbol_names import NAME, own_symbol, quote, unquote
+from mavcg.passes.ir.types import find_closing, split_commas, split_type, type_start
 
 _PREEMPTION = ("dso_local", "dso_preemptable")
 _VISIBILITY = ("default", "hidden", "protected")
-_RETURN_ATTRIBUTE = re.compile(
-    r"(?:zeroext|signext|inreg|noalias|nonnull|noundef|noext|noipa"
-    r"|align \d+|align\(\d+\)|(?:dereferenceable|dereferenceable_or_null|nofpclass|range)(?=\())"
-)
 
 
 @dataclass(frozen=True)
@@ -50,24 +46,23 @@ def parse_signature(entity: Entity) -> Signature:
     """Return the signature of a function, declared or defined."""
     text = entity.header.partition(" ")[2].removesuffix(" {")
     text = re.sub(r"^(?:!\w+ !\d+ )+", "", text)  # a declaration's metadata comes first
-    at = re.search(rf"@({NAME})\(", text)
-    assert at, f"not a function: {text[:80]}"
+    at = own_symbol(text)
     words = text[: at.start()].rstrip(" ")
-    end = find_closing(text, at.end() - 1)
+    end = find_closing(text, at.end())
     linkage, words = _take_keywords(words, LINKAGES)
     preemption, words = _take_keywords(words, _PREEMPTION)
     visibility, words = _take_keywords(words, _VISIBILITY)
     _, words = _take_keywords(words, ("dllimport", "dllexport"))
     convention, words = _take_convention(words)
     return Signature(
-        name=unquote(at[1]),
+        name=unquote(at["name"]),
         linkage=linkage,
         preemption=preemption,
         visibility=visibility,
         convention=convention,
         returns=words,
-        return_type=_return_type(words),
-        parameters=text[at.end() : end - 1],
+        return_type=split_type(words[type_start(words) :])[0],
+        parameters=text[at.end() + 1 : end - 1],
         after=text[end:].strip(),
     )
 
@@ -102,12 +97,5 @@ def _take_keywords(text: str, words: tuple[str, ...]) -> tuple[str, str]:
 
 
 def _take_convention(text: str) -> tuple[str, str]:
-    match = re.match(r"(cc ?\d+|\w*cc|aarch64_\w+pcs|x86_\w+|(?:amdgpu|spir|ptx)_\w+|graalcc) ", text)
+    match = re.match(r"(cc ?\d+|\w*cc|aarch64_\w+|x86_(?!fp80|amx)\w+|(?:amdgpu|spir|ptx)_\w+) ", text)
     return (match[1], text[match.end() :]) if match else ("", text)
-
-
-def _return_type(text: str) -> str:
-    while match := _RETURN_ATTRIBUTE.match(text):
-        end = find_closing(text, match.end()) if text[match.end() : match.end() + 1] == "(" else match.end()
-        text = text[end:].lstrip(" ")
-    return split_type(text)[0]

@@ -34,3 +34,11 @@ def unescape(text: str) -> str:
 def symbols_in(text: str) -> Iterator[str]:
     """Yield the @symbols of a text in order, with repetitions; string constants are skipped."""
     return (unquote(m["name"]) for m in SYMBOL_OR_TEXT.finditer(text) if m["name"] and m[0][0] == "@")
+
+
+def own_symbol(header: str) -> re.Match[str]:
+    """Return the match of the symbol that the first line of a global names: its first @symbol; the name is ["name"]."""
+    symbols = (m for m in SYMBOL_OR_TEXT.finditer(header) if m["name"] and m[0][0] == "@")
+    match = next(symbols, None)
+    assert match, f"not a global as LLVM prints it: {header[:80]}"
+    return match

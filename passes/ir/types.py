@@ -24,6 +24,30 @@ def find_closing(text: str, start: int) -> int:
     raise ValueError(f"no closing bracket in: {text[start : start + 60]}")
 
 
+_TYPE = re.compile(
+    r"[\[{<%]|target\(|(?:void|half|bfloat|float|double|x86_fp80|x86_amx|fp128|ppc_fp128|ptr|token|i\d+)(?![\w.(])"
+)
+_WORD = re.compile(r'(?:"[^"]*"(?:="[^"]*")?|[\w.-]+) *')
+
+
+def type_start(text: str) -> int:
+    """Return the index of the type in text that begins with a calling convention, attributes or an address space.
+
+    "fastcc noundef align 8 dereferenceable(4) addrspace(1) ptr @f(": the index of "ptr".
+    """
+    position = 0
+    while not _TYPE.match(text, position):
+        if text[position : position + 1] == "(":  # of an attribute with a value
+            position = find_closing(text, position)
+            position += text[position : position + 1] == " "
+            continue
+        word = _WORD.match(text, position)
+        if not word:
+            raise ValueError(f"no type in: {text[:60]}")
+        position = word.end()
+    return position
+
+
 def split_type(text: str) -> tuple[str, str]:
     """Divide text that begins with a type, such as "[4 x i32] zeroinitializer", into the type and the text after it."""
     if text[0] in "[{<":
