@@ -6,18 +6,17 @@ object files.
 
 import hashlib
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from mavcg.assembly.tuning import VersionTuning, model_version, tune_versions
 from mavcg.assembly.tuning_options import FAST, Tuning, has_machine_passes
-from mavcg.errors import ProfileError
+from mavcg.errors import MavcgError, ProfileError
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.hardware.target import Target
 from mavcg.passes.asm.analysis.identical import names_symbol, refine_keys, without_label
-from mavcg.passes.ir.arithmetic import (
-    has_fmuladd,
-)
+from mavcg.passes.ir.arithmetic import has_fmuladd
 from mavcg.passes.ir.attributes import base_features, features_of, fused_types
 from mavcg.passes.ir.clone import make_version
 from mavcg.passes.ir.hot_module import HotModule, version_symbol
@@ -99,9 +98,13 @@ def make_versions(
         tuning: options of the machine passes that cores' profiles enable.
         openmp: True if LLVM's OpenMP library may be called: outlined OpenMP regions then get their own versions, which
             each thread chooses by its core. False: functions with such regions are refused.
+    A function of which a version cannot be made is refused; the others keep theirs.
     Raises: MavcgError if the IR does not parse.
     """
-    module = parse_module(canonical(text))
+    try:
+        module = parse_module(canonical(text))
+    except MavcgError as error:
+        raise MavcgError(f"{source}: {error}") from error
     defined, refused = _functions_to_version(module, requested, target.arch, openmp)
     tag = hashlib.sha256(f"{source}\0{text}".encode(errors="surrogateescape")).hexdigest()[:8]
     hot = HotModule(module, frozenset(name for name in defined if name not in refused), tag)
@@ -112,14 +115,19 @@ def make_versions(
     jobs: dict[tuple[str, str], CodegenJob] = {}
     for name in functions:
         for core in () if name in failed else (None, *cores):
-            jobs[name, core.name if core else GENERIC] = version_jobs.version_job(name, core, once.get(name))
+            label = core.name if core else GENERIC
+            with _refusing(failed, name, f"its {label} version"):
+                jobs[name, label] = version_jobs.version_job(name, core, once.get(name))
     if target.arch == "aarch64":
-        jobs |= _split_in_ir(jobs, {core.name for core in cores if core.policy.split_in_ir}, workers)
+        jobs |= _split_in_ir(jobs, {core.name for core in cores if core.policy.split_in_ir}, workers, failed)
     compiled = dict(zip(jobs, compile_all(list(jobs.values()), workers, progress), strict=True))
     for (name, label), result in compiled.items():
         if isinstance(result, Failure):
             failed.setdefault(name, f"its {label} version does not compile: {result.message}")
     if failed:  # what failed is refused, and the others must not call versions that it does not have
+        for name in functions:  # a region is asked for by the function that it is in
+            for region in failed.keys() & set(outlined_regions(module, name)):
+                failed.setdefault(name, f"its OpenMP region cannot have versions: {failed[region]}")
         again = make_versions(
             text, source, program_level, [n for n in requested if n not in failed], cores, target,
             workers, per_core_rounding, progress, tuning, openmp,
@@ -136,6 +144,21 @@ def make_versions(
     return VersionedModule(hot, source, version_jobs.opt_level, key_by_callees(hot, bodies), refused, frozenset(once))
 
 
+@contextmanager
+def _refusing(failed: dict[str, str], name: str, what: str) -> Iterator[None]:
+    """Turn an error that is met while a function's code is made into the reason why the function is refused.
+
+    A fault of mavcg too costs only this function its versions; the report names it.
+    """
+    try:
+        yield
+    except MavcgError as error:
+        failed.setdefault(name, f"{what} cannot be made: {error}")
+    except Exception as error:
+        text = " ".join(f"{type(error).__name__}: {error}".split())
+        failed.setdefault(name, f"{what} cannot be made, by a fault of mavcg, please report it: {text}")
+
+
 def _optimise_once(
     version_jobs: VersionJobs, functions: Sequence[str], workers: int, progress: Callable[[], None]
 ) -> tuple[dict[str, str], dict[str, str]]:
@@ -143,12 +166,20 @@ def _optimise_once(
 
     Returns: function -> optimised IR, of those that do round differently; and function -> message, where it failed.
     """
-    jobs = {
-        name: version_jobs.optimise_once_job(name) for name in functions if version_jobs.may_round_differently(name)
-    }
+    failed: dict[str, str] = {}
+    jobs: dict[str, CodegenJob] = {}
+    once: dict[str, str] = {}
+    for name in functions:
+        with _refusing(failed, name, "the code that its versions share"):
+            if version_jobs.may_round_differently(name):
+                jobs[name] = version_jobs.optimise_once_job(name)
     optimised = dict(zip(jobs, compile_all(list(jobs.values()), workers, progress), strict=True))
-    failed = {name: result.message for name, result in optimised.items() if isinstance(result, Failure)}
-    once = {name: r for name, r in optimised.items() if isinstance(r, str) and version_jobs.rounds_differently(name, r)}
+    for name, result in optimised.items():
+        with _refusing(failed, name, "the code that its versions share"):
+            if isinstance(result, Failure):
+                raise MavcgError(result.message)
+            if version_jobs.rounds_differently(name, result):
+                once[name] = result
     return once, failed
 
 
@@ -172,19 +203,21 @@ def _compiled_version(hot: HotModule, name: str, label: str, asm: str, tuning: V
 
 
 def _split_in_ir(
-    jobs: Mapping[tuple[str, str], CodegenJob], labels: Collection[str], workers: int
+    jobs: Mapping[tuple[str, str], CodegenJob], labels: Collection[str], workers: int, failed: dict[str, str]
 ) -> dict[tuple[str, str], CodegenJob]:
     """Optimise the versions of these cores and split their loads; return the jobs that generate their code.
 
-    Versions that LLVM refuses are left out; compiling their original IR then reports the error.
+    Versions that LLVM refuses are left out; compiling their original IR then reports the error. failed: receives the
+    functions whose loads cannot be split, with the reason.
     """
     chosen = {at: job for at, job in jobs.items() if at[1] in labels}
     texts = compile_all([replace(job, emit="ir") for job in chosen.values()], workers, lambda: None)
-    return {
-        at: replace(job, text=split_vector_loads(canonical(text)), optimise=False)
-        for (at, job), text in zip(chosen.items(), texts, strict=True)
-        if isinstance(text, str)
-    }
+    split: dict[tuple[str, str], CodegenJob] = {}
+    for (at, job), text in zip(chosen.items(), texts, strict=True):
+        with _refusing(failed, at[0], f"its {at[1]} version"):
+            if isinstance(text, str):
+                split[at] = replace(job, text=split_vector_loads(canonical(text)), optimise=False)
+    return split
 
 
 def _tune(

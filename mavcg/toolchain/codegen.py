@@ -23,6 +23,12 @@ _ASSEMBLE_ALL = (
     "\t.arch armv9.5-a+sve2+sme2+fp16+fp16fml+bf16+i8mm+dotprod+crypto+sha3+sm4+memtag+rng+ssbs+f32mm+f64mm+ls64"
     "+rcpc+lse+rdm+crc+predres+sb+flagm+pauth\n"
 )
+# An error message with the place in IR text that clang's or llvmlite's parser refuses, and that line; or without.
+_REASON = re.compile(
+    r"(?:fatal error: error in backend|LLVM ERROR|(?:\S+:(?P<line>\d+):\d+: )?error): (?P<reason>.*)"
+    r"(?:\n *(?:\d+ \| )?(?P<quoted>.*))?"
+)
+_SHOWN_IR = 120
 SUFFIX = {"ir": ".ll", "asm": ".s", "obj": ".o"}
 
 
@@ -126,9 +132,16 @@ def compile_all(jobs: Sequence[CodegenJob], workers: int, progress: Callable[[],
 
 
 def _reason(message: str) -> str:
-    """Return the line with the reason in a compiler's crash report or error list."""
-    telling = re.search(r"(?:fatal error: error in backend|LLVM ERROR|error): (.*)", message)
-    return f"LLVM: {telling[1].strip()}" if telling else message.replace("\n", " ")
+    """Return the line with the reason in a compiler's crash report or error list, with the line of IR that it names."""
+    telling = _REASON.search(message)
+    if not telling:
+        return f"LLVM: {' '.join(message.split())}"
+    place = ""
+    if telling["line"]:
+        quoted = telling["quoted"].strip()
+        shown = quoted if len(quoted) <= _SHOWN_IR else quoted[:_SHOWN_IR] + "..."
+        place = f" in line {telling['line']} of its IR: {shown}"
+    return f"LLVM: {telling['reason'].strip()}{place}"
 
 
 def default_workers() -> int:
@@ -145,4 +158,4 @@ def canonical(text: str) -> str:
     try:
         return str(llvm.parse_assembly(text))
     except RuntimeError as error:
-        raise MavcgError(f"LLVM: {str(error).strip().splitlines()[0]}") from error
+        raise MavcgError(_reason(str(error))) from error

@@ -4,7 +4,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import pytest
 
 from mavcg.cli.app import run
 from mavcg.objects.elf import function_symbols, notes
+from mavcg.program_pipeline import version_jobs
 from mavcg.program_pipeline.version_growth import DEFAULT_FREE_BYTES, DEFAULT_MAX_GROWTH
 from tests.conftest import zig_cache
 
@@ -71,6 +72,24 @@ def test_a_hot_file_gets_versions_and_a_cold_one_gccs_own_object(
     assert run_program("gcc", "main.c", "hot.o", "cold.o", "-o", "app").status == 0
     ran = run_program("./app", MAVCG_TRACE="1", MAVCG_CPU_MAP="*=generic")
     assert ran.status == 25 and versions_run(ran.stderr) == {"dot": "generic"}
+
+
+def test_a_function_that_cannot_have_versions_leaves_the_others_theirs(
+    mavcg: Any, project: Path, cores: Sequence[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "hot.c").write_text(HOT + HOT.replace("dot(", "warm("))
+    config(project, 'dot", "warm', cores)
+    explicit = version_jobs.explicit_fmuladd
+
+    def failing(text: str, fused: Collection[str]) -> str:
+        made = explicit(text, fused)
+        return made.replace("ret i32", "ret i64") if "define hidden i32 @warm." in made else made
+
+    monkeypatch.setattr(version_jobs, "explicit_fmuladd", failing)
+    ended = launch(mavcg, "--strict", "gcc", "-O2", "-c", "hot.c")
+    assert ended.status == 0 and {"generic", *cores} <= labels(project / "hot.o", "dot")
+    told = r"mavcg: hot.o: dot \(generic, .*\); warm left as it was: .* in line \d+ of its IR: ret i64 %\w+"
+    assert re.match(told, ended.stderr) and not labels(project / "hot.o", "warm")
 
 
 def test_a_response_file_and_no_named_output(mavcg: Any, project: Path, cores: Sequence[str]) -> None:

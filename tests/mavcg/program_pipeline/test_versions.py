@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from mavcg.errors import MavcgError
 from mavcg.hardware.core import Core
 from mavcg.hardware.target import parse_target
 from mavcg.profiles.load import cores_for
@@ -168,3 +169,68 @@ def test_unoptimised_ir_is_optimised(ir: Callable[..., str]) -> None:
     unoptimised = re.sub(r"attributes #0 = \{ ", "attributes #0 = { noinline optnone ", text)
     assert "optnone" in unoptimised
     assert all(re.search(r"add\tv\d+\.4s", body.asm) for body in versions(unoptimised, ["f"]).bodies)
+
+
+# Between the call through %f and the multiply-add's symbol there is no other symbol, as in opus's tonality_analysis.
+CALLBACK = """
+void hot(void (*f)(const void *, float *, int, int), const void *x, float *y, int n) {
+    float a = y[0];
+    f(x, y, n, 0);
+    y[1] = a * y[2] + y[3];
+}
+"""
+# No register of either architecture has this name: LLVM refuses it when it generates code, and only then.
+NO_REGISTER = """
+define i32 @broken(i32 %x) {
+  call void asm sideeffect "", "{x99}"(i32 %x)
+  ret i32 %x
+}
+define i32 @whole(i32 %x) {
+  %y = add i32 %x, 1
+  ret i32 %y
+}
+"""
+REGION = """
+declare void @__kmpc_fork_call(ptr, i32, ptr, ...)
+define void @parallel(ptr %p) {
+  call void (ptr, i32, ptr, ...) @__kmpc_fork_call(ptr null, i32 1, ptr @parallel.omp_outlined, ptr %p)
+  ret void
+}
+define internal void @parallel.omp_outlined(ptr %a, ptr %b, ptr %p) {
+  call void asm sideeffect "", "{x99}"(i32 1)
+  ret void
+}
+"""
+
+
+def test_a_callback_before_a_multiply_add_has_versions_on_aarch64(ir: Callable[..., str]) -> None:
+    made = versions(ir(CALLBACK), ["hot"], cores_for(["cortex-a75"]))
+    assert not made.refused and [body.label for body in made.bodies] == ["generic", "cortex-a75"]
+
+
+def test_one_functions_failure_leaves_the_others_their_versions(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = versions(canonical(NO_REGISTER), ["broken", "whole"])
+    assert {body.function for body in made.bodies} == {"whole"}
+    assert made.refused.keys() == {"broken"} and "does not compile: LLVM: could" in made.refused["broken"]
+
+    def failing(text: str, fused: frozenset[str]) -> str:
+        return text if "@whole" in text else text.replace("ret i32 %x", "ret i64 %x")
+
+    monkeypatch.setattr("mavcg.program_pipeline.version_jobs.explicit_fmuladd", failing)
+    [reason] = versions(canonical(NO_REGISTER), ["broken", "whole"]).refused.values()
+    assert re.search(r"LLVM: .* in line \d+ of its IR: ret i64 %x", reason)
+
+    monkeypatch.setattr("mavcg.program_pipeline.version_jobs.explicit_fmuladd", lambda text, fused: text[1 // 0])
+    made = versions(canonical(NO_REGISTER), ["whole"])
+    assert "by a fault of mavcg, please report it: ZeroDivisionError" in made.refused["whole"]
+
+
+def test_a_function_whose_parallel_region_fails_is_refused_with_it() -> None:
+    made = versions(canonical(REGION + NO_REGISTER), ["parallel", "whole"])
+    assert {body.function for body in made.bodies} == {"whole"}
+    assert made.refused["parallel"].startswith("its OpenMP region cannot have versions: its generic version does not")
+
+
+def test_ir_that_does_not_parse_is_named_with_file_and_line() -> None:
+    with pytest.raises(MavcgError, match=r"^a\.c: LLVM: .* in line 2 of its IR: declare void %0\(\)$"):
+        versions("declare void @f()\ndeclare void %0()\n", ["f"])
