@@ -56,6 +56,7 @@ def _timing(core: Core, texts: tuple[tuple[str, Path, str], ...]) -> Timing:
         classes={key: row for own in reversed(known) for key, row in own.classes.items()},
         forwards={key: cycles for own in reversed(known) for key, cycles in own.forwards.items()},
         adjacent_forwards=_adjacent_forwards(known),
+        disputed_forwards=_disputed_forwards(known),
         no_dual_issue=next((own.no_dual_issue for own in known if own.no_dual_issue), ()),
         forbidden_distances=next((own.forbidden_distances for own in known if own.forbidden_distances), ()),
         vector_queue=next((own.vector_queue for own in known if own.vector_queue is not None), 0),
@@ -80,6 +81,15 @@ def _adjacent_forwards(known: Sequence[OwnTiming]) -> frozenset[tuple[str, str, 
     for own in reversed(known):
         adjacent = adjacent - own.forwards.keys() | own.adjacent_forwards
     return adjacent
+
+
+def _disputed_forwards(known: Sequence[OwnTiming]) -> dict[tuple[str, str, str], int]:
+    """Return the larger latencies of disputed forwardings, each by the nearest file that has the forwarding."""
+    disputed: dict[tuple[str, str, str], int] = {}
+    for own in reversed(known):
+        disputed = {key: cycles for key, cycles in disputed.items() if key not in own.forwards}
+        disputed |= own.disputed_forwards
+    return disputed
 
 
 def _window_fact(core: Core, key: str, otherwise: int) -> int:

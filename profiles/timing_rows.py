@@ -33,6 +33,7 @@ class OwnTiming:
     classes: Mapping[str, ClassTiming] = field(default_factory=dict)
     forwards: Mapping[tuple[str, str, str], int] = field(default_factory=dict)
     adjacent_forwards: frozenset[tuple[str, str, str]] = frozenset()
+    disputed_forwards: Mapping[tuple[str, str, str], int] = field(default_factory=dict)
     no_dual_issue: tuple[NoDualIssue, ...] = ()
     forbidden_distances: tuple[ForbiddenDistance, ...] = ()
     vector_queue: int | None = None
@@ -77,8 +78,9 @@ def read_own_timing(path: Path, table: Table, order: str) -> OwnTiming:
         same_cycle_writes=_same_cycle_writes(path, issue, order),
         pools=_pools(path, issue),
         classes={row.name: row for row in rows},
-        forwards={key: cycles for key, cycles, _ in forwards},
-        adjacent_forwards=frozenset(key for key, _, adjacent in forwards if adjacent),
+        forwards={fact.key: fact.cycles for fact in forwards},
+        adjacent_forwards=frozenset(fact.key for fact in forwards if fact.adjacent),
+        disputed_forwards={fact.key: fact.disputed for fact in forwards if fact.disputed is not None},
         no_dual_issue=tuple(
             _no_dual_issue(path, entry, f"no_dual_issue[{i}]")
             for i, entry in enumerate(schema.tables(path, table, "no_dual_issue"))
@@ -219,8 +221,18 @@ def _near(name: str, known: Iterable[str]) -> str:
     return f"did you mean {', '.join(near)}?" if near else "mavcg/hardware/instr_classes.py lists them"
 
 
-def _forwards(path: Path, key: str, entry: object, order: str) -> list[tuple[tuple[str, str, str], int, bool]]:
-    """Return each (producer, consumer, role) that "a b->c d.role" names, with its cycles, and True if adjacent."""
+@dataclass(frozen=True)
+class _Forward:
+    """A row of [forward] for one (producer, consumer, role); disputed: the cycles of another source, or None."""
+
+    key: tuple[str, str, str]
+    cycles: int
+    adjacent: bool
+    disputed: int | None
+
+
+def _forwards(path: Path, key: str, entry: object, order: str) -> list[_Forward]:
+    """Return the row of each (producer, consumer, role) that "a b->c d.role" names."""
     key_path = f"forward.{key}"
     made_by, arrow, read_by = key.partition("->")
     read_by, _, role = read_by.partition(".")
@@ -236,7 +248,7 @@ def _forwards(path: Path, key: str, entry: object, order: str) -> list[tuple[tup
         raise refuse(
             path, key_path, f"{value_text(entry)} has no cycles and source", 'write { cycles = 4, source = "..." }'
         )
-    schema.only(path, entry, ("cycles", "independent", "adjacent", "source"), f"{key_path}.")
+    schema.only(path, entry, ("cycles", "independent", "adjacent", "disputed", "source"), f"{key_path}.")
     schema.source_of(path, entry, key_path)
     if "independent" in entry:
         if entry["independent"] is not True or "cycles" in entry or made_by.split() != ["*"]:
@@ -261,9 +273,22 @@ def _forwards(path: Path, key: str, entry: object, order: str) -> list[tuple[tup
         raise refuse(
             path, f"{key_path}.adjacent", wrong, 'write "mla_q->mla_q.acc" = { cycles = 1, adjacent = true, .. }'
         )
+    disputed = _disputed_latency(path, entry, key_path, cycles, order)
     return [
-        ((producer, consumer, role), cycles, adjacent) for producer in made_by.split() for consumer in read_by.split()
+        _Forward((producer, consumer, role), cycles, adjacent, disputed)
+        for producer in made_by.split()
+        for consumer in read_by.split()
     ]
+
+
+def _disputed_latency(path: Path, entry: Table, key_path: str, cycles: int, order: str) -> int | None:
+    """Return the larger latency of another source, in cycles; None if the row has none."""
+    if "disputed" not in entry:
+        return None
+    if cycles == INDEPENDENT or order == "out":
+        wrong = "means that schedules of an in-order core keep to a larger latency where that costs nothing"
+        raise refuse(path, f"{key_path}.disputed", wrong, 'write "ldr_x->ins" = { cycles = 3, disputed = 4, .. }')
+    return schema.whole(path, entry, "disputed", f"{key_path}.disputed", cycles + 1, 1000)
 
 
 def _no_dual_issue(path: Path, entry: Table, key_path: str) -> NoDualIssue:

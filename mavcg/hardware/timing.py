@@ -80,6 +80,8 @@ class Timing:
         issue in the same cycle.
     adjacent_forwards: on an in-order core, those of `forwards`, of accumulators, that reach only the next
         multiply-accumulate: no op of a class that any of them names (`accumulates`) may lie between, in program order.
+    disputed_forwards: those of `forwards` for which a cited source has more cycles -> these cycles. Models use
+        `forwards`; a schedule keeps to the larger latency if that costs no cycle.
     """
 
     core: str
@@ -95,6 +97,7 @@ class Timing:
     vector_queue: int = 0
     same_cycle_writes: bool = False
     adjacent_forwards: frozenset[tuple[str, str, str]] = frozenset()
+    disputed_forwards: Mapping[tuple[str, str, str], int] = field(default_factory=dict)
 
     def independent(self, consumer: str, role: str) -> bool:
         """Return True if instructions of class `consumer` never wait for an operand in this role (INDEPENDENT)."""
@@ -181,6 +184,7 @@ class Timing:
                 sorted(self.classes.items(), key=lambda item: item[0]),
                 sorted(self.forwards.items()),
                 sorted(self.adjacent_forwards),
+                sorted(self.disputed_forwards.items()),
                 [(sorted(rule.these), sorted(rule.those)) for rule in self.no_dual_issue],
                 [(sorted(rule.first), sorted(rule.then), rule.cycles) for rule in self.forbidden_distances],
             )
@@ -189,7 +193,19 @@ class Timing:
     def with_forward(self, producer: str, consumer: str, role: str, cycles: int) -> "Timing":
         """Return the timing with one forwarding latency changed, at any distance, for what-if questions."""
         key = producer, consumer, role
-        return replace(self, forwards={**self.forwards, key: cycles}, adjacent_forwards=self.adjacent_forwards - {key})
+        disputed = {other: latency for other, latency in self.disputed_forwards.items() if other != key}
+        return replace(
+            self,
+            forwards={**self.forwards, key: cycles},
+            adjacent_forwards=self.adjacent_forwards - {key},
+            disputed_forwards=disputed,
+        )
+
+    def with_disputed(self) -> "Timing":
+        """Return the timing with the larger latency of each forwarding about which sources disagree."""
+        if not self.disputed_forwards:
+            return self
+        return replace(self, forwards={**self.forwards, **self.disputed_forwards}, disputed_forwards={})
 
 
 class MissingFact(MavcgError):

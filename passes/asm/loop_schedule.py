@@ -39,17 +39,25 @@ class SchedulingEffort:
 
 
 def find_schedule(
-    ops: Sequence[Op], edges: Sequence[Edge], timing: Timing, effort: SchedulingEffort, below: float
+    ops: Sequence[Op],
+    edges: Sequence[Edge],
+    timing: Timing,
+    effort: SchedulingEffort,
+    below: float,
+    cautious: Sequence[Edge] = (),
 ) -> Schedule | None:
-    """Return a modulo schedule with an interval below `below`, from the store or by search; None if there is none."""
+    """Return a modulo schedule with an interval below `below`, from the store or by search; None if there is none.
+
+    cautious: as in schedule_loop.
+    """
     seconds = effort.exact_seconds
     # A schedule depends on classes and edges alone: kernels of many shapes have loops that differ in offsets only.
     classes = [op.op_class for op in ops]
-    question = classes, edges, timing.key(), effort.heuristic_seconds, seconds, below
+    question = classes, edges, timing.key(), effort.heuristic_seconds, seconds, below, cautious
     key = hashlib.sha256(repr(question).encode()).hexdigest()
     schedule = effort.store.get(key) if effort.store is not None else None
     if schedule is None:
-        schedule = schedule_loop(ops, edges, timing, len(ops) - 1, seconds, effort.heuristic_seconds, below)
+        schedule = schedule_loop(ops, edges, timing, len(ops) - 1, seconds, effort.heuristic_seconds, below, cautious)
         if effort.store is not None:
             effort.store.put(key, schedule or NO_SCHEDULE)
     return None if schedule == NO_SCHEDULE else schedule

@@ -223,7 +223,9 @@ def _overlap(
         return None
     worth = best * (WORTH_UNROLLING if form.times > 1 else 1.0)
     effort = effort if is_kernel(form.body) else effort.part(FURTHER_EFFORT, 0.0)
-    schedule = find_schedule(form.ops, edges, loop.timing, effort, worth * form.times)
+    disputed = loop.timing.with_disputed()
+    cautious = _loop_edges(form, disputed) if disputed is not loop.timing else ()
+    schedule = find_schedule(form.ops, edges, loop.timing, effort, worth * form.times, cautious)
     if schedule is None:
         return None
     order = padded_kernel_order(form.ops, edges, loop.timing, schedule)

@@ -172,6 +172,7 @@ def test_timing_tables_are_no_figures(cores: Path) -> None:
             "forward.alu alu_flags->load store.addr.adjacent",
             "only the next multiply-accumulate",
         ),
+        ("cycles = 2, source", "cycles = 2, disputed = 2, source", "forward.fmla_q->fmla_q.acc.disputed", "3"),
         (
             'those = ["vector", "-ins"]',
             'those = ["vectors"]',
@@ -267,6 +268,27 @@ def test_a_sum_that_reaches_the_next_instruction_only(cores: Path) -> None:
     changed = load_timing(load_core("mine")).with_forward("fmla_q", "fmla_q", "acc", 1)
     assert changed.latency("fmla_q", "fmla_q", "acc", adjacent=False) == 1 and not changed.adjacent_forwards
     assert changed.key() != load_timing(load_core("mine")).key()
+
+
+def test_a_latency_about_which_sources_disagree(cores: Path) -> None:
+    """The nearest file that has the forwarding says whether it is disputed; a what-if latency is not."""
+    mine = MINE.replace("cycles = 2, source", "cycles = 2, disputed = 5, source")
+    own = '[forward]\n"fmla_q->fmla_q.acc" = { cycles = 3, source = "LAB" }\n'
+    (cores / "mine.toml").write_text(mine)
+    (cores / "yours.toml").write_text(other("yours", 0x124, LIKE.format("mine")))
+    (cores / "theirs.toml").write_text(other("theirs", 0x125, LIKE.format("yours") + own))
+
+    def latencies(name: str) -> tuple[int, int]:
+        timing = load_timing(load_core(name))
+        return tuple(facts.latency("fmla_q", "fmla_q", "acc") for facts in (timing, timing.with_disputed()))
+
+    assert [latencies(name) for name in ("mine", "yours", "theirs")] == [(2, 5), (2, 5), (3, 3)]
+    timing = load_timing(load_core("mine"))
+    assert (
+        timing.key() != timing.with_disputed().key()
+        and timing.with_disputed().with_disputed() == timing.with_disputed()
+    )
+    assert timing.with_forward("fmla_q", "fmla_q", "acc", 1).with_disputed().latency("fmla_q", "fmla_q", "acc") == 1
 
 
 def test_rates_follow_the_units_of_the_core(cores: Path) -> None:

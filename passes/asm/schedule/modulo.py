@@ -102,6 +102,7 @@ def schedule_loop(
     exact_seconds: float = 0.0,
     effort: float = 1.0,
     below: float | None = None,
+    cautious: Sequence[Edge] = (),
 ) -> Schedule | None:
     """Return a modulo schedule of a loop with the body `ops`; None if none is faster than iterations without overlap.
 
@@ -113,6 +114,8 @@ def schedule_loop(
             interval; counted in deterministic work, not by a clock. 0: the heuristic alone.
         effort: approximate seconds for the heuristic if it runs alone, counted in the same manner.
         below: exclusive upper bound on the interval; by default the interval of the list schedule.
+        cautious: the edges with disputed latencies at their largest (Timing.disputed_forwards), or (). The schedule
+            satisfies these too if the heuristic finds one that is no longer.
     Returns: cycles within at most STAGES intervals; None where no interval below `below` was found.
         The same input gives the same schedule.
     Raises: ValueError for edges that no order satisfies; MissingFact when the core knows nothing of a class.
@@ -124,6 +127,15 @@ def schedule_loop(
         return None
     resources = resource_table(ops, timing)
     effort = max(effort, HEURISTIC_SHARE * exact_seconds)
+    satisfies_both = with_emission_order(cautious, last)
+
+    def cautiously(intervals: range) -> Schedule | None:
+        if not cautious or satisfies_both == emission_edges:
+            return None
+        return iterative_modulo_schedule(resources, satisfies_both, last, intervals, STAGES, effort)
+
+    if (schedule := cautiously(range(least, least + 1))) is not None:
+        return replace(schedule, optimal=True)
     heuristic = iterative_modulo_schedule(resources, emission_edges, last, range(least, bound), STAGES, effort)
     in_rhythm = edges_in_rhythm(ops, emission_edges, timing)
     if in_rhythm != emission_edges and (heuristic is None or heuristic.interval > least):
@@ -137,7 +149,10 @@ def schedule_loop(
 
         solver_seconds = max(0.0, exact_seconds - effort) or exact_seconds
         intervals = range(least, bound)
-        return improve_schedule(heuristic, resources, emission_edges, last, intervals, STAGES, solver_seconds)
+        heuristic = improve_schedule(heuristic, resources, emission_edges, last, intervals, STAGES, solver_seconds)
+    if heuristic is not None and heuristic.interval > least:
+        longer = cautiously(range(heuristic.interval, heuristic.interval + 1))
+        return replace(longer, optimal=heuristic.optimal) if longer is not None else heuristic
     return heuristic
 
 

@@ -263,3 +263,22 @@ def test_a_split_load_keeps_the_rhythm_of_a_core_with_a_forbidden_distance() -> 
     edges = [Edge(0, 2, 3), Edge(1, 2, 3), Edge(1, 3, 3), Edge(2, 1, 0, 1)]
     assert edges_in_rhythm(ops, edges, LIKE_A55) == edges
     assert edges_in_rhythm(ops, edges, LIKE_A53) == [Edge(0, 2, 3), Edge(1, 2, 4), Edge(1, 3, 3), Edge(2, 1, 0, 1)]
+
+
+def test_a_disputed_latency_is_kept_where_it_costs_no_cycle() -> None:
+    """Eight products hide a load of 6 cycles as well as a shorter one; a recurrence through the load does not."""
+    products = [op("fmla_q", f"v{n}", f"v{n}/acc", "v30", "v31") for n in range(8)]
+    ops = [*products, op("ldr_x", "x1", "x0"), op("ins", "v29", "v29/acc", "x1"), *CLOSE]
+    last = len(ops) - 1
+    edges = edges_of(ops, LIKE_A55)
+    cautious = edges_of(ops, replace(LIKE_A55, forwards={**LIKE_A55.forwards, ("ldr_x", "ins", ""): 6}))
+    bold, careful = (schedule_loop(ops, edges, LIKE_A55, last, below=20, cautious=known) for known in ((), cautious))
+    assert bold is not None and careful is not None
+    assert careful.interval == bold.interval
+    assert complaints(careful, ops, cautious, LIKE_A55, last) == []
+    through = [Edge(9, 8, 4, 1)]
+    bold, careful = (
+        schedule_loop(ops, [*edges, *through], LIKE_A55, last, below=20, cautious=known)
+        for known in ((), [*cautious, *through])
+    )
+    assert bold is not None and bold == careful

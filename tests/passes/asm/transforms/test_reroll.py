@@ -189,7 +189,7 @@ def test_random_unrolled_sums_stay_the_same(core: str) -> None:
     compared = [compare(*images, name, range(3)) for name in names]
     assert [str(c) for c in compared if not c.passed] == []
     loops = [loop for function in tuned.functions for loop in function.loops]
-    assert len(loops) == len(names) and sum(loop.rerolled > 1 for loop in loops) >= 2 / 3 * len(names)
+    assert len(loops) == len(names) and sum(loop.rerolled > 1 for loop in loops) >= len(names) / 2
     for loop in loops:
         assert loop.initiation_interval is not None and loop.cycles_after is not None
         if loop.scheduled_by != "kept":  # nothing is faster than its interval
