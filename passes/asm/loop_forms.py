@@ -61,14 +61,21 @@ class SingleStepLoop:
     unpaired: int
 
 
-def simplify_addressing(loop: LoopContext) -> tuple[Instr, ...]:
-    """Return the loop's body with fewer address computations and, if the profile splits loads, fewer scalar loads."""
+def addressing_forms(loop: LoopContext) -> tuple[tuple[Instr, ...], ...]:
+    """Return the loop's body with fewer address computations and, if the profile splits loads, fewer scalar loads.
+
+    On an in-order core a second form, if it differs, also divides broadcasting loads that move their pointer, and loads
+    two adjacent scalars at once: one more `add` for each of the former, which may cost more than it saves.
+    """
     folded = fold_addresses(loop.instrs, loop.live_out)
     if not loop.policy.split:
-        return folded
+        return (folded,)
     folded = multiply_by_element(folded, loop.live_out)
-    joined = join_scalar_loads(folded, loop.live_out) if loop.timing.order == "in" else folded
-    return joined if loop.has_registers_for(joined) else folded
+    if loop.timing.order != "in":
+        return (folded,)
+    stepped = fold_addresses(multiply_by_element(folded, loop.live_out, post_indexed=True), loop.live_out)
+    forms = join_scalar_loads(folded, loop.live_out), join_scalar_loads(stepped, loop.live_out, pairs=True)
+    return tuple(dict.fromkeys(form for form in forms if loop.has_registers_for(form))) or (folded,)
 
 
 def reroll_loop(loop: LoopContext, folded: Sequence[Instr]) -> SingleStepLoop | None:
@@ -92,7 +99,7 @@ def sink_updates(loop: LoopContext, folded: Sequence[Instr]) -> tuple[Instr, ...
 def forms_of(loop: LoopContext, folded: Sequence[Instr], overlapping: bool) -> Iterator[LoopForm]:
     """Yield the loop with loads split, with loads whole and, if iterations are to overlap, unrolled.
 
-    folded: the body, from simplify_addressing, reroll_loop or sink_updates.
+    folded: the body, from addressing_forms, reroll_loop or sink_updates.
     """
     policy = loop.policy
     splits = [split_loads(folded, policy.split, policy.unpair)]

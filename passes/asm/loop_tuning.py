@@ -10,7 +10,7 @@ from mavcg.passes.asm.isa.op import Edge, Op
 from mavcg.passes.asm.isa.operation_count import OperationCount, count_operations
 from mavcg.passes.asm.isa.syntax import Instr
 from mavcg.passes.asm.loop_context import CodeParts, LoopContext
-from mavcg.passes.asm.loop_forms import LoopForm, forms_of, is_kernel, reroll_loop, simplify_addressing, sink_updates
+from mavcg.passes.asm.loop_forms import LoopForm, addressing_forms, forms_of, is_kernel, reroll_loop, sink_updates
 from mavcg.passes.asm.loop_schedule import SchedulingEffort, find_schedule, padded_kernel_order
 from mavcg.passes.asm.models.estimate import loop_cycles
 from mavcg.passes.asm.schedule.modulo import min_initiation_interval
@@ -152,11 +152,20 @@ def _f32_products(instrs: Sequence[Instr]) -> int:
 
 def _candidates(loop: LoopContext, effort: SchedulingEffort, start: float) -> Iterator[_Candidate]:
     """Yield forms of the loop that may be better than the input, which takes `start` cycles."""
-    folded = simplify_addressing(loop)
-    step = reroll_loop(loop, folded) if _overlaps(loop) else None
     best = start
+    for folded in addressing_forms(loop):
+        for candidate in _candidates_of(loop, folded, effort, best):
+            best = min(best, candidate.cycles)
+            yield candidate
+
+
+def _candidates_of(
+    loop: LoopContext, folded: tuple[Instr, ...], effort: SchedulingEffort, best: float
+) -> Iterator[_Candidate]:
+    """Yield forms of the loop with the body `folded`; those that overlap iterations take at most `best` cycles."""
+    step = reroll_loop(loop, folded) if _overlaps(loop) else None
     if step is not None:
-        for rolled in _forms(step.loop, step.instrs, effort.part(ONE_STEP_SHARE), start / step.steps):
+        for rolled in _forms(step.loop, step.instrs, effort.part(ONE_STEP_SHARE), best / step.steps):
             split = replace(rolled.split, unpaired=step.unpaired)
             candidate = replace(rolled, cycles=rolled.cycles * step.steps, split=split, rerolled=step.steps)
             best = min(best, candidate.cycles)

@@ -23,7 +23,8 @@ def fold_addresses(instrs: Sequence[Instr], live_out: frozenset[str]) -> tuple[I
     """
     code = with_effects(_plain_steps(with_effects(instrs)))
     values = track_registers([(c.instr, c.effects) for c in code])
-    folded = [_on_root(c, before) for c, before in zip(code, values, strict=False)]
+    folded = [_sum_of_origin(c, before) if c.effects.memory is None else _on_root(c, before)
+              for c, before in zip(code, values, strict=False)]  # fmt: skip
     return _without_dead(folded, live_out)
 
 
@@ -59,13 +60,36 @@ def _on_root(code: Code, before: RegisterValues) -> Instr:
     if memory is None or memory.address.mode != "offset" or memory.address.index is not None:
         return code.instr
     target = address_range(memory, before)
-    if target.offset is None or "@" in target.root or target.root == memory.address.base.name:
+    origin = _origin(target.root)
+    if target.offset is None or origin == memory.address.base.name:
         return code.instr
-    root, moved = before.get(target.root, (target.root, 0))
+    root, moved = before.get(origin, (origin, 0))
     if root != target.root:
         return code.instr
-    address = replace(memory.address, base=Reg(target.root, "x"), offset=target.offset - moved)
+    address = replace(memory.address, base=Reg(origin, "x"), offset=target.offset - moved)
     return at_offset(code.instr, address, memory.bytes) or code.instr
+
+
+def _origin(root: str) -> str:
+    """Return the register that held a root's value first: "x0" of "x0" and of "x0@7" (aliasing.AddressRange)."""
+    return root.partition("@")[0]
+
+
+def _sum_of_origin(code: Code, before: RegisterValues) -> Instr:
+    """Return a sum or difference of two registers, with the register that was copied in place of its copy."""
+    ops = code.instr.operands
+    if code.instr.mnemonic not in ("add", "sub") or len(ops) != 3:
+        return code.instr
+    if not all(isinstance(operand, Reg) and operand.view == "x" for operand in ops):
+        return code.instr
+    sources = []
+    for operand in ops[1:]:
+        assert isinstance(operand, Reg)
+        value = before.get(operand.name, (operand.name, 0))
+        origin = _origin(value[0])
+        same = origin != "sp" and before.get(origin, (origin, 0)) == value
+        sources.append(replace(operand, name=origin) if same else operand)
+    return replace(code.instr, operands=(ops[0], *sources))
 
 
 def _without_dead(instrs: Sequence[Instr], live_out: frozenset[str]) -> tuple[Instr, ...]:

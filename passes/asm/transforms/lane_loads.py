@@ -11,7 +11,7 @@ Compilers load such scalars one by one; on a core that does not dual-issue a vec
 costs a cycle. The bytes read, the products and their rounding stay the same.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from mavcg.passes.asm.analysis.aliasing import address_range, track_registers
@@ -39,10 +39,11 @@ class _ScalarLoad:
     readers: tuple[int, ...]
 
 
-def join_scalar_loads(instrs: Sequence[Instr], live_out: frozenset[str]) -> tuple[Instr, ...]:
+def join_scalar_loads(instrs: Sequence[Instr], live_out: frozenset[str], pairs: bool = False) -> tuple[Instr, ...]:
     """Return straight-line code with loads of adjacent multipliers joined; unchanged if it stores, or joins none.
 
-    live_out: registers that are live at its end. New vectors are named "v%0", .. until rename_registers.allocate.
+    live_out: registers that are live at its end. pairs: True to join also two f32 values, into a vector of 64 bits. New
+    vectors are named "v%0", .. until rename_registers.allocate.
     """
     single = _singles(instrs)
     code = with_effects(single)
@@ -63,7 +64,7 @@ def join_scalar_loads(instrs: Sequence[Instr], live_out: frozenset[str]) -> tupl
             continue
         scalar = _ScalarLoad(at, ops[0], address, (target.root, target.offset), readers)
         scalars.setdefault((ops[0].view, target.root, target.offset), scalar)
-    return _join(single, scalars) or tuple(instrs)
+    return _join(single, scalars, (_VECTOR_BYTES, _VECTOR_BYTES // 2) if pairs else (_VECTOR_BYTES,)) or tuple(instrs)
 
 
 def _singles(instrs: Sequence[Instr]) -> list[Instr]:
@@ -78,22 +79,22 @@ def _singles(instrs: Sequence[Instr]) -> list[Instr]:
     return singles
 
 
-def _join(instrs: Sequence[Instr], scalars: dict[tuple[str, str, int], _ScalarLoad]) -> tuple[Instr, ...]:
-    """Return the code with each group of scalars that fills a vector loaded at once; () if there is no such group."""
+def _join(
+    instrs: Sequence[Instr], scalars: dict[tuple[str, str, int], _ScalarLoad], sizes: Sequence[int]
+) -> tuple[Instr, ...]:
+    """Return the code with each group of scalars that fills a vector loaded at once; () if there is no such group.
+
+    sizes: bytes of vectors, the largest first.
+    """
     rewritten: list[Instr | None] = list(instrs)
     loads: dict[int, Instr] = {}
     number = 0
-    while scalars:
-        view, root, offset = min(scalars)
-        keys = [(view, root, offset + distance) for distance in range(0, _VECTOR_BYTES, _ELEMENT_BYTES[view])]
-        if any(key not in scalars for key in keys):
-            del scalars[keys[0]]
-            continue
-        group = [scalars.pop(key) for key in keys]
+    for size, group in _groups(scalars, sizes):
         first = min(group, key=lambda scalar: scalar.at)
         assert first.address.offset is not None
-        start = first.address.offset + offset - first.location[1]
-        if not reaches(start, _VECTOR_BYTES):
+        view = first.register.view
+        start = first.address.offset + group[0].location[1] - first.location[1]
+        if not reaches(start, size):
             continue
         name = f"v%{number}"
         number += 1
@@ -104,10 +105,28 @@ def _join(instrs: Sequence[Instr], scalars: dict[tuple[str, str, int], _ScalarLo
                 assert instr is not None
                 element = Reg(name, "v", view, lane)
                 rewritten[reader] = replace(instr, operands=(*instr.operands[:2], element))
-        loads[first.at] = Instr("ldr", (Reg(name, "q"), replace(first.address, offset=start)))
+        whole = Reg(name, "q" if size == _VECTOR_BYTES else "d")
+        loads[first.at] = Instr("ldr", (whole, replace(first.address, offset=start)))
     if not number:
         return ()
     return tuple(load for at, instr in enumerate(rewritten) if (load := loads.get(at, instr)) is not None)
+
+
+def _groups(
+    scalars: dict[tuple[str, str, int], _ScalarLoad], sizes: Sequence[int]
+) -> Iterator[tuple[int, list[_ScalarLoad]]]:
+    """Yield (bytes, scalars in the order of their addresses) for each group of adjacent scalars that fills a vector."""
+    for size in sizes:
+        left = dict(scalars)
+        while left:
+            view, root, offset = min(left)
+            keys = [(view, root, offset + distance) for distance in range(0, size, _ELEMENT_BYTES[view])]
+            if len(keys) == 1 or any(key not in left for key in keys):
+                del left[keys[0]]
+                continue
+            for key in keys:
+                del left[key]
+            yield size, [scalars.pop(key) for key in keys]
 
 
 def _readers(code: Sequence[Code], at: int, target: Reg, live_out: frozenset[str]) -> tuple[int, ...]:

@@ -53,6 +53,21 @@ def test_what_stays(lines: str, live_out: str) -> None:
     assert transformed(lines, *live_out.split()) == as_read
 
 
+@pytest.mark.parametrize(
+    ("load", "new"),
+    [
+        ("ld1r { v30.4s }, [x12], #4", "ldr s30, [x12] | add x12, x12, #4"),
+        ("ld1r { v30.4s }, [x12], x13", "ldr s30, [x12] | add x12, x12, x13"),
+        ("ld1r { v30.4s }, [sp], x13", "ldr s30, [sp] | add sp, sp, x13"),
+        ("ld1r { v30.4s }, [x12]", "ldr s30, [x12]"),
+    ],
+)
+def test_a_pointer_that_moves(load: str, new: str) -> None:
+    instrs = [parse_instr(line) for line in (load, "fmla v23.4s, v26.4s, v30.4s")]
+    divided = multiply_by_element(instrs, frozenset(), post_indexed=True)
+    assert " | ".join(" ".join(str(i).split()) for i in divided) == f"{new} | fmla v23.4s, v26.4s, v30.s[0]"
+
+
 @pytest.mark.parametrize("arrangement", ["4s", "2s", "2d"])
 def test_the_same_bits(arrangement: str) -> None:
     pytest.importorskip("unicorn", reason="the emulator (mavcg[check]) is not installed")

@@ -27,7 +27,15 @@ CASES = {
         "mov x2, x1 | add x1, x1, #16 | ldr q0, [x2]", "v0 x1", "add x1, x1, #16 | ldr q0, [x1, #-16]",
     ),
     "a root that is lost": ("mov x2, x1 | ldr x1, [x0] | ldr q0, [x2]", "v0 x1", None),
-    "a root made within": ("ldr x1, [x0] | add x2, x1, #16 | ldr q0, [x2]", "v0", None),
+    "a root made within": ("ldr x1, [x0] | add x2, x1, #16 | ldr q0, [x2]", "v0", "ldr x1, [x0] | ldr q0, [x1, #16]"),
+    "a root made within that is lost": (
+        "ldr x1, [x0] | add x2, x1, #16 | ldr x1, [x0, #8] | ldr q0, [x2]", "v0 x1", None,
+    ),
+    "a sum of a copy": ("mov x2, x1 | ldr q0, [x2] | add x2, x2, x3", "v0 x2", "ldr q0, [x1] | add x2, x1, x3"),
+    "a difference of copies": ("mov x2, x1 | mov x4, x3 | sub x5, x2, x4", "x5", "sub x5, x1, x3"),
+    "a sum of a copy that moved on": ("mov x2, x1 | add x2, x2, #8 | add x4, x2, x3", "x4", None),
+    "a sum of a copy whose root moved on": ("mov x2, x1 | add x1, x1, #8 | add x4, x2, x3", "x1 x4", None),
+    "a sum of a copy of sp": ("mov x2, sp | add x4, x3, x2", "x4", None),
     "an offset out of reach": ("add x2, x1, #1 | ldr q0, [x2, #512]", "v0", None),
     "a pair out of reach": ("add x2, x1, #1000 | ldp q0, q1, [x2, #32]", "v0 v1", None),
     "an index": ("mov x2, x1 | ldr q0, [x2, x3]", "v0", None),
@@ -52,7 +60,7 @@ TEMPLATES = (
     "mov x{a}, x{b}", "add x{a}, x{b}, #{n}", "sub x{a}, x{b}, #{n}", "add x{a}, x{a}, #{n}", "ldr q{v}, [x{a}, #{m}]",
     "ldr q{v}, [x{a}], #{m}", "str q{v}, [x{a}, #{m}]", "str q{v}, [x{a}], #{m}", "ldr d{v}, [x{a}, #-{m}]!",
     "ldp q{v}, q{w}, [x{a}, #{m}]", "str x{b}, [x{a}, #{m}]", "ldp d{v}, d{w}, [x{a}], #{m}", "stp x{a}, x{b}, [x{c}]",
-    "prfm pldl1keep, [x{a}]", "str x{a}, [x{a}, #{m}]",
+    "prfm pldl1keep, [x{a}]", "str x{a}, [x{a}, #{m}]", "sub x{a}, x{b}, x{b}", "add x{a}, x{c}, x{b}, lsl #1",
 )  # fmt: skip
 
 

@@ -42,6 +42,16 @@ def test_four_neighbours() -> None:
     ]
 
 
+def test_what_fills_no_vector_goes_by_twos_where_pairs_are_joined() -> None:
+    """Six neighbours are a vector and a pair, a scalar on its own stays, and two doubles were a vector before."""
+    six = [f"ldr s{16 + n}, [x11, #{4 * n}]" for n in range(6)] + ["ldr s22, [x3]", "ldr d23, [x3, #16]"]
+    products = [f"fmla v0.4s, v28.4s, v{16 + n}.s[0]" for n in range(7)] + ["fmla v1.2d, v28.2d, v23.d[0]"]
+    joined = _printed(join_scalar_loads(_parsed("\n".join(six + products)), LIVE, pairs=True))
+    assert joined[:4] == ["ldr q%0, [x11]", "ldr d%1, [x11, #16]", "ldr s22, [x3]", "ldr d23, [x3, #16]"]
+    lanes = [*(f"v%0.s[{n}]" for n in range(4)), "v%1.s[0]", "v%1.s[1]", "v22.s[0]", "v23.d[0]"]
+    assert [line.split(", ")[-1] for line in joined[4:]] == lanes
+
+
 def test_pairs_in_any_order_behind_a_move_and_two_doubles() -> None:
     joined = join_scalar_loads(_parsed("""
         ldp s26, s27, [x11, #-8]
