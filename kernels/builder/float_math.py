@@ -91,6 +91,24 @@ def exp(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
     return b.fmul(b.fmul(value, _power_of_two(b, half)), _power_of_two(b, b.sub(n, half)))
 
 
+# Minimax polynomial of degree 6 and ln 2 in two parts, those of onnxruntime's softmax, whose results these have. The
+# largest number below -127.5 ln 2 is the least argument: 2^-127 then comes out as 0.
+_LEAST_EXPONENT = -88.3762626647949
+_MINIMAX = [1.0, 1.0, *map(float.fromhex, ("0x1.fffff6p-2", "0x1.55545p-3", "0x1.555b5ap-5", "0x1.125edcp-7",
+                                           "0x1.694p-10"))]  # fmt: skip
+_LN2_HIGH, _LN2_LOW = 6.93145752e-1, 1.42860677e-6
+
+
+def exp_of_negative(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
+    """Return e^x for x of at most 0, with the bits of onnxruntime's softmax; 0 below f32's normal range."""
+    x = b.select(b.fcmp_ordered("<", x, like(x, _LEAST_EXPONENT)), like(x, _LEAST_EXPONENT), x)
+    shifted = fma(b, x, like(x, 1 / log(2)), like(x, ROUNDER))
+    n = b.sub(as_bits(b, shifted), ints_like(x, int(np.float32(ROUNDER).view(np.int32))))
+    whole = b.fsub(shifted, like(x, ROUNDER))
+    rest = fma(b, whole, like(x, -_LN2_LOW), fma(b, whole, like(x, -_LN2_HIGH), x))
+    return b.fmul(polynomial(b, rest, _MINIMAX), _power_of_two(b, n))
+
+
 def expm1(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
     """Return e^x - 1, accurate also near 0."""
     small = fma(b, b.fmul(x, x), polynomial(b, x, [1 / factorial(k) for k in range(2, 11)]), x)

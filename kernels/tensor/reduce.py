@@ -1,7 +1,8 @@
 """Kernels of reductions over axes: sums, means, products and extremes.
 
 The order of the terms is part of the spec, so that results are bit-identical on every core: sequential for each output
-if vectors run along the outputs, in PARTS partial results if the last axis is reduced.
+if vectors run along the outputs, in partial results (`Reduction`) if the last axis is reduced. Sums of f32 have the
+order of onnxruntime's on x86, because a single rounding before a dynamic quantization can change a whole network.
 """
 
 from collections.abc import Callable, Mapping
@@ -38,7 +39,24 @@ from mavcg.specs.serialize import spec_format
 Value: TypeAlias = ir.Value
 Combine = Callable[[ir.IRBuilder, Value, Value], Value]
 PARTS = 16  # partial results of a reduction along the last axis; lane i takes terms i, i + 16, ...
+F32_SUM_PARTS = 8  # of a sum or mean of f32: onnxruntime's two vectors of 4, added to one at the end
 TOGETHER = 4  # vectors of outputs that are computed at a time
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """A reduction of one output's terms. combine: of two values. start: its identity.
+
+    parts: partial results, in one vector, along a contiguous last axis; a power of 2. neighbours: after the upper half
+    of the partial results was combined with the lower one, neighbours are combined, as horizontal additions do;
+    otherwise halves to the end. partial: type of partial results; None: the elements' type.
+    """
+
+    combine: Combine
+    start: Any
+    parts: int = PARTS
+    neighbours: bool = False
+    partial: ir.Type | None = None
 
 
 @spec_format("reduce")
@@ -149,6 +167,9 @@ def emit_reduce(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fun
     combine, start = combiner(spec.kind, spec.dtype), identity(spec.kind, spec.dtype)
     partial = partial_type(spec.kind, spec.dtype)
 
+    parts = F32_SUM_PARTS if spec.kind in ("sum", "mean") and spec.dtype == "f32" else PARTS
+    reduction = Reduction(combine, start, parts, partial=partial)
+
     def finish(value: Value) -> Value:
         if spec.kind != "mean":
             return value
@@ -168,7 +189,7 @@ def emit_reduce(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fun
         if spec.along:
             line(from_, to)
         else:
-            b.store(finish(total_of(b, spec.reduced, spec.dtype, from_, combine, start, partial)), to, align=size)
+            b.store(finish(total_of(b, spec.reduced, spec.dtype, from_, reduction)), to, align=size)
 
     def line(from_: Value, to: Value) -> None:
         lanes, length = machine.vector_bytes // size, spec.kept.shape[-1]
@@ -223,21 +244,18 @@ def total_of(
     nest: Nest,
     dtype: str,
     pointer: Value,
-    combine: Combine,
-    start: Any,
-    partial: ir.Type | None = None,
+    reduction: Reduction,
     term: Callable[[Value], Value] = lambda value: value,
 ) -> Value:
-    """Return the reduction of all terms of one output, in PARTS partial results if the innermost loop is contiguous.
+    """Return the reduction of all terms of one output, in partial results if the innermost loop is contiguous.
 
-    partial: type of partial results; None: the elements' type. term: maps an element, or a vector of elements, to
-    terms.
+    term: maps an element, or a vector of elements, to terms.
     """
     typ, size = TYPES[dtype], DTYPES[dtype].itemsize
-    partial = partial or typ
+    combine, count, partial = reduction.combine, reduction.parts, reduction.partial or typ
     length = nest.shape[-1]
-    if nest.strides[0][-1] != 1 or length < PARTS:
-        accumulators = (ir.Constant(partial, start),)
+    if nest.strides[0][-1] != 1 or length < count:
+        accumulators = (ir.Constant(partial, reduction.start),)
         (value,) = walk(
             b,
             nest,
@@ -247,28 +265,32 @@ def total_of(
             lambda at, acc: (combine(b, acc[0], term(b.load(at, align=size, typ=typ))),),
         )
         return value
-    parts = vector(typ, PARTS)
-    filling = ir.Constant(parts, [start] * PARTS)
+    parts = vector(typ, count)
+    filling = ir.Constant(parts, [reduction.start] * count)
     outer = Nest(nest.shape[:-1] or (1,), ((nest.strides[0][:-1] or (0,)),))
-    whole, rest = length // PARTS * PARTS, length % PARTS
+    whole, rest = length // count * count, length % count
 
     def run(at: Value, acc: Values) -> Values:
         def iteration(index: Value, carried: Values) -> Values:
             there = address(b, at, scale_index(b, index, size))
             return (combine(b, carried[0], term(b.load(there, align=size, typ=parts))),)
 
-        (value,) = for_range(b, const(0), const(whole), PARTS, acc, iteration, "part")
+        (value,) = for_range(b, const(0), const(whole), count, acc, iteration, "part")
         if rest:
-            loaded = term(load_lanes(b, address(b, at, whole * size), typ, PARTS, rest))
-            lanes = [i if i < rest else PARTS + i for i in range(PARTS)]
+            loaded = term(load_lanes(b, address(b, at, whole * size), typ, count, rest))
+            lanes = [i if i < rest else count + i for i in range(count)]
             value = combine(b, value, shuffle(b, loaded, filling, lanes))
         return (value,)
 
-    (value,) = walk(b, outer, size, pointer, (ir.Constant(vector(partial, PARTS), [start] * PARTS),), run)
-    width = PARTS
-    while width > 1:  # combine by halves: 8, 4, 2, 1
+    (value,) = walk(b, outer, size, pointer, (ir.Constant(vector(partial, count), [reduction.start] * count),), run)
+    width = count
+    while width > 1:
+        pairs = reduction.neighbours and width < count
+        first, second = (
+            (range(0, width, 2), range(1, width, 2)) if pairs else (range(width // 2), range(width // 2, width))
+        )
+        value = combine(b, shuffle(b, value, value, first), shuffle(b, value, value, second))
         width //= 2
-        value = combine(b, shuffle(b, value, value, range(width)), shuffle(b, value, value, range(width, 2 * width)))
     return b.extract_element(value, const(0, ir.IntType(32)))
 
 

@@ -1,4 +1,8 @@
-"""Kernels of softmax and log_softmax along one axis; the largest element is subtracted first to prevent overflow."""
+"""Kernels of softmax and log_softmax along one axis; the largest element is subtracted first to prevent overflow.
+
+Along a last axis, softmax has the bits of onnxruntime's on a processor with AVX-512: its polynomial, and sums in 16
+parts. A single other rounding before a dynamic quantization can change a whole network.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,14 +15,15 @@ from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
 from mavcg.kernels.builder.activation import at_least
 from mavcg.kernels.builder.emit import F32, Values, address, const, kernel_function, operand, repeat, scale_index, splat
-from mavcg.kernels.builder.float_math import exp, log_
+from mavcg.kernels.builder.float_math import exp_of_negative, log_
 from mavcg.kernels.builder.nest import Nest, decode, load_lanes, store_lanes
-from mavcg.kernels.tensor.reduce import combiner, total_of, walk
+from mavcg.kernels.tensor.reduce import Reduction, combiner, total_of, walk
 from mavcg.specs.kernel import F32_BYTES, KernelSpec, Machine, Operand, Packing, Step, View
 from mavcg.specs.kernel_symbol import shape_text, sizes_text
 from mavcg.specs.serialize import spec_format
 
 Value: TypeAlias = ir.Value
+_SUM = Reduction(combiner("sum", "f32"), 0.0, neighbours=True)
 LANES = 8  # of the emitted vectors, on every core; LLVM splits or joins them for other vector lengths
 
 
@@ -95,7 +100,7 @@ def emit_softmax(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fu
 def _along_axis(b: ir.IRBuilder, spec: Softmax, x: Value, out: Value) -> None:
     """Emit the softmax along a last axis, with partial sums as in a reduction along the last axis."""
     length, x_step, out_step = spec.axis
-    largest = total_of(b, Nest((length,), ((x_step,),)), "f32", x, combiner("max", "f32"), -inf)
+    largest = total_of(b, Nest((length,), ((x_step,),)), "f32", x, Reduction(combiner("max", "f32"), -inf))
     dense = x_step == out_step == 1
 
     def update_all(change: object) -> None:
@@ -128,14 +133,16 @@ def _along_axis(b: ir.IRBuilder, spec: Softmax, x: Value, out: Value) -> None:
     if spec.log:
 
         def term(value: Value) -> Value:
-            return exp(b, subtract_largest(value, value.type.count if isinstance(value.type, ir.VectorType) else 1))
+            return exp_of_negative(
+                b, subtract_largest(value, value.type.count if isinstance(value.type, ir.VectorType) else 1)
+            )
 
-        total = total_of(b, Nest((length,), ((x_step,),)), "f32", x, combiner("sum", "f32"), 0.0, term=term)
+        total = total_of(b, Nest((length,), ((x_step,),)), "f32", x, _SUM, term)
         log_total = log_(b, total)
         update_all(lambda value, _, lanes: b.fsub(subtract_largest(value, lanes), splat(b, log_total, lanes)))
     else:
-        update_all(lambda value, _, lanes: exp(b, subtract_largest(value, lanes)))
-        total = total_of(b, Nest((length,), ((out_step,),)), "f32", out, combiner("sum", "f32"), 0.0)
+        update_all(lambda value, _, lanes: exp_of_negative(b, subtract_largest(value, lanes)))
+        total = total_of(b, Nest((length,), ((out_step,),)), "f32", out, _SUM)
         factor = b.fdiv(ir.Constant(F32, 1.0), total)
         update_all(lambda _, old, lanes: b.fmul(old, splat(b, factor, lanes)))
 
@@ -169,12 +176,12 @@ def _across_lines(b: ir.IRBuilder, spec: Softmax, x: Value, out: Value) -> None:
         if spec.log:  # x is read again at the end, and may be the buffer of the results
 
             def term(at: Value, acc: Values) -> Values:
-                return (b.fadd(acc[0], exp(b, b.fsub(load(at), largest))),)
+                return (b.fadd(acc[0], exp_of_negative(b, b.fsub(load(at), largest))),)
 
             log_total = log_(b, walk(b, along_x, F32_BYTES, from_, (zero,), term)[0])
             update_all(lambda value, _: b.fsub(b.fsub(value, largest), log_total))
         else:
-            update_all(lambda value, _: exp(b, b.fsub(value, largest)))
+            update_all(lambda value, _: exp_of_negative(b, b.fsub(value, largest)))
             (total,) = walk(b, along_out, F32_BYTES, to, (zero,), lambda at, acc: (b.fadd(acc[0], load(at)),))
             factor = b.fdiv(ir.Constant(typ, [1.0] * LANES), total)
             update_all(lambda _, old: b.fmul(old, factor))

@@ -1,5 +1,7 @@
 """Reductions, places of extremes and softmax against NumPy in double precision."""
 
+import platform
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -91,3 +93,79 @@ def test_softmax_of_huge_numbers(run_node: Any) -> None:
     (computed,) = run_node(node, graph, {"x": values})
     np.testing.assert_allclose(computed[0], np.eye(9)[3])
     np.testing.assert_allclose(computed[1], np.full(9, 1 / 9), rtol=1e-6)
+
+
+def fused(a: Any, b: Any, c: Any) -> Any:
+    """a * b + c with one rounding: products of f32 are exact in 80 bits."""
+    return (np.longdouble(1) * a * np.float32(b) + np.asarray(c, np.float32)).astype(np.float32)
+
+
+def halved(parts: Any) -> Any:
+    width = parts.shape[-1] // 2
+    return parts[..., :width] + parts[..., width:]
+
+
+def partial_sums(values: Any, count: int) -> Any:
+    """[.., count]: lane i has the terms i, i + count, ..; what lacks at the end is 0."""
+    filled = np.zeros((*values.shape[:-1], -(-values.shape[-1] // count) * count), np.float32)
+    filled[..., : values.shape[-1]] = values
+    total = np.zeros((*values.shape[:-1], count), np.float32)
+    for first in range(0, filled.shape[-1], count):
+        total = total + filled[..., first : first + count]
+    return total
+
+
+def softmax_of_onnxruntime(x: Any) -> Any:
+    """As onnxruntime 1.32 computes it with AVX-512, from a description of its steps."""
+    below = np.maximum(x - x.max(-1, keepdims=True), np.float32(-88.3762626647949))
+    shifted = fused(below, 1.44269504088896341, 12582912.0)
+    whole = shifted - np.float32(12582912.0)
+    rest = fused(whole, -1.42860677e-6, fused(whole, -6.93145752e-1, below))
+    power = np.full_like(x, float.fromhex("0x1.694p-10"))
+    for text in ("0x1.125edcp-7", "0x1.555b5ap-5", "0x1.55545p-3", "0x1.fffff6p-2", "0x1p0", "0x1p0"):
+        power = fused(power, rest, float.fromhex(text))
+    power = power * np.where(whole < -126, 0, np.ldexp(np.float32(1), whole.astype(int))).astype(np.float32)
+    total = halved(partial_sums(power, 16))
+    while total.shape[-1] > 1:
+        total = total[..., 0::2] + total[..., 1::2]
+    return power * (np.float32(1) / total)
+
+
+@pytest.mark.parametrize("length", [16, 33, 128, 200])
+def test_softmax_has_the_bits_of_onnxruntimes(run_node: Any, length: int) -> None:
+    graph, node = one_node("softmax", (6, length), axis=1)
+    values = values_of((6, length), "f32") * np.array([[0.1], [1], [3], [10], [40], [90]], np.float32)
+    (computed,) = run_node(node, graph, {"x": values}, None, 2)
+    np.testing.assert_array_equal(computed, softmax_of_onnxruntime(values))
+
+
+@pytest.mark.parametrize("length", [8, 64, 504])
+def test_a_mean_has_the_bits_of_onnxruntimes(run_node: Any, length: int) -> None:
+    graph, node = one_node("reduce_mean", (20, length), axes=(1,), keepdims=True)
+    values = values_of((20, length), "f32") ** 2
+    (computed,) = run_node(node, graph, {"x": values}, None, 2)
+    expected = halved(halved(halved(partial_sums(values, 8)))) / np.float32(length)
+    np.testing.assert_array_equal(computed, expected)
+    np.testing.assert_array_equal(computed, by_onnxruntime("ReduceMean", values, axes=[1], keepdims=1))
+
+
+def by_onnxruntime(op: str, x: Any, **attributes: Any) -> Any:
+    """Its result on x86, whose sums of f32 in other operators are in vectors of four everywhere."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    onnx = pytest.importorskip("onnx")
+    if platform.machine() != "x86_64":
+        pytest.skip("onnxruntime adds in another order on other processors")
+    tensors = [onnx.helper.make_tensor_value_info("x", 1, x.shape), onnx.helper.make_tensor_value_info("y", 1, None)]
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node(op, ["x"], ["y"], **attributes)], op, tensors[:1], tensors[1:]
+    )
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8)
+    (y,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    return y
+
+
+def test_what_is_called_onnxruntimes_softmax_is() -> None:
+    if "avx512f" not in Path("/proc/cpuinfo").read_text(encoding="utf-8"):
+        pytest.skip("without AVX-512 onnxruntime adds in other parts")
+    values = np.random.default_rng(3).standard_normal((8, 77)).astype(np.float32) * 9
+    np.testing.assert_array_equal(softmax_of_onnxruntime(values), by_onnxruntime("Softmax", values, axis=-1))
