@@ -154,6 +154,16 @@ def model_version(core: Core, asm: str, symbol: str, generic_asm: str, generic_s
     return compared if compared.generic is not None else None
 
 
+def modelled_rate(core: Core, asm: str, symbol: str, unit: str) -> float | None:
+    """Return the modelled work per cycle of a version's main loop in this unit on a core; None if it cannot be timed.
+
+    Instructions are no such unit: another version has other ones. Raises: ProfileError if the core has no timing.
+    """
+    rates = function_rates(asm, symbol, load_timing(core))
+    figures = [figure for kind, figure in rates.figures.items() if kind != INSTRUCTIONS] if rates else []
+    return next((f.per_cycle for f in figures if f.unit == unit and f.is_hottest), None)
+
+
 def _compare(generic: FunctionRates | None, own: FunctionRates | None, tuned: FunctionRates | None) -> VersionTuning:
     """Compare versions by the first kind of work that the model can time in all of them, else in the core's own."""
     made = [rates for rates in (own, tuned) if rates is not None]

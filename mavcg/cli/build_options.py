@@ -120,7 +120,7 @@ class BuildOptions:
         typer.Option(
             metavar="PERCENT",
             help="Largest growth of a file's code by versions; those that gain least per byte go first. Default 100, "
-            "and 8192 bytes in a smaller file.",
+            "and 16384 bytes in a smaller file.",
         ),
     ] = None
     rounding: Annotated[

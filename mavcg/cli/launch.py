@@ -15,8 +15,8 @@ the current folder, else above the source. Files without hot functions keep the 
 be made, the compiler's object stays, and a line says why; with --strict, the command fails.
 
 --max-growth PERCENT is the largest growth of a file's code by versions; those that gain least per byte go first.
-Default 100, and 8192 bytes in a smaller file; max_growth in mavcg.toml is the same. `growth N %` says what the versions
-of a file add.
+Default 100, and 16384 bytes in a smaller file; max_growth in mavcg.toml is the same. `growth N %` says what the
+versions of a file add.
 
 cmake -DCMAKE_C_COMPILER_LAUNCHER="mavcg;launch" -DCMAKE_CXX_COMPILER_LAUNCHER="mavcg;launch" ..
 make CC="mavcg launch gcc" CXX="mavcg launch g++"

@@ -249,6 +249,8 @@ def built_library(result: BuildResult, by_model: bool) -> BuiltLibrary:
 
 
 def _model_remark(version: VersionChoice, line: str) -> str:
+    if version.nearly_equal:
+        return f"runs the version of {version.body}: {version.nearly_equal}"
     if version.shares_body_with:
         return f"same machine code as {version.shares_body_with}"
     return version.verdict.why if version.verdict and (version.verdict.is_slower or not line) else line

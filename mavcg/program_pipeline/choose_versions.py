@@ -12,6 +12,7 @@ from mavcg.program_pipeline.version_choice import (
 )
 from mavcg.program_pipeline.version_growth import GrowthLimit, versions_worth
 from mavcg.program_pipeline.version_model import drop_by_model
+from mavcg.program_pipeline.version_sharing import share_nearly_equal
 from mavcg.program_pipeline.versions import CompiledVersion
 from mavcg.runtime.coreset import CoreSet
 
@@ -47,7 +48,8 @@ def choose_versions(
         by_symbol = {body.symbol: sizes[first[body.key].symbol] for body in bodies}
         tunings = {body.label: body.tuning for body in bodies if body.tuning}
         choice = drop_useless(share_equal(bodies, by_symbol), gains, limits.min_gain)
-        choices.append(drop_by_model(choice, tunings, cores, gains, limits.by_model))
+        choice = drop_by_model(choice, tunings, cores, gains, limits.by_model)
+        choices.append(share_nearly_equal(choice, compiled, cores, gains) if limits.by_model else choice)
     return choices
 
 

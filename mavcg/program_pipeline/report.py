@@ -112,7 +112,7 @@ def build_line(result: BuildResult) -> str:
             parts += [f"without {v.label}: {v.dropped}" for v in choice.versions if v.dropped]
         parts += [f"{shorten(demangle(name))} left as it was: {why}" for name, why in module.refused.items()]
     cost = [growth_line(result)] if any(module.choices for module in result.modules) else []
-    return f"{result.output.name}: {'; '.join(cost + parts)}"
+    return f"{result.output.name}: {'; '.join(parts + cost)}"
 
 
 def growth_line(result: BuildResult) -> str:
@@ -203,6 +203,8 @@ def _add_function(
 def _remark(version: VersionChoice, choice: FunctionChoice, tuning: VersionTuning | None) -> str:
     if version.dropped:
         return f"dropped, runs generic: {version.dropped}"
+    if version.nearly_equal:
+        return f"runs the version of {version.body}: {version.nearly_equal}"
     if version.shares_body_with:
         return f"same machine code as {version.shares_body_with}: shared"
     if choice.is_single and version.label == "generic":

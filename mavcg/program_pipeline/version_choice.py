@@ -92,6 +92,7 @@ class VersionChoice:
         bytes: size of the function's code in that version.
         dropped: the reason why the version is not used; "" if it is used.
         verdict: what the core's model says about it; None if it can time no loop of both versions.
+        nearly_equal: the reason why it runs another core's code that is not equal to its own; "" if it does not.
     """
 
     label: str
@@ -99,10 +100,11 @@ class VersionChoice:
     bytes: int
     dropped: str = ""
     verdict: ModelVerdict | None = None
+    nearly_equal: str = ""
 
     @property
     def shares_body_with(self) -> str | None:
-        """Label of the version whose equal machine code it runs; None if it runs its own."""
+        """Label of the version whose machine code it runs; None if it runs its own."""
         return self.body if self.body != self.label and not self.dropped else None
 
 

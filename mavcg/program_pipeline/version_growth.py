@@ -11,7 +11,7 @@ from mavcg.program_pipeline.version_choice import MIN_GAIN, FunctionChoice, Gain
 
 # The bound without --max-growth: docs/measuring.md.
 DEFAULT_MAX_GROWTH = 100.0  # percent of a file's own bytes
-DEFAULT_FREE_BYTES = 8192  # that the versions of a file may add however small it is
+DEFAULT_FREE_BYTES = 16384  # that the versions of a file may add however small it is
 
 
 @dataclass(frozen=True)

@@ -151,17 +151,14 @@ def test_what_was_refused_missed_and_noted() -> None:
 def test_one_body_for_all_is_said() -> None:
     single = result(VersionChoice("generic", "generic", 100), VersionChoice(A55, "generic", 100))
     assert "one version for all: called directly" in shown(single)
-    assert (
-        build_line(single)
-        == "lib.so: growth 30 % (1000 to 1300 bytes, 2.2 s of CPU time); nn::relu(float*, int) (one version for all)"
-    )
+    assert build_line(single).startswith("lib.so: nn::relu(float*, int) (one version for all); growth 30 % (")
 
 
 def test_a_build_in_one_line() -> None:
     line = build_line(result(*ALL, refused={"f": "variadic"}))
-    cost, versions, without, refused = line.split("; ")
-    assert cost == "lib.so: growth 30 % (1000 to 1300 bytes, 2.2 s of CPU time)"
-    assert versions == "nn::relu(float*, int) (generic, cortex-a55)"
+    versions, without, refused, cost = line.split("; ")
+    assert cost == "growth 30 % (1000 to 1300 bytes, 2.2 s of CPU time)"
+    assert versions == "lib.so: nn::relu(float*, int) (generic, cortex-a55)"
     assert without == f"without {M4}: +0.3% over generic (measured), under the required 1.0%"
     assert refused == "f left as it was: variadic"
 
