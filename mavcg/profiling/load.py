@@ -6,6 +6,7 @@ from pathlib import Path
 from mavcg.errors import ProfileError
 from mavcg.hardware.board import Board
 from mavcg.profiling.callgrind import looks_like_callgrind, read_callgrind
+from mavcg.profiling.packed import unpack_profile
 from mavcg.profiling.perf_data import MAGICS, read_perf_data
 from mavcg.profiling.perf_report import looks_like_perf_report, read_perf_report
 from mavcg.profiling.perf_script import looks_like_perf_script, read_perf_script
@@ -34,6 +35,8 @@ _MAX_BYTES = 4 << 30
 def load_profile(path: Path, board: Board | None = None, binaries: Sequence[Path] = ()) -> Profile:
     """Load a profile that `mavcg profile -o` or a profiler wrote.
 
+    A file packed by gzip, xz or zstd is unpacked first, whatever its name.
+
     Args:
         board: maps CPU numbers to core types.
         binaries: programs and libraries to search for the linkage names of functions that the profiler printed
@@ -41,14 +44,23 @@ def load_profile(path: Path, board: Board | None = None, binaries: Sequence[Path
     Raises: ProfileError for a file that is unreadable, empty, of unknown kind, garbled, without samples or without
     function names; ToolError for a perf.data if perf is missing.
     """
-    location = str(path)
+    _, head = _size_and_head(path, str(path))
+    with unpack_profile(path, head, _MAX_BYTES) as plain:
+        return _load(plain, str(path), board, binaries)
+
+
+def _size_and_head(path: Path, location: str) -> tuple[int, bytes]:
     try:
-        size = path.stat().st_size
         with open(path, "rb") as file:
-            head = file.read(_HEAD_BYTES)
+            return path.stat().st_size, file.read(_HEAD_BYTES)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise ProfileError(f"{location}: cannot be read: {why}; give a file of {', '.join(KIND_NAMES)}") from error
+
+
+def _load(path: Path, location: str, board: Board | None, binaries: Sequence[Path]) -> Profile:
+    """Load the profile at `path`, which is not packed. location: its name in messages."""
+    size, head = _size_and_head(path, location)
     if not head.strip():
         raise ProfileError(f"{location}: empty; record again, and give a file of {', '.join(KIND_NAMES)}")
     if size > _MAX_BYTES:
@@ -56,7 +68,7 @@ def load_profile(path: Path, board: Board | None = None, binaries: Sequence[Path
             f"{location}: {size >> 30} GiB, more than {_MAX_BYTES >> 30}; record less often (--frequency)"
         )
     if head.startswith(MAGICS):
-        return profile_of(with_linkage_names(read_perf_data(path), binaries), board, location)
+        return profile_of(with_linkage_names(read_perf_data(path, location), binaries), board, location)
     if b"\0" in head:
         raise _unknown_kind(location, _what_binary(head))
     if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):

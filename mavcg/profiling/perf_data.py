@@ -59,12 +59,12 @@ def check_header(head: bytes, file_bytes: int, location: str) -> None:
         )
 
 
-def read_perf_data(path: Path) -> SampleTable:
-    """Read the samples of a perf.data file, with linkage names.
+def read_perf_data(path: Path, location: str = "") -> SampleTable:
+    """Read the samples of a perf.data file, with linkage names. location: its name in messages, "" for the path.
 
     Raises: ProfileError for a file that is truncated, garbled or without samples; ToolError if perf is missing.
     """
-    location = str(path)
+    location = location or str(path)
     try:
         with open(path, "rb") as file:
             head = file.read(_HEADER_BYTES)

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mavcg.errors import ProfileError
+from mavcg.profiling.branch_stack import has_branches, without_branches
 from mavcg.profiling.sample_table import UNKNOWN, SampleTable, Tally, split_event
 
 # comm pid[/tid] [cpu] flags time: period event: frame; all but comm and pid may be absent (-F).
@@ -94,7 +95,7 @@ def read_perf_script(lines: Iterable[str], location: str = "perf script text") -
         elif line.startswith("#"):
             command_line = _COMMAND.match(line)
             command = _recorded_command(command_line[1]) if command_line else command
-        elif "PERF_RECORD_" not in line:
+        elif "PERF_RECORD_" not in line and not is_branch_line(line):
             header = _parse_header(line)
             if header is not None:
                 if waiting is not None:
@@ -124,6 +125,11 @@ def read_perf_script(lines: Iterable[str], location: str = "perf script text") -
             f"perf script --no-demangle -F comm,tid,cpu,time,period,event,ip,sym,dso"
         )
     return tally.reading(location, "samples", command)
+
+
+def is_branch_line(line: str) -> bool:
+    """True for a line below a call graph that has nothing but the sample's branch stack."""
+    return has_branches(line) and _match_header(line) is None and parse_frame(line) is None
 
 
 def _match_header(line: str) -> re.Match[str] | None:
@@ -159,7 +165,7 @@ def parse_frame(text: str, needs_object: bool = False) -> Frame | None:
     match = _FRAME.fullmatch(text.rstrip())
     if match is None:
         return None
-    symbol, object_ = split_object(match["rest"] or "")
+    symbol, object_ = split_object(without_branches(match["rest"] or ""))
     if needs_object and object_ is None:
         return None
     at = _OFFSET.search(symbol.strip())
