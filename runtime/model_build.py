@@ -11,6 +11,7 @@ from mavcg.files.scratch import scratch_folder
 from mavcg.files.worker_processes import Task, run_tasks
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.hardware.target import Target
+from mavcg.objects.code_extensions import function_extensions
 from mavcg.objects.data_object import write_data_object
 from mavcg.objects.elf import function_symbols
 from mavcg.runtime.amalgamation import write_unit
@@ -70,7 +71,7 @@ def build_model_objects(
     defined = {name for path in kernels for name, _bytes in function_symbols(path)}
     tasks = (
         *engine_tasks(program, lambda: [constants], defined, core_set, target, folder, threads, spin_us),
-        selector_task(core_set, all_cores, target, folder),
+        Task("compiling the selector", partial(selector_of, kernels, core_set, all_cores, target, folder), SELECTOR_MS),
     )
     return (*kernels, *run_tasks(tasks, workers))
 
@@ -140,10 +141,25 @@ def constants_task(
     return Task("packing weights", make_constants, size / WEIGHT_BYTES_PER_MS)
 
 
-def selector_task(core_set: CoreSet, all_cores: Mapping[str, Core], target: Target, folder: Path) -> Task[Path]:
-    """Return the task that makes the selector's object; a library has one, for any number of models."""
-    make_selector = partial(runtime_object, core_set, all_cores, target, folder)
-    return Task("compiling the selector", make_selector, SELECTOR_MS)
+def selector_of(
+    kernels: Sequence[Path], core_set: CoreSet, all_cores: Mapping[str, Core], target: Target, folder: Path
+) -> Path:
+    """Compile the selector of a library with these kernels; a library has one, for any number of models.
+
+    A core's versions are chosen only where the kernel offers every extension that one of them needs: the engine looks a
+    thread's core up once, for all kernels.
+    """
+    return runtime_object(core_set.with_needs(kernel_needs(kernels, core_set), private=True), all_cores, target, folder)
+
+
+def kernel_needs(kernels: Sequence[Path], core_set: CoreSet) -> dict[str, tuple[str, ...]]:
+    """Return the extensions that each core's versions of these objects' kernels need, read from their instructions."""
+    found = {name: needs for path in kernels for name, needs in function_extensions(path).items()}
+    by_core: dict[str, set[str]] = {name: set() for name in core_set.names}
+    for kernel in (name.removesuffix(f".{GENERIC}") for name in found if name.endswith(f".{GENERIC}")):
+        for name, symbol in zip(core_set.names, versions_of(kernel, found.keys(), core_set)[1:], strict=True):
+            by_core[name] |= found[symbol]
+    return {name: tuple(sorted(needs)) for name, needs in by_core.items()}
 
 
 def drop_in_task(parts: str, target: Target, folder: Path) -> Task[Path]:

@@ -15,18 +15,17 @@ from mavcg.files.scratch import scratch_folder
 from mavcg.files.worker_processes import run_tasks
 from mavcg.lowering.kernel_code import KernelCode, kernel_code, kernel_tasks, version_symbols
 from mavcg.lowering.pack_weights import packed_weights
-from mavcg.model_pipeline.link import bands_note
+from mavcg.model_pipeline.link import bands_note, library_selector
 from mavcg.model_pipeline.model_request import ModelRequest
 from mavcg.model_pipeline.note import model_note
 from mavcg.objects.binaries import loaded_bytes, note_assembly
 from mavcg.objects.library import link_shared
 from mavcg.objects.link_options import LinkOptions
-from mavcg.profiles.load import load_cores
 from mavcg.runtime.application_text import ApplicationProgram, application_tables
 from mavcg.runtime.companions import check_companions, library_stem, write_application_companions
 from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.made_with import made_with
-from mavcg.runtime.model_build import application_task, engine_tasks, selector_task
+from mavcg.runtime.model_build import application_task, engine_tasks
 from mavcg.runtime.model_names import network_symbol
 from mavcg.runtime.model_text import default_spin_us
 from mavcg.specs.kernel import KernelSpec
@@ -66,7 +65,6 @@ def build_application(
     tiles = TilePlan({key: macro for network in networks for key, macro in network.tiles.tiles.items()})
     with scratch_folder("mavcg-app-") as folder:
         shared_tasks: list[Any] = [
-            selector_task(core_set, load_cores(), request.target, folder),
             application_task(application_tables(application), request.target, folder),
         ]
         for number, network in enumerate(networks):
@@ -87,7 +85,8 @@ def build_application(
         for document, path in zip(notes, note_objects, strict=True):
             assemble(note_assembly(document, request.target), path, request.target, "the library's note")
         progress(f"linking {request.output}")
-        objects = [*kernels.objects, *objects[: len(shared_tasks)], *note_objects]
+        selector = library_selector(kernels, request, folder)
+        objects = [*kernels.objects, *objects[: len(shared_tasks)], selector, *note_objects]
         link_shared(objects, request.output, request.target, options=LinkOptions(strip=request.strip))
     companions = write_application_companions(application, request.output, request.threads)
     return ApplicationResult(

@@ -35,9 +35,9 @@ from mavcg.planner.engine.tiles import cores_of
 from mavcg.profiles.load import load_cores
 from mavcg.runtime.blas_build import blas_object
 from mavcg.runtime.blas_text import blas_tables_text
-from mavcg.runtime.build import compiler_needs, runtime_object
+from mavcg.runtime.build import compiler_needs
 from mavcg.runtime.coreset import NEED_WORDS, CoreSet
-from mavcg.runtime.model_build import X86_BASE
+from mavcg.runtime.model_build import X86_BASE, kernel_needs, selector_of
 from mavcg.runtime.model_text import default_spin_us
 from mavcg.specs.blas_blocks import ITEM_BYTES, TALL_COLUMNS, BlasBlocks
 from mavcg.specs.kernel import Machine
@@ -132,7 +132,6 @@ def blas_objects(
     routines = folder / "blas.o"
     tasks = [
         Task("compiling the routines", partial(blas_object, tables, request.target, request.ilp64, routines)),
-        Task("compiling the selector", partial(runtime_object, core_set, load_cores(), request.target, folder)),
         *(
             Task(f"compiling kernels for {label}", partial(_tile_object, job, request.target, folder))
             for label in machines
@@ -140,7 +139,10 @@ def blas_objects(
         ),
     ]
     objects = run_tasks(tasks, request.workers, progress)
-    return objects, blas_note(request, blocks, tuple(machines), _routines(routines))
+    kernels = objects[1:]
+    selector = selector_of(kernels, core_set, load_cores(request.target.arch), request.target, folder)
+    needs_of = {GENERIC: (), **kernel_needs(kernels, core_set)}
+    return [*objects, selector], blas_note(request, blocks, needs_of, _routines(routines))
 
 
 def next_stub(library: Path, target: Target, folder: Path) -> Path:
@@ -230,16 +232,17 @@ def function_module(functions: Sequence[Function], machine: Machine, label: str,
 
 
 def blas_note(
-    request: BlasRequest, blocks: list[BlasBlocks], labels: tuple[str, ...], routines: list[str]
+    request: BlasRequest, blocks: list[BlasBlocks], needs: Mapping[str, Sequence[str]], routines: list[str]
 ) -> dict[str, Any]:
-    """Return the note that `mavcg inspect` prints."""
+    """Return the note that `mavcg inspect` prints. needs: version -> extensions that its instructions need."""
     return {
         "mavcg": __version__,
         "blas": {
             "routines": routines,
             "next": str(request.next_library) if request.next_library is not None else None,
             "integer_bits": 64 if request.ilp64 else 32,
-            "versions": list(labels),
+            "versions": list(needs),
+            "extensions": {label: list(own) for label, own in needs.items()},
             "blocks": {
                 block.dtype: {
                     "rows": block.rows, "columns": block.columns, "kc": block.kc, "mc": block.mc, "nc": block.nc

@@ -24,7 +24,7 @@ from mavcg.lowering.kernel_code import (
     version_symbol,
 )
 from mavcg.model_pipeline.link import link_model
-from mavcg.model_pipeline.model import own_selector_task, part_tasks
+from mavcg.model_pipeline.model import part_tasks
 from mavcg.model_pipeline.model_request import ModelRequest
 from mavcg.model_pipeline.prepare import PreparedModel, prepare_model
 from mavcg.model_pipeline.report import model_json
@@ -147,8 +147,7 @@ def _link_library(item: LinkTask) -> LinkedFiles | Refusal:
                 path = objects / f"{module.name}.o"
                 path.write_bytes(content)
                 kernels.append(module.kernel_object(path, ir.text))
-            tasks = (*part_tasks(library.prepared, own, objects), own_selector_task(own, objects))
-            parts = run_tasks(tasks, own.workers)
+            parts = run_tasks(part_tasks(library.prepared, own, objects), own.workers)
             done = link_model(library.prepared, own, parts, kernels, item.task.facts, objects, started, _quiet)
         except MavcgError as error:
             return Refusal(str(error))

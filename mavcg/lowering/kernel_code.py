@@ -18,6 +18,7 @@ from mavcg.kernels.builder.emit import add_core_attributes, kernel_name
 from mavcg.kernels.builder.module_text import release
 from mavcg.kernels.gemm.register_tile import AVX512_BYTES
 from mavcg.kernels.registry import emit
+from mavcg.objects.code_extensions import function_extensions
 from mavcg.objects.elf import function_symbols
 from mavcg.passes.ir.protection import protect
 from mavcg.specs.kernel import KernelSpec, Machine
@@ -100,6 +101,10 @@ class KernelCode:
     def code_bytes(self) -> dict[str, int]:
         """Return the bytes of machine code by linkage name, <kernel>.<version>."""
         return {name: size for path in self.objects for name, size in function_symbols(path)}
+
+    def extensions(self) -> dict[str, frozenset[str]]:
+        """Return the extensions that the machine code of each kernel's version needs, by linkage name."""
+        return {name: needs for path in self.objects for name, needs in function_extensions(path).items()}
 
     def __str__(self) -> str:
         """Return a line for each version of each kernel: symbol, bytes of code, register tiles (pixels x vectors)."""

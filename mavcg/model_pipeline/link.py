@@ -10,7 +10,7 @@ from typing import Any
 from mavcg.graph import Graph
 from mavcg.hardware.core import Core
 from mavcg.hardware.target import Target
-from mavcg.lowering.kernel_code import KernelObject, kernel_code
+from mavcg.lowering.kernel_code import KernelCode, KernelObject, kernel_code
 from mavcg.lowering.step_list import PlannedModel
 from mavcg.model_pipeline.aar import write_aar
 from mavcg.model_pipeline.dump import dump
@@ -20,7 +20,10 @@ from mavcg.model_pipeline.prepare import PreparedModel, Progress
 from mavcg.objects.binaries import loaded_bytes, note_assembly
 from mavcg.objects.library import link_shared
 from mavcg.objects.link_options import LinkOptions
+from mavcg.profiles.load import load_cores
 from mavcg.runtime.companions import HEADER_SUFFIXES, library_stem, program_version, write_companions
+from mavcg.runtime.coreset import CoreSet
+from mavcg.runtime.model_build import selector_of
 from mavcg.specs.kernel import Machine
 from mavcg.toolchain.codegen import assemble
 
@@ -64,7 +67,7 @@ def link_model(
 ) -> ModelResult:
     """Link a library from its objects, and write its header and other companion files beside it.
 
-    parts: results of part_tasks and own_selector_task. kernel_objects: in the order of kernel_modules. facts: made_with
+    parts: results of part_tasks. kernel_objects: in the order of kernel_modules. facts: made_with
     of the model's file. folder: for the note's object. started: by time.monotonic. Raises: ToolError.
     """
     planned, machines, graph = prepared.planned, prepared.machines, prepared.choice.graph
@@ -72,7 +75,8 @@ def link_model(
     dump("generate_code", kernels)
     dump("pack_weights", f"{len(planned.memory.constants)} constants, {planned.memory.constants_bytes} bytes\n")
     note = model_note(planned, kernels, prepared.choice.selection) | bands_note(prepared) | {"made_with": facts}
-    link_with_note((*kernels.objects, *parts), note, request, folder, progress)
+    selector = library_selector(kernels, request, folder)
+    link_with_note((*kernels.objects, *parts, selector), note, request, folder, progress)
     companions = write_companions(planned.program, request.output, request.threads)
     if request.aar is not None:
         name, version = library_stem(request.output), program_version(planned.program)
@@ -83,6 +87,12 @@ def link_model(
         dict(Counter(node.op for node in graph.nodes).most_common()), tuple(companions),
         request.output.stat().st_size, loaded_bytes(request.output), time.monotonic() - started, note,
     )  # fmt: skip
+
+
+def library_selector(kernels: KernelCode, request: ModelRequest, folder: Path) -> Path:
+    """Compile the selector, which knows what the kernels' versions need."""
+    all_cores = load_cores(request.target.arch)
+    return selector_of(kernels.objects, CoreSet(request.cores), all_cores, request.target, folder)
 
 
 def bands_note(prepared: PreparedModel) -> dict[str, Any]:

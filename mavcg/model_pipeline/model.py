@@ -16,11 +16,10 @@ from mavcg.lowering.pack_weights import packed_weights
 from mavcg.model_pipeline.link import ModelResult, link_model
 from mavcg.model_pipeline.model_request import ModelRequest
 from mavcg.model_pipeline.prepare import PreparedModel, Progress, prepare_model
-from mavcg.profiles.load import load_cores
 from mavcg.runtime.companions import check_companions, library_stem
 from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.made_with import made_with
-from mavcg.runtime.model_build import engine_tasks, selector_task
+from mavcg.runtime.model_build import engine_tasks
 from mavcg.runtime.model_text import default_spin_us
 
 
@@ -30,10 +29,8 @@ def build_model(request: ModelRequest, progress: Progress = lambda message: None
     name = library_stem(request.output)
     check_companions(name, request.output)
     with scratch_folder("mavcg-model-") as folder:
-        # Independent of all stages, so these tasks run beside them.
-        early: list[Task[Any]] = [
-            own_selector_task(request, folder), Task("hashing the model", partial(made_with, request.model)),
-        ]  # fmt: skip
+        # Independent of all stages, so this task runs beside them.
+        early: list[Task[Any]] = [Task("hashing the model", partial(made_with, request.model))]
         with started_tasks(early, 1 if request.workers > 1 else 0) as early_results:
             prepared = prepare_model(request, name, progress)
             tasks = kernel_tasks(
@@ -42,8 +39,8 @@ def build_model(request: ModelRequest, progress: Progress = lambda message: None
             )  # fmt: skip
             part_task_list = part_tasks(prepared, request, folder)
             objects: list[Any] = run_tasks([*part_task_list, *tasks], request.workers, progress)
-            selector, facts = early_results()
-        parts, kernels = [*objects[: len(part_task_list)], selector], objects[len(part_task_list) :]
+            [facts] = early_results()
+        parts, kernels = objects[: len(part_task_list)], objects[len(part_task_list) :]
         return link_model(prepared, request, parts, kernels, facts, folder, started, progress)
 
 
@@ -56,8 +53,3 @@ def part_tasks(prepared: PreparedModel, request: ModelRequest, folder: Path) -> 
         version_symbols(lowered.specs, tuple(prepared.machines)), CoreSet(request.cores), request.target, folder,
         request.threads, default_spin_us(request.board),
     )  # fmt: skip
-
-
-def own_selector_task(request: ModelRequest, folder: Path) -> Task[Path]:
-    """Return the task that compiles the selector, whose object follows those of part_tasks when linking."""
-    return selector_task(CoreSet(request.cores), load_cores(request.target.arch), request.target, folder)

@@ -28,11 +28,13 @@ def model_note(model: PlannedModel, kernels: KernelCode, selection: Mapping[str,
     steps: with what `mavcg estimate` needs: multiply-accumulates, and bytes touched. "primitive" of a step: the
     primitive that it is a stage of, or the conversion of layouts. kernels: by name, with the layout that it writes, the
     packing of its weights, its spec (specs/serialize.py, in spec_format), and for each version ("generic" and core
-    names) bytes of machine code, kinds of tiles, and its macro-tile if planned. selection: the strategy that selected
-    primitives and layouts, and its result.
+    names) bytes of machine code, kinds of tiles, extensions that its instructions need, and its macro-tile if planned.
+    extensions: those that each version's kernels need in all. selection: the strategy that selected primitives and
+    layouts, and its result.
     """
     program, lowered = model.program, model.lowered
-    sizes = kernels.code_bytes()
+    sizes, needs = kernels.code_bytes(), kernels.extensions()
+    of_specs = {kernel_name(spec): _kernel(spec, kernels, sizes, needs) for spec in lowered.specs}
     return {
         "mavcg": __version__,
         "model": program.name,
@@ -45,7 +47,11 @@ def model_note(model: PlannedModel, kernels: KernelCode, selection: Mapping[str,
         "weight_bytes": program.constants_bytes,
         "operators": dict(Counter(node.op for node in lowered.graph.nodes).most_common()),
         "spec_format": FORMAT,
-        "kernels": {kernel_name(spec): _kernel(spec, kernels, sizes) for spec in lowered.specs},
+        "kernels": of_specs,
+        "extensions": {
+            label: sorted({name for kernel in of_specs.values() for name in kernel["versions"][label]["extensions"]})
+            for label in kernels.tiles
+        },
         "steps": [
             {"name": s.name, "op": s.op, "kernel": s.kernel, "rows": s.rows, "grain": s.min_chunk_rows, "work": s.work}
             | work.as_json()
@@ -73,14 +79,20 @@ def _primitive(node: Node, lowered: LoweredGraph) -> dict[str, str]:
     return {"primitive": primitive_of(node, graph, lowered.algorithms.get(node.output, ""))}
 
 
-def _kernel(spec: KernelSpec, kernels: KernelCode, sizes: dict[str, int]) -> dict[str, Any]:
+def _kernel(
+    spec: KernelSpec, kernels: KernelCode, sizes: Mapping[str, int], needs: Mapping[str, frozenset[str]]
+) -> dict[str, Any]:
     name = kernel_name(spec)
     return {
         "layout": layout_of(spec),
         "weights": packing_of(spec),
         "spec": to_json(spec),
         "versions": {
-            label: {"bytes": sizes.get(version_symbol(name, label), 0), "tiles": list(tiles.get(name, ()))}
+            label: {
+                "bytes": sizes.get(version_symbol(name, label), 0),
+                "tiles": list(tiles.get(name, ())),
+                "extensions": sorted(needs.get(version_symbol(name, label), ())),
+            }
             | _macro(kernels.plan.of(name, label))
             for label, tiles in kernels.tiles.items()
         },

@@ -15,19 +15,18 @@ from mavcg.lowering.pack_weights import packed_pool
 from mavcg.lowering.step_list import PlannedModel
 from mavcg.model_pipeline.choose_algorithms import AlgorithmChoice
 from mavcg.model_pipeline.dump import dump
-from mavcg.model_pipeline.link import link_with_note
+from mavcg.model_pipeline.link import library_selector, link_with_note
 from mavcg.model_pipeline.model_request import ModelRequest
 from mavcg.model_pipeline.note import model_note
 from mavcg.model_pipeline.prepare import plan_choice
 from mavcg.planner.engine.parts import cores_each
 from mavcg.planner.engine.tiles import cores_of, plan_tiles
 from mavcg.predict.depth_first import OFF
-from mavcg.profiles.load import load_cores
 from mavcg.runtime.companions import library_stem
 from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.drop_in_text import DropInFile, DropInPart, ModelFile, part_symbol, parts_text
 from mavcg.runtime.made_with import made_with
-from mavcg.runtime.model_build import constants_task, drop_in_task, engine_task, selector_task, sizes_task
+from mavcg.runtime.model_build import constants_task, drop_in_task, engine_task, sizes_task
 from mavcg.runtime.model_names import constants_symbol
 from mavcg.runtime.model_text import default_spin_us
 from mavcg.runtime.sizes_text import sizes_text
@@ -112,7 +111,8 @@ def link_parts(
             "sizes" if file is None else "subgraphs": notes,
             "made_with": made_with(build.model),
         }
-        link_with_note([*kernels.objects, *objects[: len(part_tasks)]], note, build, folder, progress)
+        selector = library_selector(kernels, build, folder)
+        link_with_note([*kernels.objects, *objects[: len(part_tasks)], selector], note, build, folder, progress)
     return LinkedParts(planned, pool.end)
 
 
@@ -126,9 +126,8 @@ def _drop_in_part(program: Program, entry: PartEntry) -> DropInPart:
 def _engine_tasks(
     build: ModelRequest, planned: Sequence[PlannedModel], pool: ConstantPool, defined: Set[str], folder: Path
 ) -> Iterator[Task[Path]]:
-    """Yield the tasks that compile the selector, the shared constants, and each program's engine."""
+    """Yield the tasks that compile the shared constants, and each program's engine."""
     core_set, symbol = CoreSet(build.cores), constants_symbol(planned[0].program)
-    yield selector_task(core_set, load_cores(), build.target, folder)
     yield constants_task(partial(packed_pool, pool), pool.end, symbol, build.target, folder, str(build.model))
     for number, model in enumerate(planned):
         own_folder = folder / str(number)

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mavcg.model_pipeline.link import ModelResult
+from mavcg.objects.inspection import versions_text
 from mavcg.specs.model_program import Program, ThreadPlan
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ def show_note(note: Mapping[str, Any], to: "Console") -> None:
         for subgraph in note.get("subgraphs") or note["sizes"]:
             show_note({**subgraph, "code_bytes": note["code_bytes"]}, to)
         return
-    to.print(f"model {note['model']}, versions: {', '.join(note['versions'])}")
+    to.print(f"model {note['model']}, versions: {versions_text(note)}")
     for key in ("inputs", "outputs"):
         to.print(f"{key}: " + ", ".join(f"{t['name']} {t['type']}" for t in note[key]))
     to.print("operators: " + ", ".join(f"{count} {op}" for op, count in note["operators"].items()))

@@ -13,22 +13,23 @@ _INSTRUCTIONS = 0x80000000 | 0x400  # S_ATTR_PURE_INSTRUCTIONS, S_ATTR_SOME_INST
 _MAPPING = re.compile(r"\$([dx])(\.|$)")  # where data and code begin: ELF for the Arm 64-bit Architecture, 5.5
 
 
-def code_extensions(path: Path, arch: str) -> frozenset[str]:
-    """Return LLVM's names of the extensions beyond the architecture's first version that an object's code needs.
+def code_extensions(path: Path) -> frozenset[str]:
+    """Return LLVM's names of the extensions beyond Armv8.0-A that an object's code needs.
 
-    arch: "aarch64", whose code is read; versions for x86-64 need all that the compiler was allowed to use.
+    For x86-64 there are none here: its versions need all that the compiler was allowed to use.
     Raises: MavcgError for a file that is neither ELF nor Mach-O.
     """
-    if arch != "aarch64":
-        return frozenset()
     if macho.is_macho(path):
-        return a64_extensions(b"".join(s.data for s in macho.sections(path) if s.flags & _INSTRUCTIONS))
+        data = b"".join(s.data for s in macho.sections(path) if s.flags & _INSTRUCTIONS)
+        return a64_extensions(data) if macho.is_arm(path) else frozenset()
+    if elf.architecture(path) != "aarch64":
+        return frozenset()
     return a64_extensions(b"".join(code for _, code in _code_sections(elf.open_elf(path))))
 
 
-def function_extensions(path: Path, arch: str) -> dict[str, frozenset[str]]:
+def function_extensions(path: Path) -> dict[str, frozenset[str]]:
     """Return function -> extensions that its code needs, for the functions that an ELF object defines; as above."""
-    if arch != "aarch64":
+    if elf.architecture(path) != "aarch64":
         return {name: frozenset() for name, _ in elf.function_symbols(path)}
     file = elf.open_elf(path)
     sections = dict(_code_sections(file))

@@ -82,6 +82,13 @@ def application_of(path: Path) -> dict[str, Any] | None:
     return _guard(_application_note, path)
 
 
+def versions_text(note: Mapping[str, Any]) -> str:
+    """Return the versions of a library with the extensions that each needs: "generic, cortex-a55 (dotprod)"."""
+    extensions = note.get("extensions", {})  # notes of earlier versions of mavcg have none
+    needs = {label: " ".join(extensions.get(label, ())) for label in note["versions"]}
+    return ", ".join(f"{label} ({own})" if own else label for label, own in needs.items())
+
+
 def network_of_library(path: Path, network: str | None) -> dict[str, Any] | None:
     """Return the note of a model library, or of one network in an application's library; None for another kind.
 

@@ -14,6 +14,7 @@ from mavcg.errors import MavcgError
 
 MAGIC = b"\xcf\xfa\xed\xfe"  # MH_MAGIC_64
 NOTE_SECTION = "__mavcg"
+_ARM64 = b"\x0c\x00\x00\x01"
 _SEGMENT_64, _SYMTAB = 0x19, 0x2
 _LOAD_DYLIB, _ID_DYLIB, _DYLD_INFO_ONLY, _CODE_SIGNATURE = 0xC, 0xD, 0x80000022, 0x1D
 _ZEROFILL_TYPES = (0x1, 0xC)  # S_ZEROFILL, S_GB_ZEROFILL
@@ -39,6 +40,11 @@ def is_macho(path: Path) -> bool:
             return file.read(4) == MAGIC
     except OSError:
         return False
+
+
+def is_arm(path: Path) -> bool:
+    """True if a Mach-O file holds code for AArch64 (CPU_TYPE_ARM64)."""
+    return bool(path.read_bytes()[4:8] == _ARM64)
 
 
 def _commands(path: Path) -> Iterator[tuple[int, bytes, bytes]]:

@@ -223,7 +223,7 @@ def _choose_used(
     sizes = {symbol: Sizes(size, size) for symbol, size in code.items()}
     choices = choose_versions(bodies, sizes, gains, limits, writer.core_set)
     limit = growth_limit(bodies, choices, sizes, shares, gains, single_bytes, limits)
-    found = function_extensions(path, writer.target.arch)
+    found = function_extensions(path)
     symbols = {(body.function, body.key): body.symbol for body in reversed(bodies)}
     needs = {
         (body.function, body.label): tuple(

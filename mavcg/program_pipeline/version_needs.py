@@ -22,7 +22,7 @@ def version_needs(
     itself may use that wherever it runs. paths: symbol of a version -> its object, for the first of equal versions.
     """
     first = {(body.function, body.key): body.symbol for body in reversed(module.bodies)}
-    found = {symbol: code_extensions(path, arch) for symbol, path in paths.items()}
+    found = {symbol: code_extensions(path) for symbol, path in paths.items()}
     needs = {}
     for body in module.bodies:
         features = base_features(features_of(module.hot.attributes(body.function)), arch)

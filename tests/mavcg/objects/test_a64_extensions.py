@@ -279,5 +279,5 @@ two:
 """
     assemble(text, out, TARGET, "two functions")
 
-    assert code_extensions(out, "aarch64") == {"lse"}
-    assert function_extensions(out, "aarch64") == {"one": {"lse"}, "two": frozenset()}
+    assert code_extensions(out) == {"lse"}
+    assert function_extensions(out) == {"one": {"lse"}, "two": frozenset()}
