@@ -1,0 +1,88 @@
+"""A model library on a machine that hides an extension that its cores have: the engine runs what the kernel offers.
+
+Versions of 8-bit kernels for the Exynos 9820's cores use the dot product, which the generic version does not.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mavcg.toolchain.zig import run_zig
+
+QEMU = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
+SYSROOT = Path("/usr/aarch64-linux-gnu")
+RUN_MODEL = Path(__file__).parents[2] / "pipelines/run_model.c"
+INPUT = np.random.default_rng(3).integers(-128, 128, (1, 9, 9, 8)).astype(np.int8)
+A55, A53_AS_A55 = "max,midr=0x412fd050", "cortex-a53,midr=0x412fd050"
+
+
+def eight_bit_model(path: Path) -> Path:
+    onnx = pytest.importorskip("onnx")
+    weights = np.random.default_rng(7).integers(-127, 128, (16, 8, 3, 3)).astype(np.int8)
+    arrays = {"w": weights, "scale": np.float32(0.5), "fine": np.float32(0.01), "zero": np.int8(-3), "none": np.int8(0)}
+    names = ["x", "scale", "zero", "w", "fine", "none", "scale", "zero"]
+    node = onnx.helper.make_node("QLinearConv", names, ["y"], pads=[1, 1, 1, 1])
+    value = onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph(
+        [node], "eight", [value("x", 3, [1, 8, 9, 9])], [value("y", 3, [1, 16, 9, 9])],
+        [onnx.numpy_helper.from_array(np.asarray(array), name) for name, array in arrays.items()],
+    )  # fmt: skip
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from mavcg.cli.app import run
+
+    folder = tmp_path_factory.mktemp("eight")
+    model = eight_bit_model(folder / "road.onnx")
+    assert run(["build", str(model), "--board", "exynos9820", "-o", str(folder / "libroad.so")]) == 0
+    return folder
+
+
+def test_inspect_names_what_each_version_needs(folder: Path, mavcg: Any) -> None:
+    note = json.loads(mavcg("inspect", folder / "libroad.so", "--json").stdout)
+
+    needs = {"generic": [], "cortex-a55": ["dotprod"], "cortex-a75": ["dotprod"], "exynos-m4": ["dotprod"]}
+    assert note["extensions"] == needs
+    by_kernel = [kernel["versions"] for kernel in note["kernels"].values()]
+    assert all(
+        label in needs and version["extensions"] in ([], needs[label])
+        for v in by_kernel
+        for label, version in v.items()
+    )
+    assert (
+        "versions: generic, cortex-a55 (dotprod), cortex-a75 (dotprod)"
+        in mavcg("inspect", folder / "libroad.so").stdout
+    )
+
+
+@pytest.mark.skipif(
+    QEMU is None or not (SYSROOT / "lib/ld-linux-aarch64.so.1").exists(),
+    reason="needs qemu-aarch64 and a C library for it in /usr/aarch64-linux-gnu",
+)
+def test_the_engine_runs_no_version_whose_extension_is_hidden(folder: Path) -> None:
+    flags = ["-target", "aarch64-linux-gnu.2.17", "-std=gnu11", "-O1", "-pthread", "-fno-sanitize=all", f"-I{folder}"]
+    link = [str(RUN_MODEL), str(folder / "libroad.so"), f"-Wl,-rpath,{folder}", "-o", str(folder / "run_model")]
+    run_zig("cc", [*flags, *link], "linking the program")
+    (folder / "inputs.bin").write_bytes(INPUT.tobytes())
+
+    def run(cpu: str) -> tuple[set[str], bytes]:
+        words = [str(QEMU), "-L", str(SYSROOT), "-cpu", cpu, "./run_model", "inputs.bin", "outputs.bin", "2", "2"]
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("MAVCG_")}
+        done = subprocess.run(
+            words, cwd=folder, env=environment | {"MAVCG_TRACE": "1"}, capture_output=True, text=True, check=True
+        )
+        ran = set(re.findall(r"^mavcg: \S+ (\S+) [1-9]\d*$", done.stderr, re.MULTILINE))
+        return ran, (folder / "outputs.bin").read_bytes()
+
+    (own, wanted), (hidden, found) = run(A55), run(A53_AS_A55)
+    assert (own, hidden) == ({"cortex-a55"}, {"generic"}) and wanted == found
