@@ -78,6 +78,7 @@ def version_object(command: Sequence[str], options: LaunchOptions) -> str | None
     """
     from mavcg.sources.compile_commands import CompileUnit, read_command
 
+    _name_foreign(command, options)
     unit = read_command(command, Path.cwd())
     if isinstance(unit, CompileUnit):
         return _version_object_of(unit, options)
@@ -151,6 +152,32 @@ def _name_unversioned(command: Sequence[str], config: Path) -> None:
         if symbols:
             names = ", ".join(symbol.given_name for symbol in symbols[:3])
             raise MavcgError(f"{output.output.name}: {names}: {output.reason}")
+
+
+def _name_foreign(command: Sequence[str], options: LaunchOptions) -> None:
+    """Raise MavcgError for a command that compiles another language, if its code may need versions, or if strict."""
+    from mavcg.program_pipeline.foreign_compilers import foreign_command
+
+    foreign = foreign_command(command, Path.cwd())
+    if foreign is None:
+        return
+    hot: Sequence[HotSymbol] | None = None  # of the output; None where that is not known
+    config = options.config or find_config((Path.cwd() / foreign.source).parent)
+    if config is not None and foreign.output is not None:
+        with suppress(MavcgError):  # an archive, or no ELF file
+            hot = _hot_in(foreign.output, hot_of(read_build_file(config), config.parent))
+    if hot == () or hot == []:
+        if not options.strict:
+            return
+        told = "it has no hot function, but --strict allows only what mavcg could version; leave out `mavcg launch`"
+    elif hot:
+        told = f"{', '.join(symbol.given_name for symbol in hot[:3])} cannot have versions"
+    else:
+        told = "whether it has hot functions is not known; leave out `mavcg launch`"
+    raise MavcgError(
+        f"{foreign.compiler}: {foreign.source} is {foreign.language}, and versions are made of C and C++: {told}; "
+        "LLVM IR of it can be given to `mavcg build --ir`"
+    )
 
 
 def _functions_in(assembly: Path) -> list[str]:

@@ -1,0 +1,104 @@
+"""Recognises commands that compile other languages than C and C++, of whose code `mavcg launch` makes no versions."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+
+from mavcg.sources.arguments import expand_response_files, words
+from mavcg.sources.compile_commands import LANGUAGES, compiler_length, without_launchers
+
+_LANGUAGES = {
+    "Fortran": (".f", ".for", ".ftn", ".f77", ".f90", ".f95", ".f03", ".f08", ".f18", ".fpp"),
+    "Rust": (".rs",),
+    "Ada": (".adb", ".ads", ".ada"),
+    "D": (".d", ".di"),
+    "CUDA": (".cu",),
+    "HIP": (".hip",),
+    "OpenCL": (".cl",),
+    "Objective-C": (".m", ".mm"),
+    "Go": (".go",),
+    "Swift": (".swift",),
+    "ISPC": (".ispc",),
+    "Zig": (".zig",),
+    "Pascal": (".pas", ".pp"),
+    "Nim": (".nim",),
+    "Haskell": (".hs",),
+    "COBOL": (".cob", ".cbl"),
+    "Modula-2": (".mod",),
+}
+_OF_SUFFIX = {suffix: language for language, suffixes in _LANGUAGES.items() for suffix in suffixes}
+# Values of gcc's and clang's -x by the words that they begin with.
+_OF_X = {
+    "f77": "Fortran", "f95": "Fortran", "ada": "Ada", "d": "D", "go": "Go", "cuda": "CUDA", "hip": "HIP",
+    "cl": "OpenCL", "objective-c": "Objective-C", "rust": "Rust", "modula-2": "Modula-2", "ir": "LLVM IR",
+    "brig": "BRIG",
+}  # fmt: skip
+_COMPILERS = {
+    "gfortran": "Fortran", "flang": "Fortran", "flang-new": "Fortran", "ifort": "Fortran", "ifx": "Fortran",
+    "nagfor": "Fortran", "nvfortran": "Fortran", "rustc": "Rust", "gnat": "Ada", "gnatmake": "Ada", "gdc": "D",
+    "dmd": "D", "ldc2": "D", "ldmd2": "D", "nvcc": "CUDA", "hipcc": "HIP", "gccgo": "Go", "go": "Go",
+    "swiftc": "Swift", "ispc": "ISPC", "fpc": "Pascal", "nim": "Nim", "ghc": "Haskell", "cobc": "COBOL",
+    "gm2": "Modula-2", "gccrs": "Rust",
+}  # fmt: skip
+_GCC_LANGUAGES = ("Fortran", "Ada", "D", "Go", "Modula-2")
+_MAKES_NO_CODE = ("-E", "-M", "-MM", "-fsyntax-only", "--version", "-V", "-vV", "-h", "--help", "-dumpmachine", "-###")
+
+
+@dataclass(frozen=True)
+class ForeignCommand:
+    """A command that compiles another language.
+
+    Args:
+        compiler: its name, without folder.
+        source: the first source, relative to the command's folder; the command's name if none is given.
+        output: the file that it names or that -c makes; None if that is not known.
+    """
+
+    compiler: str
+    language: str
+    source: str
+    output: Path | None
+
+
+def foreign_command(command: Sequence[str], folder: Path) -> ForeignCommand | None:
+    """Return what a command compiles, if it is a source of another language or the compiler is one for it; else None.
+
+    Raises: MavcgError for a response file that cannot be read.
+    """
+    arguments = without_launchers(expand_response_files(command, folder, "command line"))
+    start = compiler_length(arguments)
+    read = list(words(arguments[start:]))
+    names = {word.name for word in read}
+    if not start or names & set(_MAKES_NO_CODE) or any(name.startswith(("--print", "-print")) for name in names):
+        return None
+    compiler = PurePath(arguments[start - 1]).name
+    named = next((word.value for word in read if word.name in ("-x", "--language")), "")
+    inputs = [word.value for word in read if not word.name]
+    by_suffix = {name: _OF_SUFFIX[PurePath(name).suffix.lower()] for name in inputs if _is_foreign(name)}
+    language = _of_x(named) if named else next(iter(by_suffix.values()), "") or _of_compiler(compiler)
+    if any(PurePath(name).suffix in LANGUAGES for name in inputs) and not by_suffix and language in _GCC_LANGUAGES:
+        return None  # gfortran, gnat and gdc are gcc's driver, which compiles C as gcc does
+    if not language or not inputs:
+        return None
+    source = next(iter(by_suffix), inputs[0])
+    output = next((word.value for word in reversed(read) if word.name in ("-o", "--output")), "")
+    if not output and names & {"-c", "--compile"}:
+        output = f"{PurePath(source).stem}.o"
+    return ForeignCommand(compiler, language, source, folder / output if output else None)
+
+
+def _is_foreign(name: str) -> bool:
+    return PurePath(name).suffix.lower() in _OF_SUFFIX
+
+
+def _of_x(value: str) -> str:
+    stem = value.removesuffix("-cpp-output").removesuffix("-cpp-input").removesuffix("-header")
+    return _OF_X.get(stem.removesuffix("++"), "")
+
+
+def _of_compiler(name: str) -> str:
+    """Return the language of a compiler's name, which may have a target before it and a version after it."""
+    parts = name.removesuffix(".exe").split("-")
+    while len(parts) > 1 and parts[-1].replace(".", "").isdigit():
+        parts.pop()
+    return next((_COMPILERS[tail] for n in range(len(parts)) if (tail := "-".join(parts[n:])) in _COMPILERS), "")
