@@ -14,3 +14,17 @@ class ProfileError(MavcgError):
 
 class ToolError(MavcgError):
     """An outside tool (compiler, linker, perf) is missing or refused its input."""
+
+
+# What the system's loader says of a library for which there is no address space: glibc, and strerror(ENOMEM).
+_NO_MEMORY = ("failed to map segment", "cannot allocate memory")
+
+
+def import_problem(error: ImportError, absent: str, kind: type[MavcgError] = MavcgError) -> MavcgError:
+    """Return the error for a package that cannot be imported: that memory is short, if the loader says so.
+
+    absent: otherwise its message, for a package that is not installed. kind: class of the error.
+    """
+    if any(words in str(error).lower() for words in _NO_MEMORY):
+        return kind(f"more memory is needed than is available ({error}); allow more (ulimit -v)")
+    return kind(absent)

@@ -16,7 +16,7 @@ from typing import Any
 
 from mavcg.assembly.code_image import PAGE_BYTES, CodeImage
 from mavcg.assembly.emulated_memory import EmulatedMemory, random_lanes
-from mavcg.errors import MavcgError
+from mavcg.errors import MavcgError, import_problem
 
 STACK_TOP = 0x7F00_0000_0000  # near the top of 47 bits, as on Linux, far from code and data
 STACK_BYTES = 1 << 20
@@ -142,7 +142,8 @@ def _emulator() -> tuple[Any, Any]:
     try:
         return importlib.import_module("unicorn"), importlib.import_module("unicorn.arm64_const")
     except ImportError as error:
-        raise MavcgError("check by execution: the emulator is not installed; pip install 'mavcg[check]'") from error
+        absent = "check by execution: the emulator is not installed; pip install 'mavcg[check]'"
+        raise import_problem(error, absent) from error
 
 
 class _UnicornCore:

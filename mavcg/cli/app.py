@@ -36,7 +36,7 @@ from mavcg.cli.tune import tune
 from mavcg.cli.tune_asm import tune_asm
 from mavcg.errors import MavcgError
 from mavcg.files.disk_space import NO_ROOM, full_folders
-from mavcg.text.terminal import say, show
+from mavcg.text.terminal import say, say_error, show
 
 HELP = """Build libraries with machine code for each core type of a processor whose cores differ.
 
@@ -115,7 +115,7 @@ def run(arguments: Sequence[str]) -> int:
     except MavcgError as error:
         if show_tracebacks():
             raise
-        say(str(error))
+        say_error(error)
         return EXIT_BAD_INPUT
     except OSError as error:  # a full disk, a folder without permission
         if show_tracebacks():

@@ -14,7 +14,7 @@ from mavcg.errors import MavcgError, ProfileError
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core
 from mavcg.hardware.target import ARCHES, host_target
-from mavcg.text.terminal import show
+from mavcg.text.terminal import show_line
 
 if TYPE_CHECKING:
     from mavcg.runtime.binding import DetectedCpu
@@ -200,16 +200,18 @@ def _check(json: bool) -> None:
         print_json({**counts, "faults": list(faults), **({} if faults else _gaps())})
     else:
         for fault in faults:
-            show(fault)
+            show_line(fault)
     if faults:
         raise ProfileError(f"mavcg cores check: faults in the facts: {len(faults)}; correct the files named above")
     if not json:
-        show(f"{counts['cores']} cores and {counts['boards']} boards: every fact has a source, every name is known.")
+        show_line(
+            f"{counts['cores']} cores and {counts['boards']} boards: every fact has a source, every name is known."
+        )
         gaps = _gaps()
         for name, classes in gaps["lacking"].items():
-            show(f"{name} lacks the timing of {len(classes)} instruction classes: {', '.join(classes)}")
+            show_line(f"{name} lacks the timing of {len(classes)} instruction classes: {', '.join(classes)}")
         if gaps["without_timing"]:
-            show(f"Without instruction timing: {', '.join(gaps['without_timing'])}")
+            show_line(f"Without instruction timing: {', '.join(gaps['without_timing'])}")
 
 
 def _gaps() -> dict[str, Any]:

@@ -22,6 +22,7 @@ def recognition_text(core: Core) -> str:
 def show_all(known: Mapping[str, Core], boards: Mapping[str, Board], detected: "Sequence[DetectedCpu]") -> None:
     """Print tables with a row for each core and board, and this machine's cores."""
     from rich.table import Table
+    from rich.text import Text
 
     out = console()
     head = ("core", "what it is", "recognised by", "LLVM CPU", "order", "timing, error on silicon")
@@ -39,7 +40,7 @@ def show_all(known: Mapping[str, Core], boards: Mapping[str, Board], detected: "
     out.print(table)
     table = Table("board", "processor", "clusters", title="Boards")
     for board in boards.values():
-        table.add_row(board.name, board.soc, "\n".join(_cluster_text(cluster) for cluster in board.clusters))
+        table.add_row(board.name, board.soc, Text("\n".join(_cluster_text(cluster) for cluster in board.clusters)))
     out.print(table)
     show_machine(detected)
 

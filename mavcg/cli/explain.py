@@ -15,7 +15,7 @@ from mavcg.cli.output import note, print_json
 from mavcg.cli.shared_options import Latencies
 from mavcg.errors import MavcgError
 from mavcg.text.safe_text import printable
-from mavcg.text.terminal import show
+from mavcg.text.terminal import show_line
 
 if TYPE_CHECKING:
     from mavcg.assembly.asm_input import AsmInput
@@ -141,7 +141,7 @@ def _show_text(function: str, blocks: "Sequence[BlockEstimate]") -> None:
     colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     for block in blocks:
         text = as_text(block.estimate, colour) if block.estimate else printable(f"no estimate: {block.why}\n")
-        show(f"{function}, {block.kind} at {block.location}")
+        show_line(f"{function}, {block.kind} at {block.location}")
         sys.stdout.write(f"{text}\n")  # not by show(), which removes colours; as_text makes names printable
 
 

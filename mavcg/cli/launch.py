@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from mavcg.cli.error_exit import EXIT_BAD_INPUT, show_tracebacks
-from mavcg.text.terminal import say, show
+from mavcg.text.terminal import say, say_error, show
 
 USAGE = "usage: mavcg launch [--config mavcg.toml] [--strict] [--max-growth PERCENT] COMPILER ARGUMENTS.."
 HELP = """\
@@ -80,7 +80,7 @@ def _launch(command: list[str], config: str | None, strict: bool, max_growth: fl
     try:
         done = version_object(command, options)
     except MavcgError as error:
-        say(f"the compiler's object stays: {error}")
+        say_error(error, "the compiler's object stays: ")
         return EXIT_BAD_INPUT if strict else 0
     except Exception as error:  # a fault of mavcg must not break the user's build, whose object is made
         if strict or show_tracebacks():

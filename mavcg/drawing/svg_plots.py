@@ -7,7 +7,7 @@ import io
 from pathlib import Path
 from typing import Any
 
-from mavcg.errors import MavcgError
+from mavcg.errors import MavcgError, import_problem
 from mavcg.files.whole_file import write_whole
 
 FORMATS = (".svg", ".png")
@@ -31,9 +31,8 @@ def start_plots(option: str = "--plot") -> None:
     try:
         import matplotlib
     except ImportError as error:
-        raise MavcgError(
-            f"{option}: pictures need matplotlib, which is not installed; pip install 'mavcg[plots]'"
-        ) from error
+        absent = f"{option}: pictures need matplotlib, which is not installed; pip install 'mavcg[plots]'"
+        raise import_problem(error, absent) from error
     matplotlib.use("agg")
     # Names in an SVG are drawn by a salt: a fixed one makes the same names. Text stays text.
     matplotlib.rcParams.update({"svg.hashsalt": "mavcg", "svg.fonttype": "none"})

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from mavcg.errors import MavcgError
+from mavcg.errors import MavcgError, import_problem
 from mavcg.graph import Array
 
 _HDF5 = b"\x89HDF\r\n\x1a\n"
@@ -69,7 +69,8 @@ def _parse_message(data: bytes, path: Path) -> Any:
     try:
         from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
     except ImportError as error:
-        raise MavcgError(f"Caffe's weights need the protobuf package ({error}); pip install mavcg[models]") from error
+        absent = f"Caffe's weights need the protobuf package ({error}); pip install mavcg[models]"
+        raise import_problem(error, absent) from error
     net = net_parameter()()
     try:
         net.ParseFromString(data)

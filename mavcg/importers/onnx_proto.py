@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mavcg.errors import MavcgError
+from mavcg.errors import MavcgError, import_problem
 from mavcg.graph import Array
 from mavcg.importers.limits import Unsupported
 
@@ -45,7 +45,8 @@ def onnx_module() -> Any:
         import onnx.defs
         import onnx.external_data_helper
     except ImportError as error:
-        raise MavcgError(f"ONNX files need the onnx package ({error}); pip install mavcg[models]") from error
+        absent = f"ONNX files need the onnx package ({error}); pip install mavcg[models]"
+        raise import_problem(error, absent) from error
     return onnx
 
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from mavcg.errors import MavcgError
+from mavcg.errors import MavcgError, import_problem
 from mavcg.graph import DTYPES, Array
 from mavcg.importers.tflite_model import Quant, TfliteModel, TfliteOperator, TfliteTensor, shorten_name
 from mavcg.importers.tflite_sparse import SparseData, read_layout
@@ -37,7 +37,8 @@ def tflite_module() -> Any:
     try:
         import tflite
     except ImportError as error:
-        raise MavcgError(f"TFLite files need the tflite package ({error}); pip install mavcg[models]") from error
+        absent = f"TFLite files need the tflite package ({error}); pip install mavcg[models]"
+        raise import_problem(error, absent) from error
     return tflite
 
 

@@ -5,7 +5,7 @@ import importlib
 from typing import Any
 
 from mavcg.assembly.code_image import EXTERNAL_BASE, EXTERNAL_DATA_BYTES, PAGE_BYTES, CodeImage
-from mavcg.errors import MavcgError
+from mavcg.errors import MavcgError, import_problem
 from mavcg.simulate.call_arguments import CallState, page_range
 from mavcg.simulate.harness import ffi
 
@@ -28,7 +28,8 @@ class Emulator:
             self._unicorn = importlib.import_module("unicorn")
             self._arm = importlib.import_module("unicorn.arm64_const")
         except ImportError as error:
-            raise MavcgError("simulate: the emulator is not installed; pip install 'mavcg[check]'") from error
+            absent = "simulate: the emulator is not installed; pip install 'mavcg[check]'"
+            raise import_problem(error, absent) from error
         unicorn, arm = self._unicorn, self._arm
         self.image = image
         self.uc: Any = unicorn.Uc(unicorn.UC_ARCH_ARM64, unicorn.UC_MODE_ARM)

@@ -102,6 +102,11 @@ def plot_label(text: str) -> str:
     return printable(text).replace("\n", "\\n").replace("\t", " ").replace("$", r"\$")
 
 
+def printable_line(text: str) -> str:
+    """Return text for a line of a terminal: as `printable`, with line ends escaped too (\\n)."""
+    return printable(text).replace("\n", "\\n")
+
+
 def printable(text: str) -> str:
     """Return text for a terminal: unprintable characters except line ends and tabs are escaped as in Python (\\x1b)."""
     if text.isprintable():

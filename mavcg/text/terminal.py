@@ -2,17 +2,31 @@
 
 import sys
 
-from mavcg.text.safe_text import printable
+from mavcg.errors import MavcgError, ToolError
+from mavcg.text.safe_text import printable, printable_line
 
 
 def say(message: str) -> None:
-    """Print a message on stderr after mavcg's name; its further lines are indented."""
-    text = printable(f"mavcg: {message}").replace("\n", "\n  ")
-    print(text, file=sys.stderr, flush=True)
+    """Print a line on stderr after mavcg's name; a line end in a name is shown as \\n."""
+    print(printable_line(f"mavcg: {message}"), file=sys.stderr, flush=True)
+
+
+def say_error(error: MavcgError, before: str = "") -> None:
+    """Print an error on stderr, in one line; only the messages of compilers keep their lines, which are indented."""
+    if isinstance(error, ToolError):
+        text = printable(f"mavcg: {before}{error}").replace("\n", "\n  ")
+        print(text, file=sys.stderr, flush=True)
+    else:
+        say(f"{before}{error}")
+
+
+def show_line(text: str) -> None:
+    """Print a line on stdout; a line end in a name is shown as \\n."""
+    print(printable_line(text))
 
 
 def show(text: str, to_stderr: bool = False) -> None:
-    """Print text, which may have several lines, on stdout or stderr."""
+    """Print a text of several lines that mavcg has composed, on stdout or stderr."""
     print(printable(text), file=sys.stderr if to_stderr else sys.stdout)
 
 

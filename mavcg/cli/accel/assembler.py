@@ -25,14 +25,14 @@ def disassemble(
     from mavcg.accel.image.assembly import disassemble as lines_of
     from mavcg.accel.image.elf_file import read_elf
     from mavcg.files.whole_file import write_whole
-    from mavcg.text.terminal import show
+    from mavcg.text.terminal import show_line
 
     lines = lines_of(read_elf(program))
     if output is not None:
         write_whole(output, "".join(lines), "-o")
         return
     for line in lines:
-        show(line.rstrip("\n"))
+        show_line(line.rstrip("\n"))
 
 
 def assemble(

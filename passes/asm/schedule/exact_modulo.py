@@ -11,7 +11,7 @@ from dataclasses import replace
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from mavcg.errors import ToolError
+from mavcg.errors import ToolError, import_problem
 from mavcg.passes.asm.isa.op import Edge, Schedule
 from mavcg.passes.asm.schedule.resource_table import ResourceTable
 from mavcg.passes.asm.schedule.slack import distances_by_stages, start_ranges
@@ -191,7 +191,8 @@ def _cp_model() -> ModuleType:
     try:
         from ortools.sat.python import cp_model
     except ImportError as missing:
-        raise ToolError(
+        absent = (
             "ortools: not installed, and exact scheduling needs it; `pip install ortools`, or do without the solver"
-        ) from missing
+        )
+        raise import_problem(missing, absent, ToolError) from missing
     return cp_model

@@ -13,7 +13,8 @@ from rich.text import Text
 
 from mavcg.cli.output import Progress, console, print_json
 from mavcg.cli.printable_console import PrintableConsole
-from mavcg.text.terminal import say, show
+from mavcg.errors import MavcgError, ToolError
+from mavcg.text.terminal import say, say_error, show, show_line
 from tests.mavcg.foreign_names import NAMES
 
 ROOT = Path(__file__).parents[3]
@@ -27,12 +28,16 @@ def _harmless(text: str) -> bool:
 
 def test_notes_errors_and_dumps(capsys: pytest.CaptureFixture[str]) -> None:
     say(f"{HOSTILE}\nmavcg: done")
-    show(HOSTILE)
+    say_error(MavcgError(f"{HOSTILE}\nmavcg: done"), "stays:\n")
+    say_error(ToolError(f"{HOSTILE}\nmavcg: done"))
+    show(f"{HOSTILE}\nx")
+    show_line(f"{HOSTILE}\nx")
     show(HOSTILE, to_stderr=True)
 
     out, err = capsys.readouterr()
-    assert out == f"{SHOWN}\n"
-    assert err == f"mavcg: {SHOWN}\n  mavcg: done\n{SHOWN}\n"
+    assert out == f"{SHOWN}\nx\n{SHOWN}\\nx\n"
+    line = f"{SHOWN}\\nmavcg: done\n"
+    assert err == f"mavcg: {line}mavcg: stays:\\n{line}mavcg: {SHOWN}\n  mavcg: done\n{SHOWN}\n"
 
 
 @given(NAMES)
@@ -45,6 +50,18 @@ def test_tables(name: str) -> None:
         out.print(shown)
 
     assert _harmless(written.getvalue().replace("\t", ""))
+
+
+def test_a_line_end_in_a_cell_makes_no_line() -> None:
+    written = io.StringIO()
+    out = PrintableConsole(file=written, highlight=False, markup=False, width=60)
+    table = Table("a", "b", box=None)
+    table.add_row("x\nFAKE: done", "y\n")
+    out.print(table)
+    out.print("\nbefore x\nFAKE\n")
+
+    lines = [line.rstrip() for line in written.getvalue().splitlines()]
+    assert lines[1:] == [" x\\nFAKE: done  y\\n", "", "before x\\nFAKE", ""]
 
 
 def test_a_terminal_with_colours() -> None:
