@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from mavcg.errors import MavcgError
+from mavcg.files.own_folder import is_own_folder
 from mavcg.files.scratch import scratch_folder
 from mavcg.hardware.core import Core
 from mavcg.hardware.target import host_target
 from mavcg.runtime.amalgamation import SOURCES, unit_text
 from mavcg.runtime.build import RUNTIME_FLAGS, compile_runtime, x86_needs
-from mavcg.runtime.code_cache import cache_folder, cached_file, is_own_folder
+from mavcg.runtime.code_cache import cache_folder, cached_file
 from mavcg.runtime.coreset import GENERIC_ID, TABLE_CPUS, CoreSet, table_text
 from mavcg.runtime.declared import ffi
 

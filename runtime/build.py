@@ -9,12 +9,13 @@ from functools import cache
 from pathlib import Path
 
 from mavcg.errors import MavcgError
+from mavcg.files.own_folder import is_own_folder
 from mavcg.files.scratch import scratch_folder
 from mavcg.hardware.core import Core
 from mavcg.hardware.extensions import hwcap_words
 from mavcg.hardware.target import Target
 from mavcg.runtime.amalgamation import SOURCES, unit_text, write_unit
-from mavcg.runtime.code_cache import cache_folder, cached_file, is_own_folder
+from mavcg.runtime.code_cache import cache_folder, cached_file
 from mavcg.runtime.coreset import NEED_WORDS, RUNTIME_ABI, CoreSet, table_text
 from mavcg.toolchain.versions import package_version
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, protection_flags, run_zig, zig_program

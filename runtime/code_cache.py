@@ -8,28 +8,13 @@ import contextlib
 import hashlib
 import os
 import re
-import stat
 from collections.abc import Callable
 from pathlib import Path
 
+from mavcg.files.own_file import read_own_file
 from mavcg.files.scratch import scratch_folder
 
-_WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _DIGITS = 32  # of a SHA-256, in names
-
-
-def is_own_folder(folder: Path) -> bool:
-    """Make the folder if it does not exist; return True if it belongs to this user and nobody else can write to it."""
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = folder.stat()
-        if status.st_uid != os.geteuid():
-            return False
-        if status.st_mode & _WRITABLE_BY_OTHERS:  # of an earlier version, by the umask
-            folder.chmod(stat.S_IMODE(status.st_mode) & ~_WRITABLE_BY_OTHERS)
-    except OSError:
-        return False
-    return True
 
 
 def cache_folder() -> Path:
@@ -66,16 +51,9 @@ def cached_file(folder: Path, name: str, make: Callable[[Path], object]) -> Path
 
 def _is_as_written(path: Path) -> bool:
     """Return True if only this user can access the file, and its contents have the digest in its name."""
-    try:
-        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
-            status = os.fstat(file.fileno())
-            own = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
-            if not own or status.st_mode & _WRITABLE_BY_OTHERS:
-                return False
-            match = re.search(r"-([0-9a-f]+)\.(?:so|o)$", path.name)
-            return match is not None and match[1] == _digest(file.read())
-    except OSError:
-        return False
+    match = re.search(r"-([0-9a-f]+)\.(?:so|o)$", path.name)
+    content = read_own_file(path)
+    return match is not None and content is not None and match[1] == _digest(content)
 
 
 def _digest(content: bytes) -> str:

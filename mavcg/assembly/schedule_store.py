@@ -1,7 +1,8 @@
 """Caches schedules on disk, one small file each, named by a digest of its key.
 
-A file that cannot be read or is damaged counts as absent and is rewritten; in a folder that cannot be written nothing
-is cached. Both cost time, never correctness.
+A file that cannot be read, is damaged, or that somebody else could have written counts as absent and is rewritten; in
+a folder that cannot be written, or that somebody else can write to, nothing is cached. This costs time, never
+correctness.
 """
 
 import hashlib
@@ -9,13 +10,14 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import asdict
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 import mavcg.hardware.timing
 import mavcg.passes.asm
-from mavcg.files.whole_file import whole
+from mavcg.files.own_file import read_own_file, write_own_file
+from mavcg.files.own_folder import is_own_folder
 from mavcg.passes.asm.isa.op import Schedule
 
 VARIABLE = "MAVCG_CACHE"
@@ -27,6 +29,10 @@ class DiskStore:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+
+    @cached_property
+    def _is_own(self) -> bool:
+        return is_own_folder(self.folder)
 
     def get(self, key: str) -> Schedule | None:
         """Return the schedule stored for this key; None if there is none or it is damaged."""
@@ -44,18 +50,18 @@ class DiskStore:
 
     def read(self, key: str) -> dict[str, Any] | None:
         """Return the document stored for this key; None if there is none or it is damaged."""
+        content = read_own_file(self._path(key)) if self._is_own else None
         try:
-            return _parse_entry(key, self._path(key).read_bytes())
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            return None if content is None else _parse_entry(key, content)
+        except (ValueError, KeyError, TypeError, RecursionError):
             return None
 
     def write(self, key: str, document: Mapping[str, Any]) -> None:
         """Store a document in place of an older one; a full disk or missing permission is ignored."""
+        if not self._is_own:
+            return
         try:
-            path = self._path(key)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with whole(path, durable=False) as temporary:
-                temporary.write_bytes(_write_entry(key, document))
+            write_own_file(self._path(key), _write_entry(key, document))
         except OSError:
             return
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from mavcg.assembly.schedule_store import open_store
 from mavcg.farm.sources_digest import compiler_digest
-from mavcg.files.whole_file import whole
-from mavcg.runtime.code_cache import is_own_folder
+from mavcg.files.own_file import read_own_file, write_own_file
+from mavcg.files.own_folder import is_own_folder
 
 MOST_BYTES = 2_000_000_000  # maximum size of the folder; the least recently used objects are removed first
 _DIGEST_BYTES = 32
@@ -31,20 +31,18 @@ class ObjectStore:
         if self.folder is None:
             return None
         path = self.folder / digest
-        try:
-            content = path.read_bytes()
-            if hashlib.sha256(content[_DIGEST_BYTES:]).digest() != content[:_DIGEST_BYTES]:
-                return None
-            os.utime(path)
-            return content[_DIGEST_BYTES:]
-        except OSError:
+        content = read_own_file(path)
+        if content is None or hashlib.sha256(content[_DIGEST_BYTES:]).digest() != content[:_DIGEST_BYTES]:
             return None
+        with contextlib.suppress(OSError):  # removed by another process
+            os.utime(path)
+        return content[_DIGEST_BYTES:]
 
     def put(self, digest: str, content: bytes) -> None:
         """Store an object; a full disk is ignored."""
         if self.folder is not None:
-            with contextlib.suppress(OSError), whole(self.folder / digest, durable=False) as made:
-                made.write_bytes(hashlib.sha256(content).digest() + content)
+            with contextlib.suppress(OSError):
+                write_own_file(self.folder / digest, hashlib.sha256(content).digest() + content)
 
     def trim(self) -> None:
         """Remove the least recently used objects until the folder has its maximum size."""

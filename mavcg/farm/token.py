@@ -15,9 +15,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from mavcg.errors import MavcgError
+from mavcg.errors import MavcgError, import_problem
+from mavcg.files.own_folder import is_own_folder
 from mavcg.files.scratch import scratch_folder
-from mavcg.runtime.code_cache import is_own_folder
 
 VARIABLE = "MAVCG_FARM_TOKEN"
 _NAME = "mavcg-farm"
@@ -116,10 +116,9 @@ def _new_token() -> str:
         from cryptography.hazmat.primitives import hashes, serialization
         from cryptography.hazmat.primitives.asymmetric import ec
         from cryptography.x509.oid import NameOID
-    except ImportError:
-        raise MavcgError(
-            "mavcg farm: needs cryptography, which is not installed; pip install 'mavcg[explore]'"
-        ) from None
+    except ImportError as error:
+        absent = "mavcg farm: needs cryptography, which is not installed; pip install 'mavcg[explore]'"
+        raise import_problem(error, absent) from None
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, _NAME)])
     now = datetime.now(UTC)

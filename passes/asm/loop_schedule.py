@@ -8,8 +8,9 @@ from typing import Protocol
 from mavcg.hardware.timing import Timing
 from mavcg.passes.asm.isa.op import NO_SCHEDULE, Edge, Op, Schedule
 from mavcg.passes.asm.schedule.issue_order import kernel_issue_order
-from mavcg.passes.asm.schedule.modulo import kernel_order, schedule_loop
+from mavcg.passes.asm.schedule.modulo import STAGES, kernel_order, schedule_loop, with_emission_order
 from mavcg.passes.asm.schedule.nop_padding import pad_with_nops
+from mavcg.passes.asm.schedule.schedule_check import is_schedule_of
 
 
 class ScheduleStore(Protocol):
@@ -56,6 +57,11 @@ def find_schedule(
     question = classes, edges, timing.key(), effort.heuristic_seconds, seconds, below, cautious
     key = hashlib.sha256(repr(question).encode()).hexdigest()
     schedule = effort.store.get(key) if effort.store is not None else None
+    if schedule is not None and schedule != NO_SCHEDULE:
+        # A wrong one would be wrong code, whoever wrote it.
+        emission_edges = with_emission_order(edges, len(ops) - 1)
+        if not is_schedule_of(schedule, ops, emission_edges, timing, below, STAGES):
+            schedule = None
     if schedule is None:
         schedule = schedule_loop(ops, edges, timing, len(ops) - 1, seconds, effort.heuristic_seconds, below, cautious)
         if effort.store is not None:

@@ -6,19 +6,27 @@ from pathlib import Path
 
 from mavcg.assembly.schedule_store import open_store
 from mavcg.errors import MavcgError
+from mavcg.files.own_file import is_own_file
+from mavcg.files.own_folder import is_own_folder
 from mavcg.selection.costs.database import WAIT_S, CostDb
 
 FILE_NAME = "costs.sqlite"
 
 
 def default_path(environment: Mapping[str, str] | None = None) -> Path:
-    """Return the path of this user's costs, in mavcg's cache folder. Raises: MavcgError if caching is off."""
+    """Return the path of this user's costs, in mavcg's cache folder.
+
+    Raises: MavcgError if caching is off, or if somebody else can write to the folder or the file.
+    """
     store = open_store(environment)
     if store is None:
         raise MavcgError(
             "MAVCG_CACHE: is off, or there is no home folder, so no cost database is found; name a file by --db FILE"
         )
-    return store.folder.parents[1] / FILE_NAME
+    path = store.folder.parents[1] / FILE_NAME
+    if not is_own_folder(path.parent) or (path.exists() and not is_own_file(path)):
+        raise MavcgError(f"{path}: somebody else can write to it or its folder; name a file of your own by --db FILE")
+    return path
 
 
 def open_db(path: Path) -> "CostDb":

@@ -13,8 +13,8 @@ from mavcg.hardware.timing import Timing
 from mavcg.passes.asm.isa.op import Edge, Op, Schedule
 from mavcg.passes.asm.schedule.iterative_modulo import iterative_modulo_schedule
 from mavcg.passes.asm.schedule.list_schedule import list_schedule
-from mavcg.passes.asm.schedule.reservation_table import ReservationTable
-from mavcg.passes.asm.schedule.resource_table import ResourceTable, resource_min_interval, resource_table
+from mavcg.passes.asm.schedule.resource_table import resource_min_interval, resource_table
+from mavcg.passes.asm.schedule.schedule_check import edges_hold, slots_hold
 from mavcg.passes.asm.schedule.slack import recurrences_fit
 
 HEURISTIC_SHARE = 0.6  # fraction of exact_seconds for the heuristic, which finds most of the optimal schedules
@@ -163,19 +163,6 @@ def sequential_interval(ops: Sequence[Op], edges: Sequence[Edge], timing: Timing
     cycles = dict(list_schedule(ops, [*inner, *before_branch], timing))
     resources = resource_table(ops, timing)
     interval = cycles[last] + 1
-    while not (_edges_hold(cycles, edges, interval) and _slots_hold(cycles, resources, interval)):
+    while not (edges_hold(cycles, edges, interval) and slots_hold(cycles, resources, interval)):
         interval += 1
     return interval
-
-
-def _edges_hold(cycles: dict[int, int], edges: Sequence[Edge], interval: int) -> bool:
-    return all(cycles[edge.target] + interval * edge.distance >= cycles[edge.source] + edge.latency for edge in edges)
-
-
-def _slots_hold(cycles: dict[int, int], resources: ResourceTable, interval: int) -> bool:
-    table = ReservationTable(resources, interval)
-    for op, cycle in cycles.items():
-        if not table.fits(op, cycle):
-            return False
-        table.place(op, cycle)
-    return True

@@ -1,0 +1,42 @@
+"""Files that only this user can write to, in a folder of this user's (own_folder.py)."""
+
+import os
+import stat
+from pathlib import Path
+
+from mavcg.files.own_folder import WRITABLE_BY_OTHERS
+from mavcg.files.whole_file import whole
+
+
+def is_own_file(path: Path) -> bool:
+    """Return True if a path is a file of this user, no link, and nobody else can write to it."""
+    try:
+        return _is_own(path.lstat())
+    except OSError:
+        return False
+
+
+def _is_own(status: os.stat_result) -> bool:
+    own = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
+    return own and not status.st_mode & WRITABLE_BY_OTHERS
+
+
+def read_own_file(path: Path) -> bytes | None:
+    """Return the contents of a file of this user that nobody else can write to, and that is no link; else None."""
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
+            return file.read() if _is_own(os.fstat(file.fileno())) else None
+    except OSError:
+        return None
+
+
+def write_own_file(path: Path, content: bytes) -> None:
+    """Write a file that only this user can access, in place of any other, and of a link, which is not followed.
+
+    Raises: OSError if it cannot be written.
+    """
+    if path.is_symlink():
+        path.unlink()
+    with whole(path, durable=False) as made:
+        made.write_bytes(content)
+        made.chmod(0o600)  # whatever the umask is: one that others can write to is not read again
