@@ -7,7 +7,7 @@ not checked, only whether it is garbled.
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mavcg.assembly.repetitions import EXPANDED_LINES, check_repetitions, too_long
@@ -25,6 +25,8 @@ _TRIPLE = "aarch64-linux-gnu.2.17"
 _PLAIN = ("-g0", "-Qunused-arguments")
 _FOR_CPP = re.compile(r"^[ \t]*#[ \t]*(?:include|define|undef|if|ifdef|ifndef|else|elif|endif|error|pragma)\b", re.M)
 _MACROS = re.compile(r"^[ \t]*\.(?:macro|rept|irpc?|if\w*)\b", re.M)
+# Marks of a function for a debug format that no AArch64 target has; gas reads them, LLVM's assembler does not.
+_FUNCTION_MARK = re.compile(r'"(?:[^"\\\n]|\\.)*"|(?P<before>^|[;:])[ \t]*\.(?:end)?func\b[^;\n]*', re.M)
 _MARKER = re.compile(r'# (\d+) "((?:[^"\\]|\\.)*)"')
 _MESSAGE = re.compile(r"(?P<file>.*?):(?P<line>\d+):(?P<column>\d+): (?:fatal )?error: (?P<what>.*)")
 _IN_MACRO = re.compile(r"[^<].*?:(?P<line>\d+):(?P<column>\d+): note: while in macro instantiation")
@@ -105,6 +107,7 @@ def read_asm_source(
 def preprocess(path: Path, flags: Sequence[str], target: str = _TRIPLE) -> AsmSource:
     """Return an assembly file's text, preprocessed if it is named .S or .sx and has lines for the preprocessor.
 
+    .func and .endfunc, which say nothing about code, are left out; lines keep their numbers.
     flags: for the preprocessor; if one is -D or -include, such a file is preprocessed in any case.
     Raises: MavcgError with file, line and column if the file does not preprocess or is not text.
     """
@@ -119,12 +122,18 @@ def preprocess(path: Path, flags: Sequence[str], target: str = _TRIPLE) -> AsmSo
     source = AsmSource(text, str(path))
     has_definitions = any(flag.startswith(("-D", "-include")) for flag in flags)
     if path.suffix not in (".S", ".sx") or not (has_definitions or _FOR_CPP.search(text)):
-        return source
+        return _without_function_marks(source)
     with scratch_folder("mavcg-asm-") as folder:
         out = Path(folder) / "out.s"
         words = ["-target", target, *_PLAIN, *flags, "-E", "-x", "assembler-with-cpp", str(path), "-o", str(out)]
         _run("cc", words, source, "preprocessing")
-        return _remove_markers(out.read_text(encoding="utf-8", errors="surrogateescape"), str(path))
+        text = out.read_text(encoding="utf-8", errors="surrogateescape")
+        return _without_function_marks(_remove_markers(text, str(path)))
+
+
+def _without_function_marks(source: AsmSource) -> AsmSource:
+    text = _FUNCTION_MARK.sub(lambda m: m[0] if m["before"] is None else m["before"], source.text)
+    return replace(source, text=text)
 
 
 def assemble(source: AsmSource, flags: Sequence[str] = ()) -> dict[str, bytes]:

@@ -1,12 +1,18 @@
 """The check by execution of a tuned file: runs each function before and after tuning from the same start states."""
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 from mavcg.assembly.argument_states import DESCRIBED_LIMIT, Arguments, described_state
 from mavcg.assembly.code_image import CodeImage, assemble_image
 from mavcg.assembly.emulation import INSTRUCTION_LIMIT, State, start_state
 from mavcg.assembly.equivalence import Comparison, compare
+from mavcg.assembly.schedule_store import DiskStore
 from mavcg.errors import MavcgError
 
 STATES = 24  # start states per function
@@ -40,10 +46,12 @@ def check_functions(
     arguments: Mapping[str, Sequence[Arguments]],
     file: str,
     progress: Callable[[str], None] = lambda text: None,
+    store: DiskStore | None = None,
 ) -> dict[str, FunctionCheck]:
     """Run functions of two assembly texts in an emulator and compare the results; stop at the first difference.
 
-    arguments: function -> descriptions of its arguments, each of which is used.
+    arguments: function -> descriptions of its arguments, each of which is used. store: keeps what is decided as soon as
+    it is, so that a check that was interrupted goes on where it ended; None to check all again.
     Raises: MavcgError when the emulator is not installed.
     """
     try:
@@ -51,12 +59,38 @@ def check_functions(
     except MavcgError as error:  # what an emulator cannot load can still be right
         return {name: FunctionCheck(0, STATES, " ".join(str(error).split())) for name in names}
     checks: dict[str, FunctionCheck] = {}
-    for name in names:
-        progress(f"checking {name}")
-        checks[name] = _check_function(*images, name, arguments.get(name, ()))
+    texts = hashlib.sha256(f"{_checker()}\0{before}\0{after}".encode(errors="surrogateescape")).hexdigest()
+    for number, name in enumerate(names, 1):
+        described = arguments.get(name, ())
+        key = f"check {STATES} {texts} {name} {described!r}"
+        kept = _kept_check(store, key)
+        progress(f"checking {name}, {number} of {len(names)}{', decided by an earlier check' if kept else ''}")
+        checks[name] = kept or _check_function(*images, name, described)
         if checks[name].difference:
             break
+        if store and not kept:
+            store.write(key, asdict(checks[name]))
     return checks
+
+
+def _kept_check(store: DiskStore | None, key: str) -> FunctionCheck | None:
+    """Return what an earlier check has decided; None for nothing, or an entry of another format."""
+    document = store.read(key) if store else None
+    try:
+        return FunctionCheck(**{n: v for n, v in document.items() if n != "key"}) if document else None
+    except TypeError:
+        return None
+
+
+@cache
+def _checker() -> str:
+    """Return a digest of what decides: the code that runs and compares functions, and the emulator's version."""
+    with suppress(PackageNotFoundError):
+        digest = hashlib.sha256(version("unicorn").encode())
+        for path in sorted(Path(__file__).parent.glob("*.py")):
+            digest.update(path.name.encode() + b"\0" + path.read_bytes())
+        return digest.hexdigest()
+    return ""
 
 
 def _check_function(before: CodeImage, after: CodeImage, name: str, described: Sequence[Arguments]) -> FunctionCheck:

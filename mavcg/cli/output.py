@@ -43,9 +43,13 @@ def console() -> "Console":
 
 
 class Progress:
-    """A line on stderr that is rewritten in place; nothing is printed if stderr is not a terminal."""
+    """A line on stderr that is rewritten in place.
 
-    def __init__(self) -> None:
+    If stderr is not a terminal, nothing is printed, or, if `lines`, a line for each message: for work of minutes.
+    """
+
+    def __init__(self, lines: bool = False) -> None:
+        self._lines = lines
         self._lock = threading.Lock()
         self._steps = 0
 
@@ -57,6 +61,8 @@ class Progress:
             self._steps += 1
             if sys.stderr.isatty():
                 print(f"\r\033[K[{self._steps}] {one_line(message)}", end="", file=sys.stderr, flush=True)
+            elif self._lines:
+                print(f"[{self._steps}] {one_line(message)}", file=sys.stderr, flush=True)
 
     def __exit__(self, *_: object) -> None:
         if self._steps and sys.stderr.isatty():

@@ -31,7 +31,8 @@ def run_tune_asm(options: TuneAsmOptions) -> None:
 
     Loads are split, load pairs are replaced by single loads, and instructions are reordered, if the core's profile
     enables that and its model predicts a gain; other functions and loops stay as they are. Cycles are predicted, not
-    measured. Schedules are kept in ~/.cache/mavcg (MAVCG_CACHE names another folder; off: keep none).
+    measured. Schedules and what --check decides are kept in ~/.cache/mavcg (MAVCG_CACHE names another folder; off: keep
+    none), so that a command that was interrupted goes on where it ended.
 
     \b
     mavcg tune-asm kernel.S --core cortex-a55 -o kernel.a55.S
@@ -49,7 +50,7 @@ def run_tune_asm(options: TuneAsmOptions) -> None:
     asm = read_asm_source(options.source, options.defines or (), options.includes or ())
     requested = _named_functions(asm, options.function or (), "--function")
     _named_functions(asm, list(described), "--args")
-    with Progress() as progress:
+    with Progress(lines=options.check) as progress:
         tuned = _tune(asm, core, timing, options.solver_seconds, requested, progress)
         checks = _check_functions(asm, tuned, described, progress) if options.check else {}
         if not options.unchecked_ok:
@@ -174,8 +175,9 @@ def _check_functions(
     if not changed:
         return {}
     from mavcg.assembly.checking import check_functions
+    from mavcg.assembly.schedule_store import open_store
 
-    checks = check_functions(asm.text, tuned.text, changed, described, asm.file, progress)
+    checks = check_functions(asm.text, tuned.text, changed, described, asm.file, progress, open_store())
     for check in checks.values():
         if check.difference:
             remedy = f"this is a fault of mavcg; nothing was written; please report it with {asm.file}"

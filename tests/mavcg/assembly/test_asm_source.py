@@ -268,3 +268,38 @@ def test_repetitions_of_the_usual_size_expand(tmp_path: Path) -> None:
     path.write_text("\t.text\nf:\n\t.rept 16\n\t.irp r, x0, x1\n\tadd \\r, \\r, #1\n\t.endr\n\t.endr\n\tret\n")
 
     assert read_asm_source(path).text.count("add\tx1, x1, #1") == 16
+
+
+@pytest.mark.parametrize(
+    ("written_line", "left"),
+    [
+        ("\t.func f\n", "\n"),
+        (".endfunc\n", "\n"),
+        ("\t.func f, f ; nop\n", "; nop\n"),
+        ("x:\t.endfunc // x265\n", "x:\n"),
+        ('\t.ascii "; .func f"\n', '\t.ascii "; .func f"\n'),
+        ("\t.function\n", None),
+    ],
+)
+def test_marks_of_functions_for_debug_formats_are_left_out(tmp_path: Path, written_line: str, left: str | None) -> None:
+    path = written(tmp_path, "k.s", PLAIN + written_line)
+    if left is None:
+        with pytest.raises(MavcgError, match="k.s:7:"):
+            read_asm_source(path)
+    else:
+        assert read_asm_source(path).text == PLAIN + left
+
+
+def test_the_macros_of_x265_are_read(tmp_path: Path) -> None:
+    text = """
+.macro endfunc
+    .size f, . - f
+    .endfunc
+    .purgem endfunc
+.endm
+"""
+    function = (
+        ".macro function name\n    .globl \\name\n    .type \\name, %function\n    .func \\name\n\\name:\n.endm\n"
+    )
+    source = read_asm_source(written(tmp_path, "k.S", f"{text}{function}function f\n\tret\nendfunc\n"))
+    assert [f.name for f in functions_of(parse_source(source.text, "k.S"), "k.S")] == ["f"]
