@@ -15,7 +15,8 @@ from mavcg.simulate.core_facts import LINE_BYTES, assumed_fact
 
 # Of a core without published figures. Of the 23 cores with figures of kernels, 18 have an error of at most this.
 ASSUMED_ERROR = 0.10
-# Level-1 instruction cache of a core whose file has no caches.l1i_bytes: the size that most Arm cores have at least.
+# Level-1 instruction cache of a core whose file has no caches.l1i_bytes. The A55 may be built with 16, 32 or 64 KB (Arm
+# Cortex-A55 TRM, 100442, A6.1).
 ASSUMED_L1I_BYTES = 32768
 _KERNELS = ("calls and loops", "changes in time")  # groups of published figures of loops, the preferred one first
 

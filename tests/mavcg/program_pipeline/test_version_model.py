@@ -103,6 +103,13 @@ def test_a_version_of_more_code_than_its_loops_save_is_not_faster() -> None:
     assert (hot.body, small.body) == ("a55", "a55")
 
 
+def test_a_larger_instruction_cache_keeps_more_of_a_function() -> None:
+    """An A76 has 64 KB by its manual; of an A55 32 KB are assumed."""
+    a76 = load_core("cortex-a76")
+    assert {fact.key: fact.value for fact in a76.facts}["caches.l1i_bytes"] == 65536
+    assert 2 * fetch_cycles(16384, a76) == fetch_cycles(16384, A55) > 0
+
+
 @given(st.integers(0, 1 << 20), st.integers(0, 1 << 20))
 def test_more_code_takes_no_less_to_fetch(one: int, other: int) -> None:
     small, large = sorted((one, other))
