@@ -2,12 +2,14 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
+from math import inf
 from pathlib import Path
 
 from mavcg.errors import MavcgError
+from mavcg.farm.messages import MessageError
 from mavcg.farm.sources_digest import compiler_digest
 from mavcg.graph import Graph
 from mavcg.graph.parts import DTYPES
@@ -48,6 +50,18 @@ def predict_boards(tasks: tuple[BoardPrediction, ...]) -> tuple[str, ...]:
 def rows_of(text: str) -> Rows:
     """Return the rows of a prediction's JSON."""
     return tuple((cores, float(ms)) for cores, ms in json.loads(text))
+
+
+def check_predict_boards(tasks: Sequence[BoardPrediction], results: Sequence[str]) -> None:
+    """Raise MessageError for a text of a worker that is not a prediction's."""
+    for text in results:
+        try:
+            rows = rows_of(text)
+            right = all(0 <= ms < inf and all(type(count) is int for count in cores.values()) for cores, ms in rows)
+        except (AttributeError, TypeError, ValueError, RecursionError):
+            right = False
+        if not right:
+            raise MessageError("what is no prediction of latencies")
 
 
 def model_file_digest(model: str) -> str:

@@ -5,8 +5,10 @@ Tasks of a space of targets.
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache, lru_cache
+from math import inf
 from pathlib import Path
 
 import mavcg.accel
@@ -23,6 +25,7 @@ from mavcg.accel.simulator.report import energy_mj
 from mavcg.accel.target import IsaTarget
 from mavcg.accel.xgraph import XGraph
 from mavcg.errors import MavcgError
+from mavcg.farm.messages import MessageError
 from mavcg.text.source_digest import digest_of_code
 
 GRAPHS = 8  # quantised networks that a process caches
@@ -60,6 +63,13 @@ class SimulatedFigures:
 def simulate_targets(tasks: tuple[TargetSimulation, ...]) -> tuple[SimulatedFigures | None, ...]:
     """Return the figures of each task; None if a node does not fit on chip. Raises: MavcgError for a model."""
     return tuple(map(_simulate, tasks))
+
+
+def check_simulate_targets(tasks: Sequence[TargetSimulation], results: Sequence[SimulatedFigures | None]) -> None:
+    """Raise MessageError for figures of a worker that no simulation has."""
+    for figures in results:
+        if figures is not None and not (figures.cycles >= 0 <= figures.ddr_bytes and 0 <= figures.millijoules < inf):
+            raise MessageError("a simulation with a figure that is negative or infinite")
 
 
 def macs_of(model: str, target: IsaTarget) -> int:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from mavcg.explore.design_space import Structure
+from mavcg.farm.messages import MessageError
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
 from mavcg.planner.accelerators import exact
 from mavcg.planner.accelerators.planned import NoTiling
@@ -101,6 +102,16 @@ def search_tiling(key: SearchKey) -> TileTraffic | None:
 def search_tilings(keys: tuple[SearchKey, ...]) -> tuple[TileTraffic | None, ...]:
     """Return the best tiling for each key; this is the function that workers run."""
     return tuple(map(search_tiling, keys))
+
+
+def check_search_tilings(keys: Sequence[SearchKey], results: Sequence[TileTraffic | None]) -> None:
+    """Raise MessageError for figures of a worker that no tiling has."""
+    for traffic in results:
+        if (
+            traffic is not None
+            and min(traffic.input_bytes, traffic.weight_bytes, traffic.output_bytes, *traffic.tile) < 0
+        ):
+            raise MessageError("a tiling with a negative figure")
 
 
 def _machine(key: SearchKey) -> Accelerator:

@@ -124,7 +124,7 @@ def _library_tasks(requests: Sequence[ModelRequest], progress: Progress) -> list
             progress(f"reading {request.model.name}")
             graphs[key] = import_model(request.model, request.shapes, request.weights), made_with(request.model)
         graph, facts = graphs[key]
-        tasks.append(LibraryTask(number, build, replace(request, graph=graph, workers=1), facts))
+        tasks.append(LibraryTask(number, build, replace(request, graph=graph, workers=1, weights=None), facts))
     return tasks
 
 

@@ -12,11 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from mavcg.errors import MavcgError
+from mavcg.farm.remote_tasks import is_worker
 from mavcg.files.scratch import scratch_folder
 from mavcg.files.worker_processes import run_tasks
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.lowering.kernel_code import (
+    KERNEL_FLAGS,
     OBJECT_NAME,
+    UNSCHEDULED_FLAGS,
     CodeSettings,
     KernelModule,
     compile_kernels,
@@ -29,6 +32,8 @@ from mavcg.model_pipeline.model_request import ModelRequest
 from mavcg.model_pipeline.prepare import PreparedModel, prepare_model
 from mavcg.model_pipeline.report import model_json
 from mavcg.runtime.companions import library_stem
+
+_FLAGS = frozenset((*KERNEL_FLAGS, *UNSCHEDULED_FLAGS))
 
 
 @dataclass(frozen=True)
@@ -96,6 +101,7 @@ def prepare_libraries(items: tuple[LibraryTask, ...]) -> tuple[PreparedLibrary |
 
 def _choose_and_plan(request: ModelRequest) -> PreparedLibrary | Refusal:
     try:
+        _refuse_paths(request)
         prepared = prepare_model(request, library_stem(request.output), _quiet)
         modules = kernel_modules(
             prepared.planned.lowered.specs, prepared.machines, request.cores, request.target, request.tuning,
@@ -110,9 +116,13 @@ def ir_module(module: KernelModule) -> EmittedModule:
     """Emit a module's IR, with the digest of IR, target, core and settings, which decide its object."""
     text, settings = module.text(), module.settings
     symbol = version_symbol(kernel_name(module.specs[0]), module.label)
+    return EmittedModule(module_digest(text, symbol, settings), len(module.specs), text, symbol, settings)
+
+
+def module_digest(text: str, symbol: str, settings: CodeSettings) -> str:
+    """Return the digest by which the object of a module is known."""
     inputs = (text, symbol, settings.target, settings.tuned, settings.tuning, settings.flags)
-    digest = hashlib.sha256("\0".join(map(repr, inputs)).encode(errors="surrogateescape")).hexdigest()
-    return EmittedModule(digest, len(module.specs), text, symbol, settings)
+    return hashlib.sha256("\0".join(map(repr, inputs)).encode(errors="surrogateescape")).hexdigest()
 
 
 def compile_modules(items: tuple[EmittedModule, ...]) -> tuple[bytes | Refusal, ...]:
@@ -123,6 +133,8 @@ def compile_modules(items: tuple[EmittedModule, ...]) -> tuple[bytes | Refusal, 
 def _compile_module(item: EmittedModule) -> bytes | Refusal:
     with scratch_folder("mavcg-farm-") as folder:
         try:
+            if other := [flag for flag in item.settings.flags if flag not in _FLAGS]:
+                raise MavcgError(f"{other[0]}: is no flag of kernels; workers take no others")
             compile_kernels(item.text, item.symbol, item.settings, folder / OBJECT_NAME)
         except MavcgError as error:
             return Refusal(str(error))
@@ -140,11 +152,12 @@ def _link_library(item: LinkTask) -> LinkedFiles | Refusal:
         objects, out = folder / "objects", folder / "library"
         objects.mkdir()
         out.mkdir()
-        own = replace(request, output=out / request.output.name)
         try:
+            _refuse_paths(request)
+            own = replace(request, output=out / request.output.name)
             kernels = []
             for module, ir, content in zip(library.modules, library.ir, item.objects, strict=True):
-                path = objects / f"{module.name}.o"
+                path = objects / f"{_plain_name(module.name)}.o"
                 path.write_bytes(content)
                 kernels.append(module.kernel_object(path, ir.text))
             parts = run_tasks(part_tasks(library.prepared, own, objects), own.workers)
@@ -154,6 +167,21 @@ def _link_library(item: LinkTask) -> LinkedFiles | Refusal:
         paths = (done.output, *done.companions)
         here = replace(done, output=request.output, companions=_move_files(done.companions, request.output.parent))
         return LinkedFiles(tuple((path.name, path.read_bytes()) for path in paths), model_json(here))
+
+
+def _refuse_paths(request: ModelRequest) -> None:
+    """Raise MavcgError for a request by which a worker would read or write files other than its own."""
+    _plain_name(request.output.name)
+    of_files = (request.aar, request.weights, request.db if is_worker() else None)
+    if request.graph is None or any(path is not None for path in of_files):
+        raise MavcgError(f"{request.output.name}: workers read and write no files; send the graph alone")
+
+
+def _plain_name(name: str) -> str:
+    """Return a name that stays in its folder. Raises: MavcgError for any other."""
+    if not name or name.startswith(".") or Path(name).name != name or "\0" in name:
+        raise MavcgError(f"{name!r}: is no name of a file; workers write no other files")
+    return name
 
 
 def _move_files(paths: Sequence[Path], folder: Path) -> tuple[Path, ...]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mavcg.errors import MavcgError
+from mavcg.farm.messages import MessageError
 from mavcg.files.scratch import scratch_folder
 from mavcg.hardware.core import Core
 from mavcg.runners.bench_lines import InterleavedTimes, JobFailed, JobTimes
@@ -85,6 +86,14 @@ def run_board_task(task: BoardTask, stopped: Callable[[], bool] = never) -> Boar
     except (MavcgError, OSError) as error:
         fault = str(error)
     return BoardAnswer(tuple(results), fault, tuple(notes), time.monotonic() - started)
+
+
+def check_run_board_task(task: BoardTask, answer: BoardAnswer) -> None:
+    """Raise MessageError for results of a worker that belong to other jobs than the task's."""
+    asked = {job for unit in task.units for job in unit}
+    for result in answer.results:
+        if result.job not in asked:
+            raise MessageError(f"a result of job {result.job}, which was not asked for")
 
 
 def read_board_facts(runner: str) -> MachineFacts | str:
