@@ -19,6 +19,7 @@ from mavcg.cli.error_exit import EXIT_BAD_INPUT, show_tracebacks
 from mavcg.cli.estimate import estimate
 from mavcg.cli.explain import explain
 from mavcg.cli.explore import explore
+from mavcg.cli.farm import make_farm_verbs
 from mavcg.cli.init import init
 from mavcg.cli.inspect import inspect
 from mavcg.cli.launch import HELP as LAUNCH_HELP
@@ -68,6 +69,7 @@ def make_app() -> typer.Typer:
         app.command()(verb)
     app.add_typer(make_application_verbs(), name="app")
     app.add_typer(make_blas_verbs(), name="blas")
+    app.add_typer(make_farm_verbs(), name="farm")
     app.command(name="launch", help=LAUNCH_HELP, add_help_option=False, context_settings=_ALL_TO_LAUNCH)(_launch)
     app.add_typer(make_accel())
     return app

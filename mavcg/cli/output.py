@@ -19,6 +19,12 @@ def print_json(value: Any) -> None:
     sys.stdout.write(json.dumps(_to_json(value), indent=2, allow_nan=False) + "\n")
 
 
+def print_json_line(value: Any) -> None:
+    """Write a JSON document as a line to stdout at once, for a script that reads while the command goes on."""
+    sys.stdout.write(json.dumps(_to_json(value), allow_nan=False) + "\n")
+    sys.stdout.flush()
+
+
 def _to_json(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)

@@ -118,3 +118,9 @@ CostDatabase: TypeAlias = Annotated[
 DeviceDriver: TypeAlias = Annotated[
     str | None, typer.Option(metavar="LIB.so[:ARGUMENT]", help="With --costs device: the device's driver.")
 ]
+
+# Farms of several machines.
+Insecure: TypeAlias = Annotated[
+    bool,
+    typer.Option("--insecure", help="Allow plain TCP beyond this machine: without encryption, and without a token."),
+]
