@@ -38,7 +38,7 @@ def build_for_boards(options: BuildOptions, boards: str) -> None:
     boards: value of --boards. Exits with status 2 if a library could not be built. Raises: MavcgError.
     """
     requests = farm_requests(options, boards)
-    _build_and_report(requests, options.workers, options.max_seconds, options.max_memory, options.as_json)
+    _build_and_report(requests, options)
 
 
 def farm_requests(options: BuildOptions, boards: str) -> "list[ModelRequest]":
@@ -53,7 +53,7 @@ def farm_requests(options: BuildOptions, boards: str) -> "list[ModelRequest]":
             raise MavcgError(f"{option}: cannot be used with --boards; leave it out, or build a single library")
     if options.workers is not None and not options.workers.isdecimal() and options.db is not None:
         raise MavcgError(
-            f"--db {options.db}: the workers of a Dask scheduler use databases of their own; leave the option out"
+            f"--db {options.db}: workers on other machines use databases of their own; leave the option out"
         )
     names = _board_names(boards)
     models = options.inputs or []
@@ -99,10 +99,7 @@ def _refuse_models(models: Sequence[Path]) -> None:
         raise MavcgError(f"lib{repeated}.so: would be the library of two models; give their files different names")
 
 
-def _build_and_report(
-    requests: "Sequence[ModelRequest]", workers: str | None, max_seconds: float | None, max_memory: str | None,
-    as_json: bool,
-) -> None:  # fmt: skip
+def _build_and_report(requests: "Sequence[ModelRequest]", options: BuildOptions) -> None:
     """Build these libraries and print the report. Exits with status 2 if a library could not be built."""
     from mavcg.explore.open_engine import open_engine
     from mavcg.farm.build_farm import build_farm
@@ -111,19 +108,19 @@ def _build_and_report(
     from mavcg.farm.report import farm_json, show_farm
     from mavcg.farm.sources_digest import worker_digest
 
-    limits = [build_limits(max_seconds, max_memory, request.model) for request in requests]
-    seconds = max_seconds if max_seconds is not None else sum(limit.seconds for limit in limits)
+    limits = [build_limits(options.max_seconds, options.max_memory, request.model) for request in requests]
+    seconds = options.max_seconds if options.max_seconds is not None else sum(limit.seconds for limit in limits)
     _make_folders({request.output.parent for request in requests})
     try:
         with (
-            open_engine(workers, len(requests) == 1, note, worker_digest) as engine,
+            open_engine(options.workers, len(requests) == 1, note, worker_digest, options.insecure) as engine,
             enforce_limits(ResourceLimits(seconds, limits[0].memory_bytes), f"{len(requests)} libraries") as progress,
         ):
             result = build_farm(requests, engine, open_object_store(), progress)
     except KeyboardInterrupt:
         note("interrupted; compiled kernels are kept, and the same command continues with them")
         raise typer.Exit(_INTERRUPTED) from None
-    if as_json:
+    if options.as_json:
         print_json(farm_json(result))
     else:
         show_farm(result, console())

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mavcg.cli.shared_options import CaffeWeights, Jobs, JsonReport, MaxMemory, Strip
+from mavcg.cli.shared_options import CaffeWeights, Insecure, Jobs, JsonReport, MaxMemory, Strip
 
 
 @dataclass(frozen=True)
@@ -82,10 +82,11 @@ class BuildOptions:
         str | None,
         typer.Option(
             metavar="N|ADDRESS",
-            help="With --boards: number of processes that build (0: none but this one), or the address of a Dask "
-            "scheduler, dask://HOST:8786; default: a process for each CPU.",
+            help="With --boards: number of processes that build (0: none but this one), or the address of a scheduler "
+            "of `mavcg farm serve`, tls://HOST:8786; default: a process for each CPU.",
         ),
     ] = None
+    insecure: Insecure = False
     target: Annotated[
         str | None,
         typer.Option(

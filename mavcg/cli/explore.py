@@ -10,6 +10,7 @@ import typer
 
 from mavcg.cli.option_class import command_of
 from mavcg.cli.output import Progress, console, note, print_json
+from mavcg.cli.shared_options import Insecure
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
@@ -47,10 +48,11 @@ class ExploreOptions:
         str | None,
         typer.Option(
             metavar="N|ADDRESS",
-            help="Number of processes that search (0: none but this one), or the address of a Dask scheduler, "
-            "dask://HOST:8786; default: this process for small spaces, else one for each CPU.",
+            help="Number of processes that search (0: none but this one), or the address of a scheduler of `mavcg farm "
+            "serve`, tls://HOST:8786; default: this process for small spaces, else one for each CPU.",
         ),
     ] = None
+    insecure: Insecure = False
     plot: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Draw the points by the first two objectives, as .svg or .png."),
@@ -82,7 +84,7 @@ def run_explore(options: ExploreOptions) -> None:
     \b
     mavcg explore vgg16 resnet50 --space space.toml
     mavcg explore net.onnx --space space.toml --objective latency,area -o net.sqlite --plot front.svg
-    mavcg explore vgg16 --space space.toml --workers dask://farm:8786 -o vgg16.sqlite
+    mavcg explore vgg16 --space space.toml --workers tls://farm:8786 -o vgg16.sqlite
     mavcg explore vgg16 alexnet --space space.toml --objective latency:vgg16,latency:alexnet,area --json
     """
     from mavcg.explore.board_space import is_board_space
@@ -140,7 +142,7 @@ def _explore_accelerators(options: ExploreOptions, models: dict[str, str]) -> _E
     is_small = space.structures * len(workload.layers) <= FEW_SEARCHES
     with (
         ExplorationStore(options.output) as store,
-        open_engine(options.workers, is_small, note) as engine,
+        open_engine(options.workers, is_small, note, insecure=options.insecure) as engine,
         Progress() as progress,
     ):
         result = explore(
@@ -167,7 +169,7 @@ def _explore_boards(options: ExploreOptions, models: dict[str, str]) -> _Explore
     is_small = sum(1 for _ in space.boards()) * len(models) <= FEW_PREDICTIONS
     with (
         ExplorationStore(options.output) as store,
-        open_engine(options.workers, is_small, note, compiler_digest) as engine,
+        open_engine(options.workers, is_small, note, compiler_digest, options.insecure) as engine,
         Progress() as progress,
     ):
         result = explore_boards(space, models, objectives, engine, store, not options.no_prune, progress)
@@ -188,9 +190,10 @@ def _explore_targets(options: ExploreOptions, models: dict[str, str]) -> _Explor
 
     space = read_target_space(options.space)
     objectives = read_target_objectives(options.objective or DEFAULT_OBJECTIVES, tuple(models))
+    is_small = space.points * len(models) <= FEW_SIMULATIONS
     with (
         ExplorationStore(options.output) as store,
-        open_engine(options.workers, space.points * len(models) <= FEW_SIMULATIONS, note) as engine,
+        open_engine(options.workers, is_small, note, insecure=options.insecure) as engine,
         Progress() as progress,
     ):
         result = explore_targets(space, models, objectives, engine, store, not options.no_prune, progress)

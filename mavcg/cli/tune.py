@@ -43,7 +43,7 @@ def run_tune(options: TuneOptions) -> None:
         from mavcg.cli.tune_check import check_machine
 
         _refuse_beside_check(options)
-        check_machine(options.board, options.runner, options.as_json)
+        check_machine(options.board, options.runner, options.as_json, options.insecure)
         return
     document: dict[str, Any] = {}
     with open_db(options.db or default_path()) as database:

@@ -7,12 +7,14 @@ from mavcg.cli.tune_options import HOST, SIMULATE
 from mavcg.errors import MavcgError
 
 
-def check_machine(board_name: str, runner_name: str, as_json: bool) -> None:
+def check_machine(board_name: str, runner_name: str, as_json: bool, insecure: bool = False) -> None:
     """Print the facts that a machine reports, its differences from the board's profile, and hints.
 
     Args:
         board_name: value of --board.
         runner_name: value of --runner.
+        as_json: print a document.
+        insecure: allow plain TCP to a fleet's scheduler on another machine.
     Raises: MavcgError for a machine that is not reached, and for --runner simulate.
     """
     from mavcg.cli.tune_fleet import check_fleet, is_fleet, open_fleet
@@ -23,7 +25,7 @@ def check_machine(board_name: str, runner_name: str, as_json: bool) -> None:
     if runner_name == SIMULATE:
         raise MavcgError(f"tune --check: --runner {SIMULATE} uses no machine; leave one of the two options out")
     if is_fleet(runner_name):
-        check_fleet(open_fleet(runner_name, None if board_name == HOST else board_name), as_json)
+        check_fleet(open_fleet(runner_name, None if board_name == HOST else board_name, insecure), as_json)
         return
     with open_runner(runner_name) as runner:
         facts = runner.facts()

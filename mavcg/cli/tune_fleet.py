@@ -21,11 +21,15 @@ def is_fleet(runner: str) -> bool:
     return runner.startswith(PREFIX)
 
 
-def open_fleet(runner: str, board: str | None) -> "Fleet":
-    """Return the fleet that the value of --runner names. board: keep only boards of this type. Raises: MavcgError."""
+def open_fleet(runner: str, board: str | None, insecure: bool = False) -> "Fleet":
+    """Return the fleet that the value of --runner names.
+
+    board: keep only boards of this type. insecure: allow plain TCP to a scheduler on another machine. Raises:
+    MavcgError.
+    """
     from mavcg.fleet.fleet_file import of_type, read_fleet
 
-    fleet = read_fleet(Path(runner.removeprefix(PREFIX)))
+    fleet = read_fleet(Path(runner.removeprefix(PREFIX)), insecure)
     return fleet if board is None else of_type(fleet, board)
 
 

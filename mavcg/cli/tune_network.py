@@ -33,7 +33,7 @@ def tune_model(options: TuneOptions, model: str, database: "CostDb") -> dict[str
     if options.runner == SIMULATE:
         return _simulate(options, model, network, primitives, database)
     if is_fleet(options.runner):
-        fleet = open_fleet(options.runner, None if options.board == HOST else options.board)
+        fleet = open_fleet(options.runner, None if options.board == HOST else options.board, options.insecure)
         return tune_on_fleet(
             fleet, model, network, primitives, options.core or [], options.threads, database, options.resume,
             options.limit_seconds,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mavcg.cli.shared_options import JsonEverything, ModelShapes, OptionalNetwork
+from mavcg.cli.shared_options import Insecure, JsonEverything, ModelShapes, OptionalNetwork
 from mavcg.errors import MavcgError
 
 HOST, LOCAL, SIMULATE = "host", "local", "simulate"
@@ -73,6 +73,7 @@ class TuneOptions:
         float | None,
         typer.Option(metavar="S", min=0, help="Start no measurement after this time, in seconds; default: no limit."),
     ] = None
+    insecure: Insecure = False
     shape: ModelShapes = None
     as_json: JsonEverything = False
 

@@ -18,13 +18,18 @@ FEW_PREDICTIONS = 4
 
 @contextmanager
 def open_engine(
-    workers: str | None, is_little: bool, note: Callable[[str], None], digest: Callable[[], str] = fingerprint
+    workers: str | None,
+    is_little: bool,
+    note: Callable[[str], None],
+    digest: Callable[[], str] = fingerprint,
+    insecure: bool = False,
 ) -> Iterator[Engine]:
     """Open the engine for --workers; None: this process for little work, else one process for each of its CPUs.
 
-    digest: as for DaskEngine. Raises: MavcgError as DaskEngine and check_workers.
+    digest: as for DaskEngine. insecure: allow plain TCP to other machines. Raises: MavcgError as DaskEngine and
+    check_workers.
     """
-    number = None if workers is None else check_workers(workers)
+    number = None if workers is None else check_workers(workers, insecure)
     if number is None:
         number = 0 if is_little or not FORKS else len(os.sched_getaffinity(0))
     if isinstance(number, int) and number and not FORKS:

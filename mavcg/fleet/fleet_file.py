@@ -1,4 +1,4 @@
-"""Reads a fleet's TOML file: boards with types and runners, the Dask scheduler of their hosts, rules for figures."""
+"""Reads a fleet's TOML file: boards with types and runners, the scheduler of their hosts, rules for figures."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from mavcg.errors import MavcgError
-from mavcg.explore.dask_engine import check_workers
+from mavcg.farm.address import DEFAULT_PORT, FarmAddress, is_address, read_address
 from mavcg.hosts.host import find_board
 from mavcg.profiles import schema
 from mavcg.profiles.schema import refuse
@@ -57,17 +57,17 @@ class FleetBoard:
 
     @property
     def resource(self) -> str:
-        """The name of the Dask resource of the worker that reaches this board."""
+        """The name of the resource of the worker that reaches this board."""
         return f"board-{self.name}"
 
 
 @dataclass(frozen=True)
 class Fleet:
-    """The boards of a file. scheduler: address of the hosts' Dask scheduler; "" if this machine reaches all boards."""
+    """The boards of a file. scheduler: address of the hosts' scheduler; None if this machine reaches all boards."""
 
     path: Path
     boards: tuple[FleetBoard, ...]
-    scheduler: str
+    scheduler: FarmAddress | None
     rules: FleetRules
 
     @property
@@ -84,25 +84,19 @@ def of_type(fleet: Fleet, kind: str) -> Fleet:
     return replace(fleet, boards=boards)
 
 
-def read_fleet(path: Path) -> Fleet:
+def read_fleet(path: Path, insecure: bool = False) -> Fleet:
     """Read a fleet's file, which docs/measuring-on-boards.md describes.
 
-    Raises: ProfileError with file, key, value and remedy.
+    insecure: allow plain TCP to a scheduler on another machine. Raises: ProfileError with file, key, value and remedy;
+    MavcgError for plain TCP.
     """
     table = schema.read_toml(path)
     schema.only(path, table, ("scheduler", "rules", "board"))
-    scheduler = schema.text(path, table, "scheduler", "")
-    if scheduler:
-        try:
-            address = check_workers(scheduler)
-        except MavcgError:
-            address = 0
-        if not isinstance(address, str):
-            remedy = "write dask://HOST:8786, or leave it out where this machine reaches all boards"
-            raise refuse(
-                path, "scheduler", f"{schema.value_text(scheduler)} is not an address of a Dask scheduler", remedy
-            )
-        scheduler = address
+    text = schema.text(path, table, "scheduler", "")
+    if text and not is_address(text):
+        remedy = f"write tls://HOST:{DEFAULT_PORT}, or leave it out where this machine reaches all boards"
+        raise refuse(path, "scheduler", f"{schema.value_text(text)} is not an address of a scheduler", remedy)
+    scheduler = read_address(text, insecure, f"{path}: scheduler {text}") if text else None
     boards: list[FleetBoard] = []
     for number, entry in enumerate(schema.tables(path, table, "board")):
         boards.append(_board(path, entry, f"board[{number}]", boards))

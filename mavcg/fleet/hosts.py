@@ -1,15 +1,19 @@
-"""The hosts that reach the boards: this machine, or Dask workers with boards as resources."""
+"""The hosts that reach the boards: this machine, or workers of a farm with boards as resources."""
 
+import importlib
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 from uuid import uuid4
 
+from mavcg.errors import MavcgError
 from mavcg.explore.dask_engine import DaskEngine
+from mavcg.farm.address import FarmAddress
 from mavcg.farm.sources_digest import compiler_digest
 from mavcg.fleet.board_task import BoardAnswer, BoardTask, never, read_board_facts, run_board_task
-from mavcg.fleet.fleet_file import Fleet, FleetBoard
+from mavcg.fleet.fleet_file import FleetBoard
 from mavcg.runners.facts import MachineFacts
 
 LOOK_S = 2.0  # interval of checks which worker has a board
@@ -40,15 +44,14 @@ class OwnHost:
 
 
 class DaskHosts:
-    """The workers of a Dask scheduler. A board is a resource of a worker, so that one task at a time uses it."""
+    """The workers of a farm. A board is a resource of a worker, so that one task at a time uses it."""
 
-    def __init__(self, fleet: Fleet) -> None:
-        """Connect to the scheduler. Raises: as DaskEngine."""
-        self._fleet = fleet
+    def __init__(self, scheduler: FarmAddress, path: Path) -> None:
+        """Connect to the scheduler. path: of the fleet's file, for errors. Raises: as DaskEngine."""
+        self._scheduler = scheduler.url
         with ExitStack() as stack:
-            named = f"{fleet.path}: scheduler {fleet.scheduler}"
-            engine = stack.enter_context(DaskEngine(fleet.scheduler, compiler_digest, named))
-            self._client: Any = engine.client
+            named = f"{path}: scheduler {scheduler.url}"
+            self._engine = stack.enter_context(DaskEngine(scheduler, compiler_digest, named))
             self._stack = stack.pop_all()
 
     def __enter__(self) -> "DaskHosts":
@@ -72,14 +75,13 @@ class DaskHosts:
         self, board: FleetBoard, work: Callable[[Any], T], argument: object, stopped: Callable[[], bool]
     ) -> T | str | None:
         """Call a function on the board's worker; return its result, the reason for none, or None if it was stopped."""
-        key = f"{getattr(work, '__name__', 'work')}-{board.name}-{uuid4().hex}"
-        future = self._client.submit(work, argument, key=key, resources={board.resource: 1}, pure=False, retries=0)
+        distributed: Any = importlib.import_module("distributed")
+        future, digest = self._engine.submit(work, argument, uuid4().hex, {board.resource: 1})
         seen = time.monotonic()
         try:
             while True:
                 try:
-                    result: T = future.result(timeout=LOOK_S)
-                    return result
+                    distributed.wait([future], timeout=LOOK_S)
                 except TimeoutError:
                     if stopped():
                         return None
@@ -87,22 +89,24 @@ class DaskHosts:
                         seen = time.monotonic()
                     elif time.monotonic() - seen > PATIENCE_S:
                         return self._absent(board)
-        except Exception as error:  # of any class: a worker's end, a lost scheduler, an exception in a worker
-            return f"{self._fleet.scheduler}: its worker failed ({type(error).__name__}: {error}); see the worker's log"
+                    continue
+                if future.status != "finished":
+                    return f"{self._scheduler}: its worker failed; see what it printed"
+                result: T = self._engine.result(work, argument, digest, future)
+                return result
+        except MavcgError as error:
+            return str(error)
+        except Exception as error:  # of any class: a lost scheduler
+            return f"{self._scheduler}: the scheduler failed ({type(error).__name__}: {error})"
         finally:
             future.cancel()
 
     def _resources(self) -> set[str]:
         """Return the names of the resources of all workers."""
-        return {name for of_worker in self._client.run(_resources_of, on_error="ignore").values() for name in of_worker}
+        return {name for facts in self._engine.worker_facts().values() for name in facts["resources"]}
 
     def _absent(self, board: FleetBoard) -> str:
         return (
-            f"no worker of {self._fleet.scheduler} has it; where {board.runner} is reached run "
-            f'dask worker {self._fleet.scheduler} --resources "{board.resource}=1"'
+            f"no worker of {self._scheduler} has it; where {board.runner} is reached run "
+            f'mavcg farm join {self._scheduler} --resources "{board.resource}=1"'
         )
-
-
-def _resources_of(dask_worker: Any) -> tuple[str, ...]:
-    """Return the names of a worker's resources; called on the worker."""
-    return tuple(dask_worker.state.total_resources)

@@ -53,11 +53,11 @@ class FleetRequest:
 
 @contextmanager
 def open_hosts(fleet: Fleet) -> Iterator[BoardHosts]:
-    """Open the hosts of the fleet's boards. Raises: MavcgError if the Dask scheduler is not reached."""
-    if not fleet.scheduler:
+    """Open the hosts of the fleet's boards. Raises: MavcgError if the scheduler is not reached."""
+    if fleet.scheduler is None:
         yield OwnHost()
         return
-    with DaskHosts(fleet) as hosts:
+    with DaskHosts(fleet.scheduler, fleet.path) as hosts:
         yield hosts
 
 

@@ -13,6 +13,7 @@ from mavcg.assembly.tuning_options import Tuning
 from mavcg.explore.engine import LocalEngine
 from mavcg.explore.forked_engine import ForkedEngine
 from mavcg.farm import build_farm as farm
+from mavcg.farm.address import read_address
 from mavcg.farm.build_farm import FarmResult, build_farm
 from mavcg.farm.library_tasks import LinkedFiles, Refusal, compile_modules, ir_module
 from mavcg.farm.object_store import ObjectStore
@@ -167,8 +168,8 @@ def test_the_verb_on_a_scheduler(mavcg: Any, tiny: Path, here: Path, monkeypatch
     alone = mavcg(*words, "alone", "--workers", "0")
     assert alone.status == 0, alone.stderr
     monkeypatch.setenv("MAVCG_CACHE", str(here / "empty"))
-    with cluster((("--nthreads", "1"), ("--nthreads", "1"))) as made:
-        done = mavcg(*words, "farm", "--workers", made.address.replace("tcp:", "dask:"))
+    with cluster((("--threads", "1"), ("--threads", "1"))) as made:
+        done = mavcg(*words, "farm", "--workers", made.address)
     assert done.status == 0, done.stderr
 
     assert json.loads(done.stdout)["modules"]["kept"] == 0
@@ -192,7 +193,7 @@ class EndingEngine:
             if not ended:
                 ended = True
                 self.made.workers[self.kills].kill()
-                self.made.start_worker("--nthreads", "1")
+                self.made.start_worker("--threads", "1")
                 self.kills += 1
 
         self.engine.run(work, items, most, then_kill)
@@ -205,8 +206,8 @@ def test_workers_of_a_scheduler_killed_in_each_stage(tiny: Path, tmp_path: Path)
 
     alone = built_files(build_farm(two_requests(tiny, tmp_path / "one"), LocalEngine(), ObjectStore(None)))
     with (
-        cluster((("--nthreads", "1"), ("--nthreads", "1"))) as made,
-        DaskEngine(made.address, worker_digest) as engine,
+        cluster((("--threads", "1"), ("--threads", "1"))) as made,
+        DaskEngine(read_address(made.address, False, ""), worker_digest) as engine,
     ):
         ending = EndingEngine(engine, made)
         done = build_farm(two_requests(tiny, tmp_path / "killed"), ending, ObjectStore(None))

@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.usefixtures("fake_programs"), pytest.mark.long]
 
 
 def resources(*boards: str) -> Sequence[str]:
-    return ("--nthreads", str(len(boards)), "--resources", " ".join(f"board-{board}=1" for board in boards))
+    return ("--threads", str(len(boards)), "--resources", " ".join(f"board-{board}=1" for board in boards))
 
 
 def test_a_worker_killed_loses_nothing(mavcg: Any, fleet_of: FleetOf, model: Path, tmp_path: Path) -> None:
@@ -31,7 +31,7 @@ def test_a_worker_killed_loses_nothing(mavcg: Any, fleet_of: FleetOf, model: Pat
     ran = fleet.boards[2].calls
     both = resources("desk-0", "desk-1")
     with cluster((both, resources("desk-2"))) as made:
-        fleet.write(f'scheduler = "{made.address.replace("tcp:", "dask:")}"', "[rules]", "late_s = 600")
+        fleet.write(f'scheduler = "{made.address}"', "[rules]", "late_s = 600")
 
         def kill() -> None:
             until = time.monotonic() + 300
@@ -63,7 +63,7 @@ def test_a_board_that_no_worker_has(
         fleet.write(f'scheduler = "{made.address}"')
         done = mavcg("tune", model, "--runner", fleet.option, "--family", "sum2d", "--json")
     assert done.status == 0, done.stderr
-    assert f'run dask worker {made.address} --resources "board-desk-1=1"' in done.stderr
+    assert f'run mavcg farm join {made.address} --resources "board-desk-1=1"' in done.stderr
     (of_type,) = json.loads(done.stdout)["types"]
     assert of_type["cores"][0]["measured"] and fleet.boards[1].calls == 0
 

@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 
 from mavcg.errors import MavcgError
+from mavcg.farm.address import FarmAddress
 from mavcg.fleet.fleet_file import FleetBoard, FleetRules, of_type, read_fleet
 
 TWO = """\
-scheduler = "dask://farm:8786"
+scheduler = "tls://farm:8786"
 [rules]
 slow = 1.5
 hot_celsius = 70
@@ -31,7 +32,7 @@ def test_a_file_of_two_types(tmp_path: Path) -> None:
     assert fleet.boards == (
         FleetBoard("desk-1", "rk3588", "ssh:pi@10.0.0.7"), FleetBoard("phone", "exynos9820", "adb:R58M12")
     )  # fmt: skip
-    assert (fleet.scheduler, fleet.kinds) == ("tcp://farm:8786", ("rk3588", "exynos9820"))
+    assert (fleet.scheduler, fleet.kinds) == (FarmAddress("farm", 8786, True), ("rk3588", "exynos9820"))
     assert fleet.rules == FleetRules(slow=1.5, hot_celsius=70.0)
     assert of_type(fleet, "rk3588").boards == fleet.boards[:1]
     words = "--board raspberry-pi-4: .*has no board of this type; it has rk3588, exynos9820"
@@ -57,8 +58,8 @@ def test_a_file_of_two_types(tmp_path: Path) -> None:
         ('"phone"', '"My Phone"', "board[1].name: 'My Phone'"),
         ('"phone"', "7", "board[1].name"),
         ('runner = "adb:R58M12"', "", "board[1].runner"),
-        ('"dask://farm:8786"', '"farm"', "scheduler: 'farm' is not an address of a Dask scheduler"),
-        ('"dask://farm:8786"', '"4"', "scheduler: '4' is not an address"),
+        ('"tls://farm:8786"', '"farm"', "scheduler: 'farm' is not an address of a scheduler"),
+        ('"tls://farm:8786"', '"4"', "scheduler: '4' is not an address"),
     ],
 )
 def test_bad_files(tmp_path: Path, before: str, after: str, words: str) -> None:
