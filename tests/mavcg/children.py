@@ -1,7 +1,7 @@
-"""Child processes that a command starts, seen by an audit hook: a Python among them is isolated.
+"""Child processes and connections of a command, seen by an audit hook: a Python among them is isolated.
 
-So every test that runs a command looks for doors through which a module of the current folder could be executed; no
-list of verbs is kept.
+So every test that runs a command looks for doors through which a module of the current folder could be executed, and
+for ports that others could reach; no list of verbs is kept.
 """
 
 import os
@@ -13,6 +13,7 @@ from typing import Any
 # multiprocessing starts interpreters without an audit event, but imports the module that does.
 STARTERS = ("multiprocessing.popen_spawn_posix", "multiprocessing.popen_forkserver", "multiprocessing.forkserver")
 _watched: list[list[list[str]]] = []  # the commands of the innermost watch; the hook stays for the process's life
+_sockets: list[list[str]] = []  # addresses of the innermost watch
 
 
 def commands_of(event: str, arguments: Sequence[Any]) -> list[str] | None:
@@ -28,6 +29,8 @@ def commands_of(event: str, arguments: Sequence[Any]) -> list[str] | None:
 
 
 def _hook(event: str, arguments: tuple[Any, ...]) -> None:
+    if _sockets and event in ("socket.bind", "socket.connect"):
+        _sockets[-1].append(f"{event} {arguments[1]}")
     if _watched and (command := commands_of(event, arguments)) is not None:
         _watched[-1].append(command)
 
@@ -46,6 +49,22 @@ def watched_children() -> Iterator[list[list[str]]]:
         yield started
     finally:
         _watched.remove(started)
+
+
+@contextmanager
+def watched_sockets() -> Iterator[list[str]]:
+    """The addresses at which this process listens, and to which it connects, within the context."""
+    addresses: list[str] = []
+    _sockets.append(addresses)
+    try:
+        yield addresses
+    finally:
+        _sockets.remove(addresses)
+
+
+def may_connect(words: Sequence[str]) -> bool:
+    """Whether a command line names a farm, by an address or by a fleet's file."""
+    return "farm" in words[:1] or any(word.startswith(("fleet:", "tls://", "tcp://", "dask://")) for word in words)
 
 
 def is_open(command: Sequence[str]) -> bool:

@@ -14,7 +14,7 @@ import pytest
 
 from mavcg.cli.app import run
 from mavcg.hardware.target import host_target
-from tests.mavcg.children import is_open, watched_children
+from tests.mavcg.children import is_open, may_connect, watched_children, watched_sockets
 
 # Two cores of this machine's architecture; one of the other.
 CORES, FOREIGN = {
@@ -50,12 +50,14 @@ def mavcg(capfd: pytest.CaptureFixture[str]) -> Mavcg:
 
     def mavcg(*arguments: str | Path) -> Ended:
         capfd.readouterr()
-        with watched_children() as children:
-            status = run([str(argument) for argument in arguments])
+        words = [str(argument) for argument in arguments]
+        with watched_children() as children, watched_sockets() as sockets:
+            status = run(words)
         said = capfd.readouterr()
         assert "Traceback" not in said.err
-        named = {str(argument) for argument in arguments}  # a user's own Python: mavcg launch python
-        assert not [command for command in children if is_open(command) and command[0] not in named]
+        # A user's own Python may be named: mavcg launch python.
+        assert not [command for command in children if is_open(command) and command[0] not in words]
+        assert may_connect(words) or not sockets
         return Ended(status, said.out, said.err)
 
     return mavcg
