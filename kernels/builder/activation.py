@@ -51,6 +51,12 @@ def _leaky(b: ir.IRBuilder, x: Value, alpha: float) -> Value:
     return b.select(b.fcmp_ordered("<", x, like(x, 0.0)), b.fmul(x, like(x, alpha)), x)
 
 
+def _hard_swish_quotient(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
+    """Return x * clip(x + 3, 0, 6) / 6, rounded after each operator as a network that spells it out is."""
+    clipped = at_most(b, at_least(b, b.fadd(x, like(x, 3.0)), like(x, 0.0)), like(x, 6.0))
+    return b.fdiv(b.fmul(x, clipped), like(x, 6.0))
+
+
 def _hard_sigmoid(b: ir.IRBuilder, x: Value, alpha: float, beta: float) -> Value:
     return clip(b, b.fadd(b.fmul(x, like(x, alpha)), like(x, beta)), 0.0, 1.0)
 
@@ -86,6 +92,7 @@ _ACTIVATIONS: dict[str, Callable[..., Value]] = {
     "thresholded_relu": lambda b, x, alpha: b.select(b.fcmp_unordered("<=", x, like(x, alpha)), like(x, 0.0), x),
     "hard_sigmoid": _hard_sigmoid,
     "hard_swish": lambda b, x: b.fmul(x, _hard_sigmoid(b, x, 1 / 6, 0.5)),
+    "hard_swish_quotient": _hard_swish_quotient,
     "sigmoid": sigmoid,
     "silu": lambda b, x: b.fmul(x, sigmoid(b, x)),
     "tanh": tanh,

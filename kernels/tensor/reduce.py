@@ -39,6 +39,7 @@ from mavcg.specs.serialize import spec_format
 Value: TypeAlias = ir.Value
 Combine = Callable[[ir.IRBuilder, Value, Value], Value]
 PARTS = 16  # partial results of a reduction along the last axis; lane i takes terms i, i + 16, ...
+POOL_PARTS = 4  # of a mean of f32 along the outputs: term i is in part i % 4; onnxruntime's global average pool
 F32_SUM_PARTS = 8  # of a sum or mean of f32: onnxruntime's two vectors of 4, added to one at the end
 TOGETHER = 4  # vectors of outputs that are computed at a time
 
@@ -203,13 +204,14 @@ def emit_reduce(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fun
                 return tuple(combine(b, a, value) for a, value in zip(acc, loaded, strict=True))
 
             starts = (ir.Constant(vector(partial, lanes), [start] * lanes),) * count
-            acc = walk(b, spec.reduced, size, pointer, starts, term)
+            in_parts = spec.kind == "mean" and spec.dtype == "f32"
+            acc = (walk_in_parts if in_parts else walk)(b, spec.reduced, size, pointer, starts, term)
             for v, value in enumerate(acc):
                 at = address(b, to, b.add(b.mul(first, const(size)), const(v * lanes * size)))
                 store_vector(b, finish(value), at, used)
 
         done = 0
-        for count in (TOGETHER, 1):
+        for count in (TOGETHER // 2 if spec.kind == "mean" else TOGETHER, 1):
             step = count * lanes
             end = done + (length - done) // step * step
             repeat(b, done, end, lambda i, count=count: group(i, count, lanes), "group", step)  # type: ignore[misc]
@@ -237,6 +239,36 @@ def walk(
         return for_range(b, const(0), const(nest.shape[axis]), 1, acc, iteration, f"term_{axis}")
 
     return level(0, pointer, acc)
+
+
+def walk_in_parts(
+    b: ir.IRBuilder, nest: Nest, size: int, pointer: Value, starts: Values, term: Callable[[Value, Values], Values]
+) -> Values:
+    """Emit a sum of the terms of a nest, in POOL_PARTS partial sums that are added by halves; the rest is added last.
+
+    starts: zeros, of the types of the sums. term: adds the term at an address to sums.
+    """
+    whole, count = nest.elements // POOL_PARTS * POOL_PARTS, len(starts)
+
+    def term_at(index: Value, acc: Values) -> Values:
+        at = pointer
+        for i, stride in zip(decode(b, index, nest.shape), nest.strides[0], strict=True):
+            at = address(b, at, scale_index(b, i, stride * size))
+        return term(at, acc)
+
+    def group(index: Value, acc: Values) -> Values:
+        sums: Values = ()
+        for part in range(POOL_PARTS):
+            sums += term_at(b.add(index, const(part)), tuple(acc[part * count : (part + 1) * count]))
+        return sums
+
+    acc = for_range(b, const(0), const(whole), POOL_PARTS, tuple(starts) * POOL_PARTS, group, "group")
+    while len(acc) > count:
+        half = len(acc) // 2
+        acc = tuple(b.fadd(x, y) for x, y in zip(acc[:half], acc[half:], strict=True))
+    for index in range(whole, nest.elements):
+        acc = term_at(const(index), tuple(acc))
+    return tuple(acc)
 
 
 def total_of(

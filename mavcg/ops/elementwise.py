@@ -8,7 +8,7 @@ from mavcg.ops.op import ANY, FLOATS, NUMBERS, SIGNED, Attr, Operator, TypedNode
 
 _FLOAT_UNARY = (
     "sigmoid", "tanh", "erf", "exp", "log", "sqrt", "reciprocal", "floor", "ceil", "round", "softplus", "softsign",
-    "sin", "cos", "tan", "silu", "mish", "hard_swish",
+    "sin", "cos", "tan", "silu", "mish", "hard_swish", "hard_swish_quotient",
 )  # fmt: skip
 _PARAMETRIC: Mapping[str, Mapping[str, Attr]] = {
     "leaky_relu": {"alpha": Attr("float", 0.01)},

@@ -60,15 +60,20 @@ def recognise_activations(graph: Graph) -> Graph:
         %y = silu(%c)
         return %y
 
-    x ** 2 becomes x * x, and a division by a power of two a multiplication. Only for f32: integers wrap around.
+    x ** 2 becomes x * x, and a division by a power of two a multiplication. Only for f32: integers wrap around. In a
+    network with dynamic quantization, the first example becomes hard_swish_quotient, which has the roundings of its
+    operators: there, a single rounding can change all outputs.
     """
     new = Rewrite(graph)
+    rounded = any(node.op == "dynamic_range" for node in graph.nodes)
     for node in graph.nodes:
         recognised = _recognise(new, node)
         if recognised is None:
             new.keep(node)
         else:
             op, inputs, attrs = recognised
+            if rounded and op == "hard_swish" and _is_quotient(new, node, inputs[0]):
+                op = "hard_swish_quotient"
             new.into(node.output, op, inputs, node.origin, **attrs)
     return new.finish()
 
@@ -83,6 +88,14 @@ def _recognise(new: Rewrite, node: Node) -> Found:
         return None
     renamed = node.with_inputs({n: new.of(n) for n in node.inputs})
     return next((f for f in (rule(new, renamed) for rule in RULES.get(node.op, ())) if f is not None), None)
+
+
+def _is_quotient(new: Rewrite, node: Node, x: str) -> bool:
+    """True if a node is x * clip(x + 3, 0, 6) / 6, operator for operator."""
+    product = _maker(new, new.of(node.inputs[0]), "mul")
+    if node.op != "div" or product is None or scalar_of(new.array(new.of(node.inputs[1]))) != 6.0:
+        return False
+    return x in product.inputs and any(_relu6_of_plus_3(new, gate) == x for gate in product.inputs)
 
 
 def _close(a: float, b: float) -> bool:

@@ -28,7 +28,8 @@ def batch_normalization(call: OnnxCall) -> Results:
         raise call.unsupported("spatial is 0", "one mean and variance a channel")
     spread = call.add("sqrt", call.add("add", var, call.scalar(call.attr_float("epsilon", 1e-5), var)))
     scale, bias = call.cast(scale, var.dtype), call.cast(bias, var.dtype)
-    factor = call.add("div", scale, spread)
+    # As onnxruntime rounds: the reciprocal first. A dynamic quantization behind it may depend on the last bit.
+    factor = call.add("mul", scale, call.add("div", call.scalar(1.0, var), spread))
     offset = call.add("sub", bias, call.add("mul", call.cast(mean, var.dtype), factor))
     return call.add("add", call.add("mul", x, per_channel(call, factor, x)), per_channel(call, offset, x))
 

@@ -179,7 +179,7 @@ def test_power_of_integers(assert_node: AssertNode) -> None:
 
 UNARY: dict[str, dict[str, float]] = {
     "clip": {"lo": -1.0, "hi": 2.0}, "leaky_relu": {"alpha": 0.2}, "gelu": {"tanh": True}, "sign": {}, "round": {},
-    "hard_swish": {}, "reciprocal": {}, "sigmoid": {},
+    "hard_swish": {}, "hard_swish_quotient": {}, "reciprocal": {}, "sigmoid": {},
 }  # fmt: skip
 
 

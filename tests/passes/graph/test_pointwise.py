@@ -72,6 +72,19 @@ def test_near_misses_stay(form: str, h: Any) -> None:
     assert str(recognise_activations(graph)) == str(graph)
 
 
+def test_a_hard_swish_before_a_dynamic_quantization_keeps_its_roundings(h: Any) -> None:
+    """Only operator for operator: other forms have other roundings, which no operator of the graph has."""
+    forms = {
+        "%s = add(%x, k3); %c = clip(%s) lo=0.0 hi=6.0; %m = mul(%x, %c); %a = div(%m, k6)": "hard_swish_quotient",
+        "%s = add(%x, k3); %c = clip(%s) lo=0.0 hi=6.0; %d = div(%c, k6); %a = mul(%x, %d)": "hard_swish",
+    }
+    for form, op in forms.items():
+        graph = h.graph(text_of(f"{form}; %y = dynamic_range(%a)"))
+        after = prune(recognise_activations(graph))
+        assert [node.op for node in after.nodes] == [op, "dynamic_range"]
+        h.same(graph, after, relative=3e-6)
+
+
 CONV = """input %x: f32[1,2,2,2]
         const %w: f32[2,1,1,2] = {1.0, -2.0, 3.0, 4.0}
         const %v: f32[2,1,1,2] = {4.0, -2.0, 3.0, 4.0}
