@@ -11,12 +11,13 @@ from pathlib import Path
 from mavcg.errors import MavcgError
 from mavcg.files.own_folder import is_own_folder
 from mavcg.files.scratch import scratch_folder
-from mavcg.hardware.core import Core
+from mavcg.hardware.core import GENERIC, Core
 from mavcg.hardware.extensions import hwcap_words
 from mavcg.hardware.target import Target
 from mavcg.runtime.amalgamation import SOURCES, unit_text, write_unit
 from mavcg.runtime.code_cache import cache_folder, cached_file
 from mavcg.runtime.coreset import NEED_WORDS, RUNTIME_ABI, CoreSet, table_text
+from mavcg.specs.kernel import Machine
 from mavcg.toolchain.versions import package_version
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, protection_flags, run_zig, zig_program
 
@@ -106,20 +107,46 @@ def x86_needs(core: Core) -> tuple[int, ...]:
 
 def llvm_needs(cpu: str, features: tuple[str, ...]) -> tuple[int, ...]:
     """Return the CPUID bits, as x86_needs, for an LLVM CPU and features in LLVM's spelling."""
+    return compiler_needs(_zig_cpu(cpu, features))
+
+
+def x86_extensions(cpu: str, features: tuple[str, ...]) -> frozenset[str]:
+    """Return LLVM's names of the instruction sets that x86_needs checks for an LLVM CPU and features."""
+    return frozenset(name for _, _, name in _needs_lines(_zig_cpu(cpu, features)))
+
+
+def allowed_extensions(machines: Mapping[str, Machine]) -> dict[str, frozenset[str]]:
+    """Return version -> x86_extensions beyond those of the generic version; empty for AArch64, whose code is read."""
+    names = {
+        label: x86_extensions(machine.llvm_cpu, machine.llvm_features)
+        for label, machine in machines.items()
+        if machine.arch == "x86_64"
+    }
+    return {label: own - names.get(GENERIC, frozenset()) for label, own in names.items()}
+
+
+def _zig_cpu(cpu: str, features: tuple[str, ...]) -> str:
+    """Return a CPU with features in ziglang's spelling, as icelake_server or znver4-avx512f."""
     changes = (sign_and_name[0] + sign_and_name[1:].replace("-", "_") for sign_and_name in features)
-    return compiler_needs(cpu.replace("-", "_") + "".join(changes))
+    return cpu.replace("-", "_") + "".join(changes)
+
+
+def compiler_needs(cpu: str) -> tuple[int, ...]:
+    """Return the CPUID bits, as x86_needs, for a CPU in ziglang's spelling."""
+    words = [0] * NEED_WORDS
+    for word, bit, _ in _needs_lines(cpu):
+        words[word] |= 1 << bit
+    return tuple(words)
 
 
 @cache
-def compiler_needs(cpu: str) -> tuple[int, ...]:
-    """Return the CPUID bits, as x86_needs, for a CPU in ziglang's spelling, as icelake_server or znver4-avx512f."""
+def _needs_lines(cpu: str) -> tuple[tuple[int, int, str], ...]:
+    """Return (word, bit, name) of each line that csrc/x86_needs.h has for a CPU in ziglang's spelling."""
     action = f"listing the instruction sets of {cpu}"
     arguments = ["-target", "x86_64-linux-musl", f"-mcpu={cpu}", "-E", "-P", str(SOURCES / "x86_needs.h")]
     text = run_zig("cc", arguments, action)
-    words = [0] * NEED_WORDS
-    for word, bit in re.findall(r"^need (\d+) (\d+)$", text, re.MULTILINE):
-        words[int(word)] |= 1 << int(bit)
-    return tuple(words)
+    lines = re.findall(r"^need (\d+) (\d+) (\S+)$", text, re.MULTILINE)
+    return tuple((int(word), int(bit), name) for word, bit, name in lines)
 
 
 def compile_runtime(unit: str, table: str, target: Target, out: Path, more_flags: tuple[str, ...] = ("-c",)) -> Path:

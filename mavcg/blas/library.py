@@ -35,7 +35,7 @@ from mavcg.planner.engine.tiles import cores_of
 from mavcg.profiles.load import load_cores
 from mavcg.runtime.blas_build import blas_object
 from mavcg.runtime.blas_text import blas_tables_text
-from mavcg.runtime.build import compiler_needs
+from mavcg.runtime.build import allowed_extensions, compiler_needs
 from mavcg.runtime.coreset import NEED_WORDS, CoreSet
 from mavcg.runtime.model_build import X86_BASE, kernel_needs, selector_of
 from mavcg.runtime.model_text import default_spin_us
@@ -141,7 +141,9 @@ def blas_objects(
     objects = run_tasks(tasks, request.workers, progress)
     kernels = objects[1:]
     selector = selector_of(kernels, core_set, load_cores(request.target.arch), request.target, folder)
-    needs_of = {GENERIC: (), **kernel_needs(kernels, core_set)}
+    allowed = allowed_extensions(machines)
+    needs_of = {GENERIC: [], **kernel_needs(kernels, core_set)}
+    needs_of = {label: sorted({*needs, *allowed.get(label, ())}) for label, needs in needs_of.items()}
     return [*objects, selector], blas_note(request, blocks, needs_of, _routines(routines))
 
 

@@ -21,6 +21,7 @@ from mavcg.kernels.registry import emit
 from mavcg.objects.code_extensions import function_extensions
 from mavcg.objects.elf import function_symbols
 from mavcg.passes.ir.protection import protect
+from mavcg.runtime.build import allowed_extensions
 from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.specs.tile_plan import TilePlan
 from mavcg.toolchain.codegen import CodegenJob, assemble, compile_module
@@ -92,19 +93,25 @@ class KernelCode:
     """The compiled kernels of a build.
 
     objects: object files. tiles: version -> kernel -> register tiles (as tiles_of). plan: the kernels' macro-tiles.
+    allowed: version -> extensions beyond those of generic that the compiler may use; x86-64 only.
     """
 
     objects: tuple[Path, ...]
     tiles: Mapping[str, Mapping[str, tuple[str, ...]]]
     plan: TilePlan = UNPLANNED
+    allowed: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def code_bytes(self) -> dict[str, int]:
         """Return the bytes of machine code by linkage name, <kernel>.<version>."""
         return {name: size for path in self.objects for name, size in function_symbols(path)}
 
     def extensions(self) -> dict[str, frozenset[str]]:
-        """Return the extensions that the machine code of each kernel's version needs, by linkage name."""
-        return {name: needs for path in self.objects for name, needs in function_extensions(path).items()}
+        """Return the extensions that each kernel's version needs, by linkage name.
+
+        They are read from the machine code; for x86-64, they are all that the compiler was allowed to use.
+        """
+        found = {name: needs for path in self.objects for name, needs in function_extensions(path).items()}
+        return {name: needs | self.allowed.get(name.rpartition(".")[2], frozenset()) for name, needs in found.items()}
 
     def __str__(self) -> str:
         """Return a line for each version of each kernel: symbol, bytes of code, register tiles (pixels x vectors)."""
@@ -205,7 +212,7 @@ def kernel_code(objects: Sequence[KernelObject], machines: Mapping[str, Machine]
     for object_file in objects:
         tiles[object_file.label].update(object_file.tiles)
     ordered = sorted(objects, key=lambda object_file: object_file.rescheduled)
-    return KernelCode(tuple(object_file.path for object_file in ordered), tiles, plan)
+    return KernelCode(tuple(object_file.path for object_file in ordered), tiles, plan, allowed_extensions(machines))
 
 
 @dataclass(frozen=True)

@@ -139,7 +139,7 @@ def build_objects(
     limit = growth_limit(module.bodies, choices, sizes, shares, gains, single_bytes, limits)
     if limit:
         choices = drop_for_growth(choices, limit)
-    needs = version_needs(module, paths, target.arch)
+    needs = version_needs(module, paths, target, core_set.cores)
     dispatched_module = DispatchedModule(
         module, core_set, target, folder / stem, paths, needs, level, tuple(flags), cold_code
     )

@@ -1,125 +1,125 @@
 /* This file is never compiled. It is preprocessed once per core with the compiler's options for that core; the output
- * has a line "need WORD BIT" for each instruction set that the compiler may use with these options (runtime/build.py
- * reads the lines; x86_features.c compares them with CPUID).
+ * has a line "need WORD BIT NAME" for each instruction set that the compiler may use with these options (runtime/build.py
+ * reads the lines; needs.c compares them with CPUID). NAME is LLVM's.
  *
  * Words: 0 CPUID 01H ECX, 1 07H EBX, 2 07H ECX, 3 07H EDX, 4 07H.1 EAX, 5 80000001H ECX, 6 XCR0.
  * Source: Intel SDM volume 2A, CPUID, and volume 1, chapter 13 (XCR0); AMD APM volume 3, appendix E. */
 #ifdef __SSE3__
-need 0 0
+need 0 0 sse3
 #endif
 #ifdef __PCLMUL__
-need 0 1
+need 0 1 pclmul
 #endif
 #ifdef __SSSE3__
-need 0 9
+need 0 9 ssse3
 #endif
 #ifdef __FMA__
-need 0 12
+need 0 12 fma
 #endif
 #ifdef __GCC_HAVE_SYNC_COMPARE_AND_SWAP_16
-need 0 13
+need 0 13 cx16
 #endif
 #ifdef __SSE4_1__
-need 0 19
+need 0 19 sse4.1
 #endif
 #ifdef __SSE4_2__
-need 0 20
+need 0 20 sse4.2
 #endif
 #ifdef __MOVBE__
-need 0 22
+need 0 22 movbe
 #endif
 #ifdef __POPCNT__
-need 0 23
+need 0 23 popcnt
 #endif
 #ifdef __AVX__
-need 0 28
-need 6 1
-need 6 2
+need 0 28 avx
+need 6 1 avx
+need 6 2 avx
 #endif
 #ifdef __F16C__
-need 0 29
+need 0 29 f16c
 #endif
 #ifdef __BMI__
-need 1 3
+need 1 3 bmi
 #endif
 #ifdef __AVX2__
-need 1 5
+need 1 5 avx2
 #endif
 #ifdef __BMI2__
-need 1 8
+need 1 8 bmi2
 #endif
 #ifdef __AVX512F__
-need 1 16
-need 6 5
-need 6 6
-need 6 7
+need 1 16 avx512f
+need 6 5 avx512f
+need 6 6 avx512f
+need 6 7 avx512f
 #endif
 #ifdef __AVX512DQ__
-need 1 17
+need 1 17 avx512dq
 #endif
 #ifdef __ADX__
-need 1 19
+need 1 19 adx
 #endif
 #ifdef __AVX512IFMA__
-need 1 21
+need 1 21 avx512ifma
 #endif
 #ifdef __AVX512CD__
-need 1 28
+need 1 28 avx512cd
 #endif
 #ifdef __AVX512BW__
-need 1 30
+need 1 30 avx512bw
 #endif
 #ifdef __AVX512VL__
-need 1 31
+need 1 31 avx512vl
 #endif
 #ifdef __AVX512VBMI__
-need 2 1
+need 2 1 avx512vbmi
 #endif
 #ifdef __AVX512VBMI2__
-need 2 6
+need 2 6 avx512vbmi2
 #endif
 #ifdef __GFNI__
-need 2 8
+need 2 8 gfni
 #endif
 #ifdef __VPCLMULQDQ__
-need 2 10
+need 2 10 vpclmulqdq
 #endif
 #ifdef __AVX512VNNI__
-need 2 11
+need 2 11 avx512vnni
 #endif
 #ifdef __AVX512BITALG__
-need 2 12
+need 2 12 avx512bitalg
 #endif
 #ifdef __AVX512VPOPCNTDQ__
-need 2 14
+need 2 14 avx512vpopcntdq
 #endif
 #ifdef __AVX512VP2INTERSECT__
-need 3 8
+need 3 8 avx512vp2intersect
 #endif
 #ifdef __AVX512FP16__
-need 3 23
+need 3 23 avx512fp16
 #endif
 #ifdef __AVXVNNI__
-need 4 4
+need 4 4 avxvnni
 #endif
 #ifdef __AVX512BF16__
-need 4 5
+need 4 5 avx512bf16
 #endif
 #ifdef __AVXIFMA__
-need 4 23
+need 4 23 avxifma
 #endif
 #ifdef __LZCNT__
-need 5 5
+need 5 5 lzcnt
 #endif
 #ifdef __SSE4A__
-need 5 6
+need 5 6 sse4a
 #endif
 #ifdef __XOP__
-need 5 11
+need 5 11 xop
 #endif
 #ifdef __FMA4__
-need 5 16
+need 5 16 fma4
 #endif
 #ifdef __TBM__
-need 5 21
+need 5 21 tbm
 #endif

@@ -15,9 +15,9 @@ from mavcg.hardware.core import Core, Midr, X86Model
 from mavcg.hardware.target import host_target, parse_target
 from mavcg.runtime import build, core_speeds, coreset
 from mavcg.runtime.amalgamation import SOURCES, UNITS, unit_files
-from mavcg.runtime.build import runtime_object, x86_needs
+from mavcg.runtime.build import runtime_object, x86_extensions, x86_needs
 from mavcg.runtime.coreset import CoreSet, midr_rules, ranges, symbols, table_text
-from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
+from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_tool, run_zig, zig_program
 
 Build = Callable[..., Path]
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -246,6 +246,22 @@ def test_instructions_that_a_version_may_use() -> None:
     assert needs("haswell")[0] >> 12 & 1 and needs("haswell")[1] >> 5 & 1 and needs("haswell")[6] == 6
     assert needs("icelake-server")[1] >> 16 & 1 and needs("icelake-server")[6] == 0xE6
     assert needs("icelake-server")[2] >> 8 & 1 and not needs("icelake-server", "-gfni")[2] >> 8 & 1
+
+
+def test_instruction_sets_have_llvms_names(tmp_path: Path) -> None:
+    """Clang ignores an attribute with an unknown name, and says so."""
+    haswell, zen4 = x86_extensions("haswell", ()), x86_extensions("znver4", ("-avx512fp16",))
+
+    assert {"avx2", "fma", "bmi2", "sse4.2"} <= haswell and "avx512f" not in haswell
+    assert {"avx512vnni", "avx512bf16", "sse4a"} <= zen4 - haswell and not x86_extensions("x86-64", ())
+    header = (SOURCES / "x86_needs.h").read_text()
+    names = {line.split()[3] for line in header.splitlines() if line.startswith("need ")}
+    source = "".join(
+        f'__attribute__((target("{name}"))) void f{n}(void) {{}}\n' for n, name in enumerate(sorted(names))
+    )
+    (tmp_path / "names.c").write_text(source)
+    clang = [zig_program(), "clang", "-target", "x86_64-linux-gnu", "-Werror", "-fsyntax-only"]
+    assert len(names) > 30 and run_tool([*clang, str(tmp_path / "names.c")], "reading names of instruction sets") == ""
 
 
 @pytest.mark.skipif(parse_target("x86_64-linux-gnu").arch != host_target().arch, reason="needs an x86 processor")

@@ -42,7 +42,9 @@ def test_json_is_the_interface_that_scripts_rely_on(mavcg: Any, library: Path, c
     for core, version in dot.items():
         symbol = f"dot.{version['shares_body_with'] or core}"
         assert version["bytes"] == symbol_bytes(library, symbol) > 0
+    assert dot["generic"]["extensions"] == []
     assert {v["shares_body_with"] for v in functions["one"]["versions"][1:]} == {"generic"}
+    assert not any(v["extensions"] for v in functions["one"]["versions"])  # the code that generic has
     assert list(document["refused"]) == ["sum"]
     assert isinstance(document["growth_percent"], float) and document["growth_percent"] > 0
     assert document["loaded_bytes"] == loaded_bytes(library)
