@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES
 from mavcg.specs.kernel import View
+from tests.kernels.onnxruntime_node import by_onnxruntime
 
 Array = NDArray[Any]
 AssertNode = Callable[..., list[Array]]
@@ -186,6 +187,24 @@ UNARY: dict[str, dict[str, float]] = {
 @pytest.mark.parametrize("op", UNARY)
 def test_unary_of_f32(assert_node: AssertNode, op: str) -> None:
     assert_node(op, (numbers("f32", (3, 401)),), rtol=2e-6, atol=2e-7, **UNARY[op])
+
+
+def test_a_quotient_is_rounded_after_each_operator(assert_node: AssertNode) -> None:
+    x = numbers("f32", (1000,)) * np.float32(3)
+    computed = assert_node("hard_swish_quotient", (x,), rtol=2e-6, atol=2e-7)
+    expected = x * np.clip(x + np.float32(3), 0, 6) / np.float32(6)
+    np.testing.assert_array_equal(computed, np.broadcast_to(expected, computed.shape))
+
+
+def test_a_small_sigmoid_is_nearer_to_the_exact_one_than_onnxruntimes(assert_node: AssertNode) -> None:
+    """docs/models.md says so: its error is 1e-7 absolutely, which is much of a result that is as small itself."""
+    x = np.linspace(-17, -12, 1001, dtype=np.float32)
+    exact = 1 / (1 + np.exp(-x.astype(np.float64)))
+    computed = assert_node("sigmoid", (x,), rtol=2e-6, atol=0)
+    theirs = by_onnxruntime("Sigmoid", x)
+
+    assert np.abs(computed / exact - 1).max() < 2e-6
+    assert 1e-8 < np.abs(theirs - exact).max() < 2e-7 and np.abs(theirs / exact - 1).max() > 0.01
 
 
 @pytest.mark.parametrize("dtype", ["i8", "u8", "i32", "i64"])

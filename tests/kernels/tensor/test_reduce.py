@@ -1,6 +1,5 @@
 """Reductions, places of extremes and softmax against NumPy in double precision."""
 
-import platform
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from mavcg.graph import DTYPES, Graph, Node, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.reference import evaluate
 from mavcg.specs.kernel import View
+from tests.kernels.onnxruntime_node import by_onnxruntime
 
 
 def one_node(op: str, shape: tuple[int, ...], dtype: str = "f32", **attrs: Any) -> tuple[Graph, Node]:
@@ -168,23 +168,6 @@ def test_a_mean_of_pixels_has_the_bits_of_onnxruntimes_global_average_pool(
         np.testing.assert_array_equal(computed.ravel(), total / np.float32(height * width))
         theirs = by_onnxruntime("GlobalAveragePool", np.ascontiguousarray(values.transpose(0, 3, 1, 2)))
         np.testing.assert_array_equal(computed.ravel(), theirs.ravel())
-
-
-def by_onnxruntime(op: str, x: Any, **attributes: Any) -> Any:
-    """Its result on x86, whose sums of f32 in other operators are in vectors of four everywhere."""
-    onnxruntime = pytest.importorskip("onnxruntime")
-    onnx = pytest.importorskip("onnx")
-    if platform.machine() != "x86_64":
-        pytest.skip("onnxruntime adds in another order on other processors")
-    tensors = [onnx.helper.make_tensor_value_info("x", 1, x.shape), onnx.helper.make_tensor_value_info("y", 1, None)]
-    graph = onnx.helper.make_graph(
-        [onnx.helper.make_node(op, ["x"], ["y"], **attributes)], op, tensors[:1], tensors[1:]
-    )
-    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8)
-    options = onnxruntime.SessionOptions()  # optimised, images are in blocks of channels, with sums of their own
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    (y,) = onnxruntime.InferenceSession(model.SerializeToString(), options).run(None, {"x": x})
-    return y
 
 
 def test_what_is_called_onnxruntimes_softmax_is() -> None:
