@@ -1,7 +1,7 @@
 """Exploration of 100,000 accelerators for five networks, and its scaling over workers: `python -m bench.explore`.
 
-First one process explores, and the CPU time of every search is recorded. Then Dask explores with 1, 2 and 4 processes,
-which must produce the same database. Times with more workers are simulated: the tasks of each round are list scheduled
+First one process explores, and the CPU time of every search is recorded. Then 1, 2 and 4 forked processes explore and
+must produce the same database. Times with more workers are simulated: the tasks of each round are list scheduled
 in the order in which they are sent, each search with its measured time. Assumed: the scheduler spends DISPATCH_S on
 each task (Dask's own figure, "about one millisecond"), one after the other, and the sending process takes its measured
 time between rounds.
@@ -25,9 +25,9 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.record import facts, write
-from mavcg.explore.dask_engine import DaskEngine
 from mavcg.explore.engine import Engine, tasks_of
 from mavcg.explore.exploration import PRUNED, TASK_SEARCHES, Exploration, explore
+from mavcg.explore.forked_engine import ForkedEngine
 from mavcg.explore.objectives import read_objectives
 from mavcg.explore.space_file import read_space
 from mavcg.explore.store import ExplorationStore
@@ -112,7 +112,7 @@ def explored(folder: Path, workload: Workload, engine: Engine, name: str) -> Exp
 
 
 def measure(folder: Path) -> dict[str, Any]:
-    """Explore with one process, then with Dask's processes; simulate the other numbers of workers."""
+    """Explore with one process, then with forked processes; simulate the other numbers of workers."""
     workload = workload_of({name: read_layers(name, {}, False) for name in NAMES})
     print("bench: one process", file=sys.stderr, flush=True)
     before, timing = cpu_seconds(), TimingEngine()
@@ -122,9 +122,9 @@ def measure(folder: Path) -> dict[str, Any]:
     expected = content(folder / "one.sqlite")
     rows = []
     for workers in WORKERS:
-        print(f"bench: {workers} processes of Dask", file=sys.stderr, flush=True)
+        print(f"bench: {workers} forked processes", file=sys.stderr, flush=True)
         before, start = cpu_seconds(), time.perf_counter()
-        with DaskEngine(workers) as engine:
+        with ForkedEngine(workers) as engine:
             started = time.perf_counter()
             explored(folder, workload, engine, f"{workers}.sqlite")
             seconds = time.perf_counter() - started

@@ -44,7 +44,7 @@ SUBJECTS: Mapping[str, Subject] = {
     "dispatch": Subject(("mavcg.passes.ir.dispatch", "mavcg.runtime.build"), _SELECTOR),
     "cost_safety_factors": Subject(("mavcg.selection.costs.engine_costs", "mavcg.selection.select_model")),
     "explore": Subject(
-        ("mavcg.explore.exploration", "mavcg.explore.space_file", "mavcg.explore.dask_engine", *_PLANNER),
+        ("mavcg.explore.exploration", "mavcg.explore.space_file", "mavcg.explore.forked_engine", *_PLANNER),
         ("profiles/technologies/45nm.toml",),
     ),
     "explore_boards": Subject(
