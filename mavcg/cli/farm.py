@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mavcg.cli.output import console, note, print_json_line
+from mavcg.cli.output import note, print_json_line
 from mavcg.cli.shared_options import Insecure
+from mavcg.text.terminal import show
 
 if TYPE_CHECKING:
     from mavcg.farm.address import FarmAddress
@@ -80,7 +81,8 @@ def _say_ready(listening: "FarmAddress", token: Path, as_json: bool) -> None:
 
     host = socket.gethostname() if is_any(listening.host) else listening.host
     reached = FarmAddress(host, listening.port, listening.encrypted)
-    command = f"mavcg farm join {reached.url}{'' if reached.encrypted or reached.is_local else ' --insecure'}"
+    option = "" if reached.encrypted or reached.is_local else " --insecure"
+    command = f"mavcg farm join {reached.url}{option}"
     facts: dict[str, Any] = {"address": reached.url, "join": command, "pid": os.getpid()}
     if listening.encrypted:
         facts["token"] = str(token)
@@ -89,11 +91,11 @@ def _say_ready(listening: "FarmAddress", token: Path, as_json: bool) -> None:
         return
     whom = "this machine alone" if listening.is_local else "all machines that reach it"
     lines = [f"scheduler   {listening.url}, for {whom}", f"workers     {command}"]
-    lines.append(f"clients     --workers {reached.url}")
+    lines.append(f"clients     --workers {reached.url}{option}")
     lines.append(
         f"token       {token}" if listening.encrypted else "token       none: everybody who reaches it sends work"
     )
-    console().print("\n".join(lines))
+    show("\n".join(lines))
     sys.stdout.flush()
 
 
@@ -146,7 +148,7 @@ def join(
             print_json_line({"address": own, "scheduler": where.url, "threads": offer.threads, "pid": os.getpid()})
         else:
             boards = "".join(f", {name}" for name in offer.resources)
-            console().print(f"worker      {own}, of {where.url}: {offer.threads} tasks at a time{boards}")
+            show(f"worker      {own}, of {where.url}: {offer.threads} tasks at a time{boards}")
             sys.stdout.flush()
 
     run_worker(where, offer, token or token_path(), address, ready)

@@ -21,13 +21,22 @@ class FarmAddress:
     @property
     def url(self) -> str:
         """The address as Dask takes it: tls://HOST:PORT or tcp://HOST:PORT."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{'tls' if self.encrypted else 'tcp'}://{host}:{self.port}"
+        return f"{self.protocol}://{in_brackets(self.host)}:{self.port}"
+
+    @property
+    def protocol(self) -> str:
+        """The name of the protocol: tls, or tcp."""
+        return "tls" if self.encrypted else "tcp"
 
     @property
     def is_local(self) -> bool:
         """True if only this machine reaches it."""
         return is_loopback(self.host)
+
+
+def in_brackets(host: str) -> str:
+    """Return a host as it is written in addresses: an IPv6 address in brackets."""
+    return f"[{host}]" if ":" in host else host
 
 
 def is_loopback(host: str) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mavcg.errors import MavcgError
-from mavcg.farm.address import FarmAddress
+from mavcg.farm.address import FarmAddress, in_brackets
 from mavcg.farm.connection import check_scheduler, farm_security
 from mavcg.farm.dask_limits import limited_pickles, limited_server, silence_dask
 from mavcg.farm.remote_tasks import VERSION_KEY, become_worker, own_versions
@@ -68,7 +68,7 @@ async def _serve(address: FarmAddress, security: Any, ready: Callable[[FarmAddre
     end_requested = _event_of_signals()
     try:
         scheduler: Any = limited_server(
-            "Scheduler", host=address.host, port=address.port, protocol="tls" if address.encrypted else "tcp",
+            "Scheduler", host=in_brackets(address.host), port=address.port, protocol=address.protocol,
             security=security, dashboard=False, preload=[], extensions=_extensions(), plugins=[_watcher(note)],
         )  # fmt: skip
         async with scheduler:
@@ -102,7 +102,7 @@ async def _join(
     end_requested, versions = _event_of_signals(), own_versions()
     worker: Any = limited_server(
         "Worker", scheduler_ip=address.url, nthreads=offer.threads, resources=dict(offer.resources), security=security,
-        host=host, protocol="tls" if address.encrypted else "tcp", local_directory=str(folder), dashboard=False,
+        host=in_brackets(host), protocol=address.protocol, local_directory=str(folder), dashboard=False,
         preload=[], death_timeout=JOIN_S, name=f"{socket.gethostname()}-{os.getpid()}",
         startup_information={VERSION_KEY: lambda worker: versions},
     )  # fmt: skip

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from mavcg.cli.farm import _say_ready
 from mavcg.errors import MavcgError
 from mavcg.explore.dask_engine import DaskEngine
 from mavcg.farm.address import FarmAddress, read_address
@@ -156,6 +157,24 @@ def test_serve_says_what_listens_and_refuses_a_busy_port(mavcg: Any, farm: DaskC
     done = mavcg("farm", "serve", "--port", port)
     assert done.status == 2 and f"mavcg: tls://127.0.0.1:{port}: cannot listen there" in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("address", "lines"),
+    [
+        (FarmAddress("127.0.0.1", 8786, True), ["tls://127.0.0.1:8786, for this machine alone",
+         "mavcg farm join tls://127.0.0.1:8786", "--workers tls://127.0.0.1:8786", "a.pem"]),
+        (FarmAddress("::1", 1, True), ["tls://[::1]:1, for this machine alone", "mavcg farm join tls://[::1]:1",
+         "--workers tls://[::1]:1", "a.pem"]),
+        (FarmAddress("10.0.0.5", 80, False), ["tcp://10.0.0.5:80, for all machines that reach it",
+         "mavcg farm join tcp://10.0.0.5:80 --insecure", "--workers tcp://10.0.0.5:80 --insecure",
+         "none: everybody who reaches it sends work"]),
+    ],
+)  # fmt: skip
+def test_what_serve_prints(address: FarmAddress, lines: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    _say_ready(address, Path("a.pem"), as_json=False)
+    printed = [line.split(None, 1) for line in capsys.readouterr().out.splitlines()]
+    assert printed == [list(pair) for pair in zip(("scheduler", "workers", "clients", "token"), lines, strict=True)]
 
 
 def raw_call(farm: DaskCluster, where: str, **message: Any) -> Any:
