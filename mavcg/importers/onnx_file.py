@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, TensorType
+from mavcg.importers.declared_shapes import DeclaredShapes, compared_shapes
 from mavcg.importers.emitter import Emitter, Value
 from mavcg.importers.finish import finish_graph
 from mavcg.importers.limits import LARGEST_TENSOR_BYTES, Unsupported
 from mavcg.importers.onnx_functions import opsets_of
-from mavcg.importers.onnx_graph import OnnxGraphBody, Scope, Walker, read_initializers
+from mavcg.importers.onnx_graph import OnnxGraphBody, Scope, Walker, declared_dims, read_initializers
 from mavcg.importers.onnx_proto import LARGEST_DIMENSION, dtype_of, load_model
 
 if TYPE_CHECKING:
@@ -75,6 +76,9 @@ def _graph(
     # Up to IR version 3 initializers are listed as inputs too, as their default values.
     inputs = [i for i in graph.input if i.name not in values]
     types = _input_types(inputs, shapes)
+    declared = declared_shapes(graph, inputs, shapes)
+    for name, value in values.items():
+        declared.check(name, f"initializer %{name}", "the graph", value.shape)
     for name, type in types.items():
         values[name] = Value(type, emitter.builder.input(name, type))
     outputs = [o.name for o in graph.output]
@@ -82,7 +86,7 @@ def _graph(
         raise MavcgError("the graph has no outputs; nothing would be computed")
     if len(set(outputs)) != len(outputs) or "" in outputs:
         raise MavcgError("an output without a name, or a name that is used twice")
-    body = OnnxGraphBody(graph.node, outputs, opsets, {}, 0)
+    body = OnnxGraphBody(graph.node, outputs, opsets, {}, 0, declared)
     results = Walker(emitter, path.parent, functions).run(body, Scope(dict(values)))
     return finish_graph(emitter, types, outputs, results)
 
@@ -126,6 +130,14 @@ def _bytes(type: TensorType) -> int:
     for length in type.shape:
         count *= length
     return count
+
+
+def declared_shapes(
+    graph: onnx.GraphProto, inputs: Sequence[onnx.ValueInfoProto], shapes: Mapping[str, tuple[int, ...]]
+) -> DeclaredShapes:
+    """Return the shapes of tensors in the file that the inferred ones must match. inputs: without initializers."""
+    free = any(not i.type.tensor_type.HasField("shape") or any(isinstance(d, str) for d in dims_of(i)) for i in inputs)
+    return DeclaredShapes(declared_dims(graph), compared_shapes(shapes, free))
 
 
 def dims_of(info: onnx.ValueInfoProto) -> list[int | str]:

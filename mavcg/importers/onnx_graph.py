@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mavcg.errors import MavcgError
+from mavcg.importers.declared_shapes import DeclaredShapes, Dims
 from mavcg.importers.emitter import Emitter, NeedsConstant, Value, constant
 from mavcg.importers.limits import UnsupportedOp
 from mavcg.importers.onnx_functions import (
@@ -50,6 +51,7 @@ class OnnxGraphBody:
     """The nodes of a graph or function body.
 
     opsets: opset version by domain. bound: attributes of the function's call. depth: nesting of functions and branches.
+    declared: shapes of its tensors in the file.
     """
 
     nodes: Sequence[onnx.NodeProto]
@@ -57,6 +59,7 @@ class OnnxGraphBody:
     opsets: Mapping[str, int]
     bound: Mapping[str, onnx.AttributeProto]
     depth: int
+    declared: DeclaredShapes = DeclaredShapes()
 
 
 @dataclass
@@ -94,6 +97,7 @@ class Walker:
             for name, value, want in zip(node.output, results, required, strict=True):
                 if want:
                     assert value is not None
+                    body.declared.check(name, f"%{name}", node_location(node), value.shape)
                     scope.values[name] = value
             # Values are freed after their last use: computed weights would exist several times.
             for name in reads(node):
@@ -124,9 +128,9 @@ class Walker:
         MavcgError."""
         node = resolve_attributes(node, body.bound)
         domain = "" if node.domain == "ai.onnx" else node.domain
-        origin = node.name or next((n for n in node.output if n), node.op_type)
+        origin = _origin(node)
         op = f"{domain}.{node.op_type}" if domain else node.op_type
-        location = f"node '{origin}' ({op})"
+        location = node_location(node)
         inputs = tuple(self._input(name, location, scope) for name in node.input)
         function = self.functions.get((domain, node.op_type))
         results: Sequence[Value | None]
@@ -191,7 +195,7 @@ class Walker:
         absent = {name for name in function.input if name not in scope.values}
         nodes = [without(node, absent) for node in function.node]
         read = [name for name, want in zip(function.output, required, strict=False) if want]
-        inner = OnnxGraphBody(nodes, read, opsets, bound, body.depth + 1)
+        inner = OnnxGraphBody(nodes, read, opsets, bound, body.depth + 1)  # a function is for tensors of any shape
         values = dict(zip(read, self.run(inner, scope), strict=True))
         return [values.get(name) for name in function.output]
 
@@ -214,9 +218,33 @@ class Walker:
                 graph = attribute.g
                 values = read_initializers(graph, location, self.folder)
                 outputs = [o.name for o in graph.output]
-                inner = OnnxGraphBody(graph.node, outputs, body.opsets, body.bound, body.depth + 1)
+                declared = body.declared.inside(declared_dims(graph))
+                inner = OnnxGraphBody(graph.node, outputs, body.opsets, body.bound, body.depth + 1, declared)
                 return self.run(inner, Scope(values, scope))
         raise MavcgError(f"{location}: its attribute {required} is missing")
+
+
+def _origin(node: onnx.NodeProto) -> str:
+    return node.name or next((n for n in node.output if n), node.op_type)
+
+
+def node_location(node: onnx.NodeProto) -> str:
+    """Return a node's name for error messages."""
+    domain = "" if node.domain in ("", "ai.onnx") else f"{node.domain}."
+    return f"node '{_origin(node)}' ({domain}{node.op_type})"
+
+
+def declared_dims(graph: onnx.GraphProto) -> dict[Hashable, Dims]:
+    """Return the shapes that a graph declares for its tensors, without those of unknown rank.
+
+    A length of 0 counts as free, because some exporters write it for an unknown one.
+    """
+    return {
+        info.name: tuple(d.dim_value if d.HasField("dim_value") and d.dim_value > 0 else None for d in tensor.shape.dim)
+        for info in (*graph.input, *graph.value_info, *graph.output)
+        for tensor in [info.type.tensor_type]
+        if tensor.HasField("shape")
+    }
 
 
 def read_initializers(graph: onnx.GraphProto, location: str, folder: Path | None) -> dict[str, Value]:

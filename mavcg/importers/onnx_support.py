@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 
 from mavcg.errors import MavcgError
 from mavcg.graph import TensorType
+from mavcg.importers.declared_shapes import DeclaredShapeError
 from mavcg.importers.emitter import Emitter, Value
 from mavcg.importers.limits import NO_TYPE, reason
-from mavcg.importers.onnx_file import LEAST_OPSET, check_given, dims_of, given_symbols
+from mavcg.importers.onnx_file import LEAST_OPSET, check_given, declared_shapes, dims_of, given_symbols
 from mavcg.importers.onnx_functions import opsets_of
-from mavcg.importers.onnx_graph import OnnxGraphBody, Scope, Walker, read_initializers
+from mavcg.importers.onnx_graph import OnnxGraphBody, Scope, Walker, node_location, read_initializers
 from mavcg.importers.onnx_order import order_nodes, reads
 from mavcg.importers.onnx_proto import DTYPE_NAMES, LARGEST_DIMENSION, one_line, onnx_module
 
@@ -66,7 +67,7 @@ def model_support(model: onnx.ModelProto, path: Path, shapes: Mapping[str, tuple
 
     shapes: shapes of inputs with free dimensions, by name; other free dimensions stay free, and nodes that depend on
     them are not supported. path: for messages and external data.
-    Raises: MavcgError for a file that is damaged, or an opset that is too old.
+    Raises: MavcgError for a file that is damaged, an opset that is too old, or a contradicted shape.
     """
     opsets = opsets_of(model.opset_import)
     if "" in opsets and opsets[""] < LEAST_OPSET:
@@ -74,6 +75,7 @@ def model_support(model: onnx.ModelProto, path: Path, shapes: Mapping[str, tuple
             f"{path}: opset {opsets['']}; at least {LEAST_OPSET} is needed, onnx.version_converter can raise it"
         )
     values = read_initializers(model.graph, f"{path}: the graph", path.parent)
+    declared = declared_shapes(model.graph, [i for i in model.graph.input if i.name not in values], shapes)
     model = with_shapes(model, shapes, set(values))
     types = {name: value.type for name, value in values.items()} | inferred_types(model)
     emitter = Emitter(model.graph.name or path.stem)
@@ -88,7 +90,7 @@ def model_support(model: onnx.ModelProto, path: Path, shapes: Mapping[str, tuple
     made = {name for node in nodes for name in node.output} | set(values) | {i.name for i in model.graph.input}
     for name in read - made:
         raise MavcgError(f"{path}: %{name} is read, but no input, initializer or node defines it")
-    body = OnnxGraphBody(nodes, outputs, opsets, {}, 0)
+    body = OnnxGraphBody(nodes, outputs, opsets, {}, 0, declared)
     tried = []
     for node in nodes:
         tried.append(_try_node(node, tuple(name for name in node.output if name in read), walker, body, values, types))
@@ -111,10 +113,14 @@ def _try_node(
         try:
             required = tuple(name in outputs for name in node.output)
             results = walker.node_results(node, required, body, Scope(values))
+        except DeclaredShapeError:
+            raise
         except MavcgError as error:
             why = reason(error)
         else:
             made = {n: v for n, v, read in zip(node.output, results, required, strict=True) if read and v is not None}
+            for name, value in made.items():
+                body.declared.check(name, f"%{name}", node_location(node), value.shape)
             values.update(made)
             types.update({name: value.type for name, value in made.items()})
             known = all(value.is_constant for value in made.values())

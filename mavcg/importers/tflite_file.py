@@ -6,7 +6,7 @@ only move elements move 8-bit numbers. Inputs and outputs keep their types.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES, Array, Graph, TensorType, fresh_name
+from mavcg.importers.declared_shapes import DeclaredShapes, Dims, compared_shapes
 from mavcg.importers.emitter import Emitter, Value, constant
 from mavcg.importers.finish import finish_graph
 from mavcg.importers.limits import LARGEST_TENSOR_BYTES, UnsupportedOp
@@ -51,6 +52,7 @@ class TfliteImport:
         self.shapes = shapes
         self.values: dict[int, Value] = {}
         self.dequantized: dict[int, Value] = {}
+        self.declared = DeclaredShapes()
 
     def graph(self) -> Graph:
         """Import the subgraph and return the graph. Raises: MavcgError for a file without outputs, and as `convert`."""
@@ -78,7 +80,17 @@ class TfliteImport:
             tensor = model.tensors[index]
             type = TensorType(_dtype(tensor), self.input_shape(tensor, name))
             self.values[index] = Value(type, self.emitter.builder.input(name, type))
+        self.declared = self.declared_shapes()
         return names
+
+    def declared_shapes(self) -> DeclaredShapes:
+        """Return the shapes of tensors in the file that the inferred ones must match."""
+        tensors = self.model.tensors
+        pairs = [(tensors[index], self.values[index].shape) for index in self.model.inputs]
+        other = [(tensor.declared or (), shape) for tensor, shape in pairs if tensor.shape != shape]
+        changed = any(d is not None and d != n for dims, shape in other for d, n in zip(dims, shape, strict=False))
+        dims: dict[Hashable, Dims] = {t.index: t.declared for t in tensors if t.declared is not None}
+        return DeclaredShapes(dims, compared_shapes(self.shapes, bool(other), changed))
 
     def input_shape(self, tensor: TfliteTensor, name: str) -> tuple[int, ...]:
         """Return an input's shape, from `shapes` or else the file. Raises: MavcgError if a dimension is still free."""
@@ -154,7 +166,9 @@ class TfliteImport:
         for tensor, value in zip(results, values, strict=True):
             if tensor.index in self.values:
                 raise call.fail(f"it makes {tensor.label}, which is made already; the file is damaged")
-            self.values[tensor.index] = _as_stored(call, tensor, value)
+            stored = _as_stored(call, tensor, value)
+            self.declared.check(tensor.index, tensor.label, location, stored.shape)
+            self.values[tensor.index] = stored
 
 
 def operator_label(model: TfliteModel, operator: TfliteOperator) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from mavcg.graph import Array
+from mavcg.importers.declared_shapes import Dims
 from mavcg.importers.tflite_sparse import SparseData
 
 
@@ -37,7 +38,8 @@ class TfliteTensor:
 
     dtype: element type; "" for a type that graphs do not have. kind: the file's name of the type. shape: as in the
     file; not reliable for an operator's result, which may be for another batch. free: numbers of the free dimensions.
-    data: elements of a dense constant. sparse: elements of a sparse constant.
+    data: elements of a dense constant. sparse: elements of a sparse constant. declared: the shape that the file states
+    for every run, with None for a free dimension; None if it states none.
     """
 
     index: int
@@ -50,6 +52,7 @@ class TfliteTensor:
     data: Array | None
     variable: bool
     sparse: SparseData | None = None
+    declared: Dims | None = None
 
     @property
     def label(self) -> str:

@@ -183,6 +183,10 @@ class _FlatBufferReader:
             self.constant(raw, dtype, shape) if len(raw) and dtype and sparsity is None else None,
             bool(table.IsVariable()),
             self.sparse(raw, dtype, sparsity) if dtype and sparsity is not None else None,
+            # An empty shape is a scalar's or, without HasRank, an unknown one; some converters write 0 for unknown.
+            tuple(n if n > 0 and d not in free else None for d, n in enumerate(shape))
+            if shape or table.HasRank()
+            else None,
         )
 
     def sparse(self, raw: memoryview, dtype: str, sparsity: Any) -> SparseData:

@@ -11,6 +11,7 @@ import numpy as np
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, TensorType
+from mavcg.importers.declared_shapes import DeclaredShapeError, GivenShapes
 from mavcg.importers.emitter import Value
 from mavcg.importers.limits import NO_TYPE, reason
 from mavcg.importers.tflite_file import TfliteImport, needed_operators
@@ -56,12 +57,12 @@ def tflite_support(path: Path, shapes: Mapping[str, tuple[int, ...]] = MappingPr
     try:
         data = read_file(path)
         parsed = parse_model(data)
+        # The runtime starts with the file's shapes; if its user resizes free dimensions, it keeps the whole graph.
+        model = replace(parsed, tensors=tuple(replace(tensor, free=()) for tensor in parsed.tensors))
+        operators, shape_of = _try_operators(model, shapes)
     except MavcgError as error:
         error.args = (f"{path}: {error}", *error.args[1:])
         raise
-    # The runtime starts with the file's shapes; if its user resizes free dimensions, it has to keep the whole graph.
-    model = replace(parsed, tensors=tuple(replace(tensor, free=()) for tensor in parsed.tensors))
-    operators, shape_of = _try_operators(model, shapes)
     tensors = tuple(replace(tensor, shape=shape_of.get(tensor.index, tensor.shape)) for tensor in model.tensors)
     return TfliteSupport(replace(model, tensors=tensors), data, operators, _anchor(model, data))
 
@@ -86,6 +87,8 @@ def _try_operators(
             try:
                 walk.convert(operator)
                 why = ""
+            except DeclaredShapeError:
+                raise
             except MavcgError as error:
                 why = reason(error)
         if why:
@@ -118,7 +121,8 @@ def part_graph(
     } | set(model.outputs)
     outputs = tuple(i for operator in operators for i in operator.outputs if i in elsewhere)
     part = replace(model, operators=tuple(operators), inputs=inputs, outputs=outputs)
-    return TfliteImport(part, name, {}).graph(), inputs, outputs
+    # The whole file's shapes were compared when it was read.
+    return TfliteImport(part, name, GivenShapes(ignore_declared=True)).graph(), inputs, outputs
 
 
 def _anchor(model: TfliteModel, data: bytes) -> Anchor | None:

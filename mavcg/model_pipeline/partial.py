@@ -13,6 +13,7 @@ from typing import Any
 from mavcg.errors import MavcgError
 from mavcg.files.whole_file import write_whole
 from mavcg.graph import Graph
+from mavcg.importers.declared_shapes import GivenShapes
 from mavcg.importers.load import is_tflite
 from mavcg.importers.onnx_file import import_model
 from mavcg.importers.tflite_support import TfliteSupport, part_graph, tflite_support
@@ -185,9 +186,10 @@ def _plan_onnx(request: PartialRequest, choose: Choose) -> _Planned:
     )
 
 
-def _equal_shapes(sizes: Sequence[Mapping[str, tuple[int, ...]]]) -> dict[str, tuple[int, ...]]:
-    """Return the shapes that all sizes share; the others stay as in the file."""
-    return {name: shape for name, shape in sizes[0].items() if all(size[name] == shape for size in sizes)}
+def _equal_shapes(sizes: Sequence[Mapping[str, tuple[int, ...]]]) -> GivenShapes:
+    """Return the shapes that all sizes share; the others stay as in the file, which was compared in each size."""
+    equal = {name: shape for name, shape in sizes[0].items() if all(size[name] == shape for size in sizes)}
+    return GivenShapes(equal, ignore_declared=True)
 
 
 def _plan_tflite(request: PartialRequest, choose: Choose) -> _Planned:

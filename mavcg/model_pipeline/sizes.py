@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 
 from mavcg.errors import MavcgError
+from mavcg.importers.declared_shapes import GivenShapes
 
 Shape = tuple[int, ...]
 MAX_SIZES = 64
@@ -43,12 +44,15 @@ def parse_sizes(texts: Sequence[str]) -> tuple[dict[str, Shape], ...]:
     return tuple({name: s[i if len(s) > 1 else 0] for name, s in shapes_of.items()} for i in range(count))
 
 
-def parse_shapes(texts: Sequence[str]) -> dict[str, Shape]:
-    """Return {"x": (1, 3, 224, 224)} for ("x=1x3x224x224",). Raises: MavcgError for another form, or several sizes."""
+def parse_shapes(texts: Sequence[str], ignore_declared: bool = False) -> GivenShapes:
+    """Return {"x": (1, 3, 224, 224)} for ("x=1x3x224x224",). ignore_declared: as in GivenShapes.
+
+    Raises: MavcgError for another form, or several sizes.
+    """
     sizes = parse_sizes(texts)
     if len(sizes) > 1:
         raise MavcgError(f"--shape {' '.join(texts)}: names {len(sizes)} sizes; only `mavcg build MODEL` takes several")
-    return sizes[0]
+    return GivenShapes(sizes[0], ignore_declared)
 
 
 def size_text(size: Mapping[str, Shape]) -> str:

@@ -91,7 +91,7 @@ class Writer:
         inputs: Sequence[int],
         outs: Sequence[Any],
         options: str = "",
-        shape: tuple[int, ...] = (1,),
+        shape: tuple[int, ...] = (),
         **fields: Any,
     ) -> list[int]:
         """An operator with any number of results."""
@@ -162,7 +162,7 @@ class Checker:
     def load(self, data: bytes, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Graph:
         """The graph, which must be sound, and the same again when its text is parsed."""
         self.path.write_bytes(data)
-        graph = import_tflite(self.path, shapes or {})
+        graph = import_tflite(self.path, {} if shapes is None else shapes)
         verify(graph)
         assert Graph.parse(str(graph), graph.constants) == graph
         return graph

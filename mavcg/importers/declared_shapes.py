@@ -1,0 +1,74 @@
+"""Shapes that a file declares for its tensors, compared with the shapes that the import infers.
+
+A contradiction is refused: either the file is wrong, or the operator is computed differently from what its author saw.
+A free dimension matches every length. The file's lengths hold for the shapes of inputs that the file declares. So if
+inputs have free dimensions, only shapes that have a free dimension too are compared, in their other dimensions; all
+others may come from a run with other lengths. If an input gets another length than the file fixes, none is compared.
+"""
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field, replace
+
+from mavcg.errors import MavcgError
+
+Dims = tuple[int | None, ...]  # None: a free dimension
+
+ALL, FREE, NONE = "all", "free", "none"  # which declared shapes are compared; FREE: those with a free dimension
+
+
+class GivenShapes(dict[str, tuple[int, ...]]):
+    """Shapes of a model's inputs by name, for the import.
+
+    ignore_declared: the shapes that the file declares for other tensors are not compared with the inferred ones.
+    """
+
+    def __init__(self, shapes: Mapping[str, tuple[int, ...]] = {}, ignore_declared: bool = False) -> None:
+        super().__init__(shapes)
+        self.ignore_declared = ignore_declared
+
+
+AS_DECLARED = GivenShapes()
+
+
+class DeclaredShapeError(MavcgError):
+    """Raised if the inferred shape of a tensor contradicts the one that the file declares."""
+
+
+@dataclass(frozen=True)
+class DeclaredShapes:
+    """The shapes that a graph or a branch declares. dims: by tensor. compared: ALL, FREE or NONE."""
+
+    dims: Mapping[Hashable, Dims] = field(default_factory=dict)
+    compared: str = NONE
+
+    def inside(self, dims: Mapping[Hashable, Dims]) -> "DeclaredShapes":
+        """Return the shapes that a branch or a function of the graph declares."""
+        return replace(self, dims=dims)
+
+    def check(self, tensor: Hashable, label: str, location: str, shape: tuple[int, ...]) -> None:
+        """Compare an inferred shape with the declared one, if there is one. label, location: tensor and node.
+
+        Raises: DeclaredShapeError naming node, tensor and both shapes.
+        """
+        dims = self.dims.get(tensor)
+        if dims is None or self.compared == NONE or (self.compared == FREE and None not in dims):
+            return
+        if len(dims) != len(shape) or any(d is not None and d != n for d, n in zip(dims, shape, strict=True)):
+            raise DeclaredShapeError(
+                f"{location}: the shape of {label} is {_text(shape)}, but the file declares {_text(dims)}; correct the "
+                "file, or build with --ignore-declared-shapes"
+            )
+
+
+def compared_shapes(shapes: Mapping[str, tuple[int, ...]], free: bool, changed: bool = False) -> str:
+    """Return which declared shapes are compared.
+
+    shapes: of inputs, as the import gets them. free: inputs have free dimensions. changed: a fixed one is replaced.
+    """
+    if changed or (isinstance(shapes, GivenShapes) and shapes.ignore_declared):
+        return NONE
+    return FREE if free else ALL
+
+
+def _text(dims: Dims) -> str:
+    return "x".join("?" if d is None else str(d) for d in dims) or "that of a scalar"
