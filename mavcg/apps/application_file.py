@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from mavcg.apps.model_network import PRECISIONS
 from mavcg.apps.schedule_notation import ScheduleTextError, parse_schedule
 from mavcg.errors import MavcgError
 from mavcg.files.toml_tables import value_text
+from mavcg.importers.declared_shapes import GivenShapes
 
 _UNITS = {"B": 1, "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(B|kB|KB|MB|GB|KiB|MiB|GiB)", re.ASCII)
@@ -33,7 +34,7 @@ class NetworkEntry:
 
     name: str
     file: Path
-    shapes: dict[str, tuple[int, ...]]
+    shapes: GivenShapes
     throughput: float | None
     precision: str
     partitions: str | tuple[str, ...]
@@ -75,8 +76,11 @@ class _KeyLocations:
         return f"{self.path}: line {line + 1}: {name}"
 
 
-def read_application_file(path: Path) -> ApplicationFile:
-    """Read app.toml; paths of networks are relative to it. Raises: MavcgError naming file, line, key and remedy."""
+def read_application_file(path: Path, ignore_declared_shapes: bool = False) -> ApplicationFile:
+    """Read app.toml; paths of networks are relative to it. ignore_declared_shapes: as in GivenShapes, for all networks.
+
+    Raises: MavcgError naming file, line, key and remedy.
+    """
     try:
         text = path.read_text(encoding="utf-8")
         table = tomllib.loads(text)
@@ -96,6 +100,7 @@ def read_application_file(path: Path) -> ApplicationFile:
             f'{locations.of("parallel")} = {value_text(parallel)}: is not a list of lists; write [["a", "b"]]'
         )
     networks = tuple(_network(locations, number, entry) for number, entry in enumerate(entries))
+    networks = tuple(replace(entry, shapes=GivenShapes(entry.shapes, ignore_declared_shapes)) for entry in networks)
     names = [entry.name for entry in networks]
     for number, name in enumerate(names):
         if names.index(name) != number:
@@ -140,7 +145,7 @@ def _network(locations: _KeyLocations, number: int, table: dict[str, Any]) -> Ne
     least = table.get("throughput")
     if least is not None and not 0 <= least < float("inf"):
         raise MavcgError(f"{locations.of('throughput', number)} = {least}: give frames per second, from 0 on")
-    shapes: dict[str, tuple[int, ...]] = {}
+    shapes = GivenShapes()
     for name, dims in table.get("shapes", {}).items():
         if not isinstance(dims, list) or not all(type(d) is int and d > 0 for d in dims):
             raise MavcgError(

@@ -8,7 +8,16 @@ import typer
 
 from mavcg.cli.option_class import command_of
 from mavcg.cli.output import console, print_json
-from mavcg.cli.shared_options import AppMaxError, AppStrategy, AppThreads, Jobs, JsonReport, MaxMemory, Strip
+from mavcg.cli.shared_options import (
+    AppMaxError,
+    AppStrategy,
+    AppThreads,
+    IgnoreDeclaredShapes,
+    Jobs,
+    JsonReport,
+    MaxMemory,
+    Strip,
+)
 
 
 @dataclass(frozen=True)
@@ -43,6 +52,7 @@ class AppBuildOptions:
     ] = None
     max_error: AppMaxError = None
     strategy: AppStrategy = None
+    ignore_declared_shapes: IgnoreDeclaredShapes = False
     strip: Strip = False
     max_seconds: Annotated[
         float | None,
@@ -72,7 +82,7 @@ def run_build(options: AppBuildOptions) -> None:
     from mavcg.cli.resource_limits import build_limits, enforce_limits
     from mavcg.model_pipeline.request import SelectionOptions, make_model_request, parse_threads
 
-    described = read_application_file(options.file)
+    described = read_application_file(options.file, options.ignore_declared_shapes)
     request, _ = make_model_request(
         options.file, None if options.output is None else str(options.output), options.board,
         names_of_option(options.cores), options.target, (), parse_threads(options.threads), options.jobs, options.tune,

@@ -8,7 +8,7 @@ import typer
 
 from mavcg.cli.option_class import command_of
 from mavcg.cli.output import Progress, console, note, print_json
-from mavcg.cli.shared_options import AppMaxError, AppStrategy, AppThreads, JsonEverything
+from mavcg.cli.shared_options import AppMaxError, AppStrategy, AppThreads, IgnoreDeclaredShapes, JsonEverything
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ class AppPlanOptions:
     threads: AppThreads = None
     max_error: AppMaxError = None
     strategy: AppStrategy = None
+    ignore_declared_shapes: IgnoreDeclaredShapes = False
     as_json: JsonEverything = False
 
 
@@ -79,7 +80,7 @@ def run_plan(options: AppPlanOptions) -> None:
         )
     if options.plot is not None:
         check_plot(options.plot)
-    described = read_application_file(options.file)
+    described = read_application_file(options.file, options.ignore_declared_shapes)
     request, _ = make_model_request(
         options.file, None, options.board, (), None, (), parse_threads(options.threads), options.jobs, None,
         options.max_error, SelectionOptions(options.strategy),

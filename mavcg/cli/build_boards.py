@@ -46,7 +46,7 @@ def farm_requests(options: BuildOptions, boards: str) -> "list[ModelRequest]":
 
     Raises: MavcgError for options that these builds do not take, and for names that do not fit.
     """
-    from mavcg.model_pipeline.request import identifier, make_model_request, parse_threads
+    from mavcg.model_pipeline.request import identifier, make_model_request, parse_threads, without_declared_shapes
 
     for option, value in single_library_options(options).items():
         if value:
@@ -70,6 +70,7 @@ def farm_requests(options: BuildOptions, boards: str) -> "list[ModelRequest]":
                 options.max_error, selection,
             )  # fmt: skip
             output = folder / board / f"lib{identifier(model.stem)}.so"
+            request = without_declared_shapes(request, options.ignore_declared_shapes)
             requests.append(replace(request, output=output, strip=options.strip))
     return requests
 

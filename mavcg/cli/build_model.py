@@ -26,6 +26,7 @@ def build_model_file(options: BuildOptions, model: Path) -> None:
         make_partial_request,
         parse_threads,
         refuse_program_options,
+        without_declared_shapes,
     )
 
     refuse_program_options(program_options(options))
@@ -35,7 +36,7 @@ def build_model_file(options: BuildOptions, model: Path) -> None:
         parse_threads(options.threads), options.jobs, options.tune, options.max_error, selection_options(options),
         options.weights, options.aar, several=True,
     )  # fmt: skip
-    request = replace(request, strip=options.strip)
+    request = replace(without_declared_shapes(request, options.ignore_declared_shapes), strip=options.strip)
     if options.simulate_unsure:
         simulate_unsure_choices(request, options.partial, board)
     limits = build_limits(options.max_seconds, options.max_memory, model)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mavcg.cli.shared_options import CaffeWeights, Insecure, Jobs, JsonReport, MaxMemory, Strip
+from mavcg.cli.shared_options import CaffeWeights, IgnoreDeclaredShapes, Insecure, Jobs, JsonReport, MaxMemory, Strip
 
 
 @dataclass(frozen=True)
@@ -147,6 +147,7 @@ class BuildOptions:
             "library.",
         ),
     ] = None
+    ignore_declared_shapes: IgnoreDeclaredShapes = False
     weights: CaffeWeights = None
     threads: Annotated[
         str | None,

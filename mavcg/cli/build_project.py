@@ -151,6 +151,7 @@ def _model_request(
         make_model_request,
         make_partial_request,
         parse_threads,
+        without_declared_shapes,
     )
     from mavcg.program_pipeline.request import merge
 
@@ -173,6 +174,7 @@ def _model_request(
             file, str(output), table.board, table.cores, table.target, table.shapes, threads, jobs, table.tune,
             table.max_error, selection, weights, several=True,
         )  # fmt: skip
+        request = without_declared_shapes(request, bool(table.ignore_declared_shapes))
         request = replace(request, strip=bool(table.strip))
         limits = build_limits(table.max_seconds, table.max_memory, file)
         also = folder / table.also if table.also else None

@@ -33,6 +33,7 @@ def model_options(options: BuildOptions) -> dict[str, object]:
         "--max-workspace": options.max_workspace, "--max-size": options.max_size, "--max-arena": options.max_arena,
         "--depth-first": options.depth_first, "--partial": options.partial or None, "--also": options.also,
         "--min-share": options.min_share, "--aar": options.aar,
+        "--ignore-declared-shapes": options.ignore_declared_shapes or None,
     }  # fmt: skip
 
 
@@ -90,4 +91,5 @@ def model_table(options: BuildOptions) -> "ModelTable":
         depth_first=options.depth_first, max_seconds=options.max_seconds, max_memory=options.max_memory,
         weights=absolute(options.weights), strip=options.strip or None, partial=options.partial or None,
         also=absolute(options.also), min_share=options.min_share,
+        ignore_declared_shapes=options.ignore_declared_shapes or None,
     )  # fmt: skip

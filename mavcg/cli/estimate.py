@@ -63,6 +63,7 @@ def _estimate_loops(options: EstimateOptions) -> None:
     _refuse(f"--core {core or ''}".strip(), "models", {
         "--threads": options.threads, "--shape": options.shape, "--plot": options.plot, "--jobs": options.jobs,
         "--sensitivity": options.sensitivity, "--simulate-unsure": options.simulate_unsure,
+        "--ignore-declared-shapes": options.ignore_declared_shapes,
     })  # fmt: skip
     if core is None:
         raise MavcgError(

@@ -15,15 +15,15 @@ def estimate_model(options: EstimateOptions, board: str) -> None:
     from mavcg.predict.timeline import write_timeline
     from mavcg.toolchain.codegen import default_workers
 
-    source, shapes, plot = options.source, options.shape or (), options.plot
+    source, plot = options.source, options.plot
+    shapes = parse_shapes(options.shape or (), options.ignore_declared_shapes)
     count = _parse_threads(options.threads)
     if plot is not None:
         check_plot(plot)
     with Progress() as progress:
         estimates = predict_file(
-            source, board_of(board), count, parse_shapes(shapes), options.jobs or default_workers(), progress,
-            options.simulate_unsure,
-        )  # fmt: skip
+            source, board_of(board), count, shapes, options.jobs or default_workers(), progress, options.simulate_unsure
+        )
         measured = measured_ms(source, estimates, shapes, progress) if board == HOST else None
     if plot is not None:
         write_timeline(estimates, measured, plot)
@@ -46,8 +46,9 @@ def show_sensitivity(options: EstimateOptions, board_name: str) -> None:
     board, workers, count = board_of(board_name), options.jobs or default_workers(), _parse_threads(options.threads)
     with Progress() as progress:
         estimates = sensitivity(
-            options.source, board, count, parse_shapes(options.shape or ()), workers, progress=progress
-        )
+            options.source, board, count, parse_shapes(options.shape or (), options.ignore_declared_shapes), workers,
+            progress=progress,
+        )  # fmt: skip
     report = sensitivity_json(estimates, board)
     if options.as_json:
         print_json(report)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mavcg.cli.shared_options import JsonEverything, Latencies
+from mavcg.cli.shared_options import IgnoreDeclaredShapes, JsonEverything, Latencies
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,7 @@ class EstimateOptions:
         list[str] | None,
         typer.Option(metavar="NAME=1x3x224x224", help="For models: shape of an input whose dimensions are free."),
     ] = None
+    ignore_declared_shapes: IgnoreDeclaredShapes = False
     sensitivity: Annotated[
         bool,
         typer.Option(

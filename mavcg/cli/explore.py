@@ -10,8 +10,9 @@ import typer
 
 from mavcg.cli.option_class import command_of
 from mavcg.cli.output import Progress, console, note, print_json
-from mavcg.cli.shared_options import Insecure
+from mavcg.cli.shared_options import IgnoreDeclaredShapes, Insecure
 from mavcg.errors import MavcgError
+from mavcg.importers.declared_shapes import GivenShapes
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -69,6 +70,7 @@ class ExploreOptions:
             "processing elements busy.",
         ),
     ] = False
+    ignore_declared_shapes: IgnoreDeclaredShapes = False
     as_json: Annotated[bool, typer.Option("--json", help="Print the front and the counts as JSON.")] = False
 
 
@@ -138,7 +140,8 @@ def _explore_accelerators(options: ExploreOptions, models: dict[str, str]) -> _E
 
     space = read_space(options.space)
     objectives = read_objectives(options.objective or DEFAULT_OBJECTIVES, tuple(models))
-    workload = workload_of({name: read_layers(model, {}, options.paper_variant) for name, model in models.items()})
+    shapes = GivenShapes(ignore_declared=options.ignore_declared_shapes)
+    workload = workload_of({name: read_layers(model, shapes, options.paper_variant) for name, model in models.items()})
     is_small = space.structures * len(workload.layers) <= FEW_SEARCHES
     with (
         ExplorationStore(options.output) as store,
@@ -172,7 +175,8 @@ def _explore_boards(options: ExploreOptions, models: dict[str, str]) -> _Explore
         open_engine(options.workers, is_small, note, compiler_digest, options.insecure) as engine,
         Progress() as progress,
     ):
-        result = explore_boards(space, models, objectives, engine, store, not options.no_prune, progress)
+        shapes = GivenShapes(ignore_declared=options.ignore_declared_shapes)
+        result = explore_boards(space, models, objectives, engine, store, not options.no_prune, progress, shapes)
     if not result.figures:
         note(f"{options.space}: no board runs all networks within {space.budget_w:g} W; give a larger budget_w")
     if options.plot is not None:
@@ -196,7 +200,8 @@ def _explore_targets(options: ExploreOptions, models: dict[str, str]) -> _Explor
         open_engine(options.workers, is_small, note, insecure=options.insecure) as engine,
         Progress() as progress,
     ):
-        result = explore_targets(space, models, objectives, engine, store, not options.no_prune, progress)
+        shapes = GivenShapes(ignore_declared=options.ignore_declared_shapes)
+        result = explore_targets(space, models, objectives, engine, store, not options.no_prune, progress, shapes)
     if not result.figures:
         note(f"{options.space}: on none of the {space.points} targets do all nodes fit; give larger buffers")
     if options.plot is not None:

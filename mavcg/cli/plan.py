@@ -59,7 +59,7 @@ def _plan_model(options: PlanOptions) -> None:
         space_of,
     )
 
-    model, shapes = options.model, parse_shapes(options.shape or ())
+    model, shapes = options.model, parse_shapes(options.shape or (), options.ignore_declared_shapes)
     request = PlanRequest(
         options.search, options.metric, options.halo, options.double_buffer, options.full_grid, not options.no_cache,
         options.levels, options.paper_variant,
@@ -169,6 +169,7 @@ def _check_or_run(options: PlanOptions) -> None:
     flags = {
         "--halo": options.halo, "--double-buffer": options.double_buffer, "--full-grid": options.full_grid,
         "--levels": options.levels, "--baselines": options.baselines,
+        "--ignore-declared-shapes": options.ignore_declared_shapes,
     }  # fmt: skip
     planning: dict[str, object] = {
         "MODEL": options.model, "--board": options.board, "--accelerator": options.accelerator,

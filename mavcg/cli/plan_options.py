@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mavcg.cli.shared_options import JsonEverything, ModelShapes, OptionalNetwork
+from mavcg.cli.shared_options import IgnoreDeclaredShapes, JsonEverything, ModelShapes, OptionalNetwork
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,7 @@ class PlanOptions:
         ),
     ] = False
     shape: ModelShapes = None
+    ignore_declared_shapes: IgnoreDeclaredShapes = False
     baselines: Annotated[
         bool,
         typer.Option(

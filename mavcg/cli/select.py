@@ -70,7 +70,7 @@ def _select_network(options: SelectOptions) -> None:
         options.strategy, options.core, limit, options.max_workspace, options.share_conversions, options.db,
         options.time_limit, options.threads, options.max_arena, tuple(map(find_foreign, options.foreign or ())),
     )  # fmt: skip
-    network = read_network(options.model, parse_shapes(options.shape or ()))
+    network = read_network(options.model, parse_shapes(options.shape or (), options.ignore_declared_shapes))
     if options.simulate_unsure:
         _simulate_unsure(options, network, options.board)
     if options.per_cluster:
@@ -83,7 +83,8 @@ def _refuse_beside_instance(options: SelectOptions) -> None:
     """Raise MavcgError for an option about networks, which has no effect on a bare instance."""
     values = {
         "MODEL": options.model, "--board": options.board, "--core": options.core, "--db": options.db,
-        "--plot": options.plot, "--shape": options.shape, "--max-error": options.max_error,
+        "--plot": options.plot, "--shape": options.shape,
+        "--ignore-declared-shapes": options.ignore_declared_shapes or None, "--max-error": options.max_error,
         "--max-workspace": options.max_workspace, "--max-arena": options.max_arena,
         "--simulate-unsure": options.simulate_unsure or None,
         "--per-cluster": options.per_cluster or None, "--batch": options.batch, "--foreign": options.foreign,

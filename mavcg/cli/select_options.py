@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mavcg.cli.shared_options import JsonEverything, ModelShapes, OptionalNetwork
+from mavcg.cli.shared_options import IgnoreDeclaredShapes, JsonEverything, ModelShapes, OptionalNetwork
 
 TIME_LIMIT_S = 60.0  # the same as in selection.strategies, which is not imported for --help
 
@@ -90,6 +90,7 @@ class SelectOptions:
         ),
     ] = None
     shape: ModelShapes = None
+    ignore_declared_shapes: IgnoreDeclaredShapes = False
     plot: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Draw the speed of each strategy and the choices, as .svg or .png."),

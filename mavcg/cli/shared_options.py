@@ -27,6 +27,13 @@ ModelShapes: TypeAlias = Annotated[
 InputShapes: TypeAlias = Annotated[
     list[str] | None, typer.Option(metavar="NAME=1x3x224x224", help="Shape of an input whose dimensions are free.")
 ]
+IgnoreDeclaredShapes: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--ignore-declared-shapes",
+        help="Take a model although shapes that its file declares contradict those that follow from its operators.",
+    ),
+]
 CaffeWeights: TypeAlias = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Weights of a .prototxt; default: the .caffemodel of the same name beside it."),

@@ -76,7 +76,7 @@ def _measuring_options(options: TuneOptions) -> dict[str, object]:
     return {
         "--resume": options.resume, "--family": options.family, "--limit-seconds": options.limit_seconds is not None,
         "--shape": options.shape, "--core": options.core, "--threads": options.threads != 1,
-        "--foreign": options.foreign,
+        "--foreign": options.foreign, "--ignore-declared-shapes": options.ignore_declared_shapes,
     }  # fmt: skip
 
 

@@ -29,7 +29,7 @@ def tune_model(options: TuneOptions, model: str, database: "CostDb") -> dict[str
             f"--runner {SIMULATE} simulates one thread of mavcg's own code; leave one of the two out",
         )
     primitives = [*primitives_of_family(options.family), *_foreign_primitives(options)]
-    network = read_network(model, parse_shapes(options.shape or []))
+    network = read_network(model, parse_shapes(options.shape or (), options.ignore_declared_shapes))
     if options.runner == SIMULATE:
         return _simulate(options, model, network, primitives, database)
     if is_fleet(options.runner):

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mavcg.cli.shared_options import Insecure, JsonEverything, ModelShapes, OptionalNetwork
+from mavcg.cli.shared_options import IgnoreDeclaredShapes, Insecure, JsonEverything, ModelShapes, OptionalNetwork
 from mavcg.errors import MavcgError
 
 HOST, LOCAL, SIMULATE = "host", "local", "simulate"
@@ -75,6 +75,7 @@ class TuneOptions:
     ] = None
     insecure: Insecure = False
     shape: ModelShapes = None
+    ignore_declared_shapes: IgnoreDeclaredShapes = False
     as_json: JsonEverything = False
 
 

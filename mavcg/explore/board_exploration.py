@@ -32,6 +32,7 @@ from mavcg.explore.pareto import Floats
 from mavcg.explore.point_rounds import explore_rounds
 from mavcg.explore.store import ExplorationStore, PointRow
 from mavcg.hardware.board import Board, Cluster
+from mavcg.importers.declared_shapes import AS_DECLARED, GivenShapes
 
 OBJECTIVES = ObjectiveNames(("latency", "energy"), ("power", "cores", "cache", "bandwidth"), "boards")
 DEFAULT_OBJECTIVES = "latency,energy,power"
@@ -102,8 +103,9 @@ def explore_boards(
     store: ExplorationStore,
     prune: bool = True,
     progress: Callable[[str], None] = lambda message: None,
+    shapes: GivenShapes = AS_DECLARED,
 ) -> BoardExploration:
-    """Return the Pareto front of boards for networks. models: files of the networks, by name.
+    """Return the Pareto front of boards for networks. models: files of the networks, by name. shapes: for the import.
 
     Points are evaluated in rounds, those with the fastest cores first. With `prune` a point is skipped if none of its
     cores is within the budget, or if points of earlier rounds dominate its bounds: all cores within the budget at their
@@ -113,7 +115,7 @@ def explore_boards(
     points = tuple(space.boards())
     evaluation = _BoardEvaluation(space, points, models, objectives, engine, store)
     progress("reading the networks")
-    works = {name: model_work(model, points[0].board) for name, model in models.items()}
+    works = {name: model_work(model, points[0].board, shapes) for name, model in models.items()}
     peaks = [_peaks(point) for point in points]
     least = [_least(point, peak, works, space.budget_w) for point, peak in zip(points, peaks, strict=True)]
     bounds = np.array([board_values(point, figures, objectives) for point, figures in zip(points, least, strict=True)])

@@ -14,6 +14,7 @@ from mavcg.farm.sources_digest import compiler_digest
 from mavcg.graph import Graph
 from mavcg.graph.parts import DTYPES
 from mavcg.hardware.board import Board
+from mavcg.importers.declared_shapes import GivenShapes
 from mavcg.importers.load import import_model
 from mavcg.model_pipeline.estimating import lower_for_board
 from mavcg.passes.graph.pipeline import optimise
@@ -81,9 +82,9 @@ class ModelWork:
     element_bytes: int
 
 
-def model_work(model: str, board: Board) -> ModelWork:
+def model_work(model: str, board: Board, shapes: GivenShapes) -> ModelWork:
     """Return a network's work, lowered for a board. Raises: MavcgError."""
-    graph = _graph(model, model_file_digest(model))
+    graph = optimise(import_model(Path(model), shapes))
     works = lower_for_board(Path(model).stem, graph, board, _quiet).works
     element_bytes = min(DTYPES[tensor.dtype].itemsize for tensor in graph.types.values())
     return ModelWork(sum(work.macs for work in works), element_bytes)
@@ -99,7 +100,7 @@ def _predict(task: BoardPrediction) -> str:
 def _graph(model: str, digest: str) -> Graph:
     if model_file_digest(model) != digest:
         raise MavcgError(f"{model}: differs from the file at the start of the exploration; give it the same path")
-    return optimise(import_model(Path(model), {}))
+    return optimise(import_model(Path(model), GivenShapes(ignore_declared=True)))  # model_work compared them
 
 
 def _quiet(message: str) -> None:

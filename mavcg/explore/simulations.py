@@ -26,6 +26,7 @@ from mavcg.accel.target import IsaTarget
 from mavcg.accel.xgraph import XGraph
 from mavcg.errors import MavcgError
 from mavcg.farm.messages import MessageError
+from mavcg.importers.declared_shapes import GivenShapes
 from mavcg.text.source_digest import digest_of_code
 
 GRAPHS = 8  # quantised networks that a process caches
@@ -72,9 +73,9 @@ def check_simulate_targets(tasks: Sequence[TargetSimulation], results: Sequence[
             raise MessageError("a simulation with a figure that is negative or infinite")
 
 
-def macs_of(model: str, target: IsaTarget) -> int:
+def macs_of(model: str, target: IsaTarget, shapes: GivenShapes) -> int:
     """Return the multiply-adds of the nodes that the accelerator computes. Raises: MavcgError if there are none."""
-    graph = load_xgraph(model, target, {})
+    graph = load_xgraph(model, target, shapes)
     if not divide(graph).accelerator:
         raise MavcgError(f"{model}: the accelerator cannot compute any of its nodes; explore other networks")
     return accelerated_operations(graph) // 2
@@ -109,7 +110,7 @@ class _QuantisedModel:
 def _quantized_network(key: _QuantisedModel) -> XGraph:
     if model_digest(key.model) != key.digest:
         raise MavcgError(f"{key.model}: differs from the file at the start of the exploration; give it the same path")
-    real = load_xgraph(key.model, key.target, {})
+    real = load_xgraph(key.model, key.target, GivenShapes(ignore_declared=True))  # macs_of compared them
     return quantise(real, seeded_images(real), key.rounding).graph
 
 

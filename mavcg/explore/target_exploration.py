@@ -21,6 +21,7 @@ from mavcg.explore.point_rounds import explore_rounds
 from mavcg.explore.simulations import SimulatedFigures, TargetSimulation, macs_of, model_digest, simulate_targets
 from mavcg.explore.store import ExplorationStore, PointRow
 from mavcg.explore.target_space import TargetSpace
+from mavcg.importers.declared_shapes import AS_DECLARED, GivenShapes
 
 OBJECTIVES = ObjectiveNames(("latency", "energy", "traffic"), ("macs", "memory", "bandwidth", "frequency"), "targets")
 DEFAULT_OBJECTIVES = "latency,macs,memory"
@@ -70,8 +71,11 @@ def explore_targets(
     store: ExplorationStore,
     prune: bool = True,
     progress: Callable[[str], None] = lambda message: None,
+    shapes: GivenShapes = AS_DECLARED,
 ) -> TargetExploration:
-    """Return the Pareto front of targets for networks. models: names or files of the networks, by name.
+    """Return the Pareto front of targets for networks.
+
+    models: names or files of the networks, by name. shapes: for the import.
 
     Points are evaluated in rounds, the fastest arrays first. With `prune` a point is skipped if points of earlier
     rounds dominate its bounds: its whole array busy in every cycle, no byte moved.
@@ -80,7 +84,7 @@ def explore_targets(
     started = time.perf_counter()
     targets = list(space.targets())
     evaluation = _TargetEvaluation(space, targets, models, objectives, engine, store)
-    macs = {name: macs_of(model, space.base) for name, model in models.items()}
+    macs = {name: macs_of(model, space.base, shapes) for name, model in models.items()}
     least = [{name: _least(macs[name], target) for name in models} for target in targets]
     bounds = np.array([point_values(t, figures, objectives) for t, figures in zip(targets, least, strict=True)])
     bounds *= [1.0 if word in OBJECTIVES.of_points else _ROUNDING for word in objectives]

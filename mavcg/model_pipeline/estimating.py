@@ -146,9 +146,7 @@ def predict_file(
     if simulate_unsure and is_model_file(path):
         # Kernels are simulated as built, so the modelled figures beside them must be of the same code.
         with scratch_folder("mavcg-estimate-") as folder:
-            library = _build(
-                path, board.name, [f"{n}={'x'.join(map(str, s))}" for n, s in shapes.items()], folder, progress
-            )
+            library = _build(path, board.name, shapes, folder, progress)
             return predict_file(library, board, threads, {}, workers, progress, True)
     source = read_source(path, board, shapes, progress)
     built = source.note is not None
@@ -159,11 +157,13 @@ def predict_file(
     )  # fmt: skip
 
 
-def _build(path: Path, board: str, shapes: Sequence[str], folder: str | Path, progress: Progress) -> Path:
+def _build(
+    path: Path, board: str, shapes: Mapping[str, tuple[int, ...]], folder: str | Path, progress: Progress
+) -> Path:
     """Build a model's library layer by layer, for predictions of layers one after the other. Raises: MavcgError."""
     library = Path(folder) / f"lib{path.stem}.so"
-    request, _ = make_model_request(path, str(library), board, (), None, shapes)
-    build_model(replace(request, depth_first=OFF), progress)
+    request, _ = make_model_request(path, str(library), board, (), None)
+    build_model(replace(request, shapes=shapes, depth_first=OFF), progress)
     return library
 
 
@@ -179,7 +179,10 @@ def _simulator(source: Source, library: Path, board: Board, workers: int, progre
 
 
 def measured_ms(
-    path: Path, prediction: Prediction, shapes: Sequence[str], progress: Progress = lambda message: None
+    path: Path,
+    prediction: Prediction,
+    shapes: Mapping[str, tuple[int, ...]],
+    progress: Progress = lambda message: None,
 ) -> tuple[float, ...]:
     """Return the time of each step on this machine in ms, with as many threads as the prediction assumes.
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core
 from mavcg.hardware.target import Target, default_target, host_target, parse_target
 from mavcg.hosts.host import HOST, find_board, measured_host_board
+from mavcg.importers.declared_shapes import GivenShapes
 from mavcg.importers.load import is_tflite
 from mavcg.model_pipeline.aar import check_aar
 from mavcg.model_pipeline.model_request import MAX_ERROR, ModelRequest
@@ -88,6 +89,12 @@ def make_model_request(
         weights=weights, aar=aar, sizes=sizes if len(sizes) > 1 else (),
     )  # fmt: skip
     return request, board_facts
+
+
+def without_declared_shapes(request: ModelRequest, ignore: bool) -> ModelRequest:
+    """Return the request so that the import ignores shapes of tensors that the file declares, if `ignore` is True."""
+    sizes = tuple(GivenShapes(size, ignore) for size in request.sizes)
+    return replace(request, shapes=GivenShapes(request.shapes, ignore), sizes=sizes)
 
 
 def _check_target(target: Target, cores: Sequence[Core]) -> None:

@@ -106,6 +106,7 @@ class ModelTable:
         weights: file of a Caffe network's weights.
         partial: True to build the subgraphs that can be built. also: file of the ONNX model that calls them. min_share:
             minimum share of the multiply-accumulates that a subgraph has, in percent.
+        ignore_declared_shapes: True to take a file whose declared shapes its operators contradict.
     """
 
     file: str
@@ -130,6 +131,7 @@ class ModelTable:
     partial: bool | None = None
     also: str | None = None
     min_share: float | None = None
+    ignore_declared_shapes: bool | None = None
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from mavcg.cli.shared_options import (
     CaffeWeights,
     CostDatabase,
     DeviceDriver,
+    IgnoreDeclaredShapes,
     InputShapes,
     JsonReport,
 )
@@ -58,6 +59,7 @@ class AccelBuildOptions:
         ),
     ] = False
     shape: InputShapes = None
+    ignore_declared_shapes: IgnoreDeclaredShapes = False
     weights: CaffeWeights = None
     board: Annotated[
         str | None,
@@ -113,7 +115,7 @@ def run_build(options: AccelBuildOptions) -> None:
     with Progress() as progress:
         built = build_program(
             options.model, find_target(options.target), options.search, options.calibrate,
-            parse_shapes(options.shape or ()), progress, granularity, options.weights,
+            parse_shapes(options.shape or (), options.ignore_declared_shapes), progress, granularity, options.weights,
             CostRequest(options.costs, options.cost_db, options.driver),
         )  # fmt: skip
         if cpu.are_named:

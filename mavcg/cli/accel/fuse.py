@@ -8,7 +8,14 @@ import typer
 
 from mavcg.cli.option_class import command_of
 from mavcg.cli.output import Progress, console, note, print_json
-from mavcg.cli.shared_options import AccelTarget, CostDatabase, DeviceDriver, JsonEverything, ModelShapes
+from mavcg.cli.shared_options import (
+    AccelTarget,
+    CostDatabase,
+    DeviceDriver,
+    IgnoreDeclaredShapes,
+    JsonEverything,
+    ModelShapes,
+)
 
 if TYPE_CHECKING:
     from mavcg.accel.fusion.plan import FusionChoices
@@ -41,6 +48,7 @@ class FuseOptions:
         Path | None, typer.Option(metavar="FILE", help="Draw the groups as .svg or .png; default: no picture.")
     ] = None
     shape: ModelShapes = None
+    ignore_declared_shapes: IgnoreDeclaredShapes = False
     costs: Annotated[
         str,
         typer.Option(
@@ -86,7 +94,9 @@ def run_fuse(options: FuseOptions) -> None:
     isa_target, patterns = find_target(options.target), read_templates(options.templates or OURS)
     with Progress() as progress:
         progress(f"reading {options.model}")
-        graph = load_xgraph(options.model, isa_target, parse_shapes(options.shape or ()))
+        graph = load_xgraph(
+            options.model, isa_target, parse_shapes(options.shape or (), options.ignore_declared_shapes)
+        )
         if options.costs != "model":
             graph = with_fixed_radices(graph)
         with group_costs(CostRequest(options.costs, options.cost_db, options.driver), isa_target) as provider:

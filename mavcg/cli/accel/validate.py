@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from mavcg.cli.output import Progress, console, print_json
-from mavcg.cli.shared_options import AccelProgramFile, InputShapes
+from mavcg.cli.shared_options import AccelProgramFile, IgnoreDeclaredShapes, InputShapes
 
 
 def validate(
@@ -15,6 +15,7 @@ def validate(
     ],
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random inputs; default 0.")] = 0,
     shape: InputShapes = None,
+    ignore_declared_shapes: IgnoreDeclaredShapes = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the counts as JSON.")] = False,
 ) -> None:
     """Check that a program computes the right bits: each tile of each layer is compared with the fixed-point reference.
@@ -36,7 +37,7 @@ def validate(
     with Progress() as progress:
         image = read_elf(program)
         progress(f"import {model}")
-        real = load_xgraph(model, image.target, parse_shapes(shape or ()))
+        real = load_xgraph(model, image.target, parse_shapes(shape or (), ignore_declared_shapes))
         graph = with_radices(real, image.radices, str(program))
         progress("reference and execution")
         result = validate_program(image, graph, seeded_images(graph, 1, seed)[0])

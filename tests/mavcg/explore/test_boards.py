@@ -71,7 +71,7 @@ def predictor(macs: int) -> Any:
 def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, str]:
     """Two networks whose predictions cost nothing."""
     monkeypatch.setattr(board_exploration, "predict_boards", predictor(50_000_000))
-    monkeypatch.setattr(board_exploration, "model_work", lambda model, board: ModelWork(50_000_000, 4))
+    monkeypatch.setattr(board_exploration, "model_work", lambda model, board, shapes: ModelWork(50_000_000, 4))
     for name in ("a", "b"):
         (tmp_path / f"{name}.onnx").write_text(name)
     return {name: str(tmp_path / f"{name}.onnx") for name in ("a", "b")}
@@ -166,7 +166,7 @@ def test_pruning_leaves_the_front(
     space = space_of(folder, SMALL.replace("budget_w = 2.5", f"budget_w = {budget}"))
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(board_exploration, "predict_boards", predictor(macs))
-        patched.setattr(board_exploration, "model_work", lambda model, board: ModelWork(macs, 4))
+        patched.setattr(board_exploration, "model_work", lambda model, board, shapes: ModelWork(macs, 4))
         pruned, whole = (explored(space, models, None, prune, objectives) for prune in (True, False))
     assert pruned.front == whole.front
     assert whole.states.count("infeasible") + whole.states.count("planned") == len(whole.points)
