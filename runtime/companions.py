@@ -10,10 +10,10 @@ from mavcg.files.whole_file import write_whole
 from mavcg.runtime.application_text import ApplicationProgram, application_header
 from mavcg.runtime.cpp_header import cpp_header_text, sized_cpp_header_text
 from mavcg.runtime.model_header import header_text
-from mavcg.runtime.model_names import api_name
+from mavcg.runtime.model_names import api_name, renaming_reason
 from mavcg.runtime.sizes_text import sized_header
 from mavcg.specs.model_program import Program
-from mavcg.text.safe_text import cmake_string, cmake_target, comment, pkg_config_flag, printable
+from mavcg.text.safe_text import c_identifier, cmake_string, cmake_target, comment, pkg_config_flag, printable
 
 # The beginning of a file that this version or an earlier one wrote.
 _MARK = re.compile(
@@ -34,6 +34,12 @@ def companion_paths(name: str, output: Path, cpp: bool = True) -> tuple[Path, ..
     stem = library_stem(output)
     names = [f"{api_name(name)}.h", f"{stem}.pc", f"{stem}Config.cmake", *([f"{api_name(name)}.hpp"] if cpp else [])]
     return tuple(output.with_name(companion) for companion in names)
+
+
+def companions_sentence(name: str, companions: Sequence[Path]) -> str:
+    """Return the names of the written files, and why the header has not the library's name. name: the model's."""
+    names, reason = ", ".join(path.name for path in companions), renaming_reason(name)
+    return f"{names} (not {c_identifier(name, 'model')}.h: {reason})" if reason else names
 
 
 def check_companions(name: str, output: Path, cpp: bool = True) -> None:

@@ -27,9 +27,19 @@ def api_name(name: str) -> str:
     It begins with model_ if the name begins with a digit or with a prefix of mavcg's own names, or if header or
     functions would have names of the C library.
     """
+    return f"model_{c_identifier(name, 'model')}" if renaming_reason(name) else c_identifier(name, "model")
+
+
+def renaming_reason(name: str) -> str:
+    """Return why a model's functions and header have names that begin with model_; "" if they do not."""
     word = c_identifier(name, "model")
-    ours = word == "mavcg" or word.startswith(("mavcg_", "MAVCG_"))
-    return f"model_{word}" if word[0].isdigit() or ours or word in _SHORT_OF_LIBC | _HEADERS else word
+    if word[0].isdigit():
+        return "a name in C cannot begin with a digit"
+    if word == "mavcg" or word.startswith(("mavcg_", "MAVCG_")):
+        return "names that begin with mavcg are mavcg's own"
+    if word in _SHORT_OF_LIBC:
+        return f"{word}_create is a function of the C library"
+    return f"{word}.h is a header of the C library" if word in _HEADERS else ""
 
 
 def constants_symbol(program: Program) -> str:

@@ -81,6 +81,7 @@ def run_build(options: AppBuildOptions) -> None:
     from mavcg.cli.option_values import names_of_option
     from mavcg.cli.resource_limits import build_limits, enforce_limits
     from mavcg.model_pipeline.request import SelectionOptions, make_model_request, parse_threads
+    from mavcg.runtime.companions import companions_sentence, library_stem
 
     described = read_application_file(options.file, options.ignore_declared_shapes)
     request, _ = make_model_request(
@@ -95,7 +96,7 @@ def run_build(options: AppBuildOptions) -> None:
         print_json(application_json(result))
         return
     show_application(result.note, console())
-    companions = ", ".join(path.name for path in result.companions)
+    companions = companions_sentence(library_stem(result.output), result.companions)
     console().print(f"library: {result.output}, {result.library_bytes:,} bytes; beside it {companions}")
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from mavcg.model_pipeline.link import ModelResult
 from mavcg.objects.inspection import versions_text
+from mavcg.runtime.companions import companions_sentence
 from mavcg.specs.model_program import Program, ThreadPlan
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def show_model(result: ModelResult, to: "Console") -> None:
         "weights": _size(program.constants_bytes) + weights_sentence(result.note),
         "code": f"{_size(result.code_bytes)}, all versions and the engine",
         "memory": memory_sentence(program) + phases_words(program),
-        "beside it": ", ".join(path.name for path in result.companions),
+        "beside it": companions_sentence(program.name, result.companions),
         "time": f"{result.seconds:.1f} s",
     }
     if program.thread_plans:

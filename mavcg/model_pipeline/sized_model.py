@@ -23,6 +23,7 @@ from mavcg.predict.depth_first import OFF
 from mavcg.runtime.companions import (
     HEADER_SUFFIXES,
     check_companions,
+    companions_sentence,
     library_stem,
     program_version,
     write_sized_companions,
@@ -120,9 +121,10 @@ def sized_json(result: SizedResult) -> dict[str, Any]:
 
 def sized_lines(result: SizedResult) -> list[str]:
     """Return the lines of the report for people."""
-    document = sized_json(result)
+    document, request = sized_json(result), result.request
     lines = [
         f"{document['output']} for {document['target']}, {document['library_bytes'] / 1e6:.2f} MB, "
         f"{len(document['sizes'])} sizes, weights {document['weight_bytes'] / 1e6:.2f} MB together"
     ]
-    return lines + [f"  {size['shape']}: arena {size['arena_bytes'] / 1e6:.2f} MB" for size in document["sizes"]]
+    lines += [f"  {size['shape']}: arena {size['arena_bytes'] / 1e6:.2f} MB" for size in document["sizes"]]
+    return [*lines, f"beside it: {companions_sentence(library_stem(request.output), result.companions)}"]

@@ -1,7 +1,10 @@
 """Names in the C of model libraries: identifiers that are no names of C's library or of mavcg."""
 
+from pathlib import Path
+
 import pytest
 
+from mavcg.runtime.companions import companion_paths, companions_sentence
 from mavcg.runtime.model_names import api_name
 
 
@@ -13,3 +16,22 @@ from mavcg.runtime.model_names import api_name
 )  # fmt: skip
 def test_names(name: str, api: str) -> None:
     assert api_name(name) == api
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("timer", "timer_create is a function of the C library"), ("time", "time.h is a header of the C library"),
+     ("9x", "a name in C cannot begin with a digit"), ("mavcg", "names that begin with mavcg are mavcg's own")],
+)  # fmt: skip
+def test_a_report_says_why_a_header_has_another_name(name: str, reason: str) -> None:
+    files = companion_paths(name, Path(f"lib{name}.so"), cpp=False)
+
+    assert companions_sentence(name, files) == (
+        f"model_{name}.h, {name}.pc, {name}Config.cmake (not {name}.h: {reason})"
+    )
+
+
+def test_a_header_with_the_librarys_name_needs_no_reason() -> None:
+    assert companions_sentence("resnet", companion_paths("resnet", Path("libresnet.so"))) == (
+        "resnet.h, resnet.pc, resnetConfig.cmake, resnet.hpp"
+    )
