@@ -16,6 +16,7 @@ from mavcg.graph import Graph, TensorType
 from mavcg.importers.declared_shapes import DeclaredShapes, compared_shapes
 from mavcg.importers.emitter import Emitter, Value
 from mavcg.importers.finish import finish_graph
+from mavcg.importers.free_dimensions import FreeInput, free_dimensions_error
 from mavcg.importers.limits import LARGEST_TENSOR_BYTES, Unsupported
 from mavcg.importers.onnx_functions import opsets_of
 from mavcg.importers.onnx_graph import OnnxGraphBody, Scope, Walker, declared_dims, read_initializers
@@ -92,7 +93,7 @@ def _graph(
 
 
 def _input_types(inputs: Sequence[onnx.ValueInfoProto], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, TensorType]:
-    """Return the types of the inputs, without free dimensions. Raises: MavcgError that names the shape to give."""
+    """Return the types of the inputs, without free dimensions. Raises: MavcgError that names the shapes to give."""
     names = [i.name for i in inputs]
     for name in shapes:
         if name not in names:
@@ -101,7 +102,7 @@ def _input_types(inputs: Sequence[onnx.ValueInfoProto], shapes: Mapping[str, tup
         raise MavcgError("an input without a name, or a name that is used twice")
     batch = {dims_of(i)[0] for i in inputs if dims_of(i)} if inputs else set()
     known = given_symbols(inputs, shapes)
-    types = {}
+    types, free = {}, []
     for info in inputs:
         location = f"input '{info.name}'"
         for kind, kind_name in _KINDS.items():
@@ -112,15 +113,17 @@ def _input_types(inputs: Sequence[onnx.ValueInfoProto], shapes: Mapping[str, tup
             shape = shapes[info.name]
             check_given(info, shape)
         else:
-            if not info.type.tensor_type.HasField("shape"):
-                raise MavcgError(
-                    f"{location}: the file does not say its shape; give it, as --shape {info.name}=1x3x224x224"
-                )
-            shape = tuple(_length(info, i, batch, known) for i in range(len(dims_of(info))))
+            dims = tuple(_length(dim, i, batch, known) for i, dim in enumerate(dims_of(info)))
+            shape = tuple(d for d in dims if isinstance(d, int))
+            if len(shape) != len(dims) or not info.type.tensor_type.HasField("shape"):
+                free.append(FreeInput(info.name, dims if info.type.tensor_type.HasField("shape") else None))
+                continue
         type = TensorType(dtype, shape)
         if any(not 0 <= d < LARGEST_DIMENSION for d in shape) or _bytes(type) > LARGEST_TENSOR_BYTES:
             raise MavcgError(f"{location}: {type} is too large; at most {LARGEST_TENSOR_BYTES} bytes")
         types[info.name] = type
+    if free:
+        raise free_dimensions_error(free)
     return types
 
 
@@ -175,18 +178,10 @@ def check_given(info: onnx.ValueInfoProto, shape: tuple[int, ...]) -> None:
         )
 
 
-def _length(info: onnx.ValueInfoProto, i: int, batch: set[int | str], known: Mapping[str, int]) -> int:
-    """Return a dimension's length: fixed, given with another input, or 1 for the batch."""
-    dims = dims_of(info)
-    dim = dims[i]
+def _length(dim: int | str, i: int, batch: set[int | str], known: Mapping[str, int]) -> int | str:
+    """Return the length of dimension i: fixed, given with another input, or 1 for the batch; else `dim`, its name."""
     if isinstance(dim, int):
         return dim
     if dim in known:
         return known[dim]
-    if i == 0 or (dim and dim in batch):
-        return 1
-    example = "x".join(str(d) if isinstance(d, int) else "1" if j == 0 else "N" for j, d in enumerate(dims))
-    raise MavcgError(
-        f"input '{info.name}': its dimension {i}{f' ({dim})' if dim else ''} is free; "
-        f"give its length N, as --shape {info.name}={example}"
-    )
+    return 1 if i == 0 or (dim and dim in batch) else dim

@@ -17,6 +17,7 @@ from mavcg.graph import DTYPES, Array, Graph, TensorType, fresh_name
 from mavcg.importers.declared_shapes import DeclaredShapes, Dims, compared_shapes
 from mavcg.importers.emitter import Emitter, Value, constant
 from mavcg.importers.finish import finish_graph
+from mavcg.importers.free_dimensions import FreeInput, free_dimensions_error
 from mavcg.importers.limits import LARGEST_TENSOR_BYTES, UnsupportedOp
 from mavcg.importers.tflite_model import TfliteModel, TfliteOperator, TfliteTensor, shorten_name
 from mavcg.importers.tflite_ops.call import TfliteCall, scale_and_zero
@@ -76,6 +77,9 @@ class TfliteImport:
         for name in self.shapes:
             if name not in inputs:
                 raise MavcgError(f"--shape {name}: no such input; inputs are {', '.join(inputs) or 'none'}")
+        free = [FreeInput(name, dims) for name, dims in map(self.dims_of_input, model.inputs, inputs) if "" in dims]
+        if free:
+            raise free_dimensions_error(free)
         for index, name in zip(model.inputs, inputs, strict=True):
             tensor = model.tensors[index]
             type = TensorType(_dtype(tensor), self.input_shape(tensor, name))
@@ -92,17 +96,22 @@ class TfliteImport:
         dims: dict[Hashable, Dims] = {t.index: t.declared for t in tensors if t.declared is not None}
         return DeclaredShapes(dims, compared_shapes(self.shapes, bool(other), changed))
 
+    def dims_of_input(self, index: int, name: str) -> tuple[str, tuple[int | str, ...]]:
+        """Return an input's name and its dimensions, "" for one whose length has to be given.
+
+        A free dimension has no names in these files; one with a length of 2 or more has it as its default.
+        """
+        tensor = self.model.tensors[index]
+        if name in self.shapes:
+            return name, self.shapes[name]
+        return name, tuple(
+            "" if d in tensor.free and d > 0 and n < 2 else 1 if n < 0 else n for d, n in enumerate(tensor.shape)
+        )
+
     def input_shape(self, tensor: TfliteTensor, name: str) -> tuple[int, ...]:
-        """Return an input's shape, from `shapes` or else the file. Raises: MavcgError if a dimension is still free."""
+        """Return an input's shape, from `shapes` or else the file. Raises: MavcgError for a shape that cannot be."""
         shape = self.shapes.get(name)
         if shape is None:
-            for d in tensor.free:
-                if d > 0 and tensor.shape[d] < 2:
-                    example = "x".join("1" if i == 0 else "N" if i in tensor.free else str(n)
-                                       for i, n in enumerate(tensor.shape))  # fmt: skip
-                    raise MavcgError(
-                        f"input '{name}': its dimension {d} is free; give its length N, as --shape {name}={example}"
-                    )
             shape = tuple(1 if n < 0 else n for n in tensor.shape)
         elif len(shape) != len(tensor.shape):
             raise MavcgError(

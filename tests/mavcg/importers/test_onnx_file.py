@@ -72,9 +72,30 @@ def test_a_free_first_dimension_is_one(imported: Imported) -> None:
 def test_another_free_dimension_names_the_shape_to_give(imported: Imported, free: int | str | None) -> None:
     message = model([RELU], [value("x", [None, 3, free, 5])], ["y"])
 
-    with pytest.raises(MavcgError, match=r"dimension 2 .*is free; give its length N, as --shape x=1x3xNx5"):
+    name = free if free == "height" else "x.2"
+    with pytest.raises(MavcgError, match=rf"dimension 2 \({name}\); give lengths, as --shape x=1x3x<{name}>x5$"):
         imported(message)
     assert imported(message, {"x": (2, 3, 4, 5)}).shape("y") == (2, 3, 4, 5)
+
+
+def test_free_dimensions_of_all_inputs_are_asked_for_at_once(imported: Imported) -> None:
+    nodes = [helper.make_node("Identity", [name], [f"of_{name}"]) for name in ("image", "ids", "mask")]
+    inputs = [
+        value("image", ["n", 3, "height", "width"]), value("ids", ["n", "tokens"]), value("mask", [1, None, "tokens"]),
+    ]  # fmt: skip
+    message = model(nodes, inputs, ["of_image", "of_ids", "of_mask"])
+
+    with pytest.raises(MavcgError) as asked:
+        imported(message)
+    assert str(asked.value).partition(": ")[2] == (
+        "input 'image' has the free dimensions 2 (height) and 3 (width); "
+        "input 'ids' has the free dimension 1 (tokens); input 'mask' has "
+        "the free dimensions 1 (mask.1) and 2 (tokens); give lengths, as "
+        "--shape image=1x3x<height>x<width> --shape ids=1x<tokens> --shape mask=1x<mask.1>x<tokens>"
+    )
+    with pytest.raises(MavcgError, match=r"m.onnx: input 'mask' .*, as --shape mask=1x<mask.1>x7$"):
+        imported(message, {"image": (1, 3, 5, 5), "ids": (1, 7)})
+    assert imported(message, {"image": (1, 3, 5, 5), "ids": (1, 7), "mask": (1, 2, 7)}).shape("of_mask") == (1, 2, 7)
 
 
 def test_a_named_dimension_is_the_same_everywhere(imported: Imported) -> None:
@@ -110,7 +131,7 @@ def test_shapes_that_do_not_go_with_the_file(
 def test_an_input_without_a_shape(imported: Imported) -> None:
     message = model([RELU], [onnx.ValueInfoProto(name="x", type=helper.make_tensor_type_proto(F32, None))], ["y"])
 
-    with pytest.raises(MavcgError, match="does not say its shape"):
+    with pytest.raises(MavcgError, match="input 'x' has no shape in the file; give lengths, as --shape x=<shape>$"):
         imported(message)
     assert imported(message, {"x": (2, 2)}).shape("y") == (2, 2)
 

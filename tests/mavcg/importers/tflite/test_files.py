@@ -53,7 +53,7 @@ def test_a_free_batch_is_1_or_given(writer: Any, check: Any) -> None:
 
 def test_other_free_dimensions_must_be_given(writer: Any, check: Any) -> None:
     data = free(writer, [1, 1, 3], [-1, -1, 3])
-    with pytest.raises(MavcgError, match=r"dimension 1 is free; give its length N, as --shape x=1xNx3"):
+    with pytest.raises(MavcgError, match=r"'x' has the free dimension 1 \(x.1\); give lengths, as --shape x=1x<x.1>x3"):
         check.load(data)
     assert check.load(data, {"x": (1, 7, 3)}).shape("x") == (1, 7, 3)
 
