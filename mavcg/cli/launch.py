@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from mavcg.cli.error_exit import EXIT_BAD_INPUT, show_tracebacks
-from mavcg.text.terminal import say, say_error, show
+from mavcg.text.terminal import say, say_error, say_lines, show
 
 USAGE = "usage: mavcg launch [--config mavcg.toml] [--strict] [--max-growth PERCENT] COMPILER ARGUMENTS.."
 HELP = """\
@@ -88,5 +88,5 @@ def _launch(command: list[str], config: str | None, strict: bool, max_growth: fl
         say(f"the compiler's object stays: a fault of mavcg: {error!r}; MAVCG_DEBUG=1 shows where")
         return 0
     if done:
-        say(done)
+        say_lines(done)
     return 0

@@ -162,11 +162,12 @@ def _show(measured: "LibraryMeasurements", runs: int, min_gain: float) -> None:
     for name in ("generic time", "gain", "least", "most", "samples"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("")
+    names = [demangle(finding.measurement.function) for finding in measured.findings]
     for finding in measured.findings:
         m, group = finding.measurement, finding.group
         decision = verdict(finding, min_gain)
         table.add_row(
-            shorten(demangle(m.function)),
+            shorten(demangle(m.function), names),
             f"{group.core} ({cpu_ranges(group.cpus)})",
             f"{m.generic_share:.1%}",
             *_gain_texts(m, finding.why_not),

@@ -59,7 +59,8 @@ def show_auto(result: AutoResult, where: str, threshold: float, console: "Consol
     console.print(f"{measured}: {where}")
     percent = f"{100 * threshold:g} %"
     if result.waiting:
-        names = ", ".join(shorten(demangle(name)) for name in result.waiting)
+        waiting = [demangle(name) for name in result.waiting]
+        names = ", ".join(shorten(name, waiting) for name in waiting)
         console.print(f"over {percent} and not taken up, because the rounds are limited: {names}")
     elif result.library is None:
         console.print(f"no function that could have versions takes over {percent} of the run: nothing was built")

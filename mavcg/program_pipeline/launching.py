@@ -137,8 +137,8 @@ def _version_several(units: "Sequence[CompileUnit]", options: LaunchOptions) -> 
         else:
             lines += [line] if line else []
     if failed:
-        raise MavcgError("; ".join(failed + [f"with versions: {line}" for line in lines]))
-    return "; ".join(lines) or None
+        raise MavcgError("; ".join(failed + [f"with versions: {line}" for line in lines]).replace("\n", "; "))
+    return "\n".join(lines) or None
 
 
 def _name_unversioned(command: Sequence[str], config: Path) -> None:
@@ -250,10 +250,10 @@ def _build(
             put_in_place(versioned_object, unit.output.resolve())
             log_versions(unit.output, [choice.function for module in result.modules for choice in module.choices])
             notes = [*result.notes, *own_notes(result, unit, own, why_whole)]
-            return "; ".join([build_line(result), *(f"note: {note}" for note in notes)])
+            return build_line(result, [f"note: {note}" for note in notes])
     if not any(module.choices for module in result.modules):
-        raise MavcgError(build_line(result))
-    return f"{build_line(result)}: the compiler's own object stays"
+        raise MavcgError(build_line(result).replace(":\n", ": ", 1).replace("\n", "; "))
+    return build_line(result, ["the compiler's own object stays"])
 
 
 def _target(unit: "CompileUnit") -> "Target":

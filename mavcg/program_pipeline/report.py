@@ -1,6 +1,7 @@
 """Writes the reports of `mavcg build` and `mavcg inspect`, as tables and as JSON."""
 
 from collections.abc import Mapping, Sequence
+from os.path import commonprefix
 from typing import TYPE_CHECKING, Any
 
 from mavcg.assembly.tuning import VersionTuning
@@ -12,11 +13,14 @@ from mavcg.profiling.demangle import demangle
 from mavcg.program_pipeline.objects import ModuleObjects
 from mavcg.program_pipeline.program import BuildResult
 from mavcg.program_pipeline.version_choice import FunctionChoice, VersionChoice
+from mavcg.text.safe_text import printable_line
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 _NAME_COLUMNS = 44
+_AROUND = 12  # characters shown at both ends of a name, and around what differs from another name
+_LINE_COLUMNS = 240  # longer lines for the log of a build are divided
 
 
 def build_json(result: BuildResult, board: Board | None) -> dict[str, Any]:
@@ -100,19 +104,29 @@ def _model(tuning: VersionTuning | None) -> dict[str, Any]:
     return {"model": tuning.as_json()} if tuning else {}
 
 
-def build_line(result: BuildResult) -> str:
-    """Describe the result in one line, for the log of the user's build."""
+def build_line(result: BuildResult, more: Sequence[str] = ()) -> str:
+    """Describe the result for the log of the user's build: in one line, or in a line for each part if it is long.
+
+    more: further parts, such as notes.
+    """
     parts = []
     for module in result.modules:
+        names = [demangle(name) for name in (*(choice.function for choice in module.choices), *module.refused)]
         for choice in module.choices:
-            bodies = ", ".join(choice.bodies)
-            parts.append(
-                f"{shorten(demangle(choice.function))} ({bodies if not choice.is_single else 'one version for all'})"
-            )
+            bodies = "one version for all" if choice.is_single else ", ".join(choice.bodies)
+            parts.append(f"{shorten(demangle(choice.function), names)} ({bodies})")
             parts += [f"without {v.label}: {v.dropped}" for v in choice.versions if v.dropped]
-        parts += [f"{shorten(demangle(name))} left as it was: {why}" for name, why in module.refused.items()]
+        parts += [f"{shorten(demangle(name), names)} left as it was: {why}" for name, why in module.refused.items()]
     cost = [growth_line(result)] if any(module.choices for module in result.modules) else []
-    return f"{result.output.name}: {'; '.join(parts + cost)}"
+    return lines_of(result.output.name, [*parts, *cost, *more])
+
+
+def lines_of(head: str, parts: Sequence[str]) -> str:
+    """Return `head: part; part` if that is short, else the head and a line for each part; no name begins a line."""
+    line = printable_line(f"{head}: {'; '.join(parts)}")
+    if len(line) <= _LINE_COLUMNS or len(parts) < 2:
+        return line
+    return "\n".join([printable_line(f"{head}:"), *map(printable_line, parts)])
 
 
 def growth_line(result: BuildResult) -> str:
@@ -164,11 +178,12 @@ def show_build(result: BuildResult, board: Board | None, console: "Console") -> 
     ):
         table.add_column(name, justify=justify)  # type: ignore[arg-type]
     why = {symbol.name: symbol.why for symbol in result.hot}
+    names = [demangle(n) for m in result.modules for n in (*(c.function for c in m.choices), *m.refused)]
     for module, choice in _hottest_first(result):
-        _add_function(table, choice, why.get(choice.function, ""), result, board, module)
+        _add_function(table, choice, why.get(choice.function, ""), result, board, module, names)
     for module in result.modules:
         for name, reason in module.refused.items():
-            table.add_row(shorten(demangle(name)), "as it was", "", "every core", f"refused: {reason}")
+            table.add_row(shorten(demangle(name), names), "as it was", "", "every core", f"refused: {reason}")
     console.print(table)
     console.print(
         f"\ncode growth {result.growth_percent:.2f} % over the single-version build (counted: versions, dispatchers, "
@@ -187,9 +202,10 @@ def show_build(result: BuildResult, board: Board | None, console: "Console") -> 
 
 
 def _add_function(
-    table: Any, choice: FunctionChoice, why: str, result: BuildResult, board: Board | None, module: ModuleObjects
-) -> None:
-    first = f"{shorten(demangle(choice.function))}"
+    table: Any, choice: FunctionChoice, why: str, result: BuildResult, board: Board | None, module: ModuleObjects,
+    names: Sequence[str],
+) -> None:  # fmt: skip
+    first = shorten(demangle(choice.function), names)
     details = ", ".join(filter(None, [why, module.source]))
     for number, version in enumerate(choice.versions):
         name = first if number == 0 else (details if number == 1 else "")
@@ -224,8 +240,25 @@ def tuning_line(model: Mapping[str, Any]) -> str:
     return f"{model['unit']} of its main loop, model: {figures}"
 
 
-def shorten(name: str) -> str:
-    """Shorten a long C++ name in its middle."""
+def shorten(name: str, among: Sequence[str] = ()) -> str:
+    """Shorten a long C++ name in its middle.
+
+    among: all names of the report. Where another of them would read the same, such as a second instance of a template,
+    the part that differs is shown too.
+    """
+    if len(name) <= _NAME_COLUMNS:
+        return name
+    alike = [other for other in among if _ends(other) == _ends(name)]
+    if len({name, *alike}) == 1:
+        return _ends(name)
+    first = len(commonprefix([name, *alike]))
+    last = min(len(commonprefix([other[::-1] for other in (name, *alike)])), min(map(len, (name, *alike))) - first)
+    differing = name[max(0, first - _AROUND) : len(name) - max(0, last - _AROUND)]
+    text = f"{name[:_AROUND]}...{differing}...{name[-_AROUND:]}"
+    return text if len(text) < len(name) else name
+
+
+def _ends(name: str) -> str:
     half = (_NAME_COLUMNS - 3) // 2
     return name if len(name) <= _NAME_COLUMNS else f"{name[:half]}...{name[-half:]}"
 
@@ -240,8 +273,9 @@ def show_inspection(inspection: Inspection, console: "Console") -> None:
     table.add_column("bytes", justify="right")
     table.add_column("extensions")
     table.add_column("")
+    names = [demangle(function["name"]) for function in inspection.functions]
     for function in inspection.functions:
-        name = shorten(demangle(function["name"]))
+        name = shorten(demangle(function["name"]), names)
         for number, version in enumerate(function["versions"]):
             shared = version["shares_body_with"]
             table.add_row(
@@ -255,7 +289,7 @@ def show_inspection(inspection: Inspection, console: "Console") -> None:
             table.add_row("", dropped["core"], "", "", f"dropped: {dropped['why']}")
     console.print(table)
     for name, why in inspection.refused.items():
-        console.print(f"refused: {shorten(demangle(name))}: {why}")
+        console.print(f"refused: {shorten(demangle(name), [*names, *map(demangle, inspection.refused)])}: {why}")
     console.print(
         f"\ncode growth {inspection.growth_percent:.2f} % over the single-version build; {inspection.loaded_bytes} "
         f"bytes loaded, {inspection.runtime_bytes} of them the run-time selector (counted)"

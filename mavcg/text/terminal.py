@@ -11,11 +11,15 @@ def say(message: str) -> None:
     print(printable_line(f"mavcg: {message}"), file=sys.stderr, flush=True)
 
 
+def say_lines(text: str) -> None:
+    """Print a text that mavcg has composed on stderr after mavcg's name; its further lines are indented."""
+    print(printable(f"mavcg: {text}").replace("\n", "\n  "), file=sys.stderr, flush=True)
+
+
 def say_error(error: MavcgError, before: str = "") -> None:
     """Print an error on stderr, in one line; only the messages of compilers keep their lines, which are indented."""
     if isinstance(error, ToolError):
-        text = printable(f"mavcg: {before}{error}").replace("\n", "\n  ")
-        print(text, file=sys.stderr, flush=True)
+        say_lines(f"{before}{error}")
     else:
         say(f"{before}{error}")
 

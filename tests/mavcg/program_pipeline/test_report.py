@@ -7,6 +7,8 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.console import Console
 
 from mavcg.assembly.tuning import VersionTuning
@@ -190,3 +192,26 @@ def test_inspection_for_people() -> None:
     assert "refused: v: variadic" in lines
     assert "code growth 3.66 % over the single-version build; 5000 bytes loaded, 700 of them" in out.getvalue()
     assert "needs no library: memcpy" in lines
+
+
+def test_a_long_line_for_the_log_becomes_lines() -> None:
+    refused = {f"f{n}": "it is variadic: its arguments cannot be forwarded" for n in range(8)}
+    lines = build_line(result(*ALL, refused=refused), ["note: gcc inlined f"]).split("\n")
+    assert lines[0] == "lib.so:" and lines[-1] == "note: gcc inlined f" and max(map(len, lines)) < 100
+    assert lines[3:11] == [f"{name} left as it was: {why}" for name, why in refused.items()]
+
+
+def test_instances_of_a_template_stay_distinguishable() -> None:
+    names = [
+        f"void nn::detail::GemmKernel<nn::Tile<{m}, 8, float>, nn::Packed<nn::Row, nn::Padded>>::run(float const*)"
+        for m in (4, 6, 16)
+    ]
+    shown_names = [shorten(name, names) for name in names]
+    assert len(set(shown_names)) == 3 and all(f"<{m}, 8" in n for m, n in zip((4, 6, 16), shown_names, strict=True))
+    assert len({shorten(name) for name in names}) == 1 and max(map(len, shown_names)) < 70
+
+
+@given(st.lists(st.text("ab", min_size=1, max_size=70), min_size=1, max_size=8, unique=True))
+def test_no_two_names_of_a_report_read_the_same(middles: list[str]) -> None:
+    names = [f"{'x' * 30}{middle}{'y' * 30}" for middle in middles]
+    assert len({shorten(name, names) for name in names}) == len(names)
