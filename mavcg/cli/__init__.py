@@ -4,11 +4,12 @@ import gc
 import os
 import sys
 
-from mavcg.files.scratch import remove_on_signals
-
 
 def main() -> None:
     """Run the command line of this process, and exit with 0: done, 2: bad input or usage, or 1: a fault of mavcg."""
+    _leave_current_folder()  # before anything else is imported
+    from mavcg.files.scratch import remove_on_signals
+
     _open_streams()
     remove_on_signals()
     # Graphs and IR are many long-lived objects: with Python's default threshold, garbage collection takes a quarter of
@@ -22,6 +23,18 @@ def main() -> None:
     from mavcg.cli.app import run
 
     sys.exit(run(sys.argv[1:]))
+
+
+def _leave_current_folder() -> None:
+    """Import nothing from the current folder, which `python -m` and an empty entry of PYTHONPATH put on the path.
+
+    A package that is loaded from there, as mavcg in a checkout, has its own path.
+    """
+    try:
+        here = os.path.realpath(os.curdir)
+    except OSError:  # it was removed
+        here = ""
+    sys.path[:] = [folder for folder in sys.path if folder and os.path.realpath(folder) != here]
 
 
 def _open_streams() -> None:

@@ -94,6 +94,28 @@ def test_a_build_for_two_boards_executes_nothing_planted(trap: Path, tiny_onnx: 
     assert len(list((trap / "out").rglob("lib*.so"))) == 4 and not (trap / "executed").exists()
 
 
+# What Python itself and the script import before mavcg's first line runs: the user has named the folder by then.
+FIRST = {"typing", "re", "sitecustomize", "usercustomize", "mavcg", "struct", "signal"}
+
+
+@pytest.mark.parametrize("how", ["an empty entry of PYTHONPATH", "python -m"])
+def test_a_current_folder_on_the_path_is_left(how: str, trap: Path, script: list[str], tiny_onnx: Path) -> None:
+    for name in FIRST:
+        (trap / f"{name}.py").unlink(missing_ok=True)
+    (trap / "A.onnx").write_bytes(tiny_onnx.read_bytes())
+    if how == "python -m":
+        script = [sys.executable, "-m", "mavcg.cli"]
+    variables = {"PYTHONPATH": f":{ROOT}", "PATH": "/usr/bin:/bin", "HOME": str(Path.home()), "MAVCG_CACHE": "off"}
+
+    done = subprocess.run(
+        [*script, "build", "A.onnx", "--cores", "cortex-a55", "-o", "liba.so"], cwd=trap, capture_output=True,
+        text=True, env=variables,
+    )  # fmt: skip
+
+    assert done.returncode == 0, done.stderr
+    assert (trap / "liba.so").exists() and not (trap / "executed").exists()
+
+
 def test_the_audit_of_profiles_executes_nothing_planted(trap: Path, script: list[str]) -> None:
     output([*script, "cores", "check"], trap)
 
