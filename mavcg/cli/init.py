@@ -23,7 +23,7 @@ def init(
     """Write a commented mavcg.toml, after which `mavcg profile && mavcg build` need no arguments.
 
     It looks for CMakeLists.txt, makefiles, compile_commands.json, C and C++ sources, programs, .onnx, .tflite and Caffe
-    files, and runs none of them. It prints what it guessed, and the keys that you have to fill in.
+    files, and runs none of them, not even make. It prints what it guessed, and the keys that you have to fill in.
 
     \b
     mavcg init

@@ -83,6 +83,8 @@ def propose(contents: FolderContents, board: str) -> InitialProject:
         if len(candidates) > 1 or not contents.programs:
             alternatives = f" (others: {', '.join(candidates[1:5])})" if len(candidates) > 1 else ""
             guesses.append(f"profile.command: {command[0]}{alternatives}")
+    if contents.copies:
+        guesses.append(f"build.sources: without {', '.join(contents.copies[:4])}, which define the functions of others")
     missing = () if command else ("profile.command",)
     if not (build.sources or build.command or build.compile_commands):
         missing = (*missing, "build.sources")

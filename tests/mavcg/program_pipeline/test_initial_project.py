@@ -62,15 +62,86 @@ def test_a_cmake_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert (found.sources, found.mains) == ((), ("main.c",))  # what is generated in the build tree is not a source
     monkeypatch.setenv("PATH", "/nowhere")
     assert list_contents(tmp_path, SUFFIXES).cmake
-    without_cmake = tree(tmp_path, {"Makefile": "other:\n", "build/x": ""})
+    without_cmake = tree(tmp_path, {"Makefile": "other: other.o x.o\n", "build/x": ""})
     assert not without_cmake.cmake and without_cmake.guessed_programs == ("other",)
     assert without_cmake.new_tree == "build-mavcg"  # somebody's own build folder is left alone
 
 
 def test_a_makefile_s_first_goal(tmp_path: Path) -> None:
-    text = "X := 1\nCC ?= gcc\n.PHONY: all\nall: bench lib.a\nclean:\n\trm x\nlib.a: a.o\nbench: b.o\nother: c.o\n"
+    text = (
+        "X := 1\n.PHONY: all\nall: bench lib.a\nclean:\n\trm x\nlib.a: a.o\nbench: bench.o\nother: other.o\n"
+    )
     files = tree(tmp_path, {"Makefile": text})
     assert (files.makefile, files.guessed_programs) == ("Makefile", ("bench",))
+
+
+# The top of zstd's Makefile, in its form: programs are linked by makes in other folders.
+SUBMAKES = """
+PRGDIR = programs
+.PHONY: default
+default: lib-release zstd-release
+.PHONY: allmost
+allmost: allzstd zlibwrapper
+lib-release:
+\t$(Q)$(MAKE) -C lib $@
+zstd zstd-release:
+\t$(Q)$(MAKE) -C $(PRGDIR) $@
+\t$(Q)ln -sf $(PRGDIR)/zstd$(EXT) zstd$(EXT)
+"""
+LINKED = """
+PROGS := tool$(EXE) other
+OBJS = a.o \\
+       b.o
+all: $(PROGS) libx.a libx.so gen.h
+tool: $(OBJS)
+\t$(CC) $(CFLAGS) $^ -o $@ $(LIBS)
+other: other.o ; g++ -o other other.o
+libx.a: a.o
+\tar rcs $@ $^
+libx.so: a.o
+\t$(CC) -shared -o $@ $^
+gen.h: script
+\t./script > $@
+script:
+\ttouch -o script
+unreached: a.o
+\t$(CC) -o $@ $^
+%.o: %.c
+\t$(CC) -c -o $@ $<
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "programs"),
+    [
+        (SUBMAKES, ()),
+        (LINKED, ("tool", "other")),
+        (".DEFAULT_GOAL := b\na: a.o\nb: b.c\n", ("b",)),
+        ("x: $(shell touch planted)\n\t$(CC) -o $@\n", ("x",)),
+        ("A = $(A)$(A)\nx: $(A)\n", ()),
+        ("", ()),
+    ],
+)
+def test_what_make_would_link(tmp_path: Path, text: str, programs: tuple[str, ...]) -> None:
+    files = tree(tmp_path, {"Makefile": text, "planted.c": ""})
+    assert files.guessed_programs == programs and not (tmp_path / "planted").exists()
+    proposal = propose(files, "host")
+    assert (proposal.missing == ("profile.command",)) == (not programs)
+
+
+def test_copies_of_one_library_are_taken_once(tmp_path: Path) -> None:
+    functions = [f"DUK_EXTERNAL int duk_{n}(void *ctx, int (*f)(int)) {{\n\treturn {n};\n}}\n" for n in range(20)]
+    files = {
+        "src/duktape.c": "".join(functions),
+        "src-noline/duktape.c": "".join(functions),
+        **{f"src-separate/duk_{n}.c": text for n, text in enumerate(functions)},
+        "extras/print.c": "".join(f"int extra_{n}(void)\n{{\n}}\n" for n in range(9)) + functions[0],
+    }
+    found = tree(tmp_path, files)
+    assert found.sources == ("extras/print.c", "src/duktape.c")
+    assert found.copies == ("src-noline", "src-separate")
+    [guess] = propose(found, "host").guesses
+    assert guess.startswith("build.sources: without src") and "src-separate" in guess
 
 
 def test_names_that_no_text_can_hold_are_left_out(tmp_path: Path) -> None:
