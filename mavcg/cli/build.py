@@ -6,7 +6,7 @@ from pathlib import Path
 from mavcg.cli.build_options import BuildOptions
 from mavcg.cli.build_tables import build_table, model_options, model_table
 from mavcg.cli.option_class import command_of
-from mavcg.cli.output import print_json
+from mavcg.cli.output import console, print_json
 from mavcg.errors import MavcgError
 
 
@@ -36,6 +36,9 @@ def run_build(options: BuildOptions) -> None:
     mavcg build face.onnx hands.onnx --boards exynos9820,rk3588 --workers tls://farm:8786 -o libraries --json
     mavcg build --ir kernels.bc --hot '*gemm*' --board rk3588 --max-growth 5 -o libkernels.so --json
     """
+    if options.operators:
+        _list_operators(options.as_json)
+        return
     _refuse_foreign(options.foreign)
     from mavcg.cli.build_boards import build_for_boards, refuse_without_boards
     from mavcg.importers.load import is_model
@@ -100,6 +103,17 @@ def _build_program(options: BuildOptions) -> None:
     document = build_and_report(*make_request(table, Path(), options.jobs), limits, options.as_json)
     if options.as_json:
         print_json(document)
+
+
+def _list_operators(as_json: bool) -> None:
+    """Print the operators that the importers support, by format."""
+    from mavcg.importers.operator_list import operators_json, operators_page
+
+    if as_json:
+        print_json(operators_json())
+    else:
+        for line in operators_page().split("\n"):
+            console().print(line, highlight=False, markup=False)
 
 
 def _refuse_code(path: Path) -> None:

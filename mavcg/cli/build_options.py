@@ -286,4 +286,7 @@ class BuildOptions:
         ),
     ] = None
     jobs: Jobs = None
+    operators: Annotated[
+        bool, typer.Option("--operators", help="List the operators of models that are supported, by format, and end.")
+    ] = False
     as_json: JsonReport = False

@@ -9,12 +9,12 @@ from mavcg.graph import Graph, TensorType, fresh_name
 from mavcg.importers.caffe_block import CaffeError
 from mavcg.importers.caffe_net import CaffeLayer, CaffeNet, name_text, read_net, shape_of
 from mavcg.importers.caffe_ops.call import CaffeCall, CaffeWeights, LayerType
-from mavcg.importers.caffe_ops.table import DATA, LAYERS, TRAINING, supported_layers
+from mavcg.importers.caffe_ops.table import DATA, LAYERS, TRAINING
 from mavcg.importers.caffe_text import parse_prototxt
 from mavcg.importers.caffe_weights import read_caffemodel
 from mavcg.importers.emitter import Emitter, Value
 from mavcg.importers.finish import finish_graph
-from mavcg.importers.limits import LARGEST_TENSOR_BYTES, UnsupportedOp
+from mavcg.importers.limits import LARGEST_TENSOR_BYTES, LISTED, UnsupportedOp
 
 _LARGEST_TEXT = 1 << 26  # maximum bytes of a prototxt; the largest networks have about 100 kB
 # Fields of every layer that do not affect inference or are read elsewhere.
@@ -138,7 +138,7 @@ class _CaffeImport:
             raise UnsupportedOp(f"{location}: is for training; give the network's deploy prototxt")
         known = LAYERS.get(layer.type)
         if known is None:
-            raise UnsupportedOp(f"{location}: this layer is not supported; supported: {supported_layers()}")
+            raise UnsupportedOp(f"{location}: this layer is not supported; {LISTED}")
         _check_fields(layer, known, location)
         values = tuple(self.read(name, location) for name in layer.bottoms)
         options = layer.block.block(known.parameters or "_")

@@ -1,8 +1,9 @@
 """The interface between importers and handlers: a node of a file with its inputs, and methods to emit its result."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -10,6 +11,39 @@ from mavcg.errors import MavcgError
 from mavcg.graph import Array
 from mavcg.importers.emitter import Emitter, Value, constant
 from mavcg.importers.limits import MOST_INTS, UnsupportedOp
+
+
+@dataclass(frozen=True)
+class KnownAtBuild:
+    """Names of inputs that must be known when a library is built. result: True if the results are known then, too."""
+
+    inputs: tuple[str, ...] = ()
+    result: bool = False
+
+
+_Handler = TypeVar("_Handler", bound=Callable[..., Any])
+_ATTRIBUTE = "known_at_build"
+
+
+def known_at_build(*inputs: str, result: bool = False) -> Callable[[_Handler], _Handler]:
+    """Declare, as a decorator of a handler, which inputs it needs to know; other inputs may be computed in a run.
+
+    inputs: names of the inputs, as `NodeCall.array` and its relatives get them. result: True if the results are known
+    at build too: the operator follows from these inputs, and from shapes.
+    """
+
+    def declare(handler: _Handler) -> _Handler:
+        setattr(handler, _ATTRIBUTE, KnownAtBuild(inputs, result))
+        return handler
+
+    return declare
+
+
+def declared_at_build(handler: Callable[..., Any]) -> KnownAtBuild:
+    """Return what a handler declares; nothing has to be known for a handler without a declaration."""
+    while isinstance(handler, partial):
+        handler = handler.func
+    return getattr(handler, _ATTRIBUTE, KnownAtBuild())
 
 
 @dataclass(frozen=True)

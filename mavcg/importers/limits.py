@@ -7,6 +7,7 @@ from mavcg.errors import MavcgError
 LARGEST_BYTES = 1 << 29  # maximum bytes of a tensor that the import evaluates
 MOST_BYTES = 1 << 31  # maximum bytes of all tensors that the import evaluates
 LARGEST_TENSOR_BYTES = 1 << 31  # maximum bytes of a tensor at run time
+LISTED = "`mavcg build --operators` lists those that are"
 NO_TYPE = "an input's shape is known only when the model runs, or its type is not supported"
 MOST_REASON = 160  # maximum characters of a reason
 _NODE = re.compile(r"^(\S+: )?node '.*?' \([^)]*\): ")
@@ -24,5 +25,5 @@ class UnsupportedOp(Unsupported):
 def reason(error: MavcgError) -> str:
     """Return an error's reason without the node's name, so that equal reasons can be counted together."""
     text = _NODE.sub("", " ".join(str(error).split()))
-    text = re.sub(r" \(%[^)]*\)| %\S+", "", text).partition("; supported: ")[0]
+    text = re.sub(r" \(%[^)]*\)| %\S+", "", text).partition("; supported: ")[0].removesuffix(f"; {LISTED}")
     return text if len(text) <= MOST_REASON else text[: MOST_REASON - 3] + "..."

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from mavcg.errors import MavcgError
 from mavcg.importers.declared_shapes import DeclaredShapes, Dims
 from mavcg.importers.emitter import Emitter, NeedsConstant, Value, constant
-from mavcg.importers.limits import UnsupportedOp
+from mavcg.importers.limits import LISTED, UnsupportedOp
 from mavcg.importers.onnx_functions import (
     expanded_counts,
     function_key,
@@ -22,7 +22,7 @@ from mavcg.importers.onnx_functions import (
     without,
 )
 from mavcg.importers.onnx_ops.call import OnnxCall
-from mavcg.importers.onnx_ops.table import HANDLERS, supported_operators
+from mavcg.importers.onnx_ops.table import HANDLERS
 from mavcg.importers.onnx_order import order_nodes, reads
 from mavcg.importers.onnx_proto import read_attributes, read_tensor
 
@@ -156,9 +156,7 @@ class Walker:
         else:
             function = schema_function(node, domain, body.opsets.get(domain, 1), inputs)
             if function is None:
-                raise UnsupportedOp(
-                    f"{location}: this operator is not supported; supported: {supported_operators(domain)}"
-                )
+                raise UnsupportedOp(f"{location}: this operator is not supported; {LISTED}")
             given = with_defaults(node, domain, body.opsets.get(domain, 1))
             results = self._function(function, inputs, given, body, location, required)
         results = [*results, *[None] * (len(required) - len(results))][: len(required)]

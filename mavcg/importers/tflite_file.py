@@ -18,10 +18,10 @@ from mavcg.importers.declared_shapes import DeclaredShapes, Dims, compared_shape
 from mavcg.importers.emitter import Emitter, Value, constant
 from mavcg.importers.finish import finish_graph
 from mavcg.importers.free_dimensions import FreeInput, free_dimensions_error
-from mavcg.importers.limits import LARGEST_TENSOR_BYTES, UnsupportedOp
+from mavcg.importers.limits import LARGEST_TENSOR_BYTES, LISTED, UnsupportedOp
 from mavcg.importers.tflite_model import TfliteModel, TfliteOperator, TfliteTensor, shorten_name
 from mavcg.importers.tflite_ops.call import TfliteCall, scale_and_zero
-from mavcg.importers.tflite_ops.table import HANDLERS, supported_operators
+from mavcg.importers.tflite_ops.table import HANDLERS
 from mavcg.importers.tflite_parse import parse_model, read_file
 from mavcg.importers.tflite_sparse import SparseData
 
@@ -157,7 +157,7 @@ class TfliteImport:
         handler = HANDLERS.get(operator.op)
         if handler is None:
             reason = "control flow is not supported" if operator.op in _SEVERAL else "this operator is not supported"
-            raise UnsupportedOp(f"{location}: {reason}; supported: {supported_operators()}")
+            raise UnsupportedOp(f"{location}: {reason}; {LISTED}")
         call = TfliteCall(
             self.emitter,
             operator.op,

@@ -18,8 +18,3 @@ TRAINING = (
     "Accuracy", "ContrastiveLoss", "EuclideanLoss", "HingeLoss", "InfogainLoss", "MultinomialLogisticLoss",
     "SigmoidCrossEntropyLoss", "SoftmaxWithLoss",
 )  # fmt: skip
-
-
-def supported_layers() -> str:
-    """Return the names of the supported layers, for messages."""
-    return ", ".join(sorted((*LAYERS, "Input"), key=str.lower))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -118,6 +119,7 @@ def round_once(handler: Handler) -> Handler:
     Each operator of a graph rounds to f16; the squares of a norm, for example, would overflow from 256 on.
     """
 
+    @wraps(handler)
     def import_rounded(call: OnnxCall) -> Results:
         if not any(value is not None and value.dtype == "f16" for value in call.inputs):
             return handler(call)

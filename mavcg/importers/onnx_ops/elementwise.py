@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from mavcg.graph import DTYPES
+from mavcg.importers.call import known_at_build
 from mavcg.importers.emitter import NeedsConstant, Value, constant
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 from mavcg.importers.onnx_proto import dtype_of
@@ -182,6 +183,7 @@ def identity(call: OnnxCall) -> Results:
     return call.input(0)
 
 
+@known_at_build("training_mode")
 def dropout(call: OnnxCall) -> Results:
     """Import Dropout, the identity in inference. Raises: NeedsConstant if training_mode is computed."""
     x = call.input(0)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from mavcg.importers.call import known_at_build
 from mavcg.importers.emitter import Value
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 
@@ -12,6 +13,7 @@ from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 _TO_THE_END = ((1 << 31) - 1, (1 << 63) - 1)
 
 
+@known_at_build("starts", "ends", "axes", "steps")
 def slice_(call: OnnxCall) -> Results:
     """Import Slice, with attributes up to opset 9, inputs since opset 10."""
     x = call.input(0)
@@ -64,6 +66,7 @@ def cut(call: OnnxCall, x: Value, ranges: Mapping[int, tuple[int, int, int]]) ->
     return call.add("slice", x, starts=starts, stops=stops, steps=steps)
 
 
+@known_at_build("split")
 def split(call: OnnxCall) -> Results:
     """Import Split, with lengths as an attribute (up to opset 12) or an input, or a number of nearly equal parts."""
     x = call.input(0, rank_min=1)
@@ -87,6 +90,7 @@ def split(call: OnnxCall) -> Results:
     )
 
 
+@known_at_build("pads", "constant_value", "axes")
 def pad(call: OnnxCall) -> Results:
     """Import Pad, with attributes up to opset 10, inputs since opset 11. A negative pad removes elements."""
     x = call.input(0)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from mavcg.graph import DTYPES, Array
+from mavcg.importers.call import known_at_build
 from mavcg.importers.emitter import constant
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 from mavcg.importers.onnx_ops.shape import count_size
@@ -30,11 +31,13 @@ def _array(call: OnnxCall, i: int, label: str, steps: int = _PASS_STEPS) -> Arra
     return array
 
 
+@known_at_build("X", result=True)
 def non_zero(call: OnnxCall) -> Results:
     """Import NonZero."""
     return constant(np.array(np.nonzero(np.atleast_1d(_array(call, 0, "X"))), np.int64))
 
 
+@known_at_build("x", "axis", result=True)
 def cum_sum(call: OnnxCall) -> Results:
     """Import CumSum."""
     x, axes = _array(call, 0, "x"), call.ints(1, "axis")
@@ -48,6 +51,7 @@ def cum_sum(call: OnnxCall) -> Results:
     return constant(np.flip(total, axis) if call.attr_bool("reverse") else total, stem="sums")
 
 
+@known_at_build("indices", "depth", "values", result=True)
 def one_hot(call: OnnxCall) -> Results:
     """Import OneHot."""
     indices, depths, values = _array(call, 0, "indices"), call.array(1, "depth"), call.array(2, "values")
@@ -65,6 +69,7 @@ def one_hot(call: OnnxCall) -> Results:
     return constant(np.where(hot, values[1], values[0]))
 
 
+@known_at_build("X", "K", result=True)
 def top_k(call: OnnxCall) -> Results:
     """Import TopK; equal elements are in order of their indices."""
     x = _array(call, 0, "X", _SORT_STEPS)
@@ -81,6 +86,7 @@ def top_k(call: OnnxCall) -> Results:
     return constant(np.take_along_axis(x, order, axis)), constant(order.astype(np.int64))
 
 
+@known_at_build(result=True)
 def eye_like(call: OnnxCall) -> Results:
     """Import EyeLike, which uses only the shape of its input."""
     x = call.input(0, rank=2)
@@ -92,6 +98,7 @@ def eye_like(call: OnnxCall) -> Results:
     return constant(np.eye(rows, columns, min(max(k, -rows), columns)), dtype)
 
 
+@known_at_build("k")
 def trilu(call: OnnxCall) -> Results:
     """Import Trilu, by a mask, so that its data may be computed."""
     x = call.input(0, rank_min=2)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mavcg.graph import DTYPES, Array
+from mavcg.importers.call import known_at_build
 from mavcg.importers.emitter import Value, constant
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
 
@@ -85,6 +86,7 @@ def _slice(call: OnnxCall, x: Value, starts: Sequence[int], stops: Sequence[int]
 
 
 @round_once
+@known_at_build("W", "R", "B", "sequence_lens", "P")
 def lstm(call: OnnxCall) -> Results:
     """Import LSTM."""
     return long_short_term(call, _read_weights)
@@ -124,6 +126,7 @@ def long_short_term(call: OnnxCall, read_weights: ReadWeights) -> Results:
 
 
 @round_once
+@known_at_build("W", "R", "B", "sequence_lens")
 def gru(call: OnnxCall) -> Results:
     """Import GRU: gates z, r, h."""
     linear_before_reset = call.attr_bool("linear_before_reset")
@@ -159,6 +162,7 @@ def gru(call: OnnxCall) -> Results:
 
 
 @round_once
+@known_at_build("W", "R", "B", "sequence_lens")
 def rnn(call: OnnxCall) -> Results:
     """Import RNN: one gate."""
 

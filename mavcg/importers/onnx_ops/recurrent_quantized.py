@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from mavcg.graph import Array
+from mavcg.importers.call import known_at_build
 from mavcg.importers.emitter import Value, constant
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 from mavcg.importers.onnx_ops.quantized import dynamic_range, quantize_values
@@ -47,6 +48,7 @@ def _read_weights(call: OnnxCall, number: int) -> Weights:
     return Weights(w[0], r[0], _product(call, *w), _product(call, *r))
 
 
+@known_at_build("W", "R", "B", "sequence_lens", "P", "W_scale", "W_zero_point", "R_scale", "R_zero_point")
 def dynamic_quantize_lstm(call: OnnxCall) -> Results:
     """Import DynamicQuantizeLSTM."""
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from mavcg.graph import DTYPES
+from mavcg.importers.call import known_at_build
 from mavcg.importers.emitter import Value, constant
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
 from mavcg.ops.op import FLOATS
@@ -25,6 +26,7 @@ _AXES_ARE_AN_INPUT = {"ReduceSum": 13}  # opset since which axes are an input; 1
 
 
 @round_once
+@known_at_build("axes")
 def reduce(call: OnnxCall) -> Results:
     """Import any reduction but ReduceLogSumExp."""
     x = call.input(0)
@@ -77,6 +79,7 @@ def _axes(call: OnnxCall, x: Value) -> tuple[int, ...] | None:
 
 
 @round_once
+@known_at_build("axes")
 def log_sum_exp(call: OnnxCall) -> Results:
     """Import ReduceLogSumExp; the largest element is subtracted first to prevent overflow."""
     x = call.input(0)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mavcg.graph import Array
+from mavcg.importers.call import known_at_build
 from mavcg.importers.emitter import Value, constant
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 from mavcg.importers.onnx_ops.images import from_nhwc, to_nhwc
@@ -46,6 +47,7 @@ class Axis:
     roi: tuple[float, float] = (0.0, 1.0)
 
 
+@known_at_build("scales")
 def upsample(call: OnnxCall) -> Results:
     """Import Upsample (up to opset 9)."""
     x = call.input(0)
@@ -54,6 +56,7 @@ def upsample(call: OnnxCall) -> Results:
     return resample_axes(call, x, _by_scales(call, x, scales, range(x.rank)), rule)
 
 
+@known_at_build("roi", "scales", "sizes")
 def resize(call: OnnxCall) -> Results:
     """Import Resize: by Upsample's rule in opset 10, by attributes since opset 11."""
     x = call.input(0)

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 import numpy as np
 
 from mavcg.graph import DTYPES, type_of
+from mavcg.importers.call import known_at_build
 from mavcg.importers.emitter import constant
 from mavcg.importers.limits import LARGEST_BYTES
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 from mavcg.importers.onnx_ops.images import from_nhwc, to_nhwc
 
 
+@known_at_build("shape")
 def reshape(call: OnnxCall) -> Results:
     """Import Reshape."""
     x, required = call.input(0), call.ints(1, "shape")
@@ -36,6 +38,7 @@ def flatten(call: OnnxCall) -> Results:
     return call.reshape(x, (math.prod(x.shape[:axis]), math.prod(x.shape[axis:])))
 
 
+@known_at_build("axes")
 def squeeze(call: OnnxCall) -> Results:
     """Import Squeeze; without axes all dimensions of length 1 are removed."""
     x = call.input(0)
@@ -48,6 +51,7 @@ def squeeze(call: OnnxCall) -> Results:
     return call.reshape(x, [n for i, n in enumerate(x.shape) if i not in axes])
 
 
+@known_at_build("axes")
 def unsqueeze(call: OnnxCall) -> Results:
     """Import Unsqueeze, whose axes are dimensions of the result."""
     x = call.input(0)
@@ -74,6 +78,7 @@ def concat(call: OnnxCall) -> Results:
     return parts[0] if len(parts) == 1 else call.add("concat", *parts, axis=axis)
 
 
+@known_at_build("shape")
 def expand(call: OnnxCall) -> Results:
     """Import Expand, a broadcast in which either side may have dimensions of length 1."""
     x, required = call.input(0), call.ints(1, "shape")
@@ -84,6 +89,7 @@ def expand(call: OnnxCall) -> Results:
     return x if shape == x.shape else call.add("broadcast_to", x, shape=shape)
 
 
+@known_at_build("repeats")
 def tile(call: OnnxCall) -> Results:
     """Import Tile: each dimension gets a broadcast dimension before it, then both are merged."""
     x, repeats = call.input(0), call.ints(1, "repeats")
@@ -129,6 +135,7 @@ def space_to_depth(call: OnnxCall) -> Results:
     return from_nhwc(call, call.reshape(parts, (n, h // block, w // block, block * block * c)), 2)
 
 
+@known_at_build(result=True)
 def shape_of(call: OnnxCall) -> Results:
     """Import Shape, whose result is known at import, since no dimension is free."""
     x = call.input(0)
@@ -140,6 +147,7 @@ def _clamp(position: int, rank: int) -> int:
     return min(max(position + rank if position < 0 else position, 0), rank)
 
 
+@known_at_build(result=True)
 def size_of(call: OnnxCall) -> Results:
     """Import Size."""
     return constant(np.array(call.input(0).type.elements, np.int64))
@@ -148,6 +156,7 @@ def size_of(call: OnnxCall) -> Results:
 _CONSTANT_KINDS = {"value_float": np.float32, "value_int": np.int64, "value_floats": np.float32, "value_ints": np.int64}
 
 
+@known_at_build(result=True)
 def constant_node(call: OnnxCall) -> Results:
     """Import Constant."""
     if "value" in call.attrs:
@@ -166,6 +175,7 @@ def constant_node(call: OnnxCall) -> Results:
     raise call.unsupported(f"attributes {', '.join(call.attrs) or 'none'}", "value, value_float(s), value_int(s)")
 
 
+@known_at_build("shape", result=True)
 def constant_of_shape(call: OnnxCall) -> Results:
     """Import ConstantOfShape."""
     shape = call.ints(0, "shape")
@@ -191,6 +201,7 @@ def count_size(call: OnnxCall, elements: int, item_bytes: int) -> None:
     call.emitter.count_bytes(elements * item_bytes, call.location)
 
 
+@known_at_build("start", "limit", "delta", result=True)
 def arange(call: OnnxCall) -> Results:
     """Import Range, whose inputs must be known at import."""
     start, limit, delta = (call.array(i, ("start", "limit", "delta")[i]) for i in range(3))

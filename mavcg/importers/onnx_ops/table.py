@@ -45,8 +45,3 @@ HANDLERS: Mapping[tuple[str, str], Handler] = MappingProxyType(
     {("", op): handler for family in FAMILIES for op, handler in family.HANDLERS.items()}
     | {(MICROSOFT, op): handler for family in MICROSOFT_FAMILIES for op, handler in family.HANDLERS.items()}
 )
-
-
-def supported_operators(domain: str) -> str:
-    """Return the names of a domain's supported operators, for messages."""
-    return ", ".join(sorted(op for op_domain, op in HANDLERS if op_domain == domain)) or "none of this domain"

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from mavcg.importers.call import known_at_build
 from mavcg.importers.emitter import Value, constant
 from mavcg.importers.tflite_ops.call import Handler, Results, TfliteCall
 
@@ -100,6 +101,7 @@ def bias(call: TfliteCall, i: int, image: int, weights: int, channels: int) -> V
     return call.add("dequantize", value, *parts, axis=0)
 
 
+@known_at_build("output_shape")
 def transpose_conv(call: TfliteCall) -> Results:
     """Import TRANSPOSE_CONV: input 0 is the result's shape, input 1 the filters, input 2 the image, input 3 the bias.
 

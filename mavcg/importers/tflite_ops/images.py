@@ -5,12 +5,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from mavcg.graph import Array
+from mavcg.importers.call import known_at_build
 from mavcg.importers.emitter import Value, constant
 from mavcg.importers.tflite_ops.call import Handler, Results, TfliteCall
 
 LARGEST_LENGTH = 1 << 16  # maximum rows or columns of a resized image
 
 
+@known_at_build("size")
 def resize_bilinear(call: TfliteCall) -> Results:
     """Import RESIZE_BILINEAR: linear interpolation between two neighbours, along rows and then columns."""
     x = call.operand(0, rank=4)
@@ -25,6 +27,7 @@ def resize_bilinear(call: TfliteCall) -> Results:
     return x
 
 
+@known_at_build("size")
 def resize_nearest_neighbor(call: TfliteCall) -> Results:
     """Import RESIZE_NEAREST_NEIGHBOR: select rows and columns; 8-bit integers are moved unchanged."""
     x = call.input(0, rank=4)
@@ -97,6 +100,7 @@ def space_to_depth(call: TfliteCall) -> Results:
     return call.reshape(parts, (n, h // block, w // block, c * block * block))
 
 
+@known_at_build("block_shape", "paddings or crops")
 def space_to_batch_nd(call: TfliteCall) -> Results:
     """Import SPACE_TO_BATCH_ND: the position in a block becomes the outer part of the batch index, row-major."""
     x = call.input(0, rank_min=1)
@@ -118,6 +122,7 @@ def space_to_batch_nd(call: TfliteCall) -> Results:
     )
 
 
+@known_at_build("block_shape", "paddings or crops")
 def batch_to_space_nd(call: TfliteCall) -> Results:
     """Import BATCH_TO_SPACE_ND: the inverse of SPACE_TO_BATCH_ND, followed by a crop at the borders."""
     x = call.input(0, rank_min=1)

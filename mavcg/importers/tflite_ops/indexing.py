@@ -6,6 +6,7 @@ import numpy as np
 
 from mavcg.graph import DTYPES
 from mavcg.importers import indices
+from mavcg.importers.call import known_at_build
 from mavcg.importers.emitter import constant
 from mavcg.importers.tflite_ops.call import Handler, Results, TfliteCall
 
@@ -24,6 +25,7 @@ def gather_nd(call: TfliteCall) -> Results:
     return indices.gather_nd(call, call.input(0, rank_min=1), call.input(1), from_end=False)
 
 
+@known_at_build("shape")
 def scatter_nd(call: TfliteCall) -> Results:
     """Import SCATTER_ND: add the updates (input 1) to a tensor of zeros with the shape in input 2."""
     updates = call.input(1)

@@ -4,12 +4,14 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from mavcg.importers.call import known_at_build
 from mavcg.importers.emitter import Value, constant
 from mavcg.importers.tflite_ops.call import Handler, Results, TfliteCall
 
 _REFLECT, _SYMMETRIC = 0, 1  # schema.fbs, MirrorPadMode
 
 
+@known_at_build("shape")
 def reshape(call: TfliteCall) -> Results:
     """Import RESHAPE to the shape in input 1 or in the option NewShape; one length may be -1, to be inferred."""
     x = call.input(0)
@@ -42,6 +44,7 @@ def squeeze(call: TfliteCall) -> Results:
     return call.reshape(x, [n for i, n in enumerate(x.shape) if i not in gone])
 
 
+@known_at_build("axis")
 def expand_dims(call: TfliteCall) -> Results:
     """Import EXPAND_DIMS."""
     x = call.input(0)
@@ -50,6 +53,7 @@ def expand_dims(call: TfliteCall) -> Results:
     return call.reshape(x, (*x.shape[:at], 1, *x.shape[at:]))
 
 
+@known_at_build("perm")
 def transpose(call: TfliteCall) -> Results:
     """Import TRANSPOSE."""
     x = call.input(0)
@@ -83,6 +87,7 @@ def unpack(call: TfliteCall) -> Results:
     return tuple(call.reshape(p, (*x.shape[:axis], *x.shape[axis + 1 :])) for p in parts)
 
 
+@known_at_build("axis")
 def split(call: TfliteCall) -> Results:
     """Import SPLIT: cut a dimension into equal parts."""
     (axis,) = call.ints(0, "axis", 1)
@@ -93,6 +98,7 @@ def split(call: TfliteCall) -> Results:
     return _split_axis(call, x, at, [x.shape[at] // count] * count)
 
 
+@known_at_build("size_splits", "axis")
 def split_v(call: TfliteCall) -> Results:
     """Import SPLIT_V: cut a dimension into parts of given lengths; one length may be -1, to be inferred."""
     x = call.input(0)
@@ -124,6 +130,7 @@ def _cut(call: TfliteCall, x: Value, starts: Sequence[int], stops: Sequence[int]
     return call.add("slice", x, starts=tuple(starts), stops=tuple(stops), steps=every)
 
 
+@known_at_build("begin", "size")
 def slice_(call: TfliteCall) -> Results:
     """Import SLICE: `size` elements from `begin` in each dimension; a size of -1 means all up to the end."""
     x = call.input(0)
@@ -134,6 +141,7 @@ def slice_(call: TfliteCall) -> Results:
     return _cut(call, x, begin, stops)
 
 
+@known_at_build("begin", "end", "strides")
 def strided_slice(call: TfliteCall) -> Results:
     """Import STRIDED_SLICE: NumPy's x[begin:end:stride, ...]; bit i of each mask option applies to entry i."""
     x = call.input(0)
@@ -174,6 +182,7 @@ def strided_slice(call: TfliteCall) -> Results:
     return call.reshape(_cut(call, x, starts, stops, steps), made)
 
 
+@known_at_build("axes")
 def reverse_v2(call: TfliteCall) -> Results:
     """Import REVERSE_V2."""
     x = call.input(0)
@@ -184,6 +193,7 @@ def reverse_v2(call: TfliteCall) -> Results:
     return _cut(call, x, starts, stops, [-1 if t else 1 for t in turned])
 
 
+@known_at_build("paddings")
 def pad(call: TfliteCall) -> Results:
     """Import PAD with zeros: the zero point if the tensor is quantized."""
     x = call.input(0)
@@ -191,11 +201,14 @@ def pad(call: TfliteCall) -> Results:
     return call.pad(x, before, after, call.zero_of(0))
 
 
+@known_at_build("paddings", "constant_values")
 def pad_v2(call: TfliteCall) -> Results:
     """Import PADV2: pad with the value of input 2."""
     x, value = call.stored_inputs(0, 2)
-    if value.array is None or value.array.size != 1:
-        raise call.fail("its input constant_values must be one number, known at import")
+    if value.array is None:
+        raise call.not_known(2, "constant_values")
+    if value.array.size != 1:
+        raise call.fail("its input constant_values is not one number")
     before, after = _paddings(call, x.rank)
     return call.pad(x, before, after, float(value.array.reshape(())))
 
@@ -205,6 +218,7 @@ def _paddings(call: TfliteCall, rank: int) -> tuple[tuple[int, ...], tuple[int, 
     return pairs[::2], pairs[1::2]
 
 
+@known_at_build("paddings")
 def mirror_pad(call: TfliteCall) -> Results:
     """Import MIRROR_PAD: REFLECT omits the border element; SYMMETRIC repeats it (a gather by a table of indices)."""
     x = call.input(0)
@@ -223,6 +237,7 @@ def mirror_pad(call: TfliteCall) -> Results:
     return x
 
 
+@known_at_build("multiples")
 def tile(call: TfliteCall) -> Results:
     """Import TILE."""
     x = call.input(0)
@@ -235,6 +250,7 @@ def tile(call: TfliteCall) -> Results:
     return call.reshape(call.add("broadcast_to", split_up, shape=tuple(n for pair in pairs for n in pair)), shape)
 
 
+@known_at_build("shape")
 def broadcast_to(call: TfliteCall) -> Results:
     """Import BROADCAST_TO."""
     x = call.input(0)
@@ -242,6 +258,7 @@ def broadcast_to(call: TfliteCall) -> Results:
     return x if shape == x.shape else call.add("broadcast_to", x, shape=shape)
 
 
+@known_at_build("dims")
 def fill(call: TfliteCall) -> Results:
     """Import FILL: a tensor of the shape in input 0, filled with the scalar in input 1."""
     value = call.input(1)
@@ -250,6 +267,7 @@ def fill(call: TfliteCall) -> Results:
     return call.add("broadcast_to", call.reshape(value, ()), shape=call.check_shape(call.ints(0, "dims"), value))
 
 
+@known_at_build(result=True)
 def shape(call: TfliteCall) -> Results:
     """Import SHAPE as a constant: shapes are known at import."""
     return constant(np.array(call.input(0).shape), call.results[0].dtype or "i32")
@@ -260,6 +278,7 @@ def densify(call: TfliteCall) -> Results:
     return call.input(0)
 
 
+@known_at_build(result=True)
 def rank(call: TfliteCall) -> Results:
     """Import RANK as a constant: ranks are known at import."""
     return constant(np.array(call.input(0).rank), "i32")

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from functools import partial
 
+from mavcg.importers.call import known_at_build
 from mavcg.importers.emitter import Value
 from mavcg.importers.tflite_ops.call import Handler, Results, TfliteCall
 from mavcg.importers.tflite_ops.convolution import pads_of
@@ -30,6 +31,7 @@ def _pool(call: TfliteCall, op: str, x: Value) -> Value:
     return call.add(op, x, kernel=kernel, stride=stride, pads=pads_of(call, x.shape[1:3], kernel, stride))
 
 
+@known_at_build("axes")
 def _reduce(op: str, call: TfliteCall) -> Results:
     chooses = op in ("reduce_max", "reduce_min") and call.alike(0)
     x = call.input(0) if chooses else call.operand(0)
@@ -41,6 +43,7 @@ def _axes(call: TfliteCall, rank: int) -> tuple[int, ...]:
     return tuple(sorted({call.axis(a, rank, "axes") for a in call.ints(1, "axes")}))
 
 
+@known_at_build("axes")
 def _all_or_any(op: str, call: TfliteCall) -> Results:
     x = call.input(0)
     if x.dtype != "bool":
@@ -50,6 +53,7 @@ def _all_or_any(op: str, call: TfliteCall) -> Results:
     return call.cast(numbers, "bool")
 
 
+@known_at_build("axis")
 def _arg(op: str, call: TfliteCall) -> Results:
     x = call.input(0, rank_min=1)
     (axis,) = call.ints(1, "axis", 1)

@@ -12,8 +12,3 @@ FAMILIES = (convolution, pointwise, pooling, movement, indexing, images)
 HANDLERS: Mapping[str, Handler] = MappingProxyType(
     {name: handler for family in FAMILIES for name, handler in family.HANDLERS.items()}
 )
-
-
-def supported_operators() -> str:
-    """Return the list of supported operators, for messages."""
-    return ", ".join(sorted(HANDLERS))
