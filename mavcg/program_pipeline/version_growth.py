@@ -50,32 +50,44 @@ def drop_for_growth(
 ) -> list[FunctionChoice]:
     """Drop versions, those that gain least per byte first, until the others are expected to add no more than allowed.
 
+    Those of the dropped versions that then still fit come back, the ones that gain most per byte first.
+
     Args:
         allowed_bytes: a lower limit, if linking showed that more was added than expected; None for the limit's own.
     """
     allowed = limit.allowed_bytes if allowed_bytes is None else allowed_bytes
     current = list(choices)
+    dropped: list[tuple[int, str]] = []
     while limit.added_bytes(current) > allowed:
         candidates = [(i, body) for i, c in enumerate(current) for body in c.bodies if body != GENERIC]
         if not candidates:
             break
-
-        def value(candidate: tuple[int, str]) -> float:
-            choice, body = current[candidate[0]], candidate[1]
-            gained = sum(limit.worth.get((choice.function, k.label), 0.0) for k in choice.versions if k.body == body)
-            return gained / max(1, limit.sizes[choice.function, body].loaded)
-
-        index, body = min(candidates, key=value)
-        bytes_ = limit.sizes[current[index].function, body].loaded
-        reason = f"its {bytes_} bytes would exceed --max-growth {limit.max_growth:g} %, and gain least per byte"
-        current[index] = _drop_body(current[index], body, reason)
+        index, body = min(candidates, key=lambda at: _worth_per_byte(current[at[0]], at[1], limit))
+        current[index] = _drop_body(current[index], body, limit)
+        dropped.append((index, body))
+    for index, body in reversed(dropped):
+        restored = _restore_body(current[index], choices[index], body)
+        if limit.added_bytes([*current[:index], restored, *current[index + 1 :]]) <= allowed:
+            current[index] = restored
     return current
 
 
-def _drop_body(choice: FunctionChoice, body: str, reason: str) -> FunctionChoice:
+def _worth_per_byte(choice: FunctionChoice, body: str, limit: GrowthLimit) -> float:
+    gained = sum(limit.worth.get((choice.function, k.label), 0.0) for k in choice.versions if k.body == body)
+    return gained / max(1, limit.sizes[choice.function, body].loaded)
+
+
+def _drop_body(choice: FunctionChoice, body: str, limit: GrowthLimit) -> FunctionChoice:
+    bytes_ = limit.sizes[choice.function, body].loaded
+    reason = f"its {bytes_} bytes would exceed --max-growth {limit.max_growth:g} %, and gain least per byte"
     return replace(
         choice, versions=tuple(to_generic(choice, k, reason) if k.body == body else k for k in choice.versions)
     )
+
+
+def _restore_body(choice: FunctionChoice, before: FunctionChoice, body: str) -> FunctionChoice:
+    pairs = zip(choice.versions, before.versions, strict=True)
+    return replace(choice, versions=tuple(was if was.body == body else now for now, was in pairs))
 
 
 def versions_worth(

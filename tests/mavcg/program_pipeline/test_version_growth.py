@@ -87,6 +87,15 @@ def test_a_small_file_may_grow_by_the_free_bytes_whatever_its_percentage() -> No
     assert len(drop_for_growth([choice("abcd")], GrowthLimit(0.0, 100, sizes, {}, 10, free_bytes=429))[0].bodies) == 3
 
 
+def test_what_still_fits_behind_a_large_version_comes_back() -> None:
+    """The large version gains more per byte than the small one, but has no room: the small one has."""
+    sizes = {("f", GENERIC): Sizes(1, 100), ("f", "a53"): Sizes(1, 1000), ("f", "a75"): Sizes(1, 100)}
+    sizes |= {("f", "m4"): Sizes(1, 100)}
+    worth = {("f", "a53"): 0.9, ("f", "a75"): 0.01, ("f", "m4"): 0.02}
+    (left,) = drop_for_growth([choice("abcd")], GrowthLimit(20.0, 1000, sizes, worth, 0))
+    assert left.bodies == (GENERIC, "a75", "m4") and left.versions[1].dropped and not left.versions[2].dropped
+
+
 def verdict(own: float, generic: float) -> ModelVerdict:
     return ModelVerdict(generic, own, "FLOP", 0.1, False, False, False, "")
 
