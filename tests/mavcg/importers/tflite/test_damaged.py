@@ -116,13 +116,13 @@ def test_many_mutated_files_are_built_or_refused(writer: Any, check: Any) -> Non
 
 def test_unknown_operators_are_named_with_what_there_is(writer: Any, check: Any) -> None:
     y = writer.op("TOPK_V2", [writer.input((4,)), writer.constant(2)])
-    refused(check, writer.bytes(y), "node '0:", "(TOPK_V2)", "not supported; `mavcg build --operators` lists", kind=UnsupportedOp)
+    refused(check, writer.bytes(y), "node '0:", "(TOPK_V2)", "not supported; `mavcg build --op", kind=UnsupportedOp)
 
 
 def test_custom_operators_are_named(writer: Any, check: Any) -> None:
     y = writer.op("CUSTOM", [writer.input((4,))])
     writer.model.operatorCodes[0].customCode = "TFLite_Detection_PostProcess"
-    refused(check, writer.bytes(y), "(CUSTOM TFLite_Detection_PostProcess)", "supported:", kind=UnsupportedOp)
+    refused(check, writer.bytes(y), "(CUSTOM TFLite_Detection_PostProcess)", "`mavcg build --op", kind=UnsupportedOp)
 
 
 def test_operators_that_no_output_needs_do_not_matter(writer: Any, check: Any) -> None:
