@@ -4,7 +4,7 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -59,6 +59,39 @@ def linked_selector(target: Target, out_dir: Path) -> Path:
     return _cached_object("linked_selector", "", target, name, out_dir / f"{name}.o")
 
 
+def selector_ir(
+    core_sets: Sequence[CoreSet], all_cores: Mapping[str, Core], target: Target, out_dir: Path
+) -> dict[str, str]:
+    """Return comdat group -> LLVM IR: the selector that core sets of a link share, and each set's table; for ELF.
+
+    Each module's definitions are to go into its group, which is that of the same code in native objects.
+    """
+    units = {f"mavcg_selector_{RUNTIME_ABI}": ("linked_selector", "")}
+    for core_set in core_sets:
+        same_arch = {name: core for name, core in all_cores.items() if core.arch == target.arch}
+        table = table_text(core_set, same_arch, needs_words(core_set))
+        units[f"mavcg_set_{core_set.tag}"] = ("linked_set", table)
+    more = ("-S", "-emit-llvm", "-Wno-unused-command-line-argument")
+    return {
+        group: _cached_text(unit, table, target, out_dir / f"{group}.ll", more)
+        for group, (unit, table) in units.items()
+    }
+
+
+def _cached_text(unit: str, table: str, target: Target, out: Path, more_flags: tuple[str, ...]) -> str:
+    """Compile a unit to text, or read it from the cache."""
+
+    def compile_text(path: Path) -> None:
+        compile_runtime(unit, table, target, path, more_flags)
+
+    folder = cache_folder()
+    if not is_own_folder(folder):
+        compile_text(out)
+        return out.read_text()
+    parts = _content(unit, table, target, " ".join(more_flags))
+    return cached_file(folder, f"selector-{parts}.ll", compile_text).read_text()
+
+
 def needs_words(core_set: CoreSet) -> dict[str, tuple[int, ...]]:
     """Return the bits that each core's version needs, as table_text takes them.
 
@@ -89,12 +122,17 @@ def _cached_object(unit: str, table: str, target: Target, group: str, out: Path)
     if not is_own_folder(folder):
         compile_in_group(out)
         return out
-    flags = [*machine_flags(target), *PLAIN_CODE_FLAGS, *protection_flags(target), *RUNTIME_FLAGS]
-    parts = [unit_text(unit), table, target.zig_name, group, " ".join(flags), zig_program(), package_version("ziglang")]
-    content = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
+    content = _content(unit, table, target, group)
     out.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(cached_file(folder, f"selector-{content}.o", compile_in_group), out)
     return out
+
+
+def _content(unit: str, table: str, target: Target, form: str) -> str:
+    """Return a digest of all that a compiled unit depends on; form: its group, or how it is written."""
+    flags = [*machine_flags(target), *PLAIN_CODE_FLAGS, *protection_flags(target), *RUNTIME_FLAGS]
+    parts = [unit_text(unit), table, target.zig_name, form, " ".join(flags), zig_program(), package_version("ziglang")]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
 
 
 def x86_needs(core: Core) -> tuple[int, ...]:

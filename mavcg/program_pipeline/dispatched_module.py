@@ -8,7 +8,13 @@ from mavcg.errors import ToolError
 from mavcg.hardware.target import Target
 from mavcg.objects.elf import is_aligned
 from mavcg.passes.asm.transforms.remove_definitions import CannotSeparate
-from mavcg.passes.ir.dispatch import Dispatch, RuntimeNames, add_dispatchers, add_single_bodies
+from mavcg.passes.ir.dispatch import (
+    Dispatch,
+    RuntimeNames,
+    add_dispatchers,
+    add_single_bodies,
+    add_version_aliases,
+)
 from mavcg.passes.ir.hot_module import MERGEABLE, HotModule, version_symbol
 from mavcg.passes.ir.module_text import ModuleText, with_entities
 from mavcg.passes.ir.shared import keep_for_versions
@@ -81,6 +87,20 @@ class DispatchedModule:
         return [base, *version_objects, *cold], RELOCATION_BYTES * pointers * sum(
             not choice.is_single for choice in choices
         )
+
+    def ir_texts(self, choices: Sequence[FunctionChoice]) -> list[str]:
+        """Return the IR of the module with its dispatchers, and of each version; for a module made for bitcode."""
+        needs: set[str] = set()
+        texts: list[str] = []
+        for choice in choices:
+            by_label = {body.label: body for body in self.module.bodies_of(choice.function)}
+            for label in () if choice.is_single else choice.bodies:
+                needs |= by_label[label].needs
+                aliases = [k.label for k in choice.versions if k.body == label and k.label != label]
+                text = self.module.ir[choice.function, label]
+                texts.append(add_version_aliases(self.module.hot, text, choice.function, label, aliases))
+        module, _ = self._rest(choices, needs)
+        return [str(module), *texts]
 
     def _rest(self, choices: Sequence[FunctionChoice], needs: set[str]) -> tuple[ModuleText, list[Path]]:
         """Return (module, objects) of everything but the versions.

@@ -43,6 +43,8 @@ class ModuleObjects:
         sums_products: function that sums floating-point products -> True if the program's base features have a fused
             multiply-add for them.
         needs: (function, label) -> extensions that the version's instructions need beyond its base.
+        ir_texts: for bitcode, the IR of the module with its dispatchers and of its versions; `objects` then only tell
+            sizes.
     """
 
     source: str
@@ -58,6 +60,7 @@ class ModuleObjects:
     whole: str = ""
     sums_products: Mapping[str, bool] = field(default_factory=dict)
     needs: VersionNeeds = field(default_factory=dict)
+    ir_texts: tuple[str, ...] = ()
 
     @property
     def dispatched(self) -> bool:
@@ -153,6 +156,7 @@ def build_objects(
         single_bytes, sum(map(loaded_bytes, objects)) + added, tuple(core_sets),
         {(body.function, body.label): body.tuning for body in module.bodies if body.tuning},
         whole, adding_products(module.hot, [choice.function for choice in choices], target.arch), needs,
+        tuple(dispatched_module.ir_texts(choices)) if module.ir and core_sets else (),
     )  # fmt: skip
     if not (choices or module.refused):
         return module_objects  # a note would be empty

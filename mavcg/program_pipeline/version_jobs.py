@@ -86,6 +86,19 @@ class VersionJobs:
         ir = str(version.module)
         return TuningJob(core, asm, version.symbol, generic_asm, generic.symbol, why_untouched(ir), has_open_inline(ir))
 
+    def allowed_extensions(self, name: str, core: Core) -> tuple[str, ...]:
+        """Return the extensions that the attributes of a core's version allow beyond the function's base, sorted.
+
+        Code that is generated later, by a link, may use any of them.
+        """
+        version = make_version(self.hot, name, core.name)
+        narrow = has_narrow_floats(definitions_text(version.module))
+        base = self._base(name)
+        allowed = set(core.extensions)
+        for entry in choose_cpu(core, base, narrow).features:
+            (allowed.add if entry[0] == "+" else allowed.discard)(entry[1:])
+        return tuple(sorted(allowed - {entry[1:] for entry in base if entry[0] == "+"}))
+
     def _explicit(self, version: Version, text: str) -> str:
         """Make arithmetic that LLVM leaves to the target explicit, unless rounding may differ per core."""
         if self.per_core_rounding:

@@ -23,8 +23,11 @@ def version_needs(
     The base is what the function was compiled for, by the build's flags and its own target attribute: the program
     itself may use that wherever it runs. On x86-64 a version needs all beyond it that the compiler was allowed to use
     for the core: a version that is equal to another needs no more than both. paths: symbol of a version -> its object,
-    for the first of equal versions.
+    for the first of equal versions. Of bitcode, whose code a link generates later, a version needs all beyond the base
+    that its attributes allow.
     """
+    if module.ir and target.arch == "aarch64":
+        return {at: module.allowed.get(at, ()) for at in module.ir}
     found: dict[tuple[str, str], frozenset[str]] = {}
     if target.arch == "x86_64":
         allowed = {core.name: x86_extensions(core.llvm_cpu, core.llvm_features) for core in cores}

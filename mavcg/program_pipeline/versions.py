@@ -8,7 +8,7 @@ import hashlib
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from mavcg.assembly.tuning import VersionTuning, model_version, tune_versions
 from mavcg.assembly.tuning_options import FAST, Tuning, has_machine_passes
@@ -57,6 +57,8 @@ class VersionedModule:
         bodies: all versions.
         refused: function that stays unchanged, without versions -> reason.
         shared_optimisation: functions whose fast-math arithmetic was decided once for all versions.
+        allowed: (function, label) -> extensions that the version's attributes allow beyond its base; only for bitcode.
+        ir: (function, label) -> the version's optimised IR; only for bitcode, whose code the program's link generates.
     """
 
     hot: HotModule
@@ -65,6 +67,8 @@ class VersionedModule:
     bodies: tuple[CompiledVersion, ...]
     refused: Mapping[str, str]
     shared_optimisation: frozenset[str]
+    allowed: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+    ir: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     def bodies_of(self, function: str) -> tuple[CompiledVersion, ...]:
         """Return a function's versions, generic first, then in the order of the cores."""
@@ -88,6 +92,7 @@ def make_versions(
     progress: Callable[[], None] = lambda: None,
     tuning: Tuning = FAST,
     openmp: bool = True,
+    in_bitcode: bool = False,
 ) -> VersionedModule:
     """Compile the generic version and one version per core of each requested function that the module defines.
 
@@ -98,6 +103,8 @@ def make_versions(
         tuning: options of the machine passes that cores' profiles enable.
         openmp: True if LLVM's OpenMP library may be called: outlined OpenMP regions then get their own versions, which
             each thread chooses by its core. False: functions with such regions are refused.
+        in_bitcode: True if the program's link generates the code. Loads are then split in the IR, for in-order cores
+            whose profiles enable it; the machine passes do not run.
     A function of which a version cannot be made is refused; the others keep theirs.
     Raises: MavcgError if the IR does not parse.
     """
@@ -118,8 +125,13 @@ def make_versions(
             label = core.name if core else GENERIC
             with _refusing(failed, name, f"its {label} version"):
                 jobs[name, label] = version_jobs.version_job(name, core, once.get(name))
-    if target.arch == "aarch64":
-        jobs |= _split_in_ir(jobs, {core.name for core in cores if core.policy.split_in_ir}, workers, failed)
+    if in_bitcode:
+        tuning = replace(tuning, on=False)
+        jobs |= _optimise_in_ir(jobs, _cores_to_split(cores, in_bitcode), workers, failed)
+    elif target.arch == "aarch64":
+        split = _cores_to_split(cores, in_bitcode)
+        chosen = {at: job for at, job in jobs.items() if at[1] in split}
+        jobs |= _optimise_in_ir(chosen, split, workers, failed)
     compiled = dict(zip(jobs, compile_all(list(jobs.values()), workers, progress), strict=True))
     for (name, label), result in compiled.items():
         if isinstance(result, Failure):
@@ -130,7 +142,7 @@ def make_versions(
                 failed.setdefault(name, f"its OpenMP region cannot have versions: {failed[region]}")
         again = make_versions(
             text, source, program_level, [n for n in requested if n not in failed], cores, target,
-            workers, per_core_rounding, progress, tuning, openmp,
+            workers, per_core_rounding, progress, tuning, openmp, in_bitcode,
         )  # fmt: skip
         return replace(again, refused={**refused, **failed, **again.refused})
     texts = {at: result for at, result in compiled.items() if isinstance(result, str)}
@@ -141,7 +153,19 @@ def make_versions(
         _compiled_version(hot, name, label, *tunings.get((name, label), (text, None)))
         for (name, label), text in texts.items()
     )
-    return VersionedModule(hot, source, version_jobs.opt_level, key_by_callees(hot, bodies), refused, frozenset(once))
+    versions = VersionedModule(
+        hot, source, version_jobs.opt_level, key_by_callees(hot, bodies), refused, frozenset(once)
+    )
+    if not in_bitcode:
+        return versions
+    allowed = {(name, core.name): version_jobs.allowed_extensions(name, core) for name in functions for core in cores}
+    return replace(versions, allowed=allowed, ir={at: jobs[at].text for at in texts})
+
+
+def _cores_to_split(cores: Sequence[Core], in_bitcode: bool) -> frozenset[str]:
+    """Return the cores whose vector loads are split in the IR: those of bitcode have no machine passes to do it."""
+    in_order = {core.name for core in cores if in_bitcode and core.order == "in" and core.policy.split}
+    return frozenset(in_order | {core.name for core in cores if core.policy.split_in_ir})
 
 
 @contextmanager
@@ -202,22 +226,23 @@ def _compiled_version(hot: HotModule, name: str, label: str, asm: str, tuning: V
     return CompiledVersion(name, label, version.symbol, asm, without_label(asm, label), version.needs, tuning)
 
 
-def _split_in_ir(
-    jobs: Mapping[tuple[str, str], CodegenJob], labels: Collection[str], workers: int, failed: dict[str, str]
+def _optimise_in_ir(
+    jobs: Mapping[tuple[str, str], CodegenJob], to_split: Collection[str], workers: int, failed: dict[str, str]
 ) -> dict[tuple[str, str], CodegenJob]:
-    """Optimise the versions of these cores and split their loads; return the jobs that generate their code.
+    """Optimise these versions, split the loads of those for the cores `to_split`; return jobs that generate their code.
 
     Versions that LLVM refuses are left out; compiling their original IR then reports the error. failed: receives the
     functions whose loads cannot be split, with the reason.
     """
-    chosen = {at: job for at, job in jobs.items() if at[1] in labels}
-    texts = compile_all([replace(job, emit="ir") for job in chosen.values()], workers, lambda: None)
-    split: dict[tuple[str, str], CodegenJob] = {}
-    for (at, job), text in zip(chosen.items(), texts, strict=True):
+    texts = compile_all([replace(job, emit="ir") for job in jobs.values()], workers, lambda: None)
+    optimised: dict[tuple[str, str], CodegenJob] = {}
+    for (at, job), text in zip(jobs.items(), texts, strict=True):
         with _refusing(failed, at[0], f"its {at[1]} version"):
             if isinstance(text, str):
-                split[at] = replace(job, text=split_vector_loads(canonical(text)), optimise=False)
-    return split
+                text = canonical(text)
+                text = split_vector_loads(text) if at[1] in to_split else text
+                optimised[at] = replace(job, text=text, optimise=False)
+    return optimised
 
 
 def _tune(

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from mavcg.passes.ir.attributes import cpu_attributes_of
 from mavcg.passes.ir.hot_module import MERGEABLE, HotModule, version_symbol
-from mavcg.passes.ir.module_text import Entity, ModuleText
+from mavcg.passes.ir.module_text import Entity, ModuleText, parse_module
 from mavcg.passes.ir.signature import Signature, declaration, function_type, parse_signature
 from mavcg.passes.ir.symbol_names import escape, own_symbol, quote
 from mavcg.passes.ir.types import find_closing
@@ -91,6 +91,24 @@ def add_single_bodies(hot: HotModule, base: ModuleText, labels_used: Mapping[str
             text = f"@{quote(symbol)} = {kind} alias {function_type(signature)}, ptr @{quote(current)}"
             entities[symbol] = Entity(symbol, "alias", text)
     return replace(base, entities=entities)
+
+
+def add_version_aliases(hot: HotModule, text: str, name: str, label: str, others: Sequence[str]) -> str:
+    """Add aliases of a version to the IR of its module, for the versions `others` that share it or were dropped for it.
+
+    name: of the function. label: of the version that the module defines.
+    """
+    if not others:
+        return text
+    module = parse_module(text)
+    symbol = version_symbol(hot, name, label)
+    kind = "weak_odr hidden" if hot.module.linkage(name) in MERGEABLE else "hidden"
+    value_type = function_type(parse_signature(module.entities[symbol]))
+    entities = dict(module.entities)
+    for other in others:
+        alias = version_symbol(hot, name, other)
+        entities[alias] = Entity(alias, "alias", f"@{quote(alias)} = {kind} alias {value_type}, ptr @{quote(symbol)}")
+    return str(replace(module, entities=entities))
 
 
 def _dispatcher(entity: Entity, name: str, hot: HotModule, dispatch: Dispatch) -> list[Entity]:
