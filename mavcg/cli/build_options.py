@@ -98,7 +98,7 @@ class BuildOptions:
         str | None,
         typer.Option(
             "-o", "--output", metavar="OUT.so",
-            help="The library (.so; .dylib for macOS) or object (.o) to write; with --boards a folder.",
+            help="The library (.so; .dylib for macOS) object (.o) or bitcode (.bc) to write; with --boards a folder.",
         ),
     ] = None  # fmt: skip
     measurements: Annotated[

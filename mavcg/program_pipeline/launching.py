@@ -26,6 +26,7 @@ from mavcg.text.terminal import say
 
 if TYPE_CHECKING:
     from mavcg.hardware.target import Target
+    from mavcg.program_pipeline.bitcode import Lto
     from mavcg.program_pipeline.hot_functions import HotSymbol
     from mavcg.sources.compile_commands import CompileUnit
 
@@ -199,22 +200,44 @@ def _hot_in(binary: Path, hot: "Sequence[HotSymbol]") -> "Sequence[HotSymbol]":
     return match_names(hot, names)
 
 
+def _hot_in_bitcode(bitcode: Path, hot: "Sequence[HotSymbol]") -> "Sequence[HotSymbol]":
+    """Return the hot functions that a file of LLVM bitcode defines."""
+    from mavcg.passes.ir.module_text import parse_module
+    from mavcg.profiling.demangle import base_symbol
+    from mavcg.program_pipeline.hot_functions import match_names
+    from mavcg.sources.load_ir import load_ir
+
+    names = parse_module(load_ir(bitcode).text).definitions()
+    return match_names(hot, list(dict.fromkeys(map(base_symbol, names))))
+
+
 def _version_unit(unit: "CompileUnit", file: BuildFile, folder: Path) -> str | None:
+    from mavcg.program_pipeline.bitcode import is_bitcode, lto_of, refuse_older_llvm
+
     assert unit.output is not None
-    flags = unit.flags
-    lto = [flag for flag in flags if flag == "-fno-lto" or re.match(r"-flto(=|$)", flag)]
-    if lto and lto[-1] != "-fno-lto" and "-ffat-lto-objects" not in flags:
-        raise MavcgError(
-            f"{unit.output.name}: {lto[-1]} leaves code generation to the link, and versions are made before it; "
-            "leave it out for files with hot functions, or add -ffat-lto-objects"
-        )
     hot = hot_of(file, folder)
-    symbols = _hot_in(unit.output, hot)
-    return _build(unit, file, folder, hot, [symbol.name for symbol in symbols]) if symbols else None
+    lto = lto_of(unit.flags)
+    if lto is None:
+        symbols = _hot_in(unit.output, hot)
+    elif is_bitcode(unit.output):
+        symbols = _hot_in_bitcode(unit.output, hot)
+        if symbols:
+            refuse_older_llvm(unit.compiler)
+    else:
+        raise MavcgError(
+            f"{unit.output.name}: GCC's -flto leaves code generation to its own linker plugin, and versions are made "
+            "before it; leave it out for files with hot functions, or add -ffat-lto-objects"
+        )
+    return _build(unit, file, folder, hot, [symbol.name for symbol in symbols], lto) if symbols else None
 
 
 def _build(
-    unit: "CompileUnit", file: BuildFile, folder: Path, hot: "Sequence[HotSymbol]", names: Sequence[str]
+    unit: "CompileUnit",
+    file: BuildFile,
+    folder: Path,
+    hot: "Sequence[HotSymbol]",
+    names: Sequence[str],
+    lto: "Lto | None",
 ) -> str | None:
     from mavcg.program_pipeline.compiler_object import own_assembly, own_notes, rounding_as_gcc
     from mavcg.program_pipeline.program import BuildRequest, build_program
@@ -241,10 +264,11 @@ def _build(
         code_flags=("-fPIC", *(flag for flag in unit.flags if _CODE_FLAGS.match(flag))),
         keep_debug=any(re.match(r"-g[\dg]?$|-gdwarf", flag) and flag != "-g0" for flag in unit.flags),
         workers=1,  # the build starts as many compilers as it needs
+        lto=lto,
     )
     with scratch_folder(".mavcg-", unit.output.resolve().parent) as scratch:
         versioned_object = Path(scratch) / unit.output.name
-        own, why_whole = own_assembly(unit, names, Path(scratch))
+        own, why_whole = (None, "") if lto else own_assembly(unit, names, Path(scratch))
         result = build_program(replace(request, output=versioned_object, own=own))
         if any(module.dispatched for module in result.modules):
             put_in_place(versioned_object, unit.output.resolve())

@@ -14,6 +14,7 @@ from mavcg.files.scratch import scratch_folder
 from mavcg.hardware.core import Core
 from mavcg.hardware.target import Target
 from mavcg.objects.binaries import imports_of, loaded_bytes, note_assembly, protection
+from mavcg.objects.elf import note_assembly as json_note
 from mavcg.objects.growth import growth_percent
 from mavcg.objects.library import link_relocatable, link_shared
 from mavcg.objects.link_options import LinkOptions
@@ -22,11 +23,12 @@ from mavcg.passes.ir.protection import protect
 from mavcg.profiles.load import load_cores
 from mavcg.program_pipeline.asm_module import AsmModule, read_asm_module
 from mavcg.program_pipeline.asm_objects import build_asm_objects
+from mavcg.program_pipeline.bitcode import Lto, link_ir, selector_in_groups, write_bitcode
 from mavcg.program_pipeline.hot_functions import HotSymbol, inexact_notes, match_hot
 from mavcg.program_pipeline.objects import ModuleObjects, build_objects
 from mavcg.program_pipeline.version_choice import Gains, VersionLimits
 from mavcg.program_pipeline.versions import make_versions
-from mavcg.runtime.build import linked_selector, runtime_object
+from mavcg.runtime.build import linked_selector, runtime_object, selector_ir
 from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.made_with import made_with
 from mavcg.runtime.shared import SONAME, build_shared_runtime
@@ -64,6 +66,7 @@ class BuildRequest:
         link: options for the link of a library.
         shared_runtime: True if the selector is in libmavcg_rt.so; False if it is linked into the output.
         workers: number of compilers that run at a time.
+        lto: if the output is to be LLVM bitcode, whose code the program's link generates; None for machine code.
     """
 
     output: Path
@@ -85,6 +88,7 @@ class BuildRequest:
     link: LinkOptions = LinkOptions()
     shared_runtime: bool = False
     workers: int = field(default_factory=default_workers)
+    lto: Lto | None = None
 
 
 @dataclass(frozen=True)
@@ -128,6 +132,8 @@ class BuildResult:
 def build_program(request: BuildRequest, progress: Progress = lambda message: None) -> BuildResult:
     """Build the library. Raises: MavcgError for invalid input; no output is then written."""
     started, cpu_started = time.monotonic(), _cpu_seconds()
+    if request.lto is not None:
+        _refuse_in_bitcode(request)
     with scratch_folder("mavcg-build-") as folder:
         modules = _read_inputs(request, progress)
         assembly = [read_asm_module(unit, request.target) for unit in request.asm_units]
@@ -150,7 +156,7 @@ def build_program(request: BuildRequest, progress: Progress = lambda message: No
                 runtime_library = build_shared_runtime(request.target, folder)
                 shared_note = (_shared_note(request, loaded_bytes(runtime_library)),)
                 request = replace(request, link=replace(request.link, runtime=runtime_library))
-        if request.output.suffix != ".o":
+        if request.lto is None and request.output.suffix != ".o":
             progress("linking the single-version library, to compare sizes")
             single_bytes = facts["single_library_bytes"] = _single_library_bytes(built, request, folder)
         if facts:
@@ -159,13 +165,59 @@ def build_program(request: BuildRequest, progress: Progress = lambda message: No
             assemble(note_assembly(facts, request.target), note, request.target, "the library's note")
             objects.append(note)
         progress(f"linking {request.output}")
-        libraries, symbols = _link(objects, request)
+        if request.lto is None:
+            libraries, symbols = _link(objects, request)
+            total_bytes = loaded_bytes(request.output)
+        else:
+            libraries, symbols, total_bytes = (), (), sum(map(loaded_bytes, objects))
+            _write_bitcode(built, core_sets, facts, request, folder, modules[0].opt_level)
     notes = (*request.notes, *inexact_notes(hot), *_source_notes(modules), *_protection_notes(request), *shared_note)
     return BuildResult(
         request.output, request.target, request.cores, tuple(hot), tuple(built), tuple(not_found), notes,
-        sum(facts.get("runtime", {}).values()), loaded_bytes(request.output), single_bytes, libraries, symbols,
+        sum(facts.get("runtime", {}).values()), total_bytes, single_bytes, libraries, symbols,
         time.monotonic() - started, _cpu_seconds() - cpu_started,
     )  # fmt: skip
+
+
+def _refuse_in_bitcode(request: BuildRequest) -> None:
+    """Raise MavcgError for what versions in bitcode cannot have."""
+    where = request.output.name
+    if request.target.system == "macos":
+        raise MavcgError(f"{where}: versions in bitcode are made for Linux and Android only; leave out -flto or .bc")
+    if request.asm_units:
+        raise MavcgError(
+            f"{where}: bitcode holds no assembly; build {request.asm_units[0].source.name} as an object (.o)"
+        )
+    if request.shared_runtime:
+        raise MavcgError(f"{where}: --runtime shared is for machine code; bitcode has the selector in it, leave it out")
+
+
+def _write_bitcode(
+    built: Sequence[ModuleObjects],
+    core_sets: Sequence[CoreSet],
+    facts: dict[str, Any],
+    request: BuildRequest,
+    folder: Path,
+    level: str | None,
+) -> None:
+    """Write the modules with their versions and the selector as one bitcode file, whose code a link generates.
+
+    level: the program's -O level; None if unknown.
+    """
+    assert request.lto is not None
+    texts = [text for module in built for text in module.ir_texts]
+    if core_sets:
+        texts += selector_in_groups(selector_ir(core_sets, load_cores(), request.target, folder))
+    notes = [module.summary for module in built if module.choices or module.refused] + ([facts] if facts else [])
+    linked = link_ir(texts, [json_note(note) for note in notes])
+    write_bitcode(
+        linked,
+        request.output,
+        request.target,
+        "3" if level == "fast" else level or "2",
+        request.lto,
+        request.code_flags,
+    )
 
 
 def _cpu_seconds() -> float:
@@ -199,7 +251,7 @@ def _single_library_bytes(built: Sequence[ModuleObjects], request: BuildRequest,
 
 def _protection_notes(request: BuildRequest) -> list[str]:
     """Return a note if a linked object without branch protection removes the library's mark for it."""
-    if request.target.system == "macos" or request.output.suffix == ".o" or protection(request.output):
+    if request.lto or request.target.system == "macos" or request.output.suffix == ".o" or protection(request.output):
         return []
     return [
         f"{request.output.name} is not marked for branch protection: something in it was compiled without it, such as "
@@ -261,6 +313,7 @@ def _build_module(
     versions = make_versions(
         module.text, source, module.opt_level, names, request.cores, request.target,
         request.workers, request.per_core_rounding, step, request.tuning, not module.foreign_openmp,
+        request.lto is not None,
     )  # fmt: skip
     module_objects = build_objects(
         module.text, versions, core_set, request.target, folder, request.limits, request.gains, shares,
@@ -268,6 +321,8 @@ def _build_module(
     )  # fmt: skip
     if module_objects.whole:
         refuse_foreign_openmp(module, request.units[0].compiler[0])
+    if request.lto is not None and not module_objects.ir_texts:
+        return replace(module_objects, ir_texts=(module.text,))
     return module_objects
 
 

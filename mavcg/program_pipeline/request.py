@@ -13,6 +13,7 @@ from mavcg.hardware.target import Target, default_target, parse_target
 from mavcg.hosts.host import find_board
 from mavcg.objects.link_options import LinkOptions, make_link_options
 from mavcg.profiles.load import cores_for
+from mavcg.program_pipeline.bitcode import Lto
 from mavcg.program_pipeline.buildfile import FILE_NAME, BuildFile, ModelTable
 from mavcg.program_pipeline.hot_functions import HotSymbol, parse_hot
 from mavcg.program_pipeline.input_units import command_units, source_units
@@ -64,6 +65,7 @@ def make_request(
         tuning=chosen.tuning,
         link=_link(file, folder, target),
         shared_runtime=shared_runtime(file, target),
+        lto=Lto() if Path(file.output or "").suffix == ".bc" else None,
     )
     return (replace(request, workers=jobs) if jobs else request), board
 
@@ -73,10 +75,10 @@ def _output(file: BuildFile, folder: Path, target: Target) -> Path:
         raise MavcgError("build: no output is named; give -o LIBRARY.so, or build.output in mavcg.toml")
     output = folder / file.output
     library = ".dylib" if target.system == "macos" else ".so"
-    if output.suffix not in (library, ".o"):
+    if output.suffix not in (library, ".o", ".bc"):
         raise MavcgError(
-            f"-o {output}: names neither a shared library ({library}) nor an object (.o) for {target.zig_name}; "
-            "name one of these"
+            f"-o {output}: names neither a shared library ({library}) nor an object (.o) nor bitcode (.bc) for "
+            f"{target.zig_name}; name one of these"
         )
     if output.is_dir():
         raise MavcgError(f"-o {output}: is a folder; name a file in it")
@@ -101,7 +103,7 @@ def _link(file: BuildFile, folder: Path, target: Target) -> LinkOptions:
     link = make_link_options(
         file.link_options, file.version_script, file.libraries, file.library_dirs, file.soname, bool(file.strip), folder
     )
-    if link.option_names and Path(file.output or "").suffix == ".o":
+    if link.option_names and Path(file.output or "").suffix in (".o", ".bc"):
         raise MavcgError(
             f"{link.option_names[0]}: is for the link of a library, and {file.output} is an object; give it there"
         )
