@@ -46,7 +46,9 @@ def run_profile(options: ProfileOptions) -> None:
     read = _import_profiles(options) if options.import_ else _record_profile(options)
     if read is None:
         if options.as_json:
-            print_json({"classes": [], "gemm_mean": None} if options.classes else nothing_json())
+            print_json(
+                {"classes": [], "gemm_mean": None, "classified_by": "names"} if options.classes else nothing_json()
+            )
         return
     for line in read.profiles[0].notes:
         note(line)

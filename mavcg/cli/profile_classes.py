@@ -70,6 +70,7 @@ def classes_json(rows: "Sequence[ClassShares]") -> dict[str, Any]:
             for row in rows
         ],
         "gemm_mean": mean_share(rows, GEMM),
+        "classified_by": "names",
     }
 
 
@@ -90,5 +91,6 @@ def print_classes(rows: "Sequence[ClassShares]") -> None:
         cells = [*(percent(row.shares[name]) for name in shown), percent(row.hottest_share), row.hottest[:NAME_CHARS]]
         table.add_row(*(Text(printable_name(cell)) for cell in (row.label, *cells)))
     console().print(table)
+    console().print(Text("classes go by functions' names; what the code computes is not looked at", "dim"))
     if len(rows) > 1:
         console().print(Text(f"{GEMM}: {percent(mean_share(rows, GEMM))} in the mean of {len(rows)} profiles", "dim"))

@@ -291,7 +291,8 @@ def test_classes_of_two_networks_as_json_and_chart(tmp_path: Path) -> None:
     document = ranking(run(*both, "--of", "libn.so", "--json", "--plot", tmp_path / "shares.svg"))
     assert [row["label"] for row in document["classes"]] == ["small", "large"]
     assert [row["shares"]["GEMM/conv"] for row in document["classes"]] == [0.6, 0.9]
-    assert document["gemm_mean"] == pytest.approx(0.75)
+    assert document["gemm_mean"] == pytest.approx(0.75) and document["classified_by"] == "names"
+    assert "classes go by functions' names; what the code computes is not looked at" in run(*both).stdout
     assert "normalisation, softmax" in (tmp_path / "shares.svg").read_text()
     assert ranking(run(*both, "--json"))["classes"][0]["shares"]["other"] == 0.75
 

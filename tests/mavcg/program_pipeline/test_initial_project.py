@@ -68,9 +68,7 @@ def test_a_cmake_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_makefile_s_first_goal(tmp_path: Path) -> None:
-    text = (
-        "X := 1\n.PHONY: all\nall: bench lib.a\nclean:\n\trm x\nlib.a: a.o\nbench: bench.o\nother: other.o\n"
-    )
+    text = "X := 1\n.PHONY: all\nall: bench lib.a\nclean:\n\trm x\nlib.a: a.o\nbench: bench.o\nother: other.o\n"
     files = tree(tmp_path, {"Makefile": text})
     assert (files.makefile, files.guessed_programs) == ("Makefile", ("bench",))
 
