@@ -1,9 +1,9 @@
 """Find records of figures that are older than the code they are about: `python -m bench.figures_check`.
 
 Each record contains digests of its code (bench/subjects.py states which code that is). If today's code has other
-digests, the figure may not hold any more. Measure it again; or, if the change cannot affect the figure or this machine
-cannot measure it, state why it stays: `--keep NAME .. --why TEXT`. The reason appears in the record and below its
-table, and holds for today's code only. Exit status 1 if a record is older than its code without a reason.
+digests, the figure may not hold any more: measure it again, or mark it: `--mark` writes "old" into all such records,
+and their tables then say so, until they are measured again. No reason excuses an old figure. Exit status 1 if a record
+is older than its code and not marked, or if it cannot be judged.
 """
 
 import argparse
@@ -16,28 +16,27 @@ from typing import Any
 
 from bench.code_digest import ROOT, Subject, changed, code_of
 from bench.subjects import SUBJECTS
+from mavcg.files.whole_file import write_whole
 
 RESULTS = ROOT / "bench/results"
-SHORTEST_REASON = 20  # characters: "ok" is no reason
 
 
 @dataclass(frozen=True)
 class State:
     """State of a record against the code.
 
-    folders: where the code differs; empty if the record was made with today's code. why: the reason, given for exactly
-    this code, why an older record is kept. fault: why the record cannot be judged; it then counts as older than its
-    code.
+    folders: where the code differs; empty if the record was made with today's code. marked: True if the record says
+    that it is old. fault: why the record cannot be judged.
     """
 
     name: str
     folders: tuple[str, ...] = ()
-    why: str | None = None
+    marked: bool = False
     fault: str | None = None
 
     @property
     def passes(self) -> bool:
-        return self.fault is None and (not self.folders or self.why is not None)
+        return self.fault is None and (not self.folders or self.marked)
 
 
 def states(results: Path, subjects: Mapping[str, Subject], root: Path = ROOT) -> list[State]:
@@ -55,40 +54,33 @@ def _state(path: Path, subject: Subject | None, root: Path) -> State:
     then = record.get("code")
     if then is None:
         return State(path.stem, fault="has no digests of the code that it was made with; make it anew")
-    now = code_of(subject, root)
-    folders = tuple(changed(then, now))
-    kept = record.get("kept")
-    why = kept["why"] if folders and kept is not None and kept["code"] == now else None
-    return State(path.stem, folders, why)
+    return State(path.stem, tuple(changed(then, code_of(subject, root))), bool(record.get("old")))
 
 
-def keep(results: Path, names: Sequence[str], why: str, subjects: Mapping[str, Subject], root: Path = ROOT) -> None:
-    """Write into records why they are kept although the code has changed.
+def mark(results: Path, record_states: Sequence[State]) -> list[str]:
+    """Write "old" into the records whose code has changed, and return their names.
 
-    Raises: ValueError for a reason that is too short, an unknown record, or a record that was made with today's code.
+    A mark stays until the record is made anew, even if the code becomes what it was.
     """
-    if len(why.strip()) < SHORTEST_REASON:
-        raise ValueError(f"--why {why!r}: says too little; name what changed and why the figures stay")
-    known = {state.name: state for state in states(results, subjects, root)}
-    for name in names:
-        state = known.get(name)
-        if state is None or state.fault is not None:
-            raise ValueError(f"{name}: {state.fault if state else 'there is no such record'}")
-        if not state.folders:
-            raise ValueError(f"{name}: is of the code of today; there is nothing to say")
+    names = [state.name for state in record_states if state.folders and not state.marked]
     for name in names:
         path = results / f"{name}.json"
         record = json.loads(path.read_text(encoding="utf-8"))
-        record["kept"] = {"why": why.strip(), "code": code_of(subjects[name], root)}
-        path.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+        write_whole(path, json.dumps(_unmarked(record) | {"old": True}, indent=2) + "\n")
+    return names
+
+
+def _unmarked(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a record without its mark, and without the reason that earlier versions of this check wrote."""
+    return {key: value for key, value in record.items() if key not in ("old", "kept")}
 
 
 def with_code(name: str, record: Mapping[str, Any]) -> dict[str, Any]:
-    """Add the digests of its code to a record, and drop the reason for keeping it.
+    """Add the digests of its code to a record, and drop the mark of an old one.
 
     Raises: KeyError for an unknown subject.
     """
-    return {key: value for key, value in record.items() if key != "kept"} | {"code": code_of(SUBJECTS[name])}
+    return _unmarked(record) | {"code": code_of(SUBJECTS[name])}
 
 
 def line(state: State) -> str:
@@ -96,33 +88,27 @@ def line(state: State) -> str:
     if state.fault is not None:
         return f"{state.name}: {state.fault}"
     if not state.folders:
-        return f"{state.name}: of the code of today"
-    more = f"; kept: {state.why}" if state.why else f"; run its command again, or --keep {state.name} --why '...'"
-    return f"{state.name}: older than the code of {', '.join(state.folders)}{more}"
+        return f"{state.name}: of the code of today{', but marked as old: run its command again' * state.marked}"
+    remedy = "marked as old" if state.marked else "run its command again, or mark it by --mark"
+    return f"{state.name}: older than the code of {', '.join(state.folders)}; {remedy}"
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command line; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--keep", nargs="+", metavar="NAME", help="records that stay although the code has changed")
-    parser.add_argument("--why", metavar="TEXT", help="with --keep: what changed, and why the figures stay")
+    parser.add_argument("--mark", action="store_true", help="mark records that are older than their code as old")
     parser.add_argument("--all", action="store_true", help="list the records that are in order too")
     options = parser.parse_args(arguments)
-    if (options.keep is None) != (options.why is None):
-        parser.error("--keep and --why belong together")
-    if options.keep is not None:
-        try:
-            keep(RESULTS, options.keep, options.why, SUBJECTS)
-        except ValueError as error:
-            print(f"figures: {error}", file=sys.stderr)
-            return 2
     record_states = states(RESULTS, SUBJECTS)
+    if options.mark and (names := mark(RESULTS, record_states)):
+        print(f"figures: marked as old: {', '.join(names)}; put that into the page: python -m bench.tables --update")
+        record_states = states(RESULTS, SUBJECTS)
     for state in record_states:
         if options.all or not state.passes:
             print(f"figures: {line(state)}")
-    older = sum(bool(state.folders) and state.passes for state in record_states)
+    older = sum(state.marked for state in record_states)
     failed = sum(not state.passes for state in record_states)
-    print(f"figures: {len(record_states)} records, {older} kept with a reason, {failed} to be made anew")
+    print(f"figures: {len(record_states)} records, {older} marked as old, {failed} to be made anew or marked")
     return 1 if failed else 0
 
 

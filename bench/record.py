@@ -49,6 +49,7 @@ def facts(kind: str, module: str) -> dict[str, Any]:
         "kind": kind,
         "command": f"python -m {module}",
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "commit": _output_of(["git", "-C", str(ROOT), "describe", "--always", "--dirty"]),
         "machine": machine(),
         "load_average": round(os.getloadavg()[0], 2),
         "versions": versions(),

@@ -158,10 +158,11 @@ def section(name: str, record: Record, tables: Mapping[str, tuple[str, Callable[
     """Return a record's title, table and origin."""
     title, show = tables[name]
     about = record["machine"]
-    where = [f"{about['processor']}, {about['cpus']} CPUs, virtual: {about['virtual']}", record.get("date")]
+    commit = f"commit {record['commit']}" if "commit" in record else None
+    where = [f"{about['processor']}, {about['cpus']} CPUs, virtual: {about['virtual']}", record.get("date"), commit]
     origin = f"{'; '.join(filter(None, where))}; `{record['command']}`"
-    if "kept" in record:
-        origin += f". Older than the code: {record['kept']['why']}"
+    if record.get("old"):
+        origin = f"**Old**, the code has changed since: {origin}"
     return f"### {title}\n\n{_wrap(show(record))}\n\n{_wrap(origin)}\n"
 
 

@@ -1,4 +1,4 @@
-"""Records against the code they are about: what makes one older, and who may say that it stays."""
+"""Records against the code they are about: what makes one older, and that it is then marked as old."""
 
 import io
 import json
@@ -9,10 +9,8 @@ import pytest
 
 from bench import code_digest
 from bench.code_digest import Subject, changed, code_of, code_text, files_of
-from bench.figures_check import RESULTS, keep, line, states
+from bench.figures_check import RESULTS, line, mark, states, with_code
 from bench.subjects import SUBJECTS
-
-WHY = "only a message of an error has changed"
 
 
 @pytest.fixture
@@ -69,31 +67,28 @@ def test_a_file_that_is_new_or_gone_counts(tree: Path) -> None:
     assert changed(before, code_of(SUBJECT["speed"], fresh(tree))) == ["."]
 
 
-def test_who_says_why_keeps_a_record_for_this_code_alone(tree: Path) -> None:
-    path = record(tree)
+def test_an_old_record_is_marked_until_it_is_made_anew(tree: Path) -> None:
+    path = record(tree, kept={"why": "of an earlier check"})
     (tree / "engine.c").write_text("int run(void) { return 1; }\n")
-    keep(tree / "results", ["speed"], WHY, SUBJECT, fresh(tree))
+    before = states(tree / "results", SUBJECT, fresh(tree))
+    assert not before[0].passes and "--mark" in line(before[0])
+
+    assert mark(tree / "results", before) == ["speed"]
     (state,) = states(tree / "results", SUBJECT, fresh(tree))
-    assert state.passes and state.why == WHY and WHY in line(state)
-    assert json.loads(path.read_text())["rows"] == []
+    marked = json.loads(path.read_text())
+    assert state.passes and state.marked and line(state).endswith("marked as old")
+    assert marked["old"] is True and marked["rows"] == [] and "kept" not in marked
+    assert mark(tree / "results", [state]) == []
 
-    (tree / "engine.c").write_text("int run(void) { return 2; }\n")
+    (tree / "engine.c").write_text("int run(void) { return 0; }\n")
     (state,) = states(tree / "results", SUBJECT, fresh(tree))
-    assert not state.passes and state.why is None
+    assert state.passes and "but marked as old" in line(state)
 
 
-@pytest.mark.parametrize(
-    ("names", "why", "error"),
-    [
-        (["speed"], "ok", "says too little"),
-        (["gone"], WHY, "gone: there is no such record"),
-        (["speed"], WHY, "speed: is of the code of today"),
-    ],
-)
-def test_what_cannot_be_kept(tree: Path, names: list[str], why: str, error: str) -> None:
-    record(tree)
-    with pytest.raises(ValueError, match=error):
-        keep(tree / "results", names, why, SUBJECT, fresh(tree))
+def test_a_record_that_is_made_anew_is_not_old() -> None:
+    made = with_code("growth", {"rows": [], "old": True})
+
+    assert made == {"rows": [], "code": code_of(SUBJECTS["growth"])}
 
 
 def test_records_without_digests_or_without_a_subject_do_not_pass(tree: Path) -> None:

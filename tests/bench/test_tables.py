@@ -77,3 +77,11 @@ def test_the_readme_states_the_means_and_the_losses_of_the_record() -> None:
     assert f"{one:.2f} of the fastest one's time in geometric mean over ten networks" in stated
     assert f"with one thread, {two:.2f} with two" in stated
     assert all(f"({ratio:.2f})" in stated for ratio in losses), losses
+
+
+def test_the_readme_calls_an_old_figure_old_and_gives_its_date() -> None:
+    record = json.loads((RESULTS / "peers.json").read_text())
+    text = " ".join(README.split("## How it compares")[1].split("## Documentation")[0].split())
+
+    assert record["date"].split()[0] in text
+    assert ("these figures are old" in text) == record.get("old", False)
