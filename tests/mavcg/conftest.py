@@ -17,6 +17,8 @@ from mavcg.hardware.target import host_target
 from tests.mavcg.children import is_open, may_connect, watched_children, watched_sockets
 
 # Two cores of this machine's architecture; one of the other.
+CORES: tuple[str, ...]
+FOREIGN: str
 CORES, FOREIGN = {
     "x86_64": (("haswell", "znver3"), "cortex-a55"),
     "aarch64": (("cortex-a55", "cortex-a76"), "haswell"),

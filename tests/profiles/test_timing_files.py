@@ -280,7 +280,8 @@ def test_a_latency_about_which_sources_disagree(cores: Path) -> None:
 
     def latencies(name: str) -> tuple[int, int]:
         timing = load_timing(load_core(name))
-        return tuple(facts.latency("fmla_q", "fmla_q", "acc") for facts in (timing, timing.with_disputed()))
+        plain, disputed = (facts.latency("fmla_q", "fmla_q", "acc") for facts in (timing, timing.with_disputed()))
+        return plain, disputed
 
     assert [latencies(name) for name in ("mine", "yours", "theirs")] == [(2, 5), (2, 5), (3, 3)]
     timing = load_timing(load_core("mine"))

@@ -12,6 +12,7 @@ import pytest
 
 from mavcg.cli.app import run
 from mavcg.objects.elf import function_symbols, notes
+from mavcg.passes.ir.arithmetic import explicit_fmuladd
 from mavcg.program_pipeline import version_jobs
 from mavcg.program_pipeline.version_growth import DEFAULT_FREE_BYTES, DEFAULT_MAX_GROWTH
 from tests.conftest import zig_cache
@@ -79,7 +80,7 @@ def test_a_function_that_cannot_have_versions_leaves_the_others_theirs(
 ) -> None:
     (project / "hot.c").write_text(HOT + HOT.replace("dot(", "warm("))
     config(project, 'dot", "warm', cores)
-    explicit = version_jobs.explicit_fmuladd
+    explicit = explicit_fmuladd
 
     def failing(text: str, fused: Collection[str]) -> str:
         made = explicit(text, fused)

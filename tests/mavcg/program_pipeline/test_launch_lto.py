@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
 
 from mavcg.objects.elf import function_symbols
 from mavcg.toolchain.zig import zig_program
@@ -160,7 +161,9 @@ def joins(path: Path, function: str) -> int:
     """Count `ins vD.d[1], xN` in a function's code (Arm ARM, INS (general))."""
     with path.open("rb") as file:
         elf = ELFFile(file)
-        [symbol] = elf.get_section_by_name(".symtab").get_symbol_by_name(function)
+        table = elf.get_section_by_name(".symtab")
+        assert isinstance(table, SymbolTableSection)
+        [symbol] = table.get_symbol_by_name(function) or []
         section = elf.get_section(symbol["st_shndx"])
         start = symbol["st_value"] - section["sh_addr"]
         code = section.data()[start : start + symbol["st_size"]]

@@ -23,14 +23,16 @@ from mavcg.program_pipeline.objects import ModuleObjects
 from mavcg.program_pipeline.program import BuildResult
 from mavcg.program_pipeline.report import build_json, build_line, shorten, show_build, show_inspection, tuning_line
 from mavcg.program_pipeline.version_choice import FunctionChoice, VersionChoice
+from mavcg.runtime.coreset import CoreSet
 
 A55, A75, M4 = "cortex-a55", "cortex-a75", "exynos-m4"
+CORE_SET = CoreSet(cores_for([A55, A75, M4]))
 
 
 def result(*kept: VersionChoice, refused: dict[str, str] | None = None, **more: Any) -> BuildResult:
     choices = (FunctionChoice("_ZN2nn4reluEPfi", kept),) if kept else ()
     refused_ = MappingProxyType(refused or {})
-    module = ModuleObjects("relu.cpp", (Path("relu.o"),), (), choices, refused_, frozenset(), 1000, 1300, True)
+    module = ModuleObjects("relu.cpp", (Path("relu.o"),), (), choices, refused_, frozenset(), 1000, 1300, (CORE_SET,))
     fields: dict[str, Any] = dict(
         output=Path("out/lib.so"), target=parse_target("aarch64-linux-android"), cores=cores_for([A55, A75, M4]),
         hot=(HotSymbol("nn::relu", "_ZN2nn4reluEPfi", why="61.0% of the run"),), modules=(module,), not_found=(),

@@ -98,7 +98,7 @@ def test_defaults_and_limits(folder: Path) -> None:
     given, _ = make_request(replace(FILE, max_growth=3.5, rounding="per-core"), folder, jobs=3)
     assert plain.limits == VersionLimits(MIN_GAIN, DEFAULT_MAX_GROWTH, DEFAULT_FREE_BYTES)
     assert not plain.per_core_rounding
-    assert given.limits == VersionLimits(pytest.approx(0.02), 3.5)
+    assert given.limits == VersionLimits(given.limits.min_gain, 3.5) and given.limits.min_gain == pytest.approx(0.02)
     assert given.per_core_rounding and given.workers == 3
 
 

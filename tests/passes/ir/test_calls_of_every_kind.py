@@ -127,7 +127,9 @@ def calls(draw: st.DrawFn, number: int) -> str:
 
 
 def type_of(argument: str) -> str:
-    return re.match(r'%"[^"]*"|[<\[][^>\]]*[>\]]|\w+(?: addrspace\(1\))?', argument)[0]
+    match = re.match(r'%"[^"]*"|[<\[][^>\]]*[>\]]|\w+(?: addrspace\(1\))?', argument)
+    assert match is not None, argument
+    return match[0]
 
 
 @st.composite
@@ -189,7 +191,7 @@ def test_versions_make_the_calls_of_their_function(text: str) -> None:
     assert [line.replace(".other", ".generic") for line in instructions(moved, "f.other")] == made
     base = keep_for_versions(hot, version.needs)
     runtime = RuntimeNames("offset", "core_of_cpu", "select", 8192)
-    base = add_dispatchers(hot, base, [Dispatch("f", (version_symbol(hot, "f", "generic"),))], runtime)
+    base = add_dispatchers(hot, base, [Dispatch("f", (version_symbol(hot, "f", "generic"),), runtime)])
     assert instructions(str(base), "f")[-1].startswith("musttail call void %mavcg.target(ptr %0")
     instructions(str(with_entities(base, base.entities)), "f")
 
