@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mavcg.errors import MavcgError
 from mavcg.files.own_folder import is_own_folder
@@ -17,9 +18,11 @@ from mavcg.hardware.target import Target
 from mavcg.runtime.amalgamation import SOURCES, unit_text, write_unit
 from mavcg.runtime.code_cache import cache_folder, cached_file
 from mavcg.runtime.coreset import NEED_WORDS, RUNTIME_ABI, CoreSet, table_text
-from mavcg.specs.kernel import Machine
 from mavcg.toolchain.versions import package_version
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, protection_flags, run_zig, zig_program
+
+if TYPE_CHECKING:
+    from mavcg.specs.kernel import Machine
 
 # The runtime needs no libc: freestanding keeps the compiler from putting in calls of memset.
 RUNTIME_FLAGS = (
@@ -153,7 +156,7 @@ def x86_extensions(cpu: str, features: tuple[str, ...]) -> frozenset[str]:
     return frozenset(name for _, _, name in _needs_lines(_zig_cpu(cpu, features)))
 
 
-def allowed_extensions(machines: Mapping[str, Machine]) -> dict[str, frozenset[str]]:
+def allowed_extensions(machines: Mapping[str, "Machine"]) -> dict[str, frozenset[str]]:
     """Return version -> x86_extensions beyond those of the generic version; empty for AArch64, whose code is read."""
     names = {
         label: x86_extensions(machine.llvm_cpu, machine.llvm_features)

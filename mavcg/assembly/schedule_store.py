@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import asdict
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +30,6 @@ class DiskStore:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    @cached_property
-    def _is_own(self) -> bool:
-        return is_own_folder(self.folder)
-
     def get(self, key: str) -> Schedule | None:
         """Return the schedule stored for this key; None if there is none or it is damaged."""
         document = self.read(key)
@@ -50,7 +46,7 @@ class DiskStore:
 
     def read(self, key: str) -> dict[str, Any] | None:
         """Return the document stored for this key; None if there is none or it is damaged."""
-        content = read_own_file(self._path(key)) if self._is_own else None
+        content = read_own_file(self._path(key)) if is_own_folder(self.folder, make=False) else None
         try:
             return None if content is None else _parse_entry(key, content)
         except (ValueError, KeyError, TypeError, RecursionError):
@@ -58,7 +54,7 @@ class DiskStore:
 
     def write(self, key: str, document: Mapping[str, Any]) -> None:
         """Store a document in place of an older one; a full disk or missing permission is ignored."""
-        if not self._is_own:
+        if not is_own_folder(self.folder):
             return
         try:
             write_own_file(self._path(key), _write_entry(key, document))

@@ -7,10 +7,14 @@ from pathlib import Path
 WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
-def is_own_folder(folder: Path) -> bool:
-    """Make the folder if it does not exist; return True if it belongs to this user and nobody else can write to it."""
+def is_own_folder(folder: Path, make: bool = True) -> bool:
+    """Return True if the folder belongs to this user and nobody else can write to it.
+
+    make: make it if it does not exist.
+    """
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if make:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = folder.stat()
         if status.st_uid != os.geteuid():
             return False

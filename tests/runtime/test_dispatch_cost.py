@@ -16,6 +16,7 @@ from mavcg.hardware.target import default_target
 from mavcg.profiles.load import cores_for
 from mavcg.program_pipeline.hot_functions import HotSymbol
 from mavcg.program_pipeline.program import BuildRequest, build_program
+from mavcg.program_pipeline.version_choice import VersionLimits
 from mavcg.runtime.coreset import CoreSet
 from mavcg.sources.compile_commands import CompileUnit, read_command
 from tests.runtime.dispatcher_steps import Library, load
@@ -46,7 +47,8 @@ def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     assert isinstance(unit, CompileUnit)
     cores = cores_for(SETS[request.param])
     out = folder / "libdot.so"
-    build_program(BuildRequest(out, default_target(request.param), cores, (HotSymbol("dot"),), (unit,)))
+    target, every = default_target(request.param), VersionLimits(by_model=False)
+    build_program(BuildRequest(out, target, cores, (HotSymbol("dot"),), (unit,), limits=every))
     return request.param, load(out)
 
 

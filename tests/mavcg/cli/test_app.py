@@ -20,7 +20,7 @@ from tests.conftest import examples
 VERBS = (
     "init", "profile", "build", "auto", "inspect", "run", "bench", "estimate", "simulate", "plan", "explore",
     "primitives", "tune", "select", "explain", "tune-asm", "measure", "memory", "cores", "runtime", "launch", "app",
-    "blas", "accel",
+    "blas", "farm", "accel",
 )  # fmt: skip
 HEAVY = {"pandas", "numpy", "llvmlite", "llvmlite.binding", "matplotlib", "elftools", "mavcg.program_pipeline.program"}
 

@@ -85,6 +85,7 @@ max_memory = 8000000000
 strip = true
 weights = "net.caffemodel"
 partial = true
+ignore_declared_shapes = true
 also = "net.mavcg.onnx"
 min_share = 2
 """
@@ -124,7 +125,7 @@ WRONG: dict[str, dict[str, tuple[str, str]]] = {
         **{key: ("true", "a number") for key in ("max_error", "max_seconds")},
         "max_workspace": ("1.5", "a whole number"),
         "strip": ("1", "true or false"),
-        "partial": ("1", "true or false"),
+        **{key: ("1", "true or false") for key in ("partial", "ignore_declared_shapes")},
         "also": ("7", "a string"),
         "min_share": ("true", "a number"),
     },

@@ -78,8 +78,8 @@ SUBMAKES = """
 PRGDIR = programs
 .PHONY: default
 default: lib-release zstd-release
-.PHONY: allmost
-allmost: allzstd zlibwrapper
+.PHONY: everything
+everything: allzstd zlibwrapper
 lib-release:
 \t$(Q)$(MAKE) -C lib $@
 zstd zstd-release:
