@@ -19,6 +19,7 @@ from mavcg.errors import MavcgError
 from mavcg.files.scratch import interrupts_on_signals, registration, scratch_folder
 from mavcg.files.whole_file import whole, whole_beside, write_whole
 
+MODULES = 40  # far more than a machine compiles in the second before the signal
 SOURCE = "float total(const float *x, int n) { float s = 0; for (int i = 0; i < n; i++) s += x[i]; return s; }\n"
 BUILD = ("build", "--source", "a.c", "--hot", "total", "--cores", "cortex-a55", "-o", "out.so")
 WAIT_S = 60.0
@@ -140,9 +141,9 @@ def test_a_build_that_is_ended_leaves_nothing(tmp_path: Path, name: str) -> None
     """Many modules: the signal comes while compilers run, and more of them are to come."""
     work = tmp_path / "work"
     work.mkdir()
-    for number in range(12):
+    for number in range(MODULES):
         (work / f"{number}.c").write_text(SOURCE.replace("total", f"total{number}"))
-    words = [word for number in range(12) for word in ("--source", f"{number}.c", "--hot", f"total{number}")]
+    words = [word for number in range(MODULES) for word in ("--source", f"{number}.c", "--hot", f"total{number}")]
     environment = environment_of(tmp_path)
     process = subprocess.Popen(
         command("build", *words, "--cores", "cortex-a55,cortex-a76", "-o", "out.so"), cwd=work, env=environment,
@@ -161,7 +162,7 @@ def test_a_build_that_is_ended_leaves_nothing(tmp_path: Path, name: str) -> None
     assert process.returncode == (-getattr(signal, name) if name != "SIGINT" else process.returncode) != 0
     assert "Traceback" not in said
     assert not list(temporary.iterdir())
-    assert {each.name for each in work.iterdir()} == {f"{number}.c" for number in range(12)}
+    assert {each.name for each in work.iterdir()} == {f"{number}.c" for number in range(MODULES)}
     until = time.monotonic() + WAIT_S  # killed compilers are gone when their parents, or init, have waited for them
     while (left := session_of(process.pid)) and time.monotonic() < until:
         time.sleep(0.05)
