@@ -126,7 +126,7 @@ def _show_classes(options: ProfileOptions, profiles: "tuple[Profile, ...]") -> N
     else:
         labels = [options.of_file or profiles[0].command or "the program"]
     by_label = dict(zip(labels, profiles, strict=True))
-    show_classes(by_label, options.of_file or "", options.plot, options.as_json)
+    show_classes(by_label, options.of_file or "", options.binary or (), options.plot, options.as_json)
 
 
 def _show_ranking(options: ProfileOptions, read: _ReadProfiles) -> None:

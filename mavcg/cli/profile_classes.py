@@ -32,17 +32,22 @@ def check_classes(classes: bool, of_file: str | None, files: Sequence[Path]) -> 
             )
 
 
-def show_classes(profiles: "Mapping[str, Profile]", of_file: str, plot: Path | None, as_json: bool) -> None:
+def show_classes(
+    profiles: "Mapping[str, Profile]", of_file: str, binaries: Sequence[Path], plot: Path | None, as_json: bool
+) -> None:
     """Print the shares by class, a row for each profile, and draw them.
 
     Args:
         profiles: by label of the row.
         of_file: count only functions of this file; "" for all.
+        binaries: values of --binary, whose code is read for objects of their names.
         plot: file for the picture; None for no picture.
     """
+    from mavcg.profiling.code_class import code_classifier
     from mavcg.profiling.function_classes import class_shares
 
-    rows = [class_shares(profile, label, of_file) for label, profile in profiles.items()]
+    class_by_code = code_classifier(binaries)
+    rows = [class_shares(profile, label, of_file, class_by_code) for label, profile in profiles.items()]
     if plot is not None:
         from mavcg.profiling.class_chart import plot_classes
 
@@ -66,12 +71,28 @@ def classes_json(rows: "Sequence[ClassShares]") -> dict[str, Any]:
                 "shares": dict(row.shares),
                 "hottest": row.hottest,
                 "hottest_share": row.hottest_share,
+                "functions": [
+                    {
+                        "function": f.function,
+                        "object": f.object,
+                        "share": f.share,
+                        "class": f.name,
+                        "classified_by": f.by,
+                    }
+                    for f in row.functions
+                ],
             }
             for row in rows
         ],
         "gemm_mean": mean_share(rows, GEMM),
-        "classified_by": "names",
+        "classified_by": classified_by(rows),
     }
+
+
+def classified_by(rows: "Sequence[ClassShares]") -> str:
+    """Return what decided the classes of all functions: "code", "names" or "code and names"."""
+    kinds = {function.by for row in rows for function in row.functions}
+    return "code and names" if len(kinds) > 1 else "code" if kinds == {"code"} else "names"
 
 
 def print_classes(rows: "Sequence[ClassShares]") -> None:
@@ -84,13 +105,16 @@ def print_classes(rows: "Sequence[ClassShares]") -> None:
     shown = [name for name in CLASSES if any(row.shares[name] > 0 for row in rows)]
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("profile")
-    for name in (*shown, "hottest"):
+    for name in (*shown, "by code", "hottest"):
         table.add_column(name, justify="right")
     table.add_column("function", overflow="fold", ratio=1)
     for row in rows:
-        cells = [*(percent(row.shares[name]) for name in shown), percent(row.hottest_share), row.hottest[:NAME_CHARS]]
+        shares = [*(row.shares[name] for name in shown), row.by_code, row.hottest_share]
+        cells = [*(percent(share) for share in shares), row.hottest[:NAME_CHARS]]
         table.add_row(*(Text(printable_name(cell)) for cell in (row.label, *cells)))
     console().print(table)
-    console().print(Text("classes go by functions' names; what the code computes is not looked at", "dim"))
+    console().print(
+        Text("by code: share of functions classed by their machine code; the others go by their names", "dim")
+    )
     if len(rows) > 1:
         console().print(Text(f"{GEMM}: {percent(mean_share(rows, GEMM))} in the mean of {len(rows)} profiles", "dim"))

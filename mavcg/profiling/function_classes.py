@@ -1,11 +1,12 @@
 """Classes of functions in inference: matrix products and convolutions, depthwise convolutions, copies, and the rest.
 
-Functions are classified by patterns of names: those of mavcg's libraries (mavcg/specs/kernel_symbol.py), and those in
+Functions are classified by what their code computes where it is at hand (mavcg/profiling/code_class.py), else by
+patterns of names: those of mavcg's libraries (mavcg/specs/kernel_symbol.py), and those in
 the public sources of TensorFlow Lite (Eigen, gemmlowp, ruy, XNNPACK), onnxruntime (MLAS), OpenBLAS, BLIS and oneDNN.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -46,11 +47,23 @@ _RULES = tuple((name, re.compile("|".join(patterns), re.IGNORECASE)) for name, p
 
 
 @dataclass(frozen=True)
+class ClassedFunction:
+    """A function with its class. share: fraction of the samples counted. by: "code" or "name"."""
+
+    function: str
+    object: str
+    share: float
+    name: str
+    by: str
+
+
+@dataclass(frozen=True)
 class ClassShares:
     """A profile's shares by class.
 
     label: the network or program. shares: class -> fraction of the samples, in the order of CLASSES; they sum to 1.
     hottest, hottest_share: the function with the largest share. total: samples (or instructions) counted.
+    functions: hottest first.
     """
 
     label: str
@@ -58,6 +71,12 @@ class ClassShares:
     hottest: str
     hottest_share: float
     total: float
+    functions: tuple[ClassedFunction, ...] = ()
+
+    @property
+    def by_code(self) -> float:
+        """The fraction of the samples in functions that are classified by their code."""
+        return sum(function.share for function in self.functions if function.by == "code")
 
 
 @lru_cache(maxsize=65536)
@@ -69,10 +88,18 @@ def class_of(symbol: str, demangled: str) -> str:
     return OTHER
 
 
-def class_shares(profile: "Profile", label: str, inside: str = "") -> ClassShares:
+def by_name_alone(function: RankedFunction) -> str:
+    """Return "", for no class by code: the classifier of functions whose code is not at hand."""
+    return ""
+
+
+def class_shares(
+    profile: "Profile", label: str, inside: str = "", class_by_code: Callable[[RankedFunction], str] = by_name_alone
+) -> ClassShares:
     """Sum a profile's shares by class.
 
     inside: count only functions of the file of this name, such as a model's library; "" for all.
+    class_by_code: the class of a function by its code, "" where none decides; then its name does.
     Raises: MavcgError where no sample is left.
     """
     from mavcg.errors import MavcgError
@@ -82,14 +109,19 @@ def class_shares(profile: "Profile", label: str, inside: str = "") -> ClassShare
     if not ranked or total <= 0:
         there = ", ".join(sorted({Path(f.object).name for f in rank(profile)})[:8])
         raise MavcgError(f"{label}: no samples in {inside or 'the profile'}; there are some in {there or 'nothing'}")
-    return ClassShares(label, _sums(ranked, total), ranked[0].demangled, ranked[0].samples / total, total)
-
-
-def _sums(ranked: Sequence[RankedFunction], total: float) -> "MappingProxyType[str, float]":
+    functions = tuple(_with_class(function, total, class_by_code(function)) for function in ranked)
     sums = dict.fromkeys(CLASSES, 0.0)
-    for function in ranked:
-        sums[class_of(function.symbol, function.demangled)] += function.samples / total
-    return MappingProxyType(sums)
+    for function in functions:
+        sums[function.name] += function.share
+    hottest = functions[0]
+    return ClassShares(label, MappingProxyType(sums), hottest.function, hottest.share, total, functions)
+
+
+def _with_class(function: RankedFunction, total: float, by_code: str) -> ClassedFunction:
+    """Return a function with its class: by its code, or by its name where by_code is ""."""
+    name = by_code or class_of(function.symbol, function.demangled)
+    share = function.samples / total
+    return ClassedFunction(function.demangled, function.object, share, name, "code" if by_code else "name")
 
 
 def mean_share(rows: Sequence[ClassShares], name: str) -> float:

@@ -292,7 +292,8 @@ def test_classes_of_two_networks_as_json_and_chart(tmp_path: Path) -> None:
     assert [row["label"] for row in document["classes"]] == ["small", "large"]
     assert [row["shares"]["GEMM/conv"] for row in document["classes"]] == [0.6, 0.9]
     assert document["gemm_mean"] == pytest.approx(0.75) and document["classified_by"] == "names"
-    assert "classes go by functions' names; what the code computes is not looked at" in run(*both).stdout
+    assert {f["classified_by"] for row in document["classes"] for f in row["functions"]} == {"name"}
+    assert "by code: share of functions classed by their machine code" in run(*both).stdout
     assert "normalisation, softmax" in (tmp_path / "shares.svg").read_text()
     assert ranking(run(*both, "--json"))["classes"][0]["shares"]["other"] == 0.75
 
@@ -309,3 +310,28 @@ def test_classes_of_two_networks_as_json_and_chart(tmp_path: Path) -> None:
 def test_refusals_of_classes(script: Path, arguments: tuple[str, ...], reason: str) -> None:
     with pytest.raises(MavcgError, match=reason):
         raise run("--import", script, *arguments).exception or AssertionError("accepted")
+
+
+def test_a_renamed_convolution_keeps_its_class(tmp_path: Path) -> None:
+    source = (
+        "void NAME(const float *x, const float *w, float *restrict y, int oc, int h, int b, int ic) {\n"
+        "  for (int o = 0; o < oc; o++) for (int i = 0; i < h; i++) for (int j = 0; j < b; j++) { float s = 0;\n"
+        "    for (int c = 0; c < ic; c++) for (int p = 0; p < 3; p++) for (int q = 0; q < 3; q++)\n"
+        "      s += x[(c * (h + 2) + i + p) * (b + 2) + j + q] * w[((o * ic + c) * 3 + p) * 3 + q];\n"
+        "    y[(o * h + i) * b + j] = s; } }\n"
+    )
+    for name, option in (("conv3x3", False), ("f1", False), ("f1", True)):
+        made = tmp_path / name / "librenamed.so"
+        made.parent.mkdir(exist_ok=True)
+        (made.parent / "a.c").write_text(source.replace("NAME", name))
+        command = [sys.executable, "-m", "ziglang", "cc", "-target", "x86_64-linux-musl", "-mcpu=baseline", "-O2"]
+        subprocess.run([*command, "-shared", "-nostdlib", str(made.parent / "a.c"), "-o", str(made)], check=True)
+        recorded = "/board/librenamed.so" if option else made  # a file that is on the board only, or here
+        profile = tmp_path / name / "perf.txt"
+        profile.write_text(f"app 1 [000] 1.0: 60 cycles: 10 {name}+0x4 ({recorded})\n")
+        binary = ("--binary", made) if option else ()
+        document = ranking(run("--classes", "--import", profile, "--json", *binary))
+        (function,) = document["classes"][0]["functions"]
+        assert (function["function"], function["class"], function["classified_by"]) == (name, "GEMM/conv", "code")
+        assert document["classified_by"] == "code" and document["classes"][0]["shares"]["GEMM/conv"] == 1
+        assert "100.0 %" in run("--classes", "--import", profile, *binary).stdout
