@@ -60,8 +60,13 @@ class TfliteImport:
         model = self.model
         if not model.outputs:
             raise MavcgError("the file has no outputs; nothing would be computed")
-        names = self.add_inputs()
-        for operator in needed_operators(model):
+        names, operators = self.add_inputs(), needed_operators(model)
+        if model.subgraphs != 1 and not any(operator.op in _SEVERAL for operator in operators):
+            raise MavcgError(
+                f"the file has {model.subgraphs} subgraphs; one is supported: export one function, or build the main "
+                "subgraph by --partial"
+            )
+        for operator in operators:
             self.convert(operator)
         outputs = [self.value(index, "the subgraph's outputs") for index in model.outputs]
         inputs = names[: len(model.inputs)]
@@ -156,7 +161,8 @@ class TfliteImport:
         location = f"node '{origin}' ({operator.op})"
         handler = HANDLERS.get(operator.op)
         if handler is None:
-            reason = "control flow is not supported" if operator.op in _SEVERAL else "this operator is not supported"
+            around = "control flow is not supported; --partial builds around it"
+            reason = around if operator.op in _SEVERAL else "this operator is not supported"
             raise UnsupportedOp(f"{location}: {reason}; {LISTED}")
         call = TfliteCall(
             self.emitter,

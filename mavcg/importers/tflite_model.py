@@ -81,13 +81,19 @@ class TfliteOperator:
 
 @dataclass(frozen=True, eq=False)
 class TfliteModel:
-    """The operators and tensors of a file, which has a single subgraph. inputs, outputs: indices of tensors."""
+    """The operators and tensors of a file's main subgraph.
+
+    inputs, outputs: indices of tensors. subgraphs: number in the file; the others are bodies of control flow, or
+    further signatures. shared: indices of tensors whose buffer a tensor of the same index in another subgraph has too.
+    """
 
     name: str
     tensors: tuple[TfliteTensor, ...]
     operators: tuple[TfliteOperator, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    subgraphs: int = 1
+    shared: frozenset[int] = frozenset()
 
 
 def shorten_name(name: str) -> str:

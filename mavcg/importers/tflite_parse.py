@@ -19,7 +19,9 @@ from mavcg.importers.tflite_sparse import SparseData, read_layout
 
 CUSTOM_OPTIONS = "CustomOptions"
 MARK = b"TFL3"  # a flatbuffer's file identifier, at bytes 4 to 8
+WITHOUT_OUTPUTS = ("CALL_ONCE", "ASSIGN_VARIABLE")  # they change the state of the interpreter
 MOST_TABLES = 1 << 16  # maximum tensors, operators, buffers or subgraphs of a file
+MOST_COMPARED = 1 << 18  # maximum tensors of the subgraphs beside the main one
 MOST_INTS = 1 << 16  # maximum entries of a list: a shape, an operator's inputs, scales
 MOST_RANK = 16
 
@@ -43,7 +45,7 @@ def tflite_module() -> Any:
 
 
 def parse_model(data: bytes) -> TfliteModel:
-    """Parse a TFLite file. Raises: MavcgError if it is not one, is damaged, or has several subgraphs."""
+    """Parse a TFLite file. Raises: MavcgError if it is not one, is damaged, or has no subgraph."""
     if len(data) < 8 or data[4:8] != MARK:
         raise MavcgError(
             f"is not a TFLite file, or is cut short: {len(data)} bytes, with {data[4:8]!r} where {MARK!r} should stand"
@@ -76,14 +78,12 @@ class _FlatBufferReader:
         if version != 3:
             raise MavcgError(f"the header: version {version} of the format is not supported; supported: 3")
         subgraphs = self.count(model.SubgraphsLength(), "subgraphs")
-        if subgraphs != 1:
-            raise MavcgError(
-                f"the file has {subgraphs} subgraphs; one is supported: export one function, without control flow"
-            )
+        if not subgraphs:
+            raise MavcgError("the file has 0 subgraphs; nothing would be computed")
         codes = self.tables(model.OperatorCodes, model.OperatorCodesLength(), "operator code", self.code)
         buffers = self.tables(model.Buffers, model.BuffersLength(), "buffer", self.buffer)
         self.location = "the subgraph"
-        graph = model.Subgraphs(0)
+        graph = model.Subgraphs(0)  # the runtime starts with it
         name = self.text(graph.Name())
         self.location = "the subgraph's inputs and outputs"
         inputs, outputs = self.ints(graph, "Inputs"), self.ints(graph, "Outputs")
@@ -95,13 +95,30 @@ class _FlatBufferReader:
         )
         for operator in operators:
             self.location = f"operator {operator.index} ({operator.op})"
-            if not operator.outputs:
+            if not operator.outputs and operator.op not in WITHOUT_OUTPUTS:
                 raise self.fail("it has no outputs")
             self.check_indices(operator.inputs, -1, len(tensors))
             self.check_indices(operator.outputs, 0, len(tensors))
         self.location = "the subgraph's inputs and outputs"
         self.check_indices((*inputs, *outputs), 0, len(tensors))
-        return TfliteModel(name, tuple(tensors), tuple(operators), inputs, outputs)
+        return TfliteModel(
+            name, tuple(tensors), tuple(operators), inputs, outputs, subgraphs, self.shared_tensors(model, subgraphs)
+        )
+
+    def shared_tensors(self, model: Any, subgraphs: int) -> frozenset[int]:
+        """Return the indices of tensors that have one buffer in the main subgraph and in another one."""
+        shared: set[int] = set()
+        compared = 0
+        main = model.Subgraphs(0)
+        for number in range(1, subgraphs):
+            self.location = f"subgraph {number}"
+            other = model.Subgraphs(number)
+            both = min(main.TensorsLength(), self.count(other.TensorsLength(), "tensors"))
+            compared += both
+            if compared > MOST_COMPARED:  # subgraphs of a hostile file may all be one table
+                raise self.fail(f"the subgraphs have more than {MOST_COMPARED} tensors")
+            shared |= {i for i in range(both) if main.Tensors(i).Buffer() == other.Tensors(i).Buffer()}
+        return frozenset(shared)
 
     def check_indices(self, indices: tuple[int, ...], least: int, tensors: int) -> None:
         for index in indices:

@@ -52,7 +52,8 @@ class TfliteSupport:
 def tflite_support(path: Path, shapes: Mapping[str, tuple[int, ...]] = MappingProxyType({})) -> TfliteSupport:
     """Try to import every operator of a file. shapes: shapes of inputs, by name, instead of the file's.
 
-    Raises: MavcgError for a file that is damaged, or has several subgraphs.
+    Of several subgraphs the main one is taken; operators that run the others stay with the runtime.
+    Raises: MavcgError for a file that is damaged.
     """
     try:
         data = read_file(path)
@@ -120,16 +121,16 @@ def part_graph(
         i for j, entry in enumerate(support.operators) if j not in inside for i in entry.operator.inputs
     } | set(model.outputs)
     outputs = tuple(i for operator in operators for i in operator.outputs if i in elsewhere)
-    part = replace(model, operators=tuple(operators), inputs=inputs, outputs=outputs)
+    part = replace(model, operators=tuple(operators), inputs=inputs, outputs=outputs, subgraphs=1)
     # The whole file's shapes were compared when it was read.
     return TfliteImport(part, name, GivenShapes(ignore_declared=True)).graph(), inputs, outputs
 
 
 def _anchor(model: TfliteModel, data: bytes) -> Anchor | None:
-    """Return the first constant that is a view of the file's bytes, not a copy."""
+    """Return the first constant that is a view of the file's bytes, not a copy, and locates the main subgraph alone."""
     start = int(np.frombuffer(data, np.uint8).ctypes.data)
     for tensor in model.tensors:
-        if tensor.data is not None and tensor.data.size:
+        if tensor.data is not None and tensor.data.size and tensor.index not in model.shared:
             offset = int(tensor.data.ctypes.data) - start
             if 0 <= offset and offset + tensor.data.nbytes <= len(data):
                 return Anchor(tensor.index, offset)

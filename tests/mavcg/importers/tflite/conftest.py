@@ -112,6 +112,15 @@ class Writer:
         self.graph.operators.append(operator)
         return list(operator.outputs)
 
+    def body(self, make: "Callable[[Writer], Sequence[int]]") -> int:
+        """A further subgraph, which `make` fills and whose outputs it returns. Returns its number."""
+        main, self.graph = self.graph, schema.SubGraphT()
+        self.graph.tensors, self.graph.operators, self.graph.inputs, self.graph.outputs = [], [], [], []
+        self.graph.outputs = list(make(self))
+        self.model.subgraphs.append(self.graph)
+        self.graph = main
+        return len(self.model.subgraphs) - 1
+
     def bytes(self, *outputs: int) -> bytes:
         """The file."""
         self.graph.outputs = list(outputs)

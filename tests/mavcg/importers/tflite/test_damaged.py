@@ -139,7 +139,14 @@ def test_control_flow(writer: Any, check: Any) -> None:
 def test_several_subgraphs(writer: Any, check: Any) -> None:
     y = writer.op("NEG", [writer.input((4,))])
     writer.model.subgraphs = [writer.graph, writer.graph]
-    refused(check, writer.bytes(y), "2 subgraphs; one is supported")
+    refused(check, writer.bytes(y), "2 subgraphs; one is supported", "--partial")
+
+
+def test_subgraphs_without_number(writer: Any, check: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mavcg.importers.tflite_parse.MOST_COMPARED", 3)
+    y = writer.op("NEG", [writer.input((4,))])
+    writer.model.subgraphs = [writer.graph] * 3
+    refused(check, writer.bytes(y), "more than 3 tensors")
 
 
 def test_state(writer: Any, check: Any) -> None:

@@ -1,0 +1,92 @@
+"""TFLite files with control flow by `mavcg build --partial`: the main subgraph is built, the rest is LiteRT's."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("ai_edge_litert.interpreter")
+
+from tests.mavcg.cli.in_process import build_in  # noqa: E402
+from tests.mavcg.cli.test_litert_delegate import CONVOLUTION, X, delegated, near, weights  # noqa: E402
+from tests.mavcg.importers.tflite.conftest import Writer, litert  # noqa: E402
+
+SHAPE = (1, 8, 8, 6)
+
+
+def convolution(writer: Writer, x: int, seed: int) -> int:
+    return writer.op(
+        "CONV_2D", [x, writer.constant(weights(seed)), writer.constant(np.ones(6, np.float32))], **CONVOLUTION
+    )
+
+
+def looped(writer: Writer) -> list[int]:
+    """A convolution, a loop that doubles its result three times, and a convolution."""
+
+    def goes_on(w: Writer) -> list[int]:
+        count, _ = w.input((1,), "i32"), w.input(SHAPE)
+        return [w.op("LESS", [count, w.constant([3])], "bool", shape=(1,))]
+
+    def step(w: Writer) -> list[int]:
+        count, x = w.input((1,), "i32"), w.input(SHAPE)
+        return [
+            w.op("ADD", [count, w.constant([1])], "i32", "AddOptions", shape=(1,)),
+            w.op("ADD", [x, x], options="AddOptions", shape=SHAPE),
+        ]
+
+    a = convolution(writer, writer.input(SHAPE, name="x"), 0)
+    bodies: dict[str, Any] = {"condSubgraphIndex": writer.body(goes_on), "bodySubgraphIndex": writer.body(step)}
+    start = writer.constant([0])
+    count, b = writer.ops("WHILE", [start, a], ["i32", "f32"], "WhileOptions", **bodies)
+    writer.graph.tensors[count].shape, writer.graph.tensors[b].shape = [1], list(SHAPE)
+    return [convolution(writer, b, 1)]
+
+
+def branched(writer: Writer) -> list[int]:
+    """A convolution, one of two branches by an input, and a convolution."""
+
+    def doubled(w: Writer) -> list[int]:
+        x = w.input(SHAPE)
+        return [w.op("ADD", [x, x], options="AddOptions", shape=SHAPE)]
+
+    def negated(w: Writer) -> list[int]:
+        return [w.op("NEG", [w.input(SHAPE)], shape=SHAPE)]
+
+    a = convolution(writer, writer.input(SHAPE, name="x"), 0)
+    bodies: dict[str, Any] = {"thenSubgraphIndex": writer.body(doubled), "elseSubgraphIndex": writer.body(negated)}
+    b = writer.op("IF", [writer.input((1,), "bool", name="flag"), a], options="IfOptions", shape=SHAPE, **bodies)
+    return [convolution(writer, b, 1)]
+
+
+@pytest.mark.parametrize(
+    ("make", "op", "inputs"),
+    [
+        (looped, "WHILE", [X]),
+        (branched, "IF", [X, np.array([True])]),
+        (branched, "IF", [X, np.array([False])]),
+    ],
+    ids=["WHILE", "IF taken", "IF not taken"],
+)
+def test_the_main_subgraph_is_built_and_the_rest_is_the_runtimes(
+    make: Any, op: str, inputs: Any, here: Path, cores: tuple[str, str]
+) -> None:
+    writer = Writer()
+    data = writer.bytes(*make(writer))
+    (here / "m.tflite").write_bytes(data)
+    report = json.loads(build_in(here, "m.tflite", "--partial", "--cores", cores[1], "-o", "libm.so", "--json"))
+
+    assert [left["op"] for left in report["left"]] == [op] and len(report["subgraphs"]) == 2
+    (have,), _ = delegated(here / "m.tflite", *inputs)
+    (want,) = litert(data, inputs)
+    assert near(have, want)
+
+
+def test_a_whole_build_names_the_operator_and_the_way_out(here: Path, mavcg: Any) -> None:
+    writer = Writer()
+    (here / "m.tflite").write_bytes(writer.bytes(*looped(writer)))
+    done = mavcg("build", "m.tflite", "--board", "exynos9820", "-o", "libm.so")
+
+    assert done.status == 2 and "(WHILE): control flow is not supported; --partial builds around it" in done.stderr
+    assert not (here / "libm.so").exists()
