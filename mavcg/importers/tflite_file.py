@@ -187,8 +187,9 @@ class TfliteImport:
 
 
 def operator_label(model: TfliteModel, operator: TfliteOperator) -> str:
-    """Return the name of an operator in errors and reports."""
-    return f"{operator.index}:{shorten_name(model.tensors[operator.outputs[0]].name)}"
+    """Return the name of an operator in errors and reports: its first result's, or its own if it has none."""
+    name = model.tensors[operator.outputs[0]].name if operator.outputs else operator.op
+    return f"{operator.index}:{shorten_name(name)}"
 
 
 def _as_stored(call: TfliteCall, tensor: TfliteTensor, value: Value) -> Value:

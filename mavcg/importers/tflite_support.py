@@ -80,7 +80,9 @@ def _try_operators(
     lost: set[int] = set()
     tried = []
     for operator in model.operators:
-        if operator.index not in needed:
+        if not operator.outputs:
+            why = "it has no results; it changes the interpreter's state"
+        elif operator.index not in needed:
             why = "nothing reads its result"
         elif lost.intersection(operator.inputs):
             why = NO_TYPE

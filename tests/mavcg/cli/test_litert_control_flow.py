@@ -60,24 +60,32 @@ def branched(writer: Writer) -> list[int]:
     return [convolution(writer, b, 1)]
 
 
+def called_once(writer: Writer) -> list[int]:
+    """Two convolutions, and between them an operator without results that runs an empty subgraph once."""
+    a = convolution(writer, writer.input(SHAPE, name="x"), 0)
+    writer.ops("CALL_ONCE", [], [], "CallOnceOptions", initSubgraphIndex=writer.body(lambda w: []))
+    return [convolution(writer, a, 1)]
+
+
 @pytest.mark.parametrize(
-    ("make", "op", "inputs"),
+    ("make", "op", "subgraphs", "inputs"),
     [
-        (looped, "WHILE", [X]),
-        (branched, "IF", [X, np.array([True])]),
-        (branched, "IF", [X, np.array([False])]),
+        (looped, "WHILE", 2, [X]),
+        (branched, "IF", 2, [X, np.array([True])]),
+        (branched, "IF", 2, [X, np.array([False])]),
+        (called_once, "CALL_ONCE", 1, [X]),
     ],
-    ids=["WHILE", "IF taken", "IF not taken"],
+    ids=["WHILE", "IF taken", "IF not taken", "CALL_ONCE"],
 )
 def test_the_main_subgraph_is_built_and_the_rest_is_the_runtimes(
-    make: Any, op: str, inputs: Any, here: Path, cores: tuple[str, str]
+    make: Any, op: str, subgraphs: int, inputs: Any, here: Path, cores: tuple[str, str]
 ) -> None:
     writer = Writer()
     data = writer.bytes(*make(writer))
     (here / "m.tflite").write_bytes(data)
     report = json.loads(build_in(here, "m.tflite", "--partial", "--cores", cores[1], "-o", "libm.so", "--json"))
 
-    assert [left["op"] for left in report["left"]] == [op] and len(report["subgraphs"]) == 2
+    assert [left["op"] for left in report["left"]] == [op] and len(report["subgraphs"]) == subgraphs
     (have,), _ = delegated(here / "m.tflite", *inputs)
     (want,) = litert(data, inputs)
     assert near(have, want)
