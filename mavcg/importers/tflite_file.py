@@ -161,8 +161,7 @@ class TfliteImport:
         location = f"node '{origin}' ({operator.op})"
         handler = HANDLERS.get(operator.op)
         if handler is None:
-            around = "control flow is not supported; --partial builds around it"
-            reason = around if operator.op in _SEVERAL else "this operator is not supported"
+            reason = "control flow is not supported" if operator.op in _SEVERAL else "this operator is not supported"
             raise UnsupportedOp(f"{location}: {reason}; {LISTED}")
         call = TfliteCall(
             self.emitter,

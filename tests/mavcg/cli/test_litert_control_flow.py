@@ -96,5 +96,6 @@ def test_a_whole_build_names_the_operator_and_the_way_out(here: Path, mavcg: Any
     (here / "m.tflite").write_bytes(writer.bytes(*looped(writer)))
     done = mavcg("build", "m.tflite", "--board", "exynos9820", "-o", "libm.so")
 
-    assert done.status == 2 and "(WHILE): control flow is not supported; --partial builds around it" in done.stderr
+    assert done.status == 2 and "(WHILE): control flow is not supported; " in done.stderr
+    assert done.stderr.count("--partial") == 1
     assert not (here / "libm.so").exists()
