@@ -33,9 +33,11 @@ MODELS = ("mobilenet_v2.onnx", "squeezenet-random.onnx", "yolo_small")
 CALIBRATION, TESTED = 2, 8
 # Names with granularity and correction of biases.
 CHOICES = {
-    "per tensor, biases as they are": ("tensor", False), "per tensor": ("tensor", True),
-    "per channel of depthwise": ("depthwise", True), "per channel": ("channel", True),
-}  # fmt: skip
+    "per tensor, biases as they are": ("tensor", False),
+    "per tensor": ("tensor", True),
+    "per channel of depthwise": ("depthwise", True),
+    "per channel": ("channel", True),
+}
 TRAINED = ("mobilenet_v2.onnx",)
 ROUNDING = "half_up"
 
@@ -64,8 +66,9 @@ def natural_noise(shape: tuple[int, ...], random: np.random.Generator) -> Array:
 
 
 KINDS: Mapping[str, Callable[[tuple[int, ...], np.random.Generator], Array]] = {
-    "white": white_noise, "1/f": natural_noise,
-}  # fmt: skip
+    "white": white_noise,
+    "1/f": natural_noise,
+}
 
 
 def images_of(graph: XGraph, kind: str, seed: int) -> dict[str, Array]:
@@ -84,11 +87,17 @@ def row(model: str, graph: XGraph, kind: str, choice: str) -> dict[str, Any]:
     accuracy = accuracy_of(graph, quantised.graph, images[CALIBRATION:], ROUNDING)
     worst = min(quantised.layers, key=lambda layer: layer.sqnr_db)
     return {
-        "model": model, "trained": model in TRAINED, "inputs_of": kind, "weights": choice,
-        "sqnr_db": round(min(accuracy.sqnr_db.values()), 2), "top1_agreement": round(accuracy.top1_agreement, 3),
-        "inputs": accuracy.inputs, "worst_layer": worst.node, "worst_layer_db": round(worst.sqnr_db, 2),
+        "model": model,
+        "trained": model in TRAINED,
+        "inputs_of": kind,
+        "weights": choice,
+        "sqnr_db": round(min(accuracy.sqnr_db.values()), 2),
+        "top1_agreement": round(accuracy.top1_agreement, 3),
+        "inputs": accuracy.inputs,
+        "worst_layer": worst.node,
+        "worst_layer_db": round(worst.sqnr_db, 2),
         "cpu_seconds": round(seconds, 1),
-    }  # fmt: skip
+    }
 
 
 def main() -> None:
@@ -111,9 +120,15 @@ def main() -> None:
     for title in ("model", "inputs", "weights", "SQNR, dB", "top 1 agrees", "worst layer, dB", "CPU s"):
         table.add_column(title, justify="left" if title in ("model", "inputs", "weights") else "right")
     for entry in rows:
-        table.add_row(entry["model"], entry["inputs_of"], entry["weights"], str(entry["sqnr_db"]),
-                      f"{entry['top1_agreement']:.0%}", f"{entry['worst_layer_db']} ({entry['worst_layer']})",
-                      str(entry["cpu_seconds"]))  # fmt: skip
+        table.add_row(
+            entry["model"],
+            entry["inputs_of"],
+            entry["weights"],
+            str(entry["sqnr_db"]),
+            f"{entry['top1_agreement']:.0%}",
+            f"{entry['worst_layer_db']} ({entry['worst_layer']})",
+            str(entry["cpu_seconds"]),
+        )
     Console(width=140).print(table)
 
 

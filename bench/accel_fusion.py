@@ -30,10 +30,11 @@ NETWORKS = ("vgg16", "resnet50", "resnet152", "googlenet")
 OTHERS = ("mobilenet_v2", "yolo_small", "squeezenet")
 # Nodes; graph generation, isomorphism and auto tuning in ms; baseline, greedy, optimised GOP/s (table III).
 TABLE_3 = {
-    "vgg16": (32, 0.389, 9.28, 0.647, 325.5, 331.5, 334.0), "resnet50": (120, 4.112, 30.893, 12.309, 195.4, 221.9,
-    228.7), "resnet152": (358, 18.125, 145.023, 70.53, 212.5, 233.0, 244.1), "googlenet": (137, 3.424, 66.069, 6.61,
-    183.1, 204.6, 231.5),
-}  # fmt: skip
+    "vgg16": (32, 0.389, 9.28, 0.647, 325.5, 331.5, 334.0),
+    "resnet50": (120, 4.112, 30.893, 12.309, 195.4, 221.9, 228.7),
+    "resnet152": (358, 18.125, 145.023, 70.53, 212.5, 233.0, 244.1),
+    "googlenet": (137, 3.424, 66.069, 6.61, 183.1, 204.6, 231.5),
+}
 # GOP/s on ZU9, optimised (table IV); ResNet-152 is not in it.
 TABLE_4 = {"vgg16": 2820.0, "resnet50": 1380.0, "googlenet": 1410.0}
 BANDWIDTHS = (0.5, 1.0, 2.0)
@@ -61,11 +62,18 @@ def row(name: str, graph: XGraph, target: IsaTarget) -> dict[str, Any]:
     exact = next(path for path in path_rows(choices, target) if path["search"] == "exact")
     seconds = {stage: round(1000 * value, 3) for stage, value in choices.seconds.items()}
     return {
-        "network": name, "target": target.name, "gop": round(accelerated_operations(graph) / 1e9, 3),
-        "candidates": len(choices.candidates), "isomorphism_ms": round(matching_ms(graph), 3), "stages_ms": seconds,
-        "gops": rates, "speed_up": round(rates["exact"] / rates["none"], 3), "optimal": exact["optimal"],
-        "utilisation_percent": round(100 * exact["utilisation"], 1), "ctc": round(exact["ctc"], 1),
-    }  # fmt: skip
+        "network": name,
+        "target": target.name,
+        "gop": round(accelerated_operations(graph) / 1e9, 3),
+        "candidates": len(choices.candidates),
+        "isomorphism_ms": round(matching_ms(graph), 3),
+        "stages_ms": seconds,
+        "gops": rates,
+        "speed_up": round(rates["exact"] / rates["none"], 3),
+        "optimal": exact["optimal"],
+        "utilisation_percent": round(100 * exact["utilisation"], 1),
+        "ctc": round(exact["ctc"], 1),
+    }
 
 
 def sensitivity(graph: XGraph, target: IsaTarget) -> dict[str, dict[str, float]]:
@@ -94,13 +102,31 @@ def main() -> None:
         del made
         for target in (find_target("zu2"), find_target("zu9")):
             paper = TABLE_3.get(name) if target.name == "zu2" else None
-            rows.append({
-                "nodes": fine_nodes(graph), "coarse_nodes": sum(n.on_accelerator for n in graph.nodes),
-                "generation_ms": round(generation_ms, 1), **row(name, graph, target),
-                "paper": paper and dict(zip(("nodes", "generation_ms", "isomorphism_ms", "tuning_ms", "baseline",
-                                             "greedy", "optimised"), paper, strict=True)),
-                "paper_gops": TABLE_4.get(name) if target.name == "zu9" else paper and paper[6],
-            })  # fmt: skip
+            rows.append(
+                {
+                    "nodes": fine_nodes(graph),
+                    "coarse_nodes": sum(n.on_accelerator for n in graph.nodes),
+                    "generation_ms": round(generation_ms, 1),
+                    **row(name, graph, target),
+                    "paper": paper
+                    and dict(
+                        zip(
+                            (
+                                "nodes",
+                                "generation_ms",
+                                "isomorphism_ms",
+                                "tuning_ms",
+                                "baseline",
+                                "greedy",
+                                "optimised",
+                            ),
+                            paper,
+                            strict=True,
+                        )
+                    ),
+                    "paper_gops": TABLE_4.get(name) if target.name == "zu9" else paper and paper[6],
+                }
+            )
         if name in NETWORKS:
             by_bandwidth[name] = sensitivity(graph, find_target("zu2"))
     record = {**facts("modelled", "bench.accel_fusion"), "rows": rows, "zu2_by_bandwidth": by_bandwidth}
@@ -111,14 +137,27 @@ def main() -> None:
         return
     Console(width=150).print(_table(rows))
     for name, rates in by_bandwidth.items():
-        print(f"{name} on zu2 by bandwidth: " + "; ".join(
-            f"{bandwidth}: {r['none']} -> {r['exact']} GOP/s" for bandwidth, r in rates.items()))  # fmt: skip
+        print(
+            f"{name} on zu2 by bandwidth: "
+            + "; ".join(f"{bandwidth}: {r['none']} -> {r['exact']} GOP/s" for bandwidth, r in rates.items())
+        )
 
 
 def _table(rows: list[dict[str, Any]]) -> Table:
     table = Table(title="Modelled, CPU times of this machine; in brackets the paper's", box=None, title_justify="left")
-    for title in ("network", "target", "nodes", "isomorphism, ms", "path, ms", "none", "greedy", "paper's search",
-                  "exact", "speed-up", "of peak"):  # fmt: skip
+    for title in (
+        "network",
+        "target",
+        "nodes",
+        "isomorphism, ms",
+        "path, ms",
+        "none",
+        "greedy",
+        "paper's search",
+        "exact",
+        "speed-up",
+        "of peak",
+    ):
         table.add_column(title, justify="left" if title in ("network", "target") else "right")
     for entry in rows:
         paper, rates = entry["paper"] or {}, entry["gops"]
@@ -128,11 +167,18 @@ def _table(rows: list[dict[str, Any]]) -> Table:
 
         best = f"{rates['exact']} ({entry['paper_gops']})" if entry["paper_gops"] else str(rates["exact"])
         table.add_row(
-            entry["network"], entry["target"], beside(entry["nodes"], "nodes"),
-            beside(entry["isomorphism_ms"], "isomorphism_ms"), beside(entry["stages_ms"]["path, exact"], "tuning_ms"),
-            beside(rates["none"], "baseline"), beside(rates["greedy"], "greedy"), str(rates["paper"]), best,
-            str(entry["speed_up"]), f"{entry['utilisation_percent']} %",
-        )  # fmt: skip
+            entry["network"],
+            entry["target"],
+            beside(entry["nodes"], "nodes"),
+            beside(entry["isomorphism_ms"], "isomorphism_ms"),
+            beside(entry["stages_ms"]["path, exact"], "tuning_ms"),
+            beside(rates["none"], "baseline"),
+            beside(rates["greedy"], "greedy"),
+            str(rates["paper"]),
+            best,
+            str(entry["speed_up"]),
+            f"{entry['utilisation_percent']} %",
+        )
     return table
 
 

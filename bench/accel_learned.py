@@ -64,14 +64,18 @@ def row(name: str, target: IsaTarget, file: GroupCostFile) -> dict[str, Any]:
     last = search_path(graph, target, "exact", quiet, learned).plan("exact")
     percent = np.percentile(errors, [50, 95]) if errors else [0.0, 0.0]
     return {
-        "network": name, "target": target.name, "simulated": at_first[0], "predicted": at_first[1],
+        "network": name,
+        "target": target.name,
+        "simulated": at_first[0],
+        "predicted": at_first[1],
         "left_out_error_percent": round(100 * learned.models[0].error, 2) if learned.models else None,
         "error_percent": round(100 * float(np.mean(errors)), 2) if errors else None,
         "median_percent": round(100 * float(percent[0]), 2),
         "worst_twentieth_percent": round(100 * float(percent[1]), 2),
-        "regret_percent": round(100 * regret, 3), "simulated_in_the_end": learned.exact_groups,
+        "regret_percent": round(100 * regret, 3),
+        "simulated_in_the_end": learned.exact_groups,
         "regret_in_the_end_percent": round(100 * (last.cost / best - 1), 3),
-    }  # fmt: skip
+    }
 
 
 def main() -> None:

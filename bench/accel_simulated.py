@@ -32,8 +32,12 @@ from mavcg.accel.xgraph import Parameters, XGraph, XNode
 NETWORKS = ("vgg16", "resnet50", "resnet152", "googlenet")
 OTHERS = ("mobilenet_v2", "yolo_small", "squeezenet")
 # GOP/s of DNNVM: baseline, greedy and optimised on ZU2 (table III); optimised on ZU9 (table IV).
-PAPER_ZU2 = {"vgg16": (325.5, 331.5, 334.0), "resnet50": (195.4, 221.9, 228.7), "resnet152": (212.5, 233.0, 244.1),
-             "googlenet": (183.1, 204.6, 231.5)}  # fmt: skip
+PAPER_ZU2 = {
+    "vgg16": (325.5, 331.5, 334.0),
+    "resnet50": (195.4, 221.9, 228.7),
+    "resnet152": (212.5, 233.0, 244.1),
+    "googlenet": (183.1, 204.6, 231.5),
+}
 PAPER_ZU9 = {"vgg16": 2820.0, "resnet50": 1380.0, "googlenet": 1410.0}
 POWER_W = {"zu2": 7.5, "zu9": 22.8}  # table V
 FACTORS = (0.5, 1.0, 2.0)  # of the bandwidth, for the sensitivity
@@ -44,18 +48,27 @@ def network_rows(name: str, graph: XGraph, target: IsaTarget) -> dict[str, Any]:
     """Return the row of a network on a target: simulated rates of whole programs by search."""
     choices = choose_fusion(graph, target, read_templates(), SimulatedGroupCosts(target))
     seconds = sum(choices.seconds.values())
-    row: dict[str, Any] = {"network": name, "target": target.name, "candidates": len(choices.candidates),
-                           "search_cpu_seconds": round(seconds, 1), "searches": {}}  # fmt: skip
+    row: dict[str, Any] = {
+        "network": name,
+        "target": target.name,
+        "candidates": len(choices.candidates),
+        "search_cpu_seconds": round(seconds, 1),
+        "searches": {},
+    }
     for search in SEARCHES:
         program, _ = generate(graph, choices.plan(search).groups, target)
         report = simulated_json(program, simulate(program))
         row["searches"][search] = {
-            "cycles": report["cycles"], "sum_of_costs": round(choices.plan(search).cost), "ms": round(report["ms"], 3),
-            "gops": round(report["gops"], 1), "utilisation_percent": round(100 * report["utilisation"], 1),
-            "ddr_megabytes": round(report["ddr_bytes"] / 1e6, 2), "instructions": len(program.instructions),
+            "cycles": report["cycles"],
+            "sum_of_costs": round(choices.plan(search).cost),
+            "ms": round(report["ms"], 3),
+            "gops": round(report["gops"], 1),
+            "utilisation_percent": round(100 * report["utilisation"], 1),
+            "ddr_megabytes": round(report["ddr_bytes"] / 1e6, 2),
+            "instructions": len(program.instructions),
             "groups": len(choices.plan(search).groups),
             "busy_percent": {u: round(100 * c / report["cycles"], 1) for u, c in report["units"].items()},
-        }  # fmt: skip
+        }
         if search in ("none", "exact"):
             row["searches"][search]["gops_by_bandwidth"] = by_bandwidth(program)
     row["gops_per_watt"] = round(row["searches"]["exact"]["gops"] / POWER_W[target.name], 1)
@@ -86,22 +99,26 @@ def figure_graph(number: int) -> XGraph:
 
     def conv(name: str, source: str, size: int, channels: int, kernel: int) -> XNode:
         pads = (kernel // 2,) * 4
-        return XNode(name, "conv", (source,), (1, size, size, channels), (kernel, kernel), pads=pads, radix=4,
-                     weight_radix=(7,))  # fmt: skip
+        return XNode(
+            name, "conv", (source,), (1, size, size, channels), (kernel, kernel), pads=pads, radix=4, weight_radix=(7,)
+        )
 
     nodes: tuple[XNode, ...]
     if number == 7:
         nodes = (
-            XNode("x", "input", (), (1, 28, 28, 32), radix=4), conv("conv", "x", 28, 256, 5),
+            XNode("x", "input", (), (1, 28, 28, 32), radix=4),
+            conv("conv", "x", 28, 256, 5),
             XNode("pool", "max_pool", ("conv",), (1, 28, 28, 256), (3, 3), pads=(1, 1, 1, 1), radix=4),
-        )  # fmt: skip
+        )
         depth = {"conv": 32}
     else:
         nodes = (
-            XNode("x", "input", (), (1, 56, 56, 64), radix=4), XNode("y", "input", (), (1, 56, 56, 64), radix=4),
-            conv("conv1", "x", 56, 256, 1), conv("conv2", "y", 56, 256, 1),
+            XNode("x", "input", (), (1, 56, 56, 64), radix=4),
+            XNode("y", "input", (), (1, 56, 56, 64), radix=4),
+            conv("conv1", "x", 56, 256, 1),
+            conv("conv2", "y", 56, 256, 1),
             XNode("add", "eltwise", ("conv1", "conv2"), (1, 56, 56, 256), op="add", radix=4),
-        )  # fmt: skip
+        )
         depth = {"conv1": 64, "conv2": 64}
     parameters = {
         node.name: Parameters(
@@ -122,9 +139,13 @@ def figure_rows(target: IsaTarget) -> list[dict[str, Any]]:
     """
     cases: tuple[tuple[int, _Groups, _Groups, float], ...] = (
         (7, ((("conv",), 0.375), (("pool",), 0.242)), ((("conv", "pool"), None),), 64.0),
-        (8, ((("conv1",), 0.467), (("conv2",), 0.463), (("add",), 0.833)),
-         ((("conv1",), 0.467), (("conv2", "add"), None)), 36.4),
-    )  # fmt: skip
+        (
+            8,
+            ((("conv1",), 0.467), (("conv2",), 0.463), (("add",), 0.833)),
+            ((("conv1",), 0.467), (("conv2", "add"), None)),
+            36.4,
+        ),
+    )
     rows = []
     for number, separate, fused, saved in cases:
         graph = figure_graph(number)

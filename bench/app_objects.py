@@ -16,16 +16,33 @@ from mavcg.toolchain.zig import run_zig
 PACKAGE = "llama-cpp-python==0.3.36"
 TARGET = "aarch64-linux-gnu.2.17"
 FLAGS = (
-    "-O3", "-DNDEBUG", "-D_GNU_SOURCE", "-DGGML_USE_CPU", "-DGGML_USE_LLAMAFILE", "-DGGML_USE_CPU_REPACK",
-    "-DGGML_SCHED_MAX_COPIES=4", "-Iggml/include", "-Iggml/src", "-Iggml/src/ggml-cpu", "-Iinclude", "-Isrc",
-)  # fmt: skip
+    "-O3",
+    "-DNDEBUG",
+    "-D_GNU_SOURCE",
+    "-DGGML_USE_CPU",
+    "-DGGML_USE_LLAMAFILE",
+    "-DGGML_USE_CPU_REPACK",
+    "-DGGML_SCHED_MAX_COPIES=4",
+    "-Iggml/include",
+    "-Iggml/src",
+    "-Iggml/src/ggml-cpu",
+    "-Iinclude",
+    "-Isrc",
+)
 _PLAIN = ("-g0", "-fno-sanitize=all", "-fno-stack-protector")  # as a build by a system compiler: zig adds the contrary
 _TREES = ("ggml/", "src/", "include/", "LICENSE")
 _SOURCES = (
-    "ggml/src/*.c", "ggml/src/*.cpp", "ggml/src/ggml-cpu/*.c", "ggml/src/ggml-cpu/*.cpp",
-    "ggml/src/ggml-cpu/arch/arm/*.c", "ggml/src/ggml-cpu/arch/arm/*.cpp", "ggml/src/ggml-cpu/llamafile/*.cpp",
-    "ggml/src/ggml-cpu/tiled/*.cpp", "src/*.cpp", "src/models/*.cpp",
-)  # fmt: skip
+    "ggml/src/*.c",
+    "ggml/src/*.cpp",
+    "ggml/src/ggml-cpu/*.c",
+    "ggml/src/ggml-cpu/*.cpp",
+    "ggml/src/ggml-cpu/arch/arm/*.c",
+    "ggml/src/ggml-cpu/arch/arm/*.cpp",
+    "ggml/src/ggml-cpu/llamafile/*.cpp",
+    "ggml/src/ggml-cpu/tiled/*.cpp",
+    "src/*.cpp",
+    "src/models/*.cpp",
+)
 # What CMake would write of its templates (*.h.in).
 _VERSIONS = {
     "ggml/src/ggml-version.h": '#define GGML_VERSION "0"\n#define GGML_COMMIT "0"\n',

@@ -111,9 +111,7 @@ class ApplicationRunner:
                 yield
 
     def _phases(self, number: int, bounds: tuple[int, int]) -> list[ProgramPhase]:
-        return [
-            p for p in phases_of(self.application.networks[number].program) if bounds[0] <= p.step < bounds[1]
-        ]  # fmt: skip
+        return [p for p in phases_of(self.application.networks[number].program) if bounds[0] <= p.step < bounds[1]]
 
     def _others(self, network: PlacedNetwork) -> tuple[bytes, bytes]:
         """Return the bytes of memory that do not belong to the network."""

@@ -65,10 +65,12 @@ def timed(buffers: dict[str, LiveBuffer], limits: SearchLimits) -> dict[str, Any
     started = time.process_time()
     solution = solve_instance(buffers, limits)
     return {
-        "peak": solution.peak, "lower_bound": solution.lower_bound, "optimal": solution.optimal,
+        "peak": solution.peak,
+        "lower_bound": solution.lower_bound,
+        "optimal": solution.optimal,
         "nodes": solution.nodes,
         "cpu_s": round(time.process_time() - started, 3),
-    }  # fmt: skip
+    }
 
 
 def fetch(folder: Path) -> None:

@@ -73,11 +73,15 @@ def compare(name: str, checkout: Path, threads: int, rounds: int) -> dict[str, A
     ratios = [now / then for now, then in zip(medians[NOW], medians[THEN], strict=True)]
     low, middle, high = statistics.quantiles(ratios, n=4)
     return {
-        "network": name, "threads": threads, "rounds": rounds,
-        "now_ms": round(statistics.median(medians[NOW]), 4), "then_ms": round(statistics.median(medians[THEN]), 4),
-        "ratio": round(middle, 4), "quartiles": [round(low, 4), round(high, 4)],
+        "network": name,
+        "threads": threads,
+        "rounds": rounds,
+        "now_ms": round(statistics.median(medians[NOW]), 4),
+        "then_ms": round(statistics.median(medians[THEN]), 4),
+        "ratio": round(middle, 4),
+        "quartiles": [round(low, 4), round(high, 4)],
         "difference": difference(outputs[NOW], outputs[THEN]),
-    }  # fmt: skip
+    }
 
 
 def commit_of(checkout: Path) -> str:

@@ -52,9 +52,14 @@ def openblas(core_type: str | None) -> BlasLibrary:
     forced = {} if core_type is None else {"OPENBLAS_CORETYPE": core_type}
     name = "OpenBLAS" if core_type is None else f"OpenBLAS {core_type}"
     return BlasLibrary(
-        name, libraries[0], f"of numpy {np.__version__}", "scipy_", "64_", True,
+        name,
+        libraries[0],
+        f"of numpy {np.__version__}",
+        "scipy_",
+        "64_",
+        True,
         environment={"OPENBLAS_NUM_THREADS": "{threads}", **forced},
-    )  # fmt: skip
+    )
 
 
 def blis() -> BlasLibrary:
@@ -92,6 +97,8 @@ def mkl() -> BlasLibrary:
     runtime = next(iter(sorted(home.rglob("libmkl_rt.so*"))))
     folders = ":".join(sorted({str(path.parent) for path in home.rglob("*.so*")}))
     return BlasLibrary(
-        "MKL", runtime, MKL_PACKAGES[0].partition("==")[2],
+        "MKL",
+        runtime,
+        MKL_PACKAGES[0].partition("==")[2],
         environment={"MKL_NUM_THREADS": "{threads}", "MKL_DYNAMIC": "FALSE", "LD_LIBRARY_PATH": folders},
-    )  # fmt: skip
+    )

@@ -69,11 +69,21 @@ def start(library: BlasLibrary, calls: Path, threads: int) -> Worker:
     kept = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
     given = {name: value.format(threads=threads) for name, value in library.environment.items()}
     process = subprocess.Popen(
-        [sys.executable, str(ROOT / "bench/blas_worker.py"), str(calls), str(library.path), library.prefix,
-         library.suffix, str(int(library.wide))],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+        [
+            sys.executable,
+            str(ROOT / "bench/blas_worker.py"),
+            str(calls),
+            str(library.path),
+            library.prefix,
+            library.suffix,
+            str(int(library.wide)),
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
         env={**kept, "OMP_NUM_THREADS": str(threads), **given},
-    )  # fmt: skip
+    )
     worker = Worker(library.name, process, threads)
     assert process.stdout is not None
     try:
@@ -110,14 +120,20 @@ def row_of(size: Size, threads: int, seconds: Mapping[str, Sequence[float]]) -> 
     work = 2.0 * size.m * size.n * size.k
     ours = seconds["mavcg"]
     return {
-        "kind": size.kind, "letter": size.letter, "transa": size.transa, "m": size.m, "n": size.n, "k": size.k,
+        "kind": size.kind,
+        "letter": size.letter,
+        "transa": size.transa,
+        "m": size.m,
+        "n": size.n,
+        "k": size.k,
         "threads": threads,
         "gflops": {name: round(work / statistics.median(each) / 1e9, 2) for name, each in seconds.items()},
         "over": {
             name: round(statistics.median(theirs / mine for theirs, mine in zip(each, ours, strict=True)), 4)
-            for name, each in seconds.items() if name != "mavcg"
+            for name, each in seconds.items()
+            if name != "mavcg"
         },
-    }  # fmt: skip
+    }
 
 
 def best_openblas(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -145,10 +161,16 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             some = [r["over_fastest"] for r in rows if r["threads"] == threads and kind in (r["kind"], "all")]
             if some:
                 mean = round(statistics.geometric_mean(some), 4)
-                groups.append({
-                    "threads": threads, "kind": kind, "products": len(some), "mean_over_fastest": mean,
-                    "least_over_fastest": min(some), "below_0.95": sum(each < 0.95 for each in some),
-                })  # fmt: skip
+                groups.append(
+                    {
+                        "threads": threads,
+                        "kind": kind,
+                        "products": len(some),
+                        "mean_over_fastest": mean,
+                        "least_over_fastest": min(some),
+                        "below_0.95": sum(each < 0.95 for each in some),
+                    }
+                )
     return groups
 
 
@@ -166,8 +188,10 @@ def measure(
                 for size in sizes:
                     rows.append(row_of(size, count, measure_size(workers, size, rounds, clock)))
                     best = max(rows[-1]["gflops"].values())
-                    print(f"{size}, {count} threads: {rows[-1]['gflops']['mavcg'] / best:.3f} of the best",
-                          file=sys.stderr)  # fmt: skip
+                    print(
+                        f"{size}, {count} threads: {rows[-1]['gflops']['mavcg'] / best:.3f} of the best",
+                        file=sys.stderr,
+                    )
             finally:
                 for worker in workers:
                     worker.end()
@@ -189,9 +213,11 @@ def main() -> None:
     )
     sizes = [
         Size(kind, letter, transa, *shape)
-        for letter in args.letters for kind, shapes in shapes_by_kind.items()
-        for shape in shapes for transa in (False, True)
-    ]  # fmt: skip
+        for letter in args.letters
+        for kind, shapes in shapes_by_kind.items()
+        for shape in shapes
+        for transa in (False, True)
+    ]
     threads = [int(text) for text in args.threads.split(",")]
     with tempfile.TemporaryDirectory(prefix="mavcg-blas-") as folder:
         libraries, missing = [our_library(Path(folder))], {}
@@ -203,11 +229,16 @@ def main() -> None:
         libraries += [openblas(core) for core in OPENBLAS_CORES]
         rows = measure(libraries, sizes, threads, args.rounds, "cpu_s" if args.cpu_time else "wall_s")
     record = {
-        **facts("measured", "bench.blas_peers"), "rounds": args.rounds, "large_rounds": min(args.rounds, LARGE_ROUNDS),
+        **facts("measured", "bench.blas_peers"),
+        "rounds": args.rounds,
+        "large_rounds": min(args.rounds, LARGE_ROUNDS),
         "clock": "processor time" if args.cpu_time else "wall clock",
         "peers": {library.name: library.version for library in libraries if library.name != "mavcg"},
-        "missing": missing, "best_openblas": best_openblas(rows), "summary": summary(rows), "rows": rows,
-    }  # fmt: skip
+        "missing": missing,
+        "best_openblas": best_openblas(rows),
+        "summary": summary(rows),
+        "rows": rows,
+    }
     if not args.shapes and not args.cpu_time and args.letters == "sd" and threads == [1, 2]:
         write("blas_peers", record)
     if args.json:

@@ -22,10 +22,11 @@ class ProductStruct(ctypes.Structure):
     """The C struct `product` of bench/blas_calls.c."""
 
     _fields_ = [
-        ("transa", ctypes.c_int32), ("transb", ctypes.c_int32),
+        ("transa", ctypes.c_int32),
+        ("transb", ctypes.c_int32),
         *((name, ctypes.c_int64) for name in ("m", "n", "k", "lda", "ldb", "ldc")),
         *((name, ctypes.c_void_p) for name in ("a", "b", "c")),
-    ]  # fmt: skip
+    ]
 
 
 def aligned(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -137,11 +137,16 @@ def vgg(letter: str) -> CaffeWriter:
 
 # Table 1: 1x1, 3x3 reduced and 3x3, 5x5 reduced and 5x5, channels behind the pool.
 INCEPTIONS: Mapping[str, tuple[int, int, int, int, int, int]] = {
-    "3a": (64, 96, 128, 16, 32, 32), "3b": (128, 128, 192, 32, 96, 64),
-    "4a": (192, 96, 208, 16, 48, 64), "4b": (160, 112, 224, 24, 64, 64), "4c": (128, 128, 256, 24, 64, 64),
-    "4d": (112, 144, 288, 32, 64, 64), "4e": (256, 160, 320, 32, 128, 128),
-    "5a": (256, 160, 320, 32, 128, 128), "5b": (384, 192, 384, 48, 128, 128),
-}  # fmt: skip
+    "3a": (64, 96, 128, 16, 32, 32),
+    "3b": (128, 128, 192, 32, 96, 64),
+    "4a": (192, 96, 208, 16, 48, 64),
+    "4b": (160, 112, 224, 24, 64, 64),
+    "4c": (128, 128, 256, 24, 64, 64),
+    "4d": (112, 144, 288, 32, 64, 64),
+    "4e": (256, 160, 320, 32, 128, 128),
+    "5a": (256, 160, 320, 32, 128, 128),
+    "5b": (384, 192, 384, 48, 128, 128),
+}
 
 
 def googlenet() -> CaffeWriter:
@@ -191,8 +196,10 @@ def compared(name: str, folder: Path) -> dict[str, Any]:
     library = folder / f"lib{name}.so"
     subprocess.run(
         [sys.executable, "-m", "mavcg.cli", "build", f"{name}.prototxt", "--board", "host", "-o", library.name],
-        cwd=folder, check=True, stdout=subprocess.DEVNULL,
-    )  # fmt: skip
+        cwd=folder,
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
     x = np.random.default_rng(1).standard_normal((1, 3, network.size, network.size), np.float32)
     (made,) = load(library).run(x)
     net = cv2.dnn.readNetFromCaffe(str(folder / f"{name}.prototxt"), str(folder / f"{name}.caffemodel"))

@@ -99,9 +99,7 @@ def conv_caller(machine: Machine, size: int, ic: int, oc: int, k: int, stride: i
     rng = np.random.default_rng(0)
     w = b.constant(rng.standard_normal((oc, k, k, ic // groups)).astype(np.float32), "w")
     bias = b.constant(np.zeros(oc, np.float32), "bias")
-    out = b.add(
-        "conv2d", [x, w, bias], stride=(stride, stride), pads=(0, 0, 0, 0), groups=groups, act="relu"
-    )  # fmt: skip
+    out = b.add("conv2d", [x, w, bias], stride=(stride, stride), pads=(0, 0, 0, 0), groups=groups, act="relu")
     return _caller(b, out, machine), 2.0 * size * size * oc * k * k * ic / groups
 
 
@@ -189,16 +187,24 @@ def measure(name_part: str = "") -> list[dict[str, Any]]:
         call()
         pairs = [(peak_work / seconds_of(peak, SECONDS), work / seconds_of_each(call, SECONDS)) for _ in range(ROUNDS)]
         top, mine = (statistics.quantiles(rates, n=4)[2] / 1e9 for rates in zip(*pairs, strict=True))
-        rows.append({
-            "name": name, "gflops": round(mine, 2), "peak_gflops": round(top, 2), "share": round(mine / top, 4),
-        })  # fmt: skip
+        rows.append(
+            {
+                "name": name,
+                "gflops": round(mine, 2),
+                "peak_gflops": round(top, 2),
+                "share": round(mine / top, 4),
+            }
+        )
     return rows
 
 
 def bench_layers(
-    name: str, about: str | None, measure: Callable[[str], list[dict[str, Any]]], titles: Sequence[str],
+    name: str,
+    about: str | None,
+    measure: Callable[[str], list[dict[str, Any]]],
+    titles: Sequence[str],
     cells: Callable[[Mapping[str, Any]], Sequence[str]],
-) -> None:  # fmt: skip
+) -> None:
     """The command of a bench of layers: measure, print, and write bench/results/<name>.json where all are measured.
 
     about: its help. measure: those with a text in their names. titles, cells: of the table and of a row, the layer's

@@ -149,9 +149,14 @@ def rows_of(name: str, folder: Path, db: Path, runs: int) -> list[dict[str, Any]
                     continue
                 ratio = costs.ms(node, primitive, False) / costs.ms(node, usual[node], True)
                 by_choice[node, primitive, kind] = {
-                    "network": name, "node": node, "primitive": primitive, "kind": kind, "engine": usual[node],
-                    "said": round(ratio, 4), "took": round(took, 4),
-                }  # fmt: skip
+                    "network": name,
+                    "node": node,
+                    "primitive": primitive,
+                    "kind": kind,
+                    "engine": usual[node],
+                    "said": round(ratio, 4),
+                    "took": round(took, 4),
+                }
     return list(by_choice.values())
 
 

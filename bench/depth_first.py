@@ -44,13 +44,15 @@ from mavcg.text.terminal import say
 
 SIDES = (224, 320, 640)
 TOPOLOGIES: Mapping[str, Callable[..., Graph]] = {
-    "MobileNet v2": mobilenet_v2, "EfficientNet-Lite0": efficientnet_lite0, "SqueezeNet 1.1": squeezenet,
-}  # fmt: skip
+    "MobileNet v2": mobilenet_v2,
+    "EfficientNet-Lite0": efficientnet_lite0,
+    "SqueezeNet 1.1": squeezenet,
+}
 FILES = ("blazeface", "face_landmark", "hand_landmark")
 NETWORKS: Mapping[str, Callable[[], Graph]] = {
     **{f"{name}, {side}": partial(made, side=side) for name, made in TOPOLOGIES.items() for side in SIDES},
     **{name: (lambda name=name: import_model(model_path(name), {})) for name in FILES},  # type: ignore[misc]
-}  # fmt: skip
+}
 WHOLE, LEAST = "layers", "least-arena"  # names of files, too
 MODES = {WHOLE: OFF, AUTO: AUTO, ON: ON, LEAST: OFF}  # to the mode of `build --depth-first`
 ROUNDS = 6  # even, so that each of two CPUs has as many
@@ -80,11 +82,13 @@ def _built(request: ModelRequest) -> dict[str, Any]:
         made = build_model(replace(request, max_arena_bytes=error.least_bytes))
     program = made.planned.program
     return {
-        "library": str(made.output), "arena_bytes": program.arena_bytes, "steps": len(program.steps),
+        "library": str(made.output),
+        "arena_bytes": program.arena_bytes,
+        "steps": len(program.steps),
         "phases": len(program.phases) or len(program.steps),
         "moved_bytes": sum(phase.moved_bytes for phase in program.phases),
         "bands": list(made.note.get("depth_first", ())),
-    }  # fmt: skip
+    }
 
 
 def measure(built: Mapping[str, Mapping[str, Any]], threads: int, rounds: int, clock: str) -> dict[str, Any]:
@@ -108,18 +112,20 @@ def measure(built: Mapping[str, Mapping[str, Any]], threads: int, rounds: int, c
         for worker in workers:
             worker.end()
     return {
-        "threads": threads, "clock": clock, "load_average": round(load, 2),
+        "threads": threads,
+        "clock": clock,
+        "load_average": round(load, 2),
         "ms": {mode: round(statistics.median(times), 4) for mode, times in medians.items()},
         "ratio": {
             mode: round(statistics.median(a / b for a, b in zip(times, medians[WHOLE], strict=True)), 4)
             for mode, times in medians.items()
         },
-    }  # fmt: skip
+    }
 
 
 def network_row(
     name: str, threads: Sequence[int], rounds: int, clock: str, modes: Sequence[str] = tuple(MODES)
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Build and time one network by these strategies, of which the first is layer by layer."""
     with tempfile.TemporaryDirectory(prefix="mavcg-depth-first-") as folder:
         built = build_all(name, Path(folder), modes)
@@ -136,9 +142,7 @@ def show(rows: Sequence[Mapping[str, Any]]) -> None:
         for timed in row["timed"]:
             cells = [f"{timed['ratio'][mode]:.3f}, {row['ways'][mode]['arena_bytes'] / 1e6:.2f}" for mode in others]
             arena = row["ways"][WHOLE]["arena_bytes"] / 1e6
-            table.add_row(
-                row["network"], str(timed["threads"]), f"{timed['ms'][WHOLE]:.3f}", f"{arena:.2f}", *cells
-            )  # fmt: skip
+            table.add_row(row["network"], str(timed["threads"]), f"{timed['ms'][WHOLE]:.3f}", f"{arena:.2f}", *cells)
     Console().print(table)
 
 

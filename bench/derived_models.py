@@ -151,7 +151,13 @@ def quantised(
         onnx.save(model, plain)
         quant_pre_process(plain, folded, skip_symbolic_shape=True)
         quantize_static(
-            folded, made, Noise(), quant_format=QuantFormat.QDQ, per_channel=True,
-            activation_type=QuantType.QUInt8, weight_type=QuantType.QInt8, reduce_range=True,
-        )  # fmt: skip
+            folded,
+            made,
+            Noise(),
+            quant_format=QuantFormat.QDQ,
+            per_channel=True,
+            activation_type=QuantType.QUInt8,
+            weight_type=QuantType.QInt8,
+            reduce_range=True,
+        )
         os.replace(made, path)

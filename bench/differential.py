@@ -174,10 +174,12 @@ def _arm_runs(library: Path, cases: Sequence[Case], at_end: bool, folder: Path) 
 def same_bits(a: Sequence[Array], b: Sequence[Array]) -> bool:
     """True if all arrays have the same bytes, except for the sign and payload of NaN."""
     return all(
-        np.array_equal(np.isnan(x), np.isnan(y)) and np.where(np.isnan(x), 0, x).tobytes() == np.where(
-            np.isnan(y), 0, y).tobytes() if x.dtype.kind == "f" else x.tobytes() == y.tobytes()
+        np.array_equal(np.isnan(x), np.isnan(y))
+        and np.where(np.isnan(x), 0, x).tobytes() == np.where(np.isnan(y), 0, y).tobytes()
+        if x.dtype.kind == "f"
+        else x.tobytes() == y.tobytes()
         for x, y in zip(a, b, strict=True)
-    )  # fmt: skip
+    )
 
 
 def _run_version(version: str, library: Path, cases: Sequence[Case], at_end: bool) -> list[Array] | str:
@@ -221,8 +223,11 @@ def compare_all(numbers: Sequence[int], seed: int, workers: int, with_arm: bool 
     with tempfile.TemporaryDirectory() as name:
         done = each(
             lambda i: check_batch(batches[i][0] // BATCH, seed, batches[i], Path(name), with_arm),
-            len(batches), BATCH_SECONDS, None, workers,
-        )  # fmt: skip
+            len(batches),
+            BATCH_SECONDS,
+            None,
+            workers,
+        )
         for result in done:
             if isinstance(result.value, Died):
                 for number in batches[result.index]:

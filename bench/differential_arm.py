@@ -91,9 +91,12 @@ def run_arm(
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MAVCG_")}
     try:
         done = subprocess.run(
-            command, env=environment | {"MAVCG_CPU_MAP": f"*={version}"}, timeout=RUN_SECONDS, capture_output=True,
+            command,
+            env=environment | {"MAVCG_CPU_MAP": f"*={version}"},
+            timeout=RUN_SECONDS,
+            capture_output=True,
             input=b"".join(np.ascontiguousarray(x).tobytes() for x in inputs),
-        )  # fmt: skip
+        )
     except subprocess.TimeoutExpired:
         return f"{version}: took more than {RUN_SECONDS:g} s"
     if done.returncode or len(done.stdout) != sum(x.nbytes for x in like):

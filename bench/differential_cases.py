@@ -42,15 +42,22 @@ def onnx_case(seed: int, number: int, opset: int) -> Case:
     part = random_part(seed, number, opset)
 
     def judge(ours: Sequence[Array], theirs: Sequence[Array]) -> tuple[str, str]:
-        if all(np.array_equal(a, b, a.dtype.kind == "f") and a.dtype == b.dtype
-               for a, b in zip(ours, theirs, strict=True)):  # fmt: skip
+        if all(
+            np.array_equal(a, b, a.dtype.kind == "f") and a.dtype == b.dtype for a, b in zip(ours, theirs, strict=True)
+        ):
             return "same", ""
         return verdict(part, ours, theirs, bounded(part), "onnxruntime")
 
     return Case(
-        number, "onnx", tuple(part.operators), part.inputs, lambda: expected_outputs(part),
-        lambda cases: model_of([case.part for case in cases]).SerializeToString(), judge, part,
-    )  # fmt: skip
+        number,
+        "onnx",
+        tuple(part.operators),
+        part.inputs,
+        lambda: expected_outputs(part),
+        lambda cases: model_of([case.part for case in cases]).SerializeToString(),
+        judge,
+        part,
+    )
 
 
 def expected_outputs(part: Part) -> list[Array]:
@@ -68,7 +75,12 @@ def tflite_case(seed: int, number: int) -> Case:
     """Return TFLite graph `number`, to be compared with LiteRT."""
     part = random_tflite_part(seed, number)
     return Case(
-        number, "tflite", tuple(part.operators), part.inputs, lambda: litert(part),
+        number,
+        "tflite",
+        tuple(part.operators),
+        part.inputs,
+        lambda: litert(part),
         lambda cases: tflite_model([case.part for case in cases]),
-        lambda ours, theirs: tflite_verdict(part, ours, theirs), part,
-    )  # fmt: skip
+        lambda ours, theirs: tflite_verdict(part, ours, theirs),
+        part,
+    )

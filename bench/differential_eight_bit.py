@@ -46,9 +46,10 @@ def microsoft(op: str) -> Callable[[Part], str]:
     def eight_bits(p: Part, *shape: int) -> tuple[str, str, str]:
         dtype = p.memo.setdefault("dtype", p.pick(np.uint8, np.int8))
         return (
-            p.input(*shape, dtype=dtype), p.constant(p.rng.uniform(0.01, 0.1), np.float32),
+            p.input(*shape, dtype=dtype),
+            p.constant(p.rng.uniform(0.01, 0.1), np.float32),
             p.constant(p.pick(0, 3), dtype),
-        )  # fmt: skip
+        )
 
     def real(p: Part) -> str:
         if op == "FusedMatMul":
@@ -107,7 +108,19 @@ def microsoft(op: str) -> Callable[[Part], str]:
 
 
 MICROSOFTS = (
-    "BiasGelu", "FastGelu", "Gelu", "QuickGelu", "FusedConv", "FusedMatMul", "QGemm", "QLinearAdd", "QLinearMul",
-    "QLinearAveragePool", "QLinearConcat", "QLinearGlobalAveragePool", "QLinearLeakyRelu", "QLinearSigmoid",
+    "BiasGelu",
+    "FastGelu",
+    "Gelu",
+    "QuickGelu",
+    "FusedConv",
+    "FusedMatMul",
+    "QGemm",
+    "QLinearAdd",
+    "QLinearMul",
+    "QLinearAveragePool",
+    "QLinearConcat",
+    "QLinearGlobalAveragePool",
+    "QLinearLeakyRelu",
+    "QLinearSigmoid",
     "QLinearSoftmax",
-)  # fmt: skip
+)

@@ -22,28 +22,107 @@ from bench.differential_movement import add_one_hot, along_axis, constant_of_sha
 from bench.differential_part import FLOAT_TYPES, MICROSOFT, WHOLE_TYPES, Part
 
 UNARY = (
-    "Abs", "Ceil", "Floor", "Round", "Neg", "Exp", "Log", "Sqrt", "Sin", "Cos", "Tan", "Tanh", "Sigmoid", "Erf", "Relu",
-    "Elu", "Selu", "Celu", "LeakyRelu", "ThresholdedRelu", "HardSigmoid", "Softplus", "Softsign", "Sign", "Reciprocal",
-    "Identity", "Shrink",
-)  # fmt: skip
+    "Abs",
+    "Ceil",
+    "Floor",
+    "Round",
+    "Neg",
+    "Exp",
+    "Log",
+    "Sqrt",
+    "Sin",
+    "Cos",
+    "Tan",
+    "Tanh",
+    "Sigmoid",
+    "Erf",
+    "Relu",
+    "Elu",
+    "Selu",
+    "Celu",
+    "LeakyRelu",
+    "ThresholdedRelu",
+    "HardSigmoid",
+    "Softplus",
+    "Softsign",
+    "Sign",
+    "Reciprocal",
+    "Identity",
+    "Shrink",
+)
 # The opset that has an operator first, or first has it in the form that is written here.
 SINCE = {
-    "Expand": 8, "Max": 8, "Min": 8, "Mean": 8, "Sum": 8, "Erf": 9, "Sign": 9, "Shrink": 9, "Where": 9, "Less": 9,
-    "Greater": 9, "IsNaN": 9, "OneHot": 11, "EyeLike": 9, "ConstantOfShape": 9, "Upsample": 9, "QuantizeLinear": 10,
-    "DequantizeLinear": 10, "MatMulInteger": 10, "ConvInteger": 10, "QLinearConv": 10, "QLinearMatMul": 10, "Mod": 10,
-    "IsInf": 10, "ThresholdedRelu": 10, "Slice": 10, "TopK": 10, "AveragePool": 7, "Equal": 11, "Round": 11, "Pad": 11,
-    "CumSum": 11, "GatherElements": 11, "DepthToSpace": 11, "DynamicQuantizeLinear": 11, "Clip": 11, "Resize": 11,
-    "GatherND": 12, "ScatterND": 11, "Celu": 12, "LessOrEqual": 12, "GreaterOrEqual": 12, "HardSwish": 14, "Trilu": 14,
-    "CastLike": 15, "LayerNormalization": 17, "Mish": 18, "Gelu": 20, "GroupNormalization": 21, "RMSNormalization": 23,
-    "Swish": 24, "MaxPool": 10, "Tile": 7, "Squeeze": 7, "Unsqueeze": 7,
-}  # fmt: skip
+    "Expand": 8,
+    "Max": 8,
+    "Min": 8,
+    "Mean": 8,
+    "Sum": 8,
+    "Erf": 9,
+    "Sign": 9,
+    "Shrink": 9,
+    "Where": 9,
+    "Less": 9,
+    "Greater": 9,
+    "IsNaN": 9,
+    "OneHot": 11,
+    "EyeLike": 9,
+    "ConstantOfShape": 9,
+    "Upsample": 9,
+    "QuantizeLinear": 10,
+    "DequantizeLinear": 10,
+    "MatMulInteger": 10,
+    "ConvInteger": 10,
+    "QLinearConv": 10,
+    "QLinearMatMul": 10,
+    "Mod": 10,
+    "IsInf": 10,
+    "ThresholdedRelu": 10,
+    "Slice": 10,
+    "TopK": 10,
+    "AveragePool": 7,
+    "Equal": 11,
+    "Round": 11,
+    "Pad": 11,
+    "CumSum": 11,
+    "GatherElements": 11,
+    "DepthToSpace": 11,
+    "DynamicQuantizeLinear": 11,
+    "Clip": 11,
+    "Resize": 11,
+    "GatherND": 12,
+    "ScatterND": 11,
+    "Celu": 12,
+    "LessOrEqual": 12,
+    "GreaterOrEqual": 12,
+    "HardSwish": 14,
+    "Trilu": 14,
+    "CastLike": 15,
+    "LayerNormalization": 17,
+    "Mish": 18,
+    "Gelu": 20,
+    "GroupNormalization": 21,
+    "RMSNormalization": 23,
+    "Swish": 24,
+    "MaxPool": 10,
+    "Tile": 7,
+    "Squeeze": 7,
+    "Unsqueeze": 7,
+}
 UNTIL = {"Upsample": 9}
 BINARY = ("Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "PRelu", "Mean", "Sum")
 COMPARISONS = ("Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual")
 REDUCTIONS = (
-    "ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceLogSum",
-    "ReduceLogSumExp", "ReduceSumSquare",
-)  # fmt: skip
+    "ReduceSum",
+    "ReduceMean",
+    "ReduceMax",
+    "ReduceMin",
+    "ReduceProd",
+    "ReduceL1",
+    "ReduceL2",
+    "ReduceLogSum",
+    "ReduceLogSumExp",
+    "ReduceSumSquare",
+)
 
 
 def kinds_of(opset: int) -> list[str]:
@@ -151,8 +230,9 @@ def _cast(p: Part) -> str:
     source, target = p.pick(*types), p.pick(*types)
     p.hard = False  # the integer that NaN, or a number out of its range, becomes is not defined
     low = 0 if np.dtype(target).kind == "u" else -3
-    return str(p.add("Cast", p.input(*p.shape(), dtype=source, low=low),
-                     to=helper.np_dtype_to_tensor_dtype(np.dtype(target))))  # fmt: skip
+    return str(
+        p.add("Cast", p.input(*p.shape(), dtype=source, low=low), to=helper.np_dtype_to_tensor_dtype(np.dtype(target)))
+    )
 
 
 def _cast_like(p: Part) -> str:
@@ -180,15 +260,54 @@ KINDS: Mapping[str, Callable[[Part], Any]] = {
     **{op: _logic(op) for op in ("And", "Or", "Xor", "Not")},
     **{op: _reduction(op) for op in REDUCTIONS},
     **{op: pool(op) for op in ("MaxPool", "AveragePool", "LpPool")},
-    **{op: normalization(op) for op in ("BatchNormalization", "InstanceNormalization", "LayerNormalization",
-                                        "GroupNormalization", "LRN", "RMSNormalization")},
-    **{op: along_axis(op) for op in ("Softmax", "LogSoftmax", "Hardmax", "CumSum", "TopK", "Concat", "ArgMax",
-                                     "ArgMin")},
-    **{op: movement(op) for op in ("Transpose", "Slice", "Pad", "Gather", "GatherElements", "Tile", "Expand", "Split",
-                                 "Flatten", "Trilu", "GatherND", "ScatterND", "Squeeze", "Unsqueeze", "Reshape")},
+    **{
+        op: normalization(op)
+        for op in (
+            "BatchNormalization",
+            "InstanceNormalization",
+            "LayerNormalization",
+            "GroupNormalization",
+            "LRN",
+            "RMSNormalization",
+        )
+    },
+    **{
+        op: along_axis(op)
+        for op in ("Softmax", "LogSoftmax", "Hardmax", "CumSum", "TopK", "Concat", "ArgMax", "ArgMin")
+    },
+    **{
+        op: movement(op)
+        for op in (
+            "Transpose",
+            "Slice",
+            "Pad",
+            "Gather",
+            "GatherElements",
+            "Tile",
+            "Expand",
+            "Split",
+            "Flatten",
+            "Trilu",
+            "GatherND",
+            "ScatterND",
+            "Squeeze",
+            "Unsqueeze",
+            "Reshape",
+        )
+    },
     **{op: block_movement(op) for op in ("DepthToSpace", "SpaceToDepth")},
-    **{op: eight_bit(op) for op in ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "MatMulInteger",
-                                     "QLinearConv", "QLinearMatMul", "ConvInteger")},
+    **{
+        op: eight_bit(op)
+        for op in (
+            "QuantizeLinear",
+            "DequantizeLinear",
+            "DynamicQuantizeLinear",
+            "MatMulInteger",
+            "QLinearConv",
+            "QLinearMatMul",
+            "ConvInteger",
+        )
+    },
     **{f"{MICROSOFT}.{op}": microsoft(op) for op in MICROSOFTS},
     **{op: constant_of_shape(op) for op in ("EyeLike", "ConstantOfShape")},
     **{f"{op} of whole numbers": _sum_of_whole(op) for op in ("Abs", "Neg")},
@@ -196,15 +315,49 @@ KINDS: Mapping[str, Callable[[Part], Any]] = {
     "GlobalMaxPool": lambda p: p.add("GlobalMaxPool", random_image(p)[0]),
     "GlobalLpPool": lambda p: p.add("GlobalLpPool", random_image(p)[0], p=p.pick(1, 2)),
     "LpNormalization": lambda p: p.add("LpNormalization", p.input(*p.shape(2)), axis=p.pick(0, 1), p=p.pick(1, 2)),
-    "Conv": add_conv, "ConvTranspose": add_conv_transpose, "MatMul": _matmul, "Gemm": _gemm, "Resize": add_resize,
-    "Upsample": lambda p: p.add("Upsample", random_image(p)[0],
-                                p.constant([1, 1, p.pick(1, 2), p.pick(2, 3)], np.float32),
-                                mode=p.pick("nearest", "linear")),
-    "Where": _where, "Clip": _clip, "Cast": _cast, "CastLike": _cast_like, "Mod": _modulo, "OneHot": add_one_hot,
-}  # fmt: skip
+    "Conv": add_conv,
+    "ConvTranspose": add_conv_transpose,
+    "MatMul": _matmul,
+    "Gemm": _gemm,
+    "Resize": add_resize,
+    "Upsample": lambda p: p.add(
+        "Upsample",
+        random_image(p)[0],
+        p.constant([1, 1, p.pick(1, 2), p.pick(2, 3)], np.float32),
+        mode=p.pick("nearest", "linear"),
+    ),
+    "Where": _where,
+    "Clip": _clip,
+    "Cast": _cast,
+    "CastLike": _cast_like,
+    "Mod": _modulo,
+    "OneHot": add_one_hot,
+}
 # Operators whose result is of the graph's float type: others may follow.
-_FLOATING = frozenset({
-    *UNARY, "ReduceMean", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "Conv", "ConvTranspose", "MatMul", "Gemm",
-    "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "Resize", "BatchNormalization",
-    "InstanceNormalization", "LRN", "Where", "Softmax", "FusedConv", "FusedMatMul", "BiasGelu", "QuickGelu",
-})  # fmt: skip
+_FLOATING = frozenset(
+    {
+        *UNARY,
+        "ReduceMean",
+        "ReduceL2",
+        "ReduceLogSum",
+        "ReduceLogSumExp",
+        "Conv",
+        "ConvTranspose",
+        "MatMul",
+        "Gemm",
+        "MaxPool",
+        "AveragePool",
+        "GlobalAveragePool",
+        "GlobalMaxPool",
+        "Resize",
+        "BatchNormalization",
+        "InstanceNormalization",
+        "LRN",
+        "Where",
+        "Softmax",
+        "FusedConv",
+        "FusedMatMul",
+        "BiasGelu",
+        "QuickGelu",
+    }
+)

@@ -99,8 +99,9 @@ def model_of(parts: Sequence[Part]) -> Any:
 
     inputs = [
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
-        for part in parts for name, array in part.inputs.items()
-    ]  # fmt: skip
+        for part in parts
+        for name, array in part.inputs.items()
+    ]
     outputs = [helper.make_empty_tensor_value_info(name) for part in parts for name in part.outputs]
     nodes, constants = [n for p in parts for n in p.nodes], [c for p in parts for c in p.constants]
     graph = helper.make_graph(nodes, "differential", inputs, outputs, constants)

@@ -10,15 +10,50 @@ from bench.differential_part import HARD, Array
 from bench.tflite_file import File, Quantised
 
 UNARY = (
-    "ABS", "CEIL", "COS", "ELU", "EXP", "FLOOR", "HARD_SWISH", "LOG", "LOGISTIC", "NEG", "RELU", "RELU6",
-    "RELU_N1_TO_1", "RELU_0_TO_1", "ROUND", "RSQRT", "SIGN", "SIN", "SQRT", "SQUARE", "TANH", "ZEROS_LIKE", "GELU",
+    "ABS",
+    "CEIL",
+    "COS",
+    "ELU",
+    "EXP",
+    "FLOOR",
+    "HARD_SWISH",
+    "LOG",
+    "LOGISTIC",
+    "NEG",
+    "RELU",
+    "RELU6",
+    "RELU_N1_TO_1",
+    "RELU_0_TO_1",
+    "ROUND",
+    "RSQRT",
+    "SIGN",
+    "SIN",
+    "SQRT",
+    "SQUARE",
+    "TANH",
+    "ZEROS_LIKE",
+    "GELU",
     "LEAKY_RELU",
-)  # fmt: skip
+)
 BINARY = ("ADD", "SUB", "MUL", "DIV", "MAXIMUM", "MINIMUM", "SQUARED_DIFFERENCE", "FLOOR_DIV", "FLOOR_MOD", "POW")
 COMPARISONS = ("EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL")
 REDUCTIONS = ("MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD")
-QUANTISED = ("ADD", "MUL", "CONV_2D", "FULLY_CONNECTED", "MAX_POOL_2D", "AVERAGE_POOL_2D", "LOGISTIC", "TANH",
-             "QUANTIZE", "DEQUANTIZE", "MEAN", "SOFTMAX", "RELU", "CONCATENATION")  # fmt: skip
+QUANTISED = (
+    "ADD",
+    "MUL",
+    "CONV_2D",
+    "FULLY_CONNECTED",
+    "MAX_POOL_2D",
+    "AVERAGE_POOL_2D",
+    "LOGISTIC",
+    "TANH",
+    "QUANTIZE",
+    "DEQUANTIZE",
+    "MEAN",
+    "SOFTMAX",
+    "RELU",
+    "CONCATENATION",
+)
 _OPTIONS = {"ADD": "AddOptions", "SUB": "SubOptions", "MUL": "MulOptions", "DIV": "DivOptions"}
 
 
@@ -94,9 +129,15 @@ class _Maker:
         return name
 
     def operator(
-        self, op: str, given: Sequence[Any], dtype: str = "f32", shape: Sequence[int] = (1,), options: str = "",
-        quantised: Quantised | None = None, **fields: Any,
-    ) -> None:  # fmt: skip
+        self,
+        op: str,
+        given: Sequence[Any],
+        dtype: str = "f32",
+        shape: Sequence[int] = (1,),
+        options: str = "",
+        quantised: Quantised | None = None,
+        **fields: Any,
+    ) -> None:
         """The graph's operator. given: names of inputs, or constants as (array, Quantised or None)."""
         self.part.operators.append(op)
         prefix = self.part.prefix
@@ -120,8 +161,9 @@ def _unary(op: str) -> Callable[[_Maker], None]:
         x = m.input(m.shape(), low=0.1 if op in ("LOG", "SQRT", "RSQRT") else -3)
         options = {"GELU": "GeluOptions", "LEAKY_RELU": "LeakyReluOptions"}.get(op, "")
         fields: dict[str, dict[str, Any]] = {
-            "GELU": {"approximate": bool(m.pick(0, 1))}, "LEAKY_RELU": {"alpha": 0.1},
-        }  # fmt: skip
+            "GELU": {"approximate": bool(m.pick(0, 1))},
+            "LEAKY_RELU": {"alpha": 0.1},
+        }
         m.operator(op, [x], options=options, **fields.get(op, {}))
 
     return make
@@ -177,8 +219,14 @@ def _conv(m: _Maker, op: str, bits8: bool = False) -> None:
     depthwise = op == "DEPTHWISE_CONV_2D"
     w_shape = (1, *kernel, channels) if depthwise else (out, *kernel, channels)
     out = channels if depthwise else out
-    fields = {"padding": m.pick(0, 1), "strideH": m.pick(1, 2), "strideW": 1, "dilationHFactor": 1,
-              "dilationWFactor": 1, "fusedActivationFunction": m.pick(0, 1, 3)}  # fmt: skip
+    fields = {
+        "padding": m.pick(0, 1),
+        "strideH": m.pick(1, 2),
+        "strideW": 1,
+        "dilationHFactor": 1,
+        "dilationWFactor": 1,
+        "fusedActivationFunction": m.pick(0, 1, 3),
+    }
     fields["strideW"] = fields["strideH"]
     if depthwise:
         fields["depthMultiplier"] = 1
@@ -191,15 +239,29 @@ def _conv(m: _Maker, op: str, bits8: bool = False) -> None:
     own, scales = m.scale(), m.rng.uniform(0.01, 0.05, out).astype(np.float32)
     filters = (m.rng.integers(-127, 128, w_shape).astype(np.int8), Quantised(scales, 0, 0))
     bias = (m.rng.integers(-500, 500, out).astype(np.int32), Quantised(scales * own.scale, 0, 0))
-    m.operator(op, [m.input(shape, np.int8, quantised=own), filters, bias], "i8", options=options,
-               quantised=Quantised(np.float32(0.2), 3), **fields)  # fmt: skip
+    m.operator(
+        op,
+        [m.input(shape, np.int8, quantised=own), filters, bias],
+        "i8",
+        options=options,
+        quantised=Quantised(np.float32(0.2), 3),
+        **fields,
+    )
 
 
 def _pool(op: str) -> Callable[[_Maker], None]:
     def make(m: _Maker) -> None:
         x = m.input((1, m.pick(5, 9), m.pick(4, 11), m.pick(1, 3, 17)))
-        m.operator(op, [x], options="Pool2DOptions", padding=m.pick(0, 1), filterHeight=m.pick(1, 2, 3),
-                   filterWidth=m.pick(2, 3), strideH=m.pick(1, 2), strideW=m.pick(1, 2))  # fmt: skip
+        m.operator(
+            op,
+            [x],
+            options="Pool2DOptions",
+            padding=m.pick(0, 1),
+            filterHeight=m.pick(1, 2, 3),
+            filterWidth=m.pick(2, 3),
+            strideH=m.pick(1, 2),
+            strideW=m.pick(1, 2),
+        )
 
     return make
 
@@ -235,8 +297,18 @@ def _eight_bits(op: str) -> Callable[[_Maker], None]:
             y = m.input(shape, np.int8, quantised=m.scale())
             m.operator(op, [x, y], "i8", options=_OPTIONS[op], quantised=Quantised(np.float32(0.15), 2))
         elif op.endswith("POOL_2D"):
-            m.operator(op, [x], "i8", options="Pool2DOptions", quantised=own, padding=0, filterHeight=2,
-                       filterWidth=m.pick(1, 2), strideH=1, strideW=m.pick(1, 2))  # fmt: skip
+            m.operator(
+                op,
+                [x],
+                "i8",
+                options="Pool2DOptions",
+                quantised=own,
+                padding=0,
+                filterHeight=2,
+                filterWidth=m.pick(1, 2),
+                strideH=1,
+                strideW=m.pick(1, 2),
+            )
         elif op == "MEAN":
             m.operator(op, [x, (np.array([1, 2], np.int32), None)], "i8", options="ReducerOptions", quantised=own)
         elif op == "CONCATENATION":
@@ -310,14 +382,28 @@ KINDS: Mapping[str, Callable[[_Maker], None]] = {
     **{op: _reduction(op) for op in REDUCTIONS},
     **{op: _pool(op) for op in ("MAX_POOL_2D", "AVERAGE_POOL_2D", "L2_POOL_2D")},
     **{f"{op} in 8 bits": _eight_bits(op) for op in QUANTISED},
-    **{op: _moved(op) for op in ("TRANSPOSE", "RESHAPE", "PAD", "TILE", "GATHER", "CONCATENATION", "REVERSE_V2",
-                                 "STRIDED_SLICE", "EXPAND_DIMS")},
-    **{op: _axis(op) for op in ("L2_NORMALIZATION", "SOFTMAX", "LOG_SOFTMAX", "RESIZE_BILINEAR",
-                                "RESIZE_NEAREST_NEIGHBOR")},
+    **{
+        op: _moved(op)
+        for op in (
+            "TRANSPOSE",
+            "RESHAPE",
+            "PAD",
+            "TILE",
+            "GATHER",
+            "CONCATENATION",
+            "REVERSE_V2",
+            "STRIDED_SLICE",
+            "EXPAND_DIMS",
+        )
+    },
+    **{
+        op: _axis(op)
+        for op in ("L2_NORMALIZATION", "SOFTMAX", "LOG_SOFTMAX", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR")
+    },
     "CONV_2D": lambda m: _conv(m, "CONV_2D"),
     "DEPTHWISE_CONV_2D": lambda m: _conv(m, "DEPTHWISE_CONV_2D"),
     "FULLY_CONNECTED": _fully_connected,
-}  # fmt: skip
+}
 
 
 def litert(part: TflitePart) -> list[Array]:
@@ -337,15 +423,41 @@ def litert(part: TflitePart) -> list[Array]:
 
 
 # Operators with a fused activation: LiteRT clamps their results to the finite numbers of f32 where it is NONE.
-CLAMPED = frozenset({
-    "ADD", "SUB", "MUL", "DIV", "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "MAX_POOL_2D", "AVERAGE_POOL_2D",
-    "L2_POOL_2D",
-})  # fmt: skip
-HARD_OPERATORS = frozenset({
-    "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "MAX_POOL_2D", "AVERAGE_POOL_2D", "L2_POOL_2D", "MEAN", "SUM",
-    "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD", "L2_NORMALIZATION", "SOFTMAX", "LOG_SOFTMAX", "RESIZE_BILINEAR",
-    "MAXIMUM", "MINIMUM",
-})  # fmt: skip
+CLAMPED = frozenset(
+    {
+        "ADD",
+        "SUB",
+        "MUL",
+        "DIV",
+        "CONV_2D",
+        "DEPTHWISE_CONV_2D",
+        "FULLY_CONNECTED",
+        "MAX_POOL_2D",
+        "AVERAGE_POOL_2D",
+        "L2_POOL_2D",
+    }
+)
+HARD_OPERATORS = frozenset(
+    {
+        "CONV_2D",
+        "DEPTHWISE_CONV_2D",
+        "FULLY_CONNECTED",
+        "MAX_POOL_2D",
+        "AVERAGE_POOL_2D",
+        "L2_POOL_2D",
+        "MEAN",
+        "SUM",
+        "REDUCE_MAX",
+        "REDUCE_MIN",
+        "REDUCE_PROD",
+        "L2_NORMALIZATION",
+        "SOFTMAX",
+        "LOG_SOFTMAX",
+        "RESIZE_BILINEAR",
+        "MAXIMUM",
+        "MINIMUM",
+    }
+)
 
 
 def tflite_verdict(part: TflitePart, ours: Sequence[Array], theirs: Sequence[Array]) -> tuple[str, str]:

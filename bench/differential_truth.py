@@ -26,22 +26,67 @@ UNDETERMINED = 0.25  # of the median magnitude of a tensor: a larger movement sa
 UNITS = 4.0  # in the last place, that a node's result may be off by, and each argument of a sum
 # More for operators that compute in several steps.
 UNITS_OF: Mapping[str, float] = {"Pow": 16.0}
-SUMS = frozenset({
-    "Conv", "ConvTranspose", "MatMul", "Gemm", "FusedConv", "FusedMatMul", "AveragePool", "GlobalAveragePool", "LpPool",
-    "GlobalLpPool", "ReduceSum", "ReduceMean", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp",
-    "ReduceSumSquare", "BatchNormalization", "InstanceNormalization", "LayerNormalization", "GroupNormalization",
-    "RMSNormalization", "LpNormalization", "LRN", "Softmax", "LogSoftmax", "CumSum", "Resize", "Mean",
-    "Sum", "QuantizeLinear", "DynamicQuantizeLinear", "QLinearConv", "QLinearMatMul", "BiasGelu", "Mod",
-    "QLinearAdd", "QLinearMul", "QLinearSigmoid", "QLinearLeakyRelu", "QLinearGlobalAveragePool",
-    "QLinearAveragePool", "QLinearConcat", "QLinearSoftmax", "QGemm",
-})  # fmt: skip
+SUMS = frozenset(
+    {
+        "Conv",
+        "ConvTranspose",
+        "MatMul",
+        "Gemm",
+        "FusedConv",
+        "FusedMatMul",
+        "AveragePool",
+        "GlobalAveragePool",
+        "LpPool",
+        "GlobalLpPool",
+        "ReduceSum",
+        "ReduceMean",
+        "ReduceProd",
+        "ReduceL1",
+        "ReduceL2",
+        "ReduceLogSum",
+        "ReduceLogSumExp",
+        "ReduceSumSquare",
+        "BatchNormalization",
+        "InstanceNormalization",
+        "LayerNormalization",
+        "GroupNormalization",
+        "RMSNormalization",
+        "LpNormalization",
+        "LRN",
+        "Softmax",
+        "LogSoftmax",
+        "CumSum",
+        "Resize",
+        "Mean",
+        "Sum",
+        "QuantizeLinear",
+        "DynamicQuantizeLinear",
+        "QLinearConv",
+        "QLinearMatMul",
+        "BiasGelu",
+        "Mod",
+        "QLinearAdd",
+        "QLinearMul",
+        "QLinearSigmoid",
+        "QLinearLeakyRelu",
+        "QLinearGlobalAveragePool",
+        "QLinearAveragePool",
+        "QLinearConcat",
+        "QLinearSoftmax",
+        "QGemm",
+    }
+)
 # Computed in f32 whatever the type: ONNX's attribute stash_type says so by default.
 STASHED = frozenset({"LayerNormalization", "RMSNormalization", "GroupNormalization"})
 # Results with cancellation inside: the error is relative to this function of the argument, not to the result.
 SCALES: Mapping[str, Callable[[Array], Array]] = {
-    "Gelu": np.abs, "FastGelu": np.abs, "BiasGelu": np.abs, "Mish": np.abs, "QuickGelu": np.abs,
+    "Gelu": np.abs,
+    "FastGelu": np.abs,
+    "BiasGelu": np.abs,
+    "Mish": np.abs,
+    "QuickGelu": np.abs,
     "Softplus": lambda x: np.minimum(1.0, np.exp(np.minimum(x, 0.0)) * 2),
-}  # fmt: skip
+}
 # Above it a square overflows in the type, and sums of some numbers do: what comes of that depends on the order.
 LARGE = {"float16": 100.0, "float32": 1e18, "float64": 1e150}
 
@@ -139,12 +184,16 @@ def _values(part: Part, types: Mapping[str, np.dtype[Any]], errors: Errors | Non
     for node in part.nodes:
         given = [values[name] for name in node.input]
         if types:
-            given = [x.astype(np.float64) if name and types[name].kind == "f" else x
-                     for name, x in zip(node.input, given, strict=True)]  # fmt: skip
+            given = [
+                x.astype(np.float64) if name and types[name].kind == "f" else x
+                for name, x in zip(node.input, given, strict=True)
+            ]
         if errors is not None and node.op_type in SUMS:
             whole = node.op_type == "Resize"  # its scales: those that are whole numbers are exact
-            given = [_moved(x, types[name], UNITS, errors, whole and at > 0) if name else x
-                     for at, (name, x) in enumerate(zip(node.input, given, strict=True))]  # fmt: skip
+            given = [
+                _moved(x, types[name], UNITS, errors, whole and at > 0) if name else x
+                for at, (name, x) in enumerate(zip(node.input, given, strict=True))
+            ]
         try:
             results = _computed(node, part.opset, given)
         except NotComputedError:
@@ -331,7 +380,7 @@ def _softmax(x: Array, axis: int) -> Array:
 
 def _qgemm(
     a: Array, sa: Array, za: Array, b: Array, sb: Array, zb: Array, c: Array, s: Array, z: Array, **_: Any
-) -> Array:  # fmt: skip
+) -> Array:
     real = _real(a, sa, za) @ _real(b, sb, zb) + c.astype(np.float64) * float(sa) * sb
     return _stored(real, s, z)
 
@@ -363,9 +412,11 @@ def _lrn(x: Array, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: flo
 
 
 _ACTIVATIONS: Mapping[bytes, Callable[..., Array]] = {
-    b"Relu": lambda x: np.maximum(x, 0), b"Sigmoid": lambda x: _sigmoid(x), b"Tanh": np.tanh,
+    b"Relu": lambda x: np.maximum(x, 0),
+    b"Sigmoid": lambda x: _sigmoid(x),
+    b"Tanh": np.tanh,
     b"LeakyRelu": lambda x, alpha: np.where(x < 0, alpha * x, x),
-}  # fmt: skip
+}
 
 
 def _fused_conv(
@@ -380,22 +431,34 @@ def _fused_conv(
 
 # com.microsoft, and those that ONNX's reference computes with cancellation (exp(x) - 1 for x near zero).
 DEFINITIONS: Mapping[str, Callable[..., Array]] = {
-    "Elu": _elu, "Selu": _selu, "Celu": _celu, "Gelu": _gelu, "BiasGelu": _gelu, "Sigmoid": _sigmoid,
+    "Elu": _elu,
+    "Selu": _selu,
+    "Celu": _celu,
+    "Gelu": _gelu,
+    "BiasGelu": _gelu,
+    "Sigmoid": _sigmoid,
     "FastGelu": lambda x, bias=None: _gelu(x, bias, b"tanh"),
     "QuickGelu": lambda x, alpha=1.702: x * _sigmoid(alpha * x),
-    "Softplus": lambda x: np.logaddexp(0.0, x), "Mish": lambda x: x * np.tanh(np.logaddexp(0.0, x)),
-    "FusedMatMul": _fused_matmul, "FusedConv": _fused_conv, "GlobalLpPool": _global_lp_pool,
+    "Softplus": lambda x: np.logaddexp(0.0, x),
+    "Mish": lambda x: x * np.tanh(np.logaddexp(0.0, x)),
+    "FusedMatMul": _fused_matmul,
+    "FusedConv": _fused_conv,
+    "GlobalLpPool": _global_lp_pool,
     "BatchNormalization": _batch_normalization,  # of opset 9, ONNX's reference takes the mean of inputs into account
     "LRN": _lrn,  # ONNX's reference takes the number of images for that of channels
     "QLinearAveragePool": lambda x, sx, zx, s, z, kernel_shape, strides: _stored(
-        _average_pool(_real(x, sx, zx), kernel_shape), s, z),
-    "QLinearAdd": _qlinear_binary(np.add), "QLinearMul": _qlinear_binary(np.multiply),
+        _average_pool(_real(x, sx, zx), kernel_shape), s, z
+    ),
+    "QLinearAdd": _qlinear_binary(np.add),
+    "QLinearMul": _qlinear_binary(np.multiply),
     "QLinearSigmoid": lambda x, sx, zx, s, z: _stored(_sigmoid(_real(x, sx, zx)), s, z),
     "QLinearLeakyRelu": lambda x, sx, zx, s, z, alpha=0.01: _stored(
-        np.where(_real(x, sx, zx) < 0, alpha, 1.0) * _real(x, sx, zx), s, z),
+        np.where(_real(x, sx, zx) < 0, alpha, 1.0) * _real(x, sx, zx), s, z
+    ),
     "QLinearGlobalAveragePool": lambda x, sx, zx, s, z, channels_last=0: _stored(
-        _real(x, sx, zx).mean((2, 3), keepdims=True), s, z),
+        _real(x, sx, zx).mean((2, 3), keepdims=True), s, z
+    ),
     "QLinearConcat": _qlinear_concat,
     "QLinearSoftmax": lambda x, sx, zx, s, z, axis=-1, opset=13: _stored(_softmax(_real(x, sx, zx), axis), s, z),
     "QGemm": _qgemm,
-}  # fmt: skip
+}

@@ -11,12 +11,38 @@ TIGHT = 168.0  # units in the last place of the largest result: 2e-5 in f32. Bey
 
 # Operators of which NaN, infinities and overflow give other results than in the other runtime, by docs/operators.md.
 HARD_CLASSES = (
-    "MaxPool", "GlobalMaxPool", "ReduceMax", "ReduceMin", "DynamicQuantizeLinear", "QuantizeLinear", "Conv",
-    "ConvTranspose", "MatMul", "Gemm", "Softmax", "LogSoftmax", "Hardmax", "ArgMax", "ArgMin", "ReduceLogSumExp",
-    "FusedConv", "ReduceProd", "ReduceL2", "LpNormalization", "BatchNormalization", "InstanceNormalization",
-    "LayerNormalization", "GroupNormalization", "LRN", "Resize", "Upsample", "AveragePool", "GlobalAveragePool",
-    "LpPool", "GlobalLpPool",
-)  # fmt: skip
+    "MaxPool",
+    "GlobalMaxPool",
+    "ReduceMax",
+    "ReduceMin",
+    "DynamicQuantizeLinear",
+    "QuantizeLinear",
+    "Conv",
+    "ConvTranspose",
+    "MatMul",
+    "Gemm",
+    "Softmax",
+    "LogSoftmax",
+    "Hardmax",
+    "ArgMax",
+    "ArgMin",
+    "ReduceLogSumExp",
+    "FusedConv",
+    "ReduceProd",
+    "ReduceL2",
+    "LpNormalization",
+    "BatchNormalization",
+    "InstanceNormalization",
+    "LayerNormalization",
+    "GroupNormalization",
+    "LRN",
+    "Resize",
+    "Upsample",
+    "AveragePool",
+    "GlobalAveragePool",
+    "LpPool",
+    "GlobalLpPool",
+)
 
 SQUARES = frozenset({"LpNormalization", "ReduceL2", "LpPool", "GlobalLpPool"})  # of tiny numbers they underflow
 LITTLE = 1e-150

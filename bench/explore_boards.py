@@ -42,21 +42,28 @@ def measure(folder: Path, network: str) -> dict[str, Any]:
     space = read_board_space(folder / "boards.toml")
     with ExplorationStore(None) as store:
         result = explore_boards(
-            space, {network: str(model_path(network))}, OBJECTIVES, LocalEngine(), store, prune=False,
+            space,
+            {network: str(model_path(network))},
+            OBJECTIVES,
+            LocalEngine(),
+            store,
+            prune=False,
             progress=lambda message: print(f"bench: {message}", flush=True),
-        )  # fmt: skip
+        )
     rows = []
     for number, point in enumerate(result.points):
         if result.states[number] != PLANNED:
             continue
         figures = sum_board_metrics(point, result.figures[number])
-        rows.append({
-            "board": point.values,
-            "latency_ms": round(1e3 * figures["latency"], 3),
-            "power_w": round(figures["power"], 3),
-            "threads": int(result.figures[number][network]["threads"]),
-            "front": number in result.front,
-        })  # fmt: skip
+        rows.append(
+            {
+                "board": point.values,
+                "latency_ms": round(1e3 * figures["latency"], 3),
+                "power_w": round(figures["power"], 3),
+                "threads": int(result.figures[number][network]["threads"]),
+                "front": number in result.front,
+            }
+        )
     return {
         "network": network,
         "objectives": list(OBJECTIVES),

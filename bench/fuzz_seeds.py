@@ -284,9 +284,15 @@ def tflite_network(eight_bit: bool) -> bytes:
     x = tensor([1, 8, 8, 3])
     a = m.add("CONV_2D", [x, weights(8, 8, 3, 3, 3), bias(8)], tensor([1, 8, 8, 8]), **conv, fusedActivationFunction=3)
     b = m.add(
-        "DEPTHWISE_CONV_2D", [a, weights(1, 1, 3, 3, 8), bias(8)], tensor([1, 8, 8, 8]), "DepthwiseConv2DOptions",
-        padding=0, strideH=1, strideW=1, depthMultiplier=1,
-    )  # fmt: skip
+        "DEPTHWISE_CONV_2D",
+        [a, weights(1, 1, 3, 3, 8), bias(8)],
+        tensor([1, 8, 8, 8]),
+        "DepthwiseConv2DOptions",
+        padding=0,
+        strideH=1,
+        strideW=1,
+        depthMultiplier=1,
+    )
     c = m.add("ADD", [a, b], tensor([1, 8, 8, 8]), "AddOptions")
     c = m.add("PAD", [c, whole([0, 0], [1, 1], [1, 1], [0, 0])], tensor([1, 10, 10, 8]))
     pool: dict[str, Any] = {

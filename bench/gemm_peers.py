@@ -49,9 +49,17 @@ from mavcg.specs.packed_constant import PackedConstant
 
 # (M, N, K): a square, a small one, and layers of ResNet-50 and MobileNet v2 as products.
 SHAPES = (
-    (512, 512, 512), (64, 64, 64), (12544, 64, 147), (3136, 64, 576), (784, 128, 1152), (196, 256, 2304),
-    (49, 512, 4608), (49, 1280, 320), (1, 1000, 2048), (1, 4096, 9216),
-)  # fmt: skip
+    (512, 512, 512),
+    (64, 64, 64),
+    (12544, 64, 147),
+    (3136, 64, 576),
+    (784, 128, 1152),
+    (196, 256, 2304),
+    (49, 512, 4608),
+    (49, 1280, 320),
+    (1, 1000, 2048),
+    (1, 4096, 9216),
+)
 PEERS = ("onnxruntime", "oneDNN", "oneDNN matmul")
 # A product with one row can be no faster than its right side is read: a loop that only adds up as many bytes, its time
 # taken for the product's.
@@ -142,10 +150,21 @@ def openblas_product(left: Array, right: Array) -> Implementation | None:
     whole, real, pointer = ctypes.c_int64, ctypes.c_float, ctypes.c_void_p
     # Row-major, neither side transposed.
     call = (
-        ctypes.c_int(101), ctypes.c_int(111), ctypes.c_int(111), whole(m), whole(n), whole(k), real(1.0),
-        pointer(left.ctypes.data), whole(k), pointer(right.ctypes.data), whole(n), real(0.0), pointer(out.ctypes.data),
+        ctypes.c_int(101),
+        ctypes.c_int(111),
+        ctypes.c_int(111),
+        whole(m),
         whole(n),
-    )  # fmt: skip
+        whole(k),
+        real(1.0),
+        pointer(left.ctypes.data),
+        whole(k),
+        pointer(right.ctypes.data),
+        whole(n),
+        real(0.0),
+        pointer(out.ctypes.data),
+        whole(n),
+    )
 
     def run(times: int) -> None:
         for _ in range(times):
@@ -212,13 +231,21 @@ def measure(shapes: Sequence[tuple[int, int, int]] = SHAPES, rounds: int = ROUND
         work = 2.0 * m * n * k
         top, rates = in_turns(implementations, work, peak, peak_work, rounds)
         best = max(PEERS, key=lambda name: rates[name])
-        rows.append({
-            "m": m, "n": n, "k": k, "gflops": {name: round(rate, 2) for name, rate in rates.items()},
-            "peak_gflops": round(top, 2), "share_of_peak": round(rates["mavcg"] / top, 4), "best_peer": best,
-            "over_best": round(rates["mavcg"] / rates[best], 4),
-            "weight_gb_per_s": round(rates["mavcg"] / work * 4 * n * k, 2),
-            "about": {name: implementation.about for name, implementation in implementations.items()}, "rounds": rounds,
-        })  # fmt: skip
+        rows.append(
+            {
+                "m": m,
+                "n": n,
+                "k": k,
+                "gflops": {name: round(rate, 2) for name, rate in rates.items()},
+                "peak_gflops": round(top, 2),
+                "share_of_peak": round(rates["mavcg"] / top, 4),
+                "best_peer": best,
+                "over_best": round(rates["mavcg"] / rates[best], 4),
+                "weight_gb_per_s": round(rates["mavcg"] / work * 4 * n * k, 2),
+                "about": {name: implementation.about for name, implementation in implementations.items()},
+                "rounds": rounds,
+            }
+        )
     return rows
 
 
@@ -297,9 +324,12 @@ def main() -> None:
     for row in rows:
         rates = [f"{row['gflops'][name]:.1f}" if name in row["gflops"] else "" for name in names]
         table.add_row(
-            f"{row['m']},{row['n']},{row['k']}", *rates,
-            f"{row['peak_gflops']:.1f}", f"{100 * row['share_of_peak']:.0f} %", f"{row['over_best']:.3f}",
-        )  # fmt: skip
+            f"{row['m']},{row['n']},{row['k']}",
+            *rates,
+            f"{row['peak_gflops']:.1f}",
+            f"{100 * row['share_of_peak']:.0f} %",
+            f"{row['over_best']:.3f}",
+        )
     Console().print(table)
 
 

@@ -105,10 +105,15 @@ def measure(
 
         torch.cuda.init()
         record: dict[str, Any] = {
-            "gpu": driver.facts(), "profile": board, "cpus": os.cpu_count(), "torch": torch.__version__,
+            "gpu": driver.facts(),
+            "profile": board,
+            "cpus": os.cpu_count(),
+            "torch": torch.__version__,
             "cudnn": torch.backends.cudnn.version(),
-            "ceilings": ceilings(torch), "rows": [], "errors": [],
-        }  # fmt: skip
+            "ceilings": ceilings(torch),
+            "rows": [],
+            "errors": [],
+        }
         print(json.dumps(record["ceilings"]), flush=True)
         for (name, layer, _, _), (_, ranked, error) in zip(tasks, kernels, strict=True):
             if error:
@@ -119,16 +124,22 @@ def measure(
                 record["errors"].append({"layer": layer.conv.name, "type": layer.type, "error": "no time left"})
                 continue
             row: dict[str, Any] = {
-                "network": name, "layer": layer.conv.name, "type": layer.type, "macs": layer.conv.macs,
+                "network": name,
+                "layer": layer.conv.name,
+                "type": layer.type,
+                "macs": layer.conv.macs,
                 "bytes": sum(v for k, v in buffer_bytes(ranked[0][0]).items() if k != "partial"),
-            }  # fmt: skip
+            }
             row["kernels"] = [
                 {
-                    "ms": own_ms(torch, driver, candidate, cubin), "predicted_ms": candidate.time.seconds * 1e3,
-                    "bound": candidate.time.bound, "plan": plan_of(candidate), "resources": resources["layer"],
+                    "ms": own_ms(torch, driver, candidate, cubin),
+                    "predicted_ms": candidate.time.seconds * 1e3,
+                    "bound": candidate.time.bound,
+                    "plan": plan_of(candidate),
+                    "resources": resources["layer"],
                 }
                 for candidate, cubin, resources in ranked
-            ]  # fmt: skip
+            ]
             if layer.type == "f32":
                 row["cudnn_f32_ms"] = library_ms(torch, layer, False, False)
                 row["cudnn_tf32_ms"] = library_ms(torch, layer, True, False)
@@ -142,9 +153,12 @@ def measure(
         wrong = checked = 0
         if checks:
             work = [
-                (ranked[0][0], whole) for _, ranked, _ in kernels if ranked for whole in (True, False)
+                (ranked[0][0], whole)
+                for _, ranked, _ in kernels
+                if ranked
+                for whole in (True, False)
                 if ranked[0][0].kernel.layer.conv.macs <= MOST_CHECKED_MACS
-            ]  # fmt: skip
+            ]
             cubins = {id_of(found[0][0]): found[0][1] for _, found, _ in kernels if found}
             for tested, whole, case in pool.imap_unordered(check, work):
                 launches = launches_of(tested.kernel, "layer")
@@ -206,18 +220,35 @@ def once(board: str, networks: tuple[str, ...], types: tuple[str, ...]) -> None:
 
 
 COUNTERS = {
-    "dram__bytes_read.sum": "memory_read", "dram__bytes_write.sum": "memory_written",
-    "lts__t_sectors_op_read.sum": "l2_sectors_read", "lts__t_sectors_op_write.sum": "l2_sectors_written",
-    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum": "bank_conflicts", "gpu__time_duration.sum": "time_ns",
-}  # fmt: skip
+    "dram__bytes_read.sum": "memory_read",
+    "dram__bytes_write.sum": "memory_written",
+    "lts__t_sectors_op_read.sum": "l2_sectors_read",
+    "lts__t_sectors_op_write.sum": "l2_sectors_written",
+    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum": "bank_conflicts",
+    "gpu__time_duration.sum": "time_ns",
+}
 
 
 def counters(board: str, networks: tuple[str, ...], types: tuple[str, ...]) -> dict[str, Any]:
     """Return the bytes that each kernel moved, by the profiler's counters (ncu), or the error's text."""
     command = [
-        "ncu", "--csv", "--clock-control", "none", "--metrics", ",".join(COUNTERS), sys.executable, "-m", "bench.gpu",
-        "--once", "--board", board, "--networks", ",".join(networks), "--types", ",".join(types),
-    ]  # fmt: skip
+        "ncu",
+        "--csv",
+        "--clock-control",
+        "none",
+        "--metrics",
+        ",".join(COUNTERS),
+        sys.executable,
+        "-m",
+        "bench.gpu",
+        "--once",
+        "--board",
+        board,
+        "--networks",
+        ",".join(networks),
+        "--types",
+        ",".join(types),
+    ]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=240)
     except (OSError, subprocess.TimeoutExpired) as error:

@@ -43,10 +43,14 @@ def operand_rows(gpu: str) -> list[dict[str, Any]]:
     rows = []
     for number, layer in enumerate(layers):
         moved = {planner: of[number].reached.traffic for planner, of in plans.items()}
-        rows.append({
-            "layer": layer.name,
-            **{planner: [each.input_bytes, each.weight_bytes, each.output_bytes] for planner, each in moved.items()},
-        })  # fmt: skip
+        rows.append(
+            {
+                "layer": layer.name,
+                **{
+                    planner: [each.input_bytes, each.weight_bytes, each.output_bytes] for planner, each in moved.items()
+                },
+            }
+        )
     return rows
 
 
@@ -82,8 +86,15 @@ def _reductions(record: Record, table: Callable[[Sequence[str], Sequence[Sequenc
         means = [f"{mean(of, 'reduction_percent', network=name):.1f}" for name in NAMES]
         over = [row["bytes"][OURS] / MIB / row["no_reload_mib"] for row in of]
         exact = [1 - row["bytes"]["exact"] / row["bytes"][OURS] for row in of]
-        rows.append([gpu, *means, f"{mean(of, 'reduction_percent'):.1f}", f"{min(over):.1f} to {max(over):.1f}",
-                     f"{100 * min(exact):.1f} to {100 * max(exact):.1f}"])  # fmt: skip
+        rows.append(
+            [
+                gpu,
+                *means,
+                f"{mean(of, 'reduction_percent'):.1f}",
+                f"{min(over):.1f} to {max(over):.1f}",
+                f"{100 * min(exact):.1f} to {100 * max(exact):.1f}",
+            ]
+        )
     paper = [f"{PAPER_REDUCTION[name]:.1f}" if name in PAPER_REDUCTION else "" for name in NAMES]
     rows.append(["setups A to D, the thesis", *paper, f"{PAPER_REDUCTION['mean']:.1f}", "", ""])
     text = (
@@ -124,10 +135,15 @@ def main() -> None:
             print(f"bench: {name}, {gpu}", file=sys.stderr, flush=True)
             rows.append(compare(name, gpu, block_machine(load_gpu(gpu))))
     record = {
-        **facts("modelled", "bench.gpu_baselines"), "assumptions": [*OWN_ASSUMPTIONS, *ASSUMPTIONS], "gpus": gpus,
-        "rows": rows, "layers": operand_rows(LAYERS_ON), "measured": "not run",
-        "table_8_4_measured_by_the_paper": TABLE_8_4, "reduction_percent_of_the_paper": PAPER_REDUCTION,
-    }  # fmt: skip
+        **facts("modelled", "bench.gpu_baselines"),
+        "assumptions": [*OWN_ASSUMPTIONS, *ASSUMPTIONS],
+        "gpus": gpus,
+        "rows": rows,
+        "layers": operand_rows(LAYERS_ON),
+        "measured": "not run",
+        "table_8_4_measured_by_the_paper": TABLE_8_4,
+        "reduction_percent_of_the_paper": PAPER_REDUCTION,
+    }
     if args.record:
         write("gpu_baselines", record)
     from bench.tables import table

@@ -117,9 +117,13 @@ def built_plans(task: tuple[str, str, str, str]) -> dict[str, Any]:
     moved = sum(row["moved_bytes"] for row in rows)
     sizes = [(int(np.prod(p.info.input)), int(np.prod(p.info.weight or ()))) for p in plans]
     return {
-        "network": name, "planner": planner, "folder": str(at), "planned_bytes": moved, "functions": functions,
+        "network": name,
+        "planner": planner,
+        "folder": str(at),
+        "planned_bytes": moved,
+        "functions": functions,
         "sizes": sizes,
-    }  # fmt: skip
+    }
 
 
 def run_planners(pool: Any, arch: str, limit_s: float = 120.0) -> list[dict[str, Any]]:

@@ -33,13 +33,22 @@ def write_record(raw: Mapping[str, Any]) -> None:
     head["versions"] |= {"torch": raw["torch"], "cudnn": str(raw["cudnn"])}
     for name in ("load_average",):
         head.pop(name)
-    write("gpu", {
-        **head, "ceilings": raw["ceilings"], "checked": raw["checked"], "wrong": raw["wrong"], "errors": raw["errors"],
-        "summary": {name: _summary([row for row in rows if row["type"] == name]) for name in ("f32", "f16", "i8")},
-        "rows": rows, "counters": _counters(raw.get("counters", {}), rows), "programs": raw.get("programs", []),
-        "planners": raw.get("planners", []),
-        "pearson_before_fit": before,
-    })  # fmt: skip
+    write(
+        "gpu",
+        {
+            **head,
+            "ceilings": raw["ceilings"],
+            "checked": raw["checked"],
+            "wrong": raw["wrong"],
+            "errors": raw["errors"],
+            "summary": {name: _summary([row for row in rows if row["type"] == name]) for name in ("f32", "f16", "i8")},
+            "rows": rows,
+            "counters": _counters(raw.get("counters", {}), rows),
+            "programs": raw.get("programs", []),
+            "planners": raw.get("planners", []),
+            "pearson_before_fit": before,
+        },
+    )
 
 
 def _row(layer: Mapping[str, Any], ceilings: Mapping[str, float]) -> dict[str, Any]:
@@ -64,18 +73,26 @@ def _geometric(values: Sequence[float]) -> float:
 def _summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     measured, predicted = [row["ms"] for row in rows], [row["predicted_ms"] for row in rows]
     summary: dict[str, Any] = {
-        "layers": len(rows), "pearson": statistics.correlation(measured, predicted),
+        "layers": len(rows),
+        "pearson": statistics.correlation(measured, predicted),
         "pearson_of_logs": statistics.correlation([math.log(v) for v in measured], [math.log(v) for v in predicted]),
         "measured_over_predicted": _geometric([m / p for m, p in zip(measured, predicted, strict=True)]),
         "measured_over_roofline": _geometric([row["ms"] / row["roofline_ms"] for row in rows]),
-        "spilled": sum(row["spilled_bytes"] > 0 for row in rows), "total_ms": sum(measured), "library": [],
-    }  # fmt: skip
+        "spilled": sum(row["spilled_bytes"] > 0 for row in rows),
+        "total_ms": sum(measured),
+        "library": [],
+    }
     for key, title in _LIBRARY.get(rows[0]["type"], ()):
         over = [row["ms"] / row[key] for row in rows]
-        summary["library"].append({
-            "what": title, "faster": sum(ratio < 1 for ratio in over), "time_over_library": _geometric(over),
-            "worst": max(over), "total_ms": sum(row[key] for row in rows),
-        })  # fmt: skip
+        summary["library"].append(
+            {
+                "what": title,
+                "faster": sum(ratio < 1 for ratio in over),
+                "time_over_library": _geometric(over),
+                "worst": max(over),
+                "total_ms": sum(row[key] for row in rows),
+            }
+        )
     return summary
 
 
@@ -87,11 +104,14 @@ def _counters(counters: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) ->
         if name in counters:
             parts = [counters[name], counters.get(f"{name}_sum", {})]
             total = {key: sum(part.get(key, 0.0) for part in parts) for key in counters[name]}
-            counted.append({
-                "layer": name.split("__")[1], "tensor_bytes": size,
-                "memory_bytes": total["memory_read"] + total["memory_written"],
-                "l2_bytes": SECTOR_BYTES * (total["l2_sectors_read"] + total["l2_sectors_written"]),
-            })  # fmt: skip
+            counted.append(
+                {
+                    "layer": name.split("__")[1],
+                    "tensor_bytes": size,
+                    "memory_bytes": total["memory_read"] + total["memory_written"],
+                    "l2_bytes": SECTOR_BYTES * (total["l2_sectors_read"] + total["l2_sectors_written"]),
+                }
+            )
     return counted
 
 

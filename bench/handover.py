@@ -80,10 +80,14 @@ def measure(rounds: int = ROUNDS) -> list[dict[str, float]]:
                     step_ns(models[which], x)  # threads are awake
                     times[which].append(min(step_ns(models[which], x) for _ in range(RUNS)))
             one_ns, two_ns = (statistics.quantiles(t, n=4)[0] for t in times)
-            rows.append({
-                "row_ns": round(one_ns / 2, 1), "one_ns": round(one_ns, 1), "two_ns": round(two_ns, 1),
-                "beside_ns": round(two_ns - one_ns / 2, 1),
-            })  # fmt: skip
+            rows.append(
+                {
+                    "row_ns": round(one_ns / 2, 1),
+                    "one_ns": round(one_ns, 1),
+                    "two_ns": round(two_ns, 1),
+                    "beside_ns": round(two_ns - one_ns / 2, 1),
+                }
+            )
     return rows
 
 

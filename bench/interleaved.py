@@ -92,8 +92,11 @@ def start(
     command = [python, str(script), str(model), "--threads", str(threads)]
     process = subprocess.Popen(
         [*command, "--runtime", runtime, *(["--profile"] if profile else [])],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-    )  # fmt: skip
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
     worker = Worker(runtime, process, threads)
     assert process.stdout is not None
     try:

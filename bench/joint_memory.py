@@ -33,10 +33,14 @@ from mavcg.toolchain.codegen import default_workers
 
 BOARD = "exynos9820"
 _NETWORKS: Mapping[str, Callable[[], Graph]] = {
-    "mobilenet_v2": mobilenet_v2, "efficientnet_b0": efficientnet_b0, "inception_v2": inception_v2,
-    "mobilenet_v1_025": partial(mobilenet_v1, 0.25), "mobilenet_v1": mobilenet_v1, "resnet50": resnet50,
+    "mobilenet_v2": mobilenet_v2,
+    "efficientnet_b0": efficientnet_b0,
+    "inception_v2": inception_v2,
+    "mobilenet_v1_025": partial(mobilenet_v1, 0.25),
+    "mobilenet_v1": mobilenet_v1,
+    "resnet50": resnet50,
     "densenet121": densenet121,
-}  # fmt: skip
+}
 Times = Mapping[LayerId, LayerTime]
 
 
@@ -64,24 +68,34 @@ APPLICATIONS = (
         "3 MobileNet V2, pipelined", ("mobilenet_v2",), 2, (61.69, 20.32, 17.38), ((30, 30), (15, 15.92), (0, 15.92))
     ),
     Evaluated(
-        "4 EfficientNet B0, pipelined", ("efficientnet_b0",), 2, (163.65, 39.14, 44.18),
+        "4 EfficientNet B0, pipelined",
+        ("efficientnet_b0",),
+        2,
+        (163.65, 39.14, 44.18),
         ((150, 45), (50, 45), (0, 31.34)),
     ),
     Evaluated(
-        "5 Inception V2, MobileNet V1 0.25, ResNet V1 50", ("inception_v2", "mobilenet_v1_025", "resnet50"), 1,
-        (380, 175, 226), ((200, 175), (0, 162)),
+        "5 Inception V2, MobileNet V1 0.25, ResNet V1 50",
+        ("inception_v2", "mobilenet_v1_025", "resnet50"),
+        1,
+        (380, 175, 226),
+        ((200, 175), (0, 162)),
     ),
     Evaluated(
-        "6 DenseNet121, MobileNet V1 1.0, ResNet V1 50", ("densenet121", "mobilenet_v1", "resnet50"), 1,
-        (625, 291, 184), ((500, 161), (0, 155)),
+        "6 DenseNet121, MobileNet V1 1.0, ResNet V1 50",
+        ("densenet121", "mobilenet_v1", "resnet50"),
+        1,
+        (625, 291, 184),
+        ((500, 161), (0, 155)),
     ),
-)  # fmt: skip
+)
 # Table 6.7 with its limits in MB.
 QUANTISED = (
-    ("MobileNet V2", ("mobilenet_v2",), 1, 8), ("ResNet-50", ("resnet50",), 1, 26),
-    ("MobileNet V2, pipelined", ("mobilenet_v2",), 2, 30), ("MobileNet V2, ResNet-50", ("mobilenet_v2", "resnet50"), 1,
-    30),
-)  # fmt: skip
+    ("MobileNet V2", ("mobilenet_v2",), 1, 8),
+    ("ResNet-50", ("resnet50",), 1, 26),
+    ("MobileNet V2, pipelined", ("mobilenet_v2",), 2, 30),
+    ("MobileNet V2, ResNet-50", ("mobilenet_v2", "resnet50"), 1, 30),
+)
 
 
 def application(
@@ -101,19 +115,24 @@ def application(
 def sizes(planned: ApplicationPlan) -> dict[str, Any]:
     """Return the bytes of weights and of buffers by every method."""
     return {
-        "weights_bytes": planned.weights, "naive_bytes": planned.naive, "reuse_per_cnn_bytes": planned.reuse_per_cnn,
-        "reuse_joint_bytes": planned.reuse_joint, "parts_everywhere_bytes": planned.parts,
-    }  # fmt: skip
+        "weights_bytes": planned.weights,
+        "naive_bytes": planned.naive,
+        "reuse_per_cnn_bytes": planned.reuse_per_cnn,
+        "reuse_joint_bytes": planned.reuse_joint,
+        "parts_everywhere_bytes": planned.parts,
+    }
 
 
 def chosen(planned: ApplicationPlan) -> dict[str, Any]:
     """Return the solution that the plan chooses for a limit."""
     best = planned.front[planned.chosen]
     return {
-        "arena_bytes": best.arena.size, "lower_bound_bytes": best.arena.lower_bound,
+        "arena_bytes": best.arena.size,
+        "lower_bound_bytes": best.arena.lower_bound,
         "throughput": {name: round(fps, 2) for name, fps in best.throughput.items()},
-        "layers_by_parts": sum(count > 1 for count in best.phases.values()), "meets": planned.meets,
-    }  # fmt: skip
+        "layers_by_parts": sum(count > 1 for count in best.phases.values()),
+        "meets": planned.meets,
+    }
 
 
 def evaluated(row: Evaluated, graphs: Mapping[str, Graph], times: Times, limits: GeneticLimits) -> dict[str, Any]:
@@ -127,10 +146,12 @@ def evaluated(row: Evaluated, graphs: Mapping[str, Graph], times: Times, limits:
         within_limits.append({"limit_mb": megabytes, "paper_mb": paper, **chosen(planned), "cpu_s": seconds})
     assert planned is not None  # every application has limits
     return {
-        "application": row.name, "layers": sum(len(cnn.layers) for cnn in app.cnns), **sizes(planned),
+        "application": row.name,
+        "layers": sum(len(cnn.layers) for cnn in app.cnns),
+        **sizes(planned),
         "paper_mb": dict(zip(("naive", "reuse_per_cnn", "parts_everywhere"), row.paper, strict=True)),
         "limits": within_limits,
-    }  # fmt: skip
+    }
 
 
 def by_precision(graphs: Mapping[str, Graph], times: Times, limits: GeneticLimits) -> list[dict[str, Any]]:
@@ -142,10 +163,16 @@ def by_precision(graphs: Mapping[str, Graph], times: Times, limits: GeneticLimit
             app = application(networks, stages, graphs, times, precision)
             planned = plan_application(app, {}, Constraints(None, {}), limits)
             best = planned.front[planned.chosen].arena
-            rows.append({
-                "application": name, "precision": precision, **sizes(planned), "arena_bytes": best.size,
-                "limit_mb": megabytes, "meets": planned.weights + best.size <= megabytes * 1e6,
-            })  # fmt: skip
+            rows.append(
+                {
+                    "application": name,
+                    "precision": precision,
+                    **sizes(planned),
+                    "arena_bytes": best.size,
+                    "limit_mb": megabytes,
+                    "meets": planned.weights + best.size <= megabytes * 1e6,
+                }
+            )
     return rows
 
 
@@ -153,8 +180,12 @@ def main() -> None:
     """Make both tables; print them as JSON if asked, and record them if nothing was left out."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print the rows")
-    parser.add_argument("--only", metavar="N", choices=[row.name[0] for row in APPLICATIONS],
-                        help="one application of Table 6.6 by its number; writes no record")  # fmt: skip
+    parser.add_argument(
+        "--only",
+        metavar="N",
+        choices=[row.name[0] for row in APPLICATIONS],
+        help="one application of Table 6.6 by its number; writes no record",
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the genetic search; another than 0 writes no record")
     options = parser.parse_args()
     limits, board = GeneticLimits(seed=options.seed), find_board(BOARD)

@@ -56,8 +56,10 @@ KERNELS = (
     Kernel("int8 8x12 dot", "gemm_s8_8x12_dot", "intrinsics; LLVM unrolls by 4", (), "dotprod"),
     Kernel("int8 8x12 dot, one step", "gemm_s8_8x12_dot", "intrinsics, not unrolled", _STEP, "dotprod"),
 )
-LIBRARIES = (("Eigen", "eigen_gemm.cpp", Path("/usr/include/eigen3")),
-             ("gemmlowp", "gemmlowp_gemm.cpp", Path("/usr/include/gemmlowp")))  # fmt: skip
+LIBRARIES = (
+    ("Eigen", "eigen_gemm.cpp", Path("/usr/include/eigen3")),
+    ("gemmlowp", "gemmlowp_gemm.cpp", Path("/usr/include/gemmlowp")),
+)
 TIMED = ("fp32 8x8", "fp32 8x12, one step", "fp32 8x12")
 
 

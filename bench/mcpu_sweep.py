@@ -162,10 +162,13 @@ def sweep(names: Sequence[str]) -> dict[str, Any]:
         rows += rates(kernel, list(versions(kernel, source, cores, gcc)), cores)
     gcc_text = subprocess.run([gcc, "--version"], capture_output=True, text=True).stdout if gcc else ""
     return {
-        "cores": list(names), "kernels": list(KERNELS),
+        "cores": list(names),
+        "kernels": list(KERNELS),
         "gcc": "".join(gcc_text.splitlines()[:1]) or f"not run: there is no {GCC[0]}",
-        "paper": PAPER, "rows": rows, "speed_over_generic": matrix(rows, names),
-    }  # fmt: skip
+        "paper": PAPER,
+        "rows": rows,
+        "speed_over_generic": matrix(rows, names),
+    }
 
 
 def host_versions(folder: Path) -> dict[str, Path]:
@@ -222,14 +225,20 @@ def measured(libraries: Mapping[str, Path]) -> list[dict[str, Any]]:
             for compiler in compilers[number % len(compilers) :] + compilers[: number % len(compilers)]:
                 times[compiler].append(_cpu_seconds(calls[compiler], repeats) * 1e6)
         base = times["clang x86-64"]
-        rows.append({
-            "kernel": kernel.function, "work": kernel.work,
-            "ways": {
-                compiler: {"median_us": round(statistics.median(values), 2), "least_us": round(min(values), 2),
-                      "speed_over_generic": round(min(base) / min(values), 3)}
-                for compiler, values in times.items()
-            },
-        })  # fmt: skip
+        rows.append(
+            {
+                "kernel": kernel.function,
+                "work": kernel.work,
+                "ways": {
+                    compiler: {
+                        "median_us": round(statistics.median(values), 2),
+                        "least_us": round(min(values), 2),
+                        "speed_over_generic": round(min(base) / min(values), 3),
+                    }
+                    for compiler, values in times.items()
+                },
+            }
+        )
     return rows
 
 

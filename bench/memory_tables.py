@@ -17,14 +17,25 @@ def arena(record: Record, table: Table) -> str:
     for row in record["rows"]:
         least = row["least"]
         proven = "yes" if least["optimal"] else f"no, {100 * (least['peak'] / least['lower_bound'] - 1):.1f} % above"
-        rows.append([row["name"], row["buffers"], f"{row['live_peak']:,}", *cells(row["at_capacity"]), *cells(least),
-                     proven])  # fmt: skip
+        rows.append(
+            [row["name"], row["buffers"], f"{row['live_peak']:,}", *cells(row["at_capacity"]), *cells(least), proven]
+        )
     solved = sum(row["at_capacity"]["peak"] <= row["capacity"] for row in record["rows"])
     text = f"Counted, but for the CPU seconds: MiniMalloc's {len(record['rows'])} published problems, {solved} of them "
     text += f"solved at their capacity of {record['rows'][0]['capacity']:,}; then the least peak that it finds. "
     text += "The live peak is a lower bound of any placement: where the least peak is on it, nothing is smaller."
-    head = ["problem", "buffers", "live peak", "at capacity: peak", "nodes", "CPU s", "least peak", "nodes", "CPU s",
-            "proven least"]  # fmt: skip
+    head = [
+        "problem",
+        "buffers",
+        "live peak",
+        "at capacity: peak",
+        "nodes",
+        "CPU s",
+        "least peak",
+        "nodes",
+        "CPU s",
+        "proven least",
+    ]
     return f"{text}\n\n" + table(head, rows)
 
 
@@ -48,18 +59,34 @@ def joint_memory(record: Record, table: Table) -> str:
             ]
             fps = ", ".join(f"{value:.1f}" for value in limit["throughput"].values())
             missed = "" if limit["meets"] or not limit["limit_mb"] else ", missed"
-            rows.append([
-                row["application"] if number == 0 else "", *(methods if number == 0 else [""] * 4),
-                f"{limit['limit_mb']:g} MB{missed}" if limit["limit_mb"] else "least", cell(joint, limit["paper_mb"]),
-                limit["layers_by_parts"], fps, f"{limit['cpu_s']:.1f}",
-            ])  # fmt: skip
+            rows.append(
+                [
+                    row["application"] if number == 0 else "",
+                    *(methods if number == 0 else [""] * 4),
+                    f"{limit['limit_mb']:g} MB{missed}" if limit["limit_mb"] else "least",
+                    cell(joint, limit["paper_mb"]),
+                    limit["layers_by_parts"],
+                    fps,
+                    f"{limit['cpu_s']:.1f}",
+                ]
+            )
     text = (
         "Counted: MB of weights and buffers together, and how many times less than without reduction; in brackets the "
     )
     text += "paper's, measured with other software and other graphs, so that ratios compare better than bytes. "
     text += f"Frames per second of each network in turn are modelled, for {record['board']}."
-    head = ["application", "weights", "each edge its own", "shared in each network [76]", "all by parts [65]", "limit",
-            "joint", "layers by parts", "frames/s", "plan, CPU s"]  # fmt: skip
+    head = [
+        "application",
+        "weights",
+        "each edge its own",
+        "shared in each network [76]",
+        "all by parts [65]",
+        "limit",
+        "joint",
+        "layers by parts",
+        "frames/s",
+        "plan, CPU s",
+    ]
     small = [
         [
             f"{row['application']}, {row['precision']}",
@@ -80,15 +107,28 @@ def row_parts(record: Record, table: Table) -> str:
         [
             row["network"],
             *(f"{row[key] / 1e6:.3f}" for key in ("naive_bytes", "reuse_bytes", "arena_bytes", "parts_bytes")),
-            f"{(row['parts_bytes'] + row['input_bytes']) / 1e6:.3f}", f"{row['arena_bytes'] / row['parts_bytes']:.2f}",
-            f"{row['steps']}, {row['phases']:,}", f"{row['moved_bytes'] / 1e6:.1f}", f"{row['cpu_s']:.1f}",
+            f"{(row['parts_bytes'] + row['input_bytes']) / 1e6:.3f}",
+            f"{row['arena_bytes'] / row['parts_bytes']:.2f}",
+            f"{row['steps']}, {row['phases']:,}",
+            f"{row['moved_bytes'] / 1e6:.1f}",
+            f"{row['cpu_s']:.1f}",
         ]
         for row in record["rows"]
-    ]  # fmt: skip
+    ]
     text = "Counted, but for the CPU seconds: MB of activations in fp32, without the input, which is the caller's. By "
     text += "parts: the least that is found; it is not proven to be the least there is."
-    head = ["network", "each edge its own", "Algorithm 8", "arena, layer by layer", "by parts", "with the input",
-            "times less than layer by layer", "steps, phases", "MB moved in a run", "plan, CPU s"]  # fmt: skip
+    head = [
+        "network",
+        "each edge its own",
+        "Algorithm 8",
+        "arena, layer by layer",
+        "by parts",
+        "with the input",
+        "times less than layer by layer",
+        "steps, phases",
+        "MB moved in a run",
+        "plan, CPU s",
+    ]
     return f"{text}\n\n{table(head, rows)}"
 
 
@@ -98,16 +138,24 @@ def pipelines(record: Record, table: Table) -> str:
         [
             row["network"],
             *(f"{each['per_second']:.1f} ({each['spread']:.1f})" for each in (*row["single"], row["pipelined"])),
-            f"{row['ratio']:.3f}", " + ".join(f"{ms:.2f}" for ms in row["predicted_ms"]),
+            f"{row['ratio']:.3f}",
+            " + ".join(f"{ms:.2f}" for ms in row["predicted_ms"]),
             f"{row['ring_bytes'] / 1e3:.0f}",
         ]
         for row in record["rows"]
-    ]  # fmt: skip
+    ]
     text = "Measured, interleaved: frames per second, with the spread (interquartile range). The ratio is of the "
     text += "pipeline to the better of the two single runs in the same round, above 1 where the pipeline completes "
     text += "more frames. Stages are balanced by prediction, modelled in ms; two CPUs stand for two clusters."
-    head = ["network", "one thread", "two threads", "pipeline, 1 + 1", "ratio", "ms of the stages, modelled",
-            "kB between stages"]  # fmt: skip
+    head = [
+        "network",
+        "one thread",
+        "two threads",
+        "pipeline, 1 + 1",
+        "ratio",
+        "ms of the stages, modelled",
+        "kB between stages",
+    ]
     return f"{text}\n\n{table(head, rows)}"
 
 
@@ -117,11 +165,17 @@ def row_times(record: Record, table: Table) -> str:
     for row in record["rows"]:
         for timed in row["timed"]:
             for mode, own in row["ways"].items():
-                rows.append([
-                    f"{row['network']}, {timed['threads']} threads" if mode == "layers" else "", mode,
-                    f"{own['arena_bytes'] / 1e6:.3f}", f"{own['phases']:,}", f"{own['moved_bytes'] / 1e6:.1f}",
-                    f"{timed['ms'][mode]:.2f}", f"{timed['ratio'][mode]:.3f}",
-                ])  # fmt: skip
+                rows.append(
+                    [
+                        f"{row['network']}, {timed['threads']} threads" if mode == "layers" else "",
+                        mode,
+                        f"{own['arena_bytes'] / 1e6:.3f}",
+                        f"{own['phases']:,}",
+                        f"{own['moved_bytes'] / 1e6:.1f}",
+                        f"{timed['ms'][mode]:.2f}",
+                        f"{timed['ratio'][mode]:.3f}",
+                    ]
+                )
     clock_text = "CPU time" if clock == "cpu_ms" else "time"
     text = (
         f"Measured, interleaved: {clock_text} of a run, and its ratio to layer by layer in the same round; above 1 is "
@@ -159,11 +213,14 @@ def precision_accuracy(record: Record, table: Table) -> str:
     """Return the table of trained networks by precision."""
     rows = [
         [
-            row["network"], row["precision"], f"{100 * row['top1_agreement']:.1f} %",
-            f"{100 * row['top5_agreement']:.1f} %", f"{row['sqnr_db']:.1f}",
+            row["network"],
+            row["precision"],
+            f"{100 * row['top1_agreement']:.1f} %",
+            f"{100 * row['top5_agreement']:.1f} %",
+            f"{row['sqnr_db']:.1f}",
         ]
         for row in record["rows"]
-    ]  # fmt: skip
+    ]
     text = (
         f"Counted, against fp32, over {record['images']} crops of two photographs: no labels ship with the networks. "
     )

@@ -177,11 +177,14 @@ def show(rows: Sequence[Row]) -> str:
     """Print the table."""
     cells = [
         [
-            row.model, row.against, "-" if row.error is None else f"{row.error:.2g} {row.unit}",
-            {True: "same", False: "differ", None: "-"}[row.top], "yes" if row.ok else f"NO {row.why}",
+            row.model,
+            row.against,
+            "-" if row.error is None else f"{row.error:.2g} {row.unit}",
+            {True: "same", False: "differ", None: "-"}[row.top],
+            "yes" if row.ok else f"NO {row.why}",
         ]
         for row in rows
-    ]  # fmt: skip
+    ]
     return table(["model", "against", "largest difference", "top 5 (8-bit: top 1)", "within bounds"], cells)
 
 

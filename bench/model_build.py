@@ -118,15 +118,24 @@ def show(rows: list[dict[str, Any]]) -> str:
         "load",
         "misses",
     ]
-    return table(head, [
+    return table(
+        head,
         [
-            row["model"], f"{row['wall_s']:.1f}", f"{row['cpu_s']:.1f}", f"{row['host_wall_s']:.1f}",
-            f"{row['host_cpu_s']:.1f}", f"{row['weight_bytes'] / 1e6:.2f}",
-            f"{(row['library_bytes'] - row['weight_bytes']) / 1e6:.2f}", f"{row['first_over_later']:.2f}",
-            row["load_average"], ", ".join(misses(row)) or "none",
-        ]
-        for row in rows
-    ])  # fmt: skip
+            [
+                row["model"],
+                f"{row['wall_s']:.1f}",
+                f"{row['cpu_s']:.1f}",
+                f"{row['host_wall_s']:.1f}",
+                f"{row['host_cpu_s']:.1f}",
+                f"{row['weight_bytes'] / 1e6:.2f}",
+                f"{(row['library_bytes'] - row['weight_bytes']) / 1e6:.2f}",
+                f"{row['first_over_later']:.2f}",
+                row["load_average"],
+                ", ".join(misses(row)) or "none",
+            ]
+            for row in rows
+        ],
+    )
 
 
 def main() -> None:
@@ -139,9 +148,16 @@ def main() -> None:
     rows = [measure(name) for name in arguments.names or (*MOST_SECONDS, "squeezenet-random")]
     if not arguments.names:
         bounds = {"seconds": MOST_SECONDS, "bytes_beside_weights": MOST_BESIDE_WEIGHTS, "first_over_later": MOST_FIRST}
-        write("model_build", facts("measured", "bench.model_build") | {
-            "board": BOARD, "jobs": JOBS, "bounds": bounds, "rows": rows,
-        })  # fmt: skip
+        write(
+            "model_build",
+            facts("measured", "bench.model_build")
+            | {
+                "board": BOARD,
+                "jobs": JOBS,
+                "bounds": bounds,
+                "rows": rows,
+            },
+        )
     print(json.dumps(rows, indent=2) if arguments.json else show(rows))
     sys.exit(1 if any(map(misses, rows)) else 0)
 

@@ -64,9 +64,11 @@ def _beside(row: Record) -> list[str]:
     if ours is None or fastest is None:
         return [f"{ours:.2f}" if ours is not None else "", "", "", ""]
     return [
-        f"{ours:.2f}", f"{row['runtimes'][fastest]['ms']:.2f} ({fastest})", f"{row['ratio']:.2f}",
+        f"{ours:.2f}",
+        f"{row['runtimes'][fastest]['ms']:.2f} ({fastest})",
+        f"{row['ratio']:.2f}",
         f"{row['ratio_low']:.2f} to {row['ratio_high']:.2f}",
-    ]  # fmt: skip
+    ]
 
 
 def _named(record: Record) -> str:
@@ -80,10 +82,16 @@ def _named(record: Record) -> str:
 def before(record: Record, table: Table) -> str:
     """Return the table of networks by today's mavcg over an earlier one."""
     rows = [
-        [row["network"], str(row["threads"]), f"{row['now_ms']:.2f}", f"{row['then_ms']:.2f}", f"{row['ratio']:.3f}",
-         f"{row['quartiles'][0]:.3f} to {row['quartiles'][1]:.3f}"]
+        [
+            row["network"],
+            str(row["threads"]),
+            f"{row['now_ms']:.2f}",
+            f"{row['then_ms']:.2f}",
+            f"{row['ratio']:.3f}",
+            f"{row['quartiles'][0]:.3f} to {row['quartiles'][1]:.3f}",
+        ]
         for row in record["rows"]
-    ]  # fmt: skip
+    ]
     text = (
         f"Measured: milliseconds by this state of mavcg and by commit {record['then']}, interleaved; the ratio is now "
     )
@@ -218,13 +226,25 @@ def caffe_networks(record: Record, table: Table) -> str:
     """Return the table of networks from Caffe's files, built and compared with OpenCV."""
     rows = [
         [
-            row["network"], row["layers"] - 1, row["products"], f"{row['parameters']:,}",
-            f"{row['largest_output']:.3f}", f"{row['largest_difference']:.1e}", "yes" if row["same_class"] else "no",
+            row["network"],
+            row["layers"] - 1,
+            row["products"],
+            f"{row['parameters']:,}",
+            f"{row['largest_output']:.3f}",
+            f"{row['largest_difference']:.1e}",
+            "yes" if row["same_class"] else "no",
         ]
         for row in record["networks"]
-    ]  # fmt: skip
-    head = ["network", "layers", "with weights", "weights and biases", "largest output", "largest difference",
-            "same class"]  # fmt: skip
+    ]
+    head = [
+        "network",
+        "layers",
+        "with weights",
+        "weights and biases",
+        "largest output",
+        "largest difference",
+        "same class",
+    ]
     text = (
         "Counted: the networks of the CGO 2018 paper as a prototxt and a caffemodel of seeded weights, built by `mavcg "
         f"build --board host`, one image, beside OpenCV {record['opencv']} on the same two files. Outputs are softmax."

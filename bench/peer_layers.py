@@ -23,10 +23,24 @@ from mavcg.errors import MavcgError
 
 SAY_LAYERS = ("mavcg", "onnxruntime", "openvino")
 ROUNDS, RUNS = 6, 5
-FOLLOWERS = frozenset({
-    "Add", "BatchNormalization", "Clip", "DequantizeLinear", "Dropout", "Flatten", "Identity", "Mul", "QuantizeLinear",
-    "Relu", "Reshape", "Squeeze", "Sum", "Unsqueeze",
-})  # fmt: skip
+FOLLOWERS = frozenset(
+    {
+        "Add",
+        "BatchNormalization",
+        "Clip",
+        "DequantizeLinear",
+        "Dropout",
+        "Flatten",
+        "Identity",
+        "Mul",
+        "QuantizeLinear",
+        "Relu",
+        "Reshape",
+        "Squeeze",
+        "Sum",
+        "Unsqueeze",
+    }
+)
 OTHER = "layouts and the rest"
 
 

@@ -32,9 +32,13 @@ def row_of(
     runtimes: dict[str, Any] = {}
     for name, ms in medians.items():
         runtimes[name] = {
-            "ms": round(statistics.median(ms), 4), "low": round(min(ms), 4), "high": round(max(ms), 4),
-            "version": versions[name], "apart": float(f"{errors[name]:.3g}"), "agrees": errors[name] <= most,
-        }  # fmt: skip
+            "ms": round(statistics.median(ms), 4),
+            "low": round(min(ms), 4),
+            "high": round(max(ms), 4),
+            "version": versions[name],
+            "apart": float(f"{errors[name]:.3g}"),
+            "agrees": errors[name] <= most,
+        }
     for name, reason in reasons.items():
         runtimes[name] = {"reason": reason}
     row: dict[str, Any] = {"network": network, "threads": threads, "runtimes": runtimes}
@@ -47,9 +51,12 @@ def row_of(
         fastest = max(peers, key=lambda name: (statistics.median(by_round[name]), name))
         ratios = by_round[fastest]
         row |= {
-            "fastest": fastest, "ratio": round(statistics.median(ratios), 4), "ratio_low": round(min(ratios), 4),
-            "ratio_high": round(max(ratios), 4), "goal": round(goal(network), 4),
-        }  # fmt: skip
+            "fastest": fastest,
+            "ratio": round(statistics.median(ratios), 4),
+            "ratio_low": round(min(ratios), 4),
+            "ratio_high": round(max(ratios), 4),
+            "goal": round(goal(network), 4),
+        }
     return row
 
 
@@ -88,9 +95,11 @@ def cells(rows: Sequence[Row], runtimes: Sequence[str]) -> tuple[list[str], list
         line = [str(row["network"]).removesuffix("-random"), *(cell(row, name) for name in runtimes)]
         if "ratio" in row:
             line += [
-                row["fastest"], f"{row['ratio']:.2f}", f"{row['ratio_low']:.2f} to {row['ratio_high']:.2f}",
+                row["fastest"],
+                f"{row['ratio']:.2f}",
+                f"{row['ratio_low']:.2f} to {row['ratio_high']:.2f}",
                 f"{row['goal']:.2f} {'met' if row['ratio'] <= row['goal'] else 'missed'}",
-            ]  # fmt: skip
+            ]
         lines.append(line + [""] * (len(head) - len(line)))
     mean = geometric_mean(rows)
     if mean is not None:

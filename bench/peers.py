@@ -34,9 +34,17 @@ from bench.record import facts, write
 from mavcg.errors import MavcgError
 
 COUNTED = (
-    "squeezenet-random", "mobilenet_v1-random", "mobilenet_v2", "efficientnet_lite0", "alexnet-random",
-    "inception_v1-random", "resnet50-random", "vgg19-random", "mobilenet_v2-int8", "resnet50-random-int8",
-)  # fmt: skip
+    "squeezenet-random",
+    "mobilenet_v1-random",
+    "mobilenet_v2",
+    "efficientnet_lite0",
+    "alexnet-random",
+    "inception_v1-random",
+    "resnet50-random",
+    "vgg19-random",
+    "mobilenet_v2-int8",
+    "resnet50-random-int8",
+)
 RECORDS = ("peers", "peers_amx")  # of a machine with AVX2, and of one with AVX-512, VNNI and AMX
 NETWORKS = (*COUNTED, "blazeface", "hand_landmark")  # the last two are .tflite files
 RUNTIMES = ("mavcg", *PEERS)

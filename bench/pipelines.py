@@ -24,9 +24,15 @@ from mavcg.runtime.timed_pipeline import measure_pipeline
 from mavcg.text.terminal import say
 
 NETWORKS = (
-    "squeezenet-random", "mobilenet_v2", "mobilenet_v2-int8", "efficientnet_lite0", "resnet50-random", "hand_landmark",
-    "face_landmark", "blazeface",
-)  # fmt: skip
+    "squeezenet-random",
+    "mobilenet_v2",
+    "mobilenet_v2-int8",
+    "efficientnet_lite0",
+    "resnet50-random",
+    "hand_landmark",
+    "face_landmark",
+    "blazeface",
+)
 SECONDS = 3.0  # some four minutes for all; for the pipeline and for each number of threads
 
 

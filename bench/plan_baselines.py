@@ -31,9 +31,11 @@ MIB = 2**20
 OURS = "e-planner"  # the paper's own search; the exact one stands beside it
 # Table 8.4: speed-ups measured on the board, mean over the three others.
 TABLE_8_4 = {
-    "A": (3.435, 4.023, 1.536, 9.450, 23.068), "B": (1.767, 2.608, 1.213, 2.630, 7.929),
-    "C": (2.569, 3.770, 1.304, 9.106, 17.083), "D": (2.458, 3.632, 1.257, 8.982, 14.573),
-}  # fmt: skip
+    "A": (3.435, 4.023, 1.536, 9.450, 23.068),
+    "B": (1.767, 2.608, 1.213, 2.630, 7.929),
+    "C": (2.569, 3.770, 1.304, 9.106, 17.083),
+    "D": (2.458, 3.632, 1.257, 8.982, 14.573),
+}
 # Section 8.3: percent less off-chip access.
 PAPER_REDUCTION = {"mean": 21.14, "A": 26.36, "B": 16.57, "yolov2": 52.07, "alexnet": 2.67}
 ASSUMPTIONS = (
@@ -52,8 +54,10 @@ def _other(name: str) -> Search:
 
 
 SEARCHES: Mapping[str, Search] = {
-    OURS: pruned.search, "exact": exact.search, **{name: _other(name) for name in BASELINES},
-}  # fmt: skip
+    OURS: pruned.search,
+    "exact": exact.search,
+    **{name: _other(name) for name in BASELINES},
+}
 
 
 def compare(name: str, setup: str, accelerator: Accelerator) -> dict[str, Any]:
@@ -64,12 +68,15 @@ def compare(name: str, setup: str, accelerator: Accelerator) -> dict[str, Any]:
     layers = layers_of(network(name, paper_variant=True))
     size = memory_bytes(accelerator.memory)
     row: dict[str, Any] = {
-        "network": name, "setup": setup,
+        "network": name,
+        "setup": setup,
         "no_reload_mib": round(sum(no_reload(layer).total_bytes for layer in layers) / MIB, 1),
         "balanced_mib": round(sum(balanced_bytes(layer, size) for layer in layers) / MIB, 1),
         "lower_bound_mib": round(sum(lower_bound_bytes(layer, size) for layer in layers) / MIB, 1),
-        "bytes": {}, "overlapped_ms": {}, "in_turns_ms": {},
-    }  # fmt: skip
+        "bytes": {},
+        "overlapped_ms": {},
+        "in_turns_ms": {},
+    }
     for planner, search in SEARCHES.items():
         plans = plan_layers(layers, accelerator, search)
         row["bytes"][planner] = sum(plan.reached.traffic.total_bytes for plan in plans)
@@ -120,10 +127,12 @@ def main() -> None:
     }
     reductions = {key: {"ours": round(of, 2), "paper": PAPER_REDUCTION.get(key)} for key, of in means.items()}
     record = {
-        **facts("modelled", "bench.plan_baselines"), "assumptions": ASSUMPTIONS, "rows": rows,
+        **facts("modelled", "bench.plan_baselines"),
+        "assumptions": ASSUMPTIONS,
+        "rows": rows,
         "reduction_percent": reductions,
         "table_8_4_measured_by_the_paper": TABLE_8_4,
-    }  # fmt: skip
+    }
     write("plan_baselines", record)
     if args.json:
         print(json.dumps(record, indent=2))

@@ -22,9 +22,12 @@ from mavcg.planner.layer_model.graph_layers import layers_of
 TABLE_4_1 = {"vgg16": (16, 12), "resnet50": (50, 21), "squeezenet": (26, 18), "yolov2": (23, 15)}
 # MB, "Gflops", layers (table 8.1).
 TABLE_8_1 = {
-    "vgg16": (527.741, 14.408, 16), "resnet50": (86.723, 4.536, 50), "alexnet": (237.914, 1.057, 8),
-    "squeezenet": (4.698, 1.0, 26), "yolov2": (194.265, 27.898, 23),
-}  # fmt: skip
+    "vgg16": (527.741, 14.408, 16),
+    "resnet50": (86.723, 4.536, 50),
+    "alexnet": (237.914, 1.057, 8),
+    "squeezenet": (4.698, 1.0, 26),
+    "yolov2": (194.265, 27.898, 23),
+}
 WHY = {
     ("4.1", "yolov2"): "the paper counts one more than there are different tensor parameters",
     ("8.1", "squeezenet"): "the paper's 1.0 is not the work of these layers, whose weights are exactly its size",
@@ -36,9 +39,13 @@ def sharing(name: str) -> dict[str, Any]:
     """A network's row of table 4.1."""
     uncached, cached = schedules(layers_of(network(name, paper_variant=True)))
     return {
-        "network": name, "uncached": uncached, "cached": cached, "paper": TABLE_4_1.get(name),
-        "repeated_percent": round(100 * (1 - cached / uncached), 3), "note": WHY.get(("4.1", name), ""),
-    }  # fmt: skip
+        "network": name,
+        "uncached": uncached,
+        "cached": cached,
+        "paper": TABLE_4_1.get(name),
+        "repeated_percent": round(100 * (1 - cached / uncached), 3),
+        "note": WHY.get(("4.1", name), ""),
+    }
 
 
 def work(name: str, variant: str, graph: Graph) -> dict[str, Any]:
@@ -47,11 +54,15 @@ def work(name: str, variant: str, graph: Graph) -> dict[str, Any]:
     mac = sum(layer.macs for layer in layers)
     of_paper = TABLE_8_1[name] if variant == "paper" else None
     return {
-        "network": name, "variant": variant,
+        "network": name,
+        "variant": variant,
         "weights_mib": round(sum(layer.weight_elements for layer in layers) * 4 / 2**20, 3),
-        "gibi_mac": round(mac / 2**30, 3), "mac": mac, "layers": len(layers), "paper": of_paper,
+        "gibi_mac": round(mac / 2**30, 3),
+        "mac": mac,
+        "layers": len(layers),
+        "paper": of_paper,
         "note": WHY.get(("8.1", name), "") if variant == "paper" else "",
-    }  # fmt: skip
+    }
 
 
 def main() -> None:
@@ -66,9 +77,11 @@ def main() -> None:
     counted = [row for row in shared if row["paper"]]
     mean = sum(row["repeated_percent"] for row in counted) / len(counted)
     record = {
-        **facts("counted", "bench.plan_networks"), "table_4_1": shared, "table_8_1": sizes,
+        **facts("counted", "bench.plan_networks"),
+        "table_4_1": shared,
+        "table_8_1": sizes,
         "mean_repeated_percent": {"ours": round(mean, 3), "paper": 37.14},
-    }  # fmt: skip
+    }
     write("plan_networks", record)
     if args.json:
         print(json.dumps(record, indent=2))
@@ -107,9 +120,16 @@ def _table_8_1(rows: list[dict[str, Any]]) -> Table:
     for row in rows:
         size, gflops, _ = row["paper"] or (None, None, None)
         table.add_row(
-            row["network"], row["variant"], str(row["layers"]), f"{row['weights_mib']:.3f}", _or_dash(size),
-            f"{row['gibi_mac']:.3f}", _or_dash(gflops), f"{row['mac'] / 1e9:.3f}", row["note"],
-        )  # fmt: skip
+            row["network"],
+            row["variant"],
+            str(row["layers"]),
+            f"{row['weights_mib']:.3f}",
+            _or_dash(size),
+            f"{row['gibi_mac']:.3f}",
+            _or_dash(gflops),
+            f"{row['mac'] / 1e9:.3f}",
+            row["note"],
+        )
     return table
 
 

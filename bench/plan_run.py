@@ -59,11 +59,12 @@ def compiled(network: str, setup: str, planner: str, folder: Path, blas: str) ->
     words = ["-target", host_target().zig_name, "-O2", "-shared", "-fPIC", *PLAIN_CODE_FLAGS, path.name, *runtime]
     run_zig("cc", [*words, "-lm", "-o", f"{planner}.so"], f"compiling {network} by {planner}", folder)
     return {
-        "library": ctypes.CDLL(str(folder / f"{planner}.so")), "weights": np.frombuffer(weights, "<f4"),
+        "library": ctypes.CDLL(str(folder / f"{planner}.so")),
+        "weights": np.frombuffer(weights, "<f4"),
         "image": np.random.default_rng(1).standard_normal(graph.types[text.image].shape, np.float32),
         "count": int(np.prod(graph.types[graph.outputs[0]].shape)),
         "moved_bytes": sum(count_plan(plan).traffic.total_bytes for plan in plans),
-    }  # fmt: skip
+    }
 
 
 def once(made: Mapping[str, Any]) -> tuple[float, Array]:
@@ -97,13 +98,15 @@ def compare(network: str, setup: str, blas: str) -> dict[str, Any]:
             raise MavcgError(f"bench.plan_run: {network}, setup {setup}: {planner} differs by {difference:.2g}")
     least = {planner: min(values) for planner, values in seconds.items()}
     return {
-        "network": network, "setup": setup, "runtime": "blas" if blas else "loops",
+        "network": network,
+        "setup": setup,
+        "runtime": "blas" if blas else "loops",
         "seconds": {planner: round(value, 4) for planner, value in least.items()},
         "moved_mib": {planner: round(made["moved_bytes"] / 2**20, 1) for planner, made in all_made.items()},
         "speedup": {planner: round(least[planner] / least[OURS], 3) for planner in BASELINES},
         "exact_over_pruned": round(least[OURS] / least["exact"], 3),
         "paper_mean_of_the_three": TABLE_8_4[setup][NAMES.index(network)] if network in NAMES else None,
-    }  # fmt: skip
+    }
 
 
 def record_row(row: Mapping[str, Any]) -> None:

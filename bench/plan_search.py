@@ -76,8 +76,10 @@ def compare(name: str, setup: str) -> dict[str, Any]:
 
 def others() -> dict[str, dict[str, float]]:
     """Return the rows of the exact search with other options, and with two levels."""
-    tables = {title: _whole(lambda layer, on, of=options: exact.search(layer, on, options=of).candidates)  # type: ignore[misc]
-              for title, options in OTHERS.items()}  # fmt: skip
+    tables = {
+        title: _whole(lambda layer, on, of=options: exact.search(layer, on, options=of).candidates)  # type: ignore[misc]
+        for title, options in OTHERS.items()
+    }
     return tables | {"each level of memory": _whole(lambda layer, on: plan_levels(layer, on).candidates)}
 
 
@@ -121,8 +123,21 @@ def main() -> None:
 
 def _print(record: Mapping[str, Any]) -> None:
     table = Table(box=None)
-    titles = ("network", "setup", "pruned s", "exhaustive s", "exact s", "pruned", "exhaustive", "exact",
-              "pruned MiB", "least MiB", "more", "layers missed", "worst")  # fmt: skip
+    titles = (
+        "network",
+        "setup",
+        "pruned s",
+        "exhaustive s",
+        "exact s",
+        "pruned",
+        "exhaustive",
+        "exact",
+        "pruned MiB",
+        "least MiB",
+        "more",
+        "layers missed",
+        "worst",
+    )
     for title in titles:
         table.add_column(title, justify="left" if title in ("network", "setup") else "right")
     for row in record["rows"]:

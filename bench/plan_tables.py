@@ -45,14 +45,16 @@ def space_rows(accelerators: Sequence[Accelerator]) -> list[dict[str, Any]]:
         unpruned = sum(map(space.unpruned_size, layers))
         sizes = [sum(pruned.space_size(layer, accelerator) for layer in layers) for accelerator in accelerators]
         made = (f"{unpruned / len(layers) / 1e6:.3f}", *sizes)
-        rows.append({
-            "network": name,
-            "convolutions": len(layers),
-            "unpruned_of_a_layer_millions": made[0],
-            "unpruned_of_all": unpruned,
-            "pruned_of_all": sizes,
-            "as_printed": [a == b for a, b in zip(made, PRINTED[name], strict=True)],
-        })  # fmt: skip
+        rows.append(
+            {
+                "network": name,
+                "convolutions": len(layers),
+                "unpruned_of_a_layer_millions": made[0],
+                "unpruned_of_all": unpruned,
+                "pruned_of_all": sizes,
+                "as_printed": [a == b for a, b in zip(made, PRINTED[name], strict=True)],
+            }
+        )
     return rows
 
 
@@ -71,21 +73,23 @@ def search_rows(accelerators: Sequence[Accelerator]) -> list[dict[str, Any]]:
             all_, all_s = _timed(keys, accelerator, exhaustive.search)
             pairs = [(some[key], all_[key]) for key in keys]
             ratios = [performance_per_access(b.reached) / performance_per_access(a.reached) for a, b in pairs]
-            rows.append({
-                "network": name,
-                "setup": accelerator.name,
-                "layers": len(layers),
-                "no_reload_bytes": sum(no_reload(layer).total_bytes for layer in layers),
-                "pruned_bytes": sum(_bytes(a) for a, _ in pairs),
-                "exhaustive_bytes": sum(_bytes(b) for _, b in pairs),
-                "layers_missed": sum(_bytes(a) > _bytes(b) for a, b in pairs),
-                "worst_layer": layers[ratios.index(max(ratios))].name,
-                "worst_metric_ratio": round(max(ratios), 3),
-                "pruned_candidates": sum(a.candidates for a, _ in pairs),
-                "exhaustive_candidates": sum(b.candidates for _, b in pairs),
-                "pruned_seconds": round(some_s, 3),
-                "exhaustive_seconds": round(all_s, 3),
-            })  # fmt: skip
+            rows.append(
+                {
+                    "network": name,
+                    "setup": accelerator.name,
+                    "layers": len(layers),
+                    "no_reload_bytes": sum(no_reload(layer).total_bytes for layer in layers),
+                    "pruned_bytes": sum(_bytes(a) for a, _ in pairs),
+                    "exhaustive_bytes": sum(_bytes(b) for _, b in pairs),
+                    "layers_missed": sum(_bytes(a) > _bytes(b) for a, b in pairs),
+                    "worst_layer": layers[ratios.index(max(ratios))].name,
+                    "worst_metric_ratio": round(max(ratios), 3),
+                    "pruned_candidates": sum(a.candidates for a, _ in pairs),
+                    "exhaustive_candidates": sum(b.candidates for _, b in pairs),
+                    "pruned_seconds": round(some_s, 3),
+                    "exhaustive_seconds": round(all_s, 3),
+                }
+            )
     return rows
 
 
@@ -123,9 +127,17 @@ def show(spaces: Sequence[dict[str, Any]], searches: Sequence[dict[str, Any]], c
         )
     console.print(table)
     table = Table(
-        "network", "setup", "all once, MiB", "pruned MiB", "exhaustive MiB", "missed", "worst layer", "tilings",
-        "seconds", title="What pruning loses (modelled; seconds measured)",
-    )  # fmt: skip
+        "network",
+        "setup",
+        "all once, MiB",
+        "pruned MiB",
+        "exhaustive MiB",
+        "missed",
+        "worst layer",
+        "tilings",
+        "seconds",
+        title="What pruning loses (modelled; seconds measured)",
+    )
     for row in searches:
         table.add_row(
             row["network"],

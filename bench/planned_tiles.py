@@ -214,20 +214,27 @@ def summary(name: str, took: Mapping[str, list[list[int]]], steps: Sequence[str]
     planned_ms = sum(compared.planned_ms)
     by_fixed, by_each = 1 / compared.whole(compared.ratios[fixed]), 1 / compared.whole(each)
     return {
-        "network": name, "rounds": len(took["planned"]), "planned_ms": round(planned_ms, 4),
-        "one_for_all": fixed, "one_for_all_ms": round(planned_ms / by_fixed, 4),
+        "network": name,
+        "rounds": len(took["planned"]),
+        "planned_ms": round(planned_ms, 4),
+        "one_for_all": fixed,
+        "one_for_all_ms": round(planned_ms / by_fixed, 4),
         "each_layers_best_ms": round(planned_ms / by_each, 4),
         "fixed_ms": {label: round(planned_ms * compared.whole(compared.ratios[label]), 4) for label in FIXED},
-        "ratio": round(max(by_fixed, by_each), 4), "planned_by_each_layers_best": round(by_each, 4),
+        "ratio": round(max(by_fixed, by_each), 4),
+        "planned_by_each_layers_best": round(by_each, 4),
         "planned_by_one_for_all": round(by_fixed, 4),
         "steps": [
             {
-                "name": step, "planned_ms": round(ms, 5), "best": best[i], "best_ms": round(ms * each[i], 5),
+                "name": step,
+                "planned_ms": round(ms, 5),
+                "best": best[i],
+                "best_ms": round(ms * each[i], 5),
                 "plain_ms": round(ms * compared.ratios["plain"][i], 5),
             }
             for i, (step, ms) in enumerate(zip(steps, compared.planned_ms, strict=True))
         ],
-    }  # fmt: skip
+    }
 
 
 class Compared:
@@ -274,13 +281,15 @@ def main() -> None:
         table.add_column(title, justify="left" if title in ("network", "") else "right")
     for row in rows:
         table.add_row(
-            row["network"], f"{row['planned_ms']:.3f}", f"{row['each_layers_best_ms']:.3f}",
-            f"{row['one_for_all_ms']:.3f}", row["one_for_all"], f"{row['ratio']:.3f}",
+            row["network"],
+            f"{row['planned_ms']:.3f}",
+            f"{row['each_layers_best_ms']:.3f}",
+            f"{row['one_for_all_ms']:.3f}",
+            row["one_for_all"],
+            f"{row['ratio']:.3f}",
             f"{row['planned_by_one_for_all']:.3f}",
-        )  # fmt: skip
-    table.add_row(
-        "geometric mean", "", "", "", "", f"{mean['ratio']:.3f}", f"{mean['planned_by_one_for_all']:.3f}"
-    )  # fmt: skip
+        )
+    table.add_row("geometric mean", "", "", "", "", f"{mean['ratio']:.3f}", f"{mean['planned_by_one_for_all']:.3f}")
     Console().print(table)
 
 

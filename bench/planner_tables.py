@@ -13,14 +13,16 @@ def plan_search(record: Record, table: Table) -> str:
     rows = []
     for row in record["rows"]:
         moved = row["off_chip_bytes"]
-        rows.append([
-            f"{row['network']}, {row['setup']}",
-            f"{moved['pruned'] / MIB:.1f}",
-            f"{moved['exact'] / MIB:.1f}",
-            "yes" if row["exact_is_exhaustive"] else "no",
-            f"{row['layers_that_pruning_misses']} of {row['layers']}",
-            f"{row['times_below_at_worst']:.2f}",
-        ])  # fmt: skip
+        rows.append(
+            [
+                f"{row['network']}, {row['setup']}",
+                f"{moved['pruned'] / MIB:.1f}",
+                f"{moved['exact'] / MIB:.1f}",
+                "yes" if row["exact_is_exhaustive"] else "no",
+                f"{row['layers_that_pruning_misses']} of {row['layers']}",
+                f"{row['times_below_at_worst']:.2f}",
+            ]
+        )
     seconds, candidates = record["seconds"], record["candidates"]
     text = "Modelled: MiB off chip of all layers. All five networks in all four setups take the pruned search "
     text += ", the exact one ".join(
@@ -33,8 +35,11 @@ def plan_search(record: Record, table: Table) -> str:
 
 def plan_seconds(record: Record, table: Table) -> str:
     """Return the table of the CPU time of planning, with and without the cache of layers."""
-    titles = {"every_layer_ms": "every layer searched", "each_kind_once_ms": "each kind once",
-            "from_file_ms": "from an earlier run's file"}  # fmt: skip
+    titles = {
+        "every_layer_ms": "every layer searched",
+        "each_kind_once_ms": "each kind once",
+        "from_file_ms": "from an earlier run's file",
+    }
     rows = []
     for name in dict.fromkeys(row["network"] for row in record["rows"]):
         of = [row for row in record["rows"] if row["network"] == name]
@@ -94,13 +99,15 @@ def explore(record: Record, table: Table) -> str:
     rows = []
     for row in record["simulated"]:
         of = measured.get(row["workers"])
-        rows.append([
-            row["workers"],
-            f"{row['seconds']:.1f} s",
-            f"{first / row['seconds']:.1f}",
-            f"{of['seconds']:.0f} s at a load of {of['load_average']:.0f}" if of else "",
-            f"{of['cpu_seconds']:.0f} s" if of else "",
-        ])  # fmt: skip
+        rows.append(
+            [
+                row["workers"],
+                f"{row['seconds']:.1f} s",
+                f"{first / row['seconds']:.1f}",
+                f"{of['seconds']:.0f} s at a load of {of['load_average']:.0f}" if of else "",
+                f"{of['cpu_seconds']:.0f} s" if of else "",
+            ]
+        )
     text = f"{record['points']:,} accelerators ({record['structures']:,} that differ in more than bandwidth and clock) "
     text += f"for {len(record['networks'])} networks: {record['searches']:,} searches in place of "
     text += (
@@ -132,14 +139,18 @@ def tiling_models(record: Record, table: Table) -> str:
         lost = row["modelled_over_planned"]
         terms = [(ratio, label) for label, ratio in lost.items() if label != "roofline" and ratio > 1.002]
         times = row.get("times")
-        rows.append([
-            row["network"],
-            row["kernels"],
-            row["tiled_otherwise"]["roofline"],
-            f"{lost['roofline']:.3f}",
-            f"{times['roofline_over_planned']:.3f} of {times['planned_ms']:.2f} ms" if times else "",
-            ", ".join(f"{label.removeprefix('without ')} {ratio:.3f}" for ratio, label in sorted(terms, reverse=True)),
-        ])  # fmt: skip
+        rows.append(
+            [
+                row["network"],
+                row["kernels"],
+                row["tiled_otherwise"]["roofline"],
+                f"{lost['roofline']:.3f}",
+                f"{times['roofline_over_planned']:.3f} of {times['planned_ms']:.2f} ms" if times else "",
+                ", ".join(
+                    f"{label.removeprefix('without ')} {ratio:.3f}" for ratio, label in sorted(terms, reverse=True)
+                ),
+            ]
+        )
     means = record["geometric_means"]
     rows.append(["geometric mean", "", "", f"{means['modelled']:.3f}", f"{means.get('measured', '')}", ""])
     text = "The paper's roofline (equations 6.1 to 6.13) and the planner's model with all terms choose from the same "

@@ -98,9 +98,10 @@ def compared(scores: Sequence[Array], exact: Sequence[Array]) -> dict[str, float
     among_five = [int(right.argmax()) in np.argsort(-own)[:5] for own, right in pairs]
     same = all(np.array_equal(own, right) for own, right in pairs)
     return {
-        "top1_agreement": sum(first) / len(first), "top5_agreement": sum(among_five) / len(among_five),
+        "top1_agreement": sum(first) / len(first),
+        "top5_agreement": sum(among_five) / len(among_five),
         "sqnr_db": float("inf") if same else round(float(sqnr_db(list(exact), list(scores))), 2),
-    }  # fmt: skip
+    }
 
 
 def main() -> None:

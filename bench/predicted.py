@@ -148,10 +148,14 @@ def main() -> None:
     for row in rows:
         correlation = row["correlation"]
         table.add_row(
-            row["network"], str(correlation["layers"]), f"{row['predicted_total_ms']:.2f}",
-            f"{row['measured_total_ms']:.2f}", str(correlation["pearson"]), str(correlation["pearson_of_logs"]),
+            row["network"],
+            str(correlation["layers"]),
+            f"{row['predicted_total_ms']:.2f}",
+            f"{row['measured_total_ms']:.2f}",
+            str(correlation["pearson"]),
+            str(correlation["pearson_of_logs"]),
             str(row["quiet_runs"]),
-        )  # fmt: skip
+        )
     all_of_them = record["pooled"]
     table.add_row(
         "all", str(all_of_them["layers"]), "", "", str(all_of_them["pearson"]), str(all_of_them["pearson_of_logs"]), ""

@@ -82,8 +82,12 @@ class ProgramRunner:
 
         def pointer(operand: OperandAddress) -> int:
             buffers = {
-                "arena": [arena], "constants": [self.constants], "input": inputs, "output": outputs, "fault": [fault],
-            }  # fmt: skip
+                "arena": [arena],
+                "constants": [self.constants],
+                "input": inputs,
+                "output": outputs,
+                "fault": [fault],
+            }
             return buffers[operand.base][operand.index].pointer + operand.offset
 
         for phase in phases_of(program):

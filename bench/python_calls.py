@@ -72,8 +72,10 @@ def main() -> None:
     if arguments.json:
         print(json.dumps(document, indent=2))
         return
-    print(f"C call {document['c_call_us']} us; run adds {document['run_adds_us']} us, with out= "
-          f"{document['run_with_out_adds_us']} us (CPU time, load {document['load_average']})")  # fmt: skip
+    print(
+        f"C call {document['c_call_us']} us; run adds {document['run_adds_us']} us, with out= "
+        f"{document['run_with_out_adds_us']} us (CPU time, load {document['load_average']})"
+    )
 
 
 if __name__ == "__main__":

@@ -29,8 +29,10 @@ from mavcg.specs.kernel import Packing
 from mavcg.text.terminal import say
 
 NETWORKS: Mapping[str, Callable[[], Graph]] = {
-    "MobileNet v2, 224": mobilenet_v2, "ResNet-50, 224": resnet50, "small YOLO, 640": partial(yolo_small, 640),
-}  # fmt: skip
+    "MobileNet v2, 224": mobilenet_v2,
+    "ResNet-50, 224": resnet50,
+    "small YOLO, 640": partial(yolo_small, 640),
+}
 LANES = 8  # of packed weights, on Arm
 
 
@@ -49,12 +51,17 @@ def sizes(name: str, graph: Graph) -> dict[str, Any]:
     seconds = time.process_time() - start
     program = plan_within(planned, least).program
     return {
-        "network": name, "input_bytes": sum(tensor.type.bytes for tensor in program.inputs),
-        "naive_bytes": total_size(naive_buffers(data)), "reuse_bytes": total_size(reuse_buffers(app, data)),
-        "arena_bytes": planned.program.arena_bytes, "parts_bytes": program.arena_bytes, "phases": len(program.phases),
-        "steps": len(program.steps), "moved_bytes": sum(phase.moved_bytes for phase in program.phases),
+        "network": name,
+        "input_bytes": sum(tensor.type.bytes for tensor in program.inputs),
+        "naive_bytes": total_size(naive_buffers(data)),
+        "reuse_bytes": total_size(reuse_buffers(app, data)),
+        "arena_bytes": planned.program.arena_bytes,
+        "parts_bytes": program.arena_bytes,
+        "phases": len(program.phases),
+        "steps": len(program.steps),
+        "moved_bytes": sum(phase.moved_bytes for phase in program.phases),
         "cpu_s": round(seconds, 2),
-    }  # fmt: skip
+    }
 
 
 def main() -> None:

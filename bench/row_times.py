@@ -49,10 +49,11 @@ def build_ways(name: str, folder: Path) -> dict[str, dict[str, Any]]:
             made = build_model(replace(request, max_arena_bytes=error.least_bytes))
         program = made.planned.program
         by_mode[mode] = {
-            "library": str(made.output), "arena_bytes": program.arena_bytes,
+            "library": str(made.output),
+            "arena_bytes": program.arena_bytes,
             "phases": len(program.phases) or len(program.steps),
             "moved_bytes": sum(phase.moved_bytes for phase in program.phases),
-        }  # fmt: skip
+        }
     return by_mode
 
 

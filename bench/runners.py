@@ -97,8 +97,13 @@ def onnxruntime_runner(model: Path, threads: int, profile: bool = False) -> Runn
         return ort.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
 
     session = session_of(None)
-    kinds = {"tensor(float)": "f4", "tensor(uint8)": "u1", "tensor(int8)": "i1", "tensor(int64)": "i8",
-             "tensor(int32)": "i4"}  # fmt: skip
+    kinds = {
+        "tensor(float)": "f4",
+        "tensor(uint8)": "u1",
+        "tensor(int8)": "i1",
+        "tensor(int64)": "i8",
+        "tensor(int32)": "i4",
+    }
     own = [i for i in session.get_inputs()]
     inputs = [(tuple(d if isinstance(d, int) else 1 for d in i.shape), np.dtype(kinds[i.type])) for i in own]
     names = [o.name for o in session.get_outputs()]
@@ -162,9 +167,13 @@ def openvino_runner(model: Path, threads: int, profile: bool = False) -> Runner:
     import openvino
 
     settings = {
-        "PERFORMANCE_HINT": "LATENCY", "NUM_STREAMS": "1", "INFERENCE_NUM_THREADS": str(threads),
-        "INFERENCE_PRECISION_HINT": "f32", "ENABLE_CPU_PINNING": "NO", "PERF_COUNT": "YES" if profile else "NO",
-    }  # fmt: skip
+        "PERFORMANCE_HINT": "LATENCY",
+        "NUM_STREAMS": "1",
+        "INFERENCE_NUM_THREADS": str(threads),
+        "INFERENCE_PRECISION_HINT": "f32",
+        "ENABLE_CPU_PINNING": "NO",
+        "PERF_COUNT": "YES" if profile else "NO",
+    }
     compiled = openvino.compile_model(str(model), "CPU", settings)
     request = compiled.create_infer_request()
     inputs = [(tuple(int(d) for d in i.shape), np.dtype(i.element_type.to_dtype())) for i in compiled.inputs]
@@ -241,6 +250,10 @@ def mnn_runner(model: Path, threads: int, profile: bool = False) -> Runner:
 
 
 RUNTIMES: Mapping[str, Callable[[Path, int, bool], Runner]] = {
-    "mavcg": mavcg_runner, "onnxruntime": onnxruntime_runner, "openvino": openvino_runner, "litert": litert_runner,
-    "ncnn": ncnn_runner, "mnn": mnn_runner,
-}  # fmt: skip
+    "mavcg": mavcg_runner,
+    "onnxruntime": onnxruntime_runner,
+    "openvino": openvino_runner,
+    "litert": litert_runner,
+    "ncnn": ncnn_runner,
+    "mnn": mnn_runner,
+}

@@ -62,11 +62,16 @@ WIDE, POINTWISE = Scenario(64, 56, 56, 1, 3, 64, 1), Scenario(256, 28, 28, 1, 1,
 LATE, FIVE = Scenario(128, 28, 28, 1, 3, 128, 1), Scenario(48, 27, 27, 1, 5, 128, 2)
 # Families' products in the layouts that each is best in.
 PRODUCTS = (
-    ("implicit_gemm_hwc_hwc", WIDE), ("implicit_gemm_hwc_hwc", POINTWISE),
-    ("direct_blocked_channels_hwc_hwc", WIDE), ("im2row_strips_hwc_hwc", WIDE), ("im2col_strips_chw_chw", WIDE),
-    ("kn2col_acc_hwc_hwc", WIDE), ("winograd_2d_f4_k3_hwc_hwc", LATE), ("winograd_2d_f4_k3_staged_hwc_hwc", LATE),
+    ("implicit_gemm_hwc_hwc", WIDE),
+    ("implicit_gemm_hwc_hwc", POINTWISE),
+    ("direct_blocked_channels_hwc_hwc", WIDE),
+    ("im2row_strips_hwc_hwc", WIDE),
+    ("im2col_strips_chw_chw", WIDE),
+    ("kn2col_acc_hwc_hwc", WIDE),
+    ("winograd_2d_f4_k3_hwc_hwc", LATE),
+    ("winograd_2d_f4_k3_staged_hwc_hwc", LATE),
     ("fft_hwc_hwc", FIVE),
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)
@@ -90,10 +95,16 @@ def kernels() -> Iterator[Kernel]:
     for s in (WIDE, POINTWISE):
         x, out = (1, s.h + 2 * s.pad, s.w + 2 * s.pad, s.c), (1, s.out_h, s.out_w, s.m)
         convolution = QConv2d(
-            x=View("i8", x, dense_strides(x)), out=View("i8", out, dense_strides(out)), kernel=(s.k, s.k),
-            stride=(1, 1), dilation=(1, 1), groups=1, lanes=lanes, epilogue=Int8Epilogue(0, -128, 127, "i8"),
+            x=View("i8", x, dense_strides(x)),
+            out=View("i8", out, dense_strides(out)),
+            kernel=(s.k, s.k),
+            stride=(1, 1),
+            dilation=(1, 1),
+            groups=1,
+            lanes=lanes,
+            epilogue=Int8Epilogue(0, -128, 127, "i8"),
             narrow=True,
-        )  # fmt: skip
+        )
         yield Kernel(f"qconv2d_i8, {s.k}x{s.k}", convolution, DOT_MACS, DOT)
 
 
@@ -181,13 +192,19 @@ def networks() -> list[dict[str, Any]]:
                 network = made()
                 question = SelectQuestion(core=core, threads=threads_of(board, core), db=nothing)
                 selection = select_network(name, network, board, question)
-                rows.append({
-                    "core": core, "board": board, "network": name,
-                    "macs": sum(node.scenario.macs for node in network.convolutions if node.scenario),
-                    "optimal": selection.optimal, "solver_seconds": selection.selected.solver_seconds,
-                    "arena_bytes": selection.need.bytes if selection.need else None,
-                    "tables": tables_json(selection), "families": _families(selection.selected),
-                })  # fmt: skip
+                rows.append(
+                    {
+                        "core": core,
+                        "board": board,
+                        "network": name,
+                        "macs": sum(node.scenario.macs for node in network.convolutions if node.scenario),
+                        "optimal": selection.optimal,
+                        "solver_seconds": selection.selected.solver_seconds,
+                        "arena_bytes": selection.need.bytes if selection.need else None,
+                        "tables": tables_json(selection),
+                        "families": _families(selection.selected),
+                    }
+                )
                 _show(core, name, rows[-1]["tables"])
             print(write("selection_boards", facts("predicted", "bench.selection_boards") | {"rows": rows}))
     return rows

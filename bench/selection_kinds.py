@@ -51,9 +51,14 @@ class _Net:
         pads = tuple(dilation * (k - 1) // 2 for k in kernel) * 2
         weights = self.b.constant(np.ones((m, *kernel, in_ch // groups), np.float32))
         self.x = self.b.add(
-            "conv2d", [self.x, weights], pads=pads, dilation=(dilation,) * 2, groups=groups, stride=(stride,) * 2,
+            "conv2d",
+            [self.x, weights],
+            pads=pads,
+            dilation=(dilation,) * 2,
+            groups=groups,
+            stride=(stride,) * 2,
             act="relu",
-        )  # fmt: skip
+        )
         return self
 
     def graph(self) -> Graph:
@@ -70,12 +75,18 @@ def networks() -> dict[str, Graph]:
         deeplab.conv(256, (1, 1)).conv(256, (3, 3), dilation).conv(1024, (1, 1))
     return {
         "inception_v3 17x17": inception.conv(192, (1, 7)).graph(),
-        "resnext50 stage 2": _Net("resnext", 56, 256).conv(128, (1, 1)).conv(128, (3, 3), groups=32)
-        .conv(256, (1, 1)).graph(),
+        "resnext50 stage 2": _Net("resnext", 56, 256)
+        .conv(128, (1, 1))
+        .conv(128, (3, 3), groups=32)
+        .conv(256, (1, 1))
+        .graph(),
         "deeplab_v3 stage 4": deeplab.graph(),
-        "resnet50 stage 5, 4 images": _Net("resnet", 7, 2048, 4).conv(512, (1, 1)).conv(512, (3, 3))
-        .conv(2048, (1, 1)).graph(),
-    }  # fmt: skip
+        "resnet50 stage 5, 4 images": _Net("resnet", 7, 2048, 4)
+        .conv(512, (1, 1))
+        .conv(512, (3, 3))
+        .conv(2048, (1, 1))
+        .graph(),
+    }
 
 
 def selected(graph: Graph, board: str) -> dict[str, Any]:
@@ -84,10 +95,14 @@ def selected(graph: Graph, board: str) -> dict[str, Any]:
     problem = make_problem(network, modelled_costs(workers_of(board_of(board))[0]), all_primitives())
     selection = select(problem)
     nodes = [
-        {"scenario": node.scenario.text, "primitive": selection.choice.chosen[node.name].name,
-         "alternatives": len(problem.alternatives[node.name])}
-        for node in network.convolutions if node.scenario is not None
-    ]  # fmt: skip
+        {
+            "scenario": node.scenario.text,
+            "primitive": selection.choice.chosen[node.name].name,
+            "alternatives": len(problem.alternatives[node.name]),
+        }
+        for node in network.convolutions
+        if node.scenario is not None
+    ]
     able = strategy_names(problem)
     others = {name: select(problem, name).total_ms for name in COMPARED if name in able}
     return {"ms": selection.total_ms, "optimal": selection.proven, "nodes": nodes, "others_ms": others}

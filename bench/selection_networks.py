@@ -34,9 +34,16 @@ class Net:
         return self._add(NetworkNode("input", "input", Kind.FIXED), (), Size(c, side, side))
 
     def conv(
-        self, name: str, x: Made, m: int, k: int, stride: int = 1, pad: int = 0, groups: int = 1,
+        self,
+        name: str,
+        x: Made,
+        m: int,
+        k: int,
+        stride: int = 1,
+        pad: int = 0,
+        groups: int = 1,
         residual: Made | None = None,
-    ) -> Made:  # fmt: skip
+    ) -> Made:
         """Add a convolution of m output channels, activation and batch norm included."""
         scenario = Scenario(x.size.c, x.size.h, x.size.w, stride, k, m, pad, groups)
         made = self._add(
@@ -131,10 +138,16 @@ def vgg_e() -> Network:
 
 # 1x1, 3x3 reduced and made, 5x5 reduced and made, after the pool.
 _INCEPTIONS = {
-    "3a": (64, 96, 128, 16, 32, 32), "3b": (128, 128, 192, 32, 96, 64), "4a": (192, 96, 208, 16, 48, 64),
-    "4b": (160, 112, 224, 24, 64, 64), "4c": (128, 128, 256, 24, 64, 64), "4d": (112, 144, 288, 32, 64, 64),
-    "4e": (256, 160, 320, 32, 128, 128), "5a": (256, 160, 320, 32, 128, 128), "5b": (384, 192, 384, 48, 128, 128),
-}  # fmt: skip
+    "3a": (64, 96, 128, 16, 32, 32),
+    "3b": (128, 128, 192, 32, 96, 64),
+    "4a": (192, 96, 208, 16, 48, 64),
+    "4b": (160, 112, 224, 24, 64, 64),
+    "4c": (128, 128, 256, 24, 64, 64),
+    "4d": (112, 144, 288, 32, 64, 64),
+    "4e": (256, 160, 320, 32, 128, 128),
+    "5a": (256, 160, 320, 32, 128, 128),
+    "5b": (384, 192, 384, 48, 128, 128),
+}
 
 
 def googlenet() -> Network:
@@ -200,8 +213,14 @@ def mobilenet_v2() -> Network:
     x = net.conv("conv1", net.input(3, 224), 32, 3, 2, 1)
     number = 0
     for expand, channels, repeats, first in (
-        (1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)
-    ):  # fmt: skip
+        (1, 16, 1, 1),
+        (6, 24, 2, 2),
+        (6, 32, 3, 2),
+        (6, 64, 4, 2),
+        (6, 96, 3, 1),
+        (6, 160, 3, 2),
+        (6, 320, 1, 1),
+    ):
         for i in range(repeats):
             number, stride = number + 1, first if i == 0 else 1
             y = x if expand == 1 else net.conv(f"{number}_expand", x, expand * x.size.c, 1)
@@ -226,10 +245,21 @@ def squeezenet() -> Network:
     return net.end(net.pool("pool10", x, x.size.h, 1))
 
 
-NETWORKS: Mapping[str, Callable[[], Network]] = MappingProxyType({
-    made.__name__: made
-    for made in (
-        alexnet, vgg_b, vgg_c, vgg_d, vgg_e, googlenet, resnet50, densenet121, densenet121_joined, mobilenet_v2,
-        squeezenet,
-    )
-})  # fmt: skip
+NETWORKS: Mapping[str, Callable[[], Network]] = MappingProxyType(
+    {
+        made.__name__: made
+        for made in (
+            alexnet,
+            vgg_b,
+            vgg_c,
+            vgg_d,
+            vgg_e,
+            googlenet,
+            resnet50,
+            densenet121,
+            densenet121_joined,
+            mobilenet_v2,
+            squeezenet,
+        )
+    }
+)

@@ -175,12 +175,14 @@ def sparsity(record: Record, table: Table) -> str:
     percents = list(record["layers"][0]["over_dense"])
     rows = [
         [
-            row["layer"], row["zeros"], f"{row['dense']} {row['dense_us']:.0f} us",
+            row["layer"],
+            row["zeros"],
+            f"{row['dense']} {row['dense_us']:.0f} us",
             *(f"{row['over_dense'][percent]:.2f}" for percent in percents),
             f"{row['wins_from_percent']} %" if row["wins_from_percent"] is not None else "-",
         ]
         for row in record["layers"]
-    ]  # fmt: skip
+    ]
     head = ["layer", "zeros", "fastest dense", *(f"{percent} % zeros" for percent in percents), "wins from"]
     text = (
         "Measured while other programs kept the machine busy: processor time of one thread, the shortest of nine "

@@ -50,12 +50,16 @@ def row_of(core: str, ranges: Sequence[Mapping[str, Any]], layers_ms: float, ban
     predicted = sum(time["layer_by_layer"] - time["bands"] for time in times)
     saved = layers_ms - bands_ms
     return {
-        "core": core, "ranges": len(ranges),
+        "core": core,
+        "ranges": len(ranges),
         "predicted_range_ms": round(sum(time["layer_by_layer"] for time in times), 4),
-        "predicted_saved_ms": round(predicted, 4), "layers_ms": round(layers_ms, 4), "bands_ms": round(bands_ms, 4),
-        "saved_ms": round(saved, 4), "time": round(bands_ms / layers_ms, 4),
+        "predicted_saved_ms": round(predicted, 4),
+        "layers_ms": round(layers_ms, 4),
+        "bands_ms": round(bands_ms, 4),
+        "saved_ms": round(saved, 4),
+        "time": round(bands_ms / layers_ms, 4),
         "predicted_over_simulated": round(predicted / saved, 2) if saved > 0 else None,
-    }  # fmt: skip
+    }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

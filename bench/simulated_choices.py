@@ -23,9 +23,13 @@ from mavcg.trials.simulated import simulate_jobs
 NAME = "simulated_choices"
 CORES = ("cortex-a55", "cortex-a75")
 CHOSEN_FOR = (
-    Scenario(32, 14, 14, 1, 3, 48, 1), Scenario(48, 14, 14, 1, 1, 96), Scenario(64, 10, 10, 1, 3, 64, 1, 64),
-    Scenario(24, 16, 16, 2, 3, 48, 1), Scenario(16, 12, 12, 1, 5, 32, 2), Scenario(128, 7, 7, 1, 1, 64),
-)  # fmt: skip
+    Scenario(32, 14, 14, 1, 3, 48, 1),
+    Scenario(48, 14, 14, 1, 1, 96),
+    Scenario(64, 10, 10, 1, 3, 64, 1, 64),
+    Scenario(24, 16, 16, 2, 3, 48, 1),
+    Scenario(16, 12, 12, 1, 5, 32, 2),
+    Scenario(128, 7, 7, 1, 1, 64),
+)
 RIVALS = 3  # the next ones by the model
 NEAR = 1.15
 
@@ -52,13 +56,16 @@ def compared(core_name: str, scenario: Scenario, rivals: int = RIVALS) -> dict[s
     cycles = simulate_jobs(jobs, core, board)
     best = min(range(len(cycles)), key=cycles.__getitem__)
     return {
-        "core": core_name, "scenario": str(scenario), "chosen": chosen[0][0].name, "best": chosen[best][0].name,
+        "core": core_name,
+        "scenario": str(scenario),
+        "chosen": chosen[0][0].name,
+        "best": chosen[best][0].name,
         "ratio": round(cycles[0] / cycles[best], 4),
         "rows": [
             {"primitive": primitive.name, "modelled": round(ms * 1e6 / model.cycle_ns), "simulated": count}
             for (primitive, ms), count in zip(chosen, cycles, strict=True)
         ],
-    }  # fmt: skip
+    }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -58,12 +58,20 @@ def layer_rows(network: str, jobs: int) -> list[dict[str, Any]]:
                 if simulated_ms < LEAST_MS or cost.lines is None:
                     continue
                 lines = {time: round(ns / 1e6, 6) for time, ns in asdict(cost.lines).items()}
-                rows.append({
-                    "network": network, "kind": kind, "core": name, "kernel": step.kernel,
-                    "pattern": memory_pattern(step.kernel), "simulated_ms": round(simulated_ms, 6),
-                    "compute_ms": round(cost.compute_ms, 6), "overhead_ms": round(cost.overhead_ms, 6),
-                    "memory_ms": round(cost.memory_ms, 6), **lines,
-                })  # fmt: skip
+                rows.append(
+                    {
+                        "network": network,
+                        "kind": kind,
+                        "core": name,
+                        "kernel": step.kernel,
+                        "pattern": memory_pattern(step.kernel),
+                        "simulated_ms": round(simulated_ms, 6),
+                        "compute_ms": round(cost.compute_ms, 6),
+                        "overhead_ms": round(cost.overhead_ms, 6),
+                        "memory_ms": round(cost.memory_ms, 6),
+                        **lines,
+                    }
+                )
     return rows
 
 
@@ -158,10 +166,16 @@ def record_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         of = [row for row in rows if row["kind"] == kind]
         exposed = exposed_of(of)
         plain = dict.fromkeys(exposed, 0.0)
-        kinds.append({
-            "kind": kind, "core": core, "exposed": exposed, "known": known_of(of, exposed),
-            "before": errors(of, plain), "after": errors(of, exposed),
-        })  # fmt: skip
+        kinds.append(
+            {
+                "kind": kind,
+                "core": core,
+                "exposed": exposed,
+                "known": known_of(of, exposed),
+                "before": errors(of, plain),
+                "after": errors(of, exposed),
+            }
+        )
     head = facts("modelled", f"bench.{NAME}") | {"board": BOARD, "networks": list(FITTED)}
     return head | {"kinds": kinds, "layers": list(rows)}
 

@@ -38,18 +38,26 @@ NAME = "simulated_fits"
 BOARD = "exynos9820"
 CORES = {IN_ORDER: "cortex-a55", OUT_OF_ORDER_AARCH64: "cortex-a75"}
 SCENARIOS = (
-    Scenario(16, 14, 14, 1, 3, 16, 1), Scenario(24, 12, 12, 1, 1, 24), Scenario(3, 16, 16, 2, 3, 16, 1),
-    Scenario(16, 14, 14, 1, 3, 16, 1, 16), Scenario(8, 10, 10, 1, 5, 8, 2), Scenario(64, 7, 7, 1, 1, 128),
-    Scenario(16, 8, 8, 1, 3, 64, 1), Scenario(96, 14, 14, 1, 1, 24), Scenario(96, 7, 7, 1, 3, 96, 1, 96),
+    Scenario(16, 14, 14, 1, 3, 16, 1),
+    Scenario(24, 12, 12, 1, 1, 24),
+    Scenario(3, 16, 16, 2, 3, 16, 1),
+    Scenario(16, 14, 14, 1, 3, 16, 1, 16),
+    Scenario(8, 10, 10, 1, 5, 8, 2),
+    Scenario(64, 7, 7, 1, 1, 128),
+    Scenario(16, 8, 8, 1, 3, 64, 1),
+    Scenario(96, 14, 14, 1, 1, 24),
+    Scenario(96, 7, 7, 1, 3, 96, 1, 96),
     Scenario(32, 9, 9, 2, 3, 96, 1),
-)  # fmt: skip
+)
 ALIKE = 2  # primitives that are counted by the same parts, of a scenario
 TILE_CYCLES = (0.0, 5.0, 10.0, 20.0, 40.0)
 INTERCEPT, BYTES = "least_us", "bytes"
 FILLS = {
-    "l1_fill_exposed": "from_l2", "l2_fill_exposed": "from_memory", "memory_fill_exposed": "from_memory",
+    "l1_fill_exposed": "from_l2",
+    "l2_fill_exposed": "from_memory",
+    "memory_fill_exposed": "from_memory",
     "prefetch_cycles": "prefetch_cycles",
-}  # fmt: skip
+}
 LEAST_EXPOSED = 0.01
 STORING, LEAST_STORE = ("copy", "gather", "turn", "patch", "patch_far", "convert"), 1.0  # a store a cycle
 ASSUMED = ("sparse",)  # no scenario has zeros among its weights, and dense blocks say little of those
@@ -190,9 +198,12 @@ def fitted(model: ModelledCosts, tile_cycles: float, constants: Mapping[str, flo
         for name in before.cycles
     }
     return replace(
-        before, tile_cycles=tile_cycles, least_us=constants.get(INTERCEPT, 0.0) * model.cycle_ns / 1e3,
-        bytes_exposed=constants.get(BYTES, 0.0), cycles=cycles,
-    )  # fmt: skip
+        before,
+        tile_cycles=tile_cycles,
+        least_us=constants.get(INTERCEPT, 0.0) * model.cycle_ns / 1e3,
+        bytes_exposed=constants.get(BYTES, 0.0),
+        cycles=cycles,
+    )
 
 
 def summary(ratios: Sequence[float]) -> dict[str, float]:

@@ -109,15 +109,21 @@ def summary(rows: Sequence[Mapping[str, Any]], *keys: str) -> list[dict[str, Any
         simulated = sum(r["simulated_ms"] for r in group)
         near = [r for r in group if abs(r["predicted_ms"] - r["simulated_ms"]) <= WITHIN * r["simulated_ms"]]
         close = sum(1 for r in large if r in near)
-        groups_of_rows.append({
-            **dict(zip(keys, names, strict=True)),
-            "layers": len(group), "large": len(large), "within": round(close / len(large), 4) if large else None,
-            "ms": round(simulated, 4), "share_of_time": round(simulated / sum(whole.values()), 4),
-            "share_within": round(sum(r["simulated_ms"] for r in near) / simulated, 4) if simulated else None,
-            "ratio": round(sum(r["predicted_ms"] for r in group) / simulated, 4) if simulated else None,
-            "median_ratio": round(statistics.median(r["predicted_ms"] / r["simulated_ms"] for r in large), 4)
-            if large else None,
-        })  # fmt: skip
+        groups_of_rows.append(
+            {
+                **dict(zip(keys, names, strict=True)),
+                "layers": len(group),
+                "large": len(large),
+                "within": round(close / len(large), 4) if large else None,
+                "ms": round(simulated, 4),
+                "share_of_time": round(simulated / sum(whole.values()), 4),
+                "share_within": round(sum(r["simulated_ms"] for r in near) / simulated, 4) if simulated else None,
+                "ratio": round(sum(r["predicted_ms"] for r in group) / simulated, 4) if simulated else None,
+                "median_ratio": round(statistics.median(r["predicted_ms"] / r["simulated_ms"] for r in large), 4)
+                if large
+                else None,
+            }
+        )
     return groups_of_rows
 
 

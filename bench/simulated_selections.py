@@ -98,9 +98,14 @@ def compared(name: str, core: str, workers: int) -> dict[str, Any]:
         open_db(files[MODEL]).close()
         before = cpu_seconds()
         simulated = simulate_unsure(
-            network, BOARD, core, files[UNSURE], workers, progress=lambda *_: None,
+            network,
+            BOARD,
+            core,
+            files[UNSURE],
+            workers,
+            progress=lambda *_: None,
             note=lambda words: print(words, file=sys.stderr, flush=True),
-        )  # fmt: skip
+        )
         seconds[UNSURE] = cpu_seconds() - before
         primitives = [*all_primitives(), *eight_bit_primitives()]
         jobs = near_jobs(core_plan(network, primitives, tunable, core, lambda _: None))
@@ -114,12 +119,17 @@ def compared(name: str, core: str, workers: int) -> dict[str, Any]:
         }
     choices = {which: select(problem, PBQP, TIME_LIMIT_S).choice for which, problem in problems.items()}
     return {
-        "network": name, "core": core, "convolutions": len(network.convolutions), "all": len(jobs),
-        "unsure": simulated.unsure, "simulated": simulated.simulated, "rounds": simulated.rounds,
+        "network": name,
+        "core": core,
+        "convolutions": len(network.convolutions),
+        "all": len(jobs),
+        "unsure": simulated.unsure,
+        "simulated": simulated.simulated,
+        "rounds": simulated.rounds,
         "selections": [
             row_of(which, choices[which], choices[ALL], problems[ALL], network, seconds[which]) for which in files
         ],
-    }  # fmt: skip
+    }
 
 
 def row_of(
@@ -128,13 +138,15 @@ def row_of(
     """Return a selection beside the best one, both at the problem's costs."""
     again, names = priced(problem, choice), [node.name for node in network.convolutions]
     return {
-        "costs": which, "ms": round(again.total_ms, 6), "over_best": round(again.total_ms / best.total_ms, 4),
+        "costs": which,
+        "ms": round(again.total_ms, 6),
+        "over_best": round(again.total_ms / best.total_ms, 4),
         "expected_ms": round(choice.total_ms, 6),
         "different": sum(choice.chosen[name].name != best.chosen[name].name for name in names),
         "modelled": sum(again.chosen[name].cost.kind != SIMULATED for name in names),
         "cpu_seconds": round(seconds, 1),
         "chosen": {name: choice.chosen[name].name for name in names},
-    }  # fmt: skip
+    }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

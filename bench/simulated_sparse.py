@@ -32,10 +32,14 @@ from mavcg.trials.simulated import simulate_jobs
 NAME = "simulated_sparse"
 BOARD = "exynos9820"
 LAYERS = (
-    Scenario(64, 7, 7, 1, 1, 64), Scenario(96, 14, 14, 1, 1, 24), Scenario(256, 14, 14, 1, 1, 64),
-    Scenario(576, 7, 7, 1, 1, 96), Scenario(1152, 7, 7, 1, 1, 192), Scenario(32, 28, 28, 1, 1, 64),
+    Scenario(64, 7, 7, 1, 1, 64),
+    Scenario(96, 14, 14, 1, 1, 24),
+    Scenario(256, 14, 14, 1, 1, 64),
+    Scenario(576, 7, 7, 1, 1, 96),
+    Scenario(1152, 7, 7, 1, 1, 192),
+    Scenario(32, 28, 28, 1, 1, 64),
     Scenario(32, 14, 14, 1, 3, 32, 1),
-)  # fmt: skip
+)
 PERCENT = (50, 75, 90)  # zeros among the weights
 ALIKE = 2  # primitives of a layer
 

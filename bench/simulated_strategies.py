@@ -32,9 +32,15 @@ def built(network: str, board: str, strategy: str, folder: Path, jobs: int) -> t
     """Build a network by a strategy; return the library and its number of primitives outside of the engine's own."""
     library = folder / f"lib{strategy}.so"
     request, _ = make_model_request(
-        model_path(network), str(library), board, (), None, threads=1, jobs=jobs,
+        model_path(network),
+        str(library),
+        board,
+        (),
+        None,
+        threads=1,
+        jobs=jobs,
         selection=SelectionOptions(strategy=strategy),
-    )  # fmt: skip
+    )
     note = build_model(request).note
     return library, sum(count for op, count in note["operators"].items() if op.startswith("primitive_"))
 
@@ -49,9 +55,14 @@ def simulated_ms(library: Path, board: str, name: str) -> float:
 def row_of(network: str, board: str, core: str, primitives: int, engine_ms: float, pbqp_ms: float) -> dict[str, Any]:
     """Return a row of the record. primitives: other than the engine's own, as selected. Times in ms."""
     return {
-        "network": network, "board": board, "core": core, "primitives": primitives,
-        "engine_ms": round(engine_ms, 3), "pbqp_ms": round(pbqp_ms, 3), "ratio": round(pbqp_ms / engine_ms, 4),
-    }  # fmt: skip
+        "network": network,
+        "board": board,
+        "core": core,
+        "primitives": primitives,
+        "engine_ms": round(engine_ms, 3),
+        "pbqp_ms": round(pbqp_ms, 3),
+        "ratio": round(pbqp_ms / engine_ms, 4),
+    }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -27,17 +27,25 @@ def simulated_fits(record: Record, table: Table) -> str:
         "rows was held out of the fit by lot."
     )
     shown = "Exposed part of the time of a cache line beside 24 multiply-adds:"
-    return "\n\n".join([
-        text, table(["core", "constants", *_HEAD], rows), table(["core", "family", *_HEAD], families), shown,
-        table(["core", "from level 2", "from memory", "from memory, prefetched"], fills),
-    ])  # fmt: skip
+    return "\n\n".join(
+        [
+            text,
+            table(["core", "constants", *_HEAD], rows),
+            table(["core", "family", *_HEAD], families),
+            shown,
+            table(["core", "from level 2", "from memory", "from memory, prefetched"], fills),
+        ]
+    )
 
 
 def _cells(ratios: Record) -> list[object]:
     return [
-        ratios["rows"], f"{ratios['median']:.2f}", f"{ratios['within_10_percent']:.0%}",
-        f"{ratios['within_35_percent']:.0%}", f"{ratios['upper_quartile']:.2f}",
-    ]  # fmt: skip
+        ratios["rows"],
+        f"{ratios['median']:.2f}",
+        f"{ratios['within_10_percent']:.0%}",
+        f"{ratios['within_35_percent']:.0%}",
+        f"{ratios['upper_quartile']:.2f}",
+    ]
 
 
 def simulated_layers(record: Record, table: Table) -> str:
@@ -58,10 +66,14 @@ def simulated_layers(record: Record, table: Table) -> str:
         f"{record['samples']} samples. A large layer has at least {record['least_share']:.1%} of its network's "
         "time; shares of the time count all layers."
     )
-    return "\n\n".join([
-        text, table(["core", "network", "simulated ms", *head], [*totals, *networks]), "By kind of kernel:",
-        table(["core", "kernels", "simulated ms", *head], by_kind),
-    ])  # fmt: skip
+    return "\n\n".join(
+        [
+            text,
+            table(["core", "network", "simulated ms", *head], [*totals, *networks]),
+            "By kind of kernel:",
+            table(["core", "kernels", "simulated ms", *head], by_kind),
+        ]
+    )
 
 
 def simulated_exposure(record: Record, table: Table) -> str:
@@ -85,10 +97,13 @@ def simulated_exposure(record: Record, table: Table) -> str:
         "does not foresee, seen: the others, stored: lines that stores bring, streamed: lines that are written whole "
         "(mavcg/predict/exposure.py)."
     )
-    return "\n\n".join([
-        text, table(["core", "lines", "near", "far"], rows),
-        table(["core", "model", "layers", "within 10 %", "predicted / simulated"], errors),
-    ])  # fmt: skip
+    return "\n\n".join(
+        [
+            text,
+            table(["core", "lines", "near", "far"], rows),
+            table(["core", "model", "layers", "within 10 %", "predicted / simulated"], errors),
+        ]
+    )
 
 
 def simulated_choices(record: Record, table: Table) -> str:

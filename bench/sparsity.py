@@ -34,9 +34,13 @@ LAYERS: Mapping[str, Scenario] = {
     "resnet50 5, 3x3": Scenario(512, 7, 7, 1, 3, 512, 1),
 }
 DENSE = (
-    "implicit_gemm_hwc_hwc", "im2col_chw_chw", "im2col_strips_chw_chw", "direct_columns_chw_chw",
-    "winograd_2d_f4_k3_hwc_hwc", "winograd_2d_f4_k3_chw_chw",
-)  # fmt: skip
+    "implicit_gemm_hwc_hwc",
+    "im2col_chw_chw",
+    "im2col_strips_chw_chw",
+    "direct_columns_chw_chw",
+    "winograd_2d_f4_k3_hwc_hwc",
+    "winograd_2d_f4_k3_chw_chw",
+)
 SPARSITIES = (0, 50, 70, 80, 90, 95, 99)
 
 
@@ -77,12 +81,17 @@ def layer_rows(name: str, scenario: Scenario, folder: Path) -> list[dict[str, An
             if p.family == "sparse":
                 fastest[s.sparsity] = min(fastest.get(s.sparsity, (us, p.name)), (us, p.name))
         winning = [percent for percent in SPARSITIES if fastest[percent][0] < dense[0]]
-        rows.append({
-            "layer": name, "zeros": "in blocks" if blocks else "one by one", "dense": dense[1], "dense_us": dense[0],
-            "over_dense": {str(percent): fastest[percent][0] / dense[0] for percent in SPARSITIES},
-            "primitive": {str(percent): fastest[percent][1] for percent in SPARSITIES},
-            "wins_from_percent": winning[0] if winning else None,
-        })  # fmt: skip
+        rows.append(
+            {
+                "layer": name,
+                "zeros": "in blocks" if blocks else "one by one",
+                "dense": dense[1],
+                "dense_us": dense[0],
+                "over_dense": {str(percent): fastest[percent][0] / dense[0] for percent in SPARSITIES},
+                "primitive": {str(percent): fastest[percent][1] for percent in SPARSITIES},
+                "wins_from_percent": winning[0] if winning else None,
+            }
+        )
     return rows
 
 

@@ -35,13 +35,27 @@ from bench.record import RESULTS, facts, write
 from bench.strategy_rounds import errors_of, figures, read_rounds, take_slice, threads_of
 
 NETWORKS = (
-    "squeezenet-random", "inception_v1-random", "resnet50-random", "alexnet-random", "vgg19-random", "mobilenet_v2"
-)  # fmt: skip
+    "squeezenet-random",
+    "inception_v1-random",
+    "resnet50-random",
+    "alexnet-random",
+    "vgg19-random",
+    "mobilenet_v2",
+)
 ENGINE, TUNED = "engine", ":tuned"
 STRATEGIES = (
-    ENGINE, "pbqp", "local", "sum2d", "family:direct", "family:direct_blocked", "family:implicit", "family:im2",
-    "family:kn2", "family:fft", "family:winograd",
-)  # fmt: skip
+    ENGINE,
+    "pbqp",
+    "local",
+    "sum2d",
+    "family:direct",
+    "family:direct_blocked",
+    "family:implicit",
+    "family:im2",
+    "family:kn2",
+    "family:fft",
+    "family:winograd",
+)
 ROUNDS, SECONDS = 9, 0.3
 
 
@@ -123,17 +137,22 @@ def network_entry(
         selection = library.said["selection"]
         rows[library.strategy] = {
             "times": {str(count): row[library.strategy] for count, row in times.items() if library.strategy in row},
-            "same": library.said["primitives"] == engine["primitives"], "error": errors.get(library.strategy),
-            "weight_bytes": library.said["weight_bytes"], "arena_bytes": library.said["arena_bytes"],
-            "cost_ms": selection.get("total_ms"), "conversions": len(selection.get("conversions", ())),
+            "same": library.said["primitives"] == engine["primitives"],
+            "error": errors.get(library.strategy),
+            "weight_bytes": library.said["weight_bytes"],
+            "arena_bytes": library.said["arena_bytes"],
+            "cost_ms": selection.get("total_ms"),
+            "conversions": len(selection.get("conversions", ())),
             "cost_is": dict(Counter(node["cost_is"] for node in selection.get("nodes", ())).most_common()),
             "primitives": dict(Counter(p["primitive"] for p in library.said["primitives"]).most_common()),
-        }  # fmt: skip
+        }
     return {
-        "date": max(each["date"] for each in every), "since": min(each["date"] for each in every),
-        "load_average": round(sum(each["load_average"] for each in every) / len(every), 2), "strategies": rows,
+        "date": max(each["date"] for each in every),
+        "since": min(each["date"] for each in every),
+        "load_average": round(sum(each["load_average"] for each in every) / len(every), 2),
+        "strategies": rows,
         "refused": refused,
-    }  # fmt: skip
+    }
 
 
 def show(networks: dict[str, Any], out: Console) -> None:
@@ -147,10 +166,17 @@ def show(networks: dict[str, Any], out: Console) -> None:
             cost = "" if row["cost_ms"] is None else f"{row['cost_ms']:.2f}"
             for threads, times in row["times"].items():
                 table.add_row(
-                    strategy, threads, str(times["rounds"]), f"{times['ms']:.2f}", f"{times['over_engine']:.3f}",
-                    f"{times['spread']:.3f}", f"{times['least_over_engine']:.3f}", cost, str(row["conversions"]),
+                    strategy,
+                    threads,
+                    str(times["rounds"]),
+                    f"{times['ms']:.2f}",
+                    f"{times['over_engine']:.3f}",
+                    f"{times['spread']:.3f}",
+                    f"{times['least_over_engine']:.3f}",
+                    cost,
+                    str(row["conversions"]),
                     "yes" if row["same"] else "",
-                )  # fmt: skip
+                )
         out.print(table)
         for strategy, why in network["refused"].items():
             out.print(f"{strategy}: {why}")

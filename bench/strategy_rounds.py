@@ -126,9 +126,12 @@ def take_slice(
                     models[name].run(*arrays)  # pages are touched
                 ms_of[name] = timed(models[name], arrays, count, seconds)
             entry = {
-                "threads": count, "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), "at": time.time(),
-                "load_average": round(os.getloadavg()[0], 2), "ms": ms_of,
-            }  # fmt: skip
+                "threads": count,
+                "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+                "at": time.time(),
+                "load_average": round(os.getloadavg()[0], 2),
+                "ms": ms_of,
+            }
             with (folder / ROUNDS).open("a") as file:
                 file.write(json.dumps(entry) + "\n")
             longest = max(longest, time.monotonic() - began)
@@ -147,10 +150,13 @@ def figures(taken: Sequence[Mapping[str, Any]], base: str) -> dict[str, dict[str
         ratios = [own / base_ms for own, base_ms in pairs]
         ms = [own for own, _ in pairs]
         by_strategy[name] = {
-            "ms": statistics.median(ms), "rounds": len(ms), "spread_ms": _spread(ms),
-            "over_engine": statistics.median(ratios), "spread": _spread(ratios),
+            "ms": statistics.median(ms),
+            "rounds": len(ms),
+            "spread_ms": _spread(ms),
+            "over_engine": statistics.median(ratios),
+            "spread": _spread(ratios),
             "least_over_engine": min(ms) / min(base_ms for _, base_ms in pairs),
-        }  # fmt: skip
+        }
     return by_strategy
 
 

@@ -6,10 +6,28 @@ from bench.code_digest import Subject
 
 _SELECTOR = tuple(
     f"runtime/csrc/{name}"
-    for name in ("cpu_map.c", "cpuinfo.c", "entries.c", "names.c", "needs.c", "platform_*.c", "process_*.c", "select.c",
-                 "set.c", "shared_*.c", "start.c", "sysfs.c", "table.c", "text.c", "trace.c", "uniform.c", "x86.c",
-                 "x86_features.c", "*.h")
-)  # fmt: skip
+    for name in (
+        "cpu_map.c",
+        "cpuinfo.c",
+        "entries.c",
+        "names.c",
+        "needs.c",
+        "platform_*.c",
+        "process_*.c",
+        "select.c",
+        "set.c",
+        "shared_*.c",
+        "start.c",
+        "sysfs.c",
+        "table.c",
+        "text.c",
+        "trace.c",
+        "uniform.c",
+        "x86.c",
+        "x86_features.c",
+        "*.h",
+    )
+)
 _ENGINE = ("runtime/csrc/engine*.c", "runtime/csrc/engine*.h")
 _MODEL = Subject(("mavcg.model_pipeline.model", "mavcg.selection.select_model", "mavcg.runtime.loading"), _ENGINE)
 _PROGRAM = ("mavcg.program_pipeline.program", "mavcg.program_pipeline.request")
@@ -65,7 +83,7 @@ SUBJECTS: Mapping[str, Subject] = {
             "mavcg.passes.asm.tune",
             "mavcg.planner.accelerators.text.verify",
         )
-    ),  # fmt: skip
+    ),
     "gemm_peers": Subject(("mavcg.kernels.conv.matmul", "mavcg.kernels.gemm.micro_kernel")),
     "gpu": Subject(
         ("mavcg.planner.gpu.kernel_search", "mavcg.planner.gpu.layer_source", "mavcg.planner.gpu.network_program"),
@@ -101,7 +119,7 @@ SUBJECTS: Mapping[str, Subject] = {
             "mavcg.planner.accelerators.network_plan",
             "mavcg.planner.layer_model.graph_layers",
         )
-    ),  # fmt: skip
+    ),
     "plan_run": Subject((*_PLANNER, "mavcg.planner.accelerators.text.network_c")),
     "plan_search": Subject(_PLANNER),
     "plan_seconds": Subject((*_PLANNER, "mavcg.planner.accelerators.schedule_cache")),

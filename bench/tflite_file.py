@@ -10,9 +10,16 @@ from mavcg.graph import Array
 
 _TYPES = {"f32": "FLOAT32", "i32": "INT32", "i64": "INT64", "i8": "INT8", "bool": "BOOL"}
 _VERSIONS = {  # the first that know signed 8 bits
-    "DEPTHWISE_CONV_2D": 3, "CONV_2D": 3, "FULLY_CONNECTED": 4, "PAD": 2, "MAX_POOL_2D": 2, "ADD": 2, "MEAN": 2,
-    "DEQUANTIZE": 2, "CONCATENATION": 2,
-}  # fmt: skip
+    "DEPTHWISE_CONV_2D": 3,
+    "CONV_2D": 3,
+    "FULLY_CONNECTED": 4,
+    "PAD": 2,
+    "MAX_POOL_2D": 2,
+    "ADD": 2,
+    "MEAN": 2,
+    "DEQUANTIZE": 2,
+    "CONCATENATION": 2,
+}
 
 
 @dataclass(frozen=True)

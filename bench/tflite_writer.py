@@ -23,9 +23,15 @@ from mavcg.passes.graph.transposes import cancel_transposes
 
 _FIRST = (prune, cancel_transposes, prune)
 _OF_FLOATS = (
-    fold_constants, recognise_activations, fold_pads, fold_scale_after, fold_scale_before, merge_scales,
-    fuse_pointwise, prune,
-)  # fmt: skip
+    fold_constants,
+    recognise_activations,
+    fold_pads,
+    fold_scale_after,
+    fold_scale_before,
+    merge_scales,
+    fuse_pointwise,
+    prune,
+)
 _TO_CHANNELS_LAST = (0, 2, 3, 1)
 _IN_8_BITS = frozenset({"conv2d", "matmul", "add", "max_pool2d", "reduce_mean"})
 
@@ -222,9 +228,12 @@ def _conv2d(w: _Writer, node: Node, inputs: list[int], target: int, act: str) ->
         quantised = Quantised(quantised.scale, quantised.zero, 3) if quantised else None
     filter = w.file.constant(f"{node.outputs[0]}/filter", weights, quantised)
     fields: dict[str, Any] = {
-        "padding": w.file.padding(padding), "strideH": node.attr("stride")[0], "strideW": node.attr("stride")[1],
-        "dilationHFactor": node.attr("dilation")[0], "dilationWFactor": node.attr("dilation")[1],
-    }  # fmt: skip
+        "padding": w.file.padding(padding),
+        "strideH": node.attr("stride")[0],
+        "strideW": node.attr("stride")[1],
+        "dilationHFactor": node.attr("dilation")[0],
+        "dilationWFactor": node.attr("dilation")[1],
+    }
     residual = inputs[3] if len(inputs) > 3 else -1
     result, own = target, act
     if residual >= 0:
@@ -250,9 +259,12 @@ def _matmul(w: _Writer, node: Node, inputs: list[int], target: int, act: str) ->
     filter = w.file.constant(f"{node.outputs[0]}/filter", weights, quantised)
     number = w.file.activation(act)
     w.file.operator(
-        "FULLY_CONNECTED", [inputs[0], filter, inputs[2]], target, "FullyConnectedOptions",
+        "FULLY_CONNECTED",
+        [inputs[0], filter, inputs[2]],
+        target,
+        "FullyConnectedOptions",
         fusedActivationFunction=number,
-    )  # fmt: skip
+    )
 
 
 def _pool(w: _Writer, node: Node, inputs: list[int], target: int, act: str) -> None:
@@ -269,10 +281,17 @@ def _pool(w: _Writer, node: Node, inputs: list[int], target: int, act: str) -> N
     else:
         x, padding = _padded(w, node, inputs[0], kernel)
     w.file.operator(
-        "MAX_POOL_2D" if node.op == "max_pool2d" else "AVERAGE_POOL_2D", [x], target, "Pool2DOptions",
-        padding=w.file.padding(padding), filterHeight=kernel[0], filterWidth=kernel[1], strideH=stride[0],
-        strideW=stride[1], fusedActivationFunction=w.file.activation(act),
-    )  # fmt: skip
+        "MAX_POOL_2D" if node.op == "max_pool2d" else "AVERAGE_POOL_2D",
+        [x],
+        target,
+        "Pool2DOptions",
+        padding=w.file.padding(padding),
+        filterHeight=kernel[0],
+        filterWidth=kernel[1],
+        strideH=stride[0],
+        strideW=stride[1],
+        fusedActivationFunction=w.file.activation(act),
+    )
 
 
 def _add(w: _Writer, node: Node, inputs: list[int], target: int, act: str) -> None:
@@ -292,9 +311,15 @@ def _concat(w: _Writer, node: Node, inputs: list[int], target: int, act: str) ->
 def _lrn(w: _Writer, node: Node, inputs: list[int], target: int, act: str) -> None:
     size = node.attr("size")
     w.file.operator(
-        "LOCAL_RESPONSE_NORMALIZATION", inputs, target, "LocalResponseNormalizationOptions", radius=size // 2,
-        bias=node.attr("bias"), alpha=node.attr("alpha") / size, beta=node.attr("beta"),
-    )  # fmt: skip
+        "LOCAL_RESPONSE_NORMALIZATION",
+        inputs,
+        target,
+        "LocalResponseNormalizationOptions",
+        radius=size // 2,
+        bias=node.attr("bias"),
+        alpha=node.attr("alpha") / size,
+        beta=node.attr("beta"),
+    )
 
 
 def _mean(w: _Writer, node: Node, inputs: list[int], target: int, act: str) -> None:
@@ -319,6 +344,15 @@ def _refused(w: _Writer, node: Node, inputs: list[int], target: int, act: str) -
 
 
 _EMITTERS = {
-    "conv2d": _conv2d, "matmul": _matmul, "max_pool2d": _pool, "avg_pool2d": _pool, "add": _add, "relu": _relu,
-    "concat": _concat, "lrn": _lrn, "reduce_mean": _mean, "reshape": _reshape, "softmax": _softmax,
-}  # fmt: skip
+    "conv2d": _conv2d,
+    "matmul": _matmul,
+    "max_pool2d": _pool,
+    "avg_pool2d": _pool,
+    "add": _add,
+    "relu": _relu,
+    "concat": _concat,
+    "lrn": _lrn,
+    "reduce_mean": _mean,
+    "reshape": _reshape,
+    "softmax": _softmax,
+}

@@ -33,12 +33,14 @@ def streaming(record: Record, table: Table) -> str:
     rows = []
     for source in dict.fromkeys(row["source"] for row in record["rows"]):
         one_thread, two_threads = by_threads[source, 1], by_threads[source, 2]
-        rows.append([
-            source,
-            f"{one_thread['gb_per_s']:.1f} ({one_thread['median_gb_per_s']:.1f})",
-            f"{two_threads['gb_per_s']:.1f} ({two_threads['median_gb_per_s']:.1f})",
-            f"{two_threads['gb_per_s'] / one_thread['gb_per_s']:.2f}",
-        ])  # fmt: skip
+        rows.append(
+            [
+                source,
+                f"{one_thread['gb_per_s']:.1f} ({one_thread['median_gb_per_s']:.1f})",
+                f"{two_threads['gb_per_s']:.1f} ({two_threads['median_gb_per_s']:.1f})",
+                f"{two_threads['gb_per_s'] / one_thread['gb_per_s']:.2f}",
+            ]
+        )
     text = f"Measured: GB/s of the upper decile of bursts of {record['burst_bytes'] / 1e6:.1f} MB, in brackets of the "
     text += f"median one, in {record['rounds']} interleaved rounds; {record['bytes'] / 1e6:.0f} MB are gone through."
     return f"{text}\n\n" + table(["what reads", "one thread", "two", "times as much"], rows)

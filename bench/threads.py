@@ -40,11 +40,14 @@ def scaling(name: str, rounds: int = ROUNDS) -> dict[str, Any]:
             worker.end()
     ratios = [one_thread / two_threads for one_thread, two_threads in zip(*medians, strict=True)]
     return {
-        "network": name, "rounds": rounds,
-        "one_ms": round(statistics.median(medians[0]), 4), "two_ms": round(statistics.median(medians[1]), 4),
+        "network": name,
+        "rounds": rounds,
+        "one_ms": round(statistics.median(medians[0]), 4),
+        "two_ms": round(statistics.median(medians[1]), 4),
         "speedup": round(statistics.median(ratios), 4),
-        "speedup_low": round(min(ratios), 4), "speedup_high": round(max(ratios), 4),
-    }  # fmt: skip
+        "speedup_low": round(min(ratios), 4),
+        "speedup_high": round(max(ratios), 4),
+    }
 
 
 def layers(name: str, rounds: int = ROUNDS) -> list[dict[str, Any]]:
@@ -84,9 +87,13 @@ def print_layers(name: str, rows: list[dict[str, Any]]) -> None:
     all_of_them = {"layer": "all layers", "op": "", "one_ms": one_thread, "two_ms": two_threads, "lost_ms": lost}
     for row in (*most, all_of_them):
         table.add_row(
-            row["layer"], row["op"], f"{row['one_ms']:.3f}", f"{row['two_ms']:.3f}",
-            f"{row['one_ms'] / row['two_ms']:.2f}", f"{row['lost_ms']:.3f}",
-        )  # fmt: skip
+            row["layer"],
+            row["op"],
+            f"{row['one_ms']:.3f}",
+            f"{row['two_ms']:.3f}",
+            f"{row['one_ms'] / row['two_ms']:.2f}",
+            f"{row['lost_ms']:.3f}",
+        )
     Console().print(table)
 
 
@@ -115,9 +122,12 @@ def main() -> None:
             table.add_column(title, justify="right")
         for row in rows:
             table.add_row(
-                row["network"], f"{row['one_ms']:.2f}", f"{row['two_ms']:.2f}", f"{row['speedup']:.2f}",
+                row["network"],
+                f"{row['one_ms']:.2f}",
+                f"{row['two_ms']:.2f}",
+                f"{row['speedup']:.2f}",
                 f"{row['speedup_low']:.2f}-{row['speedup_high']:.2f}",
-            )  # fmt: skip
+            )
         Console().print(table)
     missed = [row["network"] for row in rows if row["speedup"] < LEAST.get(row["network"], 0)]
     if missed:

@@ -39,12 +39,15 @@ from mavcg.specs.tile_plan import TilePlan
 
 NAME = "tiling_models"
 NETWORKS = (
-    "squeezenet-random", "mobilenet_v2", "alexnet-random", "inception_v1-random", "resnet50-random", "vgg19-random",
-)  # fmt: skip
+    "squeezenet-random",
+    "mobilenet_v2",
+    "alexnet-random",
+    "inception_v1-random",
+    "resnet50-random",
+    "vgg19-random",
+)
 SECONDS = 45.0  # of a network's timed rounds, about
-MODELS = {"planned": CALIBRATED, "roofline": ROOFLINE} | {
-    f"without {term}": CALIBRATED.without(term) for term in Term
-}  # fmt: skip
+MODELS = {"planned": CALIBRATED, "roofline": ROOFLINE} | {f"without {term}": CALIBRATED.without(term) for term in Term}
 
 
 def plans_of(specs: Sequence[KernelSpec], machine: Machine, core: Mapping[str, Accelerator]) -> dict[str, TilePlan]:
@@ -53,9 +56,12 @@ def plans_of(specs: Sequence[KernelSpec], machine: Machine, core: Mapping[str, A
 
 
 def modelled(
-    specs: Sequence[KernelSpec], times: Mapping[str, int], machine: Machine, core: Accelerator,
+    specs: Sequence[KernelSpec],
+    times: Mapping[str, int],
+    machine: Machine,
+    core: Accelerator,
     plans: Mapping[str, TilePlan],
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Compare plans by the model with all terms. times: number of a network's steps for each kernel name."""
     cycles = dict.fromkeys(plans, 0.0)
     differ = dict.fromkeys(plans, 0)
@@ -76,12 +82,13 @@ def modelled(
         tiles = candidates(work, machine, core, plain_tile(work, rows))
         unfitting += not any(fits_level_2(core, task, l2_tiling(macro, task)) for macro in tiles)
     return {
-        "kernels": kernels, "no_tile_fits": unfitting,
+        "kernels": kernels,
+        "no_tile_fits": unfitting,
         "tiled_otherwise": {label: count for label, count in differ.items() if label != "planned"},
         "modelled_over_planned": {
             label: round(value / cycles["planned"], 4) for label, value in cycles.items() if label != "planned"
         },
-    }  # fmt: skip
+    }
 
 
 def measured(name: str, network: Network, plans: Mapping[str, TilePlan], seconds: float) -> dict[str, Any]:
@@ -102,8 +109,9 @@ def measured(name: str, network: Network, plans: Mapping[str, TilePlan], seconds
     return {
         "planned_ms": round(sum(compared.planned_ms), 4),
         "roofline_over_planned": round(compared.whole(compared.ratios["roofline"]), 4),
-        "rounds": len(took["planned"]), "steps_that_differ": steps,
-    }  # fmt: skip
+        "rounds": len(took["planned"]),
+        "steps_that_differ": steps,
+    }
 
 
 def compare(name: str, seconds: float | None) -> dict[str, Any]:
@@ -147,10 +155,13 @@ def main() -> None:
         table.add_column(title, justify="left" if title == "network" else "right")
     for row in rows:
         table.add_row(
-            row["network"], str(row["kernels"]), str(row["tiled_otherwise"]["roofline"]), str(row["no_tile_fits"]),
+            row["network"],
+            str(row["kernels"]),
+            str(row["tiled_otherwise"]["roofline"]),
+            str(row["no_tile_fits"]),
             f"{row['modelled_over_planned']['roofline']:.3f}",
             f"{row['times']['roofline_over_planned']:.3f}" if "times" in row else "",
-        )  # fmt: skip
+        )
     Console().print(table, "geometric means:", summary(rows))
 
 

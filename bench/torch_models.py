@@ -47,8 +47,14 @@ class MobileNetV2(nn.Module):
         layers: list[nn.Module] = [conv_bn(3, 32, 3, 2)]
         in_ch = 32
         for expand, out_ch, repeats, stride in (
-            (1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1),
-        ):  # fmt: skip
+            (1, 16, 1, 1),
+            (6, 24, 2, 2),
+            (6, 32, 3, 2),
+            (6, 64, 4, 2),
+            (6, 96, 3, 1),
+            (6, 160, 3, 2),
+            (6, 320, 1, 1),
+        ):
             for i in range(repeats):
                 layers.append(InvertedResidual(in_ch, out_ch, stride if i == 0 else 1, expand))
                 in_ch = out_ch
@@ -107,9 +113,14 @@ class EfficientNetLite0(nn.Module):
         blocks = []
         in_ch = 32
         for expand, out_ch, repeats, stride, kernel in (
-            (1, 16, 1, 1, 3), (6, 24, 2, 2, 3), (6, 40, 2, 2, 5), (6, 80, 3, 2, 3), (6, 112, 3, 1, 5),
-            (6, 192, 4, 2, 5), (6, 320, 1, 1, 3),
-        ):  # fmt: skip
+            (1, 16, 1, 1, 3),
+            (6, 24, 2, 2, 3),
+            (6, 40, 2, 2, 5),
+            (6, 80, 3, 2, 3),
+            (6, 112, 3, 1, 5),
+            (6, 192, 4, 2, 5),
+            (6, 320, 1, 1, 3),
+        ):
             for i in range(repeats):
                 blocks.append(LiteBlock(in_ch, out_ch, kernel, stride if i == 0 else 1, expand))
                 in_ch = out_ch
@@ -138,9 +149,15 @@ def main() -> None:
     network.eval()
     x = torch.zeros(1, 3, 224, 224)
     torch.onnx.export(
-        network, (x,), out, opset_version=OPSET, input_names=["input"], output_names=["logits"], dynamo=False,
+        network,
+        (x,),
+        out,
+        opset_version=OPSET,
+        input_names=["input"],
+        output_names=["logits"],
+        dynamo=False,
         dynamic_axes={"input": {0: "batch"}, "logits": {0: "batch"}},
-    )  # fmt: skip
+    )
 
 
 if __name__ == "__main__":

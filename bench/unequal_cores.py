@@ -153,8 +153,10 @@ def main(arguments: Sequence[str]) -> int:
                     new = rows_of(ratio, caller, json.loads(done.stdout))
                     lines += new
                     for line in new:
-                        print(f"1:{ratio} caller {caller:6} {line['step']:28} {line['both_ms']:8.3f} ms, ideal "
-                              f"{line['ideal_ms']:8.3f} ms: {line['over_ideal']:.3f}")  # fmt: skip
+                        print(
+                            f"1:{ratio} caller {caller:6} {line['step']:28} {line['both_ms']:8.3f} ms, ideal "
+                            f"{line['ideal_ms']:8.3f} ms: {line['over_ideal']:.3f}"
+                        )
     known = [line["over_ideal"] for line in lines if line["step"].endswith("rows, speeds known")]
     layers = [line["over_ideal"] for line in lines if line["step"].endswith("in parts")]
     record = {"row_turns": TURNS, "rounds": ROUNDS, "largest_over_ideal_known": max(known)}

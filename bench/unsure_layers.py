@@ -53,12 +53,19 @@ def compared(network: str, recorded: Sequence[Mapping[str, Any]], jobs: int) -> 
             if (row["layer"], row["kernel"]) != (layer.work.name, layer.work.kernel):
                 raise ValueError(f"{network}: the record has another layer than {layer.work.name}: simulate it anew")
             if row["simulated_ms"] >= LEAST_SHARE * whole:
-                layers.append({
-                    "network": network, "core": core, "layer": row["layer"], "kernel": row["kernel"],
-                    "simulated_ms": row["simulated_ms"], "modelled_ms": round(modelled_ms(layer.on[core]), 6),
-                    "estimated_ms": round(layer.on[core].ms, 6), "unsure": layer.unsure.get(core, ""),
-                    "source": layer.on[core].source,
-                })  # fmt: skip
+                layers.append(
+                    {
+                        "network": network,
+                        "core": core,
+                        "layer": row["layer"],
+                        "kernel": row["kernel"],
+                        "simulated_ms": row["simulated_ms"],
+                        "modelled_ms": round(modelled_ms(layer.on[core]), 6),
+                        "estimated_ms": round(layer.on[core].ms, 6),
+                        "unsure": layer.unsure.get(core, ""),
+                        "source": layer.on[core].source,
+                    }
+                )
     return layers
 
 
@@ -82,13 +89,17 @@ def counts(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     alone = [row for row in unsure if row["source"] == SIMULATED]
     simulated = sum(row["simulated_ms"] for row in rows)
     return {
-        "sure": len(sure), "sure_within": near(sure, "modelled_ms"), "unsure": len(unsure),
-        "unsure_within": near(unsure, "modelled_ms"), "simulated_alone": len(alone),
-        "simulated_within": near(alone, "estimated_ms"), "all_modelled_within": near(rows, "modelled_ms"),
+        "sure": len(sure),
+        "sure_within": near(sure, "modelled_ms"),
+        "unsure": len(unsure),
+        "unsure_within": near(unsure, "modelled_ms"),
+        "simulated_alone": len(alone),
+        "simulated_within": near(alone, "estimated_ms"),
+        "all_modelled_within": near(rows, "modelled_ms"),
         "all_estimated_within": near(rows, "estimated_ms"),
         "modelled_ratio": round(sum(row["modelled_ms"] for row in rows) / simulated, 4),
         "estimated_ratio": round(sum(row["estimated_ms"] for row in rows) / simulated, 4),
-    }  # fmt: skip
+    }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -15,14 +15,18 @@ def unsure_layers(record: Record, table: Table) -> str:
 
     rows = [
         [
-            g["core"], g["network"], part(g["sure_within"], g["sure"]), part(g["unsure_within"], g["unsure"]),
+            g["core"],
+            g["network"],
+            part(g["sure_within"], g["sure"]),
+            part(g["unsure_within"], g["unsure"]),
             part(g["simulated_within"], g["simulated_alone"]),
             part(g["all_modelled_within"], g["sure"] + g["unsure"]),
-            part(g["all_estimated_within"], g["sure"] + g["unsure"]), f"{g['modelled_ratio']:.2f}",
+            part(g["all_estimated_within"], g["sure"] + g["unsure"]),
+            f"{g['modelled_ratio']:.2f}",
             f"{g['estimated_ratio']:.2f}",
         ]
         for g in record["groups"]
-    ]  # fmt: skip
+    ]
     text = (
         f"Modelled and simulated, not measured: large layers of networks on one core of {record['board']} that are "
         f"within {record['within']:.0%} of their time in a simulated run of the whole network (`python -m "
@@ -31,9 +35,16 @@ def unsure_layers(record: Record, table: Table) -> str:
         "simulated ones, before and after."
     )
     head = [
-        "core", "network", "sure", "unsure, modelled", "unsure, simulated", "all, modelled", "all, unsure simulated",
-        "modelled / simulated", "after",
-    ]  # fmt: skip
+        "core",
+        "network",
+        "sure",
+        "unsure, modelled",
+        "unsure, simulated",
+        "all, modelled",
+        "all, unsure simulated",
+        "modelled / simulated",
+        "after",
+    ]
     return "\n\n".join([text, table(head, rows)])
 
 
@@ -41,12 +52,17 @@ def simulated_selections(record: Record, table: Table) -> str:
     """Return networks selected by three kinds of costs, at simulated costs."""
     rows = [
         [
-            row["core"], row["network"], each["costs"], f"{each['ms']:.3f}", f"{each['over_best']:.3f}",
-            f"{each['different']} of {row['convolutions']}", f"{each['cpu_seconds']:.0f}",
+            row["core"],
+            row["network"],
+            each["costs"],
+            f"{each['ms']:.3f}",
+            f"{each['over_best']:.3f}",
+            f"{each['different']} of {row['convolutions']}",
+            f"{each['cpu_seconds']:.0f}",
         ]
         for row in record["rows"]
         for each in row["selections"]
-    ]  # fmt: skip
+    ]
     counts = "; ".join(
         f"{row['network']} on {row['core']}: {row['simulated']} of {row['unsure']} unsure primitives were simulated, "
         f"of all {row['all']} primitives and conversions"
@@ -66,12 +82,16 @@ def simulated_bands(record: Record, table: Table) -> str:
     """Return what bands of rows save, as predicted and as simulated."""
     rows = [
         [
-            row["core"], row["ranges"], f"{row['predicted_saved_ms']:.2f}", f"{row['saved_ms']:.2f}",
+            row["core"],
+            row["ranges"],
+            f"{row['predicted_saved_ms']:.2f}",
+            f"{row['saved_ms']:.2f}",
             "" if row["predicted_over_simulated"] is None else f"{row['predicted_over_simulated']:.2f}",
-            f"{row['layers_ms']:.1f}", f"{row['time']:.4f}",
+            f"{row['layers_ms']:.1f}",
+            f"{row['time']:.4f}",
         ]
         for row in record["rows"]
-    ]  # fmt: skip
+    ]
     text = (
         f"Modelled and simulated, not measured: {record['network']} on one core of {record['board']}, by bands of rows "
         "wherever they are predicted to be faster (`--depth-first on`), and layer by layer."
@@ -84,11 +104,16 @@ def simulated_strategies(record: Record, table: Table) -> str:
     """Return the simulated times of networks with the engine's own algorithms and with selected primitives."""
     rows = [
         [
-            row["network"], row["board"], row["core"], row["primitives"], f"{row['engine_ms']:.2f}",
-            f"{row['pbqp_ms']:.2f}", f"{row['ratio']:.3f}",
+            row["network"],
+            row["board"],
+            row["core"],
+            row["primitives"],
+            f"{row['engine_ms']:.2f}",
+            f"{row['pbqp_ms']:.2f}",
+            f"{row['ratio']:.3f}",
         ]
         for row in record["rows"]
-    ]  # fmt: skip
+    ]
     text = (
         "Simulated, not measured: whole networks on one core, built with the engine's own algorithms and with "
         "primitives and layouts selected by modelled costs, which is the default. Primitives: nodes that are not the "

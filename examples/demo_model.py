@@ -31,8 +31,11 @@ def build_for_board() -> None:
     (FOLDER / "build" / "here").mkdir(parents=True, exist_ok=True)
     run(FOLDER, [sys.executable, "make_model.py", MODEL], f"python make_model.py {MODEL}")
     output = "build/libsmall_cnn.so"
-    run(FOLDER, [*MAVCG, "build", MODEL, "--board", BOARD, "-o", output],
-        f"mavcg build {MODEL} --board {BOARD} -o {output}")  # fmt: skip
+    run(
+        FOLDER,
+        [*MAVCG, "build", MODEL, "--board", BOARD, "-o", output],
+        f"mavcg build {MODEL} --board {BOARD} -o {output}",
+    )
     say("$ cc app.c -Ibuild build/libsmall_cnn.so -o build/app            (by zig cc, for ARM)")
     finish(FOLDER, [*ZIG, "cc", "-target", TARGET, *FLAGS, output, "-o", "build/app"])
 
@@ -58,8 +61,11 @@ def run_here() -> None:
     output = "build/here/libsmall_cnn.so"
     say(f"$ mavcg build {MODEL} --board host -o {output}")
     finish(FOLDER, [*MAVCG, "build", MODEL, "--board", "host", "-o", output, "--json"])
-    run(FOLDER, [*MAVCG, "bench", output, "--threads", "1,2"],
-        f"mavcg bench {output} --threads 1,2           (measured here and now)")  # fmt: skip
+    run(
+        FOLDER,
+        [*MAVCG, "bench", output, "--threads", "1,2"],
+        f"mavcg bench {output} --threads 1,2           (measured here and now)",
+    )
     run(FOLDER, [*MAVCG, "run", output, "--seed", "0"], f"mavcg run {output} --seed 0")
 
 

@@ -41,9 +41,13 @@ def finish(
 ) -> str:
     """Run a command in a folder. Returns: what it prints. Ends the demo where it fails."""
     done = subprocess.run(
-        command, cwd=folder, env={**os.environ, **(environment or {})}, text=True, stdout=subprocess.PIPE,
+        command,
+        cwd=folder,
+        env={**os.environ, **(environment or {})},
+        text=True,
+        stdout=subprocess.PIPE,
         stderr=None if echo else subprocess.STDOUT,
-    )  # fmt: skip
+    )
     if echo:
         print(done.stdout, end="", flush=True)
     if done.returncode:

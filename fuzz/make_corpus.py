@@ -140,16 +140,22 @@ def corpora() -> Iterator[tuple[str, str, bytes]]:
     yield "build_file", "program", BUILD_FILE.encode()
     yield "build_file", "project", PROJECT_FILE.encode()
     yield from c_corpora()
-    yield "compile_commands", "two_units", json.dumps(
-        [
-            {"directory": "/src", "file": "a.c", "command": "ccache gcc -O2 -DX='1 2' -Iinc -o a.o -c a.c"},
-            {
-                "directory": "/src", "file": "b.cpp", "output": "b.o",
-                "arguments": ["c++", "-std=c++17", "-march=armv8.2-a+dotprod", "-isystem", "/inc", "-c", "b.cpp"],
-            },
-        ],
-        indent=1,
-    ).encode()  # fmt: skip
+    yield (
+        "compile_commands",
+        "two_units",
+        json.dumps(
+            [
+                {"directory": "/src", "file": "a.c", "command": "ccache gcc -O2 -DX='1 2' -Iinc -o a.o -c a.c"},
+                {
+                    "directory": "/src",
+                    "file": "b.cpp",
+                    "output": "b.o",
+                    "arguments": ["c++", "-std=c++17", "-march=armv8.2-a+dotprod", "-isystem", "/inc", "-c", "b.cpp"],
+                },
+            ],
+            indent=1,
+        ).encode(),
+    )
 
 
 def c_corpora() -> Iterator[tuple[str, str, bytes]]:

@@ -15,15 +15,30 @@ from mavcg.profiles.schema import Table, refuse
 
 BOARD_KEYS = ("name", "soc", "target", "source", "clusters", "l3_bytes", "memory_gb_per_s", "battery")
 CLUSTER_KEYS = (
-    "core", "cpus", "max_khz", "l1d_bytes", "l2_bytes", "l2_cores", "l3_bytes", "l2_gb_per_s", "l3_gb_per_s",
-    "memory_gb_per_s", "caches",
-)  # fmt: skip
+    "core",
+    "cpus",
+    "max_khz",
+    "l1d_bytes",
+    "l2_bytes",
+    "l2_cores",
+    "l3_bytes",
+    "l2_gb_per_s",
+    "l3_gb_per_s",
+    "memory_gb_per_s",
+    "caches",
+)
 # Facts in a cluster's table `caches`, with their units: they replace the facts in the core's own file ([caches]) and
 # the assumptions about cores of its kind.
 CACHE_FACTS = {
-    "l1d_ways": "ways", "l2_ways": "ways", "l3_ways": "ways", "l2_latency": "cycles", "l3_latency": "cycles",
-    "miss_slots": "lines", "prefetch_lines": "lines", "memory_ns": "ns",
-}  # fmt: skip
+    "l1d_ways": "ways",
+    "l2_ways": "ways",
+    "l3_ways": "ways",
+    "l2_latency": "cycles",
+    "l3_latency": "cycles",
+    "miss_slots": "lines",
+    "prefetch_lines": "lines",
+    "memory_ns": "ns",
+}
 MOST_OF_A_CACHE = 4096
 
 UNITS = {"_khz": "kHz", "_bytes": "bytes", "_cores": "cores", "_gb_per_s": "GB/s"}  # by the end of a key

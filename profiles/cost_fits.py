@@ -36,13 +36,23 @@ ASSUMED = "assumed"
 KEYS = ("value", "unit", "fitted_on", "source")
 Constants = TypeVar("Constants")
 KIND_TABLES: Mapping[str, type] = {
-    "register_tile": RegisterTileFit, "macro_tile": MacroTileFit, "typical": TypicalCore, "typical_rates": IssueRates,
-    "steps": StepFit, "primitives": PrimitiveFit, "safety": SafetyFit, "chunk_prefetch": ChunkPrefetchFit,
-    "simulator": SimulatorFit, "exposed": ExposedFit, "wide_register_tile": RegisterTileFit,
-}  # fmt: skip
+    "register_tile": RegisterTileFit,
+    "macro_tile": MacroTileFit,
+    "typical": TypicalCore,
+    "typical_rates": IssueRates,
+    "steps": StepFit,
+    "primitives": PrimitiveFit,
+    "safety": SafetyFit,
+    "chunk_prefetch": ChunkPrefetchFit,
+    "simulator": SimulatorFit,
+    "exposed": ExposedFit,
+    "wide_register_tile": RegisterTileFit,
+}
 ALL_CORES_TABLES: Mapping[str, type] = {
-    "int8_register_tile": Int8TileFit, "memory": MemoryFit, "branches": BranchFit,
-}  # fmt: skip
+    "int8_register_tile": Int8TileFit,
+    "memory": MemoryFit,
+    "branches": BranchFit,
+}
 OPTIONAL = ("chunk_prefetch", "simulator", "exposed", "wide_register_tile")
 
 

@@ -15,11 +15,17 @@ from mavcg.profiles.schema import Table, refuse
 
 # Each fact with the least and the most that a chip can have: a figure in the wrong unit lies outside.
 WHOLE_FACTS = {
-    "sms": (1, 1024), "lanes": (16, 1024), "dp4a": (16, 1024), "shared_bytes_of_block": (16 << 10, 1 << 20),
-    "shared_bytes_of_sm": (16 << 10, 4 << 20), "registers_of_block": (16 << 10, 1 << 20),
-    "registers_of_sm": (16 << 10, 1 << 20), "threads_of_sm": (512, 4096),
-    "blocks_of_sm": (1, 128), "l2_bytes": (64 << 10, 1 << 32),
-}  # fmt: skip
+    "sms": (1, 1024),
+    "lanes": (16, 1024),
+    "dp4a": (16, 1024),
+    "shared_bytes_of_block": (16 << 10, 1 << 20),
+    "shared_bytes_of_sm": (16 << 10, 4 << 20),
+    "registers_of_block": (16 << 10, 1 << 20),
+    "registers_of_sm": (16 << 10, 1 << 20),
+    "threads_of_sm": (512, 4096),
+    "blocks_of_sm": (1, 128),
+    "l2_bytes": (64 << 10, 1 << 32),
+}
 RATE_FACTS = {"clock_mhz": (50.0, 10_000.0), "memory_gb_per_s": (1.0, 50_000.0), "l2_gb_per_s": (1.0, 200_000.0)}
 OPTIONAL_FACTS = ("l2_bytes", "l2_gb_per_s")
 

@@ -29,14 +29,29 @@ from mavcg.profiles.timing_rows import TIMING_TABLES, is_row, read_own_timing
 HERE = Path(__file__).resolve().parent
 KINDS = ("cores/", "boards/", "accelerators/", "isa_targets/", "fits/", "gpus/")  # of a folder of MAVCG_PROFILES
 SUFFIXES = {
-    "cores": (".toml",), "boards": (".toml",), "accelerators": (".json", ".toml"), "isa_targets": (".toml",),
-    "fits": (".toml",), "gpus": (".toml",), "technologies": (".toml",),
-}  # fmt: skip
+    "cores": (".toml",),
+    "boards": (".toml",),
+    "accelerators": (".json", ".toml"),
+    "isa_targets": (".toml",),
+    "fits": (".toml",),
+    "gpus": (".toml",),
+    "technologies": (".toml",),
+}
 
 
 CORE_KEYS = (
-    "name", "arch", "description", "note", "order", "midr", "x86_kind", "x86_models", "stand_ins", "extensions", "llvm",
-)  # fmt: skip
+    "name",
+    "arch",
+    "description",
+    "note",
+    "order",
+    "midr",
+    "x86_kind",
+    "x86_models",
+    "stand_ins",
+    "extensions",
+    "llvm",
+)
 _ARCH_LINE = re.compile(r'^arch\s*=\s*"([^"]*)"', re.MULTILINE)
 FIGURELESS = {"issue": ("pools", "timing_of")}  # facts of these tables that are no figures: timing_rows reads them
 

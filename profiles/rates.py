@@ -39,9 +39,13 @@ def unit_rate(units: Sequence[UnitUse], pools: Mapping[str, int], width: int) ->
 
 @cache
 def _in_order(
-    units: tuple[UnitUse, ...], blocks: int, pools: tuple[tuple[str, int], ...], width: int, gaps: tuple[int, ...],
+    units: tuple[UnitUse, ...],
+    blocks: int,
+    pools: tuple[tuple[str, int], ...],
+    width: int,
+    gaps: tuple[int, ...],
     single_issue: bool,
-) -> float:  # fmt: skip
+) -> float:
     """Return the rate of a sequence whose instructions issue one by one as early as possible, from its second half.
 
     gaps: issue distances in cycles that are forbidden. single_issue: True if no two instructions issue in one

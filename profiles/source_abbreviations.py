@@ -29,10 +29,11 @@ def spell_out_sources(path: Path, table: dict[str, Any]) -> dict[str, Any]:
     def spell_out(value: Any, key_path: str) -> Any:
         if isinstance(value, dict):
             return {
-                key: whole(below, f"{key_path}.{key}") if key == "source" and isinstance(below, str)
+                key: whole(below, f"{key_path}.{key}")
+                if key == "source" and isinstance(below, str)
                 else spell_out(below, f"{key_path}.{key}" if key_path else key)
                 for key, below in value.items()
-            }  # fmt: skip
+            }
         return (
             [spell_out(item, f"{key_path}[{i}]") for i, item in enumerate(value)] if isinstance(value, list) else value
         )

@@ -33,8 +33,14 @@ class Unit:
 _PLATFORM = ("platform_linux.c", "platform_macos.c")
 _FACTS = ("text.c", "x86_features.c", "needs.c", "names.c", "x86.c", "cpu_map.c", "cpuinfo.c", "sysfs.c", "table.c")
 _SELECTOR = (
-    *_PLATFORM, "process_linux.c", "process_macos.c", *_FACTS, "uniform.c", "trace.c", "start.c",
-)  # fmt: skip
+    *_PLATFORM,
+    "process_linux.c",
+    "process_macos.c",
+    *_FACTS,
+    "uniform.c",
+    "trace.c",
+    "start.c",
+)
 
 UNITS: Mapping[str, Unit] = {
     # The selector of one core set.
@@ -43,39 +49,68 @@ UNITS: Mapping[str, Unit] = {
     "linked_selector": Unit(
         ("select.c", "shared_selector.c"), _SELECTOR, ("MAVCG_SHARED_SELECTOR 1", "MAVCG_LINKED_SELECTOR 1")
     ),
-    "linked_set": Unit(
-        ("set.c", "entries.c"), defines=("MAVCG_LOADED_SELECTOR 1", "MAVCG_LINKED_SELECTOR 1")
-    ),
+    "linked_set": Unit(("set.c", "entries.c"), defines=("MAVCG_LOADED_SELECTOR 1", "MAVCG_LINKED_SELECTOR 1")),
     # libmavcg_rt.so, and a library's part of it.
     "shared_selector": Unit(("select.c", "shared_selector.c"), _SELECTOR, ("MAVCG_SHARED_SELECTOR 1",)),
     "shared_set": Unit(("set.c", "entries.c"), defines=("MAVCG_LOADED_SELECTOR 1",)),
     # The detection library of binding.py, which reads recorded files of both architectures.
-    "detect": Unit(
-        ("detect.c", *_PLATFORM, *_FACTS), defines=("MAVCG_ARM_SOURCES 1", "MAVCG_X86_SOURCES 1")
-    ),
+    "detect": Unit(("detect.c", *_PLATFORM, *_FACTS), defines=("MAVCG_ARM_SOURCES 1", "MAVCG_X86_SOURCES 1")),
     # The engine of one model.
     "engine": Unit(
         (
-            "x86_features.c", "base_needs.c", "engine_machine.c", "engine_affinity.c", "engine_system.c",
-            "engine_wait.c", "engine_memory.c", "engine_library.c", "engine_process.c", "engine_turns.c",
+            "x86_features.c",
+            "base_needs.c",
+            "engine_machine.c",
+            "engine_affinity.c",
+            "engine_system.c",
+            "engine_wait.c",
+            "engine_memory.c",
+            "engine_library.c",
+            "engine_process.c",
+            "engine_turns.c",
             "engine_chunk.c",
-            "engine_options.c", "engine_pool.c", "engine_context.c", "engine_run.c", "engine_stage.c", "engine_api.c",
+            "engine_options.c",
+            "engine_pool.c",
+            "engine_context.c",
+            "engine_run.c",
+            "engine_stage.c",
+            "engine_api.c",
         )
     ),
     # A BLAS library's routines.
     "blas": Unit(
         (
-            "x86_features.c", "base_needs.c", "engine_machine.c", "engine_wait.c", "engine_chunk.c", "blas_team.c",
+            "x86_features.c",
+            "base_needs.c",
+            "engine_machine.c",
+            "engine_wait.c",
+            "engine_chunk.c",
+            "blas_team.c",
             "blas_memory.c",
-            "blas_pack.c", "blas_block.c", "blas_product.c", "blas_vector.c", "blas_dots.c", "blas_errors.c",
-            "blas_next.c", "blas_entries.c",
+            "blas_pack.c",
+            "blas_block.c",
+            "blas_product.c",
+            "blas_vector.c",
+            "blas_dots.c",
+            "blas_errors.c",
+            "blas_next.c",
+            "blas_entries.c",
         )
     ),
     # The entries of a library of subgraphs for other runtimes.
     "drop_in": Unit(
         (
-            "numbers.c", "part_contexts.c", "ort_kernel.c", "ort_register.c", "blake2b.c", "ort_model.c", "ort_graph.c",
-            "ort_provider.c", "tflite_file.c", "tflite_kernel.c", "tflite_delegate.c",
+            "numbers.c",
+            "part_contexts.c",
+            "ort_kernel.c",
+            "ort_register.c",
+            "blake2b.c",
+            "ort_model.c",
+            "ort_graph.c",
+            "ort_provider.c",
+            "tflite_file.c",
+            "tflite_kernel.c",
+            "tflite_delegate.c",
         )
     ),
     # The sizes of one model in a library.
@@ -83,11 +118,17 @@ UNITS: Mapping[str, Unit] = {
     # What the networks of one application have in common.
     "application": Unit(
         (
-            "engine_machine.c", "engine_affinity.c", "engine_memory.c", "engine_library.c", "engine_turns.c",
-            "pipeline_stages.c", "pipeline.c", "application.c",
+            "engine_machine.c",
+            "engine_affinity.c",
+            "engine_memory.c",
+            "engine_library.c",
+            "engine_turns.c",
+            "pipeline_stages.c",
+            "pipeline.c",
+            "application.c",
         )
     ),
-}  # fmt: skip
+}
 
 
 @cache
@@ -100,12 +141,14 @@ def unit_text(name: str) -> str:
     unit = UNITS[name]
     joined: set[str] = set()
     small = [_PUSH, *(_file_text(file, joined) for file in unit.small), _POP] if unit.small else []
-    return "".join([
-        f"/* The unit {name} of mavcg's C, made by mavcg.runtime.amalgamation. */\n#define MAVCG_AMALGAMATION 1\n",
-        *(f"#define {define}\n" for define in unit.defines),
-        *small,
-        *(_file_text(file, joined) for file in unit.fast),
-    ])  # fmt: skip
+    return "".join(
+        [
+            f"/* The unit {name} of mavcg's C, made by mavcg.runtime.amalgamation. */\n#define MAVCG_AMALGAMATION 1\n",
+            *(f"#define {define}\n" for define in unit.defines),
+            *small,
+            *(_file_text(file, joined) for file in unit.fast),
+        ]
+    )
 
 
 def unit_files(name: str) -> tuple[str, ...]:

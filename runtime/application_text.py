@@ -67,30 +67,32 @@ def application_tables(application: ApplicationProgram) -> str:
     """Return the text of mavcg_application_tables.h."""
     symbols = [network_symbol(network.program.name) for network in application.networks]
     hidden = '__attribute__((visibility("hidden")))'
-    return "".join([
-        f"/* Application {comment(application.name)}. Made by mavcg. */\n",
-        f'#define APPLICATION_API "{EXPORTED}{api_name(application.name)}"\n',
-        f"#define APPLICATION_NAME {c_string(application.name)}\n",
-        f"enum {{ NETWORKS = {len(symbols)} }};\n",
-        f"#define APPLICATION_ARENA_BYTES {application.arena_bytes}ull\n",
-        f"#define APPLICATION_SCRATCH_BYTES {application.scratch_bytes}ull\n",
-        *(
-            f'extern const struct application_network network_{i} __asm__("{symbol}_entry") {hidden};\n'
-            f'extern const mavcg_model_table model_{i} __asm__("{symbol}") {hidden};\n'
-            for i, symbol in enumerate(symbols)
-        ),
-        "static const struct application_network *const network_table[NETWORKS] = {\n",
-        *(f"    &network_{i},\n" for i in range(len(symbols))),
-        "};\nstatic const mavcg_app_network placed_networks[NETWORKS] = {\n",
-        *(
-            f"    {{&model_{i}, {network.arena_offset}ull, {sum(1 << n for n in network.conflicts_with):#x}, "
-            f"{len(network.program.stages)}}},\n"
-            for i, network in enumerate(application.networks)
-        ),
-        "};\nstatic const uint64_t scratch_offsets[NETWORKS] = {\n",
-        *(f"    {network.scratch_offset}ull,\n" for network in application.networks),
-        "};\n",
-    ])  # fmt: skip
+    return "".join(
+        [
+            f"/* Application {comment(application.name)}. Made by mavcg. */\n",
+            f'#define APPLICATION_API "{EXPORTED}{api_name(application.name)}"\n',
+            f"#define APPLICATION_NAME {c_string(application.name)}\n",
+            f"enum {{ NETWORKS = {len(symbols)} }};\n",
+            f"#define APPLICATION_ARENA_BYTES {application.arena_bytes}ull\n",
+            f"#define APPLICATION_SCRATCH_BYTES {application.scratch_bytes}ull\n",
+            *(
+                f'extern const struct application_network network_{i} __asm__("{symbol}_entry") {hidden};\n'
+                f'extern const mavcg_model_table model_{i} __asm__("{symbol}") {hidden};\n'
+                for i, symbol in enumerate(symbols)
+            ),
+            "static const struct application_network *const network_table[NETWORKS] = {\n",
+            *(f"    &network_{i},\n" for i in range(len(symbols))),
+            "};\nstatic const mavcg_app_network placed_networks[NETWORKS] = {\n",
+            *(
+                f"    {{&model_{i}, {network.arena_offset}ull, {sum(1 << n for n in network.conflicts_with):#x}, "
+                f"{len(network.program.stages)}}},\n"
+                for i, network in enumerate(application.networks)
+            ),
+            "};\nstatic const uint64_t scratch_offsets[NETWORKS] = {\n",
+            *(f"    {network.scratch_offset}ull,\n" for network in application.networks),
+            "};\n",
+        ]
+    )
 
 
 def application_header(application: ApplicationProgram, threads: int = 1) -> str:
@@ -105,7 +107,8 @@ def application_header(application: ApplicationProgram, threads: int = 1) -> str
     own = fill_template(
         _HEADER,
         {
-            "EXPORTED": EXPORTED + name, "NAME": name,
+            "EXPORTED": EXPORTED + name,
+            "NAME": name,
             "CONTEXTS": "".join(
                 f"static inline {word}_context *{name}_context_of_{word}({name}_application *application) {{\n"
                 f"    return ({word}_context *){EXPORTED}{name}_context(application, {number});\n}}\n"
@@ -117,7 +120,7 @@ def application_header(application: ApplicationProgram, threads: int = 1) -> str
                 if network.program.stages
             ),
         },
-    )  # fmt: skip
+    )
     table = re.sub(r'^#include "engine_api.h"\n\n', "", (CSRC / "application_api.h").read_text(), flags=re.MULTILINE)
     models = "\n".join(model_declarations(network.program, threads) for network in application.networks)
     return (

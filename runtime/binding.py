@@ -107,9 +107,16 @@ def _detect(root: Path, cpu_map: str | None, candidates: Candidates) -> list[Det
     fault_at, fault_bytes = ffi.new("size_t *"), ffi.new("size_t *")
     map_bytes = os.fsencode(cpu_map) if cpu_map else None
     fault = library.mavcg_detect(
-        b"" if live else os.fsencode(root), int(live), map_bytes or ffi.NULL, listed, ids, hows, seen, fault_at,
+        b"" if live else os.fsencode(root),
+        int(live),
+        map_bytes or ffi.NULL,
+        listed,
+        ids,
+        hows,
+        seen,
+        fault_at,
         fault_bytes,
-    )  # fmt: skip
+    )
     if fault and map_bytes is not None:
         part = os.fsdecode(map_bytes[fault_at[0] : fault_at[0] + fault_bytes[0]])
         remedy = "write CPUS=CORE,.. as in 0-3=cortex-a55,4-7=generic; `mavcg cores` lists the cores"

@@ -21,9 +21,15 @@ def blas_object(tables: str, target: Target, ilp64: bool, out: Path) -> Path:
         (Path(scratch) / BLAS_TABLES).write_text(tables)
         made = Path(scratch) / out.name
         flags = [
-            *machine_flags(target), *GUARDED_CODE_FLAGS, "-fstack-protector-strong", *protection_flags(target),
-            *ENGINE_FLAGS, "-ffp-contract=off", f"-I{scratch}", *(["-DBLAS_ILP64"] if ilp64 else []),
-        ]  # fmt: skip
+            *machine_flags(target),
+            *GUARDED_CODE_FLAGS,
+            "-fstack-protector-strong",
+            *protection_flags(target),
+            *ENGINE_FLAGS,
+            "-ffp-contract=off",
+            f"-I{scratch}",
+            *(["-DBLAS_ILP64"] if ilp64 else []),
+        ]
         action = f"compiling the BLAS for {target.zig_name}"
         run_zig("cc", [*flags, "-c", str(write_unit("blas", Path(scratch))), "-o", str(made)], action)
         os.replace(made, out)

@@ -15,10 +15,16 @@ BLAS_TABLES = "mavcg_blas_tables.h"
 
 
 def blas_tables_text(
-    blocks: Sequence[BlasBlocks], core_set: CoreSet, tiles: Mapping[str, Sequence[str]],
-    vector_products: Mapping[str, Sequence[str]], dot_products: Mapping[str, Sequence[str]], labels: Sequence[str],
-    speeds: Mapping[str, int], base_needs: Sequence[int] = (0,) * NEED_WORDS, spin_us: int = DEFAULT_SPIN_US,
-) -> str:  # fmt: skip
+    blocks: Sequence[BlasBlocks],
+    core_set: CoreSet,
+    tiles: Mapping[str, Sequence[str]],
+    vector_products: Mapping[str, Sequence[str]],
+    dot_products: Mapping[str, Sequence[str]],
+    labels: Sequence[str],
+    speeds: Mapping[str, int],
+    base_needs: Sequence[int] = (0,) * NEED_WORDS,
+    spin_us: int = DEFAULT_SPIN_US,
+) -> str:
     """Return mavcg_blas_tables.h.
 
     blocks: of f32 and f64, in this order. tiles: dtype -> symbols of its register tiles without versions, by form, then

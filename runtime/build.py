@@ -26,9 +26,20 @@ if TYPE_CHECKING:
 
 # The runtime needs no libc: freestanding keeps the compiler from putting in calls of memset.
 RUNTIME_FLAGS = (
-    "-std=c11", "-O2", "-fPIC", "-ffreestanding", "-fno-builtin", "-fvisibility=hidden", "-ffunction-sections",
-    "-fdata-sections", "-fno-unwind-tables", "-fno-asynchronous-unwind-tables", "-Wall", "-Wextra", "-Werror",
-)  # fmt: skip
+    "-std=c11",
+    "-O2",
+    "-fPIC",
+    "-ffreestanding",
+    "-fno-builtin",
+    "-fvisibility=hidden",
+    "-ffunction-sections",
+    "-fdata-sections",
+    "-fno-unwind-tables",
+    "-fno-asynchronous-unwind-tables",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+)
 
 
 def runtime_object(

@@ -91,15 +91,16 @@ def write_sized_companions(programs: Sequence[Program], output: Path, threads: i
     return _write(programs[0], sized_header(programs, threads), output, sized_cpp_header_text(programs))
 
 
-def _write(
-    program: Program | ApplicationProgram, header: str, output: Path, cpp_header: str = ""
-) -> tuple[Path, ...]:  # fmt: skip
+def _write(program: Program | ApplicationProgram, header: str, output: Path, cpp_header: str = "") -> tuple[Path, ...]:
     check_companions(program.name, output, bool(cpp_header))
     stem = library_stem(output)
     paths = companion_paths(program.name, output, bool(cpp_header))
     texts = (
-        header, pkg_config_text(stem, program, output), cmake_text(stem, output), *([cpp_header] if cpp_header else [])
-    )  # fmt: skip
+        header,
+        pkg_config_text(stem, program, output),
+        cmake_text(stem, output),
+        *([cpp_header] if cpp_header else []),
+    )
     for path, text in zip(paths, texts, strict=True):
         write_whole(path, text)
     return paths

@@ -22,9 +22,12 @@ from mavcg.text.safe_text import comment
 
 # f16 by its bits: C++20 has no such type. bool by bytes, of which each is 0 or 1.
 _ELEMENTS = {
-    "f32": "float", "f64": "double", "f16": "std::uint16_t", "bool": "std::uint8_t",
+    "f32": "float",
+    "f64": "double",
+    "f16": "std::uint16_t",
+    "bool": "std::uint8_t",
     **{f"{sign}{bits}": f"std::{'u' if sign == 'u' else ''}int{bits}_t" for sign in "iu" for bits in (8, 16, 32, 64)},
-}  # fmt: skip
+}
 
 
 def cpp_header_text(program: Program) -> str:

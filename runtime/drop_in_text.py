@@ -88,24 +88,26 @@ def parts_text(
         f"    {{{first}, {count}, op_inputs_{first}, op_outputs_{first}}},\n"
         for first, (_, count) in zip(firsts, ops, strict=False)
     )
-    return "".join([
-        "/* Subgraphs of a library. Made by mavcg. */\n",
-        f"#define LIBRARY_NAME {c_string(library)}\n",
-        *(f"#define {name} {value}\n" for name, value in sizes.items()),
-        *_part_declarations(parts),
-        *(
-            _strings(f"op_{which}_{first}", getattr(parts[first], f"{which[:-1]}_names"))
-            for first in firsts[:-1]
-            for which in ("inputs", "outputs")
-        ),
-        "static const struct drop_in_part drop_in_parts[] = {\n",
-        *_part_rows(parts),
-        "};\nstatic const struct drop_in_op drop_in_ops[] = {\n",
-        *op_rows,
-        "};\n",
-        _model_files_text(model_files),
-        _file_text(file),
-    ])  # fmt: skip
+    return "".join(
+        [
+            "/* Subgraphs of a library. Made by mavcg. */\n",
+            f"#define LIBRARY_NAME {c_string(library)}\n",
+            *(f"#define {name} {value}\n" for name, value in sizes.items()),
+            *_part_declarations(parts),
+            *(
+                _strings(f"op_{which}_{first}", getattr(parts[first], f"{which[:-1]}_names"))
+                for first in firsts[:-1]
+                for which in ("inputs", "outputs")
+            ),
+            "static const struct drop_in_part drop_in_parts[] = {\n",
+            *_part_rows(parts),
+            "};\nstatic const struct drop_in_op drop_in_ops[] = {\n",
+            *op_rows,
+            "};\n",
+            _model_files_text(model_files),
+            _file_text(file),
+        ]
+    )
 
 
 def _part_declarations(parts: Sequence[DropInPart]) -> list[str]:

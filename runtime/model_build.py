@@ -31,9 +31,17 @@ CONSTANTS_SECTION = ".mavcg_constants"
 X86_BASE = "x86_64_v3"  # as ziglang spells what the generic versions are compiled for
 
 ENGINE_FLAGS = (
-    "-std=c11", "-D_GNU_SOURCE", "-O2", "-fPIC", "-fvisibility=hidden", "-fno-unwind-tables",
-    "-fno-asynchronous-unwind-tables", "-Wall", "-Wextra", "-Werror",
-)  # fmt: skip
+    "-std=c11",
+    "-D_GNU_SOURCE",
+    "-O2",
+    "-fPIC",
+    "-fvisibility=hidden",
+    "-fno-unwind-tables",
+    "-fno-asynchronous-unwind-tables",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+)
 # About the time of compiling the engine, the selector, and of packing and writing weights, on one core of a server.
 ENGINE_MS, SELECTOR_MS, WEIGHT_BYTES_PER_MS = 220, 240, 200_000
 _PAGE_BYTES = 4096  # the smallest page of every target

@@ -10,8 +10,18 @@ from mavcg.text.safe_text import comment
 
 CSRC = Path(__file__).parent / "csrc"
 _FUNCTIONS = (
-    "create", "destroy", "run", "run_sized", "profile", "cancel", "threads", "inputs", "outputs", "steps", "error_text",
-)  # fmt: skip
+    "create",
+    "destroy",
+    "run",
+    "run_sized",
+    "profile",
+    "cancel",
+    "threads",
+    "inputs",
+    "outputs",
+    "steps",
+    "error_text",
+)
 
 
 def header_text(program: Program, threads: int = 1) -> str:

@@ -72,49 +72,59 @@ def tables_text(
     runs, operands = _runs(program, {kernel: i for i, kernel in enumerate(kernels)})
     weight_lines, weights_of = speed_rows(program, core_set)
     sizes = {
-        "PHASES": len(runs), "OPERANDS": len(operands), "EXTERNAL_OPERANDS": sum(map(_is_external, operands)),
-        "DEFAULT_THREADS": threads, "VERSIONS": core_set.version_count, "SPIN_US": spin_us,
-    }  # fmt: skip
-    return "".join([
-        f"/* Model {comment(program.name)}. Made by mavcg. */\n",
-        f'#define MODEL_API "{EXPORTED}{api_name(program.name)}"\n',
-        f"#define MODEL_NAME {c_string(program.name)}\n",
-        *([f"#define MODEL_PART {c_string(part)}\n"] if part else []),
-        "#define MODEL_IN_APPLICATION 1\n" if in_application else "",
-        f"#define MAVCG_SET {core_set.tag}\n",
-        f"#define MAVCG_CONSTANTS {constants or constants_symbol(program)}\n",
-        _sizes(program, sizes),
-        _array("const uint32_t base_needs[MAVCG_NEED_WORDS]", [", ".join(f"{w:#x}" for w in base_needs)]),
-        'extern const char MAVCG_CONSTANTS[] __attribute__((visibility("hidden")));\n',
-        _functions(kernels, versions, core_set),
-        _element_bytes(),
-        _tensors("inputs", program.inputs),
-        _tensors("outputs", program.outputs),
-        _steps(program),
-        _array(
-            "const struct engine_step run_table[]",
-            (f"{{{', '.join(map(str, numbers))}, {weights_of[step]}, {step}}}," for step, numbers in runs),
-        ),
-        _array(f"const uint16_t speed_table[][{core_set.version_count}]", weight_lines),
-        _array("const struct engine_plan plan_table[]", [*plan_rows(program, core_set), "{0},"]),
-        _array("void *const core_ids[]", (f"(void *){number}," for number in range(core_set.version_count))),
-        f"static uint64_t core_runs[{core_set.version_count}];\n",
-        _operands(program, operands),
-        *([_stages(program, core_set)] if in_application else []),
-    ])  # fmt: skip
+        "PHASES": len(runs),
+        "OPERANDS": len(operands),
+        "EXTERNAL_OPERANDS": sum(map(_is_external, operands)),
+        "DEFAULT_THREADS": threads,
+        "VERSIONS": core_set.version_count,
+        "SPIN_US": spin_us,
+    }
+    return "".join(
+        [
+            f"/* Model {comment(program.name)}. Made by mavcg. */\n",
+            f'#define MODEL_API "{EXPORTED}{api_name(program.name)}"\n',
+            f"#define MODEL_NAME {c_string(program.name)}\n",
+            *([f"#define MODEL_PART {c_string(part)}\n"] if part else []),
+            "#define MODEL_IN_APPLICATION 1\n" if in_application else "",
+            f"#define MAVCG_SET {core_set.tag}\n",
+            f"#define MAVCG_CONSTANTS {constants or constants_symbol(program)}\n",
+            _sizes(program, sizes),
+            _array("const uint32_t base_needs[MAVCG_NEED_WORDS]", [", ".join(f"{w:#x}" for w in base_needs)]),
+            'extern const char MAVCG_CONSTANTS[] __attribute__((visibility("hidden")));\n',
+            _functions(kernels, versions, core_set),
+            _element_bytes(),
+            _tensors("inputs", program.inputs),
+            _tensors("outputs", program.outputs),
+            _steps(program),
+            _array(
+                "const struct engine_step run_table[]",
+                (f"{{{', '.join(map(str, numbers))}, {weights_of[step]}, {step}}}," for step, numbers in runs),
+            ),
+            _array(f"const uint16_t speed_table[][{core_set.version_count}]", weight_lines),
+            _array("const struct engine_plan plan_table[]", [*plan_rows(program, core_set), "{0},"]),
+            _array("void *const core_ids[]", (f"(void *){number}," for number in range(core_set.version_count))),
+            f"static uint64_t core_runs[{core_set.version_count}];\n",
+            _operands(program, operands),
+            *([_stages(program, core_set)] if in_application else []),
+        ]
+    )
 
 
 def _sizes(program: Program, sizes: Mapping[str, int]) -> str:
     """Return the #defines of a program's counts and bytes. sizes: further counts."""
     counts = {
-        "INPUTS": len(program.inputs), "OUTPUTS": len(program.outputs), "STEPS": len(program.steps), **sizes,
+        "INPUTS": len(program.inputs),
+        "OUTPUTS": len(program.outputs),
+        "STEPS": len(program.steps),
+        **sizes,
         "STAGES": len(program.stages),
-    }  # fmt: skip
+    }
     bytes_of = {
-        "ARENA_BYTES": program.arena_bytes, "SCRATCH_BYTES": program.scratch_bytes,
+        "ARENA_BYTES": program.arena_bytes,
+        "SCRATCH_BYTES": program.scratch_bytes,
         "SCRATCH_STRIDE": -(-program.scratch_bytes // SCRATCH_ALIGN) * SCRATCH_ALIGN,
         "CONSTANTS_BYTES": program.constants_bytes,
-    }  # fmt: skip
+    }
     lines = [f"#define {name} {value}\n" for name, value in counts.items()]
     return "".join(lines + [f"#define {name} {value}ull\n" for name, value in bytes_of.items()])
 
@@ -182,9 +192,13 @@ def _runs(
             fields = (0, lines, _at_most(_MOVED_CHUNK, lines), lines, _MOVE, first)
         else:
             fields = (
-                phase.first_row, phase.rows, _at_most(step.min_chunk_rows, phase.rows),
-                _at_most(step.call_rows or step.min_chunk_rows, phase.rows), kernels[step.kernel], first,
-            )  # fmt: skip
+                phase.first_row,
+                phase.rows,
+                _at_most(step.min_chunk_rows, phase.rows),
+                _at_most(step.call_rows or step.min_chunk_rows, phase.rows),
+                kernels[step.kernel],
+                first,
+            )
         runs.append((phase.step, fields))
     return runs, operands
 

@@ -49,9 +49,12 @@ def _check_stages(program: Program) -> None:
     begins = [stage.begin for stage in program.stages]
     ends = [0, *(stage.end for stage in program.stages)]
     if program.stages and (
-        program.phases or len(program.stages) > MAX_STAGES or begins != ends[:-1] or ends[-1] != len(program.steps)
+        program.phases
+        or len(program.stages) > MAX_STAGES
+        or begins != ends[:-1]
+        or ends[-1] != len(program.steps)
         or any(stage.begin >= stage.end for stage in program.stages)
-    ):  # fmt: skip
+    ):
         raise MavcgError(
             f"model {program.name}: {len(program.stages)} stages; give at most {MAX_STAGES}, of whole steps in order"
         )

@@ -18,20 +18,34 @@ from mavcg.specs.model_program import OperandAddress, Program, ProgramStep, Prog
 SAMPLE = SOURCES / "sample"
 FLAGS = ("-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra")
 
-_CORES = CoreSet((
-    Core("cortex-a55", "aarch64", "in", "cortex-a55", "", (Midr(0x41, 0xD05),)),
-    Core("cortex-a75", "aarch64", "out", "cortex-a75", "", (Midr(0x41, 0xD0A),)),
-))  # fmt: skip
+_CORES = CoreSet(
+    (
+        Core("cortex-a55", "aarch64", "in", "cortex-a55", "", (Midr(0x41, 0xD05),)),
+        Core("cortex-a75", "aarch64", "out", "cortex-a75", "", (Midr(0x41, 0xD0A),)),
+    )
+)
 _ROW = TensorType("f32", (4, 16))
 _STEP = ProgramStep(
-    "double", "Add", "add_1",
-    (OperandAddress("input", 0), OperandAddress("constants", 0), OperandAddress("output", 0)), 4, 1, 64,
+    "double",
+    "Add",
+    "add_1",
+    (OperandAddress("input", 0), OperandAddress("constants", 0), OperandAddress("output", 0)),
+    4,
+    1,
+    64,
     (("cortex-a55", 100), ("cortex-a75", 256)),
-)  # fmt: skip
+)
 _PROGRAM = Program(
-    "sample", (ProgramTensor("x", _ROW),), (ProgramTensor("y", _ROW),), (_STEP,), 4096, 128, 64, 4096,
+    "sample",
+    (ProgramTensor("x", _ROW),),
+    (ProgramTensor("y", _ROW),),
+    (_STEP,),
+    4096,
+    128,
+    64,
+    4096,
     (ThreadPlan(("cortex-a75",), 2, 1.0),),
-)  # fmt: skip
+)
 _BLOCKS = (BlasBlocks("f32", 4, 1, 1, 256, 64, 512, 16), BlasBlocks("f64", 2, 1, 1, 256, 64, 512, 16))
 _APPLICATION = ApplicationProgram("sample_app", (PlacedNetwork(_PROGRAM, 0, 0, frozenset([0])),), 4096, 128)
 

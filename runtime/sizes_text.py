@@ -12,18 +12,20 @@ from mavcg.text.safe_text import c_string, comment
 def sizes_text(parts: Sequence[DropInPart]) -> str:
     """Return the text of mavcg_sizes.h: the tables of one model's engines, one for each size."""
     hidden = '__attribute__((visibility("hidden")))'
-    return "".join([
-        "/* Sizes of a model. Made by mavcg. */\n",
-        f'#define MODEL_API "{EXPORTED}{api_name(parts[0].program.name)}"\n',
-        f"#define SIZES {len(parts)}\n",
-        *(
-            f"extern const mavcg_model_table size_{i} __asm__({c_string(part_symbol(part.program))}) {hidden};\n"
-            for i, part in enumerate(parts)
-        ),
-        "static const mavcg_model_table *const size_tables[SIZES] = {\n",
-        *(f"    &size_{i},\n" for i in range(len(parts))),
-        "};\n",
-    ])  # fmt: skip
+    return "".join(
+        [
+            "/* Sizes of a model. Made by mavcg. */\n",
+            f'#define MODEL_API "{EXPORTED}{api_name(parts[0].program.name)}"\n',
+            f"#define SIZES {len(parts)}\n",
+            *(
+                f"extern const mavcg_model_table size_{i} __asm__({c_string(part_symbol(part.program))}) {hidden};\n"
+                for i, part in enumerate(parts)
+            ),
+            "static const mavcg_model_table *const size_tables[SIZES] = {\n",
+            *(f"    &size_{i},\n" for i in range(len(parts))),
+            "};\n",
+        ]
+    )
 
 
 def sized_header(programs: Sequence[Program], threads: int = 1) -> str:

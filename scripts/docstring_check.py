@@ -20,9 +20,18 @@ FOLDERS = ("mavcg", "passes", "kernels")
 USERS_ERROR = "MavcgError"
 Definition = ast.FunctionDef | ast.AsyncFunctionDef
 # Folders whose public functions state the shapes of arrays and the units of times and sizes.
-SHAPE_FOLDERS = tuple(f"{folder}/" for folder in (
-    "kernels", "mavcg/specs", "mavcg/memory", "mavcg/selection", "mavcg/predict", "mavcg/planner", "mavcg/cost_model",
-))  # fmt: skip
+SHAPE_FOLDERS = tuple(
+    f"{folder}/"
+    for folder in (
+        "kernels",
+        "mavcg/specs",
+        "mavcg/memory",
+        "mavcg/selection",
+        "mavcg/predict",
+        "mavcg/planner",
+        "mavcg/cost_model",
+    )
+)
 _ARRAY = re.compile(r"(?:\w+\.)?(?:Array|ndarray|NDArray\[.*\]|Costs|Integers)(?: \| None)?")
 # [channels, rows]; "of this shape"; "broadcasts against": what a reader has an array's dimensions from.
 _SHAPE = re.compile(r"\[[^\]]*\w[^\]]*\]|\bshapes?\b|\bbroadcast|\brank\b")

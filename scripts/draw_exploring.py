@@ -60,8 +60,11 @@ def _workers() -> list[str]:
     parts = axes(left, "workers", title, x, y)
 
     ends = [(x.place(a), y.place(b)) for a, b in points]
-    parts.append(line(left, [(x.place(1), y.place(1)), (x.place(1000), y.place(1000))],
-                      f'stroke="{LINE}" stroke-dasharray="4 3"'))  # fmt: skip
+    parts.append(
+        line(
+            left, [(x.place(1), y.place(1)), (x.place(1000), y.place(1000))], f'stroke="{LINE}" stroke-dasharray="4 3"'
+        )
+    )
     parts.append(line(left, ends, f'stroke="{ACCENT}" stroke-width="2"'))
     return parts
 

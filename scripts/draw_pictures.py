@@ -88,14 +88,27 @@ def chain(boxes: Sequence[Box]) -> list[str]:
 
 def pipelines() -> str:
     """Draw the program pipeline and the model pipeline, and the back end that they share."""
-    program = row_of_boxes(14, 40, [
-        ("profile", "perf, simpleperf"), ("hot functions", "ranked"), ("LLVM IR", "of their sources"),
-        ("a copy per core", "+ dispatcher"),
-    ])  # fmt: skip
-    model = row_of_boxes(14, 150, [
-        ("graph", "ONNX, TFLite"), ("optimise", "fuse, fold"), ("algorithms", "and layouts"),
-        ("tiles, arena", "per core"), ("kernels", "as LLVM IR"),
-    ])  # fmt: skip
+    program = row_of_boxes(
+        14,
+        40,
+        [
+            ("profile", "perf, simpleperf"),
+            ("hot functions", "ranked"),
+            ("LLVM IR", "of their sources"),
+            ("a copy per core", "+ dispatcher"),
+        ],
+    )
+    model = row_of_boxes(
+        14,
+        150,
+        [
+            ("graph", "ONNX, TFLite"),
+            ("optimise", "fuse, fold"),
+            ("algorithms", "and layouts"),
+            ("tiles, arena", "per core"),
+            ("kernels", "as LLVM IR"),
+        ],
+    )
     x = max(program[-1].x + program[-1].width, model[-1].x + model[-1].width) + 40
     shared = [
         Box(x, 95, 120, 44, ("compile", "per core, LLVM"), _SHADE),
@@ -134,14 +147,27 @@ def loop_nest() -> str:
 
 def machine_passes() -> str:
     """Draw the order of the machine passes on a function."""
-    first = row_of_boxes(14, 24, [
-        ("parse", "isa/"), ("blocks, liveness", "analysis/"), ("loop nest", "and trip counts"),
-    ])  # fmt: skip
-    second = row_of_boxes(14, 110, [
-        ("rewrites", "transforms/", "fold, split loads,", "rename, unroll"), ("dependences", "registers, memory"),
-        ("modulo schedule", "schedule/", "heuristic or CP-SAT"), ("prologue, kernel,", "epilogue"),
-        ("estimate", "models/", "best form or input"),
-    ], height=76)  # fmt: skip
+    first = row_of_boxes(
+        14,
+        24,
+        [
+            ("parse", "isa/"),
+            ("blocks, liveness", "analysis/"),
+            ("loop nest", "and trip counts"),
+        ],
+    )
+    second = row_of_boxes(
+        14,
+        110,
+        [
+            ("rewrites", "transforms/", "fold, split loads,", "rename, unroll"),
+            ("dependences", "registers, memory"),
+            ("modulo schedule", "schedule/", "heuristic or CP-SAT"),
+            ("prologue, kernel,", "epilogue"),
+            ("estimate", "models/", "best form or input"),
+        ],
+        height=76,
+    )
     third = row_of_boxes(14, 216, [("segments", "between fences"), ("list schedule", "straight-line code")])
     end = Box(second[-1].x + second[-1].width + 30, 216, 110, 44, ("text", "other bytes kept"), _SHADE)
     last = second[-1]
@@ -160,16 +186,27 @@ def machine_passes() -> str:
 
 def chunk() -> str:
     """Draw the life of a chunk: from the shared counter to a version of the kernel and back."""
-    boxes = row_of_boxes(14, 40, [
-        ("shared counter", "rows left in the step"),
-        ("take a chunk", "rows left x core share / 4,", "at least the minimum chunk"),
-        ("which core?", "rseq, table of CPUs"), ("version", "of that core type"), ("kernel", "call rows at a time"),
-    ], height=62)  # fmt: skip
+    boxes = row_of_boxes(
+        14,
+        40,
+        [
+            ("shared counter", "rows left in the step"),
+            ("take a chunk", "rows left x core share / 4,", "at least the minimum chunk"),
+            ("which core?", "rseq, table of CPUs"),
+            ("version", "of that core type"),
+            ("kernel", "call rows at a time"),
+        ],
+        height=62,
+    )
     last, first = boxes[-1], boxes[1]
     middle = last.x + last.width / 2
     back = arrow((middle, 102), (middle, 134), (first.x + 60, 134), (first.x + 60, 102))
-    note = text(first.x + 76, 128, "until the counter is empty; a moved thread runs the next chunk's new version",
-                style=' font-size="11"')  # fmt: skip
+    note = text(
+        first.x + 76,
+        128,
+        "until the counter is empty; a moved thread runs the next chunk's new version",
+        style=' font-size="11"',
+    )
     return svg(last.x + last.width + 14, 150, [*chain(boxes), back, note], "The life of a chunk")
 
 

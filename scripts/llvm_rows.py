@@ -24,11 +24,25 @@ FEATURES = "+i8mm,+bf16,+dotprod,+crc,+aes,+fullfp16"
 # Classes whose own result is added to: LLVM's "bypass latency" of these is that from accumulator to accumulator.
 # Those beside each other here pass it on to each other, too.
 ADDING = (
-    ("mul_w",), ("mul_x",), ("mull",), ("fmadd_s",), ("fmla_q", "fmla_lane_q"), ("fmla_d", "fmla_lane_d"), ("adalp_q",),
-    ("adalp_d",), ("mla_q", "mla_lane_q"), ("mla_d", "mla_lane_d"), ("mlal_q", "mlal_lane_q"), ("dot_q", "dot_lane_q"),
-    ("dot_d", "dot_lane_d"), ("bfdot_q", "bfdot_lane_q"), ("mmla_q",), ("bfmmla_q",),
-    ("shift_acc_q",), ("shift_acc_d",),
-)  # fmt: skip
+    ("mul_w",),
+    ("mul_x",),
+    ("mull",),
+    ("fmadd_s",),
+    ("fmla_q", "fmla_lane_q"),
+    ("fmla_d", "fmla_lane_d"),
+    ("adalp_q",),
+    ("adalp_d",),
+    ("mla_q", "mla_lane_q"),
+    ("mla_d", "mla_lane_d"),
+    ("mlal_q", "mlal_lane_q"),
+    ("dot_q", "dot_lane_q"),
+    ("dot_d", "dot_lane_d"),
+    ("bfdot_q", "bfdot_lane_q"),
+    ("mmla_q",),
+    ("bfmmla_q",),
+    ("shift_acc_q",),
+    ("shift_acc_d",),
+)
 # Pipes that several of LLVM's units sit on ("Super" in the .td files), which llvm-mca does not show; dividers that
 # leave their pipe alone once started are pools of their own. A Cortex-A510 has two vector pipes for all its vector
 # units (WikiChip); LLVM's model gives two each to additions and to multiplications.

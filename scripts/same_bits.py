@@ -38,10 +38,10 @@ BOARDS = ("host", "exynos9820", "rk3399", "generic")
 # A program is always built for cores; "generic" is one core, without rescheduling.
 PROGRAM_BOARDS: Mapping[str, Sequence[str]] = {
     "generic": ("--cores", "cortex-a72", "--tune", "off", "--keep-slower")
-} | {board: ("--board", board) for board in BOARDS[:3]}  # fmt: skip
-MODEL_BOARDS: Mapping[str, Sequence[str]] = {
-    "generic": ("--target", ARM)
-} | {board: ("--board", board) for board in BOARDS[:3]}  # fmt: skip
+} | {board: ("--board", board) for board in BOARDS[:3]}
+MODEL_BOARDS: Mapping[str, Sequence[str]] = {"generic": ("--target", ARM)} | {
+    board: ("--board", board) for board in BOARDS[:3]
+}
 DUMP = "MAVCG_DUMP=all"
 _SECONDS = re.compile(rb", [\d.]+ s of CPU time")  # which launch prints beside the growth of a file
 
@@ -155,9 +155,13 @@ def record(chosen: Sequence[Job], facts: Mapping[str, Any], folder: Path) -> dic
     """
     (folder / "facts.json").write_text(json.dumps(facts))
     environment = {
-        "MAVCG_DUMP": "all", "MAVCG_HOST_FACTS": str(folder / "facts.json"), "XDG_CACHE_HOME": str(folder / "cache"),
-        "XDG_DATA_HOME": str(folder / "data"), "ZIG_GLOBAL_CACHE_DIR": zig_cache(), "NO_COLOR": "1",
-    }  # fmt: skip
+        "MAVCG_DUMP": "all",
+        "MAVCG_HOST_FACTS": str(folder / "facts.json"),
+        "XDG_CACHE_HOME": str(folder / "cache"),
+        "XDG_DATA_HOME": str(folder / "data"),
+        "ZIG_GLOBAL_CACHE_DIR": zig_cache(),
+        "NO_COLOR": "1",
+    }
     made = {}
     for number, job in enumerate(chosen):
         say(f"{job.name} ({number + 1} of {len(chosen)})")

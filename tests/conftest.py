@@ -54,10 +54,18 @@ def pytest_configure(config: pytest.Config) -> None:
 # One file of those that share the BLAS library, so that no worker waits while the other builds it.
 SLOW_FIRST = (
     "tests/mavcg/blas/test_products.py",
-    "tests/pipelines/", "tests/runtime/engine/", "tests/examples/", "tests/mavcg/cli/", "tests/runtime/",
-    "tests/mavcg/runners/", "tests/mavcg/program_pipeline/", "tests/mavcg/model_pipeline/", "tests/mavcg/objects/",
-    "tests/passes/", "tests/profiles/test_facts.py",
-)  # fmt: skip
+    "tests/pipelines/",
+    "tests/runtime/engine/",
+    "tests/examples/",
+    "tests/mavcg/cli/",
+    "tests/runtime/",
+    "tests/mavcg/runners/",
+    "tests/mavcg/program_pipeline/",
+    "tests/mavcg/model_pipeline/",
+    "tests/mavcg/objects/",
+    "tests/passes/",
+    "tests/profiles/test_facts.py",
+)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -287,10 +295,16 @@ def build_versions(tmp_path_factory: pytest.TempPathFactory) -> BuildVersions:
         names = names if versioned is None else list(versioned)
         rest = [n for n in files if n not in names and not n.endswith(".h")]
         wanted = BuildRequest(
-            folder / "versions.o", target, cores_for(list(cores)), parse_hot(hot),
-            limits=limits or VersionLimits(by_model=False), gains=gains or {},
-            code_flags=("-fPIC", "-ffunction-sections"), workers=1, **request,
-        )  # fmt: skip
+            folder / "versions.o",
+            target,
+            cores_for(list(cores)),
+            parse_hot(hot),
+            limits=limits or VersionLimits(by_model=False),
+            gains=gains or {},
+            code_flags=("-fPIC", "-ffunction-sections"),
+            workers=1,
+            **request,
+        )
         groups = [names] if together else [[name] for name in names]
         results = []
         for number, group in enumerate(groups):

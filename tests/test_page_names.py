@@ -72,8 +72,13 @@ def is_defined(name: str) -> bool:
 def defined_by(module: Path) -> set[str]:
     tree = ast.parse(module.read_text())
     names = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
-    assigned = {n.id for node in tree.body if isinstance(node, ast.Assign | ast.AnnAssign) for n in ast.walk(node)
-                if isinstance(n, ast.Name)}  # fmt: skip
+    assigned = {
+        n.id
+        for node in tree.body
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+        for n in ast.walk(node)
+        if isinstance(n, ast.Name)
+    }
     imported = {a.asname or a.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for a in node.names}
     return names | assigned | imported
 

@@ -74,8 +74,10 @@ def inception_resnet_v2() -> "onnx.ModelProto":
     for _ in range(20):
         x = _residual(net, x, [[(192, 1)], [(128, 1), (160, ROW), (192, COLUMN)]], 0.1)
     last: list[list[Layer]] = [
-        [(256, 1), (384, 3, _DOWN)], [(256, 1), (288, 3, _DOWN)], [(256, 1), (288, 3), (320, 3, _DOWN)],
-    ]  # fmt: skip
+        [(256, 1), (384, 3, _DOWN)],
+        [(256, 1), (288, 3, _DOWN)],
+        [(256, 1), (288, 3), (320, 3, _DOWN)],
+    ]
     x = _reduction(net, x, last)
     for block in range(10):
         x = _residual(net, x, [[(192, 1)], [(192, 1), (224, ROW3), (256, COLUMN3)]], 0.2, "Relu" if block < 9 else "")

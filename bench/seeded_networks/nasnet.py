@@ -12,18 +12,24 @@ H, PREV = 0, 1  # states of a cell: its input, the output of the cell before; 2 
 Cell = tuple[tuple[tuple[tuple[str, int], tuple[str, int]], ...], tuple[int, ...]]
 _NORMAL: Cell = (
     (
-        (("sep5", H), ("sep3", PREV)), (("sep5", PREV), ("sep3", PREV)), (("mean", H), ("same", PREV)),
-        (("mean", PREV), ("mean", PREV)), (("sep3", H), ("same", H)),
+        (("sep5", H), ("sep3", PREV)),
+        (("sep5", PREV), ("sep3", PREV)),
+        (("mean", H), ("same", PREV)),
+        (("mean", PREV), ("mean", PREV)),
+        (("sep3", H), ("same", H)),
     ),
     (H,),
-)  # fmt: skip
+)
 _REDUCTION: Cell = (
     (
-        (("sep5", H), ("sep7", PREV)), (("max", H), ("sep7", PREV)), (("mean", H), ("sep5", PREV)),
-        (("same", 3), ("mean", 2)), (("sep3", 2), ("max", H)),
+        (("sep5", H), ("sep7", PREV)),
+        (("max", H), ("sep7", PREV)),
+        (("mean", H), ("sep5", PREV)),
+        (("same", 3), ("mean", 2)),
+        (("sep3", 2), ("max", H)),
     ),
     (H, PREV, 2),
-)  # fmt: skip
+)
 _STEM_CELLS = 2
 
 

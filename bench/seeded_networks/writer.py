@@ -57,9 +57,17 @@ class OnnxWriter:
         return name
 
     def conv(
-        self, x: str, out_ch: int, kernel: int | tuple[int, int], stride: int = 1, act: str = "Relu",
-        padding: str = "SAME", groups: int = 1, gain: float = 2.0, bias: bool = True,
-    ) -> str:  # fmt: skip
+        self,
+        x: str,
+        out_ch: int,
+        kernel: int | tuple[int, int],
+        stride: int = 1,
+        act: str = "Relu",
+        padding: str = "SAME",
+        groups: int = 1,
+        gain: float = 2.0,
+        bias: bool = True,
+    ) -> str:
         """Add a convolution and its activation. gain: variance of the result over that of x; 2 before a ReLU."""
         in_ch, height, width = self.shape[x]
         k_h, k_w = (kernel, kernel) if isinstance(kernel, int) else kernel
@@ -67,9 +75,13 @@ class OnnxWriter:
         weights = [self.draw(shape, float(np.sqrt(gain / np.prod(shape[1:]))))]
         weights += [self.draw((out_ch,), 0.1)] if bias else []
         y = self.node(
-            "Conv", [x, *weights], kernel_shape=[k_h, k_w], strides=[stride, stride], group=groups,
+            "Conv",
+            [x, *weights],
+            kernel_shape=[k_h, k_w],
+            strides=[stride, stride],
+            group=groups,
             **_padding((k_h, k_w), padding),
-        )  # fmt: skip
+        )
         size = (_along(height, k_h, stride, padding), _along(width, k_w, stride, padding))
         self.shape[y] = (out_ch, *size)
         return self.act(y, act) if act else y

@@ -16,9 +16,10 @@ CORES = Path(__file__).resolve().parents[2] / "profiles/cores"
 # `error` is what choices go by (mavcg/hardware/core.py); the others are for people.
 GROUPS = {"": ("cycles", "loop"), "changes_": ("ratio",), "instructions_": ("instruction",)}
 _NAMES = {
-    "": "published cycles of calls and loops", "changes_": "published changes in time",
+    "": "published cycles of calls and loops",
+    "changes_": "published changes in time",
     "instructions_": "published cycles an instruction",
-}  # fmt: skip
+}
 _KEYS = "|".join(key.removeprefix("model.") for key in SILICON_UNITS)
 _OWN_LINES = re.compile(rf"^(?:{_KEYS}) = .*\n", re.MULTILINE)
 

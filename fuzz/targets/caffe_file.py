@@ -7,9 +7,34 @@ from fuzz.targets._files import file_with
 
 PACKAGES = ("mavcg.importers", "mavcg.passes.graph", "mavcg.ops", "mavcg.graph")
 _WORDS = (
-    "{", "}", "[", "]", "<", ">", ":", '"', "#", "-1", "0", "1", "3", "99999999999", "0x7", "1e30", "nan", "true",
-    "dim: 0", "axis: -1", "axis: 7", "bias_term: false", "global_pooling: true", "kernel_h: 2", "group: 2", "x", "\n",
-)  # fmt: skip
+    "{",
+    "}",
+    "[",
+    "]",
+    "<",
+    ">",
+    ":",
+    '"',
+    "#",
+    "-1",
+    "0",
+    "1",
+    "3",
+    "99999999999",
+    "0x7",
+    "1e30",
+    "nan",
+    "true",
+    "dim: 0",
+    "axis: -1",
+    "axis: 7",
+    "bias_term: false",
+    "global_pooling: true",
+    "kernel_h: 2",
+    "group: 2",
+    "x",
+    "\n",
+)
 
 
 def run(data: bytes) -> None:

@@ -13,7 +13,7 @@ from mavcg.cost_model.instruction_mix import throughput_cycles
 from mavcg.kernels.builder.emit import (
     F32,
     F64,
-)  # fmt: skip
+)
 from mavcg.kernels.gemm.register_tile import by_lane, tile_rates
 from mavcg.specs.kernel import Machine
 

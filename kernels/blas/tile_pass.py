@@ -19,7 +19,7 @@ from mavcg.kernels.builder.emit import (
     splat,
     type_suffix,
     vector,
-)  # fmt: skip
+)
 from mavcg.kernels.builder.prefetch import prefetch
 from mavcg.kernels.gemm.register_tile import by_lane
 from mavcg.specs.blas_blocks import ITEM_BYTES
@@ -148,9 +148,14 @@ class _TilePass:
         return tuple(address(b, first, b.mul(step, const(j)), "b_column") for j in self.columns[::3])
 
     def term(
-        self, a: ir.Value, columns: tuple[ir.Value, ...], index: ir.Value, step: int, sums: Values,
+        self,
+        a: ir.Value,
+        columns: tuple[ir.Value, ...],
+        index: ir.Value,
+        step: int,
+        sums: Values,
         masks: dict[int, ir.Value] | None,
-    ) -> Values:  # fmt: skip
+    ) -> Values:
         """Add term index + step to the sums, column by column, so that an element of B is live for one column only."""
         b, tile = self.b, self.tile
         if tile.form == PACKED:

@@ -23,7 +23,7 @@ from mavcg.kernels.builder.emit import (
     repeat,
     splat,
     vector,
-)  # fmt: skip
+)
 from mavcg.specs.blas_blocks import ITEM_BYTES
 from mavcg.specs.kernel import Machine
 

@@ -25,9 +25,19 @@ I1, I8, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
 F32, F64, F16 = ir.FloatType(), ir.DoubleType(), ir.HalfType()
 PTR = ir.PointerType()
 TYPES: dict[str, ir.Type] = {
-    "f32": F32, "f16": F16, "f64": F64, "i8": I8, "u8": I8, "i16": I16, "u16": I16, "i32": I32, "u32": I32, "i64": I64,
-    "u64": I64, "bool": I8,
-}  # fmt: skip
+    "f32": F32,
+    "f16": F16,
+    "f64": F64,
+    "i8": I8,
+    "u8": I8,
+    "i16": I16,
+    "u16": I16,
+    "i32": I32,
+    "u32": I32,
+    "i64": I64,
+    "u64": I64,
+    "bool": I8,
+}
 KERNEL_TYPE = ir.FunctionType(ir.VoidType(), [PTR, I64, I64, PTR])
 
 Values = tuple[ir.Value, ...]

@@ -94,8 +94,11 @@ def exp(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
 # Minimax polynomial of degree 6 and ln 2 in two parts, those of onnxruntime's softmax, whose results these have. The
 # largest number below -127.5 ln 2 is the least argument: 2^-127 then comes out as 0.
 _LEAST_EXPONENT = -88.3762626647949
-_MINIMAX = [1.0, 1.0, *map(float.fromhex, ("0x1.fffff6p-2", "0x1.55545p-3", "0x1.555b5ap-5", "0x1.125edcp-7",
-                                           "0x1.694p-10"))]  # fmt: skip
+_MINIMAX = [
+    1.0,
+    1.0,
+    *map(float.fromhex, ("0x1.fffff6p-2", "0x1.55545p-3", "0x1.555b5ap-5", "0x1.125edcp-7", "0x1.694p-10")),
+]
 _LN2_HIGH, _LN2_LOW = 6.93145752e-1, 1.42860677e-6
 
 
@@ -155,8 +158,15 @@ def log1p(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
 
 # tanh(x) = x + x^3 (..): Taylor's series up to x^17 with Bernoulli numbers; below 0.4 the next term is below 1e-8.
 _TANH = (
-    -1 / 3, 2 / 15, -17 / 315, 62 / 2835, -1382 / 155925, 21844 / 6081075, -929569 / 638512875, 6404582 / 10854718875
-)  # fmt: skip
+    -1 / 3,
+    2 / 15,
+    -17 / 315,
+    62 / 2835,
+    -1382 / 155925,
+    21844 / 6081075,
+    -929569 / 638512875,
+    6404582 / 10854718875,
+)
 
 
 def tanh(b: ir.IRBuilder, x: ir.Value) -> ir.Value:

@@ -23,9 +23,11 @@ from mavcg.kernels.builder.unchecked import (
 def module_text(module: ir.Module) -> str:
     """Return str(module)."""
     lines = [
-        f'; ModuleID = "{module.name}"', f'target triple = "{module.triple}"',
-        f'target datalayout = "{module.data_layout}"', "",
-    ]  # fmt: skip
+        f'; ModuleID = "{module.name}"',
+        f'target triple = "{module.triple}"',
+        f'target datalayout = "{module.data_layout}"',
+        "",
+    ]
     lines += [kind.get_declaration() for kind in module.get_identified_types().values()]
     for value in module.globals.values():
         lines.append(_function_text(value) if isinstance(value, ir.Function) and value.blocks else str(value))

@@ -119,8 +119,10 @@ def _whole_power(b: ir.IRBuilder, dtype: str, x: ir.Value, y: ir.Value) -> ir.Va
         result, factor, left = carried
         bit = b.icmp_signed("!=", b.and_(left, ir.Constant(typ, 1)), ir.Constant(typ, 0))
         return (
-            b.select(bit, b.mul(result, factor), result), b.mul(factor, factor), b.lshr(left, ir.Constant(typ, 1)),
-        )  # fmt: skip
+            b.select(bit, b.mul(result, factor), result),
+            b.mul(factor, factor),
+            b.lshr(left, ir.Constant(typ, 1)),
+        )
 
     bits = ir.Constant(I64, typ.width)
     value = for_range(b, ir.Constant(I64, 0), bits, 1, (ir.Constant(typ, 1), x, y), iteration, "bit")[0]

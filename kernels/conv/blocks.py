@@ -142,9 +142,15 @@ class Blocks:
         return b.add(scale_index(b, image, view.strides[0] * F32_BYTES), scale_index(b, y, down))
 
     def crossing(
-        self, tiling: RegisterTiling, vectors: int, used: int, at: Pointers,
-        emit: Callable[[RegisterTile, Pointers], None], size: int, share: int,
-    ) -> None:  # fmt: skip
+        self,
+        tiling: RegisterTiling,
+        vectors: int,
+        used: int,
+        at: Pointers,
+        emit: Callable[[RegisterTile, Pointers], None],
+        size: int,
+        share: int,
+    ) -> None:
         """Emit all pixels of all rows as one sequence of register tiles, whose offsets are computed at run time.
 
         size, share: bytes of the next chunk's weights that a tile prefetches, per term and in all.
@@ -182,9 +188,15 @@ class Blocks:
         return replace(at, ahead=address(self.b, at.ahead, scale_index(self.b, self.b.udiv(pixel, const(mr)), share)))
 
     def tiles(
-        self, tiling: RegisterTiling, vectors: int, used: int, at: Pointers,
-        emit: Callable[[RegisterTile, Pointers], None], size: int, share: int,
-    ) -> None:  # fmt: skip
+        self,
+        tiling: RegisterTiling,
+        vectors: int,
+        used: int,
+        at: Pointers,
+        emit: Callable[[RegisterTile, Pointers], None],
+        size: int,
+        share: int,
+    ) -> None:
         """Emit the register tiles of one row of pixels.
 
         size, share: bytes of the next chunk's weights that a tile prefetches, per term and in all.

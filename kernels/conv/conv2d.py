@@ -37,9 +37,17 @@ def lower_conv2d(node: Node, graph: Graph, views: Mapping[str, View], packing: P
     groups = node.attr("groups")
     packed = packed_filters(w, shape, groups, packing.lanes) if w in graph.constants else None
     return conv_step(
-        node, x, views[node.output], shape[1:3], node.attr("stride"), node.attr("dilation"), groups, views, packing,
+        node,
+        x,
+        views[node.output],
+        shape[1:3],
+        node.attr("stride"),
+        node.attr("dilation"),
+        groups,
+        views,
+        packing,
         packed,
-    )  # fmt: skip
+    )
 
 
 def is_depthwise(node: Node, graph: Graph) -> bool:
@@ -53,10 +61,16 @@ def _depthwise_step(node: Node, graph: Graph, views: Mapping[str, View]) -> Step
     shape = graph.shape(node.inputs[1])
     bias, residual = (*node.inputs[2:], "", "")[:2]
     spec = Depthwise(
-        views[node.inputs[0]], views[node.output], views[residual] if residual else None, (shape[1], shape[2]),
-        tuple(node.attr("stride")), tuple(node.attr("dilation")), bool(bias), node.attr("act"),
+        views[node.inputs[0]],
+        views[node.output],
+        views[residual] if residual else None,
+        (shape[1], shape[2]),
+        tuple(node.attr("stride")),
+        tuple(node.attr("dilation")),
+        bool(bias),
+        node.attr("act"),
         tuple(node.attr("act_args")),
-    )  # fmt: skip
+    )
     weights = Operand(constant=packed_depthwise(node.inputs[1], shape))
     operands = [Operand(node.inputs[0]), weights, Operand(node.output, written=True)]
     operands += [Operand(name) for name in (bias, residual) if name]
@@ -64,18 +78,36 @@ def _depthwise_step(node: Node, graph: Graph, views: Mapping[str, View]) -> Step
 
 
 def conv_step(
-    node: Node, x: View, out: View, kernel: Any, stride: Any, dilation: Any, groups: int,
-    views: Mapping[str, View], packing: Packing, weights: PackedConstant | None,
-) -> tuple[Step, ...]:  # fmt: skip
+    node: Node,
+    x: View,
+    out: View,
+    kernel: Any,
+    stride: Any,
+    dilation: Any,
+    groups: int,
+    views: Mapping[str, View],
+    packing: Packing,
+    weights: PackedConstant | None,
+) -> tuple[Step, ...]:
     """Return the step of a node with inputs x, weights, bias?, residual?; x and out are given as N, H, W, C images.
 
     weights: recipe of the constant packed in panels; None: weights are computed at run time and are not packed.
     """
     bias, residual = (*node.inputs[2:], "", "")[:2]
     spec = Conv2d(
-        x, out, views[residual] if residual else None, tuple(kernel), tuple(stride), tuple(dilation), groups,
-        packing.lanes, bool(bias), weights is not None, node.attr("act"), tuple(node.attr("act_args")),
-    )  # fmt: skip
+        x,
+        out,
+        views[residual] if residual else None,
+        tuple(kernel),
+        tuple(stride),
+        tuple(dilation),
+        groups,
+        packing.lanes,
+        bool(bias),
+        weights is not None,
+        node.attr("act"),
+        tuple(node.attr("act_args")),
+    )
     if spec.kernel == spec.stride == (1, 1):
         x, out, *rest = in_pieces([v for v in (spec.x, spec.out, spec.residual) if v is not None], PIECE_PIXELS)
         spec = replace(spec, x=x, out=out, residual=rest[0] if rest else None)

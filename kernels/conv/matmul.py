@@ -105,10 +105,18 @@ def _lower_unpacked(node: Node, a: View, right: View, out: View, views: Mapping[
         right = View(right.dtype, (*shape[:-2], *shape[:-3:-1]), (*strides[:-2], *strides[:-3:-1]))
     batch = out.shape[:-2]
     spec = MatMul(
-        batch, a.shape[-2], a.shape[-1], right.shape[-1], batch_strides(a, batch),
-        batch_strides(right, batch), out.strides, views[residual].strides if residual else None, bool(bias),
-        node.attr("act"), tuple(node.attr("act_args")),
-    )  # fmt: skip
+        batch,
+        a.shape[-2],
+        a.shape[-1],
+        right.shape[-1],
+        batch_strides(a, batch),
+        batch_strides(right, batch),
+        out.strides,
+        views[residual].strides if residual else None,
+        bool(bias),
+        node.attr("act"),
+        tuple(node.attr("act_args")),
+    )
     operands = [Operand(node.inputs[0]), Operand(node.inputs[1]), Operand(node.output, written=True)]
     operands += [Operand(name) for name in (bias, residual) if name]
     return (Step(spec, tuple(operands), node.origin),)

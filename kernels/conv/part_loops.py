@@ -121,9 +121,7 @@ def part_runs(
             body(const(whole), rest)
 
 
-def channel_groups(
-    b: ir.IRBuilder, macro: MacroTile, channels: int, begin: Value, end: Value, body: Rectangle
-) -> None:  # fmt: skip
+def channel_groups(b: ir.IRBuilder, macro: MacroTile, channels: int, begin: Value, end: Value, body: Rectangle) -> None:
     """Emit body(first row, end of rows, first channel, end of channels) for a range of parts of a depthwise kernel.
 
     Each part of a row of pixels has `macro.nc` channels.

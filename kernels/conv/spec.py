@@ -74,9 +74,19 @@ class Convolution(KernelSpec):
         if self.kernel == (1, 1):  # only the pixels at multiples of the stride are read
             read, stride = (self.pixel_rows, self.out.shape[2]), (1, 1)
         return SumsOfProducts(
-            self.out_channels, self.in_channels, self.pixel_rows, self.out.shape[2], self.kernel, *read, stride,
-            self.dilation, self.groups, self.x.item_bytes, self.lanes, row_blocks=True,
-        )  # fmt: skip
+            self.out_channels,
+            self.in_channels,
+            self.pixel_rows,
+            self.out.shape[2],
+            self.kernel,
+            *read,
+            stride,
+            self.dilation,
+            self.groups,
+            self.x.item_bytes,
+            self.lanes,
+            row_blocks=True,
+        )
 
     @property
     def out_view(self) -> View:
@@ -126,9 +136,12 @@ class Conv2d(Convolution):
         row_bytes = self.out.shape[2] * self.stride[1] * self.stride[0] * self.x.shape[3] * F32_BYTES
         rows = None if self.by_channels else plain_rows(row_bytes)
         return replace(
-            super().products, packed=self.packed, residual=self.residual is not None, plain_rows=rows,
+            super().products,
+            packed=self.packed,
+            residual=self.residual is not None,
+            plain_rows=rows,
             shared_prefetch=self.packed,
-        )  # fmt: skip
+        )
 
     @property
     def symbol_shape(self) -> str:
@@ -154,8 +167,10 @@ class Conv2d(Convolution):
 def conv_sum(spec: Conv2d) -> Sum:
     """Return the loops of a sum: rows of taps, taps, input channels; contiguous ones are merged into one level."""
     _, row, col, _ = spec.x.strides
-    return merge_levels([
-        (spec.kernel[0], spec.dilation[0] * row * F32_BYTES),
-        (spec.kernel[1], spec.dilation[1] * col * F32_BYTES),
-        (spec.in_channels, F32_BYTES),
-    ])  # fmt: skip
+    return merge_levels(
+        [
+            (spec.kernel[0], spec.dilation[0] * row * F32_BYTES),
+            (spec.kernel[1], spec.dilation[1] * col * F32_BYTES),
+            (spec.in_channels, F32_BYTES),
+        ]
+    )

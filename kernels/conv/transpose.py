@@ -43,9 +43,19 @@ def lower_conv_transpose2d(node: Node, graph: Graph, views: Mapping[str, View], 
     if weights is not None and _mostly_absent(weights.shape, stride, dilation):
         weights = None  # read unpacked: packed by phases, most taps would be zeros
     spec = ConvTranspose2d(
-        x, out, kernel, tuple(stride), tuple(dilation), tuple(pads[:2]), groups, packing.lanes, bool(bias),
-        weights is not None, node.attr("act"), tuple(node.attr("act_args")),
-    )  # fmt: skip
+        x,
+        out,
+        kernel,
+        tuple(stride),
+        tuple(dilation),
+        tuple(pads[:2]),
+        groups,
+        packing.lanes,
+        bool(bias),
+        weights is not None,
+        node.attr("act"),
+        tuple(node.attr("act_args")),
+    )
     packed = Operand(name)
     if weights is not None:
         packed = Operand(constant=packed_phases(name, shape, spec.stride, spec.dilation, groups, packing.lanes))

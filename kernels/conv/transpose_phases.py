@@ -133,9 +133,11 @@ class Phases(RowsOfPixels):
 
             def tile(start: Value, pixels: int) -> None:
                 pointers = Pointers(
-                    address(b, at.inputs, scale_index(b, start, pixel)), w,
-                    address(b, at.out, b.add(scale_index(b, start, pitch), offset)), bias,
-                )  # fmt: skip
+                    address(b, at.inputs, scale_index(b, start, pixel)),
+                    w,
+                    address(b, at.out, b.add(scale_index(b, start, pitch), offset)),
+                    bias,
+                )
                 steps = (tuple(p * pixel for p in range(pixels)), tuple(p * pitch for p in range(pixels)))
                 shape = RegisterTile(*steps, (0,) * pixels, number, count - (number - 1) * lanes)
                 emit_tile(b, self.machine, total, weights, shape, pointers, spec.act, spec.act_args)

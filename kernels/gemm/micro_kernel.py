@@ -24,7 +24,7 @@ from mavcg.kernels.builder.emit import (
     note_tile,
     scale_index,
     splat,
-)  # fmt: skip
+)
 from mavcg.kernels.builder.prefetch import LINE_BYTES, prefetch
 from mavcg.kernels.gemm.register_tile import by_lane, keeps_inputs, lane_counts, lanes_f32, unroll_factor
 from mavcg.kernels.gemm.tile import F32_BYTES, Part, Pointers, RegisterTile, Sum, WeightLayout
@@ -35,9 +35,16 @@ Value: TypeAlias = ir.Value
 
 
 def emit_tile(
-    b: ir.IRBuilder, machine: Machine, total: Sum, weights: WeightLayout, tile: RegisterTile, at: Pointers, act: str,
-    act_args: tuple[float, ...], part: Part | None = None,
-) -> None:  # fmt: skip
+    b: ir.IRBuilder,
+    machine: Machine,
+    total: Sum,
+    weights: WeightLayout,
+    tile: RegisterTile,
+    at: Pointers,
+    act: str,
+    act_args: tuple[float, ...],
+    part: Part | None = None,
+) -> None:
     """Emit the computation and the stores of one register tile.
 
     part: position of a block of terms, if `total` and the pointers cover only a block of the sum; None: the whole sum.

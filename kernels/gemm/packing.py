@@ -32,9 +32,7 @@ def packed_filters(tensor: str, shape: tuple[int, ...], groups: int, lanes: int)
 def packed_matrix(tensor: str, shape: tuple[int, int], columns_first: bool, lanes: int) -> PackedConstant:
     """Return the recipe to pack a constant matrix of shape [columns, terms] if columns_first, else [terms, columns]."""
     columns, terms = shape if columns_first else shape[::-1]
-    return PackedConstant(
-        _pack_matrix, (tensor,), (columns_first, lanes), (1, -(-columns // lanes), terms, lanes)
-    )  # fmt: skip
+    return PackedConstant(_pack_matrix, (tensor,), (columns_first, lanes), (1, -(-columns // lanes), terms, lanes))
 
 
 def _pack_matrix(matrix: Array, columns_first: bool, lanes: int) -> Array:
@@ -57,9 +55,7 @@ def packed_phases(
     return PackedConstant(_pack_phases, (tensor,), (stride, dilation, groups, lanes), packed)
 
 
-def _pack_phases(
-    weights: Array, stride: tuple[int, int], dilation: tuple[int, int], groups: int, lanes: int
-) -> Array:  # fmt: skip
+def _pack_phases(weights: Array, stride: tuple[int, int], dilation: tuple[int, int], groups: int, lanes: int) -> Array:
     return np.stack([pack(w, groups, lanes) for row in phases(weights, stride, dilation) for w in row])
 
 

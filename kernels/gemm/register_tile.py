@@ -140,9 +140,16 @@ def tile_rates(machine: Machine, shared: bool = False) -> IssueRates:
     """
     fit = tile_fit(machine)
     return IssueRates(
-        fit.fma_per_cycle, fit.fma_per_cycle, fit.loads_per_cycle, inf, fit.shared_width if shared else inf,
-        fit.fma_latency, 0.0, 0.0, fit.load_fma_cycles,
-    )  # fmt: skip
+        fit.fma_per_cycle,
+        fit.fma_per_cycle,
+        fit.loads_per_cycle,
+        inf,
+        fit.shared_width if shared else inf,
+        fit.fma_latency,
+        0.0,
+        0.0,
+        fit.load_fma_cycles,
+    )
 
 
 def step_cycles(machine: Machine, pixels: int, vectors: int, terms: int, chain: float = 1) -> float:
@@ -206,7 +213,7 @@ class RegisterTiling:
 
 def tiling_of(
     machine: Machine, width: int, vectors: int, nv: int, terms: int, most: int | None = None
-) -> RegisterTiling:  # fmt: skip
+) -> RegisterTiling:
     """Return the tiling of `width` pixels by `vectors` vectors of channels in chunks of `nv`; the last may be shorter.
 
     terms: terms of each sum; 0: only multiply-adds and loads are counted. most: maximum pixels of a tile; None: any.
@@ -229,7 +236,7 @@ def tiling_of(
 @cache
 def choose(
     machine: Machine, width: int, vectors: int, terms: int, panel: int = 1, most: int | None = None
-) -> RegisterTiling:  # fmt: skip
+) -> RegisterTiling:
     """Return the tiling of `width` pixels by `vectors` vectors of channels with the fewest modelled cycles.
 
     terms: terms of each sum. panel: vectors of a panel of packed weights; a chunk is whole panels or all vectors. most:

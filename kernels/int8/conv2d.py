@@ -71,15 +71,21 @@ def qconv_step(
     zero = (x.dtype, int(node.attr("x_zero")))
     constants = (
         PackedConstant(
-            _pack_weights, (tensor,), (form, groups, lanes, spec.run), (groups, panels, spec.run.steps, lanes, GROUP),
+            _pack_weights,
+            (tensor,),
+            (form, groups, lanes, spec.run),
+            (groups, panels, spec.run.steps, lanes, GROUP),
             "int8",
         ),
         PackedConstant(
-            _pack_sums, (bias, tensor), (form, *zero, groups, lanes), (2 * groups * panels * lanes + FLIP_WORDS,),
+            _pack_sums,
+            (bias, tensor),
+            (form, *zero, groups, lanes),
+            (2 * groups * panels * lanes + FLIP_WORDS,),
             "int32",
         ),
         PackedConstant(_pack_factors, (multiplier,), (groups, lanes), (1, groups * panels * lanes)),
-    )  # fmt: skip
+    )
     packed, sums, factors = (Operand(constant=constant) for constant in constants)
     operands = (Operand(node.inputs[0]), packed, Operand(node.output, written=True), sums, factors)
     return (Step(spec, operands, node.origin),)
@@ -123,9 +129,7 @@ def _pack_weights(constant: Array, form: WeightForm, groups: int, lanes: int, ru
     return pack_weights(form.filters(constant), groups, lanes, run)
 
 
-def _pack_sums(
-    bias: Array, constant: Array, form: WeightForm, dtype: str, zero: int, groups: int, lanes: int
-) -> Array:  # fmt: skip
+def _pack_sums(bias: Array, constant: Array, form: WeightForm, dtype: str, zero: int, groups: int, lanes: int) -> Array:
     sums = in_panels(folded_bias(bias, form.filters(constant), dtype, zero), groups, lanes)
     return np.concatenate([sums.reshape(-1), np.full(FLIP_WORDS, FLIP, np.int32)])
 

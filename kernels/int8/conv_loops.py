@@ -253,9 +253,16 @@ class _ConvolutionEmitter:
         for mr, count in tiling.widths.tiles:
             offsets = [tuple(step * p for p in range(mr)) for step in steps]
             tile = QTile(
-                offsets[0], offsets[1], tiling.vectors, used, spec.lanes, spec.panel_bytes, spec.narrow, ahead,
+                offsets[0],
+                offsets[1],
+                tiling.vectors,
+                used,
+                spec.lanes,
+                spec.panel_bytes,
+                spec.narrow,
+                ahead,
                 offsets[2],
-            )  # fmt: skip
+            )
 
             def emit_at(pixel: Value, tile: QTile = tile) -> None:
                 inputs, out, residual = (

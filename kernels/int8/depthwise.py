@@ -129,9 +129,7 @@ def emit_depthwise_sums(
 class _Int8DepthwiseEmitter:
     """Emitter of the loops over rows, vectors of channels, tiles of pixels and pairs of taps."""
 
-    def __init__(
-        self, b: ir.IRBuilder, spec: EightBitDepthwise, machine: Machine, endings: MakePixelEndings
-    ) -> None:  # fmt: skip
+    def __init__(self, b: ir.IRBuilder, spec: EightBitDepthwise, machine: Machine, endings: MakePixelEndings) -> None:
         self.b, self.spec, self.arm = b, spec, machine.arch == "aarch64"
         self.x, self.w, self.out = (operand(b, i, name) for i, name in enumerate(("x", "weights", "out")))
         # NEON multiplies i8; x86 widens i8 and u8 alike before it multiplies.

@@ -52,8 +52,14 @@ def im2row_steps(node: Node, graph: Graph, views: Mapping[str, View], packing: P
     patches = View(x.dtype, (n, out_h, out_w, terms), dense_strides((n, out_h, out_w, terms)))
     shape = (n, out_h, out_w, groups, k_h, k_w, per_group)
     steps = (
-        image, down * row, across * column, per_group * channel, dilation[0] * row, dilation[1] * column, channel,
-    )  # fmt: skip
+        image,
+        down * row,
+        across * column,
+        per_group * channel,
+        dilation[0] * row,
+        dilation[1] * column,
+        channel,
+    )
     copy = CopySpec(1, collapse(shape, (steps, dense_strides(shape))))
     workspace = Operand(workspace_bytes=patches.elements + SLACK_BYTES)
     gather = Step(copy, (Operand(node.inputs[0]), replace(workspace, written=True)), node.origin)

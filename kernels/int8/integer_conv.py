@@ -102,9 +102,19 @@ def _step(node: Node, graph: Graph, x: View, out: View, residual: View | None, p
     stride, dilation = tuple(window.get("stride", (1, 1))), tuple(window.get("dilation", (1, 1)))
     parts, offsets = eight_bit_parts(weights)
     spec = IntegerConv2d(
-        x, out, residual, kernel, stride, dilation, groups, lanes, _ending(node, graph),
-        not bool((parts == -128).any()), 0, bool(offsets.any()),
-    )  # fmt: skip
+        x,
+        out,
+        residual,
+        kernel,
+        stride,
+        dilation,
+        groups,
+        lanes,
+        _ending(node, graph),
+        not bool((parts == -128).any()),
+        0,
+        bool(offsets.any()),
+    )
     if spec.kernel == spec.stride == (1, 1):
         x, out, *rest = in_pieces([v for v in (x, out, residual) if v is not None], PIECE_PIXELS)
         spec = replace(spec, x=x, out=out, residual=rest[0] if rest else None)
@@ -161,9 +171,15 @@ def _depthwise_step(node: Node, graph: Graph, x: View, out: View, residual: View
     weights = _weights(node, graph)
     kernel, tensor = (int(weights.shape[1]), int(weights.shape[2])), node.inputs[1]
     spec = IntegerDepthwise(
-        x, out, residual, kernel, tuple(node.attr("stride")), tuple(node.attr("dilation")), _ending(node, graph),
+        x,
+        out,
+        residual,
+        kernel,
+        tuple(node.attr("stride")),
+        tuple(node.attr("dilation")),
+        _ending(node, graph),
         bool((np.abs(weights.astype(np.int64)) < 128).all()),
-    )  # fmt: skip
+    )
     filled = -(-weights.shape[0] // CHANNELS) * CHANNELS
     taps = PackedConstant(_pack_taps, (tensor,), (), (kernel[0] * kernel[1], filled), "int16")
     sums = PackedConstant(_pack_depthwise_sums, (tensor,), (), (1, filled), "int32")

@@ -60,9 +60,13 @@ class IntegerEnding:
         sums = address(b, self.sums, scale_index(b, packed, F32_BYTES))
         multiplier = move_by(self.multiplier, channel) if self.spec.multiplier == "channels" else self.multiplier
         return replace(
-            self, sums=sums, offsets=move_by(self.offsets, packed), bias=move_by(self.bias, channel),
-            multiplier=multiplier, shift=move_by(self.shift, channel),
-        )  # fmt: skip
+            self,
+            sums=sums,
+            offsets=move_by(self.offsets, packed),
+            bias=move_by(self.bias, channel),
+            multiplier=multiplier,
+            shift=move_by(self.shift, channel),
+        )
 
     def terms(self, first: int, lanes: int, used: int) -> ChannelTerms:
         """Emit the loads of the operands of `lanes` channels from `first` on, of which the first `used` exist."""

@@ -92,9 +92,17 @@ def lower_qmatmul(node: Node, graph: Graph, views: Mapping[str, View], packing: 
         right = View(right.dtype, (*shape[:-2], *shape[:-3:-1]), (*strides[:-2], *strides[:-3:-1]))
     batch = out.shape[:-2]
     spec = QMatMul(
-        batch, a.shape[-2], a.shape[-1], right.shape[-1], batch_strides(a, batch), batch_strides(right, batch),
-        out.strides, a.dtype, node.attr("x_zero"), epilogue_of(node),
-    )  # fmt: skip
+        batch,
+        a.shape[-2],
+        a.shape[-1],
+        right.shape[-1],
+        batch_strides(a, batch),
+        batch_strides(right, batch),
+        out.strides,
+        a.dtype,
+        node.attr("x_zero"),
+        epilogue_of(node),
+    )
     names = (node.inputs[0], node.inputs[1], node.output, *node.inputs[2:4])
     return (Step(spec, tuple(Operand(name, written=name == node.output) for name in names), node.origin),)
 

@@ -66,7 +66,7 @@ class _Int8MicroKernel:
 
     def __init__(
         self, b: ir.IRBuilder, machine: Machine, form: ProductForm, tile: QTile, at: QPointers, run: SumRun
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.b, self.form, self.tile, self.at, self.run = b, form, tile, at, run
         # With window_sums the last piece is the sum of inputs.
         self.weight_pieces = tile.vectors * form.parts
@@ -138,7 +138,7 @@ class _Int8MicroKernel:
 
     def groups(
         self, count: int, inputs: Value, panel: Value, acc: Values, terms: tuple[int, ...] = (0,) * GROUP
-    ) -> Values:  # fmt: skip
+    ) -> Values:
         """Emit `count` groups without a loop. terms: as in SumRun.terms; terms of -1 do not count in window sums."""
         new, size, group_bytes = list(acc), self.pixels * self.pieces, self.tile.panel * GROUP
         self.prefetch_weights(count * group_bytes, panel)

@@ -30,9 +30,7 @@ CHAIN = 8  # accumulators that hide the latency of a multiply-add
 def _tile_rates() -> IssueRates:
     """Return the issue rates that 8-bit register tiles of all cores are chosen by; only their ratios matter."""
     fit = all_cores_fit().int8_register_tile
-    return IssueRates(
-        fit.multiplies_per_cycle, inf, fit.loads_per_cycle, inf, fit.issue_per_cycle, 0.0, 0.0, 0.0
-    )  # fmt: skip
+    return IssueRates(fit.multiplies_per_cycle, inf, fit.loads_per_cycle, inf, fit.issue_per_cycle, 0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -76,9 +74,12 @@ class ProductForm:
         """
         pieces += self.window_sums
         others = {
-            "sdot": pixels + 4, "vnni": min(pixels, pieces) + 1, "madd": min(pixels, pieces) + 2,
-            "mull": 2 * pieces + 5, "maddubs": 5,
-        }  # fmt: skip
+            "sdot": pixels + 4,
+            "vnni": min(pixels, pieces) + 1,
+            "madd": min(pixels, pieces) + 2,
+            "mull": 2 * pieces + 5,
+            "maddubs": 5,
+        }
         return pixels * pieces + others[self.kind] + self.flip
 
     def step_cycles(self, pixels: int, pieces: int) -> float:
@@ -96,9 +97,7 @@ class ProductForm:
         return throughput_cycles(_tile_rates(), products * multiplies, inputs + pieces, extra_instructions) + stream
 
 
-def form_of(
-    machine: Machine, panel: int, dtype: str, together: int = 0, window_sums: bool = False
-) -> ProductForm:  # fmt: skip
+def form_of(machine: Machine, panel: int, dtype: str, together: int = 0, window_sums: bool = False) -> ProductForm:
     """Return the machine's product form for inputs of type dtype (i8 or u8), with registers no longer than a panel.
 
     panel: channels of a panel of packed weights. together: groups whose products i16 can sum (sums_in_i16).

@@ -116,9 +116,13 @@ class EightBit(Primitive):
         )
         _, sums, factors = constants
         form = QuantisedWeights(
-            begins[1], sums.nbytes // F32_BYTES, 0 if self.method is Method.DEPTHWISE else FLIP_WORDS,
-            begins[2], factors.nbytes // F32_BYTES, scenario.c // scenario.groups * scenario.taps,
-        )  # fmt: skip
+            begins[1],
+            sums.nbytes // F32_BYTES,
+            0 if self.method is Method.DEPTHWISE else FLIP_WORDS,
+            begins[2],
+            factors.nbytes // F32_BYTES,
+            scenario.c // scenario.groups * scenario.taps,
+        )
         return Lowering(stages, pack_weights, (ends[-1] // F32_BYTES,), _workspace(steps), quantised=form)
 
     def _steps(self, graph: Graph, lanes: int) -> tuple[Step, ...]:
@@ -144,9 +148,18 @@ def node_graph(scenario: Scenario, weights: Array) -> Graph:
         b.constant(np.full(s.m, factor, np.float32)),
     ]
     node = b.add(
-        "qconv2d", [x, *constants], stride=s.strides, dilation=s.dilations, pads=(0, 0, 0, 0), groups=s.groups,
-        x_zero=0, out_zero=0, lo=least, hi=most, to=s.dtype,
-    )  # fmt: skip
+        "qconv2d",
+        [x, *constants],
+        stride=s.strides,
+        dilation=s.dilations,
+        pads=(0, 0, 0, 0),
+        groups=s.groups,
+        x_zero=0,
+        out_zero=0,
+        lo=least,
+        hi=most,
+        to=s.dtype,
+    )
     return b.finish([node])
 
 

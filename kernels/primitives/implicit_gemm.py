@@ -95,9 +95,19 @@ def _spec(s: Scenario, x: View, out: View, epilogue: Epilogue, lanes: int) -> Co
     """Return the engine's spec. A 1x1 convolution of stride 1 may have its pixels in rows of another length."""
     act = "" if epilogue.act == "none" else epilogue.act
     spec = Conv2d(
-        x, out, out if epilogue.residual else None, s.kernel, s.strides, s.dilations,
-        s.groups, lanes, epilogue.bias, True, act, epilogue.act_args,
-    )  # fmt: skip
+        x,
+        out,
+        out if epilogue.residual else None,
+        s.kernel,
+        s.strides,
+        s.dilations,
+        s.groups,
+        lanes,
+        epilogue.bias,
+        True,
+        act,
+        epilogue.act_args,
+    )
     if (s.kernel, s.strides) != ((1, 1), (1, 1)):
         return spec
     x, out, *rest = in_pieces([v for v in (spec.x, spec.out, spec.residual) if v is not None], PIECE_PIXELS)
@@ -135,9 +145,16 @@ class ImplicitDepthwise(Primitive):
         out = image_view(self.layout_out, s.m, s.out_h, s.out_w, s.batch)
         act = "" if epilogue.act == "none" else epilogue.act
         spec = Depthwise(
-            _view(x, s.batch), out, out if epilogue.residual else None, s.kernel, s.strides, s.dilations,
-            epilogue.bias, act, epilogue.act_args,
-        )  # fmt: skip
+            _view(x, s.batch),
+            out,
+            out if epilogue.residual else None,
+            s.kernel,
+            s.strides,
+            s.dilations,
+            epilogue.bias,
+            act,
+            epilogue.act_args,
+        )
 
         def pack_weights() -> Array:
             return pack_depthwise(np.ascontiguousarray(weights.transpose(0, 2, 3, 1)))

@@ -52,9 +52,15 @@ class MatrixProduct:
 
 
 def packed_product(
-    rows: int, columns: int, total: Sum, left_step: int, out_step: int, bias: str = "", act: str = "",
+    rows: int,
+    columns: int,
+    total: Sum,
+    left_step: int,
+    out_step: int,
+    bias: str = "",
+    act: str = "",
     act_args: tuple[float, ...] = (),
-) -> MatrixProduct:  # fmt: skip
+) -> MatrixProduct:
     """Return a product whose right side is in panels of PANEL columns (common.pack_panels); columns are the outer
     loop."""
     k_step = PANEL * F32_BYTES

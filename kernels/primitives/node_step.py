@@ -50,7 +50,7 @@ def lower_primitive(node: Node, graph: Graph, views: Mapping[str, View], packing
     lowering = primitive.lower(scenario, _filters(weights), epilogue, packing.lanes)
     packed = PackedConstant(
         _packed_weights, (node.inputs[1],), (primitive.name, scenario, packing.lanes), lowering.weights_shape
-    )  # fmt: skip
+    )
     tensors = {"x": node.inputs[0], "out": node.output, "bias": bias, "residual": residual}
 
     def operand(stage_operand: StageOperand) -> Operand:

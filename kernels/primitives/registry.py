@@ -35,7 +35,7 @@ _FAMILIES: tuple[ModuleType, ...] = (
     winograd,
     sparse,
     foreign,
-)  # fmt: skip
+)
 
 
 @cache

@@ -55,7 +55,7 @@ def _element(b: ir.IRBuilder, base: Value, index: Value) -> Value:
 
 def copy_run_of(
     b: ir.IRBuilder, machine: Machine, source: Value, target: Value, count: Value, source_step: int, target_step: int
-) -> None:  # fmt: skip
+) -> None:
     """Emit a copy of `count` elements, a number known at run time, in vectors if both sides are contiguous.
 
     source_step, target_step: from an element to the next, in bytes.
@@ -78,9 +78,7 @@ def zero_run_of(b: ir.IRBuilder, machine: Machine, target: Value, count: Value, 
     _run(b, machine, count, step == F32_BYTES, clear)
 
 
-def _run(
-    b: ir.IRBuilder, machine: Machine, count: Value, dense: bool, body: Callable[[Value, ir.Type], None]
-) -> None:  # fmt: skip
+def _run(b: ir.IRBuilder, machine: Machine, count: Value, dense: bool, body: Callable[[Value, ir.Type], None]) -> None:
     first: Value = const(0)
     if dense:
         lanes = lanes_f32(machine)

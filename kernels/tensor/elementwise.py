@@ -52,9 +52,29 @@ from mavcg.specs.kernel_symbol import sizes_text
 from mavcg.specs.serialize import spec_format
 
 _CHEAP = (
-    "relu", "neg", "abs", "sqrt", "floor", "ceil", "round", "clip", "leaky_relu", "add", "sub", "mul", "max", "min",
-    "and", "or", "xor", "not", "where", "cast", "prelu", *COMPARISONS,
-)  # fmt: skip
+    "relu",
+    "neg",
+    "abs",
+    "sqrt",
+    "floor",
+    "ceil",
+    "round",
+    "clip",
+    "leaky_relu",
+    "add",
+    "sub",
+    "mul",
+    "max",
+    "min",
+    "and",
+    "or",
+    "xor",
+    "not",
+    "where",
+    "cast",
+    "prelu",
+    *COMPARISONS,
+)
 
 
 @spec_format("elementwise")

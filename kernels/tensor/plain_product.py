@@ -111,11 +111,15 @@ def plain_conv2d(node: Node, graph: Graph, views: Mapping[str, View]) -> tuple[S
         ProductDimension(out.shape[1], x.strides[1] * down, 0, out.strides[1], 0, strides_r[1]),
         ProductDimension(out.shape[2], x.strides[2] * right, 0, out.strides[2], 0, strides_r[2]),
         ProductDimension(
-            groups, x.strides[3] * channels, w.strides[0] * filters, out.strides[3] * filters, filters,
+            groups,
+            x.strides[3] * channels,
+            w.strides[0] * filters,
+            out.strides[3] * filters,
+            filters,
             strides_r[3] * filters,
         ),
         ProductDimension(filters, 0, w.strides[0], out.strides[3], 1, strides_r[3]),
-    ]  # fmt: skip
+    ]
     inner = [
         (w.shape[1], x.strides[1] * gap_h, w.strides[1]),
         (w.shape[2], x.strides[2] * gap_w, w.strides[2]),

@@ -82,9 +82,15 @@ def lower_pool(node: Node, graph: Graph, views: Mapping[str, View], packing: Pac
         raise MavcgError(f"node '{node.origin}' ({node.op}): its type is {x.dtype}; supported: f32 (max: i8, u8 too)")
     counted = tuple(node.attr("count_pads")) if kind == "avg" else (0, 0, 0, 0)
     spec = Pool(
-        kind, x, out, tuple(node.attr("kernel")), tuple(node.attr("stride")), tuple(node.attr("dilation")),
-        tuple(node.attr("pads")), counted,
-    )  # fmt: skip
+        kind,
+        x,
+        out,
+        tuple(node.attr("kernel")),
+        tuple(node.attr("stride")),
+        tuple(node.attr("dilation")),
+        tuple(node.attr("pads")),
+        counted,
+    )
     return (Step(spec, (Operand(node.inputs[0]), Operand(node.output, written=True)), node.origin),)
 
 

@@ -119,10 +119,12 @@ def combiner(kind: str, dtype: str) -> Combine:
     """Return the function that emits the combination of two partial results."""
     if dtype.startswith("f"):
         floats: dict[str, Combine] = {
-            "sum": lambda b, x, y: b.fadd(x, y), "mean": lambda b, x, y: b.fadd(x, y),
+            "sum": lambda b, x, y: b.fadd(x, y),
+            "mean": lambda b, x, y: b.fadd(x, y),
             "prod": lambda b, x, y: b.fmul(x, y),
-            "max": lambda b, x, y: larger(b, dtype, y, x), "min": lambda b, x, y: smaller(b, dtype, y, x),
-        }  # fmt: skip
+            "max": lambda b, x, y: larger(b, dtype, y, x),
+            "min": lambda b, x, y: smaller(b, dtype, y, x),
+        }
         return floats[kind]
     if kind == "mean":  # the sum is wider than its terms
 

@@ -127,9 +127,13 @@ def _lower_flat_index(node: Node, graph: Graph, views: Mapping[str, View], packi
         return ()
     nest = collapse(out.shape, (indices.strides[:-1], out.strides, node.attr("offsets")))
     spec = FlatIndexSpec(
-        indices.item_bytes, nest, indices.strides[-1], node.attr("lengths"), node.attr("strides"),
+        indices.item_bytes,
+        nest,
+        indices.strides[-1],
+        node.attr("lengths"),
+        node.attr("strides"),
         bool(node.attr("from_end")),
-    )  # fmt: skip
+    )
     operands = (Operand(node.inputs[0]), Operand(node.output, written=True), Operand(fault_word=True))
     return (Step(spec, operands, node.origin),)
 
@@ -188,9 +192,16 @@ def _lower_scatter(node: Node, graph: Graph, views: Mapping[str, View], packing:
     if updates.elements == 0:
         return copy
     spec = ScatterSpec(
-        x.dtype, reduction, collapse(out.shape[1:], (updates.strides[1:], out.strides[1:])), indices.item_bytes,
-        indices.shape[0], indices.strides[0], out.shape[0], updates.strides[0], out.strides[0],
-    )  # fmt: skip
+        x.dtype,
+        reduction,
+        collapse(out.shape[1:], (updates.strides[1:], out.strides[1:])),
+        indices.item_bytes,
+        indices.shape[0],
+        indices.strides[0],
+        out.shape[0],
+        updates.strides[0],
+        out.strides[0],
+    )
     operands = (Operand(node.inputs[1]), Operand(node.inputs[2]), Operand(node.output, written=True))
     return (*copy, Step(spec, operands, node.origin))
 

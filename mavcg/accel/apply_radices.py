@@ -41,7 +41,7 @@ def with_radices(graph: XGraph, radices: tuple[NodeRadix, ...], name: str) -> XG
             radix=known[node.name].radix,
             weight_radix=known[node.name].weights,
             bias_steps=known[node.name].bias_steps,
-        )  # fmt: skip
+        )
         for node in graph.nodes
         if node.name in known
     }

@@ -136,8 +136,11 @@ def _align(node: XNode, inputs: Sequence[Array], radices: Sequence[int]) -> list
 
 
 _ELTWISE: Mapping[str, Callable[[Array, Array], Array]] = {
-    "add": np.add, "sub": np.subtract, "max": np.maximum, "min": np.minimum,
-}  # fmt: skip
+    "add": np.add,
+    "sub": np.subtract,
+    "max": np.maximum,
+    "min": np.minimum,
+}
 
 
 def _eltwise_sums(node: XNode, inputs: Sequence[Array], radices: Sequence[int]) -> Array:

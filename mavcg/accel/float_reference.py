@@ -11,8 +11,12 @@ from mavcg.graph import Array
 from mavcg.reference.evaluate import run as run_graph
 
 _ELTWISE: Mapping[str, Callable[[Array, Array], Array]] = {
-    "add": np.add, "sub": np.subtract, "mul": np.multiply, "max": np.maximum, "min": np.minimum,
-}  # fmt: skip
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "max": np.maximum,
+    "min": np.minimum,
+}
 
 
 def arrange_inputs(graph: XGraph, arrays: Mapping[str, Array]) -> dict[str, Array]:

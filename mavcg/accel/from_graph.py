@@ -31,10 +31,22 @@ from mavcg.passes.graph.prune import prune
 from mavcg.passes.graph.transposes import cancel_transposes
 
 PASSES = (
-    without_fake_quantisation, prune, cancel_transposes, prune, widen_half, spell_out_double, fold_constants,
-    recognise_activations, fold_pads, merge_scales, fold_scale_after, fold_scale_before, merge_scales, fuse_pointwise,
+    without_fake_quantisation,
     prune,
-)  # fmt: skip
+    cancel_transposes,
+    prune,
+    widen_half,
+    spell_out_double,
+    fold_constants,
+    recognise_activations,
+    fold_pads,
+    merge_scales,
+    fold_scale_after,
+    fold_scale_before,
+    merge_scales,
+    fuse_pointwise,
+    prune,
+)
 
 
 def xgraph_of(graph: Graph, dense_on_host: bool = True) -> XGraph:
@@ -121,8 +133,15 @@ def _without_unread(graph: XGraph) -> XGraph:
 
 
 _MAKERS: Mapping[str, Callable[[XGraphMaker, Node], bool]] = {
-    "conv2d": add_conv, "conv_transpose2d": add_deconv, "matmul": add_dense, "max_pool2d": add_pool,
-    "avg_pool2d": add_pool, "reduce_mean": add_mean, **dict.fromkeys(ELTWISE, add_eltwise),
-    **dict.fromkeys(UNIT_ACTS, add_unit_act), "concat": add_concat, "reshape": add_reshape,
+    "conv2d": add_conv,
+    "conv_transpose2d": add_deconv,
+    "matmul": add_dense,
+    "max_pool2d": add_pool,
+    "avg_pool2d": add_pool,
+    "reduce_mean": add_mean,
+    **dict.fromkeys(ELTWISE, add_eltwise),
+    **dict.fromkeys(UNIT_ACTS, add_unit_act),
+    "concat": add_concat,
+    "reshape": add_reshape,
     "resample": add_upsample,
-}  # fmt: skip
+}

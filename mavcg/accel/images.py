@@ -91,8 +91,12 @@ def network_inputs(arrays: Mapping[str, Array], tensors: Sequence[HostTensor]) -
     return inputs
 
 
-def read_inputs(arrays: Mapping[str, Array], shapes: Mapping[str, tuple[int, int, int]], nchw: tuple[str, ...],
-                radices: Mapping[str, int]) -> dict[str, Array]:  # fmt: skip
+def read_inputs(
+    arrays: Mapping[str, Array],
+    shapes: Mapping[str, tuple[int, int, int]],
+    nchw: tuple[str, ...],
+    radices: Mapping[str, int],
+) -> dict[str, Array]:
     """Return the int8 inputs [1, H, W, C] of a program; real numbers are quantised, integers are kept.
 
     shapes: H, W, C of each input. nchw: inputs whose real numbers may be in the order N, C, H, W. radices: radix

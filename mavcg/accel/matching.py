@@ -137,7 +137,7 @@ def _order(pattern: LabelledGraph, filtered: Mapping[str, set[str]]) -> tuple[_S
                     tuple(v for v in pattern.nodes if v in ins and v in placed),
                     tuple(v for v in pattern.nodes if v in outs and v in placed),
                     last_of_twins.get(_twin_key(pattern, filtered, vertex), ""),
-                )  # fmt: skip
+                )
             )
             last_of_twins[_twin_key(pattern, filtered, vertex)] = vertex
             placed.add(vertex)

@@ -31,8 +31,10 @@ class Sample:
         rest = flat[np.sort(order[:-LARGEST])]
         step = -(-rest.size // EVENLY)
         some = rest[::step]
-        return Sample(np.concatenate([largest, some]),
-                      np.concatenate([np.ones(LARGEST), np.full(some.size, rest.size / some.size)]))  # fmt: skip
+        return Sample(
+            np.concatenate([largest, some]),
+            np.concatenate([np.ones(LARGEST), np.full(some.size, rest.size / some.size)]),
+        )
 
     @staticmethod
     def concatenate(samples: Iterable["Sample"]) -> "Sample":

@@ -131,8 +131,10 @@ def read_target(path: Path) -> IsaTarget:
         sources.append((key, fact[1]))
         return fact[0]
 
-    whole = {key: schema.whole(path, {key: value(key)}, key, key, low, high, unit=unit)
-             for key, (low, high, unit) in WHOLE.items()}  # fmt: skip
+    whole = {
+        key: schema.whole(path, {key: value(key)}, key, key, low, high, unit=unit)
+        for key, (low, high, unit) in WHOLE.items()
+    }
     target = IsaTarget(
         name=name,
         description=schema.text(path, table, "description"),

@@ -18,9 +18,14 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(B|kB|KB|MB|GB|KiB|MiB|GiB)", re.ASCII)
 _AUTO = re.compile(r"auto(?::(\d+))?")
 _TOP = {"memory": str, "parallel": list, "order": list, "network": list}
 _NETWORK = {
-    "name": str, "file": str, "shapes": dict, "throughput": (int, float), "precision": str, "partitions": (str, list),
+    "name": str,
+    "file": str,
+    "shapes": dict,
+    "throughput": (int, float),
+    "precision": str,
+    "partitions": (str, list),
     "schedule": (str, list),
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
@@ -123,8 +128,11 @@ def _check(locations: _KeyLocations, table: dict[str, Any], kinds: dict[str, Any
             raise MavcgError(f"{locations.of(key, network)}: unknown key; the keys are {', '.join(kinds)}")
         if not isinstance(value, kinds[key]) or isinstance(value, bool):
             kind = kinds[key] if isinstance(kinds[key], tuple) else (kinds[key],)
-            words = " or ".join({"str": "a string", "list": "a list", "dict": "a table"}.get(k.__name__, "a number")
-                                for k in kind if k is not float)  # fmt: skip
+            words = " or ".join(
+                {"str": "a string", "list": "a list", "dict": "a table"}.get(k.__name__, "a number")
+                for k in kind
+                if k is not float
+            )
             raise MavcgError(f"{locations.of(key, network)} = {value_text(value)}: is not {words}; correct it")
 
 

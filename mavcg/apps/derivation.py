@@ -56,9 +56,7 @@ class Derivation:
         self.app = app
         self._cache: dict[tuple[str, Chromosome], _Scheduled] = {}
 
-    def derive(
-        self, chromosome: Chromosome, reuse: Callable[..., tuple[Buffer, ...]] = reuse_buffers
-    ) -> Derived:  # fmt: skip
+    def derive(self, chromosome: Chromosome, reuse: Callable[..., tuple[Buffer, ...]] = reuse_buffers) -> Derived:
         """Derive the application of a chromosome. reuse: Algorithm 8, or a replacement."""
         app, phases, sizes, capacities = self.app, dict[LayerId, int](), {}, {}
         partitions: list[Partition] = []

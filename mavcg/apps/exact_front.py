@@ -207,11 +207,16 @@ class _Series:
         sink = self.cnn.layers[end].name
         if any(last[layer.name] > last[sink] for layer in inside) or not self._separates(target, first, last):
             raise NoExactFront
-        return live_peak([
-            LiveBuffer(rows * channel.row_elements, first[channel.edge.source],
-                       1 + max(last[channel.edge.target], last[channel.edge.source]))
-            for channel, rows in zip(graph.channels, schedule.capacities, strict=True)
-        ])  # fmt: skip
+        return live_peak(
+            [
+                LiveBuffer(
+                    rows * channel.row_elements,
+                    first[channel.edge.source],
+                    1 + max(last[channel.edge.target], last[channel.edge.source]),
+                )
+                for channel, rows in zip(graph.channels, schedule.capacities, strict=True)
+            ]
+        )
 
     def _separates(self, target: _Separator | None, first: dict[str, int], last: dict[str, int]) -> bool:
         """True if everything before the block has run when the layers after it begin."""

@@ -103,9 +103,7 @@ def _shared_ranges(app: Application, ranges: Mapping[str, _Range], across: Seque
     across: data between them.
     """
     names, sizes = [*ranges], [*(range_.extent for range_ in ranges.values()), *(d.size for d in across)]
-    together = {
-        frozenset((a, b)) for a, b in combinations(range(len(names)), 2) if app.runs_with(names[a], names[b])
-    }  # fmt: skip
+    together = {frozenset((a, b)) for a, b in combinations(range(len(names)), 2) if app.runs_with(names[a], names[b])}
     for number, data in enumerate(across, len(names)):
         # All data of a partition in which this data is live counts as live with it.
         homes = [span.partition for span in data.spans]

@@ -72,10 +72,17 @@ def build_application(
             own.mkdir()
             planned = network.planned
             shared_tasks += engine_tasks(
-                planned.program, partial(packed_weights, planned.memory, planned.lowered.graph.constants),
-                version_symbols(planned.specs, tuple(machines)), core_set, request.target, own, request.threads,
-                default_spin_us(request.board), network_symbol(planned.program.name), in_application=True,
-            )  # fmt: skip
+                planned.program,
+                partial(packed_weights, planned.memory, planned.lowered.graph.constants),
+                version_symbols(planned.specs, tuple(machines)),
+                core_set,
+                request.target,
+                own,
+                request.threads,
+                default_spin_us(request.board),
+                network_symbol(planned.program.name),
+                in_application=True,
+            )
         tasks = kernel_tasks(specs, machines, request.cores, request.target, folder, request.tuning, tiles)
         objects = run_tasks([*shared_tasks, *tasks], request.workers, progress)
         kernels = kernel_code(objects[len(shared_tasks) :], machines, tiles)
@@ -90,9 +97,14 @@ def build_application(
         link_shared(objects, request.output, request.target, options=LinkOptions(strip=request.strip))
     companions = write_application_companions(application, request.output, request.threads)
     return ApplicationResult(
-        request.output, application, companions, request.output.stat().st_size, loaded_bytes(request.output),
-        time.monotonic() - started, note,
-    )  # fmt: skip
+        request.output,
+        application,
+        companions,
+        request.output.stat().st_size,
+        loaded_bytes(request.output),
+        time.monotonic() - started,
+        note,
+    )
 
 
 def _note(file: ApplicationFile, library: LibraryPlan, kernels: KernelCode) -> dict[str, Any]:

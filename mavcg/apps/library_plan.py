@@ -90,11 +90,13 @@ def place_networks(name: str, programs: Sequence[Program], together: frozenset[f
     )
     placed = (
         PlacedNetwork(
-            program, arena.offsets[n], scratch.offsets[n],
+            program,
+            arena.offsets[n],
+            scratch.offsets[n],
             frozenset(m for m in range(len(programs)) if frozenset((n, m)) not in together),
         )
         for n, program in enumerate(programs)
-    )  # fmt: skip
+    )
     return ApplicationProgram(name, tuple(placed), arena.extent, scratch.extent)
 
 
@@ -108,15 +110,17 @@ def library_json(planned: LibraryPlan) -> dict[str, Any]:
         "weight_bytes": planned.weight_bytes,
         "networks": [
             {
-                "name": placed.program.name, "arena_offset": placed.arena_offset,
-                "arena_bytes": placed.program.arena_bytes, "scratch_bytes": placed.program.scratch_bytes,
+                "name": placed.program.name,
+                "arena_offset": placed.arena_offset,
+                "arena_bytes": placed.program.arena_bytes,
+                "scratch_bytes": placed.program.scratch_bytes,
                 "weight_bytes": placed.program.constants_bytes,
                 "phases": len(placed.program.phases) or len(placed.program.steps),
                 "conflicts_with": [application.networks[n].program.name for n in sorted(placed.conflicts_with)],
             }
             for placed in application.networks
         ],
-    }  # fmt: skip
+    }
 
 
 def check_memory(file: ApplicationFile, planned: LibraryPlan) -> None:

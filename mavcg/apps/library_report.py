@@ -41,10 +41,15 @@ def show_application(note: Mapping[str, Any], to: "Console") -> None:
     for network in note["networks"]:
         begin, others = network["arena_offset"], [n for n in network["conflicts_with"] if n != network["model"]]
         table.add_row(
-            network["model"], f"{begin:,}", f"{begin + network['arena_bytes']:,}", f"{network['scratch_bytes']:,}",
-            f"{network['weight_bytes']:,}", str(len(network["steps"])), str(network["phases"]),
+            network["model"],
+            f"{begin:,}",
+            f"{begin + network['arena_bytes']:,}",
+            f"{network['scratch_bytes']:,}",
+            f"{network['weight_bytes']:,}",
+            str(len(network["steps"])),
+            str(network["phases"]),
             ", ".join(others) or "none",
-        )  # fmt: skip
+        )
     to.print(table)
     for network in note["networks"]:
         if "pipeline" in network:
@@ -69,8 +74,10 @@ def _show_pipeline(network: Mapping[str, Any], to: "Console") -> None:
     for stage in pipeline["stages"]:
         predicted = "cores" in stage
         table.add_row(
-            stage["partition"], stage["first"], str(stage["steps"]),
+            stage["partition"],
+            stage["first"],
+            str(stage["steps"]),
             f"{stage['threads']} x {', '.join(stage['cores'])}" if predicted else "a share of the CPUs",
             f"{stage['predicted_ms']:.3f}" if predicted else "",
-        )  # fmt: skip
+        )
     to.print(table)

@@ -25,14 +25,21 @@ def draw_memory_map(plan: ApplicationPlan, path: Path) -> None:
         begin, stop = best.arena.times[data]
         axes.add_patch(
             Rectangle(
-                (begin, ring.offset / 1e3), stop - begin, ring.elements / 1e3, facecolor=colours[data.cnn], alpha=0.55,
-                edgecolor="black", linewidth=0.3,
+                (begin, ring.offset / 1e3),
+                stop - begin,
+                ring.elements / 1e3,
+                facecolor=colours[data.cnn],
+                alpha=0.55,
+                edgecolor="black",
+                linewidth=0.3,
             )
-        )  # fmt: skip
+        )
         named = data.label.partition(":")[2]
         high, wide = ring.elements / best.arena.size, (stop - begin) / end
-        level, upright = (high >= _LINE_HIGH and wide >= len(named) * _LETTER_WIDE,
-                          wide >= _LINE_WIDE and high >= len(named) * _LETTER_HIGH)  # fmt: skip
+        level, upright = (
+            high >= _LINE_HIGH and wide >= len(named) * _LETTER_WIDE,
+            wide >= _LINE_WIDE and high >= len(named) * _LETTER_HIGH,
+        )
         if level or upright:
             middle, rotation_degrees = ((begin + stop) / 2, (ring.offset + ring.elements / 2) / 1e3), 0 if level else 90
             axes.text(*middle, named, ha="center", va="center", fontsize=7, rotation=rotation_degrees)

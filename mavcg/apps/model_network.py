@@ -65,9 +65,14 @@ def _borders(graph: Graph) -> dict[str, Node]:
         before, after = node.attr("before"), node.attr("after")
         image = len(before) == 4 and not (before[0] or after[0] or before[3] or after[3]) and min(*before, *after) >= 0
         readers = [reader for reader in graph.nodes if node.outputs[0] in reader.inputs]
-        if image and graph.types[node.outputs[0]].shape[0] == 1 and node.outputs[0] not in graph.outputs and all(
-            _kind(graph, reader)[0] in _WINDOWS and reader.inputs.index(node.outputs[0]) == 0 for reader in readers
-        ):  # fmt: skip
+        if (
+            image
+            and graph.types[node.outputs[0]].shape[0] == 1
+            and node.outputs[0] not in graph.outputs
+            and all(
+                _kind(graph, reader)[0] in _WINDOWS and reader.inputs.index(node.outputs[0]) == 0 for reader in readers
+            )
+        ):
             borders[node.outputs[0]] = node
     return borders
 

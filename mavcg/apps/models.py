@@ -60,9 +60,7 @@ def predict_layers(
     return _layer_times(cnn, graph, prediction, board)
 
 
-def _layer_times(
-    cnn: Cnn, graph: Graph, prediction: Prediction, board: Board
-) -> dict[LayerId, LayerTime]:  # fmt: skip
+def _layer_times(cnn: Cnn, graph: Graph, prediction: Prediction, board: Board) -> dict[LayerId, LayerTime]:
     """Return each layer's time: that of the steps that come from its node in the user's file.
 
     If several layers come from one node, those of the same operator share its time evenly. Steps of no layer count for

@@ -115,10 +115,20 @@ def plan_application(
     progress("executing the schedule")
     simulate_schedule(front[chosen].derived, front[chosen].arena.rings, limits.seed)
     return ApplicationPlan(
-        app, weights, total_size(naive_buffers(data)), total_size(reuse_buffers(app, data, within_cnn=True)),
-        total_size(reuse_buffers(app, data)), total_size(everywhere.buffers), tuple(front), chosen, meets, early,
-        constraints, tuple(exact), gap,
-    )  # fmt: skip
+        app,
+        weights,
+        total_size(naive_buffers(data)),
+        total_size(reuse_buffers(app, data, within_cnn=True)),
+        total_size(reuse_buffers(app, data)),
+        total_size(everywhere.buffers),
+        tuple(front),
+        chosen,
+        meets,
+        early,
+        constraints,
+        tuple(exact),
+        gap,
+    )
 
 
 def _front(solutions: list[MemorySolution]) -> list[MemorySolution]:

@@ -97,9 +97,17 @@ def _predict_stages(
     progress(f"{entry.name}: predicting on {request.board.name}")
     teams = [(team.cluster, team.cores) for team in _teams(request, count)]
     return predict(
-        entry.name, step_works(prepared.planned), prepared.planned.specs, request.board, 1, request.target,
-        request.workers, plan=prepared.tiles, available=[core.name for core in request.cores], teams=teams,
-    )  # fmt: skip
+        entry.name,
+        step_works(prepared.planned),
+        prepared.planned.specs,
+        request.board,
+        1,
+        request.target,
+        request.workers,
+        plan=prepared.tiles,
+        available=[core.name for core in request.cores],
+        teams=teams,
+    )
 
 
 def _balance(

@@ -20,10 +20,13 @@ def example_application() -> Application:
         "CNN1",
         (*(Layer(f"l{i}", "conv", 32) for i in (1, 2, 3)), Layer("l4", "add", 32), Layer("l5", "conv", 32)),
         (
-            DataEdge("l1", "l2", 3072, 32), DataEdge("l2", "l3", 8192, 32), DataEdge("l2", "l4", 8192, 32),
-            DataEdge("l3", "l4", 8192, 32), DataEdge("l4", "l5", 8192, 32),
+            DataEdge("l1", "l2", 3072, 32),
+            DataEdge("l2", "l3", 8192, 32),
+            DataEdge("l2", "l4", 8192, 32),
+            DataEdge("l3", "l4", 8192, 32),
+            DataEdge("l4", "l5", 8192, 32),
         ),
-    )  # fmt: skip
+    )
     second = Cnn(
         "CNN2",
         (Layer("l1", "conv", 32), Layer("l2", "conv", 28), Layer("l3", "fully connected"), Layer("l4", "softmax")),

@@ -80,8 +80,12 @@ class BlasResult:
 
     def as_json(self) -> dict[str, Any]:
         """Return the document of `mavcg blas build --json`."""
-        return {"library": str(self.output), **self.note, "loaded_bytes": self.loaded_bytes,
-                "seconds": round(self.seconds, 3)}  # fmt: skip
+        return {
+            "library": str(self.output),
+            **self.note,
+            "loaded_bytes": self.loaded_bytes,
+            "seconds": round(self.seconds, 3),
+        }
 
 
 def build_blas(request: BlasRequest, progress: Progress = lambda message: None) -> BlasResult:
@@ -180,11 +184,9 @@ def product_tiles(blocks: BlasBlocks) -> tuple[ProductTile, ...]:
         for columns in range(1, blocks.columns + 1)
     ]
     tall = [
-        ProductTile(
-            blocks.dtype, blocks.lanes, blocks.tall_units, columns, COLUMNS, prefetched_terms=PREFETCHED_TERMS
-        )
+        ProductTile(blocks.dtype, blocks.lanes, blocks.tall_units, columns, COLUMNS, prefetched_terms=PREFETCHED_TERMS)
         for columns in range(1, TALL_COLUMNS + 1)
-    ]  # fmt: skip
+    ]
     return (*regular, *(tall if blocks.tall_units else ()))
 
 
@@ -211,8 +213,17 @@ def _jobs(tiles: Mapping[str, tuple[ProductTile, ...]], machine: Machine, label:
 def _tile_object(job: _TileJob, target: Target, folder: Path) -> Path:
     out = folder / f"tiles-{job.label}-{job.number}.o"
     message = f"compiling kernels for {job.label}"
-    compile_module(CodegenJob(function_module(job.functions, job.machine, job.label, target), target, message, "2",
-                              emit="obj", flags=KERNEL_FLAGS), out)  # fmt: skip
+    compile_module(
+        CodegenJob(
+            function_module(job.functions, job.machine, job.label, target),
+            target,
+            message,
+            "2",
+            emit="obj",
+            flags=KERNEL_FLAGS,
+        ),
+        out,
+    )
     return out
 
 
@@ -247,12 +258,16 @@ def blas_note(
             "extensions": {label: list(own) for label, own in needs.items()},
             "blocks": {
                 block.dtype: {
-                    "rows": block.rows, "columns": block.columns, "kc": block.kc, "mc": block.mc, "nc": block.nc
+                    "rows": block.rows,
+                    "columns": block.columns,
+                    "kc": block.kc,
+                    "mc": block.mc,
+                    "nc": block.nc,
                 }
                 for block in blocks
             },
         },
-    }  # fmt: skip
+    }
 
 
 def check_output(path: Path) -> None:

@@ -14,9 +14,16 @@ _MACHINES = {"aarch64": "EM_AARCH64", "x86_64": "EM_X86_64"}
 
 
 def make_blas_request(
-    output: Path, board: str | None, cores: str | None, target: str | None, ilp64: bool, soname: str | None,
-    strip: bool, jobs: int | None, next_library: Path | None = None,
-) -> BlasRequest:  # fmt: skip
+    output: Path,
+    board: str | None,
+    cores: str | None,
+    target: str | None,
+    ilp64: bool,
+    soname: str | None,
+    strip: bool,
+    jobs: int | None,
+    next_library: Path | None = None,
+) -> BlasRequest:
     """Return the request of a build. Raises: MavcgError naming the option, its value and the remedy."""
     board_facts = find_board(board) if board else None
     if board_facts is None and not cores:
@@ -55,7 +62,7 @@ def make_blas_request(
         board_facts = measured_host_board()
     return BlasRequest(
         output, library_target, chosen, board_facts, ilp64, soname, next_library, strip, jobs or default_workers()
-    )  # fmt: skip
+    )
 
 
 def _check_next(library: Path, target: Target, is_host: bool) -> None:

@@ -58,14 +58,37 @@ def _launch(arguments: Annotated[list[str] | None, typer.Argument(metavar="COMPI
 def make_app() -> typer.Typer:
     """Return the command line with all its verbs."""
     app = typer.Typer(
-        name="mavcg", help=HELP, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]}, rich_markup_mode=None,
-    )  # fmt: skip
+        name="mavcg",
+        help=HELP,
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        rich_markup_mode=None,
+    )
     app.callback()(_options)
     for verb in (
-        init, profile, build, auto, inspect, run_model, bench, estimate, simulate, plan, explore, primitives, tune,
-        select, explain, tune_asm, measure, memory, cores, runtime,
-    ):  # fmt: skip
+        init,
+        profile,
+        build,
+        auto,
+        inspect,
+        run_model,
+        bench,
+        estimate,
+        simulate,
+        plan,
+        explore,
+        primitives,
+        tune,
+        select,
+        explain,
+        tune_asm,
+        measure,
+        memory,
+        cores,
+        runtime,
+    ):
         app.command()(verb)
     app.add_typer(make_application_verbs(), name="app")
     app.add_typer(make_blas_verbs(), name="blas")

@@ -85,10 +85,18 @@ def run_build(options: AppBuildOptions) -> None:
 
     described = read_application_file(options.file, options.ignore_declared_shapes)
     request, _ = make_model_request(
-        options.file, None if options.output is None else str(options.output), options.board,
-        names_of_option(options.cores), options.target, (), parse_threads(options.threads), options.jobs, options.tune,
-        options.max_error, SelectionOptions(options.strategy),
-    )  # fmt: skip
+        options.file,
+        None if options.output is None else str(options.output),
+        options.board,
+        names_of_option(options.cores),
+        options.target,
+        (),
+        parse_threads(options.threads),
+        options.jobs,
+        options.tune,
+        options.max_error,
+        SelectionOptions(options.strategy),
+    )
     limits = build_limits(options.max_seconds, options.max_memory, max((n.file for n in described.networks), key=_size))
     with enforce_limits(limits, str(options.file)) as progress:
         result = build_application(described, replace(request, strip=options.strip), progress)

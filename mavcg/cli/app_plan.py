@@ -82,9 +82,18 @@ def run_plan(options: AppPlanOptions) -> None:
         check_plot(options.plot)
     described = read_application_file(options.file, options.ignore_declared_shapes)
     request, _ = make_model_request(
-        options.file, None, options.board, (), None, (), parse_threads(options.threads), options.jobs, None,
-        options.max_error, SelectionOptions(options.strategy),
-    )  # fmt: skip
+        options.file,
+        None,
+        options.board,
+        (),
+        None,
+        (),
+        parse_threads(options.threads),
+        options.jobs,
+        None,
+        options.max_error,
+        SelectionOptions(options.strategy),
+    )
     with Progress() as progress:
         app, times, constraints = read_application(
             described, board_of(options.board), options.jobs or default_workers(), progress
@@ -118,16 +127,24 @@ def _show_plan(planned: "ApplicationPlan") -> None:
     out = console()
     table = Table("buffers", "bytes", box=None, pad_edge=False)
     for name, size in (
-        ("one for each edge", planned.naive), ("shared within each network", planned.reuse_per_cnn),
-        ("shared among all networks", planned.reuse_joint), ("not shared, all layers by parts", planned.parts),
-    ):  # fmt: skip
+        ("one for each edge", planned.naive),
+        ("shared within each network", planned.reuse_per_cnn),
+        ("shared among all networks", planned.reuse_joint),
+        ("not shared, all layers by parts", planned.parts),
+    ):
         table.add_row(name, f"{size:,}")
     out.print("Schedules, by the paper's model:")
     out.print(table)
     out.print(f"weights in the files: {planned.weights:,} bytes\n")
     names = [cnn.name for cnn in planned.app.cnns]
-    front = Table("", "arena bytes", "layers by parts", *(f"{name}, frames/s (modelled)" for name in names),
-                  box=None, pad_edge=False)  # fmt: skip
+    front = Table(
+        "",
+        "arena bytes",
+        "layers by parts",
+        *(f"{name}, frames/s (modelled)" for name in names),
+        box=None,
+        pad_edge=False,
+    )
     for number, solution in enumerate(planned.front):
         by_parts = sum(count > 1 for count in solution.phases.values())
         speeds = [f"{solution.throughput[name]:.1f}" for name in names]

@@ -81,9 +81,11 @@ def run_auto(options: AutoOptions) -> None:
     request = _auto_request(options)
     percent = request.build.min_gain
     limits = RoundLimits(
-        MIN_GAIN if percent is None else percent / 100, options.rounds or MOST_ROUNDS, options.per_round,
+        MIN_GAIN if percent is None else percent / 100,
+        options.rounds or MOST_ROUNDS,
+        options.per_round,
         request.build.max_functions,
-    )  # fmt: skip
+    )
     with ExitStack() as stack:
         machine = _machine(request, options.runner, stack)
         if machine.why_not:

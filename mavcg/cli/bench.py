@@ -145,9 +145,12 @@ def _show(rows: list[dict[str, Any]]) -> None:
         table.add_column(name, justify="right")
     for row in rows:
         table.add_row(
-            _threads(row), f"{row['median_ms']:.3f}", f"{row['min_ms']:.3f}", f"{row['spread_ms']:.3f}",
+            _threads(row),
+            f"{row['median_ms']:.3f}",
+            f"{row['min_ms']:.3f}",
+            f"{row['spread_ms']:.3f}",
             str(row["runs"]),
-        )  # fmt: skip
+        )
     console().print(table)
     for row in rows:
         if "layers" not in row:

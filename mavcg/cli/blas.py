@@ -89,9 +89,16 @@ def run_build(options: BlasBuildOptions) -> None:
     from mavcg.blas.request import make_blas_request
 
     request = make_blas_request(
-        options.output, options.board, options.cores, options.target, options.ilp64, options.soname, options.strip,
-        options.jobs, options.next_library,
-    )  # fmt: skip
+        options.output,
+        options.board,
+        options.cores,
+        options.target,
+        options.ilp64,
+        options.soname,
+        options.strip,
+        options.jobs,
+        options.next_library,
+    )
     with Progress() as progress:
         result = build_blas(request, progress)
     if options.as_json:

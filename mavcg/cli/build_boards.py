@@ -66,9 +66,18 @@ def farm_requests(options: BuildOptions, boards: str) -> "list[ModelRequest]":
     for board in names:
         for model in models:
             request, _ = make_model_request(
-                model, None, board, (), options.target, options.shape or (), threads, options.jobs, options.tune,
-                options.max_error, selection,
-            )  # fmt: skip
+                model,
+                None,
+                board,
+                (),
+                options.target,
+                options.shape or (),
+                threads,
+                options.jobs,
+                options.tune,
+                options.max_error,
+                selection,
+            )
             output = folder / board / f"lib{identifier(model.stem)}.so"
             request = without_declared_shapes(request, options.ignore_declared_shapes)
             requests.append(replace(request, output=output, strip=options.strip))

@@ -32,10 +32,21 @@ def build_model_file(options: BuildOptions, model: Path) -> None:
     refuse_program_options(program_options(options))
     board, cores, assumed = assume_machine(options.board, options.cores, options.target, options.partial)
     request, _ = make_model_request(
-        model, options.output, board, names_of_option(cores), options.target, options.shape or (),
-        parse_threads(options.threads), options.jobs, options.tune, options.max_error, selection_options(options),
-        options.weights, options.aar, several=True,
-    )  # fmt: skip
+        model,
+        options.output,
+        board,
+        names_of_option(cores),
+        options.target,
+        options.shape or (),
+        parse_threads(options.threads),
+        options.jobs,
+        options.tune,
+        options.max_error,
+        selection_options(options),
+        options.weights,
+        options.aar,
+        several=True,
+    )
     request = replace(without_declared_shapes(request, options.ignore_declared_shapes), strip=options.strip)
     if options.simulate_unsure:
         simulate_unsure_choices(request, options.partial, board)
@@ -87,9 +98,14 @@ def simulate_unsure_choices(request: "ModelRequest", partial: bool, board: str |
     network = read_network(str(request.model), request.shapes)
     with Progress() as progress:
         simulate_unsure(
-            network, board, "", request.db, request.workers, note=note,
+            network,
+            board,
+            "",
+            request.db,
+            request.workers,
+            note=note,
             progress=lambda number, total, label: progress(f"{number} of {total}: {label}"),
-        )  # fmt: skip
+        )
 
 
 def build_and_report(request: "ModelRequest", limits: ResourceLimits, as_json: bool) -> dict[str, Any]:

@@ -97,10 +97,12 @@ class BuildOptions:
     output: Annotated[
         str | None,
         typer.Option(
-            "-o", "--output", metavar="OUT.so",
+            "-o",
+            "--output",
+            metavar="OUT.so",
             help="The library (.so; .dylib for macOS) object (.o) or bitcode (.bc) to write; with --boards a folder.",
         ),
-    ] = None  # fmt: skip
+    ] = None
     measurements: Annotated[
         str | None,
         typer.Option(metavar="FILE", help="Gains of versions that `mavcg measure -o` measured; slow versions go."),
@@ -215,10 +217,10 @@ class BuildOptions:
     also: Annotated[
         Path | None,
         typer.Option(
-            metavar="OUT.onnx", help="With --partial: the model to write, which calls the library; default "
-            "MODEL.mavcg.onnx.",
+            metavar="OUT.onnx",
+            help="With --partial: the model to write, which calls the library; default MODEL.mavcg.onnx.",
         ),
-    ] = None  # fmt: skip
+    ] = None
     min_share: Annotated[
         float | None,
         typer.Option(

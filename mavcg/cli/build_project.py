@@ -26,9 +26,13 @@ if TYPE_CHECKING:
 # The start of an error that names an option, to be replaced by the key of mavcg.toml that has the same meaning.
 _OPTION = re.compile(r"(?:--(?P<long>[a-z-]+)|(?P<output>-o)(?= )|(?P<build>build)(?=: ))")
 _KEYS = {
-    "source": "sources", "flag": "flags", "shape": "shapes", "link_option": "link_options", "library": "libraries",
+    "source": "sources",
+    "flag": "flags",
+    "shape": "shapes",
+    "link_option": "link_options",
+    "library": "libraries",
     "library_dir": "library_dirs",
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
@@ -171,9 +175,20 @@ def _model_request(
     try:
         threads = parse_threads(str(table.threads) if table.threads is not None else None)
         request, _ = make_model_request(
-            file, str(output), table.board, table.cores, table.target, table.shapes, threads, jobs, table.tune,
-            table.max_error, selection, weights, several=True,
-        )  # fmt: skip
+            file,
+            str(output),
+            table.board,
+            table.cores,
+            table.target,
+            table.shapes,
+            threads,
+            jobs,
+            table.tune,
+            table.max_error,
+            selection,
+            weights,
+            several=True,
+        )
         request = without_declared_shapes(request, bool(table.ignore_declared_shapes))
         request = replace(request, strip=bool(table.strip))
         limits = build_limits(table.max_seconds, table.max_memory, file)

@@ -14,36 +14,64 @@ if TYPE_CHECKING:
 def program_options(options: BuildOptions) -> dict[str, object]:
     """Return the values of the options that only builds of programs take, by option."""
     return {
-        "--source": options.source, "--ir": options.ir, "--compile-commands": options.compile_commands,
-        "--only-hot": options.only_hot, "--query-driver": options.query_driver, "--flag": options.flag,
-        "--compiler": options.compiler, "--hot": options.hot, "--profile": options.profile,
-        "--threshold": options.threshold, "--max-functions": options.max_functions,
-        "--measurements": options.measurements, "--min-gain": options.min_gain, "--max-growth": options.max_growth,
-        "--rounding": options.rounding, "--keep-slower": options.keep_slower, "--link-option": options.link_option,
-        "--version-script": options.version_script, "--library": options.library,
-        "--library-dir": options.library_dir, "--soname": options.soname, "--runtime": options.runtime,
-    }  # fmt: skip
+        "--source": options.source,
+        "--ir": options.ir,
+        "--compile-commands": options.compile_commands,
+        "--only-hot": options.only_hot,
+        "--query-driver": options.query_driver,
+        "--flag": options.flag,
+        "--compiler": options.compiler,
+        "--hot": options.hot,
+        "--profile": options.profile,
+        "--threshold": options.threshold,
+        "--max-functions": options.max_functions,
+        "--measurements": options.measurements,
+        "--min-gain": options.min_gain,
+        "--max-growth": options.max_growth,
+        "--rounding": options.rounding,
+        "--keep-slower": options.keep_slower,
+        "--link-option": options.link_option,
+        "--version-script": options.version_script,
+        "--library": options.library,
+        "--library-dir": options.library_dir,
+        "--soname": options.soname,
+        "--runtime": options.runtime,
+    }
 
 
 def model_options(options: BuildOptions) -> dict[str, object]:
     """Return the values of the options that only builds of models take, by option; None where it was not given."""
     return {
-        "--shape": options.shape, "--weights": options.weights, "--threads": options.threads,
-        "--max-error": options.max_error, "--strategy": options.strategy, "--db": options.db,
-        "--max-workspace": options.max_workspace, "--max-size": options.max_size, "--max-arena": options.max_arena,
-        "--depth-first": options.depth_first, "--partial": options.partial or None, "--also": options.also,
-        "--min-share": options.min_share, "--aar": options.aar,
+        "--shape": options.shape,
+        "--weights": options.weights,
+        "--threads": options.threads,
+        "--max-error": options.max_error,
+        "--strategy": options.strategy,
+        "--db": options.db,
+        "--max-workspace": options.max_workspace,
+        "--max-size": options.max_size,
+        "--max-arena": options.max_arena,
+        "--depth-first": options.depth_first,
+        "--partial": options.partial or None,
+        "--also": options.also,
+        "--min-share": options.min_share,
+        "--aar": options.aar,
         "--ignore-declared-shapes": options.ignore_declared_shapes or None,
-    }  # fmt: skip
+    }
 
 
 def single_library_options(options: BuildOptions) -> dict[str, object]:
     """Return the values of the options that a build for several boards does not take, by option."""
     return program_options(options) | {
-        "--board": options.board, "--cores": options.cores, "--partial": options.partial, "--also": options.also,
-        "--min-share": options.min_share, "--weights": options.weights, "--aar": options.aar,
+        "--board": options.board,
+        "--cores": options.cores,
+        "--partial": options.partial,
+        "--also": options.also,
+        "--min-share": options.min_share,
+        "--weights": options.weights,
+        "--aar": options.aar,
         "--simulate-unsure": options.simulate_unsure,
-    }  # fmt: skip
+    }
 
 
 def selection_options(options: BuildOptions) -> "SelectionOptions":
@@ -60,20 +88,37 @@ def build_table(options: BuildOptions) -> "BuildFile":
     from mavcg.program_pipeline.buildfile import BuildFile
 
     return BuildFile(
-        output=path_from_here(options.output), sources=paths_from_here(options.source),
-        ir=paths_from_here(options.ir), compile_commands=path_from_here(options.compile_commands),
-        flags=tuple(options.flag or ()), compiler=options.compiler,
-        hot=(options.hot,) if options.hot is not None else (), profile=path_from_here(options.profile),
-        threshold=options.threshold, only_hot=options.only_hot or None, max_functions=options.max_functions,
-        cores=names_of_option(options.cores), board=options.board, target=options.target,
-        measurements=path_from_here(options.measurements), min_gain=options.min_gain, max_growth=options.max_growth,
-        rounding=options.rounding, max_seconds=options.max_seconds, max_memory=options.max_memory, tune=options.tune,
-        keep_slower=options.keep_slower or None, query_driver=tuple(options.query_driver or ()),
+        output=path_from_here(options.output),
+        sources=paths_from_here(options.source),
+        ir=paths_from_here(options.ir),
+        compile_commands=path_from_here(options.compile_commands),
+        flags=tuple(options.flag or ()),
+        compiler=options.compiler,
+        hot=(options.hot,) if options.hot is not None else (),
+        profile=path_from_here(options.profile),
+        threshold=options.threshold,
+        only_hot=options.only_hot or None,
+        max_functions=options.max_functions,
+        cores=names_of_option(options.cores),
+        board=options.board,
+        target=options.target,
+        measurements=path_from_here(options.measurements),
+        min_gain=options.min_gain,
+        max_growth=options.max_growth,
+        rounding=options.rounding,
+        max_seconds=options.max_seconds,
+        max_memory=options.max_memory,
+        tune=options.tune,
+        keep_slower=options.keep_slower or None,
+        query_driver=tuple(options.query_driver or ()),
         link_options=tuple(input_from_here(option) for option in options.link_option or ()),
-        version_script=path_from_here(options.version_script), libraries=tuple(options.library or ()),
-        library_dirs=paths_from_here(options.library_dir), soname=options.soname, strip=options.strip or None,
+        version_script=path_from_here(options.version_script),
+        libraries=tuple(options.library or ()),
+        library_dirs=paths_from_here(options.library_dir),
+        soname=options.soname,
+        strip=options.strip or None,
         runtime=options.runtime,
-    )  # fmt: skip
+    )
 
 
 def model_table(options: BuildOptions) -> "ModelTable":
@@ -84,12 +129,27 @@ def model_table(options: BuildOptions) -> "ModelTable":
         return path_from_here(str(path) if path else None)
 
     return ModelTable(
-        "", output=path_from_here(options.output), board=options.board, cores=names_of_option(options.cores),
-        target=options.target, shapes=tuple(options.shape or ()), threads=options.threads, tune=options.tune,
-        max_error=options.max_error, strategy=options.strategy, db=absolute(options.db),
-        max_workspace=options.max_workspace, max_size=options.max_size, max_arena=options.max_arena,
-        depth_first=options.depth_first, max_seconds=options.max_seconds, max_memory=options.max_memory,
-        weights=absolute(options.weights), strip=options.strip or None, partial=options.partial or None,
-        also=absolute(options.also), min_share=options.min_share,
+        "",
+        output=path_from_here(options.output),
+        board=options.board,
+        cores=names_of_option(options.cores),
+        target=options.target,
+        shapes=tuple(options.shape or ()),
+        threads=options.threads,
+        tune=options.tune,
+        max_error=options.max_error,
+        strategy=options.strategy,
+        db=absolute(options.db),
+        max_workspace=options.max_workspace,
+        max_size=options.max_size,
+        max_arena=options.max_arena,
+        depth_first=options.depth_first,
+        max_seconds=options.max_seconds,
+        max_memory=options.max_memory,
+        weights=absolute(options.weights),
+        strip=options.strip or None,
+        partial=options.partial or None,
+        also=absolute(options.also),
+        min_share=options.min_share,
         ignore_declared_shapes=options.ignore_declared_shapes or None,
-    )  # fmt: skip
+    )

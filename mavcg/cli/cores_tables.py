@@ -60,16 +60,22 @@ def show_core(core: Core, boards: Mapping[str, Board], detected: "Sequence[Detec
 
     out = console()
     rows = [
-        ("description", core.description), ("arch", core.arch),
+        ("description", core.description),
+        ("arch", core.arch),
         ("order", "in order" if core.order == "in" else "out of order"),
-        ("recognised by", recognition_text(core)), ("LLVM CPU", _llvm_text(core)),
+        ("recognised by", recognition_text(core)),
+        ("LLVM CPU", _llvm_text(core)),
         ("stand-ins", ", ".join(core.stand_ins)),
         ("extensions", ", ".join(core.extensions)),
-        ("boards", ", ".join(boards)), ("note", " ".join(core.note.split())),
-        ("machine passes", _pass_names(core)), ("timing", _timing_text(core)),
-        ("confidence", core.confidence or ""), ("error on silicon", _silicon_text(core)),
-        *((fact.key, f"{fact.value} {fact.unit}") for fact in core.facts), *_assumed_texts(core),
-    ]  # fmt: skip
+        ("boards", ", ".join(boards)),
+        ("note", " ".join(core.note.split())),
+        ("machine passes", _pass_names(core)),
+        ("timing", _timing_text(core)),
+        ("confidence", core.confidence or ""),
+        ("error on silicon", _silicon_text(core)),
+        *((fact.key, f"{fact.value} {fact.unit}") for fact in core.facts),
+        *_assumed_texts(core),
+    ]
     table = Table("fact", "value", title=core.name)
     for key, value in rows:
         if value:

@@ -37,10 +37,17 @@ def _estimate_model(options: EstimateOptions, board: str) -> None:
     """Predict a model's latency on a board. Raises: MavcgError for other files, and options that exclude each other."""
     from mavcg.cli.estimate_models import estimate_model, show_sensitivity
 
-    _refuse("--board", "code", {
-        "--core": options.core, "--function": options.function, "--set": options.settings, "--blocks": options.blocks,
-        "--verbose": options.verbose,
-    })  # fmt: skip
+    _refuse(
+        "--board",
+        "code",
+        {
+            "--core": options.core,
+            "--function": options.function,
+            "--set": options.settings,
+            "--blocks": options.blocks,
+            "--verbose": options.verbose,
+        },
+    )
     _refuse_other_files(options.source, board)
     if not options.sensitivity:
         estimate_model(options, board)
@@ -60,11 +67,19 @@ def _estimate_loops(options: EstimateOptions) -> None:
     source, core = options.source, options.core
     if is_model_file(source):
         raise MavcgError(f"{source}: is a model; name a --board, such as --board exynos9820 or --board host")
-    _refuse(f"--core {core or ''}".strip(), "models", {
-        "--threads": options.threads, "--shape": options.shape, "--plot": options.plot, "--jobs": options.jobs,
-        "--sensitivity": options.sensitivity, "--simulate-unsure": options.simulate_unsure,
-        "--ignore-declared-shapes": options.ignore_declared_shapes,
-    })  # fmt: skip
+    _refuse(
+        f"--core {core or ''}".strip(),
+        "models",
+        {
+            "--threads": options.threads,
+            "--shape": options.shape,
+            "--plot": options.plot,
+            "--jobs": options.jobs,
+            "--sensitivity": options.sensitivity,
+            "--simulate-unsure": options.simulate_unsure,
+            "--ignore-declared-shapes": options.ignore_declared_shapes,
+        },
+    )
     if core is None:
         raise MavcgError(
             f"{source}: name a --core for the cycles of its loops; or a --board, if it is a model or a library "

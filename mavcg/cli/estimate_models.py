@@ -46,9 +46,13 @@ def show_sensitivity(options: EstimateOptions, board_name: str) -> None:
     board, workers, count = board_of(board_name), options.jobs or default_workers(), _parse_threads(options.threads)
     with Progress() as progress:
         estimates = sensitivity(
-            options.source, board, count, parse_shapes(options.shape or (), options.ignore_declared_shapes), workers,
+            options.source,
+            board,
+            count,
+            parse_shapes(options.shape or (), options.ignore_declared_shapes),
+            workers,
             progress=progress,
-        )  # fmt: skip
+        )
     report = sensitivity_json(estimates, board)
     if options.as_json:
         print_json(report)

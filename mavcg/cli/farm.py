@@ -116,14 +116,15 @@ def join(
     host: Annotated[
         str,
         typer.Option(
-            "--address", metavar="HOST", help="Address of this machine for its own port; default: that by which it "
-            "reaches the scheduler."
+            "--address",
+            metavar="HOST",
+            help="Address of this machine for its own port; default: that by which it reaches the scheduler.",
         ),
     ] = "",
     token: Token = None,
     insecure: Insecure = False,
     as_json: AsJson = False,
-) -> None:  # fmt: skip
+) -> None:
     """Run a worker of a farm until Ctrl-C; it does what clients of its scheduler request.
 
     Its results are data, which clients check; it runs no code but this version of mavcg, and clients with another

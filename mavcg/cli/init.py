@@ -49,13 +49,15 @@ def init(
     missing = (*proposal.missing, *(() if known else ("build.cores",)))
     if as_json:
         tables = {"profile": proposal.profile, "build": proposal.build}
-        print_json({
-            "file": str(path),
-            **{name: _keys_to_write(table) if table else None for name, table in tables.items()},
-            "models": [_keys_to_write(model) for model in proposal.models],
-            "guesses": list(proposal.guesses),
-            "missing": list(missing),
-        })  # fmt: skip
+        print_json(
+            {
+                "file": str(path),
+                **{name: _keys_to_write(table) if table else None for name, table in tables.items()},
+                "models": [_keys_to_write(model) for model in proposal.models],
+                "guesses": list(proposal.guesses),
+                "missing": list(missing),
+            }
+        )
         return
     note(f"wrote {path}")
     for guess in proposal.guesses:

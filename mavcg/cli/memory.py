@@ -76,10 +76,14 @@ def run_memory(options: MemoryOptions) -> None:
             f"and every placement needs {bound} or more; give more --nodes, or another --seed"
         )
     if options.as_json:
-        print_json({
-            "offsets": dict(placement.offsets), "peak": placement.peak, "lower_bound": bound,
-            "optimal": placement.optimal,
-        })  # fmt: skip
+        print_json(
+            {
+                "offsets": dict(placement.offsets),
+                "peak": placement.peak,
+                "lower_bound": bound,
+                "optimal": placement.optimal,
+            }
+        )
         return
     from rich.table import Table
 

@@ -61,9 +61,15 @@ def _plan_model(options: PlanOptions) -> None:
 
     model, shapes = options.model, parse_shapes(options.shape or (), options.ignore_declared_shapes)
     request = PlanRequest(
-        options.search, options.metric, options.halo, options.double_buffer, options.full_grid, not options.no_cache,
-        options.levels, options.paper_variant,
-    )  # fmt: skip
+        options.search,
+        options.metric,
+        options.halo,
+        options.double_buffer,
+        options.full_grid,
+        not options.no_cache,
+        options.levels,
+        options.paper_variant,
+    )
     layers = _choose_layers(read_layers(model, shapes, options.paper_variant), options.layer, model)
     if options.cuda_type is not None and options.emit_cuda is None:
         raise MavcgError(f"--cuda-type {options.cuda_type}: is for --emit-cuda DIR; add it, or leave --cuda-type out")
@@ -75,9 +81,15 @@ def _plan_model(options: PlanOptions) -> None:
 
         gpu = next((name for name in (options.board, options.accelerator) if name in gpu_names()), None)
         emit_folder(
-            model, layers, gpu, graph, lambda: plan_network(layers, machines[0][0], request, ""), options.emit_cuda,
-            options.cuda_type, options.as_json,
-        )  # fmt: skip
+            model,
+            layers,
+            gpu,
+            graph,
+            lambda: plan_network(layers, machines[0][0], request, ""),
+            options.emit_cuda,
+            options.cuda_type,
+            options.as_json,
+        )
         return
     plans = [plan_network(layers, machine, request, machine.name, assumed) for machine, assumed in machines]
     first = plans[0]
@@ -167,16 +179,26 @@ def _machines(board: str | None, accelerator: str | None) -> "list[tuple[Acceler
 def _check_or_run(options: PlanOptions) -> None:
     """Carry out --check-ir, --run-ir or --check-cuda. Raises: MavcgError for options about planning."""
     flags = {
-        "--halo": options.halo, "--double-buffer": options.double_buffer, "--full-grid": options.full_grid,
-        "--levels": options.levels, "--baselines": options.baselines,
+        "--halo": options.halo,
+        "--double-buffer": options.double_buffer,
+        "--full-grid": options.full_grid,
+        "--levels": options.levels,
+        "--baselines": options.baselines,
         "--ignore-declared-shapes": options.ignore_declared_shapes,
-    }  # fmt: skip
+    }
     planning: dict[str, object] = {
-        "MODEL": options.model, "--board": options.board, "--accelerator": options.accelerator,
-        "--layer": options.layer, "--shape": options.shape, "--emit-ir": options.emit_ir, "--emit-c": options.emit_c,
-        "--emit-cuda": options.emit_cuda, "--cuda-type": options.cuda_type, "--plot": options.plot,
+        "MODEL": options.model,
+        "--board": options.board,
+        "--accelerator": options.accelerator,
+        "--layer": options.layer,
+        "--shape": options.shape,
+        "--emit-ir": options.emit_ir,
+        "--emit-c": options.emit_c,
+        "--emit-cuda": options.emit_cuda,
+        "--cuda-type": options.cuda_type,
+        "--plot": options.plot,
         **{flag: is_given or None for flag, is_given in flags.items()},
-    }  # fmt: skip
+    }
     check, run = options.check_ir, options.run_ir
     if options.check_cuda is not None:
         from mavcg.cli.plan_cuda import check_folder

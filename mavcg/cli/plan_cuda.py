@@ -121,7 +121,13 @@ def _show(rows: Sequence[dict[str, Any]], folder: Path) -> None:
     for row in rows:
         tile = " ".join(f"{name}{factor}" for name, factor in row["tile"].items())
         table.add_row(
-            row["layer"] or "-", tile, row["dataflow"].split("-")[0], str(row["threads"]), str(row["blocks"]),
-            f"{row['shared_bytes']:,}", str(row["registers"]), f"{row['predicted_ms']:.4f}",
-        )  # fmt: skip
+            row["layer"] or "-",
+            tile,
+            row["dataflow"].split("-")[0],
+            str(row["threads"]),
+            str(row["blocks"]),
+            f"{row['shared_bytes']:,}",
+            str(row["registers"]),
+            f"{row['predicted_ms']:.4f}",
+        )
     console().print(table)

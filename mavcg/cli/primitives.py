@@ -143,9 +143,13 @@ def eight_bit_sample(scenario: "Scenario") -> "Scenario":
     """Return the scenario in 8 bits, with the padding as a part of the image: a separate step fills the border."""
     down, along = scenario.pads
     return replace(
-        scenario, h=scenario.h + 2 * down, w=scenario.w + 2 * along, pad=0, dtype="u8",
+        scenario,
+        h=scenario.h + 2 * down,
+        w=scenario.w + 2 * along,
+        pad=0,
+        dtype="u8",
         across=None if scenario.across is None else replace(scenario.across, pad=0),
-    )  # fmt: skip
+    )
 
 
 def _is_eight_bit(primitive: "Primitive") -> bool:
@@ -223,10 +227,18 @@ def _checked_json(checked: "Checked", core: str) -> dict[str, Any]:
         "name": checked.case.primitive.name,
         "core": core,
         "scenario": {
-            "c": s.c, "h": s.h, "w": s.w, "stride": s.stride, "k": s.k, "m": s.m, "pad": s.pad, "groups": s.groups
-        } | ({} if s.across is None else {"across": asdict(s.across)}),
+            "c": s.c,
+            "h": s.h,
+            "w": s.w,
+            "stride": s.stride,
+            "k": s.k,
+            "m": s.m,
+            "pad": s.pad,
+            "groups": s.groups,
+        }
+        | ({} if s.across is None else {"across": asdict(s.across)}),
         "max_error": checked.max_error,
         "error_bound": checked.bound,
         "faults": list(checked.faults),
         "ok": checked.ok,
-    }  # fmt: skip
+    }

@@ -95,10 +95,17 @@ def _record_profile(options: ProfileOptions) -> _ReadProfiles | None:
     """Profile the command, given or of mavcg.toml; return None, after a note, if there is nothing to profile."""
     from mavcg.program_pipeline.profile_command import profile_command
 
-    run = _run(options.config, tuple(options.command or ()), {
-        "recorder": options.recorder, "frequency": options.frequency, "event": options.event, "board": options.board,
-        "threshold": options.threshold,
-    })  # fmt: skip
+    run = _run(
+        options.config,
+        tuple(options.command or ()),
+        {
+            "recorder": options.recorder,
+            "frequency": options.frequency,
+            "event": options.event,
+            "board": options.board,
+            "threshold": options.threshold,
+        },
+    )
     if run is None:
         return None
     kept = options.output or _default_output(run)

@@ -30,8 +30,17 @@ SHARE_OF_MEMORY = 0.8  # default, as a fraction of the memory of the machine or 
 FEWEST_BYTES = 64 << 20  # Python and its packages alone take this much
 _POLL_S = 0.1
 _CHILDREN_EVERY = 10  # polls; reading the memory of all processes takes longer than that of this one
-_UNITS = {"": 1, "B": 1, "kB": 1000, "KB": 1000, "MB": 1000**2, "GB": 1000**3, "KiB": 1 << 10, "MiB": 1 << 20,
-          "GiB": 1 << 30}  # fmt: skip
+_UNITS = {
+    "": 1,
+    "B": 1,
+    "kB": 1000,
+    "KB": 1000,
+    "MB": 1000**2,
+    "GB": 1000**3,
+    "KiB": 1 << 10,
+    "MiB": 1 << 20,
+    "GiB": 1 << 30,
+}
 
 
 @dataclass(frozen=True)

@@ -46,9 +46,14 @@ def runtime(
     library, link = install_shared_runtime(system, output)
     size = loaded_bytes(library)
     if as_json:
-        print_json({
-            "library": str(library), "link": str(link), "target": system.zig_name, "abi": RUNTIME_ABI,
-            "loaded_bytes": size,
-        })  # fmt: skip
+        print_json(
+            {
+                "library": str(library),
+                "link": str(link),
+                "target": system.zig_name,
+                "abi": RUNTIME_ABI,
+                "loaded_bytes": size,
+            }
+        )
         return
     console().print(f"{library} for {system.zig_name}: {size} bytes loaded, ABI {RUNTIME_ABI}; {link} links to it")

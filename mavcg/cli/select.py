@@ -67,9 +67,17 @@ def _select_network(options: SelectOptions) -> None:
 
     limit = math.inf if options.max_error is None else options.max_error
     question = SelectQuestion(
-        options.strategy, options.core, limit, options.max_workspace, options.share_conversions, options.db,
-        options.time_limit, options.threads, options.max_arena, tuple(map(find_foreign, options.foreign or ())),
-    )  # fmt: skip
+        options.strategy,
+        options.core,
+        limit,
+        options.max_workspace,
+        options.share_conversions,
+        options.db,
+        options.time_limit,
+        options.threads,
+        options.max_arena,
+        tuple(map(find_foreign, options.foreign or ())),
+    )
     network = read_network(options.model, parse_shapes(options.shape or (), options.ignore_declared_shapes))
     if options.simulate_unsure:
         _simulate_unsure(options, network, options.board)
@@ -82,14 +90,22 @@ def _select_network(options: SelectOptions) -> None:
 def _refuse_beside_instance(options: SelectOptions) -> None:
     """Raise MavcgError for an option about networks, which has no effect on a bare instance."""
     values = {
-        "MODEL": options.model, "--board": options.board, "--core": options.core, "--db": options.db,
-        "--plot": options.plot, "--shape": options.shape,
-        "--ignore-declared-shapes": options.ignore_declared_shapes or None, "--max-error": options.max_error,
-        "--max-workspace": options.max_workspace, "--max-arena": options.max_arena,
+        "MODEL": options.model,
+        "--board": options.board,
+        "--core": options.core,
+        "--db": options.db,
+        "--plot": options.plot,
+        "--shape": options.shape,
+        "--ignore-declared-shapes": options.ignore_declared_shapes or None,
+        "--max-error": options.max_error,
+        "--max-workspace": options.max_workspace,
+        "--max-arena": options.max_arena,
         "--simulate-unsure": options.simulate_unsure or None,
-        "--per-cluster": options.per_cluster or None, "--batch": options.batch, "--foreign": options.foreign,
+        "--per-cluster": options.per_cluster or None,
+        "--batch": options.batch,
+        "--foreign": options.foreign,
         "--threads": None if options.threads == 1 else options.threads,
-    }  # fmt: skip
+    }
     for name, value in values.items():
         if value not in (None, "", []):
             raise MavcgError(f"{name}: has no effect with --instance; leave one of them out")
@@ -102,9 +118,14 @@ def _simulate_unsure(options: SelectOptions, network: "Network", board: str) -> 
 
     with Progress() as progress:
         simulate_unsure(
-            network, board, options.core, options.db, default_workers(), note=note,
+            network,
+            board,
+            options.core,
+            options.db,
+            default_workers(),
+            note=note,
             progress=lambda number, total, label: progress(f"{number} of {total}: {label}"),
-        )  # fmt: skip
+        )
 
 
 def _check_values(options: SelectOptions) -> None:

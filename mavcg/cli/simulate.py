@@ -76,9 +76,18 @@ def _simulate_call(options: SimulateOptions, core: "Core", timing: "Timing", boa
     contents = read_buffers(options.inputs) if options.inputs else ()
     with Progress() as progress:
         simulation = simulate_call(
-            options.source, options.function, options.arguments, core, timing, board, warm=options.warm,
-            sharing=options.sharing, limit=options.limit or INSTRUCTION_LIMIT, contents=contents, progress=progress,
-        )  # fmt: skip
+            options.source,
+            options.function,
+            options.arguments,
+            core,
+            timing,
+            board,
+            warm=options.warm,
+            sharing=options.sharing,
+            limit=options.limit or INSTRUCTION_LIMIT,
+            contents=contents,
+            progress=progress,
+        )
     if options.as_json:
         print_json(simulation_json(simulation))
     else:
@@ -103,9 +112,16 @@ def _simulate_model(
     plan, inputs = None if units is None else SamplePlan(units=units), options.inputs or ()
     with Progress() as progress:
         simulation = simulate_model(
-            options.source, core, timing, board, options.warm, options.limit or MODEL_INSTRUCTION_LIMIT, plan, progress,
+            options.source,
+            core,
+            timing,
+            board,
+            options.warm,
+            options.limit or MODEL_INSTRUCTION_LIMIT,
+            plan,
+            progress,
             (lambda names: read_input_arrays(names, inputs)) if inputs else None,
-        )  # fmt: skip
+        )
     report = model_json(simulation)
     if options.as_json:
         print_json(report)

@@ -74,10 +74,15 @@ tune = command_of("tune", TuneOptions, run_tune)
 def _measuring_options(options: TuneOptions) -> dict[str, object]:
     """Return the options that only measurements of a model take, by name."""
     return {
-        "--resume": options.resume, "--family": options.family, "--limit-seconds": options.limit_seconds is not None,
-        "--shape": options.shape, "--core": options.core, "--threads": options.threads != 1,
-        "--foreign": options.foreign, "--ignore-declared-shapes": options.ignore_declared_shapes,
-    }  # fmt: skip
+        "--resume": options.resume,
+        "--family": options.family,
+        "--limit-seconds": options.limit_seconds is not None,
+        "--shape": options.shape,
+        "--core": options.core,
+        "--threads": options.threads != 1,
+        "--foreign": options.foreign,
+        "--ignore-declared-shapes": options.ignore_declared_shapes,
+    }
 
 
 def _refuse_without_model(options: TuneOptions) -> None:

@@ -83,9 +83,13 @@ def _check_options(options: TuneAsmOptions) -> None:
 
 
 def _tune(
-    asm: "AsmSource", core: "Core", timing: "Timing", solver_seconds: float, requested: frozenset[str],
+    asm: "AsmSource",
+    core: "Core",
+    timing: "Timing",
+    solver_seconds: float,
+    requested: frozenset[str],
     progress: Progress,
-) -> "Tuned":  # fmt: skip
+) -> "Tuned":
     """Run the machine passes on the requested functions; the result reports on these alone.
 
     solver_seconds: time of the exact solver for each loop.

@@ -122,8 +122,10 @@ def show_tuning(asm: "AsmSource", tuned: "Tuned", core: str, checks: "Mapping[st
         out.print(table)
     for report in tuned.functions:
         if report.blocks or report.splits:
-            out.print(f"{report.name}: outside of these loops {report.blocks} segments were reordered, and "
-                      f"{report.splits} loads split")  # fmt: skip
+            out.print(
+                f"{report.name}: outside of these loops {report.blocks} segments were reordered, and "
+                f"{report.splits} loads split"
+            )
         elif report.unchanged_because:
             out.print(f"{report.name}: kept: {report.unchanged_because}")
         elif not report.loops:

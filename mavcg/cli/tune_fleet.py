@@ -34,9 +34,16 @@ def open_fleet(runner: str, board: str | None, insecure: bool = False) -> "Fleet
 
 
 def tune_on_fleet(
-    fleet: "Fleet", model: str, network: "Network", primitives: "Sequence[Primitive]", cores: Sequence[str],
-    threads: int, database: "CostDb", resume: bool, limit_s: float | None,
-) -> dict[str, Any]:  # fmt: skip
+    fleet: "Fleet",
+    model: str,
+    network: "Network",
+    primitives: "Sequence[Primitive]",
+    cores: Sequence[str],
+    threads: int,
+    database: "CostDb",
+    resume: bool,
+    limit_s: float | None,
+) -> dict[str, Any]:
     """Measure the costs of a network on a fleet, and return the document of --json. Raises: MavcgError."""
     from mavcg.fleet.report import fleet_document
     from mavcg.fleet.tune_fleet import FleetRequest, tune_fleet

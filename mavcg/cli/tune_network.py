@@ -35,9 +35,16 @@ def tune_model(options: TuneOptions, model: str, database: "CostDb") -> dict[str
     if is_fleet(options.runner):
         fleet = open_fleet(options.runner, None if options.board == HOST else options.board, options.insecure)
         return tune_on_fleet(
-            fleet, model, network, primitives, options.core or [], options.threads, database, options.resume,
+            fleet,
+            model,
+            network,
+            primitives,
+            options.core or [],
+            options.threads,
+            database,
+            options.resume,
             options.limit_seconds,
-        )  # fmt: skip
+        )
     return _measure(options, model, network, primitives, database)
 
 
@@ -58,10 +65,18 @@ def _measure(
             note(message)
         with Progress() as progress:
             done = tune_network(
-                network, primitives, board, tunable, runner, facts, database, resume=options.resume,
-                limit_s=options.limit_seconds, note=note,
+                network,
+                primitives,
+                board,
+                tunable,
+                runner,
+                facts,
+                database,
+                resume=options.resume,
+                limit_s=options.limit_seconds,
+                note=note,
                 progress=lambda number, total, label: progress(f"{number} of {total}: {label}"),
-            )  # fmt: skip
+            )
     document = tuned_document(model, options.board, options.runner, done, database, primitives)
     note_measurements_left(document)
     return document
@@ -81,10 +96,17 @@ def _simulate(
     board = find_board(options.board)
     with Progress() as progress:
         done = tune_simulated(
-            network, primitives, board, simulated_cores(board, options.core or []), database, resume=options.resume,
-            limit_s=options.limit_seconds, workers=default_workers(), note=note,
+            network,
+            primitives,
+            board,
+            simulated_cores(board, options.core or []),
+            database,
+            resume=options.resume,
+            limit_s=options.limit_seconds,
+            workers=default_workers(),
+            note=note,
             progress=lambda number, total, label: progress(f"{number} of {total}: {label}"),
-        )  # fmt: skip
+        )
     document = tuned_document(model, options.board, SIMULATE, done, database, primitives)
     if document["left"]:
         note(f"{why_stopped(document)}: {document['left']} primitives are left; `mavcg tune` with --resume continues")

@@ -41,9 +41,15 @@ class InstructionMix:
 
 
 def throughput_cycles(
-    rates: IssueRates, fma: float, loads: float, other: float = 0.0, chain: float = 0, vector: float = 0.0,
-    stores: float = 0.0, divisions: float = 0.0,
-) -> float:  # fmt: skip
+    rates: IssueRates,
+    fma: float,
+    loads: float,
+    other: float = 0.0,
+    chain: float = 0,
+    vector: float = 0.0,
+    stores: float = 0.0,
+    divisions: float = 0.0,
+) -> float:
     """Return the cycles of these instructions, by the tightest bound. Arguments: as in InstructionMix."""
     arithmetic = fma + vector
     return max(
@@ -80,9 +86,15 @@ def x86_rates(core: Core | None) -> tuple[IssueRates, tuple[str, ...]]:
     # Zen has two adding pipes besides the two multiplying ones; Intel's cores have three vector ports in all.
     vector = max(typical.vector_per_cycle, (fma or 0) + (add or 0) - 1)
     rates = IssueRates(
-        fma or typical.fma_per_cycle, vector, load or typical.loads_per_cycle, store or typical.stores_per_cycle,
-        width or typical.width, latency or typical.fma_latency, typical.div_cycles, fit.typical.miss_cycles,
-    )  # fmt: skip
+        fma or typical.fma_per_cycle,
+        vector,
+        load or typical.loads_per_cycle,
+        store or typical.stores_per_cycle,
+        width or typical.width,
+        latency or typical.fma_latency,
+        typical.div_cycles,
+        fit.typical.miss_cycles,
+    )
     return rates, (f"cores/{core.name}.toml lacks {', '.join(missing)}: Haswell's are assumed",) if missing else ()
 
 
@@ -91,7 +103,12 @@ def timing_rates(timing: Timing) -> IssueRates:
     kind = IN_ORDER if timing.order == "in" else OUT_OF_ORDER_AARCH64
     fma, add = timing.of("fmla_q"), timing.of("fadd_q")
     return IssueRates(
-        fma.per_cycle, max(fma.per_cycle, add.per_cycle), timing.of("ldr_q").per_cycle, timing.of("str_q").per_cycle,
-        float(timing.width), float(fma.latency), 1 / timing.of("fdiv_q").per_cycle,
+        fma.per_cycle,
+        max(fma.per_cycle, add.per_cycle),
+        timing.of("ldr_q").per_cycle,
+        timing.of("str_q").per_cycle,
+        float(timing.width),
+        float(fma.latency),
+        1 / timing.of("fdiv_q").per_cycle,
         fit_of_kind(kind).typical.miss_cycles,
-    )  # fmt: skip
+    )

@@ -126,11 +126,17 @@ class _Canvas:
 
     def _text(self, element: ElementTree.Element, x: float, y: float) -> None:
         self.axes.text(
-            x + float(element.attrib["x"]), y + float(element.attrib["y"]), element.text or "",
-            color=element.get("fill", "black"), ha=_ANCHORS[element.get("text-anchor", "start")], va="baseline",
+            x + float(element.attrib["x"]),
+            y + float(element.attrib["y"]),
+            element.text or "",
+            color=element.get("fill", "black"),
+            ha=_ANCHORS[element.get("text-anchor", "start")],
+            va="baseline",
             fontsize=float(element.get("font-size", self.font_size)) * _POINTS,
-            fontweight=element.get("font-weight", "normal"), family=self.family, parse_math=False,
-        )  # fmt: skip
+            fontweight=element.get("font-weight", "normal"),
+            family=self.family,
+            parse_math=False,
+        )
 
 
 def _hatches(root: ElementTree.Element) -> dict[str, _Hatch]:

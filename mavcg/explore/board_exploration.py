@@ -130,9 +130,16 @@ def explore_boards(
 
     rounds = explore_rounds(order, bounds, prune, evaluation.evaluate, begin)
     result = BoardExploration(
-        space, points, tuple(models), tuple(objectives), tuple(evaluation.states), evaluation.figures, rounds.front,
-        evaluation.count, time.perf_counter() - started,
-    )  # fmt: skip
+        space,
+        points,
+        tuple(models),
+        tuple(objectives),
+        tuple(evaluation.states),
+        evaluation.figures,
+        rounds.front,
+        evaluation.count,
+        time.perf_counter() - started,
+    )
     store.put_points(_request(result, prune), _rows(result))
     return result
 
@@ -141,9 +148,14 @@ class _BoardEvaluation:
     """Evaluated points. states: of all points; figures: of the planned ones; count: predictions that were computed."""
 
     def __init__(
-        self, space: BoardSpace, points: Sequence[BoardPoint], models: Mapping[str, str], objectives: Sequence[str],
-        engine: Engine, store: ExplorationStore,
-    ) -> None:  # fmt: skip
+        self,
+        space: BoardSpace,
+        points: Sequence[BoardPoint],
+        models: Mapping[str, str],
+        objectives: Sequence[str],
+        engine: Engine,
+        store: ExplorationStore,
+    ) -> None:
         self.space, self.points, self.models, self.objectives = space, points, models, objectives
         self.engine, self.store = engine, store
         self.digests = {model: model_file_digest(model) for model in models.values()}

@@ -38,13 +38,14 @@ def board_exploration_json(result: BoardExploration) -> dict[str, Any]:
             {
                 "point": dict(result.points[i].values),
                 "metrics": {
-                    **sum_board_metrics(result.points[i], result.figures[i]), "networks": dict(result.figures[i])
+                    **sum_board_metrics(result.points[i], result.figures[i]),
+                    "networks": dict(result.figures[i]),
                 },
             }
             for i in result.front
         ],
         "seconds": round(result.seconds, 3),
-    }  # fmt: skip
+    }
 
 
 def draw_boards(result: BoardExploration, path: Path) -> None:
@@ -73,10 +74,14 @@ def show_board_exploration(result: BoardExploration, out: "Console") -> None:
         clusters = [f"{len(c.cpus)} {c.core} {(c.max_khz or 0) / 1e6:g}" for c in point.board.clusters]
         l3, rate = values.get("l3_bytes"), values.get("memory_gb_per_s")
         table.add_row(
-            ", ".join(clusters), "" if l3 is None else f"{l3 / 2**20:g}", "" if rate is None else f"{rate:g}",
-            f"{sums['latency'] * 1e3:.3f}", f"{sums['power']:.2f}", f"{sums['energy'] * 1e3:.2f}",
+            ", ".join(clusters),
+            "" if l3 is None else f"{l3 / 2**20:g}",
+            "" if rate is None else f"{rate:g}",
+            f"{sums['latency'] * 1e3:.3f}",
+            f"{sums['power']:.2f}",
+            f"{sums['energy'] * 1e3:.2f}",
             "/".join(f"{figures['threads']:.0f}" for figures in of_networks.values()),
-        )  # fmt: skip
+        )
     out.print(table)
     if len(front) > MOST_ROWS:
         out.print(f".. and {len(front) - MOST_ROWS} more: --json, or the table points of the file of -o")

@@ -171,10 +171,16 @@ def explore(
         on_front = pareto_front(front_values)
         front_values, front_points = front_values[on_front], front_points[on_front]
     result = Exploration(
-        space, workload, tuple(objectives), tuple(states), tuple(sorted(front_points.tolist())),
-        _join_metrics(parts, space, workload), {number: row for row, number in enumerate(numbers)}, explorer.searches,
+        space,
+        workload,
+        tuple(objectives),
+        tuple(states),
+        tuple(sorted(front_points.tolist())),
+        _join_metrics(parts, space, workload),
+        {number: row for row, number in enumerate(numbers)},
+        explorer.searches,
         time.perf_counter() - started,
-    )  # fmt: skip
+    )
     store.put_points({**_request(result, prune), "paper_roof": paper_roof}, _rows(result))
     return result
 
@@ -221,5 +227,14 @@ def _rows(result: Exploration) -> Iterator[PointRow]:
             continue
         point = result.figures(number)
         figures = point.figures
-        yield (number, state, int(number in front), machine, figures["area"], figures["latency"], figures["energy"],
-               figures["traffic"], json.dumps(point.networks))  # fmt: skip
+        yield (
+            number,
+            state,
+            int(number in front),
+            machine,
+            figures["area"],
+            figures["latency"],
+            figures["energy"],
+            figures["traffic"],
+            json.dumps(point.networks),
+        )

@@ -12,8 +12,13 @@ from mavcg.explore.pareto import Floats
 OBJECTIVES = ObjectiveNames(("latency", "energy", "traffic"), ("area", "bandwidth", "frequency"), "accelerators")
 DEFAULT_OBJECTIVES = "latency,area,energy"
 UNITS = {
-    "latency": "s", "energy": "J", "traffic": "bytes", "area": "mm2", "bandwidth": "GB/s", "frequency": "GHz",
-}  # fmt: skip
+    "latency": "s",
+    "energy": "J",
+    "traffic": "bytes",
+    "area": "mm2",
+    "bandwidth": "GB/s",
+    "frequency": "GHz",
+}
 
 
 @dataclass(frozen=True)

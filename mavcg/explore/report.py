@@ -48,9 +48,12 @@ def show_exploration(result: Exploration, out: "Console") -> None:
     for row in front[:MOST_ROWS]:
         point, figures = result.space.point(row.number), row.figures
         table.add_row(
-            *(_text(point[key]) for key in varied), f"{figures['latency'] * 1e3:.3f}", f"{figures['area']:.3f}",
-            f"{figures['energy'] * 1e3:.3f}", f"{figures['traffic'] / 1e6:.1f}",
-        )  # fmt: skip
+            *(_text(point[key]) for key in varied),
+            f"{figures['latency'] * 1e3:.3f}",
+            f"{figures['area']:.3f}",
+            f"{figures['energy'] * 1e3:.3f}",
+            f"{figures['traffic'] / 1e6:.1f}",
+        )
     out.print(table)
     if len(front) > MOST_ROWS:
         out.print(f".. and {len(front) - MOST_ROWS} more: --json, or the table points of the file of -o")

@@ -95,9 +95,15 @@ def explore_targets(
 
     rounds = explore_rounds(order, bounds, prune, evaluation.evaluate, begin)
     result = TargetExploration(
-        space, tuple(models), tuple(objectives), tuple(evaluation.states), evaluation.figures, rounds.front,
-        evaluation.count, time.perf_counter() - started,
-    )  # fmt: skip
+        space,
+        tuple(models),
+        tuple(objectives),
+        tuple(evaluation.states),
+        evaluation.figures,
+        rounds.front,
+        evaluation.count,
+        time.perf_counter() - started,
+    )
     store.put_points(_request(result, prune), _rows(result, targets))
     return result
 
@@ -106,9 +112,14 @@ class _TargetEvaluation:
     """Evaluated points. states: of all points; figures: of the planned ones; count: simulations that were run."""
 
     def __init__(
-        self, space: TargetSpace, targets: Sequence[IsaTarget], models: Mapping[str, str], objectives: Sequence[str],
-        engine: Engine, store: ExplorationStore,
-    ) -> None:  # fmt: skip
+        self,
+        space: TargetSpace,
+        targets: Sequence[IsaTarget],
+        models: Mapping[str, str],
+        objectives: Sequence[str],
+        engine: Engine,
+        store: ExplorationStore,
+    ) -> None:
         self.space, self.targets, self.models, self.objectives = space, targets, models, objectives
         self.engine, self.store = engine, store
         self.digests = {model: model_digest(model) for model in models.values()}
@@ -195,6 +206,17 @@ def _rows(result: TargetExploration, targets: Sequence[IsaTarget]) -> list[Point
             rows.append((i, result.states[i], 0, machine, None, None, None, None, None))
             continue
         sums = sum_figures(figures)
-        rows.append((i, result.states[i], int(i in front), machine, None, sums["latency"], sums["energy"],
-                     sums["traffic"], json.dumps(figures)))  # fmt: skip
+        rows.append(
+            (
+                i,
+                result.states[i],
+                int(i in front),
+                machine,
+                None,
+                sums["latency"],
+                sums["energy"],
+                sums["traffic"],
+                json.dumps(figures),
+            )
+        )
     return rows

@@ -15,9 +15,14 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 UNITS = {
-    "latency": "s", "energy": "J", "traffic": "bytes", "macs": "multiply-add units", "memory": "bytes",
-    "bandwidth": "GB/s", "frequency": "MHz",
-}  # fmt: skip
+    "latency": "s",
+    "energy": "J",
+    "traffic": "bytes",
+    "macs": "multiply-add units",
+    "memory": "bytes",
+    "bandwidth": "GB/s",
+    "frequency": "MHz",
+}
 
 
 def target_exploration_json(result: TargetExploration) -> dict[str, Any]:
@@ -41,13 +46,15 @@ def target_exploration_json(result: TargetExploration) -> dict[str, Any]:
             {
                 "point": result.space.point(i),
                 "metrics": {
-                    **sum_figures(result.figures[i]), **target_figures(targets[i]), "networks": dict(result.figures[i])
+                    **sum_figures(result.figures[i]),
+                    **target_figures(targets[i]),
+                    "networks": dict(result.figures[i]),
                 },
             }
             for i in result.front
         ],
         "seconds": round(result.seconds, 3),
-    }  # fmt: skip
+    }
 
 
 def draw_targets(result: TargetExploration, path: Path) -> None:
@@ -75,9 +82,13 @@ def show_target_exploration(result: TargetExploration, out: "Console") -> None:
     for i in front[:MOST_ROWS]:
         point, sums, own = result.space.point(i), sum_figures(result.figures[i]), target_figures(targets[i])
         table.add_row(
-            *(f"{point[key]:g}" for key in varied), f"{sums['latency'] * 1e3:.3f}", f"{own['macs']:.0f}",
-            f"{own['memory'] / 1024:.0f}", f"{sums['energy'] * 1e3:.3f}", f"{sums['traffic'] / 1e6:.1f}",
-        )  # fmt: skip
+            *(f"{point[key]:g}" for key in varied),
+            f"{sums['latency'] * 1e3:.3f}",
+            f"{own['macs']:.0f}",
+            f"{own['memory'] / 1024:.0f}",
+            f"{sums['energy'] * 1e3:.3f}",
+            f"{sums['traffic'] / 1e6:.1f}",
+        )
     out.print(table)
     if len(front) > MOST_ROWS:
         out.print(f".. and {len(front) - MOST_ROWS} more: --json, or the table points of the file of -o")

@@ -108,9 +108,15 @@ def build_farm(
     engine.run(link_libraries, to_link, 1, on_linked)
     store.trim()
     return FarmResult(
-        tuple(requests), tuple(results[number] for number in range(len(tasks))), len(ir), distinct, kept,
-        sum(module.kernels for module in ir), sum(module.kernels for module in to_compile), time.monotonic() - started,
-    )  # fmt: skip
+        tuple(requests),
+        tuple(results[number] for number in range(len(tasks))),
+        len(ir),
+        distinct,
+        kept,
+        sum(module.kernels for module in ir),
+        sum(module.kernels for module in to_compile),
+        time.monotonic() - started,
+    )
 
 
 def _library_tasks(requests: Sequence[ModelRequest], progress: Progress) -> list[LibraryTask]:

@@ -22,23 +22,52 @@ _LOGGERS = ("distributed", "tornado", "asyncio")
 # Operations by the kind of server: those for which a connection asks, and those of an established stream.
 _OPERATIONS = {
     "Scheduler": {
-        "register-client", "register-worker", "unregister", "heartbeat_worker", "identity", "ncores", "who_has",
+        "register-client",
+        "register-worker",
+        "unregister",
+        "heartbeat_worker",
+        "identity",
+        "ncores",
+        "who_has",
         "gather",
     },
     "Worker": {"get_data", "terminate"},
-}  # fmt: skip
+}
 _STREAMS = {
     "Scheduler": {
-        "update-graph", "client-desires-keys", "client-releases-keys", "heartbeat-client", "close-client",
-        "subscribe-topic", "unsubscribe-topic", "cancel-keys", "task-finished", "task-erred", "release-worker-data",
-        "add-keys", "long-running", "reschedule", "keep-alive", "worker-status-change", "request-refresh-who-has",
-        "log-event", "steal-response",
+        "update-graph",
+        "client-desires-keys",
+        "client-releases-keys",
+        "heartbeat-client",
+        "close-client",
+        "subscribe-topic",
+        "unsubscribe-topic",
+        "cancel-keys",
+        "task-finished",
+        "task-erred",
+        "release-worker-data",
+        "add-keys",
+        "long-running",
+        "reschedule",
+        "keep-alive",
+        "worker-status-change",
+        "request-refresh-who-has",
+        "log-event",
+        "steal-response",
     },
     "Worker": {
-        "close", "cancel-compute", "acquire-replicas", "compute-task", "free-keys", "remove-replicas", "steal-request",
-        "refresh-who-has", "worker-status-change", "remove-worker",
+        "close",
+        "cancel-compute",
+        "acquire-replicas",
+        "compute-task",
+        "free-keys",
+        "remove-replicas",
+        "steal-request",
+        "refresh-who-has",
+        "worker-status-change",
+        "remove-worker",
     },
-}  # fmt: skip
+}
 
 
 def limited_pickles(kind: str) -> AbstractContextManager[None]:

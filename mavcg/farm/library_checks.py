@@ -25,9 +25,7 @@ _REPORTED = {"library_bytes": (int,), "code_bytes": (int,), "kernels": (int,), "
 _SHOWN = 80  # characters of a text in an error
 
 
-def check_prepare_libraries(
-    tasks: Sequence[LibraryTask], results: Sequence[PreparedLibrary | Refusal]
-) -> None:  # fmt: skip
+def check_prepare_libraries(tasks: Sequence[LibraryTask], results: Sequence[PreparedLibrary | Refusal]) -> None:
     """Raise MessageError for a module whose digest is another one's, by which its object would be kept and used."""
     for library in results:
         if isinstance(library, PreparedLibrary):

@@ -104,9 +104,13 @@ def _choose_and_plan(request: ModelRequest) -> PreparedLibrary | Refusal:
         _refuse_paths(request)
         prepared = prepare_model(request, library_stem(request.output), _quiet)
         modules = kernel_modules(
-            prepared.planned.lowered.specs, prepared.machines, request.cores, request.target, request.tuning,
+            prepared.planned.lowered.specs,
+            prepared.machines,
+            request.cores,
+            request.target,
+            request.tuning,
             prepared.tiles,
-        )  # fmt: skip
+        )
         return PreparedLibrary(prepared, tuple(modules), tuple(map(ir_module, modules)))
     except MavcgError as error:
         return Refusal(str(error))

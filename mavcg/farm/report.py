@@ -22,12 +22,14 @@ def farm_json(result: FarmResult) -> dict[str, Any]:
             if isinstance(outcome, Refusal)
         ],
         "modules": {
-            "all": result.modules, "distinct": result.distinct, "kept": result.kept,
+            "all": result.modules,
+            "distinct": result.distinct,
+            "kept": result.kept,
             "compiled": result.distinct - result.kept,
         },
         "kernels": {"all": result.kernels, "compiled": result.compiled_kernels},
         "seconds": round(result.seconds, 3),
-    }  # fmt: skip
+    }
 
 
 def _report_names(request: ModelRequest) -> dict[str, Any]:
@@ -48,9 +50,14 @@ def show_farm(result: FarmResult, out: "Console") -> None:
             continue
         facts = outcome.document
         table.add_row(
-            request.model.name, name, str(facts["output"]), f"{facts['library_bytes'] / 1e6:.2f}",
-            f"{facts['code_bytes'] / 1e3:.1f}", str(facts["kernels"]), str(len(facts["versions"])),
-        )  # fmt: skip
+            request.model.name,
+            name,
+            str(facts["output"]),
+            f"{facts['library_bytes'] / 1e6:.2f}",
+            f"{facts['code_bytes'] / 1e3:.1f}",
+            str(facts["kernels"]),
+            str(len(facts["versions"])),
+        )
     out.print(table)
     out.print(
         f"{result.kernels} versions of kernels in {result.modules} modules, {result.distinct} of them distinct: "

@@ -68,9 +68,16 @@ async def _serve(address: FarmAddress, security: Any, ready: Callable[[FarmAddre
     end_requested = _event_of_signals()
     try:
         scheduler: Any = limited_server(
-            "Scheduler", host=in_brackets(address.host), port=address.port, protocol=address.protocol,
-            security=security, dashboard=False, preload=[], extensions=_extensions(), plugins=[_watcher(note)],
-        )  # fmt: skip
+            "Scheduler",
+            host=in_brackets(address.host),
+            port=address.port,
+            protocol=address.protocol,
+            security=security,
+            dashboard=False,
+            preload=[],
+            extensions=_extensions(),
+            plugins=[_watcher(note)],
+        )
         async with scheduler:
             ready(FarmAddress(address.host, int(scheduler.port), address.encrypted))
             await _until_ended(scheduler, end_requested)
@@ -101,11 +108,20 @@ async def _join(
     """Run the worker; return True if a signal ended it, False if the scheduler did."""
     end_requested, versions = _event_of_signals(), own_versions()
     worker: Any = limited_server(
-        "Worker", scheduler_ip=address.url, nthreads=offer.threads, resources=dict(offer.resources), security=security,
-        host=in_brackets(host), protocol=address.protocol, local_directory=str(folder), dashboard=False,
-        preload=[], death_timeout=JOIN_S, name=f"{socket.gethostname()}-{os.getpid()}",
+        "Worker",
+        scheduler_ip=address.url,
+        nthreads=offer.threads,
+        resources=dict(offer.resources),
+        security=security,
+        host=in_brackets(host),
+        protocol=address.protocol,
+        local_directory=str(folder),
+        dashboard=False,
+        preload=[],
+        death_timeout=JOIN_S,
+        name=f"{socket.gethostname()}-{os.getpid()}",
         startup_information={VERSION_KEY: lambda worker: versions},
-    )  # fmt: skip
+    )
     async with worker:
         ready(str(worker.address))
         return await _until_ended(worker, end_requested)

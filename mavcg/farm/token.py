@@ -81,8 +81,11 @@ def token_security(path: Path) -> Any:
     """
     distributed: Any = importlib.import_module("distributed")
     certificate, key = read_token(path)
-    roles = {f"tls_{role}_{part}": text for role in ("client", "scheduler", "worker")
-             for part, text in (("cert", certificate), ("key", key))}  # fmt: skip
+    roles = {
+        f"tls_{role}_{part}": text
+        for role in ("client", "scheduler", "worker")
+        for part, text in (("cert", certificate), ("key", key))
+    }
     security = distributed.Security(
         require_encryption=True, tls_ca_file=certificate, tls_min_version=ssl.TLSVersion.TLSv1_3, **roles
     )

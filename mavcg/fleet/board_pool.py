@@ -46,9 +46,13 @@ class BoardPool:
     """The boards of a type, free and busy; a context manager whose methods several threads may call."""
 
     def __init__(
-        self, boards: Sequence[FleetBoard], cpus: Mapping[str, tuple[int, ...]], rules: FleetRules, hosts: BoardHosts,
+        self,
+        boards: Sequence[FleetBoard],
+        cpus: Mapping[str, tuple[int, ...]],
+        rules: FleetRules,
+        hosts: BoardHosts,
         stopped: Event,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """cpus: name of a board -> CPUs to measure on. stopped: when set, no further task is begun."""
         self.boards, self.rules, self.stopped = tuple(boards), rules, stopped
         self.notes: list[str] = []
@@ -140,10 +144,16 @@ class BoardPool:
         """Return the summary of each board."""
         with self._changed:
             return [
-                summary(board.name, board.kind, self._probes, self._given[board.name], self.rules,
-                        self._aside.get(board.name, ""))
+                summary(
+                    board.name,
+                    board.kind,
+                    self._probes,
+                    self._given[board.name],
+                    self.rules,
+                    self._aside.get(board.name, ""),
+                )
                 for board in self.boards
-            ]  # fmt: skip
+            ]
 
     def _take(self, tried: set[str], patient: bool) -> FleetBoard | None:
         """Take a free board that was not tried, the one with the fewest tasks; None if there is none.
@@ -234,8 +244,11 @@ def _best(attempts: Sequence[Attempt]) -> Attempt | None:
     """Return the attempt with the least time; any attempt if none has a time; None without attempts."""
 
     def ms(attempt: Attempt) -> float:
-        times = [result.warm.ms if isinstance(result, JobTimes) else min(result.ms) for result in attempt.results
-                 if isinstance(result, JobTimes | InterleavedTimes)]  # fmt: skip
+        times = [
+            result.warm.ms if isinstance(result, JobTimes) else min(result.ms)
+            for result in attempt.results
+            if isinstance(result, JobTimes | InterleavedTimes)
+        ]
         failed = any(isinstance(result, JobFailed) for result in attempt.results)
         return float("inf") if failed or not times else sum(times)
 

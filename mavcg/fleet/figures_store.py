@@ -40,12 +40,29 @@ def put_figures(
                 (result.warm.ms, result.warm.spread_ms) if isinstance(result, JobTimes) else (min(result.ms), None)
             )
             operation = jobs[result.job].what
-            rows.append((
-                text_of(operation), record.core, record.threads, compiler_version(), record.block,
-                kernel_version(operation), attempt.board, kind, int(not alone), ms, spread, attempt.verdict,
-                int(accepted), result.before.khz,
-                result.after.khz, result.before.celsius, result.after.celsius, result.checksum, date,
-            ))  # fmt: skip
+            rows.append(
+                (
+                    text_of(operation),
+                    record.core,
+                    record.threads,
+                    compiler_version(),
+                    record.block,
+                    kernel_version(operation),
+                    attempt.board,
+                    kind,
+                    int(not alone),
+                    ms,
+                    spread,
+                    attempt.verdict,
+                    int(accepted),
+                    result.before.khz,
+                    result.after.khz,
+                    result.before.celsius,
+                    result.after.celsius,
+                    result.checksum,
+                    date,
+                )
+            )
     if rows:
         with database.transaction() as connection:
             connection.execute(_CREATE)

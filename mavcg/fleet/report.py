@@ -17,9 +17,13 @@ if TYPE_CHECKING:
 
 
 def fleet_document(
-    fleet: Fleet, model: str, tuned: Sequence[TunedType], interrupted: bool, database: CostDb,
+    fleet: Fleet,
+    model: str,
+    tuned: Sequence[TunedType],
+    interrupted: bool,
+    database: CostDb,
     primitives: Sequence[Primitive],
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Return the JSON document of `mavcg tune --runner fleet:FILE`: for each type as for one board, and its boards."""
     types = []
     for tuned_type in tuned:
@@ -28,10 +32,12 @@ def fleet_document(
         types.append({**document, "type": tuned_type.kind, "boards": boards})
     keys = ("measured", "already", "pruned", "left", "in_turns", "undecided")
     return {
-        "model": model, "fleet": str(fleet.path), **{key: sum(entry[key] for entry in types) for key in keys},
+        "model": model,
+        "fleet": str(fleet.path),
+        **{key: sum(entry[key] for entry in types) for key in keys},
         "stopped": "interrupt" if interrupted else next((entry["stopped"] for entry in types if entry["stopped"]), ""),
         "types": types,
-    }  # fmt: skip
+    }
 
 
 def check_document(fleet: Fleet, facts: Mapping[FleetBoard, MachineFacts | str]) -> dict[str, Any]:
@@ -59,10 +65,17 @@ def show_boards(document: Mapping[str, Any], out: "Console") -> None:
             remark = f"left out: {row['aside']}" if row["aside"] else "outlier" if row["outlier"] else ""
             ghz = None if row["khz"] is None else row["khz"] / 1e6
             table.add_row(
-                row["name"], row["core"], _number(row["probe_ms"], ".4f"), _number(row["ratio"], ".3f"),
-                _number(row["spread"], ".1%"), str(row["jobs"]), str(row["repeated"]), _number(row["celsius"], ".0f"),
-                _number(ghz, ".2f"), remark,
-            )  # fmt: skip
+                row["name"],
+                row["core"],
+                _number(row["probe_ms"], ".4f"),
+                _number(row["ratio"], ".3f"),
+                _number(row["spread"], ".1%"),
+                str(row["jobs"]),
+                str(row["repeated"]),
+                _number(row["celsius"], ".0f"),
+                _number(ghz, ".2f"),
+                remark,
+            )
         out.print(table)
 
 

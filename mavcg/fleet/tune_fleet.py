@@ -107,9 +107,15 @@ def _kinds(fleet: Fleet, cores: Sequence[str]) -> tuple[str, ...]:
 
 
 def _tune_type(
-    fleet: Fleet, kind: str, facts: dict[FleetBoard, MachineFacts | str], request: FleetRequest, hosts: BoardHosts,
-    stopped: Event, progress: Callable[[str], None], note: Note,
-) -> TunedType:  # fmt: skip
+    fleet: Fleet,
+    kind: str,
+    facts: dict[FleetBoard, MachineFacts | str],
+    request: FleetRequest,
+    hosts: BoardHosts,
+    stopped: Event,
+    progress: Callable[[str], None],
+    note: Note,
+) -> TunedType:
     """Measure on the boards of a type, one core after the other."""
     board = find_board(kind)
     places, aside = _usable(fleet, board, facts, request, note)

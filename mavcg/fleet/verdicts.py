@@ -65,9 +65,13 @@ def verdict(results: Sequence[Result], slowdown: float, rules: FleetRules) -> st
 
 
 def summary(
-    name: str, kind: str, probes: Mapping[str, Sequence[float]], results: Sequence[tuple[Result, str]],
-    rules: FleetRules, aside: str,
-) -> BoardSummary:  # fmt: skip
+    name: str,
+    kind: str,
+    probes: Mapping[str, Sequence[float]],
+    results: Sequence[tuple[Result, str]],
+    rules: FleetRules,
+    aside: str,
+) -> BoardSummary:
     """Return a board's summary. probes: board of this type -> times in ms. results: the board's, with verdicts."""
     own = probes.get(name, ())
     middles = {board: statistics.median(times) for board, times in probes.items() if times}
@@ -80,8 +84,16 @@ def summary(
     timed = [result for result, _ in results if isinstance(result, JobTimes | InterleavedTimes)]
     ends = [end for result in timed for end in (result.before, result.after)]
     return BoardSummary(
-        name, kind, middle, ratio, spread, len(own), len(results), sum(word != GOOD for _, word in results),
+        name,
+        kind,
+        middle,
+        ratio,
+        spread,
+        len(own),
+        len(results),
+        sum(word != GOOD for _, word in results),
         max((end.celsius for end in ends if end.celsius is not None), default=None),
         min((end.khz for end in ends if end.khz), default=None),
-        ratio is not None and len(middles) > 1 and abs(ratio - 1) > rules.outlier, aside,
-    )  # fmt: skip
+        ratio is not None and len(middles) > 1 and abs(ratio - 1) > rules.outlier,
+        aside,
+    )

@@ -14,11 +14,22 @@ from mavcg.errors import MavcgError
 Array = NDArray[Any]
 AttrValue = bool | int | float | str | tuple[int, ...] | tuple[float, ...]
 
-DTYPES: Mapping[str, np.dtype[Any]] = MappingProxyType({
-    "f32": np.dtype(np.float32), "f16": np.dtype(np.float16), "f64": np.dtype(np.float64), "i8": np.dtype(np.int8),
-    "u8": np.dtype(np.uint8), "i16": np.dtype(np.int16), "u16": np.dtype(np.uint16), "i32": np.dtype(np.int32),
-    "u32": np.dtype(np.uint32), "i64": np.dtype(np.int64), "u64": np.dtype(np.uint64), "bool": np.dtype(np.bool_),
-})  # fmt: skip
+DTYPES: Mapping[str, np.dtype[Any]] = MappingProxyType(
+    {
+        "f32": np.dtype(np.float32),
+        "f16": np.dtype(np.float16),
+        "f64": np.dtype(np.float64),
+        "i8": np.dtype(np.int8),
+        "u8": np.dtype(np.uint8),
+        "i16": np.dtype(np.int16),
+        "u16": np.dtype(np.uint16),
+        "i32": np.dtype(np.int32),
+        "u32": np.dtype(np.uint32),
+        "i64": np.dtype(np.int64),
+        "u64": np.dtype(np.uint64),
+        "bool": np.dtype(np.bool_),
+    }
+)
 _NAME_OF_DTYPE = {dtype: name for name, dtype in DTYPES.items()}
 
 

@@ -11,9 +11,12 @@ SILICON_UNITS = {
     f"model.{prefix}{key}": unit
     for prefix in SILICON_GROUPS
     for key, unit in (
-        ("error", "percent"), ("figures", "figures"), ("held_out_error", "percent"), ("held_out_figures", "figures")
+        ("error", "percent"),
+        ("figures", "figures"),
+        ("held_out_error", "percent"),
+        ("held_out_figures", "figures"),
     )
-}  # fmt: skip
+}
 CONFIDENCE = "model.confidence"
 GRADES = ("measured by instruction", "vendor's guide", "LLVM's table", "assumed")  # of a core's timing, best first
 GENERIC = "generic"  # label of the version that every core can run; cores unknown to a library run it

@@ -20,8 +20,11 @@ SONAMES = {OPENBLAS: ("libopenblas.so.0", "libopenblas.so", "libopenblas.dylib")
 WHEEL = "scipy_openblas32"  # a package with OpenBLAS and no system beside it
 # Names of sgemm, and whether integers have 64 bits: as CBLAS says, and as builds of OpenBLAS for NumPy and SciPy do.
 SYMBOLS = (
-    ("cblas_sgemm", False), ("scipy_cblas_sgemm", False), ("cblas_sgemm64_", True), ("scipy_cblas_sgemm64_", True),
-)  # fmt: skip
+    ("cblas_sgemm", False),
+    ("scipy_cblas_sgemm", False),
+    ("cblas_sgemm64_", True),
+    ("scipy_cblas_sgemm64_", True),
+)
 CONFIGS = tuple(f"{prefix}openblas_get_config{suffix}" for prefix in ("", "scipy_") for suffix in ("", "64_"))
 DIGITS = 6
 _NAME = re.compile(r"[a-z][a-z0-9]*")

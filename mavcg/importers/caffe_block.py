@@ -52,8 +52,9 @@ class FieldBlock:
         """Return the block of a field; an empty one if it is absent. Raises: CaffeError if the field is given twice."""
         blocks = self.blocks(name)
         if len(blocks) > 1:
-            raise CaffeError(f"{name} is given twice (first in line {blocks[0].line}); it may be given once",
-                             blocks[1].line)  # fmt: skip
+            raise CaffeError(
+                f"{name} is given twice (first in line {blocks[0].line}); it may be given once", blocks[1].line
+            )
         return blocks[0] if blocks else FieldBlock(name, self.line)
 
     def scalars(self, name: str) -> tuple[Scalar, ...]:
@@ -69,8 +70,9 @@ class FieldBlock:
         """Return the value of a field; None if it is absent. Raises: CaffeError if the field is given twice."""
         scalars = self.scalars(name)
         if len(scalars) > 1:
-            raise CaffeError(f"{name} is given twice (first in line {scalars[0].line}); it may be given once",
-                             scalars[1].line)  # fmt: skip
+            raise CaffeError(
+                f"{name} is given twice (first in line {scalars[0].line}); it may be given once", scalars[1].line
+            )
         return scalars[0] if scalars else None
 
     def texts(self, name: str) -> tuple[str, ...]:

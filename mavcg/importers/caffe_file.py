@@ -18,10 +18,25 @@ from mavcg.importers.limits import LARGEST_TENSOR_BYTES, LISTED, UnsupportedOp
 
 _LARGEST_TEXT = 1 << 26  # maximum bytes of a prototxt; the largest networks have about 100 kB
 # Fields of every layer that do not affect inference or are read elsewhere.
-_COMMON = frozenset({
-    "name", "type", "bottom", "top", "phase", "loss_weight", "param", "propagate_down", "include", "exclude",
-    "transform_param", "loss_param", "blobs_lr", "weight_decay", "blob_share_mode",
-})  # fmt: skip
+_COMMON = frozenset(
+    {
+        "name",
+        "type",
+        "bottom",
+        "top",
+        "phase",
+        "loss_weight",
+        "param",
+        "propagate_down",
+        "include",
+        "exclude",
+        "transform_param",
+        "loss_param",
+        "blobs_lr",
+        "weight_decay",
+        "blob_share_mode",
+    }
+)
 
 
 def import_caffe(
@@ -120,8 +135,11 @@ class _CaffeImport:
         for length in shape:
             total *= length  # Python's integers do not overflow
         if any(n < 1 for n in shape) or total > LARGEST_TENSOR_BYTES:
-            raise CaffeError(f"input '{name_text(name)}': {list(shape)} takes {total} bytes; at most "
-                             f"{LARGEST_TENSOR_BYTES}, each length at least 1", line)  # fmt: skip
+            raise CaffeError(
+                f"input '{name_text(name)}': {list(shape)} takes {total} bytes; at most "
+                f"{LARGEST_TENSOR_BYTES}, each length at least 1",
+                line,
+            )
         if not name or name in self.values:
             raise CaffeError(f"an input called '{name_text(name)}': the name is invalid or taken", line)
         type = TensorType("f32", shape)
@@ -209,5 +227,6 @@ def _check_fields(layer: CaffeLayer, known: LayerType, location: str) -> None:
         if name not in fields:
             raise CaffeError(
                 f"{location}: {known.parameters}: field '{name_text(name)}' is not supported; supported: "
-                f"{', '.join(fields)}", value.line,
-            )  # fmt: skip
+                f"{', '.join(fields)}",
+                value.line,
+            )

@@ -51,7 +51,7 @@ OLD_TYPES: Mapping[str, str] = MappingProxyType(
         "TANH": "TanH",
         "WINDOW_DATA": "WindowData",
         "THRESHOLD": "Threshold",
-    }  # fmt: skip
+    }
 )
 _MOST_DIMS = 8
 _RULE = ("phase", "min_level", "max_level", "stage", "not_stage")
@@ -150,8 +150,9 @@ def shape_of(block: FieldBlock) -> tuple[int, ...]:
     """Return the lengths of a block of dims. Raises: CaffeError for a length below 1, or too many dimensions."""
     dims = block.integers("dim")
     if len(dims) > _MOST_DIMS or any(dim < 1 for dim in dims):
-        raise CaffeError(f"dimensions {list(dims)[:_MOST_DIMS]}; each must be at least 1, of at most {_MOST_DIMS}",
-                         block.line)  # fmt: skip
+        raise CaffeError(
+            f"dimensions {list(dims)[:_MOST_DIMS]}; each must be at least 1, of at most {_MOST_DIMS}", block.line
+        )
     return dims
 
 

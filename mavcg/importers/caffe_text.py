@@ -82,8 +82,9 @@ class _PrototxtParser:
         if self.kind == "mark" and self.token in _CLOSING:
             return [self.block(name, depth)]
         if not colon:
-            raise CaffeError(f"{self.token or 'the end'!r} behind {name}; a colon or a block is needed",
-                             self.token_line)  # fmt: skip
+            raise CaffeError(
+                f"{self.token or 'the end'!r} behind {name}; a colon or a block is needed", self.token_line
+            )
         if self.kind != "mark" or self.token != "[":
             return [self.scalar(name)]
         values: list[Scalar | FieldBlock] = []
@@ -94,8 +95,9 @@ class _PrototxtParser:
             if self.kind == "mark" and self.token == ",":
                 self.advance()
             elif self.token != "]":
-                raise CaffeError(f"{self.token or 'the end'!r} in the list of {name}; a comma or ] is needed",
-                                 self.token_line)  # fmt: skip
+                raise CaffeError(
+                    f"{self.token or 'the end'!r} in the list of {name}; a comma or ] is needed", self.token_line
+                )
         self.advance()
         return values
 

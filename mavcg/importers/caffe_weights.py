@@ -22,13 +22,18 @@ _MOST_DIMS = 32  # kMaxBlobAxes of Caffe
 _MESSAGES = {
     "BlobShape": (("dim", 1, "int64s"),),
     "BlobProto": (
-        ("num", 1, "int32"), ("channels", 2, "int32"), ("height", 3, "int32"), ("width", 4, "int32"),
-        ("data", 5, "chunks"), ("shape", 7, "BlobShape"), ("double_data", 8, "chunks"),
+        ("num", 1, "int32"),
+        ("channels", 2, "int32"),
+        ("height", 3, "int32"),
+        ("width", 4, "int32"),
+        ("data", 5, "chunks"),
+        ("shape", 7, "BlobShape"),
+        ("double_data", 8, "chunks"),
     ),
     "LayerParameter": (("name", 1, "bytes"), ("blobs", 7, "BlobProto..")),
     "V1LayerParameter": (("layer", 1, "bytes"), ("name", 4, "bytes"), ("blobs", 6, "BlobProto..")),
     "NetParameter": (("layers", 2, "V1LayerParameter.."), ("layer", 100, "LayerParameter..")),
-}  # fmt: skip
+}
 
 
 def read_caffemodel(path: Path) -> Mapping[str, tuple[Array, ...]]:
@@ -111,9 +116,11 @@ def net_parameter() -> Any:
 
 def _array(blob: Any, location: str) -> Array:
     """Return a blob's numbers as f32 in its shape, which files before 2015 give as num, channels, height, width."""
-    shape = tuple(blob.shape.dim) if blob.HasField("shape") else tuple(
-        getattr(blob, name) for name in ("num", "channels", "height", "width")
-    )  # fmt: skip
+    shape = (
+        tuple(blob.shape.dim)
+        if blob.HasField("shape")
+        else tuple(getattr(blob, name) for name in ("num", "channels", "height", "width"))
+    )
     chunks: Sequence[bytes] = blob.data or blob.double_data
     kind = np.dtype("<f4" if blob.data else "<f8")
     raw = chunks[0] if len(chunks) == 1 else b"".join(chunks)

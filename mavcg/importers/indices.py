@@ -114,9 +114,13 @@ def _flat_of_rows(call: NodeCall, x: Value, indices: Value, batch: int, from_end
 
 
 def _flat(
-    call: NodeCall, indices: Value, lengths: Sequence[int], strides: Sequence[int], offsets: Sequence[int],
+    call: NodeCall,
+    indices: Value,
+    lengths: Sequence[int],
+    strides: Sequence[int],
+    offsets: Sequence[int],
     from_end: bool,
-) -> Value:  # fmt: skip
+) -> Value:
     if indices.dtype not in _INDEX_TYPES:
         raise call.fail(f"indices are {indices.type}; {' or '.join(_INDEX_TYPES)} are needed")
     attrs = {"lengths": tuple(lengths), "strides": tuple(strides), "offsets": tuple(offsets), "from_end": from_end}

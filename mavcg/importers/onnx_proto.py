@@ -25,17 +25,41 @@ _DEEPEST_PATH = 4096
 # TensorProto.DataType -> element type. Graphs do not have the other types (strings, complex numbers, bfloat16, 8-bit
 # and 4-bit floats, 4-bit integers).
 DTYPE_NAMES: Mapping[int, str] = {
-    1: "f32", 2: "u8", 3: "i8", 4: "u16", 5: "i16", 6: "i32", 7: "i64", 9: "bool", 10: "f16", 11: "f64",
-    12: "u32", 13: "u64",
-}  # fmt: skip
+    1: "f32",
+    2: "u8",
+    3: "i8",
+    4: "u16",
+    5: "i16",
+    6: "i32",
+    7: "i64",
+    9: "bool",
+    10: "f16",
+    11: "f64",
+    12: "u32",
+    13: "u64",
+}
 _NUMPY = {
-    "f32": "<f4", "u8": "u1", "i8": "i1", "u16": "<u2", "i16": "<i2", "i32": "<i4", "i64": "<i8", "bool": "u1",
-    "f16": "<f2", "f64": "<f8", "u32": "<u4", "u64": "<u8",
-}  # fmt: skip
+    "f32": "<f4",
+    "u8": "u1",
+    "i8": "i1",
+    "u16": "<u2",
+    "i16": "<i2",
+    "i32": "<i4",
+    "i64": "<i8",
+    "bool": "u1",
+    "f16": "<f2",
+    "f64": "<f8",
+    "u32": "<u4",
+    "u64": "<u8",
+}
 # The field of the elements if raw_data is empty. int32_data has the bits of f16.
 _FIELDS = {
-    "f32": "float_data", "f64": "double_data", "i64": "int64_data", "u32": "uint64_data", "u64": "uint64_data",
-}  # fmt: skip
+    "f32": "float_data",
+    "f64": "double_data",
+    "i64": "int64_data",
+    "u32": "uint64_data",
+    "u64": "uint64_data",
+}
 
 
 def onnx_module() -> Any:

@@ -34,7 +34,7 @@ def _lists(listed: Sequence[FileOperator]) -> str:
     for kind, words in (
         (PARTLY, "- Inputs in brackets must be known when the library is built, others may be computed in a run: "),
         (BUILD, "- Computed when the library is built; inputs in brackets must be known then, of others the shape: "),
-    ):  # fmt: skip
+    ):
         if kinds[kind]:
             text += "\n" + _paragraph(words + ", ".join(_with_inputs(o) for o in kinds[kind]), "  ")
     return text

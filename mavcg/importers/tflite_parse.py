@@ -27,9 +27,19 @@ MOST_RANK = 16
 
 # TensorType of schema.fbs -> element type of graphs, which have no strings, complex numbers, 4-bit integers, ...
 DTYPE_NAMES: Mapping[int, str] = {
-    0: "f32", 1: "f16", 2: "i32", 3: "u8", 4: "i64", 6: "bool", 7: "i16", 9: "i8", 10: "f64", 12: "u64", 15: "u32",
+    0: "f32",
+    1: "f16",
+    2: "i32",
+    3: "u8",
+    4: "i64",
+    6: "bool",
+    7: "i16",
+    9: "i8",
+    10: "f64",
+    12: "u64",
+    15: "u32",
     16: "u16",
-}  # fmt: skip
+}
 _DAMAGE = (struct.error, IndexError, ValueError, TypeError, OverflowError)
 _T = TypeVar("_T")
 

@@ -79,9 +79,12 @@ def plan_memory(
     )
     begins = {output: arena.offsets[workspace_name(output)] for output in workspaces}
     return MemoryPlan(
-        arena, addresses, tuple(constant_place for constant_place, _ in constants.placed), constants.end,
+        arena,
+        addresses,
+        tuple(constant_place for constant_place, _ in constants.placed),
+        constants.end,
         {output: (begins[output], size) for output, size in workspaces.items()},
-    )  # fmt: skip
+    )
 
 
 def workspace_name(output: str) -> str:
@@ -108,7 +111,7 @@ def _arena(lowered: LoweredGraph, workspaces: Mapping[str, int]) -> Arena:
 
 def _address(
     operand: Operand, output: str, lowered: LoweredGraph, arena: Arena, constants: "ConstantPool"
-) -> OperandAddress:  # fmt: skip
+) -> OperandAddress:
     if operand.constant is not None:
         return OperandAddress("constants", constants.add(operand.constant, operand.align) + operand.offset)
     if operand.fault_word:

@@ -43,9 +43,13 @@ def plan_within(
         return planned
     rows = program_rows(planned)
     segments = all_segments(
-        rows.steps, rows.unit_bytes, rows.sizes, rows.outputs, BLOCK_BYTES,
+        rows.steps,
+        rows.unit_bytes,
+        rows.sizes,
+        rows.outputs,
+        BLOCK_BYTES,
         lambda done, total: progress(f"planning parts of rows: {100 * done // total} %"),
-    )  # fmt: skip
+    )
     limit = max_arena_bytes
     for _ in range(TRIES):
         path = cheapest_within(segments, limit)
@@ -128,14 +132,15 @@ def _with_schedule(planned: PlannedModel, rows: ProgramRows, schedule: RowSchedu
         [Lifetime(name, schedule.windows[name], *live) for name, live in schedule.lifetimes.items()], NODES
     )
     arena = replace(arena, offsets=dict.fromkeys(rows.sizes, 0) | arena.offsets)
-    phases = tuple(
-        _phase(phase, step, lowered, planned, rows.works, arena) for phase, step in _with_steps(schedule)
-    )  # fmt: skip
+    phases = tuple(_phase(phase, step, lowered, planned, rows.works, arena) for phase, step in _with_steps(schedule))
     memory = replace(planned.memory, arena=arena, addresses=_addresses(planned, arena))
     made = replace(
-        program, phases=phases, arena_bytes=arena.bytes, arena_lower_bound_bytes=arena.lower_bound_bytes,
+        program,
+        phases=phases,
+        arena_bytes=arena.bytes,
+        arena_lower_bound_bytes=arena.lower_bound_bytes,
         steps=tuple(replace(s, operands=a) for s, a in zip(program.steps, memory.addresses, strict=True)),
-    )  # fmt: skip
+    )
     return replace(planned, memory=memory, program=made)
 
 

@@ -83,9 +83,13 @@ def _with_offsets(
     workspaces = {output: (offsets[workspace_name(output)], size) for output, (_, size) in memory.workspaces.items()}
     arena = replace(memory.arena, offsets=dict(offsets), bytes=arena_bytes, lower_bound_bytes=bound)
     made = replace(
-        program, arena_bytes=arena_bytes, arena_lower_bound_bytes=bound, stages=tuple(stages), rings=tuple(rings),
+        program,
+        arena_bytes=arena_bytes,
+        arena_lower_bound_bytes=bound,
+        stages=tuple(stages),
+        rings=tuple(rings),
         steps=tuple(replace(s, operands=a) for s, a in zip(program.steps, addresses, strict=True)),
-    )  # fmt: skip
+    )
     return replace(
         planned, program=made, memory=replace(memory, arena=arena, addresses=tuple(addresses), workspaces=workspaces)
     )

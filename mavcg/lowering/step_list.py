@@ -63,7 +63,7 @@ def make_step_list(
 
 def _program_step(
     step: LoweredStep, addresses: tuple[OperandAddress, ...], macro: MacroTile | None, shares: CoreShares
-) -> ProgramStep:  # fmt: skip
+) -> ProgramStep:
     spec, kernel = step.spec, kernel_name(step.spec)
     rows = spec.rows
     min_chunk_rows, rows_per_call = call_rows(spec)
@@ -71,9 +71,16 @@ def _program_step(
         min_chunk_rows = macro.min_chunk_rows or _chunk_rows(spec, macro.call_rows, macro.parts)
         rows, rows_per_call = rows * macro.parts, macro.call_rows * macro.parts
     return ProgramStep(
-        step.name, step.node.op, kernel, addresses, rows, min_chunk_rows, spec.work, shares.get(kernel, ()),
+        step.name,
+        step.node.op,
+        kernel,
+        addresses,
+        rows,
+        min_chunk_rows,
+        spec.work,
+        shares.get(kernel, ()),
         rows_per_call,
-    )  # fmt: skip
+    )
 
 
 def call_rows(spec: KernelSpec) -> tuple[int, int]:

@@ -82,9 +82,7 @@ def order_problem(storage: Storage) -> OrderProblem:
 def _buffer_sizes(storage: Storage) -> Mapping[str, int]:
     graph = storage.graph
     roots = dict.fromkeys(location.root for location in storage.locations.values())
-    return {
-        root: align_size(graph.types[root].bytes) for root in roots if root not in (*graph.inputs, *graph.outputs)
-    }  # fmt: skip
+    return {root: align_size(graph.types[root].bytes) for root in roots if root not in (*graph.inputs, *graph.outputs)}
 
 
 def _arena_bytes(storage: Storage) -> int:

@@ -231,7 +231,7 @@ def _ready(problem: OrderProblem, executed: int) -> list[int]:
         number
         for number, needed in enumerate(problem.predecessors)
         if not needed & ~executed and not executed >> number & 1
-    ]  # fmt: skip
+    ]
 
 
 def _beam(problem: OrderProblem) -> tuple[int, ...]:

@@ -126,7 +126,7 @@ def _components(buffers: Sequence[LiveBuffer]) -> Iterator[list[int]]:
 
 def _search_component(
     buffers: Sequence[LiveBuffer], start: Sequence[int], goal: int, budget: _Budget
-) -> BufferPlacement:  # fmt: skip
+) -> BufferPlacement:
     """Search for a smaller placement of one component, by bisection of capacities from the goal up.
 
     goal: at least the component's live peak; it is tried first. start: a valid placement. A capacity without an answer
@@ -196,10 +196,14 @@ class _Component:
             length = buffer.end - buffer.first
             summed = float(failures[begin:end].sum())
             values = {
-                "T": max(self.sums[begin:end]), "W": length, "A": length * buffer.size, "S": int(summed),
-                "F": int(failures[begin:end].max()), "P": int(summed * buffer.size),
+                "T": max(self.sums[begin:end]),
+                "W": length,
+                "A": length * buffer.size,
+                "S": int(summed),
+                "F": int(failures[begin:end].max()),
+                "P": int(summed * buffer.size),
                 "B": int(self.problem.buffer_failures[number]),
-            }  # fmt: skip
+            }
             rows.append((*(-(generator.random() * (1 + summed) if k == "R" else values[k]) for k in keys), number))
         return [int(row[-1]) for row in sorted(rows)]
 

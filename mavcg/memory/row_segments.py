@@ -52,14 +52,10 @@ def with_blocks(steps: Sequence[UnitStep], unit_bytes: Sequence[int], block_byte
     """Return the steps with blocks of at most block_bytes. unit_bytes: bytes that each step's unit writes."""
     if not block_bytes:
         return [replace(step, block=LONGEST) for step in steps]
-    return [
-        replace(step, block=max(1, block_bytes // size)) for step, size in zip(steps, unit_bytes, strict=True)
-    ]  # fmt: skip
+    return [replace(step, block=max(1, block_bytes // size)) for step, size in zip(steps, unit_bytes, strict=True)]
 
 
-def blocked_steps(
-    steps: Sequence[UnitStep], unit_bytes: Sequence[int], ranges: Sequence[StepRange]
-) -> list[UnitStep]:  # fmt: skip
+def blocked_steps(steps: Sequence[UnitStep], unit_bytes: Sequence[int], ranges: Sequence[StepRange]) -> list[UnitStep]:
     """Return all steps with the blocks of these consecutive ranges."""
     blocked: list[UnitStep] = []
     for range_ in ranges:
@@ -105,7 +101,7 @@ def cheapest_cuts(steps: Sequence[UnitStep], sizes: Mapping[str, int]) -> list[i
                 reads[access.buffer] = number
     live_bytes = [
         sum(sizes[b] for b, first in writes.items() if first < cut <= reads[b]) for cut in range(len(steps) + 1)
-    ]  # fmt: skip
+    ]
     inside = range(1, len(steps))
     least = [c for c in inside if live_bytes[c] <= live_bytes[c - 1] and live_bytes[c] <= live_bytes[c + 1]]
     chosen = sorted(least, key=lambda c: live_bytes[c])[:MOST_CUTS]

@@ -37,13 +37,30 @@ class _Search(ctypes.Structure):
 
     _fields_ = [
         *((name, ctypes.c_int64) for name in ("count", "sections", "capacity", "nodes_left", "nodes")),
-        *((name, ctypes.c_void_p) for name in (
-            "begin", "end", "rank", "size", "neighbours", "neighbours_begin", "lowest", "offset", "sums", "placed",
-            "section_failures", "buffer_failures",
-        )),
-        ("stack", ctypes.c_void_p), ("stack_size", ctypes.c_int64), ("stack_used", ctypes.c_int64),
-        ("trail", ctypes.c_void_p), ("trail_size", ctypes.c_int64), ("trail_used", ctypes.c_int64),
-    ]  # fmt: skip
+        *(
+            (name, ctypes.c_void_p)
+            for name in (
+                "begin",
+                "end",
+                "rank",
+                "size",
+                "neighbours",
+                "neighbours_begin",
+                "lowest",
+                "offset",
+                "sums",
+                "placed",
+                "section_failures",
+                "buffer_failures",
+            )
+        ),
+        ("stack", ctypes.c_void_p),
+        ("stack_size", ctypes.c_int64),
+        ("stack_used", ctypes.c_int64),
+        ("trail", ctypes.c_void_p),
+        ("trail_size", ctypes.c_int64),
+        ("trail_used", ctypes.c_int64),
+    ]
 
 
 class SearchProblem:
@@ -63,11 +80,13 @@ class SearchProblem:
         self.neighbours_begin = np.array([0, *accumulate(near.sum(1).tolist())], np.int32)
         self.section_failures, self.buffer_failures = np.zeros(sections + 2), np.zeros(count)
         self._work: dict[str, Ints] = {
-            "lowest": np.zeros(count, np.int64), "offset": np.zeros(count, np.int64),
-            "sums": np.zeros(sections + 2, np.int64), "placed": np.zeros(count, np.int8),
+            "lowest": np.zeros(count, np.int64),
+            "offset": np.zeros(count, np.int64),
+            "sums": np.zeros(sections + 2, np.int64),
+            "placed": np.zeros(count, np.int8),
             "stack": np.empty(2 * count * count + (count + 2) * (sections + 2), np.int32),
             "trail": np.empty(_TRAIL, np.int64),
-        }  # fmt: skip
+        }
 
     def search(self, order: Sequence[int], capacity: int, most_nodes: int) -> SearchRound:
         """Run one round, with buffers of equal offset in this order, for at most most_nodes nodes.
@@ -78,15 +97,25 @@ class SearchProblem:
         order_array = np.array(order, np.int32)
         rank[order_array] = np.arange(len(order), dtype=np.int32)
         arrays: dict[str, Ints] = {
-            "begin": self.begin, "end": self.end, "rank": rank, "size": self.size, "neighbours": self.neighbours,
-            "neighbours_begin": self.neighbours_begin, "section_failures": self.section_failures,
-            "buffer_failures": self.buffer_failures, **self._work,
-        }  # fmt: skip
+            "begin": self.begin,
+            "end": self.end,
+            "rank": rank,
+            "size": self.size,
+            "neighbours": self.neighbours,
+            "neighbours_begin": self.neighbours_begin,
+            "section_failures": self.section_failures,
+            "buffer_failures": self.buffer_failures,
+            **self._work,
+        }
         search = _Search(
-            count=len(order), sections=len(self.section_failures) - 2, capacity=capacity, nodes_left=most_nodes,
-            stack_size=len(self._work["stack"]), trail_size=_TRAIL,
+            count=len(order),
+            sections=len(self.section_failures) - 2,
+            capacity=capacity,
+            nodes_left=most_nodes,
+            stack_size=len(self._work["stack"]),
+            trail_size=_TRAIL,
             **{name: array.ctypes.data for name, array in arrays.items()},
-        )  # fmt: skip
+        )
         result = _load_search()(ctypes.byref(search), ctypes.c_void_p(order_array.ctypes.data))
         offsets = tuple(int(offset) for offset in self._work["offset"]) if result == FOUND else None
         return SearchRound(offsets, {FOUND: True, IMPOSSIBLE: False}.get(result), int(search.nodes))
@@ -96,7 +125,5 @@ class SearchProblem:
 def _load_search() -> Any:
     """Load the search library, compiled for this machine unless the user's cache has it."""
     freestanding = () if host_target().system == "macos" else ("-nostdlib",)
-    library = load_helper(
-        "placement", [SOURCE], (*FLAGS, *freestanding), "the search for memory plans", ctypes.CDLL
-    )  # fmt: skip
+    library = load_helper("placement", [SOURCE], (*FLAGS, *freestanding), "the search for memory plans", ctypes.CDLL)
     return library.mavcg_place_buffers

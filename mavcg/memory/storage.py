@@ -14,12 +14,49 @@ from mavcg.ops import make_node
 from mavcg.specs.kernel import View, dense_strides
 
 # Operators that read each element of their first inputs just before they write the same element of the output.
-IN_PLACE = frozenset({
-    "relu", "sigmoid", "tanh", "erf", "exp", "log", "sqrt", "neg", "abs", "reciprocal", "floor", "ceil", "round",
-    "sign", "softplus", "softsign", "sin", "cos", "tan", "silu", "mish", "hard_swish", "hard_swish_quotient", "clip",
-    "leaky_relu", "elu", "gelu", "hard_sigmoid", "selu", "celu", "thresholded_relu", "prelu", "add", "sub", "mul",
-    "div", "pow", "max", "min",
-})  # fmt: skip
+IN_PLACE = frozenset(
+    {
+        "relu",
+        "sigmoid",
+        "tanh",
+        "erf",
+        "exp",
+        "log",
+        "sqrt",
+        "neg",
+        "abs",
+        "reciprocal",
+        "floor",
+        "ceil",
+        "round",
+        "sign",
+        "softplus",
+        "softsign",
+        "sin",
+        "cos",
+        "tan",
+        "silu",
+        "mish",
+        "hard_swish",
+        "hard_swish_quotient",
+        "clip",
+        "leaky_relu",
+        "elu",
+        "gelu",
+        "hard_sigmoid",
+        "selu",
+        "celu",
+        "thresholded_relu",
+        "prelu",
+        "add",
+        "sub",
+        "mul",
+        "div",
+        "pow",
+        "max",
+        "min",
+    }
+)
 
 # Operators whose kernels derive strides from the layout alone, so that their images must be dense.
 _BY_LAYOUT = frozenset({"primitive_conv2d", "convert_layout"})

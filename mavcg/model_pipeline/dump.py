@@ -8,9 +8,18 @@ from mavcg.text.terminal import say, show
 
 # Stages that MAVCG_DUMP can print, in order. Graph passes, printed by their own names, run before "algorithms".
 STAGES = (
-    "import", "optimise", "algorithms", "legalised", "lower", "plan_tiles", "plan_memory", "plan_phases",
-    "generate_code", "pack_weights", "link",
-)  # fmt: skip
+    "import",
+    "optimise",
+    "algorithms",
+    "legalised",
+    "lower",
+    "plan_tiles",
+    "plan_memory",
+    "plan_phases",
+    "generate_code",
+    "pack_weights",
+    "link",
+)
 ALL = "all"
 OLD_ALGORITHMS = "ways"  # former name of the stage "algorithms"
 

@@ -118,12 +118,14 @@ def _names(specs: Mapping[str, KernelSpec]) -> dict[str, str]:
 def _plan_of(kernels: Mapping[str, Any], specs: Mapping[str, KernelSpec]) -> TilePlan:
     """Return the macro-tiles in a library's note, by this version's names of the kernels."""
     names = _names(specs)
-    return TilePlan({
-        (names[name], label): macro_from_note(version["macro"])
-        for name, kernel in kernels.items()
-        for label, version in kernel["versions"].items()
-        if "macro" in version
-    })  # fmt: skip
+    return TilePlan(
+        {
+            (names[name], label): macro_from_note(version["macro"])
+            for name, kernel in kernels.items()
+            for label, version in kernel["versions"].items()
+            if "macro" in version
+        }
+    )
 
 
 def predict_file(
@@ -151,10 +153,20 @@ def predict_file(
     source = read_source(path, board, shapes, progress)
     built = source.note is not None
     return predict(
-        source.name, source.works, source.specs, board, threads, None, workers, progress, path if built else None,
-        source.plan, source.note["versions"] if source.note is not None else None, source.names,
+        source.name,
+        source.works,
+        source.specs,
+        board,
+        threads,
+        None,
+        workers,
+        progress,
+        path if built else None,
+        source.plan,
+        source.note["versions"] if source.note is not None else None,
+        source.names,
         simulate=_simulator(source, path, board, workers, progress) if simulate_unsure else None,
-    )  # fmt: skip
+    )
 
 
 def _build(

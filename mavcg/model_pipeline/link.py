@@ -83,10 +83,19 @@ def link_model(
         headers = [path for path in companions if path.suffix in HEADER_SUFFIXES]
         companions = (*companions, write_aar(request.aar, request.output, headers, name, version, request.target))
     return ModelResult(
-        request.output, request.target, request.cores, machines, graph, planned,
-        dict(Counter(node.op for node in graph.nodes).most_common()), tuple(companions),
-        request.output.stat().st_size, loaded_bytes(request.output), time.monotonic() - started, note,
-    )  # fmt: skip
+        request.output,
+        request.target,
+        request.cores,
+        machines,
+        graph,
+        planned,
+        dict(Counter(node.op for node in graph.nodes).most_common()),
+        tuple(companions),
+        request.output.stat().st_size,
+        loaded_bytes(request.output),
+        time.monotonic() - started,
+        note,
+    )
 
 
 def library_selector(kernels: KernelCode, request: ModelRequest, folder: Path) -> Path:

@@ -34,9 +34,14 @@ def build_model(request: ModelRequest, progress: Progress = lambda message: None
         with started_tasks(early, 1 if request.workers > 1 else 0) as early_results:
             prepared = prepare_model(request, name, progress)
             tasks = kernel_tasks(
-                prepared.planned.lowered.specs, prepared.machines, request.cores, request.target, folder,
-                request.tuning, prepared.tiles,
-            )  # fmt: skip
+                prepared.planned.lowered.specs,
+                prepared.machines,
+                request.cores,
+                request.target,
+                folder,
+                request.tuning,
+                prepared.tiles,
+            )
             part_task_list = part_tasks(prepared, request, folder)
             objects: list[Any] = run_tasks([*part_task_list, *tasks], request.workers, progress)
             [facts] = early_results()
@@ -49,7 +54,12 @@ def part_tasks(prepared: PreparedModel, request: ModelRequest, folder: Path) -> 
     planned = prepared.planned
     lowered, memory = planned.lowered, planned.memory
     return engine_tasks(
-        planned.program, partial(packed_weights, memory, lowered.graph.constants),
-        version_symbols(lowered.specs, tuple(prepared.machines)), CoreSet(request.cores), request.target, folder,
-        request.threads, default_spin_us(request.board),
-    )  # fmt: skip
+        planned.program,
+        partial(packed_weights, memory, lowered.graph.constants),
+        version_symbols(lowered.specs, tuple(prepared.machines)),
+        CoreSet(request.cores),
+        request.target,
+        folder,
+        request.threads,
+        default_spin_us(request.board),
+    )

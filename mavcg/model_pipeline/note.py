@@ -102,9 +102,17 @@ def _kernel(
 # Keys of a macro-tile in notes, in the order of MacroTile's fields; they do not change when a field is renamed.
 # 0 in a note means None.
 _MACRO_KEYS = (
-    "rows", "out_channels", "k_block", "order", "pack_lanes", "prefetch_bytes", "task_rows", "tile_channels", "parts",
+    "rows",
+    "out_channels",
+    "k_block",
+    "order",
+    "pack_lanes",
+    "prefetch_bytes",
+    "task_rows",
+    "tile_channels",
+    "parts",
     "claim_rows",
-)  # fmt: skip
+)
 
 
 def _macro(macro: MacroTile | None) -> dict[str, Any]:

@@ -115,10 +115,15 @@ def build_partial(request: PartialRequest, progress: Progress = lambda message: 
         write_whole(request.also, planned.model.SerializeToString(), "--also")
     programs = dict(zip(map(_entry_key, planned.entries), linked.planned, strict=True))
     return PartialResult(
-        request, planned.plan, tuple(programs[_entry_key(subgraph.made[0])] for subgraph in planned.plan.subgraphs),
-        tuple(_size_shares(request, planned)), linked.weight_bytes, build.output.stat().st_size,
-        loaded_bytes(build.output), time.monotonic() - started,
-    )  # fmt: skip
+        request,
+        planned.plan,
+        tuple(programs[_entry_key(subgraph.made[0])] for subgraph in planned.plan.subgraphs),
+        tuple(_size_shares(request, planned)),
+        linked.weight_bytes,
+        build.output.stat().st_size,
+        loaded_bytes(build.output),
+        time.monotonic() - started,
+    )
 
 
 def _entry_key(entry: PartEntry) -> str:
@@ -209,9 +214,7 @@ def _plan_tflite(request: PartialRequest, choose: Choose) -> _Planned:
     return _Planned(first, tuple(entries), file)
 
 
-def _plan_tflite_size(
-    request: PartialRequest, support: TfliteSupport, number: int, dense: int, choose: Choose
-) -> Plan:  # fmt: skip
+def _plan_tflite_size(request: PartialRequest, support: TfliteSupport, number: int, dense: int, choose: Choose) -> Plan:
     """Plan the subgraphs of a TFLite file in one size.
 
     number: of the size. dense: its number among sizes with subgraphs.

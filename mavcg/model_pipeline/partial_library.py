@@ -118,9 +118,16 @@ def link_parts(
 
 def _drop_in_part(program: Program, entry: PartEntry) -> DropInPart:
     return DropInPart(
-        program, entry.fingerprint, entry.nodes, entry.inputs, entry.outputs, entry.op, entry.size, entry.input_names,
+        program,
+        entry.fingerprint,
+        entry.nodes,
+        entry.inputs,
+        entry.outputs,
+        entry.op,
+        entry.size,
+        entry.input_names,
         entry.output_names,
-    )  # fmt: skip
+    )
 
 
 def _engine_tasks(
@@ -133,6 +140,13 @@ def _engine_tasks(
         own_folder = folder / str(number)
         own_folder.mkdir()
         yield engine_task(
-            model.program, defined, core_set, build.target, own_folder, build.threads, default_spin_us(build.board),
-            part_symbol(model.program), constants=symbol,
-        )  # fmt: skip
+            model.program,
+            defined,
+            core_set,
+            build.target,
+            own_folder,
+            build.threads,
+            default_spin_us(build.board),
+            part_symbol(model.program),
+            constants=symbol,
+        )

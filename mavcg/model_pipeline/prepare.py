@@ -102,9 +102,16 @@ def choose_for(
     dump("optimise", graph)
     question = ModelQuestion(request.strategy, request.db, request.max_error, request.max_workspace_bytes)
     choice = choose_algorithms(
-        graph, question, request.max_size_bytes, machines, request.target, request.board, progress, dump,
+        graph,
+        question,
+        request.max_size_bytes,
+        machines,
+        request.target,
+        request.board,
+        progress,
+        dump,
         request.workers,
-    )  # fmt: skip
+    )
     dump("lower", choice.lowered)
     return choice
 
@@ -158,7 +165,15 @@ def _with_thread_plans(request: ModelRequest, planned: PlannedModel, tiles: Tile
         raise MavcgError("--threads auto: needs a board to predict for; name a --board, or a number of threads")
     progress(f"predicting on {request.board.name} with each number of threads")
     prediction = predict(
-        request.model.stem, step_works(planned), planned.specs, request.board, 0, request.target, request.workers,
-        progress, plan=tiles, available=[core.name for core in request.cores],
-    )  # fmt: skip
+        request.model.stem,
+        step_works(planned),
+        planned.specs,
+        request.board,
+        0,
+        request.target,
+        request.workers,
+        progress,
+        plan=tiles,
+        available=[core.name for core in request.cores],
+    )
     return replace(planned.program, thread_plans=thread_plans(prediction))

@@ -82,12 +82,26 @@ def make_model_request(
     if len(sizes) > 1:
         _check_several(selection)
     request = ModelRequest(
-        model, path, library_target, chosen, sizes[0], threads, parse_tuning(tune),
-        jobs or default_workers(), board_facts, MAX_ERROR if max_error is None else max_error,
-        strategy, selection.db, selection.max_workspace, parse_size(selection.max_size),
-        parse_size(selection.max_arena, "--max-arena"), _depth_first(selection.depth_first, board_facts),
-        weights=weights, aar=aar, sizes=sizes if len(sizes) > 1 else (),
-    )  # fmt: skip
+        model,
+        path,
+        library_target,
+        chosen,
+        sizes[0],
+        threads,
+        parse_tuning(tune),
+        jobs or default_workers(),
+        board_facts,
+        MAX_ERROR if max_error is None else max_error,
+        strategy,
+        selection.db,
+        selection.max_workspace,
+        parse_size(selection.max_size),
+        parse_size(selection.max_arena, "--max-arena"),
+        _depth_first(selection.depth_first, board_facts),
+        weights=weights,
+        aar=aar,
+        sizes=sizes if len(sizes) > 1 else (),
+    )
     return request, board_facts
 
 

@@ -68,9 +68,14 @@ def build_sized(request: ModelRequest, progress: Callable[[str], None] = lambda 
         version = program_version(*programs)
         companions = (*companions, write_aar(request.aar, request.output, headers, name, version, request.target))
     return SizedResult(
-        request, linked.planned, companions, linked.weight_bytes, request.output.stat().st_size,
-        loaded_bytes(request.output), time.monotonic() - started,
-    )  # fmt: skip
+        request,
+        linked.planned,
+        companions,
+        linked.weight_bytes,
+        request.output.stat().st_size,
+        loaded_bytes(request.output),
+        time.monotonic() - started,
+    )
 
 
 def _choose_within(

@@ -38,9 +38,7 @@ class _DataSection:
     info: int = 0
 
 
-def write_data_object(
-    pieces: Iterable[Buffer], symbol: str, section: str, align: int, arch: str, out: Path
-) -> None:  # fmt: skip
+def write_data_object(pieces: Iterable[Buffer], symbol: str, section: str, align: int, arch: str, out: Path) -> None:
     """Write an object with data in a read-only section; a hidden symbol refers to the section's beginning.
 
     pieces: contiguous buffers, written one after the other. section: its name. align: of the section, in bytes. arch:
@@ -65,10 +63,22 @@ def write_data_object(
         file.seek(0)
         file.write(
             _HEADER.pack(
-                _IDENT, _RELOCATABLE, _MACHINES[arch], _VERSION, 0, 0, end + -end % _WORD_BYTES, 0, _HEADER.size, 0, 0,
-                _SECTION.size, len(rows), len(rows) - 1,
+                _IDENT,
+                _RELOCATABLE,
+                _MACHINES[arch],
+                _VERSION,
+                0,
+                0,
+                end + -end % _WORD_BYTES,
+                0,
+                _HEADER.size,
+                0,
+                0,
+                _SECTION.size,
+                len(rows),
+                len(rows) - 1,
             )
-        )  # fmt: skip
+        )
 
 
 def _marks(arch: str) -> list[_DataSection]:
@@ -97,6 +107,14 @@ def _row(section: _DataSection, titles: bytes, begin: int, size: int) -> bytes:
     """Return a section header. titles: the section name string table. begin, size: of the contents, in bytes."""
     title = titles.index(b"\0" + section.name.encode() + b"\0") + 1
     return _SECTION.pack(
-        title, section.type, section.flags, 0, begin, size, section.link, section.info, section.align,
+        title,
+        section.type,
+        section.flags,
+        0,
+        begin,
+        size,
+        section.link,
+        section.info,
+        section.align,
         section.entry_bytes,
-    )  # fmt: skip
+    )

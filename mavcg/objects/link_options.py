@@ -13,12 +13,38 @@ from mavcg.errors import MavcgError
 
 _INPUT = re.compile(r"\.(a|o|so(\.\d+)*|dylib|tbd)$")
 _LIBRARY = re.compile(r"[\w+][\w.+-]*\Z", re.ASCII)
-_FLAGS = frozenset((
-    "as-needed", "no-as-needed", "gc-sections", "no-gc-sections", "Bsymbolic", "no-undefined", "allow-shlib-undefined",
-    "no-allow-shlib-undefined", "undefined-version", "no-undefined-version", "whole-archive", "no-whole-archive",
-    "start-group", "end-group", "enable-new-dtags", "disable-new-dtags", "eh-frame-hdr", "fatal-warnings",
-    "no-fatal-warnings", "strip-all", "strip-debug", "discard-all", "s", "S", "x", "O1", "O2", "build-id",
-))  # fmt: skip
+_FLAGS = frozenset(
+    (
+        "as-needed",
+        "no-as-needed",
+        "gc-sections",
+        "no-gc-sections",
+        "Bsymbolic",
+        "no-undefined",
+        "allow-shlib-undefined",
+        "no-allow-shlib-undefined",
+        "undefined-version",
+        "no-undefined-version",
+        "whole-archive",
+        "no-whole-archive",
+        "start-group",
+        "end-group",
+        "enable-new-dtags",
+        "disable-new-dtags",
+        "eh-frame-hdr",
+        "fatal-warnings",
+        "no-fatal-warnings",
+        "strip-all",
+        "strip-debug",
+        "discard-all",
+        "s",
+        "S",
+        "x",
+        "O1",
+        "O2",
+        "build-id",
+    )
+)
 _VALUED = frozenset(("rpath", "hash-style", "u", "wrap", "build-id", "compress-debug-sections", "sort-section"))
 _Z_WORDS = frozenset(("now", "lazy", "relro", "norelro", "nodelete", "noexecstack", "notext", "origin", "defs"))
 _Z_VALUED = ("max-page-size=", "common-page-size=")
@@ -28,14 +54,20 @@ _REFUSED = {
     "version-script": "is set elsewhere; give --version-script FILE",
     **dict.fromkeys(("l", "library"), "is set elsewhere; give -l NAME"),
     **dict.fromkeys(("L", "library-path"), "is set elsewhere; give -L FOLDER"),
-    **dict.fromkeys(("Map", "dependency-file", "reproduce", "out-implib", "cref", "print-map", "trace", "M", "t"),
-                    "writes beside the library; take it from a link of your own"),
-    **dict.fromkeys(("shared", "static", "r", "relocatable", "pie", "e", "entry", "dynamic-linker", "I"),
-                    "makes something else than a shared library; leave it out"),
-    **dict.fromkeys(("T", "script", "image-base", "Ttext", "section-start"),
-                    "moves sections that the library's notes and dispatchers count on; leave it out"),
+    **dict.fromkeys(
+        ("Map", "dependency-file", "reproduce", "out-implib", "cref", "print-map", "trace", "M", "t"),
+        "writes beside the library; take it from a link of your own",
+    ),
+    **dict.fromkeys(
+        ("shared", "static", "r", "relocatable", "pie", "e", "entry", "dynamic-linker", "I"),
+        "makes something else than a shared library; leave it out",
+    ),
+    **dict.fromkeys(
+        ("T", "script", "image-base", "Ttext", "section-start"),
+        "moves sections that the library's notes and dispatchers count on; leave it out",
+    ),
     **dict.fromkeys(("plugin", "fuse-ld", "B", "wrapper"), "runs another program; leave it out"),
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
@@ -71,9 +103,13 @@ class LinkOptions:
     def option_names(self) -> tuple[str, ...]:
         """Names of the options of `mavcg build` that were given."""
         given = {
-            "--link-option": self.options, "--version-script": self.version_script, "-l": self.libraries,
-            "-L": self.folders, "--soname": self.soname, "--strip": self.strip,
-        }  # fmt: skip
+            "--link-option": self.options,
+            "--version-script": self.version_script,
+            "-l": self.libraries,
+            "-L": self.folders,
+            "--soname": self.soname,
+            "--strip": self.strip,
+        }
         return tuple(name for name, value in given.items() if value)
 
 

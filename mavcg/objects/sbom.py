@@ -52,13 +52,16 @@ def sbom(library: Path) -> dict[str, Any]:
         "metadata": {
             "tools": {"components": _tools(builds)},
             "component": {
-                "type": "library", "bom-ref": "library", "name": library.name, "version": digest[:16],
+                "type": "library",
+                "bom-ref": "library",
+                "name": library.name,
+                "version": digest[:16],
                 "hashes": _hashes(digest),
             },
         },
         "components": list(unique.values()),
         "dependencies": [{"ref": "library", "dependsOn": list(unique)}, *({"ref": ref} for ref in unique)],
-    }  # fmt: skip
+    }
 
 
 def _tools(builds: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -79,9 +82,13 @@ def _linked_components(build: Mapping[str, Any]) -> list[dict[str, Any]]:
     for name, digest in build["sources"].items():
         description, sources = _SOURCES[name]
         part = {
-            "type": "library", "bom-ref": f"{name}-{digest[:16]}", "name": f"mavcg-{name}", "version": build["mavcg"],
-            "description": description, "hashes": _hashes(digest),
-        }  # fmt: skip
+            "type": "library",
+            "bom-ref": f"{name}-{digest[:16]}",
+            "name": f"mavcg-{name}",
+            "version": build["mavcg"],
+            "description": description,
+            "hashes": _hashes(digest),
+        }
         paths = sources()
         if sources_digest(paths) == digest:  # made by this mavcg, whose files can be listed
             part["components"] = [
@@ -98,7 +105,7 @@ def _linked_components(build: Mapping[str, Any]) -> list[dict[str, Any]]:
                 "name": model["name"],
                 "description": "The model's file: its weights are in the library, packed",
                 "hashes": _hashes(model["sha256"]),
-            }  # fmt: skip
+            }
         )
     return parts
 
@@ -107,11 +114,14 @@ def _loader_libraries(library: Path) -> list[dict[str, Any]]:
     """Return the components of the shared libraries that the file needs at load."""
     return [
         {
-            "type": "library", "bom-ref": f"loaded-{name}", "name": name, "scope": "required",
+            "type": "library",
+            "bom-ref": f"loaded-{name}",
+            "name": name,
+            "scope": "required",
             "description": "A shared library of the system where it runs",
         }
         for name in imports_of(library)[0]
-    ]  # fmt: skip
+    ]
 
 
 def _hashes(digest: str) -> list[dict[str, str]]:

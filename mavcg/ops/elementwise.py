@@ -7,9 +7,26 @@ from mavcg.graph import DTYPES, TensorType
 from mavcg.ops.op import ANY, FLOATS, NUMBERS, SIGNED, Attr, Operator, TypedNode
 
 _FLOAT_UNARY = (
-    "sigmoid", "tanh", "erf", "exp", "log", "sqrt", "reciprocal", "floor", "ceil", "round", "softplus", "softsign",
-    "sin", "cos", "tan", "silu", "mish", "hard_swish", "hard_swish_quotient",
-)  # fmt: skip
+    "sigmoid",
+    "tanh",
+    "erf",
+    "exp",
+    "log",
+    "sqrt",
+    "reciprocal",
+    "floor",
+    "ceil",
+    "round",
+    "softplus",
+    "softsign",
+    "sin",
+    "cos",
+    "tan",
+    "silu",
+    "mish",
+    "hard_swish",
+    "hard_swish_quotient",
+)
 _PARAMETRIC: Mapping[str, Mapping[str, Attr]] = {
     "leaky_relu": {"alpha": Attr("float", 0.01)},
     "elu": {"alpha": Attr("float", 1.0)},

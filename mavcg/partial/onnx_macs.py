@@ -99,13 +99,26 @@ def _attention(node: onnx.NodeProto, shape: Callable[[str], Shape]) -> int:
 
 
 _COUNTS: Mapping[str, Callable[[onnx.NodeProto, Callable[[str], Shape]], int]] = {
-    "Conv": _convolution(1), "FusedConv": _convolution(1), "ConvInteger": _convolution(1),
-    "QLinearConv": _convolution(3), "ConvTranspose": _transposed_macs, "NhwcFusedConv": _convolution(1),
-    "Gemm": _fused_product, "FusedGemm": _fused_product, "MatMul": _product, "FusedMatMul": _fused_product,
-    "MatMulInteger": _product, "QLinearMatMul": _product, "DynamicQuantizeMatMul": _product,
-    "MatMulIntegerToFloat": _product, "QGemm": _fused_product,
-    **dict.fromkeys(_GATES, _recurrent), "Einsum": _einsum, "Attention": _attention, "QAttention": _attention,
-}  # fmt: skip
+    "Conv": _convolution(1),
+    "FusedConv": _convolution(1),
+    "ConvInteger": _convolution(1),
+    "QLinearConv": _convolution(3),
+    "ConvTranspose": _transposed_macs,
+    "NhwcFusedConv": _convolution(1),
+    "Gemm": _fused_product,
+    "FusedGemm": _fused_product,
+    "MatMul": _product,
+    "FusedMatMul": _fused_product,
+    "MatMulInteger": _product,
+    "QLinearMatMul": _product,
+    "DynamicQuantizeMatMul": _product,
+    "MatMulIntegerToFloat": _product,
+    "QGemm": _fused_product,
+    **dict.fromkeys(_GATES, _recurrent),
+    "Einsum": _einsum,
+    "Attention": _attention,
+    "QAttention": _attention,
+}
 
 
 def known_and_unknown(counts: Sequence[int | None]) -> tuple[int, int]:

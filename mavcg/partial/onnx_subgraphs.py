@@ -170,9 +170,13 @@ def rewritten_model(
 
 def _operator_node(operator: OperatorNode) -> onnx.NodeProto:
     node = onnx_module().helper.make_node(
-        operator.op, operator.subgraph.inputs, operator.subgraph.outputs, name=operator.op, domain=DOMAIN,
+        operator.op,
+        operator.subgraph.inputs,
+        operator.subgraph.outputs,
+        name=operator.op,
+        domain=DOMAIN,
         fingerprint=operator.fingerprint,
-    )  # fmt: skip
+    )
     return node  # type: ignore[no-any-return]
 
 
@@ -181,9 +185,9 @@ def _in_order(nodes: Sequence[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
     from mavcg.importers.onnx_order import reads
 
     maker = {name: i for i, node in enumerate(nodes) for name in node.output if name}
-    order = TopologicalSorter({
-        i: [maker[name] for name in reads(node) if name in maker] for i, node in enumerate(nodes)
-    })  # fmt: skip
+    order = TopologicalSorter(
+        {i: [maker[name] for name in reads(node) if name in maker] for i, node in enumerate(nodes)}
+    )
     return (nodes[i] for i in order.static_order())
 
 

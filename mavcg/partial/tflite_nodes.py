@@ -73,8 +73,13 @@ def _lstm(operator: TfliteOperator, shape: Shapes) -> int:
 
 
 _COUNTS: Mapping[str, Callable[[TfliteOperator, Shapes], int]] = {
-    "CONV_2D": _filter_macs, "CONV_3D": _filter_macs, "FULLY_CONNECTED": _filter_macs, "DEPTHWISE_CONV_2D": _depthwise,
-    "TRANSPOSE_CONV": _transposed_macs(2), "CUSTOM Convolution2DTransposeBias": _transposed_macs(0),
+    "CONV_2D": _filter_macs,
+    "CONV_3D": _filter_macs,
+    "FULLY_CONNECTED": _filter_macs,
+    "DEPTHWISE_CONV_2D": _depthwise,
+    "TRANSPOSE_CONV": _transposed_macs(2),
+    "CUSTOM Convolution2DTransposeBias": _transposed_macs(0),
     "BATCH_MATMUL": _product,
-    "UNIDIRECTIONAL_SEQUENCE_LSTM": _lstm, "LSTM": _lstm,
-}  # fmt: skip
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": _lstm,
+    "LSTM": _lstm,
+}

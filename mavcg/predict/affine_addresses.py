@@ -14,9 +14,17 @@ from llvmlite.ir import instructions as instr
 
 UNKNOWN = inf  # stride of an address that depends on data
 _COMPARE: Mapping[str, Callable[[float, float], bool]] = {
-    "slt": operator.lt, "sle": operator.le, "sgt": operator.gt, "sge": operator.ge, "eq": operator.eq,
-    "ne": operator.ne, "ult": operator.lt, "ule": operator.le, "ugt": operator.gt, "uge": operator.ge,
-}  # fmt: skip
+    "slt": operator.lt,
+    "sle": operator.le,
+    "sgt": operator.gt,
+    "sge": operator.ge,
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "ult": operator.lt,
+    "ule": operator.le,
+    "ugt": operator.gt,
+    "uge": operator.ge,
+}
 
 
 @dataclass(frozen=True)
@@ -47,9 +55,13 @@ class AddressReader:
     """
 
     def __init__(
-        self, function: ir.Function, loops: Mapping[str, frozenset[str]], trips: Mapping[str, float], begin: int,
+        self,
+        function: ir.Function,
+        loops: Mapping[str, frozenset[str]],
+        trips: Mapping[str, float],
+        begin: int,
         end: int,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.function, self.heads, self.trips = function, loops, trips
         self.splits: dict[str, int] = {}
         arguments = dict(zip(("args", "begin", "end", "scratch"), function.args, strict=True))

@@ -180,9 +180,11 @@ def _times(
         shared = StepModel(replace(work, call_rows=shared_rows), step.distances, model)
         so_far = times.get(step.node, AlgorithmTime(name, 0.0, 0.0, 0))
         times[step.node] = AlgorithmTime(
-            name, so_far.ms + whole.alone(core).ms, so_far.together_ms + shared.together(all_cores),
+            name,
+            so_far.ms + whole.alone(core).ms,
+            so_far.together_ms + shared.together(all_cores),
             so_far.weight_bytes + work.bytes_of("weight"),
-        )  # fmt: skip
+        )
     return times
 
 

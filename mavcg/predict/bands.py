@@ -67,13 +67,17 @@ def banded_steps(rows: ProgramRows, works: Sequence[StepWork], steps: StepRange)
         made.append(
             BandedStep(
                 replace(
-                    work, rows=min(work.rows, per_call * per_unit), macs=round(work.macs * share),
+                    work,
+                    rows=min(work.rows, per_call * per_unit),
+                    macs=round(work.macs * share),
                     call_rows=min(work.call_rows, per_call * per_unit),
-                    operations=max(1, round(work.operations * share)), touches=(*touches, *constants),
+                    operations=max(1, round(work.operations * share)),
+                    touches=(*touches, *constants),
                 ),
-                count, (*outside, *[False] * len(constants)),
+                count,
+                (*outside, *[False] * len(constants)),
             )
-        )  # fmt: skip
+        )
     return made
 
 

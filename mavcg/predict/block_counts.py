@@ -211,10 +211,17 @@ def _control(function: ir.Function) -> set[int]:
 
 
 _COMPARE = {
-    "eq": "int({a} == {b})", "ne": "int({a} != {b})", "slt": "int({a} < {b})", "sle": "int({a} <= {b})",
-    "sgt": "int({a} > {b})", "sge": "int({a} >= {b})", "ult": "int({a} & M < {b} & M)",
-    "ule": "int({a} & M <= {b} & M)", "ugt": "int({a} & M > {b} & M)", "uge": "int({a} & M >= {b} & M)",
-}  # fmt: skip
+    "eq": "int({a} == {b})",
+    "ne": "int({a} != {b})",
+    "slt": "int({a} < {b})",
+    "sle": "int({a} <= {b})",
+    "sgt": "int({a} > {b})",
+    "sge": "int({a} >= {b})",
+    "ult": "int({a} & M < {b} & M)",
+    "ule": "int({a} & M <= {b} & M)",
+    "ugt": "int({a} & M > {b} & M)",
+    "uge": "int({a} & M >= {b} & M)",
+}
 
 
 def _towards_zero(a: int, b: int) -> int:
@@ -222,9 +229,17 @@ def _towards_zero(a: int, b: int) -> int:
 
 
 _ARITHMETIC = {
-    "add": "{a} + {b}", "sub": "{a} - {b}", "mul": "{a} * {b}", "and": "{a} & {b}", "or": "{a} | {b}",
-    "xor": "{a} ^ {b}", "shl": "{a} << {b}", "ashr": "{a} >> {b}", "lshr": "({a} & M) >> {b}",
-    "udiv": "({a} // {b} if {b} else None)", "urem": "({a} % {b} if {b} else None)",
+    "add": "{a} + {b}",
+    "sub": "{a} - {b}",
+    "mul": "{a} * {b}",
+    "and": "{a} & {b}",
+    "or": "{a} | {b}",
+    "xor": "{a} ^ {b}",
+    "shl": "{a} << {b}",
+    "ashr": "{a} >> {b}",
+    "lshr": "({a} & M) >> {b}",
+    "udiv": "({a} // {b} if {b} else None)",
+    "urem": "({a} % {b} if {b} else None)",
     "sdiv": "(towards_zero({a}, {b}) if {b} else None)",
     "srem": "({a} - {b} * towards_zero({a}, {b}) if {b} else None)",
-}  # fmt: skip
+}

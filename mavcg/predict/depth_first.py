@@ -58,16 +58,20 @@ class DepthFirst:
     def as_json(self) -> dict[str, Any]:
         """Return the range's first and last layer, rows of a band, and modelled milliseconds by cluster."""
         return {
-            "first": self.names[0], "last": self.names[1], "steps": self.steps.end - self.steps.begin,
+            "first": self.names[0],
+            "last": self.names[1],
+            "steps": self.steps.end - self.steps.begin,
             "band_rows": self.steps.band_units,
             "modelled_ms": {
                 t.cluster: {
-                    "layer_by_layer": round(t.alone.whole_ms, 4), "bands": round(t.alone.bands_ms, 4),
+                    "layer_by_layer": round(t.alone.whole_ms, 4),
+                    "bands": round(t.alone.bands_ms, 4),
                     "layer_by_layer_all_cores": round(t.together.whole_ms, 4),
                     "bands_all_cores": round(t.together.bands_ms, 4),
-                } for t in self.times
+                }
+                for t in self.times
             },
-        }  # fmt: skip
+        }
 
 
 @dataclass(frozen=True)
@@ -104,9 +108,7 @@ def with_depth_first(
     inside = {number for range_ in chosen for number in range(range_.steps.begin, range_.steps.end)}
     lowered = with_image_rows(planned.lowered, inside)
     tiles = choice.tiles_of(lowered.specs)
-    banded = replace(
-        planned, lowered=lowered, program=make_step_list(lowered, planned.memory, tiles, shares)
-    )  # fmt: skip
+    banded = replace(planned, lowered=lowered, program=make_step_list(lowered, planned.memory, tiles, shares))
     ranges = []
     at = 0
     for steps in (*[steps.steps for steps in chosen], StepRange(len(lowered.steps), len(lowered.steps))):
@@ -151,9 +153,13 @@ class _Choice:
 
     @staticmethod
     def of(
-        planned: PlannedModel, tiles: TilePlan, machines: Mapping[str, Machine], target: Target, board: Board,
+        planned: PlannedModel,
+        tiles: TilePlan,
+        machines: Mapping[str, Machine],
+        target: Target,
+        board: Board,
         careful: bool,
-    ) -> "_Choice":  # fmt: skip
+    ) -> "_Choice":
         known = with_known_caches(board)
         clusters = cluster_machines(known)
         teams = tuple(cluster_machine(known, n, len(c.cluster.cpus)) for n, c in enumerate(clusters))
@@ -195,9 +201,14 @@ class _Choice:
         by_rows = replace(self.by_rows, lowered=lowered, program=make_step_list(lowered, self.planned.memory, tiles))
         works, whole_works = step_works(by_rows), step_works(self.planned)
         programs = _Programs(
-            by_rows, tiles, program_rows(by_rows), works, reuse_distances(works), whole_works,
+            by_rows,
+            tiles,
+            program_rows(by_rows),
+            works,
+            reuse_distances(works),
+            whole_works,
             reuse_distances(whole_works),
-        )  # fmt: skip
+        )
         # Neighbours have kernels in common: each worker takes a run of ranges.
         size = max(1, -(-len(self.candidates) // max(1, workers)))
         runs = [self.candidates[at : at + size] for at in range(0, len(self.candidates), size)]
@@ -236,7 +247,7 @@ class _Choice:
             times.pays(factor.modelled, factor.bands)
             for time, factor in zip(times, factors, strict=True)
             for times in (time.alone, time.together)
-        )  # fmt: skip
+        )
 
     def _kernels(
         self, specs: Sequence[KernelSpec], tiles: TilePlan, known: Mapping[str, Sequence[KernelModel]] | None = None
@@ -265,9 +276,12 @@ class _Choice:
         return [tuple(step.together(workers) for workers in teams) for teams in self._teams]
 
     def _times(
-        self, steps: StepRange, programs: _Programs, whole: Mapping[int, Sequence[tuple[float, ...]]],
+        self,
+        steps: StepRange,
+        programs: _Programs,
+        whole: Mapping[int, Sequence[tuple[float, ...]]],
         kernels: Mapping[str, Sequence[KernelModel]],
-    ) -> tuple[ClusterTimes, ...] | None:  # fmt: skip
+    ) -> tuple[ClusterTimes, ...] | None:
         """Return the times of a range by bands and layer by layer; None if it cannot be computed by bands.
 
         whole: of each step, in ms, as from _whole_times.

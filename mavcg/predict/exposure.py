@@ -27,11 +27,24 @@ POOLS, COLUMNS, MOVES = "pools", "columns", "moves"
 PATTERNS = (PRODUCTS, WINOGRAD, UNBLOCKED, DIRECT, DEPTHWISE, POOLS, COLUMNS, MOVES)
 # By the words with which kernels' names begin, the first that fits.
 _BEGINNINGS = (
-    ("direct_columns", COLUMNS), ("sum2d", DEPTHWISE), ("csr", COLUMNS), ("bcsr", COLUMNS), ("direct", DIRECT),
-    ("im2_product", UNBLOCKED), ("kn2", UNBLOCKED), ("conv2d", PRODUCTS), ("qconv2d", PRODUCTS), ("iconv2d", PRODUCTS),
-    ("winograd_2d", WINOGRAD), ("winograd_products", WINOGRAD), ("matmul", PRODUCTS), ("depthwise", DEPTHWISE),
-    ("qdepthwise", DEPTHWISE), ("max_pool", POOLS), ("average_pool", POOLS),
-)  # fmt: skip
+    ("direct_columns", COLUMNS),
+    ("sum2d", DEPTHWISE),
+    ("csr", COLUMNS),
+    ("bcsr", COLUMNS),
+    ("direct", DIRECT),
+    ("im2_product", UNBLOCKED),
+    ("kn2", UNBLOCKED),
+    ("conv2d", PRODUCTS),
+    ("qconv2d", PRODUCTS),
+    ("iconv2d", PRODUCTS),
+    ("winograd_2d", WINOGRAD),
+    ("winograd_products", WINOGRAD),
+    ("matmul", PRODUCTS),
+    ("depthwise", DEPTHWISE),
+    ("qdepthwise", DEPTHWISE),
+    ("max_pool", POOLS),
+    ("average_pool", POOLS),
+)
 
 
 def memory_pattern(kernel: str) -> str:
@@ -75,9 +88,12 @@ def line_fetch(machine: ClusterMachine) -> LineFetch | None:
     latencies = [fact(behind[level.name]) / ghz for level in levels[1:]]
     lines = [LINE_BYTES / level.bandwidth_gb_per_s for level in levels]
     return LineFetch(
-        (*latencies, fact("memory_ns")), tuple(lines), max(1, round(fact("miss_slots"))),
-        max(1, round(fact("prefetch_lines"))), machine.kind == IN_ORDER,
-    )  # fmt: skip
+        (*latencies, fact("memory_ns")),
+        tuple(lines),
+        max(1, round(fact("miss_slots"))),
+        max(1, round(fact("prefetch_lines"))),
+        machine.kind == IN_ORDER,
+    )
 
 
 @dataclass(frozen=True)
@@ -111,9 +127,14 @@ class StepLines:
 
 
 def step_lines(
-    work: StepWork, distances: Distances, level_bytes: Sequence[int], filled: Sequence[Fills], runs: Mapping[str, Runs],
-    fetch: LineFetch, compute_ns: float,
-) -> StepLines:  # fmt: skip
+    work: StepWork,
+    distances: Distances,
+    level_bytes: Sequence[int],
+    filled: Sequence[Fills],
+    runs: Mapping[str, Runs],
+    fetch: LineFetch,
+    compute_ns: float,
+) -> StepLines:
     """Return the lines of a step.
 
     level_bytes: size of each cache. filled: lines that the step brings into each of them if they were empty before.
@@ -141,9 +162,15 @@ def step_lines(
 
 
 def _add(
-    times: dict[str, float], place: str, is_store: bool, how: Runs, lines: float, fetch: LineFetch, level: int,
+    times: dict[str, float],
+    place: str,
+    is_store: bool,
+    how: Runs,
+    lines: float,
+    fetch: LineFetch,
+    level: int,
     period_ns: float,
-) -> None:  # fmt: skip
+) -> None:
     """Add the times of lines that come from behind this level."""
     latency, line = fetch.latency_ns[level], fetch.line_ns[level]
     if is_store:

@@ -72,9 +72,14 @@ class KernelModel:
     _runs: dict[tuple[object, ...], Mapping[str, Runs]] = field(default_factory=dict, compare=False, repr=False)
 
     def lines(
-        self, rows: int, call_rows: int, weight_bytes: int, level_bytes: Sequence[int], most: Mapping[str, float],
+        self,
+        rows: int,
+        call_rows: int,
+        weight_bytes: int,
+        level_bytes: Sequence[int],
+        most: Mapping[str, float],
         miss_slots: int,
-    ) -> "KernelLines | None":  # fmt: skip
+    ) -> "KernelLines | None":
         """Return the lines that all calls for these rows bring into caches; None if addresses or loops are unknown.
 
         level_bytes: size of each cache. most: lines of each operand.

@@ -137,9 +137,13 @@ class StepModel:
         memory_ns = self.bytes_moved(worker).ns(worker.machine.accelerator.levels)
         exposed, lines = self._exposed_ns(worker), self.lines(worker)
         return StepCost(
-            cycles / worker.ghz / 1e6, memory_ns / 1e6, overhead / worker.ghz / 1e6, exposed / 1e6,
-            self.factors.get(worker.cluster), lines.times if lines is not None else None,
-        )  # fmt: skip
+            cycles / worker.ghz / 1e6,
+            memory_ns / 1e6,
+            overhead / worker.ghz / 1e6,
+            exposed / 1e6,
+            self.factors.get(worker.cluster),
+            lines.times if lines is not None else None,
+        )
 
     def with_simulated(self, times: Sequence[tuple[Worker, float]]) -> "StepModel":
         """Return the step with simulated times of its kernel, in ms, each by a worker that is alone with it.

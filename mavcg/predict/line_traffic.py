@@ -185,10 +185,13 @@ def _distinct(
     stored = {a.base for a in accesses if a.is_store}
     groups: dict[tuple[str, tuple[tuple[float, int], ...]], set[tuple[int, int]]] = {}
     for access in accesses:
-        moves = tuple(sorted(
-            (stride, max(1, round(trips.get(name, 1.0)))) for name, stride in access.strides.items()
-            if name in trips or name == "?"
-        ))  # fmt: skip
+        moves = tuple(
+            sorted(
+                (stride, max(1, round(trips.get(name, 1.0))))
+                for name, stride in access.strides.items()
+                if name in trips or name == "?"
+            )
+        )
         moves = tuple((s, t) for s, t in moves if t > 1)
         groups.setdefault((access.base, moves), set()).add((access.offset, access.offset + access.bytes))
     places_of: dict[str, list[RunsOfBytes]] = {}

@@ -90,9 +90,13 @@ class _LoopReader:
                 address = self.addresses.address(pointer)
                 if address.base != "args":
                     yield LoopAccess(
-                        address.base, is_store, type_bytes(typ), int(address.offset),
-                        {n: s for n, s in address.strides.items() if s}, self.counts[block.name],
-                    )  # fmt: skip
+                        address.base,
+                        is_store,
+                        type_bytes(typ),
+                        int(address.offset),
+                        {n: s for n, s in address.strides.items() if s},
+                        self.counts[block.name],
+                    )
 
 
 def read_loops(function: ir.Function, begin: int, end: int, loaded_iterations: float | None = None) -> Loop:
@@ -127,15 +131,18 @@ def _split(loop: Loop, reader: _LoopReader) -> Loop:
         return strides
 
     def accesses(of: Loop) -> tuple[LoopAccess, ...]:
-        return tuple(
-            LoopAccess(a.base, a.is_store, a.bytes, a.offset, strides(a), a.executions) for a in of.accesses
-        )  # fmt: skip
+        return tuple(LoopAccess(a.base, a.is_store, a.bytes, a.offset, strides(a), a.executions) for a in of.accesses)
 
     inner = tuple(_split(each, reader) for each in loop.inner)
     divisor = reader.addresses.splits.get(loop.name, 0)
     if divisor:
-        rest = Loop(f"{loop.name}%", min(divisor, loop.trips), max(1.0, loop.trips / divisor) * loop.entries,
-                    accesses(loop), inner)  # fmt: skip
+        rest = Loop(
+            f"{loop.name}%",
+            min(divisor, loop.trips),
+            max(1.0, loop.trips / divisor) * loop.entries,
+            accesses(loop),
+            inner,
+        )
         return Loop(f"{loop.name}/", max(1.0, loop.trips / divisor), loop.entries, (), (rest,))
     return Loop(loop.name, loop.trips, loop.entries, accesses(loop), inner)
 

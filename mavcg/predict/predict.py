@@ -23,7 +23,7 @@ ASSUMED_ALWAYS = (
     "blocks of kernels take what the pipeline model or the core's rates say; branches but the ends of long loops are "
     "foreseen",
     "clocks stay at the board's figures: no throttling, no governor; nothing else runs",
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)
@@ -177,9 +177,16 @@ def predict(
     infos = tuple(ClusterInfo(labels[n], versions[n], n, cores.sizes[n], single[n].ghz) for n in order)
     sets = tuple(cores.prediction(counts) for counts in cores.sets())
     return Prediction(
-        name, board.name, infos, tuple(layers), by_threads[chosen - 1], by_threads, sets,
-        (*ASSUMED_ALWAYS, *_step_sentences(single, labels), *assumed), _team_ms(steps, board, teams),
-    )  # fmt: skip
+        name,
+        board.name,
+        infos,
+        tuple(layers),
+        by_threads[chosen - 1],
+        by_threads,
+        sets,
+        (*ASSUMED_ALWAYS, *_step_sentences(single, labels), *assumed),
+        _team_ms(steps, board, teams),
+    )
 
 
 @dataclass(frozen=True)
@@ -233,9 +240,13 @@ class _BoardCores:
 
 
 def _layer(
-    step: StepModel, team: Sequence[Worker], cores: _BoardCores, single: Sequence[Worker],
-    unsure: Mapping[int, str], refused: Mapping[int, str],
-) -> LayerPrediction:  # fmt: skip
+    step: StepModel,
+    team: Sequence[Worker],
+    cores: _BoardCores,
+    single: Sequence[Worker],
+    unsure: Mapping[int, str],
+    refused: Mapping[int, str],
+) -> LayerPrediction:
     """Return the prediction of a step. team: the requested threads; single: a core of each cluster, alone."""
     named = [(n, cores.labels[n]) for n in cores.order]
     return LayerPrediction(
@@ -263,11 +274,13 @@ def _team_ms(
 def _step_sentences(single: Sequence[Worker], labels: Sequence[str]) -> list[str]:
     """Return sentences on the costs of a step, a call and a handover, by cluster."""
     fits = [worker.machine.fit.steps for worker in single]
-    return list(dict.fromkeys(
-        f"{label}: a step costs {fit.step_cycles:g} cycles, a task {fit.call_cycles:g}, sharing a step with other "
-        f"threads {fit.handover_cycles:g} (profiles/fits)"
-        for label, fit in zip(labels, fits, strict=True)
-    ))  # fmt: skip
+    return list(
+        dict.fromkeys(
+            f"{label}: a step costs {fit.step_cycles:g} cycles, a task {fit.call_cycles:g}, sharing a step with other "
+            f"threads {fit.handover_cycles:g} (profiles/fits)"
+            for label, fit in zip(labels, fits, strict=True)
+        )
+    )
 
 
 def _labels(board: Board) -> list[str]:

@@ -51,9 +51,15 @@ class BuiltKernels:
 
 
 def simulated_steps(
-    works: Sequence[StepWork], numbers: Sequence[int], kernels: BuiltKernels, core: Core, board: Board,
-    label: str, workers: int = 1, progress: Callable[[str], None] = lambda message: None,
-) -> dict[int, float | str]:  # fmt: skip
+    works: Sequence[StepWork],
+    numbers: Sequence[int],
+    kernels: BuiltKernels,
+    core: Core,
+    board: Board,
+    label: str,
+    workers: int = 1,
+    progress: Callable[[str], None] = lambda message: None,
+) -> dict[int, float | str]:
     """Return the simulated ms of each of these steps on one core, by its number; or why it cannot be simulated.
 
     works: of the whole program, which runs again and again. label: of the kernels' version that the core runs. workers:
@@ -127,9 +133,15 @@ def step_calls(
             packed = even_packed(touch.bytes, spec.blocks, spec.block_rows, spec.terms, spec.term_bytes)
             contents.append((places.address(touch.base, touch.begin), packed.tobytes()))
     return StepCalls(
-        version_symbol(work.kernel, label), work.rows, work.call_rows, spec.scratch_bytes,
-        tuple(places.of(operand) for operand in work.operands), own, tuple(before), tuple(contents),
-    )  # fmt: skip
+        version_symbol(work.kernel, label),
+        work.rows,
+        work.call_rows,
+        spec.scratch_bytes,
+        tuple(places.of(operand) for operand in work.operands),
+        own,
+        tuple(before),
+        tuple(contents),
+    )
 
 
 def _by_rows(touch: Touch, work: StepWork) -> bool:

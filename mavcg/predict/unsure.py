@@ -74,9 +74,13 @@ def _with_distances(step: StepModel, times: float) -> StepModel:
 
 
 def with_simulated(
-    steps: Sequence[StepModel], unsure: Sequence[Mapping[int, str]], refused: Sequence[dict[int, str]],
-    single: Sequence[Worker], versions: Sequence[str], simulate: StepSimulator,
-) -> list[StepModel]:  # fmt: skip
+    steps: Sequence[StepModel],
+    unsure: Sequence[Mapping[int, str]],
+    refused: Sequence[dict[int, str]],
+    single: Sequence[Worker],
+    versions: Sequence[str],
+    simulate: StepSimulator,
+) -> list[StepModel]:
     """Return the steps with simulated times where the model is unsure.
 
     refused: gets the reason for each step that cannot be simulated. Clusters of one core and version are simulated

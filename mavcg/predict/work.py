@@ -122,7 +122,7 @@ def step_works(model: PlannedModel) -> tuple[StepWork, ...]:
                 step.min_chunk_rows,
                 spec.weight_parts,
                 tuple(step.operands),
-            )  # fmt: skip
+            )
         )
     return _with_macs_of_primitives(works, lowered)
 
@@ -148,14 +148,22 @@ def works_from_json(steps: list[dict[str, Any]]) -> tuple[StepWork, ...]:
     """Read the work of the steps in a library's note; each has as_json's entries beside its own."""
     return tuple(
         StepWork(
-            s["name"], s["op"], s["kernel"], s["kernel"].rpartition("_")[0], s["rows"],
-            s.get("call_rows", s["grain"]), s["macs"], max(1, s["work"]),
-            tuple(Touch(*touch) for touch in s["touches"]), s["by_channels"], s.get("apart", False),
+            s["name"],
+            s["op"],
+            s["kernel"],
+            s["kernel"].rpartition("_")[0],
+            s["rows"],
+            s.get("call_rows", s["grain"]),
+            s["macs"],
+            max(1, s["work"]),
+            tuple(Touch(*touch) for touch in s["touches"]),
+            s["by_channels"],
+            s.get("apart", False),
             weight_parts=WeightParts(*s.get("weight_parts", ())),
             operands=tuple(OperandAddress(*operand) for operand in s.get("operands", ())),
         )
         for s in steps
-    )  # fmt: skip
+    )
 
 
 class _Workspaces:

@@ -22,21 +22,27 @@ _KINDS = tuple(
         ("into", r"vpdp\w+|fml[as]l?2?|ml[as]|[su]ml[as]l2?|su?dot|us?dot|[su]s?mmla|bfdot|bfmmla|bfmlal[bt]"),
         ("added", r"fn?m(add|sub)|m(add|sub)|[su]m(add|sub)l"),
         ("mul", r"v?mul[sp][sdh]|v?pmul\w+|v?pmadd\w+|imul|fn?mulx?|[su]mull2?|mul"),
-        ("add", r"v?(add|sub)[sp][sdh]|v?p(add|sub)\w+|v?h?add\w*|f?(add|sub)p?|[su](add|sub)[wl]2?"
-                r"|[su]adalp|[su]addlp"),
+        (
+            "add",
+            r"v?(add|sub)[sp][sdh]|v?p(add|sub)\w+|v?h?add\w*|f?(add|sub)p?|[su](add|sub)[wl]2?"
+            r"|[su]adalp|[su]addlp",
+        ),
         ("max", r"v?(max|min)[sp][sdh]|v?p(max|min)\w+|f(max|min)(nm)?p?|[su](max|min)p?"),
         ("select", r"fcsel|csel|cmov\w+|v?blendv\w+|v?pblendvb|bsl|bif|bit"),
         ("divide", r"v?(div|sqrt|rcp|rsqrt)\w+|v?rsqrt\w+|f(div|sqrt)|fr(ecp|sqrt)[es]"),
-        ("move", r"v?mov\w*|v?p?shuf\w*|v?p?unpck\w*|v?punpck\w+|v?p?broadcast\w*|v?p?perm\w*|v?p?inse?rt\w*"
-                 r"|v?p?extr\w*|v?pack\w+|v?palignr|v?p?blend(p[sd]|[wd])|v?pmov[sz]x\w+|v?psra[wdq]|v?lddqu|cdqe"
-                 r"|dup|zip[12]|uzp[12]|trn[12]|ext|rev\d*|[us]xtl2?|[us]shll2?|fmov|ins|xtn2?|[us]xt[bhw]|[us]mov|mvn?"),
+        (
+            "move",
+            r"v?mov\w*|v?p?shuf\w*|v?p?unpck\w*|v?punpck\w+|v?p?broadcast\w*|v?p?perm\w*|v?p?inse?rt\w*"
+            r"|v?p?extr\w*|v?pack\w+|v?palignr|v?p?blend(p[sd]|[wd])|v?pmov[sz]x\w+|v?psra[wdq]|v?lddqu|cdqe"
+            r"|dup|zip[12]|uzp[12]|trn[12]|ext|rev\d*|[us]xtl2?|[us]shll2?|fmov|ins|xtn2?|[us]xt[bhw]|[us]mov|mvn?",
+        ),
         ("load", r"ldu?r\w*|ldn?p\w*|ld[1-4]r?"),
         ("store", r"stu?r\w*|stn?p|st[1-4]"),
         ("call", r"call|bl|blr"),
         ("string", r"rep \w+"),
         ("nothing", r"cmp|test|v?u?comis[sd]|fcmpe?|cmn|tst|j\w+|b|b\.\w+|cbn?z|tbn?z|nop|push|pop|ret|prfm|endbr64"),
     )
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)

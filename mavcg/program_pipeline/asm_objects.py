@@ -97,10 +97,18 @@ def build_asm_objects(
     added = RELOCATION_BYTES * (core_set.version_count + DISPATCHER_POINTERS) * dispatched
     core_sets = dict.fromkeys(set_for(choice, core_set, needs) for choice in choices if not choice.is_single)
     module_objects = ModuleObjects(
-        module.source, (plain,), objects, tuple(choices), refused, frozenset(), loaded_bytes(plain),
-        loaded_bytes(objects[0]) + added, tuple(core_sets),
-        tunings={(body.function, body.label): body.tuning for body in bodies if body.tuning}, needs=needs,
-    )  # fmt: skip
+        module.source,
+        (plain,),
+        objects,
+        tuple(choices),
+        refused,
+        frozenset(),
+        loaded_bytes(plain),
+        loaded_bytes(objects[0]) + added,
+        tuple(core_sets),
+        tunings={(body.function, body.label): body.tuning for body in bodies if body.tuning},
+        needs=needs,
+    )
     if not requested:
         return module_objects
     note = plain.with_name(f"{plain.stem}.note.o")
@@ -255,11 +263,12 @@ class _AsmObjectWriter:
         labels = {choice.function: list(choice.bodies) for choice in used}
         dispatches = [
             Dispatch(
-                c.function, tuple(f"{c.function}.{version.body}" for version in c.versions),
+                c.function,
+                tuple(f"{c.function}.{version.body}" for version in c.versions),
                 runtime_names(set_for(c, self.core_set, needs), self.target),
             )
             for c in used
-        ]  # fmt: skip
+        ]
         return self.assemble_versions(labels, dispatches)
 
     def assemble_versions(self, labels: Mapping[str, Sequence[str]], dispatches: Sequence[Dispatch]) -> Path:

@@ -29,17 +29,48 @@ _LANGUAGES = {
 _OF_SUFFIX = {suffix: language for language, suffixes in _LANGUAGES.items() for suffix in suffixes}
 # Values of gcc's and clang's -x by the words that they begin with.
 _OF_X = {
-    "f77": "Fortran", "f95": "Fortran", "ada": "Ada", "d": "D", "go": "Go", "cuda": "CUDA", "hip": "HIP",
-    "cl": "OpenCL", "objective-c": "Objective-C", "rust": "Rust", "modula-2": "Modula-2", "ir": "LLVM IR",
+    "f77": "Fortran",
+    "f95": "Fortran",
+    "ada": "Ada",
+    "d": "D",
+    "go": "Go",
+    "cuda": "CUDA",
+    "hip": "HIP",
+    "cl": "OpenCL",
+    "objective-c": "Objective-C",
+    "rust": "Rust",
+    "modula-2": "Modula-2",
+    "ir": "LLVM IR",
     "brig": "BRIG",
-}  # fmt: skip
+}
 _COMPILERS = {
-    "gfortran": "Fortran", "flang": "Fortran", "flang-new": "Fortran", "ifort": "Fortran", "ifx": "Fortran",
-    "nagfor": "Fortran", "nvfortran": "Fortran", "rustc": "Rust", "gnat": "Ada", "gnatmake": "Ada", "gdc": "D",
-    "dmd": "D", "ldc2": "D", "ldmd2": "D", "nvcc": "CUDA", "hipcc": "HIP", "gccgo": "Go", "go": "Go",
-    "swiftc": "Swift", "ispc": "ISPC", "fpc": "Pascal", "nim": "Nim", "ghc": "Haskell", "cobc": "COBOL",
-    "gm2": "Modula-2", "gccrs": "Rust",
-}  # fmt: skip
+    "gfortran": "Fortran",
+    "flang": "Fortran",
+    "flang-new": "Fortran",
+    "ifort": "Fortran",
+    "ifx": "Fortran",
+    "nagfor": "Fortran",
+    "nvfortran": "Fortran",
+    "rustc": "Rust",
+    "gnat": "Ada",
+    "gnatmake": "Ada",
+    "gdc": "D",
+    "dmd": "D",
+    "ldc2": "D",
+    "ldmd2": "D",
+    "nvcc": "CUDA",
+    "hipcc": "HIP",
+    "gccgo": "Go",
+    "go": "Go",
+    "swiftc": "Swift",
+    "ispc": "ISPC",
+    "fpc": "Pascal",
+    "nim": "Nim",
+    "ghc": "Haskell",
+    "cobc": "COBOL",
+    "gm2": "Modula-2",
+    "gccrs": "Rust",
+}
 _GCC_LANGUAGES = ("Fortran", "Ada", "D", "Go", "Modula-2")
 _MAKES_NO_CODE = ("-E", "-M", "-MM", "-fsyntax-only", "--version", "-V", "-vV", "-h", "--help", "-dumpmachine", "-###")
 

@@ -210,10 +210,14 @@ class _Separation:
         unknown = [
             symbol
             for symbol, facts in self.symbols.items()
-            if facts.kind == "object" and not facts.is_global and symbol not in entities
-            and re.sub(r"\.\d+$", "", symbol) not in stems and _plain(symbol) not in stems
-            and not _COMPILERS_OWN.match(symbol) and _may_have_size(entity, facts.bytes)
-        ]  # fmt: skip
+            if facts.kind == "object"
+            and not facts.is_global
+            and symbol not in entities
+            and re.sub(r"\.\d+$", "", symbol) not in stems
+            and _plain(symbol) not in stems
+            and not _COMPILERS_OWN.match(symbol)
+            and _may_have_size(entity, facts.bytes)
+        ]
         if unknown:
             raise CannotSeparate(f"{entity.name} may be {unknown[0]} of the compiler's object")
 
@@ -226,9 +230,10 @@ def _definitions(
     hot: HotModule, base: ModuleText, plan: _Separation, own_aliases: Collection[str]
 ) -> dict[str, Entity]:
     """Return the entities of the versions' own module: definitions, and declarations of symbols that they use."""
-    original = {shared_name(hot, name) if shared_name(hot, name) in base.entities else name: name for name in (
-        hot.module.entities
-    )}  # fmt: skip
+    original = {
+        shared_name(hot, name) if shared_name(hot, name) in base.entities else name: name
+        for name in (hot.module.entities)
+    }
     defined = {*plan.ours, *plan.dispatched, *own_aliases}
     entities = {new: base.entities[new] for new, name in original.items() if name in defined and new in base.entities}
     entities |= {name: base.entities[name] for name in plan.ours if name in base.entities}  # inline assembly names it

@@ -90,7 +90,9 @@ class ModuleObjects:
             "name": name,
             "versions": [
                 {
-                    "core": k.label, "bytes": k.bytes, "shares_body_with": k.shares_body_with,
+                    "core": k.label,
+                    "bytes": k.bytes,
+                    "shares_body_with": k.shares_body_with,
                     "extensions": self.extensions_of(name, k),
                 }
                 | ({"model": models[k.label]} if k.label in models else {})
@@ -98,7 +100,7 @@ class ModuleObjects:
                 if not k.dropped
             ],
             "dropped": [{"core": k.label, "why": k.dropped} for k in choice.versions if k.dropped],
-        }  # fmt: skip
+        }
 
 
 def build_objects(
@@ -152,12 +154,21 @@ def build_objects(
     core_sets = dict.fromkeys(set_for(choice, core_set, needs) for choice in choices if not choice.is_single)
     objects = objects or [plain]
     module_objects = ModuleObjects(
-        module.source, (plain,), tuple(objects), tuple(choices), module.refused, module.shared_optimisation,
-        single_bytes, sum(map(loaded_bytes, objects)) + added, tuple(core_sets),
+        module.source,
+        (plain,),
+        tuple(objects),
+        tuple(choices),
+        module.refused,
+        module.shared_optimisation,
+        single_bytes,
+        sum(map(loaded_bytes, objects)) + added,
+        tuple(core_sets),
         {(body.function, body.label): body.tuning for body in module.bodies if body.tuning},
-        whole, adding_products(module.hot, [choice.function for choice in choices], target.arch), needs,
+        whole,
+        adding_products(module.hot, [choice.function for choice in choices], target.arch),
+        needs,
         tuple(dispatched_module.ir_texts(choices)) if module.ir and core_sets else (),
-    )  # fmt: skip
+    )
     if not (choices or module.refused):
         return module_objects  # a note would be empty
     note = folder / f"{stem}.note.o"

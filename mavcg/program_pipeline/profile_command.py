@@ -77,10 +77,17 @@ def project_run(project: ProjectFile) -> ProfileRun:
         except MavcgError as error:
             raise type(error)(f"{project.path}: profile.board {str(error).removeprefix('--board ')}") from error
     return ProfileRun(
-        table.command, table.build, project.folder, project.folder / project.profile_name, table.recorder or "perf",
-        table.frequency, table.event, table.board, project.build.threshold if project.build else None,
+        table.command,
+        table.build,
+        project.folder,
+        project.folder / project.profile_name,
+        table.recorder or "perf",
+        table.frequency,
+        table.event,
+        table.board,
+        project.build.threshold if project.build else None,
         str(project.path),
-    )  # fmt: skip
+    )
 
 
 def nothing_to_profile(project: ProjectFile) -> str:

@@ -173,10 +173,21 @@ def build_program(request: BuildRequest, progress: Progress = lambda message: No
             _write_bitcode(built, core_sets, facts, request, folder, modules[0].opt_level)
     notes = (*request.notes, *inexact_notes(hot), *_source_notes(modules), *_protection_notes(request), *shared_note)
     return BuildResult(
-        request.output, request.target, request.cores, tuple(hot), tuple(built), tuple(not_found), notes,
-        sum(facts.get("runtime", {}).values()), total_bytes, single_bytes, libraries, symbols,
-        time.monotonic() - started, _cpu_seconds() - cpu_started,
-    )  # fmt: skip
+        request.output,
+        request.target,
+        request.cores,
+        tuple(hot),
+        tuple(built),
+        tuple(not_found),
+        notes,
+        sum(facts.get("runtime", {}).values()),
+        total_bytes,
+        single_bytes,
+        libraries,
+        symbols,
+        time.monotonic() - started,
+        _cpu_seconds() - cpu_started,
+    )
 
 
 def _refuse_in_bitcode(request: BuildRequest) -> None:
@@ -311,14 +322,34 @@ def _build_module(
 
     shares = {symbol.name: symbol.share for symbol in hot}
     versions = make_versions(
-        module.text, source, module.opt_level, names, request.cores, request.target,
-        request.workers, request.per_core_rounding, step, request.tuning, not module.foreign_openmp,
+        module.text,
+        source,
+        module.opt_level,
+        names,
+        request.cores,
+        request.target,
+        request.workers,
+        request.per_core_rounding,
+        step,
+        request.tuning,
+        not module.foreign_openmp,
         request.lto is not None,
-    )  # fmt: skip
+    )
     module_objects = build_objects(
-        module.text, versions, core_set, request.target, folder, request.limits, request.gains, shares,
-        module.opt_level, request.code_flags, request.workers, step, request.own,
-    )  # fmt: skip
+        module.text,
+        versions,
+        core_set,
+        request.target,
+        folder,
+        request.limits,
+        request.gains,
+        shares,
+        module.opt_level,
+        request.code_flags,
+        request.workers,
+        step,
+        request.own,
+    )
     if module_objects.whole:
         refuse_foreign_openmp(module, request.units[0].compiler[0])
     if request.lto is not None and not module_objects.ir_texts:
@@ -338,9 +369,18 @@ def _build_assembly(
         progress(f"tuning {module.source}")
 
     return build_asm_objects(
-        module, [symbol.name for symbol in hot], core_set, request.target, folder, request.limits, request.gains,
-        {symbol.name: symbol.share for symbol in hot}, request.tuning, request.workers, step,
-    )  # fmt: skip
+        module,
+        [symbol.name for symbol in hot],
+        core_set,
+        request.target,
+        folder,
+        request.limits,
+        request.gains,
+        {symbol.name: symbol.share for symbol in hot},
+        request.tuning,
+        request.workers,
+        step,
+    )
 
 
 def _check_something_versioned(built: Sequence[ModuleObjects], not_found: Sequence[HotSymbol]) -> None:

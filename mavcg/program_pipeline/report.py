@@ -202,9 +202,14 @@ def show_build(result: BuildResult, board: Board | None, console: "Console") -> 
 
 
 def _add_function(
-    table: Any, choice: FunctionChoice, why: str, result: BuildResult, board: Board | None, module: ModuleObjects,
+    table: Any,
+    choice: FunctionChoice,
+    why: str,
+    result: BuildResult,
+    board: Board | None,
+    module: ModuleObjects,
     names: Sequence[str],
-) -> None:  # fmt: skip
+) -> None:
     first = shorten(demangle(choice.function), names)
     details = ", ".join(filter(None, [why, module.source]))
     for number, version in enumerate(choice.versions):

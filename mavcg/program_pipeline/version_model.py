@@ -81,9 +81,15 @@ def drop_by_model(
         is_dropped = would_drop and dropping and measured is None
         error = model_error(cores[version.label])
         verdict = ModelVerdict(
-            tuning.generic, tuning.own, tuning.unit, error.fraction, error.is_assumed, would_drop, is_dropped,
+            tuning.generic,
+            tuning.own,
+            tuning.unit,
+            error.fraction,
+            error.is_assumed,
+            would_drop,
+            is_dropped,
             f"{figures}, {why}" if why else figures,
-        )  # fmt: skip
+        )
         version = replace(version, verdict=verdict)
         return to_generic(choice, version, verdict.why) if is_dropped else version
 

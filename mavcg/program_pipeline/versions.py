@@ -141,9 +141,19 @@ def make_versions(
             for region in failed.keys() & set(outlined_regions(module, name)):
                 failed.setdefault(name, f"its OpenMP region cannot have versions: {failed[region]}")
         again = make_versions(
-            text, source, program_level, [n for n in requested if n not in failed], cores, target,
-            workers, per_core_rounding, progress, tuning, openmp, in_bitcode,
-        )  # fmt: skip
+            text,
+            source,
+            program_level,
+            [n for n in requested if n not in failed],
+            cores,
+            target,
+            workers,
+            per_core_rounding,
+            progress,
+            tuning,
+            openmp,
+            in_bitcode,
+        )
         return replace(again, refused={**refused, **failed, **again.refused})
     texts = {at: result for at, result in compiled.items() if isinstance(result, str)}
     untouched = [core for core in cores if not (tuning.on and has_machine_passes(core))]

@@ -22,9 +22,16 @@ def _primitive_conv2d(node: Node, inputs: Sequence[Any]) -> Array:
     added = None if residual is None else image_in(residual, layout_out, w.shape[0])
     window = {name: node.attr(name) for name in ("stride", "dilation")}
     plain = make_node(
-        "conv2d", node.inputs, node.outputs, node.origin, pads=(*node.attr("pads"),) * 2, groups=node.attr("groups"),
-        act=node.attr("act"), act_args=node.attr("act_args"), **window,
-    )  # fmt: skip
+        "conv2d",
+        node.inputs,
+        node.outputs,
+        node.origin,
+        pads=(*node.attr("pads"),) * 2,
+        groups=node.attr("groups"),
+        act=node.attr("act"),
+        act_args=node.attr("act_args"),
+        **window,
+    )
     return lay_out(SPATIAL["conv2d"](plain, (image, w, bias, added)), layout_out, node.attr("block"))
 
 

@@ -11,9 +11,23 @@ _ERF_STEPS, _ERF_BYTES = 100, 40  # of an element of which Python computes the e
 _ERF = ("erf", "gelu")
 _TRANSCENDENTAL_STEPS = 20  # of an element
 _TRANSCENDENTAL = (
-    "sigmoid", "tanh", "exp", "log", "sin", "cos", "tan", "softplus", "elu", "celu", "selu", "mish", "silu", "pow",
-    "softmax", "log_softmax",
-)  # fmt: skip
+    "sigmoid",
+    "tanh",
+    "exp",
+    "log",
+    "sin",
+    "cos",
+    "tan",
+    "softplus",
+    "elu",
+    "celu",
+    "selu",
+    "mish",
+    "silu",
+    "pow",
+    "softmax",
+    "log_softmax",
+)
 
 
 def work(node: Node, types: Mapping[str, TensorType]) -> int:

@@ -156,9 +156,13 @@ def _describe_end(finished: Finished) -> str:
 
 def _arguments(cpus: Sequence[int], options: BenchOptions) -> list[str]:
     figures = {
-        "--seed": options.seed, "--rounds": options.rounds, "--round-ns": options.round_ms * 1e6,
-        "--least-ns": options.least_ms * 1e6, "--cold": options.cold_rounds, "--evict-bytes": options.evict_bytes,
+        "--seed": options.seed,
+        "--rounds": options.rounds,
+        "--round-ns": options.round_ms * 1e6,
+        "--least-ns": options.least_ms * 1e6,
+        "--cold": options.cold_rounds,
+        "--evict-bytes": options.evict_bytes,
         "--settle-ns": options.settle_ms * 1e6,
-    }  # fmt: skip
+    }
     bound = ["--cpu", ",".join(map(str, cpus))] if cpus else []
     return [*bound, *(word for name, value in figures.items() for word in (name, str(round(value))))]

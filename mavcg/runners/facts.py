@@ -15,13 +15,23 @@ from mavcg.runtime.binding import detect
 
 _CPU_FOLDER = "sys/devices/system/cpu"
 _FILES = (
-    "proc/cpuinfo", "proc/meminfo", "proc/self/status", "proc/device-tree/model", f"{_CPU_FOLDER}/present",
-    f"{_CPU_FOLDER}/online", "sys/devices/cpu_core/cpus", "sys/devices/cpu_atom/cpus", "sys/devices/cpu_lowpower/cpus",
-)  # fmt: skip
+    "proc/cpuinfo",
+    "proc/meminfo",
+    "proc/self/status",
+    "proc/device-tree/model",
+    f"{_CPU_FOLDER}/present",
+    f"{_CPU_FOLDER}/online",
+    "sys/devices/cpu_core/cpus",
+    "sys/devices/cpu_atom/cpus",
+    "sys/devices/cpu_lowpower/cpus",
+)
 _OF_CPU = (
-    "regs/identification/midr_el1", "cpufreq/scaling_governor", "cpufreq/scaling_cur_freq", "cpufreq/scaling_max_freq",
+    "regs/identification/midr_el1",
+    "cpufreq/scaling_governor",
+    "cpufreq/scaling_cur_freq",
+    "cpufreq/scaling_max_freq",
     "cpufreq/cpuinfo_max_freq",
-)  # fmt: skip
+)
 _OF_ZONE = ("type", "temp")
 _MARK = "@@mavcg "
 _FILE_NAME = re.compile(r"(?:proc|sys)/[\w./-]+", re.A)
@@ -76,9 +86,11 @@ def facts_script(root: str, folder: str) -> str:
     patterns += [f"sys/class/thermal/thermal_zone*/{name}" for name in _OF_ZONE]
     show = f'if [ -r "$f" ]; then echo; echo "{_MARK}$f"; cat "$f" 2> /dev/null || true; fi'
     tell = {
-        "arch": "uname -m", "system": "uname -sr", "product": "getprop ro.product.model 2> /dev/null",
+        "arch": "uname -m",
+        "system": "uname -sr",
+        "product": "getprop ro.product.model 2> /dev/null",
         "free": f"df -Pk {shlex.quote(folder)} 2> /dev/null || df {shlex.quote(folder)} 2> /dev/null",
-    }  # fmt: skip
+    }
     commands = "; ".join(f'echo; echo "{_MARK}:{name}"; {command}' for name, command in tell.items())
     return f"{commands}; cd {shlex.quote(root)} && for f in {' '.join(patterns)}; do {show}; done"
 
@@ -93,8 +105,11 @@ def facts_of(text: str) -> MachineFacts:
     allowed_cpus = _parse_numbers(allowed[1]) if allowed else None
     cpus = tuple(
         CpuFacts(
-            cpu, core, how,
-            online is None or cpu in online, allowed_cpus is None or cpu in allowed_cpus,
+            cpu,
+            core,
+            how,
+            online is None or cpu in online,
+            allowed_cpus is None or cpu in allowed_cpus,
             _word(files, f"{_CPU_FOLDER}/cpu{cpu}/cpufreq/scaling_governor"),
             *(
                 _number(files, f"{_CPU_FOLDER}/cpu{cpu}/cpufreq/{name}")
@@ -102,22 +117,30 @@ def facts_of(text: str) -> MachineFacts:
             ),
         )
         for cpu, core, how in _detect_cores(files)
-    )  # fmt: skip
+    )
     memory = re.search(r"^MemAvailable:\s*(\d+) kB", files.get("proc/meminfo", ""), re.MULTILINE)
     model = _word(texts, ":product") or files.get("proc/device-tree/model", "").strip("\0\n ")
     return MachineFacts(
-        arch, texts.get(":system", "").strip(), model, cpus, _free_bytes(texts.get(":free", "")),
-        int(memory[1]) * 1024 if memory else None, _temperatures(files),
-    )  # fmt: skip
+        arch,
+        texts.get(":system", "").strip(),
+        model,
+        cpus,
+        _free_bytes(texts.get(":free", "")),
+        int(memory[1]) * 1024 if memory else None,
+        _temperatures(files),
+    )
 
 
 def with_own_cores(facts: MachineFacts) -> MachineFacts:
     """Return this machine's facts with its cores as a library recognises them, by registers that no file shows."""
     detected = {cpu.cpu: cpu for cpu in detect()}
-    return replace(facts, cpus=tuple(
-        replace(cpu, core=detected[cpu.cpu].core, how=detected[cpu.cpu].how) if cpu.cpu in detected else cpu
-        for cpu in facts.cpus
-    ))  # fmt: skip
+    return replace(
+        facts,
+        cpus=tuple(
+            replace(cpu, core=detected[cpu.cpu].core, how=detected[cpu.cpu].how) if cpu.cpu in detected else cpu
+            for cpu in facts.cpus
+        ),
+    )
 
 
 def _texts(text: str) -> dict[str, str]:

@@ -39,6 +39,11 @@ class Finished:
 
 
 _SIGNALS = {
-    4: "an instruction that this CPU does not have", 6: "abort", 7: "bus error", 8: "arithmetic", 9: "killed",
-    11: "memory that is not there", 15: "terminated",
-}  # fmt: skip
+    4: "an instruction that this CPU does not have",
+    6: "abort",
+    7: "bus error",
+    8: "arithmetic",
+    9: "killed",
+    11: "memory that is not there",
+    15: "terminated",
+}

@@ -118,9 +118,15 @@ def measure_interleaved(
 
             def measure(groups: Groups, taker: TakenInterleaved, program: BenchProgram = program) -> None:
                 run_interleaved(
-                    spot.runner, program, groups, spot.cpus, spot.core, replace(options, rounds=settings.rounds),
-                    taker, note,
-                )  # fmt: skip
+                    spot.runner,
+                    program,
+                    groups,
+                    spot.cpus,
+                    spot.core,
+                    replace(options, rounds=settings.rounds),
+                    taker,
+                    note,
+                )
 
             settle(batch, order, measure, settings, decided, at_work)
     return largest
@@ -174,9 +180,12 @@ class _Taker:
     """Holds the groups of candidates to be measured again; passes each result on to its measurement."""
 
     def __init__(
-        self, standings: Sequence[_Standing], numbers: Mapping[Job, int], settings: InterleavedOptions,
+        self,
+        standings: Sequence[_Standing],
+        numbers: Mapping[Job, int],
+        settings: InterleavedOptions,
         at_work: Callable[[CandidateGroup], None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.order, self.at_work = list(numbers), at_work
         self.recent: list[InterleavedTimes | JobFailed] = []
         self.groups: list[list[int]] = []

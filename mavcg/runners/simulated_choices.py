@@ -40,9 +40,14 @@ class SimulatedChoices:
 
 
 def simulate_unsure(
-    network: Network, board_name: str, core: str, db: Path | None, workers: int,
-    progress: Callable[[int, int, str], None], note: Callable[[str], None],
-) -> SimulatedChoices:  # fmt: skip
+    network: Network,
+    board_name: str,
+    core: str,
+    db: Path | None,
+    workers: int,
+    progress: Callable[[int, int, str], None],
+    note: Callable[[str], None],
+) -> SimulatedChoices:
     """Simulate what the selections of a network's primitives need, for the next selection or build.
 
     core: of the board, "" for its fastest. db: the database that gets the costs; None: this user's. workers: processes.

@@ -111,9 +111,15 @@ def tune_simulated(
 
 
 def simulate_jobs_on(
-    jobs: Sequence[Job], core: BoardCore, board: Board, database: CostDb, resume: bool, limit_s: float | None,
-    workers: int, progress: Callable[[int, int, str], None],
-) -> TunedOn:  # fmt: skip
+    jobs: Sequence[Job],
+    core: BoardCore,
+    board: Board,
+    database: CostDb,
+    resume: bool,
+    limit_s: float | None,
+    workers: int,
+    progress: Callable[[int, int, str], None],
+) -> TunedOn:
     """Simulate jobs on one core and keep their costs, a batch at a time; arguments as of tune_simulated."""
     started, block = time.monotonic(), block_of(core.machine)
     host = f"{platform.node()}, simulated"
@@ -136,9 +142,13 @@ def simulate_jobs_on(
         state.stopped = INTERRUPT
     left = len(state.todo) - len(state.simulated) - len(state.failed)
     return TunedOn(
-        tuple(state.simulated.items()), len(known), left, state.stopped if left else "", time.monotonic() - started,
+        tuple(state.simulated.items()),
+        len(known),
+        left,
+        state.stopped if left else "",
+        time.monotonic() - started,
         tuple(state.failed),
-    )  # fmt: skip
+    )
 
 
 def _simulated_batch(batch: Sequence[Job], core: BoardCore, board: Board, block: int, workers: int) -> list[Cost | str]:

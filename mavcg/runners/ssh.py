@@ -92,10 +92,16 @@ class SshTransport:
             ending = contextlib.ExitStack()
             self._control = ending, ending.enter_context(scratch_folder("mavcg-ssh-"))
         settings = {
-            "BatchMode": "yes", "ConnectTimeout": CONNECT_S, "ServerAliveInterval": ALIVE_S,
-            "ServerAliveCountMax": ALIVE_COUNT, "RequestTTY": "no", "ForwardX11": "no", "ControlMaster": "auto",
-            "ControlPath": f"{self._control[1]}/%C", "ControlPersist": KEPT_S,
-        }  # fmt: skip
+            "BatchMode": "yes",
+            "ConnectTimeout": CONNECT_S,
+            "ServerAliveInterval": ALIVE_S,
+            "ServerAliveCountMax": ALIVE_COUNT,
+            "RequestTTY": "no",
+            "ForwardX11": "no",
+            "ControlMaster": "auto",
+            "ControlPath": f"{self._control[1]}/%C",
+            "ControlPersist": KEPT_S,
+        }
         options = [word for key, value in settings.items() for word in ("-o", f"{key}={value}")]
         port = ["-p", str(self.port)] if self.port else []
         return [*(shlex.split(os.environ.get(COMMAND_VARIABLE, "")) or ["ssh"]), *options, *port]

@@ -129,9 +129,15 @@ def tune_network(
         spent_s = sum(tuned_core.tuned.seconds for tuned_core in done)
         part_s = None if limit_s is None else max(limit_s - spent_s, 0.0) / (len(board_cores) - number)
         tuned = tune_on(
-            plan, database, spot, resume=resume, limit_s=part_s, options=bench_options(board, [facts]),
-            progress=progress, note=note,
-        )  # fmt: skip
+            plan,
+            database,
+            spot,
+            resume=resume,
+            limit_s=part_s,
+            options=bench_options(board, [facts]),
+            progress=progress,
+            note=note,
+        )
         for words in (*tuned.notes, *(f"{job.name}: {why}" for job, why in tuned.failed)):
             note(words)
         done.append(TunedCore(core, plan, tuned))
@@ -206,9 +212,15 @@ def tuned_document(
     }
     stopped = next((tuned_core.tuned.stopped for tuned_core in tuned_cores if tuned_core.tuned.stopped), "")
     return {
-        "model": model, "board": board, "runner": runner, "threads": threads, "compiler": compiler_version(), **sums,
-        "stopped": stopped, "cores": cores,
-    }  # fmt: skip
+        "model": model,
+        "board": board,
+        "runner": runner,
+        "threads": threads,
+        "compiler": compiler_version(),
+        **sums,
+        "stopped": stopped,
+        "cores": cores,
+    }
 
 
 def _core_document(tuned_core: TunedCore, database: CostDb, primitives: Sequence[Primitive]) -> dict[str, Any]:

@@ -52,7 +52,7 @@ def tune_on(
             folder = Path(name) / "interleaved"
             bytes_ = measure_interleaved(
                 tuning.candidates(), spot, folder, options, interleaving, tuning.decide, tuning.tell_interleaved, note
-            )  # fmt: skip
+            )
             tuning.largest = max(tuning.largest, bytes_)
         except TimeIsUp:
             tuning.stopped = "limit"

@@ -46,9 +46,14 @@ class TuningState:
     """The jobs of a plan on a core, and their costs as they become known. limit_s: seconds from creation."""
 
     def __init__(
-        self, plan: Plan, database: CostDb, core: MeasuredCore, resume: bool, limit_s: float | None,
+        self,
+        plan: Plan,
+        database: CostDb,
+        core: MeasuredCore,
+        resume: bool,
+        limit_s: float | None,
         progress: Callable[[int, int, str], None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.started, block = time.monotonic(), block_of(core.machine)
         self.plan, self.database, self.limit_s, self.progress = plan, database, limit_s, progress
         self.records = {
@@ -67,10 +72,18 @@ class TuningState:
         left = len(self.todo) - len({*self.measured, *(job for job, _ in self.failed)} & set(self.todo))
         undecided = self.measurements - self.decided
         return TunedOn(
-            tuple(self.measured.items()), len(self.plan.jobs) - len(self.todo), left,
-            self.stopped if left or undecided else "", time.monotonic() - self.started, tuple(self.failed),
-            self.largest, tuple(dict.fromkeys(self.notes)), self.checksums, self.decided, undecided,
-        )  # fmt: skip
+            tuple(self.measured.items()),
+            len(self.plan.jobs) - len(self.todo),
+            left,
+            self.stopped if left or undecided else "",
+            time.monotonic() - self.started,
+            tuple(self.failed),
+            self.largest,
+            tuple(dict.fromkeys(self.notes)),
+            self.checksums,
+            self.decided,
+            undecided,
+        )
 
     def take(self, job: Job, result: JobTimes | JobFailed, host: str = "") -> None:
         """Store a job's result. host: machine that measured it; "" for core.host. Raises: MavcgError (full disk)."""

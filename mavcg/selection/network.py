@@ -205,9 +205,18 @@ class _Reader:
         m, *kernel, _ = self.graph.shape(node.inputs[1])
         stride, dilation = node.attr("stride"), node.attr("dilation")
         scenario = Scenario(
-            c, h, w, stride[0], kernel[0], m, pads[0], node.attr("groups"), dilation[0],
-            across=AxisWindow(kernel[1], stride[1], pads[1], dilation[1]), batch=n,
-        )  # fmt: skip
+            c,
+            h,
+            w,
+            stride[0],
+            kernel[0],
+            m,
+            pads[0],
+            node.attr("groups"),
+            dilation[0],
+            across=AxisWindow(kernel[1], stride[1], pads[1], dilation[1]),
+            batch=n,
+        )
         weights = self.graph.constants.get(node.inputs[1])
         return scenario if weights is None else with_sparsity(scenario, weights)
 
@@ -217,9 +226,19 @@ class _Reader:
         m, *kernel, _ = self.graph.shape(node.inputs[1])
         stride, dilation = node.attr("stride"), node.attr("dilation")
         return Scenario(
-            c, h, w, stride[0], kernel[0], m, 0, node.attr("groups"), dilation[0],
-            across=AxisWindow(kernel[1], stride[1], 0, dilation[1]), batch=n, dtype=x.dtype,
-        )  # fmt: skip
+            c,
+            h,
+            w,
+            stride[0],
+            kernel[0],
+            m,
+            0,
+            node.attr("groups"),
+            dilation[0],
+            across=AxisWindow(kernel[1], stride[1], 0, dilation[1]),
+            batch=n,
+            dtype=x.dtype,
+        )
 
     def _eight_bit_reason(self, node: Node) -> str:
         """Return the reason why a qconv2d has no scenario; "" if it has one."""

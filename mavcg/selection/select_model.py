@@ -85,17 +85,27 @@ class SelectedModel:
         nodes = []
         for node in network.convolutions:
             alternative = choice.chosen[node.name]
-            nodes.append({
-                "name": node.name, "primitive": alternative.name,
-                "layout_in": str(alternative.layout_in), "layout_out": str(alternative.layout_out),
-                "cost_ms": alternative.cost.ms, "cost_is": alternative.cost.kind,
-            })  # fmt: skip
+            nodes.append(
+                {
+                    "name": node.name,
+                    "primitive": alternative.name,
+                    "layout_in": str(alternative.layout_in),
+                    "layout_out": str(alternative.layout_out),
+                    "cost_ms": alternative.cost.ms,
+                    "cost_is": alternative.cost.kind,
+                }
+            )
         conversions = [
-            {"tensor": conversion.tensor, "chain": [str(layout) for layout in conversion.chain],
-             "source": conversion.source, "readers": list(conversion.readers), "cost_ms": conversion.ms,
-             "cost_is": conversion.kind}
+            {
+                "tensor": conversion.tensor,
+                "chain": [str(layout) for layout in conversion.chain],
+                "source": conversion.source,
+                "readers": list(conversion.readers),
+                "cost_ms": conversion.ms,
+                "cost_is": conversion.kind,
+            }
             for conversion in choice.conversions
-        ]  # fmt: skip
+        ]
         return {
             "strategy": self.selected.strategy,
             "core": self.core,
@@ -186,7 +196,7 @@ def within_weights(
     """
     problem, selected = select_within(
         selected_model.problem, selected_model.selected.strategy, limit_bytes, packing.lanes, time_limit_s
-    )  # fmt: skip
+    )
     return write_choice(graph, packing, selected_model.core, selected_model.threads, problem, selected, {})
 
 

@@ -120,9 +120,19 @@ def select_on(
     assumed = tuple(dict.fromkeys(words for machine in workers for words in machine.assumed))
     block = threaded_costs(workers).block
     return Selection(
-        model, board, label_of(workers), len(workers), problem, selected, compared, assumed, notes,
-        peak(problem, selected.choice.chosen, block), single, gain,
-    )  # fmt: skip
+        model,
+        board,
+        label_of(workers),
+        len(workers),
+        problem,
+        selected,
+        compared,
+        assumed,
+        notes,
+        peak(problem, selected.choice.chosen, block),
+        single,
+        gain,
+    )
 
 
 def problem_on(

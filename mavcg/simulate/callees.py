@@ -67,7 +67,14 @@ def _check(size: int) -> None:
 
 CALLEES: Mapping[str, Callable[[Any], CalleeEffect]] = MappingProxyType(
     {
-        "memcpy": _copy, "memmove": _copy, "memset": _fill, "bzero": _zero, "memcmp": _compare, "bcmp": _compare,
-        "__memcpy_chk": _copy, "__memmove_chk": _copy, "__memset_chk": _fill,
+        "memcpy": _copy,
+        "memmove": _copy,
+        "memset": _fill,
+        "bzero": _zero,
+        "memcmp": _compare,
+        "bcmp": _compare,
+        "__memcpy_chk": _copy,
+        "__memmove_chk": _copy,
+        "__memset_chk": _fill,
     }
-)  # fmt: skip
+)

@@ -16,11 +16,24 @@ LINE_BYTES = 64
 IN_ORDER, OUT_OF_ORDER = "in", "out"
 # Keys of a core's file, without the sizes of caches; a missing one is assumed from [simulator] of profiles/fits.
 SIMULATOR_KEYS = (
-    "window.reorder_buffer", "window.issue_queue", "window.load_queue", "window.store_queue", "branches.history_bits",
-    "caches.split_cycles", "caches.l1d_ways", "caches.l2_ways", "caches.l3_ways", "caches.l2_latency",
-    "caches.l3_latency", "caches.miss_slots", "caches.prefetch_lines", "caches.far_lines",
-    "caches.prefetch_pages", "caches.stream_lines", "caches.memory_ns",
-)  # fmt: skip
+    "window.reorder_buffer",
+    "window.issue_queue",
+    "window.load_queue",
+    "window.store_queue",
+    "branches.history_bits",
+    "caches.split_cycles",
+    "caches.l1d_ways",
+    "caches.l2_ways",
+    "caches.l3_ways",
+    "caches.l2_latency",
+    "caches.l3_latency",
+    "caches.miss_slots",
+    "caches.prefetch_lines",
+    "caches.far_lines",
+    "caches.prefetch_pages",
+    "caches.stream_lines",
+    "caches.memory_ns",
+)
 MISPREDICT, ASSUMED, PUBLISHED = "branches.mispredict", "assumed", "published"
 _OF_BOARDS = ("max_khz", "memory_gb_per_s")
 CALLEE_CYCLES = 20  # cycles of a call of memcpy and similar functions, without the transfer of their bytes

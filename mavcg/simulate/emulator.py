@@ -141,9 +141,13 @@ class Emulator:
         calls = importlib.import_module("unicorn.unicorn_py3.unicorn").uclib
         emulator = ffi().new("sim_emulator *")
         for field, name in (
-            ("start", "uc_emu_start"), ("stop", "uc_emu_stop"), ("hook_add", "uc_hook_add"),
-            ("hook_del", "uc_hook_del"), ("reg_read", "uc_reg_read"), ("control", "uc_ctl"),
-        ):  # fmt: skip
+            ("start", "uc_emu_start"),
+            ("stop", "uc_emu_stop"),
+            ("hook_add", "uc_hook_add"),
+            ("hook_del", "uc_hook_del"),
+            ("reg_read", "uc_reg_read"),
+            ("control", "uc_ctl"),
+        ):
             setattr(emulator, field, ffi().cast("void *", ctypes.cast(getattr(calls, name), ctypes.c_void_p).value))
         emulator.handle = ffi().cast("void *", self.uc._uch.value)
         emulator.hook_block, emulator.hook_code = unicorn.UC_HOOK_BLOCK, unicorn.UC_HOOK_CODE

@@ -82,9 +82,15 @@ class ModelProcess:
         self._sampled = SampledRun(self.program.simulation, SamplePlan(), [0], WARM_TAIL)
 
     def run_sampled(
-        self, profile: int, arguments: tuple[int, ...], limit: int, plan: SamplePlan, warm: int, steps: int,
+        self,
+        profile: int,
+        arguments: tuple[int, ...],
+        limit: int,
+        plan: SamplePlan,
+        warm: int,
+        steps: int,
         progress: Callable[[str], None],
-    ) -> SampledRun:  # fmt: skip
+    ) -> SampledRun:
         """Run the model once to count instructions, `warm` times to warm the caches, and once sampled.
 
         profile: address of the library's profile function, called with `arguments`. limit: maximum instructions of a

@@ -106,11 +106,17 @@ def simulate_model(
         sampled = process.run_sampled(model.profile, model.arguments, limit, plan, warm, model.steps, progress)
         counts_of_run = _run_counts(sampled, process.last)
     return ModelSimulation(
-        str(path), core.name, board.name, _simulated_steps(process, model, sampled), counts_of_run, process.figures,
-        process.read_tensors(model.outputs, model.arguments[2]), plan,
+        str(path),
+        core.name,
+        board.name,
+        _simulated_steps(process, model, sampled),
+        counts_of_run,
+        process.figures,
+        process.read_tensors(model.outputs, model.arguments[2]),
+        plan,
         sqrt(sum(part.error**2 for part in sampled.parts)) if sampled else 0.0,
         sum(part.measured for part in sampled.parts) if sampled else counts_of_run.instructions,
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True)
@@ -218,13 +224,19 @@ def model_json(simulation: ModelSimulation) -> dict[str, Any]:
         "stalls": dict(counts.stalls),
         "caches": cache_report(counts, simulation.figures),
         "layers": [
-            {"name": s.name, "op": s.op, "kernel": s.kernel, "cycles": round(s.cycles),
-             "milliseconds": round(s.cycles / simulation.figures.ghz / 1e6, 6), **_sample_json(s)}
+            {
+                "name": s.name,
+                "op": s.op,
+                "kernel": s.kernel,
+                "cycles": round(s.cycles),
+                "milliseconds": round(s.cycles / simulation.figures.ghz / 1e6, 6),
+                **_sample_json(s),
+            }
             for s in simulation.steps
         ],
         "assumed": list(simulation.figures.assumed),
         "unmodelled": dict(counts.unmodelled),
-    }  # fmt: skip
+    }
 
 
 def _sampling_json(simulation: ModelSimulation) -> dict[str, Any]:

@@ -112,9 +112,12 @@ def estimate_cycles(
 
 
 def estimate_after(
-    program: SimulatedProgram, kernel: KernelCalls, before: Sequence[TouchedMemory], limit: int,
+    program: SimulatedProgram,
+    kernel: KernelCalls,
+    before: Sequence[TouchedMemory],
+    limit: int,
     plan: WindowPlan = DEFAULT_PLAN,
-) -> WindowEstimate:  # fmt: skip
+) -> WindowEstimate:
     """Estimate the cycles of a kernel whose caches hold what other kernels left there.
 
     before: memory that the other kernels accessed, in the order of access. The branch predictor is trained on the
@@ -166,9 +169,13 @@ def _whole(program: SimulatedProgram, kernels: Sequence[KernelCalls], limit: int
 
 
 def _windows(
-    program: SimulatedProgram, kernel: KernelCalls, length: int, before: Sequence[TouchedMemory], limit: int,
+    program: SimulatedProgram,
+    kernel: KernelCalls,
+    length: int,
+    before: Sequence[TouchedMemory],
+    limit: int,
     plan: WindowPlan,
-) -> WindowEstimate:  # fmt: skip
+) -> WindowEstimate:
     """Estimate the cycles of one kernel from windows of its calls.
 
     length: dynamic instructions of the kernel. before: memory accessed before it, in the order of access.

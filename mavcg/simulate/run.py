@@ -21,9 +21,22 @@ _SYSTEM_CALL = 2  # unicorn's number of the exception
 
 # Stall causes in the order of sim_cause in simulate_api.h: the names of in_order.Wait, and causes that it lacks.
 CAUSES = (
-    "register", "write order", "unit", "no dual issue", "issue distance", "blocked", "alone", "first", "memory",
-    "branch", "store buffer", "window", "issue queue", "load queue", "call",
-)  # fmt: skip
+    "register",
+    "write order",
+    "unit",
+    "no dual issue",
+    "issue distance",
+    "blocked",
+    "alone",
+    "first",
+    "memory",
+    "branch",
+    "store buffer",
+    "window",
+    "issue queue",
+    "load queue",
+    "call",
+)
 LEVELS = ("l1", "l2", "l3")  # nearest first; on a core without a level 2, the second entry is its level 3
 
 

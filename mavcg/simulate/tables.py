@@ -158,8 +158,11 @@ def c_machine(timing: Timing, core: SimulatedCore) -> Any:
     machine.line_bytes, machine.level_count, machine.callee_cycles = LINE_BYTES, len(core.levels), CALLEE_CYCLES
     for level, facts in zip(machine.levels, core.levels, strict=False):
         level.bytes, level.ways, level.latency, level.line_cycles = (
-            facts.size, facts.ways, facts.latency, facts.line_cycles,
-        )  # fmt: skip
+            facts.size,
+            facts.ways,
+            facts.latency,
+            facts.line_cycles,
+        )
     return machine
 
 

@@ -30,10 +30,27 @@ _DROPPED = frozenset(
     "-serialize-diagnostics --serialize-diagnostics".split()
 )
 _DROPPED_STARTS = (
-    "-W", "-flto", "-g", "-fdiagnostics-", "-fmessage-length", "-fmax-errors", "-ferror-limit", "-fcolor-diagnostics",
-    "-fno-color-diagnostics", "-fansi-escape", "-save-temps", "--save-temps", "-ftime-", "-fuse-ld",
-    "-mtune=", "-fvar-tracking", "-fno-var-tracking", "-frecord-gcc-switches", "-grecord", "--serialize",
-)  # fmt: skip
+    "-W",
+    "-flto",
+    "-g",
+    "-fdiagnostics-",
+    "-fmessage-length",
+    "-fmax-errors",
+    "-ferror-limit",
+    "-fcolor-diagnostics",
+    "-fno-color-diagnostics",
+    "-fansi-escape",
+    "-save-temps",
+    "--save-temps",
+    "-ftime-",
+    "-fuse-ld",
+    "-mtune=",
+    "-fvar-tracking",
+    "-fno-var-tracking",
+    "-frecord-gcc-switches",
+    "-grecord",
+    "--serialize",
+)
 # Left out because they need the program's own runtime or profile; the code computes the same without them.
 _LEFT_OUT = {
     "-fsanitize": "sanitizers are not applied to versions",
@@ -51,9 +68,16 @@ _LEFT_OUT = {
 _OTHER_ABI = {"-m32": "32-bit code", "-mx32": "x32 code", "-m16": "16-bit code", "-mbig-endian": "big-endian code"}
 # Options that decide where headers are; they are for the program's compiler, not for the clang that makes IR.
 TOOLCHAIN_OPTIONS = (
-    "-target", "--target", "--sysroot", "-isysroot", "-gcc-toolchain", "--gcc-toolchain", "-stdlib", "-nostdinc",
+    "-target",
+    "--target",
+    "--sysroot",
+    "-isysroot",
+    "-gcc-toolchain",
+    "--gcc-toolchain",
+    "-stdlib",
+    "-nostdinc",
     "-nostdinc++",
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)

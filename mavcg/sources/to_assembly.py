@@ -23,9 +23,16 @@ _DROPPED = frozenset(
     "-fstack-usage -Werror -pedantic-errors".split()
 )
 _DROPPED_STARTS = (
-    "-save-temps", "--save-temps", "-fdump-", "-fopt-info", "-fcallgraph-info", "-flto", "-Wp,-M", "-ftime-report",
+    "-save-temps",
+    "--save-temps",
+    "-fdump-",
+    "-fopt-info",
+    "-fcallgraph-info",
+    "-flto",
+    "-Wp,-M",
+    "-ftime-report",
     "-Werror=",
-)  # fmt: skip
+)
 # Options that name files after the output, or whose code refers to another file.
 _BOUND = re.compile(
     r"-fprofile|-fauto-profile|-fbranch-probabilities|--?coverage|-ftest-coverage|-gsplit-dwarf|-masm=intel|-fplugin"

@@ -56,10 +56,15 @@ def parse_kernel_symbol(symbol: str) -> KernelSymbol:
         raise MavcgError(f"'{symbol}' is not a kernel's symbol: op_type_layout_sizes_window_digest.version is expected")
     part = {name: text or "" for name, text in match.groupdict().items()}
     return KernelSymbol(
-        part["op"], part["dtype"], tuple(part["layout"].split("_")) if part["layout"] else (),
+        part["op"],
+        part["dtype"],
+        tuple(part["layout"].split("_")) if part["layout"] else (),
         tuple(map(int, part["sizes"].split("x"))) if part["sizes"] else (),
-        part["sum"], part["window"], part["digest"], part["version"],
-    )  # fmt: skip
+        part["sum"],
+        part["window"],
+        part["digest"],
+        part["version"],
+    )
 
 
 def symbol_text(family: str, shape: str, digest: str) -> str:

@@ -56,9 +56,13 @@ class SimulatedKernels:
 
 
 def compile_jobs(
-    jobs: Sequence[SimulatedJob], core: Core, board: Board, folder: Path, workers: int = 1,
+    jobs: Sequence[SimulatedJob],
+    core: Core,
+    board: Board,
+    folder: Path,
+    workers: int = 1,
     progress: Callable[[str], None] = lambda words: None,
-) -> SimulatedKernels:  # fmt: skip
+) -> SimulatedKernels:
     """Compile the kernels of these jobs in an existing folder. Raises: ToolError, MavcgError."""
     target: Target = parse_target(board.target)
     machine = machines_for((core,), target)[core.name]
@@ -118,10 +122,13 @@ def _place_stages(
         calls.append(
             KernelCalls(
                 kernels.image.symbols[version_symbol(name, kernels.core.name)],
-                put(struct.pack(f"<{len(pointers)}Q", *pointers)), scratch, rows, rows_per_call,
+                put(struct.pack(f"<{len(pointers)}Q", *pointers)),
+                scratch,
+                rows,
+                rows_per_call,
                 (*_operands(stage, bases, sizes, ends, written), *_scratch(stage, scratch)),
             )
-        )  # fmt: skip
+        )
     return calls
 
 

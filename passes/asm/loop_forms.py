@@ -162,8 +162,9 @@ def _with_fewer_vectors(
 
     A compiler often gives a loop more registers than its values need.
     """
-    listed = {reg.name for instr in form.instrs for op in instr.operands if isinstance(op, RegList)
-              for reg in op.registers}  # fmt: skip
+    listed = {
+        reg.name for instr in form.instrs for op in instr.operands if isinstance(op, RegList) for reg in op.registers
+    }
     touched = {reg.name for instr in form.instrs for reg in instr.registers() if reg.is_vector}
     within = sorted(touched - loop.live_in - loop.live_out - listed)
     for count in range(min(MOST_RELEASED, len(within)), 0, -1):

@@ -285,7 +285,15 @@ def _div(new: Rewrite, node: Node) -> Found:
 
 
 Rule = Callable[[Rewrite, Node], Found]
-RULES: Mapping[str, tuple[Rule, ...]] = MappingProxyType({
-    "mul": (_product,), "div": (_product, _div), "relu": (_merge_clips,), "clip": (_merge_clips,),
-    "min": (_merge_clips,), "max": (_merge_clips, _leaky), "prelu": (_prelu,), "pow": (_pow,),
-})  # fmt: skip
+RULES: Mapping[str, tuple[Rule, ...]] = MappingProxyType(
+    {
+        "mul": (_product,),
+        "div": (_product, _div),
+        "relu": (_merge_clips,),
+        "clip": (_merge_clips,),
+        "min": (_merge_clips,),
+        "max": (_merge_clips, _leaky),
+        "prelu": (_prelu,),
+        "pow": (_pow,),
+    }
+)

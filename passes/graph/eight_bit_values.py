@@ -73,9 +73,13 @@ def bound_of(value: float, format: Format) -> tuple[int, float]:
 
 
 def table_of(
-    source: Format, to: Format, steps: Sequence[Node], first: str, last: str,
+    source: Format,
+    to: Format,
+    steps: Sequence[Node],
+    first: str,
+    last: str,
     constants: Mapping[str, Array] = MappingProxyType({}),
-) -> Array | None:  # fmt: skip
+) -> Array | None:
     """Return quantize(f(dequantize(q))) for all 256 numbers q of a format, from the lowest.
 
     steps: the element-wise nodes of f in order, from tensor `first` to `last`; empty for the identity. constants: the

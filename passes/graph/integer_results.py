@@ -102,7 +102,9 @@ def _with(new: Rewrite, maker: Node, number: int, name: str) -> Node | None:
         return None
     if kind.shape != shape:
         array = new.array(name)
-        name = new.constant(array.reshape(shape), name) if array is not None else new.add(
-            "reshape", (name,), name, shape=shape
-        )  # fmt: skip
+        name = (
+            new.constant(array.reshape(shape), name)
+            if array is not None
+            else new.add("reshape", (name,), name, shape=shape)
+        )
     return replace(maker, inputs=(*maker.inputs[:number], name, *maker.inputs[number + 1 :]))

@@ -129,9 +129,18 @@ class _Legaliser:
             shape = image_shape(layout_to, c, h, w, self.choice.block, n)
             return self.new.add("reshape", (source,), name, origin, shape=shape)
         return self.new.add(
-            "convert_layout", (source,), name, origin, layout_from=str(layout_from), layout_to=str(layout_to),
-            c=c, h=h, w=w, block=self.choice.block, n=n,
-        )  # fmt: skip
+            "convert_layout",
+            (source,),
+            name,
+            origin,
+            layout_from=str(layout_from),
+            layout_to=str(layout_to),
+            c=c,
+            h=h,
+            w=w,
+            block=self.choice.block,
+            n=n,
+        )
 
     def _set(self, name: str, layout: Layout, tensor: str) -> None:
         """Record that a node makes `name` of the old graph as `tensor` of the new graph, in a layout."""
@@ -144,11 +153,23 @@ class _Legaliser:
         output = self.new.add(
             "primitive_conv2d",
             (self.read(chosen.image, chosen.layout_in), node.inputs[1], node.inputs[2], residual),
-            node.output, node.origin, primitive=chosen.name, layout_in=str(chosen.layout_in),
-            layout_out=str(chosen.layout_out), c=c, h=h, w=w, block=self.choice.block, n=n, pads=chosen.pads,
-            stride=node.attr("stride"), groups=node.attr("groups"), dilation=node.attr("dilation"),
-            act=node.attr("act"), act_args=node.attr("act_args"),
-        )  # fmt: skip
+            node.output,
+            node.origin,
+            primitive=chosen.name,
+            layout_in=str(chosen.layout_in),
+            layout_out=str(chosen.layout_out),
+            c=c,
+            h=h,
+            w=w,
+            block=self.choice.block,
+            n=n,
+            pads=chosen.pads,
+            stride=node.attr("stride"),
+            groups=node.attr("groups"),
+            dilation=node.attr("dilation"),
+            act=node.attr("act"),
+            act_args=node.attr("act_args"),
+        )
         _, out_h, out_w, out_c = self.old.shape(node.output)
         shape = image_shape(chosen.layout_out, out_c, out_h, out_w, self.choice.block, n)
         if self.new.types[output] != TensorType("f32", shape):

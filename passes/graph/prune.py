@@ -173,14 +173,19 @@ def _sliced_input(
     return None
 
 
-_EXACT_IN: Mapping[str, frozenset[str]] = MappingProxyType({
-    "bool": frozenset(("u8", "i8", "u16", "i16", "i32", "u32", "i64", "u64", "f16", "f32", "f64")),
-    "u8": frozenset(("u16", "i16", "i32", "u32", "i64", "u64", "f16", "f32", "f64")),
-    "i8": frozenset(("i16", "i32", "i64", "f16", "f32", "f64")),
-    "u16": frozenset(("i32", "u32", "i64", "u64", "f32", "f64")), "i16": frozenset(("i32", "i64", "f32", "f64")),
-    "i32": frozenset(("i64", "f64")), "u32": frozenset(("i64", "u64", "f64")),
-    "f16": frozenset(("f32", "f64")), "f32": frozenset(("f64",)),
-})  # fmt: skip
+_EXACT_IN: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        "bool": frozenset(("u8", "i8", "u16", "i16", "i32", "u32", "i64", "u64", "f16", "f32", "f64")),
+        "u8": frozenset(("u16", "i16", "i32", "u32", "i64", "u64", "f16", "f32", "f64")),
+        "i8": frozenset(("i16", "i32", "i64", "f16", "f32", "f64")),
+        "u16": frozenset(("i32", "u32", "i64", "u64", "f32", "f64")),
+        "i16": frozenset(("i32", "i64", "f32", "f64")),
+        "i32": frozenset(("i64", "f64")),
+        "u32": frozenset(("i64", "u64", "f64")),
+        "f16": frozenset(("f32", "f64")),
+        "f32": frozenset(("f64",)),
+    }
+)
 
 
 def _cast(new: Rewrite, node: Node) -> str | None:
@@ -227,9 +232,25 @@ def _neutral(value: float, either: bool) -> "Rule":
 
 
 Rule = Callable[[Rewrite, Node], str | None]
-RULES: Mapping[str, Rule] = MappingProxyType({
-    "reshape": _reshape, "transpose": _transpose, "concat": _concat, "slice": _slice, "cast": _cast, "pad": _pad,
-    "broadcast_to": _same_shape, "clip": _clip, "reduce_sum": _reduce, "reduce_mean": _reduce, "reduce_max": _reduce,
-    "reduce_min": _reduce, "reduce_prod": _reduce, "add": _neutral(0, True), "sub": _neutral(0, False),
-    "mul": _neutral(1, True), "div": _neutral(1, False), "pow": _neutral(1, False),
-})  # fmt: skip
+RULES: Mapping[str, Rule] = MappingProxyType(
+    {
+        "reshape": _reshape,
+        "transpose": _transpose,
+        "concat": _concat,
+        "slice": _slice,
+        "cast": _cast,
+        "pad": _pad,
+        "broadcast_to": _same_shape,
+        "clip": _clip,
+        "reduce_sum": _reduce,
+        "reduce_mean": _reduce,
+        "reduce_max": _reduce,
+        "reduce_min": _reduce,
+        "reduce_prod": _reduce,
+        "add": _neutral(0, True),
+        "sub": _neutral(0, False),
+        "mul": _neutral(1, True),
+        "div": _neutral(1, False),
+        "pow": _neutral(1, False),
+    }
+)

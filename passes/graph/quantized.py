@@ -22,7 +22,7 @@ from mavcg.passes.graph.rewrite import Rewrite
 
 MOVES = frozenset(
     ("reshape", "transpose", "slice", "concat", "pad", "max_pool2d", "broadcast_to", "reduce_max", "reduce_min")
-)  # fmt: skip
+)
 POINTWISE = frozenset((*(op.name for op in UNARY if op.name != "not"), *ARITHMETIC, "prelu"))
 MOST_NODES = 24  # limit of nodes in a function that becomes a lookup table
 MOST_STEPS = 100  # limit of successive data movements and clips that the search follows
@@ -217,9 +217,11 @@ class _QuantizedRewrite:
             return None
         multiplier = scales / np.float32(to.scale)
         inputs = (
-            image.name, weights.name, self.new.constant(whole_bias.astype(np.int32), bias or "bias"),
+            image.name,
+            weights.name,
+            self.new.constant(whole_bias.astype(np.int32), bias or "bias"),
             self.new.constant(multiplier, "multiplier"),
-        )  # fmt: skip
+        )
         attrs = {name: value for name, value in node.attrs if name not in ("act", "act_args", "exact")}
         attrs |= to.attrs() | {"x_zero": image.format.zero}
         return self.new.add("q" + node.op, inputs, node.output, node.origin, **attrs)

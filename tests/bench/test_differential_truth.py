@@ -151,15 +151,22 @@ def test_a_kernel_with_a_wrong_constant_is_flagged(tmp_path: Path, monkeypatch: 
     assert "different" in {result.status for result in batch_of(OPSETS.index(13), 6, numbers, tmp_path)}
 
 
-TINY = -np.array([1e-45, 3e-45, 1e-41, 1e-39, 1.1e-38, 1.2e-38, 1e-37, 1e-30, 1e-20, 1e-10, 2e-8, 1e-7, 1e-5, 1e-3],
-                 np.float32)  # fmt: skip
+TINY = -np.array(
+    [1e-45, 3e-45, 1e-41, 1e-39, 1.1e-38, 1.2e-38, 1e-37, 1e-30, 1e-20, 1e-10, 2e-8, 1e-7, 1e-5, 1e-3], np.float32
+)
 FUNCTIONS: Mapping[str, Callable[[Array], Array]] = {
-    "Elu": DEFINITIONS["Elu"], "Celu": DEFINITIONS["Celu"], "Selu": DEFINITIONS["Selu"], "Tanh": np.tanh,
-    "Sin": np.sin, "Tan": np.tan, "Softsign": lambda x: x / (1 + np.abs(x)),
+    "Elu": DEFINITIONS["Elu"],
+    "Celu": DEFINITIONS["Celu"],
+    "Selu": DEFINITIONS["Selu"],
+    "Tanh": np.tanh,
+    "Sin": np.sin,
+    "Tan": np.tan,
+    "Softsign": lambda x: x / (1 + np.abs(x)),
     "Erf": lambda x: 2 / np.sqrt(np.pi) * x * (1 - x * x / 3 + x**4 / 10),
-    "LeakyRelu": lambda x: np.where(x < 0, np.float64(np.float32(0.01)) * x, x), "Mish": DEFINITIONS["Mish"],
+    "LeakyRelu": lambda x: np.where(x < 0, np.float64(np.float32(0.01)) * x, x),
+    "Mish": DEFINITIONS["Mish"],
     "HardSwish": lambda x: x * np.clip(x / 6 + 0.5, 0, 1),
-}  # fmt: skip
+}
 
 
 def _errors(have: Array, truth: Array) -> Array:

@@ -31,14 +31,28 @@ def test_difference_is_of_the_largest_element() -> None:
 def test_table() -> None:
     rows = [
         {
-            "package": "p==1", "file": "a.onnx", "whole": "", "macs_share": 0.5, "runtime": "", "with_ms": 1.25,
-            "without_ms": 2.5, "ratio": 0.5, "error": 1e-6,
+            "package": "p==1",
+            "file": "a.onnx",
+            "whole": "",
+            "macs_share": 0.5,
+            "runtime": "",
+            "with_ms": 1.25,
+            "without_ms": 2.5,
+            "ratio": 0.5,
+            "error": 1e-6,
         },
         {
-            "package": "p==1", "file": "b.onnx", "whole": "If: control flow", "macs_share": None, "runtime": "no",
-            "with_ms": None, "without_ms": None, "ratio": None, "error": None,
+            "package": "p==1",
+            "file": "b.onnx",
+            "whole": "If: control flow",
+            "macs_share": None,
+            "runtime": "no",
+            "with_ms": None,
+            "without_ms": None,
+            "ratio": None,
+            "error": None,
         },
-    ]  # fmt: skip
+    ]
     made = drop_in_times({"rows": rows}, lambda head, lines: "\n".join("|".join(map(str, line)) for line in lines))
     assert "a.onnx (p)|taken whole today|50.0%|1.25|2.5|0.5|1e-06" in made
     assert "b.onnx (p)|If: control flow|-|-|-|-|-" in made

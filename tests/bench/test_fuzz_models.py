@@ -64,8 +64,12 @@ def test_a_message_of_two_lines_and_a_crash_are_faults(monkeypatch: pytest.Monke
     from mavcg.errors import MavcgError
 
     seed = Seed("x", b"x", ".onnx")
-    for error, wanted in ((MavcgError("a\nb"), "crash"), (KeyError("k"), "crash"), (MavcgError("a: b"), "refused"),
-                          (MemoryError(), "memory")):  # fmt: skip
+    for error, wanted in (
+        (MavcgError("a\nb"), "crash"),
+        (KeyError("k"), "crash"),
+        (MavcgError("a: b"), "refused"),
+        (MemoryError(), "memory"),
+    ):
 
         def raising(path: Path, error: Exception = error) -> None:
             raise error

@@ -24,11 +24,17 @@ def measured() -> dict[str, Any]:
             row = {"network": "vgg16", "layer": name, "type": kind, "macs": 10**8, "bytes": 10**6, "kernels": [kernel]}
             rows.append(row | dict.fromkeys(keys, 0.04 * number))
     return {
-        "gpu": {"name": "A GPU", "arch": "sm_90", "sms": 132, "clock_mhz": 1980.0}, "cpus": 16, "torch": "2",
+        "gpu": {"name": "A GPU", "arch": "sm_90", "sms": 132, "clock_mhz": 1980.0},
+        "cpus": 16,
+        "torch": "2",
         "cudnn": 9,
-        "ceilings": {"copy_gb_per_s": 2000.0, "f32_gmac_per_s": 25000.0}, "rows": rows, "errors": [], "checked": 12,
-        "wrong": 0, "counters": {},
-    }  # fmt: skip
+        "ceilings": {"copy_gb_per_s": 2000.0, "f32_gmac_per_s": 25000.0},
+        "rows": rows,
+        "errors": [],
+        "checked": 12,
+        "wrong": 0,
+        "counters": {},
+    }
 
 
 @pytest.fixture

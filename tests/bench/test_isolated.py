@@ -27,8 +27,14 @@ def test_each_item_has_its_end() -> None:
     found = {r.index: r.value for r in each(work, 10, seconds=1.5, memory_bytes=1 << 31, workers=2)}
 
     assert {i: v for i, v in found.items() if not isinstance(v, Died)} == {
-        0: 0, 1: 1, 3: 9, 5: 25, 6: "no memory", 8: 64, 9: 81
-    }  # fmt: skip
+        0: 0,
+        1: 1,
+        3: 9,
+        5: 25,
+        6: "no memory",
+        8: 64,
+        9: 81,
+    }
     assert found[2] == Died("crash", "died of SIGKILL")
     assert found[4] == Died("hang", "took more than 1.5 s")
     assert found[7].kind == "crash"

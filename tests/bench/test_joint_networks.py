@@ -22,10 +22,12 @@ def parameters(graph: Graph) -> int:
 @pytest.mark.parametrize(
     "made, published, folded",
     [
-        (efficientnet_b0, 5_288_548, 21_008), (mobilenet_v1, 4_231_976, 10_944),
-        (partial(mobilenet_v1, 0.25), 470_072, 2_736), (densenet121, 7_978_856, 58 * (128 - 32) + 64 - 896),
+        (efficientnet_b0, 5_288_548, 21_008),
+        (mobilenet_v1, 4_231_976, 10_944),
+        (partial(mobilenet_v1, 0.25), 470_072, 2_736),
+        (densenet121, 7_978_856, 58 * (128 - 32) + 64 - 896),
     ],
-)  # fmt: skip
+)
 def test_parameters_as_published(made: Callable[[], Graph], published: int, folded: int) -> None:
     assert parameters(made()) == published - folded
 

@@ -19,9 +19,12 @@ def saved(path: Path, nodes: list[object], opset: int = 17, batch: int | str = 1
         onnx.numpy_helper.from_array(np.array([0, 0, 1, 0, 0, 0, 1, 2]), "amounts"),
     ]
     graph = helper.make_graph(
-        nodes, "net", [helper.make_tensor_value_info("x", kind, [batch, 2, 4, 4])],
-        [helper.make_tensor_value_info("y", kind, None)], constants,
-    )  # fmt: skip
+        nodes,
+        "net",
+        [helper.make_tensor_value_info("x", kind, [batch, 2, 4, 4])],
+        [helper.make_tensor_value_info("y", kind, None)],
+        constants,
+    )
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8), path)
     return path
 
@@ -32,10 +35,16 @@ def conv(source: str, target: str, name: str) -> object:
 
 def test_what_is_fused_belongs_to_its_convolution(tmp_path: Path) -> None:
     make = onnx.helper.make_node
-    model = saved(tmp_path / "a.onnx", [
-        conv("x", "a", "first"), make("Relu", ["a"], ["b"], "relu"), conv("b", "c", "second"),
-        make("Add", ["c", "b"], ["d"], "sum"), make("MaxPool", ["d"], ["y"], "pool", kernel_shape=[2, 2]),
-    ])  # fmt: skip
+    model = saved(
+        tmp_path / "a.onnx",
+        [
+            conv("x", "a", "first"),
+            make("Relu", ["a"], ["b"], "relu"),
+            conv("b", "c", "second"),
+            make("Add", ["c", "b"], ["d"], "sum"),
+            make("MaxPool", ["d"], ["y"], "pool", kernel_shape=[2, 2]),
+        ],
+    )
     anchors = anchors_of(model)
 
     assert list(anchors.what) == ["first", "second", "pool"]
@@ -65,10 +74,15 @@ def test_plain_files(tmp_path: Path) -> None:
 def test_padding_is_folded_where_shapes_are_computed(tmp_path: Path) -> None:
     ort = pytest.importorskip("onnxruntime", reason="it folds shapes")
     make = onnx.helper.make_node
-    model = saved(tmp_path / "a.onnx", [
-        make("Shape", ["x"], ["s"]), make("Reshape", ["x", "s"], ["r"]),
-        make("Pad", ["r", "amounts"], ["p"], mode="constant"), conv("p", "y", "conv"),
-    ])  # fmt: skip
+    model = saved(
+        tmp_path / "a.onnx",
+        [
+            make("Shape", ["x"], ["s"]),
+            make("Reshape", ["x", "s"], ["r"]),
+            make("Pad", ["r", "amounts"], ["p"], mode="constant"),
+            conv("p", "y", "conv"),
+        ],
+    )
     (tmp_path / "made").mkdir()
     _plain(model, tmp_path / "made")
 
@@ -81,13 +95,16 @@ def test_padding_is_folded_where_shapes_are_computed(tmp_path: Path) -> None:
     np.testing.assert_array_equal(before, after)
 
 
-@pytest.mark.parametrize(("pads", "counted", "op"), [
-    ([0, 0, 1, 1], 0, "GlobalAveragePool"), ([0, 0, 1, 1], 1, "AveragePool"), ([1, 1, 0, 0], 0, "GlobalAveragePool"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("pads", "counted", "op"),
+    [
+        ([0, 0, 1, 1], 0, "GlobalAveragePool"),
+        ([0, 0, 1, 1], 1, "AveragePool"),
+        ([1, 1, 0, 0], 0, "GlobalAveragePool"),
+    ],
+)
 def test_means_of_whole_images_have_a_name(tmp_path: Path, pads: list[int], counted: int, op: str) -> None:
-    pool = onnx.helper.make_node(
-        "AveragePool", ["c"], ["p"], kernel_shape=[5, 5], pads=pads, count_include_pad=counted
-    )  # fmt: skip
+    pool = onnx.helper.make_node("AveragePool", ["c"], ["p"], kernel_shape=[5, 5], pads=pads, count_include_pad=counted)
     model = saved(tmp_path / "a.onnx", [conv("x", "c", "conv"), pool, onnx.helper.make_node("Relu", ["p"], ["y"])])
     (tmp_path / "made").mkdir()
     _plain(model, tmp_path / "made")

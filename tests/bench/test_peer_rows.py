@@ -22,8 +22,13 @@ def test_ratio_is_the_median_of_the_rounds_ratios() -> None:
     assert first_row["fastest"] == "fast"
     assert (first_row["ratio_low"], first_row["ratio"], first_row["ratio_high"]) == (0.8, 1.0, 1.6)
     assert first_row["runtimes"]["mavcg"] == {
-        "ms": 4.0, "low": 4.0, "high": 8.0, "version": "0.1", "apart": 1e-6, "agrees": True
-    }  # fmt: skip
+        "ms": 4.0,
+        "low": 4.0,
+        "high": 8.0,
+        "version": "0.1",
+        "apart": 1e-6,
+        "agrees": True,
+    }
 
 
 def test_the_fastest_peer_is_the_one_that_we_come_off_worst_beside_in_its_rounds() -> None:

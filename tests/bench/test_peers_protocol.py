@@ -72,9 +72,7 @@ def test_every_round_begins_with_another_one() -> None:
     Asked.log = []
     medians = round_medians([Asked("ab"), Asked("abc"), Asked("abcd")], 4)
 
-    assert Asked.log == [
-        "ab", "abc", "abcd", "abc", "abcd", "ab", "abcd", "ab", "abc", "ab", "abc", "abcd"
-    ]  # fmt: skip
+    assert Asked.log == ["ab", "abc", "abcd", "abc", "abcd", "ab", "abcd", "ab", "abc", "ab", "abc", "abcd"]
     assert medians == {"ab": [2.0] * 4, "abc": [3.0] * 4, "abcd": [4.0] * 4}
     assert round_medians([Asked("ab")], 1, "cpu_ms") == {"ab": [7.0]}
 
@@ -144,10 +142,16 @@ def test_onnxruntimes_trace() -> None:
     def event(name: str, us: int, cat: str = "Node") -> dict[str, Any]:
         return {"cat": cat, "name": name, "dur": us, "args": {"op_name": "Conv"}}
 
-    found = onnxruntime_layers([
-        event("model_run", 9000, "Session"), event("b_kernel_time", 3000), event("a_kernel_time", 500),
-        event("a_fence_before", 1), event("b_kernel_time", 2000), event("a_kernel_time", 600),
-    ])  # fmt: skip
+    found = onnxruntime_layers(
+        [
+            event("model_run", 9000, "Session"),
+            event("b_kernel_time", 3000),
+            event("a_kernel_time", 500),
+            event("a_fence_before", 1),
+            event("b_kernel_time", 2000),
+            event("a_kernel_time", 600),
+        ]
+    )
 
     assert found == [{"name": "b", "op": "Conv", "ms": 2.0}, {"name": "a", "op": "Conv", "ms": 0.5}]
 

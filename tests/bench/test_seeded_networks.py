@@ -30,10 +30,18 @@ def test_parameters_of_small_networks(name: str, published: float) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "published"),
-    [("mobilenet_v1", 4.2), ("mnasnet_1.0", 4.4), ("inception_v3", 23.8), ("inception_v4", 42.7),
-     ("inception_resnet_v2", 55.8), ("resnet_v2_101", 44.7), ("nasnet_large", 88.9),
-     ("albert", 11.7), ("mobilebert", 25.3)],
-)  # fmt: skip
+    [
+        ("mobilenet_v1", 4.2),
+        ("mnasnet_1.0", 4.4),
+        ("inception_v3", 23.8),
+        ("inception_v4", 42.7),
+        ("inception_resnet_v2", 55.8),
+        ("resnet_v2_101", 44.7),
+        ("nasnet_large", 88.9),
+        ("albert", 11.7),
+        ("mobilebert", 25.3),
+    ],
+)
 def test_parameters_of_large_networks(name: str, published: float) -> None:
     assert parameters(name) == pytest.approx(published, rel=0.06)
 

@@ -18,10 +18,17 @@ def _rows(count: int, pattern: str = "products") -> list[dict[str, Any]]:
         times = {name: pick.uniform(0.05, 1) for name in TIMES}
         compute_ms = pick.uniform(1, 2)
         simulated = compute_ms + sum(TRUE[name] * ms for name, ms in times.items()) + 0.01
-        rows.append({
-            "pattern": pattern, "kernel": f"{pattern} {len(rows)}", "compute_ms": compute_ms, "memory_ms": 0.1, **times,
-            "overhead_ms": 0.01, "simulated_ms": simulated,
-        })  # fmt: skip
+        rows.append(
+            {
+                "pattern": pattern,
+                "kernel": f"{pattern} {len(rows)}",
+                "compute_ms": compute_ms,
+                "memory_ms": 0.1,
+                **times,
+                "overhead_ms": 0.01,
+                "simulated_ms": simulated,
+            }
+        )
     return rows
 
 

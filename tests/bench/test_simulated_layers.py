@@ -10,8 +10,12 @@ from bench.simulated_layers import kind_of, layer_rows, summary
 
 def row(network: str, core: str, predicted: float, simulated: float, kind: str = "conv") -> dict[str, Any]:
     return {
-        "network": network, "core": core, "kind": kind, "predicted_ms": predicted, "simulated_ms": simulated,
-    }  # fmt: skip
+        "network": network,
+        "core": core,
+        "kind": kind,
+        "predicted_ms": predicted,
+        "simulated_ms": simulated,
+    }
 
 
 def test_the_summary_counts_layers_of_weight_and_all_of_the_time() -> None:

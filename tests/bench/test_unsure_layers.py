@@ -7,15 +7,24 @@ from mavcg.profiles.load import load_board
 
 def row(modelled: float, estimated: float, unsure: str = "", source: str = "modelled") -> dict[str, object]:
     return {
-        "simulated_ms": 1.0, "modelled_ms": modelled, "estimated_ms": estimated, "unsure": unsure, "source": source,
-    }  # fmt: skip
+        "simulated_ms": 1.0,
+        "modelled_ms": modelled,
+        "estimated_ms": estimated,
+        "unsure": unsure,
+        "source": source,
+    }
 
 
 def test_sure_and_unsure_layers_are_counted_apart() -> None:
-    counted = counts([
-        row(1.05, 1.05), row(1.2, 1.2), row(0.5, 0.95, "far", "simulated"), row(1.0, 1.5, "far", "simulated"),
-        row(0.8, 0.8, "far"),
-    ])  # fmt: skip
+    counted = counts(
+        [
+            row(1.05, 1.05),
+            row(1.2, 1.2),
+            row(0.5, 0.95, "far", "simulated"),
+            row(1.0, 1.5, "far", "simulated"),
+            row(0.8, 0.8, "far"),
+        ]
+    )
 
     assert (counted["sure"], counted["sure_within"]) == (2, 1)
     assert (counted["unsure"], counted["unsure_within"]) == (3, 1)

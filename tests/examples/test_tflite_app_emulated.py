@@ -19,9 +19,16 @@ pytestmark = [pytest.mark.long, pytest.mark.skipif(QEMU is None, reason="qemu-aa
 
 ROOT = Path(__file__).parents[2]
 DEBIAN = (
-    "libc6", "libexpat1", "libffi8", "libgcc-s1", "libpython3.11-minimal", "libpython3.11-stdlib", "libstdc++6",
-    "python3.11-minimal", "zlib1g",
-)  # fmt: skip
+    "libc6",
+    "libexpat1",
+    "libffi8",
+    "libgcc-s1",
+    "libpython3.11-minimal",
+    "libpython3.11-stdlib",
+    "libstdc++6",
+    "python3.11-minimal",
+    "zlib1g",
+)
 WHEELS = ("ai-edge-litert==2.3.0", "numpy==2.4.6", "flatbuffers")
 PLATFORMS = ("manylinux_2_28_aarch64", "manylinux_2_27_aarch64", "manylinux2014_aarch64")
 # Without it LiteRT reads the host's, finds no core in it, and XNNPACK ends by SIGSEGV in allocate_tensors.
@@ -79,10 +86,14 @@ def test_the_face_pipeline_on_every_core_of_a_board(python: list[str], folder: P
     one_cpu = {min(os.sched_getaffinity(0))}  # a thread that is moved while it reads the register runs `generic` once
     for core in ("cortex-a55", "cortex-a75", "exynos-m4"):
         done = subprocess.run(
-            [*program, "--save", f"{core}.npy"], cwd=folder, capture_output=True, text=True, timeout=900,
+            [*program, "--save", f"{core}.npy"],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=900,
             env=os.environ | {"QEMU_CPU": f"max,midr={MIDRS[core]:#x}", "MAVCG_TRACE": "1"},
             preexec_fn=lambda: os.sched_setaffinity(0, one_cpu),
-        )  # fmt: skip
+        )
 
         assert done.returncode == 0, done.stdout + done.stderr[-2000:]  # status 1: the results are more than 1e-4 apart
         assert re.findall(r"(\d+ of \d+) nodes$", done.stderr, re.M) == ["164 of 164", "97 of 97"]

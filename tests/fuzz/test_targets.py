@@ -50,9 +50,11 @@ def test_what_libfuzzer_prints_is_read() -> None:
     assert ran("t", "C", 0, SAID, 1.0) == Ran("t", "C", 400, 319, 498, 13, 1.0, "")
     crash = SAID + " === Uncaught Python exception: ===\nKeyError: 'k'\n0x5b,0x6c\nTest unit written to /x/crash-1\n"
     assert ran("t", "Python", 77, crash, 1.0).fault.splitlines() == [
-        " === Uncaught Python exception: ===", "KeyError: 'k'", "Test unit written to /x/crash-1",
+        " === Uncaught Python exception: ===",
+        "KeyError: 'k'",
         "Test unit written to /x/crash-1",
-    ]  # fmt: skip
+        "Test unit written to /x/crash-1",
+    ]
 
 
 def test_a_name_that_is_no_target_is_refused() -> None:
@@ -66,8 +68,11 @@ def test_a_name_that_is_no_target_is_refused() -> None:
 def test_a_short_run_of_all_targets() -> None:
     pytest.importorskip("atheris")
     done = subprocess.run(
-        ["make", "-s", "fuzz", "FUZZ_SECONDS=140"], cwd=ROOT, capture_output=True, text=True,
+        ["make", "-s", "fuzz", "FUZZ_SECONDS=140"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
         env={key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "MFLAGS")},
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert all(f"{name}: " in done.stdout for name in NAMES)

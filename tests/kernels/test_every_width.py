@@ -48,10 +48,15 @@ def test_average_pool(assert_node: AssertNode, inside: Inside, channels: int) ->
 @pytest.mark.parametrize(
     ("shape", "axes"),
     [
-        ((1, 7, 7, 70), (1, 2)), ((3, 250), (1,)), ((300, 5), (0,)), ((2, 3, 4, 5), (0, 2)), ((2, 3, 17), (0, 1, 2)),
-        ((2, 3), ()), ((), ()),
+        ((1, 7, 7, 70), (1, 2)),
+        ((3, 250), (1,)),
+        ((300, 5), (0,)),
+        ((2, 3, 4, 5), (0, 2)),
+        ((2, 3, 17), (0, 1, 2)),
+        ((2, 3), ()),
+        ((), ()),
     ],
-)  # fmt: skip
+)
 def test_reductions(assert_node: AssertNode, op: str, shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
     x = noise("f32", *shape)
     size = float(np.abs(x).sum()) if op in ("sum", "mean") else 0.0

@@ -27,9 +27,16 @@ F32_PEAK, I8_PEAK = 8.0, 32.0  # FLOP and OP a cycle: a multiply-add of 128 bits
 def products_of_bytes() -> KernelSpec:
     x, out = (1, 28, 28, 64), (1, 28, 28, 64)
     return QConv2d(
-        x=View("i8", x, dense_strides(x)), out=View("i8", out, dense_strides(out)), kernel=(1, 1), stride=(1, 1),
-        dilation=(1, 1), groups=1, lanes=8, epilogue=Int8Epilogue(0, -128, 127, "i8"), narrow=True,
-    )  # fmt: skip
+        x=View("i8", x, dense_strides(x)),
+        out=View("i8", out, dense_strides(out)),
+        kernel=(1, 1),
+        stride=(1, 1),
+        dilation=(1, 1),
+        groups=1,
+        lanes=8,
+        epilogue=Int8Epilogue(0, -128, 127, "i8"),
+        narrow=True,
+    )
 
 
 def direct_convolution() -> KernelSpec:

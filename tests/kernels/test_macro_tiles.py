@@ -33,10 +33,15 @@ def up_to(most: int) -> st.SearchStrategy[int | None]:
 
 
 MACROS = st.builds(
-    MacroTile, mc=up_to(9), nc=up_to(70), kc=up_to(200),
-    order=st.sampled_from(Order), prefetch_distance_bytes=st.sampled_from([None, 64, 4096, 100_000]),
-    call_rows=st.integers(1, 9), nr=up_to(70),
-)  # fmt: skip
+    MacroTile,
+    mc=up_to(9),
+    nc=up_to(70),
+    kc=up_to(200),
+    order=st.sampled_from(Order),
+    prefetch_distance_bytes=st.sampled_from([None, 64, 4096, 100_000]),
+    call_rows=st.integers(1, 9),
+    nr=up_to(70),
+)
 
 
 def node_of(op: str, arrays: dict[str, Array], constants: set[str], **attrs: Any) -> tuple[Graph, Node]:
@@ -52,9 +57,14 @@ def node_of(op: str, arrays: dict[str, Array], constants: set[str], **attrs: Any
 
 
 def assert_same_bytes(
-    graph: Graph, node: Node, arrays: dict[str, Array], macro: MacroTile, parts: int = 1,
-    views: dict[str, View] | None = None, optimised: bool = False,
-) -> None:  # fmt: skip
+    graph: Graph,
+    node: Node,
+    arrays: dict[str, Array],
+    macro: MacroTile,
+    parts: int = 1,
+    views: dict[str, View] | None = None,
+    optimised: bool = False,
+) -> None:
     """Assert that the bytes are those without a macro-tile, in one range and in `parts`.
 
     optimised: the tiled kernel is compiled as by a build.
@@ -85,9 +95,15 @@ def test_any_macro_tile_of_any_convolution(data: st.DataObject, macro: MacroTile
     arrays = {"x": f32(rng, images, *size, in_ch * groups), "w": f32(rng, out_ch * groups, *kernel, in_ch)}
     arrays |= {"bias": f32(rng, out_ch * groups), "residual": f32(rng, images, *out, out_ch * groups)}
     graph, node = node_of(
-        "conv2d", arrays, {"w", "bias"} if pick(0, 3) else set(), pads=(0, 0, 0, 0), groups=groups, stride=stride,
-        dilation=dilation, act="relu" if pick(0, 1) else "sigmoid",
-    )  # fmt: skip
+        "conv2d",
+        arrays,
+        {"w", "bias"} if pick(0, 3) else set(),
+        pads=(0, 0, 0, 0),
+        groups=groups,
+        stride=stride,
+        dilation=dilation,
+        act="relu" if pick(0, 1) else "sigmoid",
+    )
     assert_same_bytes(graph, node, arrays, macro, pick(1, 4))
 
 
@@ -268,9 +284,18 @@ def test_every_range_of_parts_of_8_bits_is_computed_and_nothing_else() -> None:
     arrays: dict[str, Array] = {"x": x, "w": weights.astype(np.int8), "bias": np.zeros(40, np.int32)}
     arrays["multiplier"] = np.full(40, 2**-7, np.float32)
     graph, node = node_of(
-        "qconv2d", arrays, {"w", "bias", "multiplier"}, pads=(0, 0, 0, 0), groups=1, stride=(1, 1), x_zero=0,
-        out_zero=128, lo=1, hi=255, to="u8",
-    )  # fmt: skip
+        "qconv2d",
+        arrays,
+        {"w", "bias", "multiplier"},
+        pads=(0, 0, 0, 0),
+        groups=1,
+        stride=(1, 1),
+        x_zero=0,
+        out_zero=128,
+        lo=1,
+        hi=255,
+        to="u8",
+    )
     views = {name: dense_view(graph.types[name]) for name in (*node.inputs, *node.outputs)}
     (step,) = lower(node, graph, views, Packing(16))
     assert step.spec.rows == 4
@@ -313,9 +338,18 @@ def assert_same_bytes_8_bit(
         "multiplier": rng.uniform(1e-4, 1e-3, out_ch * groups).astype(np.float32),
     }
     graph, node = node_of(
-        "qconv2d", arrays, {"w", "bias", "multiplier"}, pads=(0, 0, 0, 0), groups=groups, stride=(stride, stride),
-        x_zero=7, out_zero=3, lo=0, hi=255, to="u8",
-    )  # fmt: skip
+        "qconv2d",
+        arrays,
+        {"w", "bias", "multiplier"},
+        pads=(0, 0, 0, 0),
+        groups=groups,
+        stride=(stride, stride),
+        x_zero=7,
+        out_zero=3,
+        lo=0,
+        hi=255,
+        to="u8",
+    )
     assert_same_bytes(graph, node, arrays, macro, parts)
 
 

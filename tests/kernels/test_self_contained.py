@@ -49,8 +49,18 @@ NODES: dict[str, tuple[str, Sequence[TensorType], dict[str, object]]] = {
     "sum of f64": ("add", (TensorType("f64", (50,)),) * 2, {}),
     **{
         f"cast {a} {b}": ("cast", (TensorType(a, (3, 41)),), {"to": b})
-        for a, b in (("f32", "f16"), ("f16", "f32"), ("f64", "f16"), ("f16", "f64"), ("f32", "i64"), ("f32", "u64"),
-                     ("u64", "f32"), ("i64", "f16"), ("f32", "bool"), ("f16", "i8"))
+        for a, b in (
+            ("f32", "f16"),
+            ("f16", "f32"),
+            ("f64", "f16"),
+            ("f16", "f64"),
+            ("f32", "i64"),
+            ("f32", "u64"),
+            ("u64", "f32"),
+            ("i64", "f16"),
+            ("f32", "bool"),
+            ("f16", "i8"),
+        )
     },
     "quantize": ("quantize", (IMAGE, SCALAR, TensorType("i8", ())), {"to": "i8"}),
     "dequantize": ("dequantize", (BYTES, SCALAR, TensorType("i8", ())), {}),
@@ -76,14 +86,17 @@ NODES: dict[str, tuple[str, Sequence[TensorType], dict[str, object]]] = {
     "lrn": ("lrn", (IMAGE,), {"size": 5, "beta": 0.6}),
     "gather": ("gather", (IMAGE, TensorType("i64", (4,))), {"axis": 2}),
     "flat_index": (
-        "flat_index", (TensorType("i64", (3, 5, 2)),), {"lengths": (3, 7), "strides": (7, 1), "offsets": (0, 21)},
+        "flat_index",
+        (TensorType("i64", (3, 5, 2)),),
+        {"lengths": (3, 7), "strides": (7, 1), "offsets": (0, 21)},
     ),
     "scatter": (
-        "scatter", (TensorType("f32", (7, 40)), TensorType("i64", (5,)), TensorType("f32", (5, 40))),
+        "scatter",
+        (TensorType("f32", (7, 40)), TensorType("i64", (5,)), TensorType("f32", (5, 40))),
         {"reduction": "add"},
     ),
     "resample": ("resample", (IMAGE, TensorType("i32", (14, 2)), TensorType("f32", (14, 2))), {"axis": 1}),
-}  # fmt: skip
+}
 
 
 Array = NDArray[Any]
@@ -186,8 +199,10 @@ def emulated(machine: Machine, folder: Path) -> bytes:
         "#include <stdio.h>\n#include <stdlib.h>\n"
         + "".join(f"void {kernel}(void *, long, long, void *);\n" for kernel in kernels)
         + "".join(_call(i, name) for i, name in enumerate(NODES))
-        + "int main(void) {\n" + "".join(f"node_{i}();\n" for i in range(len(NODES))) + "return 0; }\n"
-    )  # fmt: skip
+        + "int main(void) {\n"
+        + "".join(f"node_{i}();\n" for i in range(len(NODES)))
+        + "return 0; }\n"
+    )
     data = b"".join(array.tobytes() for name in NODES for array in inputs_of(name))
     if machine.arch == "x86_64":
         zig = ["-target", bare_x86.TARGET.zig_name, "-w", "-c", "kernels.s", "-o", "kernels.o"]

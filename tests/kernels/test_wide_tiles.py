@@ -23,15 +23,32 @@ MACHINES = machines_for((load_core("znver4"),), TARGET)
 def first_layer() -> Conv2d:
     """A 3x3 filter with stride 2 over 3 channels: sums of three short runs."""
     x, out = (1, 5, 225, 3), (1, 2, 112, 32)
-    return Conv2d(View("f32", x, dense_strides(x)), View("f32", out, dense_strides(out)), None, (3, 3),
-                  (2, 2), (1, 1), 1, 16, True, True, "relu", ())  # fmt: skip
+    return Conv2d(
+        View("f32", x, dense_strides(x)),
+        View("f32", out, dense_strides(out)),
+        None,
+        (3, 3),
+        (2, 2),
+        (1, 1),
+        1,
+        16,
+        True,
+        True,
+        "relu",
+        (),
+    )
 
 
 @pytest.mark.parametrize(
     ("machine", "used", "counts"),
-    [("znver4", 16, (16, 16)), ("znver4", 9, (16, 16)), ("znver4", 8, (16, 8)), ("znver4", 1, (16, 8)),
-     ("generic", 4, (8, 8))],
-)  # fmt: skip
+    [
+        ("znver4", 16, (16, 16)),
+        ("znver4", 9, (16, 16)),
+        ("znver4", 8, (16, 8)),
+        ("znver4", 1, (16, 8)),
+        ("generic", 4, (8, 8)),
+    ],
+)
 def test_lanes_of_the_last_vector(machine: str, used: int, counts: tuple[int, ...]) -> None:
     assert lane_counts(MACHINES[machine], 2, used) == counts
 
@@ -52,8 +69,20 @@ def test_first_layers_do_not_spill(tmp_path: Path) -> None:
 def pointwise(channels: int, out_channels: int) -> Conv2d:
     """A 1x1 convolution at 7x7 pixels."""
     x, out = (1, 1, 49, channels), (1, 1, 49, out_channels)
-    return Conv2d(View("f32", x, dense_strides(x)), View("f32", out, dense_strides(out)), None, (1, 1), (1, 1), (1, 1),
-                  1, 16, True, True, "relu", ())  # fmt: skip
+    return Conv2d(
+        View("f32", x, dense_strides(x)),
+        View("f32", out, dense_strides(out)),
+        None,
+        (1, 1),
+        (1, 1),
+        (1, 1),
+        1,
+        16,
+        True,
+        True,
+        "relu",
+        (),
+    )
 
 
 @pytest.mark.parametrize(("channels", "most"), [(1024, 6), (2048, 6), (512, 12), (256, 24), (960, 96)])

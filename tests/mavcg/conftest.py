@@ -145,10 +145,12 @@ def tiny_onnx(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     value = onnx.helper.make_tensor_value_info
     graph = onnx.helper.make_graph(
-        nodes, "tiny", [value("image", 1, ["N", 4, 6, 6]), value("other", 1, [2, 3])],
+        nodes,
+        "tiny",
+        [value("image", 1, ["N", 4, 6, 6]), value("other", 1, [2, 3])],
         [value("y", 1, ["N", 5, 6, 6]), value("z", 1, [2, 3])],
         [onnx.numpy_helper.from_array(array.astype(np.float32), name) for name, array in weights.items()],
-    )  # fmt: skip
+    )
     path = tmp_path_factory.mktemp("tiny") / "tiny.onnx"
     onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8), path)
     return path

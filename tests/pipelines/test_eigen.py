@@ -29,10 +29,21 @@ def test_from_profile_to_four_cores(eigen: "Example") -> None:
 
     # The profile's kernel has the blocks of this machine's vectors; the board's is found by the template's name.
     report = eigen.mavcg(
-        "build", "--compile-commands", eigen.folder / "compile_commands.json", "--only-hot",
-        "--profile", eigen.folder / "profile.json", "--threshold", "20", "--cores", CORES,
-        "--target", "aarch64-linux-musl", "-o", eigen.folder / "eigen.o",
-    )  # fmt: skip
+        "build",
+        "--compile-commands",
+        eigen.folder / "compile_commands.json",
+        "--only-hot",
+        "--profile",
+        eigen.folder / "profile.json",
+        "--threshold",
+        "20",
+        "--cores",
+        CORES,
+        "--target",
+        "aarch64-linux-musl",
+        "-o",
+        eigen.folder / "eigen.o",
+    )
     (function,) = report["functions"]
     assert re.search(r"gebp_kernel<float, float, long, .*, 12, 4, false, false>", function["demangled"])
     if platform.machine() == "x86_64":

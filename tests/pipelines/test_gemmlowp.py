@@ -51,9 +51,21 @@ def test_from_emulated_profile_to_every_core(gemmlowp: "Example", cores: str) ->
     assert sum(function["share"] for function in hottest) > 0.5
 
     report = gemmlowp.mavcg(
-        "build", "--source", FOLDER / "gemmlowp_gemm.cpp", *flags_of(gemmlowp), "--profile", gemmlowp.folder / "p.json",
-        "--threshold", "3", "--cores", cores, "--target", "aarch64-linux-musl", "-o", gemmlowp.folder / "versions.o",
-    )  # fmt: skip
+        "build",
+        "--source",
+        FOLDER / "gemmlowp_gemm.cpp",
+        *flags_of(gemmlowp),
+        "--profile",
+        gemmlowp.folder / "p.json",
+        "--threshold",
+        "3",
+        "--cores",
+        cores,
+        "--target",
+        "aarch64-linux-musl",
+        "-o",
+        gemmlowp.folder / "versions.o",
+    )
     dispatched = {function["name"] for function in report["functions"] if function["dispatched"]}
     assert not report["refused"]
     assert {function["name"] for function in report["functions"]} > KERNELS  # and C++ templates around them
@@ -67,9 +79,19 @@ def test_from_emulated_profile_to_every_core(gemmlowp: "Example", cores: str) ->
 def test_dot_product_kernels(gemmlowp: "Example") -> None:
     dotprod = ("-march=armv8.2-a+dotprod", "-DGEMMLOWP_DOTPROD_KERNEL")
     report = gemmlowp.mavcg(
-        "build", "--source", FOLDER / "gemmlowp_gemm.cpp", *flags_of(gemmlowp, *dotprod), "--hot", "*dotprod*::Run",
-        "--cores", CORES, "--target", "aarch64-linux-musl", "-o", gemmlowp.folder / "versions.o",
-    )  # fmt: skip
+        "build",
+        "--source",
+        FOLDER / "gemmlowp_gemm.cpp",
+        *flags_of(gemmlowp, *dotprod),
+        "--hot",
+        "*dotprod*::Run",
+        "--cores",
+        CORES,
+        "--target",
+        "aarch64-linux-musl",
+        "-o",
+        gemmlowp.folder / "versions.o",
+    )
     (function,) = report["functions"]
     assert "NEON_64_Kernel12x8Depth4_dotprod" in function["name"] and function["dispatched"]
     main = gemmlowp.arm_object("gemmlowp_main.c")

@@ -35,8 +35,11 @@ class Demo:
         outside = {name: value for name, value in os.environ.items() if not name.startswith("MAVCG_")}
         done = subprocess.run(
             [*before, str(self.program), str(flips)],
-            env=outside | {"MAVCG_CPU_MAP": map_} | environment, capture_output=True, text=True, timeout=300,
-        )  # fmt: skip
+            env=outside | {"MAVCG_CPU_MAP": map_} | environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
         if done.returncode == 77 or "MAVCG_CPU_MAP" in done.stderr:
             pytest.skip(f"this machine does not do as two core types: {done.stderr.strip()[:300]}")
         assert done.returncode == 0, f"{done.returncode}: {done.stdout} {done.stderr[-2000:]}"

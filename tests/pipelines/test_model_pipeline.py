@@ -60,10 +60,17 @@ def small_onnx(path: Path) -> Path:
     node = onnx.helper.make_node
     nodes = [
         node("Conv", ["x", normal("w0", 20, 3, 3, 3), normal("b0", 20)], ["c0"], strides=[2, 2], pads=[1, 1, 1, 1]),
-        node("BatchNormalization", [
-            "c0", constant("s", rng.uniform(0.5, 1.5, 20)), normal("o", 20), normal("m", 20),
-            constant("v", rng.uniform(0.5, 1.5, 20)),
-        ], ["n0"]),
+        node(
+            "BatchNormalization",
+            [
+                "c0",
+                constant("s", rng.uniform(0.5, 1.5, 20)),
+                normal("o", 20),
+                normal("m", 20),
+                constant("v", rng.uniform(0.5, 1.5, 20)),
+            ],
+            ["n0"],
+        ),
         node("Clip", ["n0", constant("low", 0.0), constant("high", 6.0)], ["r0"]),
         node("Conv", ["r0", normal("w1", 20, 1, 3, 3)], ["c1"], group=20, pads=[1, 1, 1, 1]),
         node("Relu", ["c1"], ["r1"]),
@@ -78,12 +85,15 @@ def small_onnx(path: Path) -> Path:
         node("Flatten", ["q"], ["f"]),
         node("Gemm", ["f", normal("w4", 10, 33), normal("b4", 10)], ["z"], transB=1),
         node("Softmax", ["z"], ["y"], axis=1),
-    ]  # fmt: skip
+    ]
     value = onnx.helper.make_tensor_value_info
     graph = onnx.helper.make_graph(
-        nodes, "road", [value("x", 1, [1, 3, 31, 37])], [value("y", 1, [1, 10]), value("h", 1, [1, 33, 7, 9])],
+        nodes,
+        "road",
+        [value("x", 1, [1, 3, 31, 37])],
+        [value("y", 1, [1, 10]), value("h", 1, [1, 33, 7, 9])],
         [numpy_helper.from_array(array, name) for name, array in weights.items()],
-    )  # fmt: skip
+    )
     onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), path)
     return path
 
@@ -104,18 +114,52 @@ def small_tflite(path: Path) -> Path:
 
     m = module.Writer()
     x = m.input((1, 19, 23, 3), name="x")
-    a = m.op("CONV_2D", [x, m.constant(normal(12, 3, 3, 3)), m.constant(normal(12))], options="Conv2DOptions",
-             shape=(1, 10, 12, 12), padding=0, strideW=2, strideH=2, dilationWFactor=1, dilationHFactor=1,
-             fusedActivationFunction=3)  # fmt: skip
-    d = m.op("DEPTHWISE_CONV_2D", [a, m.constant(normal(1, 3, 3, 12)), m.constant(normal(12))],
-             options="DepthwiseConv2DOptions", shape=(1, 10, 12, 12), padding=0, strideW=1, strideH=1,
-             depthMultiplier=1, dilationWFactor=1, dilationHFactor=1, fusedActivationFunction=1)  # fmt: skip
+    a = m.op(
+        "CONV_2D",
+        [x, m.constant(normal(12, 3, 3, 3)), m.constant(normal(12))],
+        options="Conv2DOptions",
+        shape=(1, 10, 12, 12),
+        padding=0,
+        strideW=2,
+        strideH=2,
+        dilationWFactor=1,
+        dilationHFactor=1,
+        fusedActivationFunction=3,
+    )
+    d = m.op(
+        "DEPTHWISE_CONV_2D",
+        [a, m.constant(normal(1, 3, 3, 12)), m.constant(normal(12))],
+        options="DepthwiseConv2DOptions",
+        shape=(1, 10, 12, 12),
+        padding=0,
+        strideW=1,
+        strideH=1,
+        depthMultiplier=1,
+        dilationWFactor=1,
+        dilationHFactor=1,
+        fusedActivationFunction=1,
+    )
     s = m.op("ADD", [a, d], options="AddOptions", shape=(1, 10, 12, 12), fusedActivationFunction=0)
-    p = m.op("AVERAGE_POOL_2D", [s], options="Pool2DOptions", shape=(1, 5, 6, 12), padding=1, strideW=2, strideH=2,
-             filterWidth=2, filterHeight=2, fusedActivationFunction=0)  # fmt: skip
+    p = m.op(
+        "AVERAGE_POOL_2D",
+        [s],
+        options="Pool2DOptions",
+        shape=(1, 5, 6, 12),
+        padding=1,
+        strideW=2,
+        strideH=2,
+        filterWidth=2,
+        filterHeight=2,
+        fusedActivationFunction=0,
+    )
     flat = m.op("RESHAPE", [p, m.constant([1, 360])], options="ReshapeOptions", shape=(1, 360), newShape=[1, 360])
-    z = m.op("FULLY_CONNECTED", [flat, m.constant(normal(7, 360)), m.constant(normal(7))],
-             options="FullyConnectedOptions", shape=(1, 7), fusedActivationFunction=0)  # fmt: skip
+    z = m.op(
+        "FULLY_CONNECTED",
+        [flat, m.constant(normal(7, 360)), m.constant(normal(7))],
+        options="FullyConnectedOptions",
+        shape=(1, 7),
+        fusedActivationFunction=0,
+    )
     y = m.op("SOFTMAX", [z], options="SoftmaxOptions", shape=(1, 7), beta=1.0)
     path.write_bytes(m.bytes(y))
     return path
@@ -147,9 +191,12 @@ class Road:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("MAVCG_")}
         path = {"LD_LIBRARY_PATH": str(self.folder)} if not self.arm else {}
         done = subprocess.run(
-            [*emulator, *words, *(["move"] if move else [])], env=environment | path | {"MAVCG_TRACE": "1"} | more,
-            capture_output=True, text=True, timeout=900,
-        )  # fmt: skip
+            [*emulator, *words, *(["move"] if move else [])],
+            env=environment | path | {"MAVCG_TRACE": "1"} | more,
+            capture_output=True,
+            text=True,
+            timeout=900,
+        )
         assert done.returncode == 0, f"{done.returncode}: {done.stdout} {done.stderr[-2000:]}"
         words = done.stdout.split()
         assert words[0] == "runs" and (int(words[3]) >= 300 or not move)

@@ -34,8 +34,10 @@ def test_no_constant_of_an_arm_core_was_fitted_on_another_architecture() -> None
     for name in (IN_ORDER, OUT_OF_ORDER_AARCH64, ALL_CORES):
         text = files("fits")[name].read_text()
         assert set(re.findall(r'fitted_on = "([^"]*)"', text)) <= {
-            "assumed", "simulated-cortex-a55", "simulated-cortex-a75"
-        }  # fmt: skip
+            "assumed",
+            "simulated-cortex-a55",
+            "simulated-cortex-a75",
+        }
         assert not re.search(r"\b(Zen|EPYC|AMD|Intel|Haswell|x86|VNNI|AVX)", text.partition("[machines]")[2])
 
 
@@ -45,8 +47,12 @@ def test_the_cost_of_a_handover_is_what_was_measured() -> None:
 
 
 def test_every_part_of_a_primitive_has_its_cycles() -> None:
-    named = set(re.findall(r'"(product_\w+|copy|gather|turn\w*|patch\w*|shifted|depthwise|transform|butterfly)"',
-                           Path(part_counts.__file__).read_text()))  # fmt: skip
+    named = set(
+        re.findall(
+            r'"(product_\w+|copy|gather|turn\w*|patch\w*|shifted|depthwise|transform|butterfly)"',
+            Path(part_counts.__file__).read_text(),
+        )
+    )
 
     assert len(named) > 10
     assert all(named <= set(load_cost_fit(kind).primitives.cycles) for kind in KINDS)

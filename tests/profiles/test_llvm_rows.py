@@ -32,8 +32,10 @@ def test_rows_are_those_of_the_core_file(name: str, options: tuple[str, ...]) ->
     modelled = {each: row for each, row in ours.classes.items() if row.source.endswith("td")}
     assert len(modelled) > 90 and set(modelled) <= set(rows) <= set(CLASSES)
     for each, row in modelled.items():
-        units = tuple(UnitUse(tuple(text.split(":")[0].split("|")), int((text + ":1").split(":")[1])) for text in
-                      rows[each]["units"])  # fmt: skip
+        units = tuple(
+            UnitUse(tuple(text.split(":")[0].split("|")), int((text + ":1").split(":")[1]))
+            for text in rows[each]["units"]
+        )
         assert (row.latency, row.per_cycle, row.units) == (rows[each]["latency"], rows[each]["per_cycle"], units), each
     assert printed["issue"]["pools"]["value"] == ours.pools and printed["issue"]["width"]["value"] == ours.width
 

@@ -80,10 +80,18 @@ def test_latencies_are_those_of_silicon(core: str, chain: str, published: int) -
 @pytest.mark.parametrize(
     ("core", "cycles"),
     [
-        ("cortex-x3", 0), ("cortex-a715", 0), ("cortex-x4", 0), ("apple-firestorm", 0), ("apple-icestorm", 0),
-        ("cortex-a55", 2), ("cortex-a510", 4), ("cortex-a72", 3), ("cortex-a78", 2), ("cortex-x1", 2),
+        ("cortex-x3", 0),
+        ("cortex-a715", 0),
+        ("cortex-x4", 0),
+        ("apple-firestorm", 0),
+        ("apple-icestorm", 0),
+        ("cortex-a55", 2),
+        ("cortex-a510", 4),
+        ("cortex-a72", 3),
+        ("cortex-a78", 2),
+        ("cortex-x1", 2),
     ],
-)  # fmt: skip
+)
 def test_zero_is_written_without_execution_where_a_source_says_so(core: str, cycles: int) -> None:
     timing = timing_of(core)
     zero, other = timing.of("movi_zero"), timing.of("movi")
@@ -221,9 +229,10 @@ def test_forms_that_silicon_takes_longer_for(core: str, slow: str, quick: str) -
 
 @pytest.mark.parametrize("core", ["cortex-a76", "cortex-a78", "cortex-a715", "cortex-a720", "cortex-a725"])
 def test_a_pair_of_128_bit_registers_is_stored_as_quickly_as_by_st1(core: str) -> None:
-    pair, st1 = ("; ".join(form.format(n, n + 1) for n in range(0, 16, 2)) for form in (
-        "stp q{0}, q{1}, [x1]", "st1 {{v{0}.16b, v{1}.16b}}, [x1]"
-    ))  # fmt: skip
+    pair, st1 = (
+        "; ".join(form.format(n, n + 1) for n in range(0, 16, 2))
+        for form in ("stp q{0}, q{1}, [x1]", "st1 {{v{0}.16b, v{1}.16b}}, [x1]")
+    )
     assert loop_cycles(ops_of(pair), timing_of(core)) == loop_cycles(ops_of(st1), timing_of(core))
 
 

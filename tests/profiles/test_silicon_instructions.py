@@ -204,11 +204,16 @@ def test_an_integer_addend_is_waited_for_less_than_a_factor() -> None:
 @pytest.mark.parametrize(
     ("text", "cycles"),
     [
-        ("sha1c q0, s1, v2.4s", 4), ("sha1c q0, s0, v2.4s", 5), ("sha1h s0, s0", 2), ("sha256h q0, q1, v2.4s", 4),
-        ("sha256h q0, q0, v2.4s", 5), ("sha512h q0, q1, v2.2d", 2), ("sha512h q0, q0, v2.2d", 3),
+        ("sha1c q0, s1, v2.4s", 4),
+        ("sha1c q0, s0, v2.4s", 5),
+        ("sha1h s0, s0", 2),
+        ("sha256h q0, q1, v2.4s", 4),
+        ("sha256h q0, q0, v2.4s", 5),
+        ("sha512h q0, q1, v2.2d", 2),
+        ("sha512h q0, q0, v2.2d", 3),
         ("eor3 v0.16b, v0.16b, v1.16b, v2.16b", 2),
     ],
-)  # fmt: skip
+)
 def test_latencies_of_hashes_on_a_firestorm(text: str, cycles: int) -> None:
     assert chain("apple-firestorm", text) == cycles
 

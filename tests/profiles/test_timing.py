@@ -117,15 +117,28 @@ class TestCortexA55:
     @pytest.mark.parametrize(
         ("made_by", "read_by", "role", "cycles"),
         [
-            ("fmla_q", "fmla_q", "acc", 4), ("ldr_x", "ins", "", 3), ("ldr_x", "alu", "", 3),
-            ("ldr_x", "ldr_d", "addr", 3), ("ins", "fmla_lane_q", "", 2), ("ldr_d", "fmla_q", "", 3),
-            ("alu", "alu", "", 1), ("alu", "ldr_q", "addr", 2), ("writeback", "ldr_d", "addr", 2),
-            ("alu", "str_x", "data", 2), ("alu", "alu_shifted", "shifted", 2), ("alu", "alu_shifted", "", 1),
-            ("mlal_q", "mlal_q", "acc", 1), ("mull_q", "mlal_lane_q", "acc", 1), ("mlal_q", "mlal_q", "", 4),
-            ("mla_q", "mla_q", "acc", 1), ("mla_q", "mla_q", "", 4), ("alu_flags", "branch_cond", "", 1),
-            ("logic_d", "perm_d", "", 2), ("bitfield", "alu", "", 2),
+            ("fmla_q", "fmla_q", "acc", 4),
+            ("ldr_x", "ins", "", 3),
+            ("ldr_x", "alu", "", 3),
+            ("ldr_x", "ldr_d", "addr", 3),
+            ("ins", "fmla_lane_q", "", 2),
+            ("ldr_d", "fmla_q", "", 3),
+            ("alu", "alu", "", 1),
+            ("alu", "ldr_q", "addr", 2),
+            ("writeback", "ldr_d", "addr", 2),
+            ("alu", "str_x", "data", 2),
+            ("alu", "alu_shifted", "shifted", 2),
+            ("alu", "alu_shifted", "", 1),
+            ("mlal_q", "mlal_q", "acc", 1),
+            ("mull_q", "mlal_lane_q", "acc", 1),
+            ("mlal_q", "mlal_q", "", 4),
+            ("mla_q", "mla_q", "acc", 1),
+            ("mla_q", "mla_q", "", 4),
+            ("alu_flags", "branch_cond", "", 1),
+            ("logic_d", "perm_d", "", 2),
+            ("bitfield", "alu", "", 2),
         ],
-    )  # fmt: skip
+    )
     def test_results_arrive(self, made_by: str, read_by: str, role: str, cycles: int) -> None:
         assert self.timing.latency(made_by, read_by, role) == cycles
 
@@ -190,10 +203,16 @@ def test_every_arm_core_says_what_the_machine_passes_do() -> None:
 @pytest.mark.parametrize(
     ("name", "fmla_per_cycle", "latency", "to_accumulator"),
     [
-        ("cortex-a72", 1, 7, 3), ("neoverse-n1", 2, 4, 2), ("cortex-a76", 2, 4, 2), ("apple-firestorm", 4, 4, 4),
-        ("cortex-x1", 4, 4, 2), ("exynos-m3", 3, 4, 3), ("neoverse-n2", 2, 4, 2), ("cortex-a510", 2, 4, 4),
+        ("cortex-a72", 1, 7, 3),
+        ("neoverse-n1", 2, 4, 2),
+        ("cortex-a76", 2, 4, 2),
+        ("apple-firestorm", 4, 4, 4),
+        ("cortex-x1", 4, 4, 2),
+        ("exynos-m3", 3, 4, 3),
+        ("neoverse-n2", 2, 4, 2),
+        ("cortex-a510", 2, 4, 4),
     ],
-)  # fmt: skip
+)
 def test_fmla_of_the_larger_cores(name: str, fmla_per_cycle: int, latency: int, to_accumulator: int) -> None:
     """insn_bench_aarch64 on A72, Neoverse N1, X1 and M1; Samsung's model of the M3; Arm's guide of the N2 by LLVM."""
     timing = TIMINGS[name]

@@ -399,9 +399,13 @@ def test_unit_rate_is_reached_and_not_beaten(uses: list[tuple[set[str], int]], w
 def test_rate_in_order(row: ClassTiming, expected: float) -> None:
     mul, stores = frozenset({"mul_x"}), frozenset({"str_q"})
     timing = Timing(
-        "mine", "in", 2, {"load": 1, "alu": 2, "fp": 2}, {row.name: row},
+        "mine",
+        "in",
+        2,
+        {"load": 1, "alu": 2, "fp": 2},
+        {row.name: row},
         no_dual_issue=(NoDualIssue(mul, mul, "test"),),
         forbidden_distances=(ForbiddenDistance(stores, stores, 1, "test"),),
-    )  # fmt: skip
+    )
 
     assert rate(row, timing) == pytest.approx(expected)

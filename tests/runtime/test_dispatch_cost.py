@@ -66,8 +66,11 @@ def test_a_thread_that_moved_gets_the_other_version_at_its_next_call(built: tupl
     arch, library = built
     cpus = {0: 2, 1: 3, 8191: 2}  # the last CPU that the table has
     assert [library.walk("dot", cpu, cpus).to for cpu in (0, 1, 0, 8191)] == [
-        SETS[arch][0], SETS[arch][1], SETS[arch][0], SETS[arch][0]
-    ]  # fmt: skip
+        SETS[arch][0],
+        SETS[arch][1],
+        SETS[arch][0],
+        SETS[arch][0],
+    ]
 
 
 @pytest.mark.parametrize(

@@ -175,9 +175,20 @@ class _DepthwiseChannelsEmitter:
                     "window",
                 )
                 outputs = DirectTileOutputs(
-                    b, self.machine, spec.out, spec.epilogue, True, count, self.lanes, (used,), channel, column, out,
-                    self.bias, residual,
-                )  # fmt: skip
+                    b,
+                    self.machine,
+                    spec.out,
+                    spec.epilogue,
+                    True,
+                    count,
+                    self.lanes,
+                    (used,),
+                    channel,
+                    column,
+                    out,
+                    self.bias,
+                    residual,
+                )
                 self.tile(outputs, window, weights, used)
 
             if tiles == 1:

@@ -191,18 +191,32 @@ class _DirectEmitter:
             inputs = tuple(i * F32_BYTES for i in range(scalars))
             vectors = tuple(i * lanes * F32_BYTES for i in range(len(used)))
         readable = (lanes,) * len(used) if spec.slack else used
-        outer = OuterProduct(
-            b, self.machine, lanes, inputs, vectors, spec.panel * F32_BYTES, by_channels, readable
-        )  # fmt: skip
+        outer = OuterProduct(b, self.machine, lanes, inputs, vectors, spec.panel * F32_BYTES, by_channels, readable)
         bias_at = b.add(channel, scale_index(b, run.group, spec.out_channels)) if spec.groups > 1 else channel
         outputs = DirectTileOutputs(
-            b, self.machine, spec.out, spec.epilogue, by_channels, scalars, lanes, used, bias_at, column,
-            run.out, self.bias, run.residual,
-        )  # fmt: skip
+            b,
+            self.machine,
+            spec.out,
+            spec.epilogue,
+            by_channels,
+            scalars,
+            lanes,
+            used,
+            bias_at,
+            column,
+            run.out,
+            self.bias,
+            run.residual,
+        )
         terms = terms_of(
-            spec.x, spec.kernel, spec.dilation, spec.window_across, spec.in_channels, spec.order,
+            spec.x,
+            spec.kernel,
+            spec.dilation,
+            spec.window_across,
+            spec.in_channels,
+            spec.order,
             self.unroll(scalars * len(used)),
-        )  # fmt: skip
+        )
         outputs.store(outer.sum(terms, x, weights, outputs.initial_sums()))
 
     def unroll(self, accumulators: int) -> int:

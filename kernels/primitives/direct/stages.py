@@ -90,10 +90,23 @@ class DirectPrimitive(Primitive):
         heavy = s.m * terms * F32_BYTES > MANY_WEIGHTS_BYTES or out.height < FEW_ROWS
         chunk = min(per_group, CHUNK_PANELS * panel) if heavy else per_group
         spec = DirectConv(
-            image, out, s.k, s.stride, s.dilation, s.groups, epilogue, self.order, self.along, self.tile_extent, panel,
-            chunk, not heavy, x.operand.base == "workspace", self.special is SpecialLayer.FIRST_LAYER,
+            image,
+            out,
+            s.k,
+            s.stride,
+            s.dilation,
+            s.groups,
+            epilogue,
+            self.order,
+            self.along,
+            self.tile_extent,
+            panel,
+            chunk,
+            not heavy,
+            x.operand.base == "workspace",
+            self.special is SpecialLayer.FIRST_LAYER,
             s.across_bordered,
-        )  # fmt: skip
+        )
         operands = (x.operand, StageOperand("weights"), StageOperand("out"), *epilogue_operand_places(epilogue))
 
         def pack_weights() -> Array:

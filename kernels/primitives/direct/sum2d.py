@@ -229,9 +229,16 @@ class Sum2d(Primitive):
         x = input_with_border(scenario, self.layout_in, block, self.phases(scenario))
         out = image_of(self.layout_out, scenario.m, scenario.out_h, scenario.out_w, block)
         spec = SumOfChannels(
-            x.image, out, scenario.k, scenario.stride, scenario.dilation, scenario.groups, epilogue, self.columns,
+            x.image,
+            out,
+            scenario.k,
+            scenario.stride,
+            scenario.dilation,
+            scenario.groups,
+            epilogue,
+            self.columns,
             scenario.across_bordered,
-        )  # fmt: skip
+        )
         operands = (x.operand, StageOperand("weights"), StageOperand("out"), *epilogue_operand_places(epilogue))
         packed = partial(np.ascontiguousarray, weights, np.float32)
         return Lowering((*x.stages, Stage(spec, operands)), packed, weights.shape, x.workspace_bytes)

@@ -89,9 +89,14 @@ class ChannelLanes:
         self.by_lane(line, scratch, first, end, used, element)
 
     def by_lane(
-        self, line: Value, scratch: Value, first: Value, end: Value, used: int,
+        self,
+        line: Value,
+        scratch: Value,
+        first: Value,
+        end: Value,
+        used: int,
         body: Callable[[Value, Value, Value], None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Emit body(pointer to a lane's channel, pointer to the lane in the scratch, pixel) for pixels first .. end -
         1."""
         b = self.b

@@ -229,11 +229,15 @@ class _InverseEmitter:
         repeat(b, 0, count, pixel, "pixel")
         if not lines.dense:
             lines.by_lane(
-                to, self.scratch, const(0), count, used,
+                to,
+                self.scratch,
+                const(0),
+                count,
+                used,
                 lambda channel_line, scratch_lane, i: store_vector(
                     b, load_vector(b, lines.vector(scratch_lane, i), F32, name="y"), lines.pixel(channel_line, i)
                 ),
-            )  # fmt: skip
+            )
 
     def _epilogue_of_pixel(self, i: Value, bias: Value, residuals: Value | None, used: int) -> Value:
         """Return pixel i of the scratch after bias, residual and activation. residuals: line of the residual."""

@@ -162,12 +162,21 @@ class _ForeignProductEmitter:
             left_step, left_turned = s.terms, False
             right, right_step, right_turned = self.x, s.stride, not s.columns
         words: list[Value] = [
-            const(ROW_MAJOR, I32), const(TRANSPOSED if left_turned else AS_IT_IS, I32),
+            const(ROW_MAJOR, I32),
+            const(TRANSPOSED if left_turned else AS_IT_IS, I32),
             const(TRANSPOSED if right_turned else AS_IT_IS, I32),
-            rows, const(s.row_elements, integer), const(s.terms, integer), ir.Constant(F32, 1.0),
-            left, const(left_step, integer), right, const(right_step, integer), ir.Constant(F32, beta),
-            self._f32(self.out, scale_index(b, self.first, s.row_elements)), const(s.row_elements, integer),
-        ]  # fmt: skip
+            rows,
+            const(s.row_elements, integer),
+            const(s.terms, integer),
+            ir.Constant(F32, 1.0),
+            left,
+            const(left_step, integer),
+            right,
+            const(right_step, integer),
+            ir.Constant(F32, beta),
+            self._f32(self.out, scale_index(b, self.first, s.row_elements)),
+            const(s.row_elements, integer),
+        ]
         name, kind = s.library.call_symbol, ir.FunctionType(ir.VoidType(), types)
         b.call(b.module.globals.get(name) or ir.Function(b.module, kind, name), words)
 

@@ -152,7 +152,7 @@ class PixelRegion:
 
 def emit_patches(
     b: ir.IRBuilder, machine: Machine, patches: Patches, x: Value, target: Value, region: PixelRegion
-) -> None:  # fmt: skip
+) -> None:
     """Emit the copy of a region's patches. target: pointer to the first pixel's first term."""
     if patches.taps_first:
         _by_pixel(b, machine, patches, x, target, region)
@@ -166,9 +166,15 @@ def emit_patches(
 
 
 def tap_row(
-    b: ir.IRBuilder, machine: Machine, patches: Patches, x: Value, target: Value, channel: Value, ky: Value,
+    b: ir.IRBuilder,
+    machine: Machine,
+    patches: Patches,
+    x: Value,
+    target: Value,
+    channel: Value,
+    ky: Value,
     region: PixelRegion,
-) -> None:  # fmt: skip
+) -> None:
     """Emit the copy of the terms of one channel and row of taps, for a region; terms are in order of channel."""
     s, image = patches.scenario, patches.image
     plane = address(b, x, image.channel_bytes(b, channel))
@@ -209,7 +215,7 @@ def tap_row(
 
 def _by_pixel(
     b: ir.IRBuilder, machine: Machine, patches: Patches, x: Value, target: Value, region: PixelRegion
-) -> None:  # fmt: skip
+) -> None:
     """Emit the copy of patches in order of tap: for each pixel runs of channels, or of all channels of a row of
     taps."""
     s, image, lanes = patches.scenario, patches.image, lanes_f32(machine)
@@ -268,7 +274,7 @@ def _by_pixel(
 
 def _channels(
     b: ir.IRBuilder, image: Image, source: Value, target: Value, group: Value, channels: int, lanes: int
-) -> None:  # fmt: skip
+) -> None:
     """Emit the copy of a group's channels of one pixel."""
     first = scale_index(b, group, channels)
     if image.layout is Layout.HWC:

@@ -227,9 +227,19 @@ class _PatchProductEmitter:
         terms, act, args = spec.strip.group_terms, *activation_of(spec.epilogue)
         levels = ((terms, PANEL * F32_BYTES), (1, F32_BYTES)) if spec.transposed else ((terms, F32_BYTES),)
         product = MatrixProduct(
-            count, pixels, Sum(levels), F32_BYTES if spec.transposed else terms * F32_BYTES, spec.strip.row_bytes,
-            PANEL * F32_BYTES, True, out.channel_step * F32_BYTES, "rows", act, args, True,
-        )  # fmt: skip
+            count,
+            pixels,
+            Sum(levels),
+            F32_BYTES if spec.transposed else terms * F32_BYTES,
+            spec.strip.row_bytes,
+            PANEL * F32_BYTES,
+            True,
+            out.channel_step * F32_BYTES,
+            "rows",
+            act,
+            args,
+            True,
+        )
         if not spec.transposed:
             emit_product(b, self.machine, product, at)
             return
@@ -240,10 +250,12 @@ class _PatchProductEmitter:
 
             step = out.channel_step * F32_BYTES
             here = Pointers(
-                address(b, at.inputs, scale_index(b, number, PANEL * terms * F32_BYTES)), at.weights,
-                address(b, at.out, scale_index(b, number, PANEL * step)), at_panel(at.bias, F32_BYTES),
+                address(b, at.inputs, scale_index(b, number, PANEL * terms * F32_BYTES)),
+                at.weights,
+                address(b, at.out, scale_index(b, number, PANEL * step)),
+                at_panel(at.bias, F32_BYTES),
                 at_panel(at.residual, step),
-            )  # fmt: skip
+            )
             emit_product(b, self.machine, replace(product, rows=rows), here)
 
         whole, rest = divmod(count, PANEL)

@@ -201,9 +201,16 @@ class _TapProductEmitter:
             repeat(b, 0, len(columns), column, "kx")
 
     def product(
-        self, tap: Value, group: Value, first: Value, count: int, width: int, source: Value, out: Value,
+        self,
+        tap: Value,
+        group: Value,
+        first: Value,
+        count: int,
+        width: int,
+        source: Value,
+        out: Value,
         part: Part | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Emit `count` of a group's output channels from `first` on, for `width` pixels of a row.
 
         source, out: offsets of the pixels in x and of the outputs, in bytes.
@@ -216,9 +223,19 @@ class _TapProductEmitter:
             channel = b.add(b.add(scale_index(b, tap, spec.scenario.m), scale_index(b, group, spec.channels)), first)
             weights = address(b, self.w, scale_index(b, channel, spec.terms * F32_BYTES))
             product = MatrixProduct(
-                count, width, Sum(((spec.terms, F32_BYTES),)), spec.terms * F32_BYTES, x.channel_step * F32_BYTES,
-                PANEL * F32_BYTES, False, spec.out.channel_step * F32_BYTES, "", "", (), True,
-            )  # fmt: skip
+                count,
+                width,
+                Sum(((spec.terms, F32_BYTES),)),
+                spec.terms * F32_BYTES,
+                x.channel_step * F32_BYTES,
+                PANEL * F32_BYTES,
+                False,
+                spec.out.channel_step * F32_BYTES,
+                "",
+                "",
+                (),
+                True,
+            )
             emit_product(b, self.machine, product, Pointers(weights, from_, to), part)
             return
         if x.layout is Layout.CHWC:

@@ -157,9 +157,13 @@ class _SparseProductEmitter:
         whole = pixels // step
         if whole:
             repeat(
-                self.b, 0, whole * step,
-                lambda i: self.tile(self.b.add(pixel, i), step // self.lanes, self.lanes, first, end), "tile", step,
-            )  # fmt: skip
+                self.b,
+                0,
+                whole * step,
+                lambda i: self.tile(self.b.add(pixel, i), step // self.lanes, self.lanes, first, end),
+                "tile",
+                step,
+            )
         left = pixels - whole * step
         if left:
             vectors = -(-left // self.lanes)

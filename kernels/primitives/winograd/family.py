@@ -52,9 +52,18 @@ def block_of(tiles: Tiles) -> int:
 
 
 def winograd_spec(
-    x: View, out: View, residual: View | None, m: int, k: int, two_d: bool, lanes: int, bias: bool, act: str,
-    act_args: tuple[float, ...], pad: tuple[int, int] = (0, 0),
-) -> Winograd:  # fmt: skip
+    x: View,
+    out: View,
+    residual: View | None,
+    m: int,
+    k: int,
+    two_d: bool,
+    lanes: int,
+    bias: bool,
+    act: str,
+    act_args: tuple[float, ...],
+    pad: tuple[int, int] = (0, 0),
+) -> Winograd:
     """Return the spec of the single kernel of a stride-1 convolution between N, H, W, C views with any strides.
 
     m: outputs of a tile along a row. pad: (rows above, columns left) of zeros that are not in x; those below and right
@@ -82,10 +91,12 @@ def staged_kernels(spec: Winograd) -> StagedKernels:
     sums_at = align_workspace(input_planes(tiles, tiles.count).bytes)
     chunk = min(-(-CHUNK // tiles.lanes), tiles.panels) * tiles.lanes
     return StagedKernels(
-        WinogradInput(tiles, spec.x), WinogradProducts(tiles, chunk),
+        WinogradInput(tiles, spec.x),
+        WinogradProducts(tiles, chunk),
         WinogradOutput(tiles, spec.out, spec.residual, spec.bias, spec.act, spec.act_args),
-        sums_at, sums_at + align_workspace(products(tiles, tiles.count).bytes),
-    )  # fmt: skip
+        sums_at,
+        sums_at + align_workspace(products(tiles, tiles.count).bytes),
+    )
 
 
 def pack_winograd(tiles: Tiles, weights: Array) -> Array:

@@ -114,10 +114,12 @@ class InputTransform:
             with b.if_then(b.not_(window.inside)):
                 zero = f32_splat(0.0, lanes)
                 repeat(
-                    b, 0, tiles.t_h * tiles.t,
+                    b,
+                    0,
+                    tiles.t_h * tiles.t,
                     lambda i: store_vector(b, zero, address(b, self.patch, scale_index(b, i, self.pixel)), align=4),
                     "zero",
-                )  # fmt: skip
+                )
         vectors = -(-tiles.in_ch // lanes)
         tail = 0 if self.image.block else tiles.in_ch % lanes
 

@@ -25,9 +25,16 @@ NEAR_BYTES = 3 << 18
 
 
 def over_cache_lines(
-    b: ir.IRBuilder, planes: Planes, tile: Value, vectors: int, lanes: int, body: Callable[[Value], None], write: bool,
-    pixels: Value | None, steps: Sequence[int],
-) -> None:  # fmt: skip
+    b: ir.IRBuilder,
+    planes: Planes,
+    tile: Value,
+    vectors: int,
+    lanes: int,
+    body: Callable[[Value], None],
+    write: bool,
+    pixels: Value | None,
+    steps: Sequence[int],
+) -> None:
     """Emit body(number of a vector of channels) for all vectors of a tile, with prefetches of its planes and pixels.
 
     tile: pointer to the tile in the first plane. write: True if planes are written and the image is read, else vice

@@ -46,9 +46,17 @@ def winograd_steps(
     m, k = _TILES[name.removesuffix(STAGED)]
     bias, residual = (*node.inputs[2:], "", "")[:2]
     spec = winograd_spec(
-        views[node.inputs[0]], views[node.output], views[residual] if residual else None, m, k, True, packing.lanes,
-        bool(bias), node.attr("act"), tuple(node.attr("act_args")),
-    )  # fmt: skip
+        views[node.inputs[0]],
+        views[node.output],
+        views[residual] if residual else None,
+        m,
+        k,
+        True,
+        packing.lanes,
+        bool(bias),
+        node.attr("act"),
+        tuple(node.attr("act_args")),
+    )
     x, out = Operand(node.inputs[0]), Operand(node.output, written=True)
     weights = Operand(constant=packed_winograd(spec.tiles, node.inputs[1]))
     epilogue = tuple(Operand(tensor) for tensor in (bias, residual) if tensor)

@@ -70,9 +70,16 @@ class OutputTransform:
     """
 
     def __init__(
-        self, b: ir.IRBuilder, machine: Machine, tiles: Tiles, image: Located, residual: Located | None,
-        epilogue: WinogradEpilogue, patch: Value, ahead: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        b: ir.IRBuilder,
+        machine: Machine,
+        tiles: Tiles,
+        image: Located,
+        residual: Located | None,
+        epilogue: WinogradEpilogue,
+        patch: Value,
+        ahead: bool = False,
+    ) -> None:
         self.ahead = ahead and prefetches_pixels(machine, tiles, image)
         self.b, self.machine, self.tiles, self.image, self.epilogue = b, machine, tiles, image, epilogue
         self.residual = residual
@@ -83,9 +90,7 @@ class OutputTransform:
         self.patch = patch
         self.vectorised = image.along_channels and (residual is None or residual.along_channels)
 
-    def emit(
-        self, planes: Planes, sums: Value, out: Value, residual: Value | None, first: Value, count: Value
-    ) -> None:  # fmt: skip
+    def emit(self, planes: Planes, sums: Value, out: Value, residual: Value | None, first: Value, count: Value) -> None:
         """Emit the transform of `count` tiles from `first` of an image at out. sums: pointer to the first tile's
         sums."""
         b, tiles = self.b, self.tiles

@@ -151,11 +151,12 @@ class WinogradProduct:
         def register_tile(group: Value) -> None:
             index = b.add(start, scale_index(b, b.sub(group, first), mr))
             here = ProductPointers(
-                address(b, at.inputs, scale_index(b, index, self.inputs.pitch)), at.weights,
+                address(b, at.inputs, scale_index(b, index, self.inputs.pitch)),
+                at.weights,
                 address(b, at.sums, scale_index(b, index, self.sums.pitch)),
                 b.gep(at.ahead, [b.mul(b.mul(group, at.ahead_step), const(self.tiles.terms))], source_etype=I8),
                 at.ahead_step,
-            )  # fmt: skip
+            )
             self.tile(mr, vectors, here)
 
         repeat(b, first, end, register_tile, "group")

@@ -115,5 +115,6 @@ def _most_in(by_name: dict[str, XNode], members: Sequence[XNode]) -> int:
 def _least(graph: XGraph, nodes: Sequence[str]) -> GroupTile:
     by_name = graph.by_name()
     members = [by_name[name] for name in nodes]
-    return GroupTile(8, max(n.shape[2] for n in members), max(n.channels for n in members), _most_in(by_name, members),
-                     ORDERS[1])  # fmt: skip
+    return GroupTile(
+        8, max(n.shape[2] for n in members), max(n.channels for n in members), _most_in(by_name, members), ORDERS[1]
+    )

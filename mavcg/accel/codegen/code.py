@@ -101,9 +101,12 @@ class CodeState:
         stored = self.tensors[name]
         return {
             "ddr": stored.offset + region.top * stored.row + region.left * stored.pixel + first,
-            "ddr_pixel": stored.pixel, "ddr_row": stored.row,
-            "rows": region.rows, "columns": region.columns, "channels": channels,
-        }  # fmt: skip
+            "ddr_pixel": stored.pixel,
+            "ddr_row": stored.row,
+            "rows": region.rows,
+            "columns": region.columns,
+            "channels": channels,
+        }
 
     def load_weights(self, part: WeightSlice) -> int:
         """Return the address of a pinned slice of weights, after a load if it is not in weight memory."""

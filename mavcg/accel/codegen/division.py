@@ -52,9 +52,12 @@ def divide(graph: XGraph) -> Division:
         name for name in accelerator if name in graph.outputs or any(reader not in chosen for reader in readers[name])
     ]
     return Division(
-        tuple(accelerator), tuple(name for name in cpu if name in before),
-        tuple(name for name in cpu if name not in before), tuple(inputs), tuple(outputs),
-    )  # fmt: skip
+        tuple(accelerator),
+        tuple(name for name in cpu if name in before),
+        tuple(name for name in cpu if name not in before),
+        tuple(inputs),
+        tuple(outputs),
+    )
 
 
 def _dependencies(graph: XGraph, chosen: set[str]) -> set[str]:
@@ -71,10 +74,18 @@ def host_plan(graph: XGraph, division: Division) -> HostPlan:
     before = _cpu_part(graph, division.before, (*division.inputs, *_read_by(graph, division.after)))
     after = _cpu_part(graph, division.after, ())
     inputs = tuple(node.name for node in graph.inputs())
-    moved = dict.fromkeys((
-        *inputs, *before.inputs, *before.outputs, *division.inputs, *division.outputs, *after.inputs, *after.outputs,
-        *graph.outputs,
-    ))  # fmt: skip
+    moved = dict.fromkeys(
+        (
+            *inputs,
+            *before.inputs,
+            *before.outputs,
+            *division.inputs,
+            *division.outputs,
+            *after.inputs,
+            *after.outputs,
+            *graph.outputs,
+        )
+    )
     by_name = graph.by_name()
     tensors = tuple(host_tensor(by_name[name]) for name in moved)
     return HostPlan(tensors, inputs, graph.outputs, before, after)

@@ -160,9 +160,7 @@ def divide_channels(shape: EstimatedGroup, out_ch: int, path: Datapath) -> Chann
     return ChannelDivision(weights, resident, sum(lengths), max(lengths), lengths[0], slices, conv, saved)
 
 
-def tile_demand(
-    shape: EstimatedGroup, passes: Sequence[AlikePasses], path: Datapath, target: IsaTarget
-) -> TileDemand:  # fmt: skip
+def tile_demand(shape: EstimatedGroup, passes: Sequence[AlikePasses], path: Datapath, target: IsaTarget) -> TileDemand:
     """Return the demands of tiles. passes: as alike_passes returns them."""
     first = passes[0].regions
 

@@ -41,13 +41,20 @@ def generate(
     code.emit("misc.end", {})
     chosen = {name for group in groups for name in group.nodes}
     program = AccelProgram(
-        network=graph.name, target=target, instructions=with_tokens(code.instructions, path),
-        parameters=bytes(code.parameters), feature_bytes=arena.bytes, nodes=tuple(node.name for node in graph.nodes),
-        tensors=tuple(tensors.values()), inputs=division.inputs, outputs=division.outputs,
+        network=graph.name,
+        target=target,
+        instructions=with_tokens(code.instructions, path),
+        parameters=bytes(code.parameters),
+        feature_bytes=arena.bytes,
+        nodes=tuple(node.name for node in graph.nodes),
+        tensors=tuple(tensors.values()),
+        inputs=division.inputs,
+        outputs=division.outputs,
         operations=sum(operations(graph, node) for node in graph.nodes if node.name in chosen),
-        host=host_plan(graph, division), radices=_radices(graph),
+        host=host_plan(graph, division),
+        radices=_radices(graph),
         nchw=tuple(node.name for node in graph.inputs() if node.op == "nchw"),
-    )  # fmt: skip
+    )
     return program, tuple(fitted)
 
 
@@ -77,12 +84,18 @@ def generate_group(graph: XGraph, group: FusedGroup, target: IsaTarget) -> tuple
     tile = emit_fitted(code, group.nodes, tensors, group.tile)
     code.emit("misc.end", {})
     program = AccelProgram(
-        network=graph.name, target=target, instructions=with_tokens(code.instructions, path),
-        parameters=bytes(code.parameters), feature_bytes=arena.bytes, nodes=tuple(node.name for node in graph.nodes),
-        tensors=tuple(tensors.values()), inputs=tuple(inputs), outputs=tuple(outputs),
+        network=graph.name,
+        target=target,
+        instructions=with_tokens(code.instructions, path),
+        parameters=bytes(code.parameters),
+        feature_bytes=arena.bytes,
+        nodes=tuple(node.name for node in graph.nodes),
+        tensors=tuple(tensors.values()),
+        inputs=tuple(inputs),
+        outputs=tuple(outputs),
         operations=sum(operations(graph, by_name[name]) for name in group.nodes),
         host=HostPlan(tuple(host_tensor(by_name[name]) for name in (*inputs, *outputs)), tuple(inputs), tuple(outputs)),
-    )  # fmt: skip
+    )
     return program, replace(group, tile=tile)
 
 

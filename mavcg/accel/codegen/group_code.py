@@ -197,9 +197,14 @@ class GroupCode:
         return tile
 
     def _emit_convolution(
-        self, state: _Pass, node: XNode, in_cluster: Mapping[str, ChipTile], channels: Channels, target: ChipTile,
+        self,
+        state: _Pass,
+        node: XNode,
+        in_cluster: Mapping[str, ChipTile],
+        channels: Channels,
+        target: ChipTile,
         temporary: list[ChipTile],
-    ) -> None:  # fmt: skip
+    ) -> None:
         code, out = self.code, state.regions[node.name]
         slices = self._slices(node, channels)
         count, sums = channels[1] - channels[0], 0
@@ -212,9 +217,19 @@ class GroupCode:
             name = node.inputs[0]
             source = self._source(state, name, in_cluster, (part.in_first, part.in_end), passing)
             emit_convolution(
-                code, node, source, (part.in_first, part.in_end), target, out, channels[0], count, parameters, sums,
-                accumulate=at > 0, partial=at < len(slices) - 1,
-            )  # fmt: skip
+                code,
+                node,
+                source,
+                (part.in_first, part.in_end),
+                target,
+                out,
+                channels[0],
+                count,
+                parameters,
+                sums,
+                accumulate=at > 0,
+                partial=at < len(slices) - 1,
+            )
             code.weights.release(parameters)
             for tile in passing:
                 code.features.release(tile.address)

@@ -47,5 +47,6 @@ def compiler_version() -> str:
     """Return a digest of the code that generates a group's code and simulates its cycles."""
     folder = Path(mavcg.accel.__file__).parent
     parts = ("codegen", "isa", "simulator")
-    return digest_of_code([*folder.glob("*.py"), *(file for part in parts for file in (folder / part).glob("*.py"))],
-                          folder)[:12]  # fmt: skip
+    return digest_of_code(
+        [*folder.glob("*.py"), *(file for part in parts for file in (folder / part).glob("*.py"))], folder
+    )[:12]

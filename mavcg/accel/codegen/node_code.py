@@ -34,17 +34,35 @@ def _window(node: XNode, out: Region, tile: ChipTile) -> dict[str, int]:
     else:
         pad_top, pad_left = top - out.top * stride[0], left - out.left * stride[1]
     return {
-        "kernel_rows": kernel[0], "kernel_columns": kernel[1], "stride_rows": stride[0], "stride_columns": stride[1],
-        "dilation_rows": dilation[0], "dilation_columns": dilation[1], "pad_top": pad_top, "pad_left": pad_left,
-        "rows": tile.region.rows, "columns": tile.region.columns,
-        "out_rows": out.rows, "out_columns": out.columns,
-    }  # fmt: skip
+        "kernel_rows": kernel[0],
+        "kernel_columns": kernel[1],
+        "stride_rows": stride[0],
+        "stride_columns": stride[1],
+        "dilation_rows": dilation[0],
+        "dilation_columns": dilation[1],
+        "pad_top": pad_top,
+        "pad_left": pad_left,
+        "rows": tile.region.rows,
+        "columns": tile.region.columns,
+        "out_rows": out.rows,
+        "out_columns": out.columns,
+    }
 
 
 def emit_convolution(
-    code: CodeState, node: XNode, source: ChipTile, channels: tuple[int, int], target: ChipTile, out: Region,
-    first: int, count: int, parameters: int, sums: int, accumulate: bool, partial: bool,
-) -> None:  # fmt: skip
+    code: CodeState,
+    node: XNode,
+    source: ChipTile,
+    channels: tuple[int, int],
+    target: ChipTile,
+    out: Region,
+    first: int,
+    count: int,
+    parameters: int,
+    sums: int,
+    accumulate: bool,
+    partial: bool,
+) -> None:
     """Emit a convolution of the input channels [channels) to `count` output channels, from `first` on.
 
     Args:
@@ -58,10 +76,17 @@ def emit_convolution(
     word, in_ch = code.path.word, code.by_name[node.inputs[0]].channels
     mode = "depthwise" if is_depthwise(node, in_ch) else _MODES[node.kind]
     values = {
-        **source.operand("from", word, channel=channels[0]), **_window(node, out, source),
-        "channels": channels[1] - channels[0], **target.operand("to", word, out, first), "out_channels": count,
-        "parameters": parameters, **limits(node), "accumulate": int(accumulate), "partial": int(partial), "sums": sums,
-    }  # fmt: skip
+        **source.operand("from", word, channel=channels[0]),
+        **_window(node, out, source),
+        "channels": channels[1] - channels[0],
+        **target.operand("to", word, out, first),
+        "out_channels": count,
+        "parameters": parameters,
+        **limits(node),
+        "accumulate": int(accumulate),
+        "partial": int(partial),
+        "sums": sums,
+    }
     code.emit(f"conv.{mode}", values, None if partial else code.origin(node, out, first))
 
 
@@ -77,13 +102,18 @@ def emit_channelwise(
         word, source = code.path.word, code.by_name[node.inputs[0]]
         needed = needed_region(node, out, source)
         values = {
-            **sources[0].operand("from", word, needed, first), **target.operand("to", word, out, first),
-            "out_rows": out.rows, "out_columns": out.columns, "channels": count,
-            "factor_rows": node.factor[0], "factor_columns": node.factor[1],
+            **sources[0].operand("from", word, needed, first),
+            **target.operand("to", word, out, first),
+            "out_rows": out.rows,
+            "out_columns": out.columns,
+            "channels": count,
+            "factor_rows": node.factor[0],
+            "factor_columns": node.factor[1],
             "phase_row": out.top - needed.top * node.factor[0],
             "phase_column": out.left - needed.left * node.factor[1],
-            "shift": _shift(code, node), **limits(node),
-        }  # fmt: skip
+            "shift": _shift(code, node),
+            **limits(node),
+        }
         code.emit("misc.upsample", values, code.origin(node, out, first))
     else:
         raise AssertionError(f"{node.kind} is not computed channel by channel")
@@ -101,9 +131,13 @@ def _emit_pool(
     word, shift = code.path.word, _shift(code, node)
     for part, divisor in _same_divisor(code, node, out) if node.kind == "avg_pool" else ((out, 1),):
         values = {
-            **source.operand("from", word, channel=first), **target.operand("to", word, part, first),
-            "channels": count, **_window(node, part, source), "shift": shift, **limits(node),
-        }  # fmt: skip
+            **source.operand("from", word, channel=first),
+            **target.operand("to", word, part, first),
+            "channels": count,
+            **_window(node, part, source),
+            "shift": shift,
+            **limits(node),
+        }
         if node.kind == "avg_pool":
             values["multiplier"], bits = reciprocal(divisor)
             values["shift"] = shift + bits
@@ -137,11 +171,18 @@ def _emit_eltwise(
     left = [0 if node.op in ("mul", "copy") else total - radix for radix in radices]
     second = sources[-1]
     values = {
-        **sources[0].operand("from", word, out, first), **second.operand("second", word, out, first),
-        **target.operand("to", word, out, first), "rows": out.rows, "columns": out.columns, "channels": count,
-        "op": ELTWISE.index(node.op), "left": left[0], "second_left": left[-1], "shift": total - (node.radix or 0),
+        **sources[0].operand("from", word, out, first),
+        **second.operand("second", word, out, first),
+        **target.operand("to", word, out, first),
+        "rows": out.rows,
+        "columns": out.columns,
+        "channels": count,
+        "op": ELTWISE.index(node.op),
+        "left": left[0],
+        "second_left": left[-1],
+        "shift": total - (node.radix or 0),
         **limits(node),
-    }  # fmt: skip
+    }
     code.emit("misc.eltwise", values, code.origin(node, out, first))
 
 
@@ -154,11 +195,18 @@ def emit_copy(
     """
     word = code.path.word
     values = {
-        **source.operand("from", word, out), **source.operand("second", word, out),
-        **target.operand("to", word, out), "rows": out.rows, "columns": out.columns, "channels": source.channels,
-        "op": ELTWISE.index("copy"), "left": 0, "second_left": 0, "shift": radix - (joined.radix or 0),
+        **source.operand("from", word, out),
+        **source.operand("second", word, out),
+        **target.operand("to", word, out),
+        "rows": out.rows,
+        "columns": out.columns,
+        "channels": source.channels,
+        "op": ELTWISE.index("copy"),
+        "left": 0,
+        "second_left": 0,
+        "shift": radix - (joined.radix or 0),
         **limits(joined),
-    }  # fmt: skip
+    }
     code.emit("misc.eltwise", values, code.origin(joined, out, channel))
 
 
@@ -167,10 +215,16 @@ def emit_reorganise(code: CodeState, node: XNode, source: ChipTile, target: Chip
     word, given = code.path.word, code.by_name[node.inputs[0]]
     needed = needed_region(node, out, given)
     values = {
-        **source.operand("from", word, needed), **target.operand("to", word, out),
-        "out_rows": out.rows, "out_columns": out.columns, "channels": given.channels,
-        "factor_rows": node.factor[0], "factor_columns": node.factor[1], "shift": _shift(code, node), **limits(node),
-    }  # fmt: skip
+        **source.operand("from", word, needed),
+        **target.operand("to", word, out),
+        "out_rows": out.rows,
+        "out_columns": out.columns,
+        "channels": given.channels,
+        "factor_rows": node.factor[0],
+        "factor_columns": node.factor[1],
+        "shift": _shift(code, node),
+        **limits(node),
+    }
     code.emit("misc.reorganise", values, code.origin(node, out, 0))
 
 

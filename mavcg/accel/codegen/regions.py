@@ -39,9 +39,11 @@ class Region:
         if other is None:
             return self
         return Region(
-            min(self.top, other.top), max(self.bottom, other.bottom),
-            min(self.left, other.left), max(self.right, other.right),
-        )  # fmt: skip
+            min(self.top, other.top),
+            max(self.bottom, other.bottom),
+            min(self.left, other.left),
+            max(self.right, other.right),
+        )
 
 
 def whole_map(node: XNode) -> Region:

@@ -27,9 +27,11 @@ def stored_tensors(
         or node.name in outputs
         or node.name in joined
         or (node.name in group_of and node.kind == "concat")
-        or (node.name in group_of and any(group_of.get(r) != group_of[node.name] for r in readers[node.name]
-                                          if r in group_of))
-    ]  # fmt: skip
+        or (
+            node.name in group_of
+            and any(group_of.get(r) != group_of[node.name] for r in readers[node.name] if r in group_of)
+        )
+    ]
     first: dict[str, int] = {}
     last: dict[str, int] = {}
     for name in kept:
@@ -46,7 +48,7 @@ def stored_tensors(
         offset = arena.offsets[placement.root] + placement.first
         tensors[name] = StoredTensor(
             name, node.shape[1], node.shape[2], node.channels, node.radix or 0, offset, placement.stride
-        )  # fmt: skip
+        )
     return tensors, arena
 
 

@@ -148,14 +148,28 @@ class LearnedGroupCosts:
             return None
         tile, work = tile_and_work
         rate, cycles = self.target.ddr_bytes_per_cycle, work.cycles(self.target)
-        shares = [value / cycles for value in (
-            work.conv_cycles, work.pool_cycles, work.misc_cycles, work.load_bytes / rate, work.save_bytes / rate,
-            work.weight_bytes / rate, work.first_bytes / rate, work.last_bytes / rate,
-        )]  # fmt: skip
+        shares = [
+            value / cycles
+            for value in (
+                work.conv_cycles,
+                work.pool_cycles,
+                work.misc_cycles,
+                work.load_bytes / rate,
+                work.save_bytes / rate,
+                work.weight_bytes / rate,
+                work.first_bytes / rate,
+                work.last_bytes / rate,
+            )
+        ]
         sizes = [np.log(cycles), np.log1p(work.tiles), np.log(tile.rows), np.log(tile.columns), np.log(tile.out_ch)]
         kinds = {node.name: node.kind for node in graph.nodes}
-        counts = [len(nodes), *(sum(kinds[name] == kind for name in nodes)
-                                for kind in ("conv", "depthwise", "max_pool", "eltwise", "concat"))]  # fmt: skip
+        counts = [
+            len(nodes),
+            *(
+                sum(kinds[name] == kind for name in nodes)
+                for kind in ("conv", "depthwise", "max_pool", "eltwise", "concat")
+            ),
+        ]
         first = np.array([*shares, *sizes, *counts, float(tile.whole)], np.float64)
         some = first[: len(shares) + 2]
         return np.concatenate([first, np.outer(some, some)[np.triu_indices(len(some))]])

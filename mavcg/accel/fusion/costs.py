@@ -80,8 +80,13 @@ class ModelledGroupCosts:
         for at in facts.copied_parts[node.name]:
             part = facts.nodes[node.inputs[at]]
             moved += part.shape[1] * part.shape[2] * part.channels
-        tile = GroupTile(min(self.target.rows_parallel, node.shape[1]), node.shape[2], node.channels,
-                         self.target.macs_in_channels, "rows_columns_channels")  # fmt: skip
+        tile = GroupTile(
+            min(self.target.rows_parallel, node.shape[1]),
+            node.shape[2],
+            node.channels,
+            self.target.macs_in_channels,
+            "rows_columns_channels",
+        )
         cycles = -(-moved // self.target.misc_parallel)
         first = moved // max(1, -(-node.shape[1] // tile.rows))
         return tile, GroupWork(moved, moved, 0, 0, 0, cycles, first, first, max(1, -(-node.shape[1] // tile.rows)))

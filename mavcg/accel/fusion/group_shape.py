@@ -67,9 +67,23 @@ class GroupShape:
         number = {node.name: at for at, node in enumerate((*self.inputs, *self.nodes))}
         return (
             tuple(node.shape for node in self.inputs),
-            tuple((n.kind, n.shape, n.kernel, n.stride, n.dilation, n.pads, n.groups, n.op, n.factor,
-                   tuple(number[name] for name in n.inputs), n.name in self.results) for n in self.nodes),
-        )  # fmt: skip
+            tuple(
+                (
+                    n.kind,
+                    n.shape,
+                    n.kernel,
+                    n.stride,
+                    n.dilation,
+                    n.pads,
+                    n.groups,
+                    n.op,
+                    n.factor,
+                    tuple(number[name] for name in n.inputs),
+                    n.name in self.results,
+                )
+                for n in self.nodes
+            ),
+        )
 
     @cached_property
     def lengths(self) -> tuple[dict[str, int], dict[str, int]]:

@@ -42,10 +42,13 @@ def template_embeddings(
     network = network or label_by_name(facts.graph)
     for template in templates:
         candidates = {
-            vertex: [n.name for n in facts.graph.nodes
-                     if (vertex in template.context or n.on_accelerator) and template.accepts(vertex, n)]
+            vertex: [
+                n.name
+                for n in facts.graph.nodes
+                if (vertex in template.context or n.on_accelerator) and template.accepts(vertex, n)
+            ]
             for vertex in template.pattern.nodes
-        }  # fmt: skip
+        }
         seen: set[frozenset[str]] = set()
         for matched in embeddings(template.pattern, network, lambda p, g: True, candidates=candidates):
             images = zip(template.pattern.nodes, matched, strict=True)

@@ -19,8 +19,11 @@ from mavcg.errors import MavcgError
 
 MOST_SCREENED = 64  # maximum groups of template "whole" that pass a screening
 SEARCHES: Mapping[str, Callable[[PathInstance], ChosenPath]] = {
-    "exact": cheapest_path, "paper": paper_path, "greedy": greedy_path, "none": unfused_path,
-}  # fmt: skip
+    "exact": cheapest_path,
+    "paper": paper_path,
+    "greedy": greedy_path,
+    "none": unfused_path,
+}
 
 
 @dataclass(frozen=True)
@@ -43,8 +46,9 @@ class FusionChoices:
         groups = []
         for index in self.paths[search].chosen:
             cost = self.costs[index]
-            groups.append(FusedGroup(self.instance.groups[index].nodes, self.candidates[index].template, cost.tile,
-                                     cost.cycles))  # fmt: skip
+            groups.append(
+                FusedGroup(self.instance.groups[index].nodes, self.candidates[index].template, cost.tile, cost.cycles)
+            )
         return FusionPlan(tuple(groups))
 
 
@@ -90,8 +94,10 @@ def choose_fusion(
         cost = costs.cost(graph, names)
         if cost is None and len(names) == 1:
             node = facts.nodes[names[0]]
-            raise MavcgError(f"{node.origin or node.name} ({node.kind}): not even its smallest tile fits on chip of "
-                             f"{target.name}; give a target with larger buffers")  # fmt: skip
+            raise MavcgError(
+                f"{node.origin or node.name} ({node.kind}): not even its smallest tile fits on chip of "
+                f"{target.name}; give a target with larger buffers"
+            )
         if cost is not None:
             candidates.append(opportunity)
             priced.append(cost)

@@ -42,11 +42,19 @@ def path_rows(choices: FusionChoices, target: IsaTarget) -> list[dict[str, Any]]
             tile_and_work = modelled.work(choices.graph, group.nodes)
             moved += 0 if tile_and_work is None else tile_and_work[1].ddr_bytes
         rate = gops(choices.graph, path.cost, target)
-        rows.append({
-            "search": search, "cycles": path.cost, "ms": path.cost / target.frequency_mhz / 1000, "gops": rate,
-            "utilisation": rate / target.peak_gops, "groups": len(plan.groups), "ddr_bytes": moved,
-            "ctc": work / moved if moved else 0.0, "optimal": path.optimal,
-        })  # fmt: skip
+        rows.append(
+            {
+                "search": search,
+                "cycles": path.cost,
+                "ms": path.cost / target.frequency_mhz / 1000,
+                "gops": rate,
+                "utilisation": rate / target.peak_gops,
+                "groups": len(plan.groups),
+                "ddr_bytes": moved,
+                "ctc": work / moved if moved else 0.0,
+                "optimal": path.optimal,
+            }
+        )
     return rows
 
 
@@ -55,37 +63,63 @@ def group_rows(choices: FusionChoices, search: str, target: IsaTarget) -> list[d
     modelled, facts, rows = ModelledGroupCosts(target), GraphFacts(choices.graph), list[dict[str, Any]]()
     for group in choices.plan(search).groups:
         tile_and_work = modelled.work(choices.graph, group.nodes)
-        row: dict[str, Any] = {"nodes": list(group.nodes), "template": group.template, "cycles": group.cost,
-                               "tile": tile_json(group.tile)}  # fmt: skip
+        row: dict[str, Any] = {
+            "nodes": list(group.nodes),
+            "template": group.template,
+            "cycles": group.cost,
+            "tile": tile_json(group.tile),
+        }
         if tile_and_work is not None:
             work = tile_and_work[1]
             computed = sum(operations(choices.graph, facts.nodes[name]) for name in group.nodes)
-            row |= {"ddr_bytes": work.ddr_bytes, "feature_bytes": work.feature_bytes, "conv_cycles": work.conv_cycles,
-                    "pool_cycles": work.pool_cycles, "misc_cycles": work.misc_cycles, "tiles": work.tiles,
-                    "ctc": computed / work.ddr_bytes if work.ddr_bytes else 0.0}  # fmt: skip
+            row |= {
+                "ddr_bytes": work.ddr_bytes,
+                "feature_bytes": work.feature_bytes,
+                "conv_cycles": work.conv_cycles,
+                "pool_cycles": work.pool_cycles,
+                "misc_cycles": work.misc_cycles,
+                "tiles": work.tiles,
+                "ctc": computed / work.ddr_bytes if work.ddr_bytes else 0.0,
+            }
         no_tiles = group.template == "whole" or facts.nodes[group.nodes[0]].kind == "concat"
         paper = None if no_tiles else paper_tile(group_shape(facts, group.nodes), target)
-        row["paper_tile"] = None if paper is None else {
-            **tile_json(paper[0]), "cycles": paper[1].cycles(target), "ddr_bytes": paper[1].ddr_bytes,
-        }  # fmt: skip
+        row["paper_tile"] = (
+            None
+            if paper is None
+            else {
+                **tile_json(paper[0]),
+                "cycles": paper[1].cycles(target),
+                "ddr_bytes": paper[1].ddr_bytes,
+            }
+        )
         rows.append(row)
     return rows
 
 
 def tile_json(tile: GroupTile) -> dict[str, Any]:
     """Return the sizes of a tile by name."""
-    return {"rows": tile.rows, "columns": tile.columns, "out_ch": tile.out_ch, "in_ch": tile.in_ch,
-            "order": tile.order, "whole": tile.whole}  # fmt: skip
+    return {
+        "rows": tile.rows,
+        "columns": tile.columns,
+        "out_ch": tile.out_ch,
+        "in_ch": tile.in_ch,
+        "order": tile.order,
+        "whole": tile.whole,
+    }
 
 
 def fusion_json(choices: FusionChoices, target: IsaTarget, model: str, costs: str) -> dict[str, Any]:
     """Return the document of `mavcg accel fuse --json`."""
     work = accelerated_operations(choices.graph)
     return {
-        "model": model, "target": target.name, "costs": costs,
+        "model": model,
+        "target": target.name,
+        "costs": costs,
         "nodes": sum(node.on_accelerator for node in choices.graph.nodes),
         "cpu_nodes": [node.name for node in choices.graph.nodes if node.kind == "host"],
-        "operations": work, "peak_gops": target.peak_gops, "ctc_if_all_fused": work / ideal_bytes(choices.graph),
+        "operations": work,
+        "peak_gops": target.peak_gops,
+        "ctc_if_all_fused": work / ideal_bytes(choices.graph),
         "embeddings": [
             {"nodes": list(group.nodes), "template": candidate.template, "cycles": group.cost}
             for candidate, group in zip(choices.candidates, choices.instance.groups, strict=True)
@@ -93,4 +127,4 @@ def fusion_json(choices: FusionChoices, target: IsaTarget, model: str, costs: st
         "paths": path_rows(choices, target),
         "groups": {search: group_rows(choices, search, target) for search in choices.paths},
         "seconds": dict(choices.seconds),
-    }  # fmt: skip
+    }

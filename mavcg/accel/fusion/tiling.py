@@ -19,8 +19,9 @@ def paper_tile(shape: GroupShape, target: IsaTarget) -> tuple[GroupTile, GroupWo
     rows, columns, channels = _greatest(shape)
     candidates: list[tuple[float, GroupTile, GroupWork]] = []
     for order in ORDERS:
-        tile = GroupTile(min(target.rows_parallel, rows), columns, min(target.oc_parallel, channels),
-                         target.macs_in_channels, order)  # fmt: skip
+        tile = GroupTile(
+            min(target.rows_parallel, rows), columns, min(target.oc_parallel, channels), target.macs_in_channels, order
+        )
         work = group_work(shape, tile, target)
         low, high = 0, columns  # bisection for the greatest width that fits
         while work is None and high - low > 1:

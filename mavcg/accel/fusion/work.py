@@ -145,8 +145,17 @@ def group_work(shape: GroupShape, tile: GroupTile, target: IsaTarget) -> GroupWo
     conv, pool, misc = _unit_cycles(shape, tiled, target)
     first = sum(tiled.largest(n.name) * n.channels for n in shape.inputs) + min(weights, _first_weights(shape, tile))
     last = max((tiled.largest(name) * chunk[name] for name in shape.results), default=0)
-    return GroupWork(loads + weights, saves, weights, conv, pool, misc, min(first, loads + weights), min(last, saves),
-                     tiled.tiles * passes)  # fmt: skip
+    return GroupWork(
+        loads + weights,
+        saves,
+        weights,
+        conv,
+        pool,
+        misc,
+        min(first, loads + weights),
+        min(last, saves),
+        tiled.tiles * passes,
+    )
 
 
 def _channels(shape: GroupShape, name: str) -> int:

@@ -120,16 +120,27 @@ class _CpuGraph:
 
 def _conv(maker: _CpuGraph, node: XNode, inputs: Sequence[str]) -> str:
     return maker.graph.add(
-        "conv2d", [*inputs, *maker.parameters(node)], node.origin, stride=node.stride, dilation=node.dilation,
-        pads=node.pads, groups=node.groups,
-    )  # fmt: skip
+        "conv2d",
+        [*inputs, *maker.parameters(node)],
+        node.origin,
+        stride=node.stride,
+        dilation=node.dilation,
+        pads=node.pads,
+        groups=node.groups,
+    )
 
 
 def _deconv(maker: _CpuGraph, node: XNode, inputs: Sequence[str]) -> str:
     return maker.graph.add(
-        "conv_transpose2d", [*inputs, *maker.parameters(node)], node.origin, stride=node.stride,
-        dilation=node.dilation, pads=node.pads, output_pads=node.output_pads, groups=node.groups,
-    )  # fmt: skip
+        "conv_transpose2d",
+        [*inputs, *maker.parameters(node)],
+        node.origin,
+        stride=node.stride,
+        dilation=node.dilation,
+        pads=node.pads,
+        output_pads=node.output_pads,
+        groups=node.groups,
+    )
 
 
 def _dense(maker: _CpuGraph, node: XNode, inputs: Sequence[str]) -> str:
@@ -142,9 +153,14 @@ def _dense(maker: _CpuGraph, node: XNode, inputs: Sequence[str]) -> str:
 
 def _max_pool(maker: _CpuGraph, node: XNode, inputs: Sequence[str]) -> str:
     return maker.graph.add(
-        "max_pool2d", inputs, node.origin, kernel=node.kernel, stride=node.stride, dilation=node.dilation,
+        "max_pool2d",
+        inputs,
+        node.origin,
+        kernel=node.kernel,
+        stride=node.stride,
+        dilation=node.dilation,
         pads=node.pads,
-    )  # fmt: skip
+    )
 
 
 def _avg_pool(maker: _CpuGraph, node: XNode, inputs: Sequence[str]) -> str:
@@ -152,9 +168,14 @@ def _avg_pool(maker: _CpuGraph, node: XNode, inputs: Sequence[str]) -> str:
     shape = maker.graph.types[inputs[0]].shape
     ones = maker.graph.constant(np.ones((node.channels, *node.kernel, 1), np.float32), "ones")
     sums = maker.graph.add(
-        "conv2d", [*inputs, ones], node.origin, stride=node.stride, dilation=node.dilation, pads=node.pads,
+        "conv2d",
+        [*inputs, ones],
+        node.origin,
+        stride=node.stride,
+        dilation=node.dilation,
+        pads=node.pads,
         groups=node.channels,
-    )  # fmt: skip
+    )
     factors = np.vectorize(lambda count: math.ldexp(*_mantissa(int(count))))(window_counts(node, shape))
     return maker.graph.add("mul", [sums, maker.graph.constant(factors[None, :, :, None].astype(np.float32), "factors")])
 
@@ -190,7 +211,14 @@ def _reorganise(maker: _CpuGraph, node: XNode, inputs: Sequence[str]) -> str:
 
 
 _NODES: Mapping[str, Callable[[_CpuGraph, XNode, Sequence[str]], str]] = {
-    "conv": _conv, "depthwise": _conv, "deconv": _deconv, "dense": _dense, "max_pool": _max_pool,
+    "conv": _conv,
+    "depthwise": _conv,
+    "deconv": _deconv,
+    "dense": _dense,
+    "max_pool": _max_pool,
     "avg_pool": _avg_pool,
-    "eltwise": _eltwise, "concat": _concat, "upsample": _upsample, "reorganise": _reorganise,
-}  # fmt: skip
+    "eltwise": _eltwise,
+    "concat": _concat,
+    "upsample": _upsample,
+    "reorganise": _reorganise,
+}

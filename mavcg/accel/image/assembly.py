@@ -135,7 +135,7 @@ class _Assembled:
             raise MavcgError(f"{self.name}: {wrong}; correct the number or the lines")
         return from_description(
             self.network, tuple(self.instructions), bytes(self.parameters), f"{self.name}: .network"
-        )  # fmt: skip
+        )
 
 
 def parse_instruction(line: str, location: str) -> AccelInstruction:

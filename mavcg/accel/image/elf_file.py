@@ -88,14 +88,37 @@ def elf_bytes(program: AccelProgram) -> bytes:
             address += -(-size // _ALIGNMENT) * _ALIGNMENT
         alignment = _ALIGNMENT if section.name else 0
         headers.append(
-            (name_at, section.kind, section.flags, memory_address, offset, size, section.link, section.info, alignment,
-             section.entry)
-        )  # fmt: skip
+            (
+                name_at,
+                section.kind,
+                section.flags,
+                memory_address,
+                offset,
+                size,
+                section.link,
+                section.info,
+                alignment,
+                section.entry,
+            )
+        )
     body += bytes(-(at + len(body)) % 8)
     head = struct.pack(
-        _HEADER, _MAGIC, 2, 0, 1, 0, struct.calcsize(_HEADER), at + len(body), 0, struct.calcsize(_HEADER),
-        struct.calcsize(_SEGMENT), 3, struct.calcsize(_SECTION), len(sections), len(sections) - 1,
-    )  # fmt: skip
+        _HEADER,
+        _MAGIC,
+        2,
+        0,
+        1,
+        0,
+        struct.calcsize(_HEADER),
+        at + len(body),
+        0,
+        struct.calcsize(_HEADER),
+        struct.calcsize(_SEGMENT),
+        3,
+        struct.calcsize(_SECTION),
+        len(sections),
+        len(sections) - 1,
+    )
     table = b"".join(struct.pack(_SECTION, *header) for header in headers)
     return head + b"".join(struct.pack(_SEGMENT, *segment) for segment in segments) + bytes(body) + table
 

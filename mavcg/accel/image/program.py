@@ -164,10 +164,20 @@ def from_description(
     if lost := {*table["inputs"], *table["outputs"]} - moved:
         raise refuse("host", f"{min(lost)} is not among the 8-bit tensors of the host")
     return AccelProgram(
-        table["network"], _target(table["target"], refuse), instructions, parameters, feature_bytes,
-        tuple(table["nodes"]), tuple(tensors), tuple(table["inputs"]), tuple(table["outputs"]), operations,
-        host, tuple(known_radices), tuple(table["nchw"]),
-    )  # fmt: skip
+        table["network"],
+        _target(table["target"], refuse),
+        instructions,
+        parameters,
+        feature_bytes,
+        tuple(table["nodes"]),
+        tuple(tensors),
+        tuple(table["inputs"]),
+        tuple(table["outputs"]),
+        operations,
+        host,
+        tuple(known_radices),
+        tuple(table["nchw"]),
+    )
 
 
 def _whole(value: Any, low: int, high: int) -> int | None:
@@ -178,9 +188,13 @@ def _tensor(entry: Any) -> StoredTensor | None:
     if not isinstance(entry, dict) or set(entry) != {field.name for field in fields(StoredTensor)}:
         return None
     limits = {
-        "height": (1, 1 << 20), "width": (1, 1 << 20), "channels": (1, 1 << 20), "radix": (LEAST_RADIX, MOST_RADIX),
-        "offset": (0, MOST_FEATURE_BYTES), "pixel": (1, 1 << 24),
-    }  # fmt: skip
+        "height": (1, 1 << 20),
+        "width": (1, 1 << 20),
+        "channels": (1, 1 << 20),
+        "radix": (LEAST_RADIX, MOST_RADIX),
+        "offset": (0, MOST_FEATURE_BYTES),
+        "pixel": (1, 1 << 24),
+    }
     if not isinstance(entry["name"], str) or any(_whole(entry[k], *limit) is None for k, limit in limits.items()):
         return None
     return StoredTensor(**entry)

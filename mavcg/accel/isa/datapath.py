@@ -52,6 +52,11 @@ def datapath(target: IsaTarget) -> Datapath:
     """Return the datapath of a target; its feature memory is the input buffer followed by the output buffer."""
     word = target.macs_in_channels
     return Datapath(
-        word, target.oc_parallel, target.rows_parallel, (target.input_bytes + target.output_bytes) // word,
-        target.weight_bytes // (word * target.oc_parallel), 2 * target.banks, target.rounding,
-    )  # fmt: skip
+        word,
+        target.oc_parallel,
+        target.rows_parallel,
+        (target.input_bytes + target.output_bytes) // word,
+        target.weight_bytes // (word * target.oc_parallel),
+        2 * target.banks,
+        target.rounding,
+    )

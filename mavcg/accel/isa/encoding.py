@@ -19,9 +19,13 @@ def encode(instruction: AccelInstruction) -> bytes:
 
 def _header(instruction: AccelInstruction) -> int:
     parts = {
-        "opcode": instruction.unit, "mode": instruction.form.mode_number, "length": instruction.form.words,
-        "wait": instruction.wait, "signal": instruction.signal, "reserved": 0,
-    }  # fmt: skip
+        "opcode": instruction.unit,
+        "mode": instruction.form.mode_number,
+        "length": instruction.form.words,
+        "wait": instruction.wait,
+        "signal": instruction.signal,
+        "reserved": 0,
+    }
     word, bit = 0, 0
     for name, bits in HEADER:
         word |= parts[name] << bit

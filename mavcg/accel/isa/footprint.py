@@ -71,7 +71,7 @@ def parameter_words(instruction: AccelInstruction, path: Datapath) -> int:
     taps = v["kernel_rows"] * v["kernel_columns"]
     return blocks(v["out_channels"], path.oc_lanes) * path.block_words(
         taps, v["channels"], instruction.form.mode == "depthwise"
-    )  # fmt: skip
+    )
 
 
 def sum_words(instruction: AccelInstruction, path: Datapath) -> int:

@@ -133,15 +133,24 @@ _FINISH = (
 _SHIFT = InstructionField("shift", 7, "bits that sums are shifted right, rounded; negative: left", signed=True)
 _FACTORS = (_count("factor_rows", 10, "rows of a block"), _count("factor_columns", 10, "columns of a block"))
 _CONV = (
-    *_tile("from", "input tile"), *_IN, *_tile("to", "result"), *_OUT, *_WINDOW,
-    InstructionField("parameters", 24, "weight-memory address of the entries and weights"), *_FINISH,
+    *_tile("from", "input tile"),
+    *_IN,
+    *_tile("to", "result"),
+    *_OUT,
+    *_WINDOW,
+    InstructionField("parameters", 24, "weight-memory address of the entries and weights"),
+    *_FINISH,
     InstructionField("accumulate", 1, "1: sums begin at those of `sums`, not at the bias"),
     InstructionField("partial", 1, "1: sums are written to `sums` as 32-bit integers; there is no result"),
     InstructionField("sums", 24, "feature-memory address of 32-bit sums"),
-)  # fmt: skip
+)
 _POOL = (
-    *_tile("from", "input tile"), *_IN, *_tile("to", "result"), *_OUT[:2], *_WINDOW,
-)  # fmt: skip
+    *_tile("from", "input tile"),
+    *_IN,
+    *_tile("to", "result"),
+    *_OUT[:2],
+    *_WINDOW,
+)
 
 _FORMS = {
     "load": {
@@ -162,23 +171,38 @@ _FORMS = {
         "start": (_count("version", 8, "version of the instruction set"),),
         "end": (),
         "eltwise": (
-            *_tile("from", "first operand"), *_tile("second", "second operand"), *_tile("to", "result"), *_SIZE,
+            *_tile("from", "first operand"),
+            *_tile("second", "second operand"),
+            *_tile("to", "result"),
+            *_SIZE,
             InstructionField("op", 3, "0 add, 1 sub, 2 mul, 3 max, 4 min, 5 copy (first operand alone)"),
             InstructionField("left", 4, "bits that the first operand is shifted left"),
-            InstructionField("second_left", 4, "bits that the second operand is shifted left"), _SHIFT, *_FINISH,
+            InstructionField("second_left", 4, "bits that the second operand is shifted left"),
+            _SHIFT,
+            *_FINISH,
         ),
         "upsample": (
-            *_tile("from", "input tile"), *_tile("to", "result"), *_OUT[:2], _SIZE[2], *_FACTORS,
+            *_tile("from", "input tile"),
+            *_tile("to", "result"),
+            *_OUT[:2],
+            _SIZE[2],
+            *_FACTORS,
             InstructionField("phase_row", 10, "rows of the first block that lie above the result"),
             InstructionField("phase_column", 10, "columns of the first block that lie left of the result"),
-            _SHIFT, *_FINISH,
+            _SHIFT,
+            *_FINISH,
         ),
         "reorganise": (
-            *_tile("from", "input tile"), *_tile("to", "result"), *_OUT[:2],
-            _count("channels", 20, "channels of the input tile"), *_FACTORS, _SHIFT, *_FINISH,
+            *_tile("from", "input tile"),
+            *_tile("to", "result"),
+            *_OUT[:2],
+            _count("channels", 20, "channels of the input tile"),
+            *_FACTORS,
+            _SHIFT,
+            *_FINISH,
         ),
     },
-}  # fmt: skip
+}
 ELTWISE = ("add", "sub", "mul", "max", "min", "copy")  # by the field `op`
 
 FORMS: Mapping[str, InstructionForm] = {

@@ -17,10 +17,17 @@ from mavcg.graph import Array, Graph
 from mavcg.planner.accelerators.networks.squeezenet import squeezenet
 from mavcg.planner.accelerators.networks.vgg16 import vgg16
 
-_NETWORKS: Mapping[str, Callable[[], Graph]] = MappingProxyType({
-    "vgg16": vgg16, "resnet50": resnet50, "resnet152": resnet152, "googlenet": googlenet, "squeezenet": squeezenet,
-    "mobilenet_v2": mobilenet_v2, "yolo_small": yolo_small,
-})  # fmt: skip
+_NETWORKS: Mapping[str, Callable[[], Graph]] = MappingProxyType(
+    {
+        "vgg16": vgg16,
+        "resnet50": resnet50,
+        "resnet152": resnet152,
+        "googlenet": googlenet,
+        "squeezenet": squeezenet,
+        "mobilenet_v2": mobilenet_v2,
+        "yolo_small": yolo_small,
+    }
+)
 NAMES: tuple[str, ...] = tuple(_NETWORKS)
 # Weights of the last convolution of a residual block are scaled down: sums over dozens of blocks must fit into 8 bits.
 _RESIDUAL_END, _RESIDUAL_GAIN = "_end.w", 0.25

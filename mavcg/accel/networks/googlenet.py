@@ -9,10 +9,16 @@ from mavcg.planner.accelerators.networks.builder import NetworkBuilder
 
 # Output channels of each module: 1x1; reduction before 3x3, 3x3; reduction before 5x5, 5x5; projection after the pool.
 _MODULES = {
-    "3a": (64, 96, 128, 16, 32, 32), "3b": (128, 128, 192, 32, 96, 64), "4a": (192, 96, 208, 16, 48, 64),
-    "4b": (160, 112, 224, 24, 64, 64), "4c": (128, 128, 256, 24, 64, 64), "4d": (112, 144, 288, 32, 64, 64),
-    "4e": (256, 160, 320, 32, 128, 128), "5a": (256, 160, 320, 32, 128, 128), "5b": (384, 192, 384, 48, 128, 128),
-}  # fmt: skip
+    "3a": (64, 96, 128, 16, 32, 32),
+    "3b": (128, 128, 192, 32, 96, 64),
+    "4a": (192, 96, 208, 16, 48, 64),
+    "4b": (160, 112, 224, 24, 64, 64),
+    "4c": (128, 128, 256, 24, 64, 64),
+    "4d": (112, 144, 288, 32, 64, 64),
+    "4e": (256, 160, 320, 32, 128, 128),
+    "5a": (256, 160, 320, 32, 128, 128),
+    "5b": (384, 192, 384, 48, 128, 128),
+}
 _POOLED_BEFORE = ("3a", "4a", "5a")
 _ROUNDED_UP = (0, 0, 1, 1)  # pads at bottom and right, so that a window of stride 2 begins at every second position
 

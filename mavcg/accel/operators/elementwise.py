@@ -59,7 +59,15 @@ def add_unit_act(maker: XGraphMaker, node: Node) -> bool:
         maker.nodes[maker.nodes.index(before)] = replace(before, act=act[0], act_args=act[1])
         maker.now[node.output] = x
         return True
-    copy = XNode(node.origin or node.output, "eltwise", (x,), maker.shapes[x], op="copy", act=act[0], act_args=act[1],
-                 origin=node.origin)  # fmt: skip
+    copy = XNode(
+        node.origin or node.output,
+        "eltwise",
+        (x,),
+        maker.shapes[x],
+        op="copy",
+        act=act[0],
+        act_args=act[1],
+        origin=node.origin,
+    )
     maker.add(copy, node.output)
     return True

@@ -27,8 +27,14 @@ def add_host(maker: XGraphMaker, node: Node) -> None:
     kept = {n: maker.graph.constants[n] for n in node.inputs if n in maker.graph.constants}
     names = (*read, *kept, node.output)
     host = Graph(node.op, read, (node.output,), (node,), {n: types[n] for n in names}, kept)
-    made = XNode(node.origin or node.output, "host", tuple(maker.now[n] for n in read), types[node.output].shape,
-                 op=node.op, origin=node.origin)  # fmt: skip
+    made = XNode(
+        node.origin or node.output,
+        "host",
+        tuple(maker.now[n] for n in read),
+        types[node.output].shape,
+        op=node.op,
+        origin=node.origin,
+    )
     maker.hosts[maker.add(made, node.output)] = host
 
 

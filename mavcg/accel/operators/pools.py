@@ -14,8 +14,18 @@ def add_pool(maker: XGraphMaker, node: Node) -> bool:
     if x is None or kernel[0] * kernel[1] > MOST_WINDOW or any(pads[i] >= spans[i % 2] for i in range(4)):
         return False
     kind, counted = ("max_pool", (0,) * 4) if node.op == "max_pool2d" else ("avg_pool", node.attr("count_pads"))
-    pool = XNode(node.origin or node.output, kind, (x,), maker.graph.types[node.output].shape, kernel,
-                 node.attr("stride"), dilation, pads, count_pads=counted, origin=node.origin)  # fmt: skip
+    pool = XNode(
+        node.origin or node.output,
+        kind,
+        (x,),
+        maker.graph.types[node.output].shape,
+        kernel,
+        node.attr("stride"),
+        dilation,
+        pads,
+        count_pads=counted,
+        origin=node.origin,
+    )
     maker.add(pool, node.output)
     return True
 
@@ -28,7 +38,13 @@ def add_mean(maker: XGraphMaker, node: Node) -> bool:
     shape = maker.shapes[x]
     if shape[1] * shape[2] > MOST_WINDOW:
         return False
-    pool = XNode(node.origin or node.output, "avg_pool", (x,), (shape[0], 1, 1, shape[3]), (shape[1], shape[2]),
-                 origin=node.origin)  # fmt: skip
+    pool = XNode(
+        node.origin or node.output,
+        "avg_pool",
+        (x,),
+        (shape[0], 1, 1, shape[3]),
+        (shape[1], shape[2]),
+        origin=node.origin,
+    )
     maker.add(pool, node.output)
     return True

@@ -27,15 +27,33 @@ def add_conv(maker: XGraphMaker, node: Node) -> bool:
     kind = "depthwise" if groups == in_ch and in_ch > 1 else "conv"
     inner = act if act is not None and not residual else ("", ())
     conv = XNode(
-        node.origin or node.output, kind, (x,), maker.graph.types[node.output].shape, w.shape[1:3], node.attr("stride"),
-        node.attr("dilation"), node.attr("pads"), groups=groups, act=inner[0], act_args=inner[1], origin=node.origin,
-    )  # fmt: skip
+        node.origin or node.output,
+        kind,
+        (x,),
+        maker.graph.types[node.output].shape,
+        w.shape[1:3],
+        node.attr("stride"),
+        node.attr("dilation"),
+        node.attr("pads"),
+        groups=groups,
+        act=inner[0],
+        act_args=inner[1],
+        origin=node.origin,
+    )
     made = maker.add(conv, node.output, Parameters(w, bias))
     if residual:
         assert second is not None
         outer = act or ("", ())
-        total = XNode(f"{conv.name}.add", "eltwise", (made, second), conv.shape, op="add", act=outer[0],
-                      act_args=outer[1], origin=node.origin)  # fmt: skip
+        total = XNode(
+            f"{conv.name}.add",
+            "eltwise",
+            (made, second),
+            conv.shape,
+            op="add",
+            act=outer[0],
+            act_args=outer[1],
+            origin=node.origin,
+        )
         maker.add(total, node.output)
     if act is None:
         add_host_act(maker, node)
@@ -57,10 +75,20 @@ def add_deconv(maker: XGraphMaker, node: Node) -> bool:
     # Output rows that no tap of the filter reaches contain the bias; the accelerator writes them, too.
     inner = act or ("", ())
     deconv = XNode(
-        node.origin or node.output, "deconv", (x,), maker.graph.types[node.output].shape, w.shape[1:3],
-        node.attr("stride"), node.attr("dilation"), node.attr("pads"), node.attr("output_pads"),
-        groups=node.attr("groups"), act=inner[0], act_args=inner[1], origin=node.origin,
-    )  # fmt: skip
+        node.origin or node.output,
+        "deconv",
+        (x,),
+        maker.graph.types[node.output].shape,
+        w.shape[1:3],
+        node.attr("stride"),
+        node.attr("dilation"),
+        node.attr("pads"),
+        node.attr("output_pads"),
+        groups=node.attr("groups"),
+        act=inner[0],
+        act_args=inner[1],
+        origin=node.origin,
+    )
     maker.add(deconv, node.output, Parameters(w, bias))
     if act is None:
         add_host_act(maker, node)
@@ -86,8 +114,16 @@ def add_dense(maker: XGraphMaker, node: Node) -> bool:
         return False
     if int(np.prod(out[:-1])) != shape[0]:
         return False
-    dense = XNode(node.origin or node.output, "dense", (x,), (shape[0], 1, 1, rows.shape[0]), (shape[1], shape[2]),
-                  act=act[0], act_args=act[1], origin=node.origin)  # fmt: skip
+    dense = XNode(
+        node.origin or node.output,
+        "dense",
+        (x,),
+        (shape[0], 1, 1, rows.shape[0]),
+        (shape[1], shape[2]),
+        act=act[0],
+        act_args=act[1],
+        origin=node.origin,
+    )
     weights = np.ascontiguousarray(rows).reshape(rows.shape[0], *shape[1:])
     maker.add(dense, node.output, Parameters(weights, bias))
     return True

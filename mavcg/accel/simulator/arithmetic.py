@@ -96,9 +96,13 @@ def pool(mode: str, v: Values, x: Array, rounding: str) -> Array:
 
 
 _ELTWISE: Mapping[str, Callable[[Array, Array], Array]] = {
-    "add": np.add, "sub": np.subtract, "mul": np.multiply, "max": np.maximum, "min": np.minimum,
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "max": np.maximum,
+    "min": np.minimum,
     "copy": lambda a, _: a,
-}  # fmt: skip
+}
 
 
 def eltwise(v: Values, first: Array, second: Array, rounding: str) -> Array:

@@ -70,9 +70,13 @@ def read_tensor(memories: Memories, tensor: StoredTensor) -> Array:
 
 def _whole_map(tensor: StoredTensor) -> dict[str, int]:
     return {
-        "ddr": tensor.offset, "ddr_pixel": tensor.pixel, "ddr_row": tensor.row, "rows": tensor.height,
-        "columns": tensor.width, "channels": tensor.channels,
-    }  # fmt: skip
+        "ddr": tensor.offset,
+        "ddr_pixel": tensor.pixel,
+        "ddr_row": tensor.row,
+        "rows": tensor.height,
+        "columns": tensor.width,
+        "channels": tensor.channels,
+    }
 
 
 def _step(memories: Memories, instruction: AccelInstruction) -> Array | None:

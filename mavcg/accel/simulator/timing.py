@@ -80,10 +80,12 @@ def _conv(instruction: AccelInstruction, path: Datapath, start: int) -> Work:
     v = instruction.values
     out_blocks = blocks(v["out_channels"], path.oc_lanes)
     if instruction.form.mode == "transposed":
-        steps = _phase_steps(v["out_rows"], v["stride_rows"], v["pad_top"], v["kernel_rows"], v["dilation_rows"],
-                             path.row_lanes)  # fmt: skip
-        steps *= _phase_steps(v["out_columns"], v["stride_columns"], v["pad_left"], v["kernel_columns"],
-                              v["dilation_columns"], 1)  # fmt: skip
+        steps = _phase_steps(
+            v["out_rows"], v["stride_rows"], v["pad_top"], v["kernel_rows"], v["dilation_rows"], path.row_lanes
+        )
+        steps *= _phase_steps(
+            v["out_columns"], v["stride_columns"], v["pad_left"], v["kernel_columns"], v["dilation_columns"], 1
+        )
         stride = 1  # rows of one phase read neighbouring rows
     else:
         steps = blocks(v["out_rows"], path.row_lanes) * v["out_columns"] * v["kernel_rows"] * v["kernel_columns"]

@@ -114,10 +114,16 @@ def run_build(options: AccelBuildOptions) -> None:
     cpu = CpuCores(options.board, tuple(name.strip() for name in options.cores.split(",")) if options.cores else ())
     with Progress() as progress:
         built = build_program(
-            options.model, find_target(options.target), options.search, options.calibrate,
-            parse_shapes(options.shape or (), options.ignore_declared_shapes), progress, granularity, options.weights,
+            options.model,
+            find_target(options.target),
+            options.search,
+            options.calibrate,
+            parse_shapes(options.shape or (), options.ignore_declared_shapes),
+            progress,
+            granularity,
+            options.weights,
             CostRequest(options.costs, options.cost_db, options.driver),
-        )  # fmt: skip
+        )
         if cpu.are_named:
             built = with_cpu_parts(built, cpu, options.output, progress)
     size = write_elf(built.program, options.output)
@@ -139,14 +145,18 @@ def _show(built: "BuiltProgram", output: Path, size: int) -> None:
     fused = sum(len(group) > 1 for group in report["groups"])
     out.print(f"{report['network']} for {report['target']}: {output}, {size} bytes")
     out.print(f"  {report['nodes']} nodes in {len(report['groups'])} groups, {fused} of them fused")
-    out.print(f"  {report['instructions']} instructions; bytes: " + ", ".join(
-        f"{name} {count}" for name, count in report["bytes"].items()))  # fmt: skip
+    out.print(
+        f"  {report['instructions']} instructions; bytes: "
+        + ", ".join(f"{name} {count}" for name, count in report["bytes"].items())
+    )
     out.print(
         f"  simulated: {report['predicted_cycles']} cycles, {simulated['ms']:.3f} ms, {simulated['gops']:.1f} GOP/s, "
         f"{100 * simulated['utilisation']:.1f} % of the array"
     )
-    out.print(f"  calibrated by {report['calibration']}; " + ", ".join(
-        f"{stage} {seconds:.1f} s" for stage, seconds in report["seconds"].items()))  # fmt: skip
+    out.print(
+        f"  calibrated by {report['calibration']}; "
+        + ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in report["seconds"].items())
+    )
     if report["cpu_nodes"]:
         nodes = report["cpu_nodes"]
         libraries = ", ".join(report["cpu_libraries"]) or "no library; --board or --cores builds it"

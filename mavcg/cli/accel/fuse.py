@@ -125,8 +125,10 @@ def _show(choices: "FusionChoices", target: "IsaTarget", search: str, costs: str
     templates = Counter(candidate.template for candidate in choices.candidates)
     cpu_nodes = [node.name for node in graph.nodes if node.kind == "host"]
     work = accelerated_operations(graph)
-    out.print(f"{graph.name} on {target.name}: {templates.pop('single', 0)} operations, {work / 1e9:.3f} GOP; on the "
-              f"CPU: {', '.join(cpu_nodes) or 'nothing'}")  # fmt: skip
+    out.print(
+        f"{graph.name} on {target.name}: {templates.pop('single', 0)} operations, {work / 1e9:.3f} GOP; on the "
+        f"CPU: {', '.join(cpu_nodes) or 'nothing'}"
+    )
     out.print("embeddings: " + (", ".join(f"{count} {name}" for name, count in templates.items()) or "none"))
     table = Table(
         box=None, title=f"Execution paths (costs: {costs}; peak {target.peak_gops:.0f} GOP/s)", title_justify="left"
@@ -137,10 +139,16 @@ def _show(choices: "FusionChoices", target: "IsaTarget", search: str, costs: str
     base = next((row["cycles"] for row in rows if row["search"] == "none"), 0.0)
     for row in rows:
         table.add_row(
-            row["search"], f"{row['cycles']:.0f}", f"{row['ms']:.3f}", f"{row['gops']:.1f}",
-            f"{100 * row['utilisation']:.1f} %", f"{base / row['cycles']:.3f}" if row["cycles"] else "-",
-            str(row["groups"]), f"{row['ddr_bytes'] / 1e6:.2f}", f"{row['ctc']:.1f}",
-        )  # fmt: skip
+            row["search"],
+            f"{row['cycles']:.0f}",
+            f"{row['ms']:.3f}",
+            f"{row['gops']:.1f}",
+            f"{100 * row['utilisation']:.1f} %",
+            f"{base / row['cycles']:.3f}" if row["cycles"] else "-",
+            str(row["groups"]),
+            f"{row['ddr_bytes'] / 1e6:.2f}",
+            f"{row['ctc']:.1f}",
+        )
     out.print(table)
     out.print(f"CTC (operations for each byte off chip) if all were fused: {work / ideal_bytes(graph):.1f}")
     groups = Table(box=None, title=f"Groups of the {search} search", title_justify="left")
@@ -149,8 +157,11 @@ def _show(choices: "FusionChoices", target: "IsaTarget", search: str, costs: str
     for row in group_rows(choices, search, target):
         tile, paper = row["tile"], row["paper_tile"]
         groups.add_row(
-            row["template"], f"{row['cycles']:.0f}", f"{row.get('ddr_bytes', 0) / 1e6:.3f}",
+            row["template"],
+            f"{row['cycles']:.0f}",
+            f"{row.get('ddr_bytes', 0) / 1e6:.3f}",
             "whole" if tile["whole"] else f"{tile['rows']} x {tile['columns']} x {tile['out_ch']}",
-            "-" if paper is None else f"{paper['cycles']:.0f} cycles", " ".join(row["nodes"]),
-        )  # fmt: skip
+            "-" if paper is None else f"{paper['cycles']:.0f} cycles",
+            " ".join(row["nodes"]),
+        )
     out.print(groups)

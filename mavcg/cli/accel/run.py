@@ -122,9 +122,11 @@ def _run_accelerator(
     shapes = {name: (1, t.height, t.width, t.channels) for name, t in tensors.items()}
     given = _random(shapes, seed) if seed is not None else _arrays(image.inputs, inputs or [])
     ready = read_inputs(
-        given, {name: (t.height, t.width, t.channels) for name, t in tensors.items()}, image.nchw,
+        given,
+        {name: (t.height, t.width, t.channels) for name, t in tensors.items()},
+        image.nchw,
         {name: t.radix for name, t in tensors.items()},
-    )  # fmt: skip
+    )
     results = execute(image, ready)
     return {name: array if integers else to_reals(array, image.tensor(name).radix) for name, array in results.items()}
 

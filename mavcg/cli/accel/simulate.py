@@ -45,8 +45,11 @@ def simulate(
     out = console()
     out.print(f"{report['network']} on {report['target']}: {report['cycles']} cycles, {report['ms']:.3f} ms")
     out.print(f"  {report['gops']:.1f} GOP/s, {100 * report['utilisation']:.1f} % of the array")
-    out.print(f"  {report['ddr_bytes']} bytes of DDR memory; {report['energy']['millijoules']:.3g} mJ "
-              f"({report['energy']['assumes']})", soft_wrap=True)  # fmt: skip
+    out.print(
+        f"  {report['ddr_bytes']} bytes of DDR memory; {report['energy']['millijoules']:.3g} mJ "
+        f"({report['energy']['assumes']})",
+        soft_wrap=True,
+    )
     for unit, busy in report["units"].items():
         out.print(f"  {unit}: busy {busy} cycles, {100 * busy / max(1, report['cycles']):.1f} %")
     for cause, cycles in sorted(report["stalls"].items(), key=lambda item: -item[1]):

@@ -61,8 +61,11 @@ def targets(
 def _row(target: "IsaTarget") -> dict[str, Any]:
     from dataclasses import asdict
 
-    figures = {"macs_per_cycle": target.macs_per_cycle, "peak_gops": target.peak_gops,
-               "on_chip_bytes": target.on_chip_bytes}  # fmt: skip
+    figures = {
+        "macs_per_cycle": target.macs_per_cycle,
+        "peak_gops": target.peak_gops,
+        "on_chip_bytes": target.on_chip_bytes,
+    }
     return {**asdict(target), "sources": dict(target.sources), **figures}
 
 

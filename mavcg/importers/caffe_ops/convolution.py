@@ -8,9 +8,21 @@ from mavcg.importers.emitter import Value
 
 _FILLERS = ("weight_filler", "bias_filler", "engine", "force_nd_im2col")
 _FIELDS = (
-    "num_output", "bias_term", "pad", "pad_h", "pad_w", "kernel_size", "kernel_h", "kernel_w", "group", "stride",
-    "stride_h", "stride_w", "axis", "dilation",
-)  # fmt: skip
+    "num_output",
+    "bias_term",
+    "pad",
+    "pad_h",
+    "pad_w",
+    "kernel_size",
+    "kernel_h",
+    "kernel_w",
+    "group",
+    "stride",
+    "stride_h",
+    "stride_w",
+    "axis",
+    "dilation",
+)
 
 
 def _outputs(call: CaffeCall) -> int:

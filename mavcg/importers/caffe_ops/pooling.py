@@ -78,7 +78,17 @@ def _windows(call: CaffeCall, length: int, kernel: int, stride: int, pad: int, u
 
 
 _FIELDS = (
-    "pool", "pad", "pad_h", "pad_w", "kernel_size", "kernel_h", "kernel_w", "stride", "stride_h", "stride_w",
-    "global_pooling", "round_mode",
-)  # fmt: skip
+    "pool",
+    "pad",
+    "pad_h",
+    "pad_w",
+    "kernel_size",
+    "kernel_h",
+    "kernel_w",
+    "stride",
+    "stride_h",
+    "stride_w",
+    "global_pooling",
+    "round_mode",
+)
 LAYERS: Mapping[str, LayerType] = {"Pooling": LayerType(pooling, "pooling_param", _FIELDS)}

@@ -15,6 +15,12 @@ LAYERS: Mapping[str, LayerType] = MappingProxyType(
 # Layers whose tops are inputs of the network: Input declares their shapes, the others read a data set.
 DATA = ("Input", "Data", "ImageData", "HDF5Data", "MemoryData", "WindowData", "DummyData")
 TRAINING = (
-    "Accuracy", "ContrastiveLoss", "EuclideanLoss", "HingeLoss", "InfogainLoss", "MultinomialLogisticLoss",
-    "SigmoidCrossEntropyLoss", "SoftmaxWithLoss",
-)  # fmt: skip
+    "Accuracy",
+    "ContrastiveLoss",
+    "EuclideanLoss",
+    "HingeLoss",
+    "InfogainLoss",
+    "MultinomialLogisticLoss",
+    "SigmoidCrossEntropyLoss",
+    "SoftmaxWithLoss",
+)

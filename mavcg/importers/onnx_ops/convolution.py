@@ -22,10 +22,16 @@ def convolve(call: OnnxCall, x: Value, w: Value, bias: Value | None, exact: bool
     groups = call.attr_int("group", 1)
     view = window(call, x.shape[2:], kernel_shape(call, w))
     made = call.add(
-        "conv2d", to_nhwc(call, x), to_nhwc(call, w), bias,
-        stride=view.stride, dilation=view.dilation, pads=view.pads, groups=groups,
+        "conv2d",
+        to_nhwc(call, x),
+        to_nhwc(call, w),
+        bias,
+        stride=view.stride,
+        dilation=view.dilation,
+        pads=view.pads,
+        groups=groups,
         exact=exact,
-    )  # fmt: skip
+    )
     return from_nhwc(call, made, spatial)
 
 
@@ -39,9 +45,15 @@ def convolve_integers(call: OnnxCall, x: Value, w: Value, zero: Value) -> Value:
     check_filter(call, x, w)
     view = window(call, x.shape[2:], kernel_shape(call, w))
     made = call.add(
-        "iconv2d", to_nhwc(call, x), to_nhwc(call, w), zero,
-        stride=view.stride, dilation=view.dilation, pads=view.pads, groups=call.attr_int("group", 1),
-    )  # fmt: skip
+        "iconv2d",
+        to_nhwc(call, x),
+        to_nhwc(call, w),
+        zero,
+        stride=view.stride,
+        dilation=view.dilation,
+        pads=view.pads,
+        groups=call.attr_int("group", 1),
+    )
     return from_nhwc(call, made, spatial)
 
 
@@ -82,10 +94,16 @@ def conv_transpose(call: OnnxCall) -> Results:
     w = call.transpose(w, (0, 2, 3, 4, 1))
     w = call.reshape(w, (groups * out_ch, *w.shape[2:]))
     made = call.add(
-        "conv_transpose2d", to_nhwc(call, x), w, bias,
-        stride=pair(stride, 1), dilation=pair(dilation, 1), groups=groups, output_pads=pair(extra, 0),
+        "conv_transpose2d",
+        to_nhwc(call, x),
+        w,
+        bias,
+        stride=pair(stride, 1),
+        dilation=pair(dilation, 1),
+        groups=groups,
+        output_pads=pair(extra, 0),
         pads=(*pair(pads[:spatial], 0), *pair(pads[spatial:], 0)),
-    )  # fmt: skip
+    )
     return from_nhwc(call, made, spatial)
 
 

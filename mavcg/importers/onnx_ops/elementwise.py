@@ -13,11 +13,27 @@ from mavcg.ops.op import FLOATS, UNSIGNED
 
 # ONNX's operator -> the graph's equal operator.
 _UNARY = {
-    "Relu": "relu", "Sigmoid": "sigmoid", "Tanh": "tanh", "Erf": "erf", "Exp": "exp", "Log": "log", "Sqrt": "sqrt",
-    "Neg": "neg", "Reciprocal": "reciprocal", "Floor": "floor", "Ceil": "ceil", "Round": "round", "Not": "not",
-    "Softplus": "softplus", "Softsign": "softsign", "Sin": "sin", "Cos": "cos", "Tan": "tan",
-    "Mish": "mish", "HardSwish": "hard_swish",
-}  # fmt: skip
+    "Relu": "relu",
+    "Sigmoid": "sigmoid",
+    "Tanh": "tanh",
+    "Erf": "erf",
+    "Exp": "exp",
+    "Log": "log",
+    "Sqrt": "sqrt",
+    "Neg": "neg",
+    "Reciprocal": "reciprocal",
+    "Floor": "floor",
+    "Ceil": "ceil",
+    "Round": "round",
+    "Not": "not",
+    "Softplus": "softplus",
+    "Softsign": "softsign",
+    "Sin": "sin",
+    "Cos": "cos",
+    "Tan": "tan",
+    "Mish": "mish",
+    "HardSwish": "hard_swish",
+}
 # ONNX's operator -> the graph's operator, and the attributes with their defaults.
 _PARAMETRIC: Mapping[str, tuple[str, Mapping[str, float]]] = {
     "LeakyRelu": ("leaky_relu", {"alpha": 0.01}),
@@ -28,10 +44,19 @@ _PARAMETRIC: Mapping[str, tuple[str, Mapping[str, float]]] = {
     "Selu": ("selu", {"alpha": 1.67326319217681884765625, "gamma": 1.05070102214813232421875}),
 }
 _BINARY = {
-    "Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "Equal": "equal", "Less": "less",
-    "LessOrEqual": "less_equal", "Greater": "greater", "GreaterOrEqual": "greater_equal", "And": "and", "Or": "or",
+    "Add": "add",
+    "Sub": "sub",
+    "Mul": "mul",
+    "Div": "div",
+    "Equal": "equal",
+    "Less": "less",
+    "LessOrEqual": "less_equal",
+    "Greater": "greater",
+    "GreaterOrEqual": "greater_equal",
+    "And": "and",
+    "Or": "or",
     "Xor": "xor",
-}  # fmt: skip
+}
 _EXACT_IN_F32 = 1 << 24  # integer bounds up to this size are exact as float attributes
 
 

@@ -127,10 +127,13 @@ def lrn(call: OnnxCall) -> Results:
     """Import LRN over neighbouring channels, which are dimension 1 in ONNX, the last one in graphs."""
     x = call.input(0, rank_min=2)
     made = call.add(
-        "lrn", call.transpose(x, (0, *range(2, x.rank), 1)),
-        size=call.attr_int("size"), alpha=call.attr_float("alpha", 1e-4), beta=call.attr_float("beta", 0.75),
+        "lrn",
+        call.transpose(x, (0, *range(2, x.rank), 1)),
+        size=call.attr_int("size"),
+        alpha=call.attr_float("alpha", 1e-4),
+        beta=call.attr_float("beta", 0.75),
         bias=call.attr_float("bias", 1.0),
-    )  # fmt: skip
+    )
     return call.transpose(made, (0, x.rank - 1, *range(1, x.rank - 1)))
 
 

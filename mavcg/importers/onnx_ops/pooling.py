@@ -39,9 +39,14 @@ def average_windows(call: OnnxCall, x: Value) -> Value:
     view = _window(call, x)
     counted = view.given_pads if call.attr_bool("count_include_pad") else (0, 0, 0, 0)
     made = call.add(
-        "avg_pool2d", to_nhwc(call, x),
-        kernel=view.kernel, stride=view.stride, dilation=view.dilation, pads=view.pads, count_pads=counted,
-    )  # fmt: skip
+        "avg_pool2d",
+        to_nhwc(call, x),
+        kernel=view.kernel,
+        stride=view.stride,
+        dilation=view.dilation,
+        pads=view.pads,
+        count_pads=counted,
+    )
     return from_nhwc(call, made, x.rank - 2)
 
 
@@ -55,9 +60,14 @@ def lp_pool(call: OnnxCall) -> Results:
     count_size(call, channels * math.prod(view.kernel), 8)
     ones = constant(np.ones((channels, *view.kernel, 1)), x.dtype, "ones")
     sums = call.add(
-        "conv2d", to_nhwc(call, _raise_to_power(call, x, power)), ones,
-        stride=view.stride, dilation=view.dilation, pads=view.pads, groups=channels,
-    )  # fmt: skip
+        "conv2d",
+        to_nhwc(call, _raise_to_power(call, x, power)),
+        ones,
+        stride=view.stride,
+        dilation=view.dilation,
+        pads=view.pads,
+        groups=channels,
+    )
     return from_nhwc(call, _root(call, sums, power), x.rank - 2)
 
 

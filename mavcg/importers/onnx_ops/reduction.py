@@ -104,10 +104,12 @@ def arg(call: OnnxCall) -> Results:
     """Import ArgMax and ArgMin."""
     x = call.input(0, rank_min=1)
     return call.add(
-        "arg_max" if call.op == "ArgMax" else "arg_min", x,
-        axis=call.axis(call.attr_int("axis", 0), x.rank), keepdims=call.attr_bool("keepdims", True),
+        "arg_max" if call.op == "ArgMax" else "arg_min",
+        x,
+        axis=call.axis(call.attr_int("axis", 0), x.rank),
+        keepdims=call.attr_bool("keepdims", True),
         last=call.attr_bool("select_last_index"),
-    )  # fmt: skip
+    )
 
 
 HANDLERS: Mapping[str, Handler] = {

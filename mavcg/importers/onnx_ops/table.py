@@ -19,7 +19,7 @@ from mavcg.importers.onnx_ops import (
     reduction,
     resize,
     shape,
-)  # fmt: skip
+)
 from mavcg.importers.onnx_ops.call import Handler
 
 # Each family is a module with a mapping HANDLERS; a new family is added here.

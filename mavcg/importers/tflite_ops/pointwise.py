@@ -154,15 +154,41 @@ def zeros_like(call: TfliteCall) -> Results:
 
 
 _UNARY = {
-    "RELU": "relu", "LOGISTIC": "sigmoid", "TANH": "tanh", "HARD_SWISH": "hard_swish", "EXP": "exp", "LOG": "log",
-    "SQRT": "sqrt", "NEG": "neg", "ABS": "abs", "FLOOR": "floor", "CEIL": "ceil", "ROUND": "round", "SIN": "sin",
-    "COS": "cos", "SIGN": "sign", "LOGICAL_NOT": "not", "ELU": "elu",
-}  # fmt: skip
+    "RELU": "relu",
+    "LOGISTIC": "sigmoid",
+    "TANH": "tanh",
+    "HARD_SWISH": "hard_swish",
+    "EXP": "exp",
+    "LOG": "log",
+    "SQRT": "sqrt",
+    "NEG": "neg",
+    "ABS": "abs",
+    "FLOOR": "floor",
+    "CEIL": "ceil",
+    "ROUND": "round",
+    "SIN": "sin",
+    "COS": "cos",
+    "SIGN": "sign",
+    "LOGICAL_NOT": "not",
+    "ELU": "elu",
+}
 _BINARY = {
-    "ADD": "add", "SUB": "sub", "MUL": "mul", "DIV": "div", "POW": "pow", "MAXIMUM": "max", "MINIMUM": "min",
-    "EQUAL": "equal", "LESS": "less", "LESS_EQUAL": "less_equal", "GREATER": "greater",
-    "GREATER_EQUAL": "greater_equal", "LOGICAL_AND": "and", "LOGICAL_OR": "or", "FLOOR_MOD": "mod",
-}  # fmt: skip
+    "ADD": "add",
+    "SUB": "sub",
+    "MUL": "mul",
+    "DIV": "div",
+    "POW": "pow",
+    "MAXIMUM": "max",
+    "MINIMUM": "min",
+    "EQUAL": "equal",
+    "LESS": "less",
+    "LESS_EQUAL": "less_equal",
+    "GREATER": "greater",
+    "GREATER_EQUAL": "greater_equal",
+    "LOGICAL_AND": "and",
+    "LOGICAL_OR": "or",
+    "FLOOR_MOD": "mod",
+}
 HANDLERS: Mapping[str, Handler] = {
     **{name: partial(_unary, op) for name, op in _UNARY.items()},
     **{name: partial(_binary, op) for name, op in _BINARY.items()},

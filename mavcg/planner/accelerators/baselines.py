@@ -87,9 +87,13 @@ def _smart_shuttle(layer: ConvLayer, accelerator: Accelerator, metric: Metric, h
     return Planned(layer, tiling, roofline_performance(layer, traffic(layer, tiling), accelerator), candidates=1)
 
 
-_PLANNERS: Mapping[str, Callable[[ConvLayer, Accelerator, Metric, bool], Planned]] = MappingProxyType({
-    "zhang": _zhang, "ma": _ma, "smart-shuttle": _smart_shuttle,
-})  # fmt: skip
+_PLANNERS: Mapping[str, Callable[[ConvLayer, Accelerator, Metric, bool], Planned]] = MappingProxyType(
+    {
+        "zhang": _zhang,
+        "ma": _ma,
+        "smart-shuttle": _smart_shuttle,
+    }
+)
 BASELINES: tuple[str, ...] = tuple(_PLANNERS)
 
 

@@ -125,10 +125,14 @@ def _row(planned: Planned) -> Row:
     reached = planned.reached
     moved = reached.traffic
     return [
-        list(astuple(planned.tiling.tile)), planned.tiling.dataflow.value, planned.candidates,
-        reached.macs, [moved.input_bytes, moved.weight_bytes, moved.output_bytes],
-        reached.compute_gmac_per_s, reached.memory_gmac_per_s,
-    ]  # fmt: skip
+        list(astuple(planned.tiling.tile)),
+        planned.tiling.dataflow.value,
+        planned.candidates,
+        reached.macs,
+        [moved.input_bytes, moved.weight_bytes, moved.output_bytes],
+        reached.compute_gmac_per_s,
+        reached.memory_gmac_per_s,
+    ]
 
 
 def _planned_layer(layer: ConvLayer, row: Row, kind: type[Reached]) -> Planned:

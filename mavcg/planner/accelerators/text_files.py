@@ -59,12 +59,14 @@ def run_file(path: Path) -> list[dict[str, Any]]:
             w = rng.integers(-LARGEST, LARGEST + 1, plan.info.weight, dtype=np.int32)
         ran = run_plan(plan, x, w)
         digest = hashlib.sha256(np.ascontiguousarray(ran.output, dtype="<i8").tobytes()).hexdigest()
-        rows.append({
-            "name": plan.name,
-            "output_shape": list(ran.output.shape),
-            "moved_bytes": _moved_bytes(ran.moved),
-            "checksum": digest,
-        })  # fmt: skip
+        rows.append(
+            {
+                "name": plan.name,
+                "output_shape": list(ran.output.shape),
+                "moved_bytes": _moved_bytes(ran.moved),
+                "checksum": digest,
+            }
+        )
     return rows
 
 

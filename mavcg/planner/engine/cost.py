@@ -87,9 +87,14 @@ class _ArithmeticCycles:
 
 
 def _arithmetic(
-    work: KernelWork, machine: Machine, core: Accelerator, macro: MacroTile, block: Tile, tiles: BlockRegisters,
+    work: KernelWork,
+    machine: Machine,
+    core: Accelerator,
+    macro: MacroTile,
+    block: Tile,
+    tiles: BlockRegisters,
     chunk_pass: ChunkPass,
-) -> _ArithmeticCycles:  # fmt: skip
+) -> _ArithmeticCycles:
     """Return the cycles of arithmetic. block: rows and channels of a block of level 2. tiles: its register tiles."""
     fit, layer, task = fit_of(machine).macro_tile, work.layer, work.task(macro.call_rows)
     chunk = min(tiles.channels, block.oc)
@@ -131,9 +136,14 @@ class _Transfers:
 
 
 def _transfers(
-    work: KernelWork, machine: Machine, core: Accelerator, macro: MacroTile, tiling: Tiling, tiles: BlockRegisters,
+    work: KernelWork,
+    machine: Machine,
+    core: Accelerator,
+    macro: MacroTile,
+    tiling: Tiling,
+    tiles: BlockRegisters,
     terms: frozenset[Term],
-) -> _Transfers:  # fmt: skip
+) -> _Transfers:
     """Return the transfers by these terms. tiling: of a call in level 2. tiles: the register tiles of a block."""
     task, items = work.task(macro.call_rows), work.layer.items
     ic, kh, kw = k_tile(task, macro.kc)
@@ -195,9 +205,7 @@ def _chunk_start_cycles(
     return lines * fit_of(machine).macro_tile.prefetch_cycles if macro.prefetch_distance_bytes else 0.0
 
 
-def pass_of(
-    work: KernelWork, machine: Machine, macro: MacroTile, tiles: BlockRegisters | None = None
-) -> ChunkPass:  # fmt: skip
+def pass_of(work: KernelWork, machine: Machine, macro: MacroTile, tiles: BlockRegisters | None = None) -> ChunkPass:
     """Return the pass of a block's rows over a chunk of channels. tiles: the register tiles of the block, if known."""
     task = work.task(macro.call_rows)
     rows, channels = min(macro.mc or task.oh, task.oh), block_channels(macro, task)
@@ -209,6 +217,11 @@ def pass_of(
         moved = rows * task.ow * task.oc * items.output + task.input_rows(rows) * task.iw * ic * items.input
         returns = task.oc * terms * items.weight + moved if task.oc > chunk else 0
     return ChunkPass(
-        tiles.widths, tiles.crossing, rows, chunk * terms * items.weight, returns,
-        tiles.widths.mr * terms * items.input, terms,
-    )  # fmt: skip
+        tiles.widths,
+        tiles.crossing,
+        rows,
+        chunk * terms * items.weight,
+        returns,
+        tiles.widths.mr * terms * items.input,
+        terms,
+    )

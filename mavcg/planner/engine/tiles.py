@@ -134,9 +134,12 @@ def _best_of_all(
 
 
 def _share_out(
-    work: KernelWork, machines: Sequence[Machine], cores: Sequence[Accelerator], counts: Sequence[int],
+    work: KernelWork,
+    machines: Sequence[Machine],
+    cores: Sequence[Accelerator],
+    counts: Sequence[int],
     tiles: tuple[MacroTile, ...],
-) -> tuple[MacroTile, ...]:  # fmt: skip
+) -> tuple[MacroTile, ...]:
     """Return the macro-tiles with smaller chunks or rows in parts, if the cores together end the layer sooner so.
 
     counts: cores of each machine's type.

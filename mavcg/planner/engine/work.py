@@ -54,9 +54,19 @@ def work_of(spec: KernelSpec) -> KernelWork | None:
     if p is None:
         return None
     layer = ConvLayer(
-        "", p.out_channels, p.in_channels, p.rows, p.columns, *p.kernel, p.read_rows, p.read_columns, p.stride,
-        dilation=p.dilation, groups=p.groups, items=ItemBytes(p.item_bytes, p.item_bytes, p.item_bytes, p.item_bytes),
-    )  # fmt: skip
+        "",
+        p.out_channels,
+        p.in_channels,
+        p.rows,
+        p.columns,
+        *p.kernel,
+        p.read_rows,
+        p.read_columns,
+        p.stride,
+        dilation=p.dilation,
+        groups=p.groups,
+        items=ItemBytes(p.item_bytes, p.item_bytes, p.item_bytes, p.item_bytes),
+    )
     return KernelWork(spec, layer, spec.by_channels, p.panel, p.partial_sums, p.packed, p.step_terms, p.residual, p)
 
 

@@ -19,8 +19,13 @@ from mavcg.planner.gpu.launch import launches_of
 
 SEED = 20261123
 _PLAN_TYPES: dict[str, Any] = {
-    "f32": np.float32, "f64": np.float64, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
-}  # fmt: skip
+    "f32": np.float32,
+    "f64": np.float64,
+    "i8": np.int8,
+    "i16": np.int16,
+    "i32": np.int32,
+    "i64": np.int64,
+}
 
 
 @dataclass(frozen=True)

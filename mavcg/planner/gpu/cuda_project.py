@@ -67,12 +67,21 @@ class EmittedKernel:
             spilled = sum(kernel_resources.spilled_bytes for kernel_resources in self.code.resources.values())
         x, y, z = kernel.grid
         return {
-            "layer": kernel.layer.conv.name, "file": self.file, "shared_bytes": kernel.shared_bytes,
-            "registers": registers, "registers_from": "plan" if self.code is None else "ptxas",
-            "spilled_bytes": spilled, "threads": kernel.threads, "blocks": x * y * z, "type": kernel.layer.type,
-            "tile": kernel.tiling.tile.factors, "dataflow": str(kernel.tiling.dataflow), "splits": kernel.splits,
-            "bound": self.chosen.time.bound, "predicted_ms": self.chosen.time.seconds * 1e3,
-        }  # fmt: skip
+            "layer": kernel.layer.conv.name,
+            "file": self.file,
+            "shared_bytes": kernel.shared_bytes,
+            "registers": registers,
+            "registers_from": "plan" if self.code is None else "ptxas",
+            "spilled_bytes": spilled,
+            "threads": kernel.threads,
+            "blocks": x * y * z,
+            "type": kernel.layer.type,
+            "tile": kernel.tiling.tile.factors,
+            "dataflow": str(kernel.tiling.dataflow),
+            "splits": kernel.splits,
+            "bound": self.chosen.time.bound,
+            "predicted_ms": self.chosen.time.seconds * 1e3,
+        }
 
 
 def emit_network(graph: Graph, type_name: str, gpu: Gpu, folder: Path) -> tuple[EmittedKernel, ...]:
@@ -138,11 +147,18 @@ def emit_plans(plans: Sequence[TextPlan], arch: str, folder: Path) -> tuple[dict
         convs = [command.output for command in plan.commands if isinstance(command, Conv)]
         sums = {tile.name: tile.elements for tile in plan.tiles}
         moved = count_plan(plan)
-        rows.append({
-            "layer": plan.name, "file": f"{name}.cu", "shared_bytes": 0, "registers": registers.get(types),
-            "threads": PLAN_THREADS, "blocks": max(-(-sums[output] // PLAN_THREADS) for output in convs),
-            "launches": len(convs), "moved_bytes": moved.traffic.total_bytes,
-        })  # fmt: skip
+        rows.append(
+            {
+                "layer": plan.name,
+                "file": f"{name}.cu",
+                "shared_bytes": 0,
+                "registers": registers.get(types),
+                "threads": PLAN_THREADS,
+                "blocks": max(-(-sums[output] // PLAN_THREADS) for output in convs),
+                "launches": len(convs),
+                "moved_bytes": moved.traffic.total_bytes,
+            }
+        )
     for path in (*sorted(HEADERS.glob("plan_*")), HEADERS / "gpu_emulation.h"):
         write_whole(folder / path.name, path.read_text(), _OPTION)
     cmake = _CMAKE_HEAD.format(arch=arch.removeprefix("sm_"))
@@ -192,9 +208,12 @@ def _as_index(emitted: EmittedKernel) -> dict[str, Any]:
     kernel = emitted.chosen.kernel
     plan = {name: value for name, value in asdict(kernel).items() if name != "layer"}
     return {
-        "function": emitted.function, "file": emitted.file, "kind": type(kernel).__name__, "plan": plan,
+        "function": emitted.function,
+        "file": emitted.file,
+        "kind": type(kernel).__name__,
+        "plan": plan,
         "layer": asdict(kernel.layer),
-    }  # fmt: skip
+    }
 
 
 def read_index(folder: Path) -> tuple[tuple[str, str, Kernel | TextPlan], ...]:

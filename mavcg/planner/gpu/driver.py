@@ -74,9 +74,11 @@ class Driver:
     def facts(self) -> dict[str, Any]:
         """Return name, architecture, multiprocessors and clock in MHz."""
         return {
-            "name": self.name, "arch": self.arch, "sms": self.attribute(_MULTIPROCESSORS),
+            "name": self.name,
+            "arch": self.arch,
+            "sms": self.attribute(_MULTIPROCESSORS),
             "clock_mhz": self.attribute(_CLOCK_KHZ) / 1000,
-        }  # fmt: skip
+        }
 
     def load(self, cubin: bytes, names: Sequence[str]) -> dict[str, "ctypes.c_void_p"]:
         """Load machine code and return its functions by name; they stay loaded until the process ends."""
@@ -96,9 +98,17 @@ class Driver:
         values = [ctypes.c_uint64(address) for address in addresses]
         pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
         self._call(
-            "cuLaunchKernel", function, *launch.grid, launch.threads, 1, 1, launch.shared_bytes,
-            ctypes.c_void_p(stream), pointers, None,
-        )  # fmt: skip
+            "cuLaunchKernel",
+            function,
+            *launch.grid,
+            launch.threads,
+            1,
+            1,
+            launch.shared_bytes,
+            ctypes.c_void_p(stream),
+            pointers,
+            None,
+        )
 
     def run(
         self,

@@ -75,9 +75,11 @@ class GpuLayer:
     def is_fully_connected(self) -> bool:
         """True for a matrix product with a single pixel."""
         layer = self.conv
-        return self.kind == "conv" and not self.is_depthwise and (
-            layer.oh * layer.ow * layer.ih * layer.iw * layer.kh * layer.kw == 1
-        )  # fmt: skip
+        return (
+            self.kind == "conv"
+            and not self.is_depthwise
+            and (layer.oh * layer.ow * layer.ih * layer.iw * layer.kh * layer.kw == 1)
+        )
 
     @property
     def gathers(self) -> bool:

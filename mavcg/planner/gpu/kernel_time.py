@@ -152,9 +152,14 @@ def _copies(kernel: ConvKernel) -> float:
 def _vectors(kernel: ConvKernel) -> bool:
     conv, columns = kernel.layer.conv, kernel.rows_columns[1]
     return (
-        conv.kw == 1 and conv.stride[1] == 1 and conv.pads[1] == 0 and conv.iw % 4 == 0 and columns % 4 == 0
-        and not kernel.layer.gathers and conv.iw >= conv.ow
-    )  # fmt: skip
+        conv.kw == 1
+        and conv.stride[1] == 1
+        and conv.pads[1] == 0
+        and conv.iw % 4 == 0
+        and columns % 4 == 0
+        and not kernel.layer.gathers
+        and conv.iw >= conv.ow
+    )
 
 
 def _moved_words(kernel: ConvKernel) -> float:

@@ -23,9 +23,13 @@ def launches_of(kernel: Kernel, function: str) -> tuple[Launch, ...]:
     """Return the launches that compute a layer, with its buffers by the names of BUFFERS."""
     layer = kernel.layer
     present = {
-        "input": True, "output": True, "weights": layer.kind == "conv", "bias": layer.kind == "conv",
-        "residual": layer.residual, "partial": kernel.partial_bytes > 0,
-    }  # fmt: skip
+        "input": True,
+        "output": True,
+        "weights": layer.kind == "conv",
+        "bias": layer.kind == "conv",
+        "residual": layer.residual,
+        "partial": kernel.partial_bytes > 0,
+    }
     arguments = tuple(name if present[name] else "" for name in BUFFERS)
     first = Launch(function, kernel.grid, kernel.threads, kernel.shared_bytes, arguments)
     if kernel.splits == 1:

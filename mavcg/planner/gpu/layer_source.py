@@ -14,8 +14,10 @@ ARGUMENTS = (
 SUM_THREADS = 256
 _ENUM = {"f32": "F32", "f16": "F16", "i8": "I8", "i32": "I32"}
 _STATIONARY = {
-    Dataflow.OUTPUT: "OUTPUT_STATIONARY", Dataflow.WEIGHT: "WEIGHT_STATIONARY", Dataflow.INPUT: "INPUT_STATIONARY",
-}  # fmt: skip
+    Dataflow.OUTPUT: "OUTPUT_STATIONARY",
+    Dataflow.WEIGHT: "WEIGHT_STATIONARY",
+    Dataflow.INPUT: "INPUT_STATIONARY",
+}
 _WINDOW = {"conv": "DEPTHWISE", "max_pool": "MAXIMUM", "avg_pool": "AVERAGE"}
 
 
@@ -97,20 +99,42 @@ def _constants(kernel: Kernel) -> list[tuple[str, str, object]]:
     layer, conv = kernel.layer, kernel.layer.conv
     bools: Mapping[str, bool] = {"RESIDUAL": layer.residual}
     values: dict[str, object] = {
-        "TYPE": _ENUM[layer.type], "OUTPUT": _ENUM[layer.output], "ACTIVATION": ACTIVATIONS[layer.act],
-        "GROUPS": conv.groups, "IC": layer.ic_words, "IC_ELEMENTS": conv.ic, "OC": conv.oc, "IH": conv.ih,
-        "IW": conv.iw, "OH": conv.oh, "OW": conv.ow, "KH": conv.kh, "KW": conv.kw, "SH": conv.stride[0],
-        "SW": conv.stride[1], "DH": conv.dilation[0], "DW": conv.dilation[1], "TOP": conv.pads[0], "LEFT": conv.pads[1],
+        "TYPE": _ENUM[layer.type],
+        "OUTPUT": _ENUM[layer.output],
+        "ACTIVATION": ACTIVATIONS[layer.act],
+        "GROUPS": conv.groups,
+        "IC": layer.ic_words,
+        "IC_ELEMENTS": conv.ic,
+        "OC": conv.oc,
+        "IH": conv.ih,
+        "IW": conv.iw,
+        "OH": conv.oh,
+        "OW": conv.ow,
+        "KH": conv.kh,
+        "KW": conv.kw,
+        "SH": conv.stride[0],
+        "SW": conv.stride[1],
+        "DH": conv.dilation[0],
+        "DW": conv.dilation[1],
+        "TOP": conv.pads[0],
+        "LEFT": conv.pads[1],
         "SPLITS": kernel.splits,
-    }  # fmt: skip
+    }
     match kernel:
         case ConvKernel():
             values |= {
-                "TILE_OC": kernel.tile_oc, "TILE_IC": kernel.tile_ic, "TILE_OH": kernel.tile_oh,
-                "TILE_OW": kernel.tile_ow, "RM": kernel.rm, "RN": kernel.rn, "THREADS_OC": kernel.threads_oc,
-                "THREADS_PIXELS": kernel.threads_pixels, "STATIONARY": _STATIONARY[kernel.stationary],
-                "INNER": kernel.inner, "STAGES": kernel.stages,
-            }  # fmt: skip
+                "TILE_OC": kernel.tile_oc,
+                "TILE_IC": kernel.tile_ic,
+                "TILE_OH": kernel.tile_oh,
+                "TILE_OW": kernel.tile_ow,
+                "RM": kernel.rm,
+                "RN": kernel.rn,
+                "THREADS_OC": kernel.threads_oc,
+                "THREADS_PIXELS": kernel.threads_pixels,
+                "STATIONARY": _STATIONARY[kernel.stationary],
+                "INNER": kernel.inner,
+                "STAGES": kernel.stages,
+            }
             bools = {**bools, "GATHER": layer.gathers}
         case ElementwiseKernel():
             values |= {"OPERATOR": ELEMENTWISE[layer.kind], "COUNT": kernel.words}
@@ -118,9 +142,13 @@ def _constants(kernel: Kernel) -> list[tuple[str, str, object]]:
             values |= {"TILE_IC": kernel.tile_ic, "RM": kernel.rm, "THREADS_OC": kernel.threads_oc}
         case WindowKernel():
             values |= {
-                "IC": kernel.channel_words, "TILE_IC": kernel.tile_c, "TILE_OH": kernel.tile_oh,
-                "TILE_OW": kernel.tile_ow, "THREADS_PIXELS": kernel.threads_pixels, "RN": kernel.rn,
+                "IC": kernel.channel_words,
+                "TILE_IC": kernel.tile_c,
+                "TILE_OH": kernel.tile_oh,
+                "TILE_OW": kernel.tile_ow,
+                "THREADS_PIXELS": kernel.threads_pixels,
+                "RN": kernel.rn,
                 "WINDOW": _WINDOW[layer.kind],
-            }  # fmt: skip
+            }
     constants: list[tuple[str, str, object]] = [("int", name, value) for name, value in values.items()]
     return constants + [("bool", name, str(value).lower()) for name, value in bools.items()]

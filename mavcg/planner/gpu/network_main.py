@@ -25,11 +25,15 @@ class NetworkMain:
     def text(self) -> str:
         """Return the C++ program."""
         values = {
-            "@NAME@": comment(self.network), "@KERNELS@": "\n".join(self.includes),
-            "@TENSORS@": "\n".join(self.tensors), "@BODY@": "\n".join(self.body),
-            "@WEIGHT_BYTES@": str(self.weight_bytes), "@PARTIAL@": str(self.partial_bytes),
-            "@INPUT@": self.input_tensor, "@OUTPUT@": self.output_tensor,
-        }  # fmt: skip
+            "@NAME@": comment(self.network),
+            "@KERNELS@": "\n".join(self.includes),
+            "@TENSORS@": "\n".join(self.tensors),
+            "@BODY@": "\n".join(self.body),
+            "@WEIGHT_BYTES@": str(self.weight_bytes),
+            "@PARTIAL@": str(self.partial_bytes),
+            "@INPUT@": self.input_tensor,
+            "@OUTPUT@": self.output_tensor,
+        }
         text = _PROGRAM
         for key, value in values.items():
             text = text.replace(key, value)

@@ -194,7 +194,13 @@ class _ProgramWriter:
         files = dict.fromkeys(f'#include "{kernel.function}.cu"' for kernel in self.kernels.values())
         after = [] if output_name in self.on_host else [f"    {target}.download();"]
         main = NetworkMain(
-            self.graph.name or "a network", tuple(files), tuple(self.declared), (*lines, *after), len(self.weights),
-            self.partial_bytes, source, target,
-        )  # fmt: skip
+            self.graph.name or "a network",
+            tuple(files),
+            tuple(self.declared),
+            (*lines, *after),
+            len(self.weights),
+            self.partial_bytes,
+            source,
+            target,
+        )
         return main.text()

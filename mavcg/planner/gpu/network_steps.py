@@ -92,9 +92,14 @@ class _StepReader:
         if node.output in self.skipped:
             return None
         make: Callable[[Node], NetworkStep | None] | None = {
-            "conv2d": self._product, "matmul": self._product, "max_pool2d": self._pool, "avg_pool2d": self._pool,
-            "reduce_mean": self._mean, "concat": self._join, "reshape": self._reshape,
-        }.get(node.op)  # fmt: skip
+            "conv2d": self._product,
+            "matmul": self._product,
+            "max_pool2d": self._pool,
+            "avg_pool2d": self._pool,
+            "reduce_mean": self._mean,
+            "concat": self._join,
+            "reshape": self._reshape,
+        }.get(node.op)
         if node.op in ELEMENTWISE or node.op in _ACTS:
             make = self._elementwise
         step = make(node) if make is not None else None

@@ -83,9 +83,11 @@ def plan_cuda(plan: TextPlan, function: str) -> str:
     head += ['#include "plan_cuda.cuh"', "", "#ifndef __CUDACC_RTC__"]
     writer = _CudaWriter(plan)
     sizes = {
-        "@INPUTS@": prod(plan.info.input), "@WEIGHTS@": prod(plan.info.weight or ()),
-        "@OUTPUTS@": prod(plan.info.output), "@RUN@": function,
-    }  # fmt: skip
+        "@INPUTS@": prod(plan.info.input),
+        "@WEIGHTS@": prod(plan.info.weight or ()),
+        "@OUTPUTS@": prod(plan.info.output),
+        "@RUN@": function,
+    }
     main = _MAIN
     for key, value in sizes.items():
         main = main.replace(key, str(value))

@@ -91,9 +91,20 @@ def _convolution(reader: _LayerReader, node: Node) -> Iterator[ConvLayer]:
     out_ch, k_h, k_w, in_ch = w.shape
     yield ConvLayer(
         _name(node),
-        oc=out_ch // groups, ic=in_ch, oh=y.shape[1], ow=y.shape[2], kh=k_h, kw=k_w, ih=x.shape[1], iw=x.shape[2],
-        stride=node.attr("stride"), pads=pads, dilation=node.attr("dilation"), groups=groups, items=_items(x, w, y),
-    )  # fmt: skip
+        oc=out_ch // groups,
+        ic=in_ch,
+        oh=y.shape[1],
+        ow=y.shape[2],
+        kh=k_h,
+        kw=k_w,
+        ih=x.shape[1],
+        iw=x.shape[2],
+        stride=node.attr("stride"),
+        pads=pads,
+        dilation=node.attr("dilation"),
+        groups=groups,
+        items=_items(x, w, y),
+    )
 
 
 def _transposed_convolution(reader: _LayerReader, node: Node) -> Iterator[ConvLayer]:
@@ -112,10 +123,19 @@ def _transposed_convolution(reader: _LayerReader, node: Node) -> Iterator[ConvLa
         for column in columns:
             yield ConvLayer(
                 f"{_name(node)}@{row.first},{column.first}" if several else _name(node),
-                oc=out_ch // groups, ic=in_ch, oh=row.outputs, ow=column.outputs, kh=len(row.taps), kw=len(column.taps),
-                ih=row.length, iw=column.length, pads=(row.before, column.before, row.after, column.after),
-                dilation=(row.dilation, column.dilation), groups=groups, items=_items(x, w, y),
-            )  # fmt: skip
+                oc=out_ch // groups,
+                ic=in_ch,
+                oh=row.outputs,
+                ow=column.outputs,
+                kh=len(row.taps),
+                kw=len(column.taps),
+                ih=row.length,
+                iw=column.length,
+                pads=(row.before, column.before, row.after, column.after),
+                dilation=(row.dilation, column.dilation),
+                groups=groups,
+                items=_items(x, w, y),
+            )
 
 
 def _product(reader: _LayerReader, node: Node) -> Iterator[ConvLayer]:
@@ -140,17 +160,30 @@ def _product(reader: _LayerReader, node: Node) -> Iterator[ConvLayer]:
     if prod(image.shape) != groups * rows * depth:
         return
     yield ConvLayer(
-        _name(node), oc=out_ch, ic=depth, oh=rows, ow=1, kh=1, kw=1, ih=rows, iw=1, groups=groups,
+        _name(node),
+        oc=out_ch,
+        ic=depth,
+        oh=rows,
+        ow=1,
+        kh=1,
+        kw=1,
+        ih=rows,
+        iw=1,
+        groups=groups,
         items=_items(image, weights, y),
-    )  # fmt: skip
+    )
 
 
 _PRODUCTS = ("matmul", "qmatmul", "imatmul")
 _MAKERS: dict[str, _Maker] = {
-    "conv2d": _convolution, "qconv2d": _convolution, "iconv2d": _convolution,
+    "conv2d": _convolution,
+    "qconv2d": _convolution,
+    "iconv2d": _convolution,
     "conv_transpose2d": _transposed_convolution,
-    "matmul": _product, "qmatmul": _product, "imatmul": _product,
-}  # fmt: skip
+    "matmul": _product,
+    "qmatmul": _product,
+    "imatmul": _product,
+}
 
 
 def _one_image(node: Node, x: TensorType) -> None:

@@ -126,9 +126,12 @@ def predicted_costs(graph: Graph, considered: Mapping[str, Sequence[AlgorithmTim
 
 
 def in_library(
-    problem: Problem, graph: Graph, model: LibraryModel, predicted: Predicted,
+    problem: Problem,
+    graph: Graph,
+    model: LibraryModel,
+    predicted: Predicted,
     safety_factors: SafetyFactors,
-) -> Problem:  # fmt: skip
+) -> Problem:
     """Return the problem with costs as in a library.
 
     predicted: from predicted_costs; it alone decides between the engine's own algorithms.
@@ -142,9 +145,16 @@ def in_library(
             continue
         default_primitive = primitive_of(graph.producers()[node.tensor], graph, "")
         costs = _NodeCosts(
-            choices, node, predicted.get(node.tensor, {}), model, default_primitive,
-            own[name], node.tensor in joined, node.image in graph.inputs, safety_factors,
-        )  # fmt: skip
+            choices,
+            node,
+            predicted.get(node.tensor, {}),
+            model,
+            default_primitive,
+            own[name],
+            node.tensor in joined,
+            node.image in graph.inputs,
+            safety_factors,
+        )
         alternatives[name] = tuple(_with_ms(alternative, costs.ms(alternative)) for alternative in choices)
     return replace(problem, alternatives=alternatives)
 
@@ -157,9 +167,17 @@ class _NodeCosts:
     """
 
     def __init__(
-        self, choices: Sequence[Alternative], node: NetworkNode, predicted: Mapping[str, float], model: LibraryModel,
-        default_primitive: str, own: frozenset[str], joined: bool, from_input: bool, safety_factors: SafetyFactors,
-    ) -> None:  # fmt: skip
+        self,
+        choices: Sequence[Alternative],
+        node: NetworkNode,
+        predicted: Mapping[str, float],
+        model: LibraryModel,
+        default_primitive: str,
+        own: frozenset[str],
+        joined: bool,
+        from_input: bool,
+        safety_factors: SafetyFactors,
+    ) -> None:
         s = node.scenario
         assert s is not None
         self.predicted, self.own, self.safety_factors = predicted, own, safety_factors

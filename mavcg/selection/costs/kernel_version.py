@@ -20,9 +20,12 @@ from mavcg.text.python_code import code_without_words
 
 # Modules that take part in generating every kernel of any family: facts of cores, function prologues.
 _COMMON = (
-    "mavcg.specs.kernel", "mavcg.specs.primitive", "mavcg.cost_model.instruction_mix", "mavcg.lowering.kernel_code",
+    "mavcg.specs.kernel",
+    "mavcg.specs.primitive",
+    "mavcg.cost_model.instruction_mix",
+    "mavcg.lowering.kernel_code",
     "mavcg.lowering.machines",
-)  # fmt: skip
+)
 # Families whose kernels are the engine's own: their modules name the specs, the modules here generate the code.
 _ENGINE_KERNELS = {
     "mavcg.kernels.primitives.implicit_gemm": ("mavcg.kernels.conv.conv2d", "mavcg.kernels.conv.depthwise")

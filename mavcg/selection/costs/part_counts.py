@@ -64,7 +64,7 @@ def _out_bytes(s: Scenario) -> int:
 
 def _plain_bytes(
     model: PrimitiveModel, s: Scenario, weights: float = 0, passes: float = 1, parted: bool = False
-) -> float:  # fmt: skip
+) -> float:
     """Return the bytes of image and output once, and of the weights (the definition's by default) `passes` times.
 
     parted: rows of work need a part of the weights each, so that several threads read no more than one does.
@@ -124,8 +124,11 @@ def _direct(model: PrimitiveModel, s: Scenario, p: DirectPrimitive) -> Parts:
     passes = 1 if heavy else s.out_h
     ends = _transpose_epilogue(p.layout_out, not across_channels, s.m * s.out_h * s.out_w)
     return _add(
-        parts, _border(s, not across_channels), ends, {"bytes": _plain_bytes(model, s, passes=passes, parted=heavy)},
-    )  # fmt: skip
+        parts,
+        _border(s, not across_channels),
+        ends,
+        {"bytes": _plain_bytes(model, s, passes=passes, parted=heavy)},
+    )
 
 
 def _single(model: PrimitiveModel, tile_extent: TileExtent, scalars: int, columns: int) -> float:
@@ -233,9 +236,10 @@ def _winograd(model: PrimitiveModel, s: Scenario, p: WinogradPrimitive) -> Parts
         )
     }
     return _add(
-        {"product_winograd_staged" if p.staged else "product_winograd": cycles, "transform": work}, ends,
+        {"product_winograd_staged" if p.staged else "product_winograd": cycles, "transform": work},
+        ends,
         {"bytes": moved + _plain_bytes(model, s, weights, passes, p.staged)},
-    )  # fmt: skip
+    )
 
 
 def _fft(model: PrimitiveModel, s: Scenario, p: Fft) -> Parts:
@@ -251,9 +255,10 @@ def _fft(model: PrimitiveModel, s: Scenario, p: Fft) -> Parts:
         _transpose_epilogue(p.layout_out, False, s.m * s.out_h * s.out_w),
     )
     return _add(
-        {"product_fft": cycles * (t.coefficients - 1), "butterfly": transformed}, ends,
+        {"product_fft": cycles * (t.coefficients - 1), "butterfly": transformed},
+        ends,
         {"bytes": model.bytes_ns(2 * between) + _plain_bytes(model, s, weights, parted=True)},
-    )  # fmt: skip
+    )
 
 
 def _sum2d(model: PrimitiveModel, s: Scenario, p: Sum2d) -> Parts:
@@ -264,12 +269,21 @@ def _sum2d(model: PrimitiveModel, s: Scenario, p: Sum2d) -> Parts:
         latency = fit_of(model.machine).register_tile.fma_latency
         return _add({"product_scalar": outputs * (s.taps * latency)}, _border(s, False))
     return _add(
-        {"product_sum2d": vectors * s.taps, "product_sum2d_sofar": vectors}, _border(s, True),
+        {"product_sum2d": vectors * s.taps, "product_sum2d_sofar": vectors},
+        _border(s, True),
         {"bytes": model.bytes_ns(outputs * F32_BYTES, s.out_h * s.out_w * F32_BYTES)},
-    )  # fmt: skip
+    )
 
 
 _COUNTERS: dict[type[Primitive], Callable[[PrimitiveModel, Scenario, Any], Parts]] = {
-    DirectPrimitive: _direct, DepthwisePrimitive: _depthwise, Implicit: _implicit, ImplicitDepthwise: _depthwise,
-    Im2: _im2, Kn2: _kn2, Sparse: _sparse, WinogradPrimitive: _winograd, Fft: _fft, Sum2d: _sum2d,
-}  # fmt: skip
+    DirectPrimitive: _direct,
+    DepthwisePrimitive: _depthwise,
+    Implicit: _implicit,
+    ImplicitDepthwise: _depthwise,
+    Im2: _im2,
+    Kn2: _kn2,
+    Sparse: _sparse,
+    WinogradPrimitive: _winograd,
+    Fft: _fft,
+    Sum2d: _sum2d,
+}

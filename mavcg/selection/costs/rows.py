@@ -123,10 +123,21 @@ def row_of(record: Record) -> tuple[Any, ...]:
     date = record.date or datetime.now(UTC).isoformat(timespec="seconds")
     caches, compiler = COLD if record.cold else WARM, record.compiler or compiler_version()
     return (
-        text_of(record.what), record.core, record.threads, compiler, record.block, caches,
-        float(cost.ms), float(cost.spread_ms), cost.runs, cost.kind, date, record.host or platform.node(),
-        record.kernels, cost.turns,
-    )  # fmt: skip
+        text_of(record.what),
+        record.core,
+        record.threads,
+        compiler,
+        record.block,
+        caches,
+        float(cost.ms),
+        float(cost.spread_ms),
+        cost.runs,
+        cost.kind,
+        date,
+        record.host or platform.node(),
+        record.kernels,
+        cost.turns,
+    )
 
 
 def table_text(rows: list[tuple[Any, ...]]) -> str:
@@ -167,11 +178,18 @@ def _imported_row(value: Any, kernels: Any, rounds: Any) -> tuple[Any, ...]:
         raise ValueError(f"unknown caches {value['caches']!r}")
     return row_of(
         Record(
-            _parse_operation(value["what"]), cost, _word(value["core"]), _whole(value["threads"]),
-            _whole(value["block"]), _word(value["compiler"]), value["caches"] == COLD, _word(value["date"]),
-            _word(value["host"]), _word(kernels),
+            _parse_operation(value["what"]),
+            cost,
+            _word(value["core"]),
+            _whole(value["threads"]),
+            _whole(value["block"]),
+            _word(value["compiler"]),
+            value["caches"] == COLD,
+            _word(value["date"]),
+            _word(value["host"]),
+            _word(kernels),
         )
-    )  # fmt: skip
+    )
 
 
 def _whole(value: Any) -> int:

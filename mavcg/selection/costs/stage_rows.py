@@ -156,6 +156,14 @@ def _sum2d(s: Scenario, p: Sum2d, block: int) -> StageRows:
 
 
 _COUNTED: dict[type[Primitive], Callable[[Scenario, Any, int], StageRows]] = {
-    DirectPrimitive: _direct, DepthwisePrimitive: _depthwise, Implicit: _implicit, ImplicitDepthwise: _of_engine,
-    Im2: _im2, Kn2: _kn2, Sparse: _sparse, WinogradPrimitive: _winograd, Fft: _fft, Sum2d: _sum2d,
-}  # fmt: skip
+    DirectPrimitive: _direct,
+    DepthwisePrimitive: _depthwise,
+    Implicit: _implicit,
+    ImplicitDepthwise: _of_engine,
+    Im2: _im2,
+    Kn2: _kn2,
+    Sparse: _sparse,
+    WinogradPrimitive: _winograd,
+    Fft: _fft,
+    Sum2d: _sum2d,
+}

@@ -133,9 +133,22 @@ def _dead(names: list[str], dead: DeadEnd) -> Infeasible:
 
 # Keys of `Solution.counts`, which are present even if zero.
 _COUNTED = (
-    "self_edges", "parallel_edges", "edges_without_choice", "infinite", "dominated", "split", "one_alternative",
-    "r0", "r1", "r2", "searched_nodes", "bound_rounds", "blocks", "branches", "tables",
-)  # fmt: skip
+    "self_edges",
+    "parallel_edges",
+    "edges_without_choice",
+    "infinite",
+    "dominated",
+    "split",
+    "one_alternative",
+    "r0",
+    "r1",
+    "r2",
+    "searched_nodes",
+    "bound_rounds",
+    "blocks",
+    "branches",
+    "tables",
+)
 
 
 def _counts(reductions: Counter[str], search: Counter[str]) -> dict[str, int]:

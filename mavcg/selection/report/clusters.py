@@ -40,7 +40,7 @@ def board_json(selection: BoardSelection) -> dict[str, Any]:
         ],
         "optimal": selection.optimal,
         "solver_seconds": selection.selected.solver_seconds,
-    }  # fmt: skip
+    }
 
 
 def _node_json(selection: BoardSelection, node: str) -> dict[str, Any]:

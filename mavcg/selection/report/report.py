@@ -79,7 +79,7 @@ def _node_json(selection: Selection, name: str, scenario: Scenario) -> dict[str,
         "fastest": {"primitive": fastest.name, "cost_ms": fastest.cost.ms},
         "next_best": None if next_best is None else {"primitive": next_best.name, "cost_ms": next_best.cost.ms},
         "families": families_json(selection, name),
-    }  # fmt: skip
+    }
 
 
 def _next_best(selection: Selection, node: str) -> Alternative | None:

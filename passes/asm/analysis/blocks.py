@@ -188,8 +188,9 @@ def _check_target(s: Statement, effect: Effects | None, defined: set[str], file:
     target = effect.target if effect else ""
     if target.startswith((".L", "L")) and target.startswith(".L") and not re.search(r"[-+]", target):
         if target not in defined:
-            raise asm_error(file, s.line, s.column, f"`{s.code}`: the label {target} is nowhere in the file",
-                            "is the file whole?")  # fmt: skip
+            raise asm_error(
+                file, s.line, s.column, f"`{s.code}`: the label {target} is nowhere in the file", "is the file whole?"
+            )
 
 
 def _raw_blocks(

@@ -69,9 +69,14 @@ def loop_counter(code: Sequence[Code]) -> LoopCounter | None:
 
 
 def _stepping_counter(
-    code: Sequence[Code], register: Reg, end: Reg | None, drop: tuple[int, ...], guard: str, plain: dict[int, Instr],
+    code: Sequence[Code],
+    register: Reg,
+    end: Reg | None,
+    drop: tuple[int, ...],
+    guard: str,
+    plain: dict[int, Instr],
     up: bool | None = None,
-) -> LoopCounter | None:  # fmt: skip
+) -> LoopCounter | None:
     """Return the loop's counter if one add or sub alone changes `register`; None otherwise.
 
     drop, guard, plain: as in LoopCounter. up: the direction that the counter must have; None for either.

@@ -7,8 +7,18 @@ from mavcg.passes.asm.isa.syntax import Instr, Mem, Reg
 _SIGNED = range(-256, 256)  # unscaled, 9 bits
 _SCALED = 4096  # multiples of the size, 12 bits
 _PAIRED = range(-64, 64)  # multiples of one register's size, 7 bits
-_UNSCALED_NAMES = {"ldur": "ldr", "stur": "str", "ldurb": "ldrb", "ldurh": "ldrh", "ldursw": "ldrsw", "ldursb": "ldrsb",
-                   "ldursh": "ldrsh", "sturb": "strb", "sturh": "strh", "prfum": "prfm"}  # fmt: skip
+_UNSCALED_NAMES = {
+    "ldur": "ldr",
+    "stur": "str",
+    "ldurb": "ldrb",
+    "ldurh": "ldrh",
+    "ldursw": "ldrsw",
+    "ldursb": "ldrsb",
+    "ldursh": "ldrsh",
+    "sturb": "strb",
+    "sturh": "strh",
+    "prfum": "prfm",
+}
 STEP_LIMIT = 4096  # immediates of add, sub and cmp are below this
 
 

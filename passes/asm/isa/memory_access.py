@@ -13,8 +13,20 @@ from mavcg.passes.asm.isa.effects import (
 )
 from mavcg.passes.asm.isa.syntax import ZERO, Instr, Mem, Reg, RegList
 
-LOADS = {"ldr": 0, "ldur": 0, "ldrb": 1, "ldurb": 1, "ldrsb": 1, "ldursb": 1, "ldrh": 2, "ldurh": 2, "ldrsh": 2,
-         "ldursh": 2, "ldrsw": 4, "ldursw": 4}  # fmt: skip
+LOADS = {
+    "ldr": 0,
+    "ldur": 0,
+    "ldrb": 1,
+    "ldurb": 1,
+    "ldrsb": 1,
+    "ldursb": 1,
+    "ldrh": 2,
+    "ldurh": 2,
+    "ldrsh": 2,
+    "ldursh": 2,
+    "ldrsw": 4,
+    "ldursw": 4,
+}
 STORES = {"str": 0, "stur": 0, "strb": 1, "sturb": 1, "strh": 2, "sturh": 2}
 PAIRS = {"ldp": True, "ldnp": True, "ldpsw": True, "stp": False, "stnp": False}
 _STRUCTURES = re.compile(r"(ld|st)([1-4])(r?)$")

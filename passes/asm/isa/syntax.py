@@ -10,8 +10,15 @@ from dataclasses import dataclass, replace
 ZERO = "xzr"
 CONDITIONS = tuple("eq ne cs hs cc lo mi pl vs vc hi ls ge lt gt le al nv".split())
 _INVERSE = {
-    "eq": "ne", "cs": "cc", "hs": "lo", "mi": "pl", "vs": "vc", "hi": "ls", "ge": "lt", "gt": "le",
-}  # fmt: skip
+    "eq": "ne",
+    "cs": "cc",
+    "hs": "lo",
+    "mi": "pl",
+    "vs": "vc",
+    "hi": "ls",
+    "ge": "lt",
+    "gt": "le",
+}
 INVERSE = {**_INVERSE, **{v: k for k, v in _INVERSE.items()}}
 
 _GENERAL = re.compile(r"(x|w)(\d|[12]\d|30)$", re.ASCII)

@@ -23,8 +23,10 @@ def fold_addresses(instrs: Sequence[Instr], live_out: frozenset[str]) -> tuple[I
     """
     code = with_effects(_plain_steps(with_effects(instrs)))
     values = track_registers([(c.instr, c.effects) for c in code])
-    folded = [_sum_of_origin(c, before) if c.effects.memory is None else _on_root(c, before)
-              for c, before in zip(code, values, strict=False)]  # fmt: skip
+    folded = [
+        _sum_of_origin(c, before) if c.effects.memory is None else _on_root(c, before)
+        for c, before in zip(code, values, strict=False)
+    ]
     return _without_dead(folded, live_out)
 
 

@@ -195,9 +195,15 @@ class _Body:
         return True
 
     def _same_value(
-        self, register: str, new_register: str, source: int | None, new_source: int | None, step: int, steps: int,
+        self,
+        register: str,
+        new_register: str,
+        source: int | None,
+        new_source: int | None,
+        step: int,
+        steps: int,
         image: dict[int, int],
-    ) -> bool:  # fmt: skip
+    ) -> bool:
         if source is None and register in self.chains:  # of the step before
             chain = self.chains[register]
             before = chain[step * (len(chain) // steps) - 1] if step else None

@@ -44,9 +44,14 @@ class Unrolled:
 
 
 def unroll(
-    instrs: Sequence[Instr], times: int, counter: str, live_in: frozenset[str], live_out: frozenset[str],
-    old_loop: str, end: str,
-) -> Unrolled | None:  # fmt: skip
+    instrs: Sequence[Instr],
+    times: int,
+    counter: str,
+    live_in: frozenset[str],
+    live_out: frozenset[str],
+    old_loop: str,
+    end: str,
+) -> Unrolled | None:
     """Unroll a loop `times` times; None for a loop whose trip count is not known at its top.
 
     Args:

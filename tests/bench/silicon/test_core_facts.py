@@ -19,12 +19,17 @@ def test_errors_are_means_of_each_group() -> None:
     lines = with_errors(FILE, rows).splitlines()
 
     assert [line.split(", source")[0].replace("{ value = ", "") for line in lines[3:13]] == [
-        'error = 15.00, unit = "percent"', 'figures = 2, unit = "figures"',
-        'held_out_error = 20.00, unit = "percent"', 'held_out_figures = 1, unit = "figures"',
-        'changes_error = 100.00, unit = "percent"', 'changes_figures = 1, unit = "figures"',
-        'instructions_error = 10.00, unit = "percent"', 'instructions_figures = 1, unit = "figures"',
-        'instructions_held_out_error = 10.00, unit = "percent"', 'instructions_held_out_figures = 1, unit = "figures"',
-    ]  # fmt: skip
+        'error = 15.00, unit = "percent"',
+        'figures = 2, unit = "figures"',
+        'held_out_error = 20.00, unit = "percent"',
+        'held_out_figures = 1, unit = "figures"',
+        'changes_error = 100.00, unit = "percent"',
+        'changes_figures = 1, unit = "figures"',
+        'instructions_error = 10.00, unit = "percent"',
+        'instructions_figures = 1, unit = "figures"',
+        'instructions_held_out_error = 10.00, unit = "percent"',
+        'instructions_held_out_figures = 1, unit = "figures"',
+    ]
     assert lines[13:] == ["confidence = 1", "", "[instr]"]
     assert with_errors("\n".join(lines) + "\n", rows).splitlines() == lines
 

@@ -12,10 +12,16 @@ from mavcg.assembly.code_image import CodeImage, read_image
 from mavcg.toolchain.zig import run_zig
 
 INSTRUCTIONS = (
-    "usdot v3.4s, v4.16b, v31.16b", "usdot v3.2s, v4.8b, v31.8b", "usdot v3.4s, v4.16b, v31.4b[2]",
-    "usdot v3.2s, v4.8b, v31.4b[1]", "sudot v3.4s, v4.16b, v31.4b[3]", "sudot v3.2s, v4.8b, v31.4b[0]",
-    "smmla v3.4s, v4.16b, v31.16b", "ummla v3.4s, v4.16b, v31.16b", "usmmla v3.4s, v4.16b, v31.16b",
-)  # fmt: skip
+    "usdot v3.4s, v4.16b, v31.16b",
+    "usdot v3.2s, v4.8b, v31.8b",
+    "usdot v3.4s, v4.16b, v31.4b[2]",
+    "usdot v3.2s, v4.8b, v31.4b[1]",
+    "sudot v3.4s, v4.16b, v31.4b[3]",
+    "sudot v3.2s, v4.8b, v31.4b[0]",
+    "smmla v3.4s, v4.16b, v31.16b",
+    "ummla v3.4s, v4.16b, v31.16b",
+    "usmmla v3.4s, v4.16b, v31.16b",
+)
 
 
 def assembled(folder: Path, text: str) -> CodeImage:

@@ -15,15 +15,24 @@ def row(silicon: float, modelled: float | None, kind: str = "ratio", when: str =
 
 
 ROWS = [
-    row(0.8, 1.0), row(0.9, 1.2), row(0.7, 0.9), row(1.04, 0.9), row(0.5, None),
-    row(100, 50, "cycles", "before"), row(120, 45, "cycles"), row(90, 90, "cycles", name="g"),
-]  # fmt: skip
+    row(0.8, 1.0),
+    row(0.9, 1.2),
+    row(0.7, 0.9),
+    row(1.04, 0.9),
+    row(0.5, None),
+    row(100, 50, "cycles", "before"),
+    row(120, 45, "cycles"),
+    row(90, 90, "cycles", name="g"),
+]
 
 
 def test_changes_are_ratios_and_pairs_of_times_over_five_percent() -> None:
     assert [(silicon, modelled) for _, silicon, modelled in changes({"rows": ROWS})] == [
-        (0.8, 1.0), (0.9, 1.2), (0.7, 0.9), (1.2, 0.9),
-    ]  # fmt: skip
+        (0.8, 1.0),
+        (0.9, 1.2),
+        (0.7, 0.9),
+        (1.2, 0.9),
+    ]
 
 
 def test_wrong_ones_are_counted_by_commit() -> None:

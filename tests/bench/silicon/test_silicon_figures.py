@@ -83,16 +83,19 @@ def test_speedups_over_one_function_give_ratios_of_two_others_at_the_same_commit
     }
     # The message has 3.10x for Neon, 4.94x for dot products and 5.70x for matrix products.
     assert {key: figure.value for key, figure in found.items()} == {
-        f"{name}_dotprod": 0.6275, f"{name}_i8mm": 0.8667,
-    }  # fmt: skip
+        f"{name}_dotprod": 0.6275,
+        f"{name}_i8mm": 0.8667,
+    }
     faster = found[f"{name}_i8mm"]
     # Whether put or prep was timed is not said: the calls are those of both.
     assert {call.symbol for call in faster.calls} == {
-        "dav1d_put_8tap_sharp_8bpc_neon_i8mm", "dav1d_prep_8tap_sharp_8bpc_neon_i8mm",
-    }  # fmt: skip
+        "dav1d_put_8tap_sharp_8bpc_neon_i8mm",
+        "dav1d_prep_8tap_sharp_8bpc_neon_i8mm",
+    }
     assert {call.symbol for call in faster.before} == {
-        "dav1d_put_8tap_sharp_8bpc_neon_dotprod", "dav1d_prep_8tap_sharp_8bpc_neon_dotprod",
-    }  # fmt: skip
+        "dav1d_put_8tap_sharp_8bpc_neon_dotprod",
+        "dav1d_prep_8tap_sharp_8bpc_neon_dotprod",
+    }
     assert {call.commit for call in (*faster.calls, *faster.before)} == {"1776c45a"}
 
 
@@ -130,8 +133,9 @@ def test_kernels_may_have_cycles_and_loops_share_theirs_with_the_counting(tmp_pa
     path.write_text(KERNELS)
     first, second, loop = read_list(path).figures
     assert [(each.kind, each.core, each.value) for each in (first, second)] == [
-        ("cycles", "cortex-a55", 1418), ("cycles", "cortex-a510", 968),
-    ]  # fmt: skip
+        ("cycles", "cortex-a55", 1418),
+        ("cycles", "cortex-a510", 968),
+    ]
     lines = [line.strip() for line in loop.code.splitlines()]
     assert (loop.kind, len(lines)) == ("instruction", 42)
     assert lines[:5] == [f"fmla v{n}.4s, v8.4s, v{(n + 4) % 8}.4s" for n in range(5)] and lines[8] == lines[0]

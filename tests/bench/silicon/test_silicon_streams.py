@@ -107,8 +107,13 @@ def test_the_cryptographic_loops_are_of_six_cores() -> None:
     (source,) = (each for each in read_lists() if each.name == "cryptogams")
 
     assert {figure.core for figure in source.figures} == {
-        "apple-firestorm", "cortex-a53", "cortex-a57", "cortex-a76", "cortex-x2", "exynos-m1"
-    }  # fmt: skip
+        "apple-firestorm",
+        "cortex-a53",
+        "cortex-a57",
+        "cortex-a76",
+        "cortex-x2",
+        "exynos-m1",
+    }
     assert len(source.figures) == 49 and not any(figure.seen for figure in source.figures)
 
 
@@ -198,7 +203,12 @@ def test_gmp_s_figures_are_those_of_its_comments() -> None:
     (source,) = (each for each in read_lists() if each.name == "gmp")
 
     assert {figure.core for figure in source.figures} == {
-        "apple-firestorm", "cortex-a53", "cortex-a55", "cortex-a57", "cortex-a72", "cortex-a73"
-    }  # fmt: skip
+        "apple-firestorm",
+        "cortex-a53",
+        "cortex-a55",
+        "cortex-a57",
+        "cortex-a72",
+        "cortex-a73",
+    }
     assert len(source.figures) == 70 and sum(bool(figure.reason) for figure in source.figures) == 6
     assert not any(figure.seen for figure in source.figures)

@@ -21,9 +21,13 @@ def cells(text: str, core: str) -> list[str]:
 
 def test_goals_are_judged_by_kernels_that_are_held_out() -> None:
     rows = [
-        row("cortex-a53", 10.4), row("cortex-a53", 9.4, "ratio"), row("cortex-a53", 99, held_out=False),
-        row("cortex-a53", None, "loop"), row("cortex-a53", 15, "instruction"), row("cortex-x1", 14, "ratio"),
-    ]  # fmt: skip
+        row("cortex-a53", 10.4),
+        row("cortex-a53", 9.4, "ratio"),
+        row("cortex-a53", 99, held_out=False),
+        row("cortex-a53", None, "loop"),
+        row("cortex-a53", 15, "instruction"),
+        row("cortex-x1", 14, "ratio"),
+    ]
     text = goals({"rows": rows}, table)
     assert cells(text, "cortex-a53")[1:] == ["4.0% (1)", "6.0% (1)", "50.0% (1)", "5.0% (2)", "5% met"]
     assert cells(text, "cortex-x1")[-2:] == ["40.0% (1)", "15% missed"]

@@ -18,9 +18,14 @@ from mavcg.reference.elementwise import activate as reference
 Array = NDArray[Any]
 LANES = 8
 PARAMETERS = {
-    "clip": (-0.5, 1.5), "leaky_relu": (0.1,), "elu": (1.3,), "hard_sigmoid": (0.2, 0.5), "selu": (1.67, 1.05),
-    "celu": (0.7,), "thresholded_relu": (0.8,),
-}  # fmt: skip
+    "clip": (-0.5, 1.5),
+    "leaky_relu": (0.1,),
+    "elu": (1.3,),
+    "hard_sigmoid": (0.2, 0.5),
+    "selu": (1.67, 1.05),
+    "celu": (0.7,),
+    "thresholded_relu": (0.8,),
+}
 # Relative to the result, or to this size where results cross 0 by cancellation.
 BOUNDS = {"gelu": 1.2e-6, "mish": 4e-7, "sin": 4e-7, "cos": 4e-7, "erf": 4e-7, "log": 2e-7}
 
@@ -62,9 +67,13 @@ def inputs(low: float, high: float) -> Array:
 
 
 RANGES = {
-    "exp": (-87, 88.7), "log": (1e-38, 1e30), "sqrt": (0, 1e30), "reciprocal": (1e-3, 1e3), "sin": (-1e4, 1e4),
+    "exp": (-87, 88.7),
+    "log": (1e-38, 1e30),
+    "sqrt": (0, 1e30),
+    "reciprocal": (1e-3, 1e3),
+    "sin": (-1e4, 1e4),
     "cos": (-1e4, 1e4),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("act", [*sorted(set(ACTIVATIONS) - {"gelu"}), "gelu", "gelu tanh"])

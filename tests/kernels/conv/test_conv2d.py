@@ -42,7 +42,7 @@ def graph_of(
 
 def assert_close(
     run_node: Any, graph: Graph, node: Node, arrays: dict[str, Array], views: Any = None, parts: int = 1
-) -> None:  # fmt: skip
+) -> None:
     """Assert that a node is within one rounding per term of the sum of absolute products."""
     values = {**graph.constants, **arrays}
     given = [values[n] if n else None for n in node.inputs]
@@ -58,9 +58,16 @@ def assert_close(
 
 
 def assert_conv(
-    run_node: Any, x: tuple[int, ...], w: tuple[int, ...], bias: bool = True, residual: bool = False,
-    constant: bool = True, parts: int = 1, views: Any = None, **attrs: Any,
-) -> None:  # fmt: skip
+    run_node: Any,
+    x: tuple[int, ...],
+    w: tuple[int, ...],
+    bias: bool = True,
+    residual: bool = False,
+    constant: bool = True,
+    parts: int = 1,
+    views: Any = None,
+    **attrs: Any,
+) -> None:
     rng = np.random.default_rng(sum(x) + sum(w))
     arrays = {"x": rng.standard_normal(x), "w": rng.standard_normal(w), "bias": rng.standard_normal(w[0])}
     stride, dilation = attrs.get("stride", (1, 1)), attrs.get("dilation", (1, 1))
@@ -116,9 +123,15 @@ def test_depthwise(run_node: Any, width: int, channels: int, kernel: int, stride
     side = (width - 1) * stride + kernel
     act: dict[str, Any] = {"act": "clip", "act_args": (0.0, 6.0)} if width > 2 else {}
     assert_conv(
-        run_node, (2, side + 1, side, channels), (channels, kernel, kernel, 1), groups=channels,
-        stride=(stride, stride), residual=width == 7, parts=3, **act,
-    )  # fmt: skip
+        run_node,
+        (2, side + 1, side, channels),
+        (channels, kernel, kernel, 1),
+        groups=channels,
+        stride=(stride, stride),
+        residual=width == 7,
+        parts=3,
+        **act,
+    )
 
 
 @pytest.mark.parametrize(
@@ -134,9 +147,16 @@ def test_depthwise_by_lines_of_channels(run_node: Any, channels: int, kernel: in
     """More channels than are taken row by row; more rows than a block has, of two images, from any row to any other."""
     high, wide = (14 - 1) * stride + kernel, (width - 1) * stride + kernel
     assert_conv(
-        run_node, (2, high, wide, channels), (channels, kernel, kernel, 1), groups=channels,
-        stride=(stride, stride), residual=width == 8, bias=width != 5, act="relu", parts=3,
-    )  # fmt: skip
+        run_node,
+        (2, high, wide, channels),
+        (channels, kernel, kernel, 1),
+        groups=channels,
+        stride=(stride, stride),
+        residual=width == 8,
+        bias=width != 5,
+        act="relu",
+        parts=3,
+    )
 
 
 @pytest.mark.parametrize("channels", [13, 77])
@@ -156,9 +176,15 @@ def depthwise_14x14(channels: int, kernel: int) -> Depthwise:
 
 @pytest.mark.parametrize(
     ("channels", "kernel", "machine", "expected"),
-    [(512, 3, X86, True), (256, 3, X86, True), (128, 3, X86, False), (528, 3, X86, False), (1024, 5, X86, False),
-     (512, 3, LITTLE, False)],
-)  # fmt: skip
+    [
+        (512, 3, X86, True),
+        (256, 3, X86, True),
+        (128, 3, X86, False),
+        (528, 3, X86, False),
+        (1024, 5, X86, False),
+        (512, 3, LITTLE, False),
+    ],
+)
 def test_rows_come_one_by_one_where_pixels_share_the_sets_of_level_1(
     channels: int, kernel: int, machine: Machine, expected: bool
 ) -> None:
@@ -167,9 +193,17 @@ def test_rows_come_one_by_one_where_pixels_share_the_sets_of_level_1(
 
 @pytest.mark.parametrize(
     ("channels", "kernel", "machine", "expected"),
-    [(512, 3, LITTLE, True), (256, 3, LITTLE, True), (128, 3, LITTLE, False), (1152, 3, LITTLE, False),
-     (128, 5, LITTLE, True), (512, 3, BIG, False), (1024, 3, BIG, True), (96, 3, X86, True)],
-)  # fmt: skip
+    [
+        (512, 3, LITTLE, True),
+        (256, 3, LITTLE, True),
+        (128, 3, LITTLE, False),
+        (1152, 3, LITTLE, False),
+        (128, 5, LITTLE, True),
+        (512, 3, BIG, False),
+        (1024, 3, BIG, True),
+        (96, 3, X86, True),
+    ],
+)
 def test_a_tile_has_whole_lines_of_channels_where_pixels_share_the_sets_of_level_1(
     channels: int, kernel: int, machine: Machine, expected: bool
 ) -> None:
@@ -203,9 +237,15 @@ def test_whole_lines_of_channels_of_a_wider_buffer(channels: int) -> None:
     host = host_machines()[0]
     machine = replace(host, vector_bytes=16, vector_registers=32, arch="aarch64", in_order=True)
     assert_conv(
-        lambda *args: run_node_on(machine, *args), (1, 7, 12, channels), (channels, 3, 3, 1), groups=channels,
-        residual=True, act="relu", views=views, parts=2,
-    )  # fmt: skip
+        lambda *args: run_node_on(machine, *args),
+        (1, 7, 12, channels),
+        (channels, 3, 3, 1),
+        groups=channels,
+        residual=True,
+        act="relu",
+        views=views,
+        parts=2,
+    )
 
 
 def test_depthwise_weights_are_packed_by_lines_of_channels() -> None:
@@ -256,11 +296,16 @@ def test_the_same_bytes_on_every_machine(
     shapes += [(16, 16, "x86_64")]
     outputs = {
         run_node_on(
-            replace(host, vector_bytes=size, vector_registers=registers, arch=arch, in_order=size == 16), node, graph,
-            {"x": arrays["x"]}, parts=1 + number, packing=Packing(16), optimised=thorough or not number,
+            replace(host, vector_bytes=size, vector_registers=registers, arch=arch, in_order=size == 16),
+            node,
+            graph,
+            {"x": arrays["x"]},
+            parts=1 + number,
+            packing=Packing(16),
+            optimised=thorough or not number,
         )[0].tobytes()
         for number, (size, registers, arch) in enumerate(shapes)
-    }  # fmt: skip
+    }
     assert len(outputs) == 1
 
 
@@ -304,10 +349,15 @@ def test_any_shape(data: st.DataObject) -> None:
     in_ch, out_ch = pick(1, 9), pick(1, 35)
     size = [dilation[i] * (kernel[i] - 1) + pick(1, 15) for i in range(2)]
     assert_conv(
-        lambda *args: run_node_on(machine, *args), (pick(1, 2), *size, in_ch * groups),
-        (out_ch * groups, *kernel, in_ch), residual=data.draw(st.booleans()), groups=groups, stride=stride,
-        dilation=dilation, parts=pick(1, 4),
-    )  # fmt: skip
+        lambda *args: run_node_on(machine, *args),
+        (pick(1, 2), *size, in_ch * groups),
+        (out_ch * groups, *kernel, in_ch),
+        residual=data.draw(st.booleans()),
+        groups=groups,
+        stride=stride,
+        dilation=dilation,
+        parts=pick(1, 4),
+    )
 
 
 def assert_product(

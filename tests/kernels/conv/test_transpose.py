@@ -44,9 +44,14 @@ def test_inside_other_buffers(assert_node: Any) -> None:
     """Image and result within concatenations; the result's lines further apart than they are long."""
     views = {"x0": View("f32", (2, 4, 5, 3), (200, 40, 7, 1)), "y": View("f32", (2, 8, 10, 18), (4000, 500, 50, 1))}
     assert_node(
-        "conv_transpose2d", arrays((2, 4, 5, 3), (18, 2, 2, 3)), rtol=1e-5, atol=2e-5, constants=(1, 2), views=views,
+        "conv_transpose2d",
+        arrays((2, 4, 5, 3), (18, 2, 2, 3)),
+        rtol=1e-5,
+        atol=2e-5,
+        constants=(1, 2),
+        views=views,
         stride=(2, 2),
-    )  # fmt: skip
+    )
 
 
 def test_one_phase_is_the_filter_turned_round() -> None:
@@ -91,10 +96,11 @@ def test_any_shape(data: st.DataObject) -> None:
 @pytest.mark.parametrize(
     "attrs",
     [
-        {"stride": (700, 600)}, {"dilation": (300, 400), "stride": (2, 2)},
+        {"stride": (700, 600)},
+        {"dilation": (300, 400), "stride": (2, 2)},
         {"dilation": (999, 999), "pads": (400, 900, 500, 950)},
     ],
-)  # fmt: skip
+)
 def test_weights_of_huge_phases_stay_as_they_are(attrs: dict[str, Any]) -> None:
     """A weight per phase, and absent taps, would take gigabytes."""
     from mavcg.graph import Graph, type_of

@@ -34,9 +34,15 @@ def ending(seed: int, terms: int, channels: int, dtype: str, to: str) -> tuple[A
 
 
 def assert_conv(
-    assert_node: Any, x: tuple[int, ...], w: tuple[int, ...], dtype: str = "u8", to: str = "i8", least: int = -127,
-    views: Any = None, **attrs: Any,
-) -> None:  # fmt: skip
+    assert_node: Any,
+    x: tuple[int, ...],
+    w: tuple[int, ...],
+    dtype: str = "u8",
+    to: str = "i8",
+    least: int = -127,
+    views: Any = None,
+    **attrs: Any,
+) -> None:
     seed = sum(x) + 7 * sum(w)
     weights = np.maximum(numbers(seed, "i8", w), np.int8(least))
     bias, multiplier, result = ending(seed, w[1] * w[2] * w[3], w[0], dtype, to)
@@ -92,9 +98,7 @@ def test_small_weights_at_the_largest_inputs(assert_node: Any, most: int, terms:
     weights = (most * signs * np.ones((18, 1, 1, terms))).astype(np.int8)
     multiplier = np.full(18, 0.9 / (most * terms * 2), np.float32)
     inputs = [x, weights, np.arange(18, dtype=np.int32), multiplier]
-    assert_node(
-        "qconv2d", inputs, constants=(1, 2, 3), x_zero=int(info.min) + 3, out_zero=-5, lo=-128, hi=127, to="i8"
-    )  # fmt: skip
+    assert_node("qconv2d", inputs, constants=(1, 2, 3), x_zero=int(info.min) + 3, out_zero=-5, lo=-128, hi=127, to="i8")
 
 
 @pytest.mark.parametrize(
@@ -150,17 +154,29 @@ def test_products(
 
 @pytest.mark.parametrize(
     "channels, kernel, stride, width, least, dtype",
-    [(2, 3, 1, 1, -127, "i8"), (8, 3, 2, 9, -128, "u8"), (24, 5, 1, 4, -127, "i8"), (32, 3, 1, 17, -128, "u8"),
-     (35, 2, 3, 5, -127, "u8"), (61, 3, 1, 8, -128, "i8")],
-)  # fmt: skip
+    [
+        (2, 3, 1, 1, -127, "i8"),
+        (8, 3, 2, 9, -128, "u8"),
+        (24, 5, 1, 4, -127, "i8"),
+        (32, 3, 1, 17, -128, "u8"),
+        (35, 2, 3, 5, -127, "u8"),
+        (61, 3, 1, 8, -128, "i8"),
+    ],
+)
 def test_depthwise(
     assert_node: Any, channels: int, kernel: int, stride: int, width: int, least: int, dtype: str
 ) -> None:
     side = (width - 1) * stride + kernel
     assert_conv(
-        assert_node, (2, kernel, side, channels), (channels, kernel, kernel, 1), dtype, "u8", least,
-        groups=channels, stride=(stride, stride),
-    )  # fmt: skip
+        assert_node,
+        (2, kernel, side, channels),
+        (channels, kernel, kernel, 1),
+        dtype,
+        "u8",
+        least,
+        groups=channels,
+        stride=(stride, stride),
+    )
 
 
 def test_depthwise_with_dilation_in_a_wider_buffer(assert_node: Any) -> None:

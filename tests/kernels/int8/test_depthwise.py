@@ -32,9 +32,17 @@ def depthwise(
     ends = rng.integers(-500, 500, channels).astype(np.int32), np.full(channels, 2**-6, np.float32)
     inputs = [b.input("x", TensorType("u8", array.shape)), *map(b.constant, (weights, *ends))]
     node = b.add(
-        "qconv2d", inputs, pads=(0, 0, 0, 0), groups=channels, stride=(stride, stride), x_zero=9, out_zero=128, lo=1,
-        hi=255, to="u8",
-    )  # fmt: skip
+        "qconv2d",
+        inputs,
+        pads=(0, 0, 0, 0),
+        groups=channels,
+        stride=(stride, stride),
+        x_zero=9,
+        out_zero=128,
+        lo=1,
+        hi=255,
+        to="u8",
+    )
     graph = b.finish([node])
     return graph, graph.nodes[-1], array
 

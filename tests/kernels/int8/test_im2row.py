@@ -16,16 +16,26 @@ from tests.kernels.int8.test_conv2d import ending, numbers
 
 
 def graph_of(
-    x: tuple[int, ...], w: tuple[int, ...], dtype: str = "u8", stride: tuple[int, int] = (1, 1),
-    dilation: tuple[int, int] = (1, 1), pads: tuple[int, ...] = (0, 0, 0, 0), groups: int = 1,
-) -> Graph:  # fmt: skip
+    x: tuple[int, ...],
+    w: tuple[int, ...],
+    dtype: str = "u8",
+    stride: tuple[int, int] = (1, 1),
+    dilation: tuple[int, int] = (1, 1),
+    pads: tuple[int, ...] = (0, 0, 0, 0),
+    groups: int = 1,
+) -> Graph:
     b = GraphBuilder("g")
     bias, multiplier, result = ending(3, w[1] * w[2] * w[3], w[0], dtype, "i8")
     constants = [b.constant(array) for array in (numbers(4, "i8", w), bias, multiplier)]
     node = b.add(
-        "qconv2d", [b.input("x", TensorType(dtype, x)), *constants], stride=stride, dilation=dilation, pads=pads,
-        groups=groups, **result,
-    )  # fmt: skip
+        "qconv2d",
+        [b.input("x", TensorType(dtype, x)), *constants],
+        stride=stride,
+        dilation=dilation,
+        pads=pads,
+        groups=groups,
+        **result,
+    )
     return explicit_padding(b.finish([node]))
 
 

@@ -44,9 +44,15 @@ def weights_of(rng: np.random.Generator, shape: tuple[int, ...], kind: str, axis
 
 
 def integer_inputs(
-    op: str, x: tuple[int, ...], w: tuple[int, ...], dtype: str, kind: str, given: tuple[str, ...], zero: int | None,
+    op: str,
+    x: tuple[int, ...],
+    w: tuple[int, ...],
+    dtype: str,
+    kind: str,
+    given: tuple[str, ...],
+    zero: int | None,
     **attrs: Any,
-) -> tuple[list[Array | None], dict[str, Any]]:  # fmt: skip
+) -> tuple[list[Array | None], dict[str, Any]]:
     """Inputs of an iconv2d or imatmul node, and its attributes. given: which of ENDS there are; zero: None for any."""
     rng = np.random.default_rng(sum(x) + 7 * sum(w))
     info = np.iinfo(DTYPES[dtype])
@@ -54,11 +60,13 @@ def integer_inputs(
     axis = 0 if op == "iconv2d" or attrs.get("transpose_b") else 1
     channels = w[axis]
     inputs: list[Array | None] = [
-        numbers(rng, dtype, x), weights_of(rng, w, kind, axis), np.asarray(point, DTYPES[dtype]),
+        numbers(rng, dtype, x),
+        weights_of(rng, w, kind, axis),
+        np.asarray(point, DTYPES[dtype]),
         rng.integers(-50000, 50000, channels).astype(np.int32) if "bias" in given else None,
         rng.uniform(1e-4, 2e-3, channels if len(x) % 2 else ()).astype(np.float32) if "multiplier" in given else None,
         rng.normal(size=channels).astype(np.float32) if "shift" in given else None,
-    ]  # fmt: skip
+    ]
     if "multiplier" in given:
         inputs[4] = np.asarray(inputs[4], np.float32)
     names = [f"x{i}" if a is not None else "" for i, a in enumerate(inputs)]
@@ -69,9 +77,17 @@ def integer_inputs(
 
 
 def assert_integer(
-    assert_node: Any, op: str, x: tuple[int, ...], w: tuple[int, ...], dtype: str = "u8", kind: str = "i8",
-    given: tuple[str, ...] = (), zero: int | None = None, views: Any = None, **attrs: Any,
-) -> None:  # fmt: skip
+    assert_node: Any,
+    op: str,
+    x: tuple[int, ...],
+    w: tuple[int, ...],
+    dtype: str = "u8",
+    kind: str = "i8",
+    given: tuple[str, ...] = (),
+    zero: int | None = None,
+    views: Any = None,
+    **attrs: Any,
+) -> None:
     inputs, attrs = integer_inputs(op, x, w, dtype, kind, given, zero, **attrs)
     results = assert_node(op, inputs, constants=(1,), views=views, compare=False, **attrs)
     np.testing.assert_array_equal(results[0], in_single_steps(op, inputs, attrs))
@@ -155,9 +171,10 @@ def test_inside_other_buffers(assert_node: Any, groups: int) -> None:
     """The input within a padded buffer, the output and the residual within concatenations."""
     w = (36, 3, 3, 36 // groups)
     views = {
-        "x0": View("u8", (2, 8, 9, 36), (9000, 500, 37, 1)), "x6": View("f32", (2, 6, 7, 36), (2100, 350, 50, 1)),
+        "x0": View("u8", (2, 8, 9, 36), (9000, 500, 37, 1)),
+        "x6": View("f32", (2, 6, 7, 36), (2100, 350, 50, 1)),
         "y": View("f32", (2, 6, 7, 36), (3100, 400, 40, 1)),
-    }  # fmt: skip
+    }
     assert_integer(
         assert_node, "iconv2d", (2, 8, 9, 36), w, "u8", "u8", ("multiplier", "residual"), None, views, groups=groups
     )

@@ -250,7 +250,7 @@ def test_every_core_computes_the_same(core: str, every: bool, tmp_path: Path) ->
         (Machine("alderlake", "x86_64", "alderlake", (), 32, 16, dot_product=True), r"vpdpbusd\s+.*%ymm", USUAL),
         (Machine("icelake", "x86_64", "icelake-server", (), 64, 32, dot_product=True), r"vpdpbusd\s+.*%zmm", USUAL),
     ],
-)  # fmt: skip
+)
 @pytest.mark.spread
 @pytest.mark.parametrize("which", [0, 1])
 def test_cores_use_what_they_have(

@@ -145,12 +145,20 @@ SAME_BITS = {
 }
 # Every kind of Winograd tile once, with layouts in rotation: those that emulated cores, which are slow, compute.
 WINOGRAD_EMULATED = {
-    "winograd_2d_f2_k3_hwc_hwc", "winograd_2d_f4_k3_chwc_chwc", "winograd_2d_f6_k3_chw_chw",
-    "winograd_2d_f2_k5_hwc_chw", "winograd_2d_f4_k5_chw_hwc", "winograd_1d_f2_k3_hcw_hcw",
-    "winograd_1d_f4_k3_chwc_hwc", "winograd_1d_f6_k3_hwc_chwc", "winograd_1d_f2_k5_hwc_hwc",
-    "winograd_1d_f4_k5_chw_chw", "winograd_1d_f2_k7_hwc_hwc",
-    "winograd_2d_f4_k3_staged_hwc_hwc", "winograd_2d_f6_k3_staged_chwc_chwc",
-}  # fmt: skip
+    "winograd_2d_f2_k3_hwc_hwc",
+    "winograd_2d_f4_k3_chwc_chwc",
+    "winograd_2d_f6_k3_chw_chw",
+    "winograd_2d_f2_k5_hwc_chw",
+    "winograd_2d_f4_k5_chw_hwc",
+    "winograd_1d_f2_k3_hcw_hcw",
+    "winograd_1d_f4_k3_chwc_hwc",
+    "winograd_1d_f6_k3_hwc_chwc",
+    "winograd_1d_f2_k5_hwc_hwc",
+    "winograd_1d_f4_k5_chw_chw",
+    "winograd_1d_f2_k7_hwc_hwc",
+    "winograd_2d_f4_k3_staged_hwc_hwc",
+    "winograd_2d_f6_k3_staged_chwc_chwc",
+}
 LOWERED_EVERY = 4  # of the fast suite's primitives; workspaces are compared for blocks of every length
 OPTIMISED_EVERY = 18  # of the fast suite's primitives; compiling as for a library takes three times as long
 

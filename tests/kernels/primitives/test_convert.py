@@ -22,9 +22,21 @@ from mavcg.trials.jobs import TrialJob, all_rows, memory, random_ranges
 from mavcg.trials.run import find_machine, run_jobs
 
 SHAPES = (
-    (1, 1, 1), (3, 5, 7), (4, 4, 4), (8, 3, 9), (16, 2, 5), (17, 3, 4), (24, 5, 13), (31, 1, 8), (32, 6, 1),
-    (33, 2, 70), (40, 7, 7), (64, 9, 3), (100, 1, 1), (67, 66, 5),
-)  # fmt: skip
+    (1, 1, 1),
+    (3, 5, 7),
+    (4, 4, 4),
+    (8, 3, 9),
+    (16, 2, 5),
+    (17, 3, 4),
+    (24, 5, 13),
+    (31, 1, 8),
+    (32, 6, 1),
+    (33, 2, 70),
+    (40, 7, 7),
+    (64, 9, 3),
+    (100, 1, 1),
+    (67, 66, 5),
+)
 
 
 def image(c: int, h: int, w: int) -> Array:

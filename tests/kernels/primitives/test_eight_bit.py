@@ -47,9 +47,11 @@ def assert_same_bits(scenario: Scenario, seed: int) -> Array:
         assert lowering.workspace_bytes == primitive.workspace_bytes(scenario)
         outputs.append(memory(expected.size))
         operands = {
-            "x": memory(x.size, x), "weights": memory(lowering.weights_bytes, lowering.weights), "out": outputs[-1],
+            "x": memory(x.size, x),
+            "weights": memory(lowering.weights_bytes, lowering.weights),
+            "out": outputs[-1],
             "workspace": memory(lowering.workspace_bytes),
-        }  # fmt: skip
+        }
         jobs.append(TrialJob(lowering, operands, random_ranges(lowering, seed)))
     run_jobs(jobs, machine, optimised=False)
 
@@ -79,9 +81,19 @@ def scenarios(draw: st.DrawFn) -> Scenario:
     c, m = (groups * draw(st.sampled_from([1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 33])) for _ in range(2))
     h, w = (window.dilation * (window.k - 1) + 1 + draw(st.integers(0, 9)) for window in (down, along))
     return Scenario(
-        c, h, w, down.stride, down.k, m, 0, groups, down.dilation, across=along, batch=draw(st.integers(1, 3)),
+        c,
+        h,
+        w,
+        down.stride,
+        down.k,
+        m,
+        0,
+        groups,
+        down.dilation,
+        across=along,
+        batch=draw(st.integers(1, 3)),
         dtype=draw(st.sampled_from(["i8", "u8"])),
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.long

@@ -32,10 +32,15 @@ def test_within_other_buffers(assert_node: Any, strides: tuple[int, ...]) -> Non
 @pytest.mark.parametrize(
     ("values", "scale", "point"),
     [
-        ([0.0, -0.0], 1.0, 0), ([5.0, 1.0], 5 / 255, 0), ([-5.0, -1.0], 5 / 255, 255), ([-1.0, 2.0], 3 / 255, 85),
-        ([1e-45, 0.0], 1.0, 0), ([np.nan, 1.0], np.nan, 0), ([np.inf, -1.0], np.inf, 0),
+        ([0.0, -0.0], 1.0, 0),
+        ([5.0, 1.0], 5 / 255, 0),
+        ([-5.0, -1.0], 5 / 255, 255),
+        ([-1.0, 2.0], 3 / 255, 85),
+        ([1e-45, 0.0], 1.0, 0),
+        ([np.nan, 1.0], np.nan, 0),
+        ([np.inf, -1.0], np.inf, 0),
     ],
-)  # fmt: skip
+)
 def test_ends(assert_node: Any, values: list[float], scale: float, point: int) -> None:
     for count in (2, 40):
         x = np.resize(np.array(values, np.float32), count)

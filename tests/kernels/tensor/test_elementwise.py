@@ -179,9 +179,16 @@ def test_power_of_integers(assert_node: AssertNode) -> None:
 
 
 UNARY: dict[str, dict[str, float]] = {
-    "clip": {"lo": -1.0, "hi": 2.0}, "leaky_relu": {"alpha": 0.2}, "gelu": {"tanh": True}, "sign": {}, "round": {},
-    "hard_swish": {}, "hard_swish_quotient": {}, "reciprocal": {}, "sigmoid": {},
-}  # fmt: skip
+    "clip": {"lo": -1.0, "hi": 2.0},
+    "leaky_relu": {"alpha": 0.2},
+    "gelu": {"tanh": True},
+    "sign": {},
+    "round": {},
+    "hard_swish": {},
+    "hard_swish_quotient": {},
+    "reciprocal": {},
+    "sigmoid": {},
+}
 
 
 @pytest.mark.parametrize("op", UNARY)
@@ -227,11 +234,32 @@ def test_prelu(assert_node: AssertNode) -> None:
 
 
 CASTS = [
-    ("f32", "i32"), ("f32", "i8"), ("f32", "u8"), ("f32", "i64"), ("f32", "bool"), ("f32", "f16"), ("f16", "f32"),
-    ("f32", "f64"), ("f64", "f32"), ("f64", "f16"), ("f16", "f64"), ("i64", "i32"), ("i32", "i64"), ("u8", "i32"),
-    ("i8", "i16"), ("i64", "f32"), ("u64", "f32"), ("u8", "f32"), ("i32", "u8"), ("i32", "bool"), ("bool", "f32"),
-    ("bool", "i64"), ("i8", "u8"), ("f64", "i32"), ("i8", "f16"),
-]  # fmt: skip
+    ("f32", "i32"),
+    ("f32", "i8"),
+    ("f32", "u8"),
+    ("f32", "i64"),
+    ("f32", "bool"),
+    ("f32", "f16"),
+    ("f16", "f32"),
+    ("f32", "f64"),
+    ("f64", "f32"),
+    ("f64", "f16"),
+    ("f16", "f64"),
+    ("i64", "i32"),
+    ("i32", "i64"),
+    ("u8", "i32"),
+    ("i8", "i16"),
+    ("i64", "f32"),
+    ("u64", "f32"),
+    ("u8", "f32"),
+    ("i32", "u8"),
+    ("i32", "bool"),
+    ("bool", "f32"),
+    ("bool", "i64"),
+    ("i8", "u8"),
+    ("f64", "i32"),
+    ("i8", "f16"),
+]
 
 
 @pytest.mark.parametrize(("source", "target"), CASTS)

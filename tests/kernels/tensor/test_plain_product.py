@@ -42,9 +42,17 @@ def test_conv2d(assert_node: AssertNode, groups: int) -> None:
     x, w, bias = numbers("f64", 2, 7, 8, 4), numbers("f64", 8, 3, 2, 4 // groups), numbers("f64", 8)
     residual = numbers("f64", 2, 2, 7, 8)
     assert_node(
-        "conv2d", (x, w, bias, residual), rtol=1e-13, atol=1e-12, constants=(1, 2), stride=(2, 1), dilation=(2, 1),
-        groups=groups, act="clip", act_args=(-50.0, 50.0),
-    )  # fmt: skip
+        "conv2d",
+        (x, w, bias, residual),
+        rtol=1e-13,
+        atol=1e-12,
+        constants=(1, 2),
+        stride=(2, 1),
+        dilation=(2, 1),
+        groups=groups,
+        act="clip",
+        act_args=(-50.0, 50.0),
+    )
 
 
 def test_whole_numbers_wrap_around(assert_node: AssertNode) -> None:

@@ -28,9 +28,17 @@ def values_of(shape: tuple[int, ...], dtype: str) -> Any:
 @pytest.mark.parametrize("kind", ["sum", "mean", "max", "min", "prod"])
 @pytest.mark.parametrize(
     "shape, axes",
-    [((1, 7, 7, 70), (1, 2)), ((3, 50), (1,)), ((3, 50), (0,)), ((2, 3, 4, 5), (0, 2)), ((2, 3, 17), (0, 1, 2)),
-     ((4, 1, 33), (2,)), ((5, 16), (1,)), ((2, 9, 3), (1, 2))],
-)  # fmt: skip
+    [
+        ((1, 7, 7, 70), (1, 2)),
+        ((3, 50), (1,)),
+        ((3, 50), (0,)),
+        ((2, 3, 4, 5), (0, 2)),
+        ((2, 3, 17), (0, 1, 2)),
+        ((4, 1, 33), (2,)),
+        ((5, 16), (1,)),
+        ((2, 9, 3), (1, 2)),
+    ],
+)
 @pytest.mark.parametrize("keepdims", [True, False])
 def test_floats(run_node: Any, kind: str, shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool) -> None:
     graph, node = one_node(f"reduce_{kind}", shape, axes=axes, keepdims=keepdims)

@@ -50,10 +50,17 @@ def run_faulty(op: str, inputs: Sequence[Array], **attrs: Any) -> tuple[Array, i
 @pytest.mark.parametrize(
     ("index", "from_end", "flat", "fault"),
     [
-        (4, True, 4, 0), (5, True, 4, 1), (-5, True, 0, 0), (-6, True, 0, 1), (2**62, True, 4, 1),
-        (-(2**63), True, 0, 1), (2**63 - 1, False, 4, 1), (-1, False, 0, 1), (0, False, 0, 0),
+        (4, True, 4, 0),
+        (5, True, 4, 1),
+        (-5, True, 0, 0),
+        (-6, True, 0, 1),
+        (2**62, True, 4, 1),
+        (-(2**63), True, 0, 1),
+        (2**63 - 1, False, 4, 1),
+        (-1, False, 0, 1),
+        (0, False, 0, 0),
     ],
-)  # fmt: skip
+)
 def test_an_index_outside_sets_the_fault_word(index: int, from_end: bool, flat: int, fault: int) -> None:
     indices = np.ones((1500, 1), np.int64)
     indices[1400] = index

@@ -24,9 +24,13 @@ def random_groups(chance: random.Random, graph: XGraph) -> list[FusedGroup]:
     while names:
         count = chance.choice((1, 1, 1, 2, 3, 4))
         tile = GroupTile(
-            chance.choice((1, 4, 8, 64)), chance.choice((1, 7, 64)), chance.choice((8, 64, 1024)),
-            chance.choice((4, 4096)), chance.choice(ORDERS), chance.random() < 0.1,
-        )  # fmt: skip
+            chance.choice((1, 4, 8, 64)),
+            chance.choice((1, 7, 64)),
+            chance.choice((8, 64, 1024)),
+            chance.choice((4, 4096)),
+            chance.choice(ORDERS),
+            chance.random() < 0.1,
+        )
         found.append(FusedGroup(tuple(names[:count]), "random", tile))
         names = names[count:]
     return found

@@ -18,13 +18,24 @@ def random_target(chance: random.Random) -> IsaTarget:
     banks = chance.choice((1, 2, 4, 7, 8))
     kib = chance.choice((2, 4, 16, 64))
     return IsaTarget(
-        name="random", description="", frequency_mhz=chance.choice((100.0, 330.0)), ic_parallel=2 * ic, oc_parallel=oc,
-        rows_parallel=chance.choice((1, 2, 3, 4, 8)), batch=chance.choice((1, 3)), input_bytes=kib * 1024 * banks,
-        weight_bytes=banks * max(2048, 8 * ic * oc), output_bytes=kib * 512 * banks, banks=banks,
-        pool_parallel=chance.choice((1, 16, 48)), misc_parallel=chance.choice((1, 7, 48)),
-        ddr_gb_per_s=chance.choice((0.1, 2.9, 50.0)), ddr_latency_cycles=chance.choice((0, 10, 100)),
-        rounding=chance.choice(ROUNDINGS), dense=chance.choice(("cpu", "accelerator")),
-    )  # fmt: skip
+        name="random",
+        description="",
+        frequency_mhz=chance.choice((100.0, 330.0)),
+        ic_parallel=2 * ic,
+        oc_parallel=oc,
+        rows_parallel=chance.choice((1, 2, 3, 4, 8)),
+        batch=chance.choice((1, 3)),
+        input_bytes=kib * 1024 * banks,
+        weight_bytes=banks * max(2048, 8 * ic * oc),
+        output_bytes=kib * 512 * banks,
+        banks=banks,
+        pool_parallel=chance.choice((1, 16, 48)),
+        misc_parallel=chance.choice((1, 7, 48)),
+        ddr_gb_per_s=chance.choice((0.1, 2.9, 50.0)),
+        ddr_latency_cycles=chance.choice((0, 10, 100)),
+        rounding=chance.choice(ROUNDINGS),
+        dense=chance.choice(("cpu", "accelerator")),
+    )
 
 
 @dataclass
@@ -81,8 +92,9 @@ def _windowed(m: _Maker, name: str, kind: str, source: str) -> str | None:
     elif kind == "conv" and in_ch % 2 == 0 and in_ch > 2 and c.random() < 0.2:
         groups, out_ch = 2, 2 * max(1, out_ch // 2)
     depth = in_ch // groups
-    node = XNode(name, kind, (source,), (1, 1, 1, out_ch), kernel, stride, dilation, pads, groups=groups, act=act,
-                 act_args=args)  # fmt: skip
+    node = XNode(
+        name, kind, (source,), (1, 1, 1, out_ch), kernel, stride, dilation, pads, groups=groups, act=act, act_args=args
+    )
     if kind == "avg_pool":
         node = replace(node, count_pads=c.choice(((0, 0, 0, 0), pads)))
     in_radix = m.radix(source)
@@ -102,8 +114,22 @@ def random_network(chance: random.Random, nodes: int = 7) -> XGraph:
     """A checked network of a few random nodes of all kinds that the accelerator has."""
     size = (1, chance.randrange(1, 24), chance.randrange(1, 24), chance.choice((1, 3, 4, 7, 16, 33)))
     m = _Maker(chance, [XNode("x", "input", (), size, radix=chance.randrange(2, 6))], {})
-    kinds = ("conv", "conv", "conv", "depthwise", "deconv", "dense", "max_pool", "avg_pool", "eltwise", "eltwise",
-             "concat", "concat", "upsample", "reorganise")  # fmt: skip
+    kinds = (
+        "conv",
+        "conv",
+        "conv",
+        "depthwise",
+        "deconv",
+        "dense",
+        "max_pool",
+        "avg_pool",
+        "eltwise",
+        "eltwise",
+        "concat",
+        "concat",
+        "upsample",
+        "reorganise",
+    )
     tries = 0
     while len(m.nodes) <= nodes and tries < 200:
         tries += 1
@@ -116,8 +142,18 @@ def random_network(chance: random.Random, nodes: int = 7) -> XGraph:
         if kind == "eltwise":
             op = chance.choice(("add", "add", "sub", "mul", "max", "min", "copy"))
             inputs: tuple[str, ...] = (source,) if op == "copy" else (source, chance.choice(same))
-            m.add(XNode(name, kind, inputs, shape, op=op, act=act, act_args=args,
-                        radix=min(m.radix(i) for i in inputs) - chance.choice((0, 1))))  # fmt: skip
+            m.add(
+                XNode(
+                    name,
+                    kind,
+                    inputs,
+                    shape,
+                    op=op,
+                    act=act,
+                    act_args=args,
+                    radix=min(m.radix(i) for i in inputs) - chance.choice((0, 1)),
+                )
+            )
         elif kind == "concat":
             inputs = tuple(chance.choice(joinable) for _ in range(chance.choice((1, 2, 3))))
             m.add(XNode(name, kind, inputs, shape, radix=m.radix(inputs[0]) - chance.choice((0, 0, 1))))

@@ -34,8 +34,11 @@ def test_a_pair_becomes_its_range() -> None:
 )
 def test_what_is_no_pair_stays(old: str, new: str) -> None:
     text = PAIR.replace(old, new)
-    text = text.replace("dequantize(%q, %s, %z)", "dequantize(%q, %s, %o)") if new else text.replace(
-        "input %x: f32[2]", "input %x: f32[2]\n  input %s: f32[]")  # fmt: skip
+    text = (
+        text.replace("dequantize(%q, %s, %z)", "dequantize(%q, %s, %o)")
+        if new
+        else text.replace("input %x: f32[2]", "input %x: f32[2]\n  input %s: f32[]")
+    )
     graph = Graph.parse(text)
 
     assert [node.op for node in without_fake_quantisation(graph).nodes] == [node.op for node in graph.nodes]

@@ -76,8 +76,10 @@ def by_position(node: XNode, p: Parameters | None, x: Array, x_radix: int, round
             column = w * node.stride[1] - node.pads[1] + j * node.dilation[1]
             if 0 <= row < x.shape[1] and 0 <= column < x.shape[2]:
                 seen[i, j] = x[n, row, column]
-            low, high = (-node.count_pads[0], -node.count_pads[1]), (
-                x.shape[1] + node.count_pads[2], x.shape[2] + node.count_pads[3])  # fmt: skip
+            low, high = (
+                (-node.count_pads[0], -node.count_pads[1]),
+                (x.shape[1] + node.count_pads[2], x.shape[2] + node.count_pads[3]),
+            )
             counted += low[0] <= row < high[0] and low[1] <= column < high[1]
         if node.kind == "max_pool":
             total, radix = int(max(v[o] for v in seen.values())), x_radix
@@ -127,10 +129,21 @@ def windowed(draw: st.DrawFn) -> tuple[XNode, Parameters | None, Array, int]:
     x_radix, bits = draw(st.integers(-2, 8)), 1 if draw(st.booleans()) else out_ch
     counted = pads if kind == "avg_pool" and draw(st.booleans()) else (0, 0, 0, 0)
     node = XNode(
-        "y", kind, ("x",), (1, 1, 1, out_ch), kernel, stride, dilation, pads, count_pads=counted, groups=groups,
-        act=act, act_args=args, radix=draw(st.integers(-2, 8)),
+        "y",
+        kind,
+        ("x",),
+        (1, 1, 1, out_ch),
+        kernel,
+        stride,
+        dilation,
+        pads,
+        count_pads=counted,
+        groups=groups,
+        act=act,
+        act_args=args,
+        radix=draw(st.integers(-2, 8)),
         weight_radix=tuple(draw(st.integers(-1, 9)) for _ in range(bits)) if kind in ("conv", "depthwise") else (),
-    )  # fmt: skip
+    )
     made = result_shape(EMPTY, node, [shape])
     node = XNode(**{**node.__dict__, "shape": made})
     x = random.integers(-128, 128, shape).astype(np.int8)
@@ -161,8 +174,19 @@ def test_deconvolution_scatters(stride: int, dilation: int, pads: int, output_pa
     random = np.random.default_rng(stride)
     x = random.integers(-128, 128, (1, 4, 5, 3)).astype(np.int8)
     p = Parameters(random.integers(-128, 128, (2, 3, 2, 3)).astype(np.int8), np.array([70, -9], np.int32))
-    node = XNode("y", "deconv", ("x",), (1, 1, 1, 2), (3, 2), (stride,) * 2, (dilation,) * 2, (pads,) * 4,
-                 (output_pads,) * 2, radix=3, weight_radix=(6,))  # fmt: skip
+    node = XNode(
+        "y",
+        "deconv",
+        ("x",),
+        (1, 1, 1, 2),
+        (3, 2),
+        (stride,) * 2,
+        (dilation,) * 2,
+        (pads,) * 4,
+        (output_pads,) * 2,
+        radix=3,
+        weight_radix=(6,),
+    )
     node = XNode(**{**node.__dict__, "shape": result_shape(EMPTY, node, [x.shape])})
     expected = np.zeros(node.shape, np.int64) + p.bias
     for h, w, i, j, o, c in np.ndindex(4, 5, 3, 2, 2, 3):
@@ -176,13 +200,23 @@ def test_deconvolution_scatters(stride: int, dilation: int, pads: int, output_pa
 
 
 @given(
-    st.sampled_from(["add", "sub", "mul", "max", "min"]), st.integers(-128, 127), st.integers(-128, 127),
-    st.integers(0, 9), st.integers(0, 9), st.integers(-2, 9), st.sampled_from(ROUNDINGS),
-)  # fmt: skip
+    st.sampled_from(["add", "sub", "mul", "max", "min"]),
+    st.integers(-128, 127),
+    st.integers(-128, 127),
+    st.integers(0, 9),
+    st.integers(0, 9),
+    st.integers(-2, 9),
+    st.sampled_from(ROUNDINGS),
+)
 def test_eltwise_is_rounded_once(op: str, a: int, b: int, ra: int, rb: int, ry: int, rounding: str) -> None:
     real_a, real_b = Fraction(a, 1 << ra), Fraction(b, 1 << rb)
-    exact = {"add": real_a + real_b, "sub": real_a - real_b, "mul": real_a * real_b,
-             "max": max(real_a, real_b), "min": min(real_a, real_b)}[op]  # fmt: skip
+    exact = {
+        "add": real_a + real_b,
+        "sub": real_a - real_b,
+        "mul": real_a * real_b,
+        "max": max(real_a, real_b),
+        "min": min(real_a, real_b),
+    }[op]
     node = XNode("y", "eltwise", ("a", "b"), (1, 1, 1, 1), op=op, radix=ry)
     inputs = [np.full((1, 1, 1, 1), v, np.int8) for v in (a, b)]
 

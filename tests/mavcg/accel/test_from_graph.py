@@ -71,9 +71,19 @@ def test_operators_go_where_they_can(graph: Graph) -> None:
     xgraph = xgraph_of(graph, dense_on_host=False)
 
     assert Counter(node.kind for node in xgraph.nodes) == {
-        "input": 1, "conv": 1, "depthwise": 2, "eltwise": 2, "max_pool": 1, "avg_pool": 1, "concat": 1, "upsample": 1,
-        "reorganise": 1, "deconv": 1, "dense": 1, "host": 2,
-    }  # fmt: skip
+        "input": 1,
+        "conv": 1,
+        "depthwise": 2,
+        "eltwise": 2,
+        "max_pool": 1,
+        "avg_pool": 1,
+        "concat": 1,
+        "upsample": 1,
+        "reorganise": 1,
+        "deconv": 1,
+        "dense": 1,
+        "host": 2,
+    }
     assert {node.op for node in xgraph.nodes if node.kind == "host"} == {"sigmoid", "softmax"}
     by_name = xgraph.by_name()
     assert by_name["image"].shape == (1, 16, 12, 3)

@@ -13,8 +13,9 @@ from mavcg.errors import MavcgError
 def random_graph(rng: random.Random, nodes: int, density: float, labels: str, loops: bool) -> LabelledGraph:
     """A directed graph of labelled nodes and edges."""
     names = {f"n{i}": rng.choice(labels) for i in range(nodes)}
-    edges = {(a, b): rng.choice("  x").strip() for a in names for b in names
-             if (a != b or loops) and rng.random() < density}  # fmt: skip
+    edges = {
+        (a, b): rng.choice("  x").strip() for a in names for b in names if (a != b or loops) and rng.random() < density
+    }
     return LabelledGraph(names, edges)
 
 
@@ -28,9 +29,11 @@ def by_networkx(pattern: LabelledGraph, graph: LabelledGraph) -> set[frozenset[s
         return made
 
     matcher = DiGraphMatcher(
-        of(graph), of(pattern), node_match=lambda g, p: g["label"] == p["label"],
+        of(graph),
+        of(pattern),
+        node_match=lambda g, p: g["label"] == p["label"],
         edge_match=lambda g, p: p["label"] in ("", g["label"]),
-    )  # fmt: skip
+    )
     return {frozenset(found) for found in matcher.subgraph_monomorphisms_iter()}
 
 

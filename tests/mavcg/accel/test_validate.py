@@ -53,8 +53,9 @@ def test_a_wrong_field_is_found_with_its_instruction() -> None:
 
 def test_a_node_that_no_instruction_computes_is_found() -> None:
     graph, program = strided()
-    code = tuple(replace(one, origin=None) if one.origin and one.origin.node == 1 else one
-                 for one in program.instructions)  # fmt: skip
+    code = tuple(
+        replace(one, origin=None) if one.origin and one.origin.node == 1 else one for one in program.instructions
+    )
 
     (found,) = validate_program(replace(program, instructions=code), graph, IMAGE).differences
 

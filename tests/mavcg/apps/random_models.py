@@ -101,9 +101,10 @@ def random_models(seed: int) -> RandomModels:
     groups = [frozenset(p.name for n in group for p in networks[n].partitions) for group in parallel]
     pipelines = [frozenset(p.name for p in each.partitions) for each in networks if len(each.partitions) > 1]
     app = Application(
-        tuple(each.cnn for each in networks), tuple(p for each in networks for p in each.partitions),
+        tuple(each.cnn for each in networks),
+        tuple(p for each in networks for p in each.partitions),
         (*pipelines, *groups),
-    )  # fmt: skip
+    )
     return RandomModels(app, networks, tuple(parallel))
 
 

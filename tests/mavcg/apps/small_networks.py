@@ -24,10 +24,12 @@ def write_network(path: Path, channels: int, side: int, seed: int) -> Path:
     ]
     float32 = onnx.TensorProto.FLOAT
     graph = helper.make_graph(
-        nodes, "small", [helper.make_tensor_value_info("x", float32, [1, 3, side, side])],
+        nodes,
+        "small",
+        [helper.make_tensor_value_info("x", float32, [1, 3, side, side])],
         [helper.make_tensor_value_info("y", float32, [1, channels, 1, 1])],
         [numpy_helper.from_array(array, name) for name, array in weights.items()],
-    )  # fmt: skip
+    )
     opset = [helper.make_opsetid("", 13)]
     onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), path)
     return path

@@ -46,8 +46,9 @@ def test_networks_take_turns_in_the_order_that_is_given(tmp_path: Path) -> None:
     (tmp_path / "app.toml").write_text('order = ["b", "a"]\n' + GOOD)
 
     assert [(entry.name, entry.line) for entry in read_application_file(tmp_path / "app.toml").networks] == [
-        ("b", 10), ("a", 5),
-    ]  # fmt: skip
+        ("b", 10),
+        ("a", 5),
+    ]
 
 
 @pytest.mark.parametrize("order", ['["a"]', '["a", "b", "b"]', '["a", "c"]', '["a", 1]', "[[]]"])

@@ -67,8 +67,11 @@ def test_in_c(built: Path) -> None:
         (built / f"{name}.in").write_bytes(image(name).tobytes())
     program = built / "use_application"
     flags = ["-target", host_target().zig_name, *PLAIN_CODE_FLAGS, "-Wall", "-Wextra", "-Werror", "-pthread"]
-    run_zig("cc", [*flags, f"-I{built}", str(HERE / "use_application.c"), f"-L{built}", "-lapp", "-o", str(program)],
-            "compiling a program")  # fmt: skip
+    run_zig(
+        "cc",
+        [*flags, f"-I{built}", str(HERE / "use_application.c"), f"-L{built}", "-lapp", "-o", str(program)],
+        "compiling a program",
+    )
     environment = {**os.environ, "LD_LIBRARY_PATH": str(built)}
     for threads in ("1", "3"):
         done = subprocess.run(
@@ -186,9 +189,9 @@ def test_networks_that_run_together_have_memory_apart(tmp_path: Path, mavcg: Mav
         ("", {"tracker": 'precision = "mixed"'}, "network 'tracker': precision = 'mixed': no kernel computes"),
         ("", {"detector": 'precision = "int8"'}, "precision = 'int8': node 'a' of detector.onnx is computed in f32"),
         ("", {"detector": 'precision = "fp16"'}, "precision = 'fp16': detector.onnx has no data in f16"),
-        ("", {"tracker": 'shapes = { nobody = [1, 3, 8, 8] }'}, "network 'tracker': "),
+        ("", {"tracker": "shapes = { nobody = [1, 3, 8, 8] }"}, "network 'tracker': "),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_built_is_refused(
     head: str, keys: dict[str, str], words: str, tmp_path: Path, mavcg: Mavcg
 ) -> None:
@@ -295,9 +298,7 @@ def test_on_emulated_cores(tmp_path: Path, mavcg: Mavcg, built: Path) -> None:
     for core, midr in MIDRS.items():
         assert QEMU and shutil.which(QEMU)
         command = [QEMU, "-cpu", f"max,midr={midr:#x}", "-L", str(SYSROOT), "-E", f"LD_LIBRARY_PATH={tmp_path}"]
-        done = subprocess.run(
-            [*command, str(program), "2"], cwd=tmp_path, capture_output=True, text=True, timeout=1200
-        )  # fmt: skip
+        done = subprocess.run([*command, str(program), "2"], cwd=tmp_path, capture_output=True, text=True, timeout=1200)
         assert (done.returncode, done.stdout) == (0, "done\n"), f"{core}: {done.stderr}"
         results.add(tuple((tmp_path / f"{name}.out").read_bytes() for name in NETWORKS))
     assert len(results) == 1

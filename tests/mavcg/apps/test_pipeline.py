@@ -142,8 +142,11 @@ def test_in_c(built: Path) -> None:
     (built / "x.in").write_bytes(x.tobytes())
     program = built / "use_pipeline"
     flags = ["-target", host_target().zig_name, *PLAIN_CODE_FLAGS, "-Wall", "-Wextra", "-Werror", "-pthread"]
-    run_zig("cc", [*flags, f"-I{built}", str(HERE / "use_pipeline.c"), f"-L{built}", "-lapp", "-o", str(program)],
-            "compiling a program")  # fmt: skip
+    run_zig(
+        "cc",
+        [*flags, f"-I{built}", str(HERE / "use_pipeline.c"), f"-L{built}", "-lapp", "-o", str(program)],
+        "compiling a program",
+    )
     environment = {**os.environ, "LD_LIBRARY_PATH": str(built)}
     done = subprocess.run([program], cwd=built, env=environment, capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr

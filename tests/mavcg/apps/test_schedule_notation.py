@@ -37,17 +37,24 @@ def test_names_of_models() -> None:
 @pytest.mark.parametrize(
     "text, words",
     [
-        ("", "column 1: is empty"), (" ,,", "column 4: is empty"), ("[a", "column 3: a bracket is open"),
-        ("a]", "column 2: ']': does not close a bracket"), ("[] x 3", "column 1: '[': holds no steps"),
-        ("[a] x", "column 6: is not a number of repetitions"), ("[a] x 0", "column 7: '0': is not a number"),
-        ("[a] x b", "column 7: 'b': is not a number"), ("a x 3", "column 3: 'x': repeats nothing"),
-        ("a 3", "column 3: '3': repeats nothing"), ("{}", "is not the name of a layer"),
+        ("", "column 1: is empty"),
+        (" ,,", "column 4: is empty"),
+        ("[a", "column 3: a bracket is open"),
+        ("a]", "column 2: ']': does not close a bracket"),
+        ("[] x 3", "column 1: '[': holds no steps"),
+        ("[a] x", "column 6: is not a number of repetitions"),
+        ("[a] x 0", "column 7: '0': is not a number"),
+        ("[a] x b", "column 7: 'b': is not a number"),
+        ("a x 3", "column 3: 'x': repeats nothing"),
+        ("a 3", "column 3: '3': repeats nothing"),
+        ("{}", "is not the name of a layer"),
         ("{a", "column 1: '{': is not a step"),
-        ("a}", "column 2: '}': is not a step"), ("[[a] x 1001] x 1000", "more than 1,000,000 steps"),
+        ("a}", "column 2: '}': is not a step"),
+        ("[[a] x 1001] x 1000", "more than 1,000,000 steps"),
         ("[a] x 99999999999999999999", "is not a number of repetitions from 1 to 1,000,000"),
         ("[" * 60 + "a" + "]" * 60, "is in more than 50 brackets"),
     ],
-)  # fmt: skip
+)
 def test_faults(text: str, words: str) -> None:
     with pytest.raises(ScheduleTextError) as error:
         parse_schedule(text)

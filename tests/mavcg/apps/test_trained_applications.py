@@ -59,13 +59,14 @@ class Trained:
 
 
 HANDS = Trained(
-    {"hand": "hand_landmark", "squeezenet": "squeezenet-random", "mobilenet": "mobilenet_v2-int8"}, 31_000_000,
-    31_000_000, {"mobilenet": "precision = 'int8'\npartitions = 'auto:2'\n"},
-)  # fmt: skip
+    {"hand": "hand_landmark", "squeezenet": "squeezenet-random", "mobilenet": "mobilenet_v2-int8"},
+    31_000_000,
+    31_000_000,
+    {"mobilenet": "precision = 'int8'\npartitions = 'auto:2'\n"},
+)
 FACES = Trained(
-    {"blazeface": "blazeface", "landmark": "face_landmark", "mobilenet": "mobilenet_v2"}, 19_000_000,
-    19_000_000, {}
-)  # fmt: skip
+    {"blazeface": "blazeface", "landmark": "face_landmark", "mobilenet": "mobilenet_v2"}, 19_000_000, 19_000_000, {}
+)
 
 
 def inputs_of(model: Any) -> tuple[Any, ...]:
@@ -144,9 +145,7 @@ def test_in_c(built: Path, trained: Trained) -> None:
     write_inputs(built / "libapp.so", built)
     program = compile_program(built, host_target().zig_name)
     environment = {**os.environ, "LD_LIBRARY_PATH": str(built)}
-    done = subprocess.run(
-        [program, "2"], cwd=built, env=environment, capture_output=True, text=True, timeout=300
-    )  # fmt: skip
+    done = subprocess.run([program, "2"], cwd=built, env=environment, capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout) == (0, f"done, {trained.pipelines} pipelines\n"), done.stderr
     for name in trained.files:
         with mavcg.load(built / f"lib{name}.so") as model:
@@ -171,9 +170,7 @@ def test_on_the_cores_of_a_board(built: Path, trained: Trained, tmp_path: Path, 
     for core, midr in MIDRS.items():
         assert QEMU and shutil.which(QEMU)
         command = [QEMU, "-cpu", f"max,midr={midr:#x}", "-L", str(SYSROOT), "-E", f"LD_LIBRARY_PATH={tmp_path}"]
-        done = subprocess.run(
-            [*command, str(program), "2"], cwd=tmp_path, capture_output=True, text=True, timeout=1800
-        )  # fmt: skip
+        done = subprocess.run([*command, str(program), "2"], cwd=tmp_path, capture_output=True, text=True, timeout=1800)
         assert (done.returncode, done.stdout) == (0, f"done, {trained.pipelines} pipelines\n"), f"{core}: {done.stderr}"
         results.add(tuple((tmp_path / f"{name}.out").read_bytes() for name in trained.files))
     assert len(results) == 1

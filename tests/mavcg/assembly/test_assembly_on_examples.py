@@ -94,9 +94,14 @@ def small_core() -> Timing:
         return ClassTiming(name, latency, 1.0, (UnitUse((pool,), 1),), 0, "hand-made")
 
     rows = (
-        row("ldr_q", 4, "load"), row("fmla_q", 4, "vec"), row("fadd_q", 4, "vec"), row("movi_q", 1, "vec"),
-        row("alu", 1, "alu"), row("branch", 1, "branch"), row("add_q", 2, "vec"),
-    )  # fmt: skip
+        row("ldr_q", 4, "load"),
+        row("fmla_q", 4, "vec"),
+        row("fadd_q", 4, "vec"),
+        row("movi_q", 1, "vec"),
+        row("alu", 1, "alu"),
+        row("branch", 1, "branch"),
+        row("add_q", 2, "vec"),
+    )
     pools = {"load": 1, "vec": 1, "alu": 2, "branch": 1}
     return Timing("small", "in", 2, pools, {entry.name: entry for entry in rows})
 
@@ -159,10 +164,12 @@ def shown_checking() -> str:
     arguments = parse_arguments(["dot: buf:64 buf:64 i:8"])
     described = check_functions(DOT, DOT, ["dot"], arguments, "dot.s")["dot"]
     missing = check_functions(CALLS, CALLS, ["f"], {}, "calls.s")["f"]
-    return lines_of([
-        f"dot: {described.word} start states agree, {100 * described.coverage:.0f} % of the instructions ran",
-        f"f: {missing.word}: {missing.why}",
-    ])  # fmt: skip
+    return lines_of(
+        [
+            f"dot: {described.word} start states agree, {100 * described.coverage:.0f} % of the instructions ran",
+            f"f: {missing.word}: {missing.why}",
+        ]
+    )
 
 
 def shown_loop_estimates() -> str:

@@ -39,15 +39,18 @@ CODE = {
     "near": ("adr x1, .Lbytes\nldr x0, [x1, #8]", 0x99AABBCCDDEEFF00),
     "literal": ("ldr x0, .Lbytes", 0x1122334455667788),
     "through_pointer": ("adrp x1, pointer\nadd x1, x1, :lo12:pointer\nldr x1, [x1]\nldr x0, [x1]", 0x99AABBCCDDEEFF00),
-    "through_got": ("adrp x1, :got:pointer\nldr x1, [x1, :got_lo12:pointer]\nldr x1, [x1]\nldr x0, [x1]",
-                    0x99AABBCCDDEEFF00),
+    "through_got": (
+        "adrp x1, :got:pointer\nldr x1, [x1, :got_lo12:pointer]\nldr x1, [x1]\nldr x0, [x1]",
+        0x99AABBCCDDEEFF00,
+    ),
     "absolute": ("movz x1, #:abs_g1:number\nmovk x1, #:abs_g0_nc:number\nldr w0, [x1]", 77),
     "zero": ("adrp x1, zeros+32\nldr x0, [x1, :lo12:zeros+32]", 0),
     "call": ("stp x29, x30, [sp, #-16]!\nbl seven\nldp x29, x30, [sp], #16", 7),
     "tail": ("b seven", 7),
     "branches": ("mov x0, #0\ncbz x0, .Lseven\nret", 7),
     "bit": ("mov x0, #4\ntbnz x0, #2, seven\nret", 7),
-    "jump_table": ("""adrp x1, .Ltable
+    "jump_table": (
+        """adrp x1, .Ltable
         add x1, x1, :lo12:.Ltable
         ldrsw x1, [x1, #4]
         adr x2, .Lbase
@@ -58,8 +61,10 @@ CODE = {
         mov x0, #1
         ret
     .Ltwo:
-        mov x0, #2""", 2),
-}  # fmt: skip
+        mov x0, #2""",
+        2,
+    ),
+}
 FUNCTIONS = "".join(f"\t.globl {name}\n{name}:\n{code}\n\tret\n" for name, (code, _) in CODE.items())
 SEVEN = '\t.section .text.seven,"ax",@progbits\n\t.globl seven\nseven:\n.Lseven:\n\tmov x0, #7\n\tret\n'
 
@@ -81,10 +86,12 @@ def test_data_stays_where_it_is_when_code_grows() -> None:
 
 
 def test_data_written_in_one_run_is_as_new_in_the_next() -> None:
-    machine = EmulatedCore(assemble_image(
-        "\t.data\nn:\n\t.word 5\n\t.text\nf:\n\tadrp x1, n\n\tldr w0, [x1, :lo12:n]\n\tadd w2, w0, #1\n"
-        "\tstr w2, [x1, :lo12:n]\n\tret\n"
-    ))  # fmt: skip
+    machine = EmulatedCore(
+        assemble_image(
+            "\t.data\nn:\n\t.word 5\n\t.text\nf:\n\tadrp x1, n\n\tldr w0, [x1, :lo12:n]\n\tadd w2, w0, #1\n"
+            "\tstr w2, [x1, :lo12:n]\n\tret\n"
+        )
+    )
     assert [machine.run("f", start_state(seed)).x[0] for seed in (1, 2)] == [5, 5]
 
 

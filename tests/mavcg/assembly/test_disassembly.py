@@ -117,9 +117,16 @@ def test_text_of_it_assembles_to_the_same_bytes(build_file: Build) -> None:
 
 
 LOOP = (
-    "cbz x2, .Lend", ".Ltop:", "ldr q1, [x0], #16", "fmla v0.4s, v1.4s, v1.4s", "subs x2, x2, #1", "tbnz w3, #3, .Lend",
-    "b.ne .Ltop", ".Lend:", "ret",
-)  # fmt: skip
+    "cbz x2, .Lend",
+    ".Ltop:",
+    "ldr q1, [x0], #16",
+    "fmla v0.4s, v1.4s, v1.4s",
+    "subs x2, x2, #1",
+    "tbnz w3, #3, .Lend",
+    "b.ne .Ltop",
+    ".Lend:",
+    "ret",
+)
 
 
 @pytest.mark.parametrize("shared", [False, True])

@@ -21,7 +21,7 @@ FUNCTIONS = {
     "halves": "fmla v0.8h, v1.8h, v2.8h",
     "unaligned": "ldr q0, [x0]\nldr x1, [x0, #16]\nstrh w1, [x0, #24]",
     "all_loads": "ldp q0, q1, [x0], #32\nld1 { v2.4s, v3.4s }, [x0], #32\nld1r { v4.2d }, [x0], #8\n"
-                 "ld1 { v5.s }[1], [x0], #4\nldrb w1, [x0]",
+    "ld1 { v5.s }[1], [x0], #4\nldrb w1, [x0]",
     "lanes": "ld2 { v0.4s, v1.4s }, [x0]",
     "copy": "ldr w1, [x0]\nadd w1, w1, #1\nstr w1, [x0]\nldr w2, [x0]\nadd w2, w2, #1\nstr w2, [x0]",
     "forever": ".Lforever: b .Lforever",
@@ -32,7 +32,7 @@ FUNCTIONS = {
     "into_code": "adr x1, .\nstr x0, [x1]",
     "outside": "nop\nbl memcpy",
     "pauth": "bti c\npaciasp\nautiasp",
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module", autouse=True)

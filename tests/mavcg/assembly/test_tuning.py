@@ -199,8 +199,11 @@ int main(void) {
     (tmp_path / "main.c").write_text(main)
     from mavcg.toolchain.zig import run_zig
 
-    run_zig("cc", ["-target", target.zig_name, "-O1", str(tmp_path / "main.c"), *objects, "-o", str(tmp_path / "main")],
-            "linking")  # fmt: skip
+    run_zig(
+        "cc",
+        ["-target", target.zig_name, "-O1", str(tmp_path / "main.c"), *objects, "-o", str(tmp_path / "main")],
+        "linking",
+    )
     assert QEMU is not None
     ran = subprocess.run([QEMU, str(tmp_path / "main")], capture_output=True, text=True, check=False)
     assert ran.stdout == "same\n", ran.stdout + ran.stderr

@@ -63,9 +63,17 @@ def fortran_gemm(library: ctypes.CDLL, p: Product, a: Array, b: Array, c: Array,
     pointers = [ctypes.c_void_p(x.ctypes.data) for x in (a, b, c)]
     refs = [ctypes.byref(x) for x in (*letters, *sizes[:3], alpha)]
     getattr(library, symbol)(
-        *refs, pointers[0], ctypes.byref(sizes[3]), pointers[1], ctypes.byref(sizes[4]), ctypes.byref(beta),
-        pointers[2], ctypes.byref(sizes[5]), 1, 1,
-    )  # fmt: skip
+        *refs,
+        pointers[0],
+        ctypes.byref(sizes[3]),
+        pointers[1],
+        ctypes.byref(sizes[4]),
+        ctypes.byref(beta),
+        pointers[2],
+        ctypes.byref(sizes[5]),
+        1,
+        1,
+    )
 
 
 def cblas_gemm(
@@ -83,11 +91,20 @@ def cblas_gemm(
     if order == ROW_MAJOR:
         m, n, first, second, flags = n, m, b, a, flags[::-1]
     getattr(library, symbol)(
-        order, *flags, integer(m), integer(n), integer(p.k), real(p.alpha),
-        ctypes.c_void_p(first.ctypes.data), integer(first.shape[1]),
-        ctypes.c_void_p(second.ctypes.data), integer(second.shape[1]), real(p.beta),
-        ctypes.c_void_p(c.ctypes.data), integer(c.shape[1]),
-    )  # fmt: skip
+        order,
+        *flags,
+        integer(m),
+        integer(n),
+        integer(p.k),
+        real(p.alpha),
+        ctypes.c_void_p(first.ctypes.data),
+        integer(first.shape[1]),
+        ctypes.c_void_p(second.ctypes.data),
+        integer(second.shape[1]),
+        real(p.beta),
+        ctypes.c_void_p(c.ctypes.data),
+        integer(c.shape[1]),
+    )
 
 
 @dataclass(frozen=True)
@@ -152,7 +169,16 @@ def cblas_gemv(
     row_major = order == ROW_MAJOR
     m, n = (p.n, p.m) if row_major else (p.m, p.n)
     getattr(library, symbol)(
-        order, TRANSPOSED if p.trans != row_major else PLAIN, integer(m), integer(n), real(p.alpha),
-        ctypes.c_void_p(a.ctypes.data), integer(a.shape[1]), ctypes.c_void_p(x.ctypes.data), integer(p.incx),
-        real(p.beta), ctypes.c_void_p(y.ctypes.data), integer(p.incy),
-    )  # fmt: skip
+        order,
+        TRANSPOSED if p.trans != row_major else PLAIN,
+        integer(m),
+        integer(n),
+        real(p.alpha),
+        ctypes.c_void_p(a.ctypes.data),
+        integer(a.shape[1]),
+        ctypes.c_void_p(x.ctypes.data),
+        integer(p.incx),
+        real(p.beta),
+        ctypes.c_void_p(y.ctypes.data),
+        integer(p.incy),
+    )

@@ -18,9 +18,7 @@ SOURCE = Path(__file__).parent / "emulated.c"
 @pytest.mark.skipif(QEMU is None, reason="needs qemu-user-static")
 @pytest.mark.parametrize("board", ["rk3588", "exynos9820"])
 def test_all_cores_of_a_board_give_the_same_bits(board: str, tmp_path: Path) -> None:
-    request = make_blas_request(
-        tmp_path / "libblas.so", board, None, "aarch64-linux-musl", False, None, False, None
-    )  # fmt: skip
+    request = make_blas_request(tmp_path / "libblas.so", board, None, "aarch64-linux-musl", False, None, False, None)
     objects, note = blas_objects(request, tmp_path)
     program = tmp_path / "program"
     words = ["-target", "aarch64-linux-musl", "-static", "-O1", "-ffp-contract=off", str(SOURCE), *map(str, objects)]

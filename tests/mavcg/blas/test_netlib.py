@@ -46,9 +46,11 @@ def netlib() -> Path:
     source = f"deb-src [signed-by={KEYS}] http://deb.debian.org/debian bookworm main\n"
     (home / "apt/sources.list").write_text(source)
     options = {
-        "Dir::Etc::sourcelist": home / "apt/sources.list", "Dir::Etc::sourceparts": "-",
-        "Dir::State::lists": home / "apt/lists", "Dir::Cache": home / "apt/cache",
-    }  # fmt: skip
+        "Dir::Etc::sourcelist": home / "apt/sources.list",
+        "Dir::Etc::sourceparts": "-",
+        "Dir::State::lists": home / "apt/lists",
+        "Dir::Cache": home / "apt/cache",
+    }
     words = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
     run(["apt-get", *words, "update"], home)
     run(["apt-get", *words, "source", "--download-only", "lapack=3.11.0-2"], home)
@@ -80,8 +82,11 @@ def output(netlib: Path, program: Path, data: Path, preload: Path) -> tuple[str,
     """What the program says, on stdout or in the file that its data names; and the versions that ran."""
     folder = netlib / "root" / LIBRARIES
     env = {
-        **os.environ, "LD_LIBRARY_PATH": f"{folder / 'blas'}:{folder}", "LD_PRELOAD": str(preload), "MAVCG_TRACE": "1"
-    }  # fmt: skip
+        **os.environ,
+        "LD_LIBRARY_PATH": f"{folder / 'blas'}:{folder}",
+        "LD_PRELOAD": str(preload),
+        "MAVCG_TRACE": "1",
+    }
     with data.open() as stdin:
         done = subprocess.run(
             [str(program)], stdin=stdin, env=env, cwd=program.parent, capture_output=True, text=True, timeout=900

@@ -19,9 +19,16 @@ SIZES = st.sampled_from((0, 1, 2, 3, 4, 7, 8, 11, 13, 15, 16, 17, 26, 31, 32, 33
 SCALARS = st.sampled_from((0.0, 1.0, -1.0, 0.7, -2.5))
 PRODUCTS = st.builds(
     Product,
-    st.sampled_from(("s", "d")), st.booleans(), st.booleans(), SIZES, SIZES, SIZES, SCALARS, SCALARS,
+    st.sampled_from(("s", "d")),
+    st.booleans(),
+    st.booleans(),
+    SIZES,
+    SIZES,
+    SIZES,
+    SCALARS,
+    SCALARS,
     st.tuples(*[st.sampled_from((0, 1, 5))] * 3),
-)  # fmt: skip
+)
 
 
 def assert_product(p: Product, before: Array, a: Array, b: Array, c: Array) -> None:
@@ -142,9 +149,15 @@ def test_every_name_computes(letter: str, blas: ctypes.CDLL) -> None:
 
 
 BAD_FORTRAN = (
-    ({"m": -1}, 3), ({"n": -1}, 4), ({"k": -1}, 5), ({"lda": 0}, 8), ({"ldb": 2}, 10), ({"ldc": 3}, 13),
-    ({"transa": b"X"}, 1), ({"transb": b"-"}, 2),
-)  # fmt: skip
+    ({"m": -1}, 3),
+    ({"n": -1}, 4),
+    ({"k": -1}, 5),
+    ({"lda": 0}, 8),
+    ({"ldb": 2}, 10),
+    ({"ldc": 3}, 13),
+    ({"transa": b"X"}, 1),
+    ({"transb": b"-"}, 2),
+)
 
 
 @pytest.mark.parametrize(("bad", "number"), BAD_FORTRAN)

@@ -121,9 +121,13 @@ def test_forked_children_have_threads_of_their_own(blas_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("variables", "threads"),
-    [({"MAVCG_BLAS_NUM_THREADS": "3", "OMP_NUM_THREADS": "5"}, 3), ({"OMP_NUM_THREADS": "4,2"}, 4),
-     ({"OMP_NUM_THREADS": "none"}, None), ({"MAVCG_BLAS_NUM_THREADS": "100000"}, 256)],
-)  # fmt: skip
+    [
+        ({"MAVCG_BLAS_NUM_THREADS": "3", "OMP_NUM_THREADS": "5"}, 3),
+        ({"OMP_NUM_THREADS": "4,2"}, 4),
+        ({"OMP_NUM_THREADS": "none"}, None),
+        ({"MAVCG_BLAS_NUM_THREADS": "100000"}, 256),
+    ],
+)
 def test_environment_sets_the_number(variables: dict[str, str], threads: int | None, blas_path: Path) -> None:
     code = f"import ctypes; print(ctypes.CDLL({str(blas_path)!r}).mavcg_blas_get_num_threads())"
     env = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")} | variables

@@ -15,9 +15,17 @@ SIZES = st.sampled_from((0, 1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 33, 64, 65, 70,
 SCALARS = st.sampled_from((0.0, 1.0, -1.0, 0.7, -2.5))
 STRIDES = st.sampled_from((1, 1, 2, -1, -3))
 CALLS = st.builds(
-    VectorCall, st.sampled_from(("s", "d")), st.booleans(), SIZES, SIZES, SCALARS, SCALARS, st.sampled_from((0, 1, 5)),
-    STRIDES, STRIDES,
-)  # fmt: skip
+    VectorCall,
+    st.sampled_from(("s", "d")),
+    st.booleans(),
+    SIZES,
+    SIZES,
+    SCALARS,
+    SCALARS,
+    st.sampled_from((0, 1, 5)),
+    STRIDES,
+    STRIDES,
+)
 
 
 @settings(max_examples=examples(long=1000, fast=50))

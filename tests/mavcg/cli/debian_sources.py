@@ -60,9 +60,12 @@ def _own_apt(kept: Path, kind: str, architecture: str = "") -> Iterator[list[str
     for folder in ("state/lists/partial", "cache/archives/partial", "sources"):
         (apt / folder).mkdir(parents=True, exist_ok=True)
     options: dict[str, object] = {
-        "Dir::Etc::SourceList": "/dev/null", "Dir::Etc::SourceParts": apt / "sources", "Dir::State": apt / "state",
-        "Dir::Cache": apt / "cache", "APT::Sandbox::User": "",
-    }  # fmt: skip
+        "Dir::Etc::SourceList": "/dev/null",
+        "Dir::Etc::SourceParts": apt / "sources",
+        "Dir::State": apt / "state",
+        "Dir::Cache": apt / "cache",
+        "APT::Sandbox::User": "",
+    }
     if architecture:
         (apt / "status").touch()  # nothing is installed
         options |= {"APT::Architecture": architecture, "APT::Architectures::": architecture}

@@ -14,9 +14,19 @@ from mavcg.runtime import blas_build, model_build
 from mavcg.toolchain.zig import run_tool, run_zig
 
 FLAGS = (
-    "-std=gnu11", "-D_GNU_SOURCE", "-O1", "-g", "-fPIC", "-pthread", "-fvisibility=hidden", "-ffp-contract=off",
-    "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-w",
-)  # fmt: skip
+    "-std=gnu11",
+    "-D_GNU_SOURCE",
+    "-O1",
+    "-g",
+    "-fPIC",
+    "-pthread",
+    "-fvisibility=hidden",
+    "-ffp-contract=off",
+    "-fno-omit-frame-pointer",
+    "-fsanitize=address,undefined",
+    "-fno-sanitize-recover=all",
+    "-w",
+)
 
 
 def compile_checked(tool: str, arguments: Sequence[str], what: str, cwd: Path | None = None) -> str:

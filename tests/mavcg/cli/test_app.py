@@ -18,10 +18,32 @@ from mavcg.errors import MavcgError
 from tests.conftest import examples
 
 VERBS = (
-    "init", "profile", "build", "auto", "inspect", "run", "bench", "estimate", "simulate", "plan", "explore",
-    "primitives", "tune", "select", "explain", "tune-asm", "measure", "memory", "cores", "runtime", "launch", "app",
-    "blas", "farm", "accel",
-)  # fmt: skip
+    "init",
+    "profile",
+    "build",
+    "auto",
+    "inspect",
+    "run",
+    "bench",
+    "estimate",
+    "simulate",
+    "plan",
+    "explore",
+    "primitives",
+    "tune",
+    "select",
+    "explain",
+    "tune-asm",
+    "measure",
+    "memory",
+    "cores",
+    "runtime",
+    "launch",
+    "app",
+    "blas",
+    "farm",
+    "accel",
+)
 HEAVY = {"pandas", "numpy", "llvmlite", "llvmlite.binding", "matplotlib", "elftools", "mavcg.program_pipeline.program"}
 
 

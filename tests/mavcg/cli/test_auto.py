@@ -79,8 +79,9 @@ def test_the_page_to_the_letter(
         assert (core in [v["core"] for v in function["versions"]]) == (name not in dropped)
     words = done.stderr.splitlines()
     assert [line for line in words if "profiling" in line] == [
-        "mavcg: round 1: profiling", *(f"mavcg: round {n + 2}: profiling with libhot.so" for n in range(rounds))
-    ]  # fmt: skip
+        "mavcg: round 1: profiling",
+        *(f"mavcg: round {n + 2}: profiling with libhot.so" for n in range(rounds)),
+    ]
     assert len(document["rounds"]) == rounds
     assert words.count(f"mavcg: measuring {RUNS} runs as generic and as {core} each") == rounds
     # The program that the last build left runs with the library, and prints what it did before.

@@ -180,8 +180,11 @@ def test_a_board_of_another_machine(mavcg: Any, kernel: Path) -> None:
     assert report["target"].startswith("aarch64-linux")
     runs_on = {v["core"]: v["runs_on"] for v in report["functions"][0]["versions"]}
     assert runs_on == {
-        "generic": "any other core", "cortex-a55": "CPUs 0-3", "cortex-a75": "CPUs 4-5", "exynos-m4": "CPUs 6-7",
-    }  # fmt: skip
+        "generic": "any other core",
+        "cortex-a55": "CPUs 0-3",
+        "cortex-a75": "CPUs 4-5",
+        "exynos-m4": "CPUs 6-7",
+    }
 
 
 def test_measured_gains_and_growth_drop_versions(

@@ -34,22 +34,25 @@ def test_json_has_what_scripts_rely_on(report: dict[str, Any], tiny_library: Pat
         assert report[key] > 0
     assert report["arena_lower_bound_bytes"] <= report["arena_bytes"]
     assert report["memory"] == {
-        "arena_bytes": report["arena_bytes"], "scratch_bytes_per_thread": load(tiny_library).scratch_bytes,
+        "arena_bytes": report["arena_bytes"],
+        "scratch_bytes_per_thread": load(tiny_library).scratch_bytes,
         "weights_bytes": report["weight_bytes"],
-    }  # fmt: skip
+    }
     assert report["operators"]["conv2d"] == 1 and report["operators"]["relu"] == 1
     assert report["versions"] == ["generic", cores[1]]
     assert report["library_bytes"] == tiny_library.stat().st_size > report["loaded_bytes"]
     assert report["loaded_bytes"] == report["weight_bytes"] + report["code_bytes"]
     # 5 channels of 36 weights and a bias, in panels of at least 8 channels.
     assert report["weight_bytes"] >= (8 * 36 + 5) * 4
-    assert report["inputs"] == [
-        {"name": "image", "type": "f32[1,4,6,6]"}, {"name": "other", "type": "f32[2,3]"}
-    ]  # fmt: skip
+    assert report["inputs"] == [{"name": "image", "type": "f32[1,4,6,6]"}, {"name": "other", "type": "f32[2,3]"}]
     assert [t["name"] for t in report["outputs"]] == ["y", "z"]
     assert {Path(f).name for f in report["files"]} == {
-        "libtiny.so", "tiny.h", "tiny.hpp", "tiny.pc", "tinyConfig.cmake",
-    }  # fmt: skip
+        "libtiny.so",
+        "tiny.h",
+        "tiny.hpp",
+        "tiny.pc",
+        "tinyConfig.cmake",
+    }
     assert all(Path(f).is_file() for f in report["files"])
 
 
@@ -76,9 +79,7 @@ def test_the_output_is_named_by_the_model_and_shapes_fill_free_dimensions(
     mavcg: Any, tiny_onnx: Path, here: Path
 ) -> None:
     shutil.copy(tiny_onnx, here / "7 segments.onnx")
-    ended = mavcg(
-        "build", here / "7 segments.onnx", "--cores", "generic", "--shape", "image=2x4x6x6", "--json"
-    )  # fmt: skip
+    ended = mavcg("build", here / "7 segments.onnx", "--cores", "generic", "--shape", "image=2x4x6x6", "--json")
 
     document = json.loads(ended.stdout)
     assert document["inputs"][0]["type"] == "f32[2,4,6,6]"
@@ -189,10 +190,18 @@ def test_folders_and_files_without_permission(mavcg: Any, here: Path) -> None:
 def test_an_operator_that_is_not_supported(mavcg: Any, here: Path) -> None:
     onnx = pytest.importorskip("onnx")
     value = onnx.helper.make_tensor_value_info
-    node = onnx.helper.make_node("Loop", ["n", "c", "x"], ["y"], name="the_loop", body=onnx.helper.make_graph(
-        [onnx.helper.make_node("Identity", [n], [m]) for n, m in (("cc", "co"), ("xx", "xo"))], "b",
-        [value("i", 7, []), value("cc", 9, []), value("xx", 1, [2])], [value("co", 9, []), value("xo", 1, [2])],
-    ))  # fmt: skip
+    node = onnx.helper.make_node(
+        "Loop",
+        ["n", "c", "x"],
+        ["y"],
+        name="the_loop",
+        body=onnx.helper.make_graph(
+            [onnx.helper.make_node("Identity", [n], [m]) for n, m in (("cc", "co"), ("xx", "xo"))],
+            "b",
+            [value("i", 7, []), value("cc", 9, []), value("xx", 1, [2])],
+            [value("co", 9, []), value("xo", 1, [2])],
+        ),
+    )
     graph = onnx.helper.make_graph(
         [node], "g", [value("n", 7, []), value("c", 9, []), value("x", 1, [2])], [value("y", 1, [2])]
     )
@@ -220,8 +229,17 @@ def test_inspect_shows_operators_kernels_layouts_tiles_versions_and_bytes(
 ) -> None:
     document = json.loads(mavcg("inspect", tiny_library, "--json").stdout)
 
-    for key in ("operators", "versions", "inputs", "outputs", "weight_bytes", "arena_bytes", "arena_lower_bound_bytes",
-                "code_bytes", "loaded_bytes"):  # fmt: skip
+    for key in (
+        "operators",
+        "versions",
+        "inputs",
+        "outputs",
+        "weight_bytes",
+        "arena_bytes",
+        "arena_lower_bound_bytes",
+        "code_bytes",
+        "loaded_bytes",
+    ):
         assert document[key] == report[key]
     assert 0 < document["code_bytes"] == document["loaded_bytes"] - document["weight_bytes"]
     sizes = dict(function_symbols(tiny_library))
@@ -261,17 +279,31 @@ def test_a_stripped_model_library_runs_and_is_inspected(
         assert model.inputs
 
 
-@pytest.mark.parametrize(("board", "cores", "target", "partial", "assumed", "said"), [
-    (None, None, None, True, ("host", None), "no cores are named: built for this machine (--board host)"),
-    (None, None, "aarch64-linux-android", False, (None, "generic"), "one generic version for aarch64-linux-android"),
-    (None, None, "aarch64-linux-gnu", True, (None, "generic"), "one generic version for aarch64-linux-gnu"),
-    (None, None, None, False, (None, None), ""),
-    ("rk3588", None, "aarch64-linux-android", True, ("rk3588", None), ""),
-    (None, "cortex-a55", None, True, (None, "cortex-a55"), ""),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("board", "cores", "target", "partial", "assumed", "said"),
+    [
+        (None, None, None, True, ("host", None), "no cores are named: built for this machine (--board host)"),
+        (
+            None,
+            None,
+            "aarch64-linux-android",
+            False,
+            (None, "generic"),
+            "one generic version for aarch64-linux-android",
+        ),
+        (None, None, "aarch64-linux-gnu", True, (None, "generic"), "one generic version for aarch64-linux-gnu"),
+        (None, None, None, False, (None, None), ""),
+        ("rk3588", None, "aarch64-linux-android", True, ("rk3588", None), ""),
+        (None, "cortex-a55", None, True, (None, "cortex-a55"), ""),
+    ],
+)
 def test_the_machine_of_a_build_that_names_none(
-    board: str | None, cores: str | None, target: str | None, partial: bool, assumed: tuple[str | None, str | None],
+    board: str | None,
+    cores: str | None,
+    target: str | None,
+    partial: bool,
+    assumed: tuple[str | None, str | None],
     said: str,
-) -> None:  # fmt: skip
+) -> None:
     *machine, sentence = assume_machine(board, cores, target, partial)
     assert tuple(machine) == assumed and (said in sentence if said else not sentence)

@@ -43,9 +43,12 @@ def make_model(path: Path, whole: bool) -> None:
         inputs.append(value("m", 1, [3, 3]))
         outputs.append(value("b_shape", 7, [4]))
     arrays = {
-        "w1": rng.standard_normal((4, 3, 3, 3)).astype(np.float32), "zero": np.array([0]), "rest": np.array([-1]),
-        "w2": rng.standard_normal((256, 5)).astype(np.float32), "axis": np.array(1),
-    }  # fmt: skip
+        "w1": rng.standard_normal((4, 3, 3, 3)).astype(np.float32),
+        "zero": np.array([0]),
+        "rest": np.array([-1]),
+        "w2": rng.standard_normal((256, 5)).astype(np.float32),
+        "axis": np.array(1),
+    }
     initializers = [onnx.numpy_helper.from_array(a, n) for n, a in arrays.items() if n != "axis" or not whole]
     graph = onnx.helper.make_graph(nodes, "g", inputs, outputs, initializers)
     onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), path)
@@ -240,7 +243,7 @@ def test_onnx_runtime_takes_the_size_of_its_inputs(parts: tuple[Path, Any]) -> N
 )
 def test_options_that_do_not_fit(
     mavcg: Any, here: Path, cores: tuple[str, str], options: list[str], words: str
-) -> None:  # fmt: skip
+) -> None:
     make_model(here / "m.onnx", True)
     shape = [] if "--shape" in options else ["--shape", "x=1..2x3x8x8"]
     ended = mavcg("build", "m.onnx", "--cores", cores[1], *shape, *options)

@@ -14,20 +14,25 @@ from mavcg import load
 def test_a_library_with_sparse_weights(mavcg: Callable[..., Any], here: Path) -> None:
     onnx = pytest.importorskip("onnx")
     source = np.random.default_rng(0)
-    weights = [(source.standard_normal(s) * (source.random(s) < 0.05)).astype(np.float32)
-               for s in ((24, 16, 1, 1), (20, 24, 3, 3))]  # fmt: skip
+    weights = [
+        (source.standard_normal(s) * (source.random(s) < 0.05)).astype(np.float32)
+        for s in ((24, 16, 1, 1), (20, 24, 3, 3))
+    ]
     h, f32 = onnx.helper, onnx.TensorProto.FLOAT
-    nodes = [h.make_node("Conv", ["x", "a"], ["t"]), h.make_node("Relu", ["t"], ["r"]),
-             h.make_node("Conv", ["r", "b"], ["y"], pads=[1, 1, 1, 1])]  # fmt: skip
+    nodes = [
+        h.make_node("Conv", ["x", "a"], ["t"]),
+        h.make_node("Relu", ["t"], ["r"]),
+        h.make_node("Conv", ["r", "b"], ["y"], pads=[1, 1, 1, 1]),
+    ]
     graph = h.make_graph(
-        nodes, "g", [h.make_tensor_value_info("x", f32, [1, 16, 13, 13])],
+        nodes,
+        "g",
+        [h.make_tensor_value_info("x", f32, [1, 16, 13, 13])],
         [h.make_tensor_value_info("y", f32, None)],
         [onnx.numpy_helper.from_array(w, n) for w, n in zip(weights, "ab", strict=True)],
-    )  # fmt: skip
+    )
     model = here / "net.onnx"
-    model.write_bytes(
-        h.make_model(graph, opset_imports=[h.make_opsetid("", 17)], ir_version=8).SerializeToString()
-    )  # fmt: skip
+    model.write_bytes(h.make_model(graph, opset_imports=[h.make_opsetid("", 17)], ir_version=8).SerializeToString())
     ended = mavcg("build", model, "--board", "host", "--strategy", "family:sparse", "-o", "libn.so", "--json")
     assert ended.status == 0, ended.stderr
     assert {each["primitive"].split("_")[0] for each in json.loads(ended.stdout)["selection"]["nodes"]} == {"sparse"}
@@ -52,9 +57,11 @@ def test_sparse_primitives_are_taken_where_they_win_by_the_model_and_measured(
     weights = (source.standard_normal(shape) * (source.random(shape) < 0.02)).astype(np.float32)
     dense = source.standard_normal(shape).astype(np.float32)
     graph = h.make_graph(
-        [h.make_node("Conv", ["x", "w"], ["y"])], "g", [h.make_tensor_value_info("x", f32, [1, 256, 28, 28])],
+        [h.make_node("Conv", ["x", "w"], ["y"])],
+        "g",
+        [h.make_tensor_value_info("x", f32, [1, 256, 28, 28])],
         [h.make_tensor_value_info("y", f32, None)],
-    )  # fmt: skip
+    )
     model = h.make_model(graph, opset_imports=[h.make_opsetid("", 17)], ir_version=8)
     for name, array in (("dense", dense), ("net", weights)):
         del model.graph.initializer[:]

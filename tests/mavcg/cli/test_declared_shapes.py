@@ -99,6 +99,15 @@ def test_every_verb_that_takes_shapes_has_the_option() -> None:
 
     assert {verb for verb, texts in options.items() if "--shape" in texts} <= having
     assert having == {
-        "accel build", "accel fuse", "accel validate", "app build", "app plan", "build", "estimate", "explore", "plan",
-        "select", "tune",
-    }  # fmt: skip
+        "accel build",
+        "accel fuse",
+        "accel validate",
+        "app build",
+        "app plan",
+        "build",
+        "estimate",
+        "explore",
+        "plan",
+        "select",
+        "tune",
+    }

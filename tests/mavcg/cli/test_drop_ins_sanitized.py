@@ -57,9 +57,13 @@ def run_under(preloads: str, folder: Path, *arguments: str) -> subprocess.Comple
     # Python and the runtimes leave memory to the end of the process: leaks are no faults here.
     options = {"ASAN_OPTIONS": "detect_leaks=0:verify_asan_link_order=1", "UBSAN_OPTIONS": "print_stacktrace=1"}
     return subprocess.run(
-        [sys.executable, str(HERE / "drop_ins_script.py"), *arguments], cwd=folder, capture_output=True, text=True,
-        timeout=600, env=dict(os.environ) | options | {"LD_PRELOAD": preloads},
-    )  # fmt: skip
+        [sys.executable, str(HERE / "drop_ins_script.py"), *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        env=dict(os.environ) | options | {"LD_PRELOAD": preloads},
+    )
 
 
 @pytest.mark.parametrize("what", ["ort", "provider", "litert", "blas", "all"])

@@ -78,11 +78,14 @@ def test_python_has_the_names_as_they_are(hostile: Path) -> None:
 
 @pytest.mark.parametrize(
     ("status", "words"),
-    [(0, ("inspect", "libhostile.so")), (0, ("run", "libhostile.so", "--seed", "0")),
-     (0, ("bench", "libhostile.so", "--per-layer", "--seconds", "0.1")),
-     (2, ("build", "hostile.onnx", "--cores", "generic", "--shape", "q=1", "-o", "libb.so")),
-     (2, ("inspect", "nothing\x1b[2J.so"))],
-)  # fmt: skip
+    [
+        (0, ("inspect", "libhostile.so")),
+        (0, ("run", "libhostile.so", "--seed", "0")),
+        (0, ("bench", "libhostile.so", "--per-layer", "--seconds", "0.1")),
+        (2, ("build", "hostile.onnx", "--cores", "generic", "--shape", "q=1", "-o", "libb.so")),
+        (2, ("inspect", "nothing\x1b[2J.so")),
+    ],
+)
 def test_no_command_sends_escapes_to_a_terminal(
     mavcg: Any, hostile: Path, status: int, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -138,9 +138,15 @@ def test_runs_are_pinned_and_interleaved(
     first, second = sorted(before)[:1], sorted(before)[1:]
     assert runs_of(tmp_path) == [
         ("generic", first),  # warms up
-        ("generic", first), (cores[0], first), ("generic", second), (cores[1], second),
-        (cores[0], first), ("generic", first), (cores[1], second), ("generic", second),
-    ]  # fmt: skip
+        ("generic", first),
+        (cores[0], first),
+        ("generic", second),
+        (cores[1], second),
+        (cores[0], first),
+        ("generic", first),
+        (cores[1], second),
+        ("generic", second),
+    ]
     assert os.sched_getaffinity(0) == before and os.environ["MAVCG_CPU_MAP"] == map_before
 
 

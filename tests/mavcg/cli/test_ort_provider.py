@@ -101,7 +101,7 @@ def test_whatever_onnx_runtime_makes_of_the_graph(built: Path, provider: Open, c
 @pytest.mark.parametrize("how", ["one byte", "longer", "in memory"])
 def test_another_model_stays_with_the_runtime(
     built: Path, provider: Open, tmp_path: Path, capfd: Any, how: str
-) -> None:  # fmt: skip
+) -> None:
     data = bytearray((built / "net.onnx").read_bytes())
     if how == "longer":
         data += b"\x12\x01m"  # another producer's name: the last of a field counts
@@ -189,7 +189,7 @@ def test_other_external_data_are_another_model(sized: Path, provider: Open, tmp_
 @pytest.mark.long
 def test_an_inner_tensor_that_the_runtime_reads_too(
     provider: Open, here: Path, cores: tuple[str, str], capfd: Any
-) -> None:  # fmt: skip
+) -> None:
     """With a free batch ONNX Runtime computes the shape of an inner tensor in the run: the subgraph is not one node."""
     make_model(here / "net.onnx")
     model = onnx.load("net.onnx")

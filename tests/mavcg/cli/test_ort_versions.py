@@ -23,9 +23,24 @@ from tests.mavcg.cli.test_build_partial import ARRAYS, check_results, make_model
 from tests.mavcg.cli.test_ort_provider import build  # noqa: E402
 
 VERSIONS = (
-    "1.16.3", "1.17.3", "1.18.1", "1.19.2", "1.20.1", "1.21.1", "1.22.1", "1.23.2", "1.24.4", "1.25.1", "1.26.0",
-    "1.27.0", "1.28.0", "1.29.0", "1.30.0", "1.31.1", "1.32.0",
-)  # fmt: skip
+    "1.16.3",
+    "1.17.3",
+    "1.18.1",
+    "1.19.2",
+    "1.20.1",
+    "1.21.1",
+    "1.22.1",
+    "1.23.2",
+    "1.24.4",
+    "1.25.1",
+    "1.26.0",
+    "1.27.0",
+    "1.28.0",
+    "1.29.0",
+    "1.30.0",
+    "1.31.1",
+    "1.32.0",
+)
 OPERATOR = "import sys\n\nsys.path[:0] = sys.argv[1:]\n" + test_build_partial.SCRIPT + "print(ort.__version__)\n"
 
 

@@ -247,15 +247,22 @@ def test_memories_that_are_too_small(mavcg: Any, tmp_path: Path) -> None:
 
 def test_a_depthwise_layer_is_not_faster_than_the_elements_that_it_keeps_busy(mavcg: Any, tmp_path: Path) -> None:
     onnx = pytest.importorskip("onnx")
-    machine = {"bandwidth": 12.8, "frequency": 0.25, "mem_size": [128, 64, 128], "pe_len": [12, 20],
-               "pe_mapping": [["OC"], ["IC"]]}  # fmt: skip
+    machine = {
+        "bandwidth": 12.8,
+        "frequency": 0.25,
+        "mem_size": [128, 64, 128],
+        "pe_len": [12, 20],
+        "pe_mapping": [["OC"], ["IC"]],
+    }
     (tmp_path / "array.json").write_text(json.dumps(machine))
     tensors = [onnx.helper.make_tensor_value_info(n, 1, [1, 96, 56, 56]) for n in "xy"]
     w = onnx.numpy_helper.from_array(np.ones((96, 1, 3, 3), np.float32), "w")
     node = onnx.helper.make_node("Conv", ["x", "w"], ["y"], group=96, pads=[1] * 4)
     graph = onnx.helper.make_graph([node], "depthwise", tensors[:1], tensors[1:], [w])
-    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=9),
-              tmp_path / "depthwise.onnx")  # fmt: skip
+    onnx.save(
+        onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=9),
+        tmp_path / "depthwise.onnx",
+    )
     asked = (tmp_path / "depthwise.onnx", "--accelerator", tmp_path / "array.json")
 
     for search in ("exact", "pruned", "exhaustive"):

@@ -42,11 +42,15 @@ def test_values_and_defaults(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("seconds", "memory", "message"),
     [
-        (0, None, "--max-seconds 0"), (float("nan"), None, "--max-seconds nan"), (-1, None, "--max-seconds"),
-        (None, "4 parsecs", "--max-memory 4 parsecs: is not a size"), (None, "1e999GB", "--max-memory"),
-        (None, "3", "--max-memory 3: is less than any build takes"), (None, "", "--max-memory"),
+        (0, None, "--max-seconds 0"),
+        (float("nan"), None, "--max-seconds nan"),
+        (-1, None, "--max-seconds"),
+        (None, "4 parsecs", "--max-memory 4 parsecs: is not a size"),
+        (None, "1e999GB", "--max-memory"),
+        (None, "3", "--max-memory 3: is less than any build takes"),
+        (None, "", "--max-memory"),
     ],
-)  # fmt: skip
+)
 def test_bad_values_are_named(seconds: float | None, memory: str | None, message: str) -> None:
     with pytest.raises(MavcgError, match=message):
         build_limits(seconds, memory)

@@ -190,6 +190,8 @@ def test_what_cannot_be_asked_is_said(options: dict[str, Any], said: str) -> Non
 def test_importing_the_verb_imports_nothing_heavy() -> None:
     seen = subprocess.run(
         [sys.executable, "-c", "import sys, mavcg.cli.select; print('numpy' in sys.modules, 'ortools' in sys.modules)"],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert seen.stdout.split() == ["False", "False"]

@@ -32,8 +32,10 @@ def outputs(library: Path, seed: int = 0) -> list[bytes]:
     with library_api.load(library) as model:
         arrays = [
             random.integers(np.iinfo(t.dtype).min, np.iinfo(t.dtype).max, t.shape, endpoint=True).astype(t.dtype)
-            if np.dtype(t.dtype).kind in "iu" else random.uniform(-2, 2, t.shape).astype(t.dtype) for t in model.inputs
-        ]  # fmt: skip
+            if np.dtype(t.dtype).kind in "iu"
+            else random.uniform(-2, 2, t.shape).astype(t.dtype)
+            for t in model.inputs
+        ]
         return [np.asarray(array).tobytes() for array in model.run(*arrays)]
 
 
@@ -42,8 +44,10 @@ def outputs(library: Path, seed: int = 0) -> list[bytes]:
 def test_select_tune_and_build(mavcg: Any, here: Path, name: str) -> None:
     Path(name).write_bytes(FILES[name]())
     assert set(taken(json_of(mavcg, "select", name, "--board", "host")).values()) <= {
-        "qconv_implicit_hwc_hwc", "qconv_im2row_hwc_hwc", "qconv_depthwise_hwc_hwc"
-    }  # fmt: skip
+        "qconv_implicit_hwc_hwc",
+        "qconv_im2row_hwc_hwc",
+        "qconv_depthwise_hwc_hwc",
+    }
     json_of(mavcg, "tune", name, "--db", "costs.sqlite", "--export", "costs.json")
     measured = json_of(mavcg, "select", name, "--board", "host", "--db", "costs.sqlite")
     json_of(mavcg, "build", name, "--board", "host", "-o", "libengine.so")

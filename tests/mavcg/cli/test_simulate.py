@@ -75,24 +75,30 @@ def test_people_see_cycles_their_loss_and_what_was_assumed(mavcg: Any) -> None:
     assert "branches.mispredict: 8 cycles assumed; give it in cores/cortex-a55.toml" in done.stderr
 
 
-@pytest.mark.parametrize("more, error", [
-    (("--function", "axpi", "--core", "cortex-a55"), "no function is named axpi; did you mean axpy?"),
-    (("--function", "axpy", "--core", "cortex-a5"), "--core cortex-a5"),
-    (("--function", "axpy", "--core", "skylake"), "--core skylake: is x86_64"),
-    (("--function", "axpy", "--core", "cortex-a55", "--args", "buf"), "'buf' is not an argument; give buf:BYTES"),
-    (("--function", "axpy", "--core", "cortex-a55", "--args", "buf:99999999999"), "and a simulated call takes"),
-    (("--function", "axpy", "--core", "cortex-a55", "--args", "i:1 i:2 i:3"), "accesses"),
-    (("--function", "axpy", "--core", "cortex-a55", "--board", "raspberry-pi-4"), "raspberry-pi-4 has no such core"),
-    (("--core", "cortex-a55"), "name a --function; or give --per-layer"),
-    (("--core", "cortex-a55", "--per-layer"), "--per-layer: needs a --board"),
-    (("--core", "cortex-a55", "--per-layer", "--function", "axpy"), "--function: is for calls of one function"),
-    (("--core", "cortex-a55", "--function", "axpy", "--whole"), "--whole: is about a model's layers"),
-    (("--core", "cortex-a55", "--function", "axpy", "--samples", "9"), "--samples: is about a model's layers"),
-    (
-        ("--core", "cortex-a55", "--board", "exynos9820", "--per-layer", "--whole", "--samples", "9"),
-        "--samples: nothing is sampled with --whole",
-    ),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "more, error",
+    [
+        (("--function", "axpi", "--core", "cortex-a55"), "no function is named axpi; did you mean axpy?"),
+        (("--function", "axpy", "--core", "cortex-a5"), "--core cortex-a5"),
+        (("--function", "axpy", "--core", "skylake"), "--core skylake: is x86_64"),
+        (("--function", "axpy", "--core", "cortex-a55", "--args", "buf"), "'buf' is not an argument; give buf:BYTES"),
+        (("--function", "axpy", "--core", "cortex-a55", "--args", "buf:99999999999"), "and a simulated call takes"),
+        (("--function", "axpy", "--core", "cortex-a55", "--args", "i:1 i:2 i:3"), "accesses"),
+        (
+            ("--function", "axpy", "--core", "cortex-a55", "--board", "raspberry-pi-4"),
+            "raspberry-pi-4 has no such core",
+        ),
+        (("--core", "cortex-a55"), "name a --function; or give --per-layer"),
+        (("--core", "cortex-a55", "--per-layer"), "--per-layer: needs a --board"),
+        (("--core", "cortex-a55", "--per-layer", "--function", "axpy"), "--function: is for calls of one function"),
+        (("--core", "cortex-a55", "--function", "axpy", "--whole"), "--whole: is about a model's layers"),
+        (("--core", "cortex-a55", "--function", "axpy", "--samples", "9"), "--samples: is about a model's layers"),
+        (
+            ("--core", "cortex-a55", "--board", "exynos9820", "--per-layer", "--whole", "--samples", "9"),
+            "--samples: nothing is sampled with --whole",
+        ),
+    ],
+)
 def test_wrong_input_is_an_error_with_a_remedy(mavcg: Any, more: tuple[str, ...], error: str) -> None:
     done = mavcg("simulate", "kernel.S", *more)
     assert done.status == 2 and error in done.stderr and not done.stdout, done.stderr

@@ -36,9 +36,22 @@ dot:
 """
 PLAIN = "\t.globl plain\n\t.type plain, %function\nplain:\n\tadd x0, x0, x1\n\tret\n\t.size plain, .-plain\n"
 LOOP_KEYS = [
-    "label", "line", "cycles_before", "cycles_after", "instructions_before", "instructions_after", "splits", "unpaired",
-    "scheduled_by", "initiation_interval", "unrolled", "rerolled", "stages", "kept", "against_model",
-]  # fmt: skip
+    "label",
+    "line",
+    "cycles_before",
+    "cycles_after",
+    "instructions_before",
+    "instructions_after",
+    "splits",
+    "unpaired",
+    "scheduled_by",
+    "initiation_interval",
+    "unrolled",
+    "rerolled",
+    "stages",
+    "kept",
+    "against_model",
+]
 
 
 @pytest.fixture
@@ -178,9 +191,10 @@ def test_preprocessed_input(mavcg: Any, dot: Path) -> None:
     assert document["functions"][0]["loops"][0]["line"] == 10
     text = (dot.parent / "out.S").read_text()
     assert "STEP" not in text and str(dot.parent) not in text
-    assert "preprocessed" in mavcg(
-        "tune-asm", "dot.S", "--core", "cortex-a55", "-o", "out.S", "--solver-seconds", "0"
-    ).stderr  # fmt: skip
+    assert (
+        "preprocessed"
+        in mavcg("tune-asm", "dot.S", "--core", "cortex-a55", "-o", "out.S", "--solver-seconds", "0").stderr
+    )
 
 
 def cut(text: str) -> str:

@@ -25,8 +25,10 @@ def test_shapes_lie_where_the_drawing_says() -> None:
         '<path d="M60 5V45" stroke="#0000ff" stroke-width="4"/><circle cx="80" cy="25" r="5" fill="#00ff00"/>'
     )
     assert picture.shape[:2] == (100, 200)  # two pixels a unit
-    at = {name: tuple(picture[2 * y, 2 * x, :3]) for name, (x, y) in
-          {"rect": (20, 25), "line": (60, 25), "circle": (80, 25), "ground": (45, 25)}.items()}  # fmt: skip
+    at = {
+        name: tuple(picture[2 * y, 2 * x, :3])
+        for name, (x, y) in {"rect": (20, 25), "line": (60, 25), "circle": (80, 25), "ground": (45, 25)}.items()
+    }
     assert at == {"rect": (1, 0, 0), "line": (0, 0, 1), "circle": (0, 1, 0), "ground": (1, 1, 1)}
 
 

@@ -95,8 +95,11 @@ def test_points_are_of_their_own_cores(tmp_path: Path) -> None:
     first, last = points[0], points[-1]
 
     assert first.values == {
-        "mix": {"cortex-a55": 4}, "max_khz": {"cortex-a55": 1200000}, "l3_bytes": 1048576, "memory_gb_per_s": 12.8
-    }  # fmt: skip
+        "mix": {"cortex-a55": 4},
+        "max_khz": {"cortex-a55": 1200000},
+        "l3_bytes": 1048576,
+        "memory_gb_per_s": 12.8,
+    }
     (cluster,) = last.board.clusters
     assert (cluster.core, cluster.cpus) == ("cortex-a76", (0, 1, 2, 3))
     assert (cluster.max_khz, cluster.l2_bytes) == (2419200, 524288)

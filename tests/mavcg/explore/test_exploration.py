@@ -54,14 +54,16 @@ def planned_alone(point: Mapping[str, Any], network: tuple[ConvLayer, ...]) -> t
     return plan.latency_seconds, plan.traffic.total_bytes
 
 
-spaces = st.fixed_dictionaries({
-    "mem_size": st.lists(st.sampled_from(MEMORIES), min_size=1, max_size=5, unique=True),
-    "pe_len": st.lists(st.sampled_from(ARRAYS), min_size=1, max_size=3, unique=True),
-    "pe_mapping": st.lists(st.sampled_from(MAPPINGS), min_size=1, max_size=3, unique=True),
-    "bandwidth": st.lists(st.sampled_from(["0.5", "4", "64"]), min_size=1, unique=True),
-    "frequency": st.lists(st.sampled_from(["0.2", "1"]), min_size=1, unique=True),
-    "precision": st.lists(st.sampled_from(['"f32"', '"f16"', '"i8"']), min_size=1, unique=True),
-})  # fmt: skip
+spaces = st.fixed_dictionaries(
+    {
+        "mem_size": st.lists(st.sampled_from(MEMORIES), min_size=1, max_size=5, unique=True),
+        "pe_len": st.lists(st.sampled_from(ARRAYS), min_size=1, max_size=3, unique=True),
+        "pe_mapping": st.lists(st.sampled_from(MAPPINGS), min_size=1, max_size=3, unique=True),
+        "bandwidth": st.lists(st.sampled_from(["0.5", "4", "64"]), min_size=1, unique=True),
+        "frequency": st.lists(st.sampled_from(["0.2", "1"]), min_size=1, unique=True),
+        "precision": st.lists(st.sampled_from(['"f32"', '"f16"', '"i8"']), min_size=1, unique=True),
+    }
+)
 
 
 def space_of(folder: Path, keys: Mapping[str, list[str]]) -> DesignSpace:

@@ -46,9 +46,12 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
         ]
         value = onnx.helper.make_tensor_value_info
         graph = onnx.helper.make_graph(
-            nodes, name, [value("image", 1, [1, 3, 16, 20])], [value("y", 1, [1, channels, 16, 20])],
+            nodes,
+            name,
+            [value("image", 1, [1, 3, 16, 20])],
+            [value("y", 1, [1, channels, 16, 20])],
             [onnx.numpy_helper.from_array(array, key) for key, array in weights.items()],
-        )  # fmt: skip
+        )
         model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8)
         onnx.save(model, folder / f"{name}.onnx")
         found[name] = str(folder / f"{name}.onnx")
@@ -56,9 +59,13 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
 
 
 def explored(
-    folder: Path, models: Mapping[str, str], objectives: str, prune: bool = True, store: ExplorationStore | None = None,
+    folder: Path,
+    models: Mapping[str, str],
+    objectives: str,
+    prune: bool = True,
+    store: ExplorationStore | None = None,
     text: str = SPACE,
-) -> TargetExploration:  # fmt: skip
+) -> TargetExploration:
     (folder / "space.toml").write_text(text)
     space = read_target_space(folder / "space.toml")
     words = read_target_objectives(objectives, tuple(models))

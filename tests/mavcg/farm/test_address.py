@@ -34,9 +34,22 @@ def test_plain_tcp_to_another_machine_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "farm", "farm:8786", "http://farm", "tls://", "tls://a b", "tls://farm:0", "tls://farm:65536",
-             "tls://user@farm", "tls://farm/path", "tls://farm:1\n", "tls://2001:db8::5"]
-)  # fmt: skip
+    "text",
+    [
+        "",
+        "farm",
+        "farm:8786",
+        "http://farm",
+        "tls://",
+        "tls://a b",
+        "tls://farm:0",
+        "tls://farm:65536",
+        "tls://user@farm",
+        "tls://farm/path",
+        "tls://farm:1\n",
+        "tls://2001:db8::5",
+    ],
+)
 def test_what_is_no_address(text: str) -> None:
     assert not is_address(text)
     with pytest.raises(MavcgError, match="is not an address of a scheduler; write tls://HOST:8786"):

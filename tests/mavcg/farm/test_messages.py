@@ -69,11 +69,16 @@ SHAPES = st.builds(Shape, st.lists(st.integers()).map(tuple)) | st.builds(
     Square, st.lists(st.integers()).map(tuple), st.sampled_from(Colour)
 )
 PICTURES = st.builds(
-    Picture, st.lists(SHAPES).map(tuple), st.dictionaries(st.text(), st.builds(Pair, st.text(), st.integers())),
+    Picture,
+    st.lists(SHAPES).map(tuple),
+    st.dictionaries(st.text(), st.builds(Pair, st.text(), st.integers())),
     where=st.none() | st.text(st.characters(codec="ascii", exclude_characters="\0"), min_size=1).map(Path),
-    code=st.binary(), kinds=st.frozensets(st.text()), scale=st.floats(allow_nan=False),
-    mode=st.sampled_from(("fast", "slow")), anything=ANYTHING,
-)  # fmt: skip
+    code=st.binary(),
+    kinds=st.frozensets(st.text()),
+    scale=st.floats(allow_nan=False),
+    mode=st.sampled_from(("fast", "slow")),
+    anything=ANYTHING,
+)
 
 
 @settings(max_examples=30)
@@ -160,7 +165,7 @@ HOSTILE: dict[str, Any] = {
     "half an element": ([["array", "<f4", [1], 0]], [0], (b"12345",)),
     "a key that cannot be one": ([["list"], ["mapping", [0], 1]], [1]),
     "a key without a value": ([["mapping", "a"]], [0]),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("what", HOSTILE)
@@ -187,7 +192,17 @@ def test_no_changed_byte_is_accepted(data: st.DataObject) -> None:
 
 
 @settings(max_examples=60)
-@given(st.recursive(st.none() | st.integers(-3, 3) | st.text(max_size=8) | st.sampled_from(["object", "tuple", "array", f"{HERE}:Shape", "<f4"]), st.lists, max_leaves=12), st.binary(max_size=9))  # fmt: skip # noqa: E501
+@given(
+    st.recursive(
+        st.none()
+        | st.integers(-3, 3)
+        | st.text(max_size=8)
+        | st.sampled_from(["object", "tuple", "array", f"{HERE}:Shape", "<f4"]),
+        st.lists,
+        max_leaves=12,
+    ),
+    st.binary(max_size=9),
+)  # noqa: E501
 def test_whatever_rows_say_the_error_is_one(rows: Any, blob: bytes) -> None:
     try:
         Message(sealed(rows if isinstance(rows, list) else [rows], [0], (blob,))).value(Picture)

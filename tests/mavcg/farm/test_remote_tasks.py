@@ -173,8 +173,16 @@ def test_results_of_other_kinds() -> None:
 def test_figures_that_there_are_not(linked: Any) -> None:
     with pytest.raises(WorkerFault, match="negative"):
         told(search_tilings, ("key",), (TileTraffic(1, -1, 1, (1,), "os"),))
-    for text in ("", "[]x", "[[1]]", '[["a", 1]]', '[[{"a55": 1}, "fast"]]', '[[{"a": 1}, NaN]]', '[[{"a": []}, 1]]',
-                 "[" * 100_000):  # fmt: skip
+    for text in (
+        "",
+        "[]x",
+        "[[1]]",
+        '[["a", 1]]',
+        '[[{"a55": 1}, "fast"]]',
+        '[[{"a": 1}, NaN]]',
+        '[[{"a": []}, 1]]',
+        "[" * 100_000,
+    ):
         with pytest.raises(WorkerFault, match="no prediction"):
             told(predict_boards, ("board",), (text,))
     assert told(predict_boards, ("board",), ('[[{"cortex-a55": 1}, 2.5]]',))
@@ -227,9 +235,14 @@ def test_missing_and_repeated_files_and_other_reports(linked: Any) -> None:
         script = (files.files[0][0], b"#!/bin/sh\n")
         told(link_libraries, (link,), (replace(files, files=(script, *files.files[1:])),))
     changes: list[dict[str, Any]] = [
-        {"output": "/etc/passwd"}, {"library_bytes": "many"}, {"kernels": None}, {"versions": 3}, {"code_bytes": True},
-        {"more": b"bytes"}, {"more": float("nan")},
-    ]  # fmt: skip
+        {"output": "/etc/passwd"},
+        {"library_bytes": "many"},
+        {"kernels": None},
+        {"versions": 3},
+        {"code_bytes": True},
+        {"more": b"bytes"},
+        {"more": float("nan")},
+    ]
     for change in changes:
         with pytest.raises(WorkerFault, match="report"):
             told(link_libraries, (link,), (replace(files, document=dict(files.document) | change),))
@@ -239,8 +252,14 @@ def test_missing_and_repeated_files_and_other_reports(linked: Any) -> None:
 def test_a_worker_reads_and_writes_no_files_of_the_clients_choice(linked: Any, tmp_path: Path) -> None:
     task, prepared, link, _ = linked
     request = task.request
-    for change in ({"aar": tmp_path / "x.aar"}, {"weights": tmp_path / "x"}, {"db": tmp_path / "x.sqlite"},
-                   {"graph": None}, {"output": tmp_path / ".."}, {"output": tmp_path / ".profile"}):  # fmt: skip
+    for change in (
+        {"aar": tmp_path / "x.aar"},
+        {"weights": tmp_path / "x"},
+        {"db": tmp_path / "x.sqlite"},
+        {"graph": None},
+        {"output": tmp_path / ".."},
+        {"output": tmp_path / ".profile"},
+    ):
         hostile = replace(task, request=replace(request, **change))
         (answer,) = asked(prepare_libraries, (hostile,))
         assert isinstance(answer, Refusal) and "workers " in answer.reason

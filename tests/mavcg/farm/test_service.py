@@ -162,15 +162,35 @@ def test_serve_says_what_listens_and_refuses_a_busy_port(mavcg: Any, farm: DaskC
 @pytest.mark.parametrize(
     ("address", "lines"),
     [
-        (FarmAddress("127.0.0.1", 8786, True), ["tls://127.0.0.1:8786, for this machine alone",
-         "mavcg farm join tls://127.0.0.1:8786", "--workers tls://127.0.0.1:8786", "a.pem"]),
-        (FarmAddress("::1", 1, True), ["tls://[::1]:1, for this machine alone", "mavcg farm join tls://[::1]:1",
-         "--workers tls://[::1]:1", "a.pem"]),
-        (FarmAddress("10.0.0.5", 80, False), ["tcp://10.0.0.5:80, for all machines that reach it",
-         "mavcg farm join tcp://10.0.0.5:80 --insecure", "--workers tcp://10.0.0.5:80 --insecure",
-         "none: everybody who reaches it sends work"]),
+        (
+            FarmAddress("127.0.0.1", 8786, True),
+            [
+                "tls://127.0.0.1:8786, for this machine alone",
+                "mavcg farm join tls://127.0.0.1:8786",
+                "--workers tls://127.0.0.1:8786",
+                "a.pem",
+            ],
+        ),
+        (
+            FarmAddress("::1", 1, True),
+            [
+                "tls://[::1]:1, for this machine alone",
+                "mavcg farm join tls://[::1]:1",
+                "--workers tls://[::1]:1",
+                "a.pem",
+            ],
+        ),
+        (
+            FarmAddress("10.0.0.5", 80, False),
+            [
+                "tcp://10.0.0.5:80, for all machines that reach it",
+                "mavcg farm join tcp://10.0.0.5:80 --insecure",
+                "--workers tcp://10.0.0.5:80 --insecure",
+                "none: everybody who reaches it sends work",
+            ],
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_serve_prints(address: FarmAddress, lines: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     _say_ready(address, Path("a.pem"), as_json=False)
     printed = [line.split(None, 1) for line in capsys.readouterr().out.splitlines()]
@@ -236,9 +256,10 @@ def test_no_function_of_the_clients_is_run_by_a_task(farm: DaskCluster, tmp_path
     security = farm_security(address_of(farm), token_path())
     with distributed().Client(farm.address, security=security, timeout=60) as client:
         futures = [
-            client.submit(os.mkdir, str(tmp_path / "a")), client.submit(os.mkdir, str(tmp_path / "b"), retries=2),
+            client.submit(os.mkdir, str(tmp_path / "a")),
+            client.submit(os.mkdir, str(tmp_path / "b"), retries=2),
             client.submit(eval, "__import__('os').mkdir"),
-        ]  # fmt: skip
+        ]
         for future in futures:
             with pytest.raises(Exception):  # noqa: B017 - of Dask, of any class
                 future.result(timeout=60)
@@ -248,12 +269,19 @@ def test_no_function_of_the_clients_is_run_by_a_task(farm: DaskCluster, tmp_path
 
 
 KINDS = {
-    "bomb": "sent not a message", "bomb in a list": "sent not a message", "text": "sent not a message",
-    "none": "sent not a message", "garbage": "sent not a message", "other request": "sent an answer to another request",
-    "other type": "sent a value of class", "too many": "sent 1000 results for 1 requests|sent a value of class",
-    "../evil.so": "sent a file of the name '../evil.so'", "/tmp/evil.so": "sent a file of the name '/tmp/evil.so'",
-    "raises": "workers died repeatedly", "genuine": "",
-}  # fmt: skip
+    "bomb": "sent not a message",
+    "bomb in a list": "sent not a message",
+    "text": "sent not a message",
+    "none": "sent not a message",
+    "garbage": "sent not a message",
+    "other request": "sent an answer to another request",
+    "other type": "sent a value of class",
+    "too many": "sent 1000 results for 1 requests|sent a value of class",
+    "../evil.so": "sent a file of the name '../evil.so'",
+    "/tmp/evil.so": "sent a file of the name '/tmp/evil.so'",
+    "raises": "workers died repeatedly",
+    "genuine": "",
+}
 
 
 @pytest.mark.long

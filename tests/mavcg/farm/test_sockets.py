@@ -25,9 +25,11 @@ def test_only_farms_open_sockets() -> None:
     ]
     users = {str(path.relative_to(ROOT)) for path in paths if OPENS.search(path.read_text())}
     of_farms = {
-        "mavcg/cli/farm.py", "mavcg/explore/dask_engine.py", "mavcg/fleet/hosts.py",
+        "mavcg/cli/farm.py",
+        "mavcg/explore/dask_engine.py",
+        "mavcg/fleet/hosts.py",
         *(f"mavcg/farm/{name}.py" for name in ("connection", "dask_limits", "service", "token")),
-    }  # fmt: skip
+    }
     assert users == of_farms
 
 
@@ -42,8 +44,12 @@ def test_no_c_of_ours_opens_one() -> None:
 def test_the_page_has_a_line_for_each() -> None:
     lines = [line.split("|")[1].strip() for line in PAGE.splitlines() if line.startswith("| ")][1:]
     assert lines == [
-        "scheduler", "worker", "connection to a scheduler", "connection to a worker", "pipes to forked processes"
-    ]  # fmt: skip
+        "scheduler",
+        "worker",
+        "connection to a scheduler",
+        "connection to a worker",
+        "pipes to forked processes",
+    ]
     for word in ("127.0.0.1:8786", "--insecure", ".incbin", "remote_tasks.py", "TLS 1.3"):
         assert word in PAGE
 

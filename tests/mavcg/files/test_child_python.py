@@ -13,9 +13,26 @@ ROOT = Path(__file__).parents[3]
 PARTS = ("mavcg", "kernels", "passes", "profiles", "runtime")
 # Modules that children import first, the interpreter's own habits included.
 PLANTED = (
-    "pickle", "numpy", "networkx", "llvmlite", "typing", "re", "sitecustomize", "usercustomize", "mavcg",
-    "multiprocessing", "selectors", "json", "struct", "distributed", "dask", "tornado", "onnx", "cffi", "signal",
-)  # fmt: skip
+    "pickle",
+    "numpy",
+    "networkx",
+    "llvmlite",
+    "typing",
+    "re",
+    "sitecustomize",
+    "usercustomize",
+    "mavcg",
+    "multiprocessing",
+    "selectors",
+    "json",
+    "struct",
+    "distributed",
+    "dask",
+    "tornado",
+    "onnx",
+    "cffi",
+    "signal",
+)
 KERNEL = "float f(const float *a, int n) { float s = 0; for (int i = 0; i < n; i++) s += a[i]; return s; }\n"
 
 
@@ -71,9 +88,12 @@ def test_a_build_with_two_tuning_processes_executes_nothing_planted(trap: Path, 
     build += ["-o", "libk.so"]
 
     done = subprocess.run(
-        [*script, *build], cwd=trap, capture_output=True, text=True,
+        [*script, *build],
+        cwd=trap,
+        capture_output=True,
+        text=True,
         env={"PATH": "/usr/bin:/bin", "HOME": str(Path.home()), "MAVCG_CACHE": "off"},
-    )  # fmt: skip
+    )
 
     assert done.returncode == 0, done.stderr
     assert (trap / "libk.so").exists() and not (trap / "executed").exists()
@@ -86,9 +106,12 @@ def test_a_build_for_two_boards_executes_nothing_planted(trap: Path, tiny_onnx: 
 
     build = ["build", "A.onnx", "B.onnx", "--boards", "exynos9820,rk3588", "-o", "out"]
     done = subprocess.run(
-        [*script, *build], cwd=trap, capture_output=True, text=True,
+        [*script, *build],
+        cwd=trap,
+        capture_output=True,
+        text=True,
         env={"PATH": "/usr/bin:/bin", "HOME": str(Path.home()), "MAVCG_CACHE": str(trap / "cache")},
-    )  # fmt: skip
+    )
 
     assert done.returncode == 0, done.stderr
     assert len(list((trap / "out").rglob("lib*.so"))) == 4 and not (trap / "executed").exists()
@@ -108,9 +131,12 @@ def test_a_current_folder_on_the_path_is_left(how: str, trap: Path, script: list
     variables = {"PYTHONPATH": f":{ROOT}", "PATH": "/usr/bin:/bin", "HOME": str(Path.home()), "MAVCG_CACHE": "off"}
 
     done = subprocess.run(
-        [*script, "build", "A.onnx", "--cores", "cortex-a55", "-o", "liba.so"], cwd=trap, capture_output=True,
-        text=True, env=variables,
-    )  # fmt: skip
+        [*script, "build", "A.onnx", "--cores", "cortex-a55", "-o", "liba.so"],
+        cwd=trap,
+        capture_output=True,
+        text=True,
+        env=variables,
+    )
 
     assert done.returncode == 0, done.stderr
     assert (trap / "liba.so").exists() and not (trap / "executed").exists()

@@ -146,10 +146,15 @@ def test_a_build_that_is_ended_leaves_nothing(tmp_path: Path, name: str) -> None
     words = [word for number in range(MODULES) for word in ("--source", f"{number}.c", "--hot", f"total{number}")]
     environment = environment_of(tmp_path)
     process = subprocess.Popen(
-        command("build", *words, "--cores", "cortex-a55,cortex-a76", "-o", "out.so"), cwd=work, env=environment,
-        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        command("build", *words, "--cores", "cortex-a55,cortex-a76", "-o", "out.so"),
+        cwd=work,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
         preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # a suite in the background ignores it
-    )  # fmt: skip
+    )
     temporary = tmp_path / "temporary"
     until = time.monotonic() + WAIT_S
     while not list(temporary.iterdir()) and time.monotonic() < until:
@@ -197,9 +202,13 @@ def test_nohup_stays_in_force(tmp_path: Path) -> None:
 def limited(words: Sequence[str], folder: Path, environment: dict[str, str], file_bytes: int) -> tuple[int, str]:
     """A command whose files may have so many bytes."""
     done = subprocess.run(
-        command(*words), cwd=folder, env=environment, capture_output=True, text=True,
+        command(*words),
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes)),
-    )  # fmt: skip
+    )
     return done.returncode, done.stderr
 
 
@@ -210,9 +219,12 @@ def test_a_file_that_becomes_too_large_is_named_with_its_size(tmp_path: Path) ->
         "except Exception as error: print(error)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "a")], capture_output=True, text=True, check=True,
+        [sys.executable, "-c", code, str(tmp_path / "a")],
+        capture_output=True,
+        text=True,
+        check=True,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)),
-    )  # fmt: skip
+    )
 
     assert done.stdout == (
         f"-o {tmp_path / 'a'}: cannot be written (File too large: 100000 bytes are needed); make room, or name another "

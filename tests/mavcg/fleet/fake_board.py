@@ -50,8 +50,15 @@ def ns_of(job: int) -> float:
 
 with (here / "calls").open("a") as calls:
     calls.write(" ".join(given) + "\n")
-machine = {"jobs": len(micros), "cpu": int(options.get("--cpu", "0").split(",")[0]), "midr": 0, "midr_from": "",
-           "governor": "", "khz": 0, "lost": 0}  # fmt: skip
+machine = {
+    "jobs": len(micros),
+    "cpu": int(options.get("--cpu", "0").split(",")[0]),
+    "midr": 0,
+    "midr_from": "",
+    "governor": "",
+    "khz": 0,
+    "lost": 0,
+}
 tell({"machine": machine})
 for job in numbers(options["--jobs"]) if "--jobs" in options else ():
     die_if_told()
@@ -63,7 +70,9 @@ for job in numbers(options["--jobs"]) if "--jobs" in options else ():
 for group in map(numbers, groups):
     die_if_told()
     rounds = int(options["--rounds"])
-    timed = [{"job": n, "sum": f"{micros[n]:g}", "times": {"ns": [ns_of(n)] * rounds, "lost": [0] * rounds, "runs": 1}}
-             for n in group]  # fmt: skip
+    timed = [
+        {"job": n, "sum": f"{micros[n]:g}", "times": {"ns": [ns_of(n)] * rounds, "lost": [0] * rounds, "runs": 1}}
+        for n in group
+    ]
     tell({"turns": timed, **state})
 tell({"end": machine})

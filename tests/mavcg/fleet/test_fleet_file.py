@@ -30,8 +30,9 @@ def test_a_file_of_two_types(tmp_path: Path) -> None:
     fleet = read_fleet(path)
 
     assert fleet.boards == (
-        FleetBoard("desk-1", "rk3588", "ssh:pi@10.0.0.7"), FleetBoard("phone", "exynos9820", "adb:R58M12")
-    )  # fmt: skip
+        FleetBoard("desk-1", "rk3588", "ssh:pi@10.0.0.7"),
+        FleetBoard("phone", "exynos9820", "adb:R58M12"),
+    )
     assert (fleet.scheduler, fleet.kinds) == (FarmAddress("farm", 8786, True), ("rk3588", "exynos9820"))
     assert fleet.rules == FleetRules(slow=1.5, hot_celsius=70.0)
     assert of_type(fleet, "rk3588").boards == fleet.boards[:1]

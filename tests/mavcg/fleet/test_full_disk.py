@@ -27,9 +27,13 @@ def measured(path: Path) -> dict[str, float]:
 
 @pytest.mark.parametrize("limit", [NO_ROOM, SOME_ROOM])
 def test_a_fleet(
-    mavcg: Any, fleet_of: Callable[[int], LoopbackFleet], model: Path, tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch, limit: int,
-) -> None:  # fmt: skip
+    mavcg: Any,
+    fleet_of: Callable[[int], LoopbackFleet],
+    model: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    limit: int,
+) -> None:
     monkeypatch.setattr(tune_fleet, "OwnHost", InstantBoards)
     fleet = fleet_of(0)
     fleet.path.write_text('[[board]]\nname = "desk-0"\ntype = "desk"\nrunner = "ssh:desk-0"\n')

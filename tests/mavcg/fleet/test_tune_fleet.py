@@ -65,8 +65,10 @@ def test_from_the_command_line_to_the_database(
 
     assert document["measured"] > 0 and (document["left"], document["undecided"]) == (0, 0)
     assert [(row["name"], row["ratio"], row["outlier"]) for row in of_type["boards"]] == [
-        ("desk-0", 1.0, False), ("desk-1", 2.0, True), ("desk-2", 1.0, False)
-    ]  # fmt: skip
+        ("desk-0", 1.0, False),
+        ("desk-1", 2.0, True),
+        ("desk-2", 1.0, False),
+    ]
     rows = figures(tmp_path / "costs.sqlite")
     conditions = ("type", "khz_before", "khz_after", "celsius_before", "celsius_after")
     assert {tuple(row[key] for key in conditions) for row in rows} == {("desk", 2_000_000, 1_900_000, 40.0, 45.0)}
@@ -87,8 +89,9 @@ def test_two_boards_share_the_jobs(mavcg: Any, fleet_of: FleetOf, model: Path, t
     (core,) = of_type["cores"]
     assert core["measured"] > 0 and (document["left"], document["stopped"], core["failed"]) == (0, "", [])
     assert [(row["name"], row["aside"], row["outlier"]) for row in of_type["boards"]] == [
-        ("desk-0", "", False), ("desk-1", "", False)
-    ]  # fmt: skip
+        ("desk-0", "", False),
+        ("desk-1", "", False),
+    ]
     assert all(board.calls for board in fleet.boards)
     rows = figures(tmp_path / "costs.sqlite")
     assert {row["board"] for row in rows if row["counts"]} <= {"desk-0", "desk-1"} and len(rows) >= core["measured"]

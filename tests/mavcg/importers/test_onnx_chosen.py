@@ -25,9 +25,12 @@ def save(path: Path, op: str, inputs: dict[str, Any], indices: Any, known: bool 
     node = onnx.helper.make_node(op, [names[0], "i", *names[1:]], ["y"], **attributes)
     chosen = [] if known else [value("i", onnx.helper.np_dtype_to_tensor_dtype(indices.dtype), indices.shape)]
     graph = onnx.helper.make_graph(
-        [node], "g", [*(value(n, 1, a.shape) for n, a in inputs.items()), *chosen], [value("y", 1, None)],
+        [node],
+        "g",
+        [*(value(n, 1, a.shape) for n, a in inputs.items()), *chosen],
+        [value("y", 1, None)],
         [onnx.numpy_helper.from_array(indices, "i")] if known else [],
-    )  # fmt: skip
+    )
     onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=8), path)
 
 

@@ -28,12 +28,15 @@ def conv_integer(path: Path, weights: np.ndarray, size: int, zero: int = 0, know
     node = onnx.helper.make_node("ConvInteger", ["x", "w", "z"], ["y"], pads=[1, 1, 1, 1])
     constants = {"w": weights, "z": np.array(zero, np.uint8)}
     graph = onnx.helper.make_graph(
-        [node], "g",
-        [value("x", 2, [1, weights.shape[1], size, size]),
-         *([] if known else [value("w", 3 if weights.dtype == np.int8 else 2, weights.shape)])],
+        [node],
+        "g",
+        [
+            value("x", 2, [1, weights.shape[1], size, size]),
+            *([] if known else [value("w", 3 if weights.dtype == np.int8 else 2, weights.shape)]),
+        ],
         [value("y", 6, [1, weights.shape[0], size, size])],
         [onnx.numpy_helper.from_array(array, name) for name, array in constants.items() if known or name != "w"],
-    )  # fmt: skip
+    )
     onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), path)
     return path
 
@@ -59,8 +62,11 @@ def test_no_algorithm_that_rounds_is_offered(tmp_path: Path) -> None:
     assert conv.attr("exact") and made.types[conv.output].dtype == "f32"
     filters = conv.inputs[1]
     array = weights.transpose(0, 2, 3, 1).astype(np.float32)
-    given = replace(made, nodes=tuple(node for node in made.nodes if node.output != filters),
-                    constants={**made.constants, filters: array})  # fmt: skip
+    given = replace(
+        made,
+        nodes=tuple(node for node in made.nodes if node.output != filters),
+        constants={**made.constants, filters: array},
+    )
     graph = optimise(given)
     (conv,) = [node for node in graph.nodes if node.op == "conv2d"]
     assert conv.attr("exact") and conv.inputs[1] in graph.constants
@@ -98,9 +104,10 @@ def random_case(rng: np.random.Generator, spatial: int) -> tuple[dict[str, np.nd
     per_group, out = int(rng.choice([1, 1, 3, 5])), groups * int(rng.integers(1, 5))
     kernel = rng.integers(1, 4, spatial)
     attrs: dict[str, object] = {
-        "group": groups, "strides": rng.integers(1, 3, spatial).tolist(),
+        "group": groups,
+        "strides": rng.integers(1, 3, spatial).tolist(),
         "dilations": rng.integers(1, 3, spatial).tolist(),
-    }  # fmt: skip
+    }
     if rng.random() < 0.3:
         attrs["auto_pad"] = str(rng.choice(["SAME_UPPER", "SAME_LOWER", "VALID"]))
         attrs["dilations"] = [1] * spatial  # onnxruntime's SAME knows no others
@@ -128,9 +135,12 @@ def test_random_forms_beside_onnxruntime(tmp_path: Path, seed: int) -> None:
     value = onnx.helper.make_tensor_value_info
     constants = [onnx.numpy_helper.from_array(arrays[name], name) for name in arrays if name not in ("x", "zx")]
     graph = onnx.helper.make_graph(
-        [node], "g", [value("x", 2, arrays["x"].shape), value("zx", 2, ())],
-        [value("y", 6, [None] * arrays["x"].ndim)], constants,
-    )  # fmt: skip
+        [node],
+        "g",
+        [value("x", 2, arrays["x"].shape), value("zx", 2, ())],
+        [value("y", 6, [None] * arrays["x"].ndim)],
+        constants,
+    )
     path = tmp_path / "m.onnx"
     onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), path)
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])

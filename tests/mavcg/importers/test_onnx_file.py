@@ -81,8 +81,10 @@ def test_another_free_dimension_names_the_shape_to_give(imported: Imported, free
 def test_free_dimensions_of_all_inputs_are_asked_for_at_once(imported: Imported) -> None:
     nodes = [helper.make_node("Identity", [name], [f"of_{name}"]) for name in ("image", "ids", "mask")]
     inputs = [
-        value("image", ["n", 3, "height", "width"]), value("ids", ["n", "tokens"]), value("mask", [1, None, "tokens"]),
-    ]  # fmt: skip
+        value("image", ["n", 3, "height", "width"]),
+        value("ids", ["n", "tokens"]),
+        value("mask", [1, None, "tokens"]),
+    ]
     message = model(nodes, inputs, ["of_image", "of_ids", "of_mask"])
 
     with pytest.raises(MavcgError) as asked:

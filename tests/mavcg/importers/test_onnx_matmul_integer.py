@@ -22,10 +22,12 @@ def matmul_integer(path: Path, constants: dict[str, np.ndarray], inputs: dict[st
         names.pop()
     value = onnx.helper.make_tensor_value_info
     graph = onnx.helper.make_graph(
-        [onnx.helper.make_node("MatMulInteger", names, ["y"])], "g",
-        [value(name, ELEMENTS[a.dtype], a.shape) for name, a in inputs.items()], [value("y", 6, out)],
+        [onnx.helper.make_node("MatMulInteger", names, ["y"])],
+        "g",
+        [value(name, ELEMENTS[a.dtype], a.shape) for name, a in inputs.items()],
+        [value("y", 6, out)],
         [onnx.numpy_helper.from_array(array, name) for name, array in constants.items()],
-    )  # fmt: skip
+    )
     onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), path)
     return path
 
@@ -60,9 +62,14 @@ def test_the_largest_sums_are_exact(tmp_path: Path, terms: int, zero: int) -> No
 )
 @pytest.mark.parametrize("kinds", ["uu", "ui", "ii"])
 def test_zero_points_and_shapes(
-    tmp_path: Path, a: tuple[int, ...], b: tuple[int, ...], za: tuple[int, ...] | None, zb: tuple[int, ...] | None,
-    op: str, kinds: str,
-) -> None:  # fmt: skip
+    tmp_path: Path,
+    a: tuple[int, ...],
+    b: tuple[int, ...],
+    za: tuple[int, ...] | None,
+    zb: tuple[int, ...] | None,
+    op: str,
+    kinds: str,
+) -> None:
     """Results equal NumPy's sums in 64 bits, and onnxruntime's where it has the operator."""
     rng = np.random.default_rng(len(a) + 10 * len(b))
     types = {"u": (np.uint8, 0, 256), "i": (np.int8, -128, 128)}

@@ -304,9 +304,17 @@ def test_quantised_weights_stay_quantised(tmp_path: Path) -> None:
     inputs = [A, SCALE, ZERO, w, scales, np.zeros(6, np.int8), *WIDE, bias]
     qlinear = build("QLinearConv", 13, inputs, dict.fromkeys(range(1, 9)), 1, "", {})
     constants = {
-        "sx": SCALE, "zx": ZERO, "w": w, "sw": scales, "zw": np.zeros(6, np.int8), "b": bias, "sb": SCALE * scales,
-        "zb": np.zeros(6, np.int32), "sy": WIDE[0], "zy": WIDE[1],
-    }  # fmt: skip
+        "sx": SCALE,
+        "zx": ZERO,
+        "w": w,
+        "sw": scales,
+        "zw": np.zeros(6, np.int8),
+        "b": bias,
+        "sb": SCALE * scales,
+        "zb": np.zeros(6, np.int32),
+        "sy": WIDE[0],
+        "zy": WIDE[1],
+    }
     nodes = [
         helper.make_node("DequantizeLinear", ["i0", "sx", "zx"], ["x"]),
         helper.make_node("DequantizeLinear", ["w", "sw", "zw"], ["dw"], axis=0),
@@ -315,9 +323,12 @@ def test_quantised_weights_stay_quantised(tmp_path: Path) -> None:
         helper.make_node("QuantizeLinear", ["y", "sy", "zy"], ["o0"]),
     ]
     graph = helper.make_graph(
-        nodes, "g", list(qlinear.graph.input), list(qlinear.graph.output),
+        nodes,
+        "g",
+        list(qlinear.graph.input),
+        list(qlinear.graph.output),
         [numpy_helper.from_array(np.asarray(a), n) for n, a in constants.items()],
-    )  # fmt: skip
+    )
     qdq = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=7)
     first = compare(tmp_path, qlinear, [A], quanta=1)
     second = compare(tmp_path, qdq, [A], quanta=1)

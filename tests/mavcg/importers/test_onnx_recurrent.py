@@ -42,10 +42,12 @@ def model(path: Path, op: str, steps: int = STEPS, states: bool = False, bias: b
     outputs = ["Y", "Y_h", "Y_c"][: 3 if op == "LSTM" else 2]
     value, tensor = onnx.helper.make_tensor_value_info, onnx.numpy_helper.from_array
     graph = onnx.helper.make_graph(
-        [onnx.helper.make_node(op, names, outputs, name="r", hidden_size=HIDDEN, **attributes)], "g",
-        [value(name, 1, array.shape) for name, array in arrays.items()], [value(name, 1, None) for name in outputs],
+        [onnx.helper.make_node(op, names, outputs, name="r", hidden_size=HIDDEN, **attributes)],
+        "g",
+        [value(name, 1, array.shape) for name, array in arrays.items()],
+        [value(name, 1, None) for name in outputs],
         [tensor(array.astype(np.float32), name) for name, array in weights.items()],
-    )  # fmt: skip
+    )
     opset = onnx.helper.make_opsetid("", 14)
     onnx.save(onnx.helper.make_model(graph, opset_imports=[opset], ir_version=8), path)
     return {name: array.astype(np.float32) for name, array in arrays.items()}

@@ -55,13 +55,20 @@ def model(
     constants |= changes
     value, tensor = onnx.helper.make_tensor_value_info, onnx.numpy_helper.from_array
     node = onnx.helper.make_node(
-        "DynamicQuantizeLSTM", names, ["Y", "Y_h", "Y_c"], domain="com.microsoft", hidden_size=HIDDEN,
+        "DynamicQuantizeLSTM",
+        names,
+        ["Y", "Y_h", "Y_c"],
+        domain="com.microsoft",
+        hidden_size=HIDDEN,
         direction=direction,
-    )  # fmt: skip
+    )
     graph = onnx.helper.make_graph(
-        [node], "g", [value(n, 1, a.shape) for n, a in arrays.items()], [value(n, 1, None) for n in node.output],
+        [node],
+        "g",
+        [value(n, 1, a.shape) for n, a in arrays.items()],
+        [value(n, 1, None) for n in node.output],
         [tensor(a, n) for n, a in constants.items()],
-    )  # fmt: skip
+    )
     opsets = [onnx.helper.make_opsetid("", 14), onnx.helper.make_opsetid("com.microsoft", 1)]
     onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
     return arrays

@@ -63,8 +63,10 @@ def many_ranges() -> tuple[list[Any], dict[str, Any]]:
     parts = [node("ReduceMax", [f"r{i}"], [f"p{i}"]) for i in range(12)]
     together = node("Concat", [f"p{i}" for i in range(12)], ["all"], axis=0)
     return [*ranges, *parts, together, node("Cast", ["all"], ["f"], to=1), mean("f")], {
-        "zero": np.array(0), "one": np.array(1), **ends,
-    }  # fmt: skip
+        "zero": np.array(0),
+        "one": np.array(1),
+        **ends,
+    }
 
 
 def grown(count: int) -> tuple[list[Any], dict[str, Any]]:
@@ -81,12 +83,20 @@ FILES: dict[str, Callable[[], tuple[list[Any], dict[str, Any]]]] = {
     "AveragePool": lambda: on_filled(
         node("AveragePool", ["c"], ["r"], kernel_shape=[2000, 2000], pads=[1000] * 4), shape=(1, 1, 2000, 2000)
     ),
-    "Erf": lambda: on_filled(*[node("Erf", ["r" + "0" * i if i else "c"], ["r" + "0" * (i + 1)]) for i in range(6)],
-                             node("Identity", ["r000000"], ["r"]), shape=(1 << 25,)),
+    "Erf": lambda: on_filled(
+        *[node("Erf", ["r" + "0" * i if i else "c"], ["r" + "0" * (i + 1)]) for i in range(6)],
+        node("Identity", ["r000000"], ["r"]),
+        shape=(1 << 25,),
+    ),
     "ScatterND": lambda: on_filled(
-        node("Expand", ["row", "rows"], ["at"]), node("Expand", ["u", "n"], ["v"]),
+        node("Expand", ["row", "rows"], ["at"]),
+        node("Expand", ["u", "n"], ["v"]),
         node("ScatterND", ["c", "at", "v"], ["r"]),
-        shape=(1 << 24,), row=ints(0), rows=ints(1 << 24, 1), n=ints(1 << 24), u=np.zeros(1, np.float32),
+        shape=(1 << 24,),
+        row=ints(0),
+        rows=ints(1 << 24, 1),
+        n=ints(1 << 24),
+        u=np.zeros(1, np.float32),
     ),
     "Resize": lambda: on_filled(
         node("Resize", ["c", "", "", "to"], ["r"], mode="nearest"), shape=(1, 1, 1, 1), to=ints(1, 1, 1, 400_000_000)
@@ -94,8 +104,11 @@ FILES: dict[str, Callable[[], tuple[list[Any], dict[str, Any]]]] = {
     "Expand": lambda: on_filled(node("Expand", ["c", "to"], ["r"]), shape=(1,), to=ints(1 << 29)),
     "EyeLike": lambda: on_filled(node("EyeLike", ["c"], ["r"]), shape=(1 << 16, 1 << 16)),
     "OneHot": lambda: on_filled(
-        node("Cast", ["c"], ["i"], to=7), node("OneHot", ["i", "depth", "values"], ["r"]),
-        shape=(1 << 15,), depth=ints(1 << 14), values=np.array([0, 1], np.float32),
+        node("Cast", ["c"], ["i"], to=7),
+        node("OneHot", ["i", "depth", "values"], ["r"]),
+        shape=(1 << 15,),
+        depth=ints(1 << 14),
+        values=np.array([0, 1], np.float32),
     ),
     "Pad": lambda: on_filled(node("Pad", ["c", "pads"], ["r"]), shape=(1, 1), pads=ints(0, 0, 1 << 16, 1 << 15)),
     "MatMul": lambda: on_filled(node("MatMul", ["c", "c"], ["r"]), shape=(5000, 5000)),
@@ -103,7 +116,7 @@ FILES: dict[str, Callable[[], tuple[list[Any], dict[str, Any]]]] = {
     "sorts": many_sorts,
     "ranges": many_ranges,
     "tiles": lambda: grown(12),
-}  # fmt: skip
+}
 
 
 HEAVY = ("sorts", "ranges", "ScatterND")  # seconds, within the bounds

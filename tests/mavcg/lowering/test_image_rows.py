@@ -18,9 +18,16 @@ def test_a_product_of_patches_in_a_workspace_stays_as_it_is() -> None:
         c = b.types[x].shape[3]
         numbers = (np.ones((16, k, k, c), np.int8), np.zeros(16, np.int32), np.full(16, 1e-3, np.float32))
         x = b.add(
-            "qconv2d", [x, *map(b.constant, numbers)], stride=(stride, stride), pads=(0, 0, 0, 0), x_zero=0,
-            out_zero=0, lo=-128, hi=127, to="i8",
-        )  # fmt: skip
+            "qconv2d",
+            [x, *map(b.constant, numbers)],
+            stride=(stride, stride),
+            pads=(0, 0, 0, 0),
+            x_zero=0,
+            out_zero=0,
+            lo=-128,
+            hi=127,
+            to="i8",
+        )
     graph = b.finish([x])
     lowered = lower_graph(graph, Packing(16), {graph.nodes[0].output: IM2ROW})
     gather, product, pointwise = lowered.steps

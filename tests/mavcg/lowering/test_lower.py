@@ -74,9 +74,11 @@ def test_equal_kernels_and_equal_constants_are_there_once() -> None:
 def test_places_lie_within_what_they_are_in() -> None:
     program = planned_model(chain()).program
     limits = {
-        "arena": program.arena_bytes, "constants": program.constants_bytes, "input": program.inputs[0].type.bytes,
+        "arena": program.arena_bytes,
+        "constants": program.constants_bytes,
+        "input": program.inputs[0].type.bytes,
         "output": program.outputs[0].type.bytes,
-    }  # fmt: skip
+    }
 
     for step in program.steps:
         for operand in step.operands:
@@ -108,9 +110,7 @@ def test_calls_are_as_large_as_planned() -> None:
     w = b.constant(np.ones((16, 1, 1, 16), np.float32))
     graph = b.finish([b.add("tanh", [b.add("conv2d", [image(b, 16, 256), w])])])
     first, *others = planned_model(graph).program.steps
-    planned = planned_model(
-        graph, TilePlan({(first.kernel, "generic"): MacroTile(call_rows=2 * first.call_rows)})
-    )  # fmt: skip
+    planned = planned_model(graph, TilePlan({(first.kernel, "generic"): MacroTile(call_rows=2 * first.call_rows)}))
 
     assert first.min_chunk_rows < first.call_rows
     assert planned.program.steps == (replace(first, call_rows=2 * first.call_rows), *others)

@@ -23,9 +23,13 @@ def test_arm_machines_are_what_their_profiles_say() -> None:
     machine_of = machines_for(cores_for(["cortex-a55", "cortex-a75", "exynos-m4", "cortex-a53", "cortex-a57"]), ARM)
 
     assert {name: m.in_order for name, m in machine_of.items()} == {
-        "generic": False, "cortex-a55": True, "cortex-a75": False, "exynos-m4": False, "cortex-a53": True,
+        "generic": False,
+        "cortex-a55": True,
+        "cortex-a75": False,
+        "exynos-m4": False,
+        "cortex-a53": True,
         "cortex-a57": False,
-    }  # fmt: skip
+    }
     assert [name for name, m in machine_of.items() if m.dot_product] == ["cortex-a55", "cortex-a75", "exynos-m4"]
     assert {(m.vector_bytes, m.vector_registers) for m in machine_of.values()} == {(16, 32)}
 

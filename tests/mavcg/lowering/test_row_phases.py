@@ -30,10 +30,12 @@ def lowered_model(folder: Path, nodes: Any, weights: dict[str, Any], shape: tupl
 
     float32 = onnx.TensorProto.FLOAT
     graph = helper.make_graph(
-        nodes, "rows", [helper.make_tensor_value_info("x", float32, list(shape))],
+        nodes,
+        "rows",
+        [helper.make_tensor_value_info("x", float32, list(shape))],
         [helper.make_tensor_value_info("y", float32, None)],
         [numpy_helper.from_array(array, name) for name, array in weights.items()],
-    )  # fmt: skip
+    )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
     onnx.save(onnx.shape_inference.infer_shapes(model), folder / "rows.onnx")
     graph_of_file = optimise(import_model(folder / "rows.onnx", {}))
@@ -48,10 +50,16 @@ def mixed(folder: Path) -> LoweredGraph:
     weights = {
         name: rng.standard_normal(shape).astype(np.float32) * np.float32(0.2)
         for name, shape in {
-            "w0": (16, 3, 3, 3), "w1": (16, 1, 3, 3), "w2": (16, 16, 1, 1), "w3": (8, 16, 3, 3), "w4": (24, 24, 1, 1),
-            "w5": (24, 1, 5, 5), "w6": (24, 24, 1, 1), "w7": (10, 24, 2, 2),
+            "w0": (16, 3, 3, 3),
+            "w1": (16, 1, 3, 3),
+            "w2": (16, 16, 1, 1),
+            "w3": (8, 16, 3, 3),
+            "w4": (24, 24, 1, 1),
+            "w5": (24, 1, 5, 5),
+            "w6": (24, 24, 1, 1),
+            "w7": (10, 24, 2, 2),
         }.items()
-    }  # fmt: skip
+    }
     nodes = [
         node("Conv", ["x", "w0"], ["c0"], strides=[2, 2], pads=[1, 1, 1, 1]),
         node("Relu", ["c0"], ["r0"]),

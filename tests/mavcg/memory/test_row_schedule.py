@@ -49,8 +49,10 @@ def networks(draw: st.DrawFn) -> Network:
 
 def execute(network: Network, schedule: RowSchedule) -> None:
     """Run the phases on windows of bytes, each of which says what it is: (byte of the buffer, number of its writer)."""
-    writers = {b: [n for n, s in enumerate(network.steps) for a in s.accesses if a.written and a.buffer == b]
-               for b in network.sizes}  # fmt: skip
+    writers = {
+        b: [n for n, s in enumerate(network.steps) for a in s.accesses if a.written and a.buffer == b]
+        for b in network.sizes
+    }
     memory: dict[str, dict[int, tuple[int, int]]] = {b: {} for b in network.sizes}
     done = [0] * len(network.steps)
     for time, phase in enumerate(schedule.phases):
@@ -135,8 +137,10 @@ def test_a_chain_takes_three_rows_of_each_layer() -> None:
     assert [p for p in schedule.phases if isinstance(p, Firing)][:6] == [
         Firing(0, n, n + 1, {"b0": 0}) for n in range(3)
     ] + [
-        Firing(1, 0, 1, {"b0": 0, "b1": 0}), Firing(0, 3, 4, {"b0": 64}), Firing(1, 1, 2, {"b0": 64, "b1": 0}),
-    ]  # fmt: skip
+        Firing(1, 0, 1, {"b0": 0, "b1": 0}),
+        Firing(0, 3, 4, {"b0": 64}),
+        Firing(1, 1, 2, {"b0": 64, "b1": 0}),
+    ]
 
 
 def test_a_larger_window_moves_less() -> None:

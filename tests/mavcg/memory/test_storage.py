@@ -139,10 +139,12 @@ def test_what_the_user_owns_is_copied() -> None:
 
 
 def test_element_wise_in_place() -> None:
-    storage = assign_storage(parsed(
-        "  %a: f32[1,4,4,8] = relu(%x)\n  %b: f32[1,4,4,8] = neg(%a)\n  %c: f32[1,4,4,8] = add(%b, %x)\n"
-        "  %d: f32[1,4,4,8] = mul(%c, %b)\n  return %d"
-    ))  # fmt: skip
+    storage = assign_storage(
+        parsed(
+            "  %a: f32[1,4,4,8] = relu(%x)\n  %b: f32[1,4,4,8] = neg(%a)\n  %c: f32[1,4,4,8] = add(%b, %x)\n"
+            "  %d: f32[1,4,4,8] = mul(%c, %b)\n  return %d"
+        )
+    )
     assert storage.locations["b"].root == "a"
     assert storage.locations["c"].root == "c"  # b is read again
     assert storage.locations["d"].root == "d"  # the user's
@@ -151,8 +153,10 @@ def test_element_wise_in_place() -> None:
 @pytest.mark.parametrize("steps, view", [("[1, 1, 1, 1]", True), ("[1, 2, 2, 1]", True), ("[1, 1, 1, 2]", False)])
 def test_slices_are_views_where_channels_stay_neighbours(steps: str, view: bool) -> None:
     shape = {"[1, 1, 1, 1]": "1,2,4,8", "[1, 2, 2, 1]": "1,1,2,8", "[1, 1, 1, 2]": "1,2,4,4"}[steps]
-    storage = assign_storage(parsed(
-        f"  %a: f32[1,4,4,8] = relu(%x)\n  %s: f32[{shape}] = slice(%a) starts=[0, 2, 0, 0] steps={steps} "
-        f"stops=[1, 4, 4, 8]\n  %r: f32[{shape}] = neg(%s)\n  return %r"
-    ))  # fmt: skip
+    storage = assign_storage(
+        parsed(
+            f"  %a: f32[1,4,4,8] = relu(%x)\n  %s: f32[{shape}] = slice(%a) starts=[0, 2, 0, 0] steps={steps} "
+            f"stops=[1, 4, 4, 8]\n  %r: f32[{shape}] = neg(%s)\n  return %r"
+        )
+    )
     assert ("s" in storage.silent) == view

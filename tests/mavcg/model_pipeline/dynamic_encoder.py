@@ -37,11 +37,23 @@ class _Writer:
     def attention(self, x: str, name: str, width: int, heads: int) -> str:
         split = {"q": [0, 2, 1, 3], "k": [0, 2, 3, 1], "v": [0, 2, 1, 3]}
         q, k, v = (
-            self.node("Transpose", [self.node("Reshape", [
-                self.node("MatMul", [x, self.weight(name + key, width, width)], name + key + "product"), "heads"],
-                name + key + "heads")], name + key + "turned", perm=perm)
+            self.node(
+                "Transpose",
+                [
+                    self.node(
+                        "Reshape",
+                        [
+                            self.node("MatMul", [x, self.weight(name + key, width, width)], name + key + "product"),
+                            "heads",
+                        ],
+                        name + key + "heads",
+                    )
+                ],
+                name + key + "turned",
+                perm=perm,
+            )
             for key, perm in split.items()
-        )  # fmt: skip
+        )
         scores = self.node("Add", [self.node("MatMul", [q, k], name + "scores"), "positions"], name + "biased")
         mixed = self.node("MatMul", [self.node("Softmax", [scores], name + "softmax", axis=-1), v], name + "mixed")
         joined = self.node("Transpose", [mixed], name + "joined", perm=[0, 2, 1, 3])
@@ -72,7 +84,10 @@ def write_encoder(path: Path, layers: int, width: int, heads: int, length: int, 
     made.nodes[-1].output[0] = "y"
     value = helper.make_tensor_value_info
     graph = helper.make_graph(
-        made.nodes, "encoder", [value("ids", onnx.TensorProto.INT64, [1, length])],
-        [value("y", onnx.TensorProto.FLOAT, [1, length, width])], made.weights,
-    )  # fmt: skip
+        made.nodes,
+        "encoder",
+        [value("ids", onnx.TensorProto.INT64, [1, length])],
+        [value("y", onnx.TensorProto.FLOAT, [1, length, width])],
+        made.weights,
+    )
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)

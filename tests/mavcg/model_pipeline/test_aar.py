@@ -41,8 +41,11 @@ def test_what_gradle_and_prefab_read(mavcg: Any, tiny_onnx: Path, here: Path) ->
     module = "prefab/modules/tiny-net"
     assert json.loads(content[f"{module}/module.json"]) == {"export_libraries": [], "library_name": "libtiny-net"}
     assert json.loads(content[f"{module}/libs/android.arm64-v8a/abi.json"]) == {
-        "abi": "arm64-v8a", "api": 21, "ndk": 21, "stl": "none",
-    }  # fmt: skip
+        "abi": "arm64-v8a",
+        "api": 21,
+        "ndk": 21,
+        "stl": "none",
+    }
     library = Path("libtiny-net.so").read_bytes()
     assert content[f"{module}/libs/android.arm64-v8a/libtiny-net.so"] == library
     assert content["jni/arm64-v8a/libtiny-net.so"] == library

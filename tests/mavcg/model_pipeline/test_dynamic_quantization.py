@@ -66,8 +66,12 @@ def write_images(path: Path, seed: int) -> None:
     def block(x: str, name: str, out: int, channels: int, kernel: int) -> str:
         w = constant(name + "w", random.standard_normal((out, channels, kernel, kernel)) / (channels**0.5 * kernel))
         made = node("Conv", [x, w], name + "conv", pads=[kernel // 2] * 4)
-        drawn = {"gain": random.random(out) + 0.5, "bias": random.standard_normal(out),
-                 "mean": random.standard_normal(out), "var": random.random(out) + 0.1}  # fmt: skip
+        drawn = {
+            "gain": random.random(out) + 0.5,
+            "bias": random.standard_normal(out),
+            "mean": random.standard_normal(out),
+            "var": random.random(out) + 0.1,
+        }
         norms = [constant(name + key, values) for key, values in drawn.items()]
         made = node("BatchNormalization", [made, *norms], name + "norm")
         gate = node("Clip", [node("Add", [made, "three"], name + "sum"), "zero", "six"], name + "clip")

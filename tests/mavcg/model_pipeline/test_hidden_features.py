@@ -31,9 +31,12 @@ def eight_bit_model(path: Path) -> Path:
     node = onnx.helper.make_node("QLinearConv", names, ["y"], pads=[1, 1, 1, 1])
     value = onnx.helper.make_tensor_value_info
     graph = onnx.helper.make_graph(
-        [node], "eight", [value("x", 3, [1, 8, 9, 9])], [value("y", 3, [1, 16, 9, 9])],
+        [node],
+        "eight",
+        [value("x", 3, [1, 8, 9, 9])],
+        [value("y", 3, [1, 16, 9, 9])],
         [onnx.numpy_helper.from_array(np.asarray(array), name) for name, array in arrays.items()],
-    )  # fmt: skip
+    )
     onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8), path)
     return path
 

@@ -7,9 +7,17 @@ from mavcg.specs.tile_plan import MacroTile, Order
 
 # As libraries have it that were built before a field was renamed.
 OLD = {
-    "rows": 4, "out_channels": 0, "k_block": 128, "order": "channels-outer", "pack_lanes": 8, "prefetch_bytes": 4096,
-    "task_rows": 2, "tile_channels": 16, "parts": 3, "claim_rows": 5,
-}  # fmt: skip
+    "rows": 4,
+    "out_channels": 0,
+    "k_block": 128,
+    "order": "channels-outer",
+    "pack_lanes": 8,
+    "prefetch_bytes": 4096,
+    "task_rows": 2,
+    "tile_channels": 16,
+    "parts": 3,
+    "claim_rows": 5,
+}
 
 
 def test_macro_tiles_of_notes_keep_their_keys() -> None:

@@ -66,9 +66,13 @@ def test_results_and_faults(library: Path, threads: int) -> None:
 
         assert_right()
         for name, at, index in (
-            ("i", ROWS - 1, 30), ("i", 0, -31), ("i", 20_000, 2**62), ("nd", (8, 1), 5), ("nd", (0, 0), -7),
+            ("i", ROWS - 1, 30),
+            ("i", 0, -31),
+            ("i", 20_000, 2**62),
+            ("nd", (8, 1), 5),
+            ("nd", (0, 0), -7),
             ("e", (5, 2, 3), -(2**63)),
-        ):  # fmt: skip
+        ):
             wrong = GOOD[name].copy()
             wrong[at] = index
             with pytest.raises(MavcgError, match=TEXT):

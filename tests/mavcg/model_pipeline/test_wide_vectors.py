@@ -32,27 +32,38 @@ def network(path: Path) -> None:
     onnx = pytest.importorskip("onnx")
     rng = np.random.default_rng(7)
     arrays = {
-        "w1": rng.standard_normal((27, 3, 3, 3)).astype(np.float32), "b1": rng.standard_normal(27).astype(np.float32),
+        "w1": rng.standard_normal((27, 3, 3, 3)).astype(np.float32),
+        "b1": rng.standard_normal(27).astype(np.float32),
         "w2": rng.standard_normal((27, 1, 3, 3)).astype(np.float32),
         "w3": rng.standard_normal((67, 27, 1, 1)).astype(np.float32),
         "w4": rng.integers(-127, 128, (35, 67, 3, 3)).astype(np.int8),
         "w5": rng.standard_normal((35, 21)).astype(np.float32),
-        "scale": np.float32(0.5), "fine": np.float32(0.01), "zero": np.int8(-3), "none": np.int8(0),
-    }  # fmt: skip
+        "scale": np.float32(0.5),
+        "fine": np.float32(0.01),
+        "zero": np.int8(-3),
+        "none": np.int8(0),
+    }
     make = onnx.helper.make_node
     nodes = [
-        make("Conv", ["x", "w1", "b1"], ["c1"], strides=[2, 2], pads=[1, 1, 1, 1]), make("Relu", ["c1"], ["r1"]),
-        make("Conv", ["r1", "w2"], ["c2"], group=27, pads=[1, 1, 1, 1]), make("Conv", ["c2", "w3"], ["c3"]),
+        make("Conv", ["x", "w1", "b1"], ["c1"], strides=[2, 2], pads=[1, 1, 1, 1]),
+        make("Relu", ["c1"], ["r1"]),
+        make("Conv", ["r1", "w2"], ["c2"], group=27, pads=[1, 1, 1, 1]),
+        make("Conv", ["c2", "w3"], ["c3"]),
         make("QuantizeLinear", ["c3", "scale", "zero"], ["q3"]),
         make("QLinearConv", ["q3", "scale", "zero", "w4", "fine", "none", "scale", "zero"], ["q4"], pads=[1, 1, 1, 1]),
         make("DequantizeLinear", ["q4", "scale", "zero"], ["d4"]),
-        make("GlobalAveragePool", ["d4"], ["g"]), make("Flatten", ["g"], ["f"]), make("MatMul", ["f", "w5"], ["y"]),
-    ]  # fmt: skip
+        make("GlobalAveragePool", ["d4"], ["g"]),
+        make("Flatten", ["g"], ["f"]),
+        make("MatMul", ["f", "w5"], ["y"]),
+    ]
     value = onnx.helper.make_tensor_value_info
     graph = onnx.helper.make_graph(
-        nodes, "wide", [value("x", 1, [1, 3, 37, 41])], [value("y", 1, [1, 21]), value("q4", 3, None)],
+        nodes,
+        "wide",
+        [value("x", 1, [1, 3, 37, 41])],
+        [value("y", 1, [1, 21]), value("q4", 3, None)],
         [onnx.numpy_helper.from_array(np.asarray(array), name) for name, array in arrays.items()],
-    )  # fmt: skip
+    )
     onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8), path)
 
 

@@ -247,13 +247,35 @@ def test_the_bits_are_the_kernels_own(tmp_path: Path) -> None:
         for second, name, bit in re.findall(r"#define HWCAP(2?)_(\w+)\s+\(1U?L* << (\d+)\)", text)
     }
     names = {
-        "aes": ["AES", "PMULL"], "altnzcv": ["FLAGM2"], "bf16": ["BF16"], "complxnum": ["FCMA"], "crc": ["CRC32"],
-        "cssc": ["CSSC"], "dotprod": ["ASIMDDP"], "flagm": ["FLAGM"], "fp16fml": ["ASIMDFHM"], "fptoint": ["FRINT"],
-        "fullfp16": ["FPHP", "ASIMDHP"], "hbc": ["HBC"], "i8mm": ["I8MM"], "jsconv": ["JSCVT"], "lse": ["ATOMICS"],
-        "mops": ["MOPS"], "mte": ["MTE"], "pauth": ["PACA", "PACG"], "rand": ["RNG"], "rcpc": ["LRCPC"],
-        "rcpc-immo": ["ILRCPC"], "rdm": ["ASIMDRDM"], "sb": ["SB"], "sha2": ["SHA1", "SHA2"],
-        "sha3": ["SHA3", "SHA512"], "sm4": ["SM3", "SM4"], "sve": ["SVE"], "wfxt": ["WFXT"],
-    }  # fmt: skip
+        "aes": ["AES", "PMULL"],
+        "altnzcv": ["FLAGM2"],
+        "bf16": ["BF16"],
+        "complxnum": ["FCMA"],
+        "crc": ["CRC32"],
+        "cssc": ["CSSC"],
+        "dotprod": ["ASIMDDP"],
+        "flagm": ["FLAGM"],
+        "fp16fml": ["ASIMDFHM"],
+        "fptoint": ["FRINT"],
+        "fullfp16": ["FPHP", "ASIMDHP"],
+        "hbc": ["HBC"],
+        "i8mm": ["I8MM"],
+        "jsconv": ["JSCVT"],
+        "lse": ["ATOMICS"],
+        "mops": ["MOPS"],
+        "mte": ["MTE"],
+        "pauth": ["PACA", "PACG"],
+        "rand": ["RNG"],
+        "rcpc": ["LRCPC"],
+        "rcpc-immo": ["ILRCPC"],
+        "rdm": ["ASIMDRDM"],
+        "sb": ["SB"],
+        "sha2": ["SHA1", "SHA2"],
+        "sha3": ["SHA3", "SHA512"],
+        "sm4": ["SM3", "SM4"],
+        "sve": ["SVE"],
+        "wfxt": ["WFXT"],
+    }
     wanted = {
         name: tuple(tuple(sorted(defined[n][0] for n in own if defined[n][1] == second)) for second in (False, True))
         for name, own in names.items()

@@ -65,8 +65,10 @@ def test_symbol_versions_survive(mavcg: Mavcg, tmp_path: Path, target: str) -> N
     assert {"libtotal.so.2", "OLD_1", "NEW_2"} == set(versions)
     hidden = 0x8000  # of a version that is not the default one
     assert _exports(out) == {
-        ("total", versions["OLD_1"] | hidden), ("total", versions["NEW_2"]), ("mean", versions["OLD_1"]),
-    }  # fmt: skip
+        ("total", versions["OLD_1"] | hidden),
+        ("total", versions["NEW_2"]),
+        ("mean", versions["OLD_1"]),
+    }
     tags = _tags(out)
     assert tags["DT_SONAME"] == ["libtotal.so.2"] and "DT_FLAGS_1" in tags
     assert open_elf(out).get_section_by_name(".symtab") is None  # stripped
@@ -115,9 +117,18 @@ def test_libraries_archives_and_search_paths(mavcg: Mavcg, tmp_path: Path) -> No
     base = ["build", "--source", tmp_path / "k.c", "--hot", "run", "--cores", ",".join(CORES), "--target", target]
     out = tmp_path / "librun.so"
     done = mavcg(
-        *base, "-o", out, "-l", "extra", "-L", tmp_path / "more", "--link-option", tmp_path / "libplain.a",
-        "--link-option=-Wl,--no-undefined", f"--link-option=-Wl,-rpath,{tmp_path / 'more'}",
-    )  # fmt: skip
+        *base,
+        "-o",
+        out,
+        "-l",
+        "extra",
+        "-L",
+        tmp_path / "more",
+        "--link-option",
+        tmp_path / "libplain.a",
+        "--link-option=-Wl,--no-undefined",
+        f"--link-option=-Wl,-rpath,{tmp_path / 'more'}",
+    )
     assert done.status == 0, done.stderr
     assert "libextra.so" in _tags(out)["DT_NEEDED"]
     assert ctypes.CDLL(str(out)).run((ctypes.c_int * 2)(1, 2), 2) == 33
@@ -128,13 +139,46 @@ def test_libraries_archives_and_search_paths(mavcg: Mavcg, tmp_path: Path) -> No
 
 
 HOSTILE = [
-    "-Wl,-o,/tmp/x", "-o/tmp/x", "-o", "-Wl,-Map=/tmp/x", "-Wl,-Map,/tmp/x", "-Wl,--dependency-file=/tmp/x",
-    "-Wl,--reproduce=/tmp/x", "-Wl,--out-implib=/tmp/x", "-Wl,--output=/tmp/x", "@/tmp/words", "-Wl,@/tmp/words",
-    "-Wl,-T,/tmp/script", "-T/tmp/script", "-fuse-ld=/tmp/ld", "-B/tmp", "-Wl,-plugin,/tmp/x.so", "--sysroot=/tmp",
-    "-Xlinker", "-Wl,-r", "-static", "-Wl,-e,main", "-Wl,-dynamic-linker,/tmp/ld.so", "-Wl,-z,execstack", "-Wl,-z",
-    "-target", "-Wl,-soname,x", "-Wl,--version-script=/tmp/x", "-lfoo", "-femit-bin=/tmp/x", "-save-temps", "", "-",
-    "-Wl,", "-Wl,-rpath", "-Wl,--build-id,x.o", "missing.a", "-Wl,-u,a,/tmp/x.o", "--emit-relocs", "-ofoo.a",
-]  # fmt: skip
+    "-Wl,-o,/tmp/x",
+    "-o/tmp/x",
+    "-o",
+    "-Wl,-Map=/tmp/x",
+    "-Wl,-Map,/tmp/x",
+    "-Wl,--dependency-file=/tmp/x",
+    "-Wl,--reproduce=/tmp/x",
+    "-Wl,--out-implib=/tmp/x",
+    "-Wl,--output=/tmp/x",
+    "@/tmp/words",
+    "-Wl,@/tmp/words",
+    "-Wl,-T,/tmp/script",
+    "-T/tmp/script",
+    "-fuse-ld=/tmp/ld",
+    "-B/tmp",
+    "-Wl,-plugin,/tmp/x.so",
+    "--sysroot=/tmp",
+    "-Xlinker",
+    "-Wl,-r",
+    "-static",
+    "-Wl,-e,main",
+    "-Wl,-dynamic-linker,/tmp/ld.so",
+    "-Wl,-z,execstack",
+    "-Wl,-z",
+    "-target",
+    "-Wl,-soname,x",
+    "-Wl,--version-script=/tmp/x",
+    "-lfoo",
+    "-femit-bin=/tmp/x",
+    "-save-temps",
+    "",
+    "-",
+    "-Wl,",
+    "-Wl,-rpath",
+    "-Wl,--build-id,x.o",
+    "missing.a",
+    "-Wl,-u,a,/tmp/x.o",
+    "--emit-relocs",
+    "-ofoo.a",
+]
 
 
 @pytest.mark.parametrize("option", HOSTILE)
@@ -147,10 +191,16 @@ def test_what_is_not_known_to_keep_to_the_library_is_refused_by_name(option: str
 @pytest.mark.parametrize(
     "options",
     [
-        {"libraries": ["../evil"]}, {"libraries": ["-o"]}, {"libraries": [":x.a"]}, {"folders": ["missing"]},
-        {"soname": "a/b"}, {"soname": "x,-o,y"}, {"soname": ""}, {"version_script": "missing"},
+        {"libraries": ["../evil"]},
+        {"libraries": ["-o"]},
+        {"libraries": [":x.a"]},
+        {"folders": ["missing"]},
+        {"soname": "a/b"},
+        {"soname": "x,-o,y"},
+        {"soname": ""},
+        {"version_script": "missing"},
     ],
-)  # fmt: skip
+)
 def test_names_that_would_be_options_or_are_not_there(options: dict[str, Any], tmp_path: Path) -> None:
     given: dict[str, Any] = {"version_script": None, "libraries": [], "folders": [], "soname": None} | options
     with pytest.raises(MavcgError, match=";"):

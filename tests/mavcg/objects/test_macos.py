@@ -70,9 +70,16 @@ def test_a_dylib_for_macos(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert {f["name"] for f in inspected["functions"]} == {f["name"] for f in built["functions"]}
     assert built["growth_percent"] > 0 and built["runtime_bytes"] > 1000
     assert set(built["needed"]) <= {
-        "dyld_stub_binder", "_NSGetEnviron", "getpid", "issetugid", "pthread_cpu_number_np", "sched_yield", "writev",
-        "memset", "__cxa_atexit",
-    }  # fmt: skip
+        "dyld_stub_binder",
+        "_NSGetEnviron",
+        "getpid",
+        "issetugid",
+        "pthread_cpu_number_np",
+        "sched_yield",
+        "writev",
+        "memset",
+        "__cxa_atexit",
+    }
 
 
 @pytest.mark.skipif(not shutil.which("llvm-objdump"), reason="llvm-objdump is not installed")

@@ -247,9 +247,15 @@ def test_divisors_count_positions(kernel: int) -> None:
     ):
         for counted_before, counted_after in itertools.product(range(before + 1), range(after + 1)):
             node = make_node(
-                "avg_pool2d", ["x"], ["y"], kernel=[1, kernel], stride=[1, stride], dilation=[1, dilation],
-                pads=[0, before, 0, after], count_pads=[0, counted_before, 0, counted_after],
-            )  # fmt: skip
+                "avg_pool2d",
+                ["x"],
+                ["y"],
+                kernel=[1, kernel],
+                stride=[1, stride],
+                dilation=[1, dilation],
+                pads=[0, before, 0, after],
+                count_pads=[0, counted_before, 0, counted_after],
+            )
             windows = (length + before + after - dilation * (kernel - 1) - 1) // stride + 1
             at = [[w * stride - before + k * dilation for k in range(kernel)] for w in range(windows)]
             wanted = [sum(-counted_before <= p < length + counted_after for p in window) for window in at]

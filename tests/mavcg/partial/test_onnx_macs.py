@@ -27,8 +27,13 @@ def macs(op: str, inputs: list[tuple[int, ...] | None], output: tuple[int, ...],
         ("Gemm", [(7, 5), (7, 3)], (5, 3), {"transA": 1}, 5 * 7 * 3),
         ("MatMul", [(2, 5, 7), (7, 3)], (2, 5, 3), {}, 2 * 5 * 7 * 3),
         # 6 time steps, batch 2, 4 gates of 5 elements, each over 3 inputs and 5 of the state; in both directions.
-        ("LSTM", [(6, 2, 3), (2, 20, 3), (2, 20, 5)], (6, 2, 2, 5),
-         {"hidden_size": 5, "direction": "bidirectional"}, 2 * 6 * 2 * 4 * 5 * 8),
+        (
+            "LSTM",
+            [(6, 2, 3), (2, 20, 3), (2, 20, 5)],
+            (6, 2, 2, 5),
+            {"hidden_size": 5, "direction": "bidirectional"},
+            2 * 6 * 2 * 4 * 5 * 8,
+        ),
         ("GRU", [(6, 2, 3), (1, 15, 3), (1, 15, 5)], (6, 1, 2, 5), {"hidden_size": 5}, 6 * 2 * 3 * 5 * 8),
         ("Einsum", [(2, 3, 4), (2, 4, 5)], (2, 3, 5), {"equation": "bij, bjk -> bik"}, 2 * 3 * 4 * 5),
         ("Relu", [(9,)], (9,), {}, 0),
@@ -36,6 +41,6 @@ def macs(op: str, inputs: list[tuple[int, ...] | None], output: tuple[int, ...],
         ("MatMul", [None, (7, 3)], (2, 5, 3), {}, None),
         ("Conv", [(1, 3, 10, 10)], (1, 8, 10, 10), {}, None),
     ],
-)  # fmt: skip
+)
 def test_counts(op: str, inputs: list[Any], output: tuple[int, ...], attributes: dict[str, Any], count: int) -> None:
     assert macs(op, inputs, output, **attributes) == count

@@ -16,9 +16,12 @@ from mavcg.reference import run
 TABLE_4_1 = {"vgg16": (16, 12), "resnet50": (50, 21), "squeezenet": (26, 18), "yolov2": (23, 14)}
 # MiB of f32 weights without biases, and layers (table 8.1).
 TABLE_8_1 = {
-    "vgg16": (527.741, 16), "resnet50": (86.723, 50), "alexnet": (237.914, 8), "squeezenet": (4.698, 26),
+    "vgg16": (527.741, 16),
+    "resnet50": (86.723, 50),
+    "alexnet": (237.914, 8),
+    "squeezenet": (4.698, 26),
     "yolov2": (194.328, 23),  # 194.265 with conv2 as 1x1, below
-}  # fmt: skip
+}
 # 2^30 multiply-accumulates (table 8.1, "Gflops"); its 1.0 for SqueezeNet is not what its layers have.
 GIBI_MACS = {"vgg16": 14.408, "resnet50": 4.536, "alexnet": 1.057, "squeezenet": 0.399, "yolov2": 29.308}
 
@@ -103,8 +106,11 @@ def test_a_shortcut_without_projection_is_a_sampled_image_with_zeros_behind() ->
     producers = graph.producers()
     widened = [node for node in graph.nodes if node.op == "pad"]
     assert [graph.shape(node.output) for node in widened] == [
-        (1, 64, 64, 256), (1, 32, 32, 512), (1, 16, 16, 1024), (1, 8, 8, 2048),
-    ]  # fmt: skip
+        (1, 64, 64, 256),
+        (1, 32, 32, 512),
+        (1, 16, 16, 1024),
+        (1, 8, 8, 2048),
+    ]
     sampled = [producers[node.inputs[0]] for node in widened[1:]]
     assert all(node.op == "slice" and node.attr("steps") == (1, 2, 2, 1) for node in sampled)
 

@@ -40,10 +40,19 @@ def conv(
 ) -> Conv2d:
     """A convolution over an image that is padded already; its output is height x width."""
     return Conv2d(
-        x=view(1, height + kernel - 1, width + kernel - 1, in_ch), out=view(1, height, width, out_ch), residual=None,
-        kernel=(kernel, kernel), stride=(1, 1), dilation=(1, 1), groups=1, lanes=lanes, bias=True, packed=True,
-        act="", act_args=(),
-    )  # fmt: skip
+        x=view(1, height + kernel - 1, width + kernel - 1, in_ch),
+        out=view(1, height, width, out_ch),
+        residual=None,
+        kernel=(kernel, kernel),
+        stride=(1, 1),
+        dilation=(1, 1),
+        groups=1,
+        lanes=lanes,
+        bias=True,
+        packed=True,
+        act="",
+        act_args=(),
+    )
 
 
 def step(rows: int = 10, grain: int = 1, sizes: tuple[int, int, int] = (1000, 500, 800), **more: Any) -> StepWork:

@@ -103,9 +103,14 @@ def test_an_algorithm_is_judged_by_one_core_and_by_all() -> None:
 def host_like(cores: int) -> Board:
     """Cores of which one alone reads its memory at 20 GB/s and several at 40."""
     cluster = Cluster(
-        "znver3", tuple(range(cores)), max_khz=3_200_000, l2_gb_per_s=90, l3_gb_per_s=60, memory_gb_per_s=20.0,
+        "znver3",
+        tuple(range(cores)),
+        max_khz=3_200_000,
+        l2_gb_per_s=90,
+        l3_gb_per_s=60,
+        memory_gb_per_s=20.0,
         fma_per_cycle=2.0,
-    )  # fmt: skip
+    )
     return Board("two", "", "x86_64-linux-gnu", (cluster,), l3_bytes=2 << 20, memory_gb_per_s=40.0)
 
 

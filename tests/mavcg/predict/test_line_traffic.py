@@ -69,8 +69,9 @@ def test_a_large_cache_gets_each_line_once_and_a_tiny_one_each_time(
 ) -> None:
     accesses = tuple(
         LoopAccess(f"operand {n}", False, 16, offset, dict(zip("abc", each, strict=True)), 1.0)
-        for n, each in enumerate(strides) for offset in offsets
-    )  # fmt: skip
+        for n, each in enumerate(strides)
+        for offset in offsets
+    )
     loop = call(nest("abc", trips, accesses))
     distinct = len(set(touched_lines(loop, {})))
 
@@ -85,9 +86,16 @@ def test_a_large_cache_gets_each_line_once_and_a_tiny_one_each_time(
 )
 def test_layer_conditions_agree_with_a_cache(rows: int, columns: int, panel: int, lines: int) -> None:
     """Rows read a panel again and again, and their own lines once: clearly inside or outside of a cache's size."""
-    loop = call(nest("abc", (rows, columns, panel), (
-        access("panel", 0, 64, b=64 * panel, c=64), access("own", 0, 64, a=64 * columns, b=64),
-    )))  # fmt: skip
+    loop = call(
+        nest(
+            "abc",
+            (rows, columns, panel),
+            (
+                access("panel", 0, 64, b=64 * panel, c=64),
+                access("own", 0, 64, a=64 * columns, b=64),
+            ),
+        )
+    )
     once = columns * panel + columns
     counted, simulated = sum(fills(loop, lines * LINE_BYTES, NONE).values()), lru_misses(loop, lines)
 

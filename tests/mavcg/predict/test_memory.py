@@ -25,11 +25,18 @@ def program(uses: list[set[int]]) -> list[StepWork]:
     """Steps that touch these blocks of an arena."""
     return [
         StepWork(
-            "s", "op", "k", "f", 1, 1, 0, 1,
+            "s",
+            "op",
+            "k",
+            "f",
+            1,
+            1,
+            0,
+            1,
             tuple(Touch(INPUT, "arena", BLOCK * block, BLOCK, BLOCK) for block in sorted(blocks)),
         )
         for blocks in uses
-    ]  # fmt: skip
+    ]
 
 
 @settings(max_examples=examples(60, 15))
@@ -125,11 +132,21 @@ def test_a_direct_convolution_in_chunks_of_channels_moves_its_weights_once() -> 
     (stage,) = primitive.lower(scenario, np.zeros(sizes, np.float32), Epilogue(), 8).stages
     image, weights = 512 * 14 * 14 * 4, 512 * 512 * 4
     work = StepWork(
-        "s", "op", "k", stage.spec.family, stage.spec.rows, 1, 0, 1,
-        (Touch(INPUT, "arena", 0, image, image), Touch(WEIGHT, "constants", 0, weights, weights),
-         Touch(OUTPUT, "arena", image, image, image)),
+        "s",
+        "op",
+        "k",
+        stage.spec.family,
+        stage.spec.rows,
+        1,
+        0,
+        1,
+        (
+            Touch(INPUT, "arena", 0, image, image),
+            Touch(WEIGHT, "constants", 0, weights, weights),
+            Touch(OUTPUT, "arena", image, image, image),
+        ),
         weight_parts=stage.spec.weight_parts,
-    )  # fmt: skip
+    )
     machine = cluster_machine(load_board("exynos9820"), 2)  # an M4: 64 KiB, 512 KiB and 4 MiB
     levels = machine.accelerator.levels
 

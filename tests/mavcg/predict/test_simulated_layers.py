@@ -62,9 +62,12 @@ def small_network(tmp_path: Path) -> Path:
     ]
     info = helper.make_tensor_value_info
     graph = helper.make_graph(
-        nodes, "small", [info("x", TensorProto.FLOAT, (1, 3, 64, 64))], [info("y", TensorProto.FLOAT, (1, 48, 16, 16))],
+        nodes,
+        "small",
+        [info("x", TensorProto.FLOAT, (1, 3, 64, 64))],
+        [info("y", TensorProto.FLOAT, (1, 48, 16, 16))],
         weights,
-    )  # fmt: skip
+    )
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]), path)
     return path
 
@@ -134,13 +137,16 @@ def test_a_core_without_timing_stays_modelled(library: Path, monkeypatch: pytest
 
 def small_work(begin: int, weights: int) -> StepWork:
     touches = (
-        Touch(INPUT, "arena", begin, 4096, 4096), Touch(WEIGHT, "constants", weights, 640, 640),
+        Touch(INPUT, "arena", begin, 4096, 4096),
+        Touch(WEIGHT, "constants", weights, 640, 640),
         Touch(OUTPUT, "output 0", 0, 4096, 4096),
-    )  # fmt: skip
+    )
     operands = (
-        OperandAddress("arena", begin), OperandAddress("constants", weights), OperandAddress("output", 0, 0),
+        OperandAddress("arena", begin),
+        OperandAddress("constants", weights),
+        OperandAddress("output", 0, 0),
         OperandAddress("fault"),
-    )  # fmt: skip
+    )
     return StepWork("s", "conv2d", "k", "conv2d_f32", 8, 2, 100, 200, touches, operands=operands)
 
 

@@ -22,8 +22,15 @@ OLD_REPRS = json.loads((Path(__file__).parents[1] / "specs/old_reprs.json").read
 
 # Families that are newer than the old notes.
 NEWER = {
-    SparseProduct, ForeignProduct, FlatIndexSpec, ScatterSpec, IntegerConv2d, IntegerDepthwise, DynamicRange, Extremes,
-}  # fmt: skip
+    SparseProduct,
+    ForeignProduct,
+    FlatIndexSpec,
+    ScatterSpec,
+    IntegerConv2d,
+    IntegerDepthwise,
+    DynamicRange,
+    Extremes,
+}
 
 # Fields that old notes do not have, with their defaults.
 SINCE = re.compile(
@@ -59,14 +66,37 @@ def test_old_notes_hold_all_families() -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        "", "1", "Conv2d(", "Conv2d()", "View(dtype='f32', shape=(1,), strides=(1,))",
+        "",
+        "1",
+        "Conv2d(",
+        "Conv2d()",
+        "View(dtype='f32', shape=(1,), strides=(1,))",
         "__import__('os').system('true')",
-        "open(file='x')", "Conv2d(x=1)", "[1]", "Softmax(1)", "a" * 10000, "(" * 200, "nonsense(x=1)", "inf",
-        "Softmax(log=True, axis=(1, 1, 1), outer=1, line=1)", "Softmax(log=True, **{'x': 1})",
-        None, 1, [], {}, {"view": ["f32", [1], [1]]}, {"conv2d": []}, {"conv2d": 1}, {"nothing": []}, {"float": "x"},
-        {"layout": "HHH"}, {"softmax": [1], "view": []}, {"softmax": [1, 2, 3, 4, 5]}, [{"view": []}],
+        "open(file='x')",
+        "Conv2d(x=1)",
+        "[1]",
+        "Softmax(1)",
+        "a" * 10000,
+        "(" * 200,
+        "nonsense(x=1)",
+        "inf",
+        "Softmax(log=True, axis=(1, 1, 1), outer=1, line=1)",
+        "Softmax(log=True, **{'x': 1})",
+        None,
+        1,
+        [],
+        {},
+        {"view": ["f32", [1], [1]]},
+        {"conv2d": []},
+        {"conv2d": 1},
+        {"nothing": []},
+        {"float": "x"},
+        {"layout": "HHH"},
+        {"softmax": [1], "view": []},
+        {"softmax": [1, 2, 3, 4, 5]},
+        [{"view": []}],
     ],
-)  # fmt: skip
+)
 def test_anything_else_is_refused_by_its_place(value: Any) -> None:
     with pytest.raises(MavcgError, match="lib.so: kernel k: .*build the library again"):
         read_spec(value, "lib.so: kernel k")

@@ -18,12 +18,42 @@ TARGETS = {
     "a64": ("aarch64-linux-musl", "cortex_a55"),
 }
 CLASS_OF = {
-    "f1": GEMM, "f2": GEMM, "f3": GEMM, "f4": GEMM, "f5": DEPTHWISE, "f6": DEPTHWISE, "f7": DEPTHWISE, "f8": PACK,
-    "f9": PACK, "f10": POOL, "f11": POOL, "f12": NORM, "f13": NORM, "f14": ELEMENTWISE, "f15": ELEMENTWISE, "f16":
-    ELEMENTWISE, "f17": ELEMENTWISE, "f18": COPY, "f19": "", "f20": "", "f21": "", "f22": "", "f23": "", "f24": "",
-    "f25": "", "f26": "", "f27": ELEMENTWISE, "f28": GEMM, "f29": GEMM, "f30": GEMM, "f31": GEMM, "f32": GEMM,
-    "f33": ELEMENTWISE, "f34": POOL, "f35": PACK,
-}  # fmt: skip
+    "f1": GEMM,
+    "f2": GEMM,
+    "f3": GEMM,
+    "f4": GEMM,
+    "f5": DEPTHWISE,
+    "f6": DEPTHWISE,
+    "f7": DEPTHWISE,
+    "f8": PACK,
+    "f9": PACK,
+    "f10": POOL,
+    "f11": POOL,
+    "f12": NORM,
+    "f13": NORM,
+    "f14": ELEMENTWISE,
+    "f15": ELEMENTWISE,
+    "f16": ELEMENTWISE,
+    "f17": ELEMENTWISE,
+    "f18": COPY,
+    "f19": "",
+    "f20": "",
+    "f21": "",
+    "f22": "",
+    "f23": "",
+    "f24": "",
+    "f25": "",
+    "f26": "",
+    "f27": ELEMENTWISE,
+    "f28": GEMM,
+    "f29": GEMM,
+    "f30": GEMM,
+    "f31": GEMM,
+    "f32": GEMM,
+    "f33": ELEMENTWISE,
+    "f34": POOL,
+    "f35": PACK,
+}
 
 
 @cache

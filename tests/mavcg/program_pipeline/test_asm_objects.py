@@ -49,9 +49,13 @@ def dot(name: str, loop: str = ".Lloop") -> str:
 
 
 def built(
-    folder: Path, text: str, *hot: str, cores: str = "cortex-a55,cortex-a76", limits: VersionLimits | None = None,
+    folder: Path,
+    text: str,
+    *hot: str,
+    cores: str = "cortex-a55,cortex-a76",
+    limits: VersionLimits | None = None,
     tuning: Tuning = FAST,
-) -> ModuleObjects:  # fmt: skip
+) -> ModuleObjects:
     (folder / "k.s").write_text("\t.text\n" + text)
     module = read_asm_module(AsmUnit(folder / "k.s"), ARM)
     core_set = CoreSet(cores_for(cores.split(",")))
@@ -240,7 +244,11 @@ def test_versions_do_what_generic_does(tmp_path: Path) -> None:
 
     for name, core in itertools.product(("dot", "again"), ("cortex-a55", "cortex-a53")):
         comparison = compare(
-            image, image, f"{name}.generic", range(6), renamed=f"{name}.{core}",
+            image,
+            image,
+            f"{name}.generic",
+            range(6),
+            renamed=f"{name}.{core}",
             start=lambda seed: described_state(seed, described),
-        )  # fmt: skip
+        )
         assert comparison.agreed == 6 and comparison.coverage > 0.7, f"{core}: {comparison}"

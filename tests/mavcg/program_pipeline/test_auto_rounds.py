@@ -82,10 +82,14 @@ def test_the_next_function_over_the_threshold_until_nothing_is_left() -> None:
     assert found.rounds[0].shares == {"f": 0.9} and found.rounds[1].shares == {"g": 0.3}
     assert (found.library, found.waiting, found.is_measured) == (LIBRARY, (), True)
     assert steps.log == [
-        "profile None", "build f keeping", "measure",
-        "profile lib.so", "build f g keeping", "measure",
+        "profile None",
+        "build f keeping",
+        "measure",
         "profile lib.so",
-    ]  # fmt: skip
+        "build f g keeping",
+        "measure",
+        "profile lib.so",
+    ]
 
 
 def test_a_version_that_does_not_help_is_dropped_and_its_function_is_not_taken_up_again() -> None:
@@ -121,8 +125,9 @@ def test_a_measurement_overrules_the_model_and_a_core_that_is_not_here_is_left_t
 
     assert done.dropped == (DroppedVersion("f", "a76", "slower (model)"),)
     assert {v.core: v.how for v in done.versions} == {
-        "a55": "measured", "a76": "not measured: not on this machine; model: 1 to 2"
-    }  # fmt: skip
+        "a55": "measured",
+        "a76": "not measured: not on this machine; model: 1 to 2",
+    }
 
 
 def test_a_version_with_too_few_samples_is_kept_and_says_so() -> None:

@@ -42,12 +42,17 @@ attributes #0 = { "target-features"="+lse" }
 @pytest.mark.parametrize(
     ("flags", "lto"),
     [
-        ("-O2", None), ("-flto", Lto(FULL)), ("-flto=full", Lto(FULL)), ("-flto=auto", Lto(FULL)),
-        ("-flto=thin", Lto(THIN)), ("-flto -fno-lto", None), ("-fno-lto -flto=thin", Lto(THIN)),
+        ("-O2", None),
+        ("-flto", Lto(FULL)),
+        ("-flto=full", Lto(FULL)),
+        ("-flto=auto", Lto(FULL)),
+        ("-flto=thin", Lto(THIN)),
+        ("-flto -fno-lto", None),
+        ("-fno-lto -flto=thin", Lto(THIN)),
         ("-flto -ffat-lto-objects", None),
         ("-flto=thin -fsplit-lto-unit -fno-unified-lto", Lto(THIN, ("-fsplit-lto-unit", "-fno-unified-lto"))),
     ],
-)  # fmt: skip
+)
 def test_flags(flags: str, lto: Lto | None) -> None:
     assert lto_of(flags.split()) == lto
 

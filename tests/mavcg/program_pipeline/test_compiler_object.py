@@ -58,7 +58,7 @@ def check_same_output(launch: Any, run_program: Any, driver: str, source: str, f
                 "-Os -ffunction-sections -fdata-sections",
                 "-O2 -flto -ffat-lto-objects",
                 "-O3 -funroll-loops",
-            )  # fmt: skip
+            )
         ),
     ],
 )
@@ -159,11 +159,12 @@ def test_what_gcc_inlined_is_said(launch: Any, here: Path) -> None:
 
 def test_several_statics_of_one_name_are_told_apart_by_who_uses_them(launch: Any, here: Path, run_program: Any) -> None:
     (here / "two.c").write_text(
-        "int first_hot(const short *a, int n) { static int calls = 10; calls++; " + LOOP[1:] % " + calls"
+        "int first_hot(const short *a, int n) { static int calls = 10; calls++; "
+        + LOOP[1:] % " + calls"
         + "int second(void) { static int calls = 500; return calls++; }\n#include <stdio.h>\n"
         "int main(void) { short a[40] = {3, 4}; for (int i = 0; i < 3; i++) { int b = second(); "
         'printf("%d %d\\n", first_hot(a, 40), b); } }\n'
-    )  # fmt: skip
+    )
     assert run_program("gcc", "-O2", "-fno-inline", "two.c", "-o", "plain").status == 0
     assert WHOLE not in launch("gcc", "-O2", "-fno-inline", "-c", "two.c")
     assert run_program("gcc", "two.o", "-o", "made").status == 0

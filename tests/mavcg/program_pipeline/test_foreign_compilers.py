@@ -27,12 +27,22 @@ FOREIGN = {
     "swiftc -c x.swift": ("Swift", "x.swift", "x.o"),
 }
 OTHERS = (
-    "gcc -c x.c", "gfortran -c x.c", "clang++-18 -c x.cpp", "gcc -c x.S", "gcc a.o b.o -o app", "true",
+    "gcc -c x.c",
+    "gfortran -c x.c",
+    "clang++-18 -c x.cpp",
+    "gcc -c x.S",
+    "gcc a.o b.o -o app",
+    "true",
     "ar rcs lib.a x.o",
-    "gfortran --version", "rustc -vV", "rustc --print cfg x.rs", "nvcc --version", "gfortran -E x.F90",
+    "gfortran --version",
+    "rustc -vV",
+    "rustc --print cfg x.rs",
+    "nvcc --version",
+    "gfortran -E x.F90",
     "gcc -x c -c x.d",
-    "ld -r a.o -o b.o", "go",
-)  # fmt: skip
+    "ld -r a.o -o b.o",
+    "go",
+)
 
 
 @pytest.mark.parametrize("command", FOREIGN)

@@ -43,9 +43,12 @@ def test_sources_programs_and_models(tmp_path: Path) -> None:
     }
     found = tree(tmp_path, files)
     assert found == FolderContents(
-        sources=("a.c", "src/b.cpp"), mains=("main.c",), include_folders=("include",), programs=("old/tool",),
+        sources=("a.c", "src/b.cpp"),
+        mains=("main.c",),
+        include_folders=("include",),
+        programs=("old/tool",),
         models=("deep/er/x.tflite", "net.onnx"),
-    )  # fmt: skip
+    )
 
 
 def test_a_cmake_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,13 +229,23 @@ names = st.lists(st.text(min_size=1, max_size=8).filter(lambda text: "\0" not in
 
 @given(sources=names, mains=names, programs=names, models=names, makefile=st.booleans(), commands=names)
 def test_what_is_written_reads_as_what_was_proposed(
-    tmp_path_factory: pytest.TempPathFactory, sources: tuple[str, ...], mains: tuple[str, ...],
-    programs: tuple[str, ...], models: tuple[str, ...], makefile: bool, commands: tuple[str, ...],
-) -> None:  # fmt: skip
+    tmp_path_factory: pytest.TempPathFactory,
+    sources: tuple[str, ...],
+    mains: tuple[str, ...],
+    programs: tuple[str, ...],
+    models: tuple[str, ...],
+    makefile: bool,
+    commands: tuple[str, ...],
+) -> None:
     contents = replace(
-        EMPTY, sources=sources, mains=mains, programs=programs, models=models, makefile="Makefile" if makefile else "",
+        EMPTY,
+        sources=sources,
+        mains=mains,
+        programs=programs,
+        models=models,
+        makefile="Makefile" if makefile else "",
         compile_commands="".join(commands),
-    )  # fmt: skip
+    )
     proposal = propose(contents, "rk3588")
     path = tmp_path_factory.getbasetemp() / "proposed.toml"
     path.write_text(toml_text(proposal), encoding="utf-8", newline="")

@@ -42,11 +42,21 @@ def test_a_compiler_that_a_signal_ends_says_it_as_shells_do() -> None:
 @pytest.mark.parametrize(
     ("flag", "kept"),
     [
-        ("-fPIC", True), ("-fpie", True), ("-fno-pie", True), ("-ffunction-sections", True), ("-fno-plt", True),
-        ("-mcmodel=large", True), ("-ftls-model=initial-exec", True), ("-mno-red-zone", True),
-        ("-O2", False), ("-fpicx", False), ("-ffast-math", False), ("-mcmodel", False), ("-funroll-loops", False),
+        ("-fPIC", True),
+        ("-fpie", True),
+        ("-fno-pie", True),
+        ("-ffunction-sections", True),
+        ("-fno-plt", True),
+        ("-mcmodel=large", True),
+        ("-ftls-model=initial-exec", True),
+        ("-mno-red-zone", True),
+        ("-O2", False),
+        ("-fpicx", False),
+        ("-ffast-math", False),
+        ("-mcmodel", False),
+        ("-funroll-loops", False),
     ],
-)  # fmt: skip
+)
 def test_flags_that_the_code_around_versions_needs(flag: str, kept: bool) -> None:
     assert bool(_CODE_FLAGS.match(flag)) == kept
 
@@ -68,8 +78,12 @@ def cache(here: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_named_functions_and_those_of_the_profile_are_hot(cache: Path, here: Path) -> None:
     hot = hot_of(BuildFile(hot=("a", "b,c"), profile="perf.txt"), here)
     assert [(h.given_name, h.named_by_user) for h in hot] == [
-        ("a", True), ("b", True), ("c", True), ("gemm", False), ("_ZN2nn4reluEPfi", False),
-    ]  # fmt: skip
+        ("a", True),
+        ("b", True),
+        ("c", True),
+        ("gemm", False),
+        ("_ZN2nn4reluEPfi", False),
+    ]
 
 
 def test_what_was_ranked_is_remembered_as_it_was(cache: Path, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,9 +96,16 @@ def test_merging_replaces_what_was_measured_again_and_keeps_the_rest() -> None:
 
 def document(**changes: Any) -> dict[str, Any]:
     entry = {
-        "function": "f", "core": "c", "machine": "", "event": "cycles", "generic": [2.0], "own": [1],
-        "generic_samples": 500, "own_samples": 300, "generic_share": 0.5,
-    }  # fmt: skip
+        "function": "f",
+        "core": "c",
+        "machine": "",
+        "event": "cycles",
+        "generic": [2.0],
+        "own": [1],
+        "generic_samples": 500,
+        "own_samples": 300,
+        "generic_share": 0.5,
+    }
     entry.update(changes)
     return {"format": "mavcg-measurements", "version": 1, "measurements": [entry]}
 

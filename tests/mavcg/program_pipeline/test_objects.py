@@ -57,9 +57,12 @@ def test_versions_call_what_their_core_runs_whatever_became_of_it(
 ) -> None:
     dropped = "dropped" if suffix == ".c" else "_Z7droppedIiET_PKS0_i"
     built = build_versions(
-        {f"a{suffix}": CALLS, f"main{suffix}": MAIN}, "mixes,loop,same,dropped,local", [CORE],
-        gains={(dropped, CORE): Gain(0.001, "measured")}, flags=("-O2", "-fno-inline-functions"),
-    )  # fmt: skip
+        {f"a{suffix}": CALLS, f"main{suffix}": MAIN},
+        "mixes,loop,same,dropped,local",
+        [CORE],
+        gains={(dropped, CORE): Gain(0.001, "measured")},
+        flags=("-O2", "-fno-inline-functions"),
+    )
     for core in ("generic", CORE):
         assert built.run(core) == built.run(plain=True)
     choices = {c.function: c for c in built.results[0].modules[0].choices}
@@ -109,9 +112,17 @@ def test_without_room_for_growth_the_module_stays_as_it_was(arm_kernels: Any, tm
     assert made.objects[0] == made.single[0]
     assert all(choice.is_single for choice in made.choices)
     assert {name for name, _ in function_symbols(made.objects[0])} == {
-        "dot", "gemm", "softmax", "mixed", "converted", "half_sum", "int8_dot", "largest", "polynomial",
+        "dot",
+        "gemm",
+        "softmax",
+        "mixed",
+        "converted",
+        "half_sum",
+        "int8_dot",
+        "largest",
+        "polynomial",
         "complex_product",
-    }  # fmt: skip
+    }
 
 
 def test_the_note_says_what_there_is(arm_kernels: Any, tmp_path: Path) -> None:

@@ -30,9 +30,17 @@ def test_every_key_of_the_table_says_what_is_run(tmp_path: Path) -> None:
     )
     run = project_run(project(tmp_path, text))
     assert run == ProfileRun(
-        ("./app", "x"), ("make",), tmp_path, tmp_path / "p.json", "callgrind", 99, "task-clock", "rk3588", 2,
+        ("./app", "x"),
+        ("make",),
+        tmp_path,
+        tmp_path / "p.json",
+        "callgrind",
+        99,
+        "task-clock",
+        "rk3588",
+        2,
         str(tmp_path / "mavcg.toml"),
-    )  # fmt: skip
+    )
 
 
 def test_defaults_lie_beside_the_file(tmp_path: Path) -> None:

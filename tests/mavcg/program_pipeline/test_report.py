@@ -34,12 +34,21 @@ def result(*kept: VersionChoice, refused: dict[str, str] | None = None, **more: 
     refused_ = MappingProxyType(refused or {})
     module = ModuleObjects("relu.cpp", (Path("relu.o"),), (), choices, refused_, frozenset(), 1000, 1300, (CORE_SET,))
     fields: dict[str, Any] = dict(
-        output=Path("out/lib.so"), target=parse_target("aarch64-linux-android"), cores=cores_for([A55, A75, M4]),
-        hot=(HotSymbol("nn::relu", "_ZN2nn4reluEPfi", why="61.0% of the run"),), modules=(module,), not_found=(),
-        notes=(), single_library_bytes=None, runtime_bytes=700, total_bytes=3000,
-        needed_libraries=("libc.so",), needed_symbols=("memcpy",),
-        seconds=1.5, cpu_seconds=2.25,
-    )  # fmt: skip
+        output=Path("out/lib.so"),
+        target=parse_target("aarch64-linux-android"),
+        cores=cores_for([A55, A75, M4]),
+        hot=(HotSymbol("nn::relu", "_ZN2nn4reluEPfi", why="61.0% of the run"),),
+        modules=(module,),
+        not_found=(),
+        notes=(),
+        single_library_bytes=None,
+        runtime_bytes=700,
+        total_bytes=3000,
+        needed_libraries=("libc.so",),
+        needed_symbols=("memcpy",),
+        seconds=1.5,
+        cpu_seconds=2.25,
+    )
     return BuildResult(**{**fields, **more})
 
 
@@ -82,24 +91,40 @@ def test_json_of_the_same() -> None:
             "arithmetic": "exact",
             "versions": [
                 {
-                    "core": "generic", "bytes": 100, "shares_body_with": None, "dropped": None,
-                    "extensions": [], "runs_on": "any other core",
+                    "core": "generic",
+                    "bytes": 100,
+                    "shares_body_with": None,
+                    "dropped": None,
+                    "extensions": [],
+                    "runs_on": "any other core",
                 },
                 {
-                    "core": A55, "bytes": 160, "shares_body_with": None, "dropped": None,
-                    "extensions": [], "runs_on": "CPUs 0-3",
+                    "core": A55,
+                    "bytes": 160,
+                    "shares_body_with": None,
+                    "dropped": None,
+                    "extensions": [],
+                    "runs_on": "CPUs 0-3",
                 },
                 {
-                    "core": A75, "bytes": 160, "shares_body_with": A55, "dropped": None,
-                    "extensions": [], "runs_on": "CPUs 4-5",
+                    "core": A75,
+                    "bytes": 160,
+                    "shares_body_with": A55,
+                    "dropped": None,
+                    "extensions": [],
+                    "runs_on": "CPUs 4-5",
                 },
                 {
-                    "core": M4, "bytes": 100, "shares_body_with": None, "runs_on": "CPUs 6-7", "extensions": [],
+                    "core": M4,
+                    "bytes": 100,
+                    "shares_body_with": None,
+                    "runs_on": "CPUs 6-7",
+                    "extensions": [],
                     "dropped": "+0.3% over generic (measured), under the required 1.0%",
                 },
             ],
         }
-    ]  # fmt: skip
+    ]
     assert (report["growth_percent"], report["needed"], report["libraries"]) == (50.0, ["memcpy"], ["libc.so"])
 
 
@@ -113,10 +138,16 @@ def test_what_directive_and_passes_bring_is_told_apart() -> None:
     built = replace(built, modules=(replace(built.modules[0], tunings={("_ZN2nn4reluEPfi", A55): tuning}),))
     versions = {v["core"]: v for v in build_json(built, None)["functions"][0]["versions"]}
     assert versions[A55]["model"] == {
-        "unit": "FLOP/cycle", "generic": 4.5, "directive": 4.876, "tuned": 8.0,
+        "unit": "FLOP/cycle",
+        "generic": 4.5,
+        "directive": 4.876,
+        "tuned": 8.0,
         "main_loop": "hottest by nesting and trip counts",
-        "loops": 2, "loops_tuned": 1, "blocks_tuned": 2, "splits": 16,
-    }  # fmt: skip
+        "loops": 2,
+        "loops_tuned": 1,
+        "blocks_tuned": 2,
+        "splits": 16,
+    }
     assert "model" not in versions[M4]
     line = "FLOP/cycle of its main loop, model: generic 4.50, -mcpu 4.88, split+schedule 8.00"
     assert tuning_line(tuning.as_json()) == line
@@ -136,8 +167,11 @@ def test_where_versions_run_on_a_board_with_other_cores() -> None:
     board = Board("b", "B", "aarch64-linux-gnu", (Cluster(A55, (0, 2)), Cluster("cortex-x1", (7,))))
     runs_on = {v["core"]: v["runs_on"] for v in build_json(result(*ALL), board)["functions"][0]["versions"]}
     assert runs_on == {
-        "generic": "any other core: CPU 7", A55: "CPUs 0,2", A75: "no core of this board", M4: "no core of this board",
-    }  # fmt: skip
+        "generic": "any other core: CPU 7",
+        A55: "CPUs 0,2",
+        A75: "no core of this board",
+        M4: "no core of this board",
+    }
 
 
 def test_what_was_refused_missed_and_noted() -> None:

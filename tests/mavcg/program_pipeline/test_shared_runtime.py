@@ -36,9 +36,20 @@ def _libraries(mavcg: Mavcg, folder: Path, cores: dict[str, str], *more: str) ->
     for name, source in SOURCES.items():
         (folder / f"{name}.c").write_text(source)
         done = mavcg(
-            "build", "--source", folder / f"{name}.c", "--hot", HOT[name], "--cores", cores[name],
-            "--runtime", "shared", "-o", folder / f"lib{name}.so", "--json", *more,
-        )  # fmt: skip
+            "build",
+            "--source",
+            folder / f"{name}.c",
+            "--hot",
+            HOT[name],
+            "--cores",
+            cores[name],
+            "--runtime",
+            "shared",
+            "-o",
+            folder / f"lib{name}.so",
+            "--json",
+            *more,
+        )
         assert done.status == 0, done.stderr
         document = json.loads(done.stdout)
         assert document["functions"][0]["dispatched"] and 0 < document["runtime_bytes"] < 2000

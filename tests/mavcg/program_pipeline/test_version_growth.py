@@ -82,8 +82,9 @@ def test_growth_stays_within_the_bound(
 def test_a_small_file_may_grow_by_the_free_bytes_whatever_its_percentage() -> None:
     sizes = {("f", b): Sizes(100, 140) for b in (GENERIC, *CORES)}
     assert drop_for_growth([choice("abcd")], GrowthLimit(0.0, 100, sizes, {}, 10, free_bytes=430))[0].bodies == (
-        GENERIC, *CORES,
-    )  # fmt: skip
+        GENERIC,
+        *CORES,
+    )
     assert len(drop_for_growth([choice("abcd")], GrowthLimit(0.0, 100, sizes, {}, 10, free_bytes=429))[0].bodies) == 3
 
 

@@ -142,13 +142,27 @@ def test_conv_transpose2d(
     # ONNX has [C, O/groups, KH, KW].
     w = w_onnx.reshape(groups, 4 // groups, out_ch // groups, *kernel).transpose(0, 2, 3, 4, 1)
     computed = ours(
-        "conv_transpose2d", x, w.reshape(out_ch, *kernel, 4 // groups), bias, stride=stride, dilation=dilation,
-        pads=pads, output_pads=output_pads, groups=groups,
-    )  # fmt: skip
+        "conv_transpose2d",
+        x,
+        w.reshape(out_ch, *kernel, 4 // groups),
+        bias,
+        stride=stride,
+        dilation=dilation,
+        pads=pads,
+        output_pads=output_pads,
+        groups=groups,
+    )
     expected = onnx_runtime(
-        "ConvTranspose", nchw(x), w_onnx, bias, strides=stride, dilations=dilation, pads=pads,
-        output_padding=output_pads, group=groups,
-    )  # fmt: skip
+        "ConvTranspose",
+        nchw(x),
+        w_onnx,
+        bias,
+        strides=stride,
+        dilations=dilation,
+        pads=pads,
+        output_padding=output_pads,
+        group=groups,
+    )
     close(computed, nhwc(expected))
 
 
@@ -203,10 +217,35 @@ POINTS = np.array([0.0, -0.0, 0.5, -0.5, 1.5, 2.5, -1.5, 1e-6, -1e-6, 3, -3, 7, 
 @pytest.mark.parametrize(
     ("op", "theirs", "attrs"),
     [
-        *((name, name.capitalize(), {}) for name in (
-            "relu", "sigmoid", "tanh", "erf", "exp", "log", "sqrt", "neg", "abs", "reciprocal", "floor", "ceil",
-            "round", "sign", "softplus", "softsign", "sin", "cos", "tan", "mish", "elu", "selu", "celu", "gelu",
-        )),
+        *(
+            (name, name.capitalize(), {})
+            for name in (
+                "relu",
+                "sigmoid",
+                "tanh",
+                "erf",
+                "exp",
+                "log",
+                "sqrt",
+                "neg",
+                "abs",
+                "reciprocal",
+                "floor",
+                "ceil",
+                "round",
+                "sign",
+                "softplus",
+                "softsign",
+                "sin",
+                "cos",
+                "tan",
+                "mish",
+                "elu",
+                "selu",
+                "celu",
+                "gelu",
+            )
+        ),
         ("hard_swish", "HardSwish", {}),
         ("leaky_relu", "LeakyRelu", {"alpha": 0.3}),
         ("elu", "Elu", {"alpha": 0.3}),
@@ -216,7 +255,7 @@ POINTS = np.array([0.0, -0.0, 0.5, -0.5, 1.5, 2.5, -1.5, 1e-6, -1e-6, 3, -3, 7, 
         ("celu", "Celu", {"alpha": 2.0}),
         ("thresholded_relu", "ThresholdedRelu", {"alpha": 1.5}),
     ],
-)  # fmt: skip
+)
 def test_unary(op: str, theirs: str, attrs: dict[str, Any]) -> None:
     x = np.concatenate([POINTS, normal(50) * 3])
     with np.errstate(all="ignore"):

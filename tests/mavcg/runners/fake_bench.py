@@ -55,8 +55,15 @@ for words in faults:
     if words[0] == "refuse":
         tell({"fault": " ".join(words[1:])})
         sys.exit(3)
-machine = {"jobs": said("jobs", jobs), "cpu": said("cpu", int(options.get("--cpu", 0))),
-           "midr": said("midr", 0), "midr_from": "", "governor": "", "khz": 2000000, "lost": 0}  # fmt: skip
+machine = {
+    "jobs": said("jobs", jobs),
+    "cpu": said("cpu", int(options.get("--cpu", 0))),
+    "midr": said("midr", 0),
+    "midr_from": "",
+    "governor": "",
+    "khz": 2000000,
+    "lost": 0,
+}
 tell({"machine": machine})
 
 

@@ -30,9 +30,15 @@ class Sshd:
     def client(self, key: str = "key", known: str = "known_hosts") -> str:
         """The words of a client that has this key and knows these hosts."""
         config = self.folder / f"config-{key}-{known}"
-        lines = ["Host *", f"IdentityFile {self.folder / key}", "IdentitiesOnly yes", "StrictHostKeyChecking yes",
-                 f"UserKnownHostsFile {self.folder / known}", "GlobalKnownHostsFile /dev/null",
-                 "KexAlgorithms curve25519-sha256"]  # fmt: skip
+        lines = [
+            "Host *",
+            f"IdentityFile {self.folder / key}",
+            "IdentitiesOnly yes",
+            "StrictHostKeyChecking yes",
+            f"UserKnownHostsFile {self.folder / known}",
+            "GlobalKnownHostsFile /dev/null",
+            "KexAlgorithms curve25519-sha256",
+        ]
         config.write_text("\n".join(lines) + "\n")
         return shlex.join(["ssh", "-F", str(config)])
 
@@ -110,10 +116,19 @@ def make_sshd(folder: Path, more: Mapping[str, object] | None = None) -> Sshd:
         public = " ".join((folder / f"{key}.pub").read_text().split()[:2])
         (folder / known).write_text(f"[127.0.0.1]:{port} {public}\n")
     settings = {
-        "Port": port, "ListenAddress": "127.0.0.1", "HostKey": folder / "host", "PidFile": "none",
-        "AuthorizedKeysFile": folder / "authorized_keys", "UsePAM": "no", "StrictModes": "no",
-        "PasswordAuthentication": "no", "KbdInteractiveAuthentication": "no", "PermitRootLogin": "yes",
-        "MaxStartups": "100:30:200", "UseDNS": "no", **(more or {}),
-    }  # fmt: skip
+        "Port": port,
+        "ListenAddress": "127.0.0.1",
+        "HostKey": folder / "host",
+        "PidFile": "none",
+        "AuthorizedKeysFile": folder / "authorized_keys",
+        "UsePAM": "no",
+        "StrictModes": "no",
+        "PasswordAuthentication": "no",
+        "KbdInteractiveAuthentication": "no",
+        "PermitRootLogin": "yes",
+        "MaxStartups": "100:30:200",
+        "UseDNS": "no",
+        **(more or {}),
+    }
     (folder / "sshd_config").write_text("".join(f"{key} {value}\n" for key, value in settings.items()))
     return Sshd(folder, port)

@@ -48,9 +48,16 @@ def test_medians_of_the_rounds_that_kept_their_core(fake_bench: Any) -> None:
     assert (first.before, first.after) == (Condition(2_000_000, 41.5), Condition(1_990_000, 42.0))
     options = fake_bench.calls[0]
     assert options == {
-        "--cpu": "0", "--seed": "1", "--rounds": "5", "--round-ns": "1000000", "--least-ns": "5000000", "--cold": "5",
-        "--evict-bytes": str(64 << 20), "--settle-ns": "200000000", "--jobs": "0-1",
-    }  # fmt: skip
+        "--cpu": "0",
+        "--seed": "1",
+        "--rounds": "5",
+        "--round-ns": "1000000",
+        "--least-ns": "5000000",
+        "--cold": "5",
+        "--evict-bytes": str(64 << 20),
+        "--settle-ns": "200000000",
+        "--jobs": "0-1",
+    }
 
 
 def test_a_job_that_ends_the_program_is_left_out_and_the_rest_is_run(fake_bench: Any) -> None:

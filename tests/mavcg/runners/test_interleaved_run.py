@@ -39,9 +39,16 @@ from mavcg.trials.run import find_machine
 SCENARIO = Scenario(16, 14, 14, 1, 3, 16, 1)
 USUAL = "implicit_gemm_hwc_hwc"
 OTHERS = (
-    "direct_channels_hwc_hwc", "direct_blocked_channels_hwc_chw", "im2row_hwc_hwc", "im2col_chw_chw", "im2row_chw_hwc",
-    "kn2row_acc_chw_chw", "fft_hwc_hwc", "winograd_2d_f4_k3_hwc_hwc", "direct_blocked_channels_hwc_hwc",
-)  # fmt: skip
+    "direct_channels_hwc_hwc",
+    "direct_blocked_channels_hwc_chw",
+    "im2row_hwc_hwc",
+    "im2col_chw_chw",
+    "im2row_chw_hwc",
+    "kn2row_acc_chw_chw",
+    "fft_hwc_hwc",
+    "winograd_2d_f4_k3_hwc_hwc",
+    "direct_blocked_channels_hwc_hwc",
+)
 MACHINE = find_machine("host")
 
 

@@ -97,9 +97,10 @@ def test_being_told_to_end_leaves_the_machine_clean(
     mark = tmp_path / "mark"
     with pytest.raises(KeyboardInterrupt), open_runner("local") as runner:
         runner.run(
-            program(tmp_path, f"echo begun; sleep 2; touch {mark}\n"), [],
+            program(tmp_path, f"echo begun; sleep 2; touch {mark}\n"),
+            [],
             on_line=lambda line: os.kill(os.getpid(), number),
-        )  # fmt: skip
+        )
 
     assert signal.getsignal(number) == before
     assert not mark.exists() and not [each for each in tmp_path.iterdir() if each.is_dir()]

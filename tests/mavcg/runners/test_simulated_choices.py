@@ -14,8 +14,11 @@ from mavcg.specs.primitive import Layout, Scenario
 
 SCENARIO = Scenario(32, 14, 14, 1, 3, 48, 1)
 DEFAULT, WINOGRAD, IM2, DIRECT = (
-    "implicit_gemm_hwc_hwc", "winograd_2d_f4_k3_staged_hwc_hwc", "im2row_hwc_hwc", "direct_channels_chw_hwc",
-)  # fmt: skip
+    "implicit_gemm_hwc_hwc",
+    "winograd_2d_f4_k3_staged_hwc_hwc",
+    "im2row_hwc_hwc",
+    "direct_channels_chw_hwc",
+)
 
 
 def job(name: str, ms: float, scenario: Scenario = SCENARIO) -> Job:
@@ -30,10 +33,15 @@ def alternative(name: str, ms: float, kind: str = MODELLED) -> Alternative:
 def test_primitives_near_the_fastest_are_unsure_with_the_default() -> None:
     other = replace(SCENARIO, c=16)
     jobs = (
-        job(WINOGRAD, 1.0), job(IM2, 1.2), job(DIRECT, 1.3), job(DEFAULT, 2.0),  # 1.1 * 1.1 = 1.21
-        job(WINOGRAD, 1.0, other), job(IM2, 1.5, other), job(DEFAULT, 1.6, other),
+        job(WINOGRAD, 1.0),
+        job(IM2, 1.2),
+        job(DIRECT, 1.3),
+        job(DEFAULT, 2.0),  # 1.1 * 1.1 = 1.21
+        job(WINOGRAD, 1.0, other),
+        job(IM2, 1.5, other),
+        job(DEFAULT, 1.6, other),
         Job(Conversion(Layout.CHW, Layout.HWC, 32, 14, 14), 0.1),
-    )  # fmt: skip
+    )
     plan = Plan((SCENARIO, other), (), jobs, 0)
 
     assert unsure_jobs(plan, 1.1) == (jobs[0], jobs[1], jobs[3])

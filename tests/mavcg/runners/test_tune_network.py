@@ -29,8 +29,10 @@ def phone() -> MachineFacts:
 def test_every_core_of_a_board_or_those_that_are_named(phone: MachineFacts) -> None:
     places, warnings = board_cores(S10, (), "adb:R58M", phone)
     assert [(p.machine.name, p.cpus, p.cluster.cluster.core) for p in places] == [
-        ("cortex-a55", (3,), "cortex-a55"), ("cortex-a75", (5,), "cortex-a75"), ("exynos-m4", (7,), "exynos-m4")
-    ]  # fmt: skip
+        ("cortex-a55", (3,), "cortex-a55"),
+        ("cortex-a75", (5,), "cortex-a75"),
+        ("exynos-m4", (7,), "exynos-m4"),
+    ]
     assert warnings == () and [p.machine.in_order for p in places] == [True, False, False]
     # Integers may use what only some cores have; f32 is the same on all (profiles/sibling_cores).
     assert all(p.core is not None and p.core.name == p.machine.name for p in places)

@@ -109,8 +109,10 @@ def test_bytes_counted_by_hand() -> None:
 
     in_, mid, out = 3 * 100 * 4, 8 * 100 * 4, 5 * 100 * 4
     patches, pixels = 3 * 9 * 100 * 4, 8 * 100 * 4  # the patches of a 1x1 are its image
-    workspaces = [find_primitive("im2row_hwc_hwc").workspace_bytes(s) for s in (
-        Scenario(3, 10, 10, 1, 3, 8, 1), Scenario(8, 10, 10, 1, 1, 5))]  # fmt: skip
+    workspaces = [
+        find_primitive("im2row_hwc_hwc").workspace_bytes(s)
+        for s in (Scenario(3, 10, 10, 1, 3, 8, 1), Scenario(8, 10, 10, 1, 1, 5))
+    ]
     assert patches <= workspaces[0] < patches + 128 and pixels <= workspaces[1] < pixels + 128
 
     def bytes_of(chosen: Choice) -> list[int]:

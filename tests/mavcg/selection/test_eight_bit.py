@@ -39,13 +39,18 @@ def mixed_graph() -> Graph:
 
     def convolve(image: str, m: int, k: int, stride: int, groups: int = 1) -> str:
         c = b.types[image].shape[3]
-        constants = (
-            np.ones((m, k, k, c // groups), np.int8), np.zeros(m, np.int32), np.full(m, 1e-3, np.float32)
-        )  # fmt: skip
+        constants = (np.ones((m, k, k, c // groups), np.int8), np.zeros(m, np.int32), np.full(m, 1e-3, np.float32))
         return b.add(
-            "qconv2d", [image, *map(b.constant, constants)], stride=(stride, stride), groups=groups, x_zero=0,
-            out_zero=0, lo=-128, hi=127, to="i8",
-        )  # fmt: skip
+            "qconv2d",
+            [image, *map(b.constant, constants)],
+            stride=(stride, stride),
+            groups=groups,
+            x_zero=0,
+            out_zero=0,
+            lo=-128,
+            hi=127,
+            to="i8",
+        )
 
     q = convolve(convolve(convolve(q, 16, 3, 2), 24, 1, 1), 24, 3, 1, 24)
     return explicit_padding(b.finish([first, q]))
@@ -61,11 +66,17 @@ def test_every_convolution_is_a_node_and_each_strategy_does_the_network() -> Non
 
     assert not network.left_out
     assert [(s.c, s.m, s.kernel, s.groups, s.dtype) for s in scenarios] == [
-        (3, 8, (3, 3), 1, "f32"), (3, 16, (3, 3), 1, "i8"), (16, 24, (1, 1), 1, "i8"), (24, 24, (3, 3), 24, "i8")
-    ]  # fmt: skip
+        (3, 8, (3, 3), 1, "f32"),
+        (3, 16, (3, 3), 1, "i8"),
+        (16, 24, (1, 1), 1, "i8"),
+        (24, 24, (3, 3), 24, "i8"),
+    ]
     names = [[one.name for one in problem.alternatives[node.name]] for node in network.convolutions[1:]]
-    assert names == [["qconv_implicit_hwc_hwc", "qconv_im2row_hwc_hwc"], ["qconv_implicit_hwc_hwc"],
-                     ["qconv_depthwise_hwc_hwc"]]  # fmt: skip
+    assert names == [
+        ["qconv_implicit_hwc_hwc", "qconv_im2row_hwc_hwc"],
+        ["qconv_implicit_hwc_hwc"],
+        ["qconv_depthwise_hwc_hwc"],
+    ]
     assert {"pbqp", "local", "sum2d", "family:qconv_im2row", "family:winograd"} <= set(comparison)
     best = comparison["pbqp"]
     assert best is not None and best.proven

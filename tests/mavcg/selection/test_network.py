@@ -70,8 +70,12 @@ def test_a_pad_that_somebody_else_reads_stays_for_him() -> None:
 
     assert graph.convolutions[0].scenario == Scenario(6, 9, 8, 1, 3, 6, 1)
     assert sorted(e[:2] for e in edges(graph)) == [
-        ("conv2d", "output"), ("input", "conv2d"), ("input", "pad"), ("max_pool2d", "output"), ("pad", "max_pool2d"),
-    ]  # fmt: skip
+        ("conv2d", "output"),
+        ("input", "conv2d"),
+        ("input", "pad"),
+        ("max_pool2d", "output"),
+        ("pad", "max_pool2d"),
+    ]
 
 
 def test_a_pad_of_other_than_zeros_is_a_node() -> None:
@@ -98,8 +102,11 @@ def test_dummies_take_any_layout_unless_the_order_of_memory_matters_to_them() ->
     kinds = {node.op: node.kind for node in graph.nodes.values()}
 
     assert kinds == {
-        "input": Kind.FIXED, "conv2d": Kind.CONVOLUTION, "max_pool2d": Kind.ANY_LAYOUT, "reshape": Kind.FIXED
-    }  # fmt: skip
+        "input": Kind.FIXED,
+        "conv2d": Kind.CONVOLUTION,
+        "max_pool2d": Kind.ANY_LAYOUT,
+        "reshape": Kind.FIXED,
+    }
 
 
 @pytest.mark.parametrize(

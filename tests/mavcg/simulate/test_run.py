@@ -110,10 +110,16 @@ def left_behind(program: SimulatedProgram, function: str, words: str) -> tuple[l
     return x, v, [emulator.code(address, len(content)) for address, content in begin.buffers]
 
 
-@pytest.mark.parametrize("function, words", [
-    ("axpy", "buf:4096 buf:4096 i:1000 f:2"), ("nested", "buf:4096+4 buf:4096 i:40 f:0.5"),
-    ("through_memcpy", "buf:100 buf:100 i:99"), ("counter", "buf:8"), ("with_prefetch", "buf:4096 i:9 i:0 i:3"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "function, words",
+    [
+        ("axpy", "buf:4096 buf:4096 i:1000 f:2"),
+        ("nested", "buf:4096+4 buf:4096 i:40 f:0.5"),
+        ("through_memcpy", "buf:100 buf:100 i:99"),
+        ("counter", "buf:8"),
+        ("with_prefetch", "buf:4096 i:9 i:0 i:3"),
+    ],
+)
 @pytest.mark.parametrize("core", ["cortex-a55", "cortex-a76"])
 def test_timing_changes_no_result(program: SimulatedProgram, function: str, words: str, core: str) -> None:
     kind = load_core(core)
@@ -162,14 +168,21 @@ def test_calls_are_equal_however_often(program: SimulatedProgram) -> None:
     assert cycles[1] == cycles[2] == cycles[3] < cycles[0]
 
 
-@pytest.mark.parametrize("function, words, error", [
-    ("axpy", "buf:64 buf:64 i:10000000 f:2", r"axpy\+0x\w+ accesses \d+ bytes at 0x\w+, .* \(argument 1, 64 "),
-    ("axpy", "i:0 i:0 i:4", r"accesses \d+ bytes at 0x0, outside all buffers \(no argument is a buffer\); give --args"),
-    ("unknown_callee", "", r"calls fopen, which the file does not define; link it in"),
-    ("system_call", "", r"system_call\+0x\w+: a system call \(`svc #0`\)"),
-    ("trap", "", r"trap(\+0x0)?: `brk #0?x?1` ends the run"),
-    ("through_memcpy", "i:5 i:6 i:7", r"memcpy of memory that is not there"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "function, words, error",
+    [
+        ("axpy", "buf:64 buf:64 i:10000000 f:2", r"axpy\+0x\w+ accesses \d+ bytes at 0x\w+, .* \(argument 1, 64 "),
+        (
+            "axpy",
+            "i:0 i:0 i:4",
+            r"accesses \d+ bytes at 0x0, outside all buffers \(no argument is a buffer\); give --args",
+        ),
+        ("unknown_callee", "", r"calls fopen, which the file does not define; link it in"),
+        ("system_call", "", r"system_call\+0x\w+: a system call \(`svc #0`\)"),
+        ("trap", "", r"trap(\+0x0)?: `brk #0?x?1` ends the run"),
+        ("through_memcpy", "i:5 i:6 i:7", r"memcpy of memory that is not there"),
+    ],
+)
 def test_calls_that_cannot_be_simulated_say_why(
     program: SimulatedProgram, function: str, words: str, error: str
 ) -> None:

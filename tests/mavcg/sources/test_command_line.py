@@ -109,8 +109,13 @@ def test_where_headers_come_from_is_kept_apart() -> None:
     command = translated("--sysroot=/ndk -target aarch64-linux-android21 -stdlib=libc++ -gcc-toolchain /x")
 
     assert command.toolchain == (
-        "--sysroot=/ndk", "-target", "aarch64-linux-android21", "-stdlib=libc++", "-gcc-toolchain", "/x",
-    )  # fmt: skip
+        "--sysroot=/ndk",
+        "-target",
+        "aarch64-linux-android21",
+        "-stdlib=libc++",
+        "-gcc-toolchain",
+        "/x",
+    )
     assert command.options == translated("").options
 
 

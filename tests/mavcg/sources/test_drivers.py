@@ -104,10 +104,23 @@ def hostile(tmp_path: Path, here: Path, tmp_path_factory: pytest.TempPathFactory
         (project / "compile_commands.json").write_text(json.dumps([entry]))
         output = tmp_path_factory.mktemp("out") / "libdot.so"
         before = snapshot(here)
-        status = run([
-            "build", "--compile-commands", str(project / "compile_commands.json"), "--hot", "dot",
-            "--cores", "haswell", "--target", "x86_64-linux-gnu.2.17", "-o", str(output), "--json", *more,
-        ])  # fmt: skip
+        status = run(
+            [
+                "build",
+                "--compile-commands",
+                str(project / "compile_commands.json"),
+                "--hot",
+                "dot",
+                "--cores",
+                "haswell",
+                "--target",
+                "x86_64-linux-gnu.2.17",
+                "-o",
+                str(output),
+                "--json",
+                *more,
+            ]
+        )
         after = snapshot(here)
         changed = {name for name in after if after[name] != before.get(name) and not os.path.isdir(name)}
         return status, output.name if output.exists() else "", changed
@@ -160,11 +173,16 @@ def test_options_that_write_files_or_run_code_do_neither(
         assert (status, made, changed) == (0, "libdot.so", set())
         report = "\n".join(json.loads(capsys.readouterr().out)["notes"])
         for said in (
-            f"-foptimization-record-file={project}/a.yaml left out: it writes files", "-Xclang -dependency-file",
-            f"-fplugin={project}/evil.so left out", "-Xclang -load left out: it runs code", "-mllvm left out",
-            f"-fpass-plugin={project}/evil.so left out: it runs code", f"-fproc-stat-report={project}/m.csv left out",
-            f"--config={project}/config left out", f"-fcrash-diagnostics-dir={project}/c left out: it writes files",
-        ):  # fmt: skip
+            f"-foptimization-record-file={project}/a.yaml left out: it writes files",
+            "-Xclang -dependency-file",
+            f"-fplugin={project}/evil.so left out",
+            "-Xclang -load left out: it runs code",
+            "-mllvm left out",
+            f"-fpass-plugin={project}/evil.so left out: it runs code",
+            f"-fproc-stat-report={project}/m.csv left out",
+            f"--config={project}/config left out",
+            f"-fcrash-diagnostics-dir={project}/c left out: it writes files",
+        ):
             assert said in report, said
 
 

@@ -32,8 +32,10 @@ def test_symbols_of_one_source_are_one_unit_in_order_of_heat(gcc_program: Progra
     hot_units = find_units([(AREA_OF, app), ("kernel", app), ("main", app), ("twice", app)], [kernels, classes, main])
 
     assert [(u.unit, u.symbols) for u in hot_units.units] == [
-        (classes, (AREA_OF,)), (kernels, ("kernel", "twice")), (main, ("main",)),
-    ]  # fmt: skip
+        (classes, (AREA_OF,)),
+        (kernels, ("kernel", "twice")),
+        (main, ("main",)),
+    ]
     assert not hot_units.missing
 
 

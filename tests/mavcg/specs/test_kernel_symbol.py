@@ -92,12 +92,22 @@ def test_the_type_follows_the_operation(family: str, text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "", "conv2d", "conv2d_f32", "conv2d_f32_3x3s1", "conv2d_f32_nhwc_1x2_3x3s1_0123456", "_f32_01234567",
-        "conv2d_f32_nhwc_1x2_3x3s1_0123456G", "conv2d_f32_nhwc_1x2_3x3s1_01234567.", "Conv2d_f32_01234567",
-        "conv2d_f24_01234567", "conv2d_f32_3x3s1_1x2_01234567", "conv2d_f32_01234567\n", "conv2d_f32_01234567.a b",
+        "",
+        "conv2d",
+        "conv2d_f32",
+        "conv2d_f32_3x3s1",
+        "conv2d_f32_nhwc_1x2_3x3s1_0123456",
+        "_f32_01234567",
+        "conv2d_f32_nhwc_1x2_3x3s1_0123456G",
+        "conv2d_f32_nhwc_1x2_3x3s1_01234567.",
+        "Conv2d_f32_01234567",
+        "conv2d_f24_01234567",
+        "conv2d_f32_3x3s1_1x2_01234567",
+        "conv2d_f32_01234567\n",
+        "conv2d_f32_01234567.a b",
         "conv2d_f32_nhwc_nhwc_nhwc_01234567",
     ],
-)  # fmt: skip
+)
 def test_other_names_are_refused(text: str) -> None:
     with pytest.raises(MavcgError, match="is not a kernel's symbol"):
         parse_kernel_symbol(text)

@@ -11,10 +11,18 @@ from mavcg.specs.tile_plan import MacroTile, Order, TilePlan
 
 NUMBERS = st.none() | st.integers(1, 1 << 20)
 MACROS = st.builds(
-    MacroTile, mc=NUMBERS, nc=NUMBERS, kc=NUMBERS, order=st.sampled_from(Order), panel_channels=NUMBERS,
-    prefetch_distance_bytes=NUMBERS, call_rows=st.integers(1, 1 << 20), nr=NUMBERS, parts=st.integers(1, 1 << 20),
+    MacroTile,
+    mc=NUMBERS,
+    nc=NUMBERS,
+    kc=NUMBERS,
+    order=st.sampled_from(Order),
+    panel_channels=NUMBERS,
+    prefetch_distance_bytes=NUMBERS,
+    call_rows=st.integers(1, 1 << 20),
+    nr=NUMBERS,
+    parts=st.integers(1, 1 << 20),
     min_chunk_rows=NUMBERS,
-)  # fmt: skip
+)
 NAMES = st.from_regex(r"[a-z][a-z0-9_.-]{0,20}", fullmatch=True)
 
 

@@ -256,9 +256,19 @@ def test_an_identifier_is_one(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("raw", "shown"),
-    [("\x1b[2J", "\\x1b[2J"), ("\x9b2J", "\\x9b2J"), ("\r", "\\r"), ("\x08", "\\x08"), ("\x00", "\\x00"),
-     ("\x7f", "\\x7f"), ("\u202e", "\\u202e"), ("\u2028", "\\u2028"), ("\ud800", "\\ud800"), ("\u200b", "\\u200b")],
-)  # fmt: skip
+    [
+        ("\x1b[2J", "\\x1b[2J"),
+        ("\x9b2J", "\\x9b2J"),
+        ("\r", "\\r"),
+        ("\x08", "\\x08"),
+        ("\x00", "\\x00"),
+        ("\x7f", "\\x7f"),
+        ("\u202e", "\\u202e"),
+        ("\u2028", "\\u2028"),
+        ("\ud800", "\\ud800"),
+        ("\u200b", "\\u200b"),
+    ],
+)
 def test_a_terminal_shows_escapes_and_obeys_none(raw: str, shown: str) -> None:
     assert printable(f"a{raw}b\n\té名") == f"a{shown}b\n\té名"
 

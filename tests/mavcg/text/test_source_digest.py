@@ -35,10 +35,12 @@ def test_words_do_not_count(tmp_path: Path, name: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("a_py", PYTHON.replace("4", "5")), ("b_c", C.replace("4", "5")), ("b_c", C.replace("/* kept */", "")),
+        ("a_py", PYTHON.replace("4", "5")),
+        ("b_c", C.replace("4", "5")),
+        ("b_c", C.replace("/* kept */", "")),
         ("c_toml", TABLE.replace("bytes", "B")),
     ],
-)  # fmt: skip
+)
 def test_code_and_other_files_count(tmp_path: Path, name: str, text: str) -> None:
     assert digest(tmp_path, **{name: text}) != digest(tmp_path)
 

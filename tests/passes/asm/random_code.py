@@ -457,9 +457,12 @@ def _registers(dice: Random, has_frame: bool) -> Registers:
     vectors[0] %= 16  # lanes of halves are of v0 to v15
     pointers = tuple(dice.sample(range(8), dice.randint(2, 4)))
     return Registers(
-        pointers, tuple(numbers[2 : 2 + dice.randint(3, 6)]), tuple(dict.fromkeys(vectors)),
-        sources=(numbers[0], numbers[1]), has_frame=has_frame,
-    )  # fmt: skip
+        pointers,
+        tuple(numbers[2 : 2 + dice.randint(3, 6)]),
+        tuple(dict.fromkeys(vectors)),
+        sources=(numbers[0], numbers[1]),
+        has_frame=has_frame,
+    )
 
 
 @dataclass(frozen=True)

@@ -116,9 +116,12 @@ class CrowdedLoop(random_code.RandomFunction):
         pointers = tuple(dice.sample(range(8), 3))
         vectors = tuple(dice.sample(range(32), dice.randint(6, 12)))
         registers = random_code.Registers(
-            pointers, tuple(numbers[2:]), tuple(dict.fromkeys((vectors[0] % 16, *vectors[1:]))),
-            sources=(numbers[0], numbers[1]), is_kernel=dice.random() < 0.7,
-        )  # fmt: skip
+            pointers,
+            tuple(numbers[2:]),
+            tuple(dict.fromkeys((vectors[0] % 16, *vectors[1:]))),
+            sources=(numbers[0], numbers[1]),
+            is_kernel=dice.random() < 0.7,
+        )
         waiting = [x for x in [*range(18), *range(19, 29)] if x not in (*pointers, *numbers)]
         waiting = [x for x in waiting if dice.random() < 0.97]
         lines = [f"add x{x}, x{dice.choice(pointers)}, #{dice.randrange(4096)}" for x in waiting]
@@ -498,9 +501,15 @@ def unsaved_registers(lines: Sequence[str]) -> Iterator[Mutant]:
 
 
 MUTATIONS: tuple[Callable[[Sequence[str]], Iterator[Mutant]], ...] = (
-    wrong_registers, dropped_instructions, wrong_immediates, swapped_dependences, loads_over_stores, moved_stores,
-    extra_reads, unsaved_registers,
-)  # fmt: skip
+    wrong_registers,
+    dropped_instructions,
+    wrong_immediates,
+    swapped_dependences,
+    loads_over_stores,
+    moved_stores,
+    extra_reads,
+    unsaved_registers,
+)
 MUTANT_SEEDS = range(100, 110)
 
 
@@ -559,8 +568,10 @@ def test_mutants_of_random_functions_are_caught() -> None:
         if (made := list(mutate(lines)))
     ]
     before = assemble_image("".join(random_code.function_text(f"f{n}", f) for n, f in enumerate(functions)))
-    texts = [(f"m{number}", re.sub(r"\.LBB", f".LBB{number}_", "\n".join(m.lines)).split("\n"))
-             for number, (_, m) in enumerate(mutants)]  # fmt: skip
+    texts = [
+        (f"m{number}", re.sub(r"\.LBB", f".LBB{number}_", "\n".join(m.lines)).split("\n"))
+        for number, (_, m) in enumerate(mutants)
+    ]
     after = assemble_image("".join(random_code.function_text(name, lines) for name, lines in texts))
     caught: Counter[str] = Counter()
     for number, (function, mutant) in enumerate(mutants):

@@ -56,8 +56,9 @@ def _function(loop: list[str]) -> str:
     start = [f"ldr q{n}, [x{n % 2}, #{16 * n}]" for n in range(8)] + [f"movi v{n}.4s, #1" for n in range(8, 32)]
     end = [f"str q{n}, [x2, #{16 * n}]" for n in range(32)]
     frame = [("stp d8, d9, [sp, #-64]!", "ldp d8, d9, [sp], #64")]
-    frame += [(f"stp d{n}, d{n + 1}, [sp, #{8 * n - 64}]", f"ldp d{n}, d{n + 1}, [sp, #{8 * n - 64}]")
-              for n in (10, 12, 14)]  # fmt: skip
+    frame += [
+        (f"stp d{n}, d{n + 1}, [sp, #{8 * n - 64}]", f"ldp d{n}, d{n + 1}, [sp, #{8 * n - 64}]") for n in (10, 12, 14)
+    ]
     lines = [*(save for save, _ in frame), *start, "1:", *loop, "subs x3, x3, #1", "b.ne 1b", *end]
     lines += [restore for _, restore in reversed(frame)] + ["ret"]
     body = "".join(f"{line}\n" if line.endswith(":") else f"\t{line}\n" for line in lines)

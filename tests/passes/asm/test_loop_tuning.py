@@ -45,9 +45,12 @@ class Store:
 
 
 def _tuned(
-    core: str = "cortex-a55", live: frozenset[str] = LIVE, policy: LoadPolicy | None = None,
-    effort: SchedulingEffort | None = None, lines: list[str] = BODY,
-) -> tuple[LoopReport, NewLoop | None]:  # fmt: skip
+    core: str = "cortex-a55",
+    live: frozenset[str] = LIVE,
+    policy: LoadPolicy | None = None,
+    effort: SchedulingEffort | None = None,
+    lines: list[str] = BODY,
+) -> tuple[LoopReport, NewLoop | None]:
     profile = load_core(core)
     code = [parse_instr(line) for line in lines]
     timing = load_timing(profile)

@@ -253,10 +253,13 @@ def shown_min_interval(cores: Cores) -> str:
     timing, last = cores["a55"], len(ops) - 1
     least = min_initiation_interval(ops, [*with_emission_order(edges, last), *branch_edges(len(ops), last)], timing)
     resources, sequential = resource_min_interval(ops, timing), sequential_interval(ops, edges, timing, last)
-    return lines_of([
-        f"by resources: {resources} cycles", f"by resources and recurrences: {least} cycles",
-        f"without overlap of iterations: {sequential} cycles",
-    ])  # fmt: skip
+    return lines_of(
+        [
+            f"by resources: {resources} cycles",
+            f"by resources and recurrences: {least} cycles",
+            f"without overlap of iterations: {sequential} cycles",
+        ]
+    )
 
 
 def scheduled(ops: Sequence[Op], interval: int, cycles: Sequence[int]) -> str:

@@ -277,9 +277,13 @@ def test_the_same_input_gives_the_same_output_in_any_process() -> None:
     found = set()
     for seed in ("0", "1", "77"):
         done = subprocess.run(
-            [sys.executable, "-c", program], input=OUTER, capture_output=True, text=True, timeout=300,
+            [sys.executable, "-c", program],
+            input=OUTER,
+            capture_output=True,
+            text=True,
+            timeout=300,
             env={**os.environ, "PYTHONHASHSEED": seed},
-        )  # fmt: skip
+        )
         assert done.returncode == 0, done.stderr
         found.add(hashlib.sha256(done.stdout.encode()).hexdigest())
     assert len(found) == 1

@@ -91,17 +91,25 @@ class RandomNetwork:
         m = c if groups == c else pick.choice([7, 16, 20, 32]) * groups
         stride = pick.choice([(1, 1), (1, 1), (1, 1), (2, 2), (1, 2)])
         out = b.add(
-            "conv2d", [x, self.numbers(m, *k, c // groups), self.numbers(m)], pads=pad * 2,
-            stride=stride, groups=groups, act=pick.choice(["", "relu", "sigmoid"]),
-        )  # fmt: skip
+            "conv2d",
+            [x, self.numbers(m, *k, c // groups), self.numbers(m)],
+            pads=pad * 2,
+            stride=stride,
+            groups=groups,
+            act=pick.choice(["", "relu", "sigmoid"]),
+        )
         mates = [t for t in self.images if b.types[t] == b.types[out]]
         if not mates or pick.random() < 0.5:
             return out
         residual = pick.choice(mates)
         return b.add(
-            "conv2d", [x, self.numbers(m, *k, c // groups), "", residual], pads=pad * 2, stride=stride,
-            groups=groups, act="relu",
-        )  # fmt: skip
+            "conv2d",
+            [x, self.numbers(m, *k, c // groups), "", residual],
+            pads=pad * 2,
+            stride=stride,
+            groups=groups,
+            act="relu",
+        )
 
 
 def _fits(a: tuple[int, ...], b: tuple[int, ...], axis: int) -> bool:

@@ -40,15 +40,47 @@ def imported(name: str) -> Graph:
 LEFT = {
     "squeezenet": {"conv2d": 26, "max_pool2d": 3, "concat": 8, "transpose": 1, "reduce_mean": 1, "softmax": 1},
     "resnet50": {"conv2d": 53, "max_pool2d": 1, "avg_pool2d": 1, "transpose": 1, "matmul": 1, "softmax": 1},
-    "inception_v1": {"conv2d": 57, "max_pool2d": 13, "avg_pool2d": 1, "concat": 9, "lrn": 2, "transpose": 1,
-                     "matmul": 1, "softmax": 1},
-    "inception_v2": {"conv2d": 69, "max_pool2d": 5, "avg_pool2d": 8, "concat": 10, "transpose": 1, "matmul": 1,
-                     "softmax": 1},
-    "shufflenet": {"conv2d": 49, "max_pool2d": 1, "avg_pool2d": 4, "concat": 3, "transpose": 17, "relu": 3,
-                   "matmul": 1, "softmax": 1},
-    "densenet121": {"conv2d": 121, "max_pool2d": 1, "avg_pool2d": 3, "concat": 58, "transpose": 1, "mul": 62,
-                    "add": 62, "relu": 62, "reduce_mean": 1},
-}  # fmt: skip
+    "inception_v1": {
+        "conv2d": 57,
+        "max_pool2d": 13,
+        "avg_pool2d": 1,
+        "concat": 9,
+        "lrn": 2,
+        "transpose": 1,
+        "matmul": 1,
+        "softmax": 1,
+    },
+    "inception_v2": {
+        "conv2d": 69,
+        "max_pool2d": 5,
+        "avg_pool2d": 8,
+        "concat": 10,
+        "transpose": 1,
+        "matmul": 1,
+        "softmax": 1,
+    },
+    "shufflenet": {
+        "conv2d": 49,
+        "max_pool2d": 1,
+        "avg_pool2d": 4,
+        "concat": 3,
+        "transpose": 17,
+        "relu": 3,
+        "matmul": 1,
+        "softmax": 1,
+    },
+    "densenet121": {
+        "conv2d": 121,
+        "max_pool2d": 1,
+        "avg_pool2d": 3,
+        "concat": 58,
+        "transpose": 1,
+        "mul": 62,
+        "add": 62,
+        "relu": 62,
+        "reduce_mean": 1,
+    },
+}
 
 
 @pytest.mark.sample(2)
@@ -67,9 +99,12 @@ def test_one_transpose_at_the_input_is_left(name: str) -> None:
 @pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "name",
-    ["squeezenet", "shufflenet", *(pytest.param(n, marks=pytest.mark.long) for n in ("resnet50", "densenet121",
-                                                                                     "bvlc_alexnet", "vgg19"))],
-)  # fmt: skip
+    [
+        "squeezenet",
+        "shufflenet",
+        *(pytest.param(n, marks=pytest.mark.long) for n in ("resnet50", "densenet121", "bvlc_alexnet", "vgg19")),
+    ],
+)
 def test_the_same_results(name: str, h: Any) -> None:
     graph = imported(name)
     h.same(graph, optimise(graph), relative=1e-4)

@@ -199,11 +199,30 @@ class Maker:
 
     def graph(self, nodes: int) -> Graph:
         kinds: list[Callable[[], str | None]] = [
-            self.transpose, self.transpose, self.transpose, self.unary, self.binary, self.where, self.concat,
-            self.slice, self.pad, self.reduce, self.softmax, self.arg_max, self.resample, self.eight_bit, self.reshape,
-            self.reshape, self.broadcast_to, self.matmul, self.max_pool2d, self.max_pool2d,
-            self.conv2d, self.conv2d, self.conv2d,
-        ]  # fmt: skip
+            self.transpose,
+            self.transpose,
+            self.transpose,
+            self.unary,
+            self.binary,
+            self.where,
+            self.concat,
+            self.slice,
+            self.pad,
+            self.reduce,
+            self.softmax,
+            self.arg_max,
+            self.resample,
+            self.eight_bit,
+            self.reshape,
+            self.reshape,
+            self.broadcast_to,
+            self.matmul,
+            self.max_pool2d,
+            self.max_pool2d,
+            self.conv2d,
+            self.conv2d,
+            self.conv2d,
+        ]
         while len(self.pool) < nodes:
             made = kinds[int(self.rng.integers(0, len(kinds)))]()
             if made is not None and self.b.types[made].elements <= MOST_ELEMENTS:

@@ -115,11 +115,15 @@ def test_text_without_any_stays_as_it_is() -> None:
 
 FLAGS = st.lists(st.sampled_from(["nnan", "ninf", "nsz", "arcp", "contract", "afn", "reassoc"]), unique=True)
 OPERATIONS = {
-    "fadd {} float %a, %b": "float", "fneg {} float %a": "float", "fcmp {} olt float %a, %b": "i1",
-    "select {} i1 true, float %a, float %b": "float", "call {} float @llvm.sqrt.f32(float %a)": "float",
-    "tail call {} noundef float @llvm.sqrt.f32(float %a)": "float", "frem {} float %a, %b": "float",
+    "fadd {} float %a, %b": "float",
+    "fneg {} float %a": "float",
+    "fcmp {} olt float %a, %b": "i1",
+    "select {} i1 true, float %a, float %b": "float",
+    "call {} float @llvm.sqrt.f32(float %a)": "float",
+    "tail call {} noundef float @llvm.sqrt.f32(float %a)": "float",
+    "frem {} float %a, %b": "float",
     "fpext {} float %a to double": "double",
-}  # fmt: skip
+}
 
 
 @given(FLAGS, st.sampled_from(list(OPERATIONS)))

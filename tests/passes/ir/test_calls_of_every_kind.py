@@ -65,11 +65,23 @@ attributes #0 = { nounwind "k"="call fast void @direct(" }
 !0 = !{float 2.5}
 """
 CALLEES = (
-    "%0", '%"quoted @value("', "%half.fmuladd.x", "@direct", '@"quoted @direct("', "@local",
-    "dso_local_equivalent @direct", "dso_local_equivalent @local", "no_cfi @local", "no_cfi @direct",
-    "inttoptr (i64 4096 to ptr)", "getelementptr inbounds (i8, ptr @local, i64 4)",
-    "getelementptr inrange(-8, 8) (i8, ptr @data, i64 0)", "null", "poison", "undef",
-)  # fmt: skip
+    "%0",
+    '%"quoted @value("',
+    "%half.fmuladd.x",
+    "@direct",
+    '@"quoted @direct("',
+    "@local",
+    "dso_local_equivalent @direct",
+    "dso_local_equivalent @local",
+    "no_cfi @local",
+    "no_cfi @direct",
+    "inttoptr (i64 4096 to ptr)",
+    "getelementptr inbounds (i8, ptr @local, i64 4)",
+    "getelementptr inrange(-8, 8) (i8, ptr @data, i64 0)",
+    "null",
+    "poison",
+    "undef",
+)
 RESULTS = (
     "void",
     "float",
@@ -81,16 +93,27 @@ RESULTS = (
     "{ <2 x i64>, ptr addrspace(1) }",
 )
 RESULT_ATTRIBUTES = {
-    "void": ("",), "float": ("noundef", "inreg nofpclass(nan)"), "i32": ("signext", "range(i32 0, 10)"),
-    "ptr": ("noundef nonnull align 8 dereferenceable(4)", '"text"="@x("'), "<4 x float>": ("nofpclass(inf)",),
-}  # fmt: skip
+    "void": ("",),
+    "float": ("noundef", "inreg nofpclass(nan)"),
+    "i32": ("signext", "range(i32 0, 10)"),
+    "ptr": ("noundef nonnull align 8 dereferenceable(4)", '"text"="@x("'),
+    "<4 x float>": ("nofpclass(inf)",),
+}
 CONVENTIONS = ("fastcc", "coldcc", "cc 42", "preserve_mostcc", "swiftcc", "x86_regcallcc", "aarch64_vector_pcs")
 ARGUMENTS = (
-    "ptr %0", "ptr noundef nonnull align 8 @data", "float 1.0", "i32 range(i32 0, 3) 2",
+    "ptr %0",
+    "ptr noundef nonnull align 8 @data",
+    "float 1.0",
+    "i32 range(i32 0, 3) 2",
     '%"a type @t(" zeroinitializer',
-    "ptr getelementptr (i8, ptr @data, i64 4)", "<2 x i32> <i32 1, i32 2>", "[2 x i32] [i32 1, i32 2]", "ptr @local",
-    "ptr byval(i64) align 8 %0", "ptr addrspace(1) %far", "<2 x float> splat (float 2.0)",
-)  # fmt: skip
+    "ptr getelementptr (i8, ptr @data, i64 4)",
+    "<2 x i32> <i32 1, i32 2>",
+    "[2 x i32] [i32 1, i32 2]",
+    "ptr @local",
+    "ptr byval(i64) align 8 %0",
+    "ptr addrspace(1) %far",
+    "<2 x float> splat (float 2.0)",
+)
 AFTER = ("", " #0", ' nounwind memory(none) "x"="call @y("')
 BUNDLES = ("", ' [ "deopt"(i32 1, ptr @local), "b\\22 @x("(float %1) ]')
 ASSEMBLY = ('asm "", ""', r'asm sideeffect alignstack inteldialect "nop # @f( \22 \0A", "~{memory}"')

@@ -112,11 +112,13 @@ REFUSALS = {
     "define void @f(ptr preallocated(i32) %a) {\n  ret void\n}": "preallocated argument",
     "define void @f(ptr byval(i32) %a) {\n  ret void\n}": {"aarch64": "byval", "x86_64": None},
     "define <8 x float> @f(<4 x float> %a) {\n  ret <8 x float> zeroinitializer\n}": {
-        "aarch64": None, "x86_64": "passes a 256-bit vector",
+        "aarch64": None,
+        "x86_64": "passes a 256-bit vector",
     },
     'define <8 x float> @f() "target-features"="+avx" {\n  ret <8 x float> zeroinitializer\n}': None,
     'define void @f(<16 x i32> %a) "target-features"="+avx2,+avx" {\n  ret void\n}': {
-        "aarch64": None, "x86_64": "512-bit",
+        "aarch64": None,
+        "x86_64": "512-bit",
     },
     'define void @f(<16 x i32> %a) "target-features"="+avx512f" {\n  ret void\n}': None,
     "declare void @f()": "no body",
@@ -130,16 +132,18 @@ REFUSALS = {
     'define void @f() {\n  call void asm "bl outside", ""()\n  ret void\n}\ndeclare void @outside()': None,
     "define void @f() {\nb:\n  br label %c\nc:\n  ret void\n}\n@t = global ptr blockaddress(@f, %c)": "stored in data",
     "declare <8 x i32> @g()\ndefine void @f() {\n  %r = call <8 x i32> @g()\n  ret void\n}": {
-        "aarch64": None, "x86_64": "calls g with a 256-bit vector",
+        "aarch64": None,
+        "x86_64": "calls g with a 256-bit vector",
     },
     "define void @f(ptr %p) {\n  call void %p(<8 x i32> zeroinitializer)\n  ret void\n}": {
-        "aarch64": None, "x86_64": "calls a function by its address",
+        "aarch64": None,
+        "x86_64": "calls a function by its address",
     },
     "define internal <8 x i32> @g() {\n  ret <8 x i32> zeroinitializer\n}\n"
     "define void @f() {\n  %r = call <8 x i32> @g()\n  ret void\n}": None,  # copied along: both sides agree
     "declare void @g(ptr byval(<8 x i32>))\ndefine void @f(ptr %p) {\n  call void @g(ptr byval(<8 x i32>) %p)\n"
     "  ret void\n}": None,  # in memory
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("text", REFUSALS)

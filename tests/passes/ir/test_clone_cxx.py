@@ -45,9 +45,13 @@ def test_files_that_share_templates_and_names(build_versions: Callable[..., Any]
     target = TARGETS[where]
     names = ("shared.h", "one.cpp", "two.cpp", "main_two_files.cpp")
     built = build_versions(
-        {name: (PROGRAMS / name).read_text() for name in names}, "weighed,named,same_name,one,two", [CORE[target.arch]],
-        target=target, together=together, versioned=["one.cpp", "two.cpp"],
-    )  # fmt: skip
+        {name: (PROGRAMS / name).read_text() for name in names},
+        "weighed,named,same_name,one,two",
+        [CORE[target.arch]],
+        target=target,
+        together=together,
+        versioned=["one.cpp", "two.cpp"],
+    )
     expected = built.run(plain=True)
     assert all(line.endswith(" 1") for line in expected.splitlines())
     for core in ("generic", CORE[target.arch]):
@@ -63,7 +67,10 @@ def test_an_object_without_versions_of_a_template_links_with_one_that_has_them(
     names = ("shared.h", "one.cpp", "two.cpp", "main_two_files.cpp")
     for versioned in (["one.cpp"], ["two.cpp"]):
         built = build_versions(
-            {name: (PROGRAMS / name).read_text() for name in names}, "weighed,one,two", [CORE[host_target().arch]],
-            versioned=versioned, together=False,
-        )  # fmt: skip
+            {name: (PROGRAMS / name).read_text() for name in names},
+            "weighed,one,two",
+            [CORE[host_target().arch]],
+            versioned=versioned,
+            together=False,
+        )
         assert built.run(CORE[host_target().arch]) == built.run(plain=True)

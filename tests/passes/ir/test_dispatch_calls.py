@@ -169,9 +169,10 @@ def random_programs(examples: int) -> Callable[..., Any]:
     """Given lists of signatures: a compile a list. (Shrinking would compile for minutes; the failing list is short.)"""
     some = st.lists(SIGNATURES, min_size=8, max_size=8)
     quiet = settings(
-        max_examples=examples, phases=(Phase.explicit, Phase.reuse, Phase.generate),
+        max_examples=examples,
+        phases=(Phase.explicit, Phase.reuse, Phase.generate),
         suppress_health_check=list(HealthCheck),
-    )  # fmt: skip
+    )
     return lambda test: quiet(given(signatures=some, arch=st.sampled_from(list(TARGETS)))(test))
 
 

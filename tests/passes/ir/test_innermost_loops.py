@@ -32,9 +32,13 @@ def test_blocks_and_their_successors() -> None:
     blocks = {block.label: block.successors for block in blocks_of(NEST.split("\n"))}
 
     assert blocks == {
-        "": ("outer",), "outer": ('"inner loop"',), '"inner loop"': ('"inner loop"', "latch"),
-        "latch": ("outer", "done", "5"), "5": ("5", "done"), "done": (),
-    }  # fmt: skip
+        "": ("outer",),
+        "outer": ('"inner loop"',),
+        '"inner loop"': ('"inner loop"', "latch"),
+        "latch": ("outer", "done", "5"),
+        "5": ("5", "done"),
+        "done": (),
+    }
 
 
 def test_blocks_cover_every_line_once() -> None:

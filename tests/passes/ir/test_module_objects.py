@@ -74,9 +74,13 @@ def test_quoted_names_aliases_ifuncs_labels_varargs_and_assembly() -> None:
     module = parse_module(canonical(ODD))
     f = module.objects.functions["f"]
     assert f.body.uses == (
-        Use("0", False), Use("printf", True), Use(r"\01odd \22q", False), Use("al", True), Use("chosen", True),
+        Use("0", False),
+        Use("printf", True),
+        Use(r"\01odd \22q", False),
+        Use("al", True),
+        Use("chosen", True),
         Use("v", False),
-    )  # fmt: skip
+    )
     assert f.body.assembly == ("nop\n.globl @here",)
     assert f.calls == (Call("printf", 256), Call("al", 0), Call("chosen", 0), Call(None, 0))
     assert (f.attributes, f.argument_attributes) == ("cold alignstack(16)", "byval(<8 x float>)")
@@ -89,8 +93,12 @@ def test_objects_have_no_aliases_and_their_linkage_is_in_their_line() -> None:
     module = parse_module(canonical(ODD))
     assert [module.objects.linkage(name) for name in ("al", "chosen", "gone")] == [None, None, None]
     assert [module.linkage(name) for name in ("al", "chosen", "start", "llvm.global_ctors", "0")] == [
-        "external", "external", "internal", "appending", "private",
-    ]  # fmt: skip
+        "external",
+        "external",
+        "internal",
+        "appending",
+        "private",
+    ]
     assert not module.is_local("gone")
 
 

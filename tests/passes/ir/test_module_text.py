@@ -42,13 +42,25 @@ def test_every_entity_has_its_kind_and_linkage() -> None:
     entities = module.entities
     found = {name: f"{entity.kind}, {linkage(entity)}" for name, entity in entities.items()}
     expected = {
-        "0": "variable, private", "odd name": "variable, internal", "tls.alias": "alias, external",
-        "outside": "variable, external", "weak_outside": "variable, extern_weak", "common": "variable, common",
-        "linkonce_data": "variable, linkonce_odr", "protected_data": "variable, external", "inner": "alias, internal",
-        "llvm.used": "variable, appending", "weak.alias": "alias, weak", "chosen": "ifunc, external",
-        "described": "declare, external", "not_there": "declare, extern_weak", "odd function": "define, external",
-        "hidden_one": "define, external", "linkonce": "define, linkonce_odr", "helper": "define, internal",
-    }  # fmt: skip
+        "0": "variable, private",
+        "odd name": "variable, internal",
+        "tls.alias": "alias, external",
+        "outside": "variable, external",
+        "weak_outside": "variable, extern_weak",
+        "common": "variable, common",
+        "linkonce_data": "variable, linkonce_odr",
+        "protected_data": "variable, external",
+        "inner": "alias, internal",
+        "llvm.used": "variable, appending",
+        "weak.alias": "alias, weak",
+        "chosen": "ifunc, external",
+        "described": "declare, external",
+        "not_there": "declare, extern_weak",
+        "odd function": "define, external",
+        "hidden_one": "define, external",
+        "linkonce": "define, linkonce_odr",
+        "helper": "define, internal",
+    }
     assert {name: found[name] for name in expected} == expected
     assert module.is_local("helper") and module.is_local("0") and not module.is_local("linkonce")
     assert entities["f"].body.endswith("\n}") and entities["outside"].body == ""
@@ -116,11 +128,12 @@ HEADERS = {
     "define internal fastcc i32 @f() {": ("", "define fastcc i32 @f() {"),
     "@f = private unnamed_addr constant i32 1": ("hidden", "@f = hidden unnamed_addr constant i32 1"),
     "@f = linkonce_odr protected thread_local global i32 1": (
-        "weak_odr", "@f = weak_odr protected thread_local global i32 1",
+        "weak_odr",
+        "@f = weak_odr protected thread_local global i32 1",
     ),
     "@f = internal dso_local global i32 1": ("hidden", "@f = hidden global i32 1"),
     "@f = alias i32, ptr @x": ("weak", "@f = weak alias i32, ptr @x"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("header", HEADERS)

@@ -158,9 +158,10 @@ def check_expressions(build_versions: Callable[..., Any], kernels: list[tuple[st
 
 def random_kernels(examples: int) -> Callable[..., Any]:
     quiet = settings(
-        max_examples=examples, phases=(Phase.explicit, Phase.reuse, Phase.generate),
+        max_examples=examples,
+        phases=(Phase.explicit, Phase.reuse, Phase.generate),
         suppress_health_check=list(HealthCheck),
-    )  # fmt: skip
+    )
     some = st.lists(st.tuples(st.sampled_from(list(LOOPS)), EXPRESSIONS), min_size=6, max_size=6)
     flags = st.sampled_from(["-O2", "-O3 -ffp-contract=off", "-Ofast", "-O2 -ffp-contract=fast", "-O3 -mavx2 -mfma"])
     return lambda test: quiet(given(kernels=some, flags=flags)(test))

@@ -118,9 +118,11 @@ def test_loads_of_an_outer_loop_stay() -> None:
     """Only where the loads are most frequent: the paper's algorithm 3.1 looks into innermost loops."""
     outer = "outer:\n  %o = load <4 x float>, ptr %p, align 4\n  br label %loop\n\nloop:"
     text = LOOP.replace("  br label %loop\n\nloop:", f"  br label %outer\n\n{outer}").replace("%0", "%outer")
-    text = canonical(text.replace("label %exit, label %loop", "label %again, label %loop").replace(
-        "exit: ", "again:\n  br i1 %done, label %exit, label %outer\n\nexit: "
-    ))  # fmt: skip
+    text = canonical(
+        text.replace("label %exit, label %loop", "label %again, label %loop").replace(
+            "exit: ", "again:\n  br i1 %done, label %exit, label %outer\n\nexit: "
+        )
+    )
     after = split_vector_loads(text)
 
     assert count_splits(text, after) == 1

@@ -51,9 +51,13 @@ def _fetched(folder: Path) -> Path:
         (work / name).mkdir(parents=True)
     (work / "status").touch()
     settings = {
-        "APT::Architecture": "arm64", "APT::Architectures": "arm64", "Dir::State": work / "state",
-        "Dir::State::status": work / "status", "Dir::Cache": work / "cache", "APT::Sandbox::User": "root",
-    }  # fmt: skip
+        "APT::Architecture": "arm64",
+        "APT::Architectures": "arm64",
+        "Dir::State": work / "state",
+        "Dir::State::status": work / "status",
+        "Dir::Cache": work / "cache",
+        "APT::Sandbox::User": "root",
+    }
     options = [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
     # A metapackage: what it depends on has the image.
     script = (

@@ -66,8 +66,10 @@ def mixed(files: dict[str, bytes | Path], tmp_path_factory: pytest.TempPathFacto
     script += [
         "MAVCG_CPU_MAP=all=generic /work on 2",
         "MAVCG_CPU_MAP=0-1=cortex-a76,2-3=cortex-a55 MAVCG_TRACE=1 /work on 3",
-        "MAVCG_TRACE=1 /work late 3", "/work hotplug 12", "MAVCG_TRACE=1 /work hotplug 3",
-    ]  # fmt: skip
+        "MAVCG_TRACE=1 /work late 3",
+        "/work hotplug 12",
+        "MAVCG_TRACE=1 /work hotplug 3",
+    ]
     return booted("cortex-a76", 4, files | midrs, script, tmp_path_factory.mktemp("mixed"))
 
 

@@ -56,7 +56,7 @@ def exercise(name: str = "exercise", core_set: CoreSet | None = None, plans: tup
             2000,
             speeds[i % len(speeds)],
             128 if i % 2 else 0,
-        )  # fmt: skip
+        )
         for i in range(LAYERS)
     ]
     for output, kernel, grain in ((1, "who_1", 1), (2, "modes_1", 1), (3, "intact_1", 5)):
@@ -70,8 +70,13 @@ def exercise(name: str = "exercise", core_set: CoreSet | None = None, plans: tup
         name,
         (ProgramTensor('x "quoted"', x), ProgramTensor("ms", ms)),
         tuple(ProgramTensor(output, tensor) for output, tensor in outputs.items()),
-        tuple(steps), 2 * ARENA_HALF, SCRATCH, len(CONSTANTS), 2 * ARENA_HALF, plans,
-    )  # fmt: skip
+        tuple(steps),
+        2 * ARENA_HALF,
+        SCRATCH,
+        len(CONSTANTS),
+        2 * ARENA_HALF,
+        plans,
+    )
 
 
 CONSTANTS = bytes(64) + WEIGHTS.tobytes()
@@ -206,9 +211,13 @@ def build_library(tmp_path_factory: pytest.TempPathFactory) -> Build:
     made: dict[object, Path] = {}
 
     def build_library(
-        name: str = "exercise", target: Target | None = None, plans: tuple[ThreadPlan, ...] = (),
-        arena_bytes: int = 2 * ARENA_HALF, scratch_bytes: int = SCRATCH, core_set: CoreSet = TWO_CORES,
-    ) -> Path:  # fmt: skip
+        name: str = "exercise",
+        target: Target | None = None,
+        plans: tuple[ThreadPlan, ...] = (),
+        arena_bytes: int = 2 * ARENA_HALF,
+        scratch_bytes: int = SCRATCH,
+        core_set: CoreSet = TWO_CORES,
+    ) -> Path:
         target = target or host_target()
         key = name, target, plans, arena_bytes, scratch_bytes, core_set.tag
         if key not in made:

@@ -22,10 +22,14 @@ FAST = 60  # a fast core's time for a row; 60 / 6 and 60 * 6 are whole
 PAIRS = tuple((FAST, FAST * slower) for slower in (1, 2, 3, 4, 6))
 # 4+4 (1:3 and 1:6), 4+2+2 (Exynos 9810 and 9820 are of that kind), 1+3+4, 6+2, 2+2+4, 8 alike.
 CLUSTERS = (
-    (FAST,) * 4 + (FAST * 3,) * 4, (FAST,) * 4 + (FAST * 6,) * 4, (FAST * 3,) * 4 + (FAST * 3 // 2,) * 2 + (FAST,) * 2,
-    (FAST,) + (FAST * 5 // 4,) * 3 + (FAST * 3,) * 4, (FAST,) * 2 + (FAST * 4,) * 6,
-    (FAST,) * 2 + (FAST * 2,) * 2 + (FAST * 5,) * 4, (FAST,) * 8,
-)  # fmt: skip
+    (FAST,) * 4 + (FAST * 3,) * 4,
+    (FAST,) * 4 + (FAST * 6,) * 4,
+    (FAST * 3,) * 4 + (FAST * 3 // 2,) * 2 + (FAST,) * 2,
+    (FAST,) + (FAST * 5 // 4,) * 3 + (FAST * 3,) * 4,
+    (FAST,) * 2 + (FAST * 4,) * 6,
+    (FAST,) * 2 + (FAST * 2,) * 2 + (FAST * 5,) * 4,
+    (FAST,) * 8,
+)
 ROWS = (56, 64, 75, 100, 112, 150, 224, 300, 448, 1000, 3136, 10000)
 
 
@@ -169,9 +173,12 @@ def test_every_row_is_taken_once_whatever_the_numbers(
 
 
 _rules = st.tuples(
-    st.integers(1, 2**31 - 1), st.integers(1, 2**31 - 1) | st.integers(1, 100), st.integers(1, 65535),
-    st.integers(0, 2**26), st.integers(1, 65535),
-)  # fmt: skip
+    st.integers(1, 2**31 - 1),
+    st.integers(1, 2**31 - 1) | st.integers(1, 100),
+    st.integers(1, 65535),
+    st.integers(0, 2**26),
+    st.integers(1, 65535),
+)
 
 
 @settings(max_examples=examples(40, 10))

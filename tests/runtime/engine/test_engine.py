@@ -180,9 +180,11 @@ def test_under_address_and_undefined_sanitizers(build_checked: Build, run: Run, 
 
 def test_a_system_without_memory_or_threads(build_checked: Build, run: Run) -> None:
     faults = (
-        "-Dposix_memalign=failing_memalign", "-Dcalloc=failing_calloc", "-Dmmap=failing_mmap",
+        "-Dposix_memalign=failing_memalign",
+        "-Dcalloc=failing_calloc",
+        "-Dmmap=failing_mmap",
         "-Dpthread_create=failing_create",
-    )  # fmt: skip
+    )
     program = build_checked((*ASAN, "-DFAILING"), (*faults, "-Wno-implicit-function-declaration"))
 
     assert run(program, "failures").stdout == "ok\n"
@@ -211,11 +213,18 @@ def test_a_system_that_takes_no_stack_of_that_size(build_checked: Build, run: Ru
 @pytest.mark.parametrize(
     ("value", "spin_us", "reported"),
     [
-        (None, 50, False), ("", 50, False), ("0", 0, False), ("7", 7, False), ("20000", 20000, False),
-        ("1000001", 50, True), ("-1", 50, True), ("5ms", 50, True),
-        (" 5", 50, True), ("99999999999999999999", 50, True),
+        (None, 50, False),
+        ("", 50, False),
+        ("0", 0, False),
+        ("7", 7, False),
+        ("20000", 20000, False),
+        ("1000001", 50, True),
+        ("-1", 50, True),
+        ("5ms", 50, True),
+        (" 5", 50, True),
+        ("99999999999999999999", 50, True),
     ],
-)  # fmt: skip
+)
 @pytest.mark.sample(4)
 def test_the_time_that_threads_poll(
     build_checked: Build, run: Run, value: str | None, spin_us: int, reported: bool

@@ -48,9 +48,12 @@ def test_what_a_model_says_of_itself(model: "mavcg.Model") -> None:
         ("ms", (1,), np.dtype(np.int32)),
     ]
     assert [(t.name, str(t.dtype), t.shape) for t in model.outputs] == [
-        ("y", "float32", (1, 1000)), ("who", "int32", (96,)), ("modes", "uint32", (96,)), ("intact", "uint8", (96,)),
+        ("y", "float32", (1, 1000)),
+        ("who", "int32", (96,)),
+        ("modes", "uint32", (96,)),
+        ("intact", "uint8", (96,)),
         ("naps", "int32", (3,)),
-    ]  # fmt: skip
+    ]
     assert (model.arena_bytes, model.scratch_bytes, model.constants_bytes) == (8192, 4096, 4064)
     assert 'x "quoted": float32[1, 1000]' in repr(model)
 
@@ -104,7 +107,7 @@ def test_kept_outputs_are_written(model: "mavcg.Model") -> None:
 )
 def test_kept_outputs_that_cannot_be_written(
     model: "mavcg.Model", at: int, change: Callable[[Array], Any], words: str
-) -> None:  # fmt: skip
+) -> None:
     out = new_outputs(model)
     with pytest.raises(MavcgError, match=words):
         model.run(some_x(), NO_NAP, out=[change(each) if i == at else each for i, each in enumerate(out)])
@@ -159,7 +162,7 @@ def test_tensors_of_other_libraries_by_dlpack(model: "mavcg.Model") -> None:
         ((some_x(), [0]), r"input 1 \(ms\): int64, the model takes int32"),
         ((some_x(), "none"), r"input 1 \(ms\): shape \[\]"),
     ],
-)  # fmt: skip
+)
 def test_wrong_arrays(model: "mavcg.Model", arrays: tuple[Any, ...], words: str) -> None:
     with pytest.raises(MavcgError, match=words):
         model.run(*arrays)
@@ -331,9 +334,14 @@ def test_files_that_are_no_model_libraries(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("threads", "words"),
-    [(-1, "threads=-1: give a number"), (5000, "threads is 0 to 1024"), ("all", "threads=all: .*auto"),
-     ("1.5", "threads=1.5"), ("9" * 5000, "threads=9")],
-)  # fmt: skip
+    [
+        (-1, "threads=-1: give a number"),
+        (5000, "threads is 0 to 1024"),
+        ("all", "threads=all: .*auto"),
+        ("1.5", "threads=1.5"),
+        ("9" * 5000, "threads=9"),
+    ],
+)
 def test_threads_out_of_range(build_library: Build, threads: int | str, words: str) -> None:
     with pytest.raises(MavcgError, match=words):
         mavcg.load(build_library(), threads=threads)

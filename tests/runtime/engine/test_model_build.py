@@ -31,19 +31,53 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 HERE = Path(__file__).parent
 API = {
-    "create", "destroy", "run", "run_sized", "profile", "cancel", "threads", "inputs", "outputs", "steps", "error_text",
-}  # fmt: skip
+    "create",
+    "destroy",
+    "run",
+    "run_sized",
+    "profile",
+    "cancel",
+    "threads",
+    "inputs",
+    "outputs",
+    "steps",
+    "error_text",
+}
 LIBC = {
-    "calloc", "free", "posix_memalign", "mmap", "munmap", "madvise", "memset", "getpid", "syscall", "clock_gettime",
-    "pthread_create", "pthread_join", "pthread_sigmask", "sched_yield", "sigfillset", "pthread_attr_init",
-    "pthread_attr_setstacksize", "pthread_attr_destroy", "pthread_self", "pthread_setname_np", "getenv", "getauxval",
-    "strlen", "writev",
-}  # fmt: skip
+    "calloc",
+    "free",
+    "posix_memalign",
+    "mmap",
+    "munmap",
+    "madvise",
+    "memset",
+    "getpid",
+    "syscall",
+    "clock_gettime",
+    "pthread_create",
+    "pthread_join",
+    "pthread_sigmask",
+    "sched_yield",
+    "sigfillset",
+    "pthread_attr_init",
+    "pthread_attr_setstacksize",
+    "pthread_attr_destroy",
+    "pthread_self",
+    "pthread_setname_np",
+    "getenv",
+    "getauxval",
+    "strlen",
+    "writev",
+}
 STACK_GUARD = {"__stack_chk_fail", "__stack_chk_guard"}  # in glibc for aarch64 the dynamic loader's
 TARGETS = [
-    "aarch64-linux-gnu.2.17", "aarch64-linux-musl", "aarch64-linux-android", "x86_64-linux-gnu.2.17",
-    "x86_64-linux-musl", "x86_64-linux-android",
-]  # fmt: skip
+    "aarch64-linux-gnu.2.17",
+    "aarch64-linux-musl",
+    "aarch64-linux-android",
+    "x86_64-linux-gnu.2.17",
+    "x86_64-linux-musl",
+    "x86_64-linux-android",
+]
 
 
 def value_of_zeros(at: int = 1) -> str:

@@ -10,19 +10,33 @@ from mavcg.runtime.model_names import api_name
 
 @pytest.mark.parametrize(
     ("name", "api"),
-    [("resnet50", "resnet50"), ("res-net.50", "res_net_50"), ("50x", "model_50x"), ("", "model"), ("é", "model"),
-     ("__x", "x"), ("pthread", "model_pthread"), ("mavcg_model_x", "model_mavcg_model_x"), ("string", "model_string"),
-     ("features", "model_features"), ("sem", "sem")],
-)  # fmt: skip
+    [
+        ("resnet50", "resnet50"),
+        ("res-net.50", "res_net_50"),
+        ("50x", "model_50x"),
+        ("", "model"),
+        ("é", "model"),
+        ("__x", "x"),
+        ("pthread", "model_pthread"),
+        ("mavcg_model_x", "model_mavcg_model_x"),
+        ("string", "model_string"),
+        ("features", "model_features"),
+        ("sem", "sem"),
+    ],
+)
 def test_names(name: str, api: str) -> None:
     assert api_name(name) == api
 
 
 @pytest.mark.parametrize(
     ("name", "reason"),
-    [("timer", "timer_create is a function of the C library"), ("time", "time.h is a header of the C library"),
-     ("9x", "a name in C cannot begin with a digit"), ("mavcg", "names that begin with mavcg are mavcg's own")],
-)  # fmt: skip
+    [
+        ("timer", "timer_create is a function of the C library"),
+        ("time", "time.h is a header of the C library"),
+        ("9x", "a name in C cannot begin with a digit"),
+        ("mavcg", "names that begin with mavcg are mavcg's own"),
+    ],
+)
 def test_a_report_says_why_a_header_has_another_name(name: str, reason: str) -> None:
     files = companion_paths(name, Path(f"lib{name}.so"), cpp=False)
 

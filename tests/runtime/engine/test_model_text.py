@@ -48,12 +48,15 @@ def test_kernels_are_numbered_by_first_use() -> None:
 
 
 @pytest.mark.sample(3)
-@pytest.mark.parametrize("program", [
-    replace(PROGRAM, name='*/ "\\\n??/ é', inputs=(ProgramTensor('*/ "q"\\\n', T),)),
-    *(replace(PROGRAM, name=name) for name in ("model", "api", "run", "start", "engine", "create", "DEFAULT")),
-    Program("empty", (), (), (), 0, 0, 0, 0),
-    replace(PROGRAM, inputs=(ProgramTensor("scalar", TensorType("i64", ())),)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "program",
+    [
+        replace(PROGRAM, name='*/ "\\\n??/ é', inputs=(ProgramTensor('*/ "q"\\\n', T),)),
+        *(replace(PROGRAM, name=name) for name in ("model", "api", "run", "start", "engine", "create", "DEFAULT")),
+        Program("empty", (), (), (), 0, 0, 0, 0),
+        replace(PROGRAM, inputs=(ProgramTensor("scalar", TensorType("i64", ())),)),
+    ],
+)
 def test_names_and_sizes_that_are_hard_on_c(program: Program, tmp_path: Path) -> None:
     engine_object(tables_text(program, CoreSet(()), VERSIONS), host_target(), tmp_path / "engine.o")
     (tmp_path / "use.c").write_text(header_text(program))

@@ -80,10 +80,17 @@ def staged(cores: Sequence[str] = ()) -> Program:
     outputs["naps"] = TensorType("i32", (STAGES,))
     arena = rings[2].offset + 3 * ARENA_HALF
     return Program(
-        "staged", (ProgramTensor("x", x), ProgramTensor("ms", ms)),
-        tuple(ProgramTensor(name, tensor) for name, tensor in outputs.items()), tuple(steps), arena, SCRATCH,
-        len(CONSTANTS), arena, stages=tuple(stages), rings=rings,
-    )  # fmt: skip
+        "staged",
+        (ProgramTensor("x", x), ProgramTensor("ms", ms)),
+        tuple(ProgramTensor(name, tensor) for name, tensor in outputs.items()),
+        tuple(steps),
+        arena,
+        SCRATCH,
+        len(CONSTANTS),
+        arena,
+        stages=tuple(stages),
+        rings=rings,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -137,15 +144,18 @@ def build_pipeline(tmp_path_factory: pytest.TempPathFactory) -> Build:
 @pytest.mark.parametrize(
     "what",
     ["frames 1 400", "frames 2 100", "frames 4 50", "cancel 1", "shutdowns 2", "forks 1", "forks 3", "modes"],
-)  # fmt: skip
+)
 def test_frames_cancels_shutdowns_and_forks(build_pipeline: Build, run: Run, what: str) -> None:
     assert run(build_pipeline(), *what.split()).stdout == "ok\n"
 
 
 FAULTS = (
-    "-Dposix_memalign=failing_memalign", "-Dcalloc=failing_calloc", "-Dmmap=failing_mmap",
-    "-Dpthread_create=failing_create", "-Wno-implicit-function-declaration",
-)  # fmt: skip
+    "-Dposix_memalign=failing_memalign",
+    "-Dcalloc=failing_calloc",
+    "-Dmmap=failing_mmap",
+    "-Dpthread_create=failing_create",
+    "-Wno-implicit-function-declaration",
+)
 
 
 @pytest.mark.long

@@ -114,7 +114,7 @@ def test_the_callers_thread_is_left_where_it_is(build_library: Build) -> None:
         (0b00111111, 1, "6 2 4 8 10 20"),
         (-1, 0, "1"),  # a sandbox does not say
     ],
-)  # fmt: skip
+)
 def test_threads_keep_off_the_cores_that_are_not_chosen(
     build_checked: Build, run: Run, cpus: int, pin: int, printed: str
 ) -> None:
@@ -130,8 +130,10 @@ def test_the_table_has_the_fastest_first() -> None:
 
     rows = plan_rows(replace(PROGRAM, thread_plans=plans), CORES)
     assert [re.sub(r" /\*.*", "", row) for row in rows] == [
-        "{2, {0x2, 0x0, 0x0, 0x0}},", "{4, {0x8, 0x0, 0x0, 0x0}},", "{8, {0xc, 0x0, 0x0, 0x0}},",
-    ]  # fmt: skip
+        "{2, {0x2, 0x0, 0x0, 0x0}},",
+        "{4, {0x8, 0x0, 0x0, 0x0}},",
+        "{8, {0xc, 0x0, 0x0, 0x0}},",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -153,9 +155,13 @@ def test_plans_that_cannot_be(plan: ThreadPlan, words: str) -> None:
 def test_equal_speeds_are_one_line() -> None:
     """Core ids: 0 not known, 1 generic, 2 little, 3 big. Where a label is missing, the slowest that is there counts."""
     given: tuple[tuple[tuple[str, int], ...], ...] = (
-        (), (("big", 700), ("little", 256)), (("big", 9), ("little", 9), ("generic", 9)), (("big", 700),), (),
+        (),
+        (("big", 700), ("little", 256)),
+        (("big", 9), ("little", 9), ("generic", 9)),
+        (("big", 700),),
+        (),
         (("little", 256), ("big", 700), ("generic", 256)),
-    )  # fmt: skip
+    )
     program = replace(PROGRAM, steps=tuple(replace(STEP, core_speeds=weights) for weights in given))
 
     lines, numbers = speed_rows(program, CORES)

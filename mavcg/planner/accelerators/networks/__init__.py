@@ -11,9 +11,15 @@ from mavcg.planner.accelerators.networks.squeezenet import squeezenet
 from mavcg.planner.accelerators.networks.vgg16 import vgg16
 from mavcg.planner.accelerators.networks.yolov2 import yolov2
 
-_NETWORKS: Mapping[str, Callable[[bool], Graph]] = MappingProxyType({
-    "vgg16": vgg16, "resnet50": resnet50, "alexnet": alexnet, "squeezenet": squeezenet, "yolov2": yolov2,
-})  # fmt: skip
+_NETWORKS: Mapping[str, Callable[[bool], Graph]] = MappingProxyType(
+    {
+        "vgg16": vgg16,
+        "resnet50": resnet50,
+        "alexnet": alexnet,
+        "squeezenet": squeezenet,
+        "yolov2": yolov2,
+    }
+)
 NAMES: tuple[str, ...] = tuple(_NETWORKS)
 
 

@@ -24,8 +24,13 @@ from mavcg.planner.accelerators.text.verify import verify_plan
 from mavcg.text.safe_text import c_identifier, comment
 
 C_TYPES = {
-    "f32": "float", "f64": "double", "i8": "int8_t", "i16": "int16_t", "i32": "int32_t", "i64": "int64_t",
-}  # fmt: skip
+    "f32": "float",
+    "f64": "double",
+    "i8": "int8_t",
+    "i16": "int16_t",
+    "i32": "int32_t",
+    "i64": "int64_t",
+}
 _ON_CHIP = {"INPUT": "input_t", "WEIGHT": "weight_t", "OUTPUT": "psum_t"}
 LOWEST = {"f": "-1.0 / 0.0", "i8": "INT8_MIN", "i16": "INT16_MIN", "i32": "INT32_MIN", "i64": "INT64_MIN"}
 
@@ -197,6 +202,18 @@ class CWriter:
         left, _, above, _ = command.pads
         add = int(isinstance(command, Conv) and command.add)
         values = (
-            oc, ic, oh, ow, ih, iw, kh, kw, *command.stride, *info.dilation, left, above, add,
-        )  # fmt: skip
+            oc,
+            ic,
+            oh,
+            ow,
+            ih,
+            iw,
+            kh,
+            kw,
+            *command.stride,
+            *info.dilation,
+            left,
+            above,
+            add,
+        )
         return f"&(const struct plan_conv){{{', '.join(map(str, values))}}}"

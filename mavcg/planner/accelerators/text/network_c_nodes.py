@@ -25,9 +25,14 @@ class NodeWriter:
     def call(self, node: Node, out: str) -> Iterator[str]:
         """Yield the lines that compute a node into a buffer. Raises: MavcgError for a node that has no C here."""
         make: Callable[[Node, str], Iterator[str]] | None = {
-            "max_pool2d": self.pool, "avg_pool2d": self.pool, "reduce_mean": self.mean, "concat": self.concat,
-            "softmax": self.softmax, "lrn": self.lrn, "transpose": self.transpose,
-        }.get(node.op)  # fmt: skip
+            "max_pool2d": self.pool,
+            "avg_pool2d": self.pool,
+            "reduce_mean": self.mean,
+            "concat": self.concat,
+            "softmax": self.softmax,
+            "lrn": self.lrn,
+            "transpose": self.transpose,
+        }.get(node.op)
         if node.op in _BINARY:
             make = self.binary
         elif node.op in _ACTS:

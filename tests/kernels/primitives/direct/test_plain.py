@@ -33,15 +33,25 @@ def offsets(terms: tuple[Terms, ...], at: int = 0) -> Iterator[int]:
 
 
 @given(
-    layout=st.sampled_from(list(Layout)), order=st.sampled_from(list(TermOrder)), channels=st.integers(1, 21),
-    kernel=st.integers(1, 5), dilation=st.integers(1, 3),
+    layout=st.sampled_from(list(Layout)),
+    order=st.sampled_from(list(TermOrder)),
+    channels=st.integers(1, 21),
+    kernel=st.integers(1, 5),
+    dilation=st.integers(1, 3),
     across=st.builds(AxisWindow, st.integers(1, 5), dilation=st.integers(1, 3)),
-    phases=st.integers(1, 4), unroll=st.integers(1, 30),
-)  # fmt: skip
+    phases=st.integers(1, 4),
+    unroll=st.integers(1, 30),
+)
 def test_weights_are_in_the_order_of_the_loops(
-    layout: Layout, order: TermOrder, channels: int, kernel: int, dilation: int, across: AxisWindow, phases: int,
+    layout: Layout,
+    order: TermOrder,
+    channels: int,
+    kernel: int,
+    dilation: int,
+    across: AxisWindow,
+    phases: int,
     unroll: int,
-) -> None:  # fmt: skip
+) -> None:
     if (layout is Layout.CHWC) != (order is TermOrder.BLOCKS):
         return
     height, width = (kernel - 1) * dilation + 3, (across.k - 1) * across.dilation + 3
@@ -50,10 +60,15 @@ def test_weights_are_in_the_order_of_the_loops(
         x = Image(channels, height, width, layout, phases=phases)
     terms = terms_of(x, kernel, dilation, across, channels, order, unroll)
     # As weights: the offset of each in the image.
-    expected = np.array([
-        [[x.channel(c) + ky * dilation * x.row_step + x.column(kx * across.dilation) for kx in range(across.k)]
-         for ky in range(kernel)] for c in range(channels)
-    ])[None]  # fmt: skip
+    expected = np.array(
+        [
+            [
+                [x.channel(c) + ky * dilation * x.row_step + x.column(kx * across.dilation) for kx in range(across.k)]
+                for ky in range(kernel)
+            ]
+            for c in range(channels)
+        ]
+    )[None]
 
     assert list(offsets(terms)) == (4 * ordered_weights(expected, order, x.block))[0].tolist()
     assert sum(part.terms for part in terms) == channels * kernel * across.k

@@ -93,8 +93,13 @@ def test_squares_save_more_products_than_rows() -> None:
             assert isinstance(stage.spec, Winograd)
             saved[two_d, m] = layer.macs / stage.spec.tiles.macs
     assert saved == {
-        (True, 2): 2.25, (True, 4): 4.0, (True, 6): 5.0625, (False, 2): 1.5, (False, 4): 2.0, (False, 6): 2.25,
-    }  # fmt: skip
+        (True, 2): 2.25,
+        (True, 4): 4.0,
+        (True, 6): 5.0625,
+        (False, 2): 1.5,
+        (False, 4): 2.0,
+        (False, 6): 2.25,
+    }
 
 
 def test_rows_want_less_memory_than_squares() -> None:

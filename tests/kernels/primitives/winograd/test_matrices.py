@@ -101,9 +101,16 @@ def compiled(matrix: Matrix) -> tuple[str, Callable[[int, int], None], object]:
 # As they stand they have as many operations as entries that are not 0, less one a row: F(6, 3) 36 and 32.
 @pytest.mark.parametrize(
     ("m", "k", "which", "count"),
-    [(2, 3, "inputs", 4), (4, 3, "inputs", 12), (6, 3, "inputs", 24), (2, 3, "inverse", 4), (4, 3, "inverse", 12),
-     (6, 3, "inverse", 20), (4, 5, "inverse", 16)],
-)  # fmt: skip
+    [
+        (2, 3, "inputs", 4),
+        (4, 3, "inputs", 12),
+        (6, 3, "inputs", 24),
+        (2, 3, "inverse", 4),
+        (4, 3, "inverse", 12),
+        (6, 3, "inverse", 20),
+        (4, 5, "inverse", 16),
+    ],
+)
 def test_products_with_the_matrices_take_few_operations(m: int, k: int, which: str, count: int) -> None:
     matrix: Matrix = getattr(filtering(m, k), which)
     text, call, _engine = compiled(matrix)

@@ -92,8 +92,9 @@ def test_what_a_node_may_be_off_by_decides() -> None:
     assert winograd_choices(node, graph, 0.0) == ()
     assert winograd_choices(node, graph, least) == ("winograd_2d_f2_k3", "winograd_2d_f2_k3_staged")
     assert {name for name in winograd_choices(node, graph, more) if "f4" in name} == {
-        "winograd_2d_f4_k3", "winograd_2d_f4_k3_staged",
-    }  # fmt: skip
+        "winograd_2d_f4_k3",
+        "winograd_2d_f4_k3_staged",
+    }
 
 
 def test_three_kernels_give_the_bits_of_one(thorough: bool) -> None:

@@ -17,11 +17,15 @@ from mavcg.accel.validate import validate_program
 @pytest.mark.parametrize(
     ("name", "target", "search"),
     [
-        ("squeezenet", "zu2", "exact"), ("squeezenet", "zu9", "none"), ("mobilenet_v2", "zu2", "exact"),
-        ("mobilenet_v2", "zu9", "paper"), ("yolo_small", "zu2", "exact"), ("googlenet", "zu2", "greedy"),
+        ("squeezenet", "zu2", "exact"),
+        ("squeezenet", "zu9", "none"),
+        ("mobilenet_v2", "zu2", "exact"),
+        ("mobilenet_v2", "zu9", "paper"),
+        ("yolo_small", "zu2", "exact"),
+        ("googlenet", "zu2", "greedy"),
         ("resnet50", "zu2", "exact"),
     ],
-)  # fmt: skip
+)
 def test_every_layer_has_the_references_bits(name: str, target: str, search: str) -> None:
     machine = find_target(target)
     real = xgraph_of(network(name))

@@ -208,8 +208,15 @@ def test_the_better_tile_is_taken(graph: XGraph) -> None:
 def device_driver(tmp_path_factory: pytest.TempPathFactory) -> DeviceDriver:
     """The simulated device as a driver, whose cycles are the bytes of a job's code."""
     sources = [*host_sources(), DRIVER]
-    flags = ["-std=c11", "-D_GNU_SOURCE", "-O1", "-Wall", "-Wextra", "-Werror",
-             *sorted({f"-I{file.parent}" for file in host_sources()})]  # fmt: skip
+    flags = [
+        "-std=c11",
+        "-D_GNU_SOURCE",
+        "-O1",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        *sorted({f"-I{file.parent}" for file in host_sources()}),
+    ]
     library = compiled_helper(tmp_path_factory.mktemp("driver"), "driver", sources, flags, "a driver")
     return DeviceDriver(library, "7")
 

@@ -10,8 +10,15 @@ from mavcg.accel.xgraph import XGraph, XNode
 SMALL = st.integers(1, 3)
 
 
-@given(st.sampled_from(["conv", "max_pool", "deconv", "upsample", "reorganise", "eltwise"]), SMALL, SMALL, SMALL,
-       st.integers(0, 2), st.integers(1, 9), st.data())  # fmt: skip
+@given(
+    st.sampled_from(["conv", "max_pool", "deconv", "upsample", "reorganise", "eltwise"]),
+    SMALL,
+    SMALL,
+    SMALL,
+    st.integers(0, 2),
+    st.integers(1, 9),
+    st.data(),
+)
 def test_ranges_have_what_windows_touch(
     kind: str, kernel: int, stride: int, dilation: int, pad: int, extra: int, data: st.DataObject
 ) -> None:
@@ -19,8 +26,18 @@ def test_ranges_have_what_windows_touch(
     pad, length = min(pad, span - 1), extra + span
     factor = stride if kind in ("upsample", "reorganise") else 1
     length *= factor
-    node = XNode("y", kind, ("x",), (1, 1, 1, 1), (kernel, kernel), (stride, stride), (dilation, dilation), (pad,) * 4,
-                 op="copy", factor=(factor, factor))  # fmt: skip
+    node = XNode(
+        "y",
+        kind,
+        ("x",),
+        (1, 1, 1, 1),
+        (kernel, kernel),
+        (stride, stride),
+        (dilation, dilation),
+        (pad,) * 4,
+        op="copy",
+        factor=(factor, factor),
+    )
     made = result_shape(XGraph("g", (), ()), node, [(1, length, length, 1)])[1]
     low = data.draw(st.integers(0, made - 1))
     high = data.draw(st.integers(low + 1, made))

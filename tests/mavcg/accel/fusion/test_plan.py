@@ -172,7 +172,7 @@ def test_what_does_not_fit_is_refused(graph: XGraph, tmp_path: Path) -> None:
     [
         ("", "no templates"),
         ('[template.t]\nnodes = { a = "convolution" }', "vertices of"),
-        ('[template.t]\nnodes = { a = 1 }', "write"),
+        ("[template.t]\nnodes = { a = 1 }", "write"),
         ('[template.t]\nnodes = { a = "conv" }\nedges = [["a", "b"]]', "not a pair of vertices"),
         ('[template.t]\nnodes = { a = "conv" }\ncontext = ["a"]', "leaves no vertex"),
         ('[template.t]\nnodes = { a = "conv" }\nkernel = { a = 0 }', "above 0"),
@@ -180,7 +180,7 @@ def test_what_does_not_fit_is_refused(graph: XGraph, tmp_path: Path) -> None:
         ('[kinds]\nx = ["y"]', "kinds are"),
         ("template = 3", "is not a table"),
     ],
-)  # fmt: skip
+)
 def test_wrong_templates_are_refused(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "t.toml"
     path.write_text(text)

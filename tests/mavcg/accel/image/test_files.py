@@ -159,8 +159,17 @@ def test_wrong_descriptions_are_refused(change: dict[str, object], message: str)
         assemble("\n".join(lines), "net.s")
 
 
-@pytest.mark.parametrize(("key", "value"), [("rows_parallel", 0), ("frequency_mhz", 0), ("ddr_gb_per_s", "much"),
-                                            ("ic_parallel", 3), ("rounding", "up"), ("banks", 1 << 30)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("rows_parallel", 0),
+        ("frequency_mhz", 0),
+        ("ddr_gb_per_s", "much"),
+        ("ic_parallel", 3),
+        ("rounding", "up"),
+        ("banks", 1 << 30),
+    ],
+)
 def test_targets_of_impossible_sizes_are_refused(key: str, value: object) -> None:
     program = made(17)
     network = description(program)

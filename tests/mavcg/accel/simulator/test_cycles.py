@@ -33,8 +33,10 @@ POOL = (
 
 
 def line(text: str, **changed: int) -> AccelInstruction:
-    words = [f"{w.partition('=')[0]}={changed.pop(w.partition('=')[0])}" if w.partition("=")[0] in changed else w
-             for w in text.split()]  # fmt: skip
+    words = [
+        f"{w.partition('=')[0]}={changed.pop(w.partition('=')[0])}" if w.partition("=")[0] in changed else w
+        for w in text.split()
+    ]
     assert not changed
     return parse_instruction(" ".join(words), "test")
 
@@ -64,8 +66,17 @@ def test_a_depthwise_convolution_uses_a_channel_of_each_lane() -> None:
 
 def test_a_transposed_convolution_skips_positions_without_input() -> None:
     # Stride 2, kernel 4: every output meets 2 of 4 positions along each axis.
-    text = line(CONV, kernel_rows=4, kernel_columns=4, stride_rows=2, stride_columns=2, out_rows=8, out_columns=10,
-                channels=12, out_channels=12)  # fmt: skip
+    text = line(
+        CONV,
+        kernel_rows=4,
+        kernel_columns=4,
+        stride_rows=2,
+        stride_columns=2,
+        out_rows=8,
+        out_columns=10,
+        channels=12,
+        out_channels=12,
+    )
     one = replace(text, form=parse_instruction(CONV.replace("dense", "transposed"), "t").form)
 
     assert cycles(one) == 16 + (2 * 1 * 2) * (10 * 2)
@@ -116,9 +127,7 @@ def test_load_and_save_share_the_bandwidth() -> None:
 def test_units_overlap_without_tokens_and_wait_with_them() -> None:
     conv = line(CONV, out_rows=4, out_columns=10, channels=12, out_channels=12)
     free = simulate(program(SLOW, LOAD, conv))
-    waiting = simulate(
-        program(SLOW, replace(line(LOAD), signal=0b100), replace(conv, wait=0b1))
-    )  # fmt: skip
+    waiting = simulate(program(SLOW, replace(line(LOAD), signal=0b100), replace(conv, wait=0b1)))
 
     assert waiting.cycles == free.cycles + 16 + 10 * 9  # in the other program it hides behind the load
     assert waiting.stalls["conv: waits for load"] > 1400

@@ -36,10 +36,12 @@ def own_model(path: str) -> None:
         helper.make_node("Gemm", ["f", "w3"], ["y"], "fc"),
     ]
     graph = helper.make_graph(
-        nodes, "own", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 32, 32])],
+        nodes,
+        "own",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 32, 32])],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 5])],
         [weights("w1", 16, 3, 3, 3), weights("w2", 16, 16, 3, 3), weights("w3", 16 * 16 * 16, 5)],
-    )  # fmt: skip
+    )
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
 
 

@@ -20,8 +20,10 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
 
 
 def test_match(capsys: pytest.CaptureFixture[str]) -> None:
-    graph = {"nodes": {"c1": "conv", "p1": "pool", "c2": "conv", "c3": "conv", "p2": "pool"},
-             "edges": [["c1", "p1"], ["p1", "c2"], ["p1", "c3"], ["c3", "p2"]]}  # fmt: skip
+    graph = {
+        "nodes": {"c1": "conv", "p1": "pool", "c2": "conv", "c3": "conv", "p2": "pool"},
+        "edges": [["c1", "p1"], ["p1", "c2"], ["p1", "c3"], ["c3", "p2"]],
+    }
     Path("G.json").write_text(json.dumps(graph))
     Path("T.json").write_text('{"nodes": {"c": "conv", "p": "pool"}, "edges": [["c", "p"]]}')
 
@@ -41,8 +43,10 @@ def test_path(capsys: pytest.CaptureFixture[str]) -> None:
     Path("I.json").write_text(json.dumps(instance))
 
     assert printed(capsys, "path", "--instance", "I.json", "--json") == {
-        "chosen": [2], "cost": 3.5, "optimal": True,
-    }  # fmt: skip
+        "chosen": [2],
+        "cost": 3.5,
+        "optimal": True,
+    }
     assert printed(capsys, "path", "--instance", "I.json", "--search", "none", "--json")["chosen"] == [0, 1]
     for search in ("exact", "paper", "greedy", "none"):
         assert run(["accel", "path", "--instance", "I.json", "--search", search]) == 0
@@ -59,11 +63,22 @@ def test_targets(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{", "[]", "{}", '{"nodes": [], "edges": []}', '{"nodes": {"a": 1}, "edges": []}', "[" * 100_000,
-     '{"nodes": {"a": "x"}, "edges": [["a"]]}', '{"nodes": {"a": "x"}, "edges": [["a", "b"]]}',
-     '{"nodes": {"a": "x"}, "edges": [["a", "a"], ["a", "a"]]}', '{"nodes": {"a": "x"}, "edges": {}}',
-     '{"nodes": {"a": "x"}, "edges": [["a", 1]]}', '{"nodes": {"a": "x"}, "edges": [], "more": 1}'],
-)  # fmt: skip
+    [
+        "",
+        "{",
+        "[]",
+        "{}",
+        '{"nodes": [], "edges": []}',
+        '{"nodes": {"a": 1}, "edges": []}',
+        "[" * 100_000,
+        '{"nodes": {"a": "x"}, "edges": [["a"]]}',
+        '{"nodes": {"a": "x"}, "edges": [["a", "b"]]}',
+        '{"nodes": {"a": "x"}, "edges": [["a", "a"], ["a", "a"]]}',
+        '{"nodes": {"a": "x"}, "edges": {}}',
+        '{"nodes": {"a": "x"}, "edges": [["a", 1]]}',
+        '{"nodes": {"a": "x"}, "edges": [], "more": 1}',
+    ],
+)
 def test_wrong_graphs_are_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path("G.json").write_text(text)
 
@@ -74,12 +89,19 @@ def test_wrong_graphs_are_refused(text: str, capsys: pytest.CaptureFixture[str])
 
 @pytest.mark.parametrize(
     "text",
-    ["", "null", '{"groups": [], "edges": [["a", "b"]]}', '{"groups": [{"nodes": ["a"]}], "edges": []}',
-     '{"groups": [{"nodes": [], "cost": 1}], "edges": []}', '{"groups": [{"nodes": ["a"], "cost": NaN}], "edges": []}',
-     '{"groups": [{"nodes": ["a"], "cost": true}], "edges": []}', '{"groups": 3, "edges": []}',
-     '{"groups": [{"nodes": ["a", "a"], "cost": 1}], "edges": []}',
-     '{"groups": [{"nodes": ["a", "b"], "cost": 1}], "edges": [["a", "b"], ["b", "a"]]}'],
-)  # fmt: skip
+    [
+        "",
+        "null",
+        '{"groups": [], "edges": [["a", "b"]]}',
+        '{"groups": [{"nodes": ["a"]}], "edges": []}',
+        '{"groups": [{"nodes": [], "cost": 1}], "edges": []}',
+        '{"groups": [{"nodes": ["a"], "cost": NaN}], "edges": []}',
+        '{"groups": [{"nodes": ["a"], "cost": true}], "edges": []}',
+        '{"groups": 3, "edges": []}',
+        '{"groups": [{"nodes": ["a", "a"], "cost": 1}], "edges": []}',
+        '{"groups": [{"nodes": ["a", "b"], "cost": 1}], "edges": [["a", "b"], ["b", "a"]]}',
+    ],
+)
 def test_wrong_instances_are_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path("I.json").write_text(text)
 

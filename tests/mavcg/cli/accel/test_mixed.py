@@ -42,12 +42,21 @@ def write_model(path: Path) -> None:
         helper.make_node("Softmax", ["l"], ["p"]),
     ]
     graph = helper.make_graph(
-        nodes, "mixed",
+        nodes,
+        "mixed",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 20, 20])],
         [helper.make_tensor_value_info("p", TensorProto.FLOAT, [1, 10])],
-        [weights("w1", 16, 3, 3, 3), weights("b1", 16), weights("w2", 24, 16, 3, 3), weights("b2", 24),
-         weights("w3", 24, 24, 1, 1), weights("b3", 24), weights("w4", 10, 24), weights("b4", 10)],
-    )  # fmt: skip
+        [
+            weights("w1", 16, 3, 3, 3),
+            weights("b1", 16),
+            weights("w2", 24, 16, 3, 3),
+            weights("b2", 24),
+            weights("w3", 24, 24, 1, 1),
+            weights("b3", 24),
+            weights("w4", 10, 24),
+            weights("b4", 10),
+        ],
+    )
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
 
 

@@ -37,12 +37,19 @@ def write_model(path: Path) -> None:
         helper.make_node("Softmax", ["d"], ["y"]),
     ]
     graph = helper.make_graph(
-        nodes, "small",
+        nodes,
+        "small",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 13, 11])],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 10])],
-        [weights("w1", 16, 3, 3, 3), weights("b1", 16), weights("w2", 16, 1, 3, 3), weights("w3", 16, 16, 1, 1),
-         weights("w4", 24, 16, 1, 1), weights("w5", 10, 40)],
-    )  # fmt: skip
+        [
+            weights("w1", 16, 3, 3, 3),
+            weights("b1", 16),
+            weights("w2", 16, 1, 3, 3),
+            weights("w3", 16, 16, 1, 1),
+            weights("w4", 24, 16, 1, 1),
+            weights("w5", 10, 40),
+        ],
+    )
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]), path)
 
 

@@ -157,125 +157,232 @@ def product(x: Any, w: Any, b: Any = 0.0) -> Any:
 X = (2, 4, 7, 6)
 CASES = {
     "convolution": Case(
-        "Convolution", "convolution_param { num_output: 6 kernel_size: 3 }", (X,), ((6, 4, 3, 3), (6,)), convolved),
+        "Convolution", "convolution_param { num_output: 6 kernel_size: 3 }", (X,), ((6, 4, 3, 3), (6,)), convolved
+    ),
     "strided_convolution": Case(
-        "Convolution", "convolution_param { num_output: 6 kernel_h: 3 kernel_w: 2 stride_h: 2 stride_w: 3 pad_h: 1 "
-        "pad_w: 0 bias_term: false }", (X,), ((6, 4, 3, 2),), lambda x, w: convolved(x, w, None, (2, 3), (1, 0))),
+        "Convolution",
+        "convolution_param { num_output: 6 kernel_h: 3 kernel_w: 2 stride_h: 2 stride_w: 3 pad_h: 1 "
+        "pad_w: 0 bias_term: false }",
+        (X,),
+        ((6, 4, 3, 2),),
+        lambda x, w: convolved(x, w, None, (2, 3), (1, 0)),
+    ),
     "grouped_dilated_convolution": Case(
-        "Convolution", "convolution_param { num_output: 6 kernel_size: 3 pad: 2 dilation: 2 group: 2 }", (X,),
-        ((6, 2, 3, 3), (6,)), lambda x, w, b: convolved(x, w, b, (1, 1), (2, 2), (2, 2), 2)),
+        "Convolution",
+        "convolution_param { num_output: 6 kernel_size: 3 pad: 2 dilation: 2 group: 2 }",
+        (X,),
+        ((6, 2, 3, 3), (6,)),
+        lambda x, w, b: convolved(x, w, b, (1, 1), (2, 2), (2, 2), 2),
+    ),
     "kernel_twice": Case(
-        "Convolution", "convolution_param { num_output: 2 kernel_size: 3 kernel_size: 1 pad: 1 pad: 0 }", (X,),
-        ((2, 4, 3, 1), (2,)), lambda x, w, b: convolved(x, w, b, pad=(1, 0))),
+        "Convolution",
+        "convolution_param { num_output: 2 kernel_size: 3 kernel_size: 1 pad: 1 pad: 0 }",
+        (X,),
+        ((2, 4, 3, 1), (2,)),
+        lambda x, w, b: convolved(x, w, b, pad=(1, 0)),
+    ),
     "depthwise": Case(
-        "Convolution", "convolution_param { num_output: 4 kernel_size: 3 group: 4 }", (X,), ((4, 1, 3, 3), (4,)),
-        lambda x, w, b: convolved(x, w, b, group=4)),
+        "Convolution",
+        "convolution_param { num_output: 4 kernel_size: 3 group: 4 }",
+        (X,),
+        ((4, 1, 3, 3), (4,)),
+        lambda x, w, b: convolved(x, w, b, group=4),
+    ),
     "deconvolution": Case(
-        "Deconvolution", "convolution_param { num_output: 6 kernel_size: 4 stride: 2 pad: 1 }", (X,),
-        ((4, 6, 4, 4), (6,)), lambda x, w, b: deconvolved(x, w, b, 2, 1)),
+        "Deconvolution",
+        "convolution_param { num_output: 6 kernel_size: 4 stride: 2 pad: 1 }",
+        (X,),
+        ((4, 6, 4, 4), (6,)),
+        lambda x, w, b: deconvolved(x, w, b, 2, 1),
+    ),
     "grouped_deconvolution": Case(
-        "Deconvolution", "convolution_param { num_output: 6 kernel_size: 3 stride: 2 group: 2 bias_term: false }", (X,),
-        ((4, 3, 3, 3),), lambda x, w: deconvolved(x, w, None, 2, 0, 2)),
+        "Deconvolution",
+        "convolution_param { num_output: 6 kernel_size: 3 stride: 2 group: 2 bias_term: false }",
+        (X,),
+        ((4, 3, 3, 3),),
+        lambda x, w: deconvolved(x, w, None, 2, 0, 2),
+    ),
     "inner_product": Case(
-        "InnerProduct", "inner_product_param { num_output: 5 }", ((3, 2, 3, 4),), ((5, 24), (5,)), product),
+        "InnerProduct", "inner_product_param { num_output: 5 }", ((3, 2, 3, 4),), ((5, 24), (5,)), product
+    ),
     "inner_product_transposed": Case(
-        "InnerProduct", "inner_product_param { num_output: 5 transpose: true bias_term: false }", ((3, 8),), ((8, 5),),
-        lambda x, w: x @ w, opencv=False),
+        "InnerProduct",
+        "inner_product_param { num_output: 5 transpose: true bias_term: false }",
+        ((3, 8),),
+        ((8, 5),),
+        lambda x, w: x @ w,
+        opencv=False,
+    ),
     "inner_product_last_axis": Case(
-        "InnerProduct", "inner_product_param { num_output: 5 axis: -1 }", ((3, 2, 8),), ((5, 8), (5,)),
-        lambda x, w, b: x @ w.T + b, opencv=False),
-    "max_pool": pool("MAX", (7, 6), 3, 2), "max_pool_cut": pool("MAX", (6, 6), 2, 2, 1),
-    "mean_pool": pool("AVE", (7, 6), 3, 2), "mean_pool_padded": pool("AVE", (7, 8), 3, 2, 1, opencv=False),
+        "InnerProduct",
+        "inner_product_param { num_output: 5 axis: -1 }",
+        ((3, 2, 8),),
+        ((5, 8), (5,)),
+        lambda x, w, b: x @ w.T + b,
+        opencv=False,
+    ),
+    "max_pool": pool("MAX", (7, 6), 3, 2),
+    "max_pool_cut": pool("MAX", (6, 6), 2, 2, 1),
+    "mean_pool": pool("AVE", (7, 6), 3, 2),
+    "mean_pool_padded": pool("AVE", (7, 8), 3, 2, 1, opencv=False),
     "kernel_larger_than_image": pool("MAX", (3, 3), 4, 2, opencv=False),
     "pool_rounded_down": Case(
-        "Pooling", "pooling_param { kernel_h: 2 kernel_w: 3 stride: 2 round_mode: FLOOR }", (X,), (),
-        lambda x: pooled(x, "MAX", (2, 3), (2, 2), (0, 0), up=False), opencv=False),
+        "Pooling",
+        "pooling_param { kernel_h: 2 kernel_w: 3 stride: 2 round_mode: FLOOR }",
+        (X,),
+        (),
+        lambda x: pooled(x, "MAX", (2, 3), (2, 2), (0, 0), up=False),
+        opencv=False,
+    ),
     "global_mean": Case(
-        "Pooling", "pooling_param { pool: AVE global_pooling: true }", (X,), (),
-        lambda x: x.mean(axis=(2, 3), keepdims=True)),
+        "Pooling",
+        "pooling_param { pool: AVE global_pooling: true }",
+        (X,),
+        (),
+        lambda x: x.mean(axis=(2, 3), keepdims=True),
+    ),
     "global_max": Case(
-        "Pooling", "pooling_param { pool: MAX global_pooling: true }", (X,), (),
-        lambda x: x.max(axis=(2, 3), keepdims=True)),
+        "Pooling",
+        "pooling_param { pool: MAX global_pooling: true }",
+        (X,),
+        (),
+        lambda x: x.max(axis=(2, 3), keepdims=True),
+    ),
     "lrn": Case(
-        "LRN", "lrn_param { local_size: 3 alpha: 0.2 beta: 0.75 k: 2 }", (X,), (),
-        lambda x: across(x, 3, 0.2, 0.75, 2), opencv=False),  # it ignores k
+        "LRN",
+        "lrn_param { local_size: 3 alpha: 0.2 beta: 0.75 k: 2 }",
+        (X,),
+        (),
+        lambda x: across(x, 3, 0.2, 0.75, 2),
+        opencv=False,
+    ),  # it ignores k
     "lrn_wider_than_channels": Case(
-        "LRN", "lrn_param { local_size: 21 alpha: 0.5 beta: 0.5 }", (X,), (), lambda x: across(x, 21, 0.5, 0.5)),
+        "LRN", "lrn_param { local_size: 21 alpha: 0.5 beta: 0.5 }", (X,), (), lambda x: across(x, 21, 0.5, 0.5)
+    ),
     "lrn_within": Case(
-        "LRN", "lrn_param { local_size: 3 alpha: 0.2 norm_region: WITHIN_CHANNEL }", (X,), (),
-        lambda x: within(x, 3, 0.2, 0.75)),
+        "LRN",
+        "lrn_param { local_size: 3 alpha: 0.2 norm_region: WITHIN_CHANNEL }",
+        (X,),
+        (),
+        lambda x: within(x, 3, 0.2, 0.75),
+    ),
     "relu": Case("ReLU", "", (X,), (), lambda x: np.maximum(x, 0)),
     "leaky_relu": Case("ReLU", "relu_param { negative_slope: 0.1 }", (X,), (), lambda x: np.where(x > 0, x, 0.1 * x)),
     "prelu": Case("PReLU", "", (X,), ((4,),), lambda x, a: np.where(x > 0, x, plane(a) * x)),
     "prelu_shared": Case(
-        "PReLU", "prelu_param { channel_shared: true }", (X,), ((1,),), lambda x, a: np.where(x > 0, x, a[0] * x)),
+        "PReLU", "prelu_param { channel_shared: true }", (X,), ((1,),), lambda x, a: np.where(x > 0, x, a[0] * x)
+    ),
     "elu": Case("ELU", "elu_param { alpha: 0.5 }", (X,), (), lambda x: np.where(x > 0, x, 0.5 * np.expm1(x))),
     "sigmoid": Case("Sigmoid", "", (X,), (), lambda x: 1 / (1 + np.exp(-x))),
     "tanh": Case("TanH", "", (X,), (), np.tanh),
     "abs": Case("AbsVal", "", (X,), (), np.abs),
     "softplus": Case("BNLL", "", (X,), (), lambda x: np.log1p(np.exp(x))),
     "power": Case(
-        "Power", "power_param { power: 1.5 scale: 2 shift: 0.5 }", (X,), (), lambda x: (0.5 + 2 * x) ** 1.5,
-        positive=True),
+        "Power",
+        "power_param { power: 1.5 scale: 2 shift: 0.5 }",
+        (X,),
+        (),
+        lambda x: (0.5 + 2 * x) ** 1.5,
+        positive=True,
+    ),
     "power_linear": Case("Power", "power_param { scale: -1 shift: 1 }", (X,), (), lambda x: 1 - x),
     "exp": Case("Exp", "exp_param { base: 2 scale: 0.5 shift: 1 }", (X,), (), lambda x: 2 ** (1 + 0.5 * x)),
     "exp_e": Case("Exp", "", (X,), (), np.exp),
     "log": Case(
-        "Log", "log_param { base: 10 scale: 2 shift: 1 }", (X,), (), lambda x: np.log10(1 + 2 * x), opencv=False,
-        positive=True),
+        "Log",
+        "log_param { base: 10 scale: 2 shift: 1 }",
+        (X,),
+        (),
+        lambda x: np.log10(1 + 2 * x),
+        opencv=False,
+        positive=True,
+    ),
     "threshold": Case(
-        "Threshold", "threshold_param { threshold: 0.25 }", (X,), (), lambda x: (x > 0.25) * 1.0, opencv=False),
+        "Threshold", "threshold_param { threshold: 0.25 }", (X,), (), lambda x: (x > 0.25) * 1.0, opencv=False
+    ),
     "dropout": Case("Dropout", "dropout_param { dropout_ratio: 0.5 }", (X,), (), lambda x: x),
     "softmax": Case("Softmax", "", (X,), (), softmax),
     "softmax_last": Case("Softmax", "softmax_param { axis: -1 }", (X,), (), lambda x: softmax(x, -1)),
     "concat": Case("Concat", "", (X, (2, 3, 7, 6)), (), lambda a, b: np.concatenate([a, b], 1)),
     "concat_old": Case(
-        "Concat", "concat_param { concat_dim: 2 }", (X, (2, 4, 3, 6)), (), lambda a, b: np.concatenate([a, b], 2),
-        opencv=False),
+        "Concat",
+        "concat_param { concat_dim: 2 }",
+        (X, (2, 4, 3, 6)),
+        (),
+        lambda a, b: np.concatenate([a, b], 2),
+        opencv=False,
+    ),
     "slice": Case("Slice", "", (X,), (), lambda x: (x[:, :2], x[:, 2:]), tops=2),
     "slice_points": Case(
-        "Slice", "slice_param { axis: 2 slice_point: 2 slice_point: 3 }", (X,), (),
-        lambda x: (x[:, :, :2], x[:, :, 2:3], x[:, :, 3:]), tops=3),
+        "Slice",
+        "slice_param { axis: 2 slice_point: 2 slice_point: 3 }",
+        (X,),
+        (),
+        lambda x: (x[:, :, :2], x[:, :, 2:3], x[:, :, 3:]),
+        tops=3,
+    ),
     "split": Case("Split", "", (X,), (), lambda x: (x, x), tops=2),
     "silence": Case("Silence", "", (X, X), (), lambda a, b: (), tops=0, opencv=False),
     "sum": Case("Eltwise", "", (X, X, X), (), lambda a, b, c: a + b + c),
     "weighted_sum": Case(
-        "Eltwise", "eltwise_param { operation: SUM coeff: 1 coeff: -0.5 }", (X, X), (), lambda a, b: a - 0.5 * b),
+        "Eltwise", "eltwise_param { operation: SUM coeff: 1 coeff: -0.5 }", (X, X), (), lambda a, b: a - 0.5 * b
+    ),
     "product": Case("Eltwise", "eltwise_param { operation: PROD }", (X, X), (), lambda a, b: a * b),
     "largest": Case("Eltwise", "eltwise_param { operation: MAX }", (X, X), (), np.maximum),
     "flatten": Case("Flatten", "", (X,), (), shaped(2, 168)),
     "flatten_middle": Case("Flatten", "flatten_param { axis: 1 end_axis: 2 }", (X,), (), shaped(2, 28, 6)),
     "reshape": Case("Reshape", "reshape_param { shape { dim: 0 dim: 2 dim: -1 } }", (X,), (), shaped(2, 2, 84)),
     "reshape_part": Case(
-        "Reshape", "reshape_param { shape { dim: 3 dim: -1 } axis: -3 num_axes: 1 }", ((2, 4, 6, 5),), (),
-        shaped(2, 4, 3, 2, 5), opencv=False),
+        "Reshape",
+        "reshape_param { shape { dim: 3 dim: -1 } axis: -3 num_axes: 1 }",
+        ((2, 4, 6, 5),),
+        (),
+        shaped(2, 4, 3, 2, 5),
+        opencv=False,
+    ),
     "batch_norm": Case("BatchNorm", "", (X,), ((4,), (4,), (1,)), normalised, positive=True),
     "scale": Case(
-        "Scale", "scale_param { bias_term: true }", (X,), ((4,), (4,)), lambda x, s, b: x * plane(s) + plane(b)),
+        "Scale", "scale_param { bias_term: true }", (X,), ((4,), (4,)), lambda x, s, b: x * plane(s) + plane(b)
+    ),
     "scale_axes": Case(
-        "Scale", "scale_param { axis: 2 num_axes: 2 }", (X,), ((7, 6),), lambda x, s: x * s, opencv=False),
+        "Scale", "scale_param { axis: 2 num_axes: 2 }", (X,), ((7, 6),), lambda x, s: x * s, opencv=False
+    ),
     "scale_by_bottom": Case(
-        "Scale", "scale_param { axis: 0 }", (X, (2, 4)), (), lambda x, s: x * s[:, :, None, None], opencv=False),
+        "Scale", "scale_param { axis: 0 }", (X, (2, 4)), (), lambda x, s: x * s[:, :, None, None], opencv=False
+    ),
     "bias": Case("Bias", "", (X,), ((4,),), lambda x, b: x + plane(b), opencv=False),
     "crop": Case(
-        "Crop", "crop_param { axis: 2 offset: 1 offset: 2 }", (X, (2, 9, 4, 3)), (), lambda a, b: a[:, :, 1:5, 2:5]),
+        "Crop", "crop_param { axis: 2 offset: 1 offset: 2 }", (X, (2, 9, 4, 3)), (), lambda a, b: a[:, :, 1:5, 2:5]
+    ),
     "reduction_sum": Case(
-        "Reduction", "reduction_param { axis: 2 coeff: 2 }", (X,), (), lambda x: 2 * x.sum(axis=(2, 3)), opencv=False),
+        "Reduction", "reduction_param { axis: 2 coeff: 2 }", (X,), (), lambda x: 2 * x.sum(axis=(2, 3)), opencv=False
+    ),
     "reduction_asum": Case(
-        "Reduction", "reduction_param { operation: ASUM axis: 1 }", (X,), (), lambda x: np.abs(x).sum(axis=(1, 2, 3)),
-        opencv=False),
+        "Reduction",
+        "reduction_param { operation: ASUM axis: 1 }",
+        (X,),
+        (),
+        lambda x: np.abs(x).sum(axis=(1, 2, 3)),
+        opencv=False,
+    ),
     "reduction_sumsq": Case(
-        "Reduction", "reduction_param { operation: SUMSQ }", (X,), (), lambda x: (x**2).sum(), opencv=False),
+        "Reduction", "reduction_param { operation: SUMSQ }", (X,), (), lambda x: (x**2).sum(), opencv=False
+    ),
     "reduction_mean": Case(
-        "Reduction", "reduction_param { operation: 4 axis: -1 }", (X,), (), lambda x: x.mean(axis=3), opencv=False),
+        "Reduction", "reduction_param { operation: 4 axis: -1 }", (X,), (), lambda x: x.mean(axis=3), opencv=False
+    ),
     "tile": Case("Tile", "tile_param { axis: 2 tiles: 3 }", (X,), (), lambda x: np.tile(x, (1, 1, 3, 1)), opencv=False),
-    "arg_max": Case(
-        "ArgMax", "", (X,), (), lambda x: argmax(x.reshape(2, -1), 1).reshape(2, 1, 1, 1), opencv=False),
+    "arg_max": Case("ArgMax", "", (X,), (), lambda x: argmax(x.reshape(2, -1), 1).reshape(2, 1, 1, 1), opencv=False),
     "arg_max_axis": Case("ArgMax", "argmax_param { axis: 1 }", (X,), (), lambda x: argmax(x, 1), opencv=False),
     "arg_max_and_value": Case(
-        "ArgMax", "argmax_param { out_max_val: true }", ((3, 9),), (),
-        lambda x: np.stack([x.argmax(1), x.max(1)], 1).reshape(3, 2, 1), opencv=False),
-}  # fmt: skip
+        "ArgMax",
+        "argmax_param { out_max_val: true }",
+        ((3, 9),),
+        (),
+        lambda x: np.stack([x.argmax(1), x.max(1)], 1).reshape(3, 2, 1),
+        opencv=False,
+    ),
+}
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)

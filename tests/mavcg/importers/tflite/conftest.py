@@ -16,9 +16,16 @@ schema = pytest.importorskip("ai_edge_litert.schema_py_generated", reason="ai-ed
 flatbuffers = pytest.importorskip("flatbuffers")
 
 _TYPES = {
-    "f32": "FLOAT32", "f16": "FLOAT16", "i32": "INT32", "u8": "UINT8", "i64": "INT64", "bool": "BOOL", "i16": "INT16",
-    "i8": "INT8", "f64": "FLOAT64",
-}  # fmt: skip
+    "f32": "FLOAT32",
+    "f16": "FLOAT16",
+    "i32": "INT32",
+    "u8": "UINT8",
+    "i64": "INT64",
+    "bool": "BOOL",
+    "i16": "INT16",
+    "i8": "INT8",
+    "f64": "FLOAT64",
+}
 
 _VERSIONS = {"BROADCAST_TO": 2}  # the first that LiteRT has
 

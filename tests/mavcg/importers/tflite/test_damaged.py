@@ -37,9 +37,14 @@ def small(m: Any) -> bytes:
     real = m.op("DEQUANTIZE", [padded])
     half = m.op("DEQUANTIZE", [m.constant(np.ones((1, 3, 3, 4), np.float16))])
     deep = m.op(
-        "DEPTHWISE_CONV_2D", [real, half, m.constant(np.zeros(4))], options="DepthwiseConv2DOptions", padding=0,
-        strideH=2, strideW=2, depthMultiplier=1,
-    )  # fmt: skip
+        "DEPTHWISE_CONV_2D",
+        [real, half, m.constant(np.zeros(4))],
+        options="DepthwiseConv2DOptions",
+        padding=0,
+        strideH=2,
+        strideW=2,
+        depthMultiplier=1,
+    )
     shape = m.op("SHAPE", [deep], "i32", "ShapeOptions", outType=2)
     size = m.op("STRIDED_SLICE", [shape, *map(m.constant, ([1], [3], [1]))], "i32", "StridedSliceOptions")
     double = m.op("ADD", [size, size], "i32", "AddOptions")
@@ -205,9 +210,14 @@ def test_options_that_are_missing(writer: Any, check: Any) -> None:
 
 @pytest.mark.parametrize(
     ("fields", "word"),
-    [({"strideH": 0}, "StrideH"), ({"strideW": -3}, "StrideW"), ({"padding": 2}, "padding 2"),
-     ({"dilationHFactor": 0}, "DilationHFactor"), ({"fusedActivationFunction": 5}, "activation 5")],
-)  # fmt: skip
+    [
+        ({"strideH": 0}, "StrideH"),
+        ({"strideW": -3}, "StrideW"),
+        ({"padding": 2}, "padding 2"),
+        ({"dilationHFactor": 0}, "DilationHFactor"),
+        ({"fusedActivationFunction": 5}, "activation 5"),
+    ],
+)
 def test_options_that_make_no_sense(writer: Any, check: Any, fields: Any, word: str) -> None:
     weights = writer.constant(np.zeros((1, 1, 1, 1)))
     y = writer.op("CONV_2D", [writer.input((1, 4, 4, 1)), weights, -1], **(CONV | fields))

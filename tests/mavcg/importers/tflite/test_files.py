@@ -60,9 +60,14 @@ def test_other_free_dimensions_must_be_given(writer: Any, check: Any) -> None:
 
 @pytest.mark.parametrize(
     ("shapes", "word"),
-    [({"y": (1, 2, 3)}, "no such input; inputs are x"), ({"x": (1, 2)}, "3 dimensions"),
-     ({"x": (1, -2, 3)}, "negative"), ({"x": (1, 2, 4)}, "RESHAPE"), ({"x": (1 << 20, 1 << 20, 3)}, "at most")],
-)  # fmt: skip
+    [
+        ({"y": (1, 2, 3)}, "no such input; inputs are x"),
+        ({"x": (1, 2)}, "3 dimensions"),
+        ({"x": (1, -2, 3)}, "negative"),
+        ({"x": (1, 2, 4)}, "RESHAPE"),
+        ({"x": (1 << 20, 1 << 20, 3)}, "at most"),
+    ],
+)
 def test_shapes_that_do_not_fit(writer: Any, check: Any, shapes: Any, word: str) -> None:
     with pytest.raises(MavcgError, match=word):
         check.load(free(writer, [1, 2, 3], [-1, 2, 3]), shapes)

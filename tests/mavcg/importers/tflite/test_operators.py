@@ -119,16 +119,36 @@ POOLS = {
     )
     for name in ("AVERAGE_POOL_2D", "MAX_POOL_2D", "L2_POOL_2D")
     for kernel, stride, padding, act in (
-        ((2, 2), (2, 2), VALID, 0), ((3, 2), (2, 1), SAME, 0), ((3, 3), (3, 3), SAME, 3), ((7, 6), (1, 1), VALID, 1),
+        ((2, 2), (2, 2), VALID, 0),
+        ((3, 2), (2, 1), SAME, 0),
+        ((3, 3), (3, 3), SAME, 3),
+        ((7, 6), (1, 1), VALID, 1),
     )
-}  # fmt: skip
+}
 UNARY = {
     name.lower(): simple(name, (2, 3, 5))
     for name in (
-        "RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1", "LOGISTIC", "TANH", "HARD_SWISH", "EXP", "NEG", "ABS",
-        "FLOOR", "CEIL", "ROUND", "SIN", "COS", "SIGN", "ELU", "SQUARE", "ZEROS_LIKE",
+        "RELU",
+        "RELU6",
+        "RELU_N1_TO_1",
+        "RELU_0_TO_1",
+        "LOGISTIC",
+        "TANH",
+        "HARD_SWISH",
+        "EXP",
+        "NEG",
+        "ABS",
+        "FLOOR",
+        "CEIL",
+        "ROUND",
+        "SIN",
+        "COS",
+        "SIGN",
+        "ELU",
+        "SQUARE",
+        "ZEROS_LIKE",
     )
-}  # fmt: skip
+}
 ACTIVATIONS = {
     "leaky": simple("LEAKY_RELU", (2, 7), options="LeakyReluOptions", alpha=0.3),
     "prelu": simple("PRELU", (1, 4, 3, 5), rnd(1, 1, 5)),
@@ -140,14 +160,24 @@ ACTIVATIONS = {
     "log-softmax": simple("LOG_SOFTMAX", (3, 7)),
     "l2": simple("L2_NORMALIZATION", (2, 3, 4, 7), options="L2NormOptions"),
     "lrn": simple(
-        "LOCAL_RESPONSE_NORMALIZATION", (1, 3, 2, 9), options="LocalResponseNormalizationOptions", radius=2, bias=1.5,
-        alpha=0.3, beta=0.75,
+        "LOCAL_RESPONSE_NORMALIZATION",
+        (1, 3, 2, 9),
+        options="LocalResponseNormalizationOptions",
+        radius=2,
+        bias=1.5,
+        alpha=0.3,
+        beta=0.75,
     ),
     "lrn-wide": simple(
-        "LOCAL_RESPONSE_NORMALIZATION", (1, 1, 2, 3), options="LocalResponseNormalizationOptions", radius=9, bias=1.0,
-        alpha=0.1, beta=0.5,
+        "LOCAL_RESPONSE_NORMALIZATION",
+        (1, 1, 2, 3),
+        options="LocalResponseNormalizationOptions",
+        radius=9,
+        bias=1.0,
+        alpha=0.1,
+        beta=0.5,
     ),
-}  # fmt: skip
+}
 SHAPES = (((2, 3, 4), (2, 3, 4)), ((2, 3, 4), (3, 1)), ((2, 3, 4), rnd(4)), (rnd(1, 3, 1), (2, 3, 4)))
 BINARY = {
     f"{name.lower()}-{i}": simple(name, *shapes)
@@ -164,7 +194,7 @@ BINARY = {
     "div-i32": simple("DIV", ints(7, -7, 7, -7), (4, "i32"), out="i32", options="DivOptions"),
     "floor-div-i32": simple("FLOOR_DIV", ints(7, -7, 9, -9), (4, "i32"), out="i32"),
     "floor-mod-i32": simple("FLOOR_MOD", ints(7, -7, 9, -9), (4, "i32"), out="i32"),
-}  # fmt: skip
+}
 LOGIC = {
     **{
         name.lower(): simple(name, (2, 3, "i32"), (2, 3, "i32"), out="bool")
@@ -243,20 +273,27 @@ MOVES = {
 }
 RESIZES = {
     f"{kind}-{i}": simple(
-        "RESIZE_BILINEAR" if kind == "bilinear" else "RESIZE_NEAREST_NEIGHBOR", x, ints(*size),
+        "RESIZE_BILINEAR" if kind == "bilinear" else "RESIZE_NEAREST_NEIGHBOR",
+        x,
+        ints(*size),
         options="ResizeBilinearOptions" if kind == "bilinear" else "ResizeNearestNeighborOptions",
-        alignCorners=mode == 1, halfPixelCenters=mode == 2,
+        alignCorners=mode == 1,
+        halfPixelCenters=mode == 2,
     )
     for kind in ("bilinear", "nearest")
     for i, (x, size, mode) in enumerate(
         (x, size, mode)
         for x, size in (
-            ((1, 4, 5, 3), (8, 10)), ((2, 5, 7, 1), (3, 4)), ((1, 3, 3, 2), (7, 3)), ((1, 6, 5, 1), (1, 1)),
-            ((1, 1, 1, 2), (3, 2)), ((1, 4, 6, 2), (5, 11)),
+            ((1, 4, 5, 3), (8, 10)),
+            ((2, 5, 7, 1), (3, 4)),
+            ((1, 3, 3, 2), (7, 3)),
+            ((1, 6, 5, 1), (1, 1)),
+            ((1, 1, 1, 2), (3, 2)),
+            ((1, 4, 6, 2), (5, 11)),
         )
         for mode in (0, 1, 2)
     )
-}  # fmt: skip
+}
 BLOCKS = {
     "depth-to-space": simple("DEPTH_TO_SPACE", (1, 2, 3, 12), options="DepthToSpaceOptions", blockSize=2),
     "space-to-depth": simple("SPACE_TO_DEPTH", (1, 4, 6, 3), options="SpaceToDepthOptions", blockSize=2),
@@ -266,9 +303,18 @@ BLOCKS = {
     "batch-to-space": simple("BATCH_TO_SPACE_ND", (8, 2, 3, 2), ints(2, 2), np.array([[1, 0], [0, 2]], np.int32)),
 }
 CASES = {
-    **CONVOLUTIONS, **PRODUCTS, **POOLS, **UNARY, **ACTIVATIONS, **BINARY, **LOGIC, **REDUCTIONS, **MOVES, **RESIZES,
+    **CONVOLUTIONS,
+    **PRODUCTS,
+    **POOLS,
+    **UNARY,
+    **ACTIVATIONS,
+    **BINARY,
+    **LOGIC,
+    **REDUCTIONS,
+    **MOVES,
+    **RESIZES,
     **BLOCKS,
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -67,9 +67,15 @@ def test_int8_depthwise_per_channel(writer: Any, check: Any, multiplier: int) ->
         writer.constant(bias(2, channels), "i32", scales * np.float32(0.05), 0, 0),
     ]
     y = writer.op(
-        "DEPTHWISE_CONV_2D", inputs, ("i8", 0.05, 0), options="DepthwiseConv2DOptions", padding=SAME, strideH=2,
-        strideW=2, depthMultiplier=multiplier,
-    )  # fmt: skip
+        "DEPTHWISE_CONV_2D",
+        inputs,
+        ("i8", 0.05, 0),
+        options="DepthwiseConv2DOptions",
+        padding=SAME,
+        strideH=2,
+        strideW=2,
+        depthMultiplier=multiplier,
+    )
     graph = check.agrees(writer.bytes(y))
     assert ops(graph) == {"dequantize": 3, "conv2d": 1, "quantize": 1}
     assert ops(eight_bit(graph)) == {"qconv2d": 1}
@@ -173,16 +179,14 @@ MOVES: dict[str, Callable[[Any, int], int]] = {
     "transpose": _move("TRANSPOSE", [0, 3, 1, 2]),
     "nearest": _move("RESIZE_NEAREST_NEIGHBOR", [7, 9], options="ResizeNearestNeighborOptions"),
     "depth": _move("DEPTH_TO_SPACE", options="DepthToSpaceOptions", blockSize=2),
-    "batches": _move(
-        "SPACE_TO_BATCH_ND", np.array([2, 3], np.int32), np.array([[1, 1], [0, 3]], np.int32)
-    ),
+    "batches": _move("SPACE_TO_BATCH_ND", np.array([2, 3], np.int32), np.array([[1, 1], [0, 3]], np.int32)),
     "gather": _move("GATHER", [2, 0], options="GatherOptions", axis=1),
     "max": _move("REDUCE_MAX", [1, 2], options="ReducerOptions"),
     "pool": _move(
         "MAX_POOL_2D", options="Pool2DOptions", padding=SAME, filterHeight=3, filterWidth=3, strideH=2, strideW=2
     ),
     "concat": lambda m, x: int(m.op("CONCATENATION", [x, x], I8, "ConcatenationOptions", axis=3)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", MOVES)
@@ -227,11 +231,9 @@ def test_weights_in_8_bits_of_a_model_of_real_numbers_become_f32(writer: Any, ch
     graph = check.load(
         writer.bytes(
             writer.op("FULLY_CONNECTED", [writer.input((2, 8)), plain, -1], options="FullyConnectedOptions"),
-            writer.op(
-                "FULLY_CONNECTED", [0 + writer.graph.inputs[0], 0, -1], options="FullyConnectedOptions"
-            ),
+            writer.op("FULLY_CONNECTED", [0 + writer.graph.inputs[0], 0, -1], options="FullyConnectedOptions"),
         )
-    )  # fmt: skip
+    )
     assert ops(graph) == {"matmul": 2}
     for node in graph.nodes:
         np.testing.assert_allclose(graph.constants[node.inputs[1]], w * scales[:, None], rtol=1e-6)

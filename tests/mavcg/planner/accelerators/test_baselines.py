@@ -30,8 +30,11 @@ def machine(input_kib: float, weight_kib: float, output_kib: float, side: int = 
 
 
 SETUPS = {
-    "A": machine(256, 128, 256), "B": machine(512, 256, 512), "C": machine(256, 256, 256), "D": machine(256, 512, 256),
-}  # fmt: skip
+    "A": machine(256, 128, 256),
+    "B": machine(512, 256, 512),
+    "C": machine(256, 256, 256),
+    "D": machine(256, 512, 256),
+}
 VGG9 = ConvLayer("conv9", oc=512, ic=512, oh=28, ow=28, kh=3, kw=3, ih=28, iw=28, pads=(1, 1, 1, 1))
 FRONT = ConvLayer("front", oc=64, ic=64, oh=224, ow=224, kh=3, kw=3, ih=224, iw=224, pads=(1, 1, 1, 1))
 
@@ -39,9 +42,13 @@ small_layers = st.builds(
     lambda oc, ic, oh, ow, k, stride: ConvLayer(
         "l", oc, ic, oh, ow, k, k, (oh - 1) * stride + k, (ow - 1) * stride + k, stride=(stride, stride)
     ),
-    st.integers(1, 40), st.integers(1, 40), st.integers(1, 12), st.integers(1, 12), st.integers(1, 3),
+    st.integers(1, 40),
+    st.integers(1, 40),
+    st.integers(1, 12),
+    st.integers(1, 12),
+    st.integers(1, 3),
     st.integers(1, 2),
-)  # fmt: skip
+)
 small_machines = st.builds(
     machine, st.floats(0.5, 16), st.floats(0.5, 16), st.floats(0.5, 16), st.sampled_from([1, 4, 8])
 )

@@ -50,8 +50,9 @@ def layers(draw: st.DrawFn, most: int = 2000) -> ConvLayer:
     oc, ic, oh, ow = (draw(st.integers(1, top)) for top in (9, 7, 5, 5))
     kernel = draw(st.integers(1, 3))
     assume(oc * ic * oh * ow * kernel**2 <= most)
-    return ConvLayer("small", oc, ic, oh, ow, kernel, kernel, oh + kernel - 1, ow + kernel - 1,
-                     groups=draw(st.integers(1, 3)))  # fmt: skip
+    return ConvLayer(
+        "small", oc, ic, oh, ow, kernel, kernel, oh + kernel - 1, ow + kernel - 1, groups=draw(st.integers(1, 3))
+    )
 
 
 @st.composite

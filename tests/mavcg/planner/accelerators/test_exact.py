@@ -93,9 +93,21 @@ def layers(draw: st.DrawFn, most_tiles: int) -> ConvLayer:
     spare, top, left, bottom, right = (draw(st.integers(0, 2)) for _ in range(5))
     items = draw(st.sampled_from([ItemBytes(), ItemBytes(1, 1, 1, 4), ItemBytes(2, 1, 2, 4), ItemBytes(8, 8, 8, 8)]))
     return ConvLayer(
-        "small", oc, ic, oh, ow, kh, kw, max(1, down + spare - top - bottom), max(1, across + spare - left - right),
-        stride, (top, left, bottom, right), dilation, draw(st.integers(1, 2)), items,
-    )  # fmt: skip
+        "small",
+        oc,
+        ic,
+        oh,
+        ow,
+        kh,
+        kw,
+        max(1, down + spare - top - bottom),
+        max(1, across + spare - left - right),
+        stride,
+        (top, left, bottom, right),
+        dilation,
+        draw(st.integers(1, 2)),
+        items,
+    )
 
 
 @st.composite

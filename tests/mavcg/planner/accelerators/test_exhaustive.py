@@ -43,9 +43,12 @@ def search_every_tile(layer: ConvLayer, accelerator: Accelerator, metric: Metric
 
 @settings(max_examples=examples(30, 12))
 @given(
-    *(integers(1, 5) for _ in range(2)), *(integers(1, 4) for _ in range(2)), integers(1, 2), integers(40, 400),
+    *(integers(1, 5) for _ in range(2)),
+    *(integers(1, 4) for _ in range(2)),
+    integers(1, 2),
+    integers(40, 400),
     sampled_from(list(METRICS.values())),
-)  # fmt: skip
+)
 def test_every_tile_is_at_least_as_good(
     oc: int, ic: int, oh: int, ow: int, k: int, room: int, metric: Callable[..., float]
 ) -> None:

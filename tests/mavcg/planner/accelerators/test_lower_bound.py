@@ -89,12 +89,15 @@ def _least(layer: ConvLayer, on_chip_bytes: int) -> int | None:
 
 @settings(max_examples=examples(40, 10))
 @given(
-    st.integers(1, 7), st.integers(1, 7), st.integers(1, 5), st.integers(1, 5), st.integers(1, 3), st.integers(1, 2),
+    st.integers(1, 7),
+    st.integers(1, 7),
+    st.integers(1, 5),
+    st.integers(1, 5),
+    st.integers(1, 3),
+    st.integers(1, 2),
     st.integers(5, 60),
-)  # fmt: skip
+)
 def test_no_tiling_moves_less(oc: int, ic: int, oh: int, ow: int, k: int, stride: int, elements: int) -> None:
-    layer = ConvLayer(
-        "l", oc, ic, oh, ow, k, k, (oh - 1) * stride + k, (ow - 1) * stride + k, stride=(stride, stride)
-    )  # fmt: skip
+    layer = ConvLayer("l", oc, ic, oh, ow, k, k, (oh - 1) * stride + k, (ow - 1) * stride + k, stride=(stride, stride))
     least = _least(layer, 4 * elements)
     assert least is None or least >= lower_bound_bytes(layer, 4 * elements)

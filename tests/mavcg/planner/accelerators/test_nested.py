@@ -27,9 +27,21 @@ def layers(draw: st.DrawFn) -> ConvLayer:
     top, left = draw(st.integers(0, 1)), draw(st.integers(0, 1))
     down, across = (oh - 1) * stride[0] + (kh - 1) * dilation[0] + 1, (ow - 1) * stride[1] + (kw - 1) * dilation[1] + 1
     return ConvLayer(
-        "small", oc, ic, oh, ow, kh, kw, max(1, down - 2 * top), max(1, across - 2 * left),
-        stride, (top, left, top, left), dilation, draw(st.integers(1, 2)), ItemBytes(1, 2, 3, 4),
-    )  # fmt: skip
+        "small",
+        oc,
+        ic,
+        oh,
+        ow,
+        kh,
+        kw,
+        max(1, down - 2 * top),
+        max(1, across - 2 * left),
+        stride,
+        (top, left, top, left),
+        dilation,
+        draw(st.integers(1, 2)),
+        ItemBytes(1, 2, 3, 4),
+    )
 
 
 @st.composite

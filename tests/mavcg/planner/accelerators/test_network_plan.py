@@ -18,7 +18,7 @@ from mavcg.planner.layer_model.roofline import Metric, least_traffic, performanc
 KIB = 1024
 SETUP_A = Accelerator(
     "A", 1.02, (MemoryLevel("on-chip", 60.0, 256 * KIB, 128 * KIB, 256 * KIB),), (16, 16), (("OC",), ("IC",))
-)  # fmt: skip
+)
 
 
 class Counting:

@@ -76,14 +76,29 @@ def plain(layer: ConvLayer, machine: Accelerator, lowest: Tile, metric: Metric, 
 
 
 @given(
-    *(integers(1, 11) for _ in range(2)), *(integers(1, 7) for _ in range(2)), integers(1, 3), integers(1, 2),
-    sampled_from([100, 300, 1000, 4000]), integers(60, 2000), integers(60, 2000), booleans(),
+    *(integers(1, 11) for _ in range(2)),
+    *(integers(1, 7) for _ in range(2)),
+    integers(1, 3),
+    integers(1, 2),
+    sampled_from([100, 300, 1000, 4000]),
+    integers(60, 2000),
+    integers(60, 2000),
+    booleans(),
     sampled_from([*ALL_METRICS.values(), lambda found: float(found.traffic.input_bytes)]),
-)  # fmt: skip
+)
 def test_search_is_algorithm_4(
-    oc: int, ic: int, oh: int, ow: int, k: int, stride: int, of_input: int, of_weight: int, of_output: int,
-    halo: bool, metric: Metric,
-) -> None:  # fmt: skip
+    oc: int,
+    ic: int,
+    oh: int,
+    ow: int,
+    k: int,
+    stride: int,
+    of_input: int,
+    of_weight: int,
+    of_output: int,
+    halo: bool,
+    metric: Metric,
+) -> None:
     layer = ConvLayer("any", oc, ic, oh, ow, k, k, (oh - 1) * stride + k, (ow - 1) * stride + k, (stride, stride))
     level = MemoryLevel("sram", 2.0, of_input, of_weight, of_output)
     machine = Accelerator("any", 1.0, (level,), (2, 3), (("IC",), ("OC",)))
@@ -133,9 +148,14 @@ def test_with_one_roof_the_papers_metric_is_the_traffic(setups: Setups, paper_la
         assert by_metric.reached.traffic.total_bytes == by_traffic.reached.traffic.total_bytes
 
 
-@pytest.mark.parametrize(("network", "setup", "with_pruning", "without", "worse"), [
-    ("vgg16", "A", "801.9", "702.2", 5), ("resnet50", "A", "226.2", "190.6", 14), ("yolov2", "B", "552.7", "461.8", 10),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("network", "setup", "with_pruning", "without", "worse"),
+    [
+        ("vgg16", "A", "801.9", "702.2", 5),
+        ("resnet50", "A", "226.2", "190.6", 14),
+        ("yolov2", "B", "552.7", "461.8", 10),
+    ],
+)
 def test_pruning_loses_the_optimum(
     paper_layers: Networks, setups: Setups, network: str, setup: str, with_pruning: str, without: str, worse: int
 ) -> None:

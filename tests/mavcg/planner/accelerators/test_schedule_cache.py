@@ -56,12 +56,21 @@ def test_layers_that_differ_in_name_alone_share_a_plan(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        replace(LAYER, oc=33), replace(LAYER, ic=17), replace(LAYER, oh=8), replace(LAYER, ow=8), replace(LAYER, kh=1),
-        replace(LAYER, kw=1), replace(LAYER, ih=8), replace(LAYER, iw=8), replace(LAYER, stride=(2, 1)),
-        replace(LAYER, pads=(1, 1, 1, 2)), replace(LAYER, dilation=(2, 1)), replace(LAYER, groups=2),
+        replace(LAYER, oc=33),
+        replace(LAYER, ic=17),
+        replace(LAYER, oh=8),
+        replace(LAYER, ow=8),
+        replace(LAYER, kh=1),
+        replace(LAYER, kw=1),
+        replace(LAYER, ih=8),
+        replace(LAYER, iw=8),
+        replace(LAYER, stride=(2, 1)),
+        replace(LAYER, pads=(1, 1, 1, 2)),
+        replace(LAYER, dilation=(2, 1)),
+        replace(LAYER, groups=2),
         replace(LAYER, items=ItemBytes(1, 1, 1, 4)),
     ],
-)  # fmt: skip
+)
 def test_any_other_tensor_parameter_is_another_layer(tmp_path: Path, other: ConvLayer) -> None:
     filled(tmp_path)
     assert opened(tmp_path).get(other) is None

@@ -33,9 +33,12 @@ layers = builds(
     lambda oc, ic, oh, ow, k, stride, groups: ConvLayer(
         "any", oc, ic, oh, ow, k, k, (oh - 1) * stride + k, (ow - 1) * stride + k, (stride, stride), groups=groups
     ),
-    *(integers(1, 9) for _ in range(2)), *(integers(1, 6) for _ in range(2)), integers(1, 3), integers(1, 3),
+    *(integers(1, 9) for _ in range(2)),
+    *(integers(1, 6) for _ in range(2)),
+    integers(1, 3),
+    integers(1, 3),
     integers(1, 2),
-)  # fmt: skip
+)
 
 
 def test_figure_6_4() -> None:
@@ -89,8 +92,13 @@ def test_figure_7_1_fills_the_input_memory(setups: dict[str, Accelerator]) -> No
 def test_input_of_a_tile() -> None:
     first = ConvLayer("alexnet", 96, 3, 55, 55, 11, 11, 227, 227, stride=(4, 4))
     rows = {
-        (2, False): 8, (2, True): 15, (54, False): 216, (54, True): 223, (55, False): 227, (55, True): 227,
-    }  # fmt: skip
+        (2, False): 8,
+        (2, True): 15,
+        (54, False): 216,
+        (54, True): 223,
+        (55, False): 227,
+        (55, True): 227,
+    }
     for (oh, halo), wanted in rows.items():
         tile = Tile(16, 3, oh, 55, 11, 11)
         assert tile_bytes(first, tile, halo)[0] == 4 * 3 * wanted * 227, (oh, halo)
@@ -172,10 +180,16 @@ def test_the_memory_that_the_error_names_would_do(layer: ConvLayer, room: tuple[
     assert pruned.search(layer, replace(machine, levels=(MemoryLevel("sram", 1.0, *enough),)), halo=halo)
 
 
-@pytest.mark.parametrize(("network", "millions"), [
-    ("vgg16", "3541.530"), ("resnet50", "298.074"), ("alexnet", "645.980"), ("squeezenet", "49.388"),
-    ("yolov2", "4104.669"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("network", "millions"),
+    [
+        ("vgg16", "3541.530"),
+        ("resnet50", "298.074"),
+        ("alexnet", "645.980"),
+        ("squeezenet", "49.388"),
+        ("yolov2", "4104.669"),
+    ],
+)
 def test_table_8_5_unpruned(paper_convolutions: dict[str, tuple[ConvLayer, ...]], network: str, millions: str) -> None:
     sizes = [space.unpruned_size(layer) for layer in paper_convolutions[network]]
     assert f"{sum(sizes) / len(sizes) / 1e6:.3f}" == millions

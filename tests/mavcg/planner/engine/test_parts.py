@@ -27,15 +27,35 @@ from mavcg.specs.tile_plan import MacroTile, worthwhile_chunk_rows
 Layer = tuple[int, int, int, int, int]
 # Rows and columns of the output, input and output channels, side of the filter, stride.
 RESNET50 = (
-    (56, 64, 256, 1, 1), (28, 256, 128, 1, 2), (28, 512, 128, 1, 1), (28, 128, 512, 1, 1), (28, 128, 128, 3, 1),
-    (14, 1024, 256, 1, 1), (14, 256, 1024, 1, 1), (14, 256, 256, 3, 1), (14, 512, 1024, 1, 2),
-    (7, 2048, 512, 1, 1), (7, 512, 2048, 1, 1), (7, 1024, 2048, 1, 2),
-)  # fmt: skip
+    (56, 64, 256, 1, 1),
+    (28, 256, 128, 1, 2),
+    (28, 512, 128, 1, 1),
+    (28, 128, 512, 1, 1),
+    (28, 128, 128, 3, 1),
+    (14, 1024, 256, 1, 1),
+    (14, 256, 1024, 1, 1),
+    (14, 256, 256, 3, 1),
+    (14, 512, 1024, 1, 2),
+    (7, 2048, 512, 1, 1),
+    (7, 512, 2048, 1, 1),
+    (7, 1024, 2048, 1, 2),
+)
 MOBILENET_V2 = (
-    (56, 144, 24, 1, 1), (28, 144, 32, 1, 1), (28, 32, 192, 1, 1), (14, 192, 64, 1, 1), (14, 64, 384, 1, 1),
-    (14, 384, 64, 1, 1), (14, 384, 96, 1, 1), (14, 96, 576, 1, 1), (14, 576, 96, 1, 1), (7, 576, 160, 1, 1),
-    (7, 160, 960, 1, 1), (7, 960, 160, 1, 1), (7, 960, 320, 1, 1), (7, 320, 1280, 1, 1),
-)  # fmt: skip
+    (56, 144, 24, 1, 1),
+    (28, 144, 32, 1, 1),
+    (28, 32, 192, 1, 1),
+    (14, 192, 64, 1, 1),
+    (14, 64, 384, 1, 1),
+    (14, 384, 64, 1, 1),
+    (14, 384, 96, 1, 1),
+    (14, 96, 576, 1, 1),
+    (14, 576, 96, 1, 1),
+    (7, 576, 160, 1, 1),
+    (7, 160, 960, 1, 1),
+    (7, 960, 160, 1, 1),
+    (7, 960, 320, 1, 1),
+    (7, 320, 1280, 1, 1),
+)
 # 4+2+2, 4+4 and 4+3+1 cores.
 BOARDS = ("exynos9820", "snapdragon-845", "snapdragon-865")
 
@@ -97,9 +117,10 @@ def test_layers_end_within_a_tenth_of_the_ideal_on_all_cores(layers: tuple[Layer
 
 @pytest.mark.sample(1)
 @pytest.mark.parametrize(
-    ("layers", "board"), [*((MOBILENET_V2, board) for board in BOARDS), (RESNET50[::2], BOARDS[2])],
+    ("layers", "board"),
+    [*((MOBILENET_V2, board) for board in BOARDS), (RESNET50[::2], BOARDS[2])],
     ids=lambda value: value if isinstance(value, str) else f"{len(value)} layers",
-)  # fmt: skip
+)
 def test_layers_of_8_bits_end_near_the_ideal_on_all_cores(layers: tuple[Layer, ...], board: str) -> None:
     """Within a tenth from 0.1 ms on, within a quarter from 20 us on; 20 panels of one row of pixels have no parts."""
     after, before = ends(layers, board, True, "u8"), ends(layers, board, False, "u8")

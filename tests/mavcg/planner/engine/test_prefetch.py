@@ -32,7 +32,7 @@ def spec(lanes: int = 16) -> Conv2d:
     views = [dense_view(graph.types[name]) for name in (graph.nodes[-1].inputs[0], graph.nodes[-1].output)]
     return Conv2d(
         views[0], views[1], None, (1, 1), (1, 1), (1, 1), 1, lanes, bias=False, packed=True, act="", act_args=()
-    )  # fmt: skip
+    )
 
 
 def test_a_chunk_begins_with_a_wait_or_with_prefetched_lines() -> None:

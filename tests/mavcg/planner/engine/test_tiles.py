@@ -43,7 +43,7 @@ ARM_CORES = {"little": A55, "big": M4}
 
 def conv(
     size: int, in_ch: int, out_ch: int, kernel: int, lanes: int, groups: int = 1, residual: bool = False
-) -> KernelSpec:  # fmt: skip
+) -> KernelSpec:
     """The spec of a convolution of stride 1 with so many rows and columns of output pixels."""
     b = GraphBuilder("g")
     side = size + kernel - 1
@@ -62,12 +62,20 @@ def qconv(size: int, in_ch: int, out_ch: int) -> KernelSpec:
     b = GraphBuilder("g")
     x = b.input("x", TensorType("u8", (1, size + 2, size + 2, in_ch)))
     constants = [
-        b.constant(np.ones((out_ch, 3, 3, in_ch), np.int8)), b.constant(np.zeros(out_ch, np.int32)),
+        b.constant(np.ones((out_ch, 3, 3, in_ch), np.int8)),
+        b.constant(np.zeros(out_ch, np.int32)),
         b.constant(np.ones(out_ch, np.float32)),
-    ]  # fmt: skip
+    ]
     out = b.add(
-        "qconv2d", [x, *constants], pads=(0, 0, 0, 0), x_zero=0, out_zero=0, lo=0, hi=255, to="u8",
-    )  # fmt: skip
+        "qconv2d",
+        [x, *constants],
+        pads=(0, 0, 0, 0),
+        x_zero=0,
+        out_zero=0,
+        lo=0,
+        hi=255,
+        to="u8",
+    )
     (spec,) = lower_graph(b.finish([out]), Packing(8)).specs
     return spec
 
@@ -319,7 +327,7 @@ def test_of_an_image_that_is_stepped_over_only_what_is_read_counts() -> None:
     types = TensorType("f32", (1, 28, 28, 512)), TensorType("f32", (1, 14, 14, 1024))
     spec = Conv2d(
         dense_view(types[0]), dense_view(types[1]), None, (1, 1), (2, 2), (1, 1), 1, 16, True, True, "none", ()
-    )  # fmt: skip
+    )
     assert spec.by_channels and spec.rows == 1024 // 16
     assert known(spec).layer.input_elements == 14 * 14 * 512
     whole = replace(spec, kernel=(3, 3), out=dense_view(TensorType("f32", (1, 13, 13, 64))))

@@ -26,8 +26,16 @@ LOAD = "            load_step(step + L::STAGES - 1);"
 # Several blocks, reductions and steps, in a kernel small enough to read: 2 x 2 sums of a thread, 2 stages.
 SMALL = ConvKernel(
     typed_layer(ConvLayer("small", 6, 5, 6, 7, 3, 3, 6, 7, pads=(1, 1, 1, 1)), "f32"),
-    tile_oc=4, tile_ic=2, tile_oh=4, tile_ow=4, rm=4, rn=2, threads_oc=1, threads_pixels=8, stages=2,
-)  # fmt: skip
+    tile_oc=4,
+    tile_ic=2,
+    tile_oh=4,
+    tile_ow=4,
+    rm=4,
+    rn=2,
+    threads_oc=1,
+    threads_pixels=8,
+    stages=2,
+)
 
 
 def wrong_kernels(kernels: list[Kernel], folder: Path) -> dict[int, str]:

@@ -28,10 +28,13 @@ def test_halves_of_the_host_are_numpys(tmp_path: Path) -> None:
     assert np.array_equal(floats, halves[::7].view(np.float16).astype(np.float32), equal_nan=True)
 
     rng = np.random.default_rng(1)
-    x = np.concatenate([
-        floats[np.isfinite(floats)], rng.standard_normal(2000) * 2.0 ** rng.integers(-26, 17, 2000),
-        np.array([0.0, -0.0, 65519.9, 65520.0, 1e-9, 2.0**-25, 3 * 2.0**-25, np.inf, -np.inf], np.float32),
-    ]).astype(np.float32)  # fmt: skip
+    x = np.concatenate(
+        [
+            floats[np.isfinite(floats)],
+            rng.standard_normal(2000) * 2.0 ** rng.integers(-26, 17, 2000),
+            np.array([0.0, -0.0, 65519.9, 65520.0, 1e-9, 2.0**-25, 3 * 2.0**-25, np.inf, -np.inf], np.float32),
+        ]
+    ).astype(np.float32)
     with np.errstate(over="ignore"):
         expected = x.astype(np.float16).view(np.uint16)
     assert [library.to_half(ctypes.c_float(float(value))) for value in x] == expected.tolist()

@@ -19,7 +19,11 @@ def test_the_first_of_least_cost_is_that_of_a_stable_sort(candidates: list[tuple
 def test_the_plain_one_stays_unless_another_is_cheaper_by_the_error_of_the_model(
     costs: list[float], own: float
 ) -> None:
-    chosen = cheapest(["plain", *map(str, costs)], lambda name: own if name == "plain" else float(name), plain="plain",
-                      least_ratio=0.9)  # fmt: skip
+    chosen = cheapest(
+        ["plain", *map(str, costs)],
+        lambda name: own if name == "plain" else float(name),
+        plain="plain",
+        least_ratio=0.9,
+    )
 
     assert chosen == (str(min(costs)) if costs and min(costs) < 0.9 * own else "plain")

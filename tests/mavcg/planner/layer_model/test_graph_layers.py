@@ -35,9 +35,21 @@ def test_a_convolution_keeps_all_that_its_node_says() -> None:
     w = builder.constant(_numbers(8, 3, 5, 3))
     y = builder.add("conv2d", (x, w), "the stem", groups=2, stride=(2, 3), dilation=(2, 1), pads=(1, 2, 3, 4))
     assert _one(builder, y) == ConvLayer(
-        "the stem", oc=4, ic=3, oh=10, ow=11, kh=3, kw=5, ih=20, iw=31, stride=(2, 3), pads=(1, 2, 3, 4),
-        dilation=(2, 1), groups=2, items=ItemBytes(4, 4, 4, 4),
-    )  # fmt: skip
+        "the stem",
+        oc=4,
+        ic=3,
+        oh=10,
+        ow=11,
+        kh=3,
+        kw=5,
+        ih=20,
+        iw=31,
+        stride=(2, 3),
+        pads=(1, 2, 3, 4),
+        dilation=(2, 1),
+        groups=2,
+        items=ItemBytes(4, 4, 4, 4),
+    )
 
 
 def test_a_layers_rows_and_columns_are_what_its_outputs_read() -> None:
@@ -182,9 +194,14 @@ def test_one_that_doubles_is_four_layers_of_one_tap() -> None:
 
 
 @given(
-    st.integers(1, 6), st.integers(1, 5), st.integers(1, 4), st.integers(1, 4), st.integers(0, 3), st.integers(0, 3),
+    st.integers(1, 6),
+    st.integers(1, 5),
+    st.integers(1, 4),
+    st.integers(1, 4),
+    st.integers(0, 3),
+    st.integers(0, 3),
     st.integers(0, 2),
-)  # fmt: skip
+)
 def test_the_phases_together_are_the_transposed_convolution(
     length: int, kernel: int, stride: int, dilation: int, before: int, after: int, extra: int
 ) -> None:
@@ -194,9 +211,14 @@ def test_the_phases_together_are_the_transposed_convolution(
     x, w = _numbers(1, length, 1, 2), _numbers(3, kernel, 1, 2)
     pads, extras = (before, 0, after, 0), (extra, 0)
     whole = make_node(
-        "conv_transpose2d", ("x", "w", ""), ("y",), stride=(stride, 1), dilation=(dilation, 1), pads=pads,
+        "conv_transpose2d",
+        ("x", "w", ""),
+        ("y",),
+        stride=(stride, 1),
+        dilation=(dilation, 1),
+        pads=pads,
         output_pads=extras,
-    )  # fmt: skip
+    )
     (expected,) = evaluate(whole, (x, w, None))
     computed = np.zeros_like(expected)
     for phase in phases(length, outputs, kernel, stride, dilation, before):

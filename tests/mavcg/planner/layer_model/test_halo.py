@@ -85,9 +85,21 @@ def _cases(draw: st.DrawFn) -> tuple[ConvLayer, Tiling]:
         axes.append((length, (length + before + after - span) // stride + 1, taps, stride, dilation, before, after))
     (ih, oh, kh, sh, dh, above, below), (iw, ow, kw, sw, dw, left, right) = axes
     layer = ConvLayer(
-        "", draw(st.integers(1, 4)), draw(st.integers(1, 4)), oh, ow, kh, kw, ih, iw, (sh, sw),
-        (above, left, below, right), (dh, dw), draw(st.integers(1, 2)), ItemBytes(1, 2, 3, 4),
-    )  # fmt: skip
+        "",
+        draw(st.integers(1, 4)),
+        draw(st.integers(1, 4)),
+        oh,
+        ow,
+        kh,
+        kw,
+        ih,
+        iw,
+        (sh, sw),
+        (above, left, below, right),
+        (dh, dw),
+        draw(st.integers(1, 2)),
+        ItemBytes(1, 2, 3, 4),
+    )
     tile = Tile(*(draw(st.sampled_from([1, (length + 1) // 2, length])) for length in layer.loops.values()))
     return layer, Tiling(tile, draw(st.sampled_from(Dataflow)))
 

@@ -278,12 +278,21 @@ EXPORTED: dict[str, Any] = {
     "version": 1,
     "costs": [
         {
-            "what": {"conversion": ["CHW", "HWC", 8, 6, 6]}, "core": "cortex-a55", "threads": 1, "compiler": "x",
-            "block": 8, "caches": "warm", "ms": 1.0, "spread_ms": 0.0, "runs": 5, "kind": "measured", "date": "",
+            "what": {"conversion": ["CHW", "HWC", 8, 6, 6]},
+            "core": "cortex-a55",
+            "threads": 1,
+            "compiler": "x",
+            "block": 8,
+            "caches": "warm",
+            "ms": 1.0,
+            "spread_ms": 0.0,
+            "runs": 5,
+            "kind": "measured",
+            "date": "",
             "host": "board",
         }
     ],
-}  # fmt: skip
+}
 
 
 def changed(**changes: Any) -> dict[str, Any]:

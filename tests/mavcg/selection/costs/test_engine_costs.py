@@ -163,15 +163,21 @@ def plain(graph: Graph, measured: Mapping[str, float], turns: int = 0) -> Proble
 
 
 def costs_of(
-    graph: Graph, predictions: PredictedAlgorithms, measured: Mapping[str, float], turns: int = 0,
+    graph: Graph,
+    predictions: PredictedAlgorithms,
+    measured: Mapping[str, float],
+    turns: int = 0,
     safety_factors: SafetyFactors = SAFETY_FACTORS,
-) -> dict[str, float]:  # fmt: skip
+) -> dict[str, float]:
     """Of the first convolution, whose image is an input: it has no border to be copied."""
     one = modelled_costs(workers_of(BOARD)[0])
     problem = in_library(
-        plain(graph, measured, turns), graph, LibraryModel(one, one), predicted_costs(graph, predictions.considered),
+        plain(graph, measured, turns),
+        graph,
+        LibraryModel(one, one),
+        predicted_costs(graph, predictions.considered),
         safety_factors,
-    )  # fmt: skip
+    )
     return {alternative.name: alternative.cost.ms for alternative in problem.alternatives["one"]}
 
 
@@ -217,8 +223,10 @@ def test_safety_factors_are_those_of_the_record() -> None:
     of = cost_safety_factors.factors_of(json.loads((RESULTS / "cost_safety_factors.json").read_text()))
     factors = safety_factors_of(fit_of_kind(X86))
     assert of == {
-        "modelled": factors.modelled, "measured alone": factors.alone, "measured in turns": factors.interleaved,
-    }  # fmt: skip
+        "modelled": factors.modelled,
+        "measured alone": factors.alone,
+        "measured in turns": factors.interleaved,
+    }
 
 
 def test_safety_factors_are_a_quantile_of_what_was_near_and_no_less_than_one() -> None:
@@ -233,8 +241,10 @@ def test_safety_factors_are_a_quantile_of_what_was_near_and_no_less_than_one() -
     ]
     of = cost_safety_factors.summary(rows)
     assert {kind: each["count"] for kind, each in of.items()} == {
-        "modelled": 101, "measured alone": 1, "measured in turns": 1
-    }  # fmt: skip
+        "modelled": 101,
+        "measured alone": 1,
+        "measured in turns": 1,
+    }
     # Three quarters took no more than 1.75 times as long; 1.125 is rounded up to a twentieth.
     assert cost_safety_factors.factors_of({"of": of}) == {
         "modelled": 1.75,

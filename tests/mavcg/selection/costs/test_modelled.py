@@ -66,11 +66,20 @@ def test_what_applies_has_a_cost_and_nothing_else(little: ModelledCosts, scenari
 
 # Medians in ms on a Zen 3 that was the constants' source: one of each kind, as they were measured.
 MEASURED = {
-    "winograd_2d_f6_k3_hwc_hwc": 1.11, "winograd_2d_f4_k3_hwc_hwc": 1.44, "winograd_1d_f4_k3_hwc_hwc": 1.78,
-    "direct_blocked_channels_hwc_hwc": 3.01, "kn2col_acc_hwc_hwc": 2.58, "fft_hwc_hwc": 2.82,
-    "implicit_gemm_hwc_hwc": 2.81, "im2row_hwc_hwc": 3.71, "im2col_t_chw_chw": 5.81, "direct_columns_chw_chw": 5.66,
-    "direct_pixel_hwc_hwc": 6.11, "sum2d_columns_chw_chw": 7.27, "sum2d_scalar_chw_chw": 51.8,
-}  # fmt: skip
+    "winograd_2d_f6_k3_hwc_hwc": 1.11,
+    "winograd_2d_f4_k3_hwc_hwc": 1.44,
+    "winograd_1d_f4_k3_hwc_hwc": 1.78,
+    "direct_blocked_channels_hwc_hwc": 3.01,
+    "kn2col_acc_hwc_hwc": 2.58,
+    "fft_hwc_hwc": 2.82,
+    "implicit_gemm_hwc_hwc": 2.81,
+    "im2row_hwc_hwc": 3.71,
+    "im2col_t_chw_chw": 5.81,
+    "direct_columns_chw_chw": 5.66,
+    "direct_pixel_hwc_hwc": 6.11,
+    "sum2d_columns_chw_chw": 7.27,
+    "sum2d_scalar_chw_chw": 51.8,
+}
 
 
 @pytest.mark.parametrize("name", MEASURED)

@@ -45,9 +45,15 @@ def body(pick: Random) -> tuple[Code, ...]:
         p, r = pick.choice(("x1", "x2", "x3")), pick.choice(("x1", "x2", "x3"))
         i = pick.choice(("x4", "x5"))
         text = pick.choice(TEMPLATES).format(
-            p=p, r=r, i=i, v=f"w{i[1]}", w=f"w{p[1]}", o=pick.choice((-16, -8, 0, 8, 16, 32)),
-            q=pick.choice((-32, 0, 16, 32)), o2=pick.choice((0, 8, 16, 48)),
-        )  # fmt: skip
+            p=p,
+            r=r,
+            i=i,
+            v=f"w{i[1]}",
+            w=f"w{p[1]}",
+            o=pick.choice((-16, -8, 0, 8, 16, 32)),
+            q=pick.choice((-32, 0, 16, 32)),
+            o2=pick.choice((0, 8, 16, 48)),
+        )
         if not text.startswith(f"ldr {p}, [{p}]"):
             found.append(parse_instr(text))
     return with_effects(found)

@@ -142,10 +142,21 @@ def test_frozen_functions(body: str, why: str) -> None:
 
 @pytest.mark.parametrize(
     "body",
-    ["b.eq .Lx\n.Lx: ret", "bfi x0, x1, #3, #4\nret", "add x0, x0, #8\nret", "ldr x0, [x1, #8]\nret",
-     "adrp x0, table\nadd x0, x0, :lo12:table+8\nret", "prfm pldl1keep, [x0, #64]\nret", "bic x0, x1, #8\nret",
-     "fmov s0, #1.0\nret", "mov x0, #-1\nret", "ldr q0, [x0], #-16\nret", "sub x0, x0, x1\nret", "fmov s0, #.5\nret"],
-)  # fmt: skip
+    [
+        "b.eq .Lx\n.Lx: ret",
+        "bfi x0, x1, #3, #4\nret",
+        "add x0, x0, #8\nret",
+        "ldr x0, [x1, #8]\nret",
+        "adrp x0, table\nadd x0, x0, :lo12:table+8\nret",
+        "prfm pldl1keep, [x0, #64]\nret",
+        "bic x0, x1, #8\nret",
+        "fmov s0, #1.0\nret",
+        "mov x0, #-1\nret",
+        "ldr q0, [x0], #-16\nret",
+        "sub x0, x0, x1\nret",
+        "fmov s0, #.5\nret",
+    ],
+)
 def test_functions_that_may_grow(body: str) -> None:
     assert function(body).frozen == ""
 

@@ -134,11 +134,21 @@ def _random_function(pick: random.Random, blocks: int) -> str:
         lines.append(f".Lb{block}:")
         for _ in range(pick.randrange(3)):
             a, b = pick.choice(NAMES[:3]), pick.choice(NAMES[:3])
-            lines.append(pick.choice((
-                f"mov {a}, {b}", f"mov {a}, #1", f"movk {a}, #1",
-                f"cmp {a}, {b}", f"cset {a}, eq", f"adcs {a}, {b}, {b}",
-                f"fmov d16, {a}", f"mov v16.d[1], {a}", f"fmov {a}, d16",
-            )))  # fmt: skip
+            lines.append(
+                pick.choice(
+                    (
+                        f"mov {a}, {b}",
+                        f"mov {a}, #1",
+                        f"movk {a}, #1",
+                        f"cmp {a}, {b}",
+                        f"cset {a}, eq",
+                        f"adcs {a}, {b}, {b}",
+                        f"fmov d16, {a}",
+                        f"mov v16.d[1], {a}",
+                        f"fmov {a}, d16",
+                    )
+                )
+            )
         target = f".Lb{pick.randrange(blocks)}"
         lines.append(pick.choice(("nop", f"b {target}", f"b.eq {target}", f"cbz x9, {target}", "ret", "nop")))
     return "\n".join([*lines, "ret"]) + "\n"

@@ -62,8 +62,19 @@ def _assembles(lines: list[str], folder: Path) -> list[bool]:
     """Return, per line, True if it assembles, by the assembler's messages."""
     source = folder / "offsets.s"
     source.write_text("\n".join(lines) + "\n")
-    command = [sys.executable, "-m", "ziglang", "cc", "-target", "aarch64-linux-gnu", "-c", str(source),
-               "-ferror-limit=0", "-o", str(folder / "offsets.o")]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "ziglang",
+        "cc",
+        "-target",
+        "aarch64-linux-gnu",
+        "-c",
+        str(source),
+        "-ferror-limit=0",
+        "-o",
+        str(folder / "offsets.o"),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     wrong = {int(line.split("offsets.s:")[1].split(":")[0]) for line in done.stderr.splitlines() if ": error:" in line}
     assert done.returncode == 0 or wrong, done.stderr

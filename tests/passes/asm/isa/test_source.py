@@ -14,13 +14,47 @@ from tests.conftest import examples
 
 _PIECES = st.sampled_from(
     [
-        "add x0, x0, #1", "\tldr\tq0, [x1], #16", "ret", "b.ne .Lloop", "nop", ".Lloop:", "1:", '"f.cortex-a55":', "f:",
-        "\t.p2align 4", '\t.ascii "a; // b /* c"', '.asciz "q\\"r:s"', ".byte ';', '\"', ':'", "mov w0, #'/'",
-        "// comment; nop: \"'", "/* com ; ment */", "/* two\nlines */", "# 12 \"file.c\"", "x = 5", "a .req x1",
-        "ld1 { v0.4s, v1.4s }, [x0], #32", "\n", "\n\n", "\r\n", ";", " ; ", "\t", "  ", "", " // tail", "// APP\n",
-        "// NO_APP\n", ".if 1\n", ".endif\n", ".rept 2\n", ".endr\n", ".macro m a\n", "\\a\n", ".endm\n",
+        "add x0, x0, #1",
+        "\tldr\tq0, [x1], #16",
+        "ret",
+        "b.ne .Lloop",
+        "nop",
+        ".Lloop:",
+        "1:",
+        '"f.cortex-a55":',
+        "f:",
+        "\t.p2align 4",
+        '\t.ascii "a; // b /* c"',
+        '.asciz "q\\"r:s"',
+        ".byte ';', '\"', ':'",
+        "mov w0, #'/'",
+        "// comment; nop: \"'",
+        "/* com ; ment */",
+        "/* two\nlines */",
+        '# 12 "file.c"',
+        "x = 5",
+        "a .req x1",
+        "ld1 { v0.4s, v1.4s }, [x0], #32",
+        "\n",
+        "\n\n",
+        "\r\n",
+        ";",
+        " ; ",
+        "\t",
+        "  ",
+        "",
+        " // tail",
+        "// APP\n",
+        "// NO_APP\n",
+        ".if 1\n",
+        ".endif\n",
+        ".rept 2\n",
+        ".endr\n",
+        ".macro m a\n",
+        "\\a\n",
+        ".endm\n",
     ]
-)  # fmt: skip
+)
 
 REAL = """\t.text
 \t.globl\tscale
@@ -143,8 +177,12 @@ def test_errors_within_functions_name_line_and_column(text: str, place: str, wha
 def test_several_statements_on_a_line() -> None:
     text = code("f: b.eq 1f; nop ;1: ret // end; nop\n")
     assert [(s.kind, s.code, s.column) for s in text] == [
-        ("label", "f:", 1), ("instr", "b.eq 1f", 4), ("instr", "nop", 13), ("label", "1:", 18), ("instr", "ret", 21),
-    ]  # fmt: skip
+        ("label", "f:", 1),
+        ("instr", "b.eq 1f", 4),
+        ("instr", "nop", 13),
+        ("label", "1:", 18),
+        ("instr", "ret", 21),
+    ]
 
 
 def test_labels_in_quotes() -> None:

@@ -25,12 +25,23 @@ def operands(text: str) -> tuple[object, ...]:
 @pytest.mark.parametrize(
     ("text", "register"),
     [
-        ("x0", Reg("x0", "x")), ("W30", Reg("x30", "w")), ("lr", Reg("x30", "x")), ("FP", Reg("x29", "x")),
-        ("ip1", Reg("x17", "x")), ("sp", Reg("sp", "x")), ("wsp", Reg("sp", "w")), ("wzr", Reg("xzr", "w")),
-        ("q31", Reg("v31", "q")), ("b7", Reg("v7", "b")), ("v3", Reg("v3", "v")), ("v3.4S", Reg("v3", "v", "4s")),
-        ("v3.s[2]", Reg("v3", "v", "s", 2)), ("v3.4b[1]", Reg("v3", "v", "4b", 1)), ("v3.1q", Reg("v3", "v", "1q")),
+        ("x0", Reg("x0", "x")),
+        ("W30", Reg("x30", "w")),
+        ("lr", Reg("x30", "x")),
+        ("FP", Reg("x29", "x")),
+        ("ip1", Reg("x17", "x")),
+        ("sp", Reg("sp", "x")),
+        ("wsp", Reg("sp", "w")),
+        ("wzr", Reg("xzr", "w")),
+        ("q31", Reg("v31", "q")),
+        ("b7", Reg("v7", "b")),
+        ("v3", Reg("v3", "v")),
+        ("v3.4S", Reg("v3", "v", "4s")),
+        ("v3.s[2]", Reg("v3", "v", "s", 2)),
+        ("v3.4b[1]", Reg("v3", "v", "4b", 1)),
+        ("v3.1q", Reg("v3", "v", "1q")),
     ],
-)  # fmt: skip
+)
 def test_registers(text: str, register: Reg) -> None:
     assert parse_register(text) == register
 
@@ -42,9 +53,23 @@ def test_no_registers(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("#5", 5), ("-5", -5), ("# 0x10", 16), ("#-0X1f", -31), ("010", 8), ("0b101", 5), ("0", 0), ("+3", 3),
-     ("1b", None), ("08", None), ("0b", None), ("a", None), ("٣", None), ("1.0", None)],
-)  # fmt: skip
+    [
+        ("#5", 5),
+        ("-5", -5),
+        ("# 0x10", 16),
+        ("#-0X1f", -31),
+        ("010", 8),
+        ("0b101", 5),
+        ("0", 0),
+        ("+3", 3),
+        ("1b", None),
+        ("08", None),
+        ("0b", None),
+        ("a", None),
+        ("٣", None),
+        ("1.0", None),
+    ],
+)
 def test_numbers(text: str, value: int | None) -> None:
     assert number(text) == value
 

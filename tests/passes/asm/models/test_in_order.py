@@ -85,8 +85,15 @@ class TestByHand:
         loop = [write.ldr("d0", "x0"), write.subs("x9"), write.fmla("v8", "v0", "v1"), write.branch()]
         trace = simulate(loop, a55, 2)
         assert [(issue.cycle, issue.slot) for issue in trace.issues] == [
-            (0, 0), (0, 1), (3, 0), (3, 1), (4, 0), (4, 1), (7, 0), (7, 1),
-        ]  # fmt: skip
+            (0, 0),
+            (0, 1),
+            (3, 0),
+            (3, 1),
+            (4, 0),
+            (4, 1),
+            (7, 0),
+            (7, 1),
+        ]
         assert trace.issues[2].waits[0].why == "waits for v0 from `ldr d0, [x0]`"
         assert (trace.issues[2].stall_cycles, trace.issues[2].waits[0].by) == (2, 0)
         assert steady_cycles(loop, a55) == 4

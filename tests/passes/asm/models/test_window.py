@@ -121,10 +121,18 @@ def test_calls_in_a_row_overlap_but_no_more_than_the_window_allows(lines: list[s
     assert repeated_cycles(ops, a55, 2) == block_cycles([*ops, *ops], a55) / 2
 
 
-_LINES = st.sampled_from([
-    "fmla v{a}.4s, v{b}.4s, v{c}.4s", "mul v{a}.8h, v{b}.8h, v{c}.8h", "ldr q{a}, [x{b}]", "str q{a}, [x{b}], #16",
-    "ld1 {{ v{a}.s }}[1], [x{b}]", "add x{a}, x{b}, x{c}", "udiv x{a}, x{b}, x{c}", "ldp x{a}, x9, [x{b}]",
-])  # fmt: skip
+_LINES = st.sampled_from(
+    [
+        "fmla v{a}.4s, v{b}.4s, v{c}.4s",
+        "mul v{a}.8h, v{b}.8h, v{c}.8h",
+        "ldr q{a}, [x{b}]",
+        "str q{a}, [x{b}], #16",
+        "ld1 {{ v{a}.s }}[1], [x{b}]",
+        "add x{a}, x{b}, x{c}",
+        "udiv x{a}, x{b}, x{c}",
+        "ldp x{a}, x9, [x{b}]",
+    ]
+)
 
 
 @settings(max_examples=examples(300, 25))

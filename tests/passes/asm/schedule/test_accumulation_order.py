@@ -44,9 +44,12 @@ def test_many_chains_by_turns_are_as_good() -> None:
 def test_chains_that_wait_for_each_other_are_left_to_the_scheduler() -> None:
     """The second product of v0 waits for v1, whose second one waits for v0."""
     lines = [
-        "mul v0.8h, v16.8h, v17.8h", "mul v1.8h, v16.8h, v17.8h", "mla v0.8h, v1.8h, v17.8h",
-        "mla v1.8h, v0.8h, v17.8h", "mla v0.8h, v1.8h, v17.8h",
-    ]  # fmt: skip
+        "mul v0.8h, v16.8h, v17.8h",
+        "mul v1.8h, v16.8h, v17.8h",
+        "mla v0.8h, v1.8h, v17.8h",
+        "mla v1.8h, v0.8h, v17.8h",
+        "mla v0.8h, v1.8h, v17.8h",
+    ]
     code = [code_of(parse_instr(line)) for line in lines]
     near, far = (block_edges(code, A53, adjacent) for adjacent in (True, False))
     assert chained_edges([c.op for c in code], near, far, A53) == far != near

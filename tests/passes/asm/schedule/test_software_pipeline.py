@@ -189,8 +189,18 @@ def test_any_schedule_that_keeps_the_edges() -> None:
 
 
 def test_three_stages(golden: object) -> None:
-    body = tuple(map(parse_instr, ("ldr q16, [x1], #16", "fadd v16.4s, v16.4s, v0.4s", "str q16, [x2], #16",
-                                   "subs x0, x0, #1", "b.ne .Lloop")))  # fmt: skip
+    body = tuple(
+        map(
+            parse_instr,
+            (
+                "ldr q16, [x1], #16",
+                "fadd v16.4s, v16.4s, v0.4s",
+                "str q16, [x2], #16",
+                "subs x0, x0, #1",
+                "b.ne .Lloop",
+            ),
+        )
+    )
     new = emit_pipeline(body, Schedule(4, (0, 4, 8, 2, 3), "heuristic"), ".Lx")
     text = ""
     for label, instrs in new.parts:
@@ -201,11 +211,24 @@ def test_three_stages(golden: object) -> None:
 
 @pytest.mark.parametrize(
     ("branch", "other"),
-    [("b.ne .L1", "b.eq"), ("bne .L1", "b.eq"), ("b.hs .L1", "b.lo"), ("b.cs .L1", "b.cc"), ("b.cc .L1", "b.cs"),
-     ("b.lo .L1", "b.hs"), ("b.gt .L1", "b.le"), ("b.ge .L1", "b.lt"), ("b.hi .L1", "b.ls"), ("b.mi .L1", "b.pl"),
-     ("b.vs .L1", "b.vc"), ("cbz x0, .L1", "cbnz"), ("cbnz w0, .L1", "cbz"), ("tbz x0, #3, .L1", "tbnz"),
-     ("tbnz w0, #31, .L1", "tbz")],
-)  # fmt: skip
+    [
+        ("b.ne .L1", "b.eq"),
+        ("bne .L1", "b.eq"),
+        ("b.hs .L1", "b.lo"),
+        ("b.cs .L1", "b.cc"),
+        ("b.cc .L1", "b.cs"),
+        ("b.lo .L1", "b.hs"),
+        ("b.gt .L1", "b.le"),
+        ("b.ge .L1", "b.lt"),
+        ("b.hi .L1", "b.ls"),
+        ("b.mi .L1", "b.pl"),
+        ("b.vs .L1", "b.vc"),
+        ("cbz x0, .L1", "cbnz"),
+        ("cbnz w0, .L1", "cbz"),
+        ("tbz x0, #3, .L1", "tbnz"),
+        ("tbnz w0, #31, .L1", "tbz"),
+    ],
+)
 def test_branches_turned_around(branch: str, other: str) -> None:
     instr = parse_instr(branch)
     assert inverted_branch(instr).mnemonic == other

@@ -15,21 +15,25 @@ def transformed(text: str, *live_out: str) -> list[str]:
 
 def test_every_reader_multiplies() -> None:
     """The text of the module's docstring, two readers, and another value of the register behind them."""
-    assert transformed("""
+    assert transformed(
+        """
         ld1r { v30.4s }, [x12]
         fmla v23.4s, v26.4s, v30.4s
         fmls v22.4s, v25.4s, v30.4s
         fmul v21.4s, v25.4s, v30.4s
         ldr q30, [x1]
         fadd v1.4s, v30.4s, v30.4s
-    """, "v1", "v30") == [
+    """,
+        "v1",
+        "v30",
+    ) == [
         "ldr s30, [x12]",
         "fmla v23.4s, v26.4s, v30.s[0]",
         "fmls v22.4s, v25.4s, v30.s[0]",
         "fmul v21.4s, v25.4s, v30.s[0]",
         "ldr q30, [x1]",
         "fadd v1.4s, v30.4s, v30.4s",
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.parametrize(

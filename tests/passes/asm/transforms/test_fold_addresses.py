@@ -15,21 +15,29 @@ CASES = {
     "a copy that a load reads": ("mov x2, x1 | ldr q0, [x2, #16]", "v0", "ldr q0, [x1, #16]"),
     "a copy of a copy": ("mov x2, x1 | add x3, x2, #32 | ldr q0, [x3, #-8]", "v0", "ldr q0, [x1, #24]"),
     "a post-indexed copy": (
-        "mov x2, x1 | ldr q0, [x2], #16 | ldr q1, [x2], #16", "v0 v1", "ldr q0, [x1] | ldr q1, [x1, #16]",
+        "mov x2, x1 | ldr q0, [x2], #16 | ldr q1, [x2], #16",
+        "v0 v1",
+        "ldr q0, [x1] | ldr q1, [x1, #16]",
     ),
     "a copy that is live": ("mov x2, x1 | ldr q0, [x2]", "v0 x2", "mov x2, x1 | ldr q0, [x1]"),
     "a post-indexed copy that is live": (
-        "mov x2, x1 | ldr q0, [x2], #16", "v0 x2", "mov x2, x1 | ldr q0, [x1] | add x2, x2, #16",
+        "mov x2, x1 | ldr q0, [x2], #16",
+        "v0 x2",
+        "mov x2, x1 | ldr q0, [x1] | add x2, x2, #16",
     ),
     "a store through a copy": ("add x2, x1, #8 | str d0, [x2, #8]", "", "str d0, [x1, #16]"),
     "a copy of sp": ("mov x2, sp | str q0, [x2, #16]", "", "str q0, [sp, #16]"),
     "a root that moved on": (
-        "mov x2, x1 | add x1, x1, #16 | ldr q0, [x2]", "v0 x1", "add x1, x1, #16 | ldr q0, [x1, #-16]",
+        "mov x2, x1 | add x1, x1, #16 | ldr q0, [x2]",
+        "v0 x1",
+        "add x1, x1, #16 | ldr q0, [x1, #-16]",
     ),
     "a root that is lost": ("mov x2, x1 | ldr x1, [x0] | ldr q0, [x2]", "v0 x1", None),
     "a root made within": ("ldr x1, [x0] | add x2, x1, #16 | ldr q0, [x2]", "v0", "ldr x1, [x0] | ldr q0, [x1, #16]"),
     "a root made within that is lost": (
-        "ldr x1, [x0] | add x2, x1, #16 | ldr x1, [x0, #8] | ldr q0, [x2]", "v0 x1", None,
+        "ldr x1, [x0] | add x2, x1, #16 | ldr x1, [x0, #8] | ldr q0, [x2]",
+        "v0 x1",
+        None,
     ),
     "a sum of a copy": ("mov x2, x1 | ldr q0, [x2] | add x2, x2, x3", "v0 x2", "ldr q0, [x1] | add x2, x1, x3"),
     "a difference of copies": ("mov x2, x1 | mov x4, x3 | sub x5, x2, x4", "x5", "sub x5, x1, x3"),
@@ -45,7 +53,7 @@ CASES = {
     "dead flags stay": ("adds x2, x1, #16 | ldr q0, [x1]", "v0", None),
     "dead loads stay": ("ldr x2, [x1] | ldr q0, [x1]", "v0", None),
     "sp stays": ("sub sp, sp, #32 | str q0, [sp]", "sp", None),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -57,11 +65,24 @@ def test_folding(case: str) -> None:
 
 
 TEMPLATES = (
-    "mov x{a}, x{b}", "add x{a}, x{b}, #{n}", "sub x{a}, x{b}, #{n}", "add x{a}, x{a}, #{n}", "ldr q{v}, [x{a}, #{m}]",
-    "ldr q{v}, [x{a}], #{m}", "str q{v}, [x{a}, #{m}]", "str q{v}, [x{a}], #{m}", "ldr d{v}, [x{a}, #-{m}]!",
-    "ldp q{v}, q{w}, [x{a}, #{m}]", "str x{b}, [x{a}, #{m}]", "ldp d{v}, d{w}, [x{a}], #{m}", "stp x{a}, x{b}, [x{c}]",
-    "prfm pldl1keep, [x{a}]", "str x{a}, [x{a}, #{m}]", "sub x{a}, x{b}, x{b}", "add x{a}, x{c}, x{b}, lsl #1",
-)  # fmt: skip
+    "mov x{a}, x{b}",
+    "add x{a}, x{b}, #{n}",
+    "sub x{a}, x{b}, #{n}",
+    "add x{a}, x{a}, #{n}",
+    "ldr q{v}, [x{a}, #{m}]",
+    "ldr q{v}, [x{a}], #{m}",
+    "str q{v}, [x{a}, #{m}]",
+    "str q{v}, [x{a}], #{m}",
+    "ldr d{v}, [x{a}, #-{m}]!",
+    "ldp q{v}, q{w}, [x{a}, #{m}]",
+    "str x{b}, [x{a}, #{m}]",
+    "ldp d{v}, d{w}, [x{a}], #{m}",
+    "stp x{a}, x{b}, [x{c}]",
+    "prfm pldl1keep, [x{a}]",
+    "str x{a}, [x{a}, #{m}]",
+    "sub x{a}, x{b}, x{b}",
+    "add x{a}, x{c}, x{b}, lsl #1",
+)
 
 
 def test_random_pointers_leave_the_same_behind() -> None:
@@ -73,8 +94,15 @@ def test_random_pointers_leave_the_same_behind() -> None:
         for _ in range(dice.randint(3, 14)):
             a, b, c = (dice.choice(range(1, 6)) for _ in range(3))
             v, w = dice.sample(range(16, 24), 2)
-            names = {"a": a, "b": b, "c": c, "v": v, "w": w, "n": dice.choice((1, 16, 24, 300)),
-                     "m": dice.choice((16, 32, 48))}  # fmt: skip
+            names = {
+                "a": a,
+                "b": b,
+                "c": c,
+                "v": v,
+                "w": w,
+                "n": dice.choice((1, 16, 24, 300)),
+                "m": dice.choice((16, 32, 48)),
+            }
             lines.append(dice.choice(TEMPLATES).format(**names))
         live = frozenset(f"x{i}" for i in range(1, 6) if dice.random() < 0.4) | {f"v{i}" for i in range(16, 24)}
         folded = [str(i) for i in fold_addresses([parse_instr(line) for line in lines], live)]

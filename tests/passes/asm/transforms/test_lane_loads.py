@@ -53,7 +53,8 @@ def test_what_fills_no_vector_goes_by_twos_where_pairs_are_joined() -> None:
 
 
 def test_pairs_in_any_order_behind_a_move_and_two_doubles() -> None:
-    joined = join_scalar_loads(_parsed("""
+    joined = join_scalar_loads(
+        _parsed("""
         ldp s26, s27, [x11, #-8]
         add x11, x11, #64
         fmla v0.4s, v28.4s, v27.s[0]
@@ -65,7 +66,9 @@ def test_pairs_in_any_order_behind_a_move_and_two_doubles() -> None:
         ldr d25, [x3]
         fmla v0.2d, v28.2d, v24.d[0]
         fmla v0.2d, v28.2d, v25.d[0]
-    """), LIVE)  # fmt: skip
+    """),
+        LIVE,
+    )
     assert _printed(joined) == [
         "ldr q%1, [x11, #-16]",
         "add x11, x11, #64",
@@ -108,10 +111,11 @@ def test_results_are_the_same() -> None:
     pytest.importorskip("unicorn", reason="the emulator (mavcg[check]) is not installed")
     new = allocate(with_effects(join_scalar_loads(_parsed(FOUR), LIVE)), LIVE, LIVE)
     texts = [
-        "\t.text\n\t.globl f\n\t.type f,%function\nf:\n" + "".join(f"\t{line}\n" for line in lines)
+        "\t.text\n\t.globl f\n\t.type f,%function\nf:\n"
+        + "".join(f"\t{line}\n" for line in lines)
         + "\tstp q0, q1, [x3]\n\tret\n\t.size f, .-f\n"
         for lines in (FOUR.strip().splitlines(), _printed(new))
-    ]  # fmt: skip
+    ]
     before, after = (assemble_image(text, "lanes") for text in texts)
     comparison = compare(before, after, "f", range(8), observed=("x0", "x3", "x11"))
     assert comparison.passed, comparison

@@ -48,9 +48,13 @@ table:
 def test_symbols() -> None:
     symbols = defined_symbols(FILE)
     assert {name: (s.kind, s.is_global, s.bytes) for name, s in symbols.items()} == {
-        "leaf": ("function", False, None), "dot": ("function", True, None), "cold": ("function", True, None),
-        "calls.0": ("object", False, 4), "shared": ("object", True, 8), "table": ("", False, 8),
-    }  # fmt: skip
+        "leaf": ("function", False, None),
+        "dot": ("function", True, None),
+        "cold": ("function", True, None),
+        "calls.0": ("object", False, 4),
+        "shared": ("object", True, 8),
+        "table": ("", False, 8),
+    }
 
 
 def test_a_function_goes_and_references_stay() -> None:

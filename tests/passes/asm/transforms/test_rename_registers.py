@@ -181,8 +181,13 @@ def test_a_register_is_free_between_the_values_that_it_carries_on() -> None:
 
 def test_values_keep_their_registers_where_others_do_not_fit() -> None:
     """v3 has been free longest when v20's second value begins; given to it, no lane of v3 to v15 would be left."""
-    texts = ("ldr q20, [x1]", "fadd v1.8h, v1.8h, v20.8h", "ldr q20, [x1, #16]", "ldr q3, [x1, #32]",
-             "fmla v1.8h, v20.8h, v3.h[1]")  # fmt: skip
+    texts = (
+        "ldr q20, [x1]",
+        "fadd v1.8h, v1.8h, v20.8h",
+        "ldr q20, [x1, #16]",
+        "ldr q3, [x1, #32]",
+        "fmla v1.8h, v20.8h, v3.h[1]",
+    )
     code = with_effects([parse_instr(text) for text in texts])
     live = frozenset({"x1", *(f"v{i}" for i in range(32) if i not in (3, 20))})
     assert [str(instr) for instr in allocate(code, live, live)] == [str(c.instr) for c in code]
@@ -190,8 +195,12 @@ def test_values_keep_their_registers_where_others_do_not_fit() -> None:
 
 def test_successive_values_get_different_registers() -> None:
     """Removes the false dependences that keep a scheduler from overlapping iterations."""
-    code = with_effects([parse_instr(t) for t in ("ldr q16, [x1]", "fadd v0.4s, v0.4s, v16.4s", "ldr q16, [x1, #16]",
-                                           "fadd v0.4s, v0.4s, v16.4s")])  # fmt: skip
+    code = with_effects(
+        [
+            parse_instr(t)
+            for t in ("ldr q16, [x1]", "fadd v0.4s, v0.4s, v16.4s", "ldr q16, [x1, #16]", "fadd v0.4s, v0.4s, v16.4s")
+        ]
+    )
     live = frozenset({"x1", "v0"})
     new = allocate(code, live, live)
     first, second = (new[i].registers()[0].name for i in (0, 2))

@@ -53,9 +53,17 @@ def test_four_steps_counted_by_a_comparison_and_addressed_after_a_move() -> None
     steps = _rerolled(body.replace("#80", "#112"), LIVE | {"x2", "x8", "x9"})
     assert steps == (
         4,
-        ["ldr q0, [x1]", "ldr d4, [x2, #16]", "fmla v8.4s, v0.4s, v4.s[1]", "add x1, x1, #16", "sub x2, x2, #24",
-         "sub x8, x8, #1", "cmp x9, x8", "b.ne .Lloop"],
-    )  # fmt: skip
+        [
+            "ldr q0, [x1]",
+            "ldr d4, [x2, #16]",
+            "fmla v8.4s, v0.4s, v4.s[1]",
+            "add x1, x1, #16",
+            "sub x2, x2, #24",
+            "sub x8, x8, #1",
+            "cmp x9, x8",
+            "b.ne .Lloop",
+        ],
+    )
 
 
 def test_two_steps_of_which_each_does_two() -> None:
@@ -123,13 +131,16 @@ def test_a_loop_that_loads_nothing_is_left_alone() -> None:
 
 
 def test_moves_come_last() -> None:
-    sunk = sink_pointer_updates(_parsed("""
+    sunk = sink_pointer_updates(
+        _parsed("""
         ldr q0, [x1], #16
         ldr q2, [x1], #16
         fmla v8.4s, v0.4s, v2.s[0]
         subs x0, x0, #1
         b.hi .Lloop
-    """), LIVE)  # fmt: skip
+    """),
+        LIVE,
+    )
     assert sunk is not None
     assert [" ".join(str(instr).split()) for instr in sunk] == [
         "ldr q0, [x1]",
@@ -156,9 +167,12 @@ def _unrolled_function(dice: Random, name: str) -> str:
         loads = [f"ldr q{v}, [x1, #{start + 16 * (rows * step + row)}]" for row, v in enumerate(free[:rows])]
         by = free[rows:]
         at = 32 * step
-        loads += dice.choice([
-            [f"ldp q{by[0]}, q{by[1]}, [x2, #{at}]"], [f"ldr q{by[1]}, [x2, #{at + 16}]", f"ldr q{by[0]}, [x2, #{at}]"]
-        ])  # fmt: skip
+        loads += dice.choice(
+            [
+                [f"ldp q{by[0]}, q{by[1]}, [x2, #{at}]"],
+                [f"ldr q{by[1]}, [x2, #{at + 16}]", f"ldr q{by[0]}, [x2, #{at}]"],
+            ]
+        )
         dice.shuffle(loads)
         products = [
             kind.format(number, free[pick[number][each][0]], by[pick[number][each][1]], lanes[number][each])

@@ -210,10 +210,17 @@ def test_pointers_are_moved_once_and_addresses_count_it_in() -> None:
     new = unrolled(lines)
     assert new is not None
     assert [" ".join(str(i).split()) for i in new.body] == [
-        "ldr q0, [x1]", "ldr q1, [x1, #32]", "str q0, [x3], #16",
-        "ldr q0, [x1, #16]", "add x1, x1, #32", "ldr q1, [x1, #16]", "str q0, [x3], #16",
-        "sub x8, x8, #2", "subs x17, x17, #2", "b.hs again",
-    ]  # fmt: skip
+        "ldr q0, [x1]",
+        "ldr q1, [x1, #32]",
+        "str q0, [x3], #16",
+        "ldr q0, [x1, #16]",
+        "add x1, x1, #32",
+        "ldr q1, [x1, #16]",
+        "str q0, [x3], #16",
+        "sub x8, x8, #2",
+        "subs x17, x17, #2",
+        "b.hs again",
+    ]
 
 
 @pytest.mark.parametrize(

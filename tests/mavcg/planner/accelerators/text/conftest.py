@@ -38,11 +38,20 @@ def _case(draw: st.DrawFn) -> tuple[ConvLayer, Tiling]:
     iw, ow, kw, stride_w, dilation_w, left, right = draw(_axis())
     layer = ConvLayer(
         draw(st.sampled_from(["", "conv1", "a/b.c", "what, [this] // \N{BLACK STAR}"])),
-        oc=draw(st.integers(1, 4)), ic=draw(st.integers(1, 4)), oh=oh, ow=ow, kh=kh, kw=kw, ih=ih, iw=iw,
-        stride=(stride_h, stride_w), pads=(above, left, below, right), dilation=(dilation_h, dilation_w),
+        oc=draw(st.integers(1, 4)),
+        ic=draw(st.integers(1, 4)),
+        oh=oh,
+        ow=ow,
+        kh=kh,
+        kw=kw,
+        ih=ih,
+        iw=iw,
+        stride=(stride_h, stride_w),
+        pads=(above, left, below, right),
+        dilation=(dilation_h, dilation_w),
         groups=draw(st.integers(1, 3)),
         items=draw(st.sampled_from([ItemBytes(), ItemBytes(1, 1, 1, 4), ItemBytes(2, 2, 2, 4)])),
-    )  # fmt: skip
+    )
     sizes = [draw(st.integers(1, length)) for length in layer.loops.values()]
     whole = draw(st.permutations(range(6)))
     lengths = list(layer.loops.values())

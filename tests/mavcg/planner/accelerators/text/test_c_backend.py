@@ -42,7 +42,7 @@ CASES: list[tuple[ConvLayer, Tile, Dataflow, Types, bool]] = [
     (FC, Tile(10, 5, 1, 1, 1, 1), Dataflow.INPUT, Types("i16", "i16", "i32", "i64"), True),
     # Padding wider than the kernel: tiles of the input that are nothing but padding.
     (ConvLayer("pads", 2, 2, 7, 7, 1, 1, 3, 3, pads=(2,) * 4), Tile(2, 1, 2, 2, 1, 1), Dataflow.WEIGHT, I32, False),
-]  # fmt: skip
+]
 
 
 def _compiled(folder: Path, sources: list[str], *flags: str) -> ctypes.CDLL:
