@@ -23,12 +23,12 @@ from bench.jit import Compiled, caller, compile_step, host_machine, planned
 from bench.record import facts, write
 from mavcg.graph import Array, Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
-from mavcg.hardware.target import host_target
 from mavcg.kernels.builder.emit import F32, PTR, Values, add_core_attributes, const, f32_splat, fma, for_range
+from mavcg.kernels.machines import packing_for
 from mavcg.kernels.registry import lower
-from mavcg.lowering.machines import packing_for
 from mavcg.specs.kernel import Machine, Step, View, dense_view
 from mavcg.specs.packed_constant import constant_array
+from mavcg.toolchain.target import host_target
 
 # (out size, in channels, out channels, kernel, stride, groups)
 LAYERS = {

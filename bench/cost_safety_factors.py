@@ -33,8 +33,8 @@ from bench.record import RESULTS, facts, write
 from bench.strategies import ENGINE
 from bench.strategy_rounds import inputs_of
 from mavcg.importers.load import import_model
+from mavcg.kernels.machines import machines_for, packing_for
 from mavcg.lowering.lower import lower_candidates
-from mavcg.lowering.machines import machines_for, packing_for
 from mavcg.model_pipeline.request import make_model_request
 from mavcg.objects.inspection import model_of
 from mavcg.passes.graph.pipeline import optimise

@@ -20,13 +20,13 @@ from rich.console import Console
 from rich.table import Table
 
 from mavcg.files.whole_file import write_whole
-from mavcg.hardware.target import host_target
 from mavcg.profiles.load import cores_for
 from mavcg.program_pipeline.hot_functions import HotSymbol
 from mavcg.program_pipeline.program import BuildRequest, build_program
 from mavcg.runtime.amalgamation import SOURCES
 from mavcg.runtime.coreset import CoreSet
 from mavcg.sources.compile_commands import CompileUnit, read_command
+from mavcg.toolchain.target import host_target
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
 
 HERE = Path(__file__).resolve().parent

@@ -33,7 +33,7 @@ from mavcg.explore.space_file import read_space
 from mavcg.explore.store import ExplorationStore
 from mavcg.explore.tilings import SearchKey
 from mavcg.explore.workload import Workload, workload_of
-from mavcg.planner.accelerators.networks import NAMES
+from mavcg.graph.networks import NAMES
 from mavcg.planner.accelerators.request import read_layers
 
 OBJECTIVES = "latency,area,energy"

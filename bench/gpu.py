@@ -21,7 +21,7 @@ from typing import Any
 from bench.gpu_programs import run_planners, run_programs
 from bench.gpu_times import buffer_bytes, ceilings, library_ms, own_ms
 from mavcg.errors import MavcgError
-from mavcg.planner.accelerators.networks import NAMES, network
+from mavcg.graph.networks import NAMES, network
 from mavcg.planner.gpu.check_layer import layer_case
 from mavcg.planner.gpu.driver import Driver
 from mavcg.planner.gpu.emulation import HEADERS

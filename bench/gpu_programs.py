@@ -16,10 +16,10 @@ import numpy as np
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
+from mavcg.graph.networks import NAMES, network
+from mavcg.graph.networks.drawn import drawn_constants
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.planner.accelerators import baselines, exact
-from mavcg.planner.accelerators.networks import NAMES, network
-from mavcg.planner.accelerators.networks.drawn import drawn_constants
 from mavcg.planner.accelerators.planned import Planned
 from mavcg.planner.accelerators.text.emit import emit_plan
 from mavcg.planner.gpu.cuda_project import emit_network, emit_plans, unique_names

@@ -11,9 +11,9 @@ from typing import Any
 from bench.app_objects import FLAGS, PACKAGE, app_folder, archive_of
 from bench.programs import PROGRAMS, Program, build
 from bench.record import facts, write
-from mavcg.hardware.target import parse_target
 from mavcg.objects.elf import loaded_bytes, notes
 from mavcg.runtime.shared import build_shared_runtime
+from mavcg.toolchain.target import parse_target
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
 
 # The cores of the paper's multi-versioned TFLite (Park 2020, chapter 4.2), whose code grew by 3.66 %.

@@ -18,15 +18,15 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.record import facts, write
-from mavcg.cost_model.fits import fit_of_kind
 from mavcg.graph import TensorType
 from mavcg.hardware.cost_fit import X86
-from mavcg.hardware.target import host_target
+from mavcg.hardware.fits import fit_of_kind
 from mavcg.objects.library import link_shared
 from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.loading import Model, load
 from mavcg.runtime.model_build import build_model_objects
 from mavcg.specs.model_program import OperandAddress, Program, ProgramStep, ProgramTensor
+from mavcg.toolchain.target import host_target
 from mavcg.toolchain.zig import run_zig
 
 TURNS = (0, 200, 1000, 5000)  # of a row's loop, about a nanosecond or less each

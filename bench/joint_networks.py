@@ -6,7 +6,7 @@ Inception v2 (Ioffe and Szegedy 2015, with the separable first convolution of Te
 """
 
 from mavcg.graph import Graph
-from mavcg.planner.accelerators.networks.builder import NetworkBuilder
+from mavcg.graph.networks.builder import NetworkBuilder
 
 _ONE_EACH_SIDE = (1, 1, 1, 1)
 # Expansion, kernel, channels, blocks, stride of the first.

@@ -31,12 +31,12 @@ from bench.record import ROOT, facts, write
 from bench.versions import KERNELS as HOST_KERNELS
 from mavcg.errors import MavcgError
 from mavcg.hardware.core import GENERIC, Core
-from mavcg.hardware.target import host_target
 from mavcg.hardware.timing import MissingFact
 from mavcg.passes.asm.loop_schedule import SchedulingEffort
 from mavcg.passes.asm.tune import tune
 from mavcg.profiles.load import load_core
 from mavcg.profiles.timing import load_timing
+from mavcg.toolchain.target import host_target
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig, zig_command
 
 # Those of the thesis' two phones, and a newer core of each kind.

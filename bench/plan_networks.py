@@ -13,9 +13,9 @@ from rich.table import Table
 
 from bench.record import facts, write
 from mavcg.graph import Graph
+from mavcg.graph.networks import NAMES, network
+from mavcg.graph.networks.yolov2 import yolov2
 from mavcg.planner.accelerators.network_plan import schedules
-from mavcg.planner.accelerators.networks import NAMES, network
-from mavcg.planner.accelerators.networks.yolov2 import yolov2
 from mavcg.planner.layer_model.graph_layers import layers_of
 
 # Uncached, cached (table 4.1; AlexNet, which repeats no layer, is not in it).

@@ -24,11 +24,10 @@ from bench.plan_baselines import OURS, SEARCHES, TABLE_8_4
 from bench.record import RESULTS, facts, write
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
-from mavcg.hardware.target import host_target
+from mavcg.graph.networks import NAMES
+from mavcg.graph.networks.drawn import drawn_constants
 from mavcg.planner.accelerators.baselines import BASELINES
 from mavcg.planner.accelerators.network_plan import plan_layers
-from mavcg.planner.accelerators.networks import NAMES
-from mavcg.planner.accelerators.networks.drawn import drawn_constants
 from mavcg.planner.accelerators.request import read_graph
 from mavcg.planner.accelerators.text.emit import emit_plan
 from mavcg.planner.accelerators.text.interpret import count_plan
@@ -37,6 +36,7 @@ from mavcg.planner.accelerators.text.network_c_library import BLAS_RUNTIME
 from mavcg.planner.accelerators.text.network_plan_text import network_text
 from mavcg.planner.layer_model.graph_layers import layers_of
 from mavcg.profiles.accelerators import find_accelerator
+from mavcg.toolchain.target import host_target
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
 
 NAME = "plan_run"

@@ -33,13 +33,12 @@ from rich.table import Table
 from bench.jit import Compiled, Loops, host_machine
 from bench.models import model_path, shapes_of
 from bench.record import facts, write
-from mavcg.hardware.target import host_target
 from mavcg.hosts.host import measured_host_board
 from mavcg.importers.load import import_model
 from mavcg.kernels.builder.emit import add_core_attributes, kernel_name
+from mavcg.kernels.machines import packing_for
 from mavcg.kernels.registry import emit
 from mavcg.lowering.lower import lower_graph
-from mavcg.lowering.machines import packing_for
 from mavcg.lowering.pack_weights import pack_weights
 from mavcg.lowering.step_list import plan_model
 from mavcg.passes.graph.pipeline import optimise
@@ -49,6 +48,7 @@ from mavcg.planner.engine.work import work_of
 from mavcg.specs.kernel import Array, KernelSpec, Machine
 from mavcg.specs.model_program import OperandAddress
 from mavcg.specs.tile_plan import MacroTile, Order, TilePlan, worthwhile_call_rows
+from mavcg.toolchain.target import host_target
 
 NETWORKS = ("squeezenet-random", "mobilenet_v2", "resnet50-random", "vgg19-random")
 # What each layer is given, on top of what the emitter takes when it is told nothing.

@@ -62,7 +62,7 @@ def mavcg_runner(model: Path, threads: int, profile: bool = False) -> Runner:
 def built_library(model: Path) -> Path:
     """Return the model's library for this machine, built once for each version of mavcg and of the model."""
     from bench.host_library import build_for_host
-    from mavcg.runtime.code_cache import cache_folder
+    from mavcg.files.code_cache import cache_folder
 
     digest = hashlib.sha256(model.read_bytes())
     for part in ("mavcg", "kernels", "passes", "runtime", "profiles"):

@@ -30,14 +30,13 @@ from mavcg.assembly.loop_estimates import estimate_function
 from mavcg.assembly.tuning import TuningJob, tune_versions
 from mavcg.assembly.tuning_options import has_machine_passes
 from mavcg.hardware.core import Core
-from mavcg.hardware.target import parse_target
 from mavcg.hardware.timing import Timing
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.int8.conv_spec import QConv2d
 from mavcg.kernels.int8.requantize import Int8Epilogue
+from mavcg.kernels.machines import machines_for, packing_for
 from mavcg.kernels.primitives.registry import find_primitive
 from mavcg.lowering.kernel_code import HEURISTIC_SECONDS, KERNEL_FLAGS, kernel_module, version_symbol
-from mavcg.lowering.machines import machines_for, packing_for
 from mavcg.passes.asm.analysis.blocks import functions_of
 from mavcg.passes.asm.isa.source import parse_source
 from mavcg.profiles.load import cores_for
@@ -50,6 +49,7 @@ from mavcg.selection.strategies import Selected
 from mavcg.specs.kernel import KernelSpec, View, dense_strides
 from mavcg.specs.primitive import Epilogue, Scenario
 from mavcg.toolchain.codegen import CodegenJob, compile_module
+from mavcg.toolchain.target import parse_target
 
 TARGET = parse_target("aarch64-linux-gnu.2.17")
 # A core, and a board that has it.

@@ -19,11 +19,10 @@ from bench.models import model_path, shapes_of
 from bench.record import facts, write
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
-from mavcg.hardware.target import parse_target
 from mavcg.importers.load import import_model
+from mavcg.kernels.machines import machines_for, packing_for
 from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.lowering.lower import lower_candidates
-from mavcg.lowering.machines import machines_for, packing_for
 from mavcg.model_pipeline.choose_algorithms import eight_bit_json
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.predict.algorithms import predict_algorithms
@@ -33,6 +32,7 @@ from mavcg.selection.costs.modelled import modelled_costs
 from mavcg.selection.network import network_of
 from mavcg.selection.select_workers import board_of, workers_of
 from mavcg.selection.strategies import select, strategy_names
+from mavcg.toolchain.target import parse_target
 
 BOARDS = ("rk3588", "exynos9820")
 EIGHT_BIT = ("mobilenet_v2-int8", "resnet50-random-int8", "inception_v3-random-int8")

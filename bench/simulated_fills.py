@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from mavcg.assembly.code_image import assemble_image
 from mavcg.cost_model.board_machine import cluster_machine
+from mavcg.cost_model.core_facts import LINE_BYTES, simulated_core
 from mavcg.hardware.board import Board
 from mavcg.profiles.load import load_core
 from mavcg.profiles.timing import load_timing
 from mavcg.simulate.call_arguments import call_state
-from mavcg.simulate.core_facts import LINE_BYTES, simulated_core
 from mavcg.simulate.run import SimulatedProgram
 from mavcg.simulate.simulation import parse_arguments_of_call
 

@@ -26,11 +26,11 @@ from mavcg.kernels.primitives.registry import all_primitives, eight_bit_primitiv
 from mavcg.runners.simulated_choices import simulate_unsure
 from mavcg.runners.simulated_tuning import simulate_jobs_on, simulated_cores
 from mavcg.runners.tune_network import core_plan
+from mavcg.runners.work_list import Job, Plan
 from mavcg.selection.choice import Choice, Problem, make_choice
 from mavcg.selection.costs.database_file import open_db
 from mavcg.selection.costs.provider import SIMULATED
 from mavcg.selection.costs.rows import Conversion
-from mavcg.selection.measure.work_list import Job, Plan
 from mavcg.selection.network import Network
 from mavcg.selection.select_network import SelectQuestion, problem_on, read_network
 from mavcg.selection.select_workers import board_of, workers_of

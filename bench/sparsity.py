@@ -20,7 +20,7 @@ from mavcg.kernels.primitives.registry import find_primitive
 from mavcg.kernels.primitives.sparse.family import PRIMITIVES
 from mavcg.runners.bench_program import bench_target, build_program
 from mavcg.runners.spot import bench_job_of
-from mavcg.selection.measure.work_list import Job
+from mavcg.runners.work_list import Job
 from mavcg.specs.primitive import Primitive, Scenario
 from mavcg.trials.check import block_of
 from mavcg.trials.run import find_machine

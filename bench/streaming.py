@@ -26,8 +26,8 @@ from rich.table import Table
 from bench.host_library import build_for_host
 from bench.record import facts, write
 from mavcg.errors import MavcgError
-from mavcg.hardware.target import host_target
 from mavcg.runtime.loading import Model, load
+from mavcg.toolchain.target import host_target
 from mavcg.toolchain.zig import run_zig
 
 STREAMS = (1, 4)

@@ -115,7 +115,7 @@ SUBJECTS: Mapping[str, Subject] = {
     "plan_baselines": Subject(_PLANNER),
     "plan_networks": Subject(
         (
-            "mavcg.planner.accelerators.networks",
+            "mavcg.graph.networks",
             "mavcg.planner.accelerators.network_plan",
             "mavcg.planner.layer_model.graph_layers",
         )
@@ -156,7 +156,7 @@ SUBJECTS: Mapping[str, Subject] = {
         ("mavcg/simulate/csrc/*", *_ARM_FACTS),
     ),
     "unsure_layers": Subject(
-        ("mavcg.predict.simulated_layers", "mavcg.predict.predict", "mavcg.model_pipeline.model"),
+        ("mavcg.simulate.simulated_layers", "mavcg.predict.predict", "mavcg.model_pipeline.model"),
         ("mavcg/simulate/csrc/*", *_ARM_FACTS),
     ),
     "simulated_selections": Subject(

@@ -25,7 +25,6 @@ from bench.jit import host_machine
 from bench.planned_tiles import Compared, Network, timed
 from bench.record import RESULTS, facts, write
 from mavcg.hardware.accelerator import Accelerator
-from mavcg.hardware.target import host_target
 from mavcg.hosts.host import measured_host_board
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.planner.engine.candidates import candidates, plain_tile
@@ -36,6 +35,7 @@ from mavcg.planner.engine.work import work_of
 from mavcg.planner.layer_model.tiling_cost import CALIBRATED, ROOFLINE, Term
 from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.specs.tile_plan import TilePlan
+from mavcg.toolchain.target import host_target
 
 NAME = "tiling_models"
 NETWORKS = (

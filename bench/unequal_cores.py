@@ -26,12 +26,12 @@ from bench.unequal_layers import build_layers
 from mavcg.errors import MavcgError
 from mavcg.graph import TensorType
 from mavcg.hardware.core import Core
-from mavcg.hardware.target import host_target
 from mavcg.objects.library import link_shared
 from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.loading import Model, load
 from mavcg.runtime.model_build import build_model_objects
 from mavcg.specs.model_program import OperandAddress, Program, ProgramStep, ProgramTensor
+from mavcg.toolchain.target import host_target
 from mavcg.toolchain.zig import run_zig
 
 RATIOS = (1, 2, 3, 4, 6)

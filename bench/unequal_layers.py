@@ -13,12 +13,11 @@ import numpy as np
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.hardware.core import Core
-from mavcg.hardware.target import Target, host_target
 from mavcg.hosts.host import measured_host_board
 from mavcg.kernels.builder.emit import kernel_name
+from mavcg.kernels.machines import machines_for, packing_for
 from mavcg.lowering.kernel_code import kernel_objects
 from mavcg.lowering.lower import lower_graph
-from mavcg.lowering.machines import machines_for, packing_for
 from mavcg.lowering.memory_plan import plan_memory
 from mavcg.lowering.pack_weights import pack_weights
 from mavcg.lowering.step_list import make_step_list
@@ -29,6 +28,7 @@ from mavcg.profiles.load import load_cores
 from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.model_build import build_model_objects
 from mavcg.specs.kernel import Machine
+from mavcg.toolchain.target import Target, host_target
 from mavcg.toolchain.zig import run_zig
 
 # Output channels and stride of 1x1 convolutions, one after the other, from 28x28x64; the first wakes the other thread.

@@ -24,6 +24,7 @@ from mavcg.hardware.board import Board
 from mavcg.model_pipeline.estimating import predict_file
 from mavcg.predict.latency import SIMULATED, StepCost
 from mavcg.profiles.load import load_board
+from mavcg.simulate.simulated_layers import simulated_steps
 
 NAME, SOURCE = "unsure_layers", "simulated_layers"
 
@@ -42,7 +43,7 @@ def compared(network: str, recorded: Sequence[Mapping[str, Any]], jobs: int) -> 
     with tempfile.TemporaryDirectory() as folder:
         library = build_layer_by_layer(network, Path(folder), jobs)
         before = cpu_seconds()
-        prediction = predict_file(library, board, 1, {}, jobs, simulate_unsure=True)
+        prediction = predict_file(library, board, 1, {}, jobs, simulator=simulated_steps)
         seconds = cpu_seconds() - before
     print(f"{network}: {seconds:.1f} CPU s", file=sys.stderr, flush=True)
     layers = []

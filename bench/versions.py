@@ -19,8 +19,8 @@ import numpy as np
 
 from bench.programs import PROGRAMS, Program, build
 from bench.record import facts, write
-from mavcg.hardware.target import host_target
 from mavcg.program_pipeline.perf_runs import this_machine
+from mavcg.toolchain.target import host_target
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_tool, zig_command
 
 ROUNDS = 15

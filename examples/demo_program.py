@@ -26,7 +26,7 @@ from demo_steps import (
     versions_ran,
 )
 
-from mavcg.hardware.target import host_target
+from mavcg.toolchain.target import host_target
 
 APP = HERE / "edge_app"
 BUILD = APP / "build"

@@ -11,11 +11,11 @@ from mavcg.files.child_python import python_command
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core
 from mavcg.hardware.instr_classes import CLASSES, lineage
-from mavcg.hardware.target import parse_target
 from mavcg.profiles.board_files import read_board
 from mavcg.profiles.load import files, read_core
 from mavcg.profiles.rates import rate
 from mavcg.profiles.timing import load_timing, own_classes
+from mavcg.toolchain.target import parse_target
 
 # Each function of the module has its own target-cpu, so LLVM makes one subtarget for each. For a name that it does not
 # know it only prints a warning on stderr, and continues as for "generic".

@@ -9,9 +9,9 @@ from pathlib import Path
 from mavcg.errors import MavcgError
 from mavcg.hardware.board import Board, Cluster
 from mavcg.hardware.core import GENERIC
-from mavcg.hardware.target import parse_target
 from mavcg.profiles import schema
 from mavcg.profiles.schema import Table, refuse
+from mavcg.toolchain.target import parse_target
 
 BOARD_KEYS = ("name", "soc", "target", "source", "clusters", "l3_bytes", "memory_gb_per_s", "battery")
 CLUSTER_KEYS = (

@@ -15,7 +15,6 @@ from pathlib import Path
 from mavcg.errors import MavcgError, ProfileError
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core, Fact, Midr, X86Model
-from mavcg.hardware.target import ARCHES, parse_target
 from mavcg.profiles import schema
 from mavcg.profiles.board_files import read_board
 from mavcg.profiles.load_policy import read_policy
@@ -25,6 +24,7 @@ from mavcg.profiles.schema import Table, refuse
 from mavcg.profiles.sibling_cores import runnable_on_sibling_cores
 from mavcg.profiles.source_abbreviations import spell_out_sources
 from mavcg.profiles.timing_rows import TIMING_TABLES, is_row, read_own_timing
+from mavcg.toolchain.target import ARCHES, parse_target
 
 HERE = Path(__file__).resolve().parent
 KINDS = ("cores/", "boards/", "accelerators/", "isa_targets/", "fits/", "gpus/")  # of a folder of MAVCG_PROFILES

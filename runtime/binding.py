@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from mavcg.errors import MavcgError
+from mavcg.files.code_cache import cache_folder, cached_file
 from mavcg.files.own_folder import is_own_folder
 from mavcg.files.scratch import scratch_folder
 from mavcg.hardware.core import Core
-from mavcg.hardware.target import host_target
 from mavcg.runtime.amalgamation import SOURCES, unit_text
 from mavcg.runtime.build import RUNTIME_FLAGS, compile_runtime, x86_needs
-from mavcg.runtime.code_cache import cache_folder, cached_file
 from mavcg.runtime.coreset import GENERIC_ID, TABLE_CPUS, CoreSet, table_text
 from mavcg.runtime.declared import ffi
+from mavcg.toolchain.target import host_target
 
 BY_MAP = "MAVCG_CPU_MAP"  # the source of a core type that the user named
 _NEEDS = SOURCES / "x86_needs.h"

@@ -4,11 +4,11 @@ import os
 from pathlib import Path
 
 from mavcg.files.scratch import scratch_folder
-from mavcg.hardware.target import Target
 from mavcg.runtime.amalgamation import write_unit
 from mavcg.runtime.blas_text import BLAS_TABLES
 from mavcg.runtime.build import machine_flags
 from mavcg.runtime.model_build import ENGINE_FLAGS
+from mavcg.toolchain.target import Target
 from mavcg.toolchain.zig import GUARDED_CODE_FLAGS, protection_flags, run_zig
 
 

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mavcg.errors import MavcgError
+from mavcg.files.code_cache import cache_folder, cached_file
 from mavcg.files.own_folder import is_own_folder
 from mavcg.files.scratch import scratch_folder
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.hardware.extensions import hwcap_words
-from mavcg.hardware.target import Target
 from mavcg.runtime.amalgamation import SOURCES, unit_text, write_unit
-from mavcg.runtime.code_cache import cache_folder, cached_file
 from mavcg.runtime.coreset import NEED_WORDS, RUNTIME_ABI, CoreSet, table_text
+from mavcg.toolchain.target import Target
 from mavcg.toolchain.versions import package_version
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, protection_flags, run_zig, zig_program
 

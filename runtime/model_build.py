@@ -10,7 +10,6 @@ from mavcg.errors import MavcgError
 from mavcg.files.scratch import scratch_folder
 from mavcg.files.worker_processes import Task, run_tasks
 from mavcg.hardware.core import GENERIC, Core
-from mavcg.hardware.target import Target
 from mavcg.objects.code_extensions import function_extensions
 from mavcg.objects.data_object import write_data_object
 from mavcg.objects.elf import function_symbols
@@ -20,6 +19,7 @@ from mavcg.runtime.coreset import GENERIC_ID, NEED_WORDS, CoreSet, stand_in_id
 from mavcg.runtime.model_names import constants_symbol
 from mavcg.runtime.model_text import DEFAULT_SPIN_US, kernels_of, tables_text
 from mavcg.specs.model_program import Program
+from mavcg.toolchain.target import Target
 from mavcg.toolchain.zig import GUARDED_CODE_FLAGS, PLAIN_CODE_FLAGS, protection_flags, run_zig
 
 Buffer = Any  # bytes, or a NumPy array of them: typing.Buffer is of Python 3.12

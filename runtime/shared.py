@@ -4,11 +4,11 @@ import os
 from pathlib import Path
 
 from mavcg.files.scratch import scratch_folder
-from mavcg.hardware.target import Target
 from mavcg.objects.library import link_shared
 from mavcg.objects.link_options import LinkOptions
 from mavcg.runtime.build import compile_runtime
 from mavcg.runtime.coreset import RUNTIME_ABI
+from mavcg.toolchain.target import Target
 
 NAME = "libmavcg_rt.so"
 SONAME = f"{NAME}.2"  # changes when a later selector no longer takes the sets of an earlier one

@@ -20,7 +20,6 @@ from hypothesis import settings
 import tests.one_worker  # noqa: F401  before what takes its default from there
 
 # isort: split
-from mavcg.hardware.target import Target, host_target, parse_target
 from mavcg.profiles.load import cores_for
 from mavcg.program_pipeline.hot_functions import parse_hot
 from mavcg.program_pipeline.program import BuildRequest, BuildResult, build_program
@@ -28,6 +27,7 @@ from mavcg.program_pipeline.version_choice import Gains, VersionLimits
 from mavcg.sources.compile_commands import CompileUnit, read_command
 from mavcg.sources.to_ir import compile_to_ir
 from mavcg.toolchain.codegen import canonical
+from mavcg.toolchain.target import Target, host_target, parse_target
 from mavcg.toolchain.zig import run_zig
 
 GOLDEN = Path(__file__).parent / "golden"

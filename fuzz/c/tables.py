@@ -6,7 +6,6 @@ The cores of the profiles for the selector, and the model of the engine's tests 
 import sys
 from pathlib import Path
 
-from mavcg.hardware.target import host_target
 from mavcg.profiles.load import load_cores
 from mavcg.runtime.build import compiler_needs
 from mavcg.runtime.coreset import CoreSet, table_text
@@ -14,6 +13,7 @@ from mavcg.runtime.model_build import X86_BASE, constants_object, versions_of
 from mavcg.runtime.model_header import header_text
 from mavcg.runtime.model_names import constants_symbol
 from mavcg.runtime.model_text import tables_text
+from mavcg.toolchain.target import host_target
 from tests.runtime.engine.conftest import CONSTANTS, KERNELS, TWO_CORES, exercise
 
 

@@ -13,9 +13,9 @@ PACKAGES = (
 
 def run(data: bytes) -> None:
     """Read the file and translate each unit's flags; no compiler is called."""
-    from mavcg.hardware.target import parse_target
     from mavcg.sources.command_line import translate
     from mavcg.sources.compile_commands import read_compile_commands
+    from mavcg.toolchain.target import parse_target
 
     path = file_with(data, "compile_commands.json")
     target = parse_target("aarch64-linux-gnu")

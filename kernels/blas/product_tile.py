@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from mavcg.cost_model.instruction_mix import throughput_cycles
+from mavcg.hardware.instruction_mix import throughput_cycles
 from mavcg.kernels.builder.emit import (
     F32,
     F64,

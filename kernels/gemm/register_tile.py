@@ -10,9 +10,9 @@ from functools import cache
 from math import inf
 from typing import TypeAlias
 
-from mavcg.cost_model.fits import fit_of
-from mavcg.cost_model.instruction_mix import throughput_cycles
 from mavcg.hardware.cost_fit import RegisterTileFit
+from mavcg.hardware.fits import fit_of
+from mavcg.hardware.instruction_mix import throughput_cycles
 from mavcg.hardware.issue_rates import IssueRates
 from mavcg.specs.kernel import Machine
 

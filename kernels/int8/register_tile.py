@@ -10,8 +10,8 @@ from math import inf
 
 import numpy as np
 
-from mavcg.cost_model.fits import all_cores_fit
-from mavcg.cost_model.instruction_mix import throughput_cycles
+from mavcg.hardware.fits import all_cores_fit
+from mavcg.hardware.instruction_mix import throughput_cycles
 from mavcg.hardware.issue_rates import IssueRates
 from mavcg.kernels.gemm.register_tile import Widths, cut
 from mavcg.specs.kernel import Array, Machine

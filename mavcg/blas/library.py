@@ -16,14 +16,13 @@ from mavcg.files.scratch import scratch_folder
 from mavcg.files.worker_processes import Task, run_tasks
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import GENERIC, Core
-from mavcg.hardware.target import Target
 from mavcg.kernels.blas.dot_products import DotProducts, emit_dot_products
 from mavcg.kernels.blas.product_tile import COLUMNS, FORMS, ProductTile
 from mavcg.kernels.blas.tile_pass import emit_product_tile
 from mavcg.kernels.blas.vector_product import VectorProduct, emit_vector_product
 from mavcg.kernels.builder.emit import add_core_attributes
+from mavcg.kernels.machines import machines_for
 from mavcg.lowering.kernel_code import KERNEL_FLAGS, version_symbol
-from mavcg.lowering.machines import machines_for
 from mavcg.objects.binaries import loaded_bytes, note_assembly
 from mavcg.objects.elf import exported_symbols
 from mavcg.objects.library import link_shared
@@ -42,6 +41,7 @@ from mavcg.runtime.model_text import default_spin_us
 from mavcg.specs.blas_blocks import ITEM_BYTES, TALL_COLUMNS, BlasBlocks
 from mavcg.specs.kernel import Machine
 from mavcg.toolchain.codegen import CodegenJob, assemble, compile_module, default_workers
+from mavcg.toolchain.target import Target
 from mavcg.toolchain.zig import run_zig
 
 PREFETCHED_TERMS = 8  # prefetch distance of tall tiles in A, in terms

@@ -4,11 +4,11 @@ from pathlib import Path
 
 from mavcg.blas.library import BlasRequest, check_output
 from mavcg.errors import MavcgError
-from mavcg.hardware.target import Target, default_target, host_target, parse_target
 from mavcg.hosts.host import HOST, find_board, measured_host_board
 from mavcg.objects.elf import open_elf
 from mavcg.profiles.load import cores_for
 from mavcg.toolchain.codegen import default_workers
+from mavcg.toolchain.target import Target, default_target, host_target, parse_target
 
 _MACHINES = {"aarch64": "EM_AARCH64", "x86_64": "EM_X86_64"}
 

@@ -151,7 +151,7 @@ def _machine(auto_request: "AutoRequest", runner: str | None, stack: ExitStack) 
     request, _board = make_request(file, auto_request.project.folder, auto_request.jobs, ())
     if runner is None:
         return local_machine(auto_request, request)
-    from mavcg.program_pipeline.auto_board import board_machine
+    from mavcg.runners.auto_board import board_machine
     from mavcg.runners.open import open_runner
 
     if not auto_request.command:

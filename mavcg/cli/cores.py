@@ -13,8 +13,8 @@ from mavcg.cli.shared_options import JsonDocument
 from mavcg.errors import MavcgError, ProfileError
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core
-from mavcg.hardware.target import ARCHES, host_target
 from mavcg.text.terminal import show_line
+from mavcg.toolchain.target import ARCHES, host_target
 
 if TYPE_CHECKING:
     from mavcg.runtime.binding import DetectedCpu
@@ -107,7 +107,7 @@ def this_machine(known: Mapping[str, Core], root: Path) -> "list[DetectedCpu]":
 
 def core_json(core: Core) -> dict[str, Any]:
     """Return a core's entry in the document of --json."""
-    from mavcg.simulate.core_facts import simulator_facts
+    from mavcg.cost_model.core_facts import simulator_facts
 
     return {
         "name": core.name,

@@ -13,6 +13,7 @@ def estimate_model(options: EstimateOptions, board: str) -> None:
     from mavcg.model_pipeline.sizes import parse_shapes
     from mavcg.predict.report import prediction_json, show_prediction
     from mavcg.predict.timeline import write_timeline
+    from mavcg.simulate.simulated_layers import simulated_steps
     from mavcg.toolchain.codegen import default_workers
 
     source, plot = options.source, options.plot
@@ -22,7 +23,13 @@ def estimate_model(options: EstimateOptions, board: str) -> None:
         check_plot(plot)
     with Progress() as progress:
         estimates = predict_file(
-            source, board_of(board), count, shapes, options.jobs or default_workers(), progress, options.simulate_unsure
+            source,
+            board_of(board),
+            count,
+            shapes,
+            options.jobs or default_workers(),
+            progress,
+            simulated_steps if options.simulate_unsure else None,
         )
         measured = measured_ms(source, estimates, shapes, progress) if board == HOST else None
     if plot is not None:

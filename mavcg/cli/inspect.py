@@ -86,7 +86,7 @@ def _write_sbom(library: Path, output: Path) -> None:
     import json
 
     from mavcg.files.whole_file import write_whole
-    from mavcg.objects.sbom import sbom
+    from mavcg.runtime.sbom import sbom
 
     document = sbom(library)
     if str(output) == "-":

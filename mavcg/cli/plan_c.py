@@ -44,7 +44,7 @@ def emit_files(plan: "NetworkPlan", text: Path | None, c: Path | None, graph: "C
 
 def _network(plans: "list[TextPlan]", graph: "Graph", c: Path) -> dict[Path, str | bytes]:
     """Return the contents of the C file, of its weights, and of the header that replaces the loops by a BLAS."""
-    from mavcg.planner.accelerators.networks.drawn import drawn_constants
+    from mavcg.graph.networks.drawn import drawn_constants
     from mavcg.planner.accelerators.text.network_c import network_c
     from mavcg.planner.accelerators.text.network_c_library import BLAS_RUNTIME
     from mavcg.planner.accelerators.text.network_plan_text import network_text

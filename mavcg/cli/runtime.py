@@ -31,10 +31,10 @@ def runtime(
     mavcg runtime -o lib
     mavcg runtime --target aarch64-linux-gnu.2.17 -o board/usr/lib
     """
-    from mavcg.hardware.target import host_target, parse_target
     from mavcg.objects.binaries import loaded_bytes
     from mavcg.runtime.coreset import RUNTIME_ABI
     from mavcg.runtime.shared import install_shared_runtime
+    from mavcg.toolchain.target import host_target, parse_target
 
     system = parse_target(target) if target else host_target()
     if system.system == "macos":

@@ -12,18 +12,18 @@ in which in-order cores differ, are the pipeline model's concern.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from mavcg.cost_model.fits import all_cores_fit, core_kind, fit_of_kind
 from mavcg.errors import MavcgError, ProfileError
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
 from mavcg.hardware.board import Board, Cluster
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.hardware.cost_fit import IN_ORDER, OUT_OF_ORDER_AARCH64, X86, CostFit, TypicalCore
-from mavcg.hardware.target import parse_target
+from mavcg.hardware.fits import all_cores_fit, core_kind, fit_of_kind
 from mavcg.hardware.timing import MissingFact
-from mavcg.lowering.machines import machines_for
+from mavcg.kernels.machines import machines_for
 from mavcg.profiles.load import files, read_core
 from mavcg.profiles.timing import load_timing
 from mavcg.specs.kernel import F32_BYTES
+from mavcg.toolchain.target import parse_target
 
 HOST, HOST_FACTS_VARIABLE = "host", "MAVCG_HOST_FACTS"  # as in mavcg/hosts, which is above
 

@@ -3,10 +3,10 @@
 from dataclasses import dataclass, field, replace
 
 from mavcg.cost_model.board_machine import ClusterMachine
-from mavcg.cost_model.fits import fit_of
-from mavcg.cost_model.instruction_mix import timing_rates, x86_rates
 from mavcg.errors import ProfileError
 from mavcg.hardware.accelerator import MemoryLevel
+from mavcg.hardware.fits import fit_of
+from mavcg.hardware.instruction_mix import timing_rates, x86_rates
 from mavcg.hardware.issue_rates import IssueRates
 from mavcg.hardware.timing import MissingFact, Timing
 from mavcg.profiles.timing import load_timing

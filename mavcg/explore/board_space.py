@@ -11,11 +11,11 @@ from mavcg.explore.design_space import SpaceAxis
 from mavcg.hardware.board import Board, Cluster
 from mavcg.hardware.core import Core
 from mavcg.hardware.core_power import CorePower
-from mavcg.hardware.target import parse_target
 from mavcg.profiles import schema
 from mavcg.profiles.core_power import OWN, read_core_power
 from mavcg.profiles.load import load_cores
 from mavcg.profiles.schema import refuse
+from mavcg.toolchain.target import parse_target
 
 MOST_BOARDS = 100_000
 MOST_CORES = 64

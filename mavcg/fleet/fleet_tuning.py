@@ -13,6 +13,7 @@ from mavcg.fleet.figures_store import put_figures
 from mavcg.runners.bench_lines import JobFailed, JobTimes
 from mavcg.runners.bench_run import BenchOptions, TakenInterleaved
 from mavcg.runners.finished import RunnerError
+from mavcg.runners.interleaved import CandidateGroup
 from mavcg.runners.interleaved_run import (
     DEFAULT_INTERLEAVED,
     Entry,
@@ -24,10 +25,9 @@ from mavcg.runners.interleaved_run import (
 )
 from mavcg.runners.spot import MeasuredCore, programs
 from mavcg.runners.tuning_state import FIRST_PART, TimeIsUp, TunedOn, TuningState, batches_of
+from mavcg.runners.work_list import Job, Plan
 from mavcg.selection.costs.database import CostDb
 from mavcg.selection.costs.provider import Cost
-from mavcg.selection.measure.interleaved import CandidateGroup
-from mavcg.selection.measure.work_list import Job, Plan
 
 BATCH = 12  # jobs of a program without its two probes; fewer than for one board, so that all boards stay busy
 Decision = tuple[CandidateGroup, dict[Job, Cost], dict[Job, str]]

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 from mavcg.errors import MavcgError
 from mavcg.hardware.board import Board, Cluster
 from mavcg.hardware.core import GENERIC
-from mavcg.hardware.target import host_target
 from mavcg.profiles.load import load_board
 from mavcg.runtime.binding import detect
+from mavcg.toolchain.target import host_target
 
 if TYPE_CHECKING:
     from mavcg.hosts.facts import CoreFacts

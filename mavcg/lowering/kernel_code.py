@@ -13,7 +13,6 @@ from mavcg.assembly.tuning_options import FAST, Tuning, has_machine_passes
 from mavcg.files.scratch import scratch_folder
 from mavcg.files.worker_processes import Task, run_tasks
 from mavcg.hardware.core import GENERIC, Core
-from mavcg.hardware.target import Target
 from mavcg.kernels.builder.emit import add_core_attributes, kernel_name
 from mavcg.kernels.builder.module_text import release
 from mavcg.kernels.gemm.register_tile import AVX512_BYTES
@@ -25,6 +24,7 @@ from mavcg.runtime.build import allowed_extensions
 from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.specs.tile_plan import TilePlan
 from mavcg.toolchain.codegen import CodegenJob, assemble, compile_module
+from mavcg.toolchain.target import Target
 
 # Emitters choose vectors and unrolling themselves; LLVM must not change them.
 KERNEL_FLAGS = ("-fPIC", "-fno-vectorize", "-fno-slp-vectorize", "-fno-unroll-loops")

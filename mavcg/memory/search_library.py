@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from mavcg.hardware.target import host_target
-from mavcg.runtime.helper_library import load_helper
+from mavcg.toolchain.helper_library import load_helper
+from mavcg.toolchain.target import host_target
 
 SOURCE = Path(__file__).parent / "csrc" / "placement.c"
 FLAGS = ("-std=c11", "-O2", "-ffreestanding", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror")

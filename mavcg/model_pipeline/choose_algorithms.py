@@ -11,10 +11,9 @@ from typing import Any, Protocol
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
 from mavcg.hardware.board import Board
-from mavcg.hardware.target import Target
 from mavcg.kernels.int8.im2row import eight_bit_primitive
+from mavcg.kernels.machines import packing_for
 from mavcg.lowering.lower import LoweredGraph, LoweringCandidates, lower_candidates, lower_graph
-from mavcg.lowering.machines import packing_for
 from mavcg.lowering.memory_plan import plan_memory
 from mavcg.lowering.weight_sizes import weight_sizes
 from mavcg.memory.node_order import order_nodes
@@ -23,6 +22,7 @@ from mavcg.selection.costs.provider import MODELLED
 from mavcg.selection.select_model import ENGINE, ModelQuestion, SelectedModel, select_for_library, within_weights
 from mavcg.selection.weight_limit import Option, TooSmall, options_within
 from mavcg.specs.kernel import Machine, Packing
+from mavcg.toolchain.target import Target
 
 Progress = Callable[[str], None]
 Dump = Callable[[str, object], None]

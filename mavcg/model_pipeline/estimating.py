@@ -14,12 +14,11 @@ from mavcg.files.scratch import scratch_folder
 from mavcg.graph import Graph
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core
-from mavcg.hardware.target import parse_target
 from mavcg.hosts.host import HOST, find_board, measured_host_board
 from mavcg.importers.load import import_model
 from mavcg.kernels.builder.emit import kernel_name
+from mavcg.kernels.machines import machines_for
 from mavcg.lowering.kernel_code import UNPLANNED
-from mavcg.lowering.machines import machines_for
 from mavcg.lowering.step_list import plan_model
 from mavcg.model_pipeline.choose_algorithms import choose_algorithms
 from mavcg.model_pipeline.dump import dump
@@ -34,9 +33,8 @@ from mavcg.planner.engine.tiles import cores_of, plan_tiles
 from mavcg.predict.depth_first import OFF
 from mavcg.predict.files import is_model_file, library_note
 from mavcg.predict.predict import Prediction, predict
-from mavcg.predict.simulated_layers import BuiltKernels, simulated_steps
 from mavcg.predict.spec_text import read_spec
-from mavcg.predict.unsure import StepSimulator
+from mavcg.predict.unsure import BuiltKernels, LibrarySimulator, StepSimulator
 from mavcg.predict.work import StepWork, step_works, works_from_json
 from mavcg.profiles.load import load_cores
 from mavcg.runtime.loading import load
@@ -45,6 +43,7 @@ from mavcg.selection.strategies import PBQP
 from mavcg.specs.kernel import KernelSpec
 from mavcg.specs.serialize import check_format
 from mavcg.specs.tile_plan import TilePlan
+from mavcg.toolchain.target import parse_target
 
 Progress = Callable[[str], None]
 _ELF_ARCH = {"EM_AARCH64": "aarch64", "EM_X86_64": "x86_64"}
@@ -135,21 +134,21 @@ def predict_file(
     shapes: Mapping[str, tuple[int, ...]],
     workers: int,
     progress: Progress = lambda message: None,
-    simulate_unsure: bool = False,
+    simulator: LibrarySimulator | None = None,
 ) -> Prediction:
     """Return the prediction for a model's file or a library.
 
-    simulate_unsure: take the simulated time of layers whose modelled one is unsure. Raises: MavcgError.
+    simulator: gives the times of layers whose modelled one is unsure; None: they stay modelled. Raises: MavcgError.
     """
-    if simulate_unsure and parse_target(board.target).arch != "aarch64":
+    if simulator is not None and parse_target(board.target).arch != "aarch64":
         raise MavcgError(
             f"--simulate-unsure: {board.name} is not an AArch64 board; only AArch64 cores can be simulated"
         )
-    if simulate_unsure and is_model_file(path):
+    if simulator is not None and is_model_file(path):
         # Kernels are simulated as built, so the modelled figures beside them must be of the same code.
         with scratch_folder("mavcg-estimate-") as folder:
             library = _build(path, board.name, shapes, folder, progress)
-            return predict_file(library, board, threads, {}, workers, progress, True)
+            return predict_file(library, board, threads, {}, workers, progress, simulator)
     source = read_source(path, board, shapes, progress)
     built = source.note is not None
     return predict(
@@ -165,7 +164,7 @@ def predict_file(
         source.plan,
         source.note["versions"] if source.note is not None else None,
         source.names,
-        simulate=_simulator(source, path, board, workers, progress) if simulate_unsure else None,
+        simulate=_simulator(source, path, board, workers, progress, simulator) if simulator is not None else None,
     )
 
 
@@ -179,13 +178,17 @@ def _build(
     return library
 
 
-def _simulator(source: Source, library: Path, board: Board, workers: int, progress: Progress) -> StepSimulator:
+def _simulator(
+    source: Source, library: Path, board: Board, workers: int, progress: Progress, simulator: LibrarySimulator
+) -> StepSimulator:
     """Return what simulates steps of a library."""
     own = {kernel_name(spec): spec for spec in source.specs}
     kernels = BuiltKernels(library, {name: own[current] for name, current in source.names.items()})
 
-    def simulate(works: Sequence[StepWork], numbers: Sequence[int], core: Core, label: str) -> dict[int, float | str]:
-        return simulated_steps(works, numbers, kernels, core, board, label, workers, progress)
+    def simulate(
+        works: Sequence[StepWork], numbers: Sequence[int], core: Core, label: str
+    ) -> Mapping[int, float | str]:
+        return simulator(works, numbers, kernels, core, board, label, workers, progress)
 
     return simulate
 

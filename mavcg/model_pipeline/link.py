@@ -9,7 +9,6 @@ from typing import Any
 
 from mavcg.graph import Graph
 from mavcg.hardware.core import Core
-from mavcg.hardware.target import Target
 from mavcg.lowering.kernel_code import KernelCode, KernelObject, kernel_code
 from mavcg.lowering.step_list import PlannedModel
 from mavcg.model_pipeline.aar import write_aar
@@ -26,6 +25,7 @@ from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.model_build import selector_of
 from mavcg.specs.kernel import Machine
 from mavcg.toolchain.codegen import assemble
+from mavcg.toolchain.target import Target
 
 
 @dataclass(frozen=True)

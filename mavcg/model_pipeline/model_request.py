@@ -8,10 +8,10 @@ from mavcg.assembly.tuning_options import FAST, Tuning
 from mavcg.graph import Graph
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core
-from mavcg.hardware.target import Target
 from mavcg.predict.depth_first import AUTO
 from mavcg.selection.select_model import ENGINE
 from mavcg.toolchain.codegen import default_workers
+from mavcg.toolchain.target import Target
 
 # Allows Winograd's F(2x2) and F(4x4) of 3x3 and 5x5; F(6x6) has a larger error (kernels/primitives/winograd/family.py).
 MAX_ERROR = 1e-4

@@ -17,7 +17,7 @@ from mavcg.importers.declared_shapes import GivenShapes
 from mavcg.importers.load import is_tflite
 from mavcg.importers.onnx_file import import_model
 from mavcg.importers.tflite_support import TfliteSupport, part_graph, tflite_support
-from mavcg.lowering.machines import machines_for
+from mavcg.kernels.machines import machines_for
 from mavcg.lowering.step_list import PlannedModel
 from mavcg.model_pipeline.choose_algorithms import AlgorithmChoice
 from mavcg.model_pipeline.dump import dump

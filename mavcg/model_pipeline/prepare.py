@@ -7,8 +7,8 @@ from mavcg.errors import MavcgError
 from mavcg.graph import Graph
 from mavcg.hardware.accelerator import Accelerator
 from mavcg.importers.load import import_model
+from mavcg.kernels.machines import machines_for
 from mavcg.lowering.image_rows import with_image_rows
-from mavcg.lowering.machines import machines_for
 from mavcg.lowering.memory_plan import ConstantPool, plan_memory
 from mavcg.lowering.row_phases import ArenaTooLargeError, plan_within
 from mavcg.lowering.step_list import PlannedModel, make_step_list

@@ -10,7 +10,6 @@ from mavcg.assembly.tuning_options import parse_tuning
 from mavcg.errors import MavcgError
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core
-from mavcg.hardware.target import Target, default_target, host_target, parse_target
 from mavcg.hosts.host import HOST, find_board, measured_host_board
 from mavcg.importers.declared_shapes import GivenShapes
 from mavcg.importers.load import is_tflite
@@ -23,6 +22,7 @@ from mavcg.profiles.load import cores_for
 from mavcg.selection.select_model import ENGINE
 from mavcg.selection.strategies import PBQP
 from mavcg.toolchain.codegen import default_workers
+from mavcg.toolchain.target import Target, default_target, host_target, parse_target
 
 if TYPE_CHECKING:
     from mavcg.model_pipeline.partial import PartialRequest

@@ -8,7 +8,7 @@ from typing import Any
 
 from mavcg.graph import Graph
 from mavcg.importers.load import import_model
-from mavcg.lowering.machines import machines_for
+from mavcg.kernels.machines import machines_for
 from mavcg.lowering.row_phases import ArenaTooLargeError
 from mavcg.lowering.step_list import PlannedModel
 from mavcg.model_pipeline.aar import write_aar

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from mavcg.hardware.target import Target
 from mavcg.objects import elf, macho
+from mavcg.toolchain.target import Target
 
 
 def loaded_bytes(path: Path) -> int:

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from mavcg.errors import MavcgError
-from mavcg.hardware.target import Target
+from mavcg.toolchain.target import Target
 from mavcg.toolchain.zig import run_zig
 
 API_LEVEL = 21  # Android 5.0, the first with 64-bit programs

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mavcg.errors import MavcgError
-from mavcg.hardware.target import Target
 from mavcg.objects import macho
 from mavcg.objects.link_options import LinkOptions
+from mavcg.toolchain.target import Target
 from mavcg.toolchain.zig import run_zig
 
 # Undefined symbols that a C++ library defines, without the leading underscore of Mach-O.

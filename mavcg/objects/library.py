@@ -8,12 +8,12 @@ from pathlib import Path
 from mavcg.errors import MavcgError
 from mavcg.files.disk_space import with_room
 from mavcg.files.whole_file import whole_beside
-from mavcg.hardware.target import Target, host_target
 from mavcg.objects.bionic import check_soname, write_stubs
 from mavcg.objects.dylib import link_dylib
 from mavcg.objects.elf import exported_symbols, undefined_symbols
 from mavcg.objects.link_options import LinkOptions
 from mavcg.text.safe_text import is_assembly_symbol, printable
+from mavcg.toolchain.target import Target, host_target
 from mavcg.toolchain.zig import run_tool, run_zig
 
 # Android has 16 KiB pages since version 15, on x86-64 too; the larger alignment works everywhere.

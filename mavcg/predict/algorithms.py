@@ -15,7 +15,6 @@ from mavcg.files.worker_processes import Task, run_tasks
 from mavcg.hardware.accelerator import Accelerator
 from mavcg.hardware.board import Board, Cluster
 from mavcg.hardware.core import GENERIC
-from mavcg.hardware.target import Target
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.lowering.lower import LoweringCandidates
 from mavcg.lowering.memory_plan import ContentDigests
@@ -27,6 +26,7 @@ from mavcg.predict.memory import Distances, reuse_distances
 from mavcg.predict.work import StepWork, step_works
 from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.specs.tile_plan import TilePlan
+from mavcg.toolchain.target import Target
 
 Progress = Callable[[str], None]
 # Largest share of the default algorithm's time at which another is taken: the model is not to be trusted with less, and

@@ -8,13 +8,13 @@ from mavcg.assembly.tuning_options import has_machine_passes
 from mavcg.cost_model.board_machine import ClusterMachine
 from mavcg.cost_model.core_rates import CoreRates, core_rates
 from mavcg.hardware.core import GENERIC, Core
-from mavcg.hardware.target import Target
-from mavcg.lowering.machines import machines_for
+from mavcg.kernels.machines import machines_for
 from mavcg.predict.asm_blocks import BuiltLoop, built_loops
 from mavcg.predict.kernel_cycles import KernelModel, kernel_models
 from mavcg.profiles.load import load_cores
 from mavcg.specs.kernel import KernelSpec
 from mavcg.specs.tile_plan import TilePlan
+from mavcg.toolchain.target import Target
 
 # Said of cores whose code a build reschedules.
 TUNED = (

@@ -18,7 +18,6 @@ from mavcg.cost_model.core_rates import core_rates
 from mavcg.files.worker_processes import Task, started_tasks
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import GENERIC
-from mavcg.hardware.target import Target
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.lowering.image_rows import with_image_rows
 from mavcg.lowering.row_phases import ProgramRows, plan_phases, program_rows
@@ -35,6 +34,7 @@ from mavcg.predict.memory import Distances, reuse_distances
 from mavcg.predict.work import StepWork, step_works
 from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.specs.tile_plan import TilePlan
+from mavcg.toolchain.target import Target
 
 # Values of --depth-first: ranges that pay by a margin; all ranges that are predicted to be faster; none.
 AUTO, ON, OFF = "auto", "on", "off"

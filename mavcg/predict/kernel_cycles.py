@@ -20,10 +20,9 @@ from pathlib import Path
 from llvmlite import ir
 
 from mavcg.cost_model.core_rates import CoreRates
-from mavcg.cost_model.fits import all_cores_fit
-from mavcg.cost_model.instruction_mix import InstructionMix
 from mavcg.files.scratch import scratch_folder
-from mavcg.hardware.target import Target
+from mavcg.hardware.fits import all_cores_fit
+from mavcg.hardware.instruction_mix import InstructionMix
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.registry import emit
 from mavcg.lowering.kernel_code import KERNELS_PER_MODULE, UNPLANNED, kernel_flags, kernel_module, version_symbol
@@ -36,6 +35,7 @@ from mavcg.predict.natural_loops import successors
 from mavcg.specs.kernel import KernelSpec
 from mavcg.specs.tile_plan import MacroTile, TilePlan
 from mavcg.toolchain.codegen import CodegenJob, compile_module
+from mavcg.toolchain.target import Target
 
 PIPELINE, RATES, WORK = "pipeline model", "instruction rates", "elementary operations"
 _KEEP_NAMES = ("-fno-discard-value-names", "-fverbose-asm")

@@ -11,7 +11,7 @@ from typing import Any
 from llvmlite import ir
 from llvmlite.ir import instructions as instr
 
-from mavcg.cost_model.instruction_mix import InstructionMix
+from mavcg.hardware.instruction_mix import InstructionMix
 from mavcg.specs.kernel import Machine
 
 

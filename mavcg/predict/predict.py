@@ -7,7 +7,6 @@ from pathlib import Path
 from mavcg.cost_model.board_machine import cluster_machine, cluster_machines
 from mavcg.errors import MavcgError
 from mavcg.hardware.board import Board
-from mavcg.hardware.target import Target, parse_target
 from mavcg.lowering.kernel_code import UNPLANNED
 from mavcg.predict.cluster_kernels import ProgramKernels, version_of
 from mavcg.predict.latency import StepCost, StepModel, Worker, total_ms
@@ -17,6 +16,7 @@ from mavcg.predict.work import StepWork
 from mavcg.specs.kernel import KernelSpec
 from mavcg.specs.model_program import ThreadPlan
 from mavcg.specs.tile_plan import TilePlan
+from mavcg.toolchain.target import Target, parse_target
 
 ASSUMED_ALWAYS = (
     "the model runs again and again: caches hold what the run before left, as far as it fits",

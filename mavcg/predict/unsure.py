@@ -16,8 +16,10 @@ Cores of kinds whose fractions were not fitted are not judged.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 
+from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core
 from mavcg.hardware.cost_fit import ExposedFit
 from mavcg.predict.exposure import memory_pattern
@@ -25,6 +27,7 @@ from mavcg.predict.kernel_cycles import PIPELINE
 from mavcg.predict.latency import StepModel, Worker
 from mavcg.predict.memory import Distances
 from mavcg.predict.work import StepWork
+from mavcg.specs.kernel import KernelSpec
 
 LEAST_KNOWN = 2 / 3
 MOST_SHARE = 0.2
@@ -34,6 +37,22 @@ _TIMES = (0.5, 2.0)  # of the reuse distances
 # Simulates steps of a program: (all steps, the numbers of some, a core, the label of the version that it runs) -> ms by
 # number, or why not.
 StepSimulator = Callable[[Sequence[StepWork], Sequence[int], Core, str], Mapping[int, float | str]]
+
+
+@dataclass(frozen=True)
+class BuiltKernels:
+    """A library with the kernels of a program's steps, and their specs by the names used in the steps."""
+
+    library: Path
+    specs: Mapping[str, KernelSpec]
+
+
+# Simulates steps of a library on a board: (all steps, the numbers of some, their kernels, a core, the board, the label of
+# the version, worker processes, progress). Callers that may simulate give one (lab.simulate.simulated_layers has it).
+LibrarySimulator = Callable[
+    [Sequence[StepWork], Sequence[int], BuiltKernels, Core, Board, str, int, Callable[[str], None]],
+    Mapping[int, float | str],
+]
 
 
 def unsure_because(step: StepModel, worker: Worker) -> str:

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from mavcg.assembly.asm_source import AsmSource, preprocess, read_asm_source
 from mavcg.assembly.repetitions import TooLong
 from mavcg.errors import MavcgError
-from mavcg.hardware.target import Target
 from mavcg.passes.asm.analysis.blocks import Function, functions_of
 from mavcg.passes.asm.isa.source import Statement, parse_source
 from mavcg.sources.asm_unit import AsmUnit
+from mavcg.toolchain.target import Target
 
 
 @dataclass(frozen=True)

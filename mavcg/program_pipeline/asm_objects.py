@@ -14,7 +14,6 @@ from mavcg.assembly.tuning import TuningJob, tune_versions
 from mavcg.assembly.tuning_options import Tuning, has_machine_passes
 from mavcg.errors import ToolError
 from mavcg.hardware.core import GENERIC, Core
-from mavcg.hardware.target import Target
 from mavcg.objects.binaries import loaded_bytes, note_assembly, symbol_bytes
 from mavcg.objects.code_extensions import function_extensions
 from mavcg.passes.asm.analysis.blocks import Function, functions_of
@@ -47,6 +46,7 @@ from mavcg.program_pipeline.version_needs import VersionNeeds, set_for
 from mavcg.program_pipeline.versions import CompiledVersion
 from mavcg.runtime.coreset import CoreSet
 from mavcg.toolchain.codegen import assemble
+from mavcg.toolchain.target import Target
 
 
 def build_asm_objects(

@@ -3,10 +3,10 @@
 import os
 import shutil
 
-from mavcg.hardware.target import host_target
 from mavcg.program_pipeline.auto_steps import AutoMachine, AutoRequest, detected_board
 from mavcg.program_pipeline.perf_runs import CpuGroup, RunsHere, this_machine
 from mavcg.program_pipeline.program import BuildRequest
+from mavcg.toolchain.target import host_target
 
 
 def local_machine(auto_request: AutoRequest, request: BuildRequest) -> AutoMachine:

@@ -18,10 +18,10 @@ from pathlib import Path
 from mavcg.errors import MavcgError, ToolError
 from mavcg.files.scratch import scratch_folder
 from mavcg.files.whole_file import put_in_place
-from mavcg.hardware.target import Target
 from mavcg.passes.ir.module_text import parse_module
 from mavcg.passes.ir.one_comdat import in_one_comdat
 from mavcg.toolchain.codegen import canonical
+from mavcg.toolchain.target import Target
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_tool, run_zig
 
 # Source: LLVM BitCodeFormat, "Magic Number" and "Wrapper".

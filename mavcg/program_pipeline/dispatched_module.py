@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mavcg.errors import ToolError
-from mavcg.hardware.target import Target
 from mavcg.objects.elf import is_aligned
 from mavcg.passes.asm.transforms.remove_definitions import CannotSeparate
 from mavcg.passes.ir.dispatch import (
@@ -31,6 +30,7 @@ from mavcg.program_pipeline.versions import CompiledVersion, VersionedModule
 from mavcg.runtime.coreset import TABLE_CPUS, CoreSet, symbols
 from mavcg.sources.to_assembly import PlainAssembly
 from mavcg.toolchain.codegen import CodegenJob, assemble, compile_module
+from mavcg.toolchain.target import Target
 
 
 def runtime_names(core_set: CoreSet, target: Target) -> RuntimeNames:

@@ -25,10 +25,10 @@ from mavcg.program_pipeline.project_commands import PROFILING
 from mavcg.text.terminal import say
 
 if TYPE_CHECKING:
-    from mavcg.hardware.target import Target
     from mavcg.program_pipeline.bitcode import Lto
     from mavcg.program_pipeline.hot_functions import HotSymbol
     from mavcg.sources.compile_commands import CompileUnit
+    from mavcg.toolchain.target import Target
 
 _CODE_FLAGS = re.compile(
     r"-f(no-)?(function-sections|data-sections|pic|PIC|pie|PIE|plt|asynchronous-unwind-tables|unwind-tables)$"
@@ -282,8 +282,8 @@ def _build(
 
 def _target(unit: "CompileUnit") -> "Target":
     """Return the target that the build's compiler compiles for."""
-    from mavcg.hardware.target import Target, default_target, host_target, parse_target
     from mavcg.sources.headers import is_zig, machine_of
+    from mavcg.toolchain.target import Target, default_target, host_target, parse_target
 
     if is_zig(unit.compiler):  # zig has no -dumpmachine; without -target it compiles for this machine
         machine = _zig_target(unit.flags)
@@ -321,8 +321,8 @@ def hot_of(file: BuildFile, folder: Path) -> "tuple[HotSymbol, ...]":
     The ranking of a profile is cached on disk, because the launcher needs it for every file of a build.
     Raises: MavcgError for a profile that cannot be read.
     """
+    from mavcg.files.code_cache import cache_folder
     from mavcg.program_pipeline.hot_functions import HotSymbol, parse_hot
-    from mavcg.runtime.code_cache import cache_folder
 
     named = tuple(symbol for text in file.hot for symbol in parse_hot(text))
     if not file.profile:

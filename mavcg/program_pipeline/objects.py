@@ -8,7 +8,6 @@ from typing import Any
 
 from mavcg import __version__
 from mavcg.assembly.tuning import VersionTuning
-from mavcg.hardware.target import Target
 from mavcg.objects.binaries import loaded_bytes, note_assembly, symbol_bytes
 from mavcg.passes.asm.transforms.remove_definitions import CannotSeparate
 from mavcg.program_pipeline.choose_versions import (
@@ -24,6 +23,7 @@ from mavcg.program_pipeline.versions import CompiledVersion, VersionedModule, ad
 from mavcg.runtime.coreset import CoreSet
 from mavcg.sources.to_assembly import PlainAssembly
 from mavcg.toolchain.codegen import CodegenJob, assemble, compile_module
+from mavcg.toolchain.target import Target
 
 
 @dataclass(frozen=True)

@@ -118,9 +118,9 @@ def this_machine() -> list[DetectedCpu]:
 
     Raises: MavcgError for an unsupported architecture or an invalid MAVCG_CPU_MAP.
     """
-    from mavcg.hardware.target import ARCHES, host_target
     from mavcg.profiles.load import load_cores
     from mavcg.runtime.binding import detect
+    from mavcg.toolchain.target import ARCHES, host_target
 
     arch = host_target().arch
     if arch not in ARCHES:

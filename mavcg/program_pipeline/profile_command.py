@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from mavcg.errors import MavcgError, ProfileError, ToolError
 from mavcg.hardware.board import Board, Cluster
-from mavcg.hardware.target import ARCHES, host_target
 from mavcg.hosts.host import HOST
 from mavcg.profiles.load import load_board, load_cores
 from mavcg.program_pipeline.buildfile import PROFILE_NAME, ProfileTable, ProjectFile
 from mavcg.program_pipeline.project_commands import PROFILING, run_command
 from mavcg.runtime.binding import detect
+from mavcg.toolchain.target import ARCHES, host_target
 
 if TYPE_CHECKING:
     from mavcg.profiling.profile import Profile

@@ -12,7 +12,6 @@ from mavcg.assembly.tuning_options import FAST, Tuning
 from mavcg.errors import MavcgError
 from mavcg.files.scratch import scratch_folder
 from mavcg.hardware.core import Core
-from mavcg.hardware.target import Target
 from mavcg.objects.binaries import imports_of, loaded_bytes, note_assembly, protection
 from mavcg.objects.elf import note_assembly as json_note
 from mavcg.objects.growth import growth_percent
@@ -39,6 +38,7 @@ from mavcg.sources.load_ir import load_ir
 from mavcg.sources.to_assembly import PlainAssembly
 from mavcg.sources.to_ir import Compiler, IrModule, compile_to_ir, refuse_foreign_openmp
 from mavcg.toolchain.codegen import assemble, default_workers
+from mavcg.toolchain.target import Target
 
 Progress = Callable[[str], None]
 

@@ -9,7 +9,6 @@ from mavcg.assembly.tuning_options import Tuning, parse_tuning
 from mavcg.errors import MavcgError
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core
-from mavcg.hardware.target import Target, default_target, parse_target
 from mavcg.hosts.host import find_board
 from mavcg.objects.link_options import LinkOptions, make_link_options
 from mavcg.profiles.load import cores_for
@@ -21,6 +20,7 @@ from mavcg.program_pipeline.program import BuildRequest
 from mavcg.program_pipeline.version_choice import MIN_GAIN, Gains, VersionLimits
 from mavcg.program_pipeline.version_growth import DEFAULT_FREE_BYTES, DEFAULT_MAX_GROWTH
 from mavcg.sources.to_ir import Compiler
+from mavcg.toolchain.target import Target, default_target, parse_target
 
 DEFAULT_THRESHOLD_PERCENT = 5.0  # as in profiling.ranking, which a build without a profile does not import
 Table = TypeVar("Table", BuildFile, ModelTable)
@@ -154,7 +154,7 @@ def _target(file: BuildFile, board: Board | None, cores: Sequence[Core]) -> Targ
     elif board:
         target = parse_target(board.target)
     else:
-        from mavcg.hardware.target import host_target
+        from mavcg.toolchain.target import host_target
 
         target = default_target(cores[0].arch) if cores else host_target()
     for core in cores:

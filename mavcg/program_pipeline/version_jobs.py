@@ -4,7 +4,6 @@ from dataclasses import dataclass, replace
 
 from mavcg.assembly.tuning import TuningJob, has_open_inline, why_untouched
 from mavcg.hardware.core import GENERIC, Core
-from mavcg.hardware.target import Target
 from mavcg.passes.ir.arithmetic import (
     declare_fma,
     explicit_fmuladd,
@@ -23,6 +22,7 @@ from mavcg.passes.ir.hot_module import HotModule
 from mavcg.passes.ir.module_text import ModuleText, parse_module
 from mavcg.passes.ir.relabel import relabel_module
 from mavcg.toolchain.codegen import CodegenJob, Failure, canonical, compile_all
+from mavcg.toolchain.target import Target
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from mavcg.assembly.tuning import VersionTuning
+from mavcg.cost_model.core_facts import LINE_BYTES, assumed_fact
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.program_pipeline.version_choice import FunctionChoice, Gains, ModelVerdict, VersionChoice, to_generic
-from mavcg.simulate.core_facts import LINE_BYTES, assumed_fact
 
 # Of a core without published figures. Of the 23 cores with figures of kernels, 18 have an error of at most this.
 ASSUMED_ERROR = 0.10

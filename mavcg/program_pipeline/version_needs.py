@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mavcg.hardware.core import GENERIC, Core
-from mavcg.hardware.target import Target
 from mavcg.objects.code_extensions import code_extensions
 from mavcg.passes.ir.attributes import base_features, features_of
 from mavcg.program_pipeline.version_choice import FunctionChoice
 from mavcg.program_pipeline.versions import VersionedModule
 from mavcg.runtime.build import x86_extensions
 from mavcg.runtime.coreset import CoreSet
+from mavcg.toolchain.target import Target
 
 VersionNeeds = Mapping[tuple[str, str], tuple[str, ...]]  # (function, label) -> extensions beyond the base, sorted
 

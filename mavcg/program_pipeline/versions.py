@@ -14,7 +14,6 @@ from mavcg.assembly.tuning import VersionTuning, model_version, tune_versions
 from mavcg.assembly.tuning_options import FAST, Tuning, has_machine_passes
 from mavcg.errors import MavcgError, ProfileError
 from mavcg.hardware.core import GENERIC, Core
-from mavcg.hardware.target import Target
 from mavcg.passes.asm.analysis.identical import names_symbol, refine_keys, without_label
 from mavcg.passes.ir.arithmetic import has_fmuladd
 from mavcg.passes.ir.attributes import base_features, features_of, fused_types
@@ -26,6 +25,7 @@ from mavcg.passes.ir.refuse import why_not
 from mavcg.passes.ir.split_vector_loads import split_vector_loads
 from mavcg.program_pipeline.version_jobs import VersionJobs, definitions_text
 from mavcg.toolchain.codegen import CodegenJob, Failure, canonical, compile_all
+from mavcg.toolchain.target import Target
 
 
 @dataclass(frozen=True)

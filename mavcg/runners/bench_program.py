@@ -10,13 +10,13 @@ from pathlib import Path
 
 from mavcg.assembly.tuning_options import FAST, Tuning
 from mavcg.hardware.core import Core
-from mavcg.hardware.target import Target, host_target, parse_target
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.primitives.foreign.product import foreign_libraries
 from mavcg.lowering.kernel_code import kernel_objects, version_symbol
 from mavcg.runners.foreign_text import foreign_text
 from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.specs.primitive import Lowering, QuantisedWeights, SparseWeights, Stage
+from mavcg.toolchain.target import Target, host_target, parse_target
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
 from mavcg.trials.jobs import BASES
 

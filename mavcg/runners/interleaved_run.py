@@ -14,10 +14,10 @@ from pathlib import Path
 from mavcg.runners.bench_lines import InterleavedTimes, JobFailed
 from mavcg.runners.bench_program import BenchProgram
 from mavcg.runners.bench_run import BenchOptions, TakenInterleaved, run_interleaved
+from mavcg.runners.interleaved import CandidateGroup, Ratio, costs_of, leaders, ratio_of
 from mavcg.runners.spot import Spot, programs
+from mavcg.runners.work_list import Job
 from mavcg.selection.costs.provider import Cost
-from mavcg.selection.measure.interleaved import CandidateGroup, Ratio, costs_of, leaders, ratio_of
-from mavcg.selection.measure.work_list import Job
 
 LEAST_KEPT = 3  # minimum of undisturbed rounds in a process; with fewer, all rounds count
 

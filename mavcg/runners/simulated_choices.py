@@ -12,11 +12,11 @@ from pathlib import Path
 from mavcg.kernels.primitives.registry import all_primitives, eight_bit_primitives
 from mavcg.runners.simulated_tuning import simulate_jobs_on, simulated_cores
 from mavcg.runners.tune_network import core_plan
+from mavcg.runners.work_list import Job, unsure_jobs
 from mavcg.selection.choice import Alternative
 from mavcg.selection.costs.database_file import default_path, open_db
 from mavcg.selection.costs.provider import MODELLED
 from mavcg.selection.costs.rows import Conversion
-from mavcg.selection.measure.work_list import Job, unsure_jobs
 from mavcg.selection.network import Network
 from mavcg.selection.select_network import SelectQuestion, problem_on
 from mavcg.selection.select_workers import board_of, workers_of

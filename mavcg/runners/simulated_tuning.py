@@ -13,24 +13,24 @@ from functools import partial
 from pathlib import Path
 
 from mavcg.cost_model.board_machine import cluster_machines
+from mavcg.cost_model.core_facts import simulated_core
 from mavcg.errors import MavcgError
 from mavcg.files.scratch import scratch_folder
 from mavcg.files.worker_processes import Task, run_tasks
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import GENERIC
-from mavcg.hardware.target import parse_target
-from mavcg.lowering.machines import machines_for
+from mavcg.kernels.machines import machines_for
 from mavcg.profiles.load import load_cores
 from mavcg.profiles.timing import load_timing
 from mavcg.runners.lowered_job import lowered_job
 from mavcg.runners.tune_network import INTERRUPT, BoardCore, TunedCore, core_plan
 from mavcg.runners.tuning_state import NOTHING, TunedOn, batches_of
+from mavcg.runners.work_list import Job
 from mavcg.selection.costs.database import CostDb, Record
 from mavcg.selection.costs.provider import SIMULATED, Cost
-from mavcg.selection.measure.work_list import Job
 from mavcg.selection.network import Network
-from mavcg.simulate.core_facts import simulated_core
 from mavcg.specs.primitive import Primitive
+from mavcg.toolchain.target import parse_target
 from mavcg.trials.check import block_of
 from mavcg.trials.simulated_jobs import SimulatedJob, compile_jobs, simulate_job
 

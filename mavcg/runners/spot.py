@@ -7,13 +7,13 @@ from pathlib import Path
 from shutil import rmtree
 
 from mavcg.hardware.core import Core
-from mavcg.hardware.target import host_target
 from mavcg.kernels.primitives.foreign.product import foreign_libraries
 from mavcg.runners.bench_program import BenchJob, BenchProgram, bench_job, bench_target, build_program
 from mavcg.runners.lowered_job import lowered_job
 from mavcg.runners.shell_runner import ShellRunner
-from mavcg.selection.measure.work_list import Job
+from mavcg.runners.work_list import Job
 from mavcg.specs.kernel import Machine
+from mavcg.toolchain.target import host_target
 from mavcg.trials.check import block_of
 
 

@@ -10,9 +10,8 @@ from mavcg.errors import MavcgError
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.hardware.cpu_list import cpus_text
-from mavcg.hardware.target import parse_target
 from mavcg.hosts.host import HOST, find_board, measured_host_board
-from mavcg.lowering.machines import machines_for
+from mavcg.kernels.machines import machines_for
 from mavcg.profiles.load import cores_for
 from mavcg.runners.bench_run import BenchOptions
 from mavcg.runners.core_cpus import cpus_of, differences, hints
@@ -21,14 +20,15 @@ from mavcg.runners.shell_runner import ShellRunner
 from mavcg.runners.spot import Spot
 from mavcg.runners.tuning_run import tune_on
 from mavcg.runners.tuning_state import TunedOn
+from mavcg.runners.work_list import Plan, fastest, plan_of
 from mavcg.selection.costs.database import CostDb, compiler_version
 from mavcg.selection.costs.modelled import modelled_costs
 from mavcg.selection.costs.threads import threaded_costs
-from mavcg.selection.measure.work_list import Plan, fastest, plan_of
 from mavcg.selection.network import Network
 from mavcg.specs.kernel import Machine
 from mavcg.specs.primitive import Primitive
 from mavcg.toolchain.codegen import default_workers
+from mavcg.toolchain.target import parse_target
 from mavcg.trials.check import block_of
 
 LOCAL = "local"

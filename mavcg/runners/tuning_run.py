@@ -15,8 +15,8 @@ from mavcg.runners.bench_run import BenchOptions, run_bench
 from mavcg.runners.interleaved_run import DEFAULT_INTERLEAVED, InterleavedOptions, measure_interleaved
 from mavcg.runners.spot import Spot, programs
 from mavcg.runners.tuning_state import FIRST_PART, TimeIsUp, TunedOn, TuningState, batches_of
+from mavcg.runners.work_list import Job, Plan
 from mavcg.selection.costs.database import CostDb
-from mavcg.selection.measure.work_list import Job, Plan
 
 FIRST_BATCH, BATCH = 8, 24  # jobs of a program; the first batch is small so that progress is shown soon
 DEFAULT_OPTIONS = BenchOptions()

@@ -66,8 +66,8 @@ def read_network(model: str, shapes: Mapping[str, tuple[int, ...]]) -> Network:
     primitives compute.
     """
     # Imported here because a model build loads this module and needs no built-in networks.
-    from mavcg.planner.accelerators.networks import NAMES
-    from mavcg.planner.accelerators.networks import network as built_in
+    from mavcg.graph.networks import NAMES
+    from mavcg.graph.networks import network as built_in
 
     if model in NAMES:
         if shapes:

@@ -4,7 +4,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from mavcg.runtime.helper_library import load_helper
+from mavcg.toolchain.helper_library import load_helper
 
 SOURCES = Path(__file__).parent / "csrc"
 _FLAGS = ("-std=c11", "-O3", "-Wall", "-Wextra", "-Werror")

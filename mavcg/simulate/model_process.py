@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mavcg.assembly.code_image import CodeImage
+from mavcg.cost_model.core_facts import SimulatedCore
 from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES
 from mavcg.hardware.core import Core
 from mavcg.hardware.timing import Timing
 from mavcg.runtime.type_codes import TYPE_CODES
 from mavcg.simulate.call_arguments import CallState
-from mavcg.simulate.core_facts import SimulatedCore
 from mavcg.simulate.engine_host import EngineHost, system_call
 from mavcg.simulate.program_image import constructors
 from mavcg.simulate.run import INSTRUCTION_LIMIT, CallCounts, SimulatedProgram

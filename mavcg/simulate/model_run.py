@@ -12,12 +12,12 @@ from math import sqrt
 from pathlib import Path
 from typing import Any
 
+from mavcg.cost_model.core_facts import SimulatedCore, simulated_core
 from mavcg.errors import MavcgError
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core
 from mavcg.hardware.timing import Timing
 from mavcg.simulate.call_arguments import moderate_lanes
-from mavcg.simulate.core_facts import SimulatedCore, simulated_core
 from mavcg.simulate.model_process import COUNTS, OUTPUTS, PROCESS_DATA, Array, ModelProcess, ModelTensor
 from mavcg.simulate.program_image import read_program
 from mavcg.simulate.run import CallCounts, cache_report

@@ -6,11 +6,11 @@ from types import MappingProxyType
 from typing import Any
 
 from mavcg.assembly.code_image import EXTERNAL_BASE, CodeImage
+from mavcg.cost_model.core_facts import SimulatedCore
 from mavcg.errors import MavcgError
 from mavcg.hardware.timing import Timing
 from mavcg.simulate.call_arguments import CallState
 from mavcg.simulate.callees import CALLEES, CalleeEffect
-from mavcg.simulate.core_facts import SimulatedCore
 from mavcg.simulate.emulator import EXTERNAL_LIMIT, RETURN_ADDRESS, Emulator
 from mavcg.simulate.harness import ffi, library
 from mavcg.simulate.rows import PREFETCH, UNSIZED, WORD, decode, for_core

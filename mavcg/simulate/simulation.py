@@ -9,12 +9,12 @@ from mavcg.assembly.argument_states import Arguments, parse_call
 from mavcg.assembly.asm_input import version_symbol
 from mavcg.assembly.asm_source import read_asm_source
 from mavcg.assembly.code_image import CodeImage, assemble_image
+from mavcg.cost_model.core_facts import SimulatedCore, simulated_core
 from mavcg.errors import MavcgError
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core
 from mavcg.hardware.timing import Timing
 from mavcg.simulate.call_arguments import CallState, call_state
-from mavcg.simulate.core_facts import SimulatedCore, simulated_core
 from mavcg.simulate.program_image import read_program
 from mavcg.simulate.run import INSTRUCTION_LIMIT, CallCounts, SimulatedProgram, cache_report
 from mavcg.sources.compile_commands import LANGUAGES

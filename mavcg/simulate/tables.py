@@ -7,12 +7,12 @@ figures come from Timing, which the analytic models use too (passes/asm/models).
 from collections.abc import Sequence
 from typing import Any
 
+from mavcg.cost_model.core_facts import CALLEE_CYCLES, LINE_BYTES, SimulatedCore
 from mavcg.errors import MavcgError
 from mavcg.hardware.instr_classes import ROLES
 from mavcg.hardware.timing import Timing
 from mavcg.passes.asm.isa.op import Op
 from mavcg.passes.asm.models.issue_constraints import blocked_cycles, matches, touches_vectors, unit_names, unit_uses
-from mavcg.simulate.core_facts import CALLEE_CYCLES, LINE_BYTES, SimulatedCore
 from mavcg.simulate.harness import ffi, library
 from mavcg.simulate.rows import NO_REGISTER, PREFETCH, UNMODELLED, DecodedInstr, prefetch_address, register_number
 

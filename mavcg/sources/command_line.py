@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mavcg.errors import MavcgError
-from mavcg.hardware.target import Target, host_target
 from mavcg.sources.arguments import words
 from mavcg.sources.ir_options import unwrap_options, why_left_out
+from mavcg.toolchain.target import Target, host_target
 
 # First on the command line, so that the program's own options override them.
 ALWAYS = ("-w",)

@@ -8,7 +8,7 @@ from pathlib import Path, PurePath
 
 from mavcg.errors import ToolError
 from mavcg.files.scratch import scratch_folder
-from mavcg.hardware.target import Target
+from mavcg.toolchain.target import Target
 from mavcg.toolchain.zig import run_tool, zig_command
 
 _SEARCH_LIST = re.compile(r"#include <\.\.\.> search starts here:\n(.*?)End of search list", re.DOTALL)

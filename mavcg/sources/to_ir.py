@@ -8,10 +8,10 @@ from pathlib import Path
 
 from mavcg.errors import MavcgError, ToolError
 from mavcg.files.scratch import scratch_folder
-from mavcg.hardware.target import Target
 from mavcg.sources.command_line import IrCommand, translate
 from mavcg.sources.compile_commands import CompileUnit
 from mavcg.sources.headers import Headers, find_headers, is_zig, machine_matches, machine_of
+from mavcg.toolchain.target import Target
 from mavcg.toolchain.zig import protection_flags, run_tool, zig_command
 
 # Messages of clang and zig about an option that they refuse; the group is the option or its beginning.

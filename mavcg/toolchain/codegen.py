@@ -13,7 +13,7 @@ from pathlib import Path
 
 from mavcg.errors import MavcgError, ToolError
 from mavcg.files.scratch import scratch_folder
-from mavcg.hardware.target import Target
+from mavcg.toolchain.target import Target
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
 
 EMIT_FLAGS = {"ir": ("-S", "-emit-llvm"), "asm": ("-S",), "obj": ("-c",)}

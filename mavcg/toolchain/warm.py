@@ -12,9 +12,9 @@ from pathlib import Path
 
 from mavcg.errors import MavcgError
 from mavcg.files.scratch import scratch_folder
-from mavcg.hardware.target import host_target, parse_target
 from mavcg.objects.library import link_shared
 from mavcg.text.terminal import say
+from mavcg.toolchain.target import host_target, parse_target
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
 
 # It throws, so that the C++ runtime is needed, and divides 128-bit integers, so that compiler-rt is needed.

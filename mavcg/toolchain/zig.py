@@ -13,7 +13,7 @@ from pathlib import Path
 from mavcg.errors import ToolError
 from mavcg.files.disk_space import full_folders
 from mavcg.files.scratch import making
-from mavcg.hardware.target import Target
+from mavcg.toolchain.target import Target
 
 # On every zig command, against zig's defaults, which a library does not need; the user's flags follow and override.
 GUARDED_CODE_FLAGS = ("-fno-sanitize=all", "-fomit-frame-pointer", "-g0")

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mavcg.errors import MavcgError, ToolError
-from mavcg.hardware.target import parse_target
 from mavcg.runtime import build
+from mavcg.toolchain.target import parse_target
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
 
 TARGET = parse_target("x86_64-linux-musl")  # of the program's objects, which need nothing of the system

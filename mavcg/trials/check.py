@@ -10,13 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from mavcg.errors import MavcgError
-from mavcg.hardware.target import default_target
+from mavcg.kernels.machines import packing_for
 from mavcg.kernels.primitives.sparse.pattern import mask_of
-from mavcg.lowering.machines import packing_for
 from mavcg.reference.elementwise import activate
 from mavcg.specs.kernel import Array, Machine
 from mavcg.specs.kernel_symbol import pair_text
 from mavcg.specs.primitive import AxisWindow, Epilogue, Layout, Lowering, Primitive, Scenario
+from mavcg.toolchain.target import default_target
 from mavcg.trials.jobs import GuardedMemory, TrialJob, all_rows, memory, random_ranges
 from mavcg.trials.run import run_jobs
 

@@ -10,12 +10,12 @@ import numpy as np
 
 from mavcg.errors import ToolError
 from mavcg.files.scratch import scratch_folder
-from mavcg.hardware.target import Target, host_target, parse_target
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.lowering.kernel_code import kernel_flags, kernel_module, version_symbol
 from mavcg.runtime.build import compiler_needs, llvm_needs
 from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.toolchain.codegen import CodegenJob, compile_module
+from mavcg.toolchain.target import Target, host_target, parse_target
 from mavcg.toolchain.zig import run_zig
 from mavcg.trials.bare_x86 import CPU, TARGET, bochs_there, run_bare
 from mavcg.trials.jobs import ALIGN, BASES, GUARD_BYTES, TrialJob

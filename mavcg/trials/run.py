@@ -4,17 +4,17 @@ from collections.abc import Mapping, Sequence
 
 from mavcg.errors import MavcgError
 from mavcg.hardware.core import GENERIC
-from mavcg.hardware.target import host_target
 from mavcg.hosts.foreign_library import sgemm_address
 from mavcg.hosts.host import HOST, host_board
 from mavcg.kernels.builder.emit import kernel_name
+from mavcg.kernels.machines import machines_for
 from mavcg.kernels.primitives.foreign.product import foreign_libraries
 from mavcg.lowering.kernel_code import kernel_module, version_symbol
-from mavcg.lowering.machines import machines_for
 from mavcg.profiles.load import cores_for
 from mavcg.runtime.kernel_call import KernelCall
 from mavcg.specs.kernel import Machine
 from mavcg.specs.primitive import Lowering
+from mavcg.toolchain.target import host_target
 from mavcg.trials.emulation import LABEL, emulate, emulator_missing, runs_here
 from mavcg.trials.jobs import TrialJob, memory
 

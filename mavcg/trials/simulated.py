@@ -4,20 +4,20 @@ import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from mavcg.cost_model.core_facts import simulated_core
 from mavcg.files.scratch import scratch_folder
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core
-from mavcg.hardware.target import parse_target
 from mavcg.kernels.builder.emit import kernel_name
+from mavcg.kernels.machines import machines_for
 from mavcg.lowering.kernel_code import kernel_flags, kernel_module, version_symbol
-from mavcg.lowering.machines import machines_for
 from mavcg.profiles.timing import load_timing
 from mavcg.simulate.call_arguments import CallState, page_range
-from mavcg.simulate.core_facts import simulated_core
 from mavcg.simulate.program_image import read_program
 from mavcg.simulate.run import SimulatedProgram
 from mavcg.specs.kernel import KernelSpec
 from mavcg.toolchain.codegen import CodegenJob, compile_module
+from mavcg.toolchain.target import parse_target
 from mavcg.trials.jobs import GUARD_BYTES, TrialJob
 
 _TARGET = parse_target("aarch64-linux-musl")

@@ -11,24 +11,24 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mavcg.assembly.code_image import CodeImage
+from mavcg.cost_model.core_facts import simulated_core
 from mavcg.errors import MavcgError
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core
-from mavcg.hardware.target import Target, parse_target
 from mavcg.kernels.builder.emit import kernel_name
+from mavcg.kernels.machines import machines_for
 from mavcg.lowering.kernel_code import kernel_objects, version_symbol
-from mavcg.lowering.machines import machines_for
 from mavcg.lowering.step_list import call_rows
 from mavcg.objects.library import link_shared
 from mavcg.planner.engine.tiles import cores_of, plan_tiles
 from mavcg.profiles.timing import load_timing
 from mavcg.simulate.call_arguments import moderate_lanes, page_range
-from mavcg.simulate.core_facts import simulated_core
 from mavcg.simulate.program_image import read_program
 from mavcg.simulate.row_windows import KernelCalls, TouchedMemory, WindowEstimate, estimate_cycles
 from mavcg.simulate.run import SimulatedProgram
 from mavcg.specs.primitive import Lowering, Stage
 from mavcg.specs.tile_plan import TilePlan
+from mavcg.toolchain.target import Target, parse_target
 from mavcg.trials.jobs import GUARD_BYTES
 
 _MEMORY, _GAP, _SCRATCH_SLACK = 0x60_0000_0000, 1 << 20, 64

@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mavcg.assembly.code_image import CodeImage
+from mavcg.cost_model.core_facts import simulated_core
 from mavcg.errors import MavcgError
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core
 from mavcg.profiles.timing import load_timing
 from mavcg.simulate.call_arguments import moderate_lanes, page_range
-from mavcg.simulate.core_facts import simulated_core
 from mavcg.simulate.row_windows import KernelCalls, TouchedMemory, WindowEstimate, estimate_after
 from mavcg.simulate.run import SimulatedProgram
 from mavcg.trials.jobs import GUARD_BYTES

@@ -3,8 +3,8 @@
 import pytest
 
 from bench.simulated_bands import CORES, row_of
-from mavcg.cost_model.fits import fit_of_kind
 from mavcg.hardware.cost_fit import KINDS
+from mavcg.hardware.fits import fit_of_kind
 from mavcg.predict.band_times import LEAST_GAIN, BandTimes
 
 

@@ -7,10 +7,10 @@ from mavcg.graph import TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.kernels.primitives.registry import all_primitives, find_primitive
 from mavcg.passes.graph.pipeline import optimise
+from mavcg.runners.work_list import Job, Plan
 from mavcg.selection.choice import make_problem
 from mavcg.selection.costs.provider import MODELLED, SIMULATED, Cost
 from mavcg.selection.costs.rows import Conversion
-from mavcg.selection.measure.work_list import Job, Plan
 from mavcg.selection.network import Network, network_of
 from mavcg.selection.strategies import PBQP, select
 from mavcg.specs.primitive import Layout, Primitive, Scenario

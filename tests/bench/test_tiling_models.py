@@ -8,9 +8,9 @@ import pytest
 import bench.tiling_models as tiling_models
 from bench.jit import host_machine
 from bench.tiling_models import MODELS, modelled, plans_of, record_rows, summary
-from mavcg.hardware.target import host_target
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.planner.engine.tiles import cores_of
+from mavcg.toolchain.target import host_target
 from tests.mavcg.planner.engine.test_tiles import conv
 
 

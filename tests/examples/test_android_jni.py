@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mavcg.hardware.target import host_target
 from mavcg.objects.elf import imports_of
+from mavcg.toolchain.target import host_target
 
 onnx = pytest.importorskip("onnx")
 ROOT = Path(__file__).parents[2]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from examples.tflite_app import face, label_image
-from mavcg.hardware.target import host_target
+from mavcg.toolchain.target import host_target
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "examples" / "tflite_app" / "README.md"

@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 
 from mavcg.assembly.tuning import TuningJob, tune_version
-from mavcg.hardware.target import parse_target
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.int8.conv_spec import QConv2d
 from mavcg.kernels.int8.requantize import Int8Epilogue
+from mavcg.kernels.machines import machines_for
 from mavcg.kernels.primitives.registry import find_primitive
 from mavcg.lowering.kernel_code import HEURISTIC_SECONDS, KERNEL_FLAGS, kernel_module, version_symbol
-from mavcg.lowering.machines import machines_for
 from mavcg.passes.asm.models.main_loop import main_loop
 from mavcg.profiles.load import load_core
 from mavcg.profiles.timing import load_timing
 from mavcg.specs.kernel import KernelSpec, View, dense_strides
 from mavcg.specs.primitive import Epilogue, Scenario
 from mavcg.toolchain.codegen import CodegenJob, compile_module
+from mavcg.toolchain.target import parse_target
 
 TARGET = parse_target("aarch64-linux-gnu.2.17")
 F32_PEAK, I8_PEAK = 8.0, 32.0  # FLOP and OP a cycle: a multiply-add of 128 bits

@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from mavcg.hardware.target import parse_target
 from mavcg.kernels.conv.loop_plan import register_tiling, uncrowded_pixels
 from mavcg.kernels.conv.spec import Conv2d
 from mavcg.kernels.gemm.register_tile import lane_counts
+from mavcg.kernels.machines import machines_for
 from mavcg.lowering.kernel_code import kernel_flags, kernel_module
-from mavcg.lowering.machines import machines_for
 from mavcg.profiles.load import load_core
 from mavcg.specs.kernel import Machine, View, dense_strides
 from mavcg.specs.tile_plan import MacroTile
 from mavcg.toolchain.codegen import CodegenJob, compile_module
+from mavcg.toolchain.target import parse_target
 
 TARGET = parse_target("x86_64-linux-gnu.2.17")
 MACHINES = machines_for((load_core("znver4"),), TARGET)

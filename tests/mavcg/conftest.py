@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from mavcg.cli.app import run
-from mavcg.hardware.target import host_target
+from mavcg.toolchain.target import host_target
 from tests.mavcg.children import is_open, may_connect, watched_children, watched_sockets
 
 # Two cores of this machine's architecture; one of the other.

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mavcg.hardware.target import parse_target
 from mavcg.objects.elf import exported_symbols, imports_of, loaded_bytes
 from mavcg.objects.library import link_shared
+from mavcg.toolchain.target import parse_target
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
 
 if TYPE_CHECKING:

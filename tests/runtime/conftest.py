@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from mavcg.hardware.core import Core
-from mavcg.hardware.target import Target, host_target
 from mavcg.runtime.amalgamation import SOURCES, write_unit
 from mavcg.runtime.build import runtime_object
 from mavcg.runtime.coreset import CoreSet, table_text
+from mavcg.toolchain.target import Target, host_target
 from mavcg.toolchain.zig import run_tool, run_zig
 
 PROGRAMS = Path(__file__).parent / "programs"

@@ -12,11 +12,11 @@ from elftools.elf.elffile import ELFFile
 
 from mavcg.errors import MavcgError
 from mavcg.hardware.core import Core, Midr, X86Model
-from mavcg.hardware.target import host_target, parse_target
 from mavcg.runtime import build, core_speeds, coreset
 from mavcg.runtime.amalgamation import SOURCES, UNITS, unit_files
 from mavcg.runtime.build import runtime_object, x86_extensions, x86_needs
 from mavcg.runtime.coreset import CoreSet, midr_rules, ranges, symbols, table_text
+from mavcg.toolchain.target import host_target, parse_target
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_tool, run_zig, zig_program
 
 Build = Callable[..., Path]

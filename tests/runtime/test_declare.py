@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from mavcg.hardware.target import host_target
 from mavcg.runtime import declare
 from mavcg.runtime.declared import ffi
+from mavcg.toolchain.target import host_target
 from mavcg.toolchain.zig import run_zig
 
 STRUCTS = ("mavcg_tensor", "mavcg_step", "mavcg_options", "mavcg_model_table")

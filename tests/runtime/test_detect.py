@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mavcg.errors import MavcgError
+from mavcg.files.code_cache import cache_folder
 from mavcg.hardware.core import Core, Midr, X86Model
 from mavcg.runtime import binding
 from mavcg.runtime.binding import Candidates, DetectedCpu, detect
-from mavcg.runtime.code_cache import cache_folder
 from mavcg.runtime.coreset import CoreSet
 from tests.conftest import examples, zig_cache
 

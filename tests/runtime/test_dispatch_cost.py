@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from bench.dispatch import CORES, WORDS, CallTime, build, measure
-from mavcg.hardware.target import default_target
 from mavcg.profiles.load import cores_for
 from mavcg.program_pipeline.hot_functions import HotSymbol
 from mavcg.program_pipeline.program import BuildRequest, build_program
 from mavcg.program_pipeline.version_choice import VersionLimits
 from mavcg.runtime.coreset import CoreSet
 from mavcg.sources.compile_commands import CompileUnit, read_command
+from mavcg.toolchain.target import default_target
 from tests.runtime.dispatcher_steps import Library, load
 
 SOURCE = """

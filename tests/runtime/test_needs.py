@@ -9,11 +9,11 @@ import pytest
 from mavcg.errors import MavcgError
 from mavcg.hardware.core import Core
 from mavcg.hardware.extensions import HWCAP_BITS, INVISIBLE, hwcap_words
-from mavcg.hardware.target import parse_target
 from mavcg.profiles.load import load_cores
 from mavcg.runtime.amalgamation import SOURCES, write_unit
 from mavcg.runtime.build import linked_selector, needs_words, runtime_object
 from mavcg.runtime.coreset import GENERIC_ID, CoreSet, table_text
+from mavcg.toolchain.target import parse_target
 from mavcg.toolchain.zig import run_tool, run_zig
 from tests.runtime.test_qemu import QEMU
 

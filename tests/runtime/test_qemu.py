@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from mavcg.hardware.core import Core, Midr
-from mavcg.hardware.target import parse_target
 from mavcg.runtime.amalgamation import SOURCES, write_unit
 from mavcg.runtime.coreset import CoreSet, table_text
+from mavcg.toolchain.target import parse_target
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
 
 Build = Callable[..., Path]

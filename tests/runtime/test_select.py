@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from mavcg.hardware.core import Core, Midr, X86Model
-from mavcg.hardware.target import Target, host_target
 from mavcg.runtime.coreset import CoreSet
+from mavcg.toolchain.target import Target, host_target
 
 Build = Callable[..., Path]
 Run = Callable[..., subprocess.CompletedProcess[str]]

@@ -13,10 +13,10 @@ import mavcg.runtime
 from mavcg.accel.image.program import AccelProgram
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
-from mavcg.hardware.target import host_target
 from mavcg.objects.elf import architecture
 from mavcg.runtime.declare import declarations
-from mavcg.runtime.helper_library import load_helper
+from mavcg.toolchain.helper_library import load_helper
+from mavcg.toolchain.target import host_target
 
 SOURCES = Path(mavcg.runtime.__file__).parent / "accel"
 HEADERS = ("mavcg_accel.h", "mavcg_accel_simulator.h", "mavcg_accel_driver.h")  # those of the interface

@@ -14,8 +14,8 @@ from mavcg.accel.networks.mobilenet import mobilenet_v2
 from mavcg.accel.networks.residual import resnet50, resnet152
 from mavcg.errors import MavcgError
 from mavcg.graph import Array, Graph
-from mavcg.planner.accelerators.networks.squeezenet import squeezenet
-from mavcg.planner.accelerators.networks.vgg16 import vgg16
+from mavcg.graph.networks.squeezenet import squeezenet
+from mavcg.graph.networks.vgg16 import vgg16
 
 _NETWORKS: Mapping[str, Callable[[], Graph]] = MappingProxyType(
     {

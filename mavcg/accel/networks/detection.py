@@ -1,7 +1,7 @@
 """A detector like YOLOv3-tiny (Redmon and Farhadi 2018), with leaky ReLU, upsampling, concat and space to depth."""
 
 from mavcg.graph import Graph
-from mavcg.planner.accelerators.networks.builder import NetworkBuilder
+from mavcg.graph.networks.builder import NetworkBuilder
 
 
 def yolo_small(side: int = 208) -> Graph:

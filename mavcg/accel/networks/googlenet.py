@@ -5,7 +5,7 @@ ReLUs, 14 pools and 9 concats.
 """
 
 from mavcg.graph import Graph
-from mavcg.planner.accelerators.networks.builder import NetworkBuilder
+from mavcg.graph.networks.builder import NetworkBuilder
 
 # Output channels of each module: 1x1; reduction before 3x3, 3x3; reduction before 5x5, 5x5; projection after the pool.
 _MODULES = {

@@ -1,7 +1,7 @@
 """MobileNet v2 (Sandler et al. 2018): depthwise convolutions, ReLU6, inverted residuals."""
 
 from mavcg.graph import Graph
-from mavcg.planner.accelerators.networks.builder import NetworkBuilder
+from mavcg.graph.networks.builder import NetworkBuilder
 
 _STAGES = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
 

@@ -1,7 +1,7 @@
 """ResNet-50 and ResNet-152 (He et al. 2015), with the stride in the first convolution of a block as in Caffe."""
 
 from mavcg.graph import Graph
-from mavcg.planner.accelerators.networks.builder import NetworkBuilder
+from mavcg.graph.networks.builder import NetworkBuilder
 
 _CHANNELS = (64, 128, 256, 512)
 

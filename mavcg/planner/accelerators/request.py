@@ -8,6 +8,7 @@ from pathlib import Path
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
+from mavcg.graph.networks import NAMES, network
 from mavcg.hardware.accelerator import Accelerator
 from mavcg.importers.load import SUFFIXES, import_model
 from mavcg.passes.graph.pipeline import optimise
@@ -17,7 +18,6 @@ from mavcg.planner.accelerators.levels import plan_levels
 from mavcg.planner.accelerators.lower_bound import lower_bound_bytes, memory_bytes
 from mavcg.planner.accelerators.nested import LevelsPlan
 from mavcg.planner.accelerators.network_plan import Search, plan_layers
-from mavcg.planner.accelerators.networks import NAMES, network
 from mavcg.planner.accelerators.planned import NoTiling, Planned
 from mavcg.planner.accelerators.schedule_cache import Option, open_cache
 from mavcg.planner.layer_model.graph_layers import layers_of

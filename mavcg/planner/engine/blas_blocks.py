@@ -6,9 +6,9 @@ decides rounding. So each size is the best for all cores of the board together.
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from mavcg.cost_model.fits import fit_of
 from mavcg.hardware.accelerator import Accelerator
 from mavcg.hardware.core import GENERIC
+from mavcg.hardware.fits import fit_of
 from mavcg.kernels.blas.dot_products import GROUPS, dot_group
 from mavcg.kernels.blas.product_tile import pass_cycles, pass_shape
 from mavcg.kernels.gemm.register_tile import SPARE_OF_LLVM, by_lane

@@ -5,8 +5,8 @@ from dataclasses import replace
 from itertools import product
 from math import lcm
 
-from mavcg.cost_model.fits import fit_of
 from mavcg.hardware.accelerator import Accelerator
+from mavcg.hardware.fits import fit_of
 from mavcg.kernels.gemm.register_tile import lanes_f32
 from mavcg.planner.engine.cost import pass_of
 from mavcg.planner.engine.level_traffic import l1_budget, l2_budget

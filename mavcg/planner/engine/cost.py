@@ -11,8 +11,8 @@ arithmetic. Those of x86 cores were fitted to timings of the layers of ResNet-50
 
 from dataclasses import dataclass
 
-from mavcg.cost_model.fits import fit_of
 from mavcg.hardware.accelerator import Accelerator
+from mavcg.hardware.fits import fit_of
 from mavcg.kernels.builder.prefetch import LINE_BYTES
 from mavcg.kernels.gemm.register_tile import BlockRegisters
 from mavcg.planner.engine.level_traffic import (

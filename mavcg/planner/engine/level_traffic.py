@@ -7,8 +7,8 @@ counts both; this module decides which operands stay.
 
 from dataclasses import replace
 
-from mavcg.cost_model.fits import fit_of
 from mavcg.hardware.accelerator import Accelerator
+from mavcg.hardware.fits import fit_of
 from mavcg.kernels.gemm.register_tile import BlockRegisters
 from mavcg.planner.engine.work import KernelWork
 from mavcg.planner.layer_model.layer import ConvLayer

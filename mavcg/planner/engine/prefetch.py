@@ -9,7 +9,7 @@ profiles/fits/x86.toml, were fitted to layers of SqueezeNet on a Zen 3, with and
 
 from dataclasses import dataclass
 
-from mavcg.cost_model.fits import fit_of
+from mavcg.hardware.fits import fit_of
 from mavcg.kernels.builder.prefetch import LINE_BYTES
 from mavcg.kernels.conv.loop_plan import LEAST_SHARING, share_bytes
 from mavcg.kernels.gemm.register_tile import Widths, unroll_factor

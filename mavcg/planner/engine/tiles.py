@@ -9,10 +9,9 @@ from dataclasses import replace
 from functools import cache
 
 from mavcg.cost_model.board_machine import cluster_machine
-from mavcg.cost_model.fits import core_kind, fit_of, fit_of_kind
 from mavcg.hardware.accelerator import Accelerator
 from mavcg.hardware.board import Board, Cluster
-from mavcg.hardware.target import Target, parse_target
+from mavcg.hardware.fits import core_kind, fit_of, fit_of_kind
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.int8.depthwise_spec import EightBitDepthwise
 from mavcg.kernels.primitives.winograd.spec import Winograd
@@ -28,6 +27,7 @@ from mavcg.planner.layer_model.tiling_cost import CALIBRATED, TilingModel
 from mavcg.profiles.load import files, read_core
 from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.specs.tile_plan import MacroTile, Order, TilePlan
+from mavcg.toolchain.target import Target, parse_target
 
 LARGER_TASK_WORTH = 0.99  # a larger task must take less than this fraction of the cycles
 CACHES = ("caches.l1d_bytes", "caches.l2_bytes")  # facts of a core's file

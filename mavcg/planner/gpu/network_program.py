@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
-from mavcg.planner.accelerators.networks.drawn import drawn_constants
+from mavcg.graph.networks.drawn import drawn_constants
 from mavcg.planner.gpu.gpu_layer import PACK
 from mavcg.planner.gpu.kernel_plan import Kernel
 from mavcg.planner.gpu.launch import launches_of

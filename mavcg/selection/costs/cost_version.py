@@ -6,12 +6,12 @@ on the simulator (simulate/version.py).
 
 from functools import cache
 
+from mavcg.cost_model.simulator_version import core_version
 from mavcg.errors import ProfileError
 from mavcg.profiles.load import load_cores
 from mavcg.selection.costs.kernel_version import kernel_version
 from mavcg.selection.costs.provider import SIMULATED
 from mavcg.selection.costs.rows import Conversion
-from mavcg.simulate.version import core_version
 from mavcg.specs.primitive import Scenario
 
 

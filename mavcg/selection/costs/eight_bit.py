@@ -11,7 +11,6 @@ import numpy as np
 
 from mavcg.cost_model.board_machine import ClusterMachine
 from mavcg.cost_model.core_rates import CoreRates
-from mavcg.hardware.target import default_target
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.primitives.eight_bit import EightBit, node_graph
 from mavcg.lowering.lower import lower_graph
@@ -24,6 +23,7 @@ from mavcg.predict.memory import reuse_distances
 from mavcg.predict.work import step_works
 from mavcg.specs.kernel import Packing
 from mavcg.specs.primitive import Scenario
+from mavcg.toolchain.target import default_target
 
 SEED = 0
 

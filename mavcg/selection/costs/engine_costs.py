@@ -15,9 +15,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mavcg.cost_model.fits import fit_of
 from mavcg.graph import Graph
 from mavcg.hardware.cost_fit import CostFit
+from mavcg.hardware.fits import fit_of
 from mavcg.passes.graph.layout_forms import is_entry
 from mavcg.predict.algorithms import WORTH, AlgorithmTime
 from mavcg.selection.choice import Alternative, Problem

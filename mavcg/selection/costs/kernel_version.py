@@ -11,8 +11,8 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from mavcg.cost_model.fits import fit_of_kind
 from mavcg.hardware.cost_fit import KINDS
+from mavcg.hardware.fits import fit_of_kind
 from mavcg.kernels.primitives.registry import module_of
 from mavcg.selection.costs.rows import Conversion
 from mavcg.specs.primitive import Scenario
@@ -22,9 +22,9 @@ from mavcg.text.python_code import code_without_words
 _COMMON = (
     "mavcg.specs.kernel",
     "mavcg.specs.primitive",
-    "mavcg.cost_model.instruction_mix",
+    "mavcg.hardware.instruction_mix",
     "mavcg.lowering.kernel_code",
-    "mavcg.lowering.machines",
+    "mavcg.kernels.machines",
 )
 # Families whose kernels are the engine's own: their modules name the specs, the modules here generate the code.
 _ENGINE_KERNELS = {

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from mavcg.cost_model.board_machine import ClusterMachine
 from mavcg.cost_model.core_rates import core_rates
 from mavcg.hardware.core import GENERIC
-from mavcg.hardware.target import default_target
+from mavcg.kernels.machines import machines_for
 from mavcg.kernels.primitives.eight_bit import EightBit
-from mavcg.lowering.machines import machines_for
 from mavcg.selection.costs.eight_bit import EightBitStep, eight_bit_steps
 from mavcg.selection.costs.part_counts import parts_of
 from mavcg.selection.costs.primitive_model import Parts, PrimitiveModel
 from mavcg.selection.costs.provider import MODELLED, Cost
 from mavcg.specs.primitive import F32_BYTES, Layout, Primitive, Scenario
+from mavcg.toolchain.target import default_target
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from mavcg.cost_model.fits import fit_of
-from mavcg.cost_model.instruction_mix import InstructionMix
+from mavcg.hardware.fits import fit_of
+from mavcg.hardware.instruction_mix import InstructionMix
 from mavcg.kernels.gemm.register_tile import most_pixels, most_vectors, step_cycles
 from mavcg.kernels.primitives.direct.depthwise_channels import DepthwisePrimitive
 from mavcg.kernels.primitives.direct.spec import TileExtent, VectorAxis

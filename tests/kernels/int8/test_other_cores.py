@@ -17,7 +17,6 @@ import pytest
 from numpy.typing import NDArray
 
 from mavcg.graph import DTYPES, Graph, Node, type_of
-from mavcg.hardware.target import host_target, parse_target
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.registry import lower
 from mavcg.lowering.kernel_code import kernel_module, version_symbol
@@ -26,6 +25,7 @@ from mavcg.reference import evaluate
 from mavcg.specs.kernel import Machine, Packing, Step, dense_view
 from mavcg.specs.packed_constant import constant_array
 from mavcg.toolchain.codegen import CodegenJob, compile_module
+from mavcg.toolchain.target import host_target, parse_target
 from mavcg.toolchain.zig import run_zig
 from mavcg.trials import bare_x86
 from tests.kernels.int8.test_integer_conv import weights_of

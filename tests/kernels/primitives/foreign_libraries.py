@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 
 from mavcg.errors import MavcgError
-from mavcg.hardware.target import host_target
 from mavcg.hosts.foreign_library import find_foreign
 from mavcg.specs.foreign_library import ForeignLibrary
+from mavcg.toolchain.target import host_target
 from mavcg.toolchain.zig import run_zig
 
 SMALL_CBLAS = """

@@ -16,7 +16,7 @@ from mavcg.apps.scheduled_model import in_schedule_order
 from mavcg.apps.stage_cuts import cuts_at, steps_of_layer
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
-from mavcg.hardware.target import host_target
+from mavcg.graph.networks.builder import NetworkBuilder
 from mavcg.lowering.image_rows import with_image_rows
 from mavcg.lowering.lower import lower_graph
 from mavcg.lowering.row_phases import ArenaTooLargeError, plan_within
@@ -25,9 +25,9 @@ from mavcg.lowering.step_list import PlannedModel, plan_model
 from mavcg.memory.arena import align_size
 from mavcg.memory.node_order import order_nodes
 from mavcg.passes.graph.pipeline import optimise
-from mavcg.planner.accelerators.networks.builder import NetworkBuilder
 from mavcg.specs.kernel import Packing
 from mavcg.specs.model_program import ProgramStage
+from mavcg.toolchain.target import host_target
 
 SIZES = ((5, 7), (7, 5), (8, 8), (12, 6), (16, 9))  # of images; few, so that networks share kernels
 KINDS = ("layer by layer", "parts", "schedule", "pipeline", "pipeline")

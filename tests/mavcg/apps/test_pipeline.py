@@ -13,7 +13,7 @@ import pytest
 
 import mavcg
 from mavcg.errors import MavcgError
-from mavcg.hardware.target import host_target
+from mavcg.toolchain.target import host_target
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
 from tests.mavcg.apps.small_networks import write_network
 from tests.mavcg.apps.test_library import QUICK

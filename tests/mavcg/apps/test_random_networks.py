@@ -19,8 +19,8 @@ from mavcg.apps.plan import plan_application
 from mavcg.apps.search import Constraints, GeneticLimits
 from mavcg.apps.token_simulator import simulate_schedule
 from mavcg.graph import Array
-from mavcg.hardware.target import host_target
 from mavcg.specs.kernel import Machine
+from mavcg.toolchain.target import host_target
 from tests.mavcg.apps.random_models import (
     RandomModels,
     RandomNetwork,

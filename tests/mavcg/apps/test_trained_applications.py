@@ -19,7 +19,7 @@ import pytest
 import mavcg
 from mavcg import load as mavcg_load
 from mavcg.errors import MavcgError
-from mavcg.hardware.target import host_target
+from mavcg.toolchain.target import host_target
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
 from tests.pipelines.test_model_pipeline import MIDRS, QEMU, SYSROOT, needs_qemu
 

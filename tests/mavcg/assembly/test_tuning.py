@@ -9,12 +9,12 @@ import pytest
 
 from mavcg.assembly.tuning import TuningJob, has_open_inline, tune_version, tune_versions
 from mavcg.assembly.tuning_options import FAST, Tuning, has_machine_passes
-from mavcg.hardware.target import Target, parse_target
 from mavcg.profiles.load import cores_for, load_core
 from mavcg.program_pipeline.versions import CompiledVersion, VersionedModule, make_versions
 from mavcg.sources.compile_commands import CompileUnit, read_command
 from mavcg.sources.to_ir import Compiler, compile_to_ir
 from mavcg.toolchain.codegen import assemble
+from mavcg.toolchain.target import Target, parse_target
 
 ARM = parse_target("aarch64-linux-gnu.2.17")
 QEMU = shutil.which("qemu-aarch64-static")

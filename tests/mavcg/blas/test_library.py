@@ -8,14 +8,14 @@ import pytest
 
 from mavcg.blas.library import product_tiles
 from mavcg.hardware.core import GENERIC
-from mavcg.hardware.target import parse_target
-from mavcg.lowering.machines import machines_for
+from mavcg.kernels.machines import machines_for
 from mavcg.objects.elf import exported_symbols
 from mavcg.planner.engine.blas_blocks import plan_blas_blocks
 from mavcg.planner.engine.parts import cores_each
 from mavcg.planner.engine.tiles import cores_of
 from mavcg.profiles.load import cores_for, load_boards
 from mavcg.specs.blas_blocks import TALL_COLUMNS, BlasBlocks
+from mavcg.toolchain.target import parse_target
 
 THREADS = {"mavcg_blas_set_num_threads", "mavcg_blas_get_num_threads"}
 

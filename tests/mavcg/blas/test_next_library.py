@@ -11,7 +11,7 @@ import pytest
 from mavcg.blas.library import next_stub
 from mavcg.blas.request import make_blas_request
 from mavcg.errors import MavcgError
-from mavcg.hardware.target import host_target
+from mavcg.toolchain.target import host_target
 from mavcg.toolchain.zig import run_zig
 
 PROGRAM = """

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from mavcg.runtime.code_cache import cache_folder
+from mavcg.files.code_cache import cache_folder
 
 _SECONDS = 120
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from mavcg.hardware.target import host_target
 from mavcg.objects.inspection import inspect_library
 from mavcg.program_pipeline.measurements import load_measurements
 from mavcg.program_pipeline.perf_runs import this_machine
+from mavcg.toolchain.target import host_target
 
 PAGE = Path(__file__).parents[3] / "docs/auto.md"
 CC = "cc" if shutil.which("cc") else f"{sys.executable} -m ziglang cc -mcpu=baseline -fno-sanitize=all"

@@ -230,7 +230,7 @@ def test_measured_gains_and_growth_drop_versions(
 def test_faults_are_exit_code_2(
     mavcg: Any, build_file: Path, cores: Sequence[str], arguments: list[str], message: str
 ) -> None:
-    from mavcg.hardware.target import host_target
+    from mavcg.toolchain.target import host_target
 
     foreign = "cortex-a55" if host_target().arch == "x86_64" else "haswell"
     Path("perf.txt").write_text(PROFILE)

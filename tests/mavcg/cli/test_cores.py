@@ -222,7 +222,7 @@ def test_check_names_each_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_hybrid_processor_is_named_by_its_model(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many cores are of kind "core": only the model says that this one is a Golden Cove."""
-    from mavcg.hardware.target import Target
+    from mavcg.toolchain.target import Target
 
     monkeypatch.setattr("mavcg.cli.cores.host_target", lambda: Target("x86_64", "linux-gnu", "2.36"))
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from mavcg.hardware.board import Board, Cluster
-from mavcg.hardware.target import host_target
 from mavcg.model_pipeline import estimating
 from mavcg.model_pipeline.sensitivity import assumed_facts, with_fact
 from mavcg.predict import spec_text
 from mavcg.predict.files import library_note
 from mavcg.profiles.load import load_board
+from mavcg.toolchain.target import host_target
 
 
 def test_a_small_model_for_a_phone(mavcg: Any, tiny_onnx: Path, here: Path) -> None:

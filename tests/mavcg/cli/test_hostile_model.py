@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import mavcg as package
-from mavcg.hardware.target import host_target
+from mavcg.toolchain.target import host_target
 from mavcg.toolchain.zig import run_zig
 from tests.mavcg.conftest import CORES
 

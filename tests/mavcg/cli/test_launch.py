@@ -167,8 +167,8 @@ def test_cold_assembly_and_cold_standard_input_are_left_alone(project: Path, run
 @pytest.mark.parametrize("word", ["-target", "--target="])
 @pytest.mark.sample(1)
 def test_zig_compiles_for_the_target_that_it_is_told(mavcg: Any, project: Path, word: str) -> None:
-    from mavcg.hardware.target import host_target
     from mavcg.objects.elf import open_elf
+    from mavcg.toolchain.target import host_target
 
     target, cores = (
         ("aarch64-linux-musl", ["cortex-a55", "cortex-a76"])
@@ -346,7 +346,7 @@ def test_where_the_build_file_is_looked_for(
 
 
 def test_a_build_for_another_machine_keeps_its_objects(mavcg: Any, project: Path) -> None:
-    from mavcg.hardware.target import host_target
+    from mavcg.toolchain.target import host_target
 
     config(project, "dot", ["cortex-a55" if host_target().arch == "x86_64" else "haswell"])
     ended = launch(mavcg, "gcc", "-c", "hot.c")

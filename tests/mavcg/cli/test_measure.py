@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from mavcg.cli.app import run
-from mavcg.hardware.target import host_target
 from mavcg.objects.inspection import inspect_library
 from mavcg.program_pipeline.measure_versions import measurable_groups
 from mavcg.program_pipeline.measurements import load_measurements, read_measurements
 from mavcg.program_pipeline.perf_runs import CpuGroup, describe_machine
 from mavcg.program_pipeline.version_symbols import VersionedLibrary, read_library
 from mavcg.runtime.binding import DetectedCpu
+from mavcg.toolchain.target import host_target
 
 # Samples by what the library is told that the CPUs are; "TOLD" in a symbol is that label. Each run takes the next list.
 FAKE_PERF = """#!{python}

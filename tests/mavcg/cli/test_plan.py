@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from mavcg.planner.accelerators.networks import network
+from mavcg.graph.networks import network
 
 
 @pytest.fixture(autouse=True)

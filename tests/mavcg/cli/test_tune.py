@@ -17,10 +17,9 @@ from onnx import TensorProto, helper
 from mavcg.cli.select import select
 from mavcg.cli.tune import tune
 from mavcg.errors import MavcgError
-from mavcg.hardware.target import host_target
+from mavcg.graph.networks import network
 from mavcg.hosts import host
 from mavcg.kernels.primitives.registry import all_primitives
-from mavcg.planner.accelerators.networks import network
 from mavcg.runners import simulated_tuning, tune_network
 from mavcg.runners import spot as spots
 from mavcg.runners.bench_program import BenchProgram
@@ -28,12 +27,13 @@ from mavcg.runners.open import open_runner
 from mavcg.runners.shell_runner import ShellRunner
 from mavcg.runners.spot import Spot
 from mavcg.runners.tuning_run import tune_on
+from mavcg.runners.work_list import fastest, plan_of
 from mavcg.selection.costs.database import Conversion
 from mavcg.selection.costs.database_file import open_db
 from mavcg.selection.costs.provider import MODELLED, Cost
-from mavcg.selection.measure.work_list import fastest, plan_of
 from mavcg.selection.network import network_of
 from mavcg.specs.primitive import Layout, Scenario
+from mavcg.toolchain.target import host_target
 from mavcg.trials.run import find_machine
 
 PRIMITIVES = [p for p in all_primitives() if p.family == "sum2d"]

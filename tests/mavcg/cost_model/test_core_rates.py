@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 
 from mavcg.cost_model.board_machine import cluster_machine
 from mavcg.cost_model.core_rates import CoreRates, core_rates
-from mavcg.cost_model.fits import fit_of
-from mavcg.cost_model.instruction_mix import InstructionMix
 from mavcg.cost_model.memory import level_for, read_ns, transfer_ns
 from mavcg.hardware.accelerator import MemoryLevel
-from mavcg.hardware.target import parse_target
+from mavcg.hardware.fits import fit_of
+from mavcg.hardware.instruction_mix import InstructionMix
 from mavcg.hardware.timing import MissingFact, Timing
 from mavcg.kernels.gemm.register_tile import step_cycles, tile_rates
-from mavcg.lowering.machines import machines_for
+from mavcg.kernels.machines import machines_for
 from mavcg.profiles.load import load_board
+from mavcg.toolchain.target import parse_target
 
 LEVELS = (MemoryLevel("L1", 40.0, shared_bytes=1 << 15), MemoryLevel("L2", 10.0, shared_bytes=1 << 19))
 

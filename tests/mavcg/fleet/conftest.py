@@ -11,12 +11,12 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from mavcg.hardware.target import host_target
 from mavcg.runners import bench_run, spot
 from mavcg.runners.bench_program import BenchProgram
 from mavcg.runners.local import LocalTransport
 from mavcg.runners.shell_runner import FOLDER_VARIABLE, ShellRunner
 from mavcg.runners.ssh import COMMAND_VARIABLE
+from mavcg.toolchain.target import host_target
 from tests.mavcg.runners.loopback import Sshd, make_sshd
 
 FAKE = Path(__file__).with_name("fake_board.py")

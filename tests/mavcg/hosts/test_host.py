@@ -4,10 +4,10 @@ import pytest
 
 import mavcg.hosts.host
 from mavcg.errors import MavcgError
-from mavcg.hardware.target import host_target
 from mavcg.hosts.host import find_board, host_board
 from mavcg.profiles.load import load_board
 from mavcg.runtime.binding import DetectedCpu
+from mavcg.toolchain.target import host_target
 
 
 def detected(monkeypatch: pytest.MonkeyPatch, *cores: str | None) -> None:

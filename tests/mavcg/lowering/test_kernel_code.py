@@ -11,13 +11,12 @@ from rich.console import Console
 from mavcg.assembly.tuning_options import FAST, Tuning
 from mavcg.graph import TensorType
 from mavcg.graph.builder import GraphBuilder
-from mavcg.hardware.target import parse_target
 from mavcg.kernels.builder.emit import kernel_name
+from mavcg.kernels.machines import machines_for, packing_for
 from mavcg.kernels.registry import emit
 from mavcg.lowering import kernel_code
 from mavcg.lowering.kernel_code import KernelCode, kernel_module, kernel_objects, tiles_of, version_symbol
 from mavcg.lowering.lower import lower_graph
-from mavcg.lowering.machines import machines_for, packing_for
 from mavcg.lowering.step_list import plan_model
 from mavcg.model_pipeline.dump import dump
 from mavcg.model_pipeline.note import _macro, model_note
@@ -26,6 +25,7 @@ from mavcg.objects.elf import function_symbols
 from mavcg.profiles.load import cores_for
 from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.specs.tile_plan import MacroTile, Order, TilePlan
+from mavcg.toolchain.target import parse_target
 
 ARM = parse_target("aarch64-linux-gnu.2.17")
 CORES = cores_for(["cortex-a55", "exynos-m4"])

@@ -8,7 +8,6 @@ import pytest
 
 from bench.program_runner import ProgramRunner
 from mavcg.errors import MavcgError
-from mavcg.hardware.target import host_target
 from mavcg.importers.load import import_model
 from mavcg.lowering.image_rows import with_image_rows
 from mavcg.lowering.lower import LoweredGraph, lower_graph
@@ -16,6 +15,7 @@ from mavcg.lowering.row_phases import ArenaTooLargeError, plan_within
 from mavcg.lowering.step_list import plan_model
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.specs.kernel import Machine, Packing
+from mavcg.toolchain.target import host_target
 
 ARCH = host_target().arch
 MACHINE = Machine(

@@ -7,12 +7,12 @@ import pytest
 
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
-from mavcg.hardware.target import host_target
+from mavcg.kernels.machines import packing_for
 from mavcg.lowering.lower import lower_graph
-from mavcg.lowering.machines import packing_for
 from mavcg.lowering.stage_memory import buffer_uses, plan_stages
 from mavcg.lowering.step_list import plan_model
 from mavcg.specs.model_program import ProgramStage
+from mavcg.toolchain.target import host_target
 
 
 def residual_graph() -> Graph:

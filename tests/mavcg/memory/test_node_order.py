@@ -4,11 +4,11 @@ import numpy as np
 
 from mavcg.accel.networks import with_seeded_weights
 from mavcg.graph import Graph
+from mavcg.graph.networks.builder import NetworkBuilder
 from mavcg.lowering.lower import lower_graph
 from mavcg.lowering.memory_plan import plan_memory
 from mavcg.memory.node_order import order_nodes
 from mavcg.passes.graph.pipeline import optimise
-from mavcg.planner.accelerators.networks.builder import NetworkBuilder
 from mavcg.reference.evaluate import run
 from mavcg.specs.kernel import Packing
 

@@ -12,8 +12,8 @@ from xml.etree import ElementTree
 import pytest
 
 from mavcg.errors import MavcgError
-from mavcg.hardware.target import parse_target
 from mavcg.model_pipeline.aar import check_aar, write_aar
+from mavcg.toolchain.target import parse_target
 
 ANDROID = "{http://schemas.android.com/apk/res/android}"
 ARM = parse_target("aarch64-linux-android")

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from mavcg.hardware.target import host_target
 from mavcg.objects.bionic import bionic_names
+from mavcg.toolchain.target import host_target
 
 HOST_ARCH = host_target().arch
 CORES = {"aarch64": "cortex-a55,cortex-a76", "x86_64": "haswell"}

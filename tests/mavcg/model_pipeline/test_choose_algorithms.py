@@ -12,9 +12,8 @@ from mavcg.errors import MavcgError
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.hardware.board import Board
-from mavcg.hardware.target import host_target, parse_target
+from mavcg.kernels.machines import machines_for
 from mavcg.lowering.kernel_code import KernelCode
-from mavcg.lowering.machines import machines_for
 from mavcg.lowering.memory_plan import plan_memory
 from mavcg.lowering.pack_weights import pack_weights
 from mavcg.lowering.step_list import plan_model
@@ -31,6 +30,7 @@ from mavcg.reference import run
 from mavcg.selection.select_model import ENGINE, ModelQuestion
 from mavcg.specs.packed_constant import PackedConstant
 from mavcg.specs.serialize import to_json
+from mavcg.toolchain.target import host_target, parse_target
 
 
 def net(side: int = 12, channels: int = 24) -> Graph:

@@ -8,7 +8,7 @@ import pytest
 
 import mavcg as product
 from mavcg.cli.app import run
-from mavcg.hardware.target import host_target
+from mavcg.toolchain.target import host_target
 
 onnxruntime = pytest.importorskip("onnxruntime")
 quantization = pytest.importorskip("onnxruntime.quantization")

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import mavcg as package
-from mavcg.hardware.target import host_target
+from mavcg.toolchain.target import host_target
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
 from tests.mavcg.apps.small_networks import write_network
 from tests.pipelines.test_model_pipeline import MIDRS, QEMU, SYSROOT, needs_qemu

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mavcg.errors import MavcgError
-from mavcg.hardware.target import host_target
 from mavcg.model_pipeline.request import (
     AUTO_THREADS,
     identifier,
@@ -16,6 +15,7 @@ from mavcg.model_pipeline.request import (
     refuse_program_options,
 )
 from mavcg.model_pipeline.sizes import parse_shapes
+from mavcg.toolchain.target import host_target
 
 
 def test_a_board_gives_cores_and_target(tmp_path: Path) -> None:

@@ -5,8 +5,8 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from mavcg.hardware.target import Target
 from mavcg.toolchain.codegen import _ASSEMBLE_ALL
+from mavcg.toolchain.target import Target
 from mavcg.toolchain.zig import zig_program
 
 

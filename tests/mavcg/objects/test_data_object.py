@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis.strategies import binary, sampled_from
 
-from mavcg.hardware.target import parse_target
 from mavcg.objects.data_object import write_data_object
 from mavcg.objects.elf import open_elf, property_note, protection
 from mavcg.objects.library import link_shared
 from mavcg.toolchain.codegen import assemble
+from mavcg.toolchain.target import parse_target
 from mavcg.toolchain.zig import run_zig
 
 TARGETS = ["x86_64-linux-gnu.2.17", "aarch64-linux-gnu.2.17", "aarch64-linux-android"]

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from mavcg.errors import MavcgError
-from mavcg.hardware.target import host_target
 from mavcg.objects.elf import note_assembly
 from mavcg.objects.growth import growth_percent
 from mavcg.objects.inspection import inspect_library
 from mavcg.toolchain.codegen import assemble
+from mavcg.toolchain.target import host_target
 from mavcg.toolchain.zig import run_zig
 
 

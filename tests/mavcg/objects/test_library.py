@@ -7,9 +7,9 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from mavcg.errors import MavcgError
-from mavcg.hardware.target import parse_target
 from mavcg.objects.elf import exported_symbols
 from mavcg.objects.library import link_shared
+from mavcg.toolchain.target import parse_target
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from mavcg.errors import MavcgError
-from mavcg.hardware.target import host_target
 from mavcg.objects.elf import open_elf
 from mavcg.objects.link_options import make_link_options
+from mavcg.toolchain.target import host_target
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_tool, run_zig
 from tests.mavcg.conftest import CORES, Mavcg
 

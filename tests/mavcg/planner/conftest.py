@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
+from mavcg.graph.networks import NAMES, network
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
-from mavcg.planner.accelerators.networks import NAMES, network
 from mavcg.planner.layer_model.graph_layers import layers_of
 from mavcg.planner.layer_model.layer import ConvLayer
 

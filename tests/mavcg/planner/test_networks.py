@@ -5,9 +5,9 @@ import pytest
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
+from mavcg.graph.networks import NAMES, network
+from mavcg.graph.networks.yolov2 import yolov2
 from mavcg.ops.verify import verify
-from mavcg.planner.accelerators.networks import NAMES, network
-from mavcg.planner.accelerators.networks.yolov2 import yolov2
 from mavcg.planner.layer_model.graph_layers import layers_of
 from mavcg.reference import run
 

@@ -9,21 +9,21 @@ import pytest
 from bench.program_runner import ProgramRunner
 from mavcg.accel.networks import with_seeded_weights
 from mavcg.graph import Graph
+from mavcg.graph.networks.builder import NetworkBuilder
 from mavcg.hardware.board import Board, Cluster
-from mavcg.hardware.target import host_target, parse_target
+from mavcg.kernels.machines import machines_for
 from mavcg.lowering.lower import lower_graph
-from mavcg.lowering.machines import machines_for
 from mavcg.lowering.row_phases import program_rows
 from mavcg.lowering.step_list import PlannedModel, plan_model
 from mavcg.memory.row_segments import StepRange
 from mavcg.passes.graph.pipeline import optimise
-from mavcg.planner.accelerators.networks.builder import NetworkBuilder
 from mavcg.planner.engine.tiles import cores_of, plan_tiles
 from mavcg.predict.bands import banded_steps
 from mavcg.predict.depth_first import DepthFirst, DepthFirstModel, with_depth_first
 from mavcg.predict.work import step_works
 from mavcg.profiles.load import load_cores
 from mavcg.specs.kernel import Packing
+from mavcg.toolchain.target import host_target, parse_target
 
 CORE = "haswell" if host_target().arch == "x86_64" else "cortex-a55"
 SIDE = 40

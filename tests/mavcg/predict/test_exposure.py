@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mavcg.cost_model.board_machine import cluster_machine
-from mavcg.cost_model.fits import fit_of_kind
+from mavcg.cost_model.core_facts import simulated_core
 from mavcg.hardware.cost_fit import IN_ORDER, OUT_OF_ORDER_AARCH64, X86, ExposedFit
+from mavcg.hardware.fits import fit_of_kind
 from mavcg.predict.exposure import (
     PATTERNS,
     LineFetch,
@@ -24,7 +25,6 @@ from mavcg.predict.line_traffic import LINE_BYTES, Runs
 from mavcg.predict.memory import Distances
 from mavcg.predict.work import StepWork
 from mavcg.profiles.load import load_board, load_core
-from mavcg.simulate.core_facts import simulated_core
 from mavcg.specs.model_program import OperandAddress
 from tests.conftest import examples
 

@@ -6,17 +6,17 @@ import pytest
 
 from mavcg.cost_model.board_machine import ClusterMachine, cluster_machine
 from mavcg.cost_model.core_rates import core_rates
-from mavcg.cost_model.fits import fit_of_kind
-from mavcg.cost_model.instruction_mix import x86_rates
 from mavcg.hardware.board import Board, Cluster
 from mavcg.hardware.cost_fit import X86
-from mavcg.hardware.target import Target, parse_target
-from mavcg.lowering.machines import machines_for
+from mavcg.hardware.fits import fit_of_kind
+from mavcg.hardware.instruction_mix import x86_rates
+from mavcg.kernels.machines import machines_for
 from mavcg.predict.asm_blocks import BlockCost, BuiltLoop, block_costs, cycles_as_built
 from mavcg.predict.cluster_kernels import version_of
 from mavcg.predict.kernel_cycles import PIPELINE, RATES, KernelModel, kernel_models, task_cycles
 from mavcg.profiles.load import load_core
 from mavcg.profiles.timing import load_timing
+from mavcg.toolchain.target import Target, parse_target
 
 # The loop of tests/mavcg/cli/conftest.py's dot: 8 cycles on an A55, by the facts of its file.
 NAMED = """\

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mavcg.cost_model.fits import fit_of_kind
 from mavcg.cost_model.memory import level_ns
 from mavcg.hardware.cost_fit import IN_ORDER, OUT_OF_ORDER_AARCH64, X86
+from mavcg.hardware.fits import fit_of_kind
 from mavcg.predict import unsure
 from mavcg.predict.exposure import PATTERNS, LineTimes, StepLines
 from mavcg.predict.kernel_cycles import WORK

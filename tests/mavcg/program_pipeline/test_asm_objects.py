@@ -14,7 +14,6 @@ from mavcg.assembly.code_image import read_image
 from mavcg.assembly.equivalence import compare
 from mavcg.assembly.tuning_options import FAST, Tuning
 from mavcg.errors import MavcgError
-from mavcg.hardware.target import parse_target
 from mavcg.objects.binaries import protection, symbol_bytes
 from mavcg.objects.elf import function_symbols, undefined_symbols
 from mavcg.profiles.load import cores_for
@@ -24,6 +23,7 @@ from mavcg.program_pipeline.objects import ModuleObjects
 from mavcg.program_pipeline.version_choice import VersionLimits
 from mavcg.runtime.coreset import CoreSet
 from mavcg.sources.asm_unit import AsmUnit, asm_unit
+from mavcg.toolchain.target import parse_target
 
 ARM = parse_target("aarch64-linux-gnu.2.17")
 DOT = """\

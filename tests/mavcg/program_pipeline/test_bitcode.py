@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from mavcg.errors import MavcgError
-from mavcg.hardware.target import parse_target
 from mavcg.passes.ir.module_text import parse_module
 from mavcg.profiles.load import load_core
 from mavcg.program_pipeline.bitcode import FULL, THIN, Lto, is_bitcode, link_ir, lto_of, refuse_older_llvm
 from mavcg.program_pipeline.versions import make_versions
 from mavcg.toolchain.codegen import canonical
+from mavcg.toolchain.target import parse_target
 
 ARM = parse_target("aarch64-linux-gnu.2.17")
 SAXPY = """

@@ -217,7 +217,7 @@ double dot_hot(const double *a, const double *b, int n) {
 )
 @pytest.mark.sample(2)
 def test_what_may_round_otherwise_than_gcc_is_said(launch: Any, here: Path, flags: str, said: str) -> None:
-    from mavcg.hardware.target import host_target
+    from mavcg.toolchain.target import host_target
 
     if host_target().arch != "x86_64":
         flags, said = flags.replace(" -mfma", ""), said if "fma" not in flags else ""

@@ -137,9 +137,9 @@ def test_commands_without_an_object_of_ours_do_nothing(here: Path, command: list
 
 
 def test_musl_android_and_other_machines_are_told_apart(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from mavcg.hardware.target import host_target
     from mavcg.program_pipeline.launching import _target
     from mavcg.sources.compile_commands import CompileUnit
+    from mavcg.toolchain.target import host_target
 
     unit = CompileUnit(here / "x.c", here, ("cc", "-c", "x.c"), here / "x.o", "c")
     host: Any = host_target()

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from mavcg.errors import ToolError
-from mavcg.hardware.target import host_target, parse_target
 from mavcg.objects.elf import exported_symbols, function_symbols, notes
 from mavcg.profiles.load import cores_for
 from mavcg.program_pipeline.hot_functions import match_hot, parse_hot
@@ -16,6 +15,7 @@ from mavcg.program_pipeline.version_choice import Gain, VersionLimits
 from mavcg.program_pipeline.versions import VersionedModule, make_versions
 from mavcg.runtime.coreset import CoreSet
 from mavcg.toolchain.codegen import assemble
+from mavcg.toolchain.target import host_target, parse_target
 
 ARM = parse_target("aarch64-linux-musl")
 KERNELS = Path(__file__).parents[2] / "passes" / "ir" / "programs" / "kernels.c"

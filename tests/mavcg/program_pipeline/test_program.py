@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from mavcg.errors import MavcgError
-from mavcg.hardware.target import host_target
 from mavcg.objects.elf import exported_symbols, imports_of, loaded_bytes
 from mavcg.objects.inspection import inspect_library
 from mavcg.profiles.load import cores_for
@@ -18,6 +17,7 @@ from mavcg.program_pipeline.hot_functions import HotSymbol, parse_hot
 from mavcg.program_pipeline.program import BuildRequest, build_program
 from mavcg.program_pipeline.version_choice import Gain
 from mavcg.sources.compile_commands import CompileUnit, read_command
+from mavcg.toolchain.target import host_target
 
 DOT = """\
 #include <stdarg.h>

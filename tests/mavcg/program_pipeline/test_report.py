@@ -13,7 +13,6 @@ from rich.console import Console
 
 from mavcg.assembly.tuning import VersionTuning
 from mavcg.hardware.board import Board, Cluster
-from mavcg.hardware.target import parse_target
 from mavcg.objects.inspection import Inspection
 from mavcg.passes.asm.loop_tuning import LoopReport
 from mavcg.passes.asm.tune import FunctionReport
@@ -24,6 +23,7 @@ from mavcg.program_pipeline.program import BuildResult
 from mavcg.program_pipeline.report import build_json, build_line, shorten, show_build, show_inspection, tuning_line
 from mavcg.program_pipeline.version_choice import FunctionChoice, VersionChoice
 from mavcg.runtime.coreset import CoreSet
+from mavcg.toolchain.target import parse_target
 
 A55, A75, M4 = "cortex-a55", "cortex-a75", "exynos-m4"
 CORE_SET = CoreSet(cores_for([A55, A75, M4]))

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from mavcg.errors import MavcgError
-from mavcg.hardware.target import host_target
 from mavcg.program_pipeline.buildfile import BuildFile
 from mavcg.program_pipeline.request import make_request, merge, profile_hot
 from mavcg.program_pipeline.version_choice import MIN_GAIN, VersionLimits
 from mavcg.program_pipeline.version_growth import DEFAULT_FREE_BYTES, DEFAULT_MAX_GROWTH
+from mavcg.toolchain.target import host_target
 
 FILE = BuildFile(
     output="lib.so", sources=("k.c",), hot=("f",), cores=("cortex-a55",), flags=("-O2",), threshold=3.0, min_gain=2.0

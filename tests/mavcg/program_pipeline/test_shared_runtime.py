@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from mavcg.hardware.target import Target, host_target
 from mavcg.objects.elf import loaded_bytes, protection, undefined_symbols
 from mavcg.program_pipeline import program
 from mavcg.runtime.shared import FUNCTIONS, SONAME, build_shared_runtime
+from mavcg.toolchain.target import Target, host_target
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
 from tests.mavcg.conftest import CORES, Mavcg
 

@@ -8,10 +8,10 @@ import pytest
 
 from mavcg.errors import MavcgError
 from mavcg.hardware.core import Core
-from mavcg.hardware.target import parse_target
 from mavcg.profiles.load import cores_for
 from mavcg.program_pipeline.versions import CompiledVersion, VersionedModule, code_level, make_versions
 from mavcg.toolchain.codegen import canonical
+from mavcg.toolchain.target import parse_target
 
 ARM = parse_target("aarch64-linux-musl")
 CORES = cores_for(["cortex-a53", "cortex-a76"])

@@ -21,8 +21,8 @@ from mavcg.runners.lowered_job import WITH_BIAS
 from mavcg.runners.open import open_runner
 from mavcg.runners.shell_runner import ShellRunner
 from mavcg.runners.spot import bench_job_of
+from mavcg.runners.work_list import Job
 from mavcg.selection.costs.database import Conversion
-from mavcg.selection.measure.work_list import Job
 from mavcg.specs.kernel import Machine
 from mavcg.specs.primitive import Layout, QuantisedWeights, Scenario
 from mavcg.toolchain.zig import run_zig

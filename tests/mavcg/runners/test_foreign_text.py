@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from mavcg.errors import MavcgError
-from mavcg.hardware.target import host_target
 from mavcg.hosts.foreign_library import find_foreign
 from mavcg.kernels.primitives.foreign.family import foreign_primitives
 from mavcg.runners.bench_program import BenchProgram, build_program
@@ -15,9 +14,10 @@ from mavcg.runners.bench_run import BenchOptions, run_bench
 from mavcg.runners.foreign_text import foreign_text
 from mavcg.runners.open import open_runner
 from mavcg.runners.spot import bench_job_of
-from mavcg.selection.measure.work_list import Job
+from mavcg.runners.work_list import Job
 from mavcg.specs.foreign_library import ForeignLibrary
 from mavcg.specs.primitive import Scenario
+from mavcg.toolchain.target import host_target
 from mavcg.trials.check import block_of
 from mavcg.trials.run import find_machine
 from tests.kernels.primitives.foreign_libraries import built_library

@@ -15,13 +15,7 @@ from mavcg.kernels.primitives.registry import find_primitive
 from mavcg.runners import interleaved_run, tuning_run, tuning_state
 from mavcg.runners.bench_program import BenchProgram
 from mavcg.runners.finished import Finished
-from mavcg.runners.spot import Spot
-from mavcg.runners.tuning_run import tune_on
-from mavcg.runners.tuning_state import TunedOn
-from mavcg.selection.costs.database import CostDb, KnownCosts
-from mavcg.selection.costs.database_file import open_db
-from mavcg.selection.costs.provider import MEASURED, Cost
-from mavcg.selection.measure.interleaved import (
+from mavcg.runners.interleaved import (
     GROUP,
     NEAR,
     CandidateGroup,
@@ -31,7 +25,13 @@ from mavcg.selection.measure.interleaved import (
     leaders,
     ratio_of,
 )
-from mavcg.selection.measure.work_list import Job, Plan, fastest
+from mavcg.runners.spot import Spot
+from mavcg.runners.tuning_run import tune_on
+from mavcg.runners.tuning_state import TunedOn
+from mavcg.runners.work_list import Job, Plan, fastest
+from mavcg.selection.costs.database import CostDb, KnownCosts
+from mavcg.selection.costs.database_file import open_db
+from mavcg.selection.costs.provider import MEASURED, Cost
 from mavcg.specs.primitive import Scenario
 from mavcg.trials.check import block_of
 from mavcg.trials.run import find_machine

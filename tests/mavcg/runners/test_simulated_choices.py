@@ -6,10 +6,10 @@ import pytest
 
 from mavcg.kernels.primitives.registry import all_primitives, find_primitive
 from mavcg.runners.simulated_choices import _jobs_of_choice
+from mavcg.runners.work_list import Job, Plan, unsure_jobs
 from mavcg.selection.choice import Alternative
 from mavcg.selection.costs.provider import MEASURED, MODELLED, SIMULATED, Cost
 from mavcg.selection.costs.rows import Conversion
-from mavcg.selection.measure.work_list import Job, Plan, unsure_jobs
 from mavcg.specs.primitive import Layout, Scenario
 
 SCENARIO = Scenario(32, 14, 14, 1, 3, 48, 1)

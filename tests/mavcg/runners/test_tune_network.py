@@ -11,8 +11,8 @@ from mavcg.runners.facts import MachineFacts
 from mavcg.runners.open import open_runner
 from mavcg.runners.tune_network import TunedCore, board_cores, board_of, disagreements, facts_document
 from mavcg.runners.tuning_state import TunedOn
+from mavcg.runners.work_list import Job, Plan
 from mavcg.selection.costs.rows import Conversion
-from mavcg.selection.measure.work_list import Job, Plan
 from mavcg.specs.primitive import Layout
 
 S10 = load_board("exynos9820")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mavcg.cost_model import fits
+from mavcg.hardware import fits
 from mavcg.hardware.cost_fit import X86, CostFit
 from mavcg.profiles.load import files, load_board
 

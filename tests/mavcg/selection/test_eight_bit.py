@@ -7,25 +7,25 @@ import pytest
 
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
-from mavcg.hardware.target import parse_target
 from mavcg.kernels.int8.im2row import IM2ROW
+from mavcg.kernels.machines import machines_for, packing_for
 from mavcg.kernels.primitives.eight_bit import DEFAULTS
 from mavcg.kernels.primitives.registry import eight_bit_primitives
 from mavcg.lowering.lower import lower_candidates
-from mavcg.lowering.machines import machines_for, packing_for
 from mavcg.passes.graph.explicit_padding import explicit_padding
 from mavcg.predict.algorithms import predict_algorithms
 from mavcg.profiles.load import cores_for
+from mavcg.runners.work_list import plan_of
 from mavcg.selection.costs.database_file import open_db
 from mavcg.selection.costs.modelled import modelled_costs
 from mavcg.selection.costs.provider import MEASURED, Cost
 from mavcg.selection.costs.rows import Record
-from mavcg.selection.measure.work_list import plan_of
 from mavcg.selection.network import network_of
 from mavcg.selection.select_model import ModelQuestion, select_for_library, within_weights
 from mavcg.selection.select_network import SelectQuestion, problem_of, select_network
 from mavcg.selection.select_workers import board_of, workers_of
 from mavcg.selection.strategies import compare
+from mavcg.toolchain.target import parse_target
 
 BOARD = "rk3588"
 

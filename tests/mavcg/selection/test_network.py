@@ -4,8 +4,8 @@ import pytest
 
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
+from mavcg.graph.networks import NAMES, network
 from mavcg.passes.graph.pipeline import optimise
-from mavcg.planner.accelerators.networks import NAMES, network
 from mavcg.selection.dt_graph import Size
 from mavcg.selection.network import Kind, Network, network_of
 from mavcg.specs.primitive import AxisWindow, Scenario

@@ -10,10 +10,10 @@ import pytest
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
+from mavcg.graph.networks import network
+from mavcg.graph.networks.builder import NetworkBuilder
 from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.passes.graph.pipeline import optimise
-from mavcg.planner.accelerators.networks import network
-from mavcg.planner.accelerators.networks.builder import NetworkBuilder
 from mavcg.selection.choice import Limits, Problem, instance_of, make_choice, make_problem
 from mavcg.selection.costs.modelled import modelled_costs
 from mavcg.selection.costs.provider import MODELLED, Cost

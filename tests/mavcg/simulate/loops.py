@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from mavcg.assembly.code_image import CodeImage, assemble_image
+from mavcg.cost_model.core_facts import simulated_core
 from mavcg.hardware.timing import Timing
 from mavcg.passes.asm.analysis.dependences import with_effects
 from mavcg.passes.asm.isa.op import Op
@@ -10,7 +11,6 @@ from mavcg.passes.asm.isa.syntax import parse_instr
 from mavcg.profiles.load import load_core
 from mavcg.profiles.timing import load_timing
 from mavcg.simulate.call_arguments import CallState, call_state
-from mavcg.simulate.core_facts import simulated_core
 from mavcg.simulate.run import CallCounts, SimulatedProgram
 from mavcg.simulate.simulation import parse_arguments_of_call
 

@@ -9,12 +9,12 @@ from random import Random
 import pytest
 
 from mavcg.assembly.code_image import assemble_image
+from mavcg.cost_model.core_facts import simulated_core
 from mavcg.errors import MavcgError
 from mavcg.hardware.timing import Timing
 from mavcg.profiles.load import load_board, load_core
 from mavcg.profiles.timing import load_timing
 from mavcg.simulate.call_arguments import BUFFERS, CallState, call_state
-from mavcg.simulate.core_facts import simulated_core
 from mavcg.simulate.program_image import read_program
 from mavcg.simulate.run import SimulatedProgram
 from mavcg.simulate.simulation import parse_arguments_of_call, simulate, simulation_json

@@ -6,9 +6,9 @@ import statistics
 
 import pytest
 
+from mavcg.cost_model.core_facts import simulated_core
 from mavcg.profiles.load import load_board, load_core
 from mavcg.profiles.timing import load_timing
-from mavcg.simulate.core_facts import simulated_core
 from mavcg.simulate.harness import ffi, library
 from mavcg.simulate.run import SimulatedProgram
 from mavcg.simulate.sampling import PartEstimate, SamplePlan, part_estimate, sampling_error

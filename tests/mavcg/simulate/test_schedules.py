@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from mavcg.cost_model.core_facts import SimulatedCore, simulated_core
 from mavcg.hardware.timing import ClassTiming, Timing, UnitUse
 from mavcg.profiles.load import load_core
 from mavcg.profiles.timing import load_timing
-from mavcg.simulate.core_facts import SimulatedCore, simulated_core
 from mavcg.simulate.run import SimulatedProgram
 from tests.mavcg.simulate.loops import TAIL, counts, cycles_per_iteration, ideal_program, loop_image, state
 

@@ -3,11 +3,11 @@
 import pytest
 
 from mavcg.assembly.code_image import assemble_image
+from mavcg.cost_model.core_facts import simulated_core
 from mavcg.hardware.board import Board, Cluster
 from mavcg.profiles.load import load_core
 from mavcg.profiles.timing import load_timing
 from mavcg.simulate.call_arguments import call_state
-from mavcg.simulate.core_facts import simulated_core
 from mavcg.simulate.run import SimulatedProgram
 from mavcg.simulate.simulation import parse_arguments_of_call
 

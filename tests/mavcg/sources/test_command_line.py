@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mavcg.errors import MavcgError
-from mavcg.hardware.target import Target, host_target
 from mavcg.sources.command_line import IrCommand, translate
+from mavcg.toolchain.target import Target, host_target
 
 X86 = Target("x86_64", "linux-gnu", "2.36")
 ARM = Target("aarch64", "linux-gnu", "2.17")

@@ -9,10 +9,10 @@ import llvmlite.binding as llvm
 import pytest
 
 from mavcg.errors import MavcgError, ToolError
-from mavcg.hardware.target import Target, host_target, parse_target
 from mavcg.sources.compile_commands import CompileUnit, read_command
 from mavcg.sources.headers import find_headers, machine_matches
 from mavcg.sources.to_ir import Compiler, IrModule, compile_to_ir, refuse_foreign_openmp
+from mavcg.toolchain.target import Target, host_target, parse_target
 from mavcg.toolchain.zig import run_zig, zig_command
 
 HOST = host_target()

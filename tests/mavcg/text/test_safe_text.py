@@ -20,7 +20,6 @@ from mavcg.assembly.schedule_picture import as_svg
 from mavcg.graph import TensorType
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
 from mavcg.hardware.core import Core, Midr
-from mavcg.hardware.target import host_target
 from mavcg.hardware.timing import ClassTiming, Timing
 from mavcg.passes.asm.isa.op import Op, RegisterRead
 from mavcg.passes.asm.models.estimate import estimate_loop
@@ -48,6 +47,7 @@ from mavcg.text.safe_text import (
     xml_attribute,
     xml_text,
 )
+from mavcg.toolchain.target import host_target
 from mavcg.toolchain.zig import run_zig
 from tests.conftest import examples
 from tests.mavcg.foreign_names import EXPLOIT, NAMES, c_tokens

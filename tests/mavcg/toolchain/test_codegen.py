@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from mavcg.errors import MavcgError, ToolError
-from mavcg.hardware.target import parse_target
 from mavcg.objects.elf import function_symbols
 from mavcg.toolchain.codegen import CodegenJob, Failure, canonical, compile_all, compile_module
+from mavcg.toolchain.target import parse_target
 
 ARM = parse_target("aarch64-linux-musl")
 ADD = "define i32 @add(i32 %a) {\n  %r = add i32 %a, 1\n  ret i32 %r\n}\n"

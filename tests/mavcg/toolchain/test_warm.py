@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from mavcg.hardware.target import host_target
 from mavcg.toolchain import warm
+from mavcg.toolchain.target import host_target
 from mavcg.toolchain.warm import HOST, LINKED_BY_TESTS, NATIVE, LinkForm
 
 

@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mavcg.cost_model.core_facts import simulated_core
 from mavcg.errors import MavcgError
 from mavcg.kernels.primitives.registry import find_primitive
 from mavcg.profiles.load import load_board, load_core
 from mavcg.profiles.timing import load_timing
 from mavcg.runners.simulated_tuning import simulated_job
-from mavcg.selection.measure.work_list import Job
-from mavcg.simulate.core_facts import simulated_core
+from mavcg.runners.work_list import Job
 from mavcg.simulate.row_windows import DEFAULT_PLAN, WindowPlan, _starts, estimate_cycles
 from mavcg.simulate.run import SimulatedProgram
 from mavcg.specs.primitive import Scenario

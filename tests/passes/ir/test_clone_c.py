@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mavcg.hardware.target import host_target, parse_target
+from mavcg.toolchain.target import host_target, parse_target
 from tests.conftest import x86_core_of_this_machine
 
 # name -> (code, hot functions, what main prints)

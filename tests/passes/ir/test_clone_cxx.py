@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mavcg.hardware.target import host_target, parse_target
+from mavcg.toolchain.target import host_target, parse_target
 from tests.conftest import x86_core_of_this_machine
 
 PROGRAMS = Path(__file__).parent / "programs"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from mavcg.hardware.target import Target, host_target, parse_target
+from mavcg.toolchain.target import Target, host_target, parse_target
 from tests.conftest import x86_core_of_this_machine
 
 TYPES = """

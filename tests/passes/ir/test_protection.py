@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from mavcg.hardware.target import parse_target
 from mavcg.objects.elf import protection
 from mavcg.passes.ir.protection import protect
 from mavcg.toolchain.codegen import CodegenJob, canonical, compile_module
+from mavcg.toolchain.target import parse_target
 
 MODULE = """\
 declare i32 @outside(i32)

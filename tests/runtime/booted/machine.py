@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mavcg.runtime.code_cache import cache_folder
+from mavcg.files.code_cache import cache_folder
 
 QEMU = shutil.which("qemu-system-aarch64")
 ARM_LIBC = Path("/usr/aarch64-linux-gnu/lib")  # of libc6-arm64-cross: a glibc with rseq

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from mavcg.graph import TensorType
 from mavcg.hardware.core import Core
-from mavcg.hardware.target import Target, host_target
 from mavcg.objects.library import link_shared
 from mavcg.runtime.amalgamation import SOURCES, write_unit
 from mavcg.runtime.build import compiler_needs
@@ -22,6 +21,7 @@ from mavcg.runtime.model_header import header_text
 from mavcg.runtime.model_names import constants_symbol
 from mavcg.runtime.model_text import tables_text
 from mavcg.specs.model_program import OperandAddress, Program, ProgramStep, ProgramTensor, ThreadPlan
+from mavcg.toolchain.target import Target, host_target
 from mavcg.toolchain.zig import run_tool, run_zig
 
 HERE = Path(__file__).parent

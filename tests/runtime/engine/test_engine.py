@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from mavcg.hardware.core import Core, Midr
-from mavcg.hardware.target import host_target, parse_target
 from mavcg.runtime.coreset import CoreSet
+from mavcg.toolchain.target import host_target, parse_target
 
 TWO_CORES = CoreSet(
     tuple(

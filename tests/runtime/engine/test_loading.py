@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 import mavcg
 from mavcg.errors import MavcgError
-from mavcg.hardware.target import host_target
 from mavcg.runtime.amalgamation import SOURCES
+from mavcg.toolchain.target import host_target
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
 
 Array = NDArray[Any]

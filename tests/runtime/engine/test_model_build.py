@@ -17,13 +17,13 @@ from elftools.elf.elffile import ELFFile
 from mavcg.errors import MavcgError
 from mavcg.graph import TensorType
 from mavcg.hardware.core import Core
-from mavcg.hardware.target import host_target, parse_target
 from mavcg.objects.elf import exported_symbols, protection
 from mavcg.objects.library import link_shared
 from mavcg.runtime.companions import write_companions
 from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.model_build import build_model_objects, constants_object, versions_of
 from mavcg.specs.model_program import OperandAddress, Program, ProgramStep, ProgramTensor
+from mavcg.toolchain.target import host_target, parse_target
 from mavcg.toolchain.zig import protection_flags, run_zig, zig_command
 
 Build = Callable[..., Path]

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from mavcg.graph import DTYPES, TensorType
-from mavcg.hardware.target import host_target
 from mavcg.objects.elf import undefined_symbols
 from mavcg.profiles.load import load_board
 from mavcg.runtime import library_tables, loading
@@ -18,6 +17,7 @@ from mavcg.runtime.model_header import header_text
 from mavcg.runtime.model_text import default_spin_us, kernels_of, tables_text
 from mavcg.runtime.type_codes import TYPE_CODES
 from mavcg.specs.model_program import OperandAddress, Program, ProgramStep, ProgramTensor
+from mavcg.toolchain.target import host_target
 from mavcg.toolchain.zig import run_zig
 
 T = TensorType("f32", (2, 3))

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from mavcg.hardware.core import Core, Midr
-from mavcg.hardware.target import Target, host_target, parse_target
 from mavcg.runtime.amalgamation import SOURCES
 from mavcg.runtime.coreset import CoreSet
+from mavcg.toolchain.target import Target, host_target, parse_target
 from mavcg.toolchain.zig import run_zig
 
 Build = Callable[..., Path]

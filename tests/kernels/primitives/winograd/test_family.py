@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from llvmlite import ir
 
-from mavcg.hardware.target import host_target, parse_target
+from mavcg.kernels.machines import machines_for
 from mavcg.kernels.primitives.registry import find_primitive
 from mavcg.kernels.primitives.winograd import family as winograd
 from mavcg.kernels.primitives.winograd.family import (
@@ -21,9 +21,9 @@ from mavcg.kernels.primitives.winograd.spec import Winograd
 from mavcg.kernels.primitives.winograd.tiles import Planes
 from mavcg.kernels.registry import emit
 from mavcg.lowering.kernel_code import kernel_module
-from mavcg.lowering.machines import machines_for
 from mavcg.specs.kernel import Array, Machine, Operand, Step, View
 from mavcg.specs.primitive import Epilogue, Layout, Scenario
+from mavcg.toolchain.target import host_target, parse_target
 from mavcg.trials.check import CheckCase, check_all
 from tests.kernels.conftest import Buffer, Compiled, host_machines
 from tests.kernels.primitives.conftest import assert_agrees, assert_right

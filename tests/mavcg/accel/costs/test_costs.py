@@ -28,7 +28,7 @@ from mavcg.accel.networks import network
 from mavcg.accel.target import find_target
 from mavcg.accel.xgraph import XGraph
 from mavcg.errors import MavcgError
-from mavcg.runtime.helper_library import compiled_helper
+from mavcg.toolchain.helper_library import compiled_helper
 from tests.mavcg.accel.test_from_graph import network as small_network
 
 ZU2 = find_target("zu2")

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mavcg.errors import MavcgError
+from mavcg.graph.networks import network
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
 from mavcg.planner.accelerators import exhaustive, pruned, space
 from mavcg.planner.accelerators.baselines import BASELINES, plan
 from mavcg.planner.accelerators.network_plan import plan_layers
-from mavcg.planner.accelerators.networks import network
 from mavcg.planner.accelerators.planned import NoTiling
 from mavcg.planner.layer_model.graph_layers import layers_of
 from mavcg.planner.layer_model.layer import ConvLayer

@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from mavcg.errors import MavcgError
+from mavcg.graph.networks import NAMES, network
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
 from mavcg.planner.accelerators import exact, exhaustive, pruned, space
 from mavcg.planner.accelerators.energy import ALL_METRICS
 from mavcg.planner.accelerators.exact import ExactOptions
-from mavcg.planner.accelerators.networks import NAMES, network
 from mavcg.planner.accelerators.planned import NoTiling
 from mavcg.planner.layer_model.graph_layers import layers_of
 from mavcg.planner.layer_model.layer import ConvLayer, ItemBytes

@@ -8,11 +8,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from mavcg.cost_model.board_machine import cluster_machine
+from mavcg.graph.networks import network
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
 from mavcg.planner.accelerators import exact, nested
 from mavcg.planner.accelerators.exact import ExactOptions
 from mavcg.planner.accelerators.levels import plan_levels
-from mavcg.planner.accelerators.networks import network
 from mavcg.planner.accelerators.planned import NoTiling
 from mavcg.planner.layer_model.graph_layers import layers_of
 from mavcg.planner.layer_model.layer import ConvLayer

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mavcg.graph.networks import network
 from mavcg.hardware.accelerator import MemoryLevel
 from mavcg.planner.accelerators.lower_bound import (
     balanced_bytes,
@@ -15,7 +16,6 @@ from mavcg.planner.accelerators.lower_bound import (
     most_windows,
     window_reuse,
 )
-from mavcg.planner.accelerators.networks import network
 from mavcg.planner.layer_model.graph_layers import layers_of
 from mavcg.planner.layer_model.layer import ConvLayer, ItemBytes
 from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from mavcg.graph.networks import NAMES, network
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
 from mavcg.planner.accelerators import pruned
 from mavcg.planner.accelerators.network_plan import plan_layers, schedules
-from mavcg.planner.accelerators.networks import NAMES, network
 from mavcg.planner.accelerators.planned import NoTiling, Planned
 from mavcg.planner.accelerators.schedule_cache import ScheduleCache, open_cache
 from mavcg.planner.layer_model.graph_layers import layers_of

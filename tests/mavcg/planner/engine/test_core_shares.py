@@ -5,14 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mavcg.cost_model.guided_chunks import MOST_CORE_SHARE, core_shares
-from mavcg.hardware.target import parse_target
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.conv.spec import Conv2d
-from mavcg.lowering.machines import machines_for
+from mavcg.kernels.machines import machines_for
 from mavcg.planner.engine.core_shares import kernel_core_shares
 from mavcg.planner.engine.tiles import cores_of, plan_tiles
 from mavcg.profiles.load import cores_for, load_board
 from mavcg.specs.kernel import KernelSpec, View, dense_strides
+from mavcg.toolchain.target import parse_target
 
 
 @given(st.lists(st.floats(1e-3, 1e3), min_size=1, max_size=6))

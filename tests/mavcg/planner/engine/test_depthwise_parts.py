@@ -4,17 +4,17 @@ import pytest
 
 from mavcg.graph import TensorType
 from mavcg.hardware.accelerator import Accelerator
-from mavcg.hardware.target import parse_target
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.int8.depthwise_spec import QDepthwise
 from mavcg.kernels.int8.requantize import Int8Epilogue
-from mavcg.lowering.machines import machines_for
+from mavcg.kernels.machines import machines_for
 from mavcg.lowering.step_list import call_rows
 from mavcg.planner.engine.depthwise_parts import LEAST_WORK, channel_groups
 from mavcg.planner.engine.parts import CoreTeam, cores_each, over_ideal
 from mavcg.planner.engine.tiles import cores_of, plan_tiles
 from mavcg.profiles.load import load_board, load_cores
 from mavcg.specs.kernel import Machine, dense_view
+from mavcg.toolchain.target import parse_target
 
 BOARDS = ("exynos9820", "snapdragon-845", "snapdragon-865")
 

@@ -9,13 +9,12 @@ from mavcg.cost_model.guided_chunks import simulated_ns
 from mavcg.graph import TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.hardware.board import Board, Cluster
-from mavcg.hardware.target import parse_target
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.conv.part_loops import parts_of
 from mavcg.kernels.conv.spec import Conv2d
 from mavcg.kernels.int8.conv_spec import QConv2d
+from mavcg.kernels.machines import machines_for
 from mavcg.lowering.lower import lower_graph
-from mavcg.lowering.machines import machines_for
 from mavcg.planner.engine.cost import cost
 from mavcg.planner.engine.parts import TYPICAL_CORES, CoreTeam, cores_each, over_ideal
 from mavcg.planner.engine.tiles import cores_of, plan_tiles
@@ -23,6 +22,7 @@ from mavcg.planner.engine.work import work_of
 from mavcg.profiles.load import load_board, load_cores
 from mavcg.specs.kernel import Machine, Packing
 from mavcg.specs.tile_plan import MacroTile, worthwhile_chunk_rows
+from mavcg.toolchain.target import parse_target
 
 Layer = tuple[int, int, int, int, int]
 # Rows and columns of the output, input and output channels, side of the filter, stride.

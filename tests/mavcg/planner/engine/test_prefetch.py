@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mavcg.cost_model.fits import fit_of
 from mavcg.graph import TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.hardware.cost_fit import ChunkPrefetchFit
+from mavcg.hardware.fits import fit_of
 from mavcg.kernels.conv.spec import Conv2d
 from mavcg.kernels.gemm.register_tile import Widths
 from mavcg.planner.engine.prefetch import ChunkPass, cycles, shares

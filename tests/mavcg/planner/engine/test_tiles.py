@@ -6,11 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mavcg.cost_model.fits import fit_of
 from mavcg.graph import TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
-from mavcg.hardware.target import parse_target
+from mavcg.hardware.fits import fit_of
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.conv.spec import Conv2d
 from mavcg.lowering.lower import lower_graph
@@ -22,6 +21,7 @@ from mavcg.planner.engine.work import KernelWork, registers, work_of
 from mavcg.profiles.load import load_board
 from mavcg.specs.kernel import KernelSpec, Machine, Packing, dense_view
 from mavcg.specs.tile_plan import MacroTile, worthwhile_call_rows
+from mavcg.toolchain.target import parse_target
 
 
 def core(name: str, ghz: float, lanes: int, fma: int, l1: int, l2: int, rates: tuple[float, float]) -> Accelerator:

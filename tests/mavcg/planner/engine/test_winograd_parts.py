@@ -4,11 +4,10 @@ import pytest
 
 from mavcg.graph import TensorType
 from mavcg.hardware.accelerator import Accelerator
-from mavcg.hardware.target import parse_target
 from mavcg.kernels.builder.emit import kernel_name
+from mavcg.kernels.machines import machines_for
 from mavcg.kernels.primitives.winograd.family import winograd_spec
 from mavcg.kernels.primitives.winograd.spec import Winograd
-from mavcg.lowering.machines import machines_for
 from mavcg.lowering.step_list import call_rows
 from mavcg.planner.engine.parts import cores_each
 from mavcg.planner.engine.tiles import cores_of, plan_tiles
@@ -16,6 +15,7 @@ from mavcg.planner.engine.winograd_parts import WinogradTeam, layer_ns, weights_
 from mavcg.profiles.load import load_board, load_cores
 from mavcg.specs.kernel import Machine, dense_view
 from mavcg.specs.tile_plan import worthwhile_chunk_rows
+from mavcg.toolchain.target import parse_target
 
 
 def layer(side: int, channels: int) -> Winograd:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mavcg.planner.accelerators.networks import NAMES, network
+from mavcg.graph.networks import NAMES, network
 from mavcg.planner.gpu.check_project import check_kernel
 from mavcg.planner.gpu.conv_kernel import ConvKernel
 from mavcg.planner.gpu.emulation import HEADERS, EmulatedKernels

@@ -2,8 +2,8 @@
 
 import pytest
 
+from mavcg.graph.networks import network
 from mavcg.planner.accelerators import exact
-from mavcg.planner.accelerators.networks import network
 from mavcg.planner.gpu.block_machine import block_machine
 from mavcg.planner.gpu.conv_kernel import ConvKernel
 from mavcg.planner.gpu.gpu_layer import typed_layer

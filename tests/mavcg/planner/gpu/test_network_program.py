@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mavcg.graph.networks import NAMES, network
 from mavcg.passes.graph.pipeline import optimise
-from mavcg.planner.accelerators.networks import NAMES, network
 from mavcg.planner.gpu.emulation import HEADERS, compile_shared
 from mavcg.planner.gpu.network_steps import network_steps
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from mavcg.planner.accelerators.networks import NAMES, network
+from mavcg.graph.networks import NAMES, network
 from mavcg.planner.gpu.emulation import HEADERS
 from mavcg.planner.gpu.gpu_layer import typed_layer
 from mavcg.planner.gpu.kernel_plan import Kernel

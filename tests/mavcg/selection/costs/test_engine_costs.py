@@ -9,14 +9,13 @@ import pytest
 
 from bench import cost_safety_factors
 from bench.record import RESULTS
-from mavcg.cost_model.fits import fit_of_kind
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.hardware.cost_fit import OUT_OF_ORDER_AARCH64, X86
-from mavcg.hardware.target import parse_target
+from mavcg.hardware.fits import fit_of_kind
+from mavcg.kernels.machines import machines_for, packing_for
 from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.lowering.lower import lower_candidates
-from mavcg.lowering.machines import machines_for, packing_for
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.predict.algorithms import WORTH, PredictedAlgorithms, predict_algorithms
 from mavcg.profiles.load import cores_for, load_board
@@ -36,6 +35,7 @@ from mavcg.selection.network import network_of
 from mavcg.selection.select_model import ModelQuestion, SelectedModel, select_for_library
 from mavcg.selection.select_workers import workers_of
 from mavcg.specs.primitive import Layout, Primitive, Scenario
+from mavcg.toolchain.target import parse_target
 
 SAFETY_FACTORS = safety_factors_of(fit_of_kind(OUT_OF_ORDER_AARCH64))
 BOARD = load_board("rk3588")

@@ -11,7 +11,6 @@ import pytest
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
-from mavcg.hardware.target import host_target
 from mavcg.planner.accelerators.text.c_backend import plan_c
 from mavcg.planner.accelerators.text.emit import emit_plan
 from mavcg.planner.accelerators.text.emit_pool import emit_pool
@@ -19,6 +18,7 @@ from mavcg.planner.accelerators.text.interpret import run_plan
 from mavcg.planner.accelerators.text.plan import TextPlan, Types
 from mavcg.planner.layer_model.layer import ConvLayer, ItemBytes
 from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
+from mavcg.toolchain.target import host_target
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
 
 Arrays = Callable[..., tuple[Array, Array]]

@@ -11,12 +11,11 @@ import pytest
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Array, Graph
+from mavcg.graph.networks.builder import NetworkBuilder
+from mavcg.graph.networks.drawn import drawn_constants
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
-from mavcg.hardware.target import host_target
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.planner.accelerators.network_plan import plan_layers
-from mavcg.planner.accelerators.networks.builder import NetworkBuilder
-from mavcg.planner.accelerators.networks.drawn import drawn_constants
 from mavcg.planner.accelerators.pruned import search
 from mavcg.planner.accelerators.text.emit import emit_plan
 from mavcg.planner.accelerators.text.interpret import count_plan
@@ -25,6 +24,7 @@ from mavcg.planner.accelerators.text.network_c_library import BLAS_RUNTIME
 from mavcg.planner.accelerators.text.network_plan_text import NetworkText, network_text, run_network
 from mavcg.planner.layer_model.graph_layers import layers_of
 from mavcg.reference.evaluate import run
+from mavcg.toolchain.target import host_target
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
 
 # What CBLAS says of these two, in plain loops: an implementation that is none of ours.

@@ -6,11 +6,11 @@ kind (profiles/fits). The report states each assumption and the key that replace
 
 from dataclasses import dataclass, fields, replace
 
-from mavcg.cost_model.fits import core_kind, fit_of_kind
 from mavcg.errors import MavcgError
 from mavcg.hardware.board import Board, Cluster
 from mavcg.hardware.core import Core
 from mavcg.hardware.cost_fit import SimulatorFit, TypicalCore
+from mavcg.hardware.fits import core_kind, fit_of_kind
 
 LINE_BYTES = 64
 IN_ORDER, OUT_OF_ORDER = "in", "out"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from mavcg.files.code_cache import cached_file
 from mavcg.files.own_folder import is_own_folder
 from mavcg.runtime import binding
-from mavcg.runtime.code_cache import cached_file
 from mavcg.runtime.coreset import CoreSet
 from tests.conftest import zig_cache
 

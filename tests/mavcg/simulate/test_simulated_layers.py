@@ -15,13 +15,13 @@ from mavcg.kernels.primitives.sparse.pattern import BLOCK_ROWS, even_packed, pac
 from mavcg.model_pipeline.estimating import predict_file
 from mavcg.model_pipeline.model import build_model
 from mavcg.model_pipeline.request import make_model_request
-from mavcg.predict import simulated_layers
-from mavcg.predict.simulated_layers import step_calls
 from mavcg.predict.work import INPUT, OUTPUT, WEIGHT, StepWork, Touch
 from mavcg.profiles.load import load_board, load_core
 from mavcg.profiles.timing import load_timing
+from mavcg.simulate import simulated_layers
 from mavcg.simulate.model_run import simulate_model
 from mavcg.simulate.row_windows import WindowEstimate
+from mavcg.simulate.simulated_layers import step_calls
 from mavcg.specs.model_program import OperandAddress
 from mavcg.trials.simulated_steps import simulate_step
 
@@ -80,7 +80,7 @@ def test_steps_take_what_they_take_in_a_whole_run(
     monkeypatch.setenv("MAVCG_CACHE", str(tmp_path / "cache"))
     cores, board, library = ("cortex-a55", "cortex-a75"), load_board(BOARD), built(small_network, tmp_path)
     board = replace(board, clusters=tuple(cluster for cluster in board.clusters if cluster.core in cores))
-    prediction = predict_file(library, board, 1, {}, 1, simulate_unsure=True)
+    prediction = predict_file(library, board, 1, {}, 1, simulator=simulated_layers.simulated_steps)
 
     for name in cores:
         core = load_core(name)
@@ -96,9 +96,9 @@ def test_steps_take_what_they_take_in_a_whole_run(
 
 def test_a_second_prediction_simulates_nothing(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     board = load_board(BOARD)
-    first = predict_file(library, board, 1, {}, 1, simulate_unsure=True)
+    first = predict_file(library, board, 1, {}, 1, simulator=simulated_layers.simulated_steps)
     monkeypatch.setattr(simulated_layers, "simulate_step", lambda *_: pytest.fail("simulated again"))
-    second = predict_file(library, board, 1, {}, 1, simulate_unsure=True)
+    second = predict_file(library, board, 1, {}, 1, simulator=simulated_layers.simulated_steps)
 
     assert any(cost.source == "simulated" for layer in first.layers for cost in layer.on.values())
     assert [layer.on for layer in second.layers] == [layer.on for layer in first.layers]
@@ -106,7 +106,7 @@ def test_a_second_prediction_simulates_nothing(library: Path, monkeypatch: pytes
 
 def test_facts_of_the_core_are_a_part_of_the_key(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     board = load_board(BOARD)
-    predict_file(library, board, 1, {}, 1, simulate_unsure=True)
+    predict_file(library, board, 1, {}, 1, simulator=simulated_layers.simulated_steps)
     seen: list[Any] = []
 
     def watched(*given: Any) -> WindowEstimate:
@@ -116,7 +116,7 @@ def test_facts_of_the_core_are_a_part_of_the_key(library: Path, monkeypatch: pyt
     monkeypatch.setattr(simulated_layers, "simulate_step", watched)
     clusters = tuple(replace(each, max_khz=2 * (each.max_khz or 10**6)) for each in board.clusters)
     faster = replace(board, clusters=clusters)
-    predict_file(library, faster, 1, {}, 1, simulate_unsure=True)
+    predict_file(library, faster, 1, {}, 1, simulator=simulated_layers.simulated_steps)
 
     assert seen
 
@@ -126,7 +126,7 @@ def test_a_core_without_timing_stays_modelled(library: Path, monkeypatch: pytest
         raise ProfileError(f"{core.name}: no timing")
 
     monkeypatch.setattr(simulated_layers, "load_timing", refuse)
-    prediction = predict_file(library, load_board(BOARD), 1, {}, 1, simulate_unsure=True)
+    prediction = predict_file(library, load_board(BOARD), 1, {}, 1, simulator=simulated_layers.simulated_steps)
     unsure = [layer for layer in prediction.layers if layer.unsure]
 
     assert unsure and all(cost.source == "modelled" for layer in unsure for cost in layer.on.values())

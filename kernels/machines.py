@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from mavcg.errors import MavcgError
 from mavcg.hardware.core import GENERIC, Core
-from mavcg.hardware.target import Target
 from mavcg.runtime.build import compiler_needs, x86_needs
 from mavcg.specs.kernel import Machine, Packing
+from mavcg.toolchain.target import Target
 
 # Features that a model library requires of every x86 processor: AVX2 and FMA (Haswell, 2013, and later).
 X86_GENERIC_CPU = "x86-64-v3"

@@ -5,11 +5,11 @@ from types import MappingProxyType
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
-from mavcg.planner.accelerators.networks.alexnet import alexnet
-from mavcg.planner.accelerators.networks.resnet50 import resnet50
-from mavcg.planner.accelerators.networks.squeezenet import squeezenet
-from mavcg.planner.accelerators.networks.vgg16 import vgg16
-from mavcg.planner.accelerators.networks.yolov2 import yolov2
+from mavcg.graph.networks.alexnet import alexnet
+from mavcg.graph.networks.resnet50 import resnet50
+from mavcg.graph.networks.squeezenet import squeezenet
+from mavcg.graph.networks.vgg16 import vgg16
+from mavcg.graph.networks.yolov2 import yolov2
 
 _NETWORKS: Mapping[str, Callable[[bool], Graph]] = MappingProxyType(
     {

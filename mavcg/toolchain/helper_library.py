@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from mavcg.files.code_cache import cache_folder, cached_file
 from mavcg.files.own_folder import is_own_folder
 from mavcg.files.scratch import scratch_folder
-from mavcg.hardware.target import host_target
-from mavcg.runtime.code_cache import cache_folder, cached_file
+from mavcg.toolchain.target import host_target
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
 
 

@@ -1,7 +1,7 @@
 """VGG-16 (Simonyan and Zisserman 2014, configuration D): 13 convolutions and 3 fully connected layers."""
 
 from mavcg.graph import Graph
-from mavcg.planner.accelerators.networks.builder import NetworkBuilder
+from mavcg.graph.networks.builder import NetworkBuilder
 
 _BLOCKS = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))  # channels, convolutions; a pool behind each
 

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
+from mavcg.cost_model.core_facts import simulated_core
 from mavcg.profiles.load import load_board, load_core
-from mavcg.simulate.core_facts import simulated_core
 
 
 def test_a_board_s_caches_stand_in_place_of_the_core_s() -> None:

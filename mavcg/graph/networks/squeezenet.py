@@ -1,7 +1,7 @@
 """SqueezeNet 1.1 (Iandola et al. 2016 and their later release): 26 convolutions."""
 
 from mavcg.graph import Graph
-from mavcg.planner.accelerators.networks.builder import NetworkBuilder
+from mavcg.graph.networks.builder import NetworkBuilder
 
 _FIRES = ((16, 64), (16, 64), (32, 128), (32, 128), (48, 192), (48, 192), (64, 256), (64, 256))  # squeezed, each branch
 _POOLED_BEFORE = (2, 4, 6)

@@ -13,8 +13,8 @@ import pytest
 from mavcg import __version__
 from mavcg.cli.app import run
 from mavcg.errors import MavcgError
-from mavcg.objects.sbom import sbom
 from mavcg.runtime.amalgamation import SOURCES
+from mavcg.runtime.sbom import sbom
 
 
 @pytest.fixture(scope="module")

@@ -9,13 +9,13 @@ from functools import cache
 from pathlib import Path
 
 import mavcg
+from mavcg.cost_model.core_facts import simulated_core
 from mavcg.hardware.core import Core
 from mavcg.profiles.timing import load_timing
-from mavcg.simulate.core_facts import simulated_core
 from mavcg.text.source_digest import digest_of_code
 
 # Folders whose code times instructions: the simulator, and what decodes instructions and their timing for it.
-FOLDERS = ("simulate", "passes/asm/isa", "passes/asm/analysis", "passes/asm/models")
+FOLDERS = ("lab/simulate", "cost/core_facts.py", "passes/asm/isa", "passes/asm/analysis", "passes/asm/models")
 _SUFFIXES = (".py", ".c", ".h")
 DIGITS = 12
 

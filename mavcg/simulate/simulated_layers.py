@@ -9,7 +9,7 @@ common, simulates what is new only.
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, replace
 from functools import cache, partial
 from pathlib import Path
 
@@ -17,6 +17,8 @@ import mavcg
 import mavcg.trials.simulated_steps
 from mavcg.assembly.code_image import CodeImage
 from mavcg.assembly.schedule_store import DiskStore, open_store
+from mavcg.cost_model.core_facts import simulated_core
+from mavcg.cost_model.simulator_version import DIGITS, simulator_version
 from mavcg.errors import MavcgError, ProfileError
 from mavcg.files.worker_processes import Task, run_tasks
 from mavcg.hardware.board import Board
@@ -24,12 +26,11 @@ from mavcg.hardware.core import Core
 from mavcg.kernels.primitives.sparse.pattern import even_packed
 from mavcg.kernels.primitives.sparse.product import SparseProduct
 from mavcg.lowering.kernel_code import version_symbol
+from mavcg.predict.unsure import BuiltKernels
 from mavcg.predict.work import INPUT, OUTPUT, WEIGHT, StepWork, Touch, base_of
 from mavcg.profiles.timing import load_timing
-from mavcg.simulate.core_facts import simulated_core
 from mavcg.simulate.program_image import read_program
 from mavcg.simulate.row_windows import TouchedMemory
-from mavcg.simulate.version import DIGITS, simulator_version
 from mavcg.specs.kernel import KernelSpec
 from mavcg.specs.model_program import OperandAddress
 from mavcg.text.source_digest import digest_of_code
@@ -40,14 +41,6 @@ _ARENA, _CONSTANTS, _FAULT, _OUTSIDE = 0x60_0000_0000, 0x64_0000_0000, 0x68_0000
 _OUTSIDE_STEP = 1 << 32
 _LAST_LEVELS = 2  # last levels of bytes before a step that the caches are shown
 FOLDER = "simulated-steps"
-
-
-@dataclass(frozen=True)
-class BuiltKernels:
-    """A library with the kernels of a program's steps, and their specs by the names used in the steps."""
-
-    library: Path
-    specs: Mapping[str, KernelSpec]
 
 
 def simulated_steps(

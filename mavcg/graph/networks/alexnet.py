@@ -1,7 +1,7 @@
 """AlexNet (Krizhevsky et al. 2012): 5 convolutions and 3 fully connected layers."""
 
 from mavcg.graph import Graph
-from mavcg.planner.accelerators.networks.builder import NetworkBuilder
+from mavcg.graph.networks.builder import NetworkBuilder
 
 
 def alexnet(paper_variant: bool = False) -> Graph:

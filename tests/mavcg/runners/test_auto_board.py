@@ -9,7 +9,7 @@ import pytest
 
 from mavcg.errors import ProfileError, ToolError
 from mavcg.profiling.record import RecordOptions
-from mavcg.program_pipeline.auto_board import RunsThere
+from mavcg.runners.auto_board import RunsThere
 from mavcg.runners.facts import CpuFacts, MachineFacts
 from mavcg.runners.local import LocalTransport
 from mavcg.runners.shell_runner import ShellRunner

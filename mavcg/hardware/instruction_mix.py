@@ -6,9 +6,9 @@ latency. It ignores the schedule; for cores with a timing profile the pipeline m
 
 from dataclasses import dataclass
 
-from mavcg.cost_model.fits import fit_of_kind
 from mavcg.hardware.core import Core
 from mavcg.hardware.cost_fit import IN_ORDER, OUT_OF_ORDER_AARCH64, X86
+from mavcg.hardware.fits import fit_of_kind
 from mavcg.hardware.issue_rates import IssueRates
 from mavcg.hardware.timing import Timing
 

@@ -1,7 +1,7 @@
 """ResNet-50 (He et al. 2015) with a block's stride on its 3x3 convolution, as in Darknet and "v1.5"."""
 
 from mavcg.graph import Graph
-from mavcg.planner.accelerators.networks.builder import NetworkBuilder
+from mavcg.graph.networks.builder import NetworkBuilder
 
 _STAGES = ((64, 3), (128, 4), (256, 6), (512, 3))  # channels inside a block, blocks
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
+from mavcg.runners.work_list import Job, Plan
 from mavcg.selection.costs.provider import Cost
-from mavcg.selection.measure.work_list import Job, Plan
 from mavcg.selection.usual_primitives import USUAL_NAMES
 from mavcg.specs.primitive import Scenario
 

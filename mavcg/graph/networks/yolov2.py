@@ -1,7 +1,7 @@
 """YOLOv2 (Redmon and Farhadi 2016), Darknet's cfg/yolov2.cfg: 23 convolutions."""
 
 from mavcg.graph import Graph
-from mavcg.planner.accelerators.networks.builder import NetworkBuilder
+from mavcg.graph.networks.builder import NetworkBuilder
 
 _OUTPUTS = 5 * (80 + 5)  # anchors x (COCO's classes, box and confidence)
 # Channels of Darknet-19's convolutions, 3x3 and 1x1 alternating; a pool before each group but the first.

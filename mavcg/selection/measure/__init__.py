@@ -1,1 +1,0 @@
-"""Measurements for a selection: the list of jobs, and interleaved measurements of the fastest candidates."""
