@@ -12,7 +12,7 @@ from typing import Any
 
 from bench.record import facts, write
 from bench.simulated_fits import BOARD, SCENARIOS
-from mavcg.cost_model.board_machine import cluster_machine
+from mavcg.cost.board_machine import cluster_machine
 from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.profiles.load import load_board, load_core
 from mavcg.selection.costs.modelled import ModelledCosts, modelled_costs

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from mavcg.assembly.code_image import assemble_image
-from mavcg.cost_model.board_machine import cluster_machine
-from mavcg.cost_model.core_facts import LINE_BYTES, simulated_core
+from mavcg.cost.board_machine import cluster_machine
+from mavcg.cost.core_facts import LINE_BYTES, simulated_core
 from mavcg.hardware.board import Board
 from mavcg.profiles.load import load_core
 from mavcg.profiles.timing import load_timing

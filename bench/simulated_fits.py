@@ -22,7 +22,7 @@ import numpy as np
 
 from bench.record import RESULTS, facts, write
 from bench.simulated_fills import exposed
-from mavcg.cost_model.board_machine import cluster_machine
+from mavcg.cost.board_machine import cluster_machine
 from mavcg.graph import Array
 from mavcg.hardware.cost_fit import IN_ORDER, OUT_OF_ORDER_AARCH64, PrimitiveFit
 from mavcg.hardware.fits import fit_of

@@ -19,7 +19,7 @@ import numpy as np
 
 from bench.record import facts, write
 from bench.simulated_fits import CORES, HELD_OUT, cluster_of, summary, with_constant
-from mavcg.cost_model.board_machine import cluster_machine
+from mavcg.cost.board_machine import cluster_machine
 from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.kernels.primitives.sparse.family import Sparse
 from mavcg.profiles.load import files, load_board, load_core

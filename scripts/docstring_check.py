@@ -29,7 +29,7 @@ SHAPE_FOLDERS = tuple(
         "mavcg/selection",
         "mavcg/predict",
         "mavcg/planner",
-        "mavcg/cost_model",
+        "mavcg/cost",
     )
 )
 _ARRAY = re.compile(r"(?:\w+\.)?(?:Array|ndarray|NDArray\[.*\]|Costs|Integers)(?: \| None)?")

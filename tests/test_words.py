@@ -27,8 +27,8 @@ NOT_IN_PROSE = frozenset(
 )
 # Words with another meaning that is the field's own, by the files where they have it.
 ALLOWED = {
-    "way": ("mavcg/cost_model/", "mavcg/hosts/"),  # ways of a set-associative cache
-    "ways": ("mavcg/cost_model/", "mavcg/hosts/", "mavcg/simulate/"),
+    "way": ("mavcg/cost/", "mavcg/hosts/"),  # ways of a set-associative cache
+    "ways": ("mavcg/cost/", "mavcg/hosts/", "mavcg/simulate/"),
     "circle": ("mavcg/drawing/",),  # SVG's element
     "grain": ("runtime/loading.py",),  # a field of the public C struct
     "turns": ("mavcg/selection/costs/",),  # a column of the cost database

@@ -9,7 +9,7 @@ from mavcg.apps.given_schedule import with_schedules
 from mavcg.apps.model_network import layer_names, network_of
 from mavcg.apps.search import Constraints
 from mavcg.apps.throughput import LayerTime, balanced_cuts, phase_cost_ms
-from mavcg.cost_model.board_machine import cluster_machines
+from mavcg.cost.board_machine import cluster_machines
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
 from mavcg.hardware.board import Board

@@ -107,7 +107,7 @@ def this_machine(known: Mapping[str, Core], root: Path) -> "list[DetectedCpu]":
 
 def core_json(core: Core) -> dict[str, Any]:
     """Return a core's entry in the document of --json."""
-    from mavcg.cost_model.core_facts import simulator_facts
+    from mavcg.cost.core_facts import simulator_facts
 
     return {
         "name": core.name,

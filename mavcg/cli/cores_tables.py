@@ -47,7 +47,7 @@ def show_all(known: Mapping[str, Core], boards: Mapping[str, Board], detected: "
 
 def _assumed_texts(core: Core) -> list[tuple[str, str]]:
     """Return key and text of each fact that the simulator assumes because the core's file lacks it."""
-    from mavcg.cost_model.core_facts import ASSUMED, simulator_facts
+    from mavcg.cost.core_facts import ASSUMED, simulator_facts
 
     if core.arch != "aarch64":
         return []

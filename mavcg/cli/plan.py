@@ -167,7 +167,7 @@ def _machines(board: str | None, accelerator: str | None) -> "list[tuple[Acceler
         from mavcg.profiles.accelerators import find_accelerator
 
         return [(find_accelerator(accelerator), ())]
-    from mavcg.cost_model.board_machine import cluster_machines
+    from mavcg.cost.board_machine import cluster_machines
     from mavcg.hosts.host import HOST, find_board, measured_host_board
 
     assert board is not None

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from mavcg.cost_model.board_machine import cluster_machines
+from mavcg.cost.board_machine import cluster_machines
 from mavcg.explore.board_predictions import (
     BoardPrediction,
     ModelWork,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from mavcg.cost_model.board_machine import AssumedFact, cluster_machines
+from mavcg.cost.board_machine import AssumedFact, cluster_machines
 from mavcg.errors import MavcgError
 from mavcg.hardware.board import Board
 from mavcg.model_pipeline.estimating import predict_file

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from mavcg.cost_model.board_machine import ClusterMachine, cluster_machine, cluster_machines
-from mavcg.cost_model.core_rates import CoreRates, core_rates
+from mavcg.cost.board_machine import ClusterMachine, cluster_machine, cluster_machines
+from mavcg.cost.core_rates import CoreRates, core_rates
 from mavcg.files.worker_processes import Task, run_tasks
 from mavcg.hardware.accelerator import Accelerator
 from mavcg.hardware.board import Board, Cluster

@@ -1,6 +1,6 @@
 """Ranges of steps that may pay if they are computed by bands of rows, and the sizes of bands to try."""
 
-from mavcg.cost_model.board_machine import ClusterMachine
+from mavcg.cost.board_machine import ClusterMachine
 from mavcg.lowering.row_phases import ProgramRows
 from mavcg.memory.row_segments import cheapest_cuts
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mavcg.assembly.tuning_options import has_machine_passes
-from mavcg.cost_model.board_machine import ClusterMachine
-from mavcg.cost_model.core_rates import CoreRates, core_rates
+from mavcg.cost.board_machine import ClusterMachine
+from mavcg.cost.core_rates import CoreRates, core_rates
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.kernels.machines import machines_for
 from mavcg.predict.asm_blocks import BuiltLoop, built_loops

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from mavcg.cost_model.board_machine import ClusterMachine, cluster_machine, cluster_machines
-from mavcg.cost_model.core_rates import core_rates
+from mavcg.cost.board_machine import ClusterMachine, cluster_machine, cluster_machines
+from mavcg.cost.core_rates import core_rates
 from mavcg.files.worker_processes import Task, started_tasks
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import GENERIC

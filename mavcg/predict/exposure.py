@@ -16,7 +16,7 @@ a roofline.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
-from mavcg.cost_model.board_machine import ClusterMachine
+from mavcg.cost.board_machine import ClusterMachine
 from mavcg.hardware.cost_fit import IN_ORDER, ExposedFit
 from mavcg.predict.line_traffic import LINE_BYTES, Fills, Runs
 from mavcg.predict.memory import Distances, Moved

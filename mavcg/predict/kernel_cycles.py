@@ -19,7 +19,7 @@ from pathlib import Path
 
 from llvmlite import ir
 
-from mavcg.cost_model.core_rates import CoreRates
+from mavcg.cost.core_rates import CoreRates
 from mavcg.files.scratch import scratch_folder
 from mavcg.hardware.fits import all_cores_fit
 from mavcg.hardware.instruction_mix import InstructionMix

@@ -8,8 +8,8 @@ task. Several threads take chunks of rows by the engine's rule (cost_model/guide
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from mavcg.cost_model.board_machine import ClusterMachine
-from mavcg.cost_model.guided_chunks import core_shares, simulated_ns
+from mavcg.cost.board_machine import ClusterMachine
+from mavcg.cost.guided_chunks import core_shares, simulated_ns
 from mavcg.predict.exposure import LineTimes, StepLines, line_fetch, step_lines, touches_of_operands
 from mavcg.predict.kernel_cycles import KernelModel, task_cycles
 from mavcg.predict.line_traffic import LINE_BYTES

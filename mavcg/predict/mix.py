@@ -1,6 +1,6 @@
 """Counts the instructions of a kernel's blocks by kind, from the emitter's LLVM IR.
 
-The cost model (mavcg/cost_model/issue_rates.py) converts the counts to cycles; if a core has a timing profile,
+The cost model (mavcg/cost/issue_rates.py) converts the counts to cycles; if a core has a timing profile,
 kernel_cycles.py uses the pipeline model instead.
 """
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from mavcg.cost_model.board_machine import cluster_machine, cluster_machines
+from mavcg.cost.board_machine import cluster_machine, cluster_machines
 from mavcg.errors import MavcgError
 from mavcg.hardware.board import Board
 from mavcg.lowering.kernel_code import UNPLANNED

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from mavcg.assembly.tuning import VersionTuning
-from mavcg.cost_model.core_facts import LINE_BYTES, assumed_fact
+from mavcg.cost.core_facts import LINE_BYTES, assumed_fact
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.program_pipeline.version_choice import FunctionChoice, Gains, ModelVerdict, VersionChoice, to_generic
 

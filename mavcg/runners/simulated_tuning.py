@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from mavcg.cost_model.board_machine import cluster_machines
-from mavcg.cost_model.core_facts import simulated_core
+from mavcg.cost.board_machine import cluster_machines
+from mavcg.cost.core_facts import simulated_core
 from mavcg.errors import MavcgError
 from mavcg.files.scratch import scratch_folder
 from mavcg.files.worker_processes import Task, run_tasks

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from mavcg.cost_model.board_machine import ClusterMachine, cluster_machines
+from mavcg.cost.board_machine import ClusterMachine, cluster_machines
 from mavcg.errors import MavcgError
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import GENERIC, Core

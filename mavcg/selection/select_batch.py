@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from mavcg.cost_model.board_machine import ClusterMachine
+from mavcg.cost.board_machine import ClusterMachine
 from mavcg.errors import MavcgError
 from mavcg.passes.graph.layout_forms import BINARY, FORMS
 from mavcg.selection.choice import Problem, make_choice

@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from mavcg.cost_model.board_machine import ClusterMachine
+from mavcg.cost.board_machine import ClusterMachine
 from mavcg.hardware.board import Board
 from mavcg.selection.choice import Alternative, Choice, Problem, make_choice
 from mavcg.selection.costs.provider import weighted_sum

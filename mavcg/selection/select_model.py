@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mavcg.cost_model.board_machine import ClusterMachine
+from mavcg.cost.board_machine import ClusterMachine
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
 from mavcg.hardware.board import Board

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mavcg.cost_model.board_machine import ClusterMachine
+from mavcg.cost.board_machine import ClusterMachine
 from mavcg.errors import MavcgError
 from mavcg.importers.load import SUFFIXES, import_model
 from mavcg.kernels.primitives.registry import all_primitives, eight_bit_primitives, find_primitive

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from mavcg.cost_model.board_machine import ClusterMachine, cluster_machine, cluster_machines
+from mavcg.cost.board_machine import ClusterMachine, cluster_machine, cluster_machines
 from mavcg.errors import MavcgError
 from mavcg.hardware.board import Board
 from mavcg.hosts.host import HOST, find_board, measured_host_board

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mavcg.assembly.code_image import CodeImage
-from mavcg.cost_model.core_facts import SimulatedCore
+from mavcg.cost.core_facts import SimulatedCore
 from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES
 from mavcg.hardware.core import Core

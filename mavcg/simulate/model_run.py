@@ -12,7 +12,7 @@ from math import sqrt
 from pathlib import Path
 from typing import Any
 
-from mavcg.cost_model.core_facts import SimulatedCore, simulated_core
+from mavcg.cost.core_facts import SimulatedCore, simulated_core
 from mavcg.errors import MavcgError
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from mavcg.assembly.code_image import EXTERNAL_BASE, CodeImage
-from mavcg.cost_model.core_facts import SimulatedCore
+from mavcg.cost.core_facts import SimulatedCore
 from mavcg.errors import MavcgError
 from mavcg.hardware.timing import Timing
 from mavcg.simulate.call_arguments import CallState

@@ -17,8 +17,8 @@ import mavcg
 import mavcg.trials.simulated_steps
 from mavcg.assembly.code_image import CodeImage
 from mavcg.assembly.schedule_store import DiskStore, open_store
-from mavcg.cost_model.core_facts import simulated_core
-from mavcg.cost_model.simulator_version import DIGITS, simulator_version
+from mavcg.cost.core_facts import simulated_core
+from mavcg.cost.simulator_version import DIGITS, simulator_version
 from mavcg.errors import MavcgError, ProfileError
 from mavcg.files.worker_processes import Task, run_tasks
 from mavcg.hardware.board import Board

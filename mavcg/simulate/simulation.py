@@ -9,7 +9,7 @@ from mavcg.assembly.argument_states import Arguments, parse_call
 from mavcg.assembly.asm_input import version_symbol
 from mavcg.assembly.asm_source import read_asm_source
 from mavcg.assembly.code_image import CodeImage, assemble_image
-from mavcg.cost_model.core_facts import SimulatedCore, simulated_core
+from mavcg.cost.core_facts import SimulatedCore, simulated_core
 from mavcg.errors import MavcgError
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core

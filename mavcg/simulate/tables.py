@@ -7,7 +7,7 @@ figures come from Timing, which the analytic models use too (passes/asm/models).
 from collections.abc import Sequence
 from typing import Any
 
-from mavcg.cost_model.core_facts import CALLEE_CYCLES, LINE_BYTES, SimulatedCore
+from mavcg.cost.core_facts import CALLEE_CYCLES, LINE_BYTES, SimulatedCore
 from mavcg.errors import MavcgError
 from mavcg.hardware.instr_classes import ROLES
 from mavcg.hardware.timing import Timing

@@ -4,7 +4,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from mavcg.cost_model.core_facts import simulated_core
+from mavcg.cost.core_facts import simulated_core
 from mavcg.files.scratch import scratch_folder
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mavcg.assembly.code_image import CodeImage
-from mavcg.cost_model.core_facts import simulated_core
+from mavcg.cost.core_facts import simulated_core
 from mavcg.errors import MavcgError
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from mavcg.cost_model.guided_chunks import core_shares
+from mavcg.cost.guided_chunks import core_shares
 from mavcg.hardware.accelerator import Accelerator
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.planner.engine.cost import cost

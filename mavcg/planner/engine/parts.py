@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import lcm
 
-from mavcg.cost_model.guided_chunks import simulated_ns
+from mavcg.cost.guided_chunks import simulated_ns
 from mavcg.hardware.board import Board
 from mavcg.planner.engine.work import KernelWork, registers
 from mavcg.specs.kernel import Machine

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
-from mavcg.cost_model.board_machine import cluster_machine
+from mavcg.cost.board_machine import cluster_machine
 from mavcg.hardware.accelerator import Accelerator
 from mavcg.hardware.board import Board, Cluster
 from mavcg.hardware.fits import core_kind, fit_of, fit_of_kind

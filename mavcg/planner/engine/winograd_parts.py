@@ -9,8 +9,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from mavcg.cost_model.guided_chunks import simulated_ns
-from mavcg.cost_model.memory import read_ns
+from mavcg.cost.guided_chunks import simulated_ns
+from mavcg.cost.memory import read_ns
 from mavcg.hardware.accelerator import Accelerator
 from mavcg.hardware.fits import all_cores_fit
 from mavcg.kernels.primitives.winograd.spec import Winograd

@@ -6,7 +6,7 @@ on the simulator (simulate/version.py).
 
 from functools import cache
 
-from mavcg.cost_model.simulator_version import core_version
+from mavcg.cost.simulator_version import core_version
 from mavcg.errors import ProfileError
 from mavcg.profiles.load import load_cores
 from mavcg.selection.costs.kernel_version import kernel_version

@@ -9,8 +9,8 @@ from functools import cache
 
 import numpy as np
 
-from mavcg.cost_model.board_machine import ClusterMachine
-from mavcg.cost_model.core_rates import CoreRates
+from mavcg.cost.board_machine import ClusterMachine
+from mavcg.cost.core_rates import CoreRates
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.primitives.eight_bit import EightBit, node_graph
 from mavcg.lowering.lower import lower_graph

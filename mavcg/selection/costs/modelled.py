@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from mavcg.cost_model.board_machine import ClusterMachine
-from mavcg.cost_model.core_rates import core_rates
+from mavcg.cost.board_machine import ClusterMachine
+from mavcg.cost.core_rates import core_rates
 from mavcg.hardware.core import GENERIC
 from mavcg.kernels.machines import machines_for
 from mavcg.kernels.primitives.eight_bit import EightBit

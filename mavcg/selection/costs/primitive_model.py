@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from mavcg.cost_model.core_rates import CoreRates
-from mavcg.cost_model.memory import read_ns
+from mavcg.cost.core_rates import CoreRates
+from mavcg.cost.memory import read_ns
 from mavcg.hardware.cost_fit import PrimitiveFit
 from mavcg.hardware.fits import fit_of
 from mavcg.kernels.gemm.register_tile import choose, tile_rates

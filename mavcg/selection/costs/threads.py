@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from mavcg.cost_model.board_machine import ClusterMachine
-from mavcg.cost_model.guided_chunks import simulated_ns
+from mavcg.cost.board_machine import ClusterMachine
+from mavcg.cost.guided_chunks import simulated_ns
 from mavcg.hardware.fits import fit_of
 from mavcg.kernels.primitives.eight_bit import EightBit
 from mavcg.selection.costs.modelled import ModelledCosts, modelled_costs

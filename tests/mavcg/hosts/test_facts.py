@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import mavcg.hosts.facts
 import mavcg.hosts.host
 import mavcg.hosts.probe
-from mavcg.cost_model.board_machine import cluster_machines
+from mavcg.cost.board_machine import cluster_machines
 from mavcg.errors import MavcgError
 from mavcg.hardware.board import Cluster
 from mavcg.hosts.caches import Caches, processor_name, read_caches

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from llvmlite import ir
 
-from mavcg.cost_model.board_machine import ClusterMachine
+from mavcg.cost.board_machine import ClusterMachine
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
 from mavcg.hardware.board import Cluster
 from mavcg.kernels.conv.spec import Conv2d

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mavcg.cost_model.board_machine import cluster_machine
-from mavcg.cost_model.core_facts import simulated_core
+from mavcg.cost.board_machine import cluster_machine
+from mavcg.cost.core_facts import simulated_core
 from mavcg.hardware.cost_fit import IN_ORDER, OUT_OF_ORDER_AARCH64, X86, ExposedFit
 from mavcg.hardware.fits import fit_of_kind
 from mavcg.predict.exposure import (

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from mavcg.cost_model.board_machine import ClusterMachine, cluster_machine
-from mavcg.cost_model.core_rates import core_rates
+from mavcg.cost.board_machine import ClusterMachine, cluster_machine
+from mavcg.cost.core_rates import core_rates
 from mavcg.hardware.board import Board, Cluster
 from mavcg.hardware.cost_fit import X86
 from mavcg.hardware.fits import fit_of_kind

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mavcg.cost_model.guided_chunks import simulated_ns
+from mavcg.cost.guided_chunks import simulated_ns
 from mavcg.predict.latency import MEMORY, OVERHEAD, total_ms
 from tests.conftest import examples
 

@@ -7,8 +7,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mavcg.cost_model.board_machine import cluster_machine
-from mavcg.cost_model.memory import level_for
+from mavcg.cost.board_machine import cluster_machine
+from mavcg.cost.memory import level_for
 from mavcg.hardware.accelerator import MemoryLevel
 from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.predict.memory import Distances, reuse_distances, step_traffic

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mavcg.cost_model.memory import level_ns
+from mavcg.cost.memory import level_ns
 from mavcg.hardware.cost_fit import IN_ORDER, OUT_OF_ORDER_AARCH64, X86
 from mavcg.hardware.fits import fit_of_kind
 from mavcg.predict import unsure

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from mavcg.assembly.code_image import CodeImage, assemble_image
-from mavcg.cost_model.core_facts import simulated_core
+from mavcg.cost.core_facts import simulated_core
 from mavcg.hardware.timing import Timing
 from mavcg.passes.asm.analysis.dependences import with_effects
 from mavcg.passes.asm.isa.op import Op

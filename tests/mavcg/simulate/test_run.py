@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from mavcg.assembly.code_image import assemble_image
-from mavcg.cost_model.core_facts import simulated_core
+from mavcg.cost.core_facts import simulated_core
 from mavcg.errors import MavcgError
 from mavcg.hardware.timing import Timing
 from mavcg.profiles.load import load_board, load_core

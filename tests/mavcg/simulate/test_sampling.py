@@ -6,7 +6,7 @@ import statistics
 
 import pytest
 
-from mavcg.cost_model.core_facts import simulated_core
+from mavcg.cost.core_facts import simulated_core
 from mavcg.profiles.load import load_board, load_core
 from mavcg.profiles.timing import load_timing
 from mavcg.simulate.harness import ffi, library

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from mavcg.cost_model.core_facts import SimulatedCore, simulated_core
+from mavcg.cost.core_facts import SimulatedCore, simulated_core
 from mavcg.hardware.timing import ClassTiming, Timing, UnitUse
 from mavcg.profiles.load import load_core
 from mavcg.profiles.timing import load_timing

@@ -3,7 +3,7 @@
 import pytest
 
 from mavcg.assembly.code_image import assemble_image
-from mavcg.cost_model.core_facts import simulated_core
+from mavcg.cost.core_facts import simulated_core
 from mavcg.hardware.board import Board, Cluster
 from mavcg.profiles.load import load_core
 from mavcg.profiles.timing import load_timing

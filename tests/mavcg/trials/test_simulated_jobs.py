@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mavcg.cost_model.core_facts import simulated_core
+from mavcg.cost.core_facts import simulated_core
 from mavcg.errors import MavcgError
 from mavcg.kernels.primitives.registry import find_primitive
 from mavcg.profiles.load import load_board, load_core

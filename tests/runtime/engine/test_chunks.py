@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mavcg.cost_model.guided_chunks import better_left, next_chunk_rows
+from mavcg.cost.guided_chunks import better_left, next_chunk_rows
 from mavcg.runtime.amalgamation import SOURCES
 from mavcg.toolchain.target import host_target
 from mavcg.toolchain.zig import run_zig

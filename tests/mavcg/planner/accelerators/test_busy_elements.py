@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from mavcg.cost_model.board_machine import cluster_machine
+from mavcg.cost.board_machine import cluster_machine
 from mavcg.explore.design_space import Structure
 from mavcg.explore.metrics import array_share
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mavcg.cost_model.guided_chunks import MOST_CORE_SHARE, core_shares
+from mavcg.cost.guided_chunks import MOST_CORE_SHARE, core_shares
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.conv.spec import Conv2d
 from mavcg.kernels.machines import machines_for

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mavcg.cost_model.guided_chunks import simulated_ns
+from mavcg.cost.guided_chunks import simulated_ns
 from mavcg.graph import TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.hardware.board import Board, Cluster

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from mavcg.cost_model.board_machine import ClusterMachine, cluster_machine
+from mavcg.cost.board_machine import ClusterMachine, cluster_machine
 from mavcg.hardware.accelerator import MemoryLevel
 from mavcg.hosts.host import find_board
 from mavcg.kernels.primitives.registry import all_primitives, find_primitive

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mavcg.cost_model.guided_chunks import simulated_ns
+from mavcg.cost.guided_chunks import simulated_ns
 from mavcg.errors import MavcgError
 from mavcg.hosts.host import find_board
 from mavcg.kernels.primitives.registry import all_primitives, find_primitive

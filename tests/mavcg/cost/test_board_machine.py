@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from mavcg.cost_model.board_machine import ClusterMachine, cluster_machine, cluster_machines
+from mavcg.cost.board_machine import ClusterMachine, cluster_machine, cluster_machines
 from mavcg.errors import MavcgError
 from mavcg.hardware.board import Board, Cluster
 from mavcg.profiles.load import load_boards

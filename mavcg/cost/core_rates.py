@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 
-from mavcg.cost_model.board_machine import ClusterMachine
+from mavcg.cost.board_machine import ClusterMachine
 from mavcg.errors import ProfileError
 from mavcg.hardware.accelerator import MemoryLevel
 from mavcg.hardware.fits import fit_of

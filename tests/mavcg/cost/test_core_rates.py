@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mavcg.cost_model.board_machine import cluster_machine
-from mavcg.cost_model.core_rates import CoreRates, core_rates
-from mavcg.cost_model.memory import level_for, read_ns, transfer_ns
+from mavcg.cost.board_machine import cluster_machine
+from mavcg.cost.core_rates import CoreRates, core_rates
+from mavcg.cost.memory import level_for, read_ns, transfer_ns
 from mavcg.hardware.accelerator import MemoryLevel
 from mavcg.hardware.fits import fit_of
 from mavcg.hardware.instruction_mix import InstructionMix
@@ -44,7 +44,7 @@ def test_a_core_without_all_timings_keeps_the_multiply_adds_that_its_file_has(mo
     def lacking(core: str) -> Timing:
         raise MissingFact(f"{core}: no timing of div")
 
-    monkeypatch.setattr("mavcg.cost_model.core_rates.load_timing", lacking)
+    monkeypatch.setattr("mavcg.cost.core_rates.load_timing", lacking)
     board = load_board("apple-m1")
     number = [cluster.core for cluster in board.clusters].index("apple-firestorm")
     rates = rates_on("apple-m1", number)

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from mavcg.cost_model.core_facts import simulated_core
+from mavcg.cost.core_facts import simulated_core
 from mavcg.profiles.load import load_board, load_core
 
 

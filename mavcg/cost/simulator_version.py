@@ -9,12 +9,12 @@ from functools import cache
 from pathlib import Path
 
 import mavcg
-from mavcg.cost_model.core_facts import simulated_core
+from mavcg.cost.core_facts import simulated_core
 from mavcg.hardware.core import Core
 from mavcg.profiles.timing import load_timing
 from mavcg.text.source_digest import digest_of_code
 
-# Folders whose code times instructions: the simulator, and what decodes instructions and their timing for it.
+# Folders and files whose code times instructions: the simulator, and what decodes instructions and their timing for it.
 FOLDERS = ("lab/simulate", "cost/core_facts.py", "passes/asm/isa", "passes/asm/analysis", "passes/asm/models")
 _SUFFIXES = (".py", ".c", ".h")
 DIGITS = 12
@@ -24,7 +24,8 @@ DIGITS = 12
 def simulator_version() -> str:
     """Return the digest of the simulator's code."""
     root = Path(str(mavcg.__file__)).parent
-    paths = [path for folder in FOLDERS for path in (root / folder).rglob("*") if path.suffix in _SUFFIXES]
+    below = [path for name in FOLDERS for path in (root / name, *(root / name).rglob("*"))]
+    paths = [path for path in below if path.suffix in _SUFFIXES]
     return digest_of_code(paths, root)[:DIGITS]
 
 
