@@ -10,7 +10,7 @@ than the cost stated.
 
 The record has quantiles by the kind of cost (modelled, measured alone, measured interleaved), over the alternatives
 whose cost is at most NEAR times the engine's: only these may replace it. SAFETY_FACTORS in
-mavcg/selection/costs/engine_costs.py are the quantile QUANTILE, rounded up to a twentieth, and at least 1: an
+mavcg/choose/algorithms/costs/engine_costs.py are the quantile QUANTILE, rounded up to a twentieth, and at least 1: an
 alternative whose cost is lower even with that factor is faster in three of four cases. (At the median one in two would
 be slower; at nine in ten next to nothing would be chosen, and the possible gain would be lost.)
 """
@@ -32,6 +32,12 @@ from bench.models import model_path, shapes_of
 from bench.record import RESULTS, facts, write
 from bench.strategies import ENGINE
 from bench.strategy_rounds import inputs_of
+from mavcg.choose.algorithms.choice import Alternative
+from mavcg.choose.algorithms.costs.engine_costs import NO_SAFETY_FACTORS
+from mavcg.choose.algorithms.costs.provider import MODELLED
+from mavcg.choose.algorithms.library import engine_primitives
+from mavcg.choose.algorithms.select_model import ModelQuestion, select_for_library
+from mavcg.choose.algorithms.usual_primitives import USUAL
 from mavcg.importers.load import import_model
 from mavcg.kernels.machines import machines_for, packing_for
 from mavcg.lowering.lower import lower_candidates
@@ -40,12 +46,6 @@ from mavcg.objects.inspection import model_of
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.predict.algorithms import WORTH, predict_algorithms
 from mavcg.runtime.loading import load
-from mavcg.selection.choice import Alternative
-from mavcg.selection.costs.engine_costs import NO_SAFETY_FACTORS
-from mavcg.selection.costs.provider import MODELLED
-from mavcg.selection.library import engine_primitives
-from mavcg.selection.select_model import ModelQuestion, select_for_library
-from mavcg.selection.usual_primitives import USUAL
 
 NEAR = 1.3  # times the engine's: who is said to take more is not near to being taken
 QUANTILE = 0.75

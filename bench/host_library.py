@@ -9,7 +9,7 @@ from pathlib import Path
 
 def no_costs(folder: Path) -> Path:
     """Return the path of an empty cost database in the folder."""
-    from mavcg.selection.costs.database_file import open_db
+    from mavcg.choose.algorithms.costs.database_file import open_db
 
     path = folder / "none.sqlite"
     with open_db(path):

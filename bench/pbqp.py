@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from bench.record import facts, write
 from bench.selection_networks import NETWORKS as REAL
+from mavcg.choose.algorithms.choice import instance_of, make_problem
+from mavcg.choose.algorithms.costs.modelled import modelled_costs
+from mavcg.choose.algorithms.select_workers import board_of, workers_of
+from mavcg.choose.pbqp import Instance, make_instance, solve
 from mavcg.kernels.primitives.registry import all_primitives
-from mavcg.selection.choice import instance_of, make_problem
-from mavcg.selection.costs.modelled import modelled_costs
-from mavcg.selection.pbqp import Instance, make_instance, solve
-from mavcg.selection.select_workers import board_of, workers_of
 
 LAYOUTS = 4  # CHW, HCW, HWC and a blocked one
 PRIMITIVES = 70

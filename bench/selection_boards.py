@@ -29,6 +29,11 @@ from mavcg.assembly.asm_source import AsmSource
 from mavcg.assembly.loop_estimates import estimate_function
 from mavcg.assembly.tuning import TuningJob, tune_versions
 from mavcg.assembly.tuning_options import has_machine_passes
+from mavcg.choose.algorithms.costs.database_file import open_db
+from mavcg.choose.algorithms.report.paper_tables import tables_json
+from mavcg.choose.algorithms.select_network import SelectQuestion, select_network
+from mavcg.choose.algorithms.select_workers import board_of
+from mavcg.choose.algorithms.strategies import Selected
 from mavcg.hardware.core import Core
 from mavcg.hardware.timing import Timing
 from mavcg.kernels.builder.emit import kernel_name
@@ -41,11 +46,6 @@ from mavcg.passes.asm.analysis.blocks import functions_of
 from mavcg.passes.asm.isa.source import parse_source
 from mavcg.profiles.load import cores_for
 from mavcg.profiles.timing import load_timing
-from mavcg.selection.costs.database_file import open_db
-from mavcg.selection.report.paper_tables import tables_json
-from mavcg.selection.select_network import SelectQuestion, select_network
-from mavcg.selection.select_workers import board_of
-from mavcg.selection.strategies import Selected
 from mavcg.specs.kernel import KernelSpec, View, dense_strides
 from mavcg.specs.primitive import Epilogue, Scenario
 from mavcg.toolchain.codegen import CodegenJob, compile_module

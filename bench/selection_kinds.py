@@ -17,6 +17,11 @@ import numpy as np
 
 from bench.models import model_path, shapes_of
 from bench.record import facts, write
+from mavcg.choose.algorithms.choice import make_problem
+from mavcg.choose.algorithms.costs.modelled import modelled_costs
+from mavcg.choose.algorithms.network import network_of
+from mavcg.choose.algorithms.select_workers import board_of, workers_of
+from mavcg.choose.algorithms.strategies import select, strategy_names
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.importers.load import import_model
@@ -27,11 +32,6 @@ from mavcg.model_pipeline.choose_algorithms import eight_bit_json
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.predict.algorithms import predict_algorithms
 from mavcg.profiles.load import cores_for
-from mavcg.selection.choice import make_problem
-from mavcg.selection.costs.modelled import modelled_costs
-from mavcg.selection.network import network_of
-from mavcg.selection.select_workers import board_of, workers_of
-from mavcg.selection.strategies import select, strategy_names
 from mavcg.toolchain.target import parse_target
 
 BOARDS = ("rk3588", "exynos9820")

@@ -1,6 +1,6 @@
 """Networks as instances of the selection, by their published tables: scenarios, and which node reads which image.
 
-No weights and no files: `mavcg.selection` asks for no more than this. As after the passes of a build, batch norms and
+No weights and no files: `mavcg.choose.algorithms` asks for no more than this. As after the passes of a build, batch norms and
 activations are part of their convolutions, and so are sums of a residual.
 """
 
@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from mavcg.selection.dt_graph import LAYOUTS, Size
-from mavcg.selection.network import Kind, Link, Network, NetworkNode
+from mavcg.choose.algorithms.dt_graph import LAYOUTS, Size
+from mavcg.choose.algorithms.network import Kind, Link, Network, NetworkNode
 from mavcg.specs.primitive import Scenario
 
 

@@ -22,14 +22,14 @@ import numpy as np
 
 from bench.record import RESULTS, facts, write
 from bench.simulated_fills import exposed
+from mavcg.choose.algorithms.costs.modelled import ModelledCosts, modelled_costs
+from mavcg.choose.algorithms.costs.part_counts import parts_of
 from mavcg.cost.board_machine import cluster_machine
 from mavcg.graph import Array
 from mavcg.hardware.cost_fit import IN_ORDER, OUT_OF_ORDER_AARCH64, PrimitiveFit
 from mavcg.hardware.fits import fit_of
 from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.profiles.load import files, load_board, load_core
-from mavcg.selection.costs.modelled import ModelledCosts, modelled_costs
-from mavcg.selection.costs.part_counts import parts_of
 from mavcg.specs.primitive import Primitive, Scenario
 from mavcg.trials.check import CheckCase, prepared_job
 from mavcg.trials.simulated import simulate_jobs

@@ -22,20 +22,20 @@ from bench.models import model_path, shapes_of
 from bench.network_options import network_options
 from bench.record import facts, write
 from examples.small_cnn.make_model import small_cnn
+from mavcg.choose.algorithms.choice import Choice, Problem, make_choice
+from mavcg.choose.algorithms.costs.database_file import open_db
+from mavcg.choose.algorithms.costs.provider import SIMULATED
+from mavcg.choose.algorithms.costs.rows import Conversion
+from mavcg.choose.algorithms.network import Network
+from mavcg.choose.algorithms.select_network import SelectQuestion, problem_on, read_network
+from mavcg.choose.algorithms.select_workers import board_of, workers_of
+from mavcg.choose.algorithms.strategies import PBQP, TIME_LIMIT_S, select
+from mavcg.choose.algorithms.usual_primitives import USUAL_NAMES
 from mavcg.kernels.primitives.registry import all_primitives, eight_bit_primitives
 from mavcg.runners.simulated_choices import simulate_unsure
 from mavcg.runners.simulated_tuning import simulate_jobs_on, simulated_cores
 from mavcg.runners.tune_network import core_plan
 from mavcg.runners.work_list import Job, Plan
-from mavcg.selection.choice import Choice, Problem, make_choice
-from mavcg.selection.costs.database_file import open_db
-from mavcg.selection.costs.provider import SIMULATED
-from mavcg.selection.costs.rows import Conversion
-from mavcg.selection.network import Network
-from mavcg.selection.select_network import SelectQuestion, problem_on, read_network
-from mavcg.selection.select_workers import board_of, workers_of
-from mavcg.selection.strategies import PBQP, TIME_LIMIT_S, select
-from mavcg.selection.usual_primitives import USUAL_NAMES
 from mavcg.specs.primitive import Scenario
 
 NAME, BOARD = "simulated_selections", "exynos9820"

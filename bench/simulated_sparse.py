@@ -19,12 +19,12 @@ import numpy as np
 
 from bench.record import facts, write
 from bench.simulated_fits import CORES, HELD_OUT, cluster_of, summary, with_constant
+from mavcg.choose.algorithms.costs.modelled import ModelledCosts, modelled_costs
+from mavcg.choose.algorithms.costs.part_counts import parts_of
 from mavcg.cost.board_machine import cluster_machine
 from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.kernels.primitives.sparse.family import Sparse
 from mavcg.profiles.load import files, load_board, load_core
-from mavcg.selection.costs.modelled import ModelledCosts, modelled_costs
-from mavcg.selection.costs.part_counts import parts_of
 from mavcg.specs.primitive import Scenario
 from mavcg.trials.check import CheckCase, prepared_job
 from mavcg.trials.simulated import simulate_jobs

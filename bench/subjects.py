@@ -29,7 +29,9 @@ _SELECTOR = tuple(
     )
 )
 _ENGINE = ("runtime/csrc/engine*.c", "runtime/csrc/engine*.h")
-_MODEL = Subject(("mavcg.model_pipeline.model", "mavcg.selection.select_model", "mavcg.runtime.loading"), _ENGINE)
+_MODEL = Subject(
+    ("mavcg.model_pipeline.model", "mavcg.choose.algorithms.select_model", "mavcg.runtime.loading"), _ENGINE
+)
 _PROGRAM = ("mavcg.program_pipeline.program", "mavcg.program_pipeline.request")
 _PROGRAMS = ("examples/edge_app/ops/*.c", "examples/edge_app/*.cpp")
 _ARM_FACTS = ("profiles/cores/cortex-*.toml", "profiles/cores/exynos-*.toml")
@@ -60,7 +62,9 @@ SUBJECTS: Mapping[str, Subject] = {
     ),
     "conv_layers": Subject(("mavcg.kernels.registry",)),
     "dispatch": Subject(("mavcg.passes.ir.dispatch", "mavcg.runtime.build"), _SELECTOR),
-    "cost_safety_factors": Subject(("mavcg.selection.costs.engine_costs", "mavcg.selection.select_model")),
+    "cost_safety_factors": Subject(
+        ("mavcg.choose.algorithms.costs.engine_costs", "mavcg.choose.algorithms.select_model")
+    ),
     "explore": Subject(
         ("mavcg.explore.exploration", "mavcg.explore.space_file", "mavcg.explore.forked_engine", *_PLANNER),
         ("profiles/technologies/45nm.toml",),
@@ -104,7 +108,7 @@ SUBJECTS: Mapping[str, Subject] = {
     "drop_in_times": Subject((*_OPERATORS, "mavcg.model_pipeline.partial"), _ENGINE),
     "onnx_node_tests": Subject(_OPERATORS),
     "onnx_node_tests_library": _MODEL,
-    "pbqp": Subject(("mavcg.selection.pbqp", "mavcg.selection.choice", "mavcg.kernels.primitives.registry")),
+    "pbqp": Subject(("mavcg.choose.pbqp", "mavcg.choose.algorithms.choice", "mavcg.kernels.primitives.registry")),
     "paper_networks": Subject(
         (*_OPERATORS, "mavcg.profiling.function_classes", "mavcg.predict.predict"), ("bench/seeded_networks/*.py",)
     ),
@@ -131,20 +135,27 @@ SUBJECTS: Mapping[str, Subject] = {
     "depth_first": Subject(("mavcg.predict.depth_first", "mavcg.model_pipeline.model")),
     "row_parts": Subject(("mavcg.lowering.row_phases", "mavcg.apps.buffers", "mavcg.accel.networks")),
     "row_times": _MODEL,
-    "selection_boards": Subject(("mavcg.selection.select_network", "mavcg.selection.strategies"), _ARM_FACTS),
+    "selection_boards": Subject(
+        ("mavcg.choose.algorithms.select_network", "mavcg.choose.algorithms.strategies"), _ARM_FACTS
+    ),
     "selection_kinds": Subject(
-        ("mavcg.selection.strategies", "mavcg.model_pipeline.choose_algorithms", "bench.selection_kinds"), _ARM_FACTS
+        ("mavcg.choose.algorithms.strategies", "mavcg.model_pipeline.choose_algorithms", "bench.selection_kinds"),
+        _ARM_FACTS,
     ),
     "selection_loops": Subject(("mavcg.kernels.primitives.registry", *_MACHINE_PASSES), _ARM_FACTS),
     "strategies": _MODEL,
     "simulated_choices": Subject(
-        ("mavcg.trials.simulated", "mavcg.selection.costs.part_counts"), ("mavcg/simulate/csrc/*", *_ARM_FACTS)
+        ("mavcg.trials.simulated", "mavcg.choose.algorithms.costs.part_counts"), ("mavcg/simulate/csrc/*", *_ARM_FACTS)
     ),
     "simulated_fits": Subject(
-        ("mavcg.trials.simulated", "mavcg.selection.costs.part_counts"), ("mavcg/simulate/csrc/*", *_ARM_FACTS)
+        ("mavcg.trials.simulated", "mavcg.choose.algorithms.costs.part_counts"), ("mavcg/simulate/csrc/*", *_ARM_FACTS)
     ),
     "simulated_sparse": Subject(
-        ("mavcg.trials.simulated", "mavcg.selection.costs.part_counts", "mavcg.kernels.primitives.sparse.product"),
+        (
+            "mavcg.trials.simulated",
+            "mavcg.choose.algorithms.costs.part_counts",
+            "mavcg.kernels.primitives.sparse.product",
+        ),
         ("mavcg/simulate/csrc/*", *_ARM_FACTS),
     ),
     "simulated_exposure": Subject(
@@ -160,11 +171,11 @@ SUBJECTS: Mapping[str, Subject] = {
         ("mavcg/simulate/csrc/*", *_ARM_FACTS),
     ),
     "simulated_selections": Subject(
-        ("mavcg.runners.simulated_choices", "mavcg.selection.costs.part_counts"),
+        ("mavcg.runners.simulated_choices", "mavcg.choose.algorithms.costs.part_counts"),
         ("mavcg/simulate/csrc/*", *_ARM_FACTS),
     ),
     "simulated_strategies": Subject(
-        ("mavcg.selection.select_model", "mavcg.model_pipeline.model", "mavcg.simulate.model_run"),
+        ("mavcg.choose.algorithms.select_model", "mavcg.model_pipeline.model", "mavcg.simulate.model_run"),
         ("mavcg/simulate/csrc/*", *_ARM_FACTS),
     ),
     "simulated_bands": Subject(

@@ -26,7 +26,7 @@ SHAPE_FOLDERS = tuple(
         "kernels",
         "mavcg/specs",
         "mavcg/memory",
-        "mavcg/selection",
+        "mavcg/choose/algorithms",
         "mavcg/predict",
         "mavcg/planner",
         "mavcg/cost",

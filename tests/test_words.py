@@ -31,7 +31,7 @@ ALLOWED = {
     "ways": ("mavcg/cost/", "mavcg/hosts/", "mavcg/simulate/"),
     "circle": ("mavcg/drawing/",),  # SVG's element
     "grain": ("runtime/loading.py",),  # a field of the public C struct
-    "turns": ("mavcg/selection/costs/",),  # a column of the cost database
+    "turns": ("mavcg/choose/algorithms/costs/",),  # a column of the cost database
 }
 
 

@@ -86,9 +86,9 @@ def simulate_unsure_choices(request: "ModelRequest", partial: bool, board: str |
 
     Raises: MavcgError for a build that chooses no primitives, and for a board that cannot be simulated.
     """
+    from mavcg.choose.algorithms.select_model import ENGINE
+    from mavcg.choose.algorithms.select_network import read_network
     from mavcg.runners.simulated_choices import simulate_unsure
-    from mavcg.selection.select_model import ENGINE
-    from mavcg.selection.select_network import read_network
 
     option = "--simulate-unsure"
     if board is None or request.strategy == ENGINE:

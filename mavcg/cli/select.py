@@ -10,9 +10,9 @@ from mavcg.cli.select_options import SelectOptions
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
-    from mavcg.selection.network import Network
-    from mavcg.selection.select_batch import BatchPlan
-    from mavcg.selection.select_network import SelectQuestion
+    from mavcg.choose.algorithms.network import Network
+    from mavcg.choose.algorithms.select_batch import BatchPlan
+    from mavcg.choose.algorithms.select_network import SelectQuestion
 
 
 def run_select(options: SelectOptions) -> None:
@@ -61,9 +61,9 @@ def _select_network(options: SelectOptions) -> None:
             f"select {options.model}: no board is named; name a --board (`mavcg cores` lists them; host: this machine)"
         )
     _check_values(options)
+    from mavcg.choose.algorithms.select_network import SelectQuestion, read_network
     from mavcg.hosts.foreign_library import find_foreign
     from mavcg.model_pipeline.sizes import parse_shapes
-    from mavcg.selection.select_network import SelectQuestion, read_network
 
     limit = math.inf if options.max_error is None else options.max_error
     question = SelectQuestion(
@@ -155,8 +155,8 @@ def _check_values(options: SelectOptions) -> None:
 
 def _select_per_cluster(model: str, network: "Network", board: str, question: "SelectQuestion", as_json: bool) -> None:
     """Print the selection for each cluster of the board, and the selection that serves all of them best."""
-    from mavcg.selection.report.clusters import board_json, show_board
-    from mavcg.selection.select_clusters import select_clusters
+    from mavcg.choose.algorithms.report.clusters import board_json, show_board
+    from mavcg.choose.algorithms.select_clusters import select_clusters
 
     selections = select_clusters(model, network, board, question)
     if as_json:
@@ -169,11 +169,11 @@ def _select_once(
     options: SelectOptions, model: str, network: "Network", board: str, question: "SelectQuestion"
 ) -> None:
     """Print the selection for the board, and its picture; with --batch for the best grouping of the threads."""
-    from mavcg.selection.report.batch import batch_json, show_batch
-    from mavcg.selection.report.picture import write_picture
-    from mavcg.selection.report.report import selection_json, show_selection
-    from mavcg.selection.select_batch import plan_batch
-    from mavcg.selection.select_network import select_network, select_on
+    from mavcg.choose.algorithms.report.batch import batch_json, show_batch
+    from mavcg.choose.algorithms.report.picture import write_picture
+    from mavcg.choose.algorithms.report.report import selection_json, show_selection
+    from mavcg.choose.algorithms.select_batch import plan_batch
+    from mavcg.choose.algorithms.select_network import select_network, select_on
 
     plans: tuple[BatchPlan, ...] = ()
     if options.batch is not None:

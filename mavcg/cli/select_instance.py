@@ -9,12 +9,12 @@ from mavcg.errors import MavcgError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from mavcg.selection.pbqp import Instance, Solution
+    from mavcg.choose.pbqp import Instance, Solution
 
 
 def select_instance(file: Path, time_limit_s: float, as_json: bool) -> None:
     """Solve a bare PBQP instance, and print the choice for each node. Raises: MavcgError for a file that is wrong."""
-    from mavcg.selection.pbqp import read_instance, solution_json, solve
+    from mavcg.choose.pbqp import read_instance, solution_json, solve
 
     instance = read_instance(file)
     try:

@@ -35,7 +35,7 @@ def run_tune(options: TuneOptions) -> None:
     mavcg tune squeezenet --foreign openblas --resume
     mavcg tune --import rk3588.json --db costs.sqlite --json
     """
-    from mavcg.selection.costs.database_file import default_path, open_db
+    from mavcg.choose.algorithms.costs.database_file import default_path, open_db
 
     if options.model is None:
         _refuse_without_model(options)

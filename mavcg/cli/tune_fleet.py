@@ -8,9 +8,9 @@ from mavcg.cli.output import Progress, console, note, print_json
 from mavcg.cli.tune_left import note_measurements_left
 
 if TYPE_CHECKING:
+    from mavcg.choose.algorithms.costs.database import CostDb
+    from mavcg.choose.algorithms.network import Network
     from mavcg.fleet.fleet_file import Fleet
-    from mavcg.selection.costs.database import CostDb
-    from mavcg.selection.network import Network
     from mavcg.specs.primitive import Primitive
 
 PREFIX = "fleet:"

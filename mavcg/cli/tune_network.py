@@ -9,8 +9,8 @@ from mavcg.cli.tune_options import HOST, LOCAL, SIMULATE, TuneOptions, refuse_op
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
-    from mavcg.selection.costs.database import CostDb
-    from mavcg.selection.network import Network
+    from mavcg.choose.algorithms.costs.database import CostDb
+    from mavcg.choose.algorithms.network import Network
     from mavcg.specs.primitive import Primitive
 
 
@@ -19,9 +19,9 @@ def tune_model(options: TuneOptions, model: str, database: "CostDb") -> dict[str
 
     Raises: MavcgError for bad options and for a machine that is not reached or not the board.
     """
+    from mavcg.choose.algorithms.select_network import read_network
     from mavcg.cli.tune_fleet import is_fleet, open_fleet, tune_on_fleet
     from mavcg.model_pipeline.sizes import parse_shapes
-    from mavcg.selection.select_network import read_network
 
     if options.runner == SIMULATE:
         refuse_options(
@@ -115,8 +115,8 @@ def _simulate(
 
 def _foreign_primitives(options: TuneOptions) -> "tuple[Primitive, ...]":
     """Return the primitives that call the libraries of --foreign."""
+    from mavcg.choose.algorithms.foreign import check_host, primitives_of
     from mavcg.hosts.foreign_library import find_foreign
-    from mavcg.selection.foreign import check_host, primitives_of
 
     libraries = tuple(map(find_foreign, options.foreign or []))
     check_host(libraries, options.board if options.runner == LOCAL else options.runner)

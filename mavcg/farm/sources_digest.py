@@ -6,8 +6,8 @@ from functools import cache
 from pathlib import Path
 
 import mavcg
+from mavcg.choose.algorithms.costs.database_file import default_path
 from mavcg.errors import MavcgError
-from mavcg.selection.costs.database_file import default_path
 from mavcg.toolchain.versions import package_version
 
 _SUFFIXES = (".py", ".c", ".h", ".S", ".toml", ".json")

@@ -3,12 +3,12 @@
 import datetime
 from collections.abc import Sequence
 
+from mavcg.choose.algorithms.costs.database import CostDb, Record, compiler_version
+from mavcg.choose.algorithms.costs.kernel_version import kernel_version
+from mavcg.choose.algorithms.costs.rows import text_of
 from mavcg.fleet.board_pool import Attempt
 from mavcg.runners.bench_lines import InterleavedTimes, JobTimes
 from mavcg.runners.work_list import Job
-from mavcg.selection.costs.database import CostDb, Record, compiler_version
-from mavcg.selection.costs.kernel_version import kernel_version
-from mavcg.selection.costs.rows import text_of
 
 _CREATE = (
     "CREATE TABLE IF NOT EXISTS board_figures (what TEXT NOT NULL, core TEXT NOT NULL, threads INTEGER NOT NULL, "

@@ -6,6 +6,8 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from mavcg.choose.algorithms.costs.database import CostDb
+from mavcg.choose.algorithms.costs.provider import Cost
 from mavcg.files.scratch import scratch_folder
 from mavcg.fleet.board_pool import Attempt, BoardPool, PoolAnswer
 from mavcg.fleet.board_task import BoardTask, Unit
@@ -26,8 +28,6 @@ from mavcg.runners.interleaved_run import (
 from mavcg.runners.spot import MeasuredCore, programs
 from mavcg.runners.tuning_state import FIRST_PART, TimeIsUp, TunedOn, TuningState, batches_of
 from mavcg.runners.work_list import Job, Plan
-from mavcg.selection.costs.database import CostDb
-from mavcg.selection.costs.provider import Cost
 
 BATCH = 12  # jobs of a program without its two probes; fewer than for one board, so that all boards stay busy
 Decision = tuple[CandidateGroup, dict[Job, Cost], dict[Job, str]]

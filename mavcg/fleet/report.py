@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from mavcg.choose.algorithms.costs.database import CostDb
 from mavcg.fleet.fleet_file import Fleet, FleetBoard
 from mavcg.fleet.tune_fleet import TunedType
 from mavcg.hosts.host import find_board
 from mavcg.runners.facts import MachineFacts
 from mavcg.runners.tune_network import facts_document, tuned_document
-from mavcg.selection.costs.database import CostDb
 from mavcg.specs.primitive import Primitive
 
 if TYPE_CHECKING:

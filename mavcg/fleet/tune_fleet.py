@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event
 
+from mavcg.choose.algorithms.costs.database_file import open_db
+from mavcg.choose.algorithms.network import Network
 from mavcg.errors import MavcgError
 from mavcg.files.scratch import interrupts_on_signals
 from mavcg.fleet.board_pool import BoardPool
@@ -21,8 +23,6 @@ from mavcg.runners.facts import MachineFacts
 from mavcg.runners.finished import RunnerError
 from mavcg.runners.spot import MeasuredCore
 from mavcg.runners.tune_network import BoardCore, TunedCore, bench_options, board_cores, core_plan, disagreements
-from mavcg.selection.costs.database_file import open_db
-from mavcg.selection.network import Network
 from mavcg.specs.primitive import Primitive
 from mavcg.toolchain.codegen import default_workers
 

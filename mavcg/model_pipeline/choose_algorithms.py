@@ -8,6 +8,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from mavcg.choose.algorithms.costs.provider import MODELLED
+from mavcg.choose.algorithms.select_model import (
+    ENGINE,
+    ModelQuestion,
+    SelectedModel,
+    select_for_library,
+    within_weights,
+)
+from mavcg.choose.limits.weight_limit import Option, TooSmall, options_within
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
 from mavcg.hardware.board import Board
@@ -18,9 +27,6 @@ from mavcg.lowering.memory_plan import plan_memory
 from mavcg.lowering.weight_sizes import weight_sizes
 from mavcg.memory.node_order import order_nodes
 from mavcg.predict.algorithms import WORTH, PredictedAlgorithms, predict_algorithms
-from mavcg.selection.costs.provider import MODELLED
-from mavcg.selection.select_model import ENGINE, ModelQuestion, SelectedModel, select_for_library, within_weights
-from mavcg.selection.weight_limit import Option, TooSmall, options_within
 from mavcg.specs.kernel import Machine, Packing
 from mavcg.toolchain.target import Target
 

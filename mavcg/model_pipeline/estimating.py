@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from mavcg.choose.algorithms.select_model import ModelQuestion
+from mavcg.choose.algorithms.strategies import PBQP
 from mavcg.errors import MavcgError
 from mavcg.files.scratch import scratch_folder
 from mavcg.graph import Graph
@@ -38,8 +40,6 @@ from mavcg.predict.unsure import BuiltKernels, LibrarySimulator, StepSimulator
 from mavcg.predict.work import StepWork, step_works, works_from_json
 from mavcg.profiles.load import load_cores
 from mavcg.runtime.loading import load
-from mavcg.selection.select_model import ModelQuestion
-from mavcg.selection.strategies import PBQP
 from mavcg.specs.kernel import KernelSpec
 from mavcg.specs.serialize import check_format
 from mavcg.specs.tile_plan import TilePlan

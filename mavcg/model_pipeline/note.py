@@ -6,6 +6,7 @@ from dataclasses import asdict, astuple
 from typing import Any
 
 from mavcg import __version__
+from mavcg.choose.algorithms.library import primitive_of
 from mavcg.graph import Node
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.int8.im2row import eight_bit_primitive
@@ -15,7 +16,6 @@ from mavcg.lowering.lower import LoweredGraph
 from mavcg.lowering.step_list import PlannedModel
 from mavcg.lowering.weight_sizes import weight_sizes
 from mavcg.predict.work import step_works
-from mavcg.selection.library import primitive_of
 from mavcg.specs.kernel import KernelSpec
 from mavcg.specs.layout import Layout
 from mavcg.specs.serialize import FORMAT, to_json

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from mavcg.choose.algorithms.select_model import ENGINE, ModelQuestion
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
 from mavcg.hardware.accelerator import Accelerator
@@ -22,7 +23,6 @@ from mavcg.planner.engine.tiles import cores_of, plan_tiles
 from mavcg.predict.depth_first import AUTO, OFF, DepthFirst, with_depth_first
 from mavcg.predict.predict import predict, thread_plans
 from mavcg.predict.work import step_works
-from mavcg.selection.select_model import ENGINE, ModelQuestion
 from mavcg.specs.kernel import Machine
 from mavcg.specs.model_program import Program
 from mavcg.specs.tile_plan import TilePlan

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mavcg.assembly.tuning_options import parse_tuning
+from mavcg.choose.algorithms.select_model import ENGINE
+from mavcg.choose.algorithms.strategies import PBQP
 from mavcg.errors import MavcgError
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core
@@ -19,8 +21,6 @@ from mavcg.model_pipeline.sizes import parse_shapes, parse_sizes
 from mavcg.objects.bionic import check_soname
 from mavcg.predict.depth_first import AUTO, OFF, ON
 from mavcg.profiles.load import cores_for
-from mavcg.selection.select_model import ENGINE
-from mavcg.selection.strategies import PBQP
 from mavcg.toolchain.codegen import default_workers
 from mavcg.toolchain.target import Target, default_target, host_target, parse_target
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
+from mavcg.choose.algorithms.costs.provider import Cost
+from mavcg.choose.algorithms.usual_primitives import USUAL_NAMES
 from mavcg.runners.work_list import Job, Plan
-from mavcg.selection.costs.provider import Cost
-from mavcg.selection.usual_primitives import USUAL_NAMES
 from mavcg.specs.primitive import Scenario
 
 # Candidates beyond this multiple of the fastest one's time, each measured by itself, are not measured again: on a busy

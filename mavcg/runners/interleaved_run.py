@@ -11,13 +11,13 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from mavcg.choose.algorithms.costs.provider import Cost
 from mavcg.runners.bench_lines import InterleavedTimes, JobFailed
 from mavcg.runners.bench_program import BenchProgram
 from mavcg.runners.bench_run import BenchOptions, TakenInterleaved, run_interleaved
 from mavcg.runners.interleaved import CandidateGroup, Ratio, costs_of, leaders, ratio_of
 from mavcg.runners.spot import Spot, programs
 from mavcg.runners.work_list import Job
-from mavcg.selection.costs.provider import Cost
 
 LEAST_KEPT = 3  # minimum of undisturbed rounds in a process; with fewer, all rounds count
 

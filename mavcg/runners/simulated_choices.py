@@ -9,19 +9,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from mavcg.choose.algorithms.choice import Alternative
+from mavcg.choose.algorithms.costs.database_file import default_path, open_db
+from mavcg.choose.algorithms.costs.provider import MODELLED
+from mavcg.choose.algorithms.costs.rows import Conversion
+from mavcg.choose.algorithms.network import Network
+from mavcg.choose.algorithms.select_network import SelectQuestion, problem_on
+from mavcg.choose.algorithms.select_workers import board_of, workers_of
+from mavcg.choose.algorithms.strategies import PBQP, TIME_LIMIT_S, select
+from mavcg.choose.algorithms.usual_primitives import USUAL_NAMES
 from mavcg.kernels.primitives.registry import all_primitives, eight_bit_primitives
 from mavcg.runners.simulated_tuning import simulate_jobs_on, simulated_cores
 from mavcg.runners.tune_network import core_plan
 from mavcg.runners.work_list import Job, unsure_jobs
-from mavcg.selection.choice import Alternative
-from mavcg.selection.costs.database_file import default_path, open_db
-from mavcg.selection.costs.provider import MODELLED
-from mavcg.selection.costs.rows import Conversion
-from mavcg.selection.network import Network
-from mavcg.selection.select_network import SelectQuestion, problem_on
-from mavcg.selection.select_workers import board_of, workers_of
-from mavcg.selection.strategies import PBQP, TIME_LIMIT_S, select
-from mavcg.selection.usual_primitives import USUAL_NAMES
 from mavcg.specs.primitive import Scenario
 
 OPTION = "--simulate-unsure"

@@ -12,6 +12,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
+from mavcg.choose.algorithms.costs.database import CostDb, Record
+from mavcg.choose.algorithms.costs.provider import SIMULATED, Cost
+from mavcg.choose.algorithms.network import Network
 from mavcg.cost.board_machine import cluster_machines
 from mavcg.cost.core_facts import simulated_core
 from mavcg.errors import MavcgError
@@ -26,9 +29,6 @@ from mavcg.runners.lowered_job import lowered_job
 from mavcg.runners.tune_network import INTERRUPT, BoardCore, TunedCore, core_plan
 from mavcg.runners.tuning_state import NOTHING, TunedOn, batches_of
 from mavcg.runners.work_list import Job
-from mavcg.selection.costs.database import CostDb, Record
-from mavcg.selection.costs.provider import SIMULATED, Cost
-from mavcg.selection.network import Network
 from mavcg.specs.primitive import Primitive
 from mavcg.toolchain.target import parse_target
 from mavcg.trials.check import block_of

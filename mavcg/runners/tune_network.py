@@ -5,6 +5,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from mavcg.choose.algorithms.costs.database import CostDb, compiler_version
+from mavcg.choose.algorithms.costs.modelled import modelled_costs
+from mavcg.choose.algorithms.costs.threads import threaded_costs
+from mavcg.choose.algorithms.network import Network
 from mavcg.cost.board_machine import ClusterMachine, cluster_machines
 from mavcg.errors import MavcgError
 from mavcg.hardware.board import Board
@@ -21,10 +25,6 @@ from mavcg.runners.spot import Spot
 from mavcg.runners.tuning_run import tune_on
 from mavcg.runners.tuning_state import TunedOn
 from mavcg.runners.work_list import Plan, fastest, plan_of
-from mavcg.selection.costs.database import CostDb, compiler_version
-from mavcg.selection.costs.modelled import modelled_costs
-from mavcg.selection.costs.threads import threaded_costs
-from mavcg.selection.network import Network
 from mavcg.specs.kernel import Machine
 from mavcg.specs.primitive import Primitive
 from mavcg.toolchain.codegen import default_workers

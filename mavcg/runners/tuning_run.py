@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 
+from mavcg.choose.algorithms.costs.database import CostDb
 from mavcg.files.scratch import scratch_folder
 from mavcg.runners.bench_lines import JobFailed, JobTimes, MachineReport
 from mavcg.runners.bench_run import BenchOptions, run_bench
@@ -16,7 +17,6 @@ from mavcg.runners.interleaved_run import DEFAULT_INTERLEAVED, InterleavedOption
 from mavcg.runners.spot import Spot, programs
 from mavcg.runners.tuning_state import FIRST_PART, TimeIsUp, TunedOn, TuningState, batches_of
 from mavcg.runners.work_list import Job, Plan
-from mavcg.selection.costs.database import CostDb
 
 FIRST_BATCH, BATCH = 8, 24  # jobs of a program; the first batch is small so that progress is shown soon
 DEFAULT_OPTIONS = BenchOptions()

@@ -4,12 +4,12 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from mavcg.choose.algorithms.costs.database import CostDb, Record
+from mavcg.choose.algorithms.costs.provider import MEASURED, Cost
 from mavcg.runners.bench_lines import JobFailed, JobTimes, Rounds
 from mavcg.runners.interleaved import CandidateGroup, candidate_groups
 from mavcg.runners.spot import MeasuredCore
 from mavcg.runners.work_list import Job, Plan
-from mavcg.selection.costs.database import CostDb, Record
-from mavcg.selection.costs.provider import MEASURED, Cost
 from mavcg.trials.check import block_of
 
 NOTHING = Cost(0.0, MEASURED)

@@ -5,12 +5,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
+from mavcg.choose.algorithms.costs.provider import Cost, CostProvider
+from mavcg.choose.algorithms.costs.rows import Conversion
+from mavcg.choose.algorithms.dt_graph import Size, dt_graph, same_in_memory
+from mavcg.choose.algorithms.network import Kind, Link, Network
+from mavcg.choose.algorithms.usual_primitives import USUAL_NAMES
 from mavcg.errors import MavcgError
-from mavcg.selection.costs.provider import Cost, CostProvider
-from mavcg.selection.costs.rows import Conversion
-from mavcg.selection.dt_graph import Size, dt_graph, same_in_memory
-from mavcg.selection.network import Kind, Link, Network
-from mavcg.selection.usual_primitives import USUAL_NAMES
 from mavcg.specs.primitive import Layout, Primitive, Scenario
 from mavcg.trials.check import verify_scenario
 

@@ -4,9 +4,9 @@ import pytest
 
 from bench.simulated_choices import CHOSEN_FOR, CORES, candidates, compared
 from bench.simulated_fits import BOARD, SCENARIOS
+from mavcg.choose.algorithms.costs.modelled import modelled_costs
 from mavcg.cost.board_machine import cluster_machine
 from mavcg.profiles.load import load_board
-from mavcg.selection.costs.modelled import modelled_costs
 from mavcg.specs.primitive import Scenario
 
 

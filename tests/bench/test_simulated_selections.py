@@ -3,16 +3,16 @@
 import numpy as np
 
 from bench.simulated_selections import near_jobs, row_of
+from mavcg.choose.algorithms.choice import make_problem
+from mavcg.choose.algorithms.costs.provider import MODELLED, SIMULATED, Cost
+from mavcg.choose.algorithms.costs.rows import Conversion
+from mavcg.choose.algorithms.network import Network, network_of
+from mavcg.choose.algorithms.strategies import PBQP, select
 from mavcg.graph import TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.kernels.primitives.registry import all_primitives, find_primitive
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.runners.work_list import Job, Plan
-from mavcg.selection.choice import make_problem
-from mavcg.selection.costs.provider import MODELLED, SIMULATED, Cost
-from mavcg.selection.costs.rows import Conversion
-from mavcg.selection.network import Network, network_of
-from mavcg.selection.strategies import PBQP, select
 from mavcg.specs.primitive import Layout, Primitive, Scenario
 
 SCENARIO = Scenario(32, 14, 14, 1, 3, 48, 1)

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from mavcg.choose.algorithms.costs import part_counts
 from mavcg.errors import ProfileError
 from mavcg.hardware.cost_fit import ALL_CORES, IN_ORDER, KINDS, OUT_OF_ORDER_AARCH64, X86
 from mavcg.profiles.cost_fits import fit_faults, load_cost_fit
 from mavcg.profiles.load import HERE, files
-from mavcg.selection.costs import part_counts
 
 
 def test_there_is_a_file_for_each_kind_and_one_for_all() -> None:

@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mavcg.choose.algorithms.costs.eight_bit import typical_weights
+from mavcg.choose.algorithms.costs.rows import text_of, what_of
 from mavcg.graph import Array
 from mavcg.kernels.primitives.eight_bit import DEFAULTS, node_graph
 from mavcg.kernels.primitives.registry import all_primitives, eight_bit_primitives, find_primitive
 from mavcg.reference import run
-from mavcg.selection.costs.eight_bit import typical_weights
-from mavcg.selection.costs.rows import text_of, what_of
 from mavcg.specs.primitive import AxisWindow, Epilogue, Layout, Scenario
 from mavcg.trials.jobs import TrialJob, memory, random_ranges
 from mavcg.trials.run import find_machine, run_jobs

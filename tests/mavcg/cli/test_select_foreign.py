@@ -9,15 +9,15 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from mavcg.choose.algorithms.costs.database import Record
+from mavcg.choose.algorithms.costs.database_file import open_db
+from mavcg.choose.algorithms.costs.provider import MEASURED, Cost
+from mavcg.choose.algorithms.select_network import read_network
+from mavcg.choose.algorithms.select_workers import board_of, label_of, workers_of
 from mavcg.cli.app import make_app
 from mavcg.hosts.foreign_library import find_foreign
 from mavcg.kernels.primitives.foreign.family import foreign_primitives
 from mavcg.kernels.primitives.registry import find_primitive
-from mavcg.selection.costs.database import Record
-from mavcg.selection.costs.database_file import open_db
-from mavcg.selection.costs.provider import MEASURED, Cost
-from mavcg.selection.select_network import read_network
-from mavcg.selection.select_workers import board_of, label_of, workers_of
 from mavcg.specs.foreign_library import ForeignLibrary
 from mavcg.trials.check import block_of
 from mavcg.trials.run import find_machine

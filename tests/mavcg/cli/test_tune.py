@@ -14,6 +14,10 @@ import pytest
 import typer
 from onnx import TensorProto, helper
 
+from mavcg.choose.algorithms.costs.database import Conversion
+from mavcg.choose.algorithms.costs.database_file import open_db
+from mavcg.choose.algorithms.costs.provider import MODELLED, Cost
+from mavcg.choose.algorithms.network import network_of
 from mavcg.cli.select import select
 from mavcg.cli.tune import tune
 from mavcg.errors import MavcgError
@@ -28,10 +32,6 @@ from mavcg.runners.shell_runner import ShellRunner
 from mavcg.runners.spot import Spot
 from mavcg.runners.tuning_run import tune_on
 from mavcg.runners.work_list import fastest, plan_of
-from mavcg.selection.costs.database import Conversion
-from mavcg.selection.costs.database_file import open_db
-from mavcg.selection.costs.provider import MODELLED, Cost
-from mavcg.selection.network import network_of
 from mavcg.specs.primitive import Layout, Scenario
 from mavcg.toolchain.target import host_target
 from mavcg.trials.run import find_machine

@@ -8,6 +8,7 @@ import pytest
 
 from bench.jit import host_machine
 from bench.program_runner import ProgramRunner
+from mavcg.choose.algorithms.select_model import ENGINE, ModelQuestion
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
@@ -27,7 +28,6 @@ from mavcg.predict.spec_text import read_spec
 from mavcg.predict.work import step_works
 from mavcg.profiles.load import cores_for, load_board
 from mavcg.reference import run
-from mavcg.selection.select_model import ENGINE, ModelQuestion
 from mavcg.specs.packed_constant import PackedConstant
 from mavcg.specs.serialize import to_json
 from mavcg.toolchain.target import host_target, parse_target

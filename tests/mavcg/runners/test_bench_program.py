@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mavcg.choose.algorithms.costs.database import Conversion
 from mavcg.errors import MavcgError
 from mavcg.kernels.primitives.registry import find_primitive
 from mavcg.profiles.load import load_core
@@ -22,7 +23,6 @@ from mavcg.runners.open import open_runner
 from mavcg.runners.shell_runner import ShellRunner
 from mavcg.runners.spot import bench_job_of
 from mavcg.runners.work_list import Job
-from mavcg.selection.costs.database import Conversion
 from mavcg.specs.kernel import Machine
 from mavcg.specs.primitive import Layout, QuantisedWeights, Scenario
 from mavcg.toolchain.zig import run_zig

@@ -11,6 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mavcg.choose.algorithms.costs.database import CostDb, KnownCosts
+from mavcg.choose.algorithms.costs.database_file import open_db
+from mavcg.choose.algorithms.costs.provider import MEASURED, Cost
 from mavcg.kernels.primitives.registry import find_primitive
 from mavcg.runners import interleaved_run, tuning_run, tuning_state
 from mavcg.runners.bench_program import BenchProgram
@@ -29,9 +32,6 @@ from mavcg.runners.spot import Spot
 from mavcg.runners.tuning_run import tune_on
 from mavcg.runners.tuning_state import TunedOn
 from mavcg.runners.work_list import Job, Plan, fastest
-from mavcg.selection.costs.database import CostDb, KnownCosts
-from mavcg.selection.costs.database_file import open_db
-from mavcg.selection.costs.provider import MEASURED, Cost
 from mavcg.specs.primitive import Scenario
 from mavcg.trials.check import block_of
 from mavcg.trials.run import find_machine

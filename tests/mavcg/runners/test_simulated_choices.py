@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from mavcg.choose.algorithms.choice import Alternative
+from mavcg.choose.algorithms.costs.provider import MEASURED, MODELLED, SIMULATED, Cost
+from mavcg.choose.algorithms.costs.rows import Conversion
 from mavcg.kernels.primitives.registry import all_primitives, find_primitive
 from mavcg.runners.simulated_choices import _jobs_of_choice
 from mavcg.runners.work_list import Job, Plan, unsure_jobs
-from mavcg.selection.choice import Alternative
-from mavcg.selection.costs.provider import MEASURED, MODELLED, SIMULATED, Cost
-from mavcg.selection.costs.rows import Conversion
 from mavcg.specs.primitive import Layout, Scenario
 
 SCENARIO = Scenario(32, 14, 14, 1, 3, 48, 1)

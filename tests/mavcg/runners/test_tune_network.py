@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from mavcg.choose.algorithms.costs.rows import Conversion
 from mavcg.errors import MavcgError
 from mavcg.profiles.load import load_board
 from mavcg.runners.facts import MachineFacts
@@ -12,7 +13,6 @@ from mavcg.runners.open import open_runner
 from mavcg.runners.tune_network import TunedCore, board_cores, board_of, disagreements, facts_document
 from mavcg.runners.tuning_state import TunedOn
 from mavcg.runners.work_list import Job, Plan
-from mavcg.selection.costs.rows import Conversion
 from mavcg.specs.primitive import Layout
 
 S10 = load_board("exynos9820")

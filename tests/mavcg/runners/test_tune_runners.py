@@ -14,11 +14,11 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from mavcg.choose.algorithms.costs.database_file import open_db
 from mavcg.runners import spot
 from mavcg.runners.bench_program import BenchProgram
 from mavcg.runners.local import LocalTransport
 from mavcg.runners.shell_runner import FOLDER_VARIABLE, ShellRunner
-from mavcg.selection.costs.database_file import open_db
 from mavcg.toolchain.target import host_target
 
 ROOT = Path(__file__).parents[3]

@@ -8,6 +8,7 @@ import pytest
 
 from bench.jit import host_machine
 from bench.program_runner import ProgramRunner
+from mavcg.choose.algorithms.network import Kind, network_of
 from mavcg.errors import MavcgError
 from mavcg.graph import Array, Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
@@ -17,7 +18,6 @@ from mavcg.ops.verify import verify
 from mavcg.passes.graph.explicit_padding import explicit_padding
 from mavcg.passes.graph.legalise import ChosenPrimitive, LayoutChoice, legalise
 from mavcg.reference import run
-from mavcg.selection.network import Kind, network_of
 from mavcg.specs.kernel import Packing
 from mavcg.specs.layout import Layout
 

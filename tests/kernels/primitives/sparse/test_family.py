@@ -8,6 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mavcg.choose.algorithms.choice import make_problem
+from mavcg.choose.algorithms.costs.modelled import modelled_costs
+from mavcg.choose.algorithms.costs.rows import text_of, what_of
+from mavcg.choose.algorithms.network import network_of
+from mavcg.choose.algorithms.select_workers import board_of, workers_of
+from mavcg.choose.algorithms.strategies import select
 from mavcg.errors import MavcgError
 from mavcg.graph import TensorType
 from mavcg.graph.builder import GraphBuilder
@@ -25,12 +31,6 @@ from mavcg.kernels.primitives.sparse.pattern import (
 )
 from mavcg.kernels.primitives.sparse.product import SparseProduct
 from mavcg.passes.graph.pipeline import optimise
-from mavcg.selection.choice import make_problem
-from mavcg.selection.costs.modelled import modelled_costs
-from mavcg.selection.costs.rows import text_of, what_of
-from mavcg.selection.network import network_of
-from mavcg.selection.select_workers import board_of, workers_of
-from mavcg.selection.strategies import select
 from mavcg.specs.primitive import Epilogue, Layout, Scenario
 from mavcg.trials.check import CheckCase
 from tests.kernels.primitives.conftest import assert_right, host_block, machine_of

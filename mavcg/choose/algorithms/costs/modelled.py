@@ -1,0 +1,63 @@
+"""Costs of primitives and conversions by a model of a core: at once, for any board, without running anything."""
+
+from dataclasses import dataclass
+
+from mavcg.choose.algorithms.costs.eight_bit import EightBitStep, eight_bit_steps
+from mavcg.choose.algorithms.costs.part_counts import parts_of
+from mavcg.choose.algorithms.costs.primitive_model import Parts, PrimitiveModel
+from mavcg.choose.algorithms.costs.provider import MODELLED, Cost
+from mavcg.cost.board_machine import ClusterMachine
+from mavcg.cost.core_rates import core_rates
+from mavcg.hardware.core import GENERIC
+from mavcg.kernels.machines import machines_for
+from mavcg.kernels.primitives.eight_bit import EightBit
+from mavcg.specs.primitive import F32_BYTES, Layout, Primitive, Scenario
+from mavcg.toolchain.target import default_target
+
+
+@dataclass(frozen=True)
+class ModelledCosts(PrimitiveModel):
+    """A CostProvider that knows every primitive that applies, and every conversion.
+
+    cluster: the machine of the core; None: 8-bit primitives have no cost.
+    """
+
+    cluster: ClusterMachine | None = None
+
+    def primitive(self, scenario: Scenario, primitive: Primitive) -> Cost | None:
+        """Implement `CostProvider.primitive`."""
+        if isinstance(primitive, EightBit):
+            steps = self.eight_bit_steps(scenario, primitive)
+            return Cost(sum(step.ns for step in steps) / 1e6, MODELLED) if steps else None
+        parts = parts_of(self, primitive.cost_scenario(scenario), primitive) if primitive.applies(scenario) else None
+        return None if parts is None else Cost(self.ns(parts) / 1e6, MODELLED)
+
+    def eight_bit_steps(self, scenario: Scenario, primitive: EightBit) -> tuple[EightBitStep, ...]:
+        """Return the steps of an 8-bit primitive on this core alone; none if it does not apply."""
+        if self.cluster is None or not primitive.applies(scenario):
+            return ()
+        return eight_bit_steps(scenario, primitive, self.rates, self.cluster, self.block)
+
+    def conversion(self, layout_from: Layout, layout_to: Layout, c: int, h: int, w: int) -> Cost | None:
+        """Implement `CostProvider.conversion`."""
+        if layout_from is layout_to:
+            return Cost(0.0, MODELLED)
+        return Cost(self.ns(self.conversion_parts(layout_from, layout_to, c, h, w)) / 1e6, MODELLED)
+
+    def conversion_parts(self, layout_from: Layout, layout_to: Layout, c: int, h: int, w: int) -> Parts:
+        """Return the parts that are copied or transposed, with the padding of blocks, and their bytes."""
+        ends = [self.stored_channels(layout, c) * h * w for layout in (layout_from, layout_to)]
+        return {"convert": float(max(ends)), "bytes": self.bytes_ns(sum(ends) * F32_BYTES)}
+
+
+def modelled_costs(machine: ClusterMachine, readers: int = 1, between_bytes: float = 0.0) -> ModelledCosts:
+    """Return the modelled costs on one thread of a core, while as many cores work as the machine states.
+
+    readers, between_bytes: as PrimitiveModel.
+    """
+    core, accelerator = machine.core, machine.accelerator
+    arch = "x86_64" if core is None and accelerator.pe_len[0] >= 8 else "aarch64" if core is None else core.arch
+    label = core.name if core else GENERIC
+    emitted = machines_for(() if core is None else (core,), default_target(arch))[label]
+    block = 16 if arch == "x86_64" else 8
+    return ModelledCosts(core_rates(label, emitted, machine), block, readers, between_bytes, cluster=machine)

@@ -1,0 +1,107 @@
+"""Modelled costs of primitives on several threads: each stage's rows are shared, and the next stage waits for its end.
+
+Threads take chunks by the engine's rule (cost_model/guided_chunks.py), so a stage of few rows keeps few of them busy.
+Each has its share of caches and bandwidth (cost_model/board_machine.py), and reads all weights unless rows of work
+divide them.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from mavcg.choose.algorithms.costs.modelled import ModelledCosts, modelled_costs
+from mavcg.choose.algorithms.costs.part_counts import parts_of
+from mavcg.choose.algorithms.costs.provider import MODELLED, Cost
+from mavcg.choose.algorithms.costs.stage_rows import StageRows, stage_rows
+from mavcg.cost.board_machine import ClusterMachine
+from mavcg.cost.guided_chunks import simulated_ns
+from mavcg.hardware.fits import fit_of
+from mavcg.kernels.primitives.eight_bit import EightBit
+from mavcg.specs.primitive import Layout, Primitive, Scenario
+
+
+@dataclass(frozen=True)
+class ThreadedCosts:
+    """Costs of a team of threads, each on its own core; the first is the caller's."""
+
+    workers: tuple[ModelledCosts, ...]
+
+    @property
+    def block(self) -> int:
+        """Channels per block of the CHWc layouts; the same on every core."""
+        return self.workers[0].block
+
+    def primitive(self, scenario: Scenario, primitive: Primitive) -> Cost | None:
+        """Implement `CostProvider.primitive`."""
+        if not primitive.applies(scenario):
+            return None
+        if isinstance(primitive, EightBit):
+            return self._eight_bit(scenario, primitive)
+        rows = stage_rows(scenario, primitive, self.block)
+        part_times: list[dict[str, float]] = []
+        for model in self.workers:
+            if part_times and model == self.workers[len(part_times) - 1]:
+                part_times.append(part_times[-1])
+                continue
+            parts = parts_of(model, scenario, primitive)
+            if parts is None:
+                return None
+            part_times.append({name: model.part_ns(name, count) for name, count in parts.items()})
+        return Cost((self.workers[0].fit.least_us * 1e3 + sum(self._stages(rows, part_times))) / 1e6, MODELLED)
+
+    def _eight_bit(self, scenario: Scenario, primitive: EightBit) -> Cost | None:
+        """Share each step's rows among the workers, like those of f32 primitives."""
+        of_workers = [model.eight_bit_steps(scenario, primitive) for model in self.workers]
+        if not all(of_workers):
+            return None
+        ns = (self._together(steps[0].rows, [step.ns for step in steps]) for steps in zip(*of_workers, strict=True))
+        return Cost(sum(ns) / 1e6, MODELLED)
+
+    def conversion(self, layout_from: Layout, layout_to: Layout, c: int, h: int, w: int) -> Cost | None:
+        """Implement `CostProvider.conversion`; a row of work is a row of the image."""
+        if layout_from is layout_to:
+            return Cost(0.0, MODELLED)
+        ns_of_workers = []
+        for model in self.workers:
+            parts = model.conversion_parts(layout_from, layout_to, c, h, w)
+            ns_of_workers.append(sum(model.part_ns(name, count) for name, count in parts.items()))
+        return Cost((self.workers[0].fit.least_us * 1e3 + self._together(h, ns_of_workers)) / 1e6, MODELLED)
+
+    def _stages(self, rows: StageRows, parts_ns: Sequence[dict[str, float]]) -> Iterator[float]:
+        """Yield the ns of each stage; the start of a kernel runs on the caller alone."""
+        yield parts_ns[0].get("kernel", 0.0)
+        of: dict[int, list[str]] = {rows.main: []}
+        for name in parts_ns[0]:
+            if name != "kernel":
+                of.setdefault(rows.of(name), []).append(name)
+        for count, names in of.items():
+            yield self._together(count, [sum(parts[name] for name in names) for parts in parts_ns])
+        # Stages whose parts are counted together are handed over one by one all the same.
+        yield max(0, rows.stages - len(of)) * self._handover_ns if len(self.workers) > 1 else 0.0
+
+    @cached_property
+    def _handover_ns(self) -> float:
+        return fit_of(self.workers[0].machine).steps.handover_cycles * max(model.cycle_ns for model in self.workers)
+
+    def _together(self, rows: int, alone_ns: Sequence[float]) -> float:
+        """Return the time of a stage in ns; it stays with the first worker if that is faster. alone_ns: by worker."""
+        first = alone_ns[0]
+        if len(alone_ns) == 1 or rows <= 1 or first <= self._handover_ns:
+            return first
+        if all(ns == first for ns in alone_ns):
+            shared = first * -(-rows // len(alone_ns)) / rows
+        else:
+            shared = simulated_ns(rows, 1, [ns / rows for ns in alone_ns], [0.0] * len(alone_ns))
+        return min(first, shared + self._handover_ns)
+
+
+def threaded_costs(workers: Sequence[ClusterMachine], between_bytes: float = 0.0) -> ThreadedCosts:
+    """Return the costs on one thread for each of these cores; each machine has its core's share of caches and
+    bandwidth.
+
+    between_bytes: as PrimitiveModel.
+    """
+    known: dict[int, ModelledCosts] = {}
+    for machine in workers:
+        known.setdefault(id(machine), modelled_costs(machine, len(workers), between_bytes))
+    return ThreadedCosts(tuple(known[id(machine)] for machine in workers))

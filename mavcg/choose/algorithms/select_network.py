@@ -1,0 +1,231 @@
+"""Selection of a network's primitives for cores of a board: the options and the work of `mavcg select`."""
+
+import contextlib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from mavcg.choose.algorithms.choice import Limits, MemoryLimit, Problem, make_problem
+from mavcg.choose.algorithms.costs.database import KnownCosts
+from mavcg.choose.algorithms.costs.database_file import default_path, open_db
+from mavcg.choose.algorithms.costs.foreign import ForeignCosts
+from mavcg.choose.algorithms.costs.modelled import modelled_costs
+from mavcg.choose.algorithms.costs.provider import (
+    IMPORTED,
+    MEASURED,
+    SIMULATED,
+    CostProvider,
+    first_of,
+    scale_costs,
+    shift_costs,
+)
+from mavcg.choose.algorithms.costs.rows import text_of
+from mavcg.choose.algorithms.costs.threads import threaded_costs
+from mavcg.choose.algorithms.foreign import check_host, foreign_gain, primitives_of
+from mavcg.choose.algorithms.network import Network, network_of
+from mavcg.choose.algorithms.report.answer import Selection
+from mavcg.choose.algorithms.select_workers import board_of, label_of, workers_of
+from mavcg.choose.algorithms.strategies import PBQP, TIME_LIMIT_S, Selected, compare, select
+from mavcg.choose.algorithms.usual_primitives import USUAL
+from mavcg.choose.limits.arena_need import peak
+from mavcg.cost.board_machine import ClusterMachine
+from mavcg.errors import MavcgError
+from mavcg.importers.load import SUFFIXES, import_model
+from mavcg.kernels.primitives.registry import all_primitives, eight_bit_primitives, find_primitive
+from mavcg.passes.graph.pipeline import optimise
+from mavcg.specs.foreign_library import ForeignLibrary
+
+
+@dataclass(frozen=True)
+class SelectQuestion:
+    """Options of a selection.
+
+    core: of the board, or several separated by commas; "" for its fastest. threads: each on its own core. max_error,
+    max_workspace_bytes: of each primitive. max_arena_bytes: of live images, conversions and workspace together. shared:
+    count conversions of an image that several nodes read once. db: cost database; None for this user's, if any.
+    foreign: libraries whose primitives are candidates too, on this machine only.
+    """
+
+    strategy: str = PBQP
+    core: str = ""
+    max_error: float = math.inf
+    max_workspace_bytes: int | None = None
+    shared: bool = False
+    db: Path | None = None
+    time_limit_s: float = TIME_LIMIT_S
+    threads: int = 1
+    max_arena_bytes: int | None = None
+    foreign: tuple[ForeignLibrary, ...] = ()
+
+
+def read_network(model: str, shapes: Mapping[str, tuple[int, ...]]) -> Network:
+    """Return a built-in network, or the network of a model file after the passes that every model goes through.
+
+    Raises: MavcgError for a name that is neither, a file that cannot be imported, or a model without a convolution that
+    primitives compute.
+    """
+    # Imported here because a model build loads this module and needs no built-in networks.
+    from mavcg.graph.networks import NAMES
+    from mavcg.graph.networks import network as built_in
+
+    if model in NAMES:
+        if shapes:
+            raise MavcgError(f"--shape: {model} is a built-in network with a fixed shape; name a model file instead")
+        return network_of(optimise(built_in(model)))
+    path = Path(model)
+    if not path.exists() and path.suffix.lower() not in SUFFIXES:
+        raise MavcgError(
+            f"{model}: is neither a file nor a built-in network; name a model file (.onnx, .tflite or .prototxt), "
+            f"or one of {', '.join(NAMES)}"
+        )
+    network = network_of(optimise(import_model(path, shapes)))
+    if not network.convolutions:
+        why = "; ".join(sorted({f"{node.name} {node.why}" for node in network.left_out})[:3])
+        raise MavcgError(
+            f"{model}: has no convolution that primitives compute{': ' + why if why else ''}; name a model with "
+            f"convolutions whose weights are constants"
+        )
+    return network
+
+
+def select_network(model: str, network: Network, board: str, question: SelectQuestion) -> Selection:
+    """Select by the requested strategy, and by all others for comparison.
+
+    Costs are the database's first, then modelled.
+    Raises: MavcgError for an unknown board, core or strategy, limits that leave no primitive, or an invalid database.
+    """
+    check_host(question.foreign, board)
+    facts = board_of(board)
+    return select_on(model, network, board, workers_of(facts, question.core, question.threads), question)
+
+
+def select_on(
+    model: str, network: Network, board: str, workers: Sequence[ClusterMachine], question: SelectQuestion
+) -> Selection:
+    """Select like select_network, on these cores.
+
+    With several cores the strategies are also compared on the first alone.
+    """
+    problem, notes = problem_on(network, workers, question)
+    compared = compare(problem, question.time_limit_s)
+    # SelectionOptions again raises the error for a strategy that is unknown or cannot compute the network.
+    selected = compared.get(question.strategy) or select(problem, question.strategy, question.time_limit_s)
+    best = selected if question.strategy == PBQP else compared.get(PBQP)
+    gain = foreign_gain(problem, question.foreign, best, question.time_limit_s) if question.foreign and best else None
+    single: Mapping[str, Selected | None] = {}
+    if len(workers) > 1:
+        first = workers_of(board_of(board), workers[0].cluster.core)
+        single = compare(problem_on(network, first, question)[0], question.time_limit_s)
+    assumed = tuple(dict.fromkeys(words for machine in workers for words in machine.assumed))
+    block = threaded_costs(workers).block
+    return Selection(
+        model,
+        board,
+        label_of(workers),
+        len(workers),
+        problem,
+        selected,
+        compared,
+        assumed,
+        notes,
+        peak(problem, selected.choice.chosen, block),
+        single,
+        gain,
+    )
+
+
+def problem_on(
+    network: Network, workers: Sequence[ClusterMachine], question: SelectQuestion
+) -> tuple[Problem, tuple[str, ...]]:
+    """Return the selection problem with the costs of these cores, and notes about the costs."""
+    with contextlib.ExitStack() as stack:
+        costs, known = costs_on(workers, question.db, stack)
+        problem = problem_of(network, costs, question, threaded_costs(workers).block)
+        return problem, () if known is None else tuple(_describe_outdated(problem, known))
+
+
+def problem_of(network: Network, costs: CostProvider, question: SelectQuestion, block: int) -> Problem:
+    """Return the selection problem within the requested limits.
+
+    block: channels per block of CHWc. Raises: MavcgError.
+    """
+    if question.max_arena_bytes is not None and question.shared:
+        raise MavcgError("--max-arena: counts conversions for each reader; leave out --share-conversions")
+    limits = Limits(question.max_error, question.max_workspace_bytes)
+    primitives = (*all_primitives(), *eight_bit_primitives(), *primitives_of(question.foreign))
+    if question.foreign:
+        costs = ForeignCosts(costs, find_primitive(USUAL[False]))
+    problem = make_problem(network, costs, primitives, limits, question.shared)
+    memory = None if question.max_arena_bytes is None else MemoryLimit(question.max_arena_bytes, block)
+    return replace(problem, memory=memory)
+
+
+def costs_on(
+    workers: Sequence[ClusterMachine], db: Path | None, stack: contextlib.ExitStack, between_bytes: float = 0.0
+) -> tuple[CostProvider, KnownCosts | None]:
+    """Return the costs of one thread on each of these cores, and the database's costs.
+
+    Both are open while the stack is. Costs of the database come first, then modelled ones. db: None for this user's
+    database, if there is one. Costs known only for a single thread are scaled by the modelled ratio of several threads
+    to one. between_bytes: bytes that a network touches until a primitive's weights are read again (CoreModel); costs
+    measured in repeated runs of one primitive are corrected by the modelled difference.
+    """
+    path, model = _database(db), model_on(workers, between_bytes)
+    if path is None:
+        return model, None
+    database, block = stack.enter_context(open_db(path)), modelled_costs(workers[0]).block
+    known = database.provider(label_of(workers), len(workers), block)
+    measured: list[CostProvider] = [known] if known.any else []
+    if len(workers) > 1:
+        alone = database.provider(workers[0].cluster.core, 1, block)
+        measured += [scale_costs(alone, model_on(workers[:1]), model_on(workers))] if alone.any else []
+    if not measured:
+        return model, known
+    together = first_of(*measured)
+    return first_of(shift_costs(together, model_on(workers), model) if between_bytes else together, model), known
+
+
+def model_on(workers: Sequence[ClusterMachine], between_bytes: float = 0.0) -> CostProvider:
+    """Return the modelled costs of one thread on each of these cores."""
+    if len(workers) == 1:
+        return modelled_costs(workers[0], 1, between_bytes)
+    return threaded_costs(workers, between_bytes)
+
+
+def _describe_outdated(problem: Problem, known: KnownCosts) -> Iterator[str]:
+    """Yield sentences about the costs in the database that belong to other kernels or another compiler."""
+    outdated = known.outdated_costs()
+    if not outdated.measured and not outdated.imported:
+        return
+    kind_of = {
+        text_of((node.scenario, alternative.name)): alternative.cost.kind
+        for node in problem.network.convolutions
+        if node.scenario is not None
+        for alternative in problem.alternatives[node.name]
+    }
+    unused = sum(text in outdated.measured and kind not in (MEASURED, SIMULATED) for text, kind in kind_of.items())
+    if unused:
+        yield (
+            f"{unused} measured or simulated costs belong to other kernels or another compiler than these, "
+            f"and are not used: `mavcg tune` measures them again"
+        )
+    used = sum(text in outdated.imported and kind == IMPORTED for text, kind in kind_of.items())
+    if used:
+        yield f"{used} imported costs belong to other kernels or another compiler than these"
+
+
+def _database(db: Path | None) -> Path | None:
+    """Return the path of the cost database, None if there is none.
+
+    Raises: MavcgError if a named file does not exist.
+    """
+    if db is not None:
+        if not db.exists():
+            raise MavcgError(f"--db {db}: does not exist; `mavcg tune MODEL --db {db}` creates it")
+        return db
+    try:
+        path = default_path()
+    except MavcgError:
+        return None  # this user's cache is off
+    return path if path.exists() else None
