@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from bench.program_runner import STALE, GuardedMemory, KernelAddresses, phase_calls, phases_of
+from mavcg.choose.lowering.pack_weights import pack_weights
+from mavcg.choose.lowering.step_list import PlannedModel
 from mavcg.graph import DTYPES, Array
-from mavcg.lowering.pack_weights import pack_weights
-from mavcg.lowering.step_list import PlannedModel
 from mavcg.runtime.application_text import ApplicationProgram, PlacedNetwork
 from mavcg.specs.model_program import OperandAddress, ProgramPhase
 

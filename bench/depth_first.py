@@ -31,11 +31,11 @@ from bench.peers import difference, outputs_of
 from bench.record import facts, write
 from mavcg.accel.networks import with_seeded_weights
 from mavcg.accel.networks.mobilenet import mobilenet_v2
+from mavcg.choose.lowering.row_phases import ArenaTooLargeError
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
 from mavcg.graph.networks.squeezenet import squeezenet
 from mavcg.importers.load import import_model
-from mavcg.lowering.row_phases import ArenaTooLargeError
 from mavcg.model_pipeline.model import build_model
 from mavcg.model_pipeline.model_request import ModelRequest
 from mavcg.model_pipeline.request import SelectionOptions, make_model_request

@@ -206,7 +206,7 @@ def _build_by_rows(model: Path, library: Path) -> None:
 
     No algorithm with larger rounding errors may be chosen, because the bound on differences does not include them.
     """
-    from mavcg.lowering.row_phases import ArenaTooLargeError
+    from mavcg.choose.lowering.row_phases import ArenaTooLargeError
     from mavcg.model_pipeline.model import build_model
     from mavcg.model_pipeline.request import make_model_request
 

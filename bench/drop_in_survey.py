@@ -21,12 +21,12 @@ import numpy as np
 
 from bench.record import facts, write
 from bench.wheels import file_of_wheel, members_of_wheel
+from mavcg.choose.lowering.lower import lower_candidates
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
 from mavcg.importers.limits import reason
 from mavcg.importers.load import import_model, is_tflite
 from mavcg.kernels.machines import packing_for
-from mavcg.lowering.lower import lower_candidates
 from mavcg.model_pipeline.model_request import MAX_ERROR
 from mavcg.model_pipeline.partial import PartialResult, build_partial
 from mavcg.model_pipeline.request import make_model_request, make_partial_request

@@ -23,9 +23,9 @@ from bench.fuzz_mutations import mutated
 from bench.fuzz_seeds import Seed, seeds
 from bench.isolated import Died, each
 from bench.record import facts, write
+from mavcg.choose.lowering.lower import lower_graph
 from mavcg.errors import MavcgError
 from mavcg.importers.load import import_model
-from mavcg.lowering.lower import lower_graph
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.specs.kernel import Packing
 

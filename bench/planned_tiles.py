@@ -33,14 +33,14 @@ from rich.table import Table
 from bench.jit import Compiled, Loops, host_machine
 from bench.models import model_path, shapes_of
 from bench.record import facts, write
+from mavcg.choose.lowering.lower import lower_graph
+from mavcg.choose.lowering.pack_weights import pack_weights
+from mavcg.choose.lowering.step_list import plan_model
 from mavcg.hosts.host import measured_host_board
 from mavcg.importers.load import import_model
 from mavcg.kernels.builder.emit import add_core_attributes, kernel_name
 from mavcg.kernels.machines import packing_for
 from mavcg.kernels.registry import emit
-from mavcg.lowering.lower import lower_graph
-from mavcg.lowering.pack_weights import pack_weights
-from mavcg.lowering.step_list import plan_model
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.planner.engine.candidates import plain_tile
 from mavcg.planner.engine.tiles import cores_of, plan_tiles

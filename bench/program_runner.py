@@ -15,13 +15,13 @@ import numpy as np
 from llvmlite import ir
 
 from bench.jit import Compiled
+from mavcg.choose.lowering.lower import LoweredGraph, lower_graph
+from mavcg.choose.lowering.pack_weights import pack_weights
+from mavcg.choose.lowering.step_list import plan_model
 from mavcg.graph import DTYPES, Array
 from mavcg.importers.load import import_model
 from mavcg.kernels.builder.emit import add_core_attributes, kernel_name
 from mavcg.kernels.registry import emit
-from mavcg.lowering.lower import LoweredGraph, lower_graph
-from mavcg.lowering.pack_weights import pack_weights
-from mavcg.lowering.step_list import plan_model
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.runtime.kernel_call import KernelCall
 from mavcg.specs.kernel import KernelSpec, Machine, Packing

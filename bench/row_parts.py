@@ -19,11 +19,11 @@ from mavcg.accel.networks.residual import resnet50
 from mavcg.apps.application import Application, sequential
 from mavcg.apps.buffers import edge_data, naive_buffers, reuse_buffers, total_size
 from mavcg.apps.model_network import network_of
+from mavcg.choose.lowering.image_rows import with_image_rows
+from mavcg.choose.lowering.lower import lower_graph
+from mavcg.choose.lowering.row_phases import ArenaTooLargeError, plan_within
+from mavcg.choose.lowering.step_list import plan_model
 from mavcg.graph import Graph
-from mavcg.lowering.image_rows import with_image_rows
-from mavcg.lowering.lower import lower_graph
-from mavcg.lowering.row_phases import ArenaTooLargeError, plan_within
-from mavcg.lowering.step_list import plan_model
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.specs.kernel import Packing
 from mavcg.text.terminal import say

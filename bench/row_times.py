@@ -18,7 +18,7 @@ from bench.host_library import no_costs
 from bench.record import facts, write
 from bench.row_parts import NETWORKS
 from mavcg.accel.networks import with_seeded_weights
-from mavcg.lowering.row_phases import ArenaTooLargeError
+from mavcg.choose.lowering.row_phases import ArenaTooLargeError
 from mavcg.model_pipeline.model import build_model
 from mavcg.model_pipeline.request import SelectionOptions, make_model_request
 from mavcg.predict.depth_first import OFF

@@ -34,6 +34,7 @@ from mavcg.choose.algorithms.report.paper_tables import tables_json
 from mavcg.choose.algorithms.select_network import SelectQuestion, select_network
 from mavcg.choose.algorithms.select_workers import board_of
 from mavcg.choose.algorithms.strategies import Selected
+from mavcg.choose.lowering.kernel_code import HEURISTIC_SECONDS, KERNEL_FLAGS, kernel_module, version_symbol
 from mavcg.hardware.core import Core
 from mavcg.hardware.timing import Timing
 from mavcg.kernels.builder.emit import kernel_name
@@ -41,7 +42,6 @@ from mavcg.kernels.int8.conv_spec import QConv2d
 from mavcg.kernels.int8.requantize import Int8Epilogue
 from mavcg.kernels.machines import machines_for, packing_for
 from mavcg.kernels.primitives.registry import find_primitive
-from mavcg.lowering.kernel_code import HEURISTIC_SECONDS, KERNEL_FLAGS, kernel_module, version_symbol
 from mavcg.passes.asm.analysis.blocks import functions_of
 from mavcg.passes.asm.isa.source import parse_source
 from mavcg.profiles.load import cores_for

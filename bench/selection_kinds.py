@@ -22,12 +22,12 @@ from mavcg.choose.algorithms.costs.modelled import modelled_costs
 from mavcg.choose.algorithms.network import network_of
 from mavcg.choose.algorithms.select_workers import board_of, workers_of
 from mavcg.choose.algorithms.strategies import select, strategy_names
+from mavcg.choose.lowering.lower import lower_candidates
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.importers.load import import_model
 from mavcg.kernels.machines import machines_for, packing_for
 from mavcg.kernels.primitives.registry import all_primitives
-from mavcg.lowering.lower import lower_candidates
 from mavcg.model_pipeline.choose_algorithms import eight_bit_json
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.predict.algorithms import predict_algorithms

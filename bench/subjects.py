@@ -36,7 +36,12 @@ _PROGRAM = ("mavcg.program_pipeline.program", "mavcg.program_pipeline.request")
 _PROGRAMS = ("examples/edge_app/ops/*.c", "examples/edge_app/*.cpp")
 _ARM_FACTS = ("profiles/cores/cortex-*.toml", "profiles/cores/exynos-*.toml")
 _MACHINE_PASSES = ("mavcg.passes.asm.tune", "mavcg.assembly.tuning", "mavcg.profiles.timing")
-_OPERATORS = ("mavcg.importers.load", "mavcg.passes.graph.pipeline", "mavcg.lowering.lower", "mavcg.kernels.registry")
+_OPERATORS = (
+    "mavcg.importers.load",
+    "mavcg.passes.graph.pipeline",
+    "mavcg.choose.lowering.lower",
+    "mavcg.kernels.registry",
+)
 _PLANNER = tuple(f"mavcg.planner.accelerators.{name}" for name in ("request", "networks", "baselines", "planned"))
 
 SUBJECTS: Mapping[str, Subject] = {
@@ -133,7 +138,7 @@ SUBJECTS: Mapping[str, Subject] = {
     "predicted": Subject(("mavcg.predict.predict", "mavcg.model_pipeline.model")),
     "primitive_scenarios": Subject(("mavcg.kernels.primitives.registry", "mavcg.trials.check", "mavcg.trials.run")),
     "depth_first": Subject(("mavcg.predict.depth_first", "mavcg.model_pipeline.model")),
-    "row_parts": Subject(("mavcg.lowering.row_phases", "mavcg.apps.buffers", "mavcg.accel.networks")),
+    "row_parts": Subject(("mavcg.choose.lowering.row_phases", "mavcg.apps.buffers", "mavcg.accel.networks")),
     "row_times": _MODEL,
     "selection_boards": Subject(
         ("mavcg.choose.algorithms.select_network", "mavcg.choose.algorithms.strategies"), _ARM_FACTS

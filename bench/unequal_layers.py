@@ -10,17 +10,17 @@ from pathlib import Path
 
 import numpy as np
 
+from mavcg.choose.lowering.kernel_code import kernel_objects
+from mavcg.choose.lowering.lower import lower_graph
+from mavcg.choose.lowering.memory_plan import plan_memory
+from mavcg.choose.lowering.pack_weights import pack_weights
+from mavcg.choose.lowering.step_list import make_step_list
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.hardware.core import Core
 from mavcg.hosts.host import measured_host_board
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.machines import machines_for, packing_for
-from mavcg.lowering.kernel_code import kernel_objects
-from mavcg.lowering.lower import lower_graph
-from mavcg.lowering.memory_plan import plan_memory
-from mavcg.lowering.pack_weights import pack_weights
-from mavcg.lowering.step_list import make_step_list
 from mavcg.objects.library import link_shared
 from mavcg.planner.engine.core_shares import kernel_core_shares
 from mavcg.planner.engine.tiles import cores_of, plan_tiles

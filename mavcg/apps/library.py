@@ -11,10 +11,10 @@ from mavcg import __version__
 from mavcg.apps.application_file import ApplicationFile
 from mavcg.apps.library_plan import LibraryPlan, check_memory, plan_library
 from mavcg.apps.stage_note import pipeline_note
+from mavcg.choose.lowering.kernel_code import KernelCode, kernel_code, kernel_tasks, version_symbols
+from mavcg.choose.lowering.pack_weights import packed_weights
 from mavcg.files.scratch import scratch_folder
 from mavcg.files.worker_processes import run_tasks
-from mavcg.lowering.kernel_code import KernelCode, kernel_code, kernel_tasks, version_symbols
-from mavcg.lowering.pack_weights import packed_weights
 from mavcg.model_pipeline.link import bands_note, library_selector
 from mavcg.model_pipeline.model_request import ModelRequest
 from mavcg.model_pipeline.note import model_note

@@ -13,8 +13,8 @@ from mavcg.apps.buildable import check_buildable, check_precision, parallel_pair
 from mavcg.apps.scheduled_model import scheduled_model
 from mavcg.apps.stage_balance import StageBalance
 from mavcg.apps.stage_plan import PipelinedModel, pipeline_of
+from mavcg.choose.lowering.row_phases import ArenaTooLargeError
 from mavcg.errors import MavcgError
-from mavcg.lowering.row_phases import ArenaTooLargeError
 from mavcg.memory.shared_placement import place_together
 from mavcg.model_pipeline.model_request import ModelRequest
 from mavcg.model_pipeline.prepare import PreparedModel, prepare_model

@@ -8,9 +8,9 @@ from mavcg.apps.application_file import NetworkEntry
 from mavcg.apps.given_schedule import with_schedules
 from mavcg.apps.model_network import network_of
 from mavcg.apps.stage_cuts import steps_of_layer
+from mavcg.choose.lowering.row_phases import plan_in_order
+from mavcg.choose.lowering.step_list import PlannedModel
 from mavcg.importers.load import import_model
-from mavcg.lowering.row_phases import plan_in_order
-from mavcg.lowering.step_list import PlannedModel
 from mavcg.model_pipeline.prepare import PreparedModel
 from mavcg.passes.graph.pipeline import optimise
 

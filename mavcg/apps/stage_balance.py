@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from mavcg.lowering.stage_memory import BufferUse
+from mavcg.choose.lowering.stage_memory import BufferUse
 from mavcg.memory.arena import align_size
 
 _EQUAL = 1 + 1e-9  # times within this ratio count as equal

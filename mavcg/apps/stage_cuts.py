@@ -4,8 +4,8 @@ import difflib
 import re
 from collections.abc import Sequence
 
+from mavcg.choose.lowering.lower import LoweredStep
 from mavcg.errors import MavcgError
-from mavcg.lowering.lower import LoweredStep
 
 _NAME = re.compile(r"(?P<origin>.*?)(?::(?P<op>\w+))?(?:#(?P<number>\d+))?")
 

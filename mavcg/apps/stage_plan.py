@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from mavcg.apps.application_file import ApplicationFile, NetworkEntry
 from mavcg.apps.stage_balance import StageBalance, StageCores, balance_stages, core_teams
 from mavcg.apps.stage_cuts import cuts_at
+from mavcg.choose.lowering.stage_memory import buffer_uses, plan_stages
 from mavcg.errors import MavcgError
-from mavcg.lowering.stage_memory import buffer_uses, plan_stages
 from mavcg.model_pipeline.model_request import ModelRequest
 from mavcg.model_pipeline.prepare import PreparedModel
 from mavcg.predict.predict import Prediction, predict

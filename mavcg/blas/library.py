@@ -11,6 +11,7 @@ from typing import Any
 from llvmlite import ir
 
 from mavcg import __version__
+from mavcg.choose.lowering.kernel_code import KERNEL_FLAGS, version_symbol
 from mavcg.errors import MavcgError
 from mavcg.files.scratch import scratch_folder
 from mavcg.files.worker_processes import Task, run_tasks
@@ -22,7 +23,6 @@ from mavcg.kernels.blas.tile_pass import emit_product_tile
 from mavcg.kernels.blas.vector_product import VectorProduct, emit_vector_product
 from mavcg.kernels.builder.emit import add_core_attributes
 from mavcg.kernels.machines import machines_for
-from mavcg.lowering.kernel_code import KERNEL_FLAGS, version_symbol
 from mavcg.objects.binaries import loaded_bytes, note_assembly
 from mavcg.objects.elf import exported_symbols
 from mavcg.objects.library import link_shared

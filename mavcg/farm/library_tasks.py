@@ -11,12 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from mavcg.errors import MavcgError
-from mavcg.farm.remote_tasks import is_worker
-from mavcg.files.scratch import scratch_folder
-from mavcg.files.worker_processes import run_tasks
-from mavcg.kernels.builder.emit import kernel_name
-from mavcg.lowering.kernel_code import (
+from mavcg.choose.lowering.kernel_code import (
     KERNEL_FLAGS,
     OBJECT_NAME,
     UNSCHEDULED_FLAGS,
@@ -26,6 +21,11 @@ from mavcg.lowering.kernel_code import (
     kernel_modules,
     version_symbol,
 )
+from mavcg.errors import MavcgError
+from mavcg.farm.remote_tasks import is_worker
+from mavcg.files.scratch import scratch_folder
+from mavcg.files.worker_processes import run_tasks
+from mavcg.kernels.builder.emit import kernel_name
 from mavcg.model_pipeline.link import link_model
 from mavcg.model_pipeline.model import part_tasks
 from mavcg.model_pipeline.model_request import ModelRequest

@@ -11,6 +11,8 @@ import numpy as np
 
 from mavcg.choose.algorithms.select_model import ModelQuestion
 from mavcg.choose.algorithms.strategies import PBQP
+from mavcg.choose.lowering.kernel_code import UNPLANNED
+from mavcg.choose.lowering.step_list import plan_model
 from mavcg.errors import MavcgError
 from mavcg.files.scratch import scratch_folder
 from mavcg.graph import Graph
@@ -20,8 +22,6 @@ from mavcg.hosts.host import HOST, find_board, measured_host_board
 from mavcg.importers.load import import_model
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.machines import machines_for
-from mavcg.lowering.kernel_code import UNPLANNED
-from mavcg.lowering.step_list import plan_model
 from mavcg.model_pipeline.choose_algorithms import choose_algorithms
 from mavcg.model_pipeline.dump import dump
 from mavcg.model_pipeline.model import build_model

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mavcg.choose.lowering.kernel_code import KernelCode, KernelObject, kernel_code
+from mavcg.choose.lowering.step_list import PlannedModel
 from mavcg.graph import Graph
 from mavcg.hardware.core import Core
-from mavcg.lowering.kernel_code import KernelCode, KernelObject, kernel_code
-from mavcg.lowering.step_list import PlannedModel
 from mavcg.model_pipeline.aar import write_aar
 from mavcg.model_pipeline.dump import dump
 from mavcg.model_pipeline.model_request import ModelRequest

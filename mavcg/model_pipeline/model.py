@@ -9,10 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from mavcg.choose.lowering.kernel_code import kernel_tasks, version_symbols
+from mavcg.choose.lowering.pack_weights import packed_weights
 from mavcg.files.scratch import scratch_folder
 from mavcg.files.worker_processes import Task, run_tasks, started_tasks
-from mavcg.lowering.kernel_code import kernel_tasks, version_symbols
-from mavcg.lowering.pack_weights import packed_weights
 from mavcg.model_pipeline.link import ModelResult, link_model
 from mavcg.model_pipeline.model_request import ModelRequest
 from mavcg.model_pipeline.prepare import PreparedModel, Progress, prepare_model

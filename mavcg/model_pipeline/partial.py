@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from mavcg.choose.lowering.step_list import PlannedModel
 from mavcg.errors import MavcgError
 from mavcg.files.whole_file import write_whole
 from mavcg.graph import Graph
@@ -18,7 +19,6 @@ from mavcg.importers.load import is_tflite
 from mavcg.importers.onnx_file import import_model
 from mavcg.importers.tflite_support import TfliteSupport, part_graph, tflite_support
 from mavcg.kernels.machines import machines_for
-from mavcg.lowering.step_list import PlannedModel
 from mavcg.model_pipeline.choose_algorithms import AlgorithmChoice
 from mavcg.model_pipeline.dump import dump
 from mavcg.model_pipeline.model_request import ModelRequest

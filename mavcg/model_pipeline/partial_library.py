@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from mavcg import __version__
+from mavcg.choose.lowering.kernel_code import kernel_code, kernel_tasks, version_symbols
+from mavcg.choose.lowering.memory_plan import ConstantPool
+from mavcg.choose.lowering.pack_weights import packed_pool
+from mavcg.choose.lowering.step_list import PlannedModel
 from mavcg.files.scratch import scratch_folder
 from mavcg.files.worker_processes import Task, run_tasks
-from mavcg.lowering.kernel_code import kernel_code, kernel_tasks, version_symbols
-from mavcg.lowering.memory_plan import ConstantPool
-from mavcg.lowering.pack_weights import packed_pool
-from mavcg.lowering.step_list import PlannedModel
 from mavcg.model_pipeline.choose_algorithms import AlgorithmChoice
 from mavcg.model_pipeline.dump import dump
 from mavcg.model_pipeline.link import library_selector, link_with_note

@@ -4,15 +4,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from mavcg.choose.algorithms.select_model import ENGINE, ModelQuestion
+from mavcg.choose.lowering.image_rows import with_image_rows
+from mavcg.choose.lowering.memory_plan import ConstantPool, plan_memory
+from mavcg.choose.lowering.row_phases import ArenaTooLargeError, plan_within
+from mavcg.choose.lowering.step_list import PlannedModel, make_step_list
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
 from mavcg.hardware.accelerator import Accelerator
 from mavcg.importers.load import import_model
 from mavcg.kernels.machines import machines_for
-from mavcg.lowering.image_rows import with_image_rows
-from mavcg.lowering.memory_plan import ConstantPool, plan_memory
-from mavcg.lowering.row_phases import ArenaTooLargeError, plan_within
-from mavcg.lowering.step_list import PlannedModel, make_step_list
 from mavcg.model_pipeline.choose_algorithms import AlgorithmChoice, choose_algorithms
 from mavcg.model_pipeline.dump import dump
 from mavcg.model_pipeline.model_request import ModelRequest

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from mavcg.choose.lowering.row_phases import ArenaTooLargeError
+from mavcg.choose.lowering.step_list import PlannedModel
 from mavcg.graph import Graph
 from mavcg.importers.load import import_model
 from mavcg.kernels.machines import machines_for
-from mavcg.lowering.row_phases import ArenaTooLargeError
-from mavcg.lowering.step_list import PlannedModel
 from mavcg.model_pipeline.aar import write_aar
 from mavcg.model_pipeline.choose_algorithms import AlgorithmChoice
 from mavcg.model_pipeline.dump import dump

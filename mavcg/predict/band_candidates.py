@@ -1,7 +1,7 @@
 """Ranges of steps that may pay if they are computed by bands of rows, and the sizes of bands to try."""
 
+from mavcg.choose.lowering.row_phases import ProgramRows
 from mavcg.cost.board_machine import ClusterMachine
-from mavcg.lowering.row_phases import ProgramRows
 from mavcg.memory.row_segments import cheapest_cuts
 
 MOST_STEPS = 16  # of a range

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from mavcg.lowering.row_phases import ProgramRows
+from mavcg.choose.lowering.row_phases import ProgramRows
 from mavcg.memory.row_demand import ByteAccess
 from mavcg.memory.row_segments import StepRange
 from mavcg.predict.kernel_cycles import KernelModel

@@ -13,15 +13,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from mavcg.choose.lowering.image_rows import with_image_rows
+from mavcg.choose.lowering.row_phases import ProgramRows, plan_phases, program_rows
+from mavcg.choose.lowering.step_list import CoreShares, PlannedModel, make_step_list
 from mavcg.cost.board_machine import ClusterMachine, cluster_machine, cluster_machines
 from mavcg.cost.core_rates import core_rates
 from mavcg.files.worker_processes import Task, started_tasks
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import GENERIC
 from mavcg.kernels.builder.emit import kernel_name
-from mavcg.lowering.image_rows import with_image_rows
-from mavcg.lowering.row_phases import ProgramRows, plan_phases, program_rows
-from mavcg.lowering.step_list import CoreShares, PlannedModel, make_step_list
 from mavcg.memory.row_segments import StepRange
 from mavcg.planner.engine.parts import cores_each
 from mavcg.planner.engine.tiles import cores_of, plan_tiles, with_known_caches

@@ -19,13 +19,13 @@ from pathlib import Path
 
 from llvmlite import ir
 
+from mavcg.choose.lowering.kernel_code import KERNELS_PER_MODULE, UNPLANNED, kernel_flags, kernel_module, version_symbol
 from mavcg.cost.core_rates import CoreRates
 from mavcg.files.scratch import scratch_folder
 from mavcg.hardware.fits import all_cores_fit
 from mavcg.hardware.instruction_mix import InstructionMix
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.registry import emit
-from mavcg.lowering.kernel_code import KERNELS_PER_MODULE, UNPLANNED, kernel_flags, kernel_module, version_symbol
 from mavcg.predict.asm_blocks import BlockCost, BuiltLoop, block_costs, cycles_as_built
 from mavcg.predict.block_counts import DataDependent, count_blocks
 from mavcg.predict.line_traffic import Fills, Runs, fills, runs

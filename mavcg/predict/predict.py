@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mavcg.choose.lowering.kernel_code import UNPLANNED
 from mavcg.cost.board_machine import cluster_machine, cluster_machines
 from mavcg.errors import MavcgError
 from mavcg.hardware.board import Board
-from mavcg.lowering.kernel_code import UNPLANNED
 from mavcg.predict.cluster_kernels import ProgramKernels, version_of
 from mavcg.predict.latency import StepCost, StepModel, Worker, total_ms
 from mavcg.predict.memory import reuse_distances

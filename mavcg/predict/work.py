@@ -4,10 +4,10 @@ from bisect import bisect_right
 from dataclasses import astuple, dataclass, replace
 from typing import Any
 
+from mavcg.choose.lowering.lower import LoweredGraph
+from mavcg.choose.lowering.memory_plan import tensor_address
+from mavcg.choose.lowering.step_list import PlannedModel
 from mavcg.kernels.primitives.node_step import scenario_of
-from mavcg.lowering.lower import LoweredGraph
-from mavcg.lowering.memory_plan import tensor_address
-from mavcg.lowering.step_list import PlannedModel
 from mavcg.specs.kernel import KernelSpec, View
 from mavcg.specs.model_program import OperandAddress
 from mavcg.specs.weight_parts import WHOLE_WEIGHTS, WeightParts

@@ -9,10 +9,10 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from mavcg.assembly.tuning_options import FAST, Tuning
+from mavcg.choose.lowering.kernel_code import kernel_objects, version_symbol
 from mavcg.hardware.core import Core
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.primitives.foreign.product import foreign_libraries
-from mavcg.lowering.kernel_code import kernel_objects, version_symbol
 from mavcg.runners.foreign_text import foreign_text
 from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.specs.primitive import Lowering, QuantisedWeights, SparseWeights, Stage

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
+from mavcg.choose.lowering.kernel_code import kernel_flags, kernel_module, version_symbol
 from mavcg.errors import ToolError
 from mavcg.files.scratch import scratch_folder
 from mavcg.kernels.builder.emit import kernel_name
-from mavcg.lowering.kernel_code import kernel_flags, kernel_module, version_symbol
 from mavcg.runtime.build import compiler_needs, llvm_needs
 from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.toolchain.codegen import CodegenJob, compile_module

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from mavcg.choose.lowering.kernel_code import kernel_module, version_symbol
 from mavcg.errors import MavcgError
 from mavcg.hardware.core import GENERIC
 from mavcg.hosts.foreign_library import sgemm_address
@@ -9,7 +10,6 @@ from mavcg.hosts.host import HOST, host_board
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.machines import machines_for
 from mavcg.kernels.primitives.foreign.product import foreign_libraries
-from mavcg.lowering.kernel_code import kernel_module, version_symbol
 from mavcg.profiles.load import cores_for
 from mavcg.runtime.kernel_call import KernelCall
 from mavcg.specs.kernel import Machine

@@ -4,13 +4,13 @@ import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from mavcg.choose.lowering.kernel_code import kernel_flags, kernel_module, version_symbol
 from mavcg.cost.core_facts import simulated_core
 from mavcg.files.scratch import scratch_folder
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.machines import machines_for
-from mavcg.lowering.kernel_code import kernel_flags, kernel_module, version_symbol
 from mavcg.profiles.timing import load_timing
 from mavcg.simulate.call_arguments import CallState, page_range
 from mavcg.simulate.program_image import read_program

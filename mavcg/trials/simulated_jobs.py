@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mavcg.assembly.code_image import CodeImage
+from mavcg.choose.lowering.kernel_code import kernel_objects, version_symbol
+from mavcg.choose.lowering.step_list import call_rows
 from mavcg.cost.core_facts import simulated_core
 from mavcg.errors import MavcgError
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.machines import machines_for
-from mavcg.lowering.kernel_code import kernel_objects, version_symbol
-from mavcg.lowering.step_list import call_rows
 from mavcg.objects.library import link_shared
 from mavcg.planner.engine.tiles import cores_of, plan_tiles
 from mavcg.profiles.timing import load_timing

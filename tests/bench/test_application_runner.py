@@ -8,9 +8,9 @@ import pytest
 from bench.application_runner import ApplicationRunner
 from bench.program_runner import KernelStore
 from mavcg.apps.library_plan import place_networks
+from mavcg.choose.lowering.step_list import PlannedModel
 from mavcg.graph import Array, TensorType
 from mavcg.graph.builder import GraphBuilder
-from mavcg.lowering.step_list import PlannedModel
 from mavcg.specs.kernel import Machine
 from mavcg.toolchain.target import host_target
 from tests.mavcg.apps.random_models import planned_graph

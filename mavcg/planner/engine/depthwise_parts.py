@@ -7,9 +7,9 @@ whole vectors of channels; each row reads the input that it shares with its neig
 
 from collections.abc import Mapping
 
+from mavcg.choose.lowering.step_list import call_rows
 from mavcg.hardware.accelerator import Accelerator
 from mavcg.kernels.int8.depthwise_spec import CHANNELS, EightBitDepthwise
-from mavcg.lowering.step_list import call_rows
 from mavcg.planner.engine.parts import GAIN, CoreTeam, over_ideal
 from mavcg.specs.tile_plan import CHUNK_WORK, MacroTile
 

@@ -9,12 +9,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from mavcg.choose.lowering.step_list import call_rows
 from mavcg.cost.guided_chunks import simulated_ns
 from mavcg.cost.memory import read_ns
 from mavcg.hardware.accelerator import Accelerator
 from mavcg.hardware.fits import all_cores_fit
 from mavcg.kernels.primitives.winograd.spec import Winograd
-from mavcg.lowering.step_list import call_rows
 from mavcg.planner.engine.parts import MODEL_ERRORS
 from mavcg.specs.tile_plan import worthwhile_chunk_rows
 

@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from mavcg.choose.lowering.kernel_code import kernel_module, version_symbol
 from mavcg.graph import DTYPES, Graph, Node, type_of
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.registry import lower
-from mavcg.lowering.kernel_code import kernel_module, version_symbol
 from mavcg.ops import infer, make_node
 from mavcg.reference import evaluate
 from mavcg.specs.kernel import Machine, Packing, Step, dense_view

@@ -14,14 +14,14 @@ from mavcg.apps.models import cut_network
 from mavcg.apps.schedule_notation import parse_schedule, write_schedule
 from mavcg.apps.scheduled_model import in_schedule_order
 from mavcg.apps.stage_cuts import cuts_at, steps_of_layer
+from mavcg.choose.lowering.image_rows import with_image_rows
+from mavcg.choose.lowering.lower import lower_graph
+from mavcg.choose.lowering.row_phases import ArenaTooLargeError, plan_within
+from mavcg.choose.lowering.stage_memory import buffer_uses, plan_stages
+from mavcg.choose.lowering.step_list import PlannedModel, plan_model
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
 from mavcg.graph.networks.builder import NetworkBuilder
-from mavcg.lowering.image_rows import with_image_rows
-from mavcg.lowering.lower import lower_graph
-from mavcg.lowering.row_phases import ArenaTooLargeError, plan_within
-from mavcg.lowering.stage_memory import buffer_uses, plan_stages
-from mavcg.lowering.step_list import PlannedModel, plan_model
 from mavcg.memory.arena import align_size
 from mavcg.memory.node_order import order_nodes
 from mavcg.passes.graph.pipeline import optimise

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mavcg.apps.stage_balance import StageCores, balance_stages, core_teams
-from mavcg.lowering.stage_memory import BufferUse
+from mavcg.choose.lowering.stage_memory import BufferUse
 from tests.conftest import examples
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from mavcg.assembly.tuning_options import Tuning
+from mavcg.choose.lowering.kernel_code import kernel_modules
 from mavcg.explore.engine import LocalEngine
 from mavcg.explore.forked_engine import ForkedEngine
 from mavcg.farm import build_farm as farm
@@ -18,7 +19,6 @@ from mavcg.farm.build_farm import FarmResult, build_farm
 from mavcg.farm.library_tasks import LinkedFiles, Refusal, compile_modules, ir_module
 from mavcg.farm.object_store import ObjectStore
 from mavcg.farm.sources_digest import worker_digest
-from mavcg.lowering.kernel_code import kernel_modules
 from mavcg.model_pipeline.model_request import ModelRequest
 from mavcg.model_pipeline.prepare import prepare_model
 from mavcg.model_pipeline.request import make_model_request

@@ -3,10 +3,10 @@
 import numpy as np
 
 from mavcg.accel.networks import with_seeded_weights
+from mavcg.choose.lowering.lower import lower_graph
+from mavcg.choose.lowering.memory_plan import plan_memory
 from mavcg.graph import Graph
 from mavcg.graph.networks.builder import NetworkBuilder
-from mavcg.lowering.lower import lower_graph
-from mavcg.lowering.memory_plan import plan_memory
 from mavcg.memory.node_order import order_nodes
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.reference.evaluate import run

@@ -9,16 +9,16 @@ import pytest
 from bench.jit import host_machine
 from bench.program_runner import ProgramRunner
 from mavcg.choose.algorithms.select_model import ENGINE, ModelQuestion
+from mavcg.choose.lowering.kernel_code import KernelCode
+from mavcg.choose.lowering.memory_plan import plan_memory
+from mavcg.choose.lowering.pack_weights import pack_weights
+from mavcg.choose.lowering.step_list import plan_model
+from mavcg.choose.lowering.weight_sizes import weight_sizes
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.hardware.board import Board
 from mavcg.kernels.machines import machines_for
-from mavcg.lowering.kernel_code import KernelCode
-from mavcg.lowering.memory_plan import plan_memory
-from mavcg.lowering.pack_weights import pack_weights
-from mavcg.lowering.step_list import plan_model
-from mavcg.lowering.weight_sizes import weight_sizes
 from mavcg.model_pipeline.choose_algorithms import AlgorithmChoice, choose_algorithms
 from mavcg.model_pipeline.note import model_note
 from mavcg.model_pipeline.report import primitives_json, selection_sentence, weights_sentence

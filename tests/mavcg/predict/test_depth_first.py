@@ -8,13 +8,13 @@ import pytest
 
 from bench.program_runner import ProgramRunner
 from mavcg.accel.networks import with_seeded_weights
+from mavcg.choose.lowering.lower import lower_graph
+from mavcg.choose.lowering.row_phases import program_rows
+from mavcg.choose.lowering.step_list import PlannedModel, plan_model
 from mavcg.graph import Graph
 from mavcg.graph.networks.builder import NetworkBuilder
 from mavcg.hardware.board import Board, Cluster
 from mavcg.kernels.machines import machines_for
-from mavcg.lowering.lower import lower_graph
-from mavcg.lowering.row_phases import program_rows
-from mavcg.lowering.step_list import PlannedModel, plan_model
 from mavcg.memory.row_segments import StepRange
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.planner.engine.tiles import cores_of, plan_tiles

@@ -11,6 +11,7 @@ import numpy as np
 
 from bench.differential_graphs import random_part
 from bench.differential_part import model_of
+from mavcg.choose.lowering.lower import lower_graph
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
 from mavcg.graph.builder import GraphBuilder
@@ -20,7 +21,6 @@ from mavcg.kernels.primitives.convert import conversions, lower_conversion
 from mavcg.kernels.primitives.foreign.family import foreign_primitives
 from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.kernels.registry import lower
-from mavcg.lowering.lower import lower_graph
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.specs.foreign_library import ForeignLibrary
 from mavcg.specs.kernel import KernelSpec, Packing, View, dense_strides, dense_view

@@ -9,11 +9,11 @@ import pytest
 from bench.jit import host_machine
 from bench.program_runner import ProgramRunner
 from mavcg.choose.algorithms.network import Kind, network_of
+from mavcg.choose.lowering.lower import lower_graph
 from mavcg.errors import MavcgError
 from mavcg.graph import Array, Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.kernels.primitives.registry import all_primitives
-from mavcg.lowering.lower import lower_graph
 from mavcg.ops.verify import verify
 from mavcg.passes.graph.explicit_padding import explicit_padding
 from mavcg.passes.graph.legalise import ChosenPrimitive, LayoutChoice, legalise

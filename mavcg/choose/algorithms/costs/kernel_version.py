@@ -23,7 +23,7 @@ _COMMON = (
     "mavcg.specs.kernel",
     "mavcg.specs.primitive",
     "mavcg.hardware.instruction_mix",
-    "mavcg.lowering.kernel_code",
+    "mavcg.choose.lowering.kernel_code",
     "mavcg.kernels.machines",
 )
 # Families whose kernels are the engine's own: their modules name the specs, the modules here generate the code.

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from llvmlite import ir
 
+from mavcg.choose.lowering.kernel_code import kernel_module
 from mavcg.kernels.machines import machines_for
 from mavcg.kernels.primitives.registry import find_primitive
 from mavcg.kernels.primitives.winograd import family as winograd
@@ -20,7 +21,6 @@ from mavcg.kernels.primitives.winograd.family import (
 from mavcg.kernels.primitives.winograd.spec import Winograd
 from mavcg.kernels.primitives.winograd.tiles import Planes
 from mavcg.kernels.registry import emit
-from mavcg.lowering.kernel_code import kernel_module
 from mavcg.specs.kernel import Array, Machine, Operand, Step, View
 from mavcg.specs.primitive import Epilogue, Layout, Scenario
 from mavcg.toolchain.target import host_target, parse_target

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mavcg.choose.lowering.step_list import call_rows
 from mavcg.graph import Graph, Node, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.kernels.primitives.winograd.family import ERROR_BOUNDS
 from mavcg.kernels.primitives.winograd.node_step import STAGED, winograd_choices, winograd_steps
-from mavcg.lowering.step_list import call_rows
 from mavcg.reference import evaluate
 from mavcg.specs.kernel import Packing, Step
 from tests.kernels.conftest import machines_of_all_widths, padded_view, run_node_on

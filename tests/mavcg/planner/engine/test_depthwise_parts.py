@@ -2,13 +2,13 @@
 
 import pytest
 
+from mavcg.choose.lowering.step_list import call_rows
 from mavcg.graph import TensorType
 from mavcg.hardware.accelerator import Accelerator
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.int8.depthwise_spec import QDepthwise
 from mavcg.kernels.int8.requantize import Int8Epilogue
 from mavcg.kernels.machines import machines_for
-from mavcg.lowering.step_list import call_rows
 from mavcg.planner.engine.depthwise_parts import LEAST_WORK, channel_groups
 from mavcg.planner.engine.parts import CoreTeam, cores_each, over_ideal
 from mavcg.planner.engine.tiles import cores_of, plan_tiles

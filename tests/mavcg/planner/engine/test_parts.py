@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mavcg.choose.lowering.lower import lower_graph
 from mavcg.cost.guided_chunks import simulated_ns
 from mavcg.graph import TensorType
 from mavcg.graph.builder import GraphBuilder
@@ -14,7 +15,6 @@ from mavcg.kernels.conv.part_loops import parts_of
 from mavcg.kernels.conv.spec import Conv2d
 from mavcg.kernels.int8.conv_spec import QConv2d
 from mavcg.kernels.machines import machines_for
-from mavcg.lowering.lower import lower_graph
 from mavcg.planner.engine.cost import cost
 from mavcg.planner.engine.parts import TYPICAL_CORES, CoreTeam, cores_each, over_ideal
 from mavcg.planner.engine.tiles import cores_of, plan_tiles

@@ -6,13 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from mavcg.choose.lowering.lower import lower_graph
 from mavcg.graph import TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
 from mavcg.hardware.fits import fit_of
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.conv.spec import Conv2d
-from mavcg.lowering.lower import lower_graph
 from mavcg.planner.engine.candidates import LEAST_TASKS, candidates, plain_tile, task_sizes
 from mavcg.planner.engine.cost import cost
 from mavcg.planner.engine.level_traffic import l1_budget

@@ -2,13 +2,13 @@
 
 import pytest
 
+from mavcg.choose.lowering.step_list import call_rows
 from mavcg.graph import TensorType
 from mavcg.hardware.accelerator import Accelerator
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.machines import machines_for
 from mavcg.kernels.primitives.winograd.family import winograd_spec
 from mavcg.kernels.primitives.winograd.spec import Winograd
-from mavcg.lowering.step_list import call_rows
 from mavcg.planner.engine.parts import cores_each
 from mavcg.planner.engine.tiles import cores_of, plan_tiles
 from mavcg.planner.engine.winograd_parts import WinogradTeam, layer_ns, weights_read_ns, winograd_chunk

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from bench.program_runner import ProgramRunner
+from mavcg.choose.lowering.image_rows import with_image_rows
+from mavcg.choose.lowering.lower import LoweredGraph, lower_graph
+from mavcg.choose.lowering.row_phases import ArenaTooLargeError, plan_within
+from mavcg.choose.lowering.step_list import plan_model
 from mavcg.errors import MavcgError
 from mavcg.importers.load import import_model
-from mavcg.lowering.image_rows import with_image_rows
-from mavcg.lowering.lower import LoweredGraph, lower_graph
-from mavcg.lowering.row_phases import ArenaTooLargeError, plan_within
-from mavcg.lowering.step_list import plan_model
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.specs.kernel import Machine, Packing
 from mavcg.toolchain.target import host_target

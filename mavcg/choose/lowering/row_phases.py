@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from mavcg.choose.lowering.lower import LoweredGraph, LoweredStep
+from mavcg.choose.lowering.memory_plan import buffer_sizes, operand_buffer
+from mavcg.choose.lowering.row_access import unit_access
+from mavcg.choose.lowering.step_list import PlannedModel
 from mavcg.errors import MavcgError
-from mavcg.lowering.lower import LoweredGraph, LoweredStep
-from mavcg.lowering.memory_plan import buffer_sizes, operand_buffer
-from mavcg.lowering.row_access import unit_access
-from mavcg.lowering.step_list import PlannedModel
 from mavcg.memory.arena import Arena, Lifetime, place_buffers
 from mavcg.memory.row_demand import ALIGN, ByteAccess, UnitStep
 from mavcg.memory.row_schedule import schedule_in_order, schedule_rows

@@ -5,14 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from mavcg.choose.lowering.lower import lower_candidates, lower_graph
+from mavcg.choose.lowering.memory_plan import plan_memory
+from mavcg.choose.lowering.pack_weights import pack_weights
+from mavcg.choose.lowering.step_list import PlannedModel, plan_model
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.kernels import registry
-from mavcg.lowering.lower import lower_candidates, lower_graph
-from mavcg.lowering.memory_plan import plan_memory
-from mavcg.lowering.pack_weights import pack_weights
-from mavcg.lowering.step_list import PlannedModel, plan_model
 from mavcg.specs.kernel import Packing
 from mavcg.specs.model_program import OperandAddress
 from mavcg.specs.packed_constant import PackedConstant

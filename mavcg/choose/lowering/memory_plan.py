@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mavcg.choose.lowering.lower import LoweredGraph, LoweredStep
 from mavcg.graph import DTYPES
-from mavcg.lowering.lower import LoweredGraph, LoweredStep
 from mavcg.memory.arena import Arena, Lifetime, align_size, place_buffers
 from mavcg.memory.storage import lifetimes_of
 from mavcg.specs.kernel import Array, Operand

@@ -3,10 +3,10 @@
 from collections.abc import Container
 from dataclasses import replace
 
+from mavcg.choose.lowering.lower import LoweredGraph, LoweredStep
 from mavcg.kernels.conv.spec import Conv2d
 from mavcg.kernels.int8.conv_spec import QConv2d
 from mavcg.kernels.int8.integer_spec import IntegerConv2d
-from mavcg.lowering.lower import LoweredGraph, LoweredStep
 from mavcg.specs.kernel import KernelSpec
 
 

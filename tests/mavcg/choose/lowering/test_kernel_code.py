@@ -9,15 +9,15 @@ from llvmlite import ir
 from rich.console import Console
 
 from mavcg.assembly.tuning_options import FAST, Tuning
+from mavcg.choose.lowering import kernel_code
+from mavcg.choose.lowering.kernel_code import KernelCode, kernel_module, kernel_objects, tiles_of, version_symbol
+from mavcg.choose.lowering.lower import lower_graph
+from mavcg.choose.lowering.step_list import plan_model
 from mavcg.graph import TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.machines import machines_for, packing_for
 from mavcg.kernels.registry import emit
-from mavcg.lowering import kernel_code
-from mavcg.lowering.kernel_code import KernelCode, kernel_module, kernel_objects, tiles_of, version_symbol
-from mavcg.lowering.lower import lower_graph
-from mavcg.lowering.step_list import plan_model
 from mavcg.model_pipeline.dump import dump
 from mavcg.model_pipeline.note import _macro, model_note
 from mavcg.model_pipeline.report import show_note

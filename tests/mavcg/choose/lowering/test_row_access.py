@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mavcg.choose.lowering.row_access import unit_access
 from mavcg.kernels.tensor.pad import PadBorder
-from mavcg.lowering.row_access import unit_access
 from mavcg.specs.kernel import View
 
 SIDES = st.lists(st.tuples(st.integers(1, 3), st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=5)

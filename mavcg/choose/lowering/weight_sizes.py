@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from mavcg.lowering.lower import LoweredGraph
+from mavcg.choose.lowering.lower import LoweredGraph
 
 
 @dataclass(frozen=True)

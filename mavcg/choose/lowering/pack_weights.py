@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
-from mavcg.lowering.memory_plan import ConstantPlace, ConstantPool, MemoryPlan
+from mavcg.choose.lowering.memory_plan import ConstantPlace, ConstantPool, MemoryPlan
 from mavcg.specs.kernel import Array
 from mavcg.specs.packed_constant import constant_array
 

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from mavcg.choose.lowering.lower import LoweredGraph, LoweredStep
+from mavcg.choose.lowering.memory_plan import ContentDigests, MemoryPlan, plan_memory
 from mavcg.kernels.builder.emit import kernel_name
-from mavcg.lowering.lower import LoweredGraph, LoweredStep
-from mavcg.lowering.memory_plan import ContentDigests, MemoryPlan, plan_memory
 from mavcg.memory.arena import align_size
 from mavcg.specs.kernel import KernelSpec
 from mavcg.specs.model_program import OperandAddress, Program, ProgramStep, ProgramTensor

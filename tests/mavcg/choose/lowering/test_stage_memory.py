@@ -5,12 +5,12 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from mavcg.choose.lowering.lower import lower_graph
+from mavcg.choose.lowering.stage_memory import buffer_uses, plan_stages
+from mavcg.choose.lowering.step_list import plan_model
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.kernels.machines import packing_for
-from mavcg.lowering.lower import lower_graph
-from mavcg.lowering.stage_memory import buffer_uses, plan_stages
-from mavcg.lowering.step_list import plan_model
 from mavcg.specs.model_program import ProgramStage
 from mavcg.toolchain.target import host_target
 

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mavcg.lowering.lower import LoweredGraph
-from mavcg.lowering.memory_plan import buffer_sizes, operand_buffer, workspace_name
-from mavcg.lowering.step_list import PlannedModel
+from mavcg.choose.lowering.lower import LoweredGraph
+from mavcg.choose.lowering.memory_plan import buffer_sizes, operand_buffer, workspace_name
+from mavcg.choose.lowering.step_list import PlannedModel
 from mavcg.memory.arena import Lifetime, align_size, place_buffers
 from mavcg.specs.model_program import OperandAddress, ProgramStage, RingBuffer
 
