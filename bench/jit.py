@@ -7,12 +7,12 @@ import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
 
+from mavcg.choose.tiles.tiles import cores_of, plan_tiles
 from mavcg.hardware.core import GENERIC
 from mavcg.hosts.host import host_board, measured_host_board
 from mavcg.kernels.builder.emit import add_core_attributes, kernel_name
 from mavcg.kernels.machines import machines_for
 from mavcg.kernels.registry import emit
-from mavcg.planner.engine.tiles import cores_of, plan_tiles
 from mavcg.profiles.load import cores_for
 from mavcg.specs.kernel import Array, Machine, Step
 from mavcg.specs.tile_plan import MacroTile, worthwhile_call_rows

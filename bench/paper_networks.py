@@ -49,9 +49,9 @@ def counts(path: Path) -> dict[str, Any]:
 
     import onnx
 
+    from mavcg.choose.layer_model.graph_layers import layers_of
     from mavcg.importers.load import import_model
     from mavcg.passes.graph.pipeline import optimise
-    from mavcg.planner.layer_model.graph_layers import layers_of
 
     file = onnx.load(path)
     graph = optimise(import_model(path, {}))

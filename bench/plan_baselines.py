@@ -14,6 +14,9 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.record import facts, write
+from mavcg.choose.layer_model.graph_layers import layers_of
+from mavcg.choose.layer_model.roofline import compute_gmac_per_s
+from mavcg.choose.layer_model.traffic import no_reload
 from mavcg.graph.networks import NAMES, network
 from mavcg.hardware.accelerator import Accelerator
 from mavcg.planner.accelerators import exact, pruned
@@ -21,9 +24,6 @@ from mavcg.planner.accelerators.baselines import BASELINES, plan
 from mavcg.planner.accelerators.lower_bound import balanced_bytes, lower_bound_bytes, memory_bytes
 from mavcg.planner.accelerators.network_plan import Search, plan_layers
 from mavcg.planner.accelerators.planned import Planned
-from mavcg.planner.layer_model.graph_layers import layers_of
-from mavcg.planner.layer_model.roofline import compute_gmac_per_s
-from mavcg.planner.layer_model.traffic import no_reload
 from mavcg.profiles.accelerators import find_accelerator
 
 SETUPS = ("A", "B", "C", "D")

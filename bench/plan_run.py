@@ -22,6 +22,7 @@ import numpy as np
 
 from bench.plan_baselines import OURS, SEARCHES, TABLE_8_4
 from bench.record import RESULTS, facts, write
+from mavcg.choose.layer_model.graph_layers import layers_of
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
 from mavcg.graph.networks import NAMES
@@ -34,7 +35,6 @@ from mavcg.planner.accelerators.text.interpret import count_plan
 from mavcg.planner.accelerators.text.network_c import network_c
 from mavcg.planner.accelerators.text.network_c_library import BLAS_RUNTIME
 from mavcg.planner.accelerators.text.network_plan_text import network_text
-from mavcg.planner.layer_model.graph_layers import layers_of
 from mavcg.profiles.accelerators import find_accelerator
 from mavcg.toolchain.target import host_target
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig

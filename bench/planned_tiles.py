@@ -36,15 +36,15 @@ from bench.record import facts, write
 from mavcg.choose.lowering.lower import lower_graph
 from mavcg.choose.lowering.pack_weights import pack_weights
 from mavcg.choose.lowering.step_list import plan_model
+from mavcg.choose.tiles.candidates import plain_tile
+from mavcg.choose.tiles.tiles import cores_of, plan_tiles
+from mavcg.choose.tiles.work import work_of
 from mavcg.hosts.host import measured_host_board
 from mavcg.importers.load import import_model
 from mavcg.kernels.builder.emit import add_core_attributes, kernel_name
 from mavcg.kernels.machines import packing_for
 from mavcg.kernels.registry import emit
 from mavcg.passes.graph.pipeline import optimise
-from mavcg.planner.engine.candidates import plain_tile
-from mavcg.planner.engine.tiles import cores_of, plan_tiles
-from mavcg.planner.engine.work import work_of
 from mavcg.specs.kernel import Array, KernelSpec, Machine
 from mavcg.specs.model_program import OperandAddress
 from mavcg.specs.tile_plan import MacroTile, Order, TilePlan, worthwhile_call_rows

@@ -126,15 +126,15 @@ SUBJECTS: Mapping[str, Subject] = {
         (
             "mavcg.graph.networks",
             "mavcg.planner.accelerators.network_plan",
-            "mavcg.planner.layer_model.graph_layers",
+            "mavcg.choose.layer_model.graph_layers",
         )
     ),
     "plan_run": Subject((*_PLANNER, "mavcg.planner.accelerators.text.network_c")),
     "plan_search": Subject(_PLANNER),
     "plan_seconds": Subject((*_PLANNER, "mavcg.planner.accelerators.schedule_cache")),
     "plan_tables": Subject(_PLANNER),
-    "planned_tiles": Subject(("mavcg.planner.engine.tiles", "mavcg.kernels.registry", "mavcg.kernels.builder.emit")),
-    "tiling_models": Subject(("mavcg.planner.engine.tiles", "mavcg.kernels.registry")),
+    "planned_tiles": Subject(("mavcg.choose.tiles.tiles", "mavcg.kernels.registry", "mavcg.kernels.builder.emit")),
+    "tiling_models": Subject(("mavcg.choose.tiles.tiles", "mavcg.kernels.registry")),
     "predicted": Subject(("mavcg.predict.predict", "mavcg.model_pipeline.model")),
     "primitive_scenarios": Subject(("mavcg.kernels.primitives.registry", "mavcg.trials.check", "mavcg.trials.run")),
     "depth_first": Subject(("mavcg.predict.depth_first", "mavcg.model_pipeline.model")),
@@ -204,7 +204,7 @@ SUBJECTS: Mapping[str, Subject] = {
     "sparsity": Subject(("mavcg.kernels.primitives.sparse.family", "mavcg.kernels.primitives.registry")),
     "streaming": Subject(("mavcg.kernels.conv.matmul",), ("bench/streaming.c",)),
     "threads": _MODEL,
-    "unequal_cores": Subject(("mavcg.runtime.model_build", "mavcg.planner.engine.parts"), _ENGINE),
+    "unequal_cores": Subject(("mavcg.runtime.model_build", "mavcg.choose.tiles.parts"), _ENGINE),
     "versions": Subject(_PROGRAM, _PROGRAMS),
     "winograd": Subject(("mavcg.kernels.primitives.registry", "mavcg.kernels.primitives.winograd.node_step")),
 }

@@ -24,15 +24,15 @@ from rich.table import Table
 from bench.jit import host_machine
 from bench.planned_tiles import Compared, Network, timed
 from bench.record import RESULTS, facts, write
+from mavcg.choose.layer_model.tiling_cost import CALIBRATED, ROOFLINE, Term
+from mavcg.choose.tiles.candidates import candidates, plain_tile
+from mavcg.choose.tiles.cost import cost
+from mavcg.choose.tiles.level_traffic import fits_level_2, l2_tiling
+from mavcg.choose.tiles.tiles import cores_of, plan_tiles
+from mavcg.choose.tiles.work import work_of
 from mavcg.hardware.accelerator import Accelerator
 from mavcg.hosts.host import measured_host_board
 from mavcg.kernels.builder.emit import kernel_name
-from mavcg.planner.engine.candidates import candidates, plain_tile
-from mavcg.planner.engine.cost import cost
-from mavcg.planner.engine.level_traffic import fits_level_2, l2_tiling
-from mavcg.planner.engine.tiles import cores_of, plan_tiles
-from mavcg.planner.engine.work import work_of
-from mavcg.planner.layer_model.tiling_cost import CALIBRATED, ROOFLINE, Term
 from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.specs.tile_plan import TilePlan
 from mavcg.toolchain.target import host_target

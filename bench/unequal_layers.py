@@ -15,6 +15,8 @@ from mavcg.choose.lowering.lower import lower_graph
 from mavcg.choose.lowering.memory_plan import plan_memory
 from mavcg.choose.lowering.pack_weights import pack_weights
 from mavcg.choose.lowering.step_list import make_step_list
+from mavcg.choose.tiles.core_shares import kernel_core_shares
+from mavcg.choose.tiles.tiles import cores_of, plan_tiles
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.hardware.core import Core
@@ -22,8 +24,6 @@ from mavcg.hosts.host import measured_host_board
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.machines import machines_for, packing_for
 from mavcg.objects.library import link_shared
-from mavcg.planner.engine.core_shares import kernel_core_shares
-from mavcg.planner.engine.tiles import cores_of, plan_tiles
 from mavcg.profiles.load import load_cores
 from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.model_build import build_model_objects

@@ -12,6 +12,9 @@ from llvmlite import ir
 
 from mavcg import __version__
 from mavcg.choose.lowering.kernel_code import KERNEL_FLAGS, version_symbol
+from mavcg.choose.tiles.blas_blocks import blas_core_speeds, plan_blas_blocks
+from mavcg.choose.tiles.parts import cores_each
+from mavcg.choose.tiles.tiles import cores_of
 from mavcg.errors import MavcgError
 from mavcg.files.scratch import scratch_folder
 from mavcg.files.worker_processes import Task, run_tasks
@@ -28,9 +31,6 @@ from mavcg.objects.elf import exported_symbols
 from mavcg.objects.library import link_shared
 from mavcg.objects.link_options import LinkOptions
 from mavcg.passes.ir.protection import protect
-from mavcg.planner.engine.blas_blocks import blas_core_speeds, plan_blas_blocks
-from mavcg.planner.engine.parts import cores_each
-from mavcg.planner.engine.tiles import cores_of
 from mavcg.profiles.load import load_cores
 from mavcg.runtime.blas_build import blas_object
 from mavcg.runtime.blas_text import blas_tables_text

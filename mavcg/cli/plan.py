@@ -10,9 +10,9 @@ from mavcg.cli.plan_options import PlanOptions
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
+    from mavcg.choose.layer_model.layer import ConvLayer
     from mavcg.hardware.accelerator import Accelerator
     from mavcg.planner.accelerators.request import Compared, NetworkPlan, PlanRequest, SpaceSize
-    from mavcg.planner.layer_model.layer import ConvLayer
 
 
 def run_plan(options: PlanOptions) -> None:

@@ -8,9 +8,9 @@ from mavcg.cli.output import console, note, print_json
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
+    from mavcg.choose.layer_model.layer import ConvLayer
     from mavcg.graph import Graph
     from mavcg.planner.accelerators.request import NetworkPlan
-    from mavcg.planner.layer_model.layer import ConvLayer
 
 PLAN_ARCH = "sm_62"  # the paper's Jetson TX2; CMake's -DGPU names another
 _TYPE_OF_BYTES = {1: "i8", 2: "f16", 4: "f32"}

@@ -18,13 +18,13 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from mavcg.choose.layer_model.layer import ConvLayer
+from mavcg.choose.layer_model.traffic import no_reload
 from mavcg.explore.design_space import RATE_KEYS, DesignSpace, Structure, sizes_of
 from mavcg.explore.pareto import Floats
 from mavcg.explore.workload import Workload, at_precision, element_type
 from mavcg.hardware.accelerator import MemoryLevel
 from mavcg.hardware.technology import ELEMENT_TYPES, Technology
-from mavcg.planner.layer_model.layer import ConvLayer
-from mavcg.planner.layer_model.traffic import no_reload
 
 Integers = NDArray[np.int64]
 OPERANDS = 3  # input, weight, output

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from mavcg.choose.layer_model.layer import ConvLayer, ItemBytes
 from mavcg.hardware.technology import ELEMENT_TYPES
-from mavcg.planner.layer_model.layer import ConvLayer, ItemBytes
 
 _ITEMS = {"f32": ItemBytes(4, 4, 4, 4), "f16": ItemBytes(2, 2, 2, 4), "i8": ItemBytes(1, 1, 1, 4)}
 _TYPE_OF_BYTES = {4: "f32", 2: "f16", 1: "i8"}

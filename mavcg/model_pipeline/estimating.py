@@ -13,6 +13,8 @@ from mavcg.choose.algorithms.select_model import ModelQuestion
 from mavcg.choose.algorithms.strategies import PBQP
 from mavcg.choose.lowering.kernel_code import UNPLANNED
 from mavcg.choose.lowering.step_list import plan_model
+from mavcg.choose.tiles.parts import cores_each
+from mavcg.choose.tiles.tiles import cores_of, plan_tiles
 from mavcg.errors import MavcgError
 from mavcg.files.scratch import scratch_folder
 from mavcg.graph import Graph
@@ -30,8 +32,6 @@ from mavcg.model_pipeline.note import macro_from_note
 from mavcg.model_pipeline.request import make_model_request
 from mavcg.objects.elf import open_elf
 from mavcg.passes.graph.pipeline import optimise
-from mavcg.planner.engine.parts import cores_each
-from mavcg.planner.engine.tiles import cores_of, plan_tiles
 from mavcg.predict.depth_first import OFF
 from mavcg.predict.files import is_model_file, library_note
 from mavcg.predict.predict import Prediction, predict

@@ -8,6 +8,9 @@ from mavcg.choose.lowering.image_rows import with_image_rows
 from mavcg.choose.lowering.memory_plan import ConstantPool, plan_memory
 from mavcg.choose.lowering.row_phases import ArenaTooLargeError, plan_within
 from mavcg.choose.lowering.step_list import PlannedModel, make_step_list
+from mavcg.choose.tiles.core_shares import kernel_core_shares
+from mavcg.choose.tiles.parts import cores_each
+from mavcg.choose.tiles.tiles import cores_of, plan_tiles
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
 from mavcg.hardware.accelerator import Accelerator
@@ -17,9 +20,6 @@ from mavcg.model_pipeline.choose_algorithms import AlgorithmChoice, choose_algor
 from mavcg.model_pipeline.dump import dump
 from mavcg.model_pipeline.model_request import ModelRequest
 from mavcg.passes.graph.pipeline import optimise
-from mavcg.planner.engine.core_shares import kernel_core_shares
-from mavcg.planner.engine.parts import cores_each
-from mavcg.planner.engine.tiles import cores_of, plan_tiles
 from mavcg.predict.depth_first import AUTO, OFF, DepthFirst, with_depth_first
 from mavcg.predict.predict import predict, thread_plans
 from mavcg.predict.work import step_works

@@ -12,6 +12,7 @@ from functools import partial
 from mavcg.choose.lowering.lower import LoweringCandidates
 from mavcg.choose.lowering.memory_plan import ContentDigests
 from mavcg.choose.lowering.step_list import plan_model
+from mavcg.choose.tiles.tiles import cores_of, plan_tiles, with_known_caches
 from mavcg.cost.board_machine import ClusterMachine, cluster_machine, cluster_machines
 from mavcg.cost.core_rates import CoreRates, core_rates
 from mavcg.files.worker_processes import Task, run_tasks
@@ -19,7 +20,6 @@ from mavcg.hardware.accelerator import Accelerator
 from mavcg.hardware.board import Board, Cluster
 from mavcg.hardware.core import GENERIC
 from mavcg.kernels.builder.emit import kernel_name
-from mavcg.planner.engine.tiles import cores_of, plan_tiles, with_known_caches
 from mavcg.predict.kernel_cycles import KernelModel, kernel_models
 from mavcg.predict.latency import StepModel, Worker
 from mavcg.predict.memory import Distances, reuse_distances

@@ -16,6 +16,8 @@ from typing import Any
 from mavcg.choose.lowering.image_rows import with_image_rows
 from mavcg.choose.lowering.row_phases import ProgramRows, plan_phases, program_rows
 from mavcg.choose.lowering.step_list import CoreShares, PlannedModel, make_step_list
+from mavcg.choose.tiles.parts import cores_each
+from mavcg.choose.tiles.tiles import cores_of, plan_tiles, with_known_caches
 from mavcg.cost.board_machine import ClusterMachine, cluster_machine, cluster_machines
 from mavcg.cost.core_rates import core_rates
 from mavcg.files.worker_processes import Task, started_tasks
@@ -23,8 +25,6 @@ from mavcg.hardware.board import Board
 from mavcg.hardware.core import GENERIC
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.memory.row_segments import StepRange
-from mavcg.planner.engine.parts import cores_each
-from mavcg.planner.engine.tiles import cores_of, plan_tiles, with_known_caches
 from mavcg.predict.band_candidates import band_sizes, cache_bytes, candidate_ranges
 from mavcg.predict.band_times import ClusterTimes, compare_times
 from mavcg.predict.bands import band_models, banded_steps

@@ -13,6 +13,7 @@ from pathlib import Path
 from mavcg.assembly.code_image import CodeImage
 from mavcg.choose.lowering.kernel_code import kernel_objects, version_symbol
 from mavcg.choose.lowering.step_list import call_rows
+from mavcg.choose.tiles.tiles import cores_of, plan_tiles
 from mavcg.cost.core_facts import simulated_core
 from mavcg.errors import MavcgError
 from mavcg.hardware.board import Board
@@ -20,7 +21,6 @@ from mavcg.hardware.core import Core
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.machines import machines_for
 from mavcg.objects.library import link_shared
-from mavcg.planner.engine.tiles import cores_of, plan_tiles
 from mavcg.profiles.timing import load_timing
 from mavcg.simulate.call_arguments import moderate_lanes, page_range
 from mavcg.simulate.program_image import read_program

@@ -11,15 +11,15 @@ from types import MappingProxyType
 
 import numpy as np
 
+from mavcg.choose.layer_model.layer import ConvLayer
+from mavcg.choose.layer_model.roofline import Metric, Reached, performance_per_access, roofline_performance
+from mavcg.choose.layer_model.tile_memory import Axes
+from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling
+from mavcg.choose.layer_model.traffic import traffic
 from mavcg.errors import MavcgError
 from mavcg.hardware.accelerator import DIMENSIONS, Accelerator
 from mavcg.planner.accelerators import grid, space
 from mavcg.planner.accelerators.planned import Planned
-from mavcg.planner.layer_model.layer import ConvLayer
-from mavcg.planner.layer_model.roofline import Metric, Reached, performance_per_access, roofline_performance
-from mavcg.planner.layer_model.tile_memory import Axes
-from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
-from mavcg.planner.layer_model.traffic import traffic
 
 
 def plan(

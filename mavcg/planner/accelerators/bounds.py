@@ -13,11 +13,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mavcg.choose.layer_model.layer import ConvLayer
+from mavcg.choose.layer_model.roofline import loop_utilisation
+from mavcg.choose.layer_model.tile_memory import Axes, Integers, bytes_of
+from mavcg.choose.layer_model.windows import WindowAxis, axes, rows_read
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
-from mavcg.planner.layer_model.layer import ConvLayer
-from mavcg.planner.layer_model.roofline import loop_utilisation
-from mavcg.planner.layer_model.tile_memory import Axes, Integers, bytes_of
-from mavcg.planner.layer_model.windows import WindowAxis, axes, rows_read
 
 Floats = NDArray[np.float64]
 

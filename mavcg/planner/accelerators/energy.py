@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from mavcg.planner.layer_model.roofline import METRICS, Metric, Reached
+from mavcg.choose.layer_model.roofline import METRICS, Metric, Reached
 
 
 @dataclass(frozen=True)

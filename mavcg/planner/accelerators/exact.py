@@ -23,6 +23,18 @@ from typing import Literal
 
 import numpy as np
 
+from mavcg.choose.layer_model.halo import traffic_with_halo
+from mavcg.choose.layer_model.layer import ConvLayer
+from mavcg.choose.layer_model.roofline import (
+    Metric,
+    Reached,
+    busy_gmac_per_s,
+    memory_gmac_per_s,
+    performance_per_access,
+)
+from mavcg.choose.layer_model.tile_memory import Axes, Integers, tile_bytes
+from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling
+from mavcg.choose.layer_model.traffic import Traffic, traffic
 from mavcg.errors import MavcgError
 from mavcg.hardware.accelerator import DIMENSIONS, Accelerator, MemoryLevel
 from mavcg.planner.accelerators import space
@@ -37,18 +49,6 @@ from mavcg.planner.accelerators.bounds import (
     totals,
 )
 from mavcg.planner.accelerators.planned import Planned
-from mavcg.planner.layer_model.halo import traffic_with_halo
-from mavcg.planner.layer_model.layer import ConvLayer
-from mavcg.planner.layer_model.roofline import (
-    Metric,
-    Reached,
-    busy_gmac_per_s,
-    memory_gmac_per_s,
-    performance_per_access,
-)
-from mavcg.planner.layer_model.tile_memory import Axes, Integers, tile_bytes
-from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
-from mavcg.planner.layer_model.traffic import Traffic, traffic
 
 # Bytes are counted in 64 bits; each multiply-accumulate moves at most a few elements of at most 8 bytes.
 _MOST_MACS = 1 << 50

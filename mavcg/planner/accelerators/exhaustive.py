@@ -1,10 +1,10 @@
 """Exhaustive search: the pruned search's grid without its lower bound."""
 
+from mavcg.choose.layer_model.layer import ConvLayer
+from mavcg.choose.layer_model.roofline import Metric, performance_per_access
 from mavcg.hardware.accelerator import Accelerator
 from mavcg.planner.accelerators import grid, space
 from mavcg.planner.accelerators.planned import Planned
-from mavcg.planner.layer_model.layer import ConvLayer
-from mavcg.planner.layer_model.roofline import Metric, performance_per_access
 
 
 def space_size(layer: ConvLayer, accelerator: Accelerator) -> int:

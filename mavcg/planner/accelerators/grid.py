@@ -7,13 +7,13 @@ from math import prod
 
 import numpy as np
 
+from mavcg.choose.layer_model.cheapest import cheapest
+from mavcg.choose.layer_model.layer import ConvLayer
+from mavcg.choose.layer_model.roofline import Metric, Reached, roofline_performance
+from mavcg.choose.layer_model.tile_memory import Axes, Integers, bytes_of
+from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling
+from mavcg.choose.layer_model.traffic import traffic
 from mavcg.hardware.accelerator import DIMENSIONS, Accelerator, MemoryLevel
-from mavcg.planner.layer_model.cheapest import cheapest
-from mavcg.planner.layer_model.layer import ConvLayer
-from mavcg.planner.layer_model.roofline import Metric, Reached, roofline_performance
-from mavcg.planner.layer_model.tile_memory import Axes, Integers, bytes_of
-from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
-from mavcg.planner.layer_model.traffic import traffic
 
 # Tiles in one NumPy batch: a few arrays of this many 8-byte integers are in memory at a time.
 _BLOCK = 1 << 19

@@ -21,6 +21,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mavcg.choose.layer_model.layer import ConvLayer
+from mavcg.choose.layer_model.roofline import busy_gmac_per_s
+from mavcg.choose.layer_model.tile_memory import Integers, tile_bytes
+from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling
+from mavcg.choose.layer_model.windows import WindowAxis, axes
 from mavcg.hardware.accelerator import DIMENSIONS, Accelerator, MemoryLevel
 from mavcg.planner.accelerators.bounds import (
     NOTHING_BEHIND,
@@ -37,11 +42,6 @@ from mavcg.planner.accelerators.bounds import (
 )
 from mavcg.planner.accelerators.nested import LevelsPlan, Pieces, before, cut, cut_all, plan_of, rows_of, whole
 from mavcg.planner.accelerators.planned import NoTiling
-from mavcg.planner.layer_model.layer import ConvLayer
-from mavcg.planner.layer_model.roofline import busy_gmac_per_s
-from mavcg.planner.layer_model.tile_memory import Integers, tile_bytes
-from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
-from mavcg.planner.layer_model.windows import WindowAxis, axes
 
 # Tilings of a level that are tried before the best so far is taken. A few suffice if computation or the outermost level
 # is the bound. If a nearer level is, a layer may take a second; with 12, up to a tenth less GMAC/s in a third of it.

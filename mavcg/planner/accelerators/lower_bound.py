@@ -7,9 +7,9 @@ has at most sqrt(R * I * W * O) members.
 
 from math import gcd, sqrt
 
+from mavcg.choose.layer_model.layer import ConvLayer
+from mavcg.choose.layer_model.traffic import no_reload
 from mavcg.hardware.accelerator import MemoryLevel
-from mavcg.planner.layer_model.layer import ConvLayer
-from mavcg.planner.layer_model.traffic import no_reload
 
 
 def memory_bytes(level: MemoryLevel) -> int:

@@ -16,15 +16,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mavcg.choose.layer_model.layer import ConvLayer
+from mavcg.choose.layer_model.roofline import busy_gmac_per_s
+from mavcg.choose.layer_model.tile_memory import Integers
+from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling
+from mavcg.choose.layer_model.traffic import Traffic
+from mavcg.choose.layer_model.windows import WindowAxis, axes
 from mavcg.errors import MavcgError
 from mavcg.hardware.accelerator import DIMENSIONS, Accelerator
 from mavcg.planner.accelerators.bounds import Before
-from mavcg.planner.layer_model.layer import ConvLayer
-from mavcg.planner.layer_model.roofline import busy_gmac_per_s
-from mavcg.planner.layer_model.tile_memory import Integers
-from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
-from mavcg.planner.layer_model.traffic import Traffic
-from mavcg.planner.layer_model.windows import WindowAxis, axes
 
 # For each loop the tiles of a level, in order: [tile, (first iteration, number of iterations)].
 Pieces = Mapping[str, Integers]

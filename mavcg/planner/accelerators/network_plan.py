@@ -3,11 +3,11 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from mavcg.choose.layer_model.layer import ConvLayer
+from mavcg.choose.layer_model.roofline import Metric, performance_per_access
 from mavcg.hardware.accelerator import Accelerator
 from mavcg.planner.accelerators.planned import Planned
 from mavcg.planner.accelerators.schedule_cache import ScheduleCache
-from mavcg.planner.layer_model.layer import ConvLayer
-from mavcg.planner.layer_model.roofline import Metric, performance_per_access
 
 Search = Callable[[ConvLayer, Accelerator, Metric], Planned]
 

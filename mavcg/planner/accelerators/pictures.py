@@ -8,17 +8,17 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from mavcg.choose.layer_model.layer import ConvLayer
+from mavcg.choose.layer_model.roofline import roofline_performance
+from mavcg.choose.layer_model.tile_memory import Integers, bytes_of
+from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling
+from mavcg.choose.layer_model.traffic import Traffic, traffic
 from mavcg.drawing.svg_plots import FORMATS, check_plot, save_plot, start_plots
 from mavcg.errors import MavcgError
 from mavcg.hardware.accelerator import Accelerator
 from mavcg.planner.accelerators import space
 from mavcg.planner.accelerators.planned import Planned
 from mavcg.planner.accelerators.request import Compared, NetworkPlan
-from mavcg.planner.layer_model.layer import ConvLayer
-from mavcg.planner.layer_model.roofline import roofline_performance
-from mavcg.planner.layer_model.tile_memory import Integers, bytes_of
-from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
-from mavcg.planner.layer_model.traffic import Traffic, traffic
 from mavcg.text.safe_text import plot_label
 
 MOST_POINTS = 1500  # points drawn of a cloud; of more tilings, a regular sample

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
+from mavcg.choose.layer_model.layer import ConvLayer
+from mavcg.choose.layer_model.roofline import Reached
+from mavcg.choose.layer_model.tiling import Tiling
 from mavcg.errors import MavcgError
-from mavcg.planner.layer_model.layer import ConvLayer
-from mavcg.planner.layer_model.roofline import Reached
-from mavcg.planner.layer_model.tiling import Tiling
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from mavcg.choose.layer_model.roofline import array_utilisation
+from mavcg.choose.layer_model.traffic import Traffic
 from mavcg.hardware.accelerator import Accelerator
 from mavcg.planner.accelerators.energy import ALL_METRICS
 from mavcg.planner.accelerators.planned import Planned
 from mavcg.planner.accelerators.request import Compared, NetworkPlan, PlanRequest, SpaceSize
-from mavcg.planner.layer_model.roofline import array_utilisation
-from mavcg.planner.layer_model.traffic import Traffic
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -6,6 +6,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from mavcg.choose.layer_model.graph_layers import layers_of
+from mavcg.choose.layer_model.layer import ConvLayer
+from mavcg.choose.layer_model.roofline import Reached
+from mavcg.choose.layer_model.traffic import Traffic, no_reload
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
 from mavcg.graph.networks import NAMES, network
@@ -20,10 +24,6 @@ from mavcg.planner.accelerators.nested import LevelsPlan
 from mavcg.planner.accelerators.network_plan import Search, plan_layers
 from mavcg.planner.accelerators.planned import NoTiling, Planned
 from mavcg.planner.accelerators.schedule_cache import Option, open_cache
-from mavcg.planner.layer_model.graph_layers import layers_of
-from mavcg.planner.layer_model.layer import ConvLayer
-from mavcg.planner.layer_model.roofline import Reached
-from mavcg.planner.layer_model.traffic import Traffic, no_reload
 
 SEARCHES = ("exact", "pruned", "exhaustive")
 NOTHING = Traffic(0, 0, 0)

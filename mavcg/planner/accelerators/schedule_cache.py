@@ -16,12 +16,12 @@ from typing import Any
 import mavcg.hardware.accelerator
 import mavcg.planner
 from mavcg.assembly.schedule_store import DiskStore, open_store
+from mavcg.choose.layer_model.layer import ConvLayer
+from mavcg.choose.layer_model.roofline import Reached
+from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling
+from mavcg.choose.layer_model.traffic import Traffic
 from mavcg.hardware.accelerator import Accelerator
 from mavcg.planner.accelerators.planned import Planned
-from mavcg.planner.layer_model.layer import ConvLayer
-from mavcg.planner.layer_model.roofline import Reached
-from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
-from mavcg.planner.layer_model.traffic import Traffic
 
 Option = bool | int | float | str
 Row = list[Any]

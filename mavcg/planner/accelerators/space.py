@@ -6,12 +6,12 @@ from math import prod
 
 import numpy as np
 
+from mavcg.choose.layer_model.layer import ConvLayer
+from mavcg.choose.layer_model.tile_memory import Axes, Integers, tile_bytes
+from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling, trips
+from mavcg.choose.layer_model.traffic import reload_input, reload_psum, reload_weight
 from mavcg.hardware.accelerator import DIMENSIONS, Accelerator
 from mavcg.planner.accelerators.planned import NoTiling
-from mavcg.planner.layer_model.layer import ConvLayer
-from mavcg.planner.layer_model.tile_memory import Axes, Integers, tile_bytes
-from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling, trips
-from mavcg.planner.layer_model.traffic import reload_input, reload_psum, reload_weight
 
 # Loops that are never cut, unless the array works along them (algorithm 1, lines 2 and 3).
 _WHOLE = frozenset(("OW", "KH", "KW"))

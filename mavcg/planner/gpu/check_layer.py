@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mavcg.choose.layer_model.tiling import Tile
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
 from mavcg.planner.accelerators.text.emit import emit_plan
 from mavcg.planner.accelerators.text.emit_pool import emit_pool
@@ -14,7 +15,6 @@ from mavcg.planner.accelerators.text.plan import Types
 from mavcg.planner.gpu.gpu_layer import ITEM_BYTES, PACK, GpuLayer
 from mavcg.planner.gpu.kernel_plan import Kernel
 from mavcg.planner.gpu.packing import DTYPES, pack_bias, pack_tensor, pack_weights, unpack_tensor
-from mavcg.planner.layer_model.tiling import Tile
 
 Array = NDArray[Any]
 # Sums of products of integers of at most this magnitude are exact in f32, up to 2^20 terms.

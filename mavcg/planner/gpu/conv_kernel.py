@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from math import prod
 
+from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling
 from mavcg.planner.gpu.gpu_layer import WORD_BYTES, GpuLayer, round_up
-from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from mavcg.choose.layer_model.layer import ConvLayer, ItemBytes
+from mavcg.choose.layer_model.tiling import Dataflow
 from mavcg.errors import MavcgError
 from mavcg.files.whole_file import write_whole
 from mavcg.graph import Graph
@@ -23,8 +25,6 @@ from mavcg.planner.gpu.network_program import NetworkKernel, network_program
 from mavcg.planner.gpu.network_steps import network_steps
 from mavcg.planner.gpu.nvidia_compilers import MachineCode, compile_cuda, compilers_present
 from mavcg.planner.gpu.plan_program import plan_cuda
-from mavcg.planner.layer_model.layer import ConvLayer, ItemBytes
-from mavcg.planner.layer_model.tiling import Dataflow
 from mavcg.text.safe_text import c_identifier
 
 HEADERS = Path(__file__).parent / "csrc"

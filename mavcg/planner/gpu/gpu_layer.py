@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, replace
 
+from mavcg.choose.layer_model.layer import ConvLayer, ItemBytes
 from mavcg.errors import MavcgError
-from mavcg.planner.layer_model.layer import ConvLayer, ItemBytes
 
 WORD_BYTES = 4
 TYPES = ("f32", "f16", "i8")

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
+from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling
 from mavcg.planner.gpu.conv_kernel import ConvKernel
 from mavcg.planner.gpu.gpu_layer import WORD_BYTES, GpuLayer, round_up
-from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
 
 PRODUCT_LANES = 32  # threads that compute one channel of a fully connected layer: ProductTile::LANES of the kernel
 

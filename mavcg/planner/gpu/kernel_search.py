@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
 
+from mavcg.choose.layer_model.tiling import Dataflow
 from mavcg.hardware.gpu import Gpu
 from mavcg.planner.accelerators.planned import NoTiling
 from mavcg.planner.gpu.conv_kernel import ConvKernel
 from mavcg.planner.gpu.gpu_layer import GpuLayer
 from mavcg.planner.gpu.kernel_plan import ElementwiseKernel, Kernel, ProductKernel, WindowKernel
 from mavcg.planner.gpu.kernel_time import KernelTime, predict
-from mavcg.planner.layer_model.tiling import Dataflow
 
 CHANNELS_OF_THREAD, PIXELS_OF_THREAD = (4, 8), (1, 2, 4, 8)
 THREADS = (64, 128, 256)

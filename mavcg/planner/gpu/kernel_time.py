@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
+from mavcg.choose.layer_model.tiling import Dataflow
 from mavcg.hardware.gpu import Gpu
 from mavcg.planner.gpu.conv_kernel import ConvKernel
 from mavcg.planner.gpu.gpu_layer import WORD_BYTES
 from mavcg.planner.gpu.kernel_plan import ElementwiseKernel, Kernel, ProductKernel, WindowKernel
-from mavcg.planner.layer_model.tiling import Dataflow
 
 # Constants of the model. FRAME_REGISTERS is read off machine code; the others down to L2_OVER_MEMORY are fitted to the
 # times of some 650 kernels of five networks' layers on an H100 (bench/gpu.py); they absorb what is not modelled.

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
+from mavcg.choose.layer_model.tiling import Dataflow
 from mavcg.planner.gpu.conv_kernel import ConvKernel
 from mavcg.planner.gpu.gpu_layer import ACTIVATIONS, ELEMENTWISE, PACK, GpuLayer
 from mavcg.planner.gpu.kernel_plan import ElementwiseKernel, Kernel, ProductKernel, WindowKernel
-from mavcg.planner.layer_model.tiling import Dataflow
 from mavcg.text.safe_text import comment
 
 ARGUMENTS = (

@@ -4,12 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import prod
 
+from mavcg.choose.layer_model.graph_layers import layers_of
+from mavcg.choose.layer_model.layer import ConvLayer
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
 from mavcg.ops.op import node_location
 from mavcg.planner.gpu.gpu_layer import ELEMENTWISE, PACK, GpuLayer, typed_layer
-from mavcg.planner.layer_model.graph_layers import layers_of
-from mavcg.planner.layer_model.layer import ConvLayer
 
 CPU_OPERATORS = ("softmax", "lrn", "transpose", "reshape", "flatten")
 _ACTS = ("relu", "leaky_relu", "clip")

@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mavcg.choose.layer_model.traffic import no_reload
 from mavcg.explore.metrics import MetricModel, area_mm2, array_bytes
 from mavcg.explore.space_file import read_space
 from mavcg.explore.workload import workload_of
 from mavcg.hardware.technology import interpolate
-from mavcg.planner.layer_model.traffic import no_reload
 from tests.mavcg.explore.test_exploration import DENSE, explored
 from tests.mavcg.explore.test_space_file import written
 

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
+from mavcg.choose.layer_model.graph_layers import layers_of
+from mavcg.choose.layer_model.layer import ConvLayer
 from mavcg.graph.networks import NAMES, network
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
-from mavcg.planner.layer_model.graph_layers import layers_of
-from mavcg.planner.layer_model.layer import ConvLayer
 
 # Table 8.2, KiB of input, weights and output; chapter 8.1: 60 GB/s, 1.02 GHz. The array is 16 x 16, mapped as in
 # figure 6.1: with nothing else do table 8.5's figures come out.

@@ -14,5 +14,5 @@ def test_a_model_build_does_not_load_the_accelerators_planning() -> None:
     done = subprocess.run([sys.executable, "-c", BUILD], capture_output=True, text=True, check=True)
     loaded = done.stdout.split()
 
-    assert "mavcg.planner.engine.tiles" in loaded and "mavcg.planner.layer_model.traffic" in loaded
+    assert "mavcg.choose.tiles.tiles" in loaded and "mavcg.choose.layer_model.traffic" in loaded
     assert not [name for name in loaded if name.startswith("mavcg.planner.accelerators")]

@@ -11,13 +11,13 @@ from mavcg.accel.networks import with_seeded_weights
 from mavcg.choose.lowering.lower import lower_graph
 from mavcg.choose.lowering.row_phases import program_rows
 from mavcg.choose.lowering.step_list import PlannedModel, plan_model
+from mavcg.choose.tiles.tiles import cores_of, plan_tiles
 from mavcg.graph import Graph
 from mavcg.graph.networks.builder import NetworkBuilder
 from mavcg.hardware.board import Board, Cluster
 from mavcg.kernels.machines import machines_for
 from mavcg.memory.row_segments import StepRange
 from mavcg.passes.graph.pipeline import optimise
-from mavcg.planner.engine.tiles import cores_of, plan_tiles
 from mavcg.predict.bands import banded_steps
 from mavcg.predict.depth_first import DepthFirst, DepthFirstModel, with_depth_first
 from mavcg.predict.work import step_works

@@ -17,6 +17,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mavcg.assembly.schedule_picture import as_svg
+from mavcg.choose.layer_model.layer import ConvLayer
+from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling
 from mavcg.graph import TensorType
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
 from mavcg.hardware.core import Core, Midr
@@ -27,8 +29,6 @@ from mavcg.planner.accelerators.text.c_backend import plan_c
 from mavcg.planner.accelerators.text.emit import emit_plan
 from mavcg.planner.accelerators.text.parser import parse_plans
 from mavcg.planner.accelerators.text.printer import print_plan
-from mavcg.planner.layer_model.layer import ConvLayer
-from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
 from mavcg.runtime.companions import cmake_text, pkg_config_text
 from mavcg.runtime.coreset import CoreSet, table_text
 from mavcg.runtime.model_header import header_text

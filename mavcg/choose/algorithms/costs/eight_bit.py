@@ -11,11 +11,11 @@ import numpy as np
 
 from mavcg.choose.lowering.lower import lower_graph
 from mavcg.choose.lowering.step_list import plan_model
+from mavcg.choose.tiles.tiles import plan_tiles
 from mavcg.cost.board_machine import ClusterMachine
 from mavcg.cost.core_rates import CoreRates
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.primitives.eight_bit import EightBit, node_graph
-from mavcg.planner.engine.tiles import plan_tiles
 from mavcg.predict.algorithms import rows_per_reading
 from mavcg.predict.kernel_cycles import kernel_models
 from mavcg.predict.latency import StepModel, Worker

@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 from itertools import product
 
+from mavcg.choose.layer_model.layer import ConvLayer
+from mavcg.choose.layer_model.loop_order import loop_order
+from mavcg.choose.layer_model.tiling import Tile, Tiling, trips
+from mavcg.choose.layer_model.windows import axes, cuts
 from mavcg.errors import MavcgError
 from mavcg.hardware.accelerator import Accelerator
 from mavcg.planner.accelerators.text.pieces import element_offset, memories_of, paper_pads, types_of, window_pads
 from mavcg.planner.accelerators.text.plan import Command, Conv, Info, Load, PlanTile, Relu, Store, TextPlan, Types
-from mavcg.planner.layer_model.layer import ConvLayer
-from mavcg.planner.layer_model.loop_order import loop_order
-from mavcg.planner.layer_model.tiling import Tile, Tiling, trips
-from mavcg.planner.layer_model.windows import axes, cuts
 
 # A longer plan could be neither read nor compiled; tiles of a few elements exceed this.
 MOST_STEPS = 4_000_000

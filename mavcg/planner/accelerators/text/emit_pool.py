@@ -2,13 +2,13 @@
 
 from itertools import product
 
+from mavcg.choose.layer_model.layer import ConvLayer
+from mavcg.choose.layer_model.tiling import Tile
+from mavcg.choose.layer_model.windows import axes, cuts
 from mavcg.errors import MavcgError
 from mavcg.hardware.accelerator import Accelerator
 from mavcg.planner.accelerators.text.pieces import element_offset, memories_of, paper_pads, types_of, window_pads
 from mavcg.planner.accelerators.text.plan import Command, Info, Load, PlanTile, PoolCommand, Store, TextPlan, Types
-from mavcg.planner.layer_model.layer import ConvLayer
-from mavcg.planner.layer_model.tiling import Tile
-from mavcg.planner.layer_model.windows import axes, cuts
 
 
 def emit_pool(

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mavcg.choose.layer_model.traffic import Traffic
 from mavcg.errors import MavcgError
 from mavcg.planner.accelerators.text.boxes import Box, box_of, slices
 from mavcg.planner.accelerators.text.plan import (
@@ -20,7 +21,6 @@ from mavcg.planner.accelerators.text.plan import (
     tiles_by_name,
 )
 from mavcg.planner.accelerators.text.verify import verify_plan
-from mavcg.planner.layer_model.traffic import Traffic
 
 Array = NDArray[Any]
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from mavcg.choose.layer_model.graph_layers import layers_of
 from mavcg.errors import MavcgError
 from mavcg.graph import Array, Graph, Node
 from mavcg.ops.op import node_location
 from mavcg.planner.accelerators.text.interpret import CountedTraffic, count_plan, run_plan
 from mavcg.planner.accelerators.text.plan import TextPlan
-from mavcg.planner.layer_model.graph_layers import layers_of
 from mavcg.reference.elementwise import apply_activation
 from mavcg.reference.evaluate import evaluate
 

@@ -1,10 +1,10 @@
 """Parts that all plans share: memories, types, padding and offsets in the order of the text."""
 
+from mavcg.choose.layer_model.layer import ItemBytes
+from mavcg.choose.layer_model.windows import InputWindow
 from mavcg.errors import MavcgError
 from mavcg.hardware.accelerator import MemoryLevel
 from mavcg.planner.accelerators.text.plan import ITEM_BYTES, Dims, PlanMemory, Types
-from mavcg.planner.layer_model.layer import ItemBytes
-from mavcg.planner.layer_model.windows import InputWindow
 
 
 def types_of(items: ItemBytes) -> Types:

@@ -1,8 +1,8 @@
 """Check that a command's input tile, with its padding, is exactly what its output tile reads."""
 
+from mavcg.choose.layer_model.windows import WindowAxis
 from mavcg.planner.accelerators.text.boxes import Box
 from mavcg.planner.accelerators.text.plan import Dims, Info
-from mavcg.planner.layer_model.windows import WindowAxis
 
 
 def axes_of(info: Info) -> tuple[WindowAxis, WindowAxis]:

@@ -7,6 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mavcg.choose.layer_model.graph_layers import layers_of
+from mavcg.choose.layer_model.layer import ConvLayer
+from mavcg.choose.layer_model.roofline import latency, least_traffic, performance_per_access
+from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling
+from mavcg.choose.layer_model.traffic import no_reload, traffic
 from mavcg.errors import MavcgError
 from mavcg.graph.networks import network
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
@@ -14,11 +19,6 @@ from mavcg.planner.accelerators import exhaustive, pruned, space
 from mavcg.planner.accelerators.baselines import BASELINES, plan
 from mavcg.planner.accelerators.network_plan import plan_layers
 from mavcg.planner.accelerators.planned import NoTiling
-from mavcg.planner.layer_model.graph_layers import layers_of
-from mavcg.planner.layer_model.layer import ConvLayer
-from mavcg.planner.layer_model.roofline import latency, least_traffic, performance_per_access
-from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
-from mavcg.planner.layer_model.traffic import no_reload, traffic
 from tests.conftest import examples
 
 KIB = 1024

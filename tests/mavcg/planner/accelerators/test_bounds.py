@@ -5,16 +5,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mavcg.choose.layer_model.halo import traffic_with_halo
+from mavcg.choose.layer_model.layer import ConvLayer
+from mavcg.choose.layer_model.roofline import loop_utilisation
+from mavcg.choose.layer_model.tile_memory import Integers, tile_bytes
+from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling
+from mavcg.choose.layer_model.traffic import traffic
+from mavcg.choose.layer_model.windows import axes, rows_read
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
 from mavcg.planner.accelerators import bounds
 from mavcg.planner.accelerators.bounds import Before
-from mavcg.planner.layer_model.halo import traffic_with_halo
-from mavcg.planner.layer_model.layer import ConvLayer
-from mavcg.planner.layer_model.roofline import loop_utilisation
-from mavcg.planner.layer_model.tile_memory import Integers, tile_bytes
-from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
-from mavcg.planner.layer_model.traffic import traffic
-from mavcg.planner.layer_model.windows import axes, rows_read
 from tests.conftest import examples
 
 ONE = Accelerator("one", 1.0, (), (1, 1), ((), ()))

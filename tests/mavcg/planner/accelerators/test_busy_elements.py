@@ -11,6 +11,11 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from mavcg.choose.layer_model.layer import ConvLayer
+from mavcg.choose.layer_model.roofline import METRICS, Metric, Reached, array_utilisation
+from mavcg.choose.layer_model.tile_memory import tile_bytes
+from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling
+from mavcg.choose.layer_model.traffic import traffic
 from mavcg.cost.board_machine import cluster_machine
 from mavcg.explore.design_space import Structure
 from mavcg.explore.metrics import array_share
@@ -21,11 +26,6 @@ from mavcg.planner.accelerators.levels import plan_levels
 from mavcg.planner.accelerators.network_plan import Search
 from mavcg.planner.accelerators.planned import NoTiling
 from mavcg.planner.accelerators.request import PlanRequest, plan_network
-from mavcg.planner.layer_model.layer import ConvLayer
-from mavcg.planner.layer_model.roofline import METRICS, Metric, Reached, array_utilisation
-from mavcg.planner.layer_model.tile_memory import tile_bytes
-from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
-from mavcg.planner.layer_model.traffic import traffic
 from mavcg.profiles.load import load_board
 from tests.conftest import examples
 

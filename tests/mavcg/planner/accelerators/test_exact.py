@@ -10,6 +10,11 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from mavcg.choose.layer_model.graph_layers import layers_of
+from mavcg.choose.layer_model.layer import ConvLayer, ItemBytes
+from mavcg.choose.layer_model.roofline import METRICS, Metric
+from mavcg.choose.layer_model.tile_memory import tile_bytes
+from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling
 from mavcg.errors import MavcgError
 from mavcg.graph.networks import NAMES, network
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
@@ -17,11 +22,6 @@ from mavcg.planner.accelerators import exact, exhaustive, pruned, space
 from mavcg.planner.accelerators.energy import ALL_METRICS
 from mavcg.planner.accelerators.exact import ExactOptions
 from mavcg.planner.accelerators.planned import NoTiling
-from mavcg.planner.layer_model.graph_layers import layers_of
-from mavcg.planner.layer_model.layer import ConvLayer, ItemBytes
-from mavcg.planner.layer_model.roofline import METRICS, Metric
-from mavcg.planner.layer_model.tile_memory import tile_bytes
-from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
 from mavcg.profiles.accelerators import find_accelerator
 from tests.conftest import examples
 

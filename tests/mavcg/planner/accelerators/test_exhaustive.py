@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis.strategies import integers, sampled_from
 
+from mavcg.choose.layer_model.layer import ConvLayer
+from mavcg.choose.layer_model.roofline import METRICS, Metric, Reached, latency, least_traffic, roofline_performance
+from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling
+from mavcg.choose.layer_model.traffic import no_reload, traffic
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
 from mavcg.planner.accelerators import exhaustive, grid, pruned, space
 from mavcg.planner.accelerators.planned import NoTiling, Planned
-from mavcg.planner.layer_model.layer import ConvLayer
-from mavcg.planner.layer_model.roofline import METRICS, Metric, Reached, latency, least_traffic, roofline_performance
-from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
-from mavcg.planner.layer_model.traffic import no_reload, traffic
 from tests.conftest import examples
 
 MakeAccelerator = Callable[..., Accelerator]

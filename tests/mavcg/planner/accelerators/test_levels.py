@@ -7,6 +7,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from mavcg.choose.layer_model.graph_layers import layers_of
+from mavcg.choose.layer_model.layer import ConvLayer
+from mavcg.choose.layer_model.tile_memory import tile_bytes
+from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling
 from mavcg.cost.board_machine import cluster_machine
 from mavcg.graph.networks import network
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
@@ -14,10 +18,6 @@ from mavcg.planner.accelerators import exact, nested
 from mavcg.planner.accelerators.exact import ExactOptions
 from mavcg.planner.accelerators.levels import plan_levels
 from mavcg.planner.accelerators.planned import NoTiling
-from mavcg.planner.layer_model.graph_layers import layers_of
-from mavcg.planner.layer_model.layer import ConvLayer
-from mavcg.planner.layer_model.tile_memory import tile_bytes
-from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
 from mavcg.profiles.load import load_board
 from tests.conftest import examples
 

@@ -7,6 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mavcg.choose.layer_model.graph_layers import layers_of
+from mavcg.choose.layer_model.layer import ConvLayer, ItemBytes
+from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling
+from mavcg.choose.layer_model.traffic import no_reload, traffic
 from mavcg.graph.networks import network
 from mavcg.hardware.accelerator import MemoryLevel
 from mavcg.planner.accelerators.lower_bound import (
@@ -16,10 +20,6 @@ from mavcg.planner.accelerators.lower_bound import (
     most_windows,
     window_reuse,
 )
-from mavcg.planner.layer_model.graph_layers import layers_of
-from mavcg.planner.layer_model.layer import ConvLayer, ItemBytes
-from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
-from mavcg.planner.layer_model.traffic import no_reload, traffic
 from tests.conftest import examples
 
 SETUP_A = MemoryLevel("on-chip", 60.0, 256 * 1024, 128 * 1024, 256 * 1024)

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mavcg.choose.layer_model.halo import traffic_with_halo
+from mavcg.choose.layer_model.layer import ConvLayer, ItemBytes
+from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling
+from mavcg.choose.layer_model.windows import axes, cuts, rows_read
 from mavcg.errors import MavcgError
 from mavcg.planner.accelerators import nested
-from mavcg.planner.layer_model.halo import traffic_with_halo
-from mavcg.planner.layer_model.layer import ConvLayer, ItemBytes
-from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
-from mavcg.planner.layer_model.windows import axes, cuts, rows_read
 from tests.conftest import examples
 
 GROUPS = (("OC",), ("OH", "OW"), ("IC", "KH", "KW"))

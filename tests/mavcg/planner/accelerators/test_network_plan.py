@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from mavcg.choose.layer_model.graph_layers import layers_of
+from mavcg.choose.layer_model.layer import ConvLayer
+from mavcg.choose.layer_model.roofline import Metric, least_traffic, performance_per_access
 from mavcg.graph.networks import NAMES, network
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
 from mavcg.planner.accelerators import pruned
 from mavcg.planner.accelerators.network_plan import plan_layers, schedules
 from mavcg.planner.accelerators.planned import NoTiling, Planned
 from mavcg.planner.accelerators.schedule_cache import ScheduleCache, open_cache
-from mavcg.planner.layer_model.graph_layers import layers_of
-from mavcg.planner.layer_model.layer import ConvLayer
-from mavcg.planner.layer_model.roofline import Metric, least_traffic, performance_per_access
 
 KIB = 1024
 SETUP_A = Accelerator(

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from mavcg.choose.layer_model.layer import ConvLayer
 from mavcg.planner.accelerators.pictures import MOST_POINTS, clouds
-from mavcg.planner.layer_model.layer import ConvLayer
 from mavcg.profiles.accelerators import find_accelerator
 
 VGG3_1 = ConvLayer("conv3_1", 256, 128, 56, 56, 3, 3, 56, 56, pads=(1, 1, 1, 1))

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import booleans, integers, sampled_from
 
+from mavcg.choose.layer_model.layer import ConvLayer
+from mavcg.choose.layer_model.roofline import Metric, least_traffic, performance_per_access, roofline_performance
+from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling
+from mavcg.choose.layer_model.traffic import traffic
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
 from mavcg.planner.accelerators import exhaustive, pruned, space
 from mavcg.planner.accelerators.energy import ALL_METRICS
 from mavcg.planner.accelerators.planned import NoTiling
-from mavcg.planner.layer_model.layer import ConvLayer
-from mavcg.planner.layer_model.roofline import Metric, least_traffic, performance_per_access, roofline_performance
-from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
-from mavcg.planner.layer_model.traffic import traffic
 
 Networks = dict[str, tuple[ConvLayer, ...]]
 Setups = dict[str, Accelerator]

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from mavcg.choose.layer_model.layer import ConvLayer, ItemBytes
+from mavcg.choose.layer_model.roofline import Reached, roofline_performance
+from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling
+from mavcg.choose.layer_model.traffic import traffic
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
 from mavcg.planner.accelerators.planned import Planned
 from mavcg.planner.accelerators.schedule_cache import Option, ScheduleCache, open_cache
-from mavcg.planner.layer_model.layer import ConvLayer, ItemBytes
-from mavcg.planner.layer_model.roofline import Reached, roofline_performance
-from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
-from mavcg.planner.layer_model.traffic import traffic
 
 MACHINE = Accelerator("m", 1.02, (MemoryLevel("on-chip", 60.0, 4096, 2048, 4096),), (16, 16), (("OC",), ("IC",)))
 LAYER = ConvLayer("conv1", oc=32, ic=16, oh=7, ow=9, kh=3, kw=3, ih=7, iw=9, pads=(1, 1, 1, 1))

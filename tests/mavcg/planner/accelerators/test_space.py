@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import booleans, builds, integers, tuples
 
+from mavcg.choose.layer_model.layer import ConvLayer, ItemBytes
+from mavcg.choose.layer_model.tile_memory import tile_bytes
+from mavcg.choose.layer_model.tiling import Dataflow, Tile
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
 from mavcg.planner.accelerators import pruned, space
 from mavcg.planner.accelerators.planned import NoTiling
-from mavcg.planner.layer_model.layer import ConvLayer, ItemBytes
-from mavcg.planner.layer_model.tile_memory import tile_bytes
-from mavcg.planner.layer_model.tiling import Dataflow, Tile
 
 MakeAccelerator = Callable[..., Accelerator]
 

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
+from mavcg.choose.layer_model.layer import ConvLayer
+from mavcg.choose.layer_model.tiling import Dataflow
 from mavcg.hardware.gpu import Gpu
 from mavcg.planner.gpu.conv_kernel import ConvKernel
 from mavcg.planner.gpu.gpu_layer import GpuLayer, typed_layer
 from mavcg.planner.gpu.kernel_plan import Kernel
 from mavcg.planner.gpu.kernel_search import best_kernels
 from mavcg.planner.gpu.kernel_time import predict
-from mavcg.planner.layer_model.layer import ConvLayer
-from mavcg.planner.layer_model.tiling import Dataflow
 from mavcg.profiles.gpus import load_gpu
 
 _KINDS = ("conv", "conv", "conv", "grouped", "depthwise", "fully_connected", "max_pool", "avg_pool", "elementwise")

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from mavcg.choose.layer_model.graph_layers import layers_of
+from mavcg.choose.layer_model.layer import ConvLayer
+from mavcg.choose.layer_model.tiling import Dataflow
 from mavcg.graph.networks import NAMES, network
 from mavcg.planner.gpu.check_project import check_kernel
 from mavcg.planner.gpu.conv_kernel import ConvKernel
@@ -14,9 +17,6 @@ from mavcg.planner.gpu.gpu_layer import typed_layer
 from mavcg.planner.gpu.kernel_plan import ElementwiseKernel, Kernel, ProductKernel, WindowKernel
 from mavcg.planner.gpu.kernel_search import best_kernel
 from mavcg.planner.gpu.layer_source import layer_source
-from mavcg.planner.layer_model.graph_layers import layers_of
-from mavcg.planner.layer_model.layer import ConvLayer
-from mavcg.planner.layer_model.tiling import Dataflow
 from mavcg.profiles.gpus import load_gpu
 
 Draw = Callable[[int, int], list[Kernel]]

@@ -2,15 +2,15 @@
 
 import pytest
 
+from mavcg.choose.layer_model.graph_layers import layers_of
+from mavcg.choose.layer_model.halo import traffic_with_halo
+from mavcg.choose.layer_model.layer import ConvLayer
 from mavcg.graph.networks import network
 from mavcg.planner.accelerators import exact
 from mavcg.planner.gpu.block_machine import block_machine
 from mavcg.planner.gpu.conv_kernel import ConvKernel
 from mavcg.planner.gpu.gpu_layer import typed_layer
 from mavcg.planner.gpu.kernel_search import best_kernels
-from mavcg.planner.layer_model.graph_layers import layers_of
-from mavcg.planner.layer_model.halo import traffic_with_halo
-from mavcg.planner.layer_model.layer import ConvLayer
 from mavcg.profiles.gpus import gpu_names, load_gpu
 
 LAYER = ConvLayer("c", 96, 64, 27, 27, 3, 3, 27, 27, pads=(1, 1, 1, 1))

@@ -4,6 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
+from mavcg.choose.layer_model.graph_layers import layers_of
+from mavcg.choose.layer_model.layer import ConvLayer
 from mavcg.graph.networks import NAMES, network
 from mavcg.planner.gpu.emulation import HEADERS
 from mavcg.planner.gpu.gpu_layer import typed_layer
@@ -17,8 +19,6 @@ from mavcg.planner.gpu.nvidia_compilers import (
     kernels_that_spill,
     parse_resources,
 )
-from mavcg.planner.layer_model.graph_layers import layers_of
-from mavcg.planner.layer_model.layer import ConvLayer
 from mavcg.profiles.gpus import gpu_names, load_gpu
 
 REPORT = """\

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from mavcg.choose.layer_model.layer import ConvLayer
 from mavcg.planner.gpu.conv_kernel import ConvKernel
 from mavcg.planner.gpu.gpu_layer import PACK, typed_layer
 from mavcg.planner.gpu.packing import pack_tensor, pack_weights, unpack_tensor
-from mavcg.planner.layer_model.layer import ConvLayer
 
 
 @pytest.mark.parametrize("type_name", ["f32", "f16", "i8"])

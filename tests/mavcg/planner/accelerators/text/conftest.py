@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
+from mavcg.choose.layer_model.layer import ConvLayer, ItemBytes
+from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling, trips
 from mavcg.graph import Array
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
 from mavcg.ops import make_node
 from mavcg.planner.accelerators.text.emit import emit_plan
 from mavcg.planner.accelerators.text.plan import TextPlan
-from mavcg.planner.layer_model.layer import ConvLayer, ItemBytes
-from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling, trips
 from mavcg.reference import DEFINITIONS
 
 LARGE = 1 << 20

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mavcg.choose.layer_model.layer import ConvLayer, ItemBytes
+from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
 from mavcg.planner.accelerators.text.c_backend import plan_c
@@ -16,8 +18,6 @@ from mavcg.planner.accelerators.text.emit import emit_plan
 from mavcg.planner.accelerators.text.emit_pool import emit_pool
 from mavcg.planner.accelerators.text.interpret import run_plan
 from mavcg.planner.accelerators.text.plan import TextPlan, Types
-from mavcg.planner.layer_model.layer import ConvLayer, ItemBytes
-from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
 from mavcg.toolchain.target import host_target
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
 

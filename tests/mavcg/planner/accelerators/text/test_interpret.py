@@ -9,6 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mavcg.choose.layer_model.halo import traffic_with_halo
+from mavcg.choose.layer_model.layer import ConvLayer, ItemBytes
+from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
 from mavcg.ops import make_node
@@ -19,9 +22,6 @@ from mavcg.planner.accelerators.text.interpret import CountedTraffic, count_plan
 from mavcg.planner.accelerators.text.parser import parse_plan
 from mavcg.planner.accelerators.text.plan import TextPlan
 from mavcg.planner.accelerators.text.verify import verify_plan
-from mavcg.planner.layer_model.halo import traffic_with_halo
-from mavcg.planner.layer_model.layer import ConvLayer, ItemBytes
-from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
 from mavcg.reference import DEFINITIONS
 from tests.conftest import examples
 

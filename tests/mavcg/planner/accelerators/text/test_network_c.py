@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mavcg.choose.layer_model.graph_layers import layers_of
 from mavcg.errors import MavcgError
 from mavcg.graph import Array, Graph
 from mavcg.graph.networks.builder import NetworkBuilder
@@ -22,7 +23,6 @@ from mavcg.planner.accelerators.text.interpret import count_plan
 from mavcg.planner.accelerators.text.network_c import network_c
 from mavcg.planner.accelerators.text.network_c_library import BLAS_RUNTIME
 from mavcg.planner.accelerators.text.network_plan_text import NetworkText, network_text, run_network
-from mavcg.planner.layer_model.graph_layers import layers_of
 from mavcg.reference.evaluate import run
 from mavcg.toolchain.target import host_target
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig

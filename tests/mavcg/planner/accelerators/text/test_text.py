@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mavcg.choose.layer_model.layer import ConvLayer
+from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling
 from mavcg.errors import MavcgError
 from mavcg.planner.accelerators.text.emit import emit_plan
 from mavcg.planner.accelerators.text.emit_pool import emit_pool
@@ -16,8 +18,6 @@ from mavcg.planner.accelerators.text.parser import parse_plan, parse_plans
 from mavcg.planner.accelerators.text.plan import PlanMemory, TextPlan
 from mavcg.planner.accelerators.text.printer import print_plan, print_plans
 from mavcg.planner.accelerators.text.verify import verify_plan
-from mavcg.planner.layer_model.layer import ConvLayer
-from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
 from tests.conftest import examples
 
 # As the paper prints it, but for the line PADS and the word PARTIAL (docs/plan-text.md), and INPUT_4 and INPUT_5,

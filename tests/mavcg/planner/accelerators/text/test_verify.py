@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mavcg.choose.layer_model.layer import ConvLayer
+from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling
 from mavcg.errors import MavcgError
 from mavcg.planner.accelerators.text.emit import emit_plan
 from mavcg.planner.accelerators.text.interpret import run_plan
@@ -17,8 +19,6 @@ from mavcg.planner.accelerators.text.parser import parse_plan
 from mavcg.planner.accelerators.text.plan import Conv, Load, Store, TextPlan
 from mavcg.planner.accelerators.text.printer import print_plan
 from mavcg.planner.accelerators.text.verify import verify_plan
-from mavcg.planner.layer_model.layer import ConvLayer
-from mavcg.planner.layer_model.tiling import Dataflow, Tile, Tiling
 from tests.conftest import examples
 
 LAYER = ConvLayer("c", oc=4, ic=4, oh=8, ow=8, kh=3, kw=3, ih=8, iw=8, pads=(1, 1, 1, 1))

@@ -1,0 +1,132 @@
+"""Plan the register tile and the cache blocks of a BLAS library's matrix products.
+
+All versions of a library share them: threads on unequal cores multiply the same packed panels, and the block of terms
+decides rounding. So each size is the best for all cores of the board together.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from mavcg.choose.tiles.level_traffic import l1_budget, l2_budget
+from mavcg.hardware.accelerator import Accelerator
+from mavcg.hardware.core import GENERIC
+from mavcg.hardware.fits import fit_of
+from mavcg.kernels.blas.dot_products import GROUPS, dot_group
+from mavcg.kernels.blas.product_tile import pass_cycles, pass_shape
+from mavcg.kernels.gemm.register_tile import SPARE_OF_LLVM, by_lane
+from mavcg.specs.blas_blocks import ITEM_BYTES, TALL_COLUMNS, BlasBlocks
+from mavcg.specs.kernel import Machine
+
+MOST_COLUMNS, MOST_UNITS = 16, 8
+# A panel of B stays in level 1 only if one of A fits beside it: with longer panels, whose ends cost less, products of
+# 512 and 1000 were 4 (f32) and 9 percent (f64) slower on a core with 48 KiB and 64-byte vectors. Where level 1 is so
+# small that both leave only short panels, B's alone counts and A streams from level 2: on a Zen 4 with 32 KiB, f32 and
+# f64 products of 1000 were 2 to 7 percent faster so, and 64 x 4000 x 256 in f64 by a third.
+FEW_VECTORS = 512  # of level 1
+A_BLOCK_SHARE, B_BLOCK_SHARE = 0.5, 0.5  # of level 2, which a block of A shares with panels of B; of the last level
+MOST_STREAMED_TERMS, MOST_TERMS, MOST_BLOCK_COLUMNS, LEAST_BLOCK_COLUMNS = 384, 512, 4096, 512
+TERMS_UNIT = 32
+# Columns up to which dot products are not slower than packed panels: on a Zen 4 with AVX-512 up to 96 (300 x 96 x 1000;
+# f64 is 1.4 times as fast for 96 x 96 x 8000). Where a load feeds fewer multiply-adds, only up to 16.
+MANY_DOT_COLUMNS, FEW_DOT_COLUMNS = 96, 16
+# Rows of the tile for few columns, in units: several adjacent cache lines of each column of A, because A is read only
+# once, from a distant memory level.
+TALL_UNITS = 4
+FASTEST = 1024  # of the speeds of cores, which are whole numbers
+
+
+def plan_blas_blocks(
+    dtype: str, machines: Mapping[str, Machine], cores: Mapping[str, Accelerator], together: Mapping[str, int]
+) -> BlasBlocks:
+    """Return the register tile and cache blocks of matrix products of a type.
+
+    machines: by the version's label. cores: one core of each label's cluster (tiles.cores_of). together: number of
+    cores of each label. The generic version counts only if there is no other.
+    """
+    named = [label for label in machines if label != GENERIC] or [GENERIC]
+    item = ITEM_BYTES[dtype]
+    lanes = max(machine.vector_bytes for machine in machines.values()) // item
+    units, columns = min(
+        _tiles(machines[label] for label in named),
+        key=lambda tile: sum(
+            max(1, together.get(label, 1)) * _cycles(machines[label], cores[label], item, lanes, *tile)
+            for label in named
+        ),
+    )
+    rows = units * lanes
+    kc = min(_most_terms(machines[label], cores[label], item, lanes, units, columns) for label in named)
+    kc = max(TERMS_UNIT, kc // TERMS_UNIT * TERMS_UNIT)
+    mc = min(int(l2_budget(machines[label], cores[label]) * A_BLOCK_SHARE) // (kc * item) for label in named)
+    nc = min(int(_last_level(cores[label]) * B_BLOCK_SHARE) // (kc * item) for label in named)
+    nc = min(MOST_BLOCK_COLUMNS, max(LEAST_BLOCK_COLUMNS, nc))
+    dots = min(_dot_columns(machines[label], columns) for label in named)
+    mc, nc = max(rows, mc // rows * rows), nc // columns * columns
+    tall = TALL_UNITS if units < TALL_UNITS and all(_fits_tall(machines[label], item, lanes) for label in named) else 0
+    return BlasBlocks(dtype, lanes, units, columns, kc, mc, nc, dots, tall)
+
+
+def blas_core_speeds(
+    blocks: BlasBlocks, machines: Mapping[str, Machine], cores: Mapping[str, Accelerator]
+) -> dict[str, int]:
+    """Return the modelled speed of each version's core, FASTEST for the fastest; the runtime sizes chunks by it."""
+    seconds = {
+        label: _cycles(machine, cores[label], blocks.item_bytes, blocks.lanes, blocks.units, blocks.columns)
+        for label, machine in machines.items()
+    }
+    named = [label for label in machines if label != GENERIC] or [GENERIC]
+    seconds[GENERIC] = max(seconds[label] for label in named)  # an unknown core: as the slowest of the others
+    return {label: max(1, round(FASTEST * min(seconds.values()) / of_label)) for label, of_label in seconds.items()}
+
+
+def _dot_columns(machine: Machine, columns: int) -> int:
+    """Return the largest number of columns that is computed as dot products.
+
+    It is large if the vector registers hold the largest group of sums.
+    """
+    return MANY_DOT_COLUMNS if dot_group(machine) == GROUPS[0] else min(columns - 1, FEW_DOT_COLUMNS)
+
+
+def _last_level(core: Accelerator) -> int:
+    return core.levels[-1].shared_bytes
+
+
+def _tiles(machines: Iterator[Machine] | Sequence[Machine]) -> list[tuple[int, int]]:
+    """Return the (units, columns) whose sums fit the registers of at least one machine."""
+    known = list(machines)
+    return [
+        (units, columns)
+        for units in range(1, MOST_UNITS + 1)
+        for columns in range(2, MOST_COLUMNS + 1)
+        if any(_fits(machine, units, columns) for machine in known)
+    ]
+
+
+def _fits(machine: Machine, units: int, columns: int) -> bool:
+    """True if the sums, a vector of A per unit and the elements of B fit the registers; a unit is one vector here."""
+    inputs = -(-columns // 4) if by_lane(machine) else 1
+    spare = SPARE_OF_LLVM if machine.vector_registers > 16 else 0
+    return units * columns + units + inputs + spare <= machine.vector_registers
+
+
+def _fits_tall(machine: Machine, item: int, lanes: int) -> bool:
+    """True if the sums of the tall tile fit the registers."""
+    vectors = TALL_UNITS * lanes * item // machine.vector_bytes
+    return vectors * TALL_COLUMNS + vectors + 1 <= machine.vector_registers
+
+
+def _most_terms(machine: Machine, core: Accelerator, item: int, lanes: int, units: int, columns: int) -> int:
+    """Return the number of terms whose panels of A and B fit level 1, or only of B if level 1 has few vectors."""
+    budget = int(l1_budget(machine, core))
+    if budget < FEW_VECTORS * machine.vector_bytes:
+        return min(MOST_STREAMED_TERMS, budget // (columns * item))
+    return min(MOST_TERMS, budget // ((units * lanes + columns) * item))
+
+
+def _cycles(machine: Machine, core: Accelerator, item: int, lanes: int, units: int, columns: int) -> float:
+    """Return the modelled time of a multiply-add of the tile, in ns: arithmetic, loads, and lines of A from level 2."""
+    vectors = units * lanes * item // machine.vector_bytes
+    high, wide = pass_shape(machine, vectors, columns)
+    passes = -(-vectors // high) * -(-columns // wide)
+    fit = fit_of(machine)
+    streamed = units * lanes * item / fit.typical.l2_bytes_per_cycle
+    cycles = passes * pass_cycles(machine, high, wide) + fit.macro_tile.l2_fill_exposed * streamed
+    return cycles / (units * lanes * columns) / core.frequency_ghz

@@ -1,0 +1,134 @@
+"""Candidate macro-tiles of a kernel: register widths, blocks, orders, prefetches, call rows."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import product
+from math import lcm
+
+from mavcg.choose.tiles.cost import pass_of
+from mavcg.choose.tiles.level_traffic import l1_budget, l2_budget
+from mavcg.choose.tiles.prefetch import is_modelled, shares
+from mavcg.choose.tiles.work import KernelWork, registers
+from mavcg.hardware.accelerator import Accelerator
+from mavcg.hardware.fits import fit_of
+from mavcg.kernels.gemm.register_tile import lanes_f32
+from mavcg.specs.kernel import Machine
+from mavcg.specs.tile_plan import MacroTile, Order, worthwhile_call_rows
+
+MOST_BLOCKS_OF_TERMS = 36
+LEAST_TERMS = 64  # of a block: with fewer a register tile's beginning and end cost more than they save
+# With at least this many calls per layer, cores whose speeds differ sixfold still end at about the same time.
+LEAST_TASKS = 16
+
+
+def task_sizes(work: KernelWork, machines: Sequence[Machine]) -> tuple[int, ...]:
+    """Return the candidates for call rows, smallest first: enough work for a call, and whole chunks of channels."""
+    spec = work.spec
+    least = worthwhile_call_rows(spec)
+    if work.by_channels and work.packed:
+        chunks = [registers(work, m, MacroTile(), work.layer.oc).channels for m in machines]
+        chunk = lcm(*(max(1, channels // work.panel) for channels in chunks))
+        least = min(spec.rows, -(-least // chunk) * chunk)
+    sizes = [least]
+    while 2 * sizes[-1] * LEAST_TASKS <= spec.rows:
+        sizes.append(2 * sizes[-1])
+    return tuple(sizes)
+
+
+def plain_tile(work: KernelWork, call_rows: int) -> MacroTile:
+    """Return the macro-tile that the emitter uses without a plan."""
+    mc = work.products.plain_rows
+    mc = None if mc is None or mc >= work.task(call_rows).oh else mc
+    order = Order.CHANNELS if work.products.channels_outer else Order.ROWS
+    return MacroTile(mc, order=order, panel_channels=work.panel if work.packed else None, call_rows=call_rows)
+
+
+def candidates(work: KernelWork, machine: Machine, core: Accelerator, plain: MacroTile) -> Iterator[MacroTile]:
+    """Yield the macro-tiles whose costs are compared with the plain one's."""
+    task = work.task(plain.call_rows)
+    for nr, kc, mc, nc, prefetch in product(
+        register_widths(work, machine, task.oc),
+        k_blocks(work, machine, core),
+        row_blocks(work, task.oh),
+        (plain.nc,) if plain.nc is not None else channel_blocks(work, machine, core, task.oc),
+        (None, fit_of(machine).macro_tile.prefetch_distance) if work.packed else (None,),
+    ):
+        for order in tuple(Order) if mc is not None and nc is not None else (plain.order,):
+            macro = replace(plain, mc=mc, nc=nc, kc=kc, order=order, prefetch_distance_bytes=prefetch, nr=nr)
+            if prefetch is None or prefetches_once(work, machine, macro):
+                yield macro
+
+
+def register_widths(work: KernelWork, machine: Machine, channels: int) -> tuple[int | None, ...]:
+    """Return the candidate register widths in channels: None (the emitter's choice), and one panel if that is narrower.
+
+    A narrower tile has more pixels, and reads fewer weights per multiply-add: 3x3 layers at 14x14 and 13x13, and 1x1 at
+    7x7
+    take 0.95 to 1.02 of the time on a Zen 3. It is a candidate only if weights are read once. With a residual wider
+    tiles
+    are faster, and also where a panel is one vector: tiles of one vector take 1.02 to 1.5 times as long with AVX-512 on
+    a
+    Zen 4.
+    """
+    if (
+        not (is_modelled(work.products, machine) and work.by_channels)
+        or work.residual
+        or work.panel <= lanes_f32(machine)
+    ):
+        return (None,)
+    chosen = registers(work, machine, MacroTile(), channels).channels
+    return (None, work.panel) if chosen > work.panel else (None,)
+
+
+def prefetches_once(work: KernelWork, machine: Machine, macro: MacroTile) -> bool:
+    """True if no line is prefetched twice: register tiles share the prefetches, or panels are long.
+
+    If the distance is more than half a panel, each register tile would prefetch the same lines of another panel again,
+    and evict its own from level 1: a product of 64 x 64 x 64 with its weights in level 2 then runs at two thirds of its
+    speed.
+    """
+    panel_bytes = work.terms * work.panel * work.layer.items.weight
+    if panel_bytes >= 2 * fit_of(machine).macro_tile.prefetch_distance:
+        return True
+    return shares(work.products, machine, pass_of(work, machine, macro))
+
+
+def k_blocks(work: KernelWork, machine: Machine, core: Accelerator) -> tuple[int | None, ...]:
+    """Return the candidate blocks of terms: None (all), and the two largest even divisors that stay in level 1."""
+    layer = work.layer
+    blocks: list[int | None] = [None]
+    if not work.sums:
+        return (None,)
+    chunk = registers(work, machine, MacroTile(), layer.oc).channels
+    free = l1_budget(machine, core) / 2
+    row = layer.ic * layer.kw
+    even = [row * n for n in range(1, layer.kh) if layer.kh % n == 0]
+    even += [layer.ic * n for n in range(1, layer.kw) if layer.kw % n == 0]
+    even += [layer.ic // n for n in range(1, 65) if layer.ic % n == 0]
+    for terms in sorted({t for t in even if LEAST_TERMS <= t < work.terms}, reverse=True):
+        if work.terms / terms <= MOST_BLOCKS_OF_TERMS and chunk * terms * layer.items.weight <= free:
+            blocks.append(terms)
+    return tuple(blocks[:3])
+
+
+def row_blocks(work: KernelWork, rows: int) -> tuple[int | None, ...]:
+    """Return the candidate blocks of rows: None (all rows), and powers of two below the rows of a call.
+
+    Matrix products cut their rows themselves and have None only.
+    """
+    if not work.products.row_blocks:
+        return (None,)
+    blocks: list[int | None] = [None]
+    n = 1
+    while n < rows:
+        blocks.append(n)
+        n *= 2
+    return tuple(blocks)
+
+
+def channel_blocks(work: KernelWork, machine: Machine, core: Accelerator, channels: int) -> tuple[int | None, ...]:
+    """Return the candidate blocks of channels: None (all), one and four register tiles, and what fits level 2."""
+    chunk = registers(work, machine, MacroTile(), channels).channels
+    step = lcm(chunk, work.panel) if work.packed else chunk
+    fitting = int(l2_budget(machine, core)) // (work.terms * work.layer.items.weight) // step * step
+    return tuple(dict.fromkeys((None, *(n for n in (step, 4 * step, fitting) if 0 < n < channels))))

@@ -1,0 +1,227 @@
+"""Cost of a macro-tile on a cluster: the planner's roofline with the terms of cores that have caches.
+
+Traffic into level 1 and level 2 comes from level_traffic.py (equations 6.1 to 6.5 of the paper); the roofs are those of
+6.6 to 6.12; the other terms are calibrated (planner/layer_model/tiling_cost.py names them). Cycles are those of one
+core with its share of the caches.
+
+Constants, [macro_tile] of profiles/fits, give the fraction of a level's fill time that does not overlap with
+arithmetic. Those of x86 cores were fitted to timings of the layers of ResNet-50 and VGG-19 on a Zen 3
+(docs/design/engine-tiles.md), and are used for out-of-order AArch64 cores too; those of in-order cores are assumed.
+"""
+
+from dataclasses import dataclass
+
+from mavcg.choose.layer_model.tiling import Tile, Tiling
+from mavcg.choose.layer_model.tiling_cost import Term, TilingCost
+from mavcg.choose.tiles.level_traffic import (
+    block_channels,
+    l1_budget,
+    l1_traffic,
+    l2_tiling,
+    l2_traffic,
+    l2_traffic_by_dataflow,
+    tasks_of,
+)
+from mavcg.choose.tiles.prefetch import ChunkPass, is_modelled, shares
+from mavcg.choose.tiles.prefetch import cycles as prefetch_cycles
+from mavcg.choose.tiles.work import KernelWork, k_tile, registers
+from mavcg.hardware.accelerator import Accelerator
+from mavcg.hardware.fits import fit_of
+from mavcg.kernels.builder.prefetch import LINE_BYTES
+from mavcg.kernels.gemm.register_tile import BlockRegisters
+from mavcg.specs.kernel import Machine
+from mavcg.specs.tile_plan import MacroTile
+
+ALL_TERMS = frozenset(Term)
+
+
+def cost(
+    work: KernelWork, machine: Machine, core: Accelerator, macro: MacroTile, terms: frozenset[Term] = ALL_TERMS
+) -> TilingCost:
+    """Return the cost of all calls, executed in sequence on one core: the roofline and the given further terms."""
+    task = work.task(macro.call_rows)
+    tiling = l2_tiling(macro, task)
+    tiles = registers(work, machine, macro, tiling.tile.oc)
+    chunk_pass = pass_of(work, machine, macro, tiles)
+    arithmetic = _arithmetic(work, machine, core, macro, tiling.tile, tiles, chunk_pass)
+    moving = _transfers(work, machine, core, macro, tiling, tiles, terms)
+    fit = fit_of(machine).macro_tile
+    prefetched = _has_prefetch(work, machine, macro, chunk_pass)
+    exposed = fit.l2_fill_exposed_prefetched if prefetched else fit.l2_fill_exposed
+    late = work.by_channels and not prefetched and shares(work.products, machine, chunk_pass)
+    first_exposed = fit.memory_fill_exposed if late else exposed
+
+    def cycles_if(term: Term, cycles: float) -> float:
+        return cycles if term in terms else 0.0
+
+    return TilingCost(
+        work.layer.macs / core.pes,
+        moving.l1_bytes,
+        moving.l2_bytes,
+        moving.l1_cycles,
+        moving.l2_cycles,
+        register_tile_cycles=cycles_if(Term.REGISTER_TILES, arithmetic.register_tiles),
+        tile_end_cycles=cycles_if(Term.TILE_ENDS, arithmetic.tile_ends),
+        resumed_sum_cycles=cycles_if(Term.RESUMED_SUMS, arithmetic.resumed_sums),
+        chunk_start_cycles=cycles_if(Term.CHUNK_STARTS, arithmetic.chunk_starts),
+        exposed_weight_cycles=cycles_if(
+            Term.EXPOSED_WEIGHTS, first_exposed * moving.first_weights + exposed * moving.later_weights
+        ),
+        exposed_fill_cycles=cycles_if(
+            Term.EXPOSED_FILLS, fit.l1_fill_exposed * moving.l1_cycles + fit.l2_fill_exposed * moving.others
+        ),
+        exposed_residual_cycles=cycles_if(
+            Term.EXPOSED_FILLS, fit.l2_fill_exposed * moving.residual_bytes / moving.l2_bytes_per_cycle
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class _ArithmeticCycles:
+    """Cycles of a core's own instructions in all calls: register tiles, their ends, resumed sums, starts of chunks."""
+
+    register_tiles: float
+    tile_ends: float
+    resumed_sums: float
+    chunk_starts: float
+
+
+def _arithmetic(
+    work: KernelWork,
+    machine: Machine,
+    core: Accelerator,
+    macro: MacroTile,
+    block: Tile,
+    tiles: BlockRegisters,
+    chunk_pass: ChunkPass,
+) -> _ArithmeticCycles:
+    """Return the cycles of arithmetic. block: rows and channels of a block of level 2. tiles: its register tiles."""
+    fit, layer, task = fit_of(machine).macro_tile, work.layer, work.task(macro.call_rows)
+    chunk = min(tiles.channels, block.oc)
+    ic, kh, kw = k_tile(task, macro.kc)
+    k_blocks = -(-work.terms // (ic * kh * kw))
+    share = layer.oc / block.oc * layer.groups / work.step_terms
+    steps = tiles.cycles * share * work.terms * (1 if tiles.crossing else layer.oh)
+    mr_tiles = sum(n for _, n in tiles.widths.tiles) * (1 if tiles.crossing else layer.oh)
+    passes = mr_tiles * layer.oc / chunk * layer.groups
+    moved = 2 * (layer.oh * layer.ow) * layer.oc / chunk * layer.groups * tiles.vectors / fit.moves_per_cycle
+    chunk_passes = k_blocks * layer.groups * layer.oc / chunk * layer.oh / block.oh
+    lines = passes * work.terms * chunk * task.items.weight / LINE_BYTES
+    return _ArithmeticCycles(
+        steps,
+        k_blocks * (passes * fit.tile_cycles + moved),
+        (k_blocks - 1) * passes * fit.resume_cycles,
+        _chunk_start_cycles(work, machine, core, macro, chunk_pass, chunk_passes, lines),
+    )
+
+
+@dataclass(frozen=True)
+class _Transfers:
+    """Bytes into level 1 and level 2 in all calls, and the cycles that they take.
+
+    l1_cycles, l2_cycles: all bytes into the level, at the bandwidth behind it. first_weights, later_weights: cycles of
+    the first and of all later reads of the weights into level 2. others: cycles of inputs and outputs into level 2.
+    l2_bytes_per_cycle: bandwidth behind level 2.
+    """
+
+    l1_bytes: float
+    l2_bytes: float
+    l1_cycles: float
+    l2_cycles: float
+    first_weights: float
+    later_weights: float
+    others: float
+    residual_bytes: int
+    l2_bytes_per_cycle: float
+
+
+def _transfers(
+    work: KernelWork,
+    machine: Machine,
+    core: Accelerator,
+    macro: MacroTile,
+    tiling: Tiling,
+    tiles: BlockRegisters,
+    terms: frozenset[Term],
+) -> _Transfers:
+    """Return the transfers by these terms. tiling: of a call in level 2. tiles: the register tiles of a block."""
+    task, items = work.task(macro.call_rows), work.layer.items
+    ic, kh, kw = k_tile(task, macro.kc)
+    l1_tile = Tile(min(tiles.channels, tiling.tile.oc), ic, tiling.tile.oh, task.ow, kh, kw)
+    l1_bytes = l1_traffic(l1_budget(machine, core), task, tiles, l1_tile).total_bytes * tasks_of(work, task)
+    l1_bytes *= Term.LEVEL_1 in terms
+    if Term.RESIDENCY in terms:
+        l2 = l2_traffic(work, machine, core, task, tiling)
+    else:
+        l2 = l2_traffic_by_dataflow(work, task, tiling)
+    per_cycle = [level.bandwidth_gb_per_s / core.frequency_ghz for level in core.levels]
+    behind_l2 = per_cycle[min(1, len(per_cycle) - 1)]
+    # The first read of the weights is from memory: no cache holds those of a whole network.
+    first_bytes = work.layer.weight_elements * items.weight
+    first_weights = first_bytes / (per_cycle[-1] if Term.FIRST_READ in terms else behind_l2)
+    later_weights = (l2.weight_bytes - first_bytes) / behind_l2
+    others = (l2.input_bytes + l2.output_bytes) / behind_l2
+    residual_bytes = work.layer.output_elements * items.output if work.residual else 0
+    return _Transfers(
+        l1_bytes,
+        l2.total_bytes + residual_bytes,
+        l1_bytes / per_cycle[0],
+        first_weights + later_weights + others + residual_bytes / behind_l2,
+        first_weights,
+        later_weights,
+        others,
+        residual_bytes,
+        behind_l2,
+    )
+
+
+def _has_prefetch(work: KernelWork, machine: Machine, macro: MacroTile, chunk_pass: ChunkPass) -> bool:
+    """True if weights are prefetched.
+
+    On cores that prefetch.py models, only prefetches that register tiles share count.
+    """
+    return macro.prefetch_distance_bytes is not None and (
+        not is_modelled(work.products, machine) or shares(work.products, machine, chunk_pass)
+    )
+
+
+def _chunk_start_cycles(
+    work: KernelWork,
+    machine: Machine,
+    core: Accelerator,
+    macro: MacroTile,
+    chunk_pass: ChunkPass,
+    passes: float,
+    lines: float,
+) -> float:
+    """Return the cycles that passes over chunks wait at their starts, or that their prefetches take instead.
+
+    passes: number of passes. lines: cache lines of weights that all register tiles read.
+    """
+    if is_modelled(work.products, machine) and (
+        _has_prefetch(work, machine, macro, chunk_pass) or not macro.prefetch_distance_bytes
+    ):
+        return passes * prefetch_cycles(work.spec, machine, macro, chunk_pass, l1_budget(machine, core))
+    return lines * fit_of(machine).macro_tile.prefetch_cycles if macro.prefetch_distance_bytes else 0.0
+
+
+def pass_of(work: KernelWork, machine: Machine, macro: MacroTile, tiles: BlockRegisters | None = None) -> ChunkPass:
+    """Return the pass of a block's rows over a chunk of channels. tiles: the register tiles of the block, if known."""
+    task = work.task(macro.call_rows)
+    rows, channels = min(macro.mc or task.oh, task.oh), block_channels(macro, task)
+    tiles = tiles or registers(work, machine, macro, channels)
+    ic, kh, kw = k_tile(task, macro.kc)
+    terms, chunk, items = ic * kh * kw, min(tiles.channels, channels), task.items
+    returns: int | None = None
+    if not work.by_channels:
+        moved = rows * task.ow * task.oc * items.output + task.input_rows(rows) * task.iw * ic * items.input
+        returns = task.oc * terms * items.weight + moved if task.oc > chunk else 0
+    return ChunkPass(
+        tiles.widths,
+        tiles.crossing,
+        rows,
+        chunk * terms * items.weight,
+        returns,
+        tiles.widths.mr * terms * items.input,
+        terms,
+    )

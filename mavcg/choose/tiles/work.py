@@ -1,0 +1,86 @@
+"""A kernel as a layer of the planner, and the sizes of its tiles."""
+
+from dataclasses import dataclass, replace
+
+from mavcg.choose.layer_model.layer import ConvLayer, ItemBytes
+from mavcg.kernels.gemm.register_tile import BlockRegisters
+from mavcg.kernels.registry import block_registers
+from mavcg.specs.kernel import KernelSpec, Machine, SumsOfProducts
+from mavcg.specs.tile_plan import MacroTile
+
+
+@dataclass(frozen=True)
+class KernelWork:
+    """A kernel's work as the cost model sees it.
+
+    layer: the kernel's whole layer, the rows of all images below each other. by_channels: true if calls are cut along
+    the output channels, with `panel` channels per row of work; false if along rows of pixels. sums: true if outputs can
+    hold partial sums. packed: true if weights are packed. step_terms: terms per step of a register tile. residual: true
+    if a residual is added to the outputs. products: of the spec.
+    """
+
+    spec: KernelSpec
+    layer: ConvLayer
+    by_channels: bool
+    panel: int
+    sums: bool
+    packed: bool
+    step_terms: int
+    residual: bool
+    products: SumsOfProducts
+
+    @property
+    def panels(self) -> int:
+        """Panels of output channels in a group."""
+        return -(-self.layer.oc // self.panel)
+
+    @property
+    def terms(self) -> int:
+        """Terms of each sum."""
+        return self.layer.ic * self.layer.kh * self.layer.kw
+
+    def task(self, call_rows: int) -> ConvLayer:
+        """Return the part of the layer that a call of `call_rows` rows of work computes."""
+        layer = self.layer
+        if self.by_channels:
+            return replace(layer, oc=min(layer.oc, call_rows * self.panel))
+        rows = min(layer.oh, call_rows)
+        return replace(layer, oh=rows, ih=min(layer.ih, layer.input_rows(rows)))
+
+
+def work_of(spec: KernelSpec) -> KernelWork | None:
+    """Return the work of a kernel; None for kernels that have no macro-tiles."""
+    p = spec.products
+    if p is None:
+        return None
+    layer = ConvLayer(
+        "",
+        p.out_channels,
+        p.in_channels,
+        p.rows,
+        p.columns,
+        *p.kernel,
+        p.read_rows,
+        p.read_columns,
+        p.stride,
+        dilation=p.dilation,
+        groups=p.groups,
+        items=ItemBytes(p.item_bytes, p.item_bytes, p.item_bytes, p.item_bytes),
+    )
+    return KernelWork(spec, layer, spec.by_channels, p.panel, p.partial_sums, p.packed, p.step_terms, p.residual, p)
+
+
+def registers(work: KernelWork, machine: Machine, macro: MacroTile, channels: int) -> BlockRegisters:
+    """Return the register tiles that the emitter chooses for a block of `channels` channels."""
+    return block_registers(work.spec, machine, macro, channels)
+
+
+def k_tile(layer: ConvLayer, kc: int | None) -> tuple[int, int, int]:
+    """Return (ic, kh, kw) of a tile of at most kc terms; sums are cut along channels first, then columns, then rows."""
+    if kc is None or kc >= layer.ic * layer.kh * layer.kw:
+        return layer.ic, layer.kh, layer.kw
+    if kc >= layer.ic * layer.kw:
+        return layer.ic, kc // (layer.ic * layer.kw), layer.kw
+    if kc >= layer.ic:
+        return layer.ic, 1, kc // layer.ic
+    return kc, 1, 1

@@ -1,0 +1,70 @@
+"""8-bit depthwise layers of small images: rows in as many parts as unequal cores need; equal ones keep whole rows."""
+
+import pytest
+
+from mavcg.choose.lowering.step_list import call_rows
+from mavcg.choose.tiles.depthwise_parts import LEAST_WORK, channel_groups
+from mavcg.choose.tiles.parts import CoreTeam, cores_each, over_ideal
+from mavcg.choose.tiles.tiles import cores_of, plan_tiles
+from mavcg.graph import TensorType
+from mavcg.hardware.accelerator import Accelerator
+from mavcg.kernels.builder.emit import kernel_name
+from mavcg.kernels.int8.depthwise_spec import QDepthwise
+from mavcg.kernels.int8.requantize import Int8Epilogue
+from mavcg.kernels.machines import machines_for
+from mavcg.profiles.load import load_board, load_cores
+from mavcg.specs.kernel import Machine, dense_view
+from mavcg.toolchain.target import parse_target
+
+BOARDS = ("exynos9820", "snapdragon-845", "snapdragon-865")
+
+
+def layer(side: int, channels: int) -> QDepthwise:
+    """3x3, with stride 1."""
+    x, out = (dense_view(TensorType("u8", (1, n, n, channels))) for n in (side + 2, side))
+    return QDepthwise(x, out, (3, 3), (1, 1), (1, 1), Int8Epilogue(0, 0, 255, "u8"), True)
+
+
+def of_board(name: str) -> tuple[dict[str, Machine], dict[str, Accelerator], dict[str, int]]:
+    board, known = load_board(name), load_cores()
+    target = parse_target(board.target)
+    machines = machines_for([known[core] for core in board.cores if core in known], target)
+    return dict(machines), cores_of(tuple(machines), target, board), cores_each(tuple(machines), board)
+
+
+@pytest.mark.parametrize("board", BOARDS)
+@pytest.mark.parametrize(
+    ("side", "channels", "most"), [(28, 192, 1.1), (14, 384, 1.2), (14, 576, 1.15), (7, 960, 1.25)]
+)
+def test_small_layers_end_near_the_ideal(board: str, side: int, channels: int, most: float) -> None:
+    _, clusters, counts = of_board(board)
+    there = [label for label, count in counts.items() if count]
+    cores = CoreTeam((), tuple(1 / clusters[n].frequency_ghz for n in there), tuple(counts[n] for n in there))
+    spec = layer(side, channels)
+    macro = channel_groups(spec, clusters, counts)
+
+    assert macro is not None and macro.min_chunk_rows is not None
+    assert macro.min_chunk_rows is not None and macro.nc is not None
+    after = over_ideal(spec.rows * macro.parts, macro.min_chunk_rows, cores, [1.0] * len(there))
+    assert after <= most < over_ideal(spec.rows, call_rows(spec)[0], cores, [1.0] * len(there))
+    assert macro.min_chunk_rows * spec.work >= LEAST_WORK * spec.rows * macro.parts
+    assert macro.nc is not None and macro.parts == -(-channels // macro.nc)
+    assert macro.nc % 32 == 0
+
+
+def test_equal_cores_and_layers_of_many_rows_are_not_cut() -> None:
+    _, clusters, counts = of_board("exynos9820")
+
+    assert channel_groups(layer(14, 384), clusters, {"exynos-m4": 2}) is None
+    assert channel_groups(layer(14, 384), clusters, {}) is None
+    assert channel_groups(layer(112, 32), clusters, counts) is None
+
+
+def test_a_plan_says_it_for_all_versions_alike() -> None:
+    machines, clusters, counts = of_board("exynos9820")
+    spec = layer(14, 384)
+    plan = plan_tiles([spec], machines, clusters, counts)
+
+    assert {str(plan.of(kernel_name(spec), label)) for label in machines} == {str(plan.any_of(kernel_name(spec)))}
+    assert plan.any_of(kernel_name(spec)) == channel_groups(spec, clusters, counts)
+    assert not list(plan_tiles([spec], machines, clusters))
