@@ -39,12 +39,12 @@ from mavcg.choose.algorithms.library import engine_primitives
 from mavcg.choose.algorithms.select_model import ModelQuestion, select_for_library
 from mavcg.choose.algorithms.usual_primitives import USUAL
 from mavcg.choose.lowering.lower import lower_candidates
+from mavcg.choose.predict.algorithms import WORTH, predict_algorithms
 from mavcg.importers.load import import_model
 from mavcg.kernels.machines import machines_for, packing_for
 from mavcg.model_pipeline.request import make_model_request
 from mavcg.objects.inspection import model_of
 from mavcg.passes.graph.pipeline import optimise
-from mavcg.predict.algorithms import WORTH, predict_algorithms
 from mavcg.runtime.loading import load
 
 NEAR = 1.3  # times the engine's: who is said to take more is not near to being taken

@@ -32,6 +32,7 @@ from bench.record import facts, write
 from mavcg.accel.networks import with_seeded_weights
 from mavcg.accel.networks.mobilenet import mobilenet_v2
 from mavcg.choose.lowering.row_phases import ArenaTooLargeError
+from mavcg.choose.predict.depth_first import AUTO, OFF, ON
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
 from mavcg.graph.networks.squeezenet import squeezenet
@@ -39,7 +40,6 @@ from mavcg.importers.load import import_model
 from mavcg.model_pipeline.model import build_model
 from mavcg.model_pipeline.model_request import ModelRequest
 from mavcg.model_pipeline.request import SelectionOptions, make_model_request
-from mavcg.predict.depth_first import AUTO, OFF, ON
 from mavcg.text.terminal import say
 
 SIDES = (224, 320, 640)

@@ -23,11 +23,11 @@ from rich.table import Table
 from bench.models import model_path
 from bench.record import facts, write
 from bench.runners import built_library
+from mavcg.choose.predict.correlation import Agreement, agreement
+from mavcg.choose.predict.predict import Prediction
+from mavcg.choose.predict.report import correlation_json
 from mavcg.hardware.board import Board
 from mavcg.model_pipeline.estimating import board_of, predict_file
-from mavcg.predict.correlation import Agreement, agreement
-from mavcg.predict.predict import Prediction
-from mavcg.predict.report import correlation_json
 from mavcg.runtime.loading import Model, load
 
 NETWORKS = ("squeezenet-random", "mobilenet_v2", "resnet50-random", "vgg19-random")

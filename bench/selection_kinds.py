@@ -23,6 +23,7 @@ from mavcg.choose.algorithms.network import network_of
 from mavcg.choose.algorithms.select_workers import board_of, workers_of
 from mavcg.choose.algorithms.strategies import select, strategy_names
 from mavcg.choose.lowering.lower import lower_candidates
+from mavcg.choose.predict.algorithms import predict_algorithms
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.importers.load import import_model
@@ -30,7 +31,6 @@ from mavcg.kernels.machines import machines_for, packing_for
 from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.model_pipeline.choose_algorithms import eight_bit_json
 from mavcg.passes.graph.pipeline import optimise
-from mavcg.predict.algorithms import predict_algorithms
 from mavcg.profiles.load import cores_for
 from mavcg.toolchain.target import parse_target
 

@@ -2,7 +2,7 @@
 
 Networks are built for a board and simulated layer by layer, as `python -m bench.simulated_layers` does, but others than
 the five that it judges by. What a layer takes longer than its arithmetic is fitted to the times of its cache lines, by
-what waits for them (mavcg/predict/exposure.py): least squares of errors in parts of the layer's time, in which a layer
+what waits for them (mavcg/choose/predict/exposure.py): least squares of errors in parts of the layer's time, in which a layer
 that is far off counts less; no fraction below 0. One set of fractions is fitted for all kernels of a core. `--write`
 puts them into profiles/fits. Cycles are simulated, not measured.
 """
@@ -21,9 +21,9 @@ import numpy as np
 from bench.record import RESULTS, facts, write
 from bench.simulated_fits import least_squares, with_constant
 from bench.simulated_layers import BOARD, NETWORKS, build_layer_by_layer
+from mavcg.choose.predict.exposure import PATTERNS, LineTimes, memory_pattern
 from mavcg.hardware.cost_fit import IN_ORDER, OUT_OF_ORDER_AARCH64
 from mavcg.model_pipeline.estimating import predict_file
-from mavcg.predict.exposure import PATTERNS, LineTimes, memory_pattern
 from mavcg.profiles.load import files, load_board, load_core
 from mavcg.profiles.timing import load_timing
 from mavcg.simulate.model_run import simulate_model

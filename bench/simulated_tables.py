@@ -95,7 +95,7 @@ def simulated_exposure(record: Record, table: Table) -> str:
         "bench.simulated_layers` judges predictions by other networks. Fraction of the time of cache lines that is "
         "beside the arithmetic, from caches (near) and from memory (far): unseen: loaded lines that the prefetcher "
         "does not foresee, seen: the others, stored: lines that stores bring, streamed: lines that are written whole "
-        "(mavcg/predict/exposure.py)."
+        "(mavcg/choose/predict/exposure.py)."
     )
     return "\n\n".join(
         [

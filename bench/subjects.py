@@ -115,12 +115,15 @@ SUBJECTS: Mapping[str, Subject] = {
     "onnx_node_tests_library": _MODEL,
     "pbqp": Subject(("mavcg.choose.pbqp", "mavcg.choose.algorithms.choice", "mavcg.kernels.primitives.registry")),
     "paper_networks": Subject(
-        (*_OPERATORS, "mavcg.profiling.function_classes", "mavcg.predict.predict"), ("bench/seeded_networks/*.py",)
+        (*_OPERATORS, "mavcg.profiling.function_classes", "mavcg.choose.predict.predict"),
+        ("bench/seeded_networks/*.py",),
     ),
     "peers": _MODEL,
     "peers_amx": _MODEL,
     "precision_accuracy": Subject((*_OPERATORS, "bench.derived_models")),
-    "pipelines": Subject(("mavcg.apps.library", "mavcg.predict.predict", "mavcg.runtime.timed_pipeline"), _ENGINE),
+    "pipelines": Subject(
+        ("mavcg.apps.library", "mavcg.choose.predict.predict", "mavcg.runtime.timed_pipeline"), _ENGINE
+    ),
     "plan_baselines": Subject(_PLANNER),
     "plan_networks": Subject(
         (
@@ -135,9 +138,9 @@ SUBJECTS: Mapping[str, Subject] = {
     "plan_tables": Subject(_PLANNER),
     "planned_tiles": Subject(("mavcg.choose.tiles.tiles", "mavcg.kernels.registry", "mavcg.kernels.builder.emit")),
     "tiling_models": Subject(("mavcg.choose.tiles.tiles", "mavcg.kernels.registry")),
-    "predicted": Subject(("mavcg.predict.predict", "mavcg.model_pipeline.model")),
+    "predicted": Subject(("mavcg.choose.predict.predict", "mavcg.model_pipeline.model")),
     "primitive_scenarios": Subject(("mavcg.kernels.primitives.registry", "mavcg.trials.check", "mavcg.trials.run")),
-    "depth_first": Subject(("mavcg.predict.depth_first", "mavcg.model_pipeline.model")),
+    "depth_first": Subject(("mavcg.choose.predict.depth_first", "mavcg.model_pipeline.model")),
     "row_parts": Subject(("mavcg.choose.lowering.row_phases", "mavcg.apps.buffers", "mavcg.accel.networks")),
     "row_times": _MODEL,
     "selection_boards": Subject(
@@ -164,15 +167,15 @@ SUBJECTS: Mapping[str, Subject] = {
         ("mavcg/simulate/csrc/*", *_ARM_FACTS),
     ),
     "simulated_exposure": Subject(
-        ("mavcg.predict.exposure", "mavcg.model_pipeline.model", "mavcg.simulate.model_run"),
+        ("mavcg.choose.predict.exposure", "mavcg.model_pipeline.model", "mavcg.simulate.model_run"),
         ("mavcg/simulate/csrc/*", *_ARM_FACTS),
     ),
     "simulated_layers": Subject(
-        ("mavcg.predict.predict", "mavcg.model_pipeline.model", "mavcg.simulate.model_run"),
+        ("mavcg.choose.predict.predict", "mavcg.model_pipeline.model", "mavcg.simulate.model_run"),
         ("mavcg/simulate/csrc/*", *_ARM_FACTS),
     ),
     "unsure_layers": Subject(
-        ("mavcg.simulate.simulated_layers", "mavcg.predict.predict", "mavcg.model_pipeline.model"),
+        ("mavcg.simulate.simulated_layers", "mavcg.choose.predict.predict", "mavcg.model_pipeline.model"),
         ("mavcg/simulate/csrc/*", *_ARM_FACTS),
     ),
     "simulated_selections": Subject(
@@ -184,7 +187,7 @@ SUBJECTS: Mapping[str, Subject] = {
         ("mavcg/simulate/csrc/*", *_ARM_FACTS),
     ),
     "simulated_bands": Subject(
-        ("mavcg.predict.depth_first", "mavcg.model_pipeline.model", "mavcg.simulate.model_run"),
+        ("mavcg.choose.predict.depth_first", "mavcg.model_pipeline.model", "mavcg.simulate.model_run"),
         ("mavcg/simulate/csrc/*", *_ARM_FACTS),
     ),
     "silicon": Subject(

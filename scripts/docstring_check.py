@@ -27,7 +27,7 @@ SHAPE_FOLDERS = tuple(
         "mavcg/specs",
         "mavcg/memory",
         "mavcg/choose/algorithms",
-        "mavcg/predict",
+        "mavcg/choose/predict",
         "mavcg/planner",
         "mavcg/cost",
     )

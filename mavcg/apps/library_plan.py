@@ -14,11 +14,11 @@ from mavcg.apps.scheduled_model import scheduled_model
 from mavcg.apps.stage_balance import StageBalance
 from mavcg.apps.stage_plan import PipelinedModel, pipeline_of
 from mavcg.choose.lowering.row_phases import ArenaTooLargeError
+from mavcg.choose.predict.depth_first import OFF
 from mavcg.errors import MavcgError
 from mavcg.memory.shared_placement import place_together
 from mavcg.model_pipeline.model_request import ModelRequest
 from mavcg.model_pipeline.prepare import PreparedModel, prepare_model
-from mavcg.predict.depth_first import OFF
 from mavcg.runtime.application_text import ApplicationProgram, PlacedNetwork, check_names
 from mavcg.runtime.companions import library_stem
 from mavcg.runtime.model_text import SCRATCH_ALIGN

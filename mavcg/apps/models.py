@@ -9,6 +9,7 @@ from mavcg.apps.given_schedule import with_schedules
 from mavcg.apps.model_network import layer_names, network_of
 from mavcg.apps.search import Constraints
 from mavcg.apps.throughput import LayerTime, balanced_cuts, phase_cost_ms
+from mavcg.choose.predict.predict import Prediction, predict
 from mavcg.cost.board_machine import cluster_machines
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
@@ -17,7 +18,6 @@ from mavcg.importers.load import import_model
 from mavcg.memory.node_order import order_nodes
 from mavcg.model_pipeline.estimating import lower_for_board
 from mavcg.passes.graph.pipeline import optimise
-from mavcg.predict.predict import Prediction, predict
 
 
 def read_application(

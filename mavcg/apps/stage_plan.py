@@ -7,11 +7,11 @@ from mavcg.apps.application_file import ApplicationFile, NetworkEntry
 from mavcg.apps.stage_balance import StageBalance, StageCores, balance_stages, core_teams
 from mavcg.apps.stage_cuts import cuts_at
 from mavcg.choose.lowering.stage_memory import buffer_uses, plan_stages
+from mavcg.choose.predict.predict import Prediction, predict
+from mavcg.choose.predict.work import step_works
 from mavcg.errors import MavcgError
 from mavcg.model_pipeline.model_request import ModelRequest
 from mavcg.model_pipeline.prepare import PreparedModel
-from mavcg.predict.predict import Prediction, predict
-from mavcg.predict.work import step_works
 from mavcg.runtime.program_check import MAX_STAGES
 from mavcg.specs.model_program import ProgramStage
 

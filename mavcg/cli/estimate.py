@@ -61,8 +61,8 @@ def _estimate_model(options: EstimateOptions, board: str) -> None:
 
 def _estimate_loops(options: EstimateOptions) -> None:
     """Predict the cycles of loops on a core. Raises: MavcgError for models, a missing core, and options of models."""
+    from mavcg.choose.predict.files import is_model_file
     from mavcg.cli.estimate_loops import estimate_loops
-    from mavcg.predict.files import is_model_file
 
     source, core = options.source, options.core
     if is_model_file(source):
@@ -103,7 +103,7 @@ def _refuse(chosen: str, purpose: str, options: dict[str, object]) -> None:
 
 def _refuse_other_files(source: Path, board: str) -> None:
     """Raise MavcgError for a file that is neither a model nor a library built from one."""
-    from mavcg.predict.files import is_model_file, library_note
+    from mavcg.choose.predict.files import is_model_file, library_note
 
     if not source.exists():
         raise MavcgError(f"{source}: does not exist; name a model's file, or a library that mavcg built from one")

@@ -7,12 +7,12 @@ from mavcg.errors import MavcgError
 
 def estimate_model(options: EstimateOptions, board: str) -> None:
     """Predict a model's latency on a board and print it; on this machine, measure it too. Raises: MavcgError."""
+    from mavcg.choose.predict.report import prediction_json, show_prediction
+    from mavcg.choose.predict.timeline import write_timeline
     from mavcg.drawing.svg_plots import check_plot
     from mavcg.hosts.host import HOST
     from mavcg.model_pipeline.estimating import board_of, measured_ms, predict_file
     from mavcg.model_pipeline.sizes import parse_shapes
-    from mavcg.predict.report import prediction_json, show_prediction
-    from mavcg.predict.timeline import write_timeline
     from mavcg.simulate.simulated_layers import simulated_steps
     from mavcg.toolchain.codegen import default_workers
 

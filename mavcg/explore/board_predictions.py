@@ -8,6 +8,7 @@ from functools import lru_cache
 from math import inf
 from pathlib import Path
 
+from mavcg.choose.predict.predict import predict
 from mavcg.errors import MavcgError
 from mavcg.farm.messages import MessageError
 from mavcg.farm.sources_digest import compiler_digest
@@ -18,7 +19,6 @@ from mavcg.importers.declared_shapes import GivenShapes
 from mavcg.importers.load import import_model
 from mavcg.model_pipeline.estimating import lower_for_board
 from mavcg.passes.graph.pipeline import optimise
-from mavcg.predict.predict import predict
 
 GRAPHS = 8  # optimised networks that a process caches
 Rows = tuple[tuple[Mapping[str, int], float], ...]  # cores at work, by core type, and ms of a run

@@ -20,13 +20,13 @@ from mavcg.choose.limits.weight_limit import Option, TooSmall, options_within
 from mavcg.choose.lowering.lower import LoweredGraph, LoweringCandidates, lower_candidates, lower_graph
 from mavcg.choose.lowering.memory_plan import plan_memory
 from mavcg.choose.lowering.weight_sizes import weight_sizes
+from mavcg.choose.predict.algorithms import WORTH, PredictedAlgorithms, predict_algorithms
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
 from mavcg.hardware.board import Board
 from mavcg.kernels.int8.im2row import eight_bit_primitive
 from mavcg.kernels.machines import packing_for
 from mavcg.memory.node_order import order_nodes
-from mavcg.predict.algorithms import WORTH, PredictedAlgorithms, predict_algorithms
 from mavcg.specs.kernel import Machine, Packing
 from mavcg.toolchain.target import Target
 

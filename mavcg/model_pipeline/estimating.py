@@ -13,6 +13,12 @@ from mavcg.choose.algorithms.select_model import ModelQuestion
 from mavcg.choose.algorithms.strategies import PBQP
 from mavcg.choose.lowering.kernel_code import UNPLANNED
 from mavcg.choose.lowering.step_list import plan_model
+from mavcg.choose.predict.depth_first import OFF
+from mavcg.choose.predict.files import is_model_file, library_note
+from mavcg.choose.predict.predict import Prediction, predict
+from mavcg.choose.predict.spec_text import read_spec
+from mavcg.choose.predict.unsure import BuiltKernels, LibrarySimulator, StepSimulator
+from mavcg.choose.predict.work import StepWork, step_works, works_from_json
 from mavcg.choose.tiles.parts import cores_each
 from mavcg.choose.tiles.tiles import cores_of, plan_tiles
 from mavcg.errors import MavcgError
@@ -32,12 +38,6 @@ from mavcg.model_pipeline.note import macro_from_note
 from mavcg.model_pipeline.request import make_model_request
 from mavcg.objects.elf import open_elf
 from mavcg.passes.graph.pipeline import optimise
-from mavcg.predict.depth_first import OFF
-from mavcg.predict.files import is_model_file, library_note
-from mavcg.predict.predict import Prediction, predict
-from mavcg.predict.spec_text import read_spec
-from mavcg.predict.unsure import BuiltKernels, LibrarySimulator, StepSimulator
-from mavcg.predict.work import StepWork, step_works, works_from_json
 from mavcg.profiles.load import load_cores
 from mavcg.runtime.loading import load
 from mavcg.specs.kernel import KernelSpec

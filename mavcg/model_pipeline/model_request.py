@@ -6,10 +6,10 @@ from pathlib import Path
 
 from mavcg.assembly.tuning_options import FAST, Tuning
 from mavcg.choose.algorithms.select_model import ENGINE
+from mavcg.choose.predict.depth_first import AUTO
 from mavcg.graph import Graph
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core
-from mavcg.predict.depth_first import AUTO
 from mavcg.toolchain.codegen import default_workers
 from mavcg.toolchain.target import Target
 

@@ -11,11 +11,11 @@ from mavcg.choose.lowering.kernel_code import KernelCode, version_symbol
 from mavcg.choose.lowering.lower import LoweredGraph
 from mavcg.choose.lowering.step_list import PlannedModel
 from mavcg.choose.lowering.weight_sizes import weight_sizes
+from mavcg.choose.predict.work import step_works
 from mavcg.graph import Node
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.int8.im2row import eight_bit_primitive
 from mavcg.kernels.primitives.convert import find_conversion
-from mavcg.predict.work import step_works
 from mavcg.specs.kernel import KernelSpec
 from mavcg.specs.layout import Layout
 from mavcg.specs.serialize import FORMAT, to_json

@@ -11,6 +11,7 @@ from mavcg.choose.lowering.kernel_code import kernel_code, kernel_tasks, version
 from mavcg.choose.lowering.memory_plan import ConstantPool
 from mavcg.choose.lowering.pack_weights import packed_pool
 from mavcg.choose.lowering.step_list import PlannedModel
+from mavcg.choose.predict.depth_first import OFF
 from mavcg.choose.tiles.parts import cores_each
 from mavcg.choose.tiles.tiles import cores_of, plan_tiles
 from mavcg.files.scratch import scratch_folder
@@ -21,7 +22,6 @@ from mavcg.model_pipeline.link import library_selector, link_with_note
 from mavcg.model_pipeline.model_request import ModelRequest
 from mavcg.model_pipeline.note import model_note
 from mavcg.model_pipeline.prepare import plan_choice
-from mavcg.predict.depth_first import OFF
 from mavcg.runtime.companions import library_stem
 from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.drop_in_text import DropInFile, DropInPart, ModelFile, part_symbol, parts_text

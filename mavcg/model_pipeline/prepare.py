@@ -8,6 +8,9 @@ from mavcg.choose.lowering.image_rows import with_image_rows
 from mavcg.choose.lowering.memory_plan import ConstantPool, plan_memory
 from mavcg.choose.lowering.row_phases import ArenaTooLargeError, plan_within
 from mavcg.choose.lowering.step_list import PlannedModel, make_step_list
+from mavcg.choose.predict.depth_first import AUTO, OFF, DepthFirst, with_depth_first
+from mavcg.choose.predict.predict import predict, thread_plans
+from mavcg.choose.predict.work import step_works
 from mavcg.choose.tiles.core_shares import kernel_core_shares
 from mavcg.choose.tiles.parts import cores_each
 from mavcg.choose.tiles.tiles import cores_of, plan_tiles
@@ -20,9 +23,6 @@ from mavcg.model_pipeline.choose_algorithms import AlgorithmChoice, choose_algor
 from mavcg.model_pipeline.dump import dump
 from mavcg.model_pipeline.model_request import ModelRequest
 from mavcg.passes.graph.pipeline import optimise
-from mavcg.predict.depth_first import AUTO, OFF, DepthFirst, with_depth_first
-from mavcg.predict.predict import predict, thread_plans
-from mavcg.predict.work import step_works
 from mavcg.specs.kernel import Machine
 from mavcg.specs.model_program import Program
 from mavcg.specs.tile_plan import TilePlan

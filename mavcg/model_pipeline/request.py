@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from mavcg.assembly.tuning_options import parse_tuning
 from mavcg.choose.algorithms.select_model import ENGINE
 from mavcg.choose.algorithms.strategies import PBQP
+from mavcg.choose.predict.depth_first import AUTO, OFF, ON
 from mavcg.errors import MavcgError
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core
@@ -19,7 +20,6 @@ from mavcg.model_pipeline.aar import check_aar
 from mavcg.model_pipeline.model_request import MAX_ERROR, ModelRequest
 from mavcg.model_pipeline.sizes import parse_shapes, parse_sizes
 from mavcg.objects.bionic import check_soname
-from mavcg.predict.depth_first import AUTO, OFF, ON
 from mavcg.profiles.load import cores_for
 from mavcg.toolchain.codegen import default_workers
 from mavcg.toolchain.target import Target, default_target, host_target, parse_target

@@ -8,6 +8,7 @@ from typing import Any
 
 from mavcg.choose.lowering.row_phases import ArenaTooLargeError
 from mavcg.choose.lowering.step_list import PlannedModel
+from mavcg.choose.predict.depth_first import OFF
 from mavcg.graph import Graph
 from mavcg.importers.load import import_model
 from mavcg.kernels.machines import machines_for
@@ -19,7 +20,6 @@ from mavcg.model_pipeline.partial_library import PartEntry, link_parts
 from mavcg.model_pipeline.prepare import choose_for, prepare_graph
 from mavcg.model_pipeline.sizes import Shape, size_text
 from mavcg.objects.binaries import loaded_bytes
-from mavcg.predict.depth_first import OFF
 from mavcg.runtime.companions import (
     HEADER_SUFFIXES,
     check_companions,

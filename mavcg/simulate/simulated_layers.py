@@ -18,6 +18,8 @@ import mavcg.trials.simulated_steps
 from mavcg.assembly.code_image import CodeImage
 from mavcg.assembly.schedule_store import DiskStore, open_store
 from mavcg.choose.lowering.kernel_code import version_symbol
+from mavcg.choose.predict.unsure import BuiltKernels
+from mavcg.choose.predict.work import INPUT, OUTPUT, WEIGHT, StepWork, Touch, base_of
 from mavcg.cost.core_facts import simulated_core
 from mavcg.cost.simulator_version import DIGITS, simulator_version
 from mavcg.errors import MavcgError, ProfileError
@@ -26,8 +28,6 @@ from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core
 from mavcg.kernels.primitives.sparse.pattern import even_packed
 from mavcg.kernels.primitives.sparse.product import SparseProduct
-from mavcg.predict.unsure import BuiltKernels
-from mavcg.predict.work import INPUT, OUTPUT, WEIGHT, StepWork, Touch, base_of
 from mavcg.profiles.timing import load_timing
 from mavcg.simulate.program_image import read_program
 from mavcg.simulate.row_windows import TouchedMemory

@@ -3,9 +3,9 @@
 import pytest
 
 from bench.simulated_bands import CORES, row_of
+from mavcg.choose.predict.band_times import LEAST_GAIN, BandTimes
 from mavcg.hardware.cost_fit import KINDS
 from mavcg.hardware.fits import fit_of_kind
-from mavcg.predict.band_times import LEAST_GAIN, BandTimes
 
 
 def test_savings_of_all_ranges_are_compared_with_the_networks() -> None:

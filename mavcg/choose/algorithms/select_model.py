@@ -26,6 +26,7 @@ from mavcg.choose.algorithms.select_network import costs_on, model_on
 from mavcg.choose.algorithms.select_workers import workers_of
 from mavcg.choose.algorithms.strategies import PBQP, TIME_LIMIT_S, Selected, check_strategy, select, strategy_names
 from mavcg.choose.limits.weight_limit import select_within
+from mavcg.choose.predict.algorithms import PredictedAlgorithms
 from mavcg.cost.board_machine import ClusterMachine
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
@@ -33,7 +34,6 @@ from mavcg.hardware.board import Board
 from mavcg.kernels.primitives.registry import all_primitives, eight_bit_primitives
 from mavcg.ops.verify import verify
 from mavcg.passes.graph.legalise import legalise
-from mavcg.predict.algorithms import PredictedAlgorithms
 from mavcg.specs.kernel import Packing
 from mavcg.specs.primitive import Primitive
 

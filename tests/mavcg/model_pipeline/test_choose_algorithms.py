@@ -14,6 +14,8 @@ from mavcg.choose.lowering.memory_plan import plan_memory
 from mavcg.choose.lowering.pack_weights import pack_weights
 from mavcg.choose.lowering.step_list import plan_model
 from mavcg.choose.lowering.weight_sizes import weight_sizes
+from mavcg.choose.predict.spec_text import read_spec
+from mavcg.choose.predict.work import step_works
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
@@ -24,8 +26,6 @@ from mavcg.model_pipeline.note import model_note
 from mavcg.model_pipeline.report import primitives_json, selection_sentence, weights_sentence
 from mavcg.model_pipeline.request import SelectionOptions, make_model_request, parse_size
 from mavcg.passes.graph.pipeline import optimise
-from mavcg.predict.spec_text import read_spec
-from mavcg.predict.work import step_works
 from mavcg.profiles.load import cores_for, load_board
 from mavcg.reference import run
 from mavcg.specs.packed_constant import PackedConstant

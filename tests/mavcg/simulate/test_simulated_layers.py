@@ -9,13 +9,13 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from mavcg.choose.predict.work import INPUT, OUTPUT, WEIGHT, StepWork, Touch
 from mavcg.errors import ProfileError
 from mavcg.hardware.core import Core
 from mavcg.kernels.primitives.sparse.pattern import BLOCK_ROWS, even_packed, pack_sparse
 from mavcg.model_pipeline.estimating import predict_file
 from mavcg.model_pipeline.model import build_model
 from mavcg.model_pipeline.request import make_model_request
-from mavcg.predict.work import INPUT, OUTPUT, WEIGHT, StepWork, Touch
 from mavcg.profiles.load import load_board, load_core
 from mavcg.profiles.timing import load_timing
 from mavcg.simulate import simulated_layers
@@ -76,7 +76,7 @@ def test_steps_take_what_they_take_in_a_whole_run(
     small_network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every step is simulated by itself, and again in a run of the library on the same core."""
-    monkeypatch.setattr("mavcg.predict.predict.unsure_because", lambda step, worker: "every one")
+    monkeypatch.setattr("mavcg.choose.predict.predict.unsure_because", lambda step, worker: "every one")
     monkeypatch.setenv("MAVCG_CACHE", str(tmp_path / "cache"))
     cores, board, library = ("cortex-a55", "cortex-a75"), load_board(BOARD), built(small_network, tmp_path)
     board = replace(board, clusters=tuple(cluster for cluster in board.clusters if cluster.core in cores))

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 pytest.importorskip("onnx")
 
 from bench.differential_graphs import KINDS  # noqa: E402
+from mavcg.choose.predict.spec_text import read_spec  # noqa: E402
 from mavcg.errors import MavcgError  # noqa: E402
 from mavcg.kernels.builder.emit import kernel_name  # noqa: E402
 from mavcg.kernels.primitives.registry import all_primitives  # noqa: E402
 from mavcg.kernels.registry import emitters  # noqa: E402
-from mavcg.predict.spec_text import read_spec  # noqa: E402
 from mavcg.specs import serialize  # noqa: E402
 from mavcg.specs.kernel import KernelSpec  # noqa: E402
 from mavcg.specs.serialize import (  # noqa: E402

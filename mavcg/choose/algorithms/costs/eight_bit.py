@@ -11,16 +11,16 @@ import numpy as np
 
 from mavcg.choose.lowering.lower import lower_graph
 from mavcg.choose.lowering.step_list import plan_model
+from mavcg.choose.predict.algorithms import rows_per_reading
+from mavcg.choose.predict.kernel_cycles import kernel_models
+from mavcg.choose.predict.latency import StepModel, Worker
+from mavcg.choose.predict.memory import reuse_distances
+from mavcg.choose.predict.work import step_works
 from mavcg.choose.tiles.tiles import plan_tiles
 from mavcg.cost.board_machine import ClusterMachine
 from mavcg.cost.core_rates import CoreRates
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.primitives.eight_bit import EightBit, node_graph
-from mavcg.predict.algorithms import rows_per_reading
-from mavcg.predict.kernel_cycles import kernel_models
-from mavcg.predict.latency import StepModel, Worker
-from mavcg.predict.memory import reuse_distances
-from mavcg.predict.work import step_works
 from mavcg.specs.kernel import Packing
 from mavcg.specs.primitive import Scenario
 from mavcg.toolchain.target import default_target

@@ -20,11 +20,11 @@ from mavcg.choose.algorithms.costs.modelled import ModelledCosts
 from mavcg.choose.algorithms.costs.provider import MODELLED, SIMULATED, Cost, CostProvider
 from mavcg.choose.algorithms.library import engine_primitives, primitive_of
 from mavcg.choose.algorithms.network import NetworkNode
+from mavcg.choose.predict.algorithms import WORTH, AlgorithmTime
 from mavcg.graph import Graph
 from mavcg.hardware.cost_fit import CostFit
 from mavcg.hardware.fits import fit_of
 from mavcg.passes.graph.layout_forms import is_entry
-from mavcg.predict.algorithms import WORTH, AlgorithmTime
 from mavcg.specs.primitive import F32_BYTES, Layout, Primitive, Scenario
 
 Predicted = Mapping[str, Mapping[str, float]]

@@ -15,6 +15,7 @@ from mavcg.choose.algorithms.select_network import SelectQuestion, problem_of, s
 from mavcg.choose.algorithms.select_workers import board_of, workers_of
 from mavcg.choose.algorithms.strategies import compare
 from mavcg.choose.lowering.lower import lower_candidates
+from mavcg.choose.predict.algorithms import predict_algorithms
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.kernels.int8.im2row import IM2ROW
@@ -22,7 +23,6 @@ from mavcg.kernels.machines import machines_for, packing_for
 from mavcg.kernels.primitives.eight_bit import DEFAULTS
 from mavcg.kernels.primitives.registry import eight_bit_primitives
 from mavcg.passes.graph.explicit_padding import explicit_padding
-from mavcg.predict.algorithms import predict_algorithms
 from mavcg.profiles.load import cores_for
 from mavcg.runners.work_list import plan_of
 from mavcg.toolchain.target import parse_target

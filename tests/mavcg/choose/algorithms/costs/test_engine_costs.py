@@ -25,6 +25,7 @@ from mavcg.choose.algorithms.network import network_of
 from mavcg.choose.algorithms.select_model import ModelQuestion, SelectedModel, select_for_library
 from mavcg.choose.algorithms.select_workers import workers_of
 from mavcg.choose.lowering.lower import lower_candidates
+from mavcg.choose.predict.algorithms import WORTH, PredictedAlgorithms, predict_algorithms
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.hardware.cost_fit import OUT_OF_ORDER_AARCH64, X86
@@ -32,7 +33,6 @@ from mavcg.hardware.fits import fit_of_kind
 from mavcg.kernels.machines import machines_for, packing_for
 from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.passes.graph.pipeline import optimise
-from mavcg.predict.algorithms import WORTH, PredictedAlgorithms, predict_algorithms
 from mavcg.profiles.load import cores_for, load_board
 from mavcg.specs.primitive import Layout, Primitive, Scenario
 from mavcg.toolchain.target import parse_target

@@ -11,8 +11,8 @@ from math import inf
 
 import numpy as np
 
-from mavcg.predict.affine_addresses import UNKNOWN
-from mavcg.predict.loop_accesses import Loop, LoopAccess
+from mavcg.choose.predict.affine_addresses import UNKNOWN
+from mavcg.choose.predict.loop_accesses import Loop, LoopAccess
 
 LINE_BYTES = 64
 MOST_PLACES = 1 << 14  # enumerated runs of an operand; more are counted as multiples

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from mavcg.choose.lowering.row_phases import ProgramRows
+from mavcg.choose.predict.kernel_cycles import KernelModel
+from mavcg.choose.predict.latency import StepModel
+from mavcg.choose.predict.memory import Distances, reuse_distances
+from mavcg.choose.predict.work import INPUT, OUTPUT, WEIGHT, StepWork, Touch
 from mavcg.memory.row_demand import ByteAccess
 from mavcg.memory.row_segments import StepRange
-from mavcg.predict.kernel_cycles import KernelModel
-from mavcg.predict.latency import StepModel
-from mavcg.predict.memory import Distances, reuse_distances
-from mavcg.predict.work import INPUT, OUTPUT, WEIGHT, StepWork, Touch
 
 _MIDDLE = 1 << 40  # addresses of the band that is modelled; others lie before and after it
 

@@ -19,14 +19,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from mavcg.choose.predict.exposure import memory_pattern
+from mavcg.choose.predict.kernel_cycles import PIPELINE
+from mavcg.choose.predict.latency import StepModel, Worker
+from mavcg.choose.predict.memory import Distances
+from mavcg.choose.predict.work import StepWork
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core
 from mavcg.hardware.cost_fit import ExposedFit
-from mavcg.predict.exposure import memory_pattern
-from mavcg.predict.kernel_cycles import PIPELINE
-from mavcg.predict.latency import StepModel, Worker
-from mavcg.predict.memory import Distances
-from mavcg.predict.work import StepWork
 from mavcg.specs.kernel import KernelSpec
 
 LEAST_KNOWN = 2 / 3

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from llvmlite import ir
 
+from mavcg.choose.predict.affine_addresses import UNKNOWN
+from mavcg.choose.predict.line_traffic import LINE_BYTES, fills
+from mavcg.choose.predict.loop_accesses import Loop, LoopAccess, read_loops, with_calls
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.registry import emit
-from mavcg.predict.affine_addresses import UNKNOWN
-from mavcg.predict.line_traffic import LINE_BYTES, fills
-from mavcg.predict.loop_accesses import Loop, LoopAccess, read_loops, with_calls
 from mavcg.specs.kernel import Machine
 
 I64, I8, F32 = ir.IntType(64), ir.IntType(8), ir.FloatType()

@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mavcg.choose.predict import unsure
+from mavcg.choose.predict.exposure import PATTERNS, LineTimes, StepLines
+from mavcg.choose.predict.kernel_cycles import WORK
+from mavcg.choose.predict.latency import MODELLED, SIMULATED, StepModel, Worker
+from mavcg.choose.predict.memory import step_traffic
+from mavcg.choose.predict.unsure import LEAST_KNOWN, known_fraction, unsure_because
 from mavcg.cost.memory import level_ns
 from mavcg.hardware.cost_fit import IN_ORDER, OUT_OF_ORDER_AARCH64, X86
 from mavcg.hardware.fits import fit_of_kind
-from mavcg.predict import unsure
-from mavcg.predict.exposure import PATTERNS, LineTimes, StepLines
-from mavcg.predict.kernel_cycles import WORK
-from mavcg.predict.latency import MODELLED, SIMULATED, StepModel, Worker
-from mavcg.predict.memory import step_traffic
-from mavcg.predict.unsure import LEAST_KNOWN, known_fraction, unsure_because
 from tests.conftest import examples
 
 ALMOST_NOTHING = (64, 64, 64)

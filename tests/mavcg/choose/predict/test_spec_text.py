@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from mavcg.choose.predict.spec_text import read_spec
 from mavcg.errors import MavcgError
 from mavcg.kernels.int8.integer_spec import IntegerConv2d, IntegerDepthwise
 from mavcg.kernels.primitives.foreign.product import ForeignProduct
@@ -14,7 +15,6 @@ from mavcg.kernels.primitives.sparse.product import SparseProduct
 from mavcg.kernels.registry import emitters
 from mavcg.kernels.tensor.dynamic_range import DynamicRange, Extremes
 from mavcg.kernels.tensor.run_indices import FlatIndexSpec, ScatterSpec
-from mavcg.predict.spec_text import read_spec
 from mavcg.specs.serialize import to_json
 
 # By kernel: what repr() printed of specs of every family on 22 November 2026, before names could change.

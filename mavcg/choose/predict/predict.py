@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mavcg.choose.lowering.kernel_code import UNPLANNED
+from mavcg.choose.predict.cluster_kernels import ProgramKernels, version_of
+from mavcg.choose.predict.latency import StepCost, StepModel, Worker, total_ms
+from mavcg.choose.predict.memory import reuse_distances
+from mavcg.choose.predict.unsure import StepSimulator, unsure_because, with_simulated
+from mavcg.choose.predict.work import StepWork
 from mavcg.cost.board_machine import cluster_machine, cluster_machines
 from mavcg.errors import MavcgError
 from mavcg.hardware.board import Board
-from mavcg.predict.cluster_kernels import ProgramKernels, version_of
-from mavcg.predict.latency import StepCost, StepModel, Worker, total_ms
-from mavcg.predict.memory import reuse_distances
-from mavcg.predict.unsure import StepSimulator, unsure_because, with_simulated
-from mavcg.predict.work import StepWork
 from mavcg.specs.kernel import KernelSpec
 from mavcg.specs.model_program import ThreadPlan
 from mavcg.specs.tile_plan import TilePlan

@@ -12,9 +12,9 @@ The time is bytes over bandwidth of each level; the levels work at the same time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from mavcg.choose.predict.work import INPUT, OUTPUT, WEIGHT, StepWork, Touch
 from mavcg.cost.memory import level_for, transfer_ns
 from mavcg.hardware.accelerator import MemoryLevel
-from mavcg.predict.work import INPUT, OUTPUT, WEIGHT, StepWork, Touch
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mavcg.predict.correlation import agreement
+from mavcg.choose.predict.correlation import agreement
 
 
 def test_by_hand() -> None:

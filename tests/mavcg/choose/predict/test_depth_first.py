@@ -11,6 +11,9 @@ from mavcg.accel.networks import with_seeded_weights
 from mavcg.choose.lowering.lower import lower_graph
 from mavcg.choose.lowering.row_phases import program_rows
 from mavcg.choose.lowering.step_list import PlannedModel, plan_model
+from mavcg.choose.predict.bands import banded_steps
+from mavcg.choose.predict.depth_first import DepthFirst, DepthFirstModel, with_depth_first
+from mavcg.choose.predict.work import step_works
 from mavcg.choose.tiles.tiles import cores_of, plan_tiles
 from mavcg.graph import Graph
 from mavcg.graph.networks.builder import NetworkBuilder
@@ -18,9 +21,6 @@ from mavcg.hardware.board import Board, Cluster
 from mavcg.kernels.machines import machines_for
 from mavcg.memory.row_segments import StepRange
 from mavcg.passes.graph.pipeline import optimise
-from mavcg.predict.bands import banded_steps
-from mavcg.predict.depth_first import DepthFirst, DepthFirstModel, with_depth_first
-from mavcg.predict.work import step_works
 from mavcg.profiles.load import load_cores
 from mavcg.specs.kernel import Packing
 from mavcg.toolchain.target import host_target, parse_target

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from llvmlite import ir
 
+from mavcg.choose.predict.block_counts import DataDependent, count_blocks
+from mavcg.choose.predict.mix import mixes_of
 from mavcg.kernels.builder.emit import F32, I64, KERNEL_TYPE, const, repeat
 from mavcg.kernels.registry import emit
-from mavcg.predict.block_counts import DataDependent, count_blocks
-from mavcg.predict.mix import mixes_of
 from tests.conftest import examples
 
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mavcg.predict.affine_addresses import UNKNOWN
-from mavcg.predict.line_traffic import KEPT, LINE_BYTES, LOST, fills, runs
-from mavcg.predict.loop_accesses import Loop, LoopAccess
+from mavcg.choose.predict.affine_addresses import UNKNOWN
+from mavcg.choose.predict.line_traffic import KEPT, LINE_BYTES, LOST, fills, runs
+from mavcg.choose.predict.loop_accesses import Loop, LoopAccess
 from tests.conftest import examples
 
 NONE: Mapping[str, float] = {}

@@ -4,6 +4,9 @@ from typing import Any
 
 import pytest
 
+from mavcg.choose.predict.asm_blocks import BlockCost, BuiltLoop, block_costs, cycles_as_built
+from mavcg.choose.predict.cluster_kernels import version_of
+from mavcg.choose.predict.kernel_cycles import PIPELINE, RATES, KernelModel, kernel_models, task_cycles
 from mavcg.cost.board_machine import ClusterMachine, cluster_machine
 from mavcg.cost.core_rates import core_rates
 from mavcg.hardware.board import Board, Cluster
@@ -11,9 +14,6 @@ from mavcg.hardware.cost_fit import X86
 from mavcg.hardware.fits import fit_of_kind
 from mavcg.hardware.instruction_mix import x86_rates
 from mavcg.kernels.machines import machines_for
-from mavcg.predict.asm_blocks import BlockCost, BuiltLoop, block_costs, cycles_as_built
-from mavcg.predict.cluster_kernels import version_of
-from mavcg.predict.kernel_cycles import PIPELINE, RATES, KernelModel, kernel_models, task_cycles
 from mavcg.profiles.load import load_core
 from mavcg.profiles.timing import load_timing
 from mavcg.toolchain.target import Target, parse_target

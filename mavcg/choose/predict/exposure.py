@@ -16,11 +16,11 @@ a roofline.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
+from mavcg.choose.predict.line_traffic import LINE_BYTES, Fills, Runs
+from mavcg.choose.predict.memory import Distances, Moved
+from mavcg.choose.predict.work import INPUT, OUTPUT, WEIGHT, StepWork, Touch, base_of
 from mavcg.cost.board_machine import ClusterMachine
 from mavcg.hardware.cost_fit import IN_ORDER, ExposedFit
-from mavcg.predict.line_traffic import LINE_BYTES, Fills, Runs
-from mavcg.predict.memory import Distances, Moved
-from mavcg.predict.work import INPUT, OUTPUT, WEIGHT, StepWork, Touch, base_of
 
 PRODUCTS, WINOGRAD, UNBLOCKED, DIRECT, DEPTHWISE = "products", "winograd", "unblocked", "direct", "depthwise"
 POOLS, COLUMNS, MOVES = "pools", "columns", "moves"

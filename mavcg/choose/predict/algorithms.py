@@ -12,6 +12,10 @@ from functools import partial
 from mavcg.choose.lowering.lower import LoweringCandidates
 from mavcg.choose.lowering.memory_plan import ContentDigests
 from mavcg.choose.lowering.step_list import plan_model
+from mavcg.choose.predict.kernel_cycles import KernelModel, kernel_models
+from mavcg.choose.predict.latency import StepModel, Worker
+from mavcg.choose.predict.memory import Distances, reuse_distances
+from mavcg.choose.predict.work import StepWork, step_works
 from mavcg.choose.tiles.tiles import cores_of, plan_tiles, with_known_caches
 from mavcg.cost.board_machine import ClusterMachine, cluster_machine, cluster_machines
 from mavcg.cost.core_rates import CoreRates, core_rates
@@ -20,10 +24,6 @@ from mavcg.hardware.accelerator import Accelerator
 from mavcg.hardware.board import Board, Cluster
 from mavcg.hardware.core import GENERIC
 from mavcg.kernels.builder.emit import kernel_name
-from mavcg.predict.kernel_cycles import KernelModel, kernel_models
-from mavcg.predict.latency import StepModel, Worker
-from mavcg.predict.memory import Distances, reuse_distances
-from mavcg.predict.work import StepWork, step_works
 from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.specs.tile_plan import TilePlan
 from mavcg.toolchain.target import Target

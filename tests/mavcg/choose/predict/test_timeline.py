@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from mavcg.errors import MavcgError
-from mavcg.predict.predict import (
+from mavcg.choose.predict.predict import (
     ClusterInfo,
     LayerPrediction,
     Prediction,
@@ -15,8 +14,9 @@ from mavcg.predict.predict import (
     best_threads,
     thread_plans,
 )
-from mavcg.predict.report import prediction_json, slower_sets
-from mavcg.predict.timeline import lanes_of, timeline_svg, write_timeline
+from mavcg.choose.predict.report import prediction_json, slower_sets
+from mavcg.choose.predict.timeline import lanes_of, timeline_svg, write_timeline
+from mavcg.errors import MavcgError
 from mavcg.specs.model_program import ThreadPlan
 
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from llvmlite import ir
 from llvmlite.ir import instructions as instr
 
-from mavcg.predict.affine_addresses import AddressReader, type_bytes
-from mavcg.predict.block_counts import count_blocks
-from mavcg.predict.natural_loops import natural_loops, successors
+from mavcg.choose.predict.affine_addresses import AddressReader, type_bytes
+from mavcg.choose.predict.block_counts import count_blocks
+from mavcg.choose.predict.natural_loops import natural_loops, successors
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mavcg.choose.predict.latency import MEMORY, OVERHEAD, total_ms
 from mavcg.cost.guided_chunks import simulated_ns
-from mavcg.predict.latency import MEMORY, OVERHEAD, total_ms
 from tests.conftest import examples
 
 ROWS = st.integers(1, 60)

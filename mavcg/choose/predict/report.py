@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from mavcg.predict.correlation import Agreement, agreement
-from mavcg.predict.latency import SIMULATED
-from mavcg.predict.predict import LayerPrediction, Prediction, ThreadPrediction, best_threads
+from mavcg.choose.predict.correlation import Agreement, agreement
+from mavcg.choose.predict.latency import SIMULATED
+from mavcg.choose.predict.predict import LayerPrediction, Prediction, ThreadPrediction, best_threads
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -8,14 +8,14 @@ import pytest
 
 from mavcg.choose.lowering.lower import LoweredGraph, lower_candidates
 from mavcg.choose.lowering.step_list import plan_model
+from mavcg.choose.predict.algorithms import AlgorithmTime, PredictedAlgorithms, fastest_of, predict_algorithms
+from mavcg.choose.predict.work import step_works
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.hardware.board import Board, Cluster
 from mavcg.kernels.machines import machines_for, packing_for
 from mavcg.kernels.primitives.winograd.node_step import STAGED
 from mavcg.passes.graph.pipeline import optimise
-from mavcg.predict.algorithms import AlgorithmTime, PredictedAlgorithms, fastest_of, predict_algorithms
-from mavcg.predict.work import step_works
 from mavcg.profiles.load import cores_for, load_board
 from mavcg.specs.kernel import Machine
 from mavcg.toolchain.target import Target, parse_target

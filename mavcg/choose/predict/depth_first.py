@@ -16,6 +16,13 @@ from typing import Any
 from mavcg.choose.lowering.image_rows import with_image_rows
 from mavcg.choose.lowering.row_phases import ProgramRows, plan_phases, program_rows
 from mavcg.choose.lowering.step_list import CoreShares, PlannedModel, make_step_list
+from mavcg.choose.predict.band_candidates import band_sizes, cache_bytes, candidate_ranges
+from mavcg.choose.predict.band_times import ClusterTimes, compare_times
+from mavcg.choose.predict.bands import band_models, banded_steps
+from mavcg.choose.predict.kernel_cycles import KernelModel, kernel_models
+from mavcg.choose.predict.latency import StepModel, Worker
+from mavcg.choose.predict.memory import Distances, reuse_distances
+from mavcg.choose.predict.work import StepWork, step_works
 from mavcg.choose.tiles.parts import cores_each
 from mavcg.choose.tiles.tiles import cores_of, plan_tiles, with_known_caches
 from mavcg.cost.board_machine import ClusterMachine, cluster_machine, cluster_machines
@@ -25,13 +32,6 @@ from mavcg.hardware.board import Board
 from mavcg.hardware.core import GENERIC
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.memory.row_segments import StepRange
-from mavcg.predict.band_candidates import band_sizes, cache_bytes, candidate_ranges
-from mavcg.predict.band_times import ClusterTimes, compare_times
-from mavcg.predict.bands import band_models, banded_steps
-from mavcg.predict.kernel_cycles import KernelModel, kernel_models
-from mavcg.predict.latency import StepModel, Worker
-from mavcg.predict.memory import Distances, reuse_distances
-from mavcg.predict.work import StepWork, step_works
 from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.specs.tile_plan import TilePlan
 from mavcg.toolchain.target import Target

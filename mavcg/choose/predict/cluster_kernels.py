@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mavcg.assembly.tuning_options import has_machine_passes
+from mavcg.choose.predict.asm_blocks import BuiltLoop, built_loops
+from mavcg.choose.predict.kernel_cycles import KernelModel, kernel_models
 from mavcg.cost.board_machine import ClusterMachine
 from mavcg.cost.core_rates import CoreRates, core_rates
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.kernels.machines import machines_for
-from mavcg.predict.asm_blocks import BuiltLoop, built_loops
-from mavcg.predict.kernel_cycles import KernelModel, kernel_models
 from mavcg.profiles.load import load_cores
 from mavcg.specs.kernel import KernelSpec
 from mavcg.specs.tile_plan import TilePlan

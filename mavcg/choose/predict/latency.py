@@ -8,13 +8,13 @@ task. Several threads take chunks of rows by the engine's rule (cost_model/guide
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from mavcg.choose.predict.exposure import LineTimes, StepLines, line_fetch, step_lines, touches_of_operands
+from mavcg.choose.predict.kernel_cycles import KernelModel, task_cycles
+from mavcg.choose.predict.line_traffic import LINE_BYTES
+from mavcg.choose.predict.memory import Distances, Moved, step_traffic
+from mavcg.choose.predict.work import StepWork
 from mavcg.cost.board_machine import ClusterMachine
 from mavcg.cost.guided_chunks import core_shares, simulated_ns
-from mavcg.predict.exposure import LineTimes, StepLines, line_fetch, step_lines, touches_of_operands
-from mavcg.predict.kernel_cycles import KernelModel, task_cycles
-from mavcg.predict.line_traffic import LINE_BYTES
-from mavcg.predict.memory import Distances, Moved, step_traffic
-from mavcg.predict.work import StepWork
 
 COMPUTE, MEMORY, OVERHEAD = "compute", "memory", "overhead"
 MODELLED, SIMULATED = "modelled", "simulated"

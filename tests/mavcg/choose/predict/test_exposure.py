@@ -7,11 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mavcg.cost.board_machine import cluster_machine
-from mavcg.cost.core_facts import simulated_core
-from mavcg.hardware.cost_fit import IN_ORDER, OUT_OF_ORDER_AARCH64, X86, ExposedFit
-from mavcg.hardware.fits import fit_of_kind
-from mavcg.predict.exposure import (
+from mavcg.choose.predict.exposure import (
     PATTERNS,
     LineFetch,
     LineTimes,
@@ -20,10 +16,14 @@ from mavcg.predict.exposure import (
     step_lines,
     touches_of_operands,
 )
-from mavcg.predict.latency import MEMORY, StepCost
-from mavcg.predict.line_traffic import LINE_BYTES, Runs
-from mavcg.predict.memory import Distances
-from mavcg.predict.work import StepWork
+from mavcg.choose.predict.latency import MEMORY, StepCost
+from mavcg.choose.predict.line_traffic import LINE_BYTES, Runs
+from mavcg.choose.predict.memory import Distances
+from mavcg.choose.predict.work import StepWork
+from mavcg.cost.board_machine import cluster_machine
+from mavcg.cost.core_facts import simulated_core
+from mavcg.hardware.cost_fit import IN_ORDER, OUT_OF_ORDER_AARCH64, X86, ExposedFit
+from mavcg.hardware.fits import fit_of_kind
 from mavcg.profiles.load import load_board, load_core
 from mavcg.specs.model_program import OperandAddress
 from tests.conftest import examples

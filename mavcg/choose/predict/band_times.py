@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mavcg.predict.latency import StepModel, Worker
+from mavcg.choose.predict.latency import StepModel, Worker
 
 LEAST_GAIN = 0.02  # share of a range's time that bands have to save
 

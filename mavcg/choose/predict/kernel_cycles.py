@@ -20,18 +20,18 @@ from pathlib import Path
 from llvmlite import ir
 
 from mavcg.choose.lowering.kernel_code import KERNELS_PER_MODULE, UNPLANNED, kernel_flags, kernel_module, version_symbol
+from mavcg.choose.predict.asm_blocks import BlockCost, BuiltLoop, block_costs, cycles_as_built
+from mavcg.choose.predict.block_counts import DataDependent, count_blocks
+from mavcg.choose.predict.line_traffic import Fills, Runs, fills, runs
+from mavcg.choose.predict.loop_accesses import Loop, read_loops, with_calls
+from mavcg.choose.predict.mix import mixes_of
+from mavcg.choose.predict.natural_loops import successors
 from mavcg.cost.core_rates import CoreRates
 from mavcg.files.scratch import scratch_folder
 from mavcg.hardware.fits import all_cores_fit
 from mavcg.hardware.instruction_mix import InstructionMix
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.registry import emit
-from mavcg.predict.asm_blocks import BlockCost, BuiltLoop, block_costs, cycles_as_built
-from mavcg.predict.block_counts import DataDependent, count_blocks
-from mavcg.predict.line_traffic import Fills, Runs, fills, runs
-from mavcg.predict.loop_accesses import Loop, read_loops, with_calls
-from mavcg.predict.mix import mixes_of
-from mavcg.predict.natural_loops import successors
 from mavcg.specs.kernel import KernelSpec
 from mavcg.specs.tile_plan import MacroTile, TilePlan
 from mavcg.toolchain.codegen import CodegenJob, compile_module

@@ -7,12 +7,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mavcg.choose.predict.memory import Distances, reuse_distances, step_traffic
+from mavcg.choose.predict.work import INPUT, OUTPUT, WEIGHT, StepWork, Touch
 from mavcg.cost.board_machine import cluster_machine
 from mavcg.cost.memory import level_for
 from mavcg.hardware.accelerator import MemoryLevel
 from mavcg.kernels.primitives.registry import all_primitives
-from mavcg.predict.memory import Distances, reuse_distances, step_traffic
-from mavcg.predict.work import INPUT, OUTPUT, WEIGHT, StepWork, Touch
 from mavcg.profiles.load import load_board
 from mavcg.specs.primitive import Epilogue, Scenario
 from mavcg.specs.weight_parts import WeightParts

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from llvmlite import ir
 
+from mavcg.choose.predict.kernel_cycles import WORK, KernelModel
+from mavcg.choose.predict.latency import StepModel, Worker
+from mavcg.choose.predict.memory import Distances
+from mavcg.choose.predict.work import INPUT, OUTPUT, WEIGHT, StepWork, Touch
 from mavcg.cost.board_machine import ClusterMachine
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
 from mavcg.hardware.board import Cluster
 from mavcg.kernels.conv.spec import Conv2d
-from mavcg.predict.kernel_cycles import WORK, KernelModel
-from mavcg.predict.latency import StepModel, Worker
-from mavcg.predict.memory import Distances
-from mavcg.predict.work import INPUT, OUTPUT, WEIGHT, StepWork, Touch
 from mavcg.specs.kernel import Machine, View, dense_strides
 
 X86 = Machine("generic", "x86_64", "x86-64-v3", vector_bytes=32, vector_registers=16)
