@@ -21,8 +21,8 @@ from rich.table import Table
 
 from mavcg.files.whole_file import write_whole
 from mavcg.profiles.load import cores_for
-from mavcg.program_pipeline.hot_functions import HotSymbol
-from mavcg.program_pipeline.program import BuildRequest, build_program
+from mavcg.program.hot_functions import HotSymbol
+from mavcg.program.program import BuildRequest, build_program
 from mavcg.runtime.amalgamation import SOURCES
 from mavcg.runtime.coreset import CoreSet
 from mavcg.sources.compile_commands import CompileUnit, read_command

@@ -32,7 +32,7 @@ _ENGINE = ("runtime/csrc/engine*.c", "runtime/csrc/engine*.h")
 _MODEL = Subject(
     ("mavcg.model_pipeline.model", "mavcg.choose.algorithms.select_model", "mavcg.runtime.loading"), _ENGINE
 )
-_PROGRAM = ("mavcg.program_pipeline.program", "mavcg.program_pipeline.request")
+_PROGRAM = ("mavcg.program.program", "mavcg.program.request")
 _PROGRAMS = ("examples/edge_app/ops/*.c", "examples/edge_app/*.cpp")
 _ARM_FACTS = ("profiles/cores/cortex-*.toml", "profiles/cores/exynos-*.toml")
 _MACHINE_PASSES = ("mavcg.passes.asm.tune", "mavcg.assembly.tuning", "mavcg.profiles.timing")

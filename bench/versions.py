@@ -19,7 +19,7 @@ import numpy as np
 
 from bench.programs import PROGRAMS, Program, build
 from bench.record import facts, write
-from mavcg.program_pipeline.perf_runs import this_machine
+from mavcg.program.perf_runs import this_machine
 from mavcg.toolchain.target import host_target
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_tool, zig_command
 

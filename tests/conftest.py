@@ -21,9 +21,9 @@ import tests.one_worker  # noqa: F401  before what takes its default from there
 
 # isort: split
 from mavcg.profiles.load import cores_for
-from mavcg.program_pipeline.hot_functions import parse_hot
-from mavcg.program_pipeline.program import BuildRequest, BuildResult, build_program
-from mavcg.program_pipeline.version_choice import Gains, VersionLimits
+from mavcg.program.hot_functions import parse_hot
+from mavcg.program.program import BuildRequest, BuildResult, build_program
+from mavcg.program.version_choice import Gains, VersionLimits
 from mavcg.sources.compile_commands import CompileUnit, read_command
 from mavcg.sources.to_ir import compile_to_ir
 from mavcg.toolchain.codegen import canonical
@@ -60,7 +60,7 @@ SLOW_FIRST = (
     "tests/mavcg/cli/",
     "tests/runtime/",
     "tests/mavcg/runners/",
-    "tests/mavcg/program_pipeline/",
+    "tests/mavcg/program/",
     "tests/mavcg/model_pipeline/",
     "tests/mavcg/objects/",
     "tests/passes/",

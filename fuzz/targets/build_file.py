@@ -3,12 +3,12 @@
 from fuzz.targets import call_target
 from fuzz.targets._files import file_with
 
-PACKAGES = ("mavcg.program_pipeline.buildfile", "mavcg.files.toml_tables")
+PACKAGES = ("mavcg.program.buildfile", "mavcg.files.toml_tables")
 
 
 def run(data: bytes) -> None:
     """Read the file; nothing is built."""
-    from mavcg.program_pipeline.buildfile import read_build_file, read_project
+    from mavcg.program.buildfile import read_build_file, read_project
 
     path = file_with(data, "mavcg.toml")
     call_target(lambda: read_project(path))

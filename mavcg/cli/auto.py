@@ -13,7 +13,7 @@ from mavcg.cli.shared_options import Jobs, JsonReport
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
-    from mavcg.program_pipeline.auto_steps import AutoMachine, AutoRequest
+    from mavcg.program.auto_steps import AutoMachine, AutoRequest
 
 _WAITING = 1  # exit status if functions over the threshold are left
 
@@ -73,10 +73,10 @@ def run_auto(options: AutoOptions) -> None:
     mavcg auto --runner ssh:pi@10.0.0.7
     mavcg auto --runner adb
     """
-    from mavcg.program_pipeline.auto_report import auto_json, show_auto
-    from mavcg.program_pipeline.auto_rounds import MOST_ROUNDS, RoundLimits, run_rounds
-    from mavcg.program_pipeline.auto_steps import ProgramSteps
-    from mavcg.program_pipeline.version_choice import MIN_GAIN
+    from mavcg.program.auto_report import auto_json, show_auto
+    from mavcg.program.auto_rounds import MOST_ROUNDS, RoundLimits, run_rounds
+    from mavcg.program.auto_steps import ProgramSteps
+    from mavcg.program.version_choice import MIN_GAIN
 
     request = _auto_request(options)
     percent = request.build.min_gain
@@ -106,8 +106,8 @@ auto = command_of("auto", AutoOptions, run_auto)
 
 def _auto_request(options: AutoOptions) -> "AutoRequest":
     """Return the settings of mavcg.toml and the options. Raises: MavcgError for settings that rounds cannot use."""
-    from mavcg.program_pipeline.auto_steps import AutoRequest
-    from mavcg.program_pipeline.buildfile import FILE_NAME, library_of_folder, read_project
+    from mavcg.program.auto_steps import AutoRequest
+    from mavcg.program.buildfile import FILE_NAME, library_of_folder, read_project
 
     path = options.config or Path(FILE_NAME)
     if options.config is None and not path.is_file():
@@ -144,8 +144,8 @@ def _auto_request(options: AutoOptions) -> "AutoRequest":
 
 def _machine(auto_request: "AutoRequest", runner: str | None, stack: ExitStack) -> "AutoMachine":
     """Return the machine that runs the program. stack: closes the connection to it at the end. Raises: MavcgError."""
-    from mavcg.program_pipeline.auto_local import local_machine
-    from mavcg.program_pipeline.request import make_request
+    from mavcg.program.auto_local import local_machine
+    from mavcg.program.request import make_request
 
     file = replace(auto_request.build, measurements=None, hot=(), profile=None, only_hot=None)
     request, _board = make_request(file, auto_request.project.folder, auto_request.jobs, ())

@@ -67,7 +67,7 @@ def _build_from_tables(options: BuildOptions, config: Path | None) -> None:
     config: the build file; None for ./mavcg.toml, unless options name inputs. Raises: MavcgError for options without
     effect.
     """
-    from mavcg.program_pipeline.buildfile import FILE_NAME, read_project
+    from mavcg.program.buildfile import FILE_NAME, read_project
 
     has_input = bool(options.source or options.ir or options.compile_commands)
     path = config or (Path(FILE_NAME) if not has_input and Path(FILE_NAME).is_file() else None)
@@ -93,8 +93,8 @@ def _build_program(options: BuildOptions) -> None:
     """Build the program that options alone describe; if they name no hot function, by the profile that is kept here."""
     from mavcg.cli.build_program import build_and_report
     from mavcg.cli.resource_limits import build_limits
-    from mavcg.program_pipeline.buildfile import PROFILE_NAME
-    from mavcg.program_pipeline.request import make_request
+    from mavcg.program.buildfile import PROFILE_NAME
+    from mavcg.program.request import make_request
 
     table = build_table(options)
     if not table.hot and not table.profile and Path(PROFILE_NAME).is_file():

@@ -7,7 +7,7 @@ from mavcg.cli.resource_limits import ResourceLimits, enforce_limits
 
 if TYPE_CHECKING:
     from mavcg.hardware.board import Board
-    from mavcg.program_pipeline.program import BuildRequest
+    from mavcg.program.program import BuildRequest
 
 
 def build_and_report(
@@ -17,8 +17,8 @@ def build_and_report(
 
     Returns: the JSON document, or {} after a table on stdout.
     """
-    from mavcg.program_pipeline.program import build_program
-    from mavcg.program_pipeline.report import build_json, show_build
+    from mavcg.program.program import build_program
+    from mavcg.program.report import build_json, show_build
 
     with enforce_limits(limits, str(request.output)) as progress:
         result = build_program(request, progress)

@@ -8,7 +8,7 @@ from mavcg.cli import build_model, build_program
 from mavcg.cli.output import console, note, print_json
 from mavcg.cli.resource_limits import ResourceLimits, build_limits
 from mavcg.errors import MavcgError
-from mavcg.program_pipeline.buildfile import (
+from mavcg.program.buildfile import (
     BuildFile,
     ModelTable,
     ProjectFile,
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from mavcg.hardware.board import Board
     from mavcg.model_pipeline.model_request import ModelRequest
     from mavcg.model_pipeline.partial import PartialRequest
-    from mavcg.program_pipeline.launched_build import LaunchedBuild
-    from mavcg.program_pipeline.program import BuildRequest
+    from mavcg.program.launched_build import LaunchedBuild
+    from mavcg.program.program import BuildRequest
 
 # The start of an error that names an option, to be replaced by the key of mavcg.toml that has the same meaning.
 _OPTION = re.compile(r"(?:--(?P<long>[a-z-]+)|(?P<output>-o)(?= )|(?P<build>build)(?=: ))")
@@ -68,7 +68,7 @@ def make_project_request(
     project: ProjectFile, options: BuildFile, of_models: ModelTable, jobs: int | None
 ) -> ProjectRequest:
     """Resolve every name of a mavcg.toml. Raises: MavcgError naming file, table and key, or the option."""
-    from mavcg.program_pipeline.request import merge
+    from mavcg.program.request import merge
 
     build = merge(project.build or BuildFile(), options)
     has_sources = bool(build.sources or build.ir or build.compile_commands)
@@ -121,7 +121,7 @@ def _refuse_missing_profile(build: BuildFile, project: ProjectFile) -> None:
 def _program_request(
     build: BuildFile, project: ProjectFile, options: BuildFile, jobs: int | None
 ) -> "tuple[BuildRequest, Board | None, ResourceLimits]":
-    from mavcg.program_pipeline.request import make_request
+    from mavcg.program.request import make_request
 
     build = replace(build, output=build.output or library_of_folder(project.folder))
     try:
@@ -132,7 +132,7 @@ def _program_request(
 
 
 def _launched_build(build: BuildFile, project: ProjectFile, options: BuildFile) -> "LaunchedBuild":
-    from mavcg.program_pipeline.launched_build import make_launched_build
+    from mavcg.program.launched_build import make_launched_build
 
     given = [field.name for field in fields(BuildFile) if getattr(options, field.name) not in (None, ())]
     if given:
@@ -157,7 +157,7 @@ def _model_request(
         parse_threads,
         without_declared_shapes,
     )
-    from mavcg.program_pipeline.request import merge
+    from mavcg.program.request import merge
 
     location = f"{project.path}: model[{number}]"
     folder, table = project.folder, merge(table, replace(options, file=table.file))
@@ -224,7 +224,7 @@ def _naming_keys(error: MavcgError, location: str, options: BuildFile | ModelTab
 
 
 def _build_launched(build: "LaunchedBuild", as_json: bool) -> dict[str, Any]:
-    from mavcg.program_pipeline.launched_build import run_launched_build
+    from mavcg.program.launched_build import run_launched_build
 
     lines = run_launched_build(build, stdout=2 if as_json else None)
     if not lines:

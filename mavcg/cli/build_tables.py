@@ -8,7 +8,7 @@ from mavcg.cli.option_values import input_from_here, names_of_option, path_from_
 
 if TYPE_CHECKING:
     from mavcg.model_pipeline.request import SelectionOptions
-    from mavcg.program_pipeline.buildfile import BuildFile, ModelTable
+    from mavcg.program.buildfile import BuildFile, ModelTable
 
 
 def program_options(options: BuildOptions) -> dict[str, object]:
@@ -85,7 +85,7 @@ def selection_options(options: BuildOptions) -> "SelectionOptions":
 
 def build_table(options: BuildOptions) -> "BuildFile":
     """Return the [build] table that the options amount to; its paths are absolute."""
-    from mavcg.program_pipeline.buildfile import BuildFile
+    from mavcg.program.buildfile import BuildFile
 
     return BuildFile(
         output=path_from_here(options.output),
@@ -123,7 +123,7 @@ def build_table(options: BuildOptions) -> "BuildFile":
 
 def model_table(options: BuildOptions) -> "ModelTable":
     """Return the [[model]] table that the options amount to, without a model's file; its paths are absolute."""
-    from mavcg.program_pipeline.buildfile import ModelTable
+    from mavcg.program.buildfile import ModelTable
 
     def absolute(path: Path | None) -> str | None:
         return path_from_here(str(path) if path else None)

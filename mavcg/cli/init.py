@@ -33,9 +33,9 @@ def init(
     from mavcg.files.whole_file import write_whole
     from mavcg.hosts.host import find_board
     from mavcg.importers.load import SUFFIXES
-    from mavcg.program_pipeline.buildfile import FILE_NAME, read_project
-    from mavcg.program_pipeline.folder_contents import list_contents
-    from mavcg.program_pipeline.initial_project import propose, toml_text
+    from mavcg.program.buildfile import FILE_NAME, read_project
+    from mavcg.program.folder_contents import list_contents
+    from mavcg.program.initial_project import propose, toml_text
 
     path = folder / FILE_NAME
     if not folder.is_dir():

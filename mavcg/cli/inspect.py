@@ -62,7 +62,7 @@ def run_inspect(options: InspectOptions) -> None:
 
         _print(application, show_application, options.as_json)
     else:
-        from mavcg.program_pipeline.report import show_inspection
+        from mavcg.program.report import show_inspection
 
         inspection = inspect_library(library)
         if options.as_json:

@@ -71,7 +71,7 @@ def _percentage(value: str) -> float | None:
 
 def _launch(command: list[str], config: str | None, strict: bool, max_growth: float | None) -> int:
     from mavcg.errors import MavcgError
-    from mavcg.program_pipeline.launching import LaunchOptions, find_config, run_compiler, version_object
+    from mavcg.program.launching import LaunchOptions, find_config, run_compiler, version_object
 
     status = run_compiler(command)
     if status:

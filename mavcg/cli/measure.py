@@ -13,8 +13,8 @@ from mavcg.cli.shared_options import SampleEvent, SampleFrequency
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
-    from mavcg.program_pipeline.measure_versions import LibraryMeasurements, VersionFinding
-    from mavcg.program_pipeline.measurements import Measurement
+    from mavcg.program.measure_versions import LibraryMeasurements, VersionFinding
+    from mavcg.program.measurements import Measurement
 
 
 @dataclass(frozen=True)
@@ -63,10 +63,10 @@ def run_measure(options: MeasureVerbOptions) -> None:
     MAVCG_CPU_MAP=0-3=cortex-a55,4-7=cortex-a76 mavcg measure libapp.so --json -- ./app
     mavcg build --measurements gains.json
     """
-    from mavcg.program_pipeline import measure_versions, perf_runs
-    from mavcg.program_pipeline.measurements import load_measurements, merge_measurements, save_measurements
-    from mavcg.program_pipeline.version_choice import MIN_GAIN
-    from mavcg.program_pipeline.version_symbols import read_library
+    from mavcg.program import measure_versions, perf_runs
+    from mavcg.program.measurements import load_measurements, merge_measurements, save_measurements
+    from mavcg.program.version_choice import MIN_GAIN
+    from mavcg.program.version_symbols import read_library
 
     if not options.command:
         raise MavcgError(
@@ -154,7 +154,7 @@ def _show(measured: "LibraryMeasurements", runs: int, min_gain: float) -> None:
 
     from mavcg.hardware.cpu_list import cpu_ranges
     from mavcg.profiling.demangle import demangle
-    from mavcg.program_pipeline.report import shorten
+    from mavcg.program.report import shorten
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("function")

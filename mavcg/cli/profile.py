@@ -15,7 +15,7 @@ from mavcg.errors import MavcgError
 if TYPE_CHECKING:
     from mavcg.profiling.profile import Profile
     from mavcg.profiling.record import RecordOptions
-    from mavcg.program_pipeline.profile_command import ProfileRun
+    from mavcg.program.profile_command import ProfileRun
 
 STDERR = 2
 DEFAULT_THRESHOLD_PERCENT = 5.0
@@ -80,7 +80,7 @@ class _ReadProfiles:
 def _import_profiles(options: ProfileOptions) -> _ReadProfiles:
     """Read the files of --import. Raises: MavcgError for options about recording, and for files that are not read."""
     from mavcg.profiling.load import load_profile
-    from mavcg.program_pipeline.profile_command import profiled_board
+    from mavcg.program.profile_command import profiled_board
 
     if options.command or options.config is not None:
         conflicting = "a command" if options.command else "--config"
@@ -93,7 +93,7 @@ def _import_profiles(options: ProfileOptions) -> _ReadProfiles:
 
 def _record_profile(options: ProfileOptions) -> _ReadProfiles | None:
     """Profile the command, given or of mavcg.toml; return None, after a note, if there is nothing to profile."""
-    from mavcg.program_pipeline.profile_command import profile_command
+    from mavcg.program.profile_command import profile_command
 
     run = _run(
         options.config,
@@ -158,8 +158,8 @@ def _run(config: Path | None, command: tuple[str, ...], options: dict[str, Any])
     Args:
         options: values that override those of the file, by field of ProfileRun; None for an option not given.
     """
-    from mavcg.program_pipeline.buildfile import FILE_NAME, read_project
-    from mavcg.program_pipeline.profile_command import ProfileRun, nothing_to_profile, project_run
+    from mavcg.program.buildfile import FILE_NAME, read_project
+    from mavcg.program.profile_command import ProfileRun, nothing_to_profile, project_run
 
     path = config or (Path(FILE_NAME) if Path(FILE_NAME).is_file() else None)
     if path is None and not command:
@@ -183,7 +183,7 @@ def _run(config: Path | None, command: tuple[str, ...], options: dict[str, Any])
 
 def _default_output(run: "ProfileRun") -> Path | None:
     """Return the file that keeps the profile without -o; None, after a note, if this folder cannot be written."""
-    from mavcg.program_pipeline.profile_command import refuse_other_file
+    from mavcg.program.profile_command import refuse_other_file
 
     refuse_other_file(run.output)
     if run.output == Path(run.output.name) and not os.access(".", os.W_OK):

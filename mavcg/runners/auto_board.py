@@ -15,9 +15,9 @@ from mavcg.profiling.perf_script import read_perf_script
 from mavcg.profiling.record import FALLBACK_EVENT, Recording, RecordOptions
 from mavcg.profiling.sample_table import SampleTable
 from mavcg.profiling.simpleperf import read_simpleperf
-from mavcg.program_pipeline.auto_steps import AutoMachine, AutoRequest, detected_board
-from mavcg.program_pipeline.perf_runs import CpuGroup
-from mavcg.program_pipeline.program import BuildRequest
+from mavcg.program.auto_steps import AutoMachine, AutoRequest, detected_board
+from mavcg.program.perf_runs import CpuGroup
+from mavcg.program.program import BuildRequest
 from mavcg.runners.facts import MachineFacts
 from mavcg.runners.shell_runner import ShellRunner
 from mavcg.runners.transport import last_line

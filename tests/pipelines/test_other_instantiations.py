@@ -10,7 +10,7 @@ import pytest
 from mavcg.errors import MavcgError
 from mavcg.profiling.sample_table import SampleTable
 from mavcg.profiling.symbols import with_linkage_names
-from mavcg.program_pipeline.hot_functions import HotSymbol, inexact_notes, match_hot
+from mavcg.program.hot_functions import HotSymbol, inexact_notes, match_hot
 
 GEBP_8 = "_ZN4gemm4gebpIfLi8EEclEi"  # gemm::gebp<float, 8>::operator()(int)
 GEBP_12 = "_ZN4gemm4gebpIfLi12EEclEi"

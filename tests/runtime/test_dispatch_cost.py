@@ -13,9 +13,9 @@ import pytest
 
 from bench.dispatch import CORES, WORDS, CallTime, build, measure
 from mavcg.profiles.load import cores_for
-from mavcg.program_pipeline.hot_functions import HotSymbol
-from mavcg.program_pipeline.program import BuildRequest, build_program
-from mavcg.program_pipeline.version_choice import VersionLimits
+from mavcg.program.hot_functions import HotSymbol
+from mavcg.program.program import BuildRequest, build_program
+from mavcg.program.version_choice import VersionLimits
 from mavcg.runtime.coreset import CoreSet
 from mavcg.sources.compile_commands import CompileUnit, read_command
 from mavcg.toolchain.target import default_target

@@ -44,7 +44,7 @@ VERBS = (
     "farm",
     "accel",
 )
-HEAVY = {"pandas", "numpy", "llvmlite", "llvmlite.binding", "matplotlib", "elftools", "mavcg.program_pipeline.program"}
+HEAVY = {"pandas", "numpy", "llvmlite", "llvmlite.binding", "matplotlib", "elftools", "mavcg.program.program"}
 
 
 def imported_by(*arguments: str) -> set[str]:

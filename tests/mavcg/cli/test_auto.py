@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from mavcg.objects.inspection import inspect_library
-from mavcg.program_pipeline.measurements import load_measurements
-from mavcg.program_pipeline.perf_runs import this_machine
+from mavcg.program.measurements import load_measurements
+from mavcg.program.perf_runs import this_machine
 from mavcg.toolchain.target import host_target
 
 PAGE = Path(__file__).parents[3] / "docs/auto.md"

@@ -190,7 +190,7 @@ def test_a_board_of_another_machine(mavcg: Any, kernel: Path) -> None:
 def test_measured_gains_and_growth_drop_versions(
     mavcg: Any, build_file: Path, cores: Sequence[str], tmp_path: Path
 ) -> None:
-    from mavcg.program_pipeline.measurements import Measurement, save_measurements
+    from mavcg.program.measurements import Measurement, save_measurements
 
     gains = [
         Measurement("dot", core, "cycles", (100.0,), (own,), 500, 500, 0.9)

@@ -13,8 +13,8 @@ import pytest
 from mavcg.cli.app import run
 from mavcg.objects.elf import function_symbols, notes
 from mavcg.passes.ir.arithmetic import explicit_fmuladd
-from mavcg.program_pipeline import version_jobs
-from mavcg.program_pipeline.version_growth import DEFAULT_FREE_BYTES, DEFAULT_MAX_GROWTH
+from mavcg.program import version_jobs
+from mavcg.program.version_growth import DEFAULT_FREE_BYTES, DEFAULT_MAX_GROWTH
 from tests.conftest import zig_cache
 
 EDGE_APP = Path(__file__).parents[3] / "examples/edge_app"
@@ -354,7 +354,7 @@ def test_a_build_for_another_machine_keeps_its_objects(mavcg: Any, project: Path
 
 
 def test_a_fault_of_ours_breaks_no_build(mavcg: Any, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mavcg.program_pipeline.program.make_versions", lambda *_: 1 / 0)
+    monkeypatch.setattr("mavcg.program.program.make_versions", lambda *_: 1 / 0)
     ended = launch(mavcg, "gcc", "-c", "hot.c")
     assert ended.status == 0 and (project / "hot.o").is_file()
     assert "the compiler's object stays: a fault of mavcg: ZeroDivisionError" in ended.stderr
@@ -367,9 +367,9 @@ def test_a_file_without_hot_functions_costs_few_imports(project: Path, run_progr
     ended = run_program(*command)
     assert ended.status == 0
     imported = {line.rpartition("|")[2].strip() for line in ended.stderr.splitlines()}
-    assert "mavcg.program_pipeline.launching" in imported
+    assert "mavcg.program.launching" in imported
     heavy = {"typer", "pandas", "llvmlite", "rich", "matplotlib"}
-    assert not imported & (heavy | {"mavcg.program_pipeline.program", "mavcg.program_pipeline.request"})
+    assert not imported & (heavy | {"mavcg.program.program", "mavcg.program.request"})
 
 
 PROFILE = """\
@@ -393,7 +393,7 @@ def test_a_profile_says_what_is_hot_and_is_ranked_once(
     assert len(remembered) == 1
 
     with monkeypatch.context() as patched:
-        patched.setattr("mavcg.program_pipeline.request.profile_hot", lambda *_: pytest.fail("ranked again"))
+        patched.setattr("mavcg.program.request.profile_hot", lambda *_: pytest.fail("ranked again"))
         assert "dot (generic" in launch(mavcg, "gcc", "-c", "hot.c").stderr
     remembered[0].write_text("[{")  # a garbled one is made again
     assert launch(mavcg, "gcc", "-c", "cold.c").stderr == ""

@@ -12,10 +12,10 @@ import pytest
 
 from mavcg.cli.app import run
 from mavcg.objects.inspection import inspect_library
-from mavcg.program_pipeline.measure_versions import measurable_groups
-from mavcg.program_pipeline.measurements import load_measurements, read_measurements
-from mavcg.program_pipeline.perf_runs import CpuGroup, describe_machine
-from mavcg.program_pipeline.version_symbols import VersionedLibrary, read_library
+from mavcg.program.measure_versions import measurable_groups
+from mavcg.program.measurements import load_measurements, read_measurements
+from mavcg.program.perf_runs import CpuGroup, describe_machine
+from mavcg.program.version_symbols import VersionedLibrary, read_library
 from mavcg.runtime.binding import DetectedCpu
 from mavcg.toolchain.target import host_target
 
@@ -362,7 +362,7 @@ def test_with_the_real_perf(
     mavcg: Any, perf: str, tmp_path: Path, run_program: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """This machine's own core against generic, on a product that its vector instructions speed up."""
-    from mavcg.program_pipeline.perf_runs import this_machine
+    from mavcg.program.perf_runs import this_machine
 
     monkeypatch.delenv("MAVCG_CPU_MAP", raising=False)
     core = next((cpu.core for cpu in this_machine() if cpu.core), None)

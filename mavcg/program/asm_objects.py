@@ -1,0 +1,309 @@
+"""Builds hand-written assembly: its hot functions get a version per core and a dispatcher, in one object.
+
+The versions are in the file's own text, after the functions that they are copies of
+(passes/asm/transforms/function_copies.py), so that data is not duplicated. A function that cannot be copied, or that no
+machine pass changes, stays as it is.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from mavcg.assembly.tuning import TuningJob, tune_versions
+from mavcg.assembly.tuning_options import Tuning, has_machine_passes
+from mavcg.errors import ToolError
+from mavcg.hardware.core import GENERIC, Core
+from mavcg.objects.binaries import loaded_bytes, note_assembly, symbol_bytes
+from mavcg.objects.code_extensions import function_extensions
+from mavcg.passes.asm.analysis.blocks import Function, functions_of
+from mavcg.passes.asm.analysis.debug_labels import debug_statements
+from mavcg.passes.asm.isa.source import Statement, parse_source
+from mavcg.passes.asm.transforms.dispatcher_text import dispatcher_text
+from mavcg.passes.asm.transforms.function_copies import (
+    free_suffix,
+    function_extent,
+    generic_statement,
+    mentions,
+    rename_function,
+    version_text,
+    why_no_copy,
+)
+from mavcg.passes.ir.dispatch import Dispatch
+from mavcg.program.asm_module import AsmModule
+from mavcg.program.choose_versions import (
+    DISPATCHER_POINTERS,
+    RELOCATION_BYTES,
+    choose_versions,
+    distinct_versions,
+    growth_limit,
+)
+from mavcg.program.dispatched_module import runtime_names
+from mavcg.program.objects import ModuleObjects
+from mavcg.program.version_choice import FunctionChoice, Gains, Sizes, VersionLimits
+from mavcg.program.version_growth import drop_for_growth
+from mavcg.program.version_needs import VersionNeeds, set_for
+from mavcg.program.versions import CompiledVersion
+from mavcg.runtime.coreset import CoreSet
+from mavcg.toolchain.codegen import assemble
+from mavcg.toolchain.target import Target
+
+
+def build_asm_objects(
+    module: AsmModule,
+    hot: Sequence[str],
+    core_set: CoreSet,
+    target: Target,
+    folder: Path,
+    limits: VersionLimits,
+    gains: Gains,
+    shares: Mapping[str, float],
+    tuning: Tuning,
+    workers: int,
+    progress: Callable[[], None] = lambda: None,
+) -> ModuleObjects:
+    """Build an assembly file as one object, with versions and dispatchers of its hot functions.
+
+    Args:
+        hot: linkage names.
+        folder: an existing folder for objects.
+        limits, gains, shares, workers, progress: as in objects.build_objects.
+    Raises: ToolError for text that does not assemble.
+    """
+    tag = hashlib.sha256(f"{module.source}\0{module.text}".encode(errors="surrogateescape")).hexdigest()[:8]
+    plain = folder / f"{Path(module.source).stem}-{tag}.single.o"
+    assemble(module.text, plain, target, str(module.unit.source), module.unit.folders)
+    progress()
+    requested = [name for name in hot if name in module.function_names]
+    refused = {name: reason for name in requested if (reason := _why_not(module, name, core_set.cores, tuning))}
+    functions = [name for name in requested if name not in refused]
+    bodies, stretches = _bodies(module, functions, core_set.cores, tuning, workers, progress)
+    for name, why in _unchanged_functions(bodies).items():
+        refused[name] = why
+    bodies = [body for body in bodies if body.function not in refused]
+    by_label = {(body.function, body.label): body for body in bodies}
+    writer = _AsmObjectWriter(
+        module, core_set, target, plain.with_name(f"{plain.stem}.versions.o"), by_label, stretches
+    )
+    choices: list[FunctionChoice] = []
+    needs: VersionNeeds = {}
+    if bodies and (why_none := _assembly_failures(writer, bodies)):
+        refused |= why_none
+        bodies = [body for body in bodies if body.function not in refused]
+    if bodies:
+        choices, needs = _choose_used(writer, bodies, limits, gains, shares, loaded_bytes(plain))
+    dispatched = sum(not choice.is_single for choice in choices)
+    objects = (writer.write(choices, needs),) if dispatched else (plain,)
+    added = RELOCATION_BYTES * (core_set.version_count + DISPATCHER_POINTERS) * dispatched
+    core_sets = dict.fromkeys(set_for(choice, core_set, needs) for choice in choices if not choice.is_single)
+    module_objects = ModuleObjects(
+        module.source,
+        (plain,),
+        objects,
+        tuple(choices),
+        refused,
+        frozenset(),
+        loaded_bytes(plain),
+        loaded_bytes(objects[0]) + added,
+        tuple(core_sets),
+        tunings={(body.function, body.label): body.tuning for body in bodies if body.tuning},
+        needs=needs,
+    )
+    if not requested:
+        return module_objects
+    note = plain.with_name(f"{plain.stem}.note.o")
+    assemble(note_assembly(module_objects.summary, target), note, target, f"the note of {module.source}")
+    return replace(module_objects, objects=(*module_objects.objects, note), single=(plain, note))
+
+
+def _why_not(module: AsmModule, name: str, cores: Sequence[Core], tuning: Tuning) -> str:
+    if module.why:
+        return module.why
+    if not tuning.on:
+        return "its versions would differ by the machine passes alone, and these are off (--tune off)"
+    if not any(has_machine_passes(core) for core in cores):
+        return f"no machine pass is for {', '.join(core.name for core in cores) or 'no core'}"
+    return why_no_copy(module.statements, _function(module.functions, name))
+
+
+def _function(functions: Sequence[Function], name: str) -> Function:
+    return next(function for function in functions if function.name == name)
+
+
+def _bodies(
+    module: AsmModule,
+    functions: Sequence[str],
+    cores: Sequence[Core],
+    tuning: Tuning,
+    workers: int,
+    progress: Callable[[], None],
+) -> tuple[list[CompiledVersion], dict[str, tuple[Statement, ...]]]:
+    """Return each function's generic version (unchanged) and tuned versions; and symbol of a version -> its statements.
+
+    A version's assembly is the function's part of the file's text.
+    """
+    jobs = {
+        (name, core.name): TuningJob(core, module.text, name, module.text, name, only=name)
+        for name in functions
+        for core in cores
+        if has_machine_passes(core)
+    }
+    done = dict(zip(jobs, tune_versions(list(jobs.values()), workers, progress, tuning.solver_seconds), strict=True))
+    bodies: list[CompiledVersion] = []
+    stretches: dict[str, tuple[Statement, ...]] = {}
+    for name in functions:
+        for label in (GENERIC, *(core.name for core in cores)):
+            text, account = done.get((name, label), (module.text, None))
+            stretch = _stretch(text, name)
+            asm = "".join(s.text for s in stretch)
+            key = hashlib.sha256(asm.encode(errors="surrogateescape")).hexdigest()
+            if account:  # there is no compiler directive: the text is hand-written
+                account = replace(account, directive=None)
+            body = CompiledVersion(name, label, f"{name}.{label}", asm, key, frozenset(), account)
+            bodies.append(body)
+            stretches[body.symbol] = stretch
+    return bodies, stretches
+
+
+def _stretch(text: str, name: str) -> tuple[Statement, ...]:
+    """Return a function's statements in a file's text."""
+    statements = parse_source(text)
+    inside = function_extent(statements, _function(functions_of(statements), name))
+    return statements[inside.start : inside.stop]
+
+
+def _assembly_failures(writer: "_AsmObjectWriter", bodies: Sequence[CompiledVersion]) -> dict[str, str]:
+    """Return function whose versions do not assemble -> the assembler's message.
+
+    Each function is assembled alone if they do not assemble together.
+    """
+    labels = {
+        name: [b.label for b in distinct_versions(bodies) if b.function == name]
+        for name in {b.function for b in bodies}
+    }
+    try:
+        writer.assemble_versions(labels, ())
+        return {}
+    except ToolError:
+        pass
+    refused = {}
+    for name, own in sorted(labels.items()):
+        try:
+            writer.assemble_versions({name: own}, ())
+        except ToolError as error:
+            lines = [line.strip() for line in str(error).splitlines()]
+            message = next((line.partition("error: ")[2] for line in lines if "error: " in line), lines[-1])
+            refused[name] = f"its versions do not assemble: {message}"
+    return refused
+
+
+def _unchanged_functions(bodies: Sequence[CompiledVersion]) -> dict[str, str]:
+    """Return function that no machine pass changed for any core -> the reason that the passes gave."""
+    unchanged = {}
+    for name in dict.fromkeys(body.function for body in bodies):
+        own = [body for body in bodies if body.function == name]
+        if len({body.key for body in own}) == 1:
+            reports = [report for body in own if body.tuning for report in body.tuning.functions]
+            reasons = [r.unchanged_because for r in reports]
+            reasons += [loop.unchanged_because for r in reports for loop in r.loops]
+            why = next(filter(None, reasons), "no loop of one block, and no better order of its instructions")
+            unchanged[name] = f"the machine passes find nothing better for any of the cores: {why}"
+    return unchanged
+
+
+def _choose_used(
+    writer: "_AsmObjectWriter",
+    bodies: Sequence[CompiledVersion],
+    limits: VersionLimits,
+    gains: Gains,
+    shares: Mapping[str, float],
+    single_bytes: int,
+) -> tuple[list[FunctionChoice], VersionNeeds]:
+    """Choose the versions to use, by their sizes in an object with all versions; and return what each version needs.
+
+    The base of a version is what the function itself needs, as it was written.
+    """
+    everything = {
+        body.function: [b for b in distinct_versions(bodies) if b.function == body.function] for body in bodies
+    }
+    path = writer.assemble_versions({name: [b.label for b in own] for name, own in everything.items()}, ())
+    code = {body.symbol: symbol_bytes(path, body.symbol) for body in distinct_versions(bodies)}
+    sizes = {symbol: Sizes(size, size) for symbol, size in code.items()}
+    choices = choose_versions(bodies, sizes, gains, limits, writer.core_set)
+    limit = growth_limit(bodies, choices, sizes, shares, gains, single_bytes, limits)
+    found = function_extensions(path)
+    symbols = {(body.function, body.key): body.symbol for body in reversed(bodies)}
+    needs = {
+        (body.function, body.label): tuple(
+            sorted(found[symbols[body.function, body.key]] - found[writer.bodies[body.function, GENERIC].symbol])
+        )
+        for body in bodies
+    }
+    return drop_for_growth(choices, limit) if limit else choices, needs
+
+
+@dataclass(frozen=True)
+class _AsmObjectWriter:
+    """Writes the file's text with versions and dispatchers, and assembles it.
+
+    Args:
+        bodies: (function, label) -> version.
+        stretches: symbol of a version -> its statements.
+    """
+
+    module: AsmModule
+    core_set: CoreSet
+    target: Target
+    path: Path
+    bodies: Mapping[tuple[str, str], CompiledVersion]
+    stretches: Mapping[str, Sequence[Statement]]
+
+    def write(self, choices: Sequence[FunctionChoice], needs: VersionNeeds) -> Path:
+        used = [choice for choice in choices if not choice.is_single]
+        labels = {choice.function: list(choice.bodies) for choice in used}
+        dispatches = [
+            Dispatch(
+                c.function,
+                tuple(f"{c.function}.{version.body}" for version in c.versions),
+                runtime_names(set_for(c, self.core_set, needs), self.target),
+            )
+            for c in used
+        ]
+        return self.assemble_versions(labels, dispatches)
+
+    def assemble_versions(self, labels: Mapping[str, Sequence[str]], dispatches: Sequence[Dispatch]) -> Path:
+        """Assemble an object with versions and dispatchers.
+
+        labels: function -> labels of its versions, "generic" included.
+        """
+        statements = self.module.statements
+        pieces = [s.text for s in statements]
+        in_debug = debug_statements(statements)
+        suffix, landing = free_suffix(self.module.text), ".note.gnu.property" in self.module.text
+        for name in labels:
+            inside = function_extent(statements, _function(self.module.functions, name))
+            generic = self.bodies[name, GENERIC]
+            for at, s in enumerate(statements):
+                if at not in inside and mentions(s, name):
+                    pieces[at] = generic_statement(replace(s, text=pieces[at]), name, generic.symbol, at in in_debug)
+            text = rename_function(self.stretches[generic.symbol], name, generic.symbol)
+            texts = [version_text(text, generic.symbol, landing)]
+            for number, body in enumerate(self.bodies[name, label] for label in labels[name] if label != GENERIC):
+                copy = rename_function(self.stretches[body.symbol], name, body.symbol, f"{suffix}{number}")
+                texts.append("\t.p2align 4\n" + version_text(copy, body.symbol, landing))
+            pieces[inside.start] = "".join(texts)
+            pieces[inside.start + 1 : inside.stop] = [""] * (len(inside) - 1)
+        dispatchers = [
+            dispatcher_text(d.name, d.targets, d.runtime, self._is_weak(d.name), self._visibility(d.name))
+            for d in dispatches
+        ]
+        text = "".join([*pieces, "\n", *dispatchers])
+        assemble(text, self.path, self.target, f"versions of {self.module.source}", self.module.unit.folders)
+        return self.path
+
+    def _is_weak(self, name: str) -> bool:
+        return any(s.name == ".weak" and mentions(s, name) for s in self.module.statements)
+
+    def _visibility(self, name: str) -> str:
+        directives = (".hidden", ".protected", ".internal")
+        return next((s.name[1:] for s in self.module.statements if s.name in directives and mentions(s, name)), "")

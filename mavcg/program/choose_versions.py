@@ -1,0 +1,73 @@
+"""Chooses the versions of a module's functions: equal ones are shared, useless ones dropped, code growth is limited."""
+
+from collections.abc import Mapping, Sequence
+
+from mavcg.program.version_choice import (
+    FunctionChoice,
+    Gains,
+    Sizes,
+    VersionLimits,
+    drop_useless,
+    share_equal,
+)
+from mavcg.program.version_growth import GrowthLimit, versions_worth
+from mavcg.program.version_model import drop_by_model
+from mavcg.program.version_sharing import share_nearly_equal
+from mavcg.program.versions import CompiledVersion
+from mavcg.runtime.coreset import CoreSet
+
+# Elf64_Rela: each address in a dispatcher's tables is relocated at load.
+RELOCATION_BYTES = 24
+DISPATCHER_POINTERS = 3
+
+
+def distinct_versions(bodies: Sequence[CompiledVersion]) -> list[CompiledVersion]:
+    """Return the versions without those whose function and key an earlier one has."""
+    first: dict[tuple[str, str], CompiledVersion] = {}
+    for body in bodies:
+        first.setdefault((body.function, body.key), body)
+    return list(first.values())
+
+
+def choose_versions(
+    compiled: Sequence[CompiledVersion],
+    sizes: Mapping[str, Sizes],
+    gains: Gains,
+    limits: VersionLimits,
+    core_set: CoreSet,
+) -> list[FunctionChoice]:
+    """Choose each function's versions: share equal ones, drop those that are measured or predicted to gain nothing.
+
+    sizes: by symbol of the version.
+    """
+    cores = {core.name: core for core in core_set.cores}
+    choices = []
+    for function in dict.fromkeys(body.function for body in compiled):
+        bodies = tuple(body for body in compiled if body.function == function)
+        first = {body.key: body for body in reversed(bodies)}
+        by_symbol = {body.symbol: sizes[first[body.key].symbol] for body in bodies}
+        tunings = {body.label: body.tuning for body in bodies if body.tuning}
+        choice = drop_useless(share_equal(bodies, by_symbol), gains, limits.min_gain)
+        choice = drop_by_model(choice, tunings, cores, gains, limits.by_model)
+        choices.append(share_nearly_equal(choice, compiled, cores, gains) if limits.by_model else choice)
+    return choices
+
+
+def growth_limit(
+    bodies: Sequence[CompiledVersion],
+    choices: Sequence[FunctionChoice],
+    sizes: Mapping[str, Sizes],
+    shares: Mapping[str, float],
+    gains: Gains,
+    single_bytes: int,
+    limits: VersionLimits,
+) -> GrowthLimit | None:
+    """Return the bound on a file's code growth, or None without one. shares: function -> share of the run time."""
+    if limits.max_growth is None:
+        return None
+    loaded = {(body.function, body.label): sizes[body.symbol] for body in distinct_versions(bodies)}
+    cores = len({body.label for body in bodies}) - 1
+    # A dispatcher: two entries of code, a table, its relocations; 160 bytes of code were counted on both architectures.
+    cost = 160 + (cores + 2) * (8 + 8 + RELOCATION_BYTES) + DISPATCHER_POINTERS * (8 + RELOCATION_BYTES)
+    worth = versions_worth(choices, shares, gains)
+    return GrowthLimit(limits.max_growth, single_bytes, loaded, worth, cost, limits.free_bytes)

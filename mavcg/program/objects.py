@@ -1,0 +1,215 @@
+"""Builds object files from a versioned module: the chosen versions, dispatchers, the module's other code, a note."""
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from mavcg import __version__
+from mavcg.assembly.tuning import VersionTuning
+from mavcg.objects.binaries import loaded_bytes, note_assembly, symbol_bytes
+from mavcg.passes.asm.transforms.remove_definitions import CannotSeparate
+from mavcg.program.choose_versions import (
+    choose_versions,
+    distinct_versions,
+    growth_limit,
+)
+from mavcg.program.dispatched_module import DispatchedModule
+from mavcg.program.version_choice import FunctionChoice, Gains, Sizes, VersionChoice, VersionLimits
+from mavcg.program.version_growth import GrowthLimit, drop_for_growth
+from mavcg.program.version_needs import VersionNeeds, set_for, version_needs
+from mavcg.program.versions import CompiledVersion, VersionedModule, adding_products
+from mavcg.runtime.coreset import CoreSet
+from mavcg.sources.to_assembly import PlainAssembly
+from mavcg.toolchain.codegen import CodegenJob, assemble, compile_module
+from mavcg.toolchain.target import Target
+
+
+@dataclass(frozen=True)
+class ModuleObjects:
+    """The object files of one module, to be linked together with the runtime.
+
+    Args:
+        single: the module's object without versions, and its note.
+        objects: the objects with versions and dispatchers.
+        refused: function that was not versioned -> reason.
+        shared_optimisation: functions whose fast-math arithmetic was decided once for all versions.
+        single_bytes, multi_bytes: loaded bytes of the object without versions, and of `objects`.
+        core_sets: those whose tables dispatchers use; () if no function has a dispatcher.
+        tunings: (function, core) -> result of the machine passes.
+        whole: the reason why cold functions do not come from the program's own compiler; "" if they do, or if that was
+            not requested.
+        sums_products: function that sums floating-point products -> True if the program's base features have a fused
+            multiply-add for them.
+        needs: (function, label) -> extensions that the version's instructions need beyond its base.
+        ir_texts: for bitcode, the IR of the module with its dispatchers and of its versions; `objects` then only tell
+            sizes.
+    """
+
+    source: str
+    single: tuple[Path, ...]
+    objects: tuple[Path, ...]
+    choices: tuple[FunctionChoice, ...]
+    refused: Mapping[str, str]
+    shared_optimisation: frozenset[str]
+    single_bytes: int
+    multi_bytes: int
+    core_sets: tuple[CoreSet, ...]
+    tunings: Mapping[tuple[str, str], VersionTuning] = field(default_factory=dict)
+    whole: str = ""
+    sums_products: Mapping[str, bool] = field(default_factory=dict)
+    needs: VersionNeeds = field(default_factory=dict)
+    ir_texts: tuple[str, ...] = ()
+
+    @property
+    def dispatched(self) -> bool:
+        """True if a function has a dispatcher."""
+        return bool(self.core_sets)
+
+    def extensions_of(self, function: str, version: VersionChoice) -> list[str]:
+        """Return the extensions that the code which a version runs needs beyond the function's base."""
+        return list(self.needs.get((function, version.body), ()))
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """The document of the module's note, which `mavcg inspect` reads."""
+        return {
+            "mavcg": __version__,
+            "source": self.source,
+            "functions": [self._function_summary(choice) for choice in self.choices],
+            "refused": dict(self.refused),
+            "single_bytes": self.single_bytes,
+            "multi_bytes": self.multi_bytes,
+        }
+
+    def _function_summary(self, choice: FunctionChoice) -> dict[str, Any]:
+        name = choice.function
+        models = {label: tuning.as_json() for (function, label), tuning in self.tunings.items() if function == name}
+        return {
+            "name": name,
+            "versions": [
+                {
+                    "core": k.label,
+                    "bytes": k.bytes,
+                    "shares_body_with": k.shares_body_with,
+                    "extensions": self.extensions_of(name, k),
+                }
+                | ({"model": models[k.label]} if k.label in models else {})
+                for k in choice.versions
+                if not k.dropped
+            ],
+            "dropped": [{"core": k.label, "why": k.dropped} for k in choice.versions if k.dropped],
+        }
+
+
+def build_objects(
+    text: str,
+    module: VersionedModule,
+    core_set: CoreSet,
+    target: Target,
+    folder: Path,
+    limits: VersionLimits,
+    gains: Gains,
+    shares: Mapping[str, float],
+    program_level: str | None,
+    flags: Sequence[str] = ("-fPIC",),
+    workers: int = 1,
+    progress: Callable[[], None] = lambda: None,
+    cold_code: PlainAssembly | None = None,
+) -> ModuleObjects:
+    """Assemble the distinct versions, choose the versions to keep, and compile the module with their dispatchers.
+
+    Args:
+        text: the module's IR before versioning, for the single-version build.
+        folder: an existing folder for the objects.
+        shares: function -> its share of the run time, 0..1.
+        flags: code generation flags for the module's own code.
+        cold_code: the assembly of the program's own compiler, which provides the cold functions; None for clang's.
+    Raises: MavcgError for text that does not compile or assemble.
+    """
+    level = "3" if program_level == "fast" else program_level or "2"
+    stem = f"{Path(module.source).stem}-{module.hot.tag}"
+    plain = cold_code.plain if cold_code else folder / f"{stem}.single.o"
+    bodies = {body.symbol: body for body in distinct_versions(module.bodies)}
+    paths = {symbol: folder / f"{stem}.{number}.o" for number, symbol in enumerate(bodies)}
+
+    plain_job = CodegenJob(text, target, f"compiling {module.source}", level, True, "obj", tuple(flags))
+    _make_objects(
+        None if cold_code else (plain_job, plain), [(b, paths[s]) for s, b in bodies.items()], target, workers, progress
+    )
+    sizes = {s: Sizes(symbol_bytes(path, s), loaded_bytes(path)) for s, path in paths.items()}
+    single_bytes = loaded_bytes(plain)
+    choices = choose_versions(module.bodies, sizes, gains, limits, core_set)
+    limit = growth_limit(module.bodies, choices, sizes, shares, gains, single_bytes, limits)
+    if limit:
+        choices = drop_for_growth(choices, limit)
+    needs = version_needs(module, paths, target, core_set.cores)
+    dispatched_module = DispatchedModule(
+        module, core_set, target, folder / stem, paths, needs, level, tuple(flags), cold_code
+    )
+    objects, added, choices, whole = _objects_within_limit(dispatched_module, choices, limit, single_bytes)
+    progress()
+
+    core_sets = dict.fromkeys(set_for(choice, core_set, needs) for choice in choices if not choice.is_single)
+    objects = objects or [plain]
+    module_objects = ModuleObjects(
+        module.source,
+        (plain,),
+        tuple(objects),
+        tuple(choices),
+        module.refused,
+        module.shared_optimisation,
+        single_bytes,
+        sum(map(loaded_bytes, objects)) + added,
+        tuple(core_sets),
+        {(body.function, body.label): body.tuning for body in module.bodies if body.tuning},
+        whole,
+        adding_products(module.hot, [choice.function for choice in choices], target.arch),
+        needs,
+        tuple(dispatched_module.ir_texts(choices)) if module.ir and core_sets else (),
+    )
+    if not (choices or module.refused):
+        return module_objects  # a note would be empty
+    note = folder / f"{stem}.note.o"
+    assemble(note_assembly(module_objects.summary, target), note, target, f"the note of {module.source}")
+    return replace(module_objects, objects=(*objects, note), single=(plain, note))
+
+
+def _make_objects(
+    plain: tuple[CodegenJob, Path] | None,
+    bodies: Sequence[tuple[CompiledVersion, Path]],
+    target: Target,
+    workers: int,
+    progress: Callable[[], None],
+) -> None:
+    """Compile the module without versions, unless `plain` is None, and assemble the versions, `workers` at a time."""
+    with ThreadPoolExecutor(max(1, workers)) as pool:
+        waiting = [pool.submit(compile_module, *plain)] if plain else []
+        waiting += [
+            pool.submit(assemble, body.asm, path, target, f"{body.function}, {body.label}") for body, path in bodies
+        ]
+        for future in waiting:
+            future.result()
+            progress()
+
+
+def _objects_within_limit(
+    dispatched: DispatchedModule, choices: list[FunctionChoice], limit: GrowthLimit | None, single_bytes: int
+) -> tuple[list[Path], int, list[FunctionChoice], str]:
+    """Make the objects, and again with fewer versions while they exceed the limit on code growth.
+
+    Returns: the objects, the bytes that linking adds to them, the choices, and the reason why cold functions are not
+        from the program's own compiler, or "".
+    """
+    whole = ""
+    while True:
+        try:
+            objects, added = dispatched.objects(choices)
+        except CannotSeparate as reason:
+            whole, dispatched = str(reason), replace(dispatched, own=None)
+            continue
+        over = single_bytes + limit.allowed_bytes - sum(map(loaded_bytes, objects)) - added if limit and objects else 0
+        if not limit or over >= 0:
+            return objects, added, choices, whole
+        choices = drop_for_growth(choices, limit, limit.added_bytes(choices) + over)

@@ -1,0 +1,170 @@
+"""Chooses the versions of a function: shares equal machine code, drops versions whose known gain is small.
+
+Source: uarch-codegen paper, chapter 3.2.3 ("removes the versions that do not exhibit performance improvement").
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from mavcg.hardware.core import GENERIC
+from mavcg.program.versions import CompiledVersion
+
+MIN_GAIN = 0.01  # minimum known gain over generic, as a fraction, for which a version is worth its bytes
+
+
+@dataclass(frozen=True)
+class Gain:
+    """Time that a version saves over the generic version on its own core, as a fraction: 0.11 is 11 % less time.
+
+    Args:
+        how: how the figure was obtained, as text: measured or modelled.
+    """
+
+    fraction: float
+    how: str
+
+
+Gains = Mapping[tuple[str, str], Gain]  # (function, core) -> gain
+
+
+@dataclass(frozen=True)
+class VersionLimits:
+    """Limits on the versions of a function.
+
+    Args:
+        min_gain: versions with a known gain below this fraction are dropped.
+        max_growth: limit on the code growth of a file, in percent of its single-version build; None for no limit.
+        free_bytes: bytes that versions of a file may add whatever max_growth says.
+        by_model: True to drop versions that the core's model says to gain nothing over generic.
+    """
+
+    min_gain: float = MIN_GAIN
+    max_growth: float | None = None
+    free_bytes: int = 0
+    by_model: bool = True
+
+
+@dataclass(frozen=True)
+class ModelVerdict:
+    """The verdict of a core's model about a version, in comparison with generic (version_model.py).
+
+    Args:
+        generic, own: work per cycle of the main loop, in `unit` per cycle.
+        error: error of the core's model, as a fraction.
+        is_assumed: True if that error is not known from published figures.
+        would_drop: True if the model alone would drop the version.
+        is_dropped: True if the version is dropped.
+        why: the figures and the verdict, as text.
+    """
+
+    generic: float
+    own: float
+    unit: str
+    error: float
+    is_assumed: bool
+    would_drop: bool
+    is_dropped: bool
+    why: str
+
+    @property
+    def is_slower(self) -> bool:
+        """True if the version takes more time than generic."""
+        return self.own < self.generic
+
+    @property
+    def more_time(self) -> float:
+        """Additional time of the version relative to generic, as a fraction: 0.14 for 14 % more."""
+        return self.generic / self.own - 1
+
+    @property
+    def gain(self) -> float:
+        """Time that the version saves over generic, as a fraction."""
+        return 1 - self.generic / self.own
+
+
+@dataclass(frozen=True)
+class VersionChoice:
+    """The code that a core runs.
+
+    Args:
+        label: the version: "generic" or the core's name.
+        body: label of the version whose code it runs: its own, one with equal code, or "generic" if it is dropped.
+        bytes: size of the function's code in that version.
+        dropped: the reason why the version is not used; "" if it is used.
+        verdict: what the core's model says about it; None if it can time no loop of both versions.
+        nearly_equal: the reason why it runs another core's code that is not equal to its own; "" if it does not.
+    """
+
+    label: str
+    body: str
+    bytes: int
+    dropped: str = ""
+    verdict: ModelVerdict | None = None
+    nearly_equal: str = ""
+
+    @property
+    def shares_body_with(self) -> str | None:
+        """Label of the version whose machine code it runs; None if it runs its own."""
+        return self.body if self.body != self.label and not self.dropped else None
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Sizes of one version, in bytes.
+
+    Args:
+        code: of the function itself.
+        loaded: all bytes that its object file adds to the program.
+    """
+
+    code: int
+    loaded: int
+
+
+@dataclass(frozen=True)
+class FunctionChoice:
+    """The versions of one function, generic first."""
+
+    function: str
+    versions: tuple[VersionChoice, ...]
+
+    @property
+    def bodies(self) -> tuple[str, ...]:
+        """Labels of the versions that are linked, without duplicates."""
+        return tuple(dict.fromkeys(k.body for k in self.versions))
+
+    @property
+    def is_single(self) -> bool:
+        """True if all cores run the same version, so that no dispatcher is needed."""
+        return len(self.bodies) == 1
+
+
+def share_equal(bodies: Sequence[CompiledVersion], sizes: Mapping[str, Sizes]) -> FunctionChoice:
+    """Return a choice in which each version runs the code of the first version with equal machine code.
+
+    Args:
+        sizes: by symbol of the version.
+    """
+    first: dict[str, CompiledVersion] = {}
+    for body in bodies:
+        first.setdefault(body.key, body)
+    versions = tuple(VersionChoice(b.label, first[b.key].label, sizes[first[b.key].symbol].code) for b in bodies)
+    return FunctionChoice(bodies[0].function, versions)
+
+
+def drop_useless(choice: FunctionChoice, gains: Gains, min_gain: float) -> FunctionChoice:
+    """Drop versions whose known gain over generic is below `min_gain`; their cores run generic."""
+
+    def decide(version: VersionChoice) -> VersionChoice:
+        gain = gains.get((choice.function, version.label))
+        if version.body == GENERIC or gain is None or gain.fraction >= min_gain:
+            return version
+        reason = f"{gain.fraction:+.1%} over generic ({gain.how}), under the required {min_gain:.1%}"
+        return to_generic(choice, version, reason)
+
+    return replace(choice, versions=tuple(decide(k) for k in choice.versions))
+
+
+def to_generic(choice: FunctionChoice, version: VersionChoice, reason: str) -> VersionChoice:
+    """Return the version dropped for this reason: its core runs the generic version."""
+    return replace(version, body=GENERIC, bytes=choice.versions[0].bytes, dropped=reason)

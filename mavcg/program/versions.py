@@ -1,0 +1,335 @@
+"""Compiles a module's hot functions to assembly, one version per core, and finds equal versions.
+
+This is the first half of the program pipeline, where everything is text; mavcg.program.objects then makes
+object files.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from mavcg.assembly.tuning import VersionTuning, model_version, tune_versions
+from mavcg.assembly.tuning_options import FAST, Tuning, has_machine_passes
+from mavcg.errors import MavcgError, ProfileError
+from mavcg.hardware.core import GENERIC, Core
+from mavcg.passes.asm.analysis.identical import names_symbol, refine_keys, without_label
+from mavcg.passes.ir.arithmetic import has_fmuladd
+from mavcg.passes.ir.attributes import base_features, features_of, fused_types
+from mavcg.passes.ir.clone import make_version
+from mavcg.passes.ir.hot_module import HotModule, version_symbol
+from mavcg.passes.ir.module_text import ModuleText, parse_module
+from mavcg.passes.ir.openmp import outlined_regions, why_foreign
+from mavcg.passes.ir.refuse import why_not
+from mavcg.passes.ir.split_vector_loads import split_vector_loads
+from mavcg.program.version_jobs import VersionJobs, definitions_text
+from mavcg.toolchain.codegen import CodegenJob, Failure, canonical, compile_all
+from mavcg.toolchain.target import Target
+
+
+@dataclass(frozen=True)
+class CompiledVersion:
+    """A version's assembly, before versions are shared or dropped.
+
+    Args:
+        label: "generic" or the core's name.
+        symbol: its name in the object.
+        key: equal for versions with equal machine code.
+        needs: symbols of the module that it uses.
+        tuning: result of the machine passes, if the core's profile enables any.
+    """
+
+    function: str
+    label: str
+    symbol: str
+    asm: str
+    key: str
+    needs: frozenset[str]
+    tuning: VersionTuning | None = None
+
+
+@dataclass(frozen=True)
+class VersionedModule:
+    """A module with every version of its hot functions compiled.
+
+    Args:
+        bodies: all versions.
+        refused: function that stays unchanged, without versions -> reason.
+        shared_optimisation: functions whose fast-math arithmetic was decided once for all versions.
+        allowed: (function, label) -> extensions that the version's attributes allow beyond its base; only for bitcode.
+        ir: (function, label) -> the version's optimised IR; only for bitcode, whose code the program's link generates.
+    """
+
+    hot: HotModule
+    source: str
+    opt_level: str
+    bodies: tuple[CompiledVersion, ...]
+    refused: Mapping[str, str]
+    shared_optimisation: frozenset[str]
+    allowed: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+    ir: Mapping[tuple[str, str], str] = field(default_factory=dict)
+
+    def bodies_of(self, function: str) -> tuple[CompiledVersion, ...]:
+        """Return a function's versions, generic first, then in the order of the cores."""
+        return tuple(body for body in self.bodies if body.function == function)
+
+
+def code_level(program_level: str | None) -> str:
+    """Return the -O level for versions: the program's own, but at least 2, in debug builds too."""
+    return program_level if program_level in ("2", "3", "s", "z") else "3" if program_level in ("fast", None) else "2"
+
+
+def make_versions(
+    text: str,
+    source: str,
+    program_level: str | None,
+    requested: Sequence[str],
+    cores: Sequence[Core],
+    target: Target,
+    workers: int = 1,
+    per_core_rounding: bool = False,
+    progress: Callable[[], None] = lambda: None,
+    tuning: Tuning = FAST,
+    openmp: bool = True,
+    in_bitcode: bool = False,
+) -> VersionedModule:
+    """Compile the generic version and one version per core of each requested function that the module defines.
+
+    Args:
+        text: the module's IR, not yet optimised.
+        requested: linkage names; names that the module does not define are ignored.
+        per_core_rounding: True if fast-math may round differently per core.
+        tuning: options of the machine passes that cores' profiles enable.
+        openmp: True if LLVM's OpenMP library may be called: outlined OpenMP regions then get their own versions, which
+            each thread chooses by its core. False: functions with such regions are refused.
+        in_bitcode: True if the program's link generates the code. Loads are then split in the IR, for in-order cores
+            whose profiles enable it; the machine passes do not run.
+    A function of which a version cannot be made is refused; the others keep theirs.
+    Raises: MavcgError if the IR does not parse.
+    """
+    try:
+        module = parse_module(canonical(text))
+    except MavcgError as error:
+        raise MavcgError(f"{source}: {error}") from error
+    defined, refused = _functions_to_version(module, requested, target.arch, openmp)
+    tag = hashlib.sha256(f"{source}\0{text}".encode(errors="surrogateescape")).hexdigest()[:8]
+    hot = HotModule(module, frozenset(name for name in defined if name not in refused), tag)
+    version_jobs = VersionJobs(hot, target, code_level(program_level), per_core_rounding)
+
+    functions = [name for name in defined if name in hot.hot]
+    once, failed = _optimise_once(version_jobs, functions, workers, progress)
+    jobs: dict[tuple[str, str], CodegenJob] = {}
+    for name in functions:
+        for core in () if name in failed else (None, *cores):
+            label = core.name if core else GENERIC
+            with _refusing(failed, name, f"its {label} version"):
+                jobs[name, label] = version_jobs.version_job(name, core, once.get(name))
+    if in_bitcode:
+        tuning = replace(tuning, on=False)
+        jobs |= _optimise_in_ir(jobs, _cores_to_split(cores, in_bitcode), workers, failed)
+    elif target.arch == "aarch64":
+        split = _cores_to_split(cores, in_bitcode)
+        chosen = {at: job for at, job in jobs.items() if at[1] in split}
+        jobs |= _optimise_in_ir(chosen, split, workers, failed)
+    compiled = dict(zip(jobs, compile_all(list(jobs.values()), workers, progress), strict=True))
+    for (name, label), result in compiled.items():
+        if isinstance(result, Failure):
+            failed.setdefault(name, f"its {label} version does not compile: {result.message}")
+    if failed:  # what failed is refused, and the others must not call versions that it does not have
+        for name in functions:  # a region is asked for by the function that it is in
+            for region in failed.keys() & set(outlined_regions(module, name)):
+                failed.setdefault(name, f"its OpenMP region cannot have versions: {failed[region]}")
+        again = make_versions(
+            text,
+            source,
+            program_level,
+            [n for n in requested if n not in failed],
+            cores,
+            target,
+            workers,
+            per_core_rounding,
+            progress,
+            tuning,
+            openmp,
+            in_bitcode,
+        )
+        return replace(again, refused={**refused, **failed, **again.refused})
+    texts = {at: result for at, result in compiled.items() if isinstance(result, str)}
+    untouched = [core for core in cores if not (tuning.on and has_machine_passes(core))]
+    tunings = _model_versions(version_jobs, texts, untouched)
+    tunings |= _tune(version_jobs, texts, cores, workers, progress, tuning) if tuning.on else {}
+    bodies = tuple(
+        _compiled_version(hot, name, label, *tunings.get((name, label), (text, None)))
+        for (name, label), text in texts.items()
+    )
+    versions = VersionedModule(
+        hot, source, version_jobs.opt_level, key_by_callees(hot, bodies), refused, frozenset(once)
+    )
+    if not in_bitcode:
+        return versions
+    allowed = {(name, core.name): version_jobs.allowed_extensions(name, core) for name in functions for core in cores}
+    return replace(versions, allowed=allowed, ir={at: jobs[at].text for at in texts})
+
+
+def _cores_to_split(cores: Sequence[Core], in_bitcode: bool) -> frozenset[str]:
+    """Return the cores whose vector loads are split in the IR: those of bitcode have no machine passes to do it."""
+    in_order = {core.name for core in cores if in_bitcode and core.order == "in" and core.policy.split}
+    return frozenset(in_order | {core.name for core in cores if core.policy.split_in_ir})
+
+
+@contextmanager
+def _refusing(failed: dict[str, str], name: str, what: str) -> Iterator[None]:
+    """Turn an error that is met while a function's code is made into the reason why the function is refused.
+
+    A fault of mavcg too costs only this function its versions; the report names it.
+    """
+    try:
+        yield
+    except MavcgError as error:
+        failed.setdefault(name, f"{what} cannot be made: {error}")
+    except Exception as error:
+        text = " ".join(f"{type(error).__name__}: {error}".split())
+        failed.setdefault(name, f"{what} cannot be made, by a fault of mavcg, please report it: {text}")
+
+
+def _optimise_once(
+    version_jobs: VersionJobs, functions: Sequence[str], workers: int, progress: Callable[[], None]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Optimise functions once, for all cores, whose rounding would otherwise differ between cores.
+
+    Returns: function -> optimised IR, of those that do round differently; and function -> message, where it failed.
+    """
+    failed: dict[str, str] = {}
+    jobs: dict[str, CodegenJob] = {}
+    once: dict[str, str] = {}
+    for name in functions:
+        with _refusing(failed, name, "the code that its versions share"):
+            if version_jobs.may_round_differently(name):
+                jobs[name] = version_jobs.optimise_once_job(name)
+    optimised = dict(zip(jobs, compile_all(list(jobs.values()), workers, progress), strict=True))
+    for name, result in optimised.items():
+        with _refusing(failed, name, "the code that its versions share"):
+            if isinstance(result, Failure):
+                raise MavcgError(result.message)
+            if version_jobs.rounds_differently(name, result):
+                once[name] = result
+    return once, failed
+
+
+def _functions_to_version(
+    module: ModuleText, requested: Sequence[str], arch: str, openmp: bool
+) -> tuple[list[str], dict[str, str]]:
+    """Return the requested functions that the module defines, with their OpenMP regions; and refused ones -> reason."""
+    named = [name for name in dict.fromkeys(requested) if name in module.entities and _has_body(module, name)]
+    defined = list(dict.fromkeys([*named, *(region for name in named for region in outlined_regions(module, name))]))
+    refused = {name: reason for name in named if not openmp and (reason := why_foreign(module, name))}
+    if refused:
+        regions = {region for name in refused for region in outlined_regions(module, name)}
+        defined = [name for name in defined if name in named or name not in regions]
+    refused |= {name: reason for name in defined if (reason := why_not(module, name, arch))}
+    return defined, refused
+
+
+def _compiled_version(hot: HotModule, name: str, label: str, asm: str, tuning: VersionTuning | None) -> CompiledVersion:
+    version = make_version(hot, name, label)
+    return CompiledVersion(name, label, version.symbol, asm, without_label(asm, label), version.needs, tuning)
+
+
+def _optimise_in_ir(
+    jobs: Mapping[tuple[str, str], CodegenJob], to_split: Collection[str], workers: int, failed: dict[str, str]
+) -> dict[tuple[str, str], CodegenJob]:
+    """Optimise these versions, split the loads of those for the cores `to_split`; return jobs that generate their code.
+
+    Versions that LLVM refuses are left out; compiling their original IR then reports the error. failed: receives the
+    functions whose loads cannot be split, with the reason.
+    """
+    texts = compile_all([replace(job, emit="ir") for job in jobs.values()], workers, lambda: None)
+    optimised: dict[tuple[str, str], CodegenJob] = {}
+    for (at, job), text in zip(jobs.items(), texts, strict=True):
+        with _refusing(failed, at[0], f"its {at[1]} version"):
+            if isinstance(text, str):
+                text = canonical(text)
+                text = split_vector_loads(text) if at[1] in to_split else text
+                optimised[at] = replace(job, text=text, optimise=False)
+    return optimised
+
+
+def _tune(
+    version_jobs: VersionJobs,
+    texts: Mapping[tuple[str, str], str],
+    cores: Sequence[Core],
+    workers: int,
+    progress: Callable[[], None],
+    tuning: Tuning,
+) -> dict[tuple[str, str], tuple[str, VersionTuning | None]]:
+    """Run the machine passes on the versions whose cores enable them; return (function, core) -> assembly, result."""
+    if (
+        version_jobs.target.arch != "aarch64" or version_jobs.target.system == "macos"
+    ):  # its assembler has other conventions
+        return {}
+    tuned_cores = {core.name: core for core in cores if has_machine_passes(core)}
+    jobs = {
+        (name, label): version_jobs.tuning_job(name, tuned_cores[label], text, texts[name, GENERIC])
+        for (name, label), text in texts.items()
+        if label in tuned_cores
+    }
+    return {
+        at: (text, account)
+        for at, (text, account) in zip(
+            jobs, tune_versions(list(jobs.values()), workers, progress, tuning.solver_seconds), strict=True
+        )
+    }
+
+
+def _model_versions(
+    version_jobs: VersionJobs, texts: Mapping[tuple[str, str], str], cores: Sequence[Core]
+) -> dict[tuple[str, str], tuple[str, VersionTuning | None]]:
+    """Return the unchanged versions of these cores with modelled performance; a core without timing is not modelled."""
+    if (
+        version_jobs.target.arch != "aarch64" or version_jobs.target.system == "macos"
+    ):  # its assembly is written otherwise
+        return {}
+    known = {core.name: core for core in cores}
+    accounts: dict[tuple[str, str], tuple[str, VersionTuning | None]] = {}
+    for (name, label), text in texts.items():
+        if label not in known:
+            continue
+        own, generic = (make_version(version_jobs.hot, name, each).symbol for each in (label, GENERIC))
+        try:
+            account = model_version(known[label], text, own, texts[name, GENERIC], generic)
+        except ProfileError:
+            account = None
+        accounts[name, label] = text, account
+    return accounts
+
+
+def key_by_callees(hot: HotModule, bodies: Sequence[CompiledVersion]) -> tuple[CompiledVersion, ...]:
+    """Return the versions with keys that differ also if the versions that they call differ."""
+    made = {(body.function, body.label): body for body in bodies}
+
+    def callees(body: CompiledVersion) -> frozenset[tuple[str, str]]:
+        other_functions = [name for name in dict.fromkeys(b.function for b in bodies) if name != body.function]
+        return frozenset(
+            (n, body.label) for n in other_functions if names_symbol(body.asm, version_symbol(hot, n, body.label))
+        )
+
+    keys = refine_keys({at: body.key for at, body in made.items()}, {at: callees(body) for at, body in made.items()})
+    return tuple(replace(body, key=keys[body.function, body.label]) for body in bodies)
+
+
+def adding_products(hot: HotModule, functions: Sequence[str], arch: str) -> dict[str, bool]:
+    """Return function that sums floating-point products -> True if every version has a fused multiply-add for them."""
+    has_fused = {}
+    for name in functions:
+        version = make_version(hot, name, GENERIC)
+        text = definitions_text(version.module)
+        if has_fmuladd(text) or (" fmul " in text and re.search(r" f(add|sub) ", text)):
+            attributes = hot.attributes(name)
+            has_fused[name] = bool(fused_types(arch, base_features(features_of(attributes), arch)))
+    return has_fused
+
+
+def _has_body(module: ModuleText, name: str) -> bool:
+    entity = module.entities[name]
+    return entity.kind == "alias" or (entity.kind == "define" and module.linkage(name) != "available_externally")

@@ -1,0 +1,196 @@
+"""The file of measurements: what a gain is, what is kept of several boards, every way in which a file can be bad."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mavcg.errors import MavcgError
+from mavcg.program.measurements import (
+    MIN_SAMPLES,
+    Measurement,
+    as_gain,
+    load_measurements,
+    merge_measurements,
+    read_measurements,
+    save_measurements,
+)
+from mavcg.program.version_choice import FunctionChoice, VersionChoice, drop_useless
+
+ONE = Measurement(
+    "gemm", "cortex-a55", "cycles", (100.0, 110.0, 90.0), (80.0, 88.0, 45.0), 900, 700, 0.5, "a board CPUs 0-3"
+)
+
+
+def test_gain_is_of_the_medians_and_spread_of_the_rounds() -> None:
+    assert ONE.gain == pytest.approx(1 - 80 / 100)
+    assert ONE.spread == pytest.approx((1 - 80 / 100, 1 - 45 / 90))
+
+
+def test_one_wild_round_does_not_move_the_gain() -> None:
+    wild = replace(ONE, generic=(100.0, 100.0, 100.0), own=(90.0, 9000.0, 90.0))
+    assert wild.gain == pytest.approx(0.1)
+    assert wild.spread == pytest.approx((-89.0, 0.1))
+
+
+@pytest.mark.parametrize(
+    "few",
+    [
+        replace(ONE, generic_samples=MIN_SAMPLES - 1),
+        replace(ONE, own_samples=MIN_SAMPLES - 1),
+        replace(ONE, generic=(0.0, 0.0, 90.0)),
+    ],
+)
+def test_too_few_samples_state_no_gain(few: Measurement) -> None:
+    assert few.too_few and few.gain is None and few.spread is None and as_gain(few) is None
+
+
+def test_just_enough_samples_state_one() -> None:
+    enough = replace(ONE, generic_samples=MIN_SAMPLES, own_samples=MIN_SAMPLES)
+    assert enough.gain == pytest.approx(0.2)
+
+
+def test_a_gain_says_that_it_was_measured_and_where() -> None:
+    gain = as_gain(ONE)
+    assert gain is not None and gain.fraction == pytest.approx(0.2)
+    assert gain.how == "measured, 3 runs, +20.0% to +50.0%, a board CPUs 0-3"
+
+
+def test_file_is_read_back_as_it_was(tmp_path: Path) -> None:
+    entries = (ONE, replace(ONE, core="cortex-a76", machine=""), replace(ONE, function="_Z4gemmIfEvPKT_"))
+    save_measurements(entries, tmp_path / "g.json")
+    assert load_measurements(tmp_path / "g.json") == entries
+    assert list(tmp_path.iterdir()) == [tmp_path / "g.json"]
+
+
+def test_build_reads_gains_of_what_was_measured_well(tmp_path: Path) -> None:
+    save_measurements((ONE, replace(ONE, core="cortex-a76", own_samples=3)), tmp_path / "g.json")
+    gains = read_measurements(tmp_path / "g.json")
+    assert set(gains) == {("gemm", "cortex-a55")}
+    assert gains["gemm", "cortex-a55"].fraction == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize(("min_gain", "body"), [(0.19, "cortex-a55"), (0.21, "generic")])
+def test_a_version_under_the_threshold_is_dropped_with_the_figures(min_gain: float, body: str) -> None:
+    choice = FunctionChoice(
+        "gemm", (VersionChoice("generic", "generic", 10), VersionChoice("cortex-a55", "cortex-a55", 20))
+    )
+    gain = as_gain(ONE)
+    assert gain is not None
+    kept = drop_useless(choice, {("gemm", "cortex-a55"): gain}, min_gain).versions[1]
+    assert kept.body == body
+    assert ("+20.0% over generic (measured, 3 runs" in kept.dropped) == (body == "generic")
+
+
+def test_merging_replaces_what_was_measured_again_and_keeps_the_rest() -> None:
+    other_core, other_function = replace(ONE, core="cortex-a76"), replace(ONE, function="dw")
+    again, empty = replace(ONE, own=(50.0, 50.0, 50.0)), replace(other_core, own_samples=0)
+    kept = merge_measurements((ONE, other_core, other_function), (again, empty))
+    assert set(kept) == {again, other_core, other_function}
+    assert merge_measurements(kept, kept) == kept
+
+
+def document(**changes: Any) -> dict[str, Any]:
+    entry = {
+        "function": "f",
+        "core": "c",
+        "machine": "",
+        "event": "cycles",
+        "generic": [2.0],
+        "own": [1],
+        "generic_samples": 500,
+        "own_samples": 300,
+        "generic_share": 0.5,
+    }
+    entry.update(changes)
+    return {"format": "mavcg-measurements", "version": 1, "measurements": [entry]}
+
+
+def test_a_file_written_by_hand_is_read(tmp_path: Path) -> None:
+    (tmp_path / "g.json").write_text(json.dumps(document()))
+    assert read_measurements(tmp_path / "g.json")["f", "c"].fraction == 0.5
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"function": ""}, "measurements[0]: function is '', not a text"),
+        ({"core": 3}, "measurements[0]: core is 3, not a text"),
+        ({"machine": None}, "measurements[0]: machine is None, not a text"),
+        ({"generic": []}, "measurements[0]: generic is [], not a list of times"),
+        ({"own": "fast"}, "measurements[0]: own is 'fast', not a list of times"),
+        ({"own": [1.0, 2.0]}, "measurements[0]: 1 generic times and 2 own ones"),
+        ({"own": [True]}, "measurements[0]: own[0]: is True, not a number"),
+        ({"own": [-1.0]}, "measurements[0]: own[0]: is -1.0, not a number from 0"),
+        ({"generic": [float("nan")]}, "measurements[0]: generic[0]: is nan, not a number"),
+        ({"generic": [10**400]}, "measurements[0]: generic[0]: is 1000"),
+        ({"own_samples": 1.5}, "measurements[0]: own_samples is 1.5, not a count"),
+        ({"generic_samples": -1}, "measurements[0]: generic_samples is -1, not a count"),
+        ({"generic_share": 2}, "measurements[0]: generic_share: is 2, not a number from 0 to 1"),
+    ],
+)
+def test_each_bad_entry_is_named(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+    path = tmp_path / "g.json"
+    path.write_text(json.dumps(document(**changes)))
+    with pytest.raises(MavcgError) as told:
+        read_measurements(path)
+    assert str(told.value).startswith(f"{path}: {message}") and "; " in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"", "not a whole JSON file"),
+        (b'{"format": "mavcg-meas', "not a whole JSON file"),
+        (b"\xff\xfe", "not a whole JSON file"),
+        (b"[" * 100_000, "not a whole JSON file"),
+        (b"[]", "its format is not mavcg-measurements"),
+        (b'{"format": "mavcg-profile"}', "its format is not mavcg-measurements"),
+        (b'{"format": "mavcg-measurements", "version": 2}', "version 2, this mavcg reads 1"),
+        (b'{"format": "mavcg-measurements", "version": 1}', "measurements is not a list"),
+        (b'{"format": "mavcg-measurements", "version": 1, "measurements": [7]}', "measurements[0]: is not an object"),
+    ],
+)
+def test_what_is_no_file_of_measurements_is_refused(tmp_path: Path, text: bytes, message: str) -> None:
+    (tmp_path / "g.json").write_bytes(text)
+    with pytest.raises(MavcgError, match="g.json") as told:
+        read_measurements(tmp_path / "g.json")
+    assert message in str(told.value)
+
+
+def test_an_entry_that_stands_there_twice_is_refused(tmp_path: Path) -> None:
+    twice = document()
+    twice["measurements"] *= 2
+    (tmp_path / "g.json").write_text(json.dumps(twice))
+    with pytest.raises(MavcgError, match=r"measurements\[1\]: f on c occurs twice; keep one"):
+        read_measurements(tmp_path / "g.json")
+
+
+def test_a_missing_file_says_how_to_make_one(tmp_path: Path) -> None:
+    with pytest.raises(MavcgError, match="cannot be read .* make it with mavcg measure -o, or build without"):
+        read_measurements(tmp_path / "absent.json")
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(changes=st.dictionaries(st.sampled_from(list(document()["measurements"][0])), _JSON))
+def test_any_values_make_gains_or_a_clear_error(
+    tmp_path_factory: pytest.TempPathFactory, changes: dict[str, Any]
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "fuzzed.json"
+    path.write_text(json.dumps(document(**changes)))
+    try:
+        gains = read_measurements(path)
+    except MavcgError as error:
+        assert str(error).startswith(f"{path}: ")
+    else:
+        assert all(gain.fraction <= 1 for gain in gains.values())
