@@ -23,9 +23,9 @@ from mavcg.files.whole_file import write_whole
 from mavcg.profiles.load import cores_for
 from mavcg.program.hot_functions import HotSymbol
 from mavcg.program.program import BuildRequest, build_program
+from mavcg.program.sources.compile_commands import CompileUnit, read_command
 from mavcg.runtime.amalgamation import SOURCES
 from mavcg.runtime.coreset import CoreSet
-from mavcg.sources.compile_commands import CompileUnit, read_command
 from mavcg.toolchain.target import host_target
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
 

@@ -26,8 +26,8 @@ from bench.models import model_path
 from bench.paper_names import NETWORKS
 from bench.record import RESULTS, facts, write
 from mavcg.errors import MavcgError
-from mavcg.profiling.class_chart import plot_classes
-from mavcg.profiling.function_classes import CLASSES, GEMM, ClassShares, class_of
+from mavcg.program.profiling.class_chart import plot_classes
+from mavcg.program.profiling.function_classes import CLASSES, GEMM, ClassShares, class_of
 
 BOARD = "exynos9820"
 PAPER = {"f32": 0.64, "8-bit": 0.61}  # the hottest function, in the mean; Exynos 9820, TensorFlow Lite: section 2.1

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bench.paper_names import NETWORKS, group_of
-from mavcg.profiling.function_classes import DEPTHWISE, GEMM
+from mavcg.program.profiling.function_classes import DEPTHWISE, GEMM
 
 Record = Mapping[str, Any]
 Table = Callable[[Sequence[str], Sequence[Sequence[object]]], str]

@@ -87,8 +87,8 @@ SUBJECTS: Mapping[str, Subject] = {
     "fuzz_targets": Subject(
         (
             "mavcg.importers.load",
-            "mavcg.profiling.load",
-            "mavcg.sources.compile_commands",
+            "mavcg.program.profiling.load",
+            "mavcg.program.sources.compile_commands",
             "mavcg.passes.asm.tune",
             "mavcg.planner.accelerators.text.verify",
         )
@@ -115,7 +115,7 @@ SUBJECTS: Mapping[str, Subject] = {
     "onnx_node_tests_library": _MODEL,
     "pbqp": Subject(("mavcg.choose.pbqp", "mavcg.choose.algorithms.choice", "mavcg.kernels.primitives.registry")),
     "paper_networks": Subject(
-        (*_OPERATORS, "mavcg.profiling.function_classes", "mavcg.choose.predict.predict"),
+        (*_OPERATORS, "mavcg.program.profiling.function_classes", "mavcg.choose.predict.predict"),
         ("bench/seeded_networks/*.py",),
     ),
     "peers": _MODEL,

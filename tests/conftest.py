@@ -23,9 +23,9 @@ import tests.one_worker  # noqa: F401  before what takes its default from there
 from mavcg.profiles.load import cores_for
 from mavcg.program.hot_functions import parse_hot
 from mavcg.program.program import BuildRequest, BuildResult, build_program
+from mavcg.program.sources.compile_commands import CompileUnit, read_command
+from mavcg.program.sources.to_ir import compile_to_ir
 from mavcg.program.version_choice import Gains, VersionLimits
-from mavcg.sources.compile_commands import CompileUnit, read_command
-from mavcg.sources.to_ir import compile_to_ir
 from mavcg.toolchain.codegen import canonical
 from mavcg.toolchain.target import Target, host_target, parse_target
 from mavcg.toolchain.zig import run_zig

@@ -4,17 +4,17 @@ from fuzz.targets import call_target
 from fuzz.targets._files import file_with
 
 PACKAGES = (
-    "mavcg.sources.arguments",
-    "mavcg.sources.command_line",
-    "mavcg.sources.ir_options",
-    "mavcg.sources.compile_commands",
+    "mavcg.program.sources.arguments",
+    "mavcg.program.sources.command_line",
+    "mavcg.program.sources.ir_options",
+    "mavcg.program.sources.compile_commands",
 )
 
 
 def run(data: bytes) -> None:
     """Read the file and translate each unit's flags; no compiler is called."""
-    from mavcg.sources.command_line import translate
-    from mavcg.sources.compile_commands import read_compile_commands
+    from mavcg.program.sources.command_line import translate
+    from mavcg.program.sources.compile_commands import read_compile_commands
     from mavcg.toolchain.target import parse_target
 
     path = file_with(data, "compile_commands.json")

@@ -3,14 +3,14 @@
 from fuzz.targets import call_target
 from fuzz.targets._files import file_with
 
-PACKAGES = ("mavcg.profiling",)
+PACKAGES = ("mavcg.program.profiling",)
 _MAGICS = (b"PERFILE2", b"2ELIFREP")
 
 
 def run(data: bytes) -> None:
     """Read the profile and rank its functions."""
-    from mavcg.profiling.load import load_profile
-    from mavcg.profiling.ranking import hot, rank
+    from mavcg.program.profiling.load import load_profile
+    from mavcg.program.profiling.ranking import hot, rank
 
     if data.startswith(_MAGICS):  # perf itself reads these: a process each
         return

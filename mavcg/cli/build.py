@@ -118,7 +118,7 @@ def _list_operators(as_json: bool) -> None:
 
 def _refuse_code(path: Path) -> None:
     """Refuse code where a build file is expected. Raises: MavcgError naming the option that takes the file."""
-    from mavcg.sources.compile_commands import LANGUAGES
+    from mavcg.program.sources.compile_commands import LANGUAGES
 
     suffix = path.suffix
     if suffix in LANGUAGES or suffix in (".S", ".s", ".sx"):

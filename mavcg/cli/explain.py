@@ -147,7 +147,7 @@ def _show_text(function: str, blocks: "Sequence[BlockEstimate]") -> None:
 
 def _offsets(profile: Path, symbol: str, has_addresses: bool) -> "Mapping[int, float]":
     """Return the offsets of a profile's samples in a function. Raises: MavcgError if the profile has none."""
-    from mavcg.profiling.load import load_profile
+    from mavcg.program.profiling.load import load_profile
 
     if not has_addresses:
         raise MavcgError(

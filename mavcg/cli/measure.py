@@ -108,7 +108,7 @@ def measured_json(
     measured: "LibraryMeasurements", library: Path, command: list[str], runs: int, min_gain: float
 ) -> dict[str, Any]:
     """Return the document of `mavcg measure --json`: times as counts of its `event`, gains and shares as fractions."""
-    from mavcg.profiling.demangle import demangle
+    from mavcg.program.profiling.demangle import demangle
 
     return {
         "library": str(library),
@@ -153,7 +153,7 @@ def _show(measured: "LibraryMeasurements", runs: int, min_gain: float) -> None:
     from rich.table import Table
 
     from mavcg.hardware.cpu_list import cpu_ranges
-    from mavcg.profiling.demangle import demangle
+    from mavcg.program.profiling.demangle import demangle
     from mavcg.program.report import shorten
 
     table = Table(box=None, pad_edge=False, header_style="bold")

@@ -13,9 +13,9 @@ from mavcg.cli.profile_report import nothing_json, print_table, ranking_json
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
-    from mavcg.profiling.profile import Profile
-    from mavcg.profiling.record import RecordOptions
     from mavcg.program.profile_command import ProfileRun
+    from mavcg.program.profiling.profile import Profile
+    from mavcg.program.profiling.record import RecordOptions
 
 STDERR = 2
 DEFAULT_THRESHOLD_PERCENT = 5.0
@@ -79,8 +79,8 @@ class _ReadProfiles:
 
 def _import_profiles(options: ProfileOptions) -> _ReadProfiles:
     """Read the files of --import. Raises: MavcgError for options about recording, and for files that are not read."""
-    from mavcg.profiling.load import load_profile
     from mavcg.program.profile_command import profiled_board
+    from mavcg.program.profiling.load import load_profile
 
     if options.command or options.config is not None:
         conflicting = "a command" if options.command else "--config"
@@ -118,7 +118,7 @@ def _record_profile(options: ProfileOptions) -> _ReadProfiles | None:
 
 def _keep(profile: "Profile", file: Path, output: Path | None) -> None:
     """Write a profile to a file, whose folder is made unless -o names the file. output: value of -o."""
-    from mavcg.profiling.profile_file import save_profile
+    from mavcg.program.profiling.profile_file import save_profile
 
     if output is None:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -141,7 +141,7 @@ def _show_ranking(options: ProfileOptions, read: _ReadProfiles) -> None:
     profile = read.profiles[0]
     threshold = (DEFAULT_THRESHOLD_PERCENT if read.threshold is None else read.threshold) / 100
     if options.plot is not None:
-        from mavcg.profiling.chart import plot_shares
+        from mavcg.program.profiling.chart import plot_shares
 
         plot_shares(profile, options.plot, threshold, options.top)
         note(f"wrote {options.plot}")
@@ -193,7 +193,7 @@ def _default_output(run: "ProfileRun") -> Path | None:
 
 
 def _record_options(run: "ProfileRun", call_graph: bool, keep: Path | None, as_json: bool) -> "RecordOptions":
-    from mavcg.profiling.record import DEFAULT_FREQUENCY_HZ, RecordOptions
+    from mavcg.program.profiling.record import DEFAULT_FREQUENCY_HZ, RecordOptions
 
     # With --json, stdout has only the document, so the program's output goes to stderr.
     stdout = STDERR if as_json else None

@@ -9,8 +9,8 @@ from mavcg.cli.profile_report import NAME_CHARS, percent, printable_name
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
-    from mavcg.profiling.function_classes import ClassShares
-    from mavcg.profiling.profile import Profile
+    from mavcg.program.profiling.function_classes import ClassShares
+    from mavcg.program.profiling.profile import Profile
 
 
 def check_classes(classes: bool, of_file: str | None, files: Sequence[Path]) -> None:
@@ -43,13 +43,13 @@ def show_classes(
         binaries: values of --binary, whose code is read for objects of their names.
         plot: file for the picture; None for no picture.
     """
-    from mavcg.profiling.code_class import code_classifier
-    from mavcg.profiling.function_classes import class_shares
+    from mavcg.program.profiling.code_class import code_classifier
+    from mavcg.program.profiling.function_classes import class_shares
 
     class_by_code = code_classifier(binaries)
     rows = [class_shares(profile, label, of_file, class_by_code) for label, profile in profiles.items()]
     if plot is not None:
-        from mavcg.profiling.class_chart import plot_classes
+        from mavcg.program.profiling.class_chart import plot_classes
 
         plot_classes(rows, plot)
         note(f"wrote {plot}")
@@ -61,7 +61,7 @@ def show_classes(
 
 def classes_json(rows: "Sequence[ClassShares]") -> dict[str, Any]:
     """Return the document of `mavcg profile --classes --json`: shares as fractions, and the mean of GEMM/conv."""
-    from mavcg.profiling.function_classes import GEMM, mean_share
+    from mavcg.program.profiling.function_classes import GEMM, mean_share
 
     return {
         "classes": [
@@ -100,7 +100,7 @@ def print_classes(rows: "Sequence[ClassShares]") -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from mavcg.profiling.function_classes import CLASSES, GEMM, mean_share
+    from mavcg.program.profiling.function_classes import CLASSES, GEMM, mean_share
 
     shown = [name for name in CLASSES if any(row.shares[name] > 0 for row in rows)]
     table = Table(box=None, pad_edge=False, header_style="bold")

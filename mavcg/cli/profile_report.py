@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from mavcg.cli.output import console
 
 if TYPE_CHECKING:
-    from mavcg.profiling.profile import Profile
+    from mavcg.program.profiling.profile import Profile
 
 NAME_CHARS = 60  # longest name in a table, in characters; --json has whole names
 
@@ -16,7 +16,7 @@ def ranking_json(profile: "Profile", exit_status: int | None = None) -> dict[str
 
     exit_status: of the profiled program; None if it was not run.
     """
-    from mavcg.profiling.ranking import rank
+    from mavcg.program.profiling.ranking import rank
 
     return {
         "kind": profile.kind,
@@ -58,8 +58,8 @@ def print_table(profile: "Profile", threshold: float, top: int) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from mavcg.profiling.names import short_names
-    from mavcg.profiling.ranking import MIN_CORE_RECORDS, is_over, rank, trusted_cores
+    from mavcg.program.profiling.names import short_names
+    from mavcg.program.profiling.ranking import MIN_CORE_RECORDS, is_over, rank, trusted_cores
 
     ranked, trusted = rank(profile), trusted_cores(profile)
     cores = sorted({core for function in ranked for core in function.share_by_core})

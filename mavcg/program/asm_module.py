@@ -7,7 +7,7 @@ from mavcg.assembly.repetitions import TooLong
 from mavcg.errors import MavcgError
 from mavcg.passes.asm.analysis.blocks import Function, functions_of
 from mavcg.passes.asm.isa.source import Statement, parse_source
-from mavcg.sources.asm_unit import AsmUnit
+from mavcg.program.sources.asm_unit import AsmUnit
 from mavcg.toolchain.target import Target
 
 

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from mavcg.profiling.demangle import demangle
 from mavcg.program.auto_rounds import AutoResult, Round
+from mavcg.program.profiling.demangle import demangle
 from mavcg.program.report import shorten
 
 if TYPE_CHECKING:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from mavcg.errors import MavcgError
 from mavcg.hardware.board import Board, Cluster
 from mavcg.hardware.core import GENERIC
-from mavcg.profiling.record import RecordOptions, describe_exit
 from mavcg.program.auto_rounds import BuiltLibrary, DroppedVersion, MeasuredGains, Progress, VersionGain
 from mavcg.program.buildfile import BuildFile, ProjectFile
 from mavcg.program.hot_functions import HotSymbol
 from mavcg.program.measure_versions import MeasureOptions, NoVersionRan, measure
 from mavcg.program.measurements import Measurement, as_gain, merge_measurements, save_measurements
 from mavcg.program.perf_runs import LIBRARY_VARIABLE, CpuGroup, PerfRuns, library_variables
+from mavcg.program.profiling.record import RecordOptions, describe_exit
 from mavcg.program.program import BuildResult, NothingToVersion, build_program
 from mavcg.program.project_commands import PROFILING, run_command
 from mavcg.program.report import tuning_line
@@ -24,7 +24,7 @@ from mavcg.program.version_choice import Gains, VersionChoice
 from mavcg.program.version_symbols import VersionedLibrary, read_library
 
 if TYPE_CHECKING:
-    from mavcg.profiling.profile import Profile
+    from mavcg.program.profiling.profile import Profile
 
 _STDERR = 2
 
@@ -166,9 +166,9 @@ class ProgramSteps:
 
     def _record(self, library: Path | None) -> "Profile":
         """Return the program's profile: a new recording, or, without a command, the profile that mavcg.toml names."""
-        from mavcg.profiling.load import load_profile
-        from mavcg.profiling.profile import profile_of
-        from mavcg.profiling.symbols import with_linkage_names
+        from mavcg.program.profiling.load import load_profile
+        from mavcg.program.profiling.profile import profile_of
+        from mavcg.program.profiling.symbols import with_linkage_names
 
         request, project = self.request, self.request.project
         if not request.command:
@@ -186,7 +186,7 @@ class ProgramSteps:
         return profile_of(with_linkage_names(recording.reading, ()), self.machine.board, request.command[0])
 
     def _hot(self, profile: "Profile", library: Path | None) -> tuple[HotSymbol, ...]:
-        from mavcg.profiling.ranking import hot
+        from mavcg.program.profiling.ranking import hot
 
         folded = profile if library is None else count_to_functions(profile, _versions_of(library))
         by_name: dict[str, HotSymbol] = {}

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from mavcg.errors import ToolError
 from mavcg.objects.elf import function_symbols
 from mavcg.passes.asm.transforms.remove_definitions import defined_symbols
-from mavcg.profiling.demangle import base_symbol, demangle
-from mavcg.sources.compile_commands import CompileUnit
-from mavcg.sources.to_assembly import PlainAssembly, compile_to_assembly, gcc_version, why_bound
+from mavcg.program.profiling.demangle import base_symbol, demangle
+from mavcg.program.sources.compile_commands import CompileUnit
+from mavcg.program.sources.to_assembly import PlainAssembly, compile_to_assembly, gcc_version, why_bound
 
 if TYPE_CHECKING:
     from mavcg.program.program import BuildResult

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from mavcg import __version__
 from mavcg.files.whole_file import write_whole
-from mavcg.sources.arguments import words
-from mavcg.sources.compile_commands import CompileUnit
+from mavcg.program.sources.arguments import words
+from mavcg.program.sources.compile_commands import CompileUnit
 
 _RULE = re.compile(r"(?<!\\):(?=[ \t\n\\])")
 

@@ -22,13 +22,13 @@ from mavcg.program.choose_versions import (
     RELOCATION_BYTES,
 )
 from mavcg.program.object_separation import separate
+from mavcg.program.sources.to_assembly import PlainAssembly
 from mavcg.program.version_choice import (
     FunctionChoice,
 )
 from mavcg.program.version_needs import VersionNeeds, set_for
 from mavcg.program.versions import CompiledVersion, VersionedModule
 from mavcg.runtime.coreset import TABLE_CPUS, CoreSet, symbols
-from mavcg.sources.to_assembly import PlainAssembly
 from mavcg.toolchain.codegen import CodegenJob, assemble, compile_module
 from mavcg.toolchain.target import Target
 

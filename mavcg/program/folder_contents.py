@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mavcg.program.makefile_programs import make_programs
-from mavcg.sources.compile_commands import LANGUAGES
+from mavcg.program.sources.compile_commands import LANGUAGES
 
 _DEPTH = 3  # levels of folders that are searched
 _FILES = 20_000  # maximum of files that are examined

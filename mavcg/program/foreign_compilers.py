@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
-from mavcg.sources.arguments import expand_response_files, words
-from mavcg.sources.compile_commands import LANGUAGES, compiler_length, without_launchers
+from mavcg.program.sources.arguments import expand_response_files, words
+from mavcg.program.sources.compile_commands import LANGUAGES, compiler_length, without_launchers
 
 _LANGUAGES = {
     "Fortran": (".f", ".for", ".ftn", ".f77", ".f90", ".f95", ".f03", ".f08", ".f18", ".fpp"),

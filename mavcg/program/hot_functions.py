@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from mavcg.errors import MavcgError
-from mavcg.profiling.demangle import demangle, without_parameters
+from mavcg.program.profiling.demangle import demangle, without_parameters
 
 _ALIAS = re.compile(r'^@("[^"]*"|[-a-zA-Z$._0-9]+) = .*\balias [^\n]*, ptr @("[^"]*"|[-a-zA-Z$._0-9]+)', re.MULTILINE)
 _DEFINED = re.compile(r'^define [^@]*@("[^"]*"|[-a-zA-Z$._0-9]+)\(', re.MULTILINE)

@@ -8,10 +8,10 @@ from mavcg.errors import MavcgError
 from mavcg.program.buildfile import BuildFile
 from mavcg.program.hot_functions import HotSymbol
 from mavcg.program.program import NothingToVersion
-from mavcg.sources.asm_unit import SUFFIXES as ASM_SUFFIXES
-from mavcg.sources.asm_unit import AsmUnit, asm_unit
-from mavcg.sources.compile_commands import CompileUnit, NotAUnit, read_command, read_compile_commands
-from mavcg.sources.drivers import checked_drivers, parse_query_drivers
+from mavcg.program.sources.asm_unit import SUFFIXES as ASM_SUFFIXES
+from mavcg.program.sources.asm_unit import AsmUnit, asm_unit
+from mavcg.program.sources.compile_commands import CompileUnit, NotAUnit, read_command, read_compile_commands
+from mavcg.program.sources.drivers import checked_drivers, parse_query_drivers
 
 _C_SUFFIXES = (".c", ".i")
 
@@ -71,7 +71,7 @@ def command_units(
     units = commands.units
     if not file.only_hot:
         return _with_drivers(units, file), commands.notes
-    from mavcg.sources.locate import find_units
+    from mavcg.program.sources.locate import find_units
 
     located = find_units([(symbol.given_name, symbol.object) for symbol in hot], units)
     if not located.units:

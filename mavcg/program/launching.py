@@ -27,7 +27,7 @@ from mavcg.text.terminal import say
 if TYPE_CHECKING:
     from mavcg.program.bitcode import Lto
     from mavcg.program.hot_functions import HotSymbol
-    from mavcg.sources.compile_commands import CompileUnit
+    from mavcg.program.sources.compile_commands import CompileUnit
     from mavcg.toolchain.target import Target
 
 _CODE_FLAGS = re.compile(
@@ -77,7 +77,7 @@ def version_object(command: Sequence[str], options: LaunchOptions) -> str | None
     Returns: a message about the result; None if there is nothing to version.
     Raises: MavcgError if versions should have been made and could not; the compiler's object then stays.
     """
-    from mavcg.sources.compile_commands import CompileUnit, read_command
+    from mavcg.program.sources.compile_commands import CompileUnit, read_command
 
     _name_foreign(command, options)
     unit = read_command(command, Path.cwd())
@@ -183,7 +183,7 @@ def _name_foreign(command: Sequence[str], options: LaunchOptions) -> None:
 
 def _functions_in(assembly: Path) -> list[str]:
     from mavcg.passes.asm.transforms.remove_definitions import defined_symbols
-    from mavcg.profiling.demangle import base_symbol
+    from mavcg.program.profiling.demangle import base_symbol
 
     text = assembly.read_text(encoding="utf-8", errors="surrogateescape")
     functions = (name for name, symbol in defined_symbols(text).items() if symbol.kind == "function")
@@ -193,8 +193,8 @@ def _functions_in(assembly: Path) -> list[str]:
 def _hot_in(binary: Path, hot: "Sequence[HotSymbol]") -> "Sequence[HotSymbol]":
     """Return the hot functions that an object or program defines."""
     from mavcg.objects.elf import function_symbols
-    from mavcg.profiling.demangle import base_symbol
     from mavcg.program.hot_functions import match_names
+    from mavcg.program.profiling.demangle import base_symbol
 
     names = list(dict.fromkeys(base_symbol(name) for name, _ in function_symbols(binary)))
     return match_names(hot, names)
@@ -203,9 +203,9 @@ def _hot_in(binary: Path, hot: "Sequence[HotSymbol]") -> "Sequence[HotSymbol]":
 def _hot_in_bitcode(bitcode: Path, hot: "Sequence[HotSymbol]") -> "Sequence[HotSymbol]":
     """Return the hot functions that a file of LLVM bitcode defines."""
     from mavcg.passes.ir.module_text import parse_module
-    from mavcg.profiling.demangle import base_symbol
     from mavcg.program.hot_functions import match_names
-    from mavcg.sources.load_ir import load_ir
+    from mavcg.program.profiling.demangle import base_symbol
+    from mavcg.program.sources.load_ir import load_ir
 
     names = parse_module(load_ir(bitcode).text).definitions()
     return match_names(hot, list(dict.fromkeys(map(base_symbol, names))))
@@ -282,7 +282,7 @@ def _build(
 
 def _target(unit: "CompileUnit") -> "Target":
     """Return the target that the build's compiler compiles for."""
-    from mavcg.sources.headers import is_zig, machine_of
+    from mavcg.program.sources.headers import is_zig, machine_of
     from mavcg.toolchain.target import Target, default_target, host_target, parse_target
 
     if is_zig(unit.compiler):  # zig has no -dumpmachine; without -target it compiles for this machine
@@ -304,7 +304,7 @@ def _target(unit: "CompileUnit") -> "Target":
 
 def _zig_target(flags: Sequence[str]) -> str:
     """Return the value of -target or --target=; "" for none."""
-    from mavcg.sources.arguments import words
+    from mavcg.program.sources.arguments import words
 
     target = ""
     for word in words(flags):

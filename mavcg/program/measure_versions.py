@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from mavcg.errors import MavcgError
 from mavcg.hardware.core import GENERIC
 from mavcg.hardware.cpu_list import cpus_text
-from mavcg.profiling.record import RecordOptions, describe_exit
-from mavcg.profiling.sample_table import SampleTable
 from mavcg.program.measurements import MIN_SAMPLES, Measurement
 from mavcg.program.perf_runs import CpuGroup, PerfRuns, RunsHere
+from mavcg.program.profiling.record import RecordOptions, describe_exit
+from mavcg.program.profiling.sample_table import SampleTable
 from mavcg.program.version_symbols import VersionedLibrary
 from mavcg.runtime.binding import DetectedCpu
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from mavcg.errors import MavcgError
 from mavcg.files.whole_file import write_whole
-from mavcg.profiling.profile_file import clean_text
+from mavcg.program.profiling.profile_file import clean_text
 from mavcg.program.version_choice import Gain, Gains
 
 FORMAT = "mavcg-measurements"

@@ -16,12 +16,12 @@ from mavcg.program.choose_versions import (
     growth_limit,
 )
 from mavcg.program.dispatched_module import DispatchedModule
+from mavcg.program.sources.to_assembly import PlainAssembly
 from mavcg.program.version_choice import FunctionChoice, Gains, Sizes, VersionChoice, VersionLimits
 from mavcg.program.version_growth import GrowthLimit, drop_for_growth
 from mavcg.program.version_needs import VersionNeeds, set_for, version_needs
 from mavcg.program.versions import CompiledVersion, VersionedModule, adding_products
 from mavcg.runtime.coreset import CoreSet
-from mavcg.sources.to_assembly import PlainAssembly
 from mavcg.toolchain.codegen import CodegenJob, assemble, compile_module
 from mavcg.toolchain.target import Target
 

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from mavcg.errors import MavcgError, ToolError
 from mavcg.hardware.cpu_list import cpus_text
-from mavcg.profiling.record import Recording, RecordOptions, check_program, record
+from mavcg.program.profiling.record import Recording, RecordOptions, check_program, record
 from mavcg.runtime.binding import DetectedCpu
 
 # Environment variable for a program and its build: path of the current library, empty if there is none yet.

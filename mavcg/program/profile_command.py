@@ -17,8 +17,8 @@ from mavcg.runtime.binding import detect
 from mavcg.toolchain.target import ARCHES, host_target
 
 if TYPE_CHECKING:
-    from mavcg.profiling.profile import Profile
-    from mavcg.profiling.record import RecordOptions
+    from mavcg.program.profiling.profile import Profile
+    from mavcg.program.profiling.record import RecordOptions
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def nothing_to_profile(project: ProjectFile) -> str:
 
 def refuse_other_file(path: Path) -> None:
     """Raise MavcgError if a file that would be replaced is not a profile of mavcg's."""
-    from mavcg.profiling.profile_file import FORMAT
+    from mavcg.program.profiling.profile_file import FORMAT
 
     if not path.is_file():
         return
@@ -138,9 +138,9 @@ def profile_command(
         say: called with a message for each step.
     Raises: MavcgError if the build fails, the command is missing, or the recorder is missing or may not run.
     """
-    from mavcg.profiling.profile import profile_of
-    from mavcg.profiling.record import RECORDERS, describe_exit, record
-    from mavcg.profiling.symbols import with_linkage_names
+    from mavcg.program.profiling.profile import profile_of
+    from mavcg.program.profiling.record import RECORDERS, describe_exit, record
+    from mavcg.program.profiling.symbols import with_linkage_names
 
     if run.recorder not in RECORDERS:
         key = f"{run.location}: profile.recorder" if run.location else "--with"

@@ -25,18 +25,18 @@ from mavcg.program.asm_objects import build_asm_objects
 from mavcg.program.bitcode import Lto, link_ir, selector_in_groups, write_bitcode
 from mavcg.program.hot_functions import HotSymbol, inexact_notes, match_hot
 from mavcg.program.objects import ModuleObjects, build_objects
+from mavcg.program.sources.asm_unit import AsmUnit
+from mavcg.program.sources.compile_commands import CompileUnit
+from mavcg.program.sources.headers import is_zig, machine_matches, machine_of
+from mavcg.program.sources.load_ir import load_ir
+from mavcg.program.sources.to_assembly import PlainAssembly
+from mavcg.program.sources.to_ir import Compiler, IrModule, compile_to_ir, refuse_foreign_openmp
 from mavcg.program.version_choice import Gains, VersionLimits
 from mavcg.program.versions import make_versions
 from mavcg.runtime.build import linked_selector, runtime_object, selector_ir
 from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.made_with import made_with
 from mavcg.runtime.shared import SONAME, build_shared_runtime
-from mavcg.sources.asm_unit import AsmUnit
-from mavcg.sources.compile_commands import CompileUnit
-from mavcg.sources.headers import is_zig, machine_matches, machine_of
-from mavcg.sources.load_ir import load_ir
-from mavcg.sources.to_assembly import PlainAssembly
-from mavcg.sources.to_ir import Compiler, IrModule, compile_to_ir, refuse_foreign_openmp
 from mavcg.toolchain.codegen import assemble, default_workers
 from mavcg.toolchain.target import Target
 

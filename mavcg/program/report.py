@@ -9,8 +9,8 @@ from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core
 from mavcg.hardware.cpu_list import cpus_text
 from mavcg.objects.inspection import Inspection
-from mavcg.profiling.demangle import demangle
 from mavcg.program.objects import ModuleObjects
+from mavcg.program.profiling.demangle import demangle
 from mavcg.program.program import BuildResult
 from mavcg.program.version_choice import FunctionChoice, VersionChoice
 from mavcg.text.safe_text import printable_line

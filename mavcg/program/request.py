@@ -17,9 +17,9 @@ from mavcg.program.buildfile import FILE_NAME, BuildFile, ModelTable
 from mavcg.program.hot_functions import HotSymbol, parse_hot
 from mavcg.program.input_units import command_units, source_units
 from mavcg.program.program import BuildRequest
+from mavcg.program.sources.to_ir import Compiler
 from mavcg.program.version_choice import MIN_GAIN, Gains, VersionLimits
 from mavcg.program.version_growth import DEFAULT_FREE_BYTES, DEFAULT_MAX_GROWTH
-from mavcg.sources.to_ir import Compiler
 from mavcg.toolchain.target import Target, default_target, parse_target
 
 DEFAULT_THRESHOLD_PERCENT = 5.0  # as in profiling.ranking, which a build without a profile does not import
@@ -187,8 +187,8 @@ def profile_hot(path: Path, threshold: float | None, max_functions: int | None) 
         max_functions: None for no limit.
     Raises: MavcgError if no function is over the threshold.
     """
-    from mavcg.profiling.load import load_profile
-    from mavcg.profiling.ranking import hot
+    from mavcg.program.profiling.load import load_profile
+    from mavcg.program.profiling.ranking import hot
 
     percent = DEFAULT_THRESHOLD_PERCENT if threshold is None else threshold
     if not 0 <= percent <= 100:

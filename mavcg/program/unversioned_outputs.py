@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
-from mavcg.sources.arguments import CommandLineWord, expand_response_files, words
-from mavcg.sources.compile_commands import (
+from mavcg.program.sources.arguments import CommandLineWord, expand_response_files, words
+from mavcg.program.sources.compile_commands import (
     LANGUAGES,
     CompileUnit,
     compiler_length,

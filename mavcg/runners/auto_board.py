@@ -11,12 +11,12 @@ from pathlib import Path
 from mavcg.errors import MavcgError, ProfileError, ToolError
 from mavcg.files.scratch import scratch_folder
 from mavcg.hardware.cpu_list import cpus_text
-from mavcg.profiling.perf_script import read_perf_script
-from mavcg.profiling.record import FALLBACK_EVENT, Recording, RecordOptions
-from mavcg.profiling.sample_table import SampleTable
-from mavcg.profiling.simpleperf import read_simpleperf
 from mavcg.program.auto_steps import AutoMachine, AutoRequest, detected_board
 from mavcg.program.perf_runs import CpuGroup
+from mavcg.program.profiling.perf_script import read_perf_script
+from mavcg.program.profiling.record import FALLBACK_EVENT, Recording, RecordOptions
+from mavcg.program.profiling.sample_table import SampleTable
+from mavcg.program.profiling.simpleperf import read_simpleperf
 from mavcg.program.program import BuildRequest
 from mavcg.runners.facts import MachineFacts
 from mavcg.runners.shell_runner import ShellRunner

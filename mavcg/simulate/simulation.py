@@ -14,10 +14,10 @@ from mavcg.errors import MavcgError
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core
 from mavcg.hardware.timing import Timing
+from mavcg.program.sources.compile_commands import LANGUAGES
 from mavcg.simulate.call_arguments import CallState, call_state
 from mavcg.simulate.program_image import read_program
 from mavcg.simulate.run import INSTRUCTION_LIMIT, CallCounts, SimulatedProgram, cache_report
-from mavcg.sources.compile_commands import LANGUAGES
 
 BUFFER_LIMIT = 1 << 29  # maximum bytes of all buffers of a call
 WARM_CALLS = 1

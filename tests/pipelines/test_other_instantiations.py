@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 from mavcg.errors import MavcgError
-from mavcg.profiling.sample_table import SampleTable
-from mavcg.profiling.symbols import with_linkage_names
 from mavcg.program.hot_functions import HotSymbol, inexact_notes, match_hot
+from mavcg.program.profiling.sample_table import SampleTable
+from mavcg.program.profiling.symbols import with_linkage_names
 
 GEBP_8 = "_ZN4gemm4gebpIfLi8EEclEi"  # gemm::gebp<float, 8>::operator()(int)
 GEBP_12 = "_ZN4gemm4gebpIfLi12EEclEi"

@@ -15,9 +15,9 @@ from bench.dispatch import CORES, WORDS, CallTime, build, measure
 from mavcg.profiles.load import cores_for
 from mavcg.program.hot_functions import HotSymbol
 from mavcg.program.program import BuildRequest, build_program
+from mavcg.program.sources.compile_commands import CompileUnit, read_command
 from mavcg.program.version_choice import VersionLimits
 from mavcg.runtime.coreset import CoreSet
-from mavcg.sources.compile_commands import CompileUnit, read_command
 from mavcg.toolchain.target import default_target
 from tests.runtime.dispatcher_steps import Library, load
 

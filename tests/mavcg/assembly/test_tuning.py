@@ -10,9 +10,9 @@ import pytest
 from mavcg.assembly.tuning import TuningJob, has_open_inline, tune_version, tune_versions
 from mavcg.assembly.tuning_options import FAST, Tuning, has_machine_passes
 from mavcg.profiles.load import cores_for, load_core
+from mavcg.program.sources.compile_commands import CompileUnit, read_command
+from mavcg.program.sources.to_ir import Compiler, compile_to_ir
 from mavcg.program.versions import CompiledVersion, VersionedModule, make_versions
-from mavcg.sources.compile_commands import CompileUnit, read_command
-from mavcg.sources.to_ir import Compiler, compile_to_ir
 from mavcg.toolchain.codegen import assemble
 from mavcg.toolchain.target import Target, parse_target
 

@@ -149,7 +149,7 @@ def test_the_audit_of_profiles_executes_nothing_planted(trap: Path, script: list
 
 
 def test_ir_is_read_by_a_child_that_executes_nothing_planted(trap: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from mavcg.sources.load_ir import load_ir
+    from mavcg.program.sources.load_ir import load_ir
 
     monkeypatch.chdir(trap)
     (trap / "k.ll").write_text("define i32 @f() {\n  ret i32 1\n}\n")
@@ -170,4 +170,6 @@ def test_nobody_else_starts_python() -> None:
     users = {str(path.relative_to(ROOT)) for path in paths if starts.search(path.read_text())}
 
     allowed = {"child_python", "forked_worker"}
-    assert users - {*(f"mavcg/files/{name}.py" for name in allowed), "mavcg/sources/compile_commands.py"} == set()
+    assert (
+        users - {*(f"mavcg/files/{name}.py" for name in allowed), "mavcg/program/sources/compile_commands.py"} == set()
+    )

@@ -20,9 +20,9 @@ from mavcg.profiles.load import cores_for
 from mavcg.program.asm_module import read_asm_module
 from mavcg.program.asm_objects import build_asm_objects
 from mavcg.program.objects import ModuleObjects
+from mavcg.program.sources.asm_unit import AsmUnit, asm_unit
 from mavcg.program.version_choice import VersionLimits
 from mavcg.runtime.coreset import CoreSet
-from mavcg.sources.asm_unit import AsmUnit, asm_unit
 from mavcg.toolchain.target import parse_target
 
 ARM = parse_target("aarch64-linux-gnu.2.17")

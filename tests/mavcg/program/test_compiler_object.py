@@ -9,7 +9,7 @@ import pytest
 
 from mavcg.objects.elf import function_symbols, notes, open_elf
 from mavcg.program.compiler_object import contraction, rounding_as_gcc
-from mavcg.sources.compile_commands import CompileUnit, read_command
+from mavcg.program.sources.compile_commands import CompileUnit, read_command
 
 # Programs whose hot and cold functions share statics of every kind: of files and functions, thread-local, constant,
 # with constructors, in templates; they print what is in them.

@@ -11,7 +11,7 @@ import pytest
 
 from mavcg.objects.elf import function_symbols
 from mavcg.program.depfile import add_dependencies, dependency_file
-from mavcg.sources.compile_commands import CompileUnit, read_command
+from mavcg.program.sources.compile_commands import CompileUnit, read_command
 
 LAUNCH = f"{sys.executable} -m mavcg.cli launch"
 EMPTY_RULES = "\n/c/m.toml:\n\n/c/a\\ b$$\\#.json:\n"

@@ -138,7 +138,7 @@ def test_commands_without_an_object_of_ours_do_nothing(here: Path, command: list
 
 def test_musl_android_and_other_machines_are_told_apart(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from mavcg.program.launching import _target
-    from mavcg.sources.compile_commands import CompileUnit
+    from mavcg.program.sources.compile_commands import CompileUnit
     from mavcg.toolchain.target import host_target
 
     unit = CompileUnit(here / "x.c", here, ("cc", "-c", "x.c"), here / "x.o", "c")
@@ -149,8 +149,8 @@ def test_musl_android_and_other_machines_are_told_apart(here: Path, monkeypatch:
         ("arm64-apple-darwin23", "aarch64-macos"),
         (f"{host.arch}-linux-gnu", host.zig_name),
     ):
-        monkeypatch.setattr("mavcg.sources.headers.machine_of", lambda *_, m=machine: m)
+        monkeypatch.setattr("mavcg.program.sources.headers.machine_of", lambda *_, m=machine: m)
         assert _target(unit).zig_name == name
-    monkeypatch.setattr("mavcg.sources.headers.machine_of", lambda *_: "riscv64-linux-gnu")
+    monkeypatch.setattr("mavcg.program.sources.headers.machine_of", lambda *_: "riscv64-linux-gnu")
     with pytest.raises(MavcgError, match="cc: compiles for riscv64-linux-gnu; versions are made for AArch64 and x86"):
         _target(unit)

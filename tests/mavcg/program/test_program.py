@@ -15,8 +15,8 @@ from mavcg.objects.inspection import inspect_library
 from mavcg.profiles.load import cores_for
 from mavcg.program.hot_functions import HotSymbol, parse_hot
 from mavcg.program.program import BuildRequest, build_program
+from mavcg.program.sources.compile_commands import CompileUnit, read_command
 from mavcg.program.version_choice import Gain
-from mavcg.sources.compile_commands import CompileUnit, read_command
 from mavcg.toolchain.target import host_target
 
 DOT = """\

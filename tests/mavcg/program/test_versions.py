@@ -134,8 +134,8 @@ def test_fast_math_is_decided_once_unless_each_core_may(ir: Callable[..., str]) 
 def test_debug_information_stays_where_asked(ir: Callable[..., str], tmp_path: Any) -> None:
     source = tmp_path / "a.c"
     source.write_text(SOURCE)
-    from mavcg.sources.compile_commands import CompileUnit
-    from mavcg.sources.to_ir import compile_to_ir
+    from mavcg.program.sources.compile_commands import CompileUnit
+    from mavcg.program.sources.to_ir import compile_to_ir
 
     unit = CompileUnit(source, tmp_path, ("zig", "cc", "-g", "-O2", "-c", str(source)), None, "c")
     text = compile_to_ir(unit, ARM, keep_debug=True).text

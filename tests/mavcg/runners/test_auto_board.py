@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mavcg.errors import ProfileError, ToolError
-from mavcg.profiling.record import RecordOptions
+from mavcg.program.profiling.record import RecordOptions
 from mavcg.runners.auto_board import RunsThere
 from mavcg.runners.facts import CpuFacts, MachineFacts
 from mavcg.runners.local import LocalTransport

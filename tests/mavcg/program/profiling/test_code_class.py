@@ -1,0 +1,82 @@
+"""Classes of functions by their machine code: kernels in C, compiled under names that say nothing."""
+
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from mavcg.program.profiling.code_class import class_of_code
+from mavcg.program.profiling.code_loops import function_code
+from mavcg.program.profiling.function_classes import COPY, DEPTHWISE, ELEMENTWISE, GEMM, NORM, PACK, POOL
+
+SOURCE = Path(__file__).parent / "data" / "kernels.c"
+TARGETS = {
+    "x86": ("x86_64-linux-musl", "baseline"),
+    "avx2": ("x86_64-linux-musl", "haswell"),
+    "a64": ("aarch64-linux-musl", "cortex_a55"),
+}
+CLASS_OF = {
+    "f1": GEMM,
+    "f2": GEMM,
+    "f3": GEMM,
+    "f4": GEMM,
+    "f5": DEPTHWISE,
+    "f6": DEPTHWISE,
+    "f7": DEPTHWISE,
+    "f8": PACK,
+    "f9": PACK,
+    "f10": POOL,
+    "f11": POOL,
+    "f12": NORM,
+    "f13": NORM,
+    "f14": ELEMENTWISE,
+    "f15": ELEMENTWISE,
+    "f16": ELEMENTWISE,
+    "f17": ELEMENTWISE,
+    "f18": COPY,
+    "f19": "",
+    "f20": "",
+    "f21": "",
+    "f22": "",
+    "f23": "",
+    "f24": "",
+    "f25": "",
+    "f26": "",
+    "f27": ELEMENTWISE,
+    "f28": GEMM,
+    "f29": GEMM,
+    "f30": GEMM,
+    "f31": GEMM,
+    "f32": GEMM,
+    "f33": ELEMENTWISE,
+    "f34": POOL,
+    "f35": PACK,
+}
+
+
+@cache
+def classes(folder: Path, target: str, level: str) -> dict[str, str]:
+    """Compile the kernels and return the class of each by its code."""
+    triple, cpu = TARGETS[target]
+    made = folder / f"kernels-{target}{level}.o"
+    command = [sys.executable, "-m", "ziglang", "cc", "-target", triple, f"-mcpu={cpu}", level, "-g0"]
+    subprocess.run([*command, "-fno-sanitize=all", "-c", str(SOURCE), "-o", str(made)], check=True)
+    codes = {name: function_code(made, name) for name in CLASS_OF}
+    return {name: class_of_code(code) for name, code in codes.items() if code is not None}
+
+
+@pytest.mark.parametrize("level", ["-O2", "-O3"])
+@pytest.mark.parametrize("target", TARGETS)
+def test_kernels_are_classed_by_what_they_compute(
+    target: str, level: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    assert classes(tmp_path_factory.getbasetemp(), target, level) == CLASS_OF
+
+
+@pytest.mark.parametrize("content", [b"", b"\x7fELF", b"\x7fELF" + bytes(200), b"text"])
+def test_what_is_no_code_has_no_class(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "a.so").write_bytes(content)
+    assert function_code(tmp_path / "a.so", "f1") is None
+    assert function_code(tmp_path / "absent.so", "f1") is None
