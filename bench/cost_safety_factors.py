@@ -42,7 +42,7 @@ from mavcg.choose.lowering.lower import lower_candidates
 from mavcg.choose.predict.algorithms import WORTH, predict_algorithms
 from mavcg.importers.load import import_model
 from mavcg.kernels.machines import machines_for, packing_for
-from mavcg.model_pipeline.request import make_model_request
+from mavcg.model.request import make_model_request
 from mavcg.objects.inspection import model_of
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.runtime.loading import load

@@ -37,9 +37,9 @@ from mavcg.errors import MavcgError
 from mavcg.graph import Graph
 from mavcg.graph.networks.squeezenet import squeezenet
 from mavcg.importers.load import import_model
-from mavcg.model_pipeline.model import build_model
-from mavcg.model_pipeline.model_request import ModelRequest
-from mavcg.model_pipeline.request import SelectionOptions, make_model_request
+from mavcg.model.model import build_model
+from mavcg.model.model_request import ModelRequest
+from mavcg.model.request import SelectionOptions, make_model_request
 from mavcg.text.terminal import say
 
 SIDES = (224, 320, 640)

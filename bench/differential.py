@@ -194,8 +194,8 @@ def _run_version(version: str, library: Path, cases: Sequence[Case], at_end: boo
 
 
 def _build(model: Path, library: Path, cores: Sequence[str], target: str | None) -> None:
-    from mavcg.model_pipeline.model import build_model
-    from mavcg.model_pipeline.request import make_model_request
+    from mavcg.model.model import build_model
+    from mavcg.model.request import make_model_request
 
     request, _ = make_model_request(model, str(library), None, ("generic", *cores), target, jobs=1)
     build_model(request)
@@ -207,8 +207,8 @@ def _build_by_rows(model: Path, library: Path) -> None:
     No algorithm with larger rounding errors may be chosen, because the bound on differences does not include them.
     """
     from mavcg.choose.lowering.row_phases import ArenaTooLargeError
-    from mavcg.model_pipeline.model import build_model
-    from mavcg.model_pipeline.request import make_model_request
+    from mavcg.model.model import build_model
+    from mavcg.model.request import make_model_request
 
     request, _ = make_model_request(model, str(library), "host", ("generic",), None, jobs=1, max_error=0.0)
     try:

@@ -27,9 +27,9 @@ from mavcg.graph import Array
 from mavcg.importers.limits import reason
 from mavcg.importers.load import import_model, is_tflite
 from mavcg.kernels.machines import packing_for
-from mavcg.model_pipeline.model_request import MAX_ERROR
-from mavcg.model_pipeline.partial import PartialResult, build_partial
-from mavcg.model_pipeline.request import make_model_request, make_partial_request
+from mavcg.model.model_request import MAX_ERROR
+from mavcg.model.partial_build import PartialResult, build_partial
+from mavcg.model.request import make_model_request, make_partial_request
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.toolchain.target import host_target
 

@@ -27,8 +27,8 @@ from bench.wheels import file_of_wheel, members_of_wheel
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
 from mavcg.importers.load import is_tflite
-from mavcg.model_pipeline.partial import PartialResult, build_partial
-from mavcg.model_pipeline.request import make_model_request, make_partial_request
+from mavcg.model.partial_build import PartialResult, build_partial
+from mavcg.model.request import make_model_request, make_partial_request
 
 MODELS = (
     ("mediapipe==0.10.14", "face_landmark_with_attention.tflite"),

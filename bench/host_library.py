@@ -21,8 +21,8 @@ def build_for_host(model: Path, library: Path, shapes: Sequence[str] = (), jobs:
 
     shapes: as for --shape. Raises: MavcgError as the build does.
     """
-    from mavcg.model_pipeline.model import build_model
-    from mavcg.model_pipeline.request import SelectionOptions, make_model_request
+    from mavcg.model.model import build_model
+    from mavcg.model.request import SelectionOptions, make_model_request
 
     costs = no_costs(library.parent)
     try:

@@ -77,7 +77,7 @@ def profiled(library: Path) -> dict[str, Any]:
 
 def on_arm(name: str) -> dict[str, Any]:
     """Return the modelled share of GEMM and convolutions in the time on each of the board's core types, one thread."""
-    from mavcg.model_pipeline.estimating import predict_file
+    from mavcg.model.estimating import predict_file
     from mavcg.profiles.load import load_board
 
     prediction = predict_file(model_path(NETWORKS[name]), load_board(BOARD), 1, {}, 1)

@@ -18,7 +18,7 @@ from mavcg.apps.application_file import read_application_file
 from mavcg.apps.library import build_application
 from mavcg.cli.run import random_inputs
 from mavcg.errors import MavcgError
-from mavcg.model_pipeline.request import make_model_request
+from mavcg.model.request import make_model_request
 from mavcg.runtime.application import load_application
 from mavcg.runtime.timed_pipeline import measure_pipeline
 from mavcg.text.terminal import say

@@ -27,7 +27,7 @@ from mavcg.choose.predict.correlation import Agreement, agreement
 from mavcg.choose.predict.predict import Prediction
 from mavcg.choose.predict.report import correlation_json
 from mavcg.hardware.board import Board
-from mavcg.model_pipeline.estimating import board_of, predict_file
+from mavcg.model.estimating import board_of, predict_file
 from mavcg.runtime.loading import Model, load
 
 NETWORKS = ("squeezenet-random", "mobilenet_v2", "resnet50-random", "vgg19-random")

@@ -16,8 +16,8 @@ import numpy as np
 
 import mavcg
 from bench.record import facts
-from mavcg.model_pipeline.model import build_model
-from mavcg.model_pipeline.request import make_model_request
+from mavcg.model.model import build_model
+from mavcg.model.request import make_model_request
 from mavcg.runtime.declared import ffi
 
 CALLS, REPEATS = 20_000, 9

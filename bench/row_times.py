@@ -20,8 +20,8 @@ from bench.row_parts import NETWORKS
 from mavcg.accel.networks import with_seeded_weights
 from mavcg.choose.lowering.row_phases import ArenaTooLargeError
 from mavcg.choose.predict.depth_first import OFF
-from mavcg.model_pipeline.model import build_model
-from mavcg.model_pipeline.request import SelectionOptions, make_model_request
+from mavcg.model.model import build_model
+from mavcg.model.request import SelectionOptions, make_model_request
 from mavcg.text.terminal import say
 
 LEAST = "least"

@@ -29,7 +29,7 @@ from mavcg.graph.builder import GraphBuilder
 from mavcg.importers.load import import_model
 from mavcg.kernels.machines import machines_for, packing_for
 from mavcg.kernels.primitives.registry import all_primitives
-from mavcg.model_pipeline.choose_algorithms import eight_bit_json
+from mavcg.model.choose_algorithms import eight_bit_json
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.profiles.load import cores_for
 from mavcg.toolchain.target import parse_target

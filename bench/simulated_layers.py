@@ -19,9 +19,9 @@ from bench.network_options import network_options
 from bench.record import facts, write
 from mavcg.choose.predict.depth_first import OFF
 from mavcg.choose.predict.predict import Prediction
-from mavcg.model_pipeline.estimating import predict_file
-from mavcg.model_pipeline.model import build_model
-from mavcg.model_pipeline.request import make_model_request
+from mavcg.model.estimating import predict_file
+from mavcg.model.model import build_model
+from mavcg.model.request import make_model_request
 from mavcg.profiles.load import load_board, load_core
 from mavcg.profiles.timing import load_timing
 from mavcg.simulate.model_run import ModelSimulation, simulate_model

@@ -29,9 +29,7 @@ _SELECTOR = tuple(
     )
 )
 _ENGINE = ("runtime/csrc/engine*.c", "runtime/csrc/engine*.h")
-_MODEL = Subject(
-    ("mavcg.model_pipeline.model", "mavcg.choose.algorithms.select_model", "mavcg.runtime.loading"), _ENGINE
-)
+_MODEL = Subject(("mavcg.model.model", "mavcg.choose.algorithms.select_model", "mavcg.runtime.loading"), _ENGINE)
 _PROGRAM = ("mavcg.program.program", "mavcg.program.request")
 _PROGRAMS = ("examples/edge_app/ops/*.c", "examples/edge_app/*.cpp")
 _ARM_FACTS = ("profiles/cores/cortex-*.toml", "profiles/cores/exynos-*.toml")
@@ -109,8 +107,8 @@ SUBJECTS: Mapping[str, Subject] = {
     "mcpu_sweep_host": Subject((), _PROGRAMS),
     "model_accuracy": Subject((*_OPERATORS, "mavcg.kernels.builder.emit")),
     "model_build": _MODEL,
-    "drop_in_survey": Subject((*_OPERATORS, "mavcg.model_pipeline.partial")),
-    "drop_in_times": Subject((*_OPERATORS, "mavcg.model_pipeline.partial"), _ENGINE),
+    "drop_in_survey": Subject((*_OPERATORS, "mavcg.model.partial_build")),
+    "drop_in_times": Subject((*_OPERATORS, "mavcg.model.partial_build"), _ENGINE),
     "onnx_node_tests": Subject(_OPERATORS),
     "onnx_node_tests_library": _MODEL,
     "pbqp": Subject(("mavcg.choose.pbqp", "mavcg.choose.algorithms.choice", "mavcg.kernels.primitives.registry")),
@@ -138,16 +136,16 @@ SUBJECTS: Mapping[str, Subject] = {
     "plan_tables": Subject(_PLANNER),
     "planned_tiles": Subject(("mavcg.choose.tiles.tiles", "mavcg.kernels.registry", "mavcg.kernels.builder.emit")),
     "tiling_models": Subject(("mavcg.choose.tiles.tiles", "mavcg.kernels.registry")),
-    "predicted": Subject(("mavcg.choose.predict.predict", "mavcg.model_pipeline.model")),
+    "predicted": Subject(("mavcg.choose.predict.predict", "mavcg.model.model")),
     "primitive_scenarios": Subject(("mavcg.kernels.primitives.registry", "mavcg.trials.check", "mavcg.trials.run")),
-    "depth_first": Subject(("mavcg.choose.predict.depth_first", "mavcg.model_pipeline.model")),
+    "depth_first": Subject(("mavcg.choose.predict.depth_first", "mavcg.model.model")),
     "row_parts": Subject(("mavcg.choose.lowering.row_phases", "mavcg.apps.buffers", "mavcg.accel.networks")),
     "row_times": _MODEL,
     "selection_boards": Subject(
         ("mavcg.choose.algorithms.select_network", "mavcg.choose.algorithms.strategies"), _ARM_FACTS
     ),
     "selection_kinds": Subject(
-        ("mavcg.choose.algorithms.strategies", "mavcg.model_pipeline.choose_algorithms", "bench.selection_kinds"),
+        ("mavcg.choose.algorithms.strategies", "mavcg.model.choose_algorithms", "bench.selection_kinds"),
         _ARM_FACTS,
     ),
     "selection_loops": Subject(("mavcg.kernels.primitives.registry", *_MACHINE_PASSES), _ARM_FACTS),
@@ -167,15 +165,15 @@ SUBJECTS: Mapping[str, Subject] = {
         ("mavcg/simulate/csrc/*", *_ARM_FACTS),
     ),
     "simulated_exposure": Subject(
-        ("mavcg.choose.predict.exposure", "mavcg.model_pipeline.model", "mavcg.simulate.model_run"),
+        ("mavcg.choose.predict.exposure", "mavcg.model.model", "mavcg.simulate.model_run"),
         ("mavcg/simulate/csrc/*", *_ARM_FACTS),
     ),
     "simulated_layers": Subject(
-        ("mavcg.choose.predict.predict", "mavcg.model_pipeline.model", "mavcg.simulate.model_run"),
+        ("mavcg.choose.predict.predict", "mavcg.model.model", "mavcg.simulate.model_run"),
         ("mavcg/simulate/csrc/*", *_ARM_FACTS),
     ),
     "unsure_layers": Subject(
-        ("mavcg.simulate.simulated_layers", "mavcg.choose.predict.predict", "mavcg.model_pipeline.model"),
+        ("mavcg.simulate.simulated_layers", "mavcg.choose.predict.predict", "mavcg.model.model"),
         ("mavcg/simulate/csrc/*", *_ARM_FACTS),
     ),
     "simulated_selections": Subject(
@@ -183,11 +181,11 @@ SUBJECTS: Mapping[str, Subject] = {
         ("mavcg/simulate/csrc/*", *_ARM_FACTS),
     ),
     "simulated_strategies": Subject(
-        ("mavcg.choose.algorithms.select_model", "mavcg.model_pipeline.model", "mavcg.simulate.model_run"),
+        ("mavcg.choose.algorithms.select_model", "mavcg.model.model", "mavcg.simulate.model_run"),
         ("mavcg/simulate/csrc/*", *_ARM_FACTS),
     ),
     "simulated_bands": Subject(
-        ("mavcg.choose.predict.depth_first", "mavcg.model_pipeline.model", "mavcg.simulate.model_run"),
+        ("mavcg.choose.predict.depth_first", "mavcg.model.model", "mavcg.simulate.model_run"),
         ("mavcg/simulate/csrc/*", *_ARM_FACTS),
     ),
     "silicon": Subject(

@@ -61,7 +61,7 @@ SLOW_FIRST = (
     "tests/runtime/",
     "tests/mavcg/runners/",
     "tests/mavcg/program/",
-    "tests/mavcg/model_pipeline/",
+    "tests/mavcg/model/",
     "tests/mavcg/objects/",
     "tests/passes/",
     "tests/profiles/test_facts.py",

@@ -15,9 +15,9 @@ from mavcg.choose.lowering.kernel_code import KernelCode, kernel_code, kernel_ta
 from mavcg.choose.lowering.pack_weights import packed_weights
 from mavcg.files.scratch import scratch_folder
 from mavcg.files.worker_processes import run_tasks
-from mavcg.model_pipeline.link import bands_note, library_selector
-from mavcg.model_pipeline.model_request import ModelRequest
-from mavcg.model_pipeline.note import model_note
+from mavcg.model.link import bands_note, library_selector
+from mavcg.model.model_request import ModelRequest
+from mavcg.model.note import model_note
 from mavcg.objects.binaries import loaded_bytes, note_assembly
 from mavcg.objects.library import link_shared
 from mavcg.objects.link_options import LinkOptions

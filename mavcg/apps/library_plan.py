@@ -17,8 +17,8 @@ from mavcg.choose.lowering.row_phases import ArenaTooLargeError
 from mavcg.choose.predict.depth_first import OFF
 from mavcg.errors import MavcgError
 from mavcg.memory.shared_placement import place_together
-from mavcg.model_pipeline.model_request import ModelRequest
-from mavcg.model_pipeline.prepare import PreparedModel, prepare_model
+from mavcg.model.model_request import ModelRequest
+from mavcg.model.prepare import PreparedModel, prepare_model
 from mavcg.runtime.application_text import ApplicationProgram, PlacedNetwork, check_names
 from mavcg.runtime.companions import library_stem
 from mavcg.runtime.model_text import SCRATCH_ALIGN

@@ -16,7 +16,7 @@ from mavcg.graph import Graph
 from mavcg.hardware.board import Board
 from mavcg.importers.load import import_model
 from mavcg.memory.node_order import order_nodes
-from mavcg.model_pipeline.estimating import lower_for_board
+from mavcg.model.estimating import lower_for_board
 from mavcg.passes.graph.pipeline import optimise
 
 

@@ -11,7 +11,7 @@ from mavcg.apps.stage_cuts import steps_of_layer
 from mavcg.choose.lowering.row_phases import plan_in_order
 from mavcg.choose.lowering.step_list import PlannedModel
 from mavcg.importers.load import import_model
-from mavcg.model_pipeline.prepare import PreparedModel
+from mavcg.model.prepare import PreparedModel
 from mavcg.passes.graph.pipeline import optimise
 
 

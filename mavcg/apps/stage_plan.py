@@ -10,8 +10,8 @@ from mavcg.choose.lowering.stage_memory import buffer_uses, plan_stages
 from mavcg.choose.predict.predict import Prediction, predict
 from mavcg.choose.predict.work import step_works
 from mavcg.errors import MavcgError
-from mavcg.model_pipeline.model_request import ModelRequest
-from mavcg.model_pipeline.prepare import PreparedModel
+from mavcg.model.model_request import ModelRequest
+from mavcg.model.prepare import PreparedModel
 from mavcg.runtime.program_check import MAX_STAGES
 from mavcg.specs.model_program import ProgramStage
 

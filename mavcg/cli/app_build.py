@@ -80,7 +80,7 @@ def run_build(options: AppBuildOptions) -> None:
     from mavcg.apps.library_report import application_json, show_application
     from mavcg.cli.option_values import names_of_option
     from mavcg.cli.resource_limits import build_limits, enforce_limits
-    from mavcg.model_pipeline.request import SelectionOptions, make_model_request, parse_threads
+    from mavcg.model.request import SelectionOptions, make_model_request, parse_threads
     from mavcg.runtime.companions import companions_sentence, library_stem
 
     described = read_application_file(options.file, options.ignore_declared_shapes)

@@ -70,8 +70,8 @@ def run_plan(options: AppPlanOptions) -> None:
     from mavcg.apps.plan import plan_application, plan_json
     from mavcg.apps.search import GeneticLimits
     from mavcg.drawing.svg_plots import check_plot
-    from mavcg.model_pipeline.estimating import board_of
-    from mavcg.model_pipeline.request import SelectionOptions, make_model_request, parse_threads
+    from mavcg.model.estimating import board_of
+    from mavcg.model.request import SelectionOptions, make_model_request, parse_threads
     from mavcg.toolchain.codegen import default_workers
 
     if options.generations < 0:

@@ -15,7 +15,7 @@ from mavcg.cli.resource_limits import ResourceLimits, build_limits, enforce_limi
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
-    from mavcg.model_pipeline.model_request import ModelRequest
+    from mavcg.model.model_request import ModelRequest
 
 _INTERRUPTED = 130  # as shells report Ctrl-C
 
@@ -46,7 +46,7 @@ def farm_requests(options: BuildOptions, boards: str) -> "list[ModelRequest]":
 
     Raises: MavcgError for options that these builds do not take, and for names that do not fit.
     """
-    from mavcg.model_pipeline.request import identifier, make_model_request, parse_threads, without_declared_shapes
+    from mavcg.model.request import identifier, make_model_request, parse_threads, without_declared_shapes
 
     for option, value in single_library_options(options).items():
         if value:
@@ -97,7 +97,7 @@ def _board_names(boards: str) -> list[str]:
 def _refuse_models(models: Sequence[Path]) -> None:
     """Raise MavcgError for no model, for files that are not models, and for two models with one library."""
     from mavcg.importers.load import is_model
-    from mavcg.model_pipeline.request import identifier
+    from mavcg.model.request import identifier
 
     if not models:
         raise MavcgError("--boards: no model is named; give .onnx, .tflite or .prototxt files")

@@ -12,16 +12,16 @@ from mavcg.cli.resource_limits import ResourceLimits, build_limits, enforce_limi
 from mavcg.errors import MavcgError, ToolError
 
 if TYPE_CHECKING:
-    from mavcg.model_pipeline.model_request import ModelRequest
-    from mavcg.model_pipeline.partial import PartialRequest
-    from mavcg.model_pipeline.sized_model import SizedResult
+    from mavcg.model.model_request import ModelRequest
+    from mavcg.model.partial_build import PartialRequest
+    from mavcg.model.sized_model import SizedResult
 
 PARTIAL = "; --partial builds the subgraphs without it, and leaves it to ONNX Runtime or LiteRT (docs/drop-in.md)"
 
 
 def build_model_file(options: BuildOptions, model: Path) -> None:
     """Build a library of one model, or of its subgraphs with --partial, and print the report. Raises: MavcgError."""
-    from mavcg.model_pipeline.request import (
+    from mavcg.model.request import (
         make_model_request,
         make_partial_request,
         parse_threads,
@@ -115,9 +115,9 @@ def build_and_report(request: "ModelRequest", limits: ResourceLimits, as_json: b
     """
     from mavcg.importers.emitter import NeedsConstant
     from mavcg.importers.limits import Unsupported
-    from mavcg.model_pipeline.model import build_model
-    from mavcg.model_pipeline.report import model_json, show_model
-    from mavcg.model_pipeline.sized_model import build_sized
+    from mavcg.model.model import build_model
+    from mavcg.model.report import model_json, show_model
+    from mavcg.model.sized_model import build_sized
 
     with enforce_limits(limits, str(request.model)) as progress:
         try:
@@ -144,8 +144,8 @@ def build_partial_and_report(request: "PartialRequest", limits: ResourceLimits, 
 
     Returns: the JSON document, or {} after a report on stdout.
     """
-    from mavcg.model_pipeline.partial import build_partial
-    from mavcg.model_pipeline.partial_report import partial_json, show_partial
+    from mavcg.model.partial_build import build_partial
+    from mavcg.model.partial_report import partial_json, show_partial
 
     with enforce_limits(limits, str(request.build.model)) as progress:
         result = build_partial(request, progress)
@@ -156,7 +156,7 @@ def build_partial_and_report(request: "PartialRequest", limits: ResourceLimits, 
 
 
 def _report_sized(result: "SizedResult", as_json: bool) -> dict[str, Any]:
-    from mavcg.model_pipeline.sized_model import sized_json, sized_lines
+    from mavcg.model.sized_model import sized_json, sized_lines
 
     if as_json:
         return sized_json(result)

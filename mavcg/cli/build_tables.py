@@ -7,7 +7,7 @@ from mavcg.cli.build_options import BuildOptions
 from mavcg.cli.option_values import input_from_here, names_of_option, path_from_here, paths_from_here
 
 if TYPE_CHECKING:
-    from mavcg.model_pipeline.request import SelectionOptions
+    from mavcg.model.request import SelectionOptions
     from mavcg.program.buildfile import BuildFile, ModelTable
 
 
@@ -76,7 +76,7 @@ def single_library_options(options: BuildOptions) -> dict[str, object]:
 
 def selection_options(options: BuildOptions) -> "SelectionOptions":
     """Return the options about the choice of primitives and layouts."""
-    from mavcg.model_pipeline.request import SelectionOptions
+    from mavcg.model.request import SelectionOptions
 
     return SelectionOptions(
         options.strategy, options.db, options.max_workspace, options.max_size, options.max_arena, options.depth_first

@@ -11,8 +11,8 @@ def estimate_model(options: EstimateOptions, board: str) -> None:
     from mavcg.choose.predict.timeline import write_timeline
     from mavcg.drawing.svg_plots import check_plot
     from mavcg.hosts.host import HOST
-    from mavcg.model_pipeline.estimating import board_of, measured_ms, predict_file
-    from mavcg.model_pipeline.sizes import parse_shapes
+    from mavcg.model.estimating import board_of, measured_ms, predict_file
+    from mavcg.model.sizes import parse_shapes
     from mavcg.simulate.simulated_layers import simulated_steps
     from mavcg.toolchain.codegen import default_workers
 
@@ -45,9 +45,9 @@ def show_sensitivity(options: EstimateOptions, board_name: str) -> None:
     """Print how a model's predicted latency changes if an assumed fact of the board is halved or doubled."""
     from rich.table import Table
 
-    from mavcg.model_pipeline.estimating import board_of
-    from mavcg.model_pipeline.sensitivity import sensitivity, sensitivity_json
-    from mavcg.model_pipeline.sizes import parse_shapes
+    from mavcg.model.estimating import board_of
+    from mavcg.model.sensitivity import sensitivity, sensitivity_json
+    from mavcg.model.sizes import parse_shapes
     from mavcg.toolchain.codegen import default_workers
 
     board, workers, count = board_of(board_name), options.jobs or default_workers(), _parse_threads(options.threads)

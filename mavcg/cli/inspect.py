@@ -50,7 +50,7 @@ def run_inspect(options: InspectOptions) -> None:
     if options.sbom is not None:
         _write_sbom(library, options.sbom)
     elif (model := model_of(library) if network is None else network_of_library(library, network)) is not None:
-        from mavcg.model_pipeline.report import show_note
+        from mavcg.model.report import show_note
 
         _print(model, show_note, options.as_json)
     elif (blas := blas_of(library)) is not None:

@@ -47,7 +47,7 @@ def _plan_model(options: PlanOptions) -> None:
         raise MavcgError(
             "plan: no MODEL; name an .onnx, .tflite or .prototxt file or a built-in network, or --check-ir FILE"
         )
-    from mavcg.model_pipeline.sizes import parse_shapes
+    from mavcg.model.sizes import parse_shapes
     from mavcg.planner.accelerators.report import plan_json
     from mavcg.planner.accelerators.request import (
         PlanRequest,

@@ -63,7 +63,7 @@ def _select_network(options: SelectOptions) -> None:
     _check_values(options)
     from mavcg.choose.algorithms.select_network import SelectQuestion, read_network
     from mavcg.hosts.foreign_library import find_foreign
-    from mavcg.model_pipeline.sizes import parse_shapes
+    from mavcg.model.sizes import parse_shapes
 
     limit = math.inf if options.max_error is None else options.max_error
     question = SelectQuestion(

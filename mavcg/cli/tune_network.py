@@ -21,7 +21,7 @@ def tune_model(options: TuneOptions, model: str, database: "CostDb") -> dict[str
     """
     from mavcg.choose.algorithms.select_network import read_network
     from mavcg.cli.tune_fleet import is_fleet, open_fleet, tune_on_fleet
-    from mavcg.model_pipeline.sizes import parse_shapes
+    from mavcg.model.sizes import parse_shapes
 
     if options.runner == SIMULATE:
         refuse_options(

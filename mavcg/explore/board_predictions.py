@@ -17,7 +17,7 @@ from mavcg.graph.parts import DTYPES
 from mavcg.hardware.board import Board
 from mavcg.importers.declared_shapes import GivenShapes
 from mavcg.importers.load import import_model
-from mavcg.model_pipeline.estimating import lower_for_board
+from mavcg.model.estimating import lower_for_board
 from mavcg.passes.graph.pipeline import optimise
 
 GRAPHS = 8  # optimised networks that a process caches

@@ -26,7 +26,7 @@ from mavcg.farm.object_store import ObjectStore
 from mavcg.files.whole_file import write_whole
 from mavcg.graph import Graph
 from mavcg.importers.load import import_model
-from mavcg.model_pipeline.model_request import ModelRequest
+from mavcg.model.model_request import ModelRequest
 from mavcg.runtime.companions import check_companions, library_stem
 from mavcg.runtime.made_with import made_with
 

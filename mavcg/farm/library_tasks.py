@@ -26,11 +26,11 @@ from mavcg.farm.remote_tasks import is_worker
 from mavcg.files.scratch import scratch_folder
 from mavcg.files.worker_processes import run_tasks
 from mavcg.kernels.builder.emit import kernel_name
-from mavcg.model_pipeline.link import link_model
-from mavcg.model_pipeline.model import part_tasks
-from mavcg.model_pipeline.model_request import ModelRequest
-from mavcg.model_pipeline.prepare import PreparedModel, prepare_model
-from mavcg.model_pipeline.report import model_json
+from mavcg.model.link import link_model
+from mavcg.model.model import part_tasks
+from mavcg.model.model_request import ModelRequest
+from mavcg.model.prepare import PreparedModel, prepare_model
+from mavcg.model.report import model_json
 from mavcg.runtime.companions import library_stem
 
 _FLAGS = frozenset((*KERNEL_FLAGS, *UNSCHEDULED_FLAGS))

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from mavcg.farm.build_farm import FarmResult
 from mavcg.farm.library_tasks import LinkedFiles, Refusal
-from mavcg.model_pipeline.model_request import ModelRequest
+from mavcg.model.model_request import ModelRequest
 
 if TYPE_CHECKING:
     from rich.console import Console

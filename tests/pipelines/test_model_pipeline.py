@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 import mavcg
 from bench.models import model_path, shapes_of
 from mavcg.errors import MavcgError
-from mavcg.model_pipeline.model import build_model
-from mavcg.model_pipeline.request import SelectionOptions, make_model_request
+from mavcg.model.model import build_model
+from mavcg.model.request import SelectionOptions, make_model_request
 from mavcg.toolchain.target import host_target
 from mavcg.toolchain.zig import run_zig
 

@@ -9,8 +9,8 @@ from mavcg.accel.image.host import CpuPart
 from mavcg.accel.image.program import AccelProgram
 from mavcg.accel.xgraph import XGraph
 from mavcg.files.scratch import scratch_folder
-from mavcg.model_pipeline.model import build_model
-from mavcg.model_pipeline.request import identifier, make_model_request
+from mavcg.model.model import build_model
+from mavcg.model.request import identifier, make_model_request
 
 Progress = Callable[[str], None]
 

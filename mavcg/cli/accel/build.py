@@ -102,7 +102,7 @@ def run_build(options: AccelBuildOptions) -> None:
     from mavcg.accel.host.build_parts import CpuCores
     from mavcg.accel.image.elf_file import write_elf
     from mavcg.accel.target import find_target
-    from mavcg.model_pipeline.sizes import parse_shapes
+    from mavcg.model.sizes import parse_shapes
 
     if not options.output.parent.is_dir():
         raise MavcgError(

@@ -85,7 +85,7 @@ def run_fuse(options: FuseOptions) -> None:
     from mavcg.accel.target import find_target
     from mavcg.drawing.svg_plots import check_plot, save_drawing
     from mavcg.errors import MavcgError
-    from mavcg.model_pipeline.sizes import parse_shapes
+    from mavcg.model.sizes import parse_shapes
 
     if options.search not in SEARCHES:
         raise MavcgError(f"--search {options.search}: there is no such search; the searches are {', '.join(SEARCHES)}")

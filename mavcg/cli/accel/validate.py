@@ -32,7 +32,7 @@ def validate(
     from mavcg.accel.images import seeded_images
     from mavcg.accel.load import load_xgraph
     from mavcg.accel.validate import validate_program
-    from mavcg.model_pipeline.sizes import parse_shapes
+    from mavcg.model.sizes import parse_shapes
 
     with Progress() as progress:
         image = read_elf(program)

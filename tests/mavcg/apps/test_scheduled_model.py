@@ -7,8 +7,8 @@ import pytest
 from mavcg.apps.application_file import read_application_file
 from mavcg.apps.scheduled_model import scheduled_model
 from mavcg.errors import MavcgError
-from mavcg.model_pipeline.model_request import ModelRequest
-from mavcg.model_pipeline.prepare import PreparedModel, prepare_model
+from mavcg.model.model_request import ModelRequest
+from mavcg.model.prepare import PreparedModel, prepare_model
 from mavcg.specs.model_program import Program
 from mavcg.toolchain.target import host_target
 from tests.mavcg.apps.small_networks import write_network

@@ -10,7 +10,7 @@ import pytest
 
 from mavcg import load
 from mavcg.cli.build_model import assume_machine
-from mavcg.model_pipeline.dump import STAGES
+from mavcg.model.dump import STAGES
 from mavcg.objects.elf import exported_symbols, function_symbols, open_elf, protection
 
 

@@ -10,8 +10,8 @@ import pytest
 from mavcg.choose.predict import spec_text
 from mavcg.choose.predict.files import library_note
 from mavcg.hardware.board import Board, Cluster
-from mavcg.model_pipeline import estimating
-from mavcg.model_pipeline.sensitivity import assumed_facts, with_fact
+from mavcg.model import estimating
+from mavcg.model.sensitivity import assumed_facts, with_fact
 from mavcg.profiles.load import load_board
 from mavcg.toolchain.target import host_target
 

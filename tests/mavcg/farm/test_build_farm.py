@@ -19,9 +19,9 @@ from mavcg.farm.build_farm import FarmResult, build_farm
 from mavcg.farm.library_tasks import LinkedFiles, Refusal, compile_modules, ir_module
 from mavcg.farm.object_store import ObjectStore
 from mavcg.farm.sources_digest import worker_digest
-from mavcg.model_pipeline.model_request import ModelRequest
-from mavcg.model_pipeline.prepare import prepare_model
-from mavcg.model_pipeline.request import make_model_request
+from mavcg.model.model_request import ModelRequest
+from mavcg.model.prepare import prepare_model
+from mavcg.model.request import make_model_request
 from tests.mavcg.explore.dask_cluster import DaskCluster, cluster
 from tests.mavcg.explore.explored import KillingEngine
 

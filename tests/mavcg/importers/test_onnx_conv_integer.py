@@ -11,7 +11,7 @@ from mavcg.choose.algorithms.network import network_of
 from mavcg.choose.lowering.lower import lower_candidates
 from mavcg.graph import Graph
 from mavcg.importers.onnx_file import import_onnx
-from mavcg.model_pipeline.model_request import MAX_ERROR
+from mavcg.model.model_request import MAX_ERROR
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.specs.kernel import Packing
 from tests.kernels.conftest import host_machines

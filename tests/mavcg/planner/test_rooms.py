@@ -5,7 +5,7 @@ import sys
 
 BUILD = """
 import sys
-import mavcg.cli.build_model, mavcg.model_pipeline.model, mavcg.model_pipeline.request
+import mavcg.cli.build_model, mavcg.model.model, mavcg.model.request
 print(*(name for name in sys.modules if name.startswith("mavcg.planner.")))
 """
 

@@ -13,9 +13,9 @@ from mavcg.choose.predict.work import INPUT, OUTPUT, WEIGHT, StepWork, Touch
 from mavcg.errors import ProfileError
 from mavcg.hardware.core import Core
 from mavcg.kernels.primitives.sparse.pattern import BLOCK_ROWS, even_packed, pack_sparse
-from mavcg.model_pipeline.estimating import predict_file
-from mavcg.model_pipeline.model import build_model
-from mavcg.model_pipeline.request import make_model_request
+from mavcg.model.estimating import predict_file
+from mavcg.model.model import build_model
+from mavcg.model.request import make_model_request
 from mavcg.profiles.load import load_board, load_core
 from mavcg.profiles.timing import load_timing
 from mavcg.simulate import simulated_layers

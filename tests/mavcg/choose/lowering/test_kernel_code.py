@@ -18,9 +18,9 @@ from mavcg.graph.builder import GraphBuilder
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.machines import machines_for, packing_for
 from mavcg.kernels.registry import emit
-from mavcg.model_pipeline.dump import dump
-from mavcg.model_pipeline.note import _macro, model_note
-from mavcg.model_pipeline.report import show_note
+from mavcg.model.dump import dump
+from mavcg.model.note import _macro, model_note
+from mavcg.model.report import show_note
 from mavcg.objects.elf import function_symbols
 from mavcg.profiles.load import cores_for
 from mavcg.specs.kernel import KernelSpec, Machine

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mavcg.model_pipeline.link import ModelResult
+from mavcg.model.link import ModelResult
 from mavcg.objects.inspection import versions_text
 from mavcg.runtime.companions import companions_sentence
 from mavcg.specs.model_program import Program, ThreadPlan

@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mavcg.errors import MavcgError
-from mavcg.model_pipeline.request import (
+from mavcg.model.request import (
     AUTO_THREADS,
     identifier,
     make_model_request,
     parse_threads,
     refuse_program_options,
 )
-from mavcg.model_pipeline.sizes import parse_shapes
+from mavcg.model.sizes import parse_shapes
 from mavcg.toolchain.target import host_target
 
 

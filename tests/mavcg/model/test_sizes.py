@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mavcg.errors import MavcgError
-from mavcg.model_pipeline.sizes import MAX_SIZES, parse_shapes, parse_sizes, size_text
+from mavcg.model.sizes import MAX_SIZES, parse_shapes, parse_sizes, size_text
 
 
 def test_ranges_and_lists_of_lengths() -> None:

@@ -2,7 +2,7 @@
 
 import json
 
-from mavcg.model_pipeline.note import _macro, macro_from_note
+from mavcg.model.note import _macro, macro_from_note
 from mavcg.specs.tile_plan import MacroTile, Order
 
 # As libraries have it that were built before a field was renamed.

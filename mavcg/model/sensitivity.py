@@ -10,7 +10,7 @@ from mavcg.choose.predict.predict import Prediction, best_threads
 from mavcg.cost.board_machine import AssumedFact, cluster_machines
 from mavcg.errors import MavcgError
 from mavcg.hardware.board import Board
-from mavcg.model_pipeline.estimating import predict_file
+from mavcg.model.estimating import predict_file
 
 FACTORS = (0.5, 2.0)
 NO_CACHE = "l2_bytes"  # for this fact 0 is tried too, as some cores have no L2

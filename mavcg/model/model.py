@@ -13,9 +13,9 @@ from mavcg.choose.lowering.kernel_code import kernel_tasks, version_symbols
 from mavcg.choose.lowering.pack_weights import packed_weights
 from mavcg.files.scratch import scratch_folder
 from mavcg.files.worker_processes import Task, run_tasks, started_tasks
-from mavcg.model_pipeline.link import ModelResult, link_model
-from mavcg.model_pipeline.model_request import ModelRequest
-from mavcg.model_pipeline.prepare import PreparedModel, Progress, prepare_model
+from mavcg.model.link import ModelResult, link_model
+from mavcg.model.model_request import ModelRequest
+from mavcg.model.prepare import PreparedModel, Progress, prepare_model
 from mavcg.runtime.companions import check_companions, library_stem
 from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.made_with import made_with

@@ -19,12 +19,12 @@ from mavcg.importers.load import is_tflite
 from mavcg.importers.onnx_file import import_model
 from mavcg.importers.tflite_support import TfliteSupport, part_graph, tflite_support
 from mavcg.kernels.machines import machines_for
-from mavcg.model_pipeline.choose_algorithms import AlgorithmChoice
-from mavcg.model_pipeline.dump import dump
-from mavcg.model_pipeline.model_request import ModelRequest
-from mavcg.model_pipeline.partial_library import PartEntry, link_parts
-from mavcg.model_pipeline.prepare import choose_for
-from mavcg.model_pipeline.sizes import size_text
+from mavcg.model.choose_algorithms import AlgorithmChoice
+from mavcg.model.dump import dump
+from mavcg.model.model_request import ModelRequest
+from mavcg.model.partial_library import PartEntry, link_parts
+from mavcg.model.prepare import choose_for
+from mavcg.model.sizes import size_text
 from mavcg.objects.binaries import loaded_bytes
 from mavcg.partial.convex import convex_sets
 from mavcg.partial.onnx_files import onnx_files

@@ -16,12 +16,12 @@ from mavcg.choose.tiles.parts import cores_each
 from mavcg.choose.tiles.tiles import cores_of, plan_tiles
 from mavcg.files.scratch import scratch_folder
 from mavcg.files.worker_processes import Task, run_tasks
-from mavcg.model_pipeline.choose_algorithms import AlgorithmChoice
-from mavcg.model_pipeline.dump import dump
-from mavcg.model_pipeline.link import library_selector, link_with_note
-from mavcg.model_pipeline.model_request import ModelRequest
-from mavcg.model_pipeline.note import model_note
-from mavcg.model_pipeline.prepare import plan_choice
+from mavcg.model.choose_algorithms import AlgorithmChoice
+from mavcg.model.dump import dump
+from mavcg.model.link import library_selector, link_with_note
+from mavcg.model.model_request import ModelRequest
+from mavcg.model.note import model_note
+from mavcg.model.prepare import plan_choice
 from mavcg.runtime.companions import library_stem
 from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.drop_in_text import DropInFile, DropInPart, ModelFile, part_symbol, parts_text

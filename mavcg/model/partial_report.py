@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from mavcg.model_pipeline.partial import PartialResult
+from mavcg.model.partial_build import PartialResult
 
 if TYPE_CHECKING:
     from rich.console import Console

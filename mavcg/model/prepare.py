@@ -19,9 +19,9 @@ from mavcg.graph import Graph
 from mavcg.hardware.accelerator import Accelerator
 from mavcg.importers.load import import_model
 from mavcg.kernels.machines import machines_for
-from mavcg.model_pipeline.choose_algorithms import AlgorithmChoice, choose_algorithms
-from mavcg.model_pipeline.dump import dump
-from mavcg.model_pipeline.model_request import ModelRequest
+from mavcg.model.choose_algorithms import AlgorithmChoice, choose_algorithms
+from mavcg.model.dump import dump
+from mavcg.model.model_request import ModelRequest
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.specs.kernel import Machine
 from mavcg.specs.model_program import Program

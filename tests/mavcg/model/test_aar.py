@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from mavcg.errors import MavcgError
-from mavcg.model_pipeline.aar import check_aar, write_aar
+from mavcg.model.aar import check_aar, write_aar
 from mavcg.toolchain.target import parse_target
 
 ANDROID = "{http://schemas.android.com/apk/res/android}"

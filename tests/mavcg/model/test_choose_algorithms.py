@@ -21,10 +21,10 @@ from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.hardware.board import Board
 from mavcg.kernels.machines import machines_for
-from mavcg.model_pipeline.choose_algorithms import AlgorithmChoice, choose_algorithms
-from mavcg.model_pipeline.note import model_note
-from mavcg.model_pipeline.report import primitives_json, selection_sentence, weights_sentence
-from mavcg.model_pipeline.request import SelectionOptions, make_model_request, parse_size
+from mavcg.model.choose_algorithms import AlgorithmChoice, choose_algorithms
+from mavcg.model.note import model_note
+from mavcg.model.report import primitives_json, selection_sentence, weights_sentence
+from mavcg.model.request import SelectionOptions, make_model_request, parse_size
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.profiles.load import cores_for, load_board
 from mavcg.reference import run

@@ -11,11 +11,11 @@ from mavcg.choose.lowering.kernel_code import KernelCode, KernelObject, kernel_c
 from mavcg.choose.lowering.step_list import PlannedModel
 from mavcg.graph import Graph
 from mavcg.hardware.core import Core
-from mavcg.model_pipeline.aar import write_aar
-from mavcg.model_pipeline.dump import dump
-from mavcg.model_pipeline.model_request import ModelRequest
-from mavcg.model_pipeline.note import model_note
-from mavcg.model_pipeline.prepare import PreparedModel, Progress
+from mavcg.model.aar import write_aar
+from mavcg.model.dump import dump
+from mavcg.model.model_request import ModelRequest
+from mavcg.model.note import model_note
+from mavcg.model.prepare import PreparedModel, Progress
 from mavcg.objects.binaries import loaded_bytes, note_assembly
 from mavcg.objects.library import link_shared
 from mavcg.objects.link_options import LinkOptions

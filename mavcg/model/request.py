@@ -16,16 +16,16 @@ from mavcg.hardware.core import Core
 from mavcg.hosts.host import HOST, find_board, measured_host_board
 from mavcg.importers.declared_shapes import GivenShapes
 from mavcg.importers.load import is_tflite
-from mavcg.model_pipeline.aar import check_aar
-from mavcg.model_pipeline.model_request import MAX_ERROR, ModelRequest
-from mavcg.model_pipeline.sizes import parse_shapes, parse_sizes
+from mavcg.model.aar import check_aar
+from mavcg.model.model_request import MAX_ERROR, ModelRequest
+from mavcg.model.sizes import parse_shapes, parse_sizes
 from mavcg.objects.bionic import check_soname
 from mavcg.profiles.load import cores_for
 from mavcg.toolchain.codegen import default_workers
 from mavcg.toolchain.target import Target, default_target, host_target, parse_target
 
 if TYPE_CHECKING:
-    from mavcg.model_pipeline.partial import PartialRequest
+    from mavcg.model.partial_build import PartialRequest
 
 MAX_THREADS = 256  # default threads of a library; its contexts accept up to 1024 (runtime/csrc/engine.h)
 AUTO_THREADS = 0  # the number of threads that is predicted to be fastest
@@ -181,7 +181,7 @@ def make_partial_request(
             if value is not None:
                 raise MavcgError(f"{option} {value}: applies to a partial build; add --partial")
         return None
-    from mavcg.model_pipeline.partial import (
+    from mavcg.model.partial_build import (
         PartialRequest,
     )  # imports formats and runtimes that whole builds do not need
 

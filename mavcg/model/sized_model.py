@@ -12,13 +12,13 @@ from mavcg.choose.predict.depth_first import OFF
 from mavcg.graph import Graph
 from mavcg.importers.load import import_model
 from mavcg.kernels.machines import machines_for
-from mavcg.model_pipeline.aar import write_aar
-from mavcg.model_pipeline.choose_algorithms import AlgorithmChoice
-from mavcg.model_pipeline.dump import dump
-from mavcg.model_pipeline.model_request import ModelRequest
-from mavcg.model_pipeline.partial_library import PartEntry, link_parts
-from mavcg.model_pipeline.prepare import choose_for, prepare_graph
-from mavcg.model_pipeline.sizes import Shape, size_text
+from mavcg.model.aar import write_aar
+from mavcg.model.choose_algorithms import AlgorithmChoice
+from mavcg.model.dump import dump
+from mavcg.model.model_request import ModelRequest
+from mavcg.model.partial_library import PartEntry, link_parts
+from mavcg.model.prepare import choose_for, prepare_graph
+from mavcg.model.sizes import Shape, size_text
 from mavcg.objects.binaries import loaded_bytes
 from mavcg.runtime.companions import (
     HEADER_SUFFIXES,
