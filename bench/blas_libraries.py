@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from bench.wheels import cache_folder, pip
-from mavcg.blas.library import build_blas
-from mavcg.blas.request import make_blas_request
 from mavcg.errors import MavcgError
+from mavcg.model.blas.library import build_blas
+from mavcg.model.blas.request import make_blas_request
 
 BLIS_PACKAGE = "libblis4-pthread"
 MKL_PACKAGES = ("mkl==2026.2.0", "intel-openmp==2026.2.0")

@@ -58,7 +58,7 @@ SUBJECTS: Mapping[str, Subject] = {
     ),
     "arena": Subject(("mavcg.memory.placement_search", "mavcg.memory.instance_file"), ("mavcg/memory/csrc/*.c",)),
     "before": _MODEL,
-    "blas_peers": Subject(("mavcg.blas.library",), ("runtime/csrc/blas*.[ch]",)),
+    "blas_peers": Subject(("mavcg.model.blas.library",), ("runtime/csrc/blas*.[ch]",)),
     "build_time": Subject(_PROGRAM, _PROGRAMS),
     "caffe_networks": Subject(
         ("mavcg.importers.caffe_file", "mavcg.passes.graph.pipeline"), ("bench/caffe_networks.py",)

@@ -53,7 +53,7 @@ def pytest_configure(config: pytest.Config) -> None:
 # Folders and files that take longest: they run first, so that no worker has one of them left when the others are done.
 # One file of those that share the BLAS library, so that no worker waits while the other builds it.
 SLOW_FIRST = (
-    "tests/mavcg/blas/test_products.py",
+    "tests/mavcg/model/blas/test_products.py",
     "tests/pipelines/",
     "tests/runtime/engine/",
     "tests/examples/",

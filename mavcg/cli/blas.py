@@ -11,7 +11,7 @@ from mavcg.cli.output import Progress, console, print_json
 from mavcg.cli.shared_options import Jobs, JsonReport
 
 if TYPE_CHECKING:
-    from mavcg.blas.library import BlasResult
+    from mavcg.model.blas.library import BlasResult
 
 HELP = """Build a BLAS whose matrix products have versions per core; other routines come from the system's BLAS.
 
@@ -85,8 +85,8 @@ def run_build(options: BlasBuildOptions) -> None:
     mavcg blas build --board rk3588 -o libmavcg_blas.so
     mavcg blas build --board host --next /usr/lib/x86_64-linux-gnu/blas/libblas.so.3 -o libblas.so.3
     """
-    from mavcg.blas.library import build_blas
-    from mavcg.blas.request import make_blas_request
+    from mavcg.model.blas.library import build_blas
+    from mavcg.model.blas.request import make_blas_request
 
     request = make_blas_request(
         options.output,
@@ -111,7 +111,7 @@ build = command_of("build", BlasBuildOptions, run_build)
 
 
 def _show(result: "BlasResult") -> None:
-    from mavcg.blas.report import show_blas_note
+    from mavcg.model.blas.report import show_blas_note
 
     console().print(f"{result.output}: {result.loaded_bytes} bytes loaded, built in {result.seconds:.1f} s")
     show_blas_note(result.note, console())

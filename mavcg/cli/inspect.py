@@ -54,7 +54,7 @@ def run_inspect(options: InspectOptions) -> None:
 
         _print(model, show_note, options.as_json)
     elif (blas := blas_of(library)) is not None:
-        from mavcg.blas.report import show_blas_note
+        from mavcg.model.blas.report import show_blas_note
 
         _print(blas, show_blas_note, options.as_json)
     elif (application := application_of(library)) is not None:

@@ -22,23 +22,23 @@ from mavcg.kernels.machines import machines_for
 from mavcg.model.choose_algorithms import AlgorithmChoice
 from mavcg.model.dump import dump
 from mavcg.model.model_request import ModelRequest
-from mavcg.model.partial_library import PartEntry, link_parts
-from mavcg.model.prepare import choose_for
-from mavcg.model.sizes import size_text
-from mavcg.objects.binaries import loaded_bytes
-from mavcg.partial.convex import convex_sets
-from mavcg.partial.onnx_files import onnx_files
-from mavcg.partial.onnx_nodes import nodes_of_sizes, onnx_nodes, read_support
-from mavcg.partial.onnx_subgraphs import (
+from mavcg.model.partial.convex import convex_sets
+from mavcg.model.partial.onnx_files import onnx_files
+from mavcg.model.partial.onnx_nodes import nodes_of_sizes, onnx_nodes, read_support
+from mavcg.model.partial.onnx_subgraphs import (
     OperatorNode,
     make_subgraph,
     rewritten_model,
     staying_nodes,
     subgraph_model,
 )
-from mavcg.partial.plan import Nodes, PartialPlan, plan_subgraphs
-from mavcg.partial.tflite_nodes import tflite_nodes
-from mavcg.partial.tflite_sets import delegate_sets
+from mavcg.model.partial.plan import Nodes, PartialPlan, plan_subgraphs
+from mavcg.model.partial.tflite_nodes import tflite_nodes
+from mavcg.model.partial.tflite_sets import delegate_sets
+from mavcg.model.partial_library import PartEntry, link_parts
+from mavcg.model.prepare import choose_for
+from mavcg.model.sizes import size_text
+from mavcg.objects.binaries import loaded_bytes
 from mavcg.runtime.companions import library_stem
 from mavcg.runtime.drop_in_text import NO_FILE, DropInFile, ModelFile
 from mavcg.runtime.model_names import api_name

@@ -10,7 +10,7 @@ import pytest
 from mavcg.errors import MavcgError
 from mavcg.importers.declared_shapes import DeclaredShapeError, GivenShapes
 from mavcg.importers.load import import_model
-from mavcg.partial.onnx_nodes import read_support
+from mavcg.model.partial.onnx_nodes import read_support
 
 onnx = pytest.importorskip("onnx", reason="the importer reads files by the onnx package")
 from onnx import helper, numpy_helper  # noqa: E402

@@ -7,8 +7,8 @@ from pathlib import Path
 from mavcg.errors import MavcgError
 from mavcg.importers.onnx_proto import load_model, one_line, onnx_module
 from mavcg.importers.onnx_support import ModelSupport, model_support
-from mavcg.partial.onnx_macs import node_macs
-from mavcg.partial.plan import PlanNode
+from mavcg.model.partial.onnx_macs import node_macs
+from mavcg.model.partial.plan import PlanNode
 
 
 def read_support(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> ModelSupport:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mavcg.partial.convex import convex_sets
+from mavcg.model.partial.convex import convex_sets
 
 Graph = tuple[list[list[int]], list[bool], list[int]]
 

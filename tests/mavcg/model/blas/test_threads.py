@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from tests.mavcg.blas.calls import Array, Product, fortran_gemm
 
 # Shared by rows, by columns, of several blocks in each direction.

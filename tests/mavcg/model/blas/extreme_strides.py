@@ -12,7 +12,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-
 from tests.mavcg.blas.calls import (
     COLUMN_MAJOR,
     ROW_MAJOR,

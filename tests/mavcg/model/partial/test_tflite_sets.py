@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mavcg.partial.tflite_sets import delegate_sets
+from mavcg.model.partial.tflite_sets import delegate_sets
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from mavcg.toolchain.zig import run_zig
 from tests.mavcg.blas.extreme_strides import ERRORS
+
+from mavcg.toolchain.zig import run_zig
 
 ROOT = Path(__file__).parents[3]
 

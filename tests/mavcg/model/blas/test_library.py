@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from mavcg.blas.library import product_tiles
 from mavcg.choose.tiles.blas_blocks import plan_blas_blocks
 from mavcg.choose.tiles.parts import cores_each
 from mavcg.choose.tiles.tiles import cores_of
 from mavcg.hardware.core import GENERIC
 from mavcg.kernels.machines import machines_for
+from mavcg.model.blas.library import product_tiles
 from mavcg.objects.elf import exported_symbols
 from mavcg.profiles.load import cores_for, load_boards
 from mavcg.specs.blas_blocks import TALL_COLUMNS, BlasBlocks

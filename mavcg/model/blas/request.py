@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from mavcg.blas.library import BlasRequest, check_output
 from mavcg.errors import MavcgError
 from mavcg.hosts.host import HOST, find_board, measured_host_board
+from mavcg.model.blas.library import BlasRequest, check_output
 from mavcg.objects.elf import open_elf
 from mavcg.profiles.load import cores_for
 from mavcg.toolchain.codegen import default_workers

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mavcg.blas.library import blas_objects
-from mavcg.blas.request import make_blas_request
+from mavcg.model.blas.library import blas_objects
+from mavcg.model.blas.request import make_blas_request
 from mavcg.toolchain.zig import run_zig
 from tests.conftest import QEMU
 

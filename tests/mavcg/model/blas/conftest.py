@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mavcg.blas.library import build_blas
-from mavcg.blas.request import make_blas_request
+from mavcg.model.blas.library import build_blas
+from mavcg.model.blas.request import make_blas_request
 
 
 @pytest.fixture(scope="session")

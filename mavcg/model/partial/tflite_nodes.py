@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from mavcg.importers.tflite_file import operator_label
 from mavcg.importers.tflite_model import TfliteOperator
 from mavcg.importers.tflite_support import TfliteSupport
-from mavcg.partial.plan import PlanNode
+from mavcg.model.partial.plan import PlanNode
 
 Shapes = Callable[[int], tuple[int, ...]]
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from mavcg.blas.library import next_stub
-from mavcg.blas.request import make_blas_request
 from mavcg.errors import MavcgError
+from mavcg.model.blas.library import next_stub
+from mavcg.model.blas.request import make_blas_request
 from mavcg.toolchain.target import host_target
 from mavcg.toolchain.zig import run_zig
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mavcg.graph import TensorType
-from mavcg.partial.onnx_macs import node_macs
+from mavcg.model.partial.onnx_macs import node_macs
 
 onnx = pytest.importorskip("onnx")
 
