@@ -1,6 +1,6 @@
 """Accuracy of 8-bit radix positions against f32: `python -m bench.accel_accuracy [MODEL ..]`.
 
-Networks are quantised over calibration inputs by the search of mavcg.accel.quantise: one radix position for each
+Networks are quantised over calibration inputs by the search of mavcg.accelerators.quantise: one radix position for each
 tensor, without and with corrected biases; positions for channels of depthwise convolutions, which is the default; and
 for each output channel of all. They are compared with f32 on other inputs: signal to quantisation noise of the output,
 and how often the first class agrees. No images ship with the models. Inputs are seeded, of two kinds: white noise, and
@@ -21,11 +21,11 @@ from rich.table import Table
 
 from bench.models import model_path, shapes_of
 from bench.record import facts, write
-from mavcg.accel.accuracy import accuracy_of
-from mavcg.accel.from_graph import xgraph_of
-from mavcg.accel.networks import NAMES, network
-from mavcg.accel.quantise import quantise
-from mavcg.accel.xgraph import XGraph
+from mavcg.accelerators.accuracy import accuracy_of
+from mavcg.accelerators.from_graph import xgraph_of
+from mavcg.accelerators.networks import NAMES, network
+from mavcg.accelerators.quantise import quantise
+from mavcg.accelerators.xgraph import XGraph
 from mavcg.graph import Array
 from mavcg.importers.load import import_model
 

@@ -15,16 +15,16 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.record import facts, write
-from mavcg.accel.from_graph import xgraph_of
-from mavcg.accel.fusion.costs import ModelledGroupCosts
-from mavcg.accel.fusion.group_shape import GraphFacts
-from mavcg.accel.fusion.opportunities import template_embeddings
-from mavcg.accel.fusion.plan import choose_fusion
-from mavcg.accel.fusion.report import accelerated_operations, path_rows
-from mavcg.accel.fusion.templates import read_templates
-from mavcg.accel.networks import network
-from mavcg.accel.target import IsaTarget, find_target
-from mavcg.accel.xgraph import XGraph
+from mavcg.accelerators.from_graph import xgraph_of
+from mavcg.accelerators.fusion.costs import ModelledGroupCosts
+from mavcg.accelerators.fusion.group_shape import GraphFacts
+from mavcg.accelerators.fusion.opportunities import template_embeddings
+from mavcg.accelerators.fusion.plan import choose_fusion
+from mavcg.accelerators.fusion.report import accelerated_operations, path_rows
+from mavcg.accelerators.fusion.templates import read_templates
+from mavcg.accelerators.networks import network
+from mavcg.accelerators.target import IsaTarget, find_target
+from mavcg.accelerators.xgraph import XGraph
 
 NETWORKS = ("vgg16", "resnet50", "resnet152", "googlenet")
 OTHERS = ("mobilenet_v2", "yolo_small", "squeezenet")

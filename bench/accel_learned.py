@@ -17,18 +17,18 @@ import numpy as np
 from rich.console import Console
 
 from bench.record import facts, write
-from mavcg.accel.apply_radices import with_fixed_radices
-from mavcg.accel.codegen.simulated_costs import SimulatedGroupCosts
-from mavcg.accel.costs.kept import GroupCostFile, KeptGroupCosts
-from mavcg.accel.costs.learned import LearnedGroupCosts
-from mavcg.accel.from_graph import xgraph_of
-from mavcg.accel.fusion.costs import GroupCosts
-from mavcg.accel.fusion.plan import choose_fusion
-from mavcg.accel.fusion.templates import read_templates
-from mavcg.accel.group_search import search_path
-from mavcg.accel.networks import network
-from mavcg.accel.target import IsaTarget, find_target
-from mavcg.accel.xgraph import XGraph
+from mavcg.accelerators.apply_radices import with_fixed_radices
+from mavcg.accelerators.codegen.simulated_costs import SimulatedGroupCosts
+from mavcg.accelerators.costs.kept import GroupCostFile, KeptGroupCosts
+from mavcg.accelerators.costs.learned import LearnedGroupCosts
+from mavcg.accelerators.from_graph import xgraph_of
+from mavcg.accelerators.fusion.costs import GroupCosts
+from mavcg.accelerators.fusion.plan import choose_fusion
+from mavcg.accelerators.fusion.templates import read_templates
+from mavcg.accelerators.group_search import search_path
+from mavcg.accelerators.networks import network
+from mavcg.accelerators.target import IsaTarget, find_target
+from mavcg.accelerators.xgraph import XGraph
 
 NETWORKS = ("squeezenet", "mobilenet_v2", "resnet50", "yolo_small", "googlenet")
 TARGET = "zu2"

@@ -14,20 +14,20 @@ import numpy as np
 from rich.console import Console
 
 from bench.record import facts, write
-from mavcg.accel.apply_radices import with_fixed_radices
-from mavcg.accel.codegen.choose_tile import tiled_group
-from mavcg.accel.codegen.generate import generate, generate_group
-from mavcg.accel.codegen.simulated_costs import SimulatedGroupCosts
-from mavcg.accel.from_graph import xgraph_of
-from mavcg.accel.fusion.plan import SEARCHES, choose_fusion
-from mavcg.accel.fusion.templates import read_templates
-from mavcg.accel.image.program import AccelProgram
-from mavcg.accel.networks import network
-from mavcg.accel.shapes import check_xgraph
-from mavcg.accel.simulator.cycles import simulate
-from mavcg.accel.simulator.report import simulated_json
-from mavcg.accel.target import IsaTarget, find_target
-from mavcg.accel.xgraph import Parameters, XGraph, XNode
+from mavcg.accelerators.apply_radices import with_fixed_radices
+from mavcg.accelerators.codegen.choose_tile import tiled_group
+from mavcg.accelerators.codegen.generate import generate, generate_group
+from mavcg.accelerators.codegen.simulated_costs import SimulatedGroupCosts
+from mavcg.accelerators.from_graph import xgraph_of
+from mavcg.accelerators.fusion.plan import SEARCHES, choose_fusion
+from mavcg.accelerators.fusion.templates import read_templates
+from mavcg.accelerators.image.program import AccelProgram
+from mavcg.accelerators.networks import network
+from mavcg.accelerators.shapes import check_xgraph
+from mavcg.accelerators.simulator.cycles import simulate
+from mavcg.accelerators.simulator.report import simulated_json
+from mavcg.accelerators.target import IsaTarget, find_target
+from mavcg.accelerators.xgraph import Parameters, XGraph, XNode
 
 NETWORKS = ("vgg16", "resnet50", "resnet152", "googlenet")
 OTHERS = ("mobilenet_v2", "yolo_small", "squeezenet")

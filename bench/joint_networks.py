@@ -2,7 +2,7 @@
 
 EfficientNet-B0 (Tan and Le 2019), MobileNet v1 of any width (Howard et al. 2017), DenseNet-121 (Huang et al. 2017) and
 Inception v2 (Ioffe and Szegedy 2015, with the separable first convolution of TensorFlow's models), all at 224x224 with
-1000 classes. MobileNet v2 and ResNet-50 are those of mavcg.accel.networks.
+1000 classes. MobileNet v2 and ResNet-50 are those of mavcg.accelerators.networks.
 """
 
 from mavcg.graph import Graph

@@ -23,7 +23,7 @@ from bench.host_library import build_for_host
 from bench.models import model_path
 from bench.record import facts, write
 from bench.wheels import file_of_wheel
-from mavcg.accel.quantise import sqnr_db
+from mavcg.accelerators.quantise import sqnr_db
 from mavcg.graph import Array
 from mavcg.text.terminal import say
 

@@ -17,7 +17,7 @@ from bench.depth_first import WHOLE, measure
 from bench.host_library import no_costs
 from bench.record import facts, write
 from bench.row_parts import NETWORKS
-from mavcg.accel.networks import with_seeded_weights
+from mavcg.accelerators.networks import with_seeded_weights
 from mavcg.choose.lowering.row_phases import ArenaTooLargeError
 from mavcg.choose.predict.depth_first import OFF
 from mavcg.model.model import build_model

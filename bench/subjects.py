@@ -43,18 +43,33 @@ _OPERATORS = (
 _PLANNER = tuple(f"mavcg.planner.accelerators.{name}" for name in ("request", "networks", "baselines", "planned"))
 
 SUBJECTS: Mapping[str, Subject] = {
-    "accel_accuracy": Subject(("mavcg.accel.accuracy", "mavcg.accel.from_graph", "mavcg.accel.networks")),
+    "accel_accuracy": Subject(
+        ("mavcg.accelerators.accuracy", "mavcg.accelerators.from_graph", "mavcg.accelerators.networks")
+    ),
     "accel_fusion": Subject(
-        ("mavcg.accel.from_graph", "mavcg.accel.fusion.plan", "mavcg.accel.fusion.report", "mavcg.accel.networks"),
-        ("mavcg/accel/fusion/templates.toml", "profiles/isa_targets/zu*.toml"),
+        (
+            "mavcg.accelerators.from_graph",
+            "mavcg.accelerators.fusion.plan",
+            "mavcg.accelerators.fusion.report",
+            "mavcg.accelerators.networks",
+        ),
+        ("mavcg/accelerators/fusion/templates.toml", "profiles/isa_targets/zu*.toml"),
     ),
     "accel_learned": Subject(
-        ("mavcg.accel.codegen.simulated_costs", "mavcg.accel.costs.learned", "mavcg.accel.group_search"),
-        ("profiles/isa_targets/zu*.toml", "mavcg/accel/fusion/templates.toml"),
+        (
+            "mavcg.accelerators.codegen.simulated_costs",
+            "mavcg.accelerators.costs.learned",
+            "mavcg.accelerators.group_search",
+        ),
+        ("profiles/isa_targets/zu*.toml", "mavcg/accelerators/fusion/templates.toml"),
     ),
     "accel_simulated": Subject(
-        ("mavcg.accel.codegen.simulated_costs", "mavcg.accel.fusion.plan", "mavcg.accel.from_graph"),
-        ("profiles/isa_targets/zu*.toml", "mavcg/accel/fusion/templates.toml"),
+        (
+            "mavcg.accelerators.codegen.simulated_costs",
+            "mavcg.accelerators.fusion.plan",
+            "mavcg.accelerators.from_graph",
+        ),
+        ("profiles/isa_targets/zu*.toml", "mavcg/accelerators/fusion/templates.toml"),
     ),
     "arena": Subject(("mavcg.memory.placement_search", "mavcg.memory.instance_file"), ("mavcg/memory/csrc/*.c",)),
     "before": _MODEL,
@@ -101,7 +116,7 @@ SUBJECTS: Mapping[str, Subject] = {
     "growth_app": Subject(_PROGRAM, _SELECTOR),
     "handover": Subject(("mavcg.runtime.model_build",), _ENGINE),
     "ir_split": Subject((*_MACHINE_PASSES, "mavcg.passes.ir.split_vector_loads"), (*_ARM_FACTS, "bench/kernels/*.c")),
-    "joint_memory": Subject(("mavcg.apps.plan", "mavcg.apps.models", "mavcg.accel.networks")),
+    "joint_memory": Subject(("mavcg.apps.plan", "mavcg.apps.models", "mavcg.accelerators.networks")),
     "machine_passes": Subject(_MACHINE_PASSES, (*_ARM_FACTS, "bench/kernels/*.c")),
     "mcpu_sweep": Subject(_MACHINE_PASSES, (*_ARM_FACTS, "bench/kernels/*.c", *_PROGRAMS)),
     "mcpu_sweep_host": Subject((), _PROGRAMS),
@@ -139,7 +154,7 @@ SUBJECTS: Mapping[str, Subject] = {
     "predicted": Subject(("mavcg.choose.predict.predict", "mavcg.model.model")),
     "primitive_scenarios": Subject(("mavcg.kernels.primitives.registry", "mavcg.trials.check", "mavcg.trials.run")),
     "depth_first": Subject(("mavcg.choose.predict.depth_first", "mavcg.model.model")),
-    "row_parts": Subject(("mavcg.choose.lowering.row_phases", "mavcg.apps.buffers", "mavcg.accel.networks")),
+    "row_parts": Subject(("mavcg.choose.lowering.row_phases", "mavcg.apps.buffers", "mavcg.accelerators.networks")),
     "row_times": _MODEL,
     "selection_boards": Subject(
         ("mavcg.choose.algorithms.select_network", "mavcg.choose.algorithms.strategies"), _ARM_FACTS

@@ -11,19 +11,19 @@ from functools import cache, lru_cache
 from math import inf
 from pathlib import Path
 
-import mavcg.accel
-from mavcg.accel.codegen.division import divide
-from mavcg.accel.codegen.generate import generate
-from mavcg.accel.fusion.report import accelerated_operations
-from mavcg.accel.group_search import choose_groups
-from mavcg.accel.images import seeded_images
-from mavcg.accel.load import load_xgraph
-from mavcg.accel.networks import NAMES
-from mavcg.accel.quantise import quantise
-from mavcg.accel.simulator.cycles import simulate
-from mavcg.accel.simulator.report import energy_mj
-from mavcg.accel.target import IsaTarget
-from mavcg.accel.xgraph import XGraph
+import mavcg.accelerators
+from mavcg.accelerators.codegen.division import divide
+from mavcg.accelerators.codegen.generate import generate
+from mavcg.accelerators.fusion.report import accelerated_operations
+from mavcg.accelerators.group_search import choose_groups
+from mavcg.accelerators.images import seeded_images
+from mavcg.accelerators.load import load_xgraph
+from mavcg.accelerators.networks import NAMES
+from mavcg.accelerators.quantise import quantise
+from mavcg.accelerators.simulator.cycles import simulate
+from mavcg.accelerators.simulator.report import energy_mj
+from mavcg.accelerators.target import IsaTarget
+from mavcg.accelerators.xgraph import XGraph
 from mavcg.errors import MavcgError
 from mavcg.farm.messages import MessageError
 from mavcg.importers.declared_shapes import GivenShapes
@@ -128,5 +128,5 @@ def model_digest(model: str) -> str:
 @cache
 def code_digest() -> str:
     """Return a digest of the code that results depend on."""
-    root = Path(str(mavcg.accel.__file__)).parent
+    root = Path(str(mavcg.accelerators.__file__)).parent
     return digest_of_code([path for path in root.rglob("*") if path.suffix in (".py", ".toml")], root)[:16]

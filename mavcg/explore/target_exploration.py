@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from mavcg.accel.simulator.report import MAC_PJ
-from mavcg.accel.target import IsaTarget
+from mavcg.accelerators.simulator.report import MAC_PJ
+from mavcg.accelerators.target import IsaTarget
 from mavcg.explore.engine import Engine
 from mavcg.explore.exploration import INFEASIBLE, PLANNED, PRUNED
 from mavcg.explore.objective_list import ObjectiveNames, read_objective_list

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mavcg.accel.simulator.report import ENERGY_BASIS
+from mavcg.accelerators.simulator.report import ENERGY_BASIS
 from mavcg.explore.exploration import INFEASIBLE, PRUNED
 from mavcg.explore.picture import draw_front
 from mavcg.explore.report import MOST_ROWS

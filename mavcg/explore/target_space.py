@@ -8,8 +8,8 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from mavcg.accel.fusion.plan import SEARCHES
-from mavcg.accel.target import WHOLE, IsaTarget, check_sizes, find_target, frequency_of
+from mavcg.accelerators.fusion.plan import SEARCHES
+from mavcg.accelerators.target import WHOLE, IsaTarget, check_sizes, find_target, frequency_of
 from mavcg.errors import ProfileError
 from mavcg.explore.design_space import SpaceAxis
 from mavcg.profiles import schema

@@ -1,4 +1,4 @@
-/* Layouts of the instructions. Made by `python -m mavcg.accel.isa.c_forms`. */
+/* Layouts of the instructions. Made by `python -m mavcg.accelerators.isa.c_forms`. */
 /* clang-format off */
 #ifndef MAVCG_ACCEL_FORMS_H
 #define MAVCG_ACCEL_FORMS_H 1

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from bench.accel_simulated import figure_rows
-from mavcg.accel.target import find_target
+from mavcg.accelerators.target import find_target
 
 # Each map is read and written once, without the rows that two tiles of the pooling both read.
 IDEAL_BYTES = {7: 28 * 28 * (32 + 3 * 256), 8: 56 * 56 * (2 * 64 + 5 * 256)}

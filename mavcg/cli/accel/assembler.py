@@ -22,8 +22,8 @@ def disassemble(
     mavcg accel disassemble resnet50.elf | less
     mavcg accel disassemble resnet50.elf | mavcg accel assemble - -o again.elf
     """
-    from mavcg.accel.image.assembly import disassemble as lines_of
-    from mavcg.accel.image.elf_file import read_elf
+    from mavcg.accelerators.image.assembly import disassemble as lines_of
+    from mavcg.accelerators.image.elf_file import read_elf
     from mavcg.files.whole_file import write_whole
     from mavcg.text.terminal import show_line
 
@@ -45,8 +45,8 @@ def assemble(
     mavcg accel assemble resnet50.s -o resnet50.elf
     mavcg accel disassemble resnet50.elf | mavcg accel assemble - -o again.elf
     """
-    from mavcg.accel.image.assembly import assemble as program_of
-    from mavcg.accel.image.elf_file import write_elf
+    from mavcg.accelerators.image.assembly import assemble as program_of
+    from mavcg.accelerators.image.elf_file import write_elf
 
     name = "stdin" if source == "-" else source
     try:

@@ -21,7 +21,7 @@ from mavcg.cli.shared_options import (
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
-    from mavcg.accel.build import BuiltProgram
+    from mavcg.accelerators.build import BuiltProgram
 
 
 @dataclass(frozen=True)
@@ -97,11 +97,11 @@ def run_build(options: AccelBuildOptions) -> None:
     mavcg accel build resnet50.onnx --target zu2 --cores cortex-a53 -o resnet50.elf
     mavcg accel build net.onnx --shape x=1x3x96x96 --target zu9 --per-channel -o net.elf
     """
-    from mavcg.accel.build import build_json, build_program, with_cpu_parts
-    from mavcg.accel.costs.providers import CostRequest
-    from mavcg.accel.host.build_parts import CpuCores
-    from mavcg.accel.image.elf_file import write_elf
-    from mavcg.accel.target import find_target
+    from mavcg.accelerators.build import build_json, build_program, with_cpu_parts
+    from mavcg.accelerators.costs.providers import CostRequest
+    from mavcg.accelerators.host.build_parts import CpuCores
+    from mavcg.accelerators.image.elf_file import write_elf
+    from mavcg.accelerators.target import find_target
     from mavcg.model.sizes import parse_shapes
 
     if not options.output.parent.is_dir():
@@ -137,8 +137,8 @@ build = command_of("build", AccelBuildOptions, run_build)
 
 
 def _show(built: "BuiltProgram", output: Path, size: int) -> None:
-    from mavcg.accel.build import build_json
-    from mavcg.accel.simulator.report import simulated_json
+    from mavcg.accelerators.build import build_json
+    from mavcg.accelerators.simulator.report import simulated_json
 
     report, simulated = build_json(built), simulated_json(built.program, built.time)
     out = console()

@@ -18,8 +18,8 @@ from mavcg.cli.shared_options import (
 )
 
 if TYPE_CHECKING:
-    from mavcg.accel.fusion.plan import FusionChoices
-    from mavcg.accel.target import IsaTarget
+    from mavcg.accelerators.fusion.plan import FusionChoices
+    from mavcg.accelerators.target import IsaTarget
 
 
 @dataclass(frozen=True)
@@ -75,14 +75,14 @@ def run_fuse(options: FuseOptions) -> None:
     mavcg accel fuse googlenet --target zu2 --costs learned --cost-db costs.sqlite
     mavcg accel fuse squeezenet --target ./mine.toml --costs device --driver ./libdevice.so:/dev/accel0
     """
-    from mavcg.accel.apply_radices import with_fixed_radices
-    from mavcg.accel.costs.providers import CostRequest, group_costs
-    from mavcg.accel.fusion.picture import plan_svg
-    from mavcg.accel.fusion.plan import SEARCHES, choose_fusion
-    from mavcg.accel.fusion.report import fusion_json
-    from mavcg.accel.fusion.templates import OURS, read_templates
-    from mavcg.accel.load import load_xgraph
-    from mavcg.accel.target import find_target
+    from mavcg.accelerators.apply_radices import with_fixed_radices
+    from mavcg.accelerators.costs.providers import CostRequest, group_costs
+    from mavcg.accelerators.fusion.picture import plan_svg
+    from mavcg.accelerators.fusion.plan import SEARCHES, choose_fusion
+    from mavcg.accelerators.fusion.report import fusion_json
+    from mavcg.accelerators.fusion.templates import OURS, read_templates
+    from mavcg.accelerators.load import load_xgraph
+    from mavcg.accelerators.target import find_target
     from mavcg.drawing.svg_plots import check_plot, save_drawing
     from mavcg.errors import MavcgError
     from mavcg.model.sizes import parse_shapes
@@ -119,7 +119,7 @@ def _show(choices: "FusionChoices", target: "IsaTarget", search: str, costs: str
 
     from rich.table import Table
 
-    from mavcg.accel.fusion.report import accelerated_operations, group_rows, ideal_bytes, path_rows
+    from mavcg.accelerators.fusion.report import accelerated_operations, group_rows, ideal_bytes, path_rows
 
     out, graph = console(), choices.graph
     templates = Counter(candidate.template for candidate in choices.candidates)

@@ -25,7 +25,7 @@ def host(
     """
     import shutil
 
-    from mavcg.accel.host.runtime import host_sources
+    from mavcg.accelerators.host.runtime import host_sources
 
     if output.exists() and not output.is_dir():
         raise MavcgError(f"-o {output}: is not a folder; name a folder")

@@ -30,8 +30,8 @@ def match(
     """
     from itertools import islice
 
-    from mavcg.accel.json_files import read_labelled
-    from mavcg.accel.matching import embeddings
+    from mavcg.accelerators.json_files import read_labelled
+    from mavcg.accelerators.matching import embeddings
 
     every = embeddings(read_labelled(template), read_labelled(graph), most_steps=MOST_STEPS)
     listed = list(islice(every, MOST_EMBEDDINGS + 1))

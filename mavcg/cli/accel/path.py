@@ -10,7 +10,7 @@ from mavcg.cli.output import console, print_json
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
-    from mavcg.accel.path_instance import ChosenPath, PathInstance
+    from mavcg.accelerators.path_instance import ChosenPath, PathInstance
 
 SEARCHES = ("exact", "paper", "greedy", "none")
 
@@ -38,7 +38,7 @@ def path(
     mavcg accel path --instance net.json
     mavcg accel path --instance net.json --search greedy --json
     """
-    from mavcg.accel.json_files import read_instance
+    from mavcg.accelerators.json_files import read_instance
 
     if search not in SEARCHES:
         raise MavcgError(f"--search {search}: there is no such search; the searches are {', '.join(SEARCHES)}")
@@ -56,8 +56,8 @@ def path(
 
 def searches() -> "Mapping[str, Callable[[PathInstance], ChosenPath]]":
     """Return the searches by their names."""
-    from mavcg.accel.path_exact import cheapest_path
-    from mavcg.accel.path_greedy import greedy_path, unfused_path
-    from mavcg.accel.path_paper import paper_path
+    from mavcg.accelerators.path_exact import cheapest_path
+    from mavcg.accelerators.path_greedy import greedy_path, unfused_path
+    from mavcg.accelerators.path_paper import paper_path
 
     return {"exact": cheapest_path, "paper": paper_path, "greedy": greedy_path, "none": unfused_path}

@@ -13,7 +13,7 @@ from mavcg.cli.shared_options import AccelProgramFile, InputFiles, InputSeed, Js
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
-    from mavcg.accel.image.program import AccelProgram
+    from mavcg.accelerators.image.program import AccelProgram
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,8 @@ def run_program(options: AccelRunOptions) -> None:
     if options.seed is not None and (options.seed < 0 or options.inputs):
         fault = "makes all inputs; leave --input out" if options.inputs else "is not a seed; give 0 or more"
         raise MavcgError(f"--seed {options.seed}: {fault}")
-    from mavcg.accel.host.runtime import missing_part
-    from mavcg.accel.image.elf_file import read_elf
+    from mavcg.accelerators.host.runtime import missing_part
+    from mavcg.accelerators.image.elf_file import read_elf
     from mavcg.cli.run import summary_of, write_arrays
 
     image = read_elf(options.program)
@@ -100,8 +100,8 @@ def _run_whole(
     image: "AccelProgram", path: Path, inputs: list[str] | None, seed: int | None, driver: str | None
 ) -> dict[str, Any]:
     """Run the whole network by the host side in C, and return its outputs by name."""
-    from mavcg.accel.host.runtime import DeviceDriver, DeviceProgram
-    from mavcg.accel.images import network_inputs
+    from mavcg.accelerators.host.runtime import DeviceDriver, DeviceProgram
+    from mavcg.accelerators.images import network_inputs
 
     tensors = [image.host.tensor(name) for name in image.host.inputs]
     names = [tensor.name for tensor in tensors]
@@ -114,9 +114,9 @@ def _run_accelerator(
     image: "AccelProgram", inputs: list[str] | None, seed: int | None, integers: bool
 ) -> dict[str, Any]:
     """Run the accelerator's part in the functional simulator, and return its outputs by name."""
-    from mavcg.accel.fixed_point import to_reals
-    from mavcg.accel.images import read_inputs
-    from mavcg.accel.simulator.functional import execute
+    from mavcg.accelerators.fixed_point import to_reals
+    from mavcg.accelerators.images import read_inputs
+    from mavcg.accelerators.simulator.functional import execute
 
     tensors = {name: image.tensor(name) for name in image.inputs}
     shapes = {name: (1, t.height, t.width, t.channels) for name, t in tensors.items()}

@@ -25,10 +25,10 @@ def simulate(
     mavcg accel simulate resnet50.elf
     mavcg accel simulate resnet50.elf --json --timeline t.svg
     """
-    from mavcg.accel.image.elf_file import read_elf
-    from mavcg.accel.simulator.cycles import simulate as cycles_of
-    from mavcg.accel.simulator.report import simulated_json
-    from mavcg.accel.simulator.timeline import timeline_svg
+    from mavcg.accelerators.image.elf_file import read_elf
+    from mavcg.accelerators.simulator.cycles import simulate as cycles_of
+    from mavcg.accelerators.simulator.report import simulated_json
+    from mavcg.accelerators.simulator.timeline import timeline_svg
     from mavcg.drawing.svg_plots import check_plot, save_drawing
 
     if timeline is not None:

@@ -8,7 +8,7 @@ from mavcg.cli.output import console, print_json
 from mavcg.cli.shared_options import JsonDocument
 
 if TYPE_CHECKING:
-    from mavcg.accel.target import IsaTarget
+    from mavcg.accelerators.target import IsaTarget
 
 
 def targets(
@@ -46,7 +46,7 @@ def targets(
     mavcg accel targets zu2
     mavcg accel targets ./mine.toml --json
     """
-    from mavcg.accel.target import find_target, target_names
+    from mavcg.accelerators.target import find_target, target_names
 
     isa_targets = [find_target(known) for known in (target_names() if name is None else (name,))]
     if as_json:

@@ -27,11 +27,11 @@ def validate(
     mavcg accel validate resnet50.elf --model resnet50.onnx
     mavcg accel validate resnet50.elf --model resnet50.onnx --seed 7 --json
     """
-    from mavcg.accel.apply_radices import with_radices
-    from mavcg.accel.image.elf_file import read_elf
-    from mavcg.accel.images import seeded_images
-    from mavcg.accel.load import load_xgraph
-    from mavcg.accel.validate import validate_program
+    from mavcg.accelerators.apply_radices import with_radices
+    from mavcg.accelerators.image.elf_file import read_elf
+    from mavcg.accelerators.images import seeded_images
+    from mavcg.accelerators.load import load_xgraph
+    from mavcg.accelerators.validate import validate_program
     from mavcg.model.sizes import parse_shapes
 
     with Progress() as progress:

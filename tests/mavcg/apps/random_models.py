@@ -3,7 +3,7 @@
 import random
 from dataclasses import dataclass
 
-from mavcg.accel.networks import with_seeded_weights
+from mavcg.accelerators.networks import with_seeded_weights
 from mavcg.apps.application import Application, Cnn, DataEdge, Layer, Partition, firings, in_order, sequential
 from mavcg.apps.buffers import EdgeData, StepSpan, reuse_buffers, total_size
 from mavcg.apps.csdf import compress

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mavcg.accel.build import build_program
+from mavcg.accelerators.build import build_program
 from mavcg.errors import MavcgError
 from mavcg.explore.engine import LocalEngine
 from mavcg.explore.pareto import pareto_front

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from mavcg.accel.networks import with_seeded_weights
+from mavcg.accelerators.networks import with_seeded_weights
 from mavcg.choose.lowering.lower import lower_graph
 from mavcg.choose.lowering.memory_plan import plan_memory
 from mavcg.graph import Graph

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-from mavcg.accel.host.runtime import SOURCES, DeviceProgram, host_sources
-from mavcg.accel.image.elf_file import write_elf
-from mavcg.accel.isa.c_forms import HEADER, c_header
-from mavcg.accel.isa.forms import FORMS
-from mavcg.cli.app import run
 from tests.mavcg.accel.compiled import random_program
+
+from mavcg.accelerators.host.runtime import SOURCES, DeviceProgram, host_sources
+from mavcg.accelerators.image.elf_file import write_elf
+from mavcg.accelerators.isa.c_forms import HEADER, c_header
+from mavcg.accelerators.isa.forms import FORMS
+from mavcg.cli.app import run
 
 CODE = Path(__file__).parent
 EXAMPLE = CODE.parents[2] / "examples" / "accel_host" / "main.c"

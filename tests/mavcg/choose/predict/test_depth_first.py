@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bench.program_runner import ProgramRunner
-from mavcg.accel.networks import with_seeded_weights
+from mavcg.accelerators.networks import with_seeded_weights
 from mavcg.choose.lowering.lower import lower_graph
 from mavcg.choose.lowering.row_phases import program_rows
 from mavcg.choose.lowering.step_list import PlannedModel, plan_model

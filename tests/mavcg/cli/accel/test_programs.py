@@ -139,7 +139,7 @@ def test_validate_finds_a_wrong_bit(capsys: pytest.CaptureFixture[str], built: P
     """One bit of one weight differs: exit status 1, and the layer is named."""
     from dataclasses import replace
 
-    from mavcg.accel.image.elf_file import read_elf, write_elf
+    from mavcg.accelerators.image.elf_file import read_elf, write_elf
 
     program = read_elf(Path("net.elf"))
     changed = bytearray(program.parameters)
@@ -168,8 +168,8 @@ def test_run_takes_the_models_order_and_integers(capsys: pytest.CaptureFixture[s
     np.save("x.npy", image)
     assert run(["accel", "run", "net.elf", "--input", "x.npy", "--accelerator", "-o", "y.npz"]) == 0
     real = np.load("y.npz")["g"]
-    from mavcg.accel.fixed_point import to_integers
-    from mavcg.accel.image.elf_file import read_elf
+    from mavcg.accelerators.fixed_point import to_integers
+    from mavcg.accelerators.image.elf_file import read_elf
 
     program = read_elf(Path("net.elf"))
     np.save("q.npy", to_integers(image.transpose(0, 2, 3, 1), program.tensor("x").radix))

@@ -1,0 +1,142 @@
+"""Build a program from a model's file: import, quantise, fuse, generate code, simulate."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from mavcg.accelerators.codegen.division import divide
+from mavcg.accelerators.codegen.generate import generate
+from mavcg.accelerators.costs.providers import CostRequest, group_costs
+from mavcg.accelerators.group_search import SEARCHES, TileComparison, choose_groups
+from mavcg.accelerators.groups import FusedGroup
+from mavcg.accelerators.host.build_parts import CpuCores, build_parts
+from mavcg.accelerators.image.program import AccelProgram
+from mavcg.accelerators.images import read_images, seeded_images
+from mavcg.accelerators.load import load_xgraph
+from mavcg.accelerators.quantise import quantise
+from mavcg.accelerators.simulator.cycles import simulate
+from mavcg.accelerators.simulator.simulated_time import SimulatedTime
+from mavcg.accelerators.target import IsaTarget
+from mavcg.accelerators.xgraph import XGraph
+from mavcg.errors import MavcgError
+
+Progress = Callable[[str], None]
+SIMULATED = CostRequest("simulated")
+
+
+@dataclass(frozen=True)
+class BuiltProgram:
+    """A program with facts about its build.
+
+    graph: the quantised graph. embeddings: number of candidate groups, which are embeddings of the templates. tiles:
+    simulated cycles of groups with the paper's tile and with the searched tile. calibration: source of the calibration
+    inputs. seconds: time of each stage.
+    """
+
+    program: AccelProgram
+    graph: XGraph
+    groups: tuple[FusedGroup, ...]
+    embeddings: int
+    tiles: tuple[TileComparison, ...]
+    time: SimulatedTime
+    calibration: str
+    seconds: Mapping[str, float]
+
+
+@dataclass
+class _Stages:
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        begin = time.perf_counter()
+        yield
+        self.seconds[name] = round(time.perf_counter() - begin, 3)
+
+
+def build_program(
+    model: str,
+    target: IsaTarget,
+    search: str,
+    calibrate: Path | None,
+    shapes: Mapping[str, tuple[int, ...]],
+    progress: Progress,
+    granularity: str = "depthwise",
+    weights: Path | None = None,
+    costs: CostRequest = SIMULATED,
+) -> BuiltProgram:
+    """Compile a model for a target.
+
+    Args:
+        model: an .onnx, .tflite or .prototxt file, or the name of a built-in network.
+        search: one of group_search.SEARCHES.
+        calibrate: file of calibration inputs; None for seeded random inputs.
+        shapes: shapes of inputs whose dimensions are free, by name.
+        granularity: one of layer_search.GRANULARITIES, for the radix positions of weights.
+        weights: weights of a .prototxt; None for the .caffemodel beside it.
+        costs: provider of the groups' costs.
+    Raises: MavcgError.
+    """
+    if search not in SEARCHES:
+        raise MavcgError(f"--search {search}: no such search; known: {', '.join(SEARCHES)}")
+    stages = _Stages()
+    with stages.stage("import"):
+        progress(f"import {model}")
+        real = load_xgraph(model, target, shapes, weights)
+    with stages.stage("quantise"):
+        images = seeded_images(real) if calibrate is None else read_images(real, calibrate)
+        graph = quantise(real, images, target.rounding, granularity, progress).graph
+    if not divide(graph).accelerator:
+        raise MavcgError(
+            f"{model}: the accelerator cannot compute any of its nodes; build it for the CPU by `mavcg build`"
+        )
+    with stages.stage("fuse"), group_costs(costs, target) as provider:
+        chosen = choose_groups(graph, target, search, progress, provider)
+    with stages.stage("generate"):
+        program, groups = generate(graph, chosen.groups, target, progress)
+    with stages.stage("simulate"):
+        progress("simulation")
+        simulated = simulate(program)
+    calibration = f"{len(images)} images of {calibrate}" if calibrate is not None else f"{len(images)} seeded images"
+    return BuiltProgram(program, graph, groups, chosen.embeddings, chosen.tiles, simulated, calibration, stages.seconds)
+
+
+def with_cpu_parts(built: BuiltProgram, cores: CpuCores, output: Path, progress: Progress) -> BuiltProgram:
+    """Build model libraries for the nodes that the program leaves to the CPU.
+
+    output: the program's file; the libraries are written to the same folder. Raises: MavcgError.
+    """
+    stages = _Stages(dict(built.seconds))
+    with stages.stage("cpu"):
+        program = build_parts(built.program, built.graph, cores, output, progress)
+    return replace(built, program=program, seconds=stages.seconds)
+
+
+def build_json(built: BuiltProgram) -> dict[str, Any]:
+    """Return the report of a build as the document of `mavcg accel build --json`."""
+    program = built.program
+    return {
+        "network": program.network,
+        "target": program.target.name,
+        "calibration": built.calibration,
+        "nodes": sum(node.kind != "input" for node in built.graph.nodes),
+        "embeddings": built.embeddings,
+        "groups": [list(group.nodes) for group in built.groups],
+        "tiles": [
+            {"nodes": list(comparison.nodes), "paper_cycles": comparison.paper, "searched_cycles": comparison.searched}
+            for comparison in built.tiles
+        ],
+        "instructions": len(program.instructions),
+        "bytes": {
+            "code": 4 * sum(instruction.form.words for instruction in program.instructions),
+            "parameters": len(program.parameters),
+            "features": program.feature_bytes,
+        },
+        "predicted_cycles": built.time.cycles,
+        "cpu_nodes": list(program.cpu_nodes),
+        "cpu_libraries": list(program.libraries),
+        "seconds": dict(built.seconds),
+    }

@@ -1,0 +1,120 @@
+"""Choose a group's tile: the fastest of a grid by estimate, then the fastest of a few by simulation."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from mavcg.accelerators.codegen.clusters import channel_step, clusters_of
+from mavcg.accelerators.codegen.code import CodeState
+from mavcg.accelerators.codegen.estimate import EstimatedGroup, alike_passes, divide_channels, estimate, tile_demand
+from mavcg.accelerators.codegen.generate import generate_group
+from mavcg.accelerators.codegen.group_code import GroupCode
+from mavcg.accelerators.groups import ORDERS, FusedGroup, GroupTile
+from mavcg.accelerators.image.program import AccelProgram
+from mavcg.accelerators.isa.datapath import Datapath, blocks, datapath
+from mavcg.accelerators.simulator.cycles import simulate
+from mavcg.accelerators.target import IsaTarget
+from mavcg.accelerators.xgraph import CONVOLUTIONS, XGraph, XNode
+from mavcg.errors import MavcgError
+
+FINALISTS = 2  # number of tiles that are simulated
+
+
+def simulated_cycles(program: AccelProgram) -> int:
+    """Return the cycles of a program, by cycle-accurate simulation."""
+    return simulate(program).cycles
+
+
+def tiled_group(
+    graph: XGraph,
+    nodes: Sequence[str],
+    template: str,
+    target: IsaTarget,
+    finalists: int = FINALISTS,
+    cycles_of: Callable[[AccelProgram], int] = simulated_cycles,
+) -> FusedGroup:
+    """Return a group of nodes with its tile and its cycles.
+
+    finalists: number of tiles whose programs are generated. cycles_of: gives the cycles of a program.
+    Raises: MavcgError if no tile fits.
+    """
+    group = FusedGroup(tuple(nodes), template, _least(graph, nodes))
+    timed: list[tuple[int, FusedGroup]] = []
+    wrong: MavcgError | None = None
+    for tile in [*ranked_tiles(graph, nodes, target)[:finalists], group.tile]:
+        if timed and tile is group.tile:
+            break  # the smallest tile is tried only if no other tile fits
+        try:
+            program, fitted = generate_group(graph, replace(group, tile=tile), target)
+        except MavcgError as error:
+            wrong = error
+            continue
+        cycles = cycles_of(program)
+        timed.append((cycles, replace(fitted, cost=float(cycles))))
+    if not timed:
+        assert wrong is not None
+        raise wrong
+    return min(timed, key=lambda entry: entry[0])[1]
+
+
+def ranked_tiles(graph: XGraph, nodes: Sequence[str], target: IsaTarget) -> list[GroupTile]:
+    """Return the tiles that may fit, the fastest by estimate first."""
+    path, by_name, chosen = datapath(target), graph.by_name(), set(nodes)
+    members = [node for node in graph.nodes if node.name in chosen]
+    readers = graph.readers()
+    joined = {name for node in members if node.kind == "concat" for name in node.inputs}
+    stored = frozenset(
+        node.name
+        for node in members
+        if node.name in graph.outputs
+        or node.kind == "concat"
+        or node.name in joined
+        or not readers[node.name]
+        or any(reader not in chosen for reader in readers[node.name])
+    )
+    shape = EstimatedGroup(members, clusters_of(members, by_name), stored, by_name)
+    code = CodeState(graph, path, {})
+    most_in, rated = _most_in(by_name, members), []
+    divisions = [(out_ch, order, divide_channels(shape, out_ch, path)) for out_ch, order in _channels(members, path)]
+    for sizes in _spatial(members, stored, path):
+        passes = alike_passes(GroupCode(code, nodes, stored, GroupTile(*sizes, 1, 1)).passes())
+        tiles = tile_demand(shape, passes, path, target)
+        for out_ch, order, division in divisions:
+            rating = estimate(shape, tiles, division, order, path, target)
+            if rating is not None:
+                tile = GroupTile(*sizes, out_ch, most_in, order)
+                rated.append((rating.cycles, -sizes[0], -out_ch, order, tile))
+    return [entry[-1] for entry in sorted(rated, key=lambda entry: entry[:-1])]
+
+
+def _spatial(members: Sequence[XNode], stored: Iterable[str], path: Datapath) -> Iterator[tuple[int, int]]:
+    outer = [node for node in members if node.name in set(stored)]
+    height, width = max(n.shape[1] for n in outer), max(n.shape[2] for n in outer)
+    lanes = path.row_lanes
+    counts = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 96, 128)
+    rows = {min(height, blocks(blocks(height, count), lanes) * lanes) for count in counts}
+    columns = {blocks(width, count) for count in (1, 2, 4, 8, 16)}
+    for tall in sorted(rows, reverse=True):
+        for wide in sorted(columns, reverse=True):
+            if wide == width or tall <= 2 * lanes:
+                yield tall, wide
+
+
+def _channels(members: Sequence[XNode], path: Datapath) -> Iterator[tuple[int, str]]:
+    step, most = channel_step(path), max(node.channels for node in members)
+    orders = ORDERS if any(node.kind in CONVOLUTIONS for node in members) else ORDERS[1:]
+    counts = sorted({min(blocks(most, step), count) for count in (1, 2, 3, 4, 6, 8, 11, 16, 22, 32, 43, 64, 128, 1024)})
+    for count in counts:
+        for order in orders:
+            yield count * step, order
+
+
+def _most_in(by_name: dict[str, XNode], members: Sequence[XNode]) -> int:
+    return max(by_name[name].channels for node in members for name in node.inputs)
+
+
+def _least(graph: XGraph, nodes: Sequence[str]) -> GroupTile:
+    by_name = graph.by_name()
+    members = [by_name[name] for name in nodes]
+    return GroupTile(
+        8, max(n.shape[2] for n in members), max(n.channels for n in members), _most_in(by_name, members), ORDERS[1]
+    )

@@ -1,0 +1,70 @@
+"""Emit a group with its tile, or with the largest smaller tile that fits in on-chip memory."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from mavcg.accelerators.codegen.clusters import channel_step
+from mavcg.accelerators.codegen.code import CodeState
+from mavcg.accelerators.codegen.group_code import GroupCode
+from mavcg.accelerators.codegen.onchip import DoesNotFitError
+from mavcg.accelerators.groups import GroupTile
+from mavcg.errors import MavcgError
+
+
+def emit_fitted(code: CodeState, names: Sequence[str], stored: Iterable[str], tile: GroupTile) -> GroupTile:
+    """Emit a group, and return the tile that it was emitted with.
+
+    names: nodes of the group. stored: tensors in the features segment. tile: first choice.
+    Raises: MavcgError naming the group, if not even the smallest tile fits.
+    """
+    saved, given, stored = code.snapshot(), tile, frozenset(stored)
+    while True:
+        try:
+            GroupCode(code, names, stored, tile).emit()
+            return tile
+        except DoesNotFitError as error:
+            code.restore(saved)
+            smaller = _smaller(code, tile, error.memory, names)
+            if smaller is None:
+                shown = ", ".join(names[:4]) + (", .." if len(names) > 4 else "")
+                raise MavcgError(
+                    f"{code.graph.name}: {shown}: does not fit on chip even as tiles of a pixel ({error}; first tried "
+                    f"{given.rows} x {given.columns}); give the target larger buffers, or leave these nodes to the CPU"
+                ) from error
+            tile = smaller
+
+
+def _smaller(code: CodeState, tile: GroupTile, memory: str, names: Sequence[str]) -> GroupTile | None:
+    """Return the next smaller tile, which takes less of a full memory; None if no tile is smaller.
+
+    memory: name of the full memory.
+    """
+    step = channel_step(code.path)
+    if memory == code.weights.name:
+        if tile.out_ch > step:
+            return replace(tile, out_ch=max(step, tile.out_ch // 2 // step * step))
+        return _fewer_inputs(code, tile, names)
+    if tile.whole:
+        return replace(tile, whole=False)
+    lanes = code.path.row_lanes
+    if tile.rows > lanes:
+        return replace(tile, rows=max(lanes, tile.rows // 2 // lanes * lanes))
+    if tile.out_ch > 4 * step:
+        return replace(tile, out_ch=tile.out_ch // 2 // step * step)
+    if tile.columns > 8:
+        return replace(tile, columns=-(-tile.columns // 2))
+    if tile.out_ch > step:
+        return replace(tile, out_ch=step)
+    if tile.rows > 1:
+        return replace(tile, rows=tile.rows // 2)
+    if tile.columns > 1:
+        return replace(tile, columns=tile.columns // 2)
+    return _fewer_inputs(code, tile, names)
+
+
+def _fewer_inputs(code: CodeState, tile: GroupTile, names: Sequence[str]) -> GroupTile | None:
+    most = max(code.by_name[source].channels for name in names for source in code.by_name[name].inputs)
+    channels = min(tile.in_ch, most)
+    if channels <= code.path.word:
+        return None
+    return replace(tile, in_ch=max(code.path.word, channels // 2 // code.path.word * code.path.word))

@@ -1,0 +1,128 @@
+"""Generate the program of a quantised network from its groups."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from mavcg.accelerators.codegen.code import CodeState
+from mavcg.accelerators.codegen.division import Division, divide, host_plan, host_tensor
+from mavcg.accelerators.codegen.fit import emit_fitted
+from mavcg.accelerators.codegen.segments import stored_tensors
+from mavcg.accelerators.codegen.tokens import with_tokens
+from mavcg.accelerators.groups import FusedGroup
+from mavcg.accelerators.image.host import HostPlan
+from mavcg.accelerators.image.program import AccelProgram, NodeRadix
+from mavcg.accelerators.isa.datapath import datapath
+from mavcg.accelerators.isa.forms import VERSION
+from mavcg.accelerators.target import IsaTarget
+from mavcg.accelerators.xgraph import XGraph, XNode, operations
+from mavcg.errors import MavcgError
+
+
+def generate(
+    graph: XGraph, groups: Sequence[FusedGroup], target: IsaTarget, progress: Callable[[str], None] | None = None
+) -> tuple[AccelProgram, tuple[FusedGroup, ...]]:
+    """Return the program of a network, and its groups with the tiles that they were emitted with.
+
+    graph: quantised. groups: contain each node of divide(graph).accelerator once, in an order in which each group reads
+    only tensors that exist. Raises: MavcgError if a group does not fit, and for values that an instruction cannot
+    encode.
+    """
+    division, path = divide(graph), datapath(target)
+    _check_groups(graph, division, groups)
+    names = [group.nodes for group in groups]
+    tensors, arena = stored_tensors(graph, names, division.inputs, division.outputs)
+    code = CodeState(graph, path, tensors)
+    code.emit("misc.start", {"version": VERSION})
+    fitted = []
+    for number, group in enumerate(groups):
+        if progress is not None:
+            progress(f"code of group {number + 1} of {len(groups)}: {group.nodes[-1]}")
+        fitted.append(replace(group, tile=emit_fitted(code, group.nodes, tensors, group.tile)))
+    code.emit("misc.end", {})
+    chosen = {name for group in groups for name in group.nodes}
+    program = AccelProgram(
+        network=graph.name,
+        target=target,
+        instructions=with_tokens(code.instructions, path),
+        parameters=bytes(code.parameters),
+        feature_bytes=arena.bytes,
+        nodes=tuple(node.name for node in graph.nodes),
+        tensors=tuple(tensors.values()),
+        inputs=division.inputs,
+        outputs=division.outputs,
+        operations=sum(operations(graph, node) for node in graph.nodes if node.name in chosen),
+        host=host_plan(graph, division),
+        radices=_radices(graph),
+        nchw=tuple(node.name for node in graph.inputs() if node.op == "nchw"),
+    )
+    return program, tuple(fitted)
+
+
+def _radices(graph: XGraph) -> tuple[NodeRadix, ...]:
+    nodes = [node for node in graph.nodes if node.radix is not None]
+    return tuple(NodeRadix(n.name, n.radix or 0, n.weight_radix, n.bias_steps) for n in nodes)
+
+
+def generate_group(graph: XGraph, group: FusedGroup, target: IsaTarget) -> tuple[AccelProgram, FusedGroup]:
+    """Return a program of a single group, to simulate or measure its cost.
+
+    The group's inputs are in the features segment.
+    Raises: MavcgError as generate.
+    """
+    chosen, readers = set(group.nodes), graph.readers()
+    by_name = graph.by_name()
+    inputs = list(dict.fromkeys(i for name in group.nodes for i in by_name[name].inputs if i not in chosen))
+    outputs = [
+        name
+        for name in group.nodes
+        if name in graph.outputs or not readers[name] or any(reader not in chosen for reader in readers[name])
+    ]
+    tensors, arena = stored_tensors(graph, [group.nodes], inputs, outputs)
+    path = datapath(target)
+    code = CodeState(graph, path, tensors)
+    code.emit("misc.start", {"version": VERSION})
+    tile = emit_fitted(code, group.nodes, tensors, group.tile)
+    code.emit("misc.end", {})
+    program = AccelProgram(
+        network=graph.name,
+        target=target,
+        instructions=with_tokens(code.instructions, path),
+        parameters=bytes(code.parameters),
+        feature_bytes=arena.bytes,
+        nodes=tuple(node.name for node in graph.nodes),
+        tensors=tuple(tensors.values()),
+        inputs=tuple(inputs),
+        outputs=tuple(outputs),
+        operations=sum(operations(graph, by_name[name]) for name in group.nodes),
+        host=HostPlan(tuple(host_tensor(by_name[name]) for name in (*inputs, *outputs)), tuple(inputs), tuple(outputs)),
+    )
+    return program, replace(group, tile=tile)
+
+
+def _check_groups(graph: XGraph, division: Division, groups: Sequence[FusedGroup]) -> None:
+    by_name = graph.by_name()
+    placed: set[str] = set(division.inputs)
+    seen: list[str] = []
+    for group in groups:
+        inside = set(group.nodes)
+        for name in group.nodes:
+            lacking = [i for i in by_name[name].inputs if i not in placed | inside]
+            if lacking:
+                raise MavcgError(
+                    f"{graph.name}: the group of {name} reads {lacking[0]}, which no earlier group computes"
+                )
+        placed |= inside
+        seen += group.nodes
+    if sorted(seen) != sorted(division.accelerator):
+        count = len(division.accelerator)
+        raise MavcgError(f"{graph.name}: the groups contain {len(seen)} nodes; the accelerator computes {count}")
+    for node in graph.nodes:
+        _check_node(graph, node, inside=node.name in division.accelerator)
+
+
+def _check_node(graph: XGraph, node: XNode, inside: bool) -> None:
+    """Raise MavcgError for a node that no instruction computes."""
+    if inside and node.kind == "concat" and node.act:
+        raise MavcgError(f"{graph.name}: concat {node.name}: move its activation {node.act} to its inputs")
+    if node.shape and node.shape[0] != 1 and inside:
+        raise MavcgError(f"{graph.name}: {node.name}: batch {node.shape[0]}; give the model a batch of 1")

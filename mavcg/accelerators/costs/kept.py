@@ -1,0 +1,149 @@
+"""Keep costs of groups in an SQLite file, so that each is simulated or measured only once."""
+
+import contextlib
+import json
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from mavcg.accelerators.codegen.group_key import GroupKeys, key_digest
+from mavcg.accelerators.fusion.costs import GroupCost, GroupCosts
+from mavcg.accelerators.groups import ORDERS, GroupTile
+from mavcg.accelerators.target import IsaTarget
+from mavcg.accelerators.xgraph import XGraph
+from mavcg.errors import MavcgError
+
+APPLICATION_ID = 0x6D617667  # in the file's header: identifies a database of groups' costs
+WAIT_S = 30.0  # maximum wait for another process that writes
+_CREATE = """
+CREATE TABLE IF NOT EXISTS group_costs (
+    key TEXT NOT NULL, provider TEXT NOT NULL, cycles REAL, tile TEXT NOT NULL, PRIMARY KEY (key, provider)
+)"""
+
+
+class GroupCostFile:
+    """An SQLite file of costs; close it, or use it in a `with` statement.
+
+    Several processes may use it at the same time.
+    Raises: MavcgError for a file that is not such a database, or cannot be read or written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with self._errors():
+            self._connection = sqlite3.connect(path, timeout=WAIT_S)
+        try:
+            with self._errors():
+                tables = self._connection.execute("SELECT name FROM sqlite_master").fetchall()
+                (application,) = self._connection.execute("PRAGMA application_id").fetchone()
+            if tables and application != APPLICATION_ID:
+                raise MavcgError(f"{path}: is another application's database; name another file")
+            with self._errors(), self._connection:
+                self._connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                self._connection.execute(_CREATE)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> "GroupCostFile":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
+
+    def get(self, key: str, provider: str) -> tuple[GroupCost | None] | None:
+        """Return the cost with a key by a provider, in a tuple; None if the file does not have it.
+
+        The tuple is (None,) for a group that cannot run.
+        """
+        with self._errors():
+            row = self._connection.execute(
+                "SELECT cycles, tile FROM group_costs WHERE key = ? AND provider = ?", (key, provider)
+            ).fetchone()
+        if row is None:
+            return None
+        return (None,) if row[0] is None else (GroupCost(float(row[0]), self._tile(row[1])),)
+
+    def put(self, provider: str, costs: Sequence[tuple[str, GroupCost | None]]) -> None:
+        """Store costs by key; None for a group that cannot run."""
+        rows = [
+            (key, provider, None, "") if cost is None else (key, provider, cost.cycles, json.dumps(asdict(cost.tile)))
+            for key, cost in costs
+        ]
+        with self._errors(), self._connection:
+            self._connection.executemany("INSERT OR REPLACE INTO group_costs VALUES (?, ?, ?, ?)", rows)
+
+    def _tile(self, text: str) -> GroupTile:
+        try:
+            tile = GroupTile(**json.loads(text))
+            sizes = (tile.rows, tile.columns, tile.out_ch, tile.in_ch)
+            if all(type(size) is int and size > 0 for size in sizes) and tile.order in ORDERS:
+                return tile
+        except (TypeError, ValueError):
+            pass
+        raise MavcgError(f"{self.path}: {text[:60]!r} is not a tile in JSON; delete the file")
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            raise MavcgError(f"{self.path}: {error}; name another file of groups' costs") from error
+
+
+@dataclass
+class KeptGroupCosts:
+    """A provider that reads costs from a file, and computes missing ones by another provider.
+
+    inner: the other provider. name: its name in the file; for a device, with the driver's name. computed: number of
+    groups that the file did not have.
+    """
+
+    inner: GroupCosts
+    name: str
+    target: IsaTarget
+    file: GroupCostFile
+    computed: int = 0
+    _known: dict[str, GroupCost | None] = field(default_factory=dict)
+    _keys: GroupKeys = field(default_factory=GroupKeys)
+
+    def prepare(self, graph: XGraph, groups: Sequence[Sequence[str]], progress: Callable[[str], None]) -> None:
+        """Read the costs of these groups from the file; compute and store those that it does not have."""
+        lacking: dict[str, Sequence[str]] = {}
+        for nodes in groups:
+            key = self._key(graph, nodes)
+            if key in self._known:
+                continue
+            kept = self.file.get(key, self.name)
+            if kept is None:
+                lacking.setdefault(key, nodes)
+            else:
+                (self._known[key],) = kept
+        if lacking:
+            self.inner.prepare(graph, list(lacking.values()), progress)
+            self._find(graph, lacking)
+
+    def cost(self, graph: XGraph, nodes: Sequence[str]) -> GroupCost | None:
+        """Return the stored cost, or the inner provider's; None for a group that cannot run."""
+        key = self._key(graph, nodes)
+        if key not in self._known:
+            kept = self.file.get(key, self.name)
+            if kept is None:
+                self._find(graph, {key: nodes})
+            else:
+                (self._known[key],) = kept
+        return self._known[key]
+
+    def _find(self, graph: XGraph, groups: dict[str, Sequence[str]]) -> None:
+        priced = [(key, self.inner.cost(graph, nodes)) for key, nodes in groups.items()]
+        self.computed += len(priced)
+        self.file.put(self.name, priced)
+        self._known.update(priced)
+
+    def _key(self, graph: XGraph, nodes: Sequence[str]) -> str:
+        return key_digest(self._keys.key(graph, nodes), self.target)

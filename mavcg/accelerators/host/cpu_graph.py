@@ -1,0 +1,224 @@
+"""Turn the nodes of a CPU part into one f32 graph, which the model pipeline builds.
+
+A tensor of radix position r holds multiples of 2^-r from -128 * 2^-r to 127 * 2^-r, which f32 represents exactly. So
+each node is computed in real numbers and rounded to its radix position as the accelerator does. The results have the
+bits of the fixed-point reference while sums stay below 2^24 units; beyond that, a result may differ by one unit.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mavcg.accelerators.fixed_point import HIGHEST, LOWEST, bounds, reciprocal, slope_of
+from mavcg.accelerators.image.host import CpuPart
+from mavcg.accelerators.windows import window_counts
+from mavcg.accelerators.xgraph import SLOPE_BITS, Parameters, XGraph, XNode
+from mavcg.graph import Graph, TensorType
+from mavcg.graph.builder import GraphBuilder
+
+_BEYOND = 512.0  # units; far outside of int8, and whole numbers around it are exact
+
+
+def cpu_graph(xgraph: XGraph, part: CpuPart, name: str, rounding: str) -> Graph:
+    """Return the graph of a CPU part, with int8 inputs where they have a radix position, else f32, and f32 outputs.
+
+    name: name of the graph. rounding: rounding of the accelerator's shifts.
+    """
+    nodes, maker = xgraph.by_name(), _CpuGraph(xgraph, name, rounding)
+    for tensor in part.inputs:
+        maker.add_input(nodes[tensor])
+    for node in part.nodes:
+        maker.add_node(nodes[node])
+    return maker.graph.finish([maker.real[output] for output in part.outputs])
+
+
+class _CpuGraph:
+    """A graph under construction. real: tensor with the real values of each XGraph node, by the node's name."""
+
+    def __init__(self, xgraph: XGraph, name: str, rounding: str) -> None:
+        self.xgraph, self.rounding = xgraph, rounding
+        self.graph = GraphBuilder(name)
+        self.real: dict[str, str] = {}
+
+    def add_input(self, node: XNode) -> None:
+        if node.radix is None:
+            self.real[node.name] = self.graph.input(node.name, TensorType("f32", node.shape))
+            return
+        integers = self.graph.input(node.name, TensorType("i8", node.shape))
+        scale, zero = self._number(2.0**-node.radix), self.graph.constant(np.int8(0), "zero")
+        self.real[node.name] = self.graph.add("dequantize", [integers, scale, zero], axis=0)
+
+    def add_node(self, node: XNode) -> None:
+        inputs = [self.real[name] for name in node.inputs]
+        if node.kind == "host":
+            made = self._inline(node, inputs)
+            low, high, rounding = LOWEST, HIGHEST, "half_up"
+        else:
+            made = self._leaky(node, _NODES[node.kind](self, node, inputs))
+            (low, high), rounding = bounds(node), self.rounding
+        if node.radix is not None:
+            made = self._round(made, node.radix, low, high, rounding)
+        self.real[node.name] = made
+
+    def _number(self, value: float) -> str:
+        return self.graph.constant(np.float32(value), "number")
+
+    def _inline(self, node: XNode, inputs: Sequence[str]) -> str:
+        """Add the nodes of a host node's own graph."""
+        host, names = self.xgraph.hosts[node.name], {"": ""}
+        for tensor, given in zip(host.inputs, inputs, strict=True):
+            names[tensor] = self._reshape(given, host.types[tensor].shape)
+        names |= {tensor: self.graph.constant(array, "c") for tensor, array in host.constants.items()}
+        for inner in host.nodes:
+            attrs: dict[str, Any] = dict(inner.attrs)
+            made = self.graph.add_many(inner.op, [names[i] for i in inner.inputs], node.origin, **attrs)
+            names |= dict(zip(inner.outputs, made, strict=True))
+        return names[host.outputs[0]]
+
+    def _reshape(self, tensor: str, shape: tuple[int, ...]) -> str:
+        same = self.graph.types[tensor].shape == shape
+        return tensor if same else self.graph.add("reshape", [tensor], shape=shape)
+
+    def _leaky(self, node: XNode, tensor: str) -> str:
+        slope = slope_of(node)
+        return tensor if slope is None else self.graph.add("leaky_relu", [tensor], alpha=slope / (1 << SLOPE_BITS))
+
+    def _round(self, tensor: str, radix: int, low: int, high: int, rounding: str) -> str:
+        """Round to multiples of a radix position's unit, and saturate.
+
+        floor(x + 1/2) is computed as floor(x) + floor(2 * (x - floor(x))), whose steps are exact in f32.
+        """
+        add = self.graph.add
+        units = add("mul", [tensor, self._number(2.0**radix)])
+        units = add("clip", [units], lo=-_BEYOND, hi=_BEYOND)
+        if rounding == "floor":
+            whole = add("floor", [units])
+        else:
+            size = add("abs", [units]) if rounding == "half_away" else units
+            least = add("floor", [size])
+            above = add("mul", [add("sub", [size, least]), self._number(2.0)])
+            whole = add("add", [least, add("floor", [above])])
+            if rounding == "half_away":
+                whole = add("mul", [whole, add("sign", [units])])
+        return add("mul", [add("clip", [whole], lo=float(low), hi=float(high)), self._number(2.0**-radix)])
+
+    def parameters(self, node: XNode) -> tuple[str, str]:
+        """Add a convolution's weights and bias as real numbers, and return their tensors."""
+        parameters: Parameters = self.xgraph.parameters[node.name]
+        (source,) = (self.xgraph.by_name()[name] for name in node.inputs)
+        assert source.radix is not None
+        radix = np.asarray(node.weight_radix, np.float64)
+        scale = np.broadcast_to(2.0**-radix, parameters.weights.shape[:1])
+        weights = parameters.weights * scale.reshape(-1, *(1,) * (parameters.weights.ndim - 1))
+        bias = parameters.bias * scale * 2.0**-source.radix
+        return self.graph.constant(weights.astype(np.float32), "weights"), self.graph.constant(
+            bias.astype(np.float32), "bias"
+        )
+
+
+def _conv(maker: _CpuGraph, node: XNode, inputs: Sequence[str]) -> str:
+    return maker.graph.add(
+        "conv2d",
+        [*inputs, *maker.parameters(node)],
+        node.origin,
+        stride=node.stride,
+        dilation=node.dilation,
+        pads=node.pads,
+        groups=node.groups,
+    )
+
+
+def _deconv(maker: _CpuGraph, node: XNode, inputs: Sequence[str]) -> str:
+    return maker.graph.add(
+        "conv_transpose2d",
+        [*inputs, *maker.parameters(node)],
+        node.origin,
+        stride=node.stride,
+        dilation=node.dilation,
+        pads=node.pads,
+        output_pads=node.output_pads,
+        groups=node.groups,
+    )
+
+
+def _dense(maker: _CpuGraph, node: XNode, inputs: Sequence[str]) -> str:
+    weights, bias = maker.parameters(node)
+    rows = maker.graph.constants[weights].reshape(node.channels, -1)
+    flat = maker.graph.add("reshape", inputs, shape=(node.shape[0], rows.shape[1]))
+    made = maker.graph.add("matmul", [flat, maker.graph.constant(rows, "rows"), bias], node.origin, transpose_b=True)
+    return maker.graph.add("reshape", [made], shape=node.shape)
+
+
+def _max_pool(maker: _CpuGraph, node: XNode, inputs: Sequence[str]) -> str:
+    return maker.graph.add(
+        "max_pool2d",
+        inputs,
+        node.origin,
+        kernel=node.kernel,
+        stride=node.stride,
+        dilation=node.dilation,
+        pads=node.pads,
+    )
+
+
+def _avg_pool(maker: _CpuGraph, node: XNode, inputs: Sequence[str]) -> str:
+    """Add an average pool: the sums of the windows times the accelerator's 16-bit reciprocals of the divisors."""
+    shape = maker.graph.types[inputs[0]].shape
+    ones = maker.graph.constant(np.ones((node.channels, *node.kernel, 1), np.float32), "ones")
+    sums = maker.graph.add(
+        "conv2d",
+        [*inputs, ones],
+        node.origin,
+        stride=node.stride,
+        dilation=node.dilation,
+        pads=node.pads,
+        groups=node.channels,
+    )
+    factors = np.vectorize(lambda count: math.ldexp(*_mantissa(int(count))))(window_counts(node, shape))
+    return maker.graph.add("mul", [sums, maker.graph.constant(factors[None, :, :, None].astype(np.float32), "factors")])
+
+
+def _mantissa(count: int) -> tuple[int, int]:
+    multiplier, bits = reciprocal(count)
+    return multiplier, -bits
+
+
+def _eltwise(maker: _CpuGraph, node: XNode, inputs: Sequence[str]) -> str:
+    return inputs[0] if node.op == "copy" else maker.graph.add(node.op, inputs, node.origin)
+
+
+def _concat(maker: _CpuGraph, node: XNode, inputs: Sequence[str]) -> str:
+    return maker.graph.add("concat", inputs, node.origin, axis=3)
+
+
+def _upsample(maker: _CpuGraph, node: XNode, inputs: Sequence[str]) -> str:
+    n, height, width, channels = maker.graph.types[inputs[0]].shape
+    rows, columns = node.factor
+    split_tensor = maker.graph.add("reshape", inputs, shape=(n, height, 1, width, 1, channels))
+    repeated = maker.graph.add("broadcast_to", [split_tensor], shape=(n, height, rows, width, columns, channels))
+    return maker.graph.add("reshape", [repeated], shape=node.shape)
+
+
+def _reorganise(maker: _CpuGraph, node: XNode, inputs: Sequence[str]) -> str:
+    n, height, width, channels = maker.graph.types[inputs[0]].shape
+    rows, columns = node.factor
+    split = (n, height // rows, rows, width // columns, columns, channels)
+    split_tensor = maker.graph.add("reshape", inputs, shape=split)
+    moved = maker.graph.add("transpose", [split_tensor], perm=(0, 1, 3, 2, 4, 5))
+    return maker.graph.add("reshape", [moved], shape=(*split[:2], split[3], math.prod(node.factor) * channels))
+
+
+_NODES: Mapping[str, Callable[[_CpuGraph, XNode, Sequence[str]], str]] = {
+    "conv": _conv,
+    "depthwise": _conv,
+    "deconv": _deconv,
+    "dense": _dense,
+    "max_pool": _max_pool,
+    "avg_pool": _avg_pool,
+    "eltwise": _eltwise,
+    "concat": _concat,
+    "upsample": _upsample,
+    "reorganise": _reorganise,
+}

@@ -1,0 +1,57 @@
+"""Write section .host of a program's file: the facts that the host side in C (runtime/accel/image.c) needs."""
+
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+
+from mavcg.accelerators.fixed_point import ROUNDINGS
+from mavcg.accelerators.image.host import HostTensor
+from mavcg.accelerators.image.program import AccelProgram, StoredTensor
+from mavcg.accelerators.isa.datapath import datapath
+
+TABLE_MAGIC = 0x3054484D  # "MHT0"
+_NO_RADIX = 0x80000000  # INT32_MIN
+
+
+def host_table(program: AccelProgram) -> bytes:
+    """Return section .host: the plan and the device's sizes as little-endian 32-bit words, for the host side in C.
+
+    In this order: magic; cores, word, output channels, rows, words of feature and weight memory, banks, rounding; for
+    each tensor name, radix position, nchw, offset and pixel distance in the features segment (0, 0: not stored),
+    dimensions; lists of tensor indices: the network's inputs and outputs, the device's inputs and outputs; for each
+    part library, inputs, outputs. A list and a text begin with their length; a text is padded with zeros to a whole
+    word.
+    """
+    plan = program.host
+    numbers = {tensor.name: number for number, tensor in enumerate(plan.tensors)}
+    stored = {tensor.name: tensor for tensor in program.tensors}
+    content = bytearray(struct.pack("<9I", TABLE_MAGIC, *_sizes(program)))
+    content += struct.pack("<I", len(plan.tensors))
+    for tensor in plan.tensors:
+        content += _tensor_words(tensor, stored.get(tensor.name))
+    for names in (plan.inputs, plan.outputs, program.inputs, program.outputs):
+        content += _list_words(names, numbers)
+    for part in (plan.before, plan.after):
+        content += _text_words(part.library) + _list_words(part.inputs, numbers) + _list_words(part.outputs, numbers)
+    return bytes(content)
+
+
+def _sizes(program: AccelProgram) -> Iterator[int]:
+    path = datapath(program.target)
+    yield from (program.target.batch, path.word, path.oc_lanes, path.row_lanes, path.feature_words, path.weight_words)
+    yield from (path.banks, ROUNDINGS.index(path.rounding))
+
+
+def _tensor_words(tensor: HostTensor, stored: StoredTensor | None) -> bytes:
+    radix = _NO_RADIX if tensor.radix is None else tensor.radix & 0xFFFFFFFF
+    offset_and_stride = (stored.offset, stored.pixel) if stored is not None else (0, 0)
+    numbers = (radix, int(tensor.nchw), *offset_and_stride, len(tensor.dims), *tensor.dims)
+    return _text_words(tensor.name) + struct.pack(f"<{len(numbers)}I", *numbers)
+
+
+def _text_words(text: str) -> bytes:
+    content = text.encode()
+    return struct.pack("<I", len(content)) + content + bytes(4 - len(content) % 4)
+
+
+def _list_words(names: Sequence[str], numbers: Mapping[str, int]) -> bytes:
+    return struct.pack(f"<{len(names) + 1}I", len(names), *(numbers[name] for name in names))

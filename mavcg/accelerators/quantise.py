@@ -1,0 +1,124 @@
+"""Choose radix positions, layer by layer, over calibration inputs (DNNVM, section VI-A; Angel-Eye's method).
+
+Operations that only move data shift nothing, so their tensors share a radix position, as do the inputs of a concat with
+its result. For each convolution, the radix positions of weights and result are enumerated, on the integers that the
+layers before really compute; the pair with the result nearest to the f32 result is chosen. Depthwise convolutions may
+have a radix position for each channel's weights, because the array reads a shift beside each bias anyway.
+
+Rounding of weights and inputs moves the mean of a channel's sums. If it brings the result nearer, the difference of the
+means is added to the bias (Nagel et al., "Data-Free Quantization Through Weight Equalization and Bias Correction", ICCV
+2019, section 4.2).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mavcg.accelerators.fixed_point import to_reals
+from mavcg.accelerators.float_reference import evaluate_node_f32
+from mavcg.accelerators.layer_search import GRANULARITIES, LayerSearch
+from mavcg.accelerators.shapes import check_xgraph
+from mavcg.accelerators.tensor_radices import tensor_radices
+from mavcg.accelerators.xgraph import XGraph, XNode
+from mavcg.errors import MavcgError
+from mavcg.graph import Array
+from mavcg.reference.evaluate import run as run_graph
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class LayerError:
+    """The radix positions chosen for a node, and the error with them.
+
+    radix, weight_radix: radix positions of its tensor and its weights. sqnr_db: signal to quantisation noise of its
+    tensor over the calibration inputs, in dB; inf for no noise.
+    """
+
+    node: str
+    radix: int
+    weight_radix: tuple[int, ...]
+    sqnr_db: float
+
+
+@dataclass(frozen=True)
+class QuantisedGraph:
+    """A quantised graph, with the choice and the error of each node."""
+
+    graph: XGraph
+    layers: tuple[LayerError, ...]
+
+
+def _silent(message: str) -> None:
+    pass
+
+
+def quantise(
+    graph: XGraph,
+    images: Sequence[Mapping[str, Array]],
+    rounding: str,
+    granularity: str = "depthwise",
+    progress: Progress = _silent,
+    correct_bias: bool = True,
+) -> QuantisedGraph:
+    """Quantise an f32 graph to 8 bits with one radix position for each tensor.
+
+    Args:
+        images: calibration inputs, each as float_reference.arrange_inputs returns them.
+        rounding: one of fixed_point.ROUNDINGS.
+        granularity: radix positions of weights, one of GRANULARITIES; "depthwise" also tries one for the whole tensor.
+        correct_bias: True to correct biases if that reduces the error on the calibration inputs.
+    Raises: MavcgError without images, for an unknown granularity, for values that are not finite, and for biases that
+    are too large for every radix position.
+    """
+    if not images:
+        raise MavcgError(f"{graph.name}: no calibration inputs; give at least one")
+    if granularity not in GRANULARITIES:
+        raise MavcgError(f"granularity {granularity}: unknown; known: {', '.join(GRANULARITIES)}")
+    radices = tensor_radices(graph, images, progress)
+    search = LayerSearch(graph, radices, rounding, granularity, correct_bias)
+    reals: list[dict[str, Array]] = [{} for _ in images]
+    integers: list[dict[str, Array]] = [{} for _ in images]
+    last = {name: at for at, node in enumerate(graph.nodes) for name in node.inputs}
+    layers = []
+    for at, node in enumerate(graph.nodes):
+        progress(f"radix positions: {node.name}")
+        for values, image in zip(reals, images, strict=True):
+            values[node.name] = _real_value(graph, node, values, image)
+        made = search.quantise_node(node, reals, integers)
+        for values, result in zip(integers, made, strict=True):
+            values[node.name] = result
+        chosen = search.chosen[node.name]
+        if chosen.radix is not None:
+            real = [values[node.name] for values in reals]
+            error = sqnr_db(real, [to_reals(q, chosen.radix) for q in made])
+            layers.append(LayerError(node.name, chosen.radix, chosen.weight_radix, error))
+        for name in {node.name, *node.inputs}:
+            if last.get(name, at) <= at:
+                for values in (*reals, *integers):
+                    values.pop(name, None)
+    quantised = replace(graph.with_nodes(search.chosen), parameters={**search.parameters})
+    check_xgraph(quantised)
+    return QuantisedGraph(quantised, tuple(layers))
+
+
+def sqnr_db(real: Sequence[Array], integers: Sequence[Array]) -> float:
+    """Return the signal to quantisation noise of several tensors together, in dB; inf for equal tensors."""
+    signal = sum(float((a.astype(np.float64) ** 2).sum()) for a in real)
+    noise = sum(float(((a.astype(np.float64) - b) ** 2).sum()) for a, b in zip(real, integers, strict=True))
+    if noise == 0:
+        return float("inf")
+    return float(10 * np.log10(signal / noise)) if signal else float("-inf")
+
+
+def _real_value(graph: XGraph, node: XNode, values: Mapping[str, Array], image: Mapping[str, Array]) -> Array:
+    if node.kind == "input":
+        return image[node.name]
+    inputs = [values[name] for name in node.inputs]
+    if node.kind == "host":
+        host = graph.hosts[node.name]
+        shaped = [x.reshape(host.types[name].shape) for name, x in zip(host.inputs, inputs, strict=True)]
+        (result,) = run_graph(host, *shaped)
+        return result
+    return evaluate_node_f32(node, graph.parameters.get(node.name), inputs)

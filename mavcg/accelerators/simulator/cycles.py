@@ -1,0 +1,223 @@
+"""Simulate a program cycle by cycle: five execution units with queues, tokens between them, and a shared DDR memory.
+
+Time advances from event to event. Between two events, every running instruction progresses at a constant rate, in
+integers, so that the same program always takes the same cycles.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from mavcg.accelerators.image.program import AccelProgram
+from mavcg.accelerators.isa.datapath import datapath
+from mavcg.accelerators.isa.forms import UNITS
+from mavcg.accelerators.isa.instruction import AccelInstruction
+from mavcg.accelerators.simulator.shared_rates import SCALE, RunningWork, progress_rates
+from mavcg.accelerators.simulator.simulated_time import SimulatedTime, Span
+from mavcg.accelerators.simulator.timing import FETCH_BYTES, QUEUE_DEPTH, Work, work_of
+from mavcg.errors import MavcgError
+
+_WAITS = [[f"{name}: waits for {awaited}" for awaited in UNITS] for name in UNITS]
+_LOAD, _SAVE = UNITS.index("load"), UNITS.index("save")
+
+
+@dataclass
+class _UnitState:
+    queue: deque[int] = field(default_factory=deque)
+    running: RunningWork | None = None
+    requested: RunningWork | None = None  # next transfer of load and save; its latency passes meanwhile
+    busy: int = 0
+
+
+def simulate(program: AccelProgram) -> SimulatedTime:
+    """Return the cycles of a program for one image on one core.
+
+    Raises: MavcgError for a deadlock, naming the waiting instructions and the tokens that they wait for.
+    """
+    return _Simulation(program).run()
+
+
+class _Simulation:
+    """State of a simulation at one cycle."""
+
+    def __init__(self, program: AccelProgram) -> None:
+        self.program = program
+        self.target = program.target
+        self.path = datapath(program.target)
+        self.units = [_UnitState() for _ in UNITS]
+        self.waits = [
+            [u for u in range(len(UNITS)) if instruction.wait >> u & 1] for instruction in program.instructions
+        ]
+        self.signals = [
+            [u for u in range(len(UNITS)) if instruction.signal >> u & 1] for instruction in program.instructions
+        ]
+        self.tokens = [[0] * len(UNITS) for _ in UNITS]
+        self.time = 0
+        self.stalls: dict[str, int] = {}
+        self.spans: list[Span] = []
+        self.ddr_bytes = 0
+        self.ddr_rate = max(1, round(self.target.ddr_bytes_per_cycle * SCALE))
+        self.port_words = self.path.banks
+        self.next = 0  # instruction to dispatch
+        self.dispatch_wait = 0
+        self.fetch_ends = _fetches(program.instructions)
+        self.fetched = 0  # number of instructions whose code has been fetched
+        self.fetches = 0  # number of fetches that were started
+        self.fetch: RunningWork | None = None
+
+    def run(self) -> SimulatedTime:
+        while True:
+            while self._dispatch() | self._issue():
+                pass
+            if self.next == len(self.program.instructions) and not any(
+                unit.queue or unit.running or unit.requested for unit in self.units
+            ):
+                break
+            self._advance()
+        busy = {name: unit.busy for name, unit in zip(UNITS, self.units, strict=True)}
+        return SimulatedTime(self.time, busy, dict(sorted(self.stalls.items())), self.ddr_bytes, tuple(self.spans))
+
+    def _dispatch(self) -> bool:
+        """Fetch code, and move the next instruction to its unit's queue if there is room. Return True on progress."""
+        moved = False
+        if self.fetch is None and self.fetched < len(self.program.instructions):
+            # Two buffers: a third fetch waits until the first is dispatched.
+            begun = self.fetches
+            if begun < 2 or self.next >= self.fetch_ends[begun - 1]:
+                end = self.fetch_ends[begun + 1]
+                self.fetches += 1
+                size = 4 * sum(instruction.form.words for instruction in self.program.instructions[self.fetched : end])
+                self.fetch = RunningWork(end, Work(0, size), self.time, size * SCALE, self.target.ddr_latency_cycles)
+                moved = True
+        if self.dispatch_wait == 0 and self.next < self.fetched:
+            instruction = self.program.instructions[self.next]
+            queue = self.units[instruction.unit].queue
+            if len(queue) < QUEUE_DEPTH:
+                queue.append(self.next)
+                self.dispatch_wait = instruction.form.words  # the dispatcher reads one word per cycle
+                self.next += 1
+                moved = True
+        return moved
+
+    def _issue(self) -> bool:
+        """Start the instructions whose tokens have arrived. Return True if one started."""
+        started = False
+        for number, unit in enumerate(self.units):
+            transfers = number in (_LOAD, _SAVE)
+            if unit.requested is not None and unit.running is None and unit.requested.wait == 0:
+                unit.running, unit.requested = unit.requested, None
+                unit.running.start = self.time
+                started = True
+            if not unit.queue or (unit.requested if transfers else unit.running) is not None:
+                continue
+            if self._lacking(unit.queue[0], number) is not None:
+                continue
+            index = unit.queue.popleft()
+            for signaller in self.waits[index]:
+                self.tokens[signaller][number] -= 1
+            work = work_of(self.program.instructions[index], self.path, self.target)
+            if transfers:
+                self.ddr_bytes += work.ddr_bytes
+                wait = work.cycles + self.target.ddr_latency_cycles
+                unit.requested = RunningWork(index, work, self.time, work.ddr_bytes * SCALE, wait)
+            else:
+                unit.running = RunningWork(index, work, self.time, work.cycles * SCALE, 0)
+                if work.conflict_cycles:
+                    self._stall(f"{UNITS[number]}: bank conflicts of its own", work.conflict_cycles)
+            started = True
+        return started
+
+    def _lacking(self, index: int, number: int) -> int | None:
+        """Return the first unit whose token an instruction of unit `number` waits for; None if it can start."""
+        for signaller in self.waits[index]:
+            if not self.tokens[signaller][number]:
+                return signaller
+        return None
+
+    def _stall(self, cause: str, cycles: int) -> None:
+        self.stalls[cause] = self.stalls.get(cause, 0) + cycles
+
+    def _rates(self) -> list[tuple[RunningWork, int]]:
+        """Return the running instructions with the parts of work that each completes per cycle."""
+        compute = [u.running for n, u in enumerate(self.units) if u.running and n not in (_LOAD, _SAVE)]
+        moving = [u.running for u in (self.units[_LOAD], self.units[_SAVE]) if u.running]
+        if self.fetch is not None and self.fetch.wait == 0:
+            moving.append(self.fetch)
+        return progress_rates(compute, moving, self.ddr_rate, self.port_words)
+
+    def _advance(self) -> None:
+        """Move to the next event. Raises: MavcgError if there is none."""
+        rates = self._rates()
+        waits = [u.requested.wait for u in self.units if u.requested and u.requested.wait]
+        if self.fetch is not None and self.fetch.wait:
+            waits.append(self.fetch.wait)
+        if self.dispatch_wait:
+            waits.append(self.dispatch_wait)
+        ahead = [*waits, *(-(-running.left // rate) for running, rate in rates)]
+        if not ahead:
+            raise self._deadlock()
+        passed = min(ahead)
+        self._account(passed)
+        self.time += passed
+        for unit in self.units:
+            if unit.requested is not None:
+                unit.requested.wait = max(0, unit.requested.wait - passed)
+        if self.fetch is not None and self.fetch.wait:
+            self.fetch.wait -= passed
+        self.dispatch_wait = max(0, self.dispatch_wait - passed)
+        for running, rate in rates:
+            running.left -= rate * passed
+        self._complete()
+
+    def _account(self, passed: int) -> None:
+        """Count cycles since the last event (passed) as busy, or as stalled by a cause, for each unit."""
+        for number, unit in enumerate(self.units):
+            name = UNITS[number]
+            if unit.running is not None:
+                unit.busy += passed
+            elif unit.requested is not None:
+                self._stall(f"{name}: DDR latency", passed)
+            elif unit.queue:
+                lacking = self._lacking(unit.queue[0], number)
+                assert lacking is not None  # an instruction with all tokens would have been started
+                self._stall(_WAITS[number][lacking], passed)
+
+    def _complete(self) -> None:
+        """Retire the instructions that have ended, and give their tokens."""
+        for number, unit in enumerate(self.units):
+            running = unit.running
+            if running is None or running.left > 0:
+                continue
+            unit.running = None
+            self.spans.append(Span(number, running.index, running.start, self.time))
+            for receiver in self.signals[running.index]:
+                self.tokens[number][receiver] += 1
+        if self.fetch is not None and self.fetch.wait == 0 and self.fetch.left <= 0:
+            self.fetched = self.fetch.index
+            self.ddr_bytes += self.fetch.work.ddr_bytes
+            self.fetch = None
+
+    def _deadlock(self) -> MavcgError:
+        heads = []
+        for number, unit in enumerate(self.units):
+            if unit.queue:
+                instruction = self.program.instructions[unit.queue[0]]
+                lacking = ", ".join(UNITS[u] for u in self.waits[unit.queue[0]] if not self.tokens[u][number])
+                heads.append(f"instruction {unit.queue[0]} ({instruction.form.name}) waits for a token of {lacking}")
+        blocked = ""
+        if self.next < len(self.program.instructions):
+            instruction = self.program.instructions[self.next]
+            blocked = (
+                f"; instruction {self.next} ({instruction.form.name}) waits for room in its queue of {QUEUE_DEPTH}"
+            )
+        return MavcgError(f"{self.program.network}: deadlock at cycle {self.time}: {'; '.join(heads)}{blocked}")
+
+
+def _fetches(instructions: tuple[AccelInstruction, ...]) -> list[int]:
+    """Return the index of the instruction before which each fetch ends; the first is 0."""
+    ends, size = [0], 0
+    for index, instruction in enumerate(instructions):
+        if size + 4 * instruction.form.words > FETCH_BYTES:
+            ends.append(index)
+            size = 0
+        size += 4 * instruction.form.words
+    return [*ends, len(instructions)] if instructions else ends

@@ -1,0 +1,177 @@
+"""Accelerators with an instruction set, as values, read from profiles/isa_targets/*.toml."""
+
+import difflib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from mavcg.accelerators.fixed_point import ROUNDINGS
+from mavcg.errors import MavcgError
+from mavcg.profiles import schema
+from mavcg.profiles.load import files
+
+KIND = "isa_targets"
+# Integer keys of a target's file -> (minimum, maximum, what they count). The maxima are far above real accelerators and
+# keep addresses in 32 bits.
+WHOLE: Mapping[str, tuple[int, int, str]] = {
+    "ic_parallel": (2, 1024, "operations along input channels a cycle, two for a multiply-add"),
+    "oc_parallel": (1, 1024, "output channels a cycle"),
+    "rows_parallel": (1, 256, "rows a cycle"),
+    "batch": (1, 64, "images at once, one for each core"),
+    "input_bytes": (256, 1 << 28, "bytes"),
+    "weight_bytes": (256, 1 << 28, "bytes"),
+    "output_bytes": (256, 1 << 28, "bytes"),
+    "banks": (1, 64, "banks of each buffer"),
+    "ddr_latency_cycles": (0, 100_000, "cycles"),
+    "pool_parallel": (1, 4096, "elements a cycle"),
+    "misc_parallel": (1, 4096, "elements a cycle"),
+}
+LEAST_MHZ, MOST_MHZ = 1.0, 10_000.0
+KEYS = ("name", "description", "frequency_mhz", "ddr_gb_per_s", "rounding", "dense", *WHOLE)
+
+
+@dataclass(frozen=True)
+class IsaTarget:
+    """An accelerator: a convolution array, units for pooling and element-wise work, three buffers, DDR memory.
+
+    ic_parallel: ic_p of the paper, which counts operations: the array does ic_parallel / 2 * oc_parallel *
+    rows_parallel multiply-adds per cycle. batch: number of cores; each has buffers of its own and works on an image,
+    and they share the DDR memory. input_bytes, weight_bytes, output_bytes: sizes of one core's buffers. banks: number
+    of banks of each buffer. pool_parallel: window positions that the pooling unit reads per cycle. misc_parallel:
+    elements that the unit of element-wise operations and moves writes per cycle. ddr_gb_per_s: 10^9 bytes per second in
+    both directions together, for all cores. ddr_latency_cycles: latency of the DDR memory. rounding: rounding of
+    shifts, one of fixed_point.ROUNDINGS. dense: "cpu" if fully connected layers run on the CPU, as in the paper, or
+    "accelerator". sources: source of each figure.
+    """
+
+    name: str
+    description: str
+    frequency_mhz: float
+    ic_parallel: int
+    oc_parallel: int
+    rows_parallel: int
+    batch: int
+    input_bytes: int
+    weight_bytes: int
+    output_bytes: int
+    banks: int
+    pool_parallel: int
+    misc_parallel: int
+    ddr_gb_per_s: float
+    ddr_latency_cycles: int
+    rounding: str
+    dense: str
+    sources: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def macs_in_channels(self) -> int:
+        """Return the input channels that the array reads per cycle, with one multiply-add each."""
+        return self.ic_parallel // 2
+
+    @property
+    def macs_per_cycle(self) -> int:
+        """Return the multiply-adds of one core's array per cycle."""
+        return self.macs_in_channels * self.oc_parallel * self.rows_parallel
+
+    @property
+    def peak_gops(self) -> float:
+        """Return 10^9 operations per second of all cores, two for a multiply-add."""
+        return 2 * self.macs_per_cycle * self.batch * self.frequency_mhz / 1000
+
+    @property
+    def ddr_bytes_per_cycle(self) -> float:
+        """Return the share of the DDR memory's bandwidth that one of `batch` cores has, in bytes per cycle."""
+        return self.ddr_gb_per_s * 1000 / self.frequency_mhz / self.batch
+
+    @property
+    def on_chip_bytes(self) -> int:
+        """Return the size of all buffers of all cores, in bytes."""
+        return (self.input_bytes + self.weight_bytes + self.output_bytes) * self.batch
+
+
+def target_names() -> tuple[str, ...]:
+    """Return the names of all targets: those of mavcg, and those in the folders of MAVCG_PROFILES."""
+    return tuple(files(KIND))
+
+
+def find_target(name_or_path: str) -> IsaTarget:
+    """Return a target by its name, or by the path of its file, which contains "/" or ends in .toml.
+
+    A target that is found by name has that name, that of its file; one that is found by path has the name in the file.
+    Raises: MavcgError for an unknown name, with similar names; ProfileError as read_target.
+    """
+    if os.sep in name_or_path or name_or_path.endswith(".toml"):
+        return read_target(Path(name_or_path))
+    known = files(KIND)
+    if name_or_path in known:
+        return replace(read_target(known[name_or_path]), name=name_or_path)
+    near = difflib.get_close_matches(name_or_path.lower(), known, n=3, cutoff=0.5)
+    hint = f"did you mean {', '.join(near)}?" if near else f"known: {', '.join(known)};"
+    raise MavcgError(
+        f"--target {name_or_path}: no such target; {hint} or give a file's path, such as ./{name_or_path}.toml"
+    )
+
+
+def read_target(path: Path) -> IsaTarget:
+    """Return a target from its TOML file; `mavcg accel targets --help` describes it.
+
+    Raises: ProfileError naming file, key, value and remedy.
+    """
+    table = schema.read_toml(path)
+    schema.only(path, table, KEYS)
+    name = schema.profile_name(path, table)
+    sources: list[tuple[str, str]] = []
+
+    def value(key: str) -> Any:
+        fact = schema.value_and_source(path, table, key)
+        if fact is None:
+            raise schema.refuse(path, key, "missing", f'write {key} = {{ value = ..., source = "..." }}')
+        sources.append((key, fact[1]))
+        return fact[0]
+
+    whole = {
+        key: schema.whole(path, {key: value(key)}, key, key, low, high, unit=unit)
+        for key, (low, high, unit) in WHOLE.items()
+    }
+    target = IsaTarget(
+        name=name,
+        description=schema.text(path, table, "description"),
+        frequency_mhz=frequency_of(path, value("frequency_mhz"), "frequency_mhz"),
+        ddr_gb_per_s=schema.rate(path, value("ddr_gb_per_s"), "ddr_gb_per_s"),
+        rounding=schema.one_of(path, value("rounding"), "rounding", ROUNDINGS),
+        dense=schema.one_of(path, value("dense"), "dense", ("cpu", "accelerator")),
+        **whole,
+        sources=tuple(sources),
+    )
+    check_sizes(path, target)
+    return target
+
+
+def frequency_of(path: Path, value: object, key_path: str) -> float:
+    """Return a clock in MHz. key_path: location of the value in the file, for messages.
+
+    Raises: ProfileError for a value that is not a frequency.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not LEAST_MHZ <= value <= MOST_MHZ:
+        wrong = f"{schema.value_text(value)} is not a number of MHz from {LEAST_MHZ:g} to {MOST_MHZ:g}"
+        raise schema.refuse(path, key_path, wrong, "give a number in that range")
+    return float(value)
+
+
+def check_sizes(path: Path, target: IsaTarget) -> None:
+    """Check that the array and the buffers of a target fit each other. Raises: ProfileError if they do not."""
+    if target.ic_parallel % 2:
+        wrong = f"{target.ic_parallel} is odd, but it counts two operations for each input channel"
+        raise schema.refuse(path, "ic_parallel", wrong, "give twice the input channels of a cycle")
+    for key in ("input_bytes", "weight_bytes", "output_bytes"):
+        if getattr(target, key) % target.banks:
+            wrong = f"{getattr(target, key)} bytes do not divide into {target.banks} banks"
+            raise schema.refuse(path, key, wrong, f"give a multiple of {target.banks}")
+    least = target.macs_in_channels * target.oc_parallel
+    if target.weight_bytes < 2 * least:
+        wrong = (
+            f"{target.weight_bytes} bytes do not hold two blocks of {least} weights, one in use and one being loaded"
+        )
+        raise schema.refuse(path, "weight_bytes", wrong, f"give at least {2 * least}")

@@ -1,0 +1,82 @@
+"""Compile random networks with random groups, for the tests of files and simulators."""
+
+import random
+
+import numpy as np
+from tests.mavcg.accel.random_networks import random_inputs, random_network, random_target
+
+from mavcg.accelerators.codegen.division import divide
+from mavcg.accelerators.codegen.generate import generate
+from mavcg.accelerators.fixed_point import evaluate
+from mavcg.accelerators.groups import ORDERS, FusedGroup, GroupTile
+from mavcg.accelerators.image.program import AccelProgram
+from mavcg.accelerators.isa.instruction import AccelInstruction
+from mavcg.accelerators.simulator.functional import execute
+from mavcg.accelerators.target import IsaTarget
+from mavcg.accelerators.xgraph import XGraph
+from mavcg.errors import MavcgError
+from mavcg.graph import Array
+
+
+def random_groups(chance: random.Random, graph: XGraph) -> list[FusedGroup]:
+    """Groups of one to four consecutive nodes, with tiles of any size."""
+    names, found = list(divide(graph).accelerator), []
+    while names:
+        count = chance.choice((1, 1, 1, 2, 3, 4))
+        tile = GroupTile(
+            chance.choice((1, 4, 8, 64)),
+            chance.choice((1, 7, 64)),
+            chance.choice((8, 64, 1024)),
+            chance.choice((4, 4096)),
+            chance.choice(ORDERS),
+            chance.random() < 0.1,
+        )
+        found.append(FusedGroup(tuple(names[:count]), "random", tile))
+        names = names[count:]
+    return found
+
+
+def random_program(seed: int) -> tuple[XGraph, IsaTarget, AccelProgram] | None:
+    """A compiled random network; None where it does not fit the random target."""
+    chance = random.Random(seed)
+    target, graph = random_target(chance), random_network(chance)
+    if not divide(graph).accelerator:
+        return None
+    try:
+        return graph, target, generate(graph, random_groups(chance, graph), target)[0]
+    except MavcgError as error:
+        assert "does not fit on chip" in str(error), error
+        return None
+
+
+def check_against_reference(graph: XGraph, target: IsaTarget, program: AccelProgram, seed: int) -> int:
+    """Execute in two orders; every tile that an instruction computes and every output has the reference's bits.
+
+    Returns: the number of tiles.
+    """
+    images = random_inputs(graph, seed)
+    expected = evaluate(graph, images, target.rounding)
+    covered = {name: np.zeros(expected[name].shape[1:], bool) for name in divide(graph).accelerator}
+    tiles = 0
+
+    def compare(index: int, one: AccelInstruction, made: Array) -> None:
+        nonlocal tiles
+        tiles += 1
+        origin = one.origin
+        assert origin is not None
+        name = program.nodes[origin.node]
+        at = tuple(
+            slice(first, first + length)
+            for first, length in zip((origin.row, origin.column, origin.channel), made.shape, strict=True)
+        )
+        assert np.array_equal(expected[name][0][at], made), f"seed {seed}, {name}, instruction {index}"
+        covered[name][at] = True
+
+    for order in (None, seed):
+        for name, values in execute(program, images, compare, seed=order).items():
+            assert np.array_equal(values, expected[name]), f"seed {seed}, output {name}"
+    kinds, stored = graph.by_name(), {tensor.name for tensor in program.tensors}
+    for name, computed in covered.items():  # strides may pass over pixels of what stays on chip
+        if kinds[name].kind != "concat":
+            assert computed.all() if name in stored else computed.any(), f"seed {seed}, {name}"
+    return tiles

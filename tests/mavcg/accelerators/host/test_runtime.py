@@ -1,0 +1,53 @@
+"""The host side in C beside the reference: random programs on the simulated device, bit by bit."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.mavcg.accel.compiled import random_program
+from tests.mavcg.accel.random_networks import random_inputs
+
+from mavcg.accelerators.fixed_point import evaluate, to_reals
+from mavcg.accelerators.host.runtime import DeviceProgram
+from mavcg.accelerators.image.elf_file import write_elf
+from mavcg.errors import MavcgError
+
+
+def assert_equal_to_reference(seed: int, path: Path) -> bool:
+    """Run a random program by the C host side; False where it does not fit its random target."""
+    made = random_program(seed)
+    if made is None:
+        return False
+    graph, target, program = made
+    write_elf(program, path)
+    images, radices = random_inputs(graph, seed), {node.name: node.radix or 0 for node in graph.nodes}
+    expected = evaluate(graph, images, target.rounding)
+    with DeviceProgram(path) as simulated:
+        outputs = simulated.run({name: to_reals(array, radices[name]) for name, array in images.items()})
+    assert set(outputs) == set(graph.outputs)
+    for name, values in outputs.items():
+        assert np.array_equal(values, to_reals(expected[name], radices[name])), f"seed {seed}, {name}"
+    return True
+
+
+def test_random_programs(tmp_path: Path) -> None:
+    assert sum(assert_equal_to_reference(seed, tmp_path / "p.elf") for seed in range(20)) > 14
+
+
+@pytest.mark.long
+def test_many_random_programs(tmp_path: Path) -> None:
+    assert sum(assert_equal_to_reference(seed, tmp_path / "p.elf") for seed in range(1000)) > 800
+
+
+def test_what_is_wrong_is_said(tmp_path: Path) -> None:
+    (tmp_path / "no.elf").write_bytes(b"\x7fELF" + bytes(100))
+    with pytest.raises(MavcgError, match=r"no\.elf: no program of mavcg accel build, or damaged"):
+        DeviceProgram(tmp_path / "no.elf")
+    with pytest.raises(MavcgError, match="cannot be opened"):
+        DeviceProgram(tmp_path / "lost.elf")
+    assert assert_equal_to_reference(3, tmp_path / "p.elf")
+    with DeviceProgram(tmp_path / "p.elf") as simulated:
+        with pytest.raises(MavcgError, match="input x: not given"):
+            simulated.run({})
+        with pytest.raises(MavcgError, match=r"input x: is \[1\]; give \["):
+            simulated.run({"x": np.zeros(1, np.float32)})

@@ -1,0 +1,175 @@
+"""Random quantised networks, inputs and targets for the accelerator's tests."""
+
+import random
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mavcg.accelerators.fixed_point import ROUNDINGS
+from mavcg.accelerators.shapes import check_xgraph, result_shape
+from mavcg.accelerators.target import IsaTarget
+from mavcg.accelerators.xgraph import Parameters, XGraph, XNode
+from mavcg.graph import Array
+
+
+def random_target(chance: random.Random) -> IsaTarget:
+    """A target with odd sizes: from two lanes up, small memories, any number of banks."""
+    ic, oc = chance.choice((1, 2, 3, 4, 8, 12, 16)), chance.choice((1, 2, 4, 5, 8, 12, 16))
+    banks = chance.choice((1, 2, 4, 7, 8))
+    kib = chance.choice((2, 4, 16, 64))
+    return IsaTarget(
+        name="random",
+        description="",
+        frequency_mhz=chance.choice((100.0, 330.0)),
+        ic_parallel=2 * ic,
+        oc_parallel=oc,
+        rows_parallel=chance.choice((1, 2, 3, 4, 8)),
+        batch=chance.choice((1, 3)),
+        input_bytes=kib * 1024 * banks,
+        weight_bytes=banks * max(2048, 8 * ic * oc),
+        output_bytes=kib * 512 * banks,
+        banks=banks,
+        pool_parallel=chance.choice((1, 16, 48)),
+        misc_parallel=chance.choice((1, 7, 48)),
+        ddr_gb_per_s=chance.choice((0.1, 2.9, 50.0)),
+        ddr_latency_cycles=chance.choice((0, 10, 100)),
+        rounding=chance.choice(ROUNDINGS),
+        dense=chance.choice(("cpu", "accelerator")),
+    )
+
+
+@dataclass
+class _Maker:
+    chance: random.Random
+    nodes: list[XNode]
+    parameters: dict[str, Parameters]
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return next(n.shape for n in self.nodes if n.name == name)
+
+    def radix(self, name: str) -> int:
+        return next(n.radix for n in self.nodes if n.name == name) or 0
+
+    def add(self, node: XNode) -> str | None:
+        """Append a node, its shape inferred; None where its inputs do not allow it."""
+        from mavcg.errors import MavcgError
+
+        shapes = [self.shape(name) for name in node.inputs]
+        try:
+            shaped = replace(node, shape=(1, 1, 1, node.shape[-1]))
+            shape = result_shape(XGraph("r", (), ()), shaped, shapes)
+        except MavcgError:
+            return None
+        if shape[1] * shape[2] * shape[3] > 60_000:
+            return None
+        self.nodes.append(replace(shaped, shape=shape))
+        return node.name
+
+
+def _activation(chance: random.Random) -> tuple[str, tuple[float, ...]]:
+    return chance.choice((("", ()), ("relu", ()), ("clip", (-0.5, 6.0)), ("leaky", (0.1,))))
+
+
+def _windowed(m: _Maker, name: str, kind: str, source: str) -> str | None:
+    c, in_ch = m.chance, m.shape(source)[-1]
+    kernel = (c.choice((1, 1, 2, 3, 3, 5)), c.choice((1, 1, 2, 3, 3, 5)))
+    if kind == "dense":
+        kernel = (m.shape(source)[1], m.shape(source)[2])
+        if kernel[0] * kernel[1] * in_ch > 600:
+            return None
+    drawn = [c.randrange(0, (kernel[i % 2] + 1) // 2 + 1) if kind != "dense" else 0 for i in range(4)]
+    if kind in ("max_pool", "avg_pool"):
+        drawn = [min(pad, kernel[i % 2] - 1) for i, pad in enumerate(drawn)]
+    pads = (drawn[0], drawn[1], drawn[2], drawn[3])
+    dilation = c.choice(((1, 1), (1, 1), (2, 1), (2, 3))) if kind in ("conv", "depthwise", "deconv") else (1, 1)
+    stride = (c.choice((1, 1, 2, 3)), c.choice((1, 1, 2))) if kind != "dense" else (1, 1)
+    act, args = _activation(c)
+    groups, out_ch = 1, c.choice((1, 3, 5, 8, 12, 16, 17, 24, 40))
+    if kind == "depthwise":
+        if in_ch == 1:
+            return None
+        groups, out_ch = in_ch, in_ch * c.choice((1, 1, 2))
+    elif kind == "conv" and in_ch % 2 == 0 and in_ch > 2 and c.random() < 0.2:
+        groups, out_ch = 2, 2 * max(1, out_ch // 2)
+    depth = in_ch // groups
+    node = XNode(
+        name, kind, (source,), (1, 1, 1, out_ch), kernel, stride, dilation, pads, groups=groups, act=act, act_args=args
+    )
+    if kind == "avg_pool":
+        node = replace(node, count_pads=c.choice(((0, 0, 0, 0), pads)))
+    in_radix = m.radix(source)
+    if kind in ("max_pool", "avg_pool"):
+        return m.add(replace(node, radix=in_radix + c.choice((-1, 0, 0, 1))))
+    random_numbers = np.random.default_rng(c.randrange(1 << 30))
+    weight_radix = c.choice(((7,), tuple(c.randrange(4, 9) for _ in range(out_ch))))
+    made = m.add(replace(node, radix=c.randrange(1, 6), weight_radix=weight_radix))
+    if made is not None:
+        weights = random_numbers.integers(-128, 128, (out_ch, *kernel, 1 if kind == "depthwise" else depth), np.int8)
+        bias = random_numbers.integers(-(1 << 12), 1 << 12, out_ch, np.int32)
+        m.parameters[name] = Parameters(weights, bias)
+    return made
+
+
+def random_network(chance: random.Random, nodes: int = 7) -> XGraph:
+    """A checked network of a few random nodes of all kinds that the accelerator has."""
+    size = (1, chance.randrange(1, 24), chance.randrange(1, 24), chance.choice((1, 3, 4, 7, 16, 33)))
+    m = _Maker(chance, [XNode("x", "input", (), size, radix=chance.randrange(2, 6))], {})
+    kinds = (
+        "conv",
+        "conv",
+        "conv",
+        "depthwise",
+        "deconv",
+        "dense",
+        "max_pool",
+        "avg_pool",
+        "eltwise",
+        "eltwise",
+        "concat",
+        "concat",
+        "upsample",
+        "reorganise",
+    )
+    tries = 0
+    while len(m.nodes) <= nodes and tries < 200:
+        tries += 1
+        name, kind = f"n{len(m.nodes)}", chance.choice(kinds)
+        source = chance.choice([n.name for n in m.nodes][-4:])
+        same = [n.name for n in m.nodes if n.shape == m.shape(source)]
+        joinable = [n.name for n in m.nodes if n.shape[:3] == m.shape(source)[:3]]
+        act, args = _activation(chance)
+        shape = m.shape(source)
+        if kind == "eltwise":
+            op = chance.choice(("add", "add", "sub", "mul", "max", "min", "copy"))
+            inputs: tuple[str, ...] = (source,) if op == "copy" else (source, chance.choice(same))
+            m.add(
+                XNode(
+                    name,
+                    kind,
+                    inputs,
+                    shape,
+                    op=op,
+                    act=act,
+                    act_args=args,
+                    radix=min(m.radix(i) for i in inputs) - chance.choice((0, 1)),
+                )
+            )
+        elif kind == "concat":
+            inputs = tuple(chance.choice(joinable) for _ in range(chance.choice((1, 2, 3))))
+            m.add(XNode(name, kind, inputs, shape, radix=m.radix(inputs[0]) - chance.choice((0, 0, 1))))
+        elif kind in ("upsample", "reorganise"):
+            factor = (chance.choice((1, 2, 3)), chance.choice((1, 2)))
+            m.add(XNode(name, kind, (source,), shape, factor=factor, act=act, act_args=args, radix=m.radix(source)))
+        else:
+            _windowed(m, name, kind, source)
+    read = {i for n in m.nodes for i in n.inputs}
+    outputs = [n.name for n in m.nodes if n.kind != "input" and (n.name not in read or chance.random() < 0.1)]
+    graph = XGraph("random", tuple(m.nodes), tuple(outputs), m.parameters)
+    check_xgraph(graph)
+    return graph
+
+
+def random_inputs(graph: XGraph, seed: int) -> dict[str, Array]:
+    """int8 values for each input."""
+    numbers = np.random.default_rng(seed)
+    return {node.name: numbers.integers(-128, 128, node.shape, np.int8) for node in graph.inputs()}
