@@ -62,7 +62,7 @@ test-long: setup $(VENV)/.ready-to-test analyze ## everything, the long checks t
 	@env -u MAKEFLAGS -u MFLAGS $(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations=40
 
 test-gpu: setup ## the CUDA kernels on this machine's GPU; "not run" without one
-	@$(BIN)/pytest -rs tests/mavcg/planner/gpu/test_driver.py
+	@$(BIN)/pytest -rs tests/mavcg/accelerators/gpu/test_driver.py
 
 FUZZ_SECONDS ?= 300
 FUZZ_TARGETS ?=

@@ -25,6 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.record import facts, write
+from mavcg.accelerators.plans.request import read_layers
 from mavcg.explore.engine import Engine, tasks_of
 from mavcg.explore.exploration import PRUNED, TASK_SEARCHES, Exploration, explore
 from mavcg.explore.forked_engine import ForkedEngine
@@ -34,7 +35,6 @@ from mavcg.explore.store import ExplorationStore
 from mavcg.explore.tilings import SearchKey
 from mavcg.explore.workload import Workload, workload_of
 from mavcg.graph.networks import NAMES
-from mavcg.planner.accelerators.request import read_layers
 
 OBJECTIVES = "latency,area,energy"
 WORKERS = (1, 2, 4)

@@ -15,11 +15,11 @@ from rich.markdown import Markdown
 
 from bench.plan_baselines import ASSUMPTIONS, MIB, OURS, PAPER_REDUCTION, SEARCHES, TABLE_8_4, compare, mean
 from bench.record import facts, write
+from mavcg.accelerators.gpu.block_machine import block_machine
+from mavcg.accelerators.plans.baselines import BASELINES
+from mavcg.accelerators.plans.network_plan import plan_layers
 from mavcg.choose.layer_model.graph_layers import layers_of
 from mavcg.graph.networks import NAMES, network
-from mavcg.planner.accelerators.baselines import BASELINES
-from mavcg.planner.accelerators.network_plan import plan_layers
-from mavcg.planner.gpu.block_machine import block_machine
 from mavcg.profiles.gpus import load_gpu
 from mavcg.profiles.load import files
 

@@ -14,6 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from mavcg.accelerators.gpu.cuda_project import emit_network, emit_plans, unique_names
+from mavcg.accelerators.plans import baselines, exact
+from mavcg.accelerators.plans.planned import Planned
+from mavcg.accelerators.plans.text.emit import emit_plan
 from mavcg.choose.layer_model.graph_layers import layers_of
 from mavcg.choose.layer_model.roofline import performance_per_access
 from mavcg.errors import MavcgError
@@ -21,10 +25,6 @@ from mavcg.graph import Graph
 from mavcg.graph.networks import NAMES, network
 from mavcg.graph.networks.drawn import drawn_constants
 from mavcg.passes.graph.pipeline import optimise
-from mavcg.planner.accelerators import baselines, exact
-from mavcg.planner.accelerators.planned import Planned
-from mavcg.planner.accelerators.text.emit import emit_plan
-from mavcg.planner.gpu.cuda_project import emit_network, emit_plans, unique_names
 from mavcg.profiles.accelerators import find_accelerator
 from mavcg.profiles.gpus import load_gpu
 from mavcg.reference.evaluate import run

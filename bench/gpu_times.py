@@ -3,10 +3,10 @@
 import statistics
 from typing import Any
 
-from mavcg.planner.gpu.driver import Driver
-from mavcg.planner.gpu.gpu_layer import GpuLayer
-from mavcg.planner.gpu.kernel_search import FoundKernel
-from mavcg.planner.gpu.launch import launches_of
+from mavcg.accelerators.gpu.driver import Driver
+from mavcg.accelerators.gpu.gpu_layer import GpuLayer
+from mavcg.accelerators.gpu.kernel_search import FoundKernel
+from mavcg.accelerators.gpu.launch import launches_of
 
 REPLAYS, LAUNCHES, SETS_BYTES, MOST_SETS = 7, 20, 200 << 20, 12
 

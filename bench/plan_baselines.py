@@ -14,16 +14,16 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.record import facts, write
+from mavcg.accelerators.plans import exact, pruned
+from mavcg.accelerators.plans.baselines import BASELINES, plan
+from mavcg.accelerators.plans.lower_bound import balanced_bytes, lower_bound_bytes, memory_bytes
+from mavcg.accelerators.plans.network_plan import Search, plan_layers
+from mavcg.accelerators.plans.planned import Planned
 from mavcg.choose.layer_model.graph_layers import layers_of
 from mavcg.choose.layer_model.roofline import compute_gmac_per_s
 from mavcg.choose.layer_model.traffic import no_reload
 from mavcg.graph.networks import NAMES, network
 from mavcg.hardware.accelerator import Accelerator
-from mavcg.planner.accelerators import exact, pruned
-from mavcg.planner.accelerators.baselines import BASELINES, plan
-from mavcg.planner.accelerators.lower_bound import balanced_bytes, lower_bound_bytes, memory_bytes
-from mavcg.planner.accelerators.network_plan import Search, plan_layers
-from mavcg.planner.accelerators.planned import Planned
 from mavcg.profiles.accelerators import find_accelerator
 
 SETUPS = ("A", "B", "C", "D")

@@ -12,11 +12,11 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.record import facts, write
+from mavcg.accelerators.plans.network_plan import schedules
 from mavcg.choose.layer_model.graph_layers import layers_of
 from mavcg.graph import Graph
 from mavcg.graph.networks import NAMES, network
 from mavcg.graph.networks.yolov2 import yolov2
-from mavcg.planner.accelerators.network_plan import schedules
 
 # Uncached, cached (table 4.1; AlexNet, which repeats no layer, is not in it).
 TABLE_4_1 = {"vgg16": (16, 12), "resnet50": (50, 21), "squeezenet": (26, 18), "yolov2": (23, 15)}

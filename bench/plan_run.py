@@ -22,19 +22,19 @@ import numpy as np
 
 from bench.plan_baselines import OURS, SEARCHES, TABLE_8_4
 from bench.record import RESULTS, facts, write
+from mavcg.accelerators.plans.baselines import BASELINES
+from mavcg.accelerators.plans.network_plan import plan_layers
+from mavcg.accelerators.plans.request import read_graph
+from mavcg.accelerators.plans.text.emit import emit_plan
+from mavcg.accelerators.plans.text.interpret import count_plan
+from mavcg.accelerators.plans.text.network_c import network_c
+from mavcg.accelerators.plans.text.network_c_library import BLAS_RUNTIME
+from mavcg.accelerators.plans.text.network_plan_text import network_text
 from mavcg.choose.layer_model.graph_layers import layers_of
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
 from mavcg.graph.networks import NAMES
 from mavcg.graph.networks.drawn import drawn_constants
-from mavcg.planner.accelerators.baselines import BASELINES
-from mavcg.planner.accelerators.network_plan import plan_layers
-from mavcg.planner.accelerators.request import read_graph
-from mavcg.planner.accelerators.text.emit import emit_plan
-from mavcg.planner.accelerators.text.interpret import count_plan
-from mavcg.planner.accelerators.text.network_c import network_c
-from mavcg.planner.accelerators.text.network_c_library import BLAS_RUNTIME
-from mavcg.planner.accelerators.text.network_plan_text import network_text
 from mavcg.profiles.accelerators import find_accelerator
 from mavcg.toolchain.target import host_target
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig

@@ -15,15 +15,15 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.record import facts, write
+from mavcg.accelerators.plans import exact, exhaustive, pruned
+from mavcg.accelerators.plans.exact import ExactOptions
+from mavcg.accelerators.plans.levels import plan_levels
+from mavcg.accelerators.plans.planned import Planned
 from mavcg.choose.layer_model.graph_layers import layers_of
 from mavcg.choose.layer_model.layer import ConvLayer
 from mavcg.choose.layer_model.roofline import performance_per_access
 from mavcg.graph.networks import NAMES, network
 from mavcg.hardware.accelerator import Accelerator
-from mavcg.planner.accelerators import exact, exhaustive, pruned
-from mavcg.planner.accelerators.exact import ExactOptions
-from mavcg.planner.accelerators.levels import plan_levels
-from mavcg.planner.accelerators.planned import Planned
 from mavcg.profiles.accelerators import find_accelerator
 
 SETUPS = ("A", "B", "C", "D")

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from bench.record import facts, write
+from mavcg.accelerators.plans import pruned
+from mavcg.accelerators.plans.network_plan import plan_layers, schedules
+from mavcg.accelerators.plans.schedule_cache import ScheduleCache
 from mavcg.assembly.schedule_store import DiskStore
 from mavcg.choose.layer_model.graph_layers import layers_of
 from mavcg.choose.layer_model.roofline import performance_per_access
 from mavcg.graph.networks import NAMES, network
-from mavcg.planner.accelerators import pruned
-from mavcg.planner.accelerators.network_plan import plan_layers, schedules
-from mavcg.planner.accelerators.schedule_cache import ScheduleCache
 from mavcg.profiles.accelerators import find_accelerator
 
 SETUPS = ("A", "B", "C", "D")

@@ -14,14 +14,14 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.record import facts, write
+from mavcg.accelerators.plans import exhaustive, pruned, space
+from mavcg.accelerators.plans.planned import Planned
 from mavcg.choose.layer_model.graph_layers import layers_of
 from mavcg.choose.layer_model.layer import ConvLayer
 from mavcg.choose.layer_model.roofline import performance_per_access
 from mavcg.choose.layer_model.traffic import no_reload
 from mavcg.graph.networks import NAMES, network
 from mavcg.hardware.accelerator import Accelerator
-from mavcg.planner.accelerators import exhaustive, pruned, space
-from mavcg.planner.accelerators.planned import Planned
 from mavcg.profiles.accelerators import find_accelerator
 
 SETUPS = ("setup-a", "setup-b", "setup-c", "setup-d")

@@ -40,7 +40,7 @@ _OPERATORS = (
     "mavcg.choose.lowering.lower",
     "mavcg.kernels.registry",
 )
-_PLANNER = tuple(f"mavcg.planner.accelerators.{name}" for name in ("request", "networks", "baselines", "planned"))
+_PLANNER = tuple(f"mavcg.accelerators.plans.{name}" for name in ("request", "networks", "baselines", "planned"))
 
 SUBJECTS: Mapping[str, Subject] = {
     "accel_accuracy": Subject(
@@ -103,15 +103,19 @@ SUBJECTS: Mapping[str, Subject] = {
             "mavcg.program.profiling.load",
             "mavcg.program.sources.compile_commands",
             "mavcg.passes.asm.tune",
-            "mavcg.planner.accelerators.text.verify",
+            "mavcg.accelerators.plans.text.verify",
         )
     ),
     "gemm_peers": Subject(("mavcg.kernels.conv.matmul", "mavcg.kernels.gemm.micro_kernel")),
     "gpu": Subject(
-        ("mavcg.planner.gpu.kernel_search", "mavcg.planner.gpu.layer_source", "mavcg.planner.gpu.network_program"),
-        ("mavcg/planner/gpu/csrc/*", "profiles/gpus/h100.toml"),
+        (
+            "mavcg.accelerators.gpu.kernel_search",
+            "mavcg.accelerators.gpu.layer_source",
+            "mavcg.accelerators.gpu.network_program",
+        ),
+        ("mavcg/accelerators/gpu/csrc/*", "profiles/gpus/h100.toml"),
     ),
-    "gpu_baselines": Subject((*_PLANNER, "mavcg.planner.gpu.block_machine"), ("profiles/gpus/*.toml",)),
+    "gpu_baselines": Subject((*_PLANNER, "mavcg.accelerators.gpu.block_machine"), ("profiles/gpus/*.toml",)),
     "growth": Subject(_PROGRAM, (*_SELECTOR, *_PROGRAMS)),
     "growth_app": Subject(_PROGRAM, _SELECTOR),
     "handover": Subject(("mavcg.runtime.model_build",), _ENGINE),
@@ -141,13 +145,13 @@ SUBJECTS: Mapping[str, Subject] = {
     "plan_networks": Subject(
         (
             "mavcg.graph.networks",
-            "mavcg.planner.accelerators.network_plan",
+            "mavcg.accelerators.plans.network_plan",
             "mavcg.choose.layer_model.graph_layers",
         )
     ),
-    "plan_run": Subject((*_PLANNER, "mavcg.planner.accelerators.text.network_c")),
+    "plan_run": Subject((*_PLANNER, "mavcg.accelerators.plans.text.network_c")),
     "plan_search": Subject(_PLANNER),
-    "plan_seconds": Subject((*_PLANNER, "mavcg.planner.accelerators.schedule_cache")),
+    "plan_seconds": Subject((*_PLANNER, "mavcg.accelerators.plans.schedule_cache")),
     "plan_tables": Subject(_PLANNER),
     "planned_tiles": Subject(("mavcg.choose.tiles.tiles", "mavcg.kernels.registry", "mavcg.kernels.builder.emit")),
     "tiling_models": Subject(("mavcg.choose.tiles.tiles", "mavcg.kernels.registry")),

@@ -2,14 +2,14 @@
 
 from fuzz.targets import call_target
 
-PACKAGES = ("mavcg.planner.accelerators.text",)
+PACKAGES = ("mavcg.accelerators.plans.text",)
 
 
 def run(data: bytes) -> None:
     """Parse and verify; what is printed parses to the same plans."""
-    from mavcg.planner.accelerators.text.parser import parse_plans
-    from mavcg.planner.accelerators.text.printer import print_plans
-    from mavcg.planner.accelerators.text.verify import verify_plan
+    from mavcg.accelerators.plans.text.parser import parse_plans
+    from mavcg.accelerators.plans.text.printer import print_plans
+    from mavcg.accelerators.plans.text.verify import verify_plan
 
     text = data.decode("utf-8", "replace")
 

@@ -128,6 +128,7 @@ _Explored = tuple[dict[str, Any], "Callable[[Console], None]"]
 
 def _explore_accelerators(options: ExploreOptions, models: dict[str, str]) -> _Explored:
     """Explore accelerators with the planner. Returns: the document of --json, and a function that prints the report."""
+    from mavcg.accelerators.plans.request import read_layers
     from mavcg.explore.exploration import PLANNED, explore
     from mavcg.explore.objectives import DEFAULT_OBJECTIVES, read_objectives
     from mavcg.explore.open_engine import FEW_SEARCHES, open_engine
@@ -136,7 +137,6 @@ def _explore_accelerators(options: ExploreOptions, models: dict[str, str]) -> _E
     from mavcg.explore.space_file import read_space
     from mavcg.explore.store import ExplorationStore
     from mavcg.explore.workload import workload_of
-    from mavcg.planner.accelerators.request import read_layers
 
     space = read_space(options.space)
     objectives = read_objectives(options.objective or DEFAULT_OBJECTIVES, tuple(models))

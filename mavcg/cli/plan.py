@@ -10,9 +10,9 @@ from mavcg.cli.plan_options import PlanOptions
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
+    from mavcg.accelerators.plans.request import Compared, NetworkPlan, PlanRequest, SpaceSize
     from mavcg.choose.layer_model.layer import ConvLayer
     from mavcg.hardware.accelerator import Accelerator
-    from mavcg.planner.accelerators.request import Compared, NetworkPlan, PlanRequest, SpaceSize
 
 
 def run_plan(options: PlanOptions) -> None:
@@ -47,9 +47,8 @@ def _plan_model(options: PlanOptions) -> None:
         raise MavcgError(
             "plan: no MODEL; name an .onnx, .tflite or .prototxt file or a built-in network, or --check-ir FILE"
         )
-    from mavcg.model.sizes import parse_shapes
-    from mavcg.planner.accelerators.report import plan_json
-    from mavcg.planner.accelerators.request import (
+    from mavcg.accelerators.plans.report import plan_json
+    from mavcg.accelerators.plans.request import (
         PlanRequest,
         compare,
         floors,
@@ -58,6 +57,7 @@ def _plan_model(options: PlanOptions) -> None:
         read_layers,
         space_of,
     )
+    from mavcg.model.sizes import parse_shapes
 
     model, shapes = options.model, parse_shapes(options.shape or (), options.ignore_declared_shapes)
     request = PlanRequest(
@@ -101,7 +101,7 @@ def _plan_model(options: PlanOptions) -> None:
     if options.emit_ir is not None or options.emit_c is not None:
         emit_files(first, options.emit_ir, options.emit_c, graph)
     if options.plot is not None:
-        from mavcg.planner.accelerators.pictures import write_pictures
+        from mavcg.accelerators.plans.pictures import write_pictures
 
         pictures = write_pictures(first, compared, options.plot)
         note(f"{len(pictures)} pictures in {pictures[0].parent}")
@@ -122,7 +122,7 @@ def _show(
     lower_bounds: tuple[int, int] | None,
 ) -> None:
     """Print the plan for each machine, the size of the search space, and with --baselines the comparison."""
-    from mavcg.planner.accelerators.report import show_compared, show_levels, show_plan, show_space
+    from mavcg.accelerators.plans.report import show_compared, show_levels, show_plan, show_space
 
     out = console()
     for plan_of_machine, accelerator in zip(plans, accelerators, strict=True):
@@ -159,7 +159,7 @@ def _machines(board: str | None, accelerator: str | None) -> "list[tuple[Acceler
 
     name = board if board is not None else accelerator
     if name is not None and name in gpu_names():
-        from mavcg.planner.gpu.block_machine import block_machine, machine_assumptions
+        from mavcg.accelerators.gpu.block_machine import block_machine, machine_assumptions
 
         gpu = load_gpu(name)
         return [(block_machine(gpu), machine_assumptions(gpu))]
@@ -211,7 +211,7 @@ def _check_or_run(options: PlanOptions) -> None:
     for name, value in planning.items():
         if value is not None:
             raise MavcgError(f"{option} {path}: the file contains the plan; leave out {name}")
-    from mavcg.planner.accelerators.text_files import check_file, run_file, show_runs
+    from mavcg.accelerators.plans.text_files import check_file, run_file, show_runs
 
     if check is not None:
         plans = check_file(check)

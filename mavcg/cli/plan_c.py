@@ -8,9 +8,9 @@ from mavcg.cli.output import note
 from mavcg.files.whole_file import write_whole
 
 if TYPE_CHECKING:
+    from mavcg.accelerators.plans.request import NetworkPlan
+    from mavcg.accelerators.plans.text.plan import TextPlan
     from mavcg.graph import Graph
-    from mavcg.planner.accelerators.request import NetworkPlan
-    from mavcg.planner.accelerators.text.plan import TextPlan
 
 BLAS_HEADER = "plan_blas.h"
 
@@ -23,10 +23,10 @@ def emit_files(plan: "NetworkPlan", text: Path | None, c: Path | None, graph: "C
         graph: reads the network that the plans belong to; None for the plan of one layer.
     Raises: MavcgError for a wrong plan, a network that cannot be written as C, or a file that cannot be written.
     """
-    from mavcg.planner.accelerators.text.c_backend import plan_c
-    from mavcg.planner.accelerators.text.emit import emit_plan
-    from mavcg.planner.accelerators.text.printer import print_plans
-    from mavcg.planner.accelerators.text.verify import verify_plan
+    from mavcg.accelerators.plans.text.c_backend import plan_c
+    from mavcg.accelerators.plans.text.emit import emit_plan
+    from mavcg.accelerators.plans.text.printer import print_plans
+    from mavcg.accelerators.plans.text.verify import verify_plan
 
     plans = [emit_plan(planned.layer, planned.tiling, plan.accelerator) for planned in plan.planned]
     for text_plan in plans:
@@ -44,10 +44,10 @@ def emit_files(plan: "NetworkPlan", text: Path | None, c: Path | None, graph: "C
 
 def _network(plans: "list[TextPlan]", graph: "Graph", c: Path) -> dict[Path, str | bytes]:
     """Return the contents of the C file, of its weights, and of the header that replaces the loops by a BLAS."""
+    from mavcg.accelerators.plans.text.network_c import network_c
+    from mavcg.accelerators.plans.text.network_c_library import BLAS_RUNTIME
+    from mavcg.accelerators.plans.text.network_plan_text import network_text
     from mavcg.graph.networks.drawn import drawn_constants
-    from mavcg.planner.accelerators.text.network_c import network_c
-    from mavcg.planner.accelerators.text.network_c_library import BLAS_RUNTIME
-    from mavcg.planner.accelerators.text.network_plan_text import network_text
 
     network = network_text(graph, plans)
     # Built-in networks have no weights: their constants are drawn at random.

@@ -8,9 +8,9 @@ from mavcg.cli.output import console, note, print_json
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
+    from mavcg.accelerators.plans.request import NetworkPlan
     from mavcg.choose.layer_model.layer import ConvLayer
     from mavcg.graph import Graph
-    from mavcg.planner.accelerators.request import NetworkPlan
 
 PLAN_ARCH = "sm_62"  # the paper's Jetson TX2; CMake's -DGPU names another
 _TYPE_OF_BYTES = {1: "i8", 2: "f16", 4: "f32"}
@@ -35,15 +35,15 @@ def emit_folder(
         type_name: value of --cuda-type.
     Raises: MavcgError for an unknown type, a layer without a kernel, or a folder that cannot be written.
     """
-    from mavcg.planner.gpu.gpu_layer import TYPES, typed_layer
+    from mavcg.accelerators.gpu.gpu_layer import TYPES, typed_layer
 
     if type_name is not None and type_name not in TYPES:
         raise MavcgError(f"--cuda-type {type_name}: there is no such type; the types are {', '.join(TYPES)}")
     if gpu_name is None:
         _emit_plans(model, plan(), folder, type_name, as_json)
         return
-    from mavcg.planner.gpu.cuda_project import emit_cuda, emit_network
-    from mavcg.planner.gpu.network_steps import network_steps
+    from mavcg.accelerators.gpu.cuda_project import emit_cuda, emit_network
+    from mavcg.accelerators.gpu.network_steps import network_steps
     from mavcg.profiles.gpus import load_gpu
 
     def type_of(layer: "ConvLayer") -> str:
@@ -75,8 +75,8 @@ def emit_folder(
 
 def _emit_plans(model: str, plan: "NetworkPlan", folder: Path, type_name: str | None, as_json: bool) -> None:
     """Write an accelerator's plans as CUDA, with its memories as device buffers (e-PlaNNer, 7.2)."""
-    from mavcg.planner.accelerators.text.emit import emit_plan
-    from mavcg.planner.gpu.cuda_project import emit_plans
+    from mavcg.accelerators.gpu.cuda_project import emit_plans
+    from mavcg.accelerators.plans.text.emit import emit_plan
 
     if type_name is not None:
         raise MavcgError(
@@ -96,7 +96,7 @@ def check_folder(folder: Path, other_options: dict[str, object], as_json: bool) 
 
     other_options: values by option. Raises: MavcgError if another option is given, and if a kernel is wrong.
     """
-    from mavcg.planner.gpu.check_project import check_project
+    from mavcg.accelerators.gpu.check_project import check_project
 
     for option, value in other_options.items():
         if value is not None:

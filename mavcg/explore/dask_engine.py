@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
+from mavcg.accelerators.plans.schedule_cache import fingerprint
 from mavcg.errors import MavcgError
 from mavcg.explore.engine import ATTEMPTS, DIED, Item, OnResults, Result, Work, tasks_of
 from mavcg.farm.address import DEFAULT_PORT, FarmAddress, is_address, read_address
@@ -26,7 +27,6 @@ from mavcg.farm.remote_tasks import (
 )
 from mavcg.farm.token import token_path
 from mavcg.files.scratch import scratch_folder
-from mavcg.planner.accelerators.schedule_cache import fingerprint
 
 WAIT_S = 30  # seconds to wait for a scheduler's answer, and for its first worker
 LOOK_S = 0.2  # interval of looks for the first worker

@@ -4,11 +4,11 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from mavcg.accelerators.plans.schedule_cache import fingerprint
 from mavcg.explore.dask_engine import DaskEngine, check_workers
 from mavcg.explore.engine import Engine, LocalEngine
 from mavcg.explore.forked_engine import ForkedEngine
 from mavcg.files.forked_worker import FORKS
-from mavcg.planner.accelerators.schedule_cache import fingerprint
 
 # Amounts of work that this process finishes before other processes would have started.
 FEW_SEARCHES = 20_000

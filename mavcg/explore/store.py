@@ -13,10 +13,10 @@ from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
+from mavcg.accelerators.plans.schedule_cache import fingerprint
 from mavcg.choose.layer_model.layer import ConvLayer
 from mavcg.errors import MavcgError
 from mavcg.explore.tilings import SearchKey, TileTraffic
-from mavcg.planner.accelerators.schedule_cache import fingerprint
 
 APPLICATION_ID = 0x6D617665  # SQLite application id of exploration files
 VERSION = 3

@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from mavcg.accelerators.plans import exact
+from mavcg.accelerators.plans.planned import NoTiling
 from mavcg.choose.layer_model.layer import ConvLayer
 from mavcg.choose.layer_model.tile_memory import tile_bytes
 from mavcg.choose.layer_model.tiling import Tile
 from mavcg.explore.design_space import Structure
 from mavcg.farm.messages import MessageError
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
-from mavcg.planner.accelerators import exact
-from mavcg.planner.accelerators.planned import NoTiling
 
 # Loops that the search cuts only if the array runs along them (space.axes).
 _WHOLE = ("OW", "KH", "KW")

@@ -37,7 +37,7 @@ CHECKS = {
 BOARD_TASKS = frozenset({"run_board_task", "read_board_facts"})  # only of workers that were given boards
 # What a worker's results depend on, which must be equal in the client.
 VERSIONS = {
-    "fingerprint": "mavcg.planner.accelerators.schedule_cache",
+    "fingerprint": "mavcg.accelerators.plans.schedule_cache",
     "compiler_digest": "mavcg.farm.sources_digest",
     "worker_digest": "mavcg.farm.sources_digest",
 }

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from mavcg.accelerators.plans.energy import HOROWITZ_45_NM
 from mavcg.errors import MavcgError
-from mavcg.planner.accelerators.energy import HOROWITZ_45_NM
 from mavcg.profiles.load import files
 from mavcg.profiles.technologies import find_technology, read_technology
 

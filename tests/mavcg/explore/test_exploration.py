@@ -9,6 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from mavcg.accelerators.plans.planned import NoTiling
+from mavcg.accelerators.plans.request import PlanRequest, plan_network
 from mavcg.choose.layer_model.layer import ConvLayer
 from mavcg.errors import MavcgError
 from mavcg.explore.design_space import DesignSpace
@@ -19,8 +21,6 @@ from mavcg.explore.pareto import pareto_front
 from mavcg.explore.space_file import read_space
 from mavcg.explore.store import ExplorationStore
 from mavcg.explore.workload import at_precision, workload_of
-from mavcg.planner.accelerators.planned import NoTiling
-from mavcg.planner.accelerators.request import PlanRequest, plan_network
 from mavcg.profiles.accelerators import accelerator_of
 from tests.mavcg.explore.test_space_file import written
 

@@ -15,4 +15,4 @@ def test_a_model_build_does_not_load_the_accelerators_planning() -> None:
     loaded = done.stdout.split()
 
     assert "mavcg.choose.tiles.tiles" in loaded and "mavcg.choose.layer_model.traffic" in loaded
-    assert not [name for name in loaded if name.startswith("mavcg.planner.accelerators")]
+    assert not [name for name in loaded if name.startswith("mavcg.accelerators.plans")]

@@ -16,6 +16,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from mavcg.accelerators.plans.text.c_backend import plan_c
+from mavcg.accelerators.plans.text.emit import emit_plan
+from mavcg.accelerators.plans.text.parser import parse_plans
+from mavcg.accelerators.plans.text.printer import print_plan
 from mavcg.assembly.schedule_picture import as_svg
 from mavcg.choose.layer_model.layer import ConvLayer
 from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling
@@ -25,10 +29,6 @@ from mavcg.hardware.core import Core, Midr
 from mavcg.hardware.timing import ClassTiming, Timing
 from mavcg.passes.asm.isa.op import Op, RegisterRead
 from mavcg.passes.asm.models.estimate import estimate_loop
-from mavcg.planner.accelerators.text.c_backend import plan_c
-from mavcg.planner.accelerators.text.emit import emit_plan
-from mavcg.planner.accelerators.text.parser import parse_plans
-from mavcg.planner.accelerators.text.printer import print_plan
 from mavcg.runtime.companions import cmake_text, pkg_config_text
 from mavcg.runtime.coreset import CoreSet, table_text
 from mavcg.runtime.model_header import header_text

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import builds, integers
 
+from mavcg.accelerators.plans.energy import ALL_METRICS, AccessEnergy, energy_pj, least_energy
 from mavcg.choose.layer_model.layer import ConvLayer
 from mavcg.choose.layer_model.roofline import (
     METRICS,
@@ -21,7 +22,6 @@ from mavcg.choose.layer_model.roofline import (
 from mavcg.choose.layer_model.tiling import Tile
 from mavcg.choose.layer_model.traffic import Traffic
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
-from mavcg.planner.accelerators.energy import ALL_METRICS, AccessEnergy, energy_pj, least_energy
 
 # Figure 6.1.
 PAPER = Accelerator(

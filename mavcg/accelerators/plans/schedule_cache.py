@@ -1,0 +1,142 @@
+"""Cache of plans on disk (paper, 4.2): one file for all layers planned under one request.
+
+A request is a machine, a search, a metric, the search's options and a digest of the code; a network takes one read. A
+file that cannot be read or is damaged counts as absent and is rewritten; if the folder cannot be written nothing is
+cached. Both cost time, never correctness.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, astuple, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import mavcg.hardware.accelerator
+import mavcg.planner
+from mavcg.accelerators.plans.planned import Planned
+from mavcg.assembly.schedule_store import DiskStore, open_store
+from mavcg.choose.layer_model.layer import ConvLayer
+from mavcg.choose.layer_model.roofline import Reached
+from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling
+from mavcg.choose.layer_model.traffic import Traffic
+from mavcg.hardware.accelerator import Accelerator
+
+Option = bool | int | float | str
+Row = list[Any]
+
+
+class ScheduleCache:
+    """Plans of one request. `save` writes what `put` added; the disk is not touched otherwise after opening."""
+
+    def __init__(self, store: DiskStore, request: str, kind: type[Reached] = Reached) -> None:
+        """Read the plans of a request.
+
+        request: all that plans depend on besides the layer. kind: class of their `reached`.
+        """
+        self._store = store
+        self._request = request
+        self._kind = kind
+        self._rows: dict[str, Row] = self._read()
+        self._new: dict[str, Row] = {}
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def get(self, layer: ConvLayer) -> Planned | None:
+        """Return the cached plan of an equal layer, with this layer in it; None if there is none."""
+        row = self._rows.get(_key(layer))
+        try:
+            return None if row is None else _planned_layer(layer, row, self._kind)
+        except (ValueError, TypeError):
+            return None
+
+    def put(self, planned: Planned) -> None:
+        """Add a plan. Raises: TypeError if its `reached` has another class than this cache's."""
+        if type(planned.reached) is not self._kind:
+            raise TypeError(f"a plan with {type(planned.reached).__name__} in a cache of {self._kind.__name__}")
+        key = _key(planned.layer)
+        self._rows[key] = self._new[key] = _row(planned)
+
+    def save(self) -> None:
+        """Write the new plans, merged with what other processes wrote meanwhile.
+
+        The file is replaced as a whole, so no reader sees half of it. If two processes save at the same moment one may
+        win; the other's plans are then searched for again.
+        """
+        if self._new:
+            self._rows = {**self._read(), **self._rows}
+            self._store.write(self._request, {"rows": self._rows})
+            self._new = {}
+
+    def _read(self) -> dict[str, Row]:
+        rows = (self._store.read(self._request) or {}).get("rows")
+        return rows if isinstance(rows, dict) else {}
+
+
+def open_cache(
+    accelerator: Accelerator,
+    search: str,
+    metric: str,
+    options: Mapping[str, Option] | None = None,
+    *,
+    kind: type[Reached] = Reached,
+    environment: Mapping[str, str] | None = None,
+) -> ScheduleCache | None:
+    """Return this user's cache for one request; None if MAVCG_CACHE=off or there is no home folder.
+
+    search, metric: names that must identify the search and metric completely. options: of the search. The machine is
+    identified by its figures, not its name. kind: class of `reached` in the plans of this search. The folder is that of
+    schedule_store.
+    """
+    store = open_store(environment)
+    if store is None:
+        return None
+    # open_store's folder is <root>/schedules/<its fingerprint>: plans lie beside the schedules, under a fingerprint
+    # of what makes plans.
+    folder = store.folder.parents[1] / "plans" / fingerprint()
+    machine = asdict(replace(accelerator, name="", levels=tuple(replace(a, name="") for a in accelerator.levels)))
+    request = {"machine": machine, "search": search, "metric": metric, "options": dict(options or {})}
+    return ScheduleCache(DiskStore(folder), json.dumps(request, sort_keys=True), kind)
+
+
+@cache
+def fingerprint() -> str:
+    """Return a digest of the source code of the models and searches: plans of other code are not reused."""
+    planner = Path(str(mavcg.planner.__file__)).parent
+    folders = (planner / "layer_model", planner / "accelerators")
+    sources = [path for folder in folders for path in folder.glob("*.py")]
+    return _digest_of([*sources, Path(str(mavcg.hardware.accelerator.__file__))])
+
+
+def _digest_of(paths: Iterable[Path]) -> str:
+    digest = hashlib.sha256()
+    for path in sorted(paths):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _key(layer: ConvLayer) -> str:
+    return json.dumps(astuple(layer.key))
+
+
+def _row(planned: Planned) -> Row:
+    reached = planned.reached
+    moved = reached.traffic
+    return [
+        list(astuple(planned.tiling.tile)),
+        planned.tiling.dataflow.value,
+        planned.candidates,
+        reached.macs,
+        [moved.input_bytes, moved.weight_bytes, moved.output_bytes],
+        reached.compute_gmac_per_s,
+        reached.memory_gmac_per_s,
+    ]
+
+
+def _planned_layer(layer: ConvLayer, row: Row, kind: type[Reached]) -> Planned:
+    """Return the plan of a stored row. Raises: ValueError or TypeError for a row that `_row` did not make."""
+    tile, dataflow, candidates, macs, moved, compute, memory = row
+    reached = kind(macs, Traffic(*moved), compute, memory)
+    return Planned(layer, Tiling(Tile(*tile), Dataflow(dataflow)), reached, candidates)
