@@ -25,16 +25,16 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.record import facts, write
+from mavcg.accelerators.explore.exploration import PRUNED, TASK_SEARCHES, Exploration, explore
+from mavcg.accelerators.explore.objectives import read_objectives
+from mavcg.accelerators.explore.space_file import read_space
+from mavcg.accelerators.explore.store import ExplorationStore
+from mavcg.accelerators.explore.tilings import SearchKey
+from mavcg.accelerators.explore.workload import Workload, workload_of
 from mavcg.accelerators.plans.request import read_layers
-from mavcg.explore.engine import Engine, tasks_of
-from mavcg.explore.exploration import PRUNED, TASK_SEARCHES, Exploration, explore
-from mavcg.explore.forked_engine import ForkedEngine
-from mavcg.explore.objectives import read_objectives
-from mavcg.explore.space_file import read_space
-from mavcg.explore.store import ExplorationStore
-from mavcg.explore.tilings import SearchKey
-from mavcg.explore.workload import Workload, workload_of
 from mavcg.graph.networks import NAMES
+from mavcg.lab.jobs.engine import Engine, tasks_of
+from mavcg.lab.jobs.forked_engine import ForkedEngine
 
 OBJECTIVES = "latency,area,energy"
 WORKERS = (1, 2, 4)

@@ -19,11 +19,11 @@ from rich.table import Table
 from bench.models import model_path
 from bench.planner_tables import board_words
 from bench.record import facts, write
-from mavcg.explore.board_exploration import explore_boards, sum_board_metrics
-from mavcg.explore.board_space import read_board_space
-from mavcg.explore.engine import LocalEngine
-from mavcg.explore.exploration import PLANNED
-from mavcg.explore.store import ExplorationStore
+from mavcg.accelerators.explore.board_exploration import explore_boards, sum_board_metrics
+from mavcg.accelerators.explore.board_space import read_board_space
+from mavcg.accelerators.explore.exploration import PLANNED
+from mavcg.accelerators.explore.store import ExplorationStore
+from mavcg.lab.jobs.engine import LocalEngine
 
 OBJECTIVES = ("latency", "power")
 SPACE = """

@@ -84,11 +84,20 @@ SUBJECTS: Mapping[str, Subject] = {
         ("mavcg.choose.algorithms.costs.engine_costs", "mavcg.choose.algorithms.select_model")
     ),
     "explore": Subject(
-        ("mavcg.explore.exploration", "mavcg.explore.space_file", "mavcg.explore.forked_engine", *_PLANNER),
+        (
+            "mavcg.accelerators.explore.exploration",
+            "mavcg.accelerators.explore.space_file",
+            "mavcg.lab.jobs.forked_engine",
+            *_PLANNER,
+        ),
         ("profiles/technologies/45nm.toml",),
     ),
     "explore_boards": Subject(
-        ("mavcg.explore.board_exploration", "mavcg.explore.board_predictions", "mavcg.explore.board_space"),
+        (
+            "mavcg.accelerators.explore.board_exploration",
+            "mavcg.accelerators.explore.board_predictions",
+            "mavcg.accelerators.explore.board_space",
+        ),
         ("profiles/power/cores.toml",),
     ),
     "fuzz_c_targets": Subject(

@@ -5,13 +5,13 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from mavcg.accelerators.explore.exploration import explore
+from mavcg.accelerators.explore.objectives import read_objectives
+from mavcg.accelerators.explore.space_file import read_space
+from mavcg.accelerators.explore.store import ExplorationStore
+from mavcg.accelerators.explore.workload import workload_of
 from mavcg.accelerators.plans.request import read_layers
-from mavcg.explore.engine import LocalEngine
-from mavcg.explore.exploration import explore
-from mavcg.explore.objectives import read_objectives
-from mavcg.explore.space_file import read_space
-from mavcg.explore.store import ExplorationStore
-from mavcg.explore.workload import workload_of
+from mavcg.lab.jobs.engine import LocalEngine
 from scripts.draw_pictures import ACCENT, LINE, svg, text
 from scripts.floors import ROOT
 from scripts.log_axes import APART, HEIGHT, LEFT, TOP, WIDTH, axes, circle, line, log_scale

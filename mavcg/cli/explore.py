@@ -89,8 +89,8 @@ def run_explore(options: ExploreOptions) -> None:
     mavcg explore vgg16 --space space.toml --workers tls://farm:8786 -o vgg16.sqlite
     mavcg explore vgg16 alexnet --space space.toml --objective latency:vgg16,latency:alexnet,area --json
     """
-    from mavcg.explore.board_space import is_board_space
-    from mavcg.explore.target_space import is_target_space
+    from mavcg.accelerators.explore.board_space import is_board_space
+    from mavcg.accelerators.explore.target_space import is_target_space
 
     if options.plot is not None:
         from mavcg.drawing.svg_plots import check_plot, start_plots
@@ -128,15 +128,15 @@ _Explored = tuple[dict[str, Any], "Callable[[Console], None]"]
 
 def _explore_accelerators(options: ExploreOptions, models: dict[str, str]) -> _Explored:
     """Explore accelerators with the planner. Returns: the document of --json, and a function that prints the report."""
+    from mavcg.accelerators.explore.exploration import PLANNED, explore
+    from mavcg.accelerators.explore.objectives import DEFAULT_OBJECTIVES, read_objectives
+    from mavcg.accelerators.explore.picture import write_picture
+    from mavcg.accelerators.explore.report import exploration_json, show_exploration
+    from mavcg.accelerators.explore.space_file import read_space
+    from mavcg.accelerators.explore.store import ExplorationStore
+    from mavcg.accelerators.explore.workload import workload_of
     from mavcg.accelerators.plans.request import read_layers
-    from mavcg.explore.exploration import PLANNED, explore
-    from mavcg.explore.objectives import DEFAULT_OBJECTIVES, read_objectives
-    from mavcg.explore.open_engine import FEW_SEARCHES, open_engine
-    from mavcg.explore.picture import write_picture
-    from mavcg.explore.report import exploration_json, show_exploration
-    from mavcg.explore.space_file import read_space
-    from mavcg.explore.store import ExplorationStore
-    from mavcg.explore.workload import workload_of
+    from mavcg.lab.jobs.open_engine import FEW_SEARCHES, open_engine
 
     space = read_space(options.space)
     objectives = read_objectives(options.objective or DEFAULT_OBJECTIVES, tuple(models))
@@ -160,12 +160,12 @@ def _explore_accelerators(options: ExploreOptions, models: dict[str, str]) -> _E
 
 def _explore_boards(options: ExploreOptions, models: dict[str, str]) -> _Explored:
     """Explore boards with the predictor. Returns: the document of --json, and a function that prints the report."""
-    from mavcg.explore.board_exploration import DEFAULT_OBJECTIVES, explore_boards, read_board_objectives
-    from mavcg.explore.board_report import board_exploration_json, draw_boards, show_board_exploration
-    from mavcg.explore.board_space import read_board_space
-    from mavcg.explore.open_engine import FEW_PREDICTIONS, open_engine
-    from mavcg.explore.store import ExplorationStore
+    from mavcg.accelerators.explore.board_exploration import DEFAULT_OBJECTIVES, explore_boards, read_board_objectives
+    from mavcg.accelerators.explore.board_report import board_exploration_json, draw_boards, show_board_exploration
+    from mavcg.accelerators.explore.board_space import read_board_space
+    from mavcg.accelerators.explore.store import ExplorationStore
     from mavcg.farm.sources_digest import compiler_digest
+    from mavcg.lab.jobs.open_engine import FEW_PREDICTIONS, open_engine
 
     space = read_board_space(options.space)
     objectives = read_board_objectives(options.objective or DEFAULT_OBJECTIVES, tuple(models))
@@ -186,11 +186,15 @@ def _explore_boards(options: ExploreOptions, models: dict[str, str]) -> _Explore
 
 def _explore_targets(options: ExploreOptions, models: dict[str, str]) -> _Explored:
     """Explore targets with the simulator. Returns: the document of --json, and a function that prints the report."""
-    from mavcg.explore.open_engine import FEW_SIMULATIONS, open_engine
-    from mavcg.explore.store import ExplorationStore
-    from mavcg.explore.target_exploration import DEFAULT_OBJECTIVES, explore_targets, read_target_objectives
-    from mavcg.explore.target_report import draw_targets, show_target_exploration, target_exploration_json
-    from mavcg.explore.target_space import read_target_space
+    from mavcg.accelerators.explore.store import ExplorationStore
+    from mavcg.accelerators.explore.target_exploration import (
+        DEFAULT_OBJECTIVES,
+        explore_targets,
+        read_target_objectives,
+    )
+    from mavcg.accelerators.explore.target_report import draw_targets, show_target_exploration, target_exploration_json
+    from mavcg.accelerators.explore.target_space import read_target_space
+    from mavcg.lab.jobs.open_engine import FEW_SIMULATIONS, open_engine
 
     space = read_target_space(options.space)
     objectives = read_target_objectives(options.objective or DEFAULT_OBJECTIVES, tuple(models))

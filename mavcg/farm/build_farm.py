@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mavcg.errors import MavcgError
-from mavcg.explore.engine import Engine
 from mavcg.farm.library_tasks import (
     EmittedModule,
     LibraryTask,
@@ -26,6 +25,7 @@ from mavcg.farm.object_store import ObjectStore
 from mavcg.files.whole_file import write_whole
 from mavcg.graph import Graph
 from mavcg.importers.load import import_model
+from mavcg.lab.jobs.engine import Engine
 from mavcg.model.model_request import ModelRequest
 from mavcg.runtime.companions import check_companions, library_stem
 from mavcg.runtime.made_with import made_with

@@ -18,9 +18,9 @@ TASKS = {
     "prepare_libraries": "mavcg.farm.library_tasks",
     "compile_modules": "mavcg.farm.library_tasks",
     "link_libraries": "mavcg.farm.library_tasks",
-    "search_tilings": "mavcg.explore.tilings",
-    "simulate_targets": "mavcg.explore.simulations",
-    "predict_boards": "mavcg.explore.board_predictions",
+    "search_tilings": "mavcg.accelerators.explore.tilings",
+    "simulate_targets": "mavcg.accelerators.explore.simulations",
+    "predict_boards": "mavcg.accelerators.explore.board_predictions",
     "run_board_task": "mavcg.fleet.board_task",
     "read_board_facts": "mavcg.fleet.board_task",
 }
@@ -29,9 +29,9 @@ CHECKS = {
     "prepare_libraries": "mavcg.farm.library_checks",
     "compile_modules": "mavcg.farm.library_checks",
     "link_libraries": "mavcg.farm.library_checks",
-    "search_tilings": "mavcg.explore.tilings",
-    "simulate_targets": "mavcg.explore.simulations",
-    "predict_boards": "mavcg.explore.board_predictions",
+    "search_tilings": "mavcg.accelerators.explore.tilings",
+    "simulate_targets": "mavcg.accelerators.explore.simulations",
+    "predict_boards": "mavcg.accelerators.explore.board_predictions",
     "run_board_task": "mavcg.fleet.board_task",
 }
 BOARD_TASKS = frozenset({"run_board_task", "read_board_facts"})  # only of workers that were given boards

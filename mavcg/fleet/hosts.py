@@ -9,11 +9,11 @@ from typing import Any, Protocol, TypeVar
 from uuid import uuid4
 
 from mavcg.errors import MavcgError
-from mavcg.explore.dask_engine import DaskEngine
 from mavcg.farm.address import FarmAddress
 from mavcg.farm.sources_digest import compiler_digest
 from mavcg.fleet.board_task import BoardAnswer, BoardTask, never, read_board_facts, run_board_task
 from mavcg.fleet.fleet_file import FleetBoard
+from mavcg.lab.jobs.dask_engine import DaskEngine
 from mavcg.runners.facts import MachineFacts
 
 LOOK_S = 2.0  # interval of checks which worker has a board

@@ -8,22 +8,22 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.mavcg.explore.dask_cluster import DaskCluster, cluster
+from tests.mavcg.explore.explored import KillingEngine
 
 from mavcg.assembly.tuning_options import Tuning
 from mavcg.choose.lowering.kernel_code import kernel_modules
-from mavcg.explore.engine import LocalEngine
-from mavcg.explore.forked_engine import ForkedEngine
 from mavcg.farm import build_farm as farm
 from mavcg.farm.address import read_address
 from mavcg.farm.build_farm import FarmResult, build_farm
 from mavcg.farm.library_tasks import LinkedFiles, Refusal, compile_modules, ir_module
 from mavcg.farm.object_store import ObjectStore
 from mavcg.farm.sources_digest import worker_digest
+from mavcg.lab.jobs.engine import LocalEngine
+from mavcg.lab.jobs.forked_engine import ForkedEngine
 from mavcg.model.model_request import ModelRequest
 from mavcg.model.prepare import prepare_model
 from mavcg.model.request import make_model_request
-from tests.mavcg.explore.dask_cluster import DaskCluster, cluster
-from tests.mavcg.explore.explored import KillingEngine
 
 BOARDS = ("rk3588", "raspberry-pi-4")
 
@@ -202,7 +202,7 @@ class EndingEngine:
 @pytest.mark.long
 def test_workers_of_a_scheduler_killed_in_each_stage(tiny: Path, tmp_path: Path) -> None:
     pytest.importorskip("distributed")
-    from mavcg.explore.dask_engine import DaskEngine
+    from mavcg.lab.jobs.dask_engine import DaskEngine
 
     alone = built_files(build_farm(two_requests(tiny, tmp_path / "one"), LocalEngine(), ObjectStore(None)))
     with (

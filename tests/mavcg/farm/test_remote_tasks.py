@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from mavcg.accelerators.explore.board_predictions import predict_boards
+from mavcg.accelerators.explore.tilings import TileTraffic, search_tilings
 from mavcg.errors import MavcgError
-from mavcg.explore.board_predictions import predict_boards
-from mavcg.explore.tilings import TileTraffic, search_tilings
 from mavcg.farm import remote_tasks
 from mavcg.farm.library_tasks import (
     EmittedModule,

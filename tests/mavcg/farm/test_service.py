@@ -17,15 +17,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.mavcg.explore.dask_cluster import DaskCluster, cluster, started
+from tests.mavcg.explore.test_exploration import WIDE, space_of
 
 from mavcg.cli.farm import _say_ready
 from mavcg.errors import MavcgError
-from mavcg.explore.dask_engine import DaskEngine
 from mavcg.farm.address import FarmAddress, read_address
 from mavcg.farm.connection import check_scheduler, farm_security
 from mavcg.farm.token import make_token, token_path
-from tests.mavcg.explore.dask_cluster import DaskCluster, cluster, started
-from tests.mavcg.explore.test_exploration import WIDE, space_of
+from mavcg.lab.jobs.dask_engine import DaskEngine
 
 pytest.importorskip("distributed")
 pytest.importorskip("cryptography")

@@ -26,7 +26,7 @@ def test_only_farms_open_sockets() -> None:
     users = {str(path.relative_to(ROOT)) for path in paths if OPENS.search(path.read_text())}
     of_farms = {
         "mavcg/cli/farm.py",
-        "mavcg/explore/dask_engine.py",
+        "mavcg/lab/jobs/dask_engine.py",
         "mavcg/fleet/hosts.py",
         *(f"mavcg/farm/{name}.py" for name in ("connection", "dask_limits", "service", "token")),
     }

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.mavcg.explore.dask_cluster import cluster
 
 from mavcg.fleet import hosts
-from tests.mavcg.explore.dask_cluster import cluster
 from tests.mavcg.fleet.conftest import LoopbackFleet
 
 pytest.importorskip("distributed")
@@ -71,7 +71,7 @@ def test_a_board_that_no_worker_has(
 def test_a_scheduler_that_is_not_there(
     mavcg: Any, fleet_of: FleetOf, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mavcg.explore.dask_engine.WAIT_S", 1)
+    monkeypatch.setattr("mavcg.lab.jobs.dask_engine.WAIT_S", 1)
     fleet = fleet_of(0)
     fleet.path.write_text('scheduler = "dask://127.0.0.1:1"\n[[board]]\nname = "a"\ntype = "desk"\nrunner = "local"\n')
     done = mavcg("tune", model, "--runner", fleet.option)

@@ -11,6 +11,8 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from mavcg.accelerators.explore.design_space import Structure
+from mavcg.accelerators.explore.metrics import array_share
 from mavcg.accelerators.plans import baselines, exact, exhaustive, pruned, space
 from mavcg.accelerators.plans.exact import ExactOptions
 from mavcg.accelerators.plans.levels import plan_levels
@@ -23,8 +25,6 @@ from mavcg.choose.layer_model.tile_memory import tile_bytes
 from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling
 from mavcg.choose.layer_model.traffic import traffic
 from mavcg.cost.board_machine import cluster_machine
-from mavcg.explore.design_space import Structure
-from mavcg.explore.metrics import array_share
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
 from mavcg.profiles.load import load_board
 from tests.conftest import examples

@@ -1,0 +1,94 @@
+"""Report of an exploration of boards: JSON, a table and a picture."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mavcg.accelerators.explore.board_exploration import BoardExploration, board_values, sum_board_metrics
+from mavcg.accelerators.explore.exploration import INFEASIBLE, PRUNED
+from mavcg.accelerators.explore.picture import draw_front
+from mavcg.accelerators.explore.report import MOST_ROWS
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+UNITS = {"latency": "s", "energy": "J", "power": "W", "cores": "cores", "cache": "bytes", "bandwidth": "GB/s"}
+ASSUMES = "power is CoreMark's of the cores at work, by published measurements; vector code draws more"
+
+
+def board_exploration_json(result: BoardExploration) -> dict[str, Any]:
+    """Return counts, seconds and the front, like exploration_json.
+
+    Metrics: latency in seconds and energy in joules of one run of each network; power of the working cores in watts,
+    the largest of any network; cores; cache: bytes of the given caches; bandwidth in GB/s.
+    """
+    pruned = result.states.count(PRUNED)
+    return {
+        "points": len(result.points),
+        "planned": len(result.points) - pruned,
+        "pruned": pruned,
+        "infeasible": result.states.count(INFEASIBLE),
+        "predictions": result.predictions,
+        "objectives": list(result.objectives),
+        "budget_w": result.space.budget_w,
+        "power_sources": {name: power.source for name, power in result.space.powers.items()},
+        "assumed": [ASSUMES, *result.space.assumed],
+        "front": [
+            {
+                "point": dict(result.points[i].values),
+                "metrics": {
+                    **sum_board_metrics(result.points[i], result.figures[i]),
+                    "networks": dict(result.figures[i]),
+                },
+            }
+            for i in result.front
+        ],
+        "seconds": round(result.seconds, 3),
+    }
+
+
+def draw_boards(result: BoardExploration, path: Path) -> None:
+    """Draw the predicted boards and their front. Raises: MavcgError as draw_front."""
+    numbers = sorted(result.figures)
+    values = np.array([board_values(result.points[i], result.figures[i], result.objectives) for i in numbers])
+    labels = [f"{word} ({UNITS[word.partition(':')[0]]})" for word in result.objectives]
+    budget = "" if result.space.budget_w is None else f", {result.space.budget_w:g} W"
+    title = f"{', '.join(result.networks)}: predicted on boards{budget}"
+    draw_front(values.reshape(-1, len(labels)), [numbers.index(i) for i in result.front], labels, title, path)
+
+
+def show_board_exploration(result: BoardExploration, out: "Console") -> None:
+    """Print the front, fastest first, with the keys that differ between points."""
+    from rich.table import Table
+
+    front = sorted(result.front, key=lambda i: sum_board_metrics(result.points[i], result.figures[i])["latency"])
+    title = f"{len(front)} of {len(result.points)} boards are on the front of {', '.join(result.objectives)}"
+    table = Table(title=title, title_justify="left", box=None)
+    table.add_column("cores, GHz")
+    for heading in ("L3 MiB", "GB/s", "latency ms", "W", "energy mJ", "threads"):
+        table.add_column(heading, justify="right")
+    for i in front[:MOST_ROWS]:
+        point, of_networks = result.points[i], result.figures[i]
+        sums, values = sum_board_metrics(point, of_networks), point.values
+        clusters = [f"{len(c.cpus)} {c.core} {(c.max_khz or 0) / 1e6:g}" for c in point.board.clusters]
+        l3, rate = values.get("l3_bytes"), values.get("memory_gb_per_s")
+        table.add_row(
+            ", ".join(clusters),
+            "" if l3 is None else f"{l3 / 2**20:g}",
+            "" if rate is None else f"{rate:g}",
+            f"{sums['latency'] * 1e3:.3f}",
+            f"{sums['power']:.2f}",
+            f"{sums['energy'] * 1e3:.2f}",
+            "/".join(f"{figures['threads']:.0f}" for figures in of_networks.values()),
+        )
+    out.print(table)
+    if len(front) > MOST_ROWS:
+        out.print(f".. and {len(front) - MOST_ROWS} more: --json, or the table points of the file of -o")
+    pruned = result.states.count(PRUNED)
+    out.print(
+        f"{len(result.points) - pruned} boards predicted ({result.states.count(INFEASIBLE)} beyond the budget), "
+        f"{pruned} left out by bounds; {result.predictions} predictions, {result.seconds:.1f} s. Assumed: {ASSUMES}."
+    )
+    for sentence in result.space.assumed:
+        out.print(f"Assumed: {sentence}.")
