@@ -7,7 +7,7 @@ from typing import Any
 Record = Mapping[str, Any]
 Table = Callable[[Sequence[str], Sequence[Sequence[object]]], str]
 
-# When the check of primitives got inputs whose activations hide no output (mavcg/trials/check.py), UTC.
+# When the check of primitives got inputs whose activations hide no output (mavcg/lab/trials/check.py), UTC.
 STRICT_CHECK_SINCE = "2026-11-21 19:50"
 
 

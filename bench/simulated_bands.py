@@ -18,11 +18,11 @@ from typing import Any
 from bench.models import model_path
 from bench.record import facts, write
 from mavcg.choose.predict.depth_first import OFF, ON
+from mavcg.lab.simulate.model_run import simulate_model
 from mavcg.model.model import build_model
 from mavcg.model.request import make_model_request
 from mavcg.profiles.load import load_board, load_core
 from mavcg.profiles.timing import load_timing
-from mavcg.simulate.model_run import simulate_model
 
 NAME, BOARD, NETWORK = "simulated_bands", "exynos9820", "mobilenet_v2"
 CORES = ("cortex-a55", "cortex-a75")

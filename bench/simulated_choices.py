@@ -15,10 +15,10 @@ from bench.simulated_fits import BOARD, SCENARIOS
 from mavcg.choose.algorithms.costs.modelled import ModelledCosts, modelled_costs
 from mavcg.cost.board_machine import cluster_machine
 from mavcg.kernels.primitives.registry import all_primitives
+from mavcg.lab.trials.check import CheckCase, prepared_job
+from mavcg.lab.trials.simulated import simulate_jobs
 from mavcg.profiles.load import load_board, load_core
 from mavcg.specs.primitive import Primitive, Scenario
-from mavcg.trials.check import CheckCase, prepared_job
-from mavcg.trials.simulated import simulate_jobs
 
 NAME = "simulated_choices"
 CORES = ("cortex-a55", "cortex-a75")

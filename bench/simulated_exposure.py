@@ -23,11 +23,11 @@ from bench.simulated_fits import least_squares, with_constant
 from bench.simulated_layers import BOARD, NETWORKS, build_layer_by_layer
 from mavcg.choose.predict.exposure import PATTERNS, LineTimes, memory_pattern
 from mavcg.hardware.cost_fit import IN_ORDER, OUT_OF_ORDER_AARCH64
+from mavcg.lab.simulate.model_run import simulate_model
+from mavcg.lab.simulate.sampling import SamplePlan
 from mavcg.model.estimating import predict_file
 from mavcg.profiles.load import files, load_board, load_core
 from mavcg.profiles.timing import load_timing
-from mavcg.simulate.model_run import simulate_model
-from mavcg.simulate.sampling import SamplePlan
 
 NAME = "simulated_exposure"
 CORES = {IN_ORDER: "cortex-a55", OUT_OF_ORDER_AARCH64: "cortex-a75"}

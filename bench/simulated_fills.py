@@ -6,11 +6,11 @@ from mavcg.assembly.code_image import assemble_image
 from mavcg.cost.board_machine import cluster_machine
 from mavcg.cost.core_facts import LINE_BYTES, simulated_core
 from mavcg.hardware.board import Board
+from mavcg.lab.simulate.call_arguments import call_state
+from mavcg.lab.simulate.run import SimulatedProgram
+from mavcg.lab.simulate.simulation import parse_arguments_of_call
 from mavcg.profiles.load import load_core
 from mavcg.profiles.timing import load_timing
-from mavcg.simulate.call_arguments import call_state
-from mavcg.simulate.run import SimulatedProgram
-from mavcg.simulate.simulation import parse_arguments_of_call
 
 MULTIPLY_ADDS = 24  # beside a line of weights: a register tile of 6 pixels by 4 vectors
 AHEAD = 4096

@@ -19,13 +19,13 @@ from bench.network_options import network_options
 from bench.record import facts, write
 from mavcg.choose.predict.depth_first import OFF
 from mavcg.choose.predict.predict import Prediction
+from mavcg.lab.simulate.model_run import ModelSimulation, simulate_model
+from mavcg.lab.simulate.sampling import UNITS, SamplePlan
 from mavcg.model.estimating import predict_file
 from mavcg.model.model import build_model
 from mavcg.model.request import make_model_request
 from mavcg.profiles.load import load_board, load_core
 from mavcg.profiles.timing import load_timing
-from mavcg.simulate.model_run import ModelSimulation, simulate_model
-from mavcg.simulate.sampling import UNITS, SamplePlan
 
 NAME, BOARD = "simulated_layers", "exynos9820"
 CORES = ("cortex-a55", "cortex-a75")

@@ -32,10 +32,10 @@ from mavcg.choose.algorithms.select_workers import board_of, workers_of
 from mavcg.choose.algorithms.strategies import PBQP, TIME_LIMIT_S, select
 from mavcg.choose.algorithms.usual_primitives import USUAL_NAMES
 from mavcg.kernels.primitives.registry import all_primitives, eight_bit_primitives
-from mavcg.runners.simulated_choices import simulate_unsure
-from mavcg.runners.simulated_tuning import simulate_jobs_on, simulated_cores
-from mavcg.runners.tune_network import core_plan
-from mavcg.runners.work_list import Job, Plan
+from mavcg.lab.runners.simulated_choices import simulate_unsure
+from mavcg.lab.runners.simulated_tuning import simulate_jobs_on, simulated_cores
+from mavcg.lab.runners.tune_network import core_plan
+from mavcg.lab.runners.work_list import Job, Plan
 from mavcg.specs.primitive import Scenario
 
 NAME, BOARD = "simulated_selections", "exynos9820"

@@ -24,10 +24,10 @@ from mavcg.choose.algorithms.costs.part_counts import parts_of
 from mavcg.cost.board_machine import cluster_machine
 from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.kernels.primitives.sparse.family import Sparse
+from mavcg.lab.trials.check import CheckCase, prepared_job
+from mavcg.lab.trials.simulated import simulate_jobs
 from mavcg.profiles.load import files, load_board, load_core
 from mavcg.specs.primitive import Scenario
-from mavcg.trials.check import CheckCase, prepared_job
-from mavcg.trials.simulated import simulate_jobs
 
 NAME = "simulated_sparse"
 BOARD = "exynos9820"

@@ -17,12 +17,12 @@ from bench.models import model_path
 from bench.record import facts, write
 from mavcg.choose.algorithms.select_model import ENGINE
 from mavcg.choose.algorithms.strategies import PBQP
+from mavcg.lab.simulate.model_run import simulate_model
+from mavcg.lab.simulate.sampling import UNITS, SamplePlan
 from mavcg.model.model import build_model
 from mavcg.model.request import SelectionOptions, make_model_request
 from mavcg.profiles.load import load_board, load_core
 from mavcg.profiles.timing import load_timing
-from mavcg.simulate.model_run import simulate_model
-from mavcg.simulate.sampling import UNITS, SamplePlan
 
 NAME, BOARDS = "simulated_strategies", ("exynos9820",)
 NETWORKS = ("squeezenet-random", "face_landmark", "alexnet-random")

@@ -18,12 +18,12 @@ from typing import Any
 from bench.record import facts, write
 from mavcg.kernels.primitives.registry import find_primitive
 from mavcg.kernels.primitives.sparse.family import PRIMITIVES
-from mavcg.runners.bench_program import bench_target, build_program
-from mavcg.runners.spot import bench_job_of
-from mavcg.runners.work_list import Job
+from mavcg.lab.runners.bench_program import bench_target, build_program
+from mavcg.lab.runners.spot import bench_job_of
+from mavcg.lab.runners.work_list import Job
+from mavcg.lab.trials.check import block_of
+from mavcg.lab.trials.run import find_machine
 from mavcg.specs.primitive import Primitive, Scenario
-from mavcg.trials.check import block_of
-from mavcg.trials.run import find_machine
 
 LAYERS: Mapping[str, Scenario] = {
     "resnet50 2, 1x1": Scenario(64, 56, 56, 1, 1, 256),

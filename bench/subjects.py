@@ -165,7 +165,9 @@ SUBJECTS: Mapping[str, Subject] = {
     "planned_tiles": Subject(("mavcg.choose.tiles.tiles", "mavcg.kernels.registry", "mavcg.kernels.builder.emit")),
     "tiling_models": Subject(("mavcg.choose.tiles.tiles", "mavcg.kernels.registry")),
     "predicted": Subject(("mavcg.choose.predict.predict", "mavcg.model.model")),
-    "primitive_scenarios": Subject(("mavcg.kernels.primitives.registry", "mavcg.trials.check", "mavcg.trials.run")),
+    "primitive_scenarios": Subject(
+        ("mavcg.kernels.primitives.registry", "mavcg.lab.trials.check", "mavcg.lab.trials.run")
+    ),
     "depth_first": Subject(("mavcg.choose.predict.depth_first", "mavcg.model.model")),
     "row_parts": Subject(("mavcg.choose.lowering.row_phases", "mavcg.apps.buffers", "mavcg.accelerators.networks")),
     "row_times": _MODEL,
@@ -179,55 +181,57 @@ SUBJECTS: Mapping[str, Subject] = {
     "selection_loops": Subject(("mavcg.kernels.primitives.registry", *_MACHINE_PASSES), _ARM_FACTS),
     "strategies": _MODEL,
     "simulated_choices": Subject(
-        ("mavcg.trials.simulated", "mavcg.choose.algorithms.costs.part_counts"), ("mavcg/simulate/csrc/*", *_ARM_FACTS)
+        ("mavcg.lab.trials.simulated", "mavcg.choose.algorithms.costs.part_counts"),
+        ("mavcg/lab/simulate/csrc/*", *_ARM_FACTS),
     ),
     "simulated_fits": Subject(
-        ("mavcg.trials.simulated", "mavcg.choose.algorithms.costs.part_counts"), ("mavcg/simulate/csrc/*", *_ARM_FACTS)
+        ("mavcg.lab.trials.simulated", "mavcg.choose.algorithms.costs.part_counts"),
+        ("mavcg/lab/simulate/csrc/*", *_ARM_FACTS),
     ),
     "simulated_sparse": Subject(
         (
-            "mavcg.trials.simulated",
+            "mavcg.lab.trials.simulated",
             "mavcg.choose.algorithms.costs.part_counts",
             "mavcg.kernels.primitives.sparse.product",
         ),
-        ("mavcg/simulate/csrc/*", *_ARM_FACTS),
+        ("mavcg/lab/simulate/csrc/*", *_ARM_FACTS),
     ),
     "simulated_exposure": Subject(
-        ("mavcg.choose.predict.exposure", "mavcg.model.model", "mavcg.simulate.model_run"),
-        ("mavcg/simulate/csrc/*", *_ARM_FACTS),
+        ("mavcg.choose.predict.exposure", "mavcg.model.model", "mavcg.lab.simulate.model_run"),
+        ("mavcg/lab/simulate/csrc/*", *_ARM_FACTS),
     ),
     "simulated_layers": Subject(
-        ("mavcg.choose.predict.predict", "mavcg.model.model", "mavcg.simulate.model_run"),
-        ("mavcg/simulate/csrc/*", *_ARM_FACTS),
+        ("mavcg.choose.predict.predict", "mavcg.model.model", "mavcg.lab.simulate.model_run"),
+        ("mavcg/lab/simulate/csrc/*", *_ARM_FACTS),
     ),
     "unsure_layers": Subject(
-        ("mavcg.simulate.simulated_layers", "mavcg.choose.predict.predict", "mavcg.model.model"),
-        ("mavcg/simulate/csrc/*", *_ARM_FACTS),
+        ("mavcg.lab.simulate.simulated_layers", "mavcg.choose.predict.predict", "mavcg.model.model"),
+        ("mavcg/lab/simulate/csrc/*", *_ARM_FACTS),
     ),
     "simulated_selections": Subject(
-        ("mavcg.runners.simulated_choices", "mavcg.choose.algorithms.costs.part_counts"),
-        ("mavcg/simulate/csrc/*", *_ARM_FACTS),
+        ("mavcg.lab.runners.simulated_choices", "mavcg.choose.algorithms.costs.part_counts"),
+        ("mavcg/lab/simulate/csrc/*", *_ARM_FACTS),
     ),
     "simulated_strategies": Subject(
-        ("mavcg.choose.algorithms.select_model", "mavcg.model.model", "mavcg.simulate.model_run"),
-        ("mavcg/simulate/csrc/*", *_ARM_FACTS),
+        ("mavcg.choose.algorithms.select_model", "mavcg.model.model", "mavcg.lab.simulate.model_run"),
+        ("mavcg/lab/simulate/csrc/*", *_ARM_FACTS),
     ),
     "simulated_bands": Subject(
-        ("mavcg.choose.predict.depth_first", "mavcg.model.model", "mavcg.simulate.model_run"),
-        ("mavcg/simulate/csrc/*", *_ARM_FACTS),
+        ("mavcg.choose.predict.depth_first", "mavcg.model.model", "mavcg.lab.simulate.model_run"),
+        ("mavcg/lab/simulate/csrc/*", *_ARM_FACTS),
     ),
     "silicon": Subject(
         ("mavcg.passes.asm.models.estimate", "mavcg.passes.asm.models.main_loop", "mavcg.profiles.timing"),
         (*_ARM_FACTS, "profiles/cores/neoverse-*.toml", "profiles/cores/apple-*.toml", "bench/silicon/*.toml"),
     ),
     "silicon_simulated": Subject(
-        ("mavcg.simulate.simulation", "mavcg.profiles.timing"),
+        ("mavcg.lab.simulate.simulation", "mavcg.profiles.timing"),
         (
             *_ARM_FACTS,
             "profiles/cores/neoverse-*.toml",
             "profiles/cores/apple-*.toml",
             "bench/silicon/*.toml",
-            "mavcg/simulate/csrc/*",
+            "mavcg/lab/simulate/csrc/*",
         ),
     ),
     "sparsity": Subject(("mavcg.kernels.primitives.sparse.family", "mavcg.kernels.primitives.registry")),

@@ -22,9 +22,9 @@ from bench.record import RESULTS, facts, write
 from bench.simulated_layers import BOARD, CORES, LEAST_SHARE, NETWORKS, WITHIN, build_layer_by_layer
 from mavcg.choose.predict.latency import SIMULATED, StepCost
 from mavcg.hardware.board import Board
+from mavcg.lab.simulate.simulated_layers import simulated_steps
 from mavcg.model.estimating import predict_file
 from mavcg.profiles.load import load_board
-from mavcg.simulate.simulated_layers import simulated_steps
 
 NAME, SOURCE = "unsure_layers", "simulated_layers"
 

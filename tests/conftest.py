@@ -59,7 +59,7 @@ SLOW_FIRST = (
     "tests/examples/",
     "tests/mavcg/cli/",
     "tests/runtime/",
-    "tests/mavcg/runners/",
+    "tests/mavcg/lab/runners/",
     "tests/mavcg/program/",
     "tests/mavcg/model/",
     "tests/mavcg/objects/",

@@ -28,7 +28,7 @@ NOT_IN_PROSE = frozenset(
 # Words with another meaning that is the field's own, by the files where they have it.
 ALLOWED = {
     "way": ("mavcg/cost/", "mavcg/hosts/"),  # ways of a set-associative cache
-    "ways": ("mavcg/cost/", "mavcg/hosts/", "mavcg/simulate/"),
+    "ways": ("mavcg/cost/", "mavcg/hosts/", "mavcg/lab/simulate/"),
     "circle": ("mavcg/drawing/",),  # SVG's element
     "grain": ("runtime/loading.py",),  # a field of the public C struct
     "turns": ("mavcg/choose/algorithms/costs/",),  # a column of the cost database

@@ -69,8 +69,8 @@ def simulated_cycles(run: Run, timing: Timing) -> float:
 
     Raises: NotModelled where the call does not return, or the core's facts do not suffice.
     """
+    from mavcg.lab.simulate.simulation import simulate
     from mavcg.profiles.load import load_core
-    from mavcg.simulate.simulation import simulate
 
     try:
         simulated = simulate(run.image, run.function, run.arguments, load_core(timing.core), timing, warm=WARM_CALLS)

@@ -151,8 +151,8 @@ def _machine(auto_request: "AutoRequest", runner: str | None, stack: ExitStack) 
     request, _board = make_request(file, auto_request.project.folder, auto_request.jobs, ())
     if runner is None:
         return local_machine(auto_request, request)
-    from mavcg.runners.auto_board import board_machine
-    from mavcg.runners.open import open_runner
+    from mavcg.lab.runners.auto_board import board_machine
+    from mavcg.lab.runners.open import open_runner
 
     if not auto_request.command:
         raise MavcgError(f"--runner {runner}: there is no program to run; add [profile] with command to mavcg.toml")

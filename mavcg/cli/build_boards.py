@@ -111,11 +111,11 @@ def _refuse_models(models: Sequence[Path]) -> None:
 
 def _build_and_report(requests: "Sequence[ModelRequest]", options: BuildOptions) -> None:
     """Build these libraries and print the report. Exits with status 2 if a library could not be built."""
-    from mavcg.farm.build_farm import build_farm
-    from mavcg.farm.library_tasks import Refusal
-    from mavcg.farm.object_store import open_object_store
-    from mavcg.farm.report import farm_json, show_farm
-    from mavcg.farm.sources_digest import worker_digest
+    from mavcg.lab.farm.build_farm import build_farm
+    from mavcg.lab.farm.library_tasks import Refusal
+    from mavcg.lab.farm.object_store import open_object_store
+    from mavcg.lab.farm.report import farm_json, show_farm
+    from mavcg.lab.farm.sources_digest import worker_digest
     from mavcg.lab.jobs.open_engine import open_engine
 
     limits = [build_limits(options.max_seconds, options.max_memory, request.model) for request in requests]

@@ -11,9 +11,9 @@ def estimate_model(options: EstimateOptions, board: str) -> None:
     from mavcg.choose.predict.timeline import write_timeline
     from mavcg.drawing.svg_plots import check_plot
     from mavcg.hosts.host import HOST
+    from mavcg.lab.simulate.simulated_layers import simulated_steps
     from mavcg.model.estimating import board_of, measured_ms, predict_file
     from mavcg.model.sizes import parse_shapes
-    from mavcg.simulate.simulated_layers import simulated_steps
     from mavcg.toolchain.codegen import default_workers
 
     source, plot = options.source, options.plot

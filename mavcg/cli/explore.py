@@ -164,7 +164,7 @@ def _explore_boards(options: ExploreOptions, models: dict[str, str]) -> _Explore
     from mavcg.accelerators.explore.board_report import board_exploration_json, draw_boards, show_board_exploration
     from mavcg.accelerators.explore.board_space import read_board_space
     from mavcg.accelerators.explore.store import ExplorationStore
-    from mavcg.farm.sources_digest import compiler_digest
+    from mavcg.lab.farm.sources_digest import compiler_digest
     from mavcg.lab.jobs.open_engine import FEW_PREDICTIONS, open_engine
 
     space = read_board_space(options.space)

@@ -12,8 +12,8 @@ from mavcg.cli.shared_options import JsonEverything
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
+    from mavcg.lab.trials.check import Checked
     from mavcg.specs.primitive import Primitive, Scenario
-    from mavcg.trials.check import Checked
 
 SCENARIO = "C,H,W,stride,K,M[,pad,groups]"
 LEAST_NUMBERS, MOST_NUMBERS = 6, 8
@@ -100,8 +100,8 @@ def parse_scenario(text: str) -> "Scenario":
 
     Raises: MavcgError.
     """
+    from mavcg.lab.trials.check import verify_scenario
     from mavcg.specs.primitive import AxisWindow, Scenario
-    from mavcg.trials.check import verify_scenario
 
     fields = text.split(",")
     if not LEAST_NUMBERS <= len(fields) <= MOST_NUMBERS:
@@ -190,9 +190,9 @@ def _check(name: str, text: str | None, core: str, seed: int, as_json: bool) -> 
     """
     from mavcg.cli.core_timing import of_core_option
     from mavcg.kernels.primitives.registry import find_primitive
+    from mavcg.lab.trials.check import check
+    from mavcg.lab.trials.run import find_machine
     from mavcg.specs.primitive import Epilogue
-    from mavcg.trials.check import check
-    from mavcg.trials.run import find_machine
 
     primitive = find_primitive(name)
     if _is_eight_bit(primitive):

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from mavcg.hardware.board import Board
     from mavcg.hardware.core import Core
     from mavcg.hardware.timing import Timing
-    from mavcg.simulate.simulation import Simulation
+    from mavcg.lab.simulate.simulation import Simulation
 
 
 def run_simulate(options: SimulateOptions) -> None:
@@ -46,7 +46,7 @@ simulate = command_of("simulate", SimulateOptions, run_simulate)
 
 def _simulate_layers(options: SimulateOptions, core: "Core", timing: "Timing", board: "Board | None") -> None:
     """Simulate a run of a model library by layer. Raises: MavcgError for a missing board, and options of calls."""
-    from mavcg.simulate.sampling import UNITS
+    from mavcg.lab.simulate.sampling import UNITS
 
     _refuse_beside_per_layer(
         {"--function": options.function, "--args": options.arguments, "--sharing": options.sharing > 1}
@@ -61,9 +61,9 @@ def _simulate_layers(options: SimulateOptions, core: "Core", timing: "Timing", b
 def _simulate_call(options: SimulateOptions, core: "Core", timing: "Timing", board: "Board | None") -> None:
     """Simulate a call of one function. Raises: MavcgError for options of models, and if no function is named."""
     from mavcg.cli.input_arrays import read_buffers
-    from mavcg.simulate.run import INSTRUCTION_LIMIT
-    from mavcg.simulate.simulation import simulate as simulate_call
-    from mavcg.simulate.simulation import simulation_json
+    from mavcg.lab.simulate.run import INSTRUCTION_LIMIT
+    from mavcg.lab.simulate.simulation import simulate as simulate_call
+    from mavcg.lab.simulate.simulation import simulation_json
 
     for option, value in {"--whole": options.whole, "--samples": options.samples is not None}.items():
         if value:
@@ -106,8 +106,8 @@ def _simulate_model(
 ) -> None:
     """Simulate a run of a model library and print its layers. units: samples in a long layer; None to time all."""
     from mavcg.cli.input_arrays import read_input_arrays
-    from mavcg.simulate.model_run import MODEL_INSTRUCTION_LIMIT, model_json, simulate_model
-    from mavcg.simulate.sampling import SamplePlan
+    from mavcg.lab.simulate.model_run import MODEL_INSTRUCTION_LIMIT, model_json, simulate_model
+    from mavcg.lab.simulate.sampling import SamplePlan
 
     plan, inputs = None if units is None else SamplePlan(units=units), options.inputs or ()
     with Progress() as progress:
@@ -162,7 +162,7 @@ def _show_layers(report: dict[str, Any], title: str) -> None:
 def _show(simulation: "Simulation") -> None:
     from rich.table import Table
 
-    from mavcg.simulate.simulation import simulation_json
+    from mavcg.lab.simulate.simulation import simulation_json
 
     report, counts = simulation_json(simulation), simulation.counts
     title = f"{simulation.file}: {simulation.function} on {simulation.core} (simulated, not measured)"

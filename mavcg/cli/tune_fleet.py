@@ -10,7 +10,7 @@ from mavcg.cli.tune_left import note_measurements_left
 if TYPE_CHECKING:
     from mavcg.choose.algorithms.costs.database import CostDb
     from mavcg.choose.algorithms.network import Network
-    from mavcg.fleet.fleet_file import Fleet
+    from mavcg.lab.fleet.fleet_file import Fleet
     from mavcg.specs.primitive import Primitive
 
 PREFIX = "fleet:"
@@ -27,7 +27,7 @@ def open_fleet(runner: str, board: str | None, insecure: bool = False) -> "Fleet
     board: keep only boards of this type. insecure: allow plain TCP to a scheduler on another machine. Raises:
     MavcgError.
     """
-    from mavcg.fleet.fleet_file import of_type, read_fleet
+    from mavcg.lab.fleet.fleet_file import of_type, read_fleet
 
     fleet = read_fleet(Path(runner.removeprefix(PREFIX)), insecure)
     return fleet if board is None else of_type(fleet, board)
@@ -45,8 +45,8 @@ def tune_on_fleet(
     limit_s: float | None,
 ) -> dict[str, Any]:
     """Measure the costs of a network on a fleet, and return the document of --json. Raises: MavcgError."""
-    from mavcg.fleet.report import fleet_document
-    from mavcg.fleet.tune_fleet import FleetRequest, tune_fleet
+    from mavcg.lab.fleet.report import fleet_document
+    from mavcg.lab.fleet.tune_fleet import FleetRequest, tune_fleet
 
     request = FleetRequest(network, primitives, tuple(cores), threads, database.path, resume, limit_s)
     with Progress() as progress:
@@ -58,8 +58,8 @@ def tune_on_fleet(
 
 def check_fleet(fleet: "Fleet", as_json: bool) -> None:
     """Print what each board of a fleet reports about itself. Raises: MavcgError if its scheduler is not reached."""
-    from mavcg.fleet.report import check_document, show_check
-    from mavcg.fleet.tune_fleet import fleet_facts, open_hosts
+    from mavcg.lab.fleet.report import check_document, show_check
+    from mavcg.lab.fleet.tune_fleet import fleet_facts, open_hosts
 
     with open_hosts(fleet) as hosts:
         document = check_document(fleet, fleet_facts(fleet, hosts))
@@ -71,6 +71,6 @@ def check_fleet(fleet: "Fleet", as_json: bool) -> None:
 
 def show_fleet(document: dict[str, Any]) -> None:
     """Print a table with a row for each board of a fleet."""
-    from mavcg.fleet.report import show_boards
+    from mavcg.lab.fleet.report import show_boards
 
     show_boards(document, console())

@@ -52,9 +52,9 @@ def _measure(
     options: TuneOptions, model: str, network: "Network", primitives: "list[Primitive]", database: "CostDb"
 ) -> dict[str, Any]:
     """Measure on the board behind --runner."""
-    from mavcg.runners.core_cpus import differences, hints
-    from mavcg.runners.open import open_runner
-    from mavcg.runners.tune_network import board_cores, board_of, tune_network, tuned_document
+    from mavcg.lab.runners.core_cpus import differences, hints
+    from mavcg.lab.runners.open import open_runner
+    from mavcg.lab.runners.tune_network import board_cores, board_of, tune_network, tuned_document
 
     board = board_of(options.board, options.runner)
     with open_runner(options.runner) as runner:
@@ -87,8 +87,8 @@ def _simulate(
 ) -> dict[str, Any]:
     """Simulate the board's Arm cores, for --runner simulate."""
     from mavcg.hosts.host import find_board
-    from mavcg.runners.simulated_tuning import simulated_cores, tune_simulated
-    from mavcg.runners.tune_network import tuned_document
+    from mavcg.lab.runners.simulated_tuning import simulated_cores, tune_simulated
+    from mavcg.lab.runners.tune_network import tuned_document
     from mavcg.toolchain.codegen import default_workers
 
     if options.board == HOST:

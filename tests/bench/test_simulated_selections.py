@@ -11,8 +11,8 @@ from mavcg.choose.algorithms.strategies import PBQP, select
 from mavcg.graph import TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.kernels.primitives.registry import all_primitives, find_primitive
+from mavcg.lab.runners.work_list import Job, Plan
 from mavcg.passes.graph.pipeline import optimise
-from mavcg.runners.work_list import Job, Plan
 from mavcg.specs.primitive import Layout, Primitive, Scenario
 
 SCENARIO = Scenario(32, 14, 14, 1, 3, 48, 1)

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from mavcg.graph import DTYPES, Graph, Node, TensorType
 from mavcg.kernels.builder.emit import add_core_attributes, kernel_name
 from mavcg.kernels.registry import emit, lower
+from mavcg.lab.trials import bare_x86
 from mavcg.ops import infer, make_node
 from mavcg.reference import evaluate
 from mavcg.specs.kernel import Machine, Packing, Step, dense_view
 from mavcg.toolchain.zig import run_zig
-from mavcg.trials import bare_x86
 
 CORES = {
     "aarch64": Machine("generic", "aarch64", "cortex-a55", (), vector_bytes=16, in_order=True),

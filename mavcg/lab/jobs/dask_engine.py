@@ -12,10 +12,11 @@ from typing import Any
 
 from mavcg.accelerators.plans.schedule_cache import fingerprint
 from mavcg.errors import MavcgError
-from mavcg.farm.address import DEFAULT_PORT, FarmAddress, is_address, read_address
-from mavcg.farm.connection import check_scheduler, farm_security
-from mavcg.farm.dask_limits import limited_client, silence_dask
-from mavcg.farm.remote_tasks import (
+from mavcg.files.scratch import scratch_folder
+from mavcg.lab.farm.address import DEFAULT_PORT, FarmAddress, is_address, read_address
+from mavcg.lab.farm.connection import check_scheduler, farm_security
+from mavcg.lab.farm.dask_limits import limited_client, silence_dask
+from mavcg.lab.farm.remote_tasks import (
     OTHER_VERSION,
     VERSION_KEY,
     WorkerFault,
@@ -24,8 +25,7 @@ from mavcg.farm.remote_tasks import (
     request_digest,
     request_message,
 )
-from mavcg.farm.token import token_path
-from mavcg.files.scratch import scratch_folder
+from mavcg.lab.farm.token import token_path
 from mavcg.lab.jobs.engine import ATTEMPTS, DIED, Item, OnResults, Result, Work, tasks_of
 
 WAIT_S = 30  # seconds to wait for a scheduler's answer, and for its first worker

@@ -20,6 +20,7 @@ from mavcg.choose.lowering.kernel_code import kernel_module, version_symbol
 from mavcg.graph import DTYPES, Graph, Node, type_of
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.registry import lower
+from mavcg.lab.trials import bare_x86
 from mavcg.ops import infer, make_node
 from mavcg.reference import evaluate
 from mavcg.specs.kernel import Machine, Packing, Step, dense_view
@@ -27,7 +28,6 @@ from mavcg.specs.packed_constant import constant_array
 from mavcg.toolchain.codegen import CodegenJob, compile_module
 from mavcg.toolchain.target import host_target, parse_target
 from mavcg.toolchain.zig import run_zig
-from mavcg.trials import bare_x86
 from tests.kernels.int8.test_integer_conv import weights_of
 
 Array: TypeAlias = NDArray[Any]

@@ -6,12 +6,12 @@ import pytest
 
 from mavcg.errors import MavcgError
 from mavcg.kernels.primitives.registry import all_primitives
+from mavcg.lab.trials.bare_x86 import bochs_there
+from mavcg.lab.trials.check import CheckCase, block_of, check_all
+from mavcg.lab.trials.emulation import emulator_missing, runs_here
+from mavcg.lab.trials.run import find_machine
 from mavcg.specs.kernel import Machine
 from mavcg.specs.primitive import Epilogue, Primitive, Scenario
-from mavcg.trials.bare_x86 import bochs_there
-from mavcg.trials.check import CheckCase, block_of, check_all
-from mavcg.trials.emulation import emulator_missing, runs_here
-from mavcg.trials.run import find_machine
 
 # 3x3 with channels on both sides of a vector and an odd image; depthwise; 1x1 with a stride.
 SCENARIOS = (

@@ -11,11 +11,11 @@ from mavcg.kernels.primitives.direct.sum2d import PRIMITIVES as SUM2D
 from mavcg.kernels.primitives.direct.sum2d import Sum2d
 from mavcg.kernels.primitives.registry import all_primitives, find_primitive
 from mavcg.kernels.registry import emitters
+from mavcg.lab.trials.check import check, from_layout, reference, to_layout
+from mavcg.lab.trials.jobs import BASES, random_ranges
+from mavcg.lab.trials.run import find_machine
 from mavcg.specs.kernel import Array, Machine
 from mavcg.specs.primitive import AxisWindow, Epilogue, Layout, Lowering, Scenario
-from mavcg.trials.check import check, from_layout, reference, to_layout
-from mavcg.trials.jobs import BASES, random_ranges
-from mavcg.trials.run import find_machine
 
 SCENARIOS = (
     Scenario(32, 12, 12, 1, 3, 32, 1),

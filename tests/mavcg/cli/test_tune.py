@@ -24,17 +24,17 @@ from mavcg.errors import MavcgError
 from mavcg.graph.networks import network
 from mavcg.hosts import host
 from mavcg.kernels.primitives.registry import all_primitives
-from mavcg.runners import simulated_tuning, tune_network
-from mavcg.runners import spot as spots
-from mavcg.runners.bench_program import BenchProgram
-from mavcg.runners.open import open_runner
-from mavcg.runners.shell_runner import ShellRunner
-from mavcg.runners.spot import Spot
-from mavcg.runners.tuning_run import tune_on
-from mavcg.runners.work_list import fastest, plan_of
+from mavcg.lab.runners import simulated_tuning, tune_network
+from mavcg.lab.runners import spot as spots
+from mavcg.lab.runners.bench_program import BenchProgram
+from mavcg.lab.runners.open import open_runner
+from mavcg.lab.runners.shell_runner import ShellRunner
+from mavcg.lab.runners.spot import Spot
+from mavcg.lab.runners.tuning_run import tune_on
+from mavcg.lab.runners.work_list import fastest, plan_of
+from mavcg.lab.trials.run import find_machine
 from mavcg.specs.primitive import Layout, Scenario
 from mavcg.toolchain.target import host_target
-from mavcg.trials.run import find_machine
 
 PRIMITIVES = [p for p in all_primitives() if p.family == "sum2d"]
 NAMES = [p.name for p in PRIMITIVES]

@@ -10,8 +10,8 @@ import pytest
 from mavcg.assembly.schedule_store import DiskStore
 from mavcg.choose.algorithms.costs.database_file import default_path, open_db
 from mavcg.errors import MavcgError
-from mavcg.farm.object_store import ObjectStore
 from mavcg.files.own_file import is_own_file, read_own_file, write_own_file
+from mavcg.lab.farm.object_store import ObjectStore
 from mavcg.passes.asm.isa.op import Schedule
 
 SCHEDULE = Schedule(3, (0, 1, 2), "heuristic", True)

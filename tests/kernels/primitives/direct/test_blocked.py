@@ -3,9 +3,9 @@
 import pytest
 
 from mavcg.kernels.primitives.direct.blocked import PRIMITIVES
+from mavcg.lab.trials.check import CheckCase
 from mavcg.specs.kernel import Machine
 from mavcg.specs.primitive import Scenario
-from mavcg.trials.check import CheckCase
 from tests.kernels.primitives.conftest import assert_right
 
 

@@ -8,9 +8,9 @@ from mavcg.errors import MavcgError
 from mavcg.hosts.foreign_library import find_foreign
 from mavcg.kernels.primitives.foreign.family import foreign_primitives
 from mavcg.kernels.primitives.registry import all_primitives
+from mavcg.lab.trials.check import CheckCase
 from mavcg.specs.foreign_library import ForeignLibrary
 from mavcg.specs.primitive import AxisWindow, Epilogue, Scenario
-from mavcg.trials.check import CheckCase
 from tests.kernels.primitives.conftest import ALL_ENDS, assert_right, host_block, machine_of
 from tests.kernels.primitives.foreign_libraries import built_library, installed_openblas
 

@@ -30,9 +30,9 @@ from mavcg.kernels.primitives.sparse.pattern import (
     with_sparsity,
 )
 from mavcg.kernels.primitives.sparse.product import SparseProduct
+from mavcg.lab.trials.check import CheckCase
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.specs.primitive import Epilogue, Layout, Scenario
-from mavcg.trials.check import CheckCase
 from tests.kernels.primitives.conftest import assert_right, host_block, machine_of
 
 POINTWISE = Scenario(16, 5, 27, 1, 1, 18)

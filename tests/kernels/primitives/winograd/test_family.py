@@ -21,10 +21,10 @@ from mavcg.kernels.primitives.winograd.family import (
 from mavcg.kernels.primitives.winograd.spec import Winograd
 from mavcg.kernels.primitives.winograd.tiles import Planes
 from mavcg.kernels.registry import emit
+from mavcg.lab.trials.check import CheckCase, check_all
 from mavcg.specs.kernel import Array, Machine, Operand, Step, View
 from mavcg.specs.primitive import Epilogue, Layout, Scenario
 from mavcg.toolchain.target import host_target, parse_target
-from mavcg.trials.check import CheckCase, check_all
 from tests.kernels.conftest import Buffer, Compiled, host_machines
 from tests.kernels.primitives.conftest import assert_agrees, assert_right
 

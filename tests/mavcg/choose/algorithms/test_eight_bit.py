@@ -22,9 +22,9 @@ from mavcg.kernels.int8.im2row import IM2ROW
 from mavcg.kernels.machines import machines_for, packing_for
 from mavcg.kernels.primitives.eight_bit import DEFAULTS
 from mavcg.kernels.primitives.registry import eight_bit_primitives
+from mavcg.lab.runners.work_list import plan_of
 from mavcg.passes.graph.explicit_padding import explicit_padding
 from mavcg.profiles.load import cores_for
-from mavcg.runners.work_list import plan_of
 from mavcg.toolchain.target import parse_target
 
 BOARD = "rk3588"

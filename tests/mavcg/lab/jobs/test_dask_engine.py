@@ -12,7 +12,7 @@ from tests.mavcg.explore.explored import content, explored_by
 from tests.mavcg.explore.test_exploration import WIDE, space_of
 
 from mavcg.errors import MavcgError
-from mavcg.farm.address import FarmAddress, read_address
+from mavcg.lab.farm.address import FarmAddress, read_address
 from mavcg.lab.jobs.dask_engine import DaskEngine, check_workers
 from mavcg.lab.jobs.engine import LocalEngine
 

@@ -1,0 +1,160 @@
+"""Builds many models for many boards as tasks on workers: prepares libraries, compiles kernels, links libraries.
+
+A module of kernels that several libraries have is compiled once, and not at all if an earlier build stored its object.
+"""
+
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mavcg.errors import MavcgError
+from mavcg.files.whole_file import write_whole
+from mavcg.graph import Graph
+from mavcg.importers.load import import_model
+from mavcg.lab.farm.library_tasks import (
+    EmittedModule,
+    LibraryTask,
+    LinkedFiles,
+    LinkTask,
+    PreparedLibrary,
+    Refusal,
+    compile_modules,
+    link_libraries,
+    prepare_libraries,
+)
+from mavcg.lab.farm.object_store import ObjectStore
+from mavcg.lab.jobs.engine import Engine
+from mavcg.model.model_request import ModelRequest
+from mavcg.runtime.companions import check_companions, library_stem
+from mavcg.runtime.made_with import made_with
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class FarmResult:
+    """The result of a build of many libraries.
+
+    results: for each request, the library or the reason why it cannot be built. modules: number of modules in all
+    libraries. distinct: number of distinct modules. kept: number of those from earlier builds. kernels,
+    compiled_kernels: number of kernel versions in all modules, and in the compiled ones. seconds: duration.
+    """
+
+    requests: tuple[ModelRequest, ...]
+    results: tuple[LinkedFiles | Refusal, ...]
+    modules: int
+    distinct: int
+    kept: int
+    kernels: int
+    compiled_kernels: int
+    seconds: float
+
+
+def build_farm(
+    requests: Sequence[ModelRequest], engine: Engine, store: ObjectStore, progress: Progress = lambda message: None
+) -> FarmResult:
+    """Build the requested libraries; one that cannot be built is a Refusal in the result, the others are written.
+
+    Raises: MavcgError for files that cannot be read or written, and for failures of the engine's workers.
+    """
+    started = time.monotonic()
+    for request in requests:
+        check_companions(library_stem(request.output), request.output)
+    tasks = _library_tasks(requests, progress)
+    prepared: dict[int, PreparedLibrary] = {}
+    results: dict[int, LinkedFiles | Refusal] = {}
+
+    def on_prepared(task: Sequence[LibraryTask], done: Sequence[PreparedLibrary | Refusal]) -> None:
+        for item, result in zip(task, done, strict=True):
+            if isinstance(result, Refusal):
+                results[item.number] = result
+            else:
+                prepared[item.number] = result
+        progress(f"prepared {len(prepared) + len(results)} of {len(tasks)} libraries")
+
+    engine.run(prepare_libraries, tasks, 1, on_prepared)
+    ir = [module for number in sorted(prepared) for module in prepared[number].ir]
+    objects, to_compile = _kept_objects(ir, store)
+    distinct, kept = len(objects) + len(to_compile), len(objects)
+    refused: dict[str, Refusal] = {}
+
+    def on_compiled(task: Sequence[EmittedModule], done: Sequence[bytes | Refusal]) -> None:
+        for item, result in zip(task, done, strict=True):
+            if isinstance(result, Refusal):
+                refused[item.digest] = result
+            else:
+                objects[item.digest] = result
+                store.put(item.digest, result)
+        progress(f"compiled {len(objects) + len(refused) - kept} of {len(to_compile)} modules of kernels")
+
+    engine.run(compile_modules, to_compile, 1, on_compiled)
+    to_link = []
+    for number, library in prepared.items():
+        if reasons := [refused[module.digest] for module in library.ir if module.digest in refused]:
+            results[number] = reasons[0]
+        else:
+            content = tuple(objects[module.digest] for module in library.ir)
+            to_link.append(LinkTask(tasks[number], library, content))
+
+    def on_linked(task: Sequence[LinkTask], done: Sequence[LinkedFiles | Refusal]) -> None:
+        for item, result in zip(task, done, strict=True):
+            results[item.task.number] = result
+            if isinstance(result, LinkedFiles):
+                _write(requests[item.task.number], result)
+        progress(f"linked {len(results)} of {len(tasks)} libraries")
+
+    engine.run(link_libraries, to_link, 1, on_linked)
+    store.trim()
+    return FarmResult(
+        tuple(requests),
+        tuple(results[number] for number in range(len(tasks))),
+        len(ir),
+        distinct,
+        kept,
+        sum(module.kernels for module in ir),
+        sum(module.kernels for module in to_compile),
+        time.monotonic() - started,
+    )
+
+
+def _library_tasks(requests: Sequence[ModelRequest], progress: Progress) -> list[LibraryTask]:
+    """Return the tasks of the libraries, reading each model once. Raises: MavcgError for an unreadable file."""
+    graphs: dict[Any, tuple[Graph, dict[str, Any]]] = {}
+    tasks: list[LibraryTask] = []
+    build = secrets.token_hex(8)
+    for number, request in enumerate(requests):
+        key = (request.model, repr(request.shapes), request.weights)
+        if key not in graphs:
+            progress(f"reading {request.model.name}")
+            graphs[key] = import_model(request.model, request.shapes, request.weights), made_with(request.model)
+        graph, facts = graphs[key]
+        tasks.append(LibraryTask(number, build, replace(request, graph=graph, workers=1, weights=None), facts))
+    return tasks
+
+
+def _kept_objects(ir: Sequence[EmittedModule], store: ObjectStore) -> tuple[dict[str, bytes], list[EmittedModule]]:
+    """Return digest -> object in the store, and the distinct other modules, the longest first."""
+    objects: dict[str, bytes] = {}
+    missing: dict[str, EmittedModule] = {}
+    for module in ir:
+        if module.digest in objects or module.digest in missing:
+            continue
+        content = store.get(module.digest)
+        if content is None:
+            missing[module.digest] = module
+        else:
+            objects[module.digest] = content
+    return objects, sorted(missing.values(), key=lambda module: -len(module.text))
+
+
+def _write(request: ModelRequest, library: LinkedFiles) -> None:
+    """Write a library's files, the library last. Raises: MavcgError if a file cannot be written."""
+    for name, content in reversed(library.files):
+        path = request.output.parent / name
+        write_whole(path, content, "-o")
+    try:
+        request.output.chmod(0o755)
+    except OSError as error:
+        raise MavcgError(f"-o {request.output}: cannot be made executable ({error.strerror})") from error

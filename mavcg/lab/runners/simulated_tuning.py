@@ -1,0 +1,175 @@
+"""Simulates the costs of a network's primitives and conversions on the Arm cores of a board, for `mavcg tune`.
+
+The jobs that a board would measure (selection/measure/work_list.py) are timed on a simulated core, each in about a
+second, with the macro-tiles of a library (trials/simulated_jobs.py). Simulated times have no noise, so that interleaved
+measurements are not needed.
+"""
+
+import platform
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+from mavcg.choose.algorithms.costs.database import CostDb, Record
+from mavcg.choose.algorithms.costs.provider import SIMULATED, Cost
+from mavcg.choose.algorithms.network import Network
+from mavcg.cost.board_machine import cluster_machines
+from mavcg.cost.core_facts import simulated_core
+from mavcg.errors import MavcgError
+from mavcg.files.scratch import scratch_folder
+from mavcg.files.worker_processes import Task, run_tasks
+from mavcg.hardware.board import Board
+from mavcg.hardware.core import GENERIC
+from mavcg.kernels.machines import machines_for
+from mavcg.lab.runners.lowered_job import lowered_job
+from mavcg.lab.runners.tune_network import INTERRUPT, BoardCore, TunedCore, core_plan
+from mavcg.lab.runners.tuning_state import NOTHING, TunedOn, batches_of
+from mavcg.lab.runners.work_list import Job
+from mavcg.lab.trials.check import block_of
+from mavcg.lab.trials.simulated_jobs import SimulatedJob, compile_jobs, simulate_job
+from mavcg.profiles.load import load_cores
+from mavcg.profiles.timing import load_timing
+from mavcg.specs.primitive import Primitive
+from mavcg.toolchain.target import parse_target
+
+RUNNER = "simulate"
+LIMIT = "limit"
+FIRST_BATCH, BATCH = 4, 12  # jobs compiled together; the first batch is small so that progress is shown soon
+
+
+@dataclass
+class _SimulatedSoFar:
+    """A core's jobs and their results so far."""
+
+    todo: list[Job]
+    simulated: dict[Job, Cost] = field(default_factory=dict)
+    failed: list[tuple[Job, str]] = field(default_factory=list)
+    stopped: str = ""
+
+
+def simulated_cores(
+    board: Board, requested: Sequence[str], option: str = f"--runner {RUNNER}"
+) -> tuple[BoardCore, ...]:
+    """Return the requested cores, or all cores of the board. option: the user's, for messages.
+
+    Raises: MavcgError for a board that is not AArch64, for cores that it does not have, or without a timing profile.
+    """
+    target = parse_target(board.target)
+    if target.arch != "aarch64":
+        raise MavcgError(f"{option}: {board.name} is {target.arch}; only AArch64 cores can be simulated")
+    clusters = cluster_machines(board)
+    names = list(dict.fromkeys(cluster.cluster.core for cluster in clusters if cluster.cluster.core != GENERIC))
+    for name in requested:
+        if name not in names:
+            raise MavcgError(f"--core {name}: {board.name} has no such core; it has {', '.join(names)}")
+    cores, chosen = load_cores(), list(dict.fromkeys(requested)) or names
+    machines = machines_for([cores[name] for name in chosen], target)
+    for name in chosen:
+        load_timing(cores[name])
+    return tuple(
+        BoardCore(machines[name], cores[name], next(c for c in clusters if c.cluster.core == name), ())
+        for name in chosen
+    )
+
+
+def tune_simulated(
+    network: Network,
+    primitives: Sequence[Primitive],
+    board: Board,
+    cores: Sequence[BoardCore],
+    database: CostDb,
+    *,
+    resume: bool,
+    limit_s: float | None,
+    workers: int,
+    progress: Callable[[int, int, str], None],
+    note: Callable[[str], None],
+) -> list[TunedCore]:
+    """Simulate the primitives that the model does not rule out, core by core; store the costs after each batch.
+
+    resume: True to skip jobs with a simulated or measured cost. limit_s: time limit for all cores, in equal parts; no
+    batch is begun after it. workers: number of processes. An interrupt ends all.
+    Raises: MavcgError if the network has no convolution, or the simulator is not installed.
+    """
+    done: list[TunedCore] = []
+    for number, core in enumerate(cores):
+        assert core.core is not None
+        plan = core_plan(network, primitives, core, f"{core.machine.name}, simulated", note)
+        for words in simulated_core(core.core, board).assumed:
+            note(f"{core.machine.name}: {words}")
+        spent_s = sum(tuned_core.tuned.seconds for tuned_core in done)
+        part_s = None if limit_s is None else max(limit_s - spent_s, 0.0) / (len(cores) - number)
+        tuned = simulate_jobs_on(plan.jobs, core, board, database, resume, part_s, workers, progress)
+        for job, why in tuned.failed:
+            note(f"{job.name}: {why}")
+        done.append(TunedCore(core, plan, tuned))
+        if tuned.stopped == INTERRUPT:
+            break
+    return done
+
+
+def simulate_jobs_on(
+    jobs: Sequence[Job],
+    core: BoardCore,
+    board: Board,
+    database: CostDb,
+    resume: bool,
+    limit_s: float | None,
+    workers: int,
+    progress: Callable[[int, int, str], None],
+) -> TunedOn:
+    """Simulate jobs on one core and keep their costs, a batch at a time; arguments as of tune_simulated."""
+    started, block = time.monotonic(), block_of(core.machine)
+    host = f"{platform.node()}, simulated"
+    records = {job: Record(job.what, NOTHING, core.machine.name, 1, block, host=host) for job in jobs}
+    known = [job for job in jobs if resume and database.measured_or_simulated_cost(records[job]) is not None]
+    state = _SimulatedSoFar([job for job in jobs if job not in set(known)])
+    try:
+        for batch in batches_of(state.todo, FIRST_BATCH, BATCH):
+            if limit_s is not None and time.monotonic() - started >= limit_s:
+                state.stopped = LIMIT
+                break
+            progress(len(state.simulated) + len(state.failed), len(state.todo), batch[0].name)
+            for job, result in zip(batch, _simulated_batch(batch, core, board, block, workers), strict=True):
+                if isinstance(result, str):
+                    state.failed.append((job, result))
+                    continue
+                database.put(replace(records[job], cost=result))
+                state.simulated[job] = result
+    except KeyboardInterrupt:
+        state.stopped = INTERRUPT
+    left = len(state.todo) - len(state.simulated) - len(state.failed)
+    return TunedOn(
+        tuple(state.simulated.items()),
+        len(known),
+        left,
+        state.stopped if left else "",
+        time.monotonic() - started,
+        tuple(state.failed),
+    )
+
+
+def _simulated_batch(batch: Sequence[Job], core: BoardCore, board: Board, block: int, workers: int) -> list[Cost | str]:
+    """Return the cost of each job, or the reason why it cannot be simulated."""
+    assert core.core is not None
+    with scratch_folder("mavcg-simulate-") as folder:
+        made = [simulated_job(job, block) for job in batch]
+        kernels = compile_jobs(made, core.core, board, Path(folder), workers)
+        ghz = simulated_core(core.core, board).ghz
+
+        def simulate(job: SimulatedJob) -> Cost | str:
+            try:
+                simulated = simulate_job(kernels, job)
+            except MavcgError as error:
+                return str(error)
+            return Cost(simulated.cycles / ghz / 1e6, SIMULATED, simulated.error / ghz / 1e6, 1)
+
+        return run_tasks([Task(job.name, partial(simulate, of)) for job, of in zip(batch, made, strict=True)], workers)
+
+
+def simulated_job(job: Job, block: int) -> SimulatedJob:
+    """Return a job's lowering with weights, and the sizes of its images. block: channels per block of CHWc."""
+    lowered = lowered_job(job, block)
+    return SimulatedJob(lowered.lowering, lowered.sizes)

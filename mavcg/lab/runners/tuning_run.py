@@ -1,0 +1,93 @@
+"""Measures the jobs of a network (selection/measure/work_list.py) on a core of any machine that a runner reaches.
+
+Each batch of jobs becomes a program; while it runs on a board, the next is built here. First each job is measured
+alone, then the candidates for the fastest primitive of each scenario interleaved (interleaved_run.py,
+selection/measure/interleaved.py).
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
+
+from mavcg.choose.algorithms.costs.database import CostDb
+from mavcg.files.scratch import scratch_folder
+from mavcg.lab.runners.bench_lines import JobFailed, JobTimes, MachineReport
+from mavcg.lab.runners.bench_run import BenchOptions, run_bench
+from mavcg.lab.runners.interleaved_run import DEFAULT_INTERLEAVED, InterleavedOptions, measure_interleaved
+from mavcg.lab.runners.spot import Spot, programs
+from mavcg.lab.runners.tuning_state import FIRST_PART, TimeIsUp, TunedOn, TuningState, batches_of
+from mavcg.lab.runners.work_list import Job, Plan
+
+FIRST_BATCH, BATCH = 8, 24  # jobs of a program; the first batch is small so that progress is shown soon
+DEFAULT_OPTIONS = BenchOptions()
+SLOWED = 0.9  # ratio to the clock before; a lower clock means that the machine is hot or saves power
+
+
+def tune_on(
+    plan: Plan,
+    database: CostDb,
+    spot: Spot,
+    *,
+    resume: bool = False,
+    limit_s: float | None = None,
+    options: BenchOptions = DEFAULT_OPTIONS,
+    interleaving: InterleavedOptions = DEFAULT_INTERLEAVED,
+    progress: Callable[[int, int, str], None] = lambda done, all_, words: None,
+    note: Callable[[str], None] = lambda words: None,
+) -> TunedOn:
+    """Measure the jobs of a plan with a thread per CPU; store each cost, warm and cold, in the database at once.
+
+    resume: True to skip jobs that were measured before. limit_s: seconds after which no measurement is begun; the
+    fraction FIRST_PART is for single measurements. An interrupt (Ctrl-C) ends it as the limit does. progress: called
+    with the number of finished jobs, of all jobs, and the name of the next.
+    Raises: RunnerError if the machine fails; costs measured before are in the database.
+    """
+    tuning = TuningState(plan, database, spot, resume, limit_s, progress)
+    with scratch_folder("mavcg-tune-") as name:
+        try:
+            try:
+                _measure_alone(tuning, spot, Path(name), options, note)
+            except TimeIsUp:
+                tuning.stopped = "limit"
+            folder = Path(name) / "interleaved"
+            bytes_ = measure_interleaved(
+                tuning.candidates(), spot, folder, options, interleaving, tuning.decide, tuning.tell_interleaved, note
+            )
+            tuning.largest = max(tuning.largest, bytes_)
+        except TimeIsUp:
+            tuning.stopped = "limit"
+        except KeyboardInterrupt:
+            tuning.stopped = "interrupt"
+    return tuning.result()
+
+
+def _measure_alone(
+    tuning: TuningState, spot: Spot, folder: Path, options: BenchOptions, note: Callable[[str], None]
+) -> None:
+    """Measure each job alone. Raises: TimeIsUp."""
+    if tuning.todo:
+        tuning.check_time(FIRST_PART)
+    tuning.tell()
+    with closing(programs(batches_of(tuning.todo, FIRST_BATCH, BATCH), spot, folder)) as made:
+        for batch, program in made:
+            tuning.largest = max(tuning.largest, program.bytes)
+            before, after = run_bench(
+                spot.runner, program, range(len(batch)), spot.cpus, spot.core, options, _taker(tuning, batch), note
+            )
+            tuning.notes += _clock_notes(before, after)
+
+
+def _taker(tuning: TuningState, batch: Sequence[Job]) -> Callable[[JobTimes | JobFailed], None]:
+    def take(result: JobTimes | JobFailed) -> None:
+        tuning.take(batch[result.job], result)
+        tuning.check_time(FIRST_PART)
+        tuning.tell()
+
+    return take
+
+
+def _clock_notes(before: MachineReport, after: MachineReport) -> list[str]:
+    if before.khz and after.khz and after.khz < SLOWED * before.khz:
+        clocks = f"{before.khz / 1e6:.2f} GHz to {after.khz / 1e6:.2f} GHz"
+        return [f"CPU {before.cpu}: its clock fell from {clocks} meanwhile; let it cool, or hold the clock lower"]
+    return []

@@ -1,0 +1,267 @@
+"""Simulate a run of a model library on one core with one thread; the engine's own profile gives each step's cycles.
+
+By default each step is sampled (simulate/sampling.py), after an untimed run that counts the instructions of each step.
+On request every instruction is timed.
+"""
+
+import random
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import sqrt
+from pathlib import Path
+from typing import Any
+
+from mavcg.cost.core_facts import SimulatedCore, simulated_core
+from mavcg.errors import MavcgError
+from mavcg.hardware.board import Board
+from mavcg.hardware.core import Core
+from mavcg.hardware.timing import Timing
+from mavcg.lab.simulate.call_arguments import moderate_lanes
+from mavcg.lab.simulate.model_process import COUNTS, OUTPUTS, PROCESS_DATA, Array, ModelProcess, ModelTensor
+from mavcg.lab.simulate.program_image import read_program
+from mavcg.lab.simulate.run import CallCounts, cache_report
+from mavcg.lab.simulate.sampling import PartEstimate, SampledRun, SamplePlan
+
+MODEL_INSTRUCTION_LIMIT = 200_000_000_000
+
+# Offsets in mavcg_model_table and mavcg_step (runtime/csrc/engine_api.h), of 64-bit targets.
+_INPUTS, _STEPS, _CREATE, _PROFILE = 24, 40, 72, 104
+_STEP_SIZE = 48
+_OPTIONS_SIZE = 24
+
+
+@dataclass(frozen=True)
+class SimulatedStep:
+    """A step of a model with its simulated cycles.
+
+    sample: the estimate of the step, if the run was sampled and each step had one phase. error: standard error of the
+    cycles by sampling; None if steps ran in several phases, for which only the run's total error is known.
+    """
+
+    name: str
+    op: str
+    kernel: str
+    cycles: float
+    sample: PartEstimate | None = None
+    error: float | None = 0.0
+
+
+@dataclass(frozen=True)
+class ModelSimulation:
+    """A simulated run of a model.
+
+    counts: counts of the whole run, in its steps and between them. outputs: bytes of each output tensor. plan: the
+    sampling plan; None if every instruction was timed. error: standard error of the run's cycles by sampling. timed:
+    number of timed instructions.
+    """
+
+    file: str
+    core: str
+    board: str
+    steps: tuple[SimulatedStep, ...]
+    counts: CallCounts
+    figures: SimulatedCore
+    outputs: tuple[bytes, ...] = ()
+    plan: SamplePlan | None = None
+    error: float = 0.0
+    timed: int = 0
+
+
+def simulate_model(
+    path: Path,
+    core: Core,
+    timing: Timing,
+    board: Board,
+    warm: int = 1,
+    limit: int = MODEL_INSTRUCTION_LIMIT,
+    plan: SamplePlan | None = None,
+    progress: Callable[[str], None] = lambda what: None,
+    inputs_of: Callable[[Sequence[str]], Sequence[Array]] | None = None,
+) -> ModelSimulation:
+    """Simulate a run of a model library on one core of a board.
+
+    warm: runs before the one that is counted. limit: maximum instructions of a call. plan: sampling plan of each step;
+    None to time every instruction. inputs_of: function from the input names to their arrays; None for seeded random
+    inputs (_moderate). Raises: MavcgError for a file that is not a model library, for arrays that do not fit its
+    inputs, and for a run that fails.
+    """
+    image = read_program(path, PROCESS_DATA)
+    if "mavcg_model_api" not in image.symbols:
+        raise MavcgError(
+            f"{path}: is not a model library; give --function, or a library that `mavcg build` made of a model"
+        )
+    process = ModelProcess(path, image, core, timing, simulated_core(core, board))
+    if plan is not None:
+        process.stop_timing()
+    progress("creating a context")
+    model = _open_model(process, image.symbols["mavcg_model_api"], limit, inputs_of)
+    sampled = None
+    if plan is None:
+        for number in range(warm + 1):
+            progress(f"run {number + 1} of {warm + 1}")
+            process.check_status(process.call(model.profile, model.arguments, limit), "run")
+        counts_of_run = process.last
+    else:
+        sampled = process.run_sampled(model.profile, model.arguments, limit, plan, warm, model.steps, progress)
+        counts_of_run = _run_counts(sampled, process.last)
+    return ModelSimulation(
+        str(path),
+        core.name,
+        board.name,
+        _simulated_steps(process, model, sampled),
+        counts_of_run,
+        process.figures,
+        process.read_tensors(model.outputs, model.arguments[2]),
+        plan,
+        sqrt(sum(part.error**2 for part in sampled.parts)) if sampled else 0.0,
+        sum(part.measured for part in sampled.parts) if sampled else counts_of_run.instructions,
+    )
+
+
+@dataclass(frozen=True)
+class _OpenModel:
+    """A model with a context in the emulated process.
+
+    table: address of its mavcg_model_table. steps: number of its steps. profile: address of the function that runs it
+    and times each step. arguments: context, inputs, outputs, times (an f64 for each step, in ns).
+    """
+
+    table: int
+    steps: int
+    outputs: tuple[ModelTensor, ...]
+    profile: int
+    arguments: tuple[int, int, int, int]
+
+
+def _open_model(
+    process: ModelProcess, api: int, limit: int, inputs_of: Callable[[Sequence[str]], Sequence[Array]] | None
+) -> _OpenModel:
+    """Create a context of the model in a process, with its inputs in memory.
+
+    api: address of mavcg_model_api. limit, inputs_of: as for simulate_model. Raises: MavcgError if a call fails.
+    """
+    table = process.call(api, (), limit)
+    counts = [process.word32(table + COUNTS + 4 * n) for n in range(3)]
+    context = process.host.put(bytes(8))
+    options = process.host.put(struct.pack("<iI", 1, 0).ljust(_OPTIONS_SIZE, b"\0"))
+    process.check_status(process.call(process.word(table + _CREATE), (options, context), limit), "create")
+    tensors = process.tensors(table + _INPUTS, counts[0])
+    results = process.tensors(table + OUTPUTS, counts[1])
+    if inputs_of is None:
+        contents = _moderate(tensors)
+    else:
+        contents = process.arrays(tensors, inputs_of([tensor.name for tensor in tensors]))
+    inputs = process.put_tensors(contents)
+    outputs = process.put_tensors([bytes(tensor.bytes) for tensor in results])
+    times = process.host.put(bytes(8 * max(1, counts[2])))
+    arguments = process.word(context), inputs, outputs, times
+    return _OpenModel(table, counts[2], tuple(results), process.word(table + _PROFILE), arguments)
+
+
+def _simulated_steps(process: ModelProcess, model: _OpenModel, sampled: SampledRun | None) -> tuple[SimulatedStep, ...]:
+    """Return the steps of the last run with their cycles. sampled: None if every instruction was timed."""
+    ns = struct.unpack(f"<{model.steps}d", process.program.emulator.code(model.arguments[3], 8 * model.steps))
+    # The engine reads the clock before and after each phase. If each step has a single phase, phases map to steps. With
+    # bands of rows, the phases of several steps alternate, and only the engine's profile gives the time of each step.
+    samples: list[PartEstimate | None] = [None] * model.steps
+    if sampled is not None and len(sampled.parts) == 2 * model.steps + 1:
+        samples = [sampled.parts[2 * n + 1] for n in range(model.steps)]
+    return tuple(
+        SimulatedStep(
+            *process.step(process.word(model.table + _STEPS) + _STEP_SIZE * n),
+            time * process.figures.ghz if sample is None else sample.cycles,
+            sample,
+            0.0 if sampled is None else sample.error if sample is not None else None,
+        )
+        for n, (time, sample) in enumerate(zip(ns, samples, strict=True))
+    )
+
+
+def _moderate(tensors: Sequence[ModelTensor]) -> list[bytes]:
+    """Return bytes for each tensor from a fixed seed; f32 lanes have magnitudes from 2^-7 to 4."""
+    pick = random.Random("inputs")
+    return [moderate_lanes(pick, tensor.bytes) for tensor in tensors]
+
+
+def _run_counts(sampled: SampledRun, last: CallCounts) -> CallCounts:
+    """Return the counts of a whole sampled run: sums over its parts. last: exact counts of the last call."""
+    parts = sampled.parts
+    causes = dict.fromkeys(cause for part in parts for cause in part.stalls)
+    return replace(
+        last,
+        cycles=round(sampled.cycles),
+        instructions=sum(part.instructions for part in parts),
+        stalls={cause: round(sum(part.stalls.get(cause, 0) for part in parts)) for cause in causes},
+        caches={
+            name: (
+                round(sum(part.caches[name][0] for part in parts if part.caches)),
+                round(sum(part.caches[name][1] for part in parts if part.caches)),
+            )
+            for name in last.caches
+        },
+        branches=sum(part.branches for part in parts),
+        mispredicts=sum(part.mispredicts for part in parts),
+        memory_lines=round(sum(part.memory_lines for part in parts)),
+        written_lines=round(sum(part.written_lines for part in parts)),
+    )
+
+
+def model_json(simulation: ModelSimulation) -> dict[str, Any]:
+    """Return a simulated run as `mavcg simulate --per-layer --json` prints it."""
+    total, counts = simulation.counts.cycles, simulation.counts
+    return {
+        "file": simulation.file,
+        "core": simulation.core,
+        "board": simulation.board,
+        "threads": 1,
+        "cycles_are": "simulated, not measured",
+        "sampling": _sampling_json(simulation),
+        "cycles": total,
+        "instructions": counts.instructions,
+        "ipc": round(counts.instructions / total, 4) if total else 0.0,
+        "milliseconds": round(total / simulation.figures.ghz / 1e6, 6),
+        "stalls": dict(counts.stalls),
+        "caches": cache_report(counts, simulation.figures),
+        "layers": [
+            {
+                "name": s.name,
+                "op": s.op,
+                "kernel": s.kernel,
+                "cycles": round(s.cycles),
+                "milliseconds": round(s.cycles / simulation.figures.ghz / 1e6, 6),
+                **_sample_json(s),
+            }
+            for s in simulation.steps
+        ],
+        "assumed": list(simulation.figures.assumed),
+        "unmodelled": dict(counts.unmodelled),
+    }
+
+
+def _sampling_json(simulation: ModelSimulation) -> dict[str, Any]:
+    if simulation.plan is None:
+        return {"whole": True, "standard_error_cycles": 0, "timed_instructions": simulation.timed}
+    plan = simulation.plan
+    return {
+        "whole": False,
+        "units_per_layer": plan.units,
+        "unit_instructions": plan.unit,
+        "warm_instructions": plan.warm,
+        "functional_instructions": plan.functional,
+        "seed": plan.seed,
+        "timed_instructions": simulation.timed,
+        "standard_error_cycles": round(simulation.error),
+    }
+
+
+def _sample_json(step: SimulatedStep) -> dict[str, Any]:
+    sample = step.sample
+    if sample is None:
+        return {"standard_error_cycles": None if step.error is None else round(step.error)}
+    return {
+        "standard_error_cycles": round(sample.error),
+        "instructions": sample.instructions,
+        "timed_instructions": sample.measured,
+        "units": sample.units,
+    }

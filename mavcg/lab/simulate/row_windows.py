@@ -1,0 +1,261 @@
+"""Estimate the simulated cycles of a job's kernels in about a second, by stratified sampling of their calls.
+
+A job is a sequence of kernels on the same memory that is run repeatedly. A short job is simulated whole, twice, and the
+second run counts. In a long job each kernel's calls are cut into strata of equal length, and a window of calls in the
+middle of each stratum is timed. Before a window, the caches are warmed with the accesses that a run makes before it:
+all operands in the kernels' order, then this kernel's operands up to the window; then the last calls before the window
+are simulated. A single call with very many instructions is itself sampled (sampling.py).
+"""
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import hypot, sqrt
+
+from mavcg.lab.simulate.call_arguments import CallState
+from mavcg.lab.simulate.harness import library
+from mavcg.lab.simulate.run import SimulatedProgram
+from mavcg.lab.simulate.sampling import SampledRun, SamplePlan
+
+_NEVER = 1 << 62
+
+
+@dataclass(frozen=True)
+class TouchedMemory:
+    """Memory that a kernel reads or writes.
+
+    address, bytes: start and size. by_rows: True if each row accesses a part of its own; False if each row may access
+    all of it, such as weights.
+    """
+
+    address: int
+    bytes: int
+    written: bool
+    by_rows: bool
+
+
+@dataclass(frozen=True)
+class KernelCalls:
+    """A kernel of a job with the arguments of its calls.
+
+    address: of its code. arguments: address of the array of its operands' pointers. scratch: address of its scratch
+    memory. rows: rows of work; each call computes at most call_rows. operands: memory that all calls together access.
+    """
+
+    address: int
+    arguments: int
+    scratch: int
+    rows: int
+    call_rows: int
+    operands: tuple[TouchedMemory, ...]
+
+    def state(self, begin: int, end: int) -> CallState:
+        """Return the registers at the call that computes rows begin to end - 1."""
+        return CallState((self.arguments, begin, end, self.scratch), (), b"", ())
+
+    def ranges(self) -> list[tuple[int, int]]:
+        """Return the rows of each call, as (first row, end) with the end excluded."""
+        return [(begin, min(begin + self.call_rows, self.rows)) for begin in range(0, self.rows, self.call_rows)]
+
+
+@dataclass(frozen=True)
+class WindowPlan:
+    """Sizes of the samples, in instructions unless noted otherwise.
+
+    whole: largest job that is simulated whole. windows: number of windows of a kernel. window: length of a window,
+    rounded to whole calls. warm: length of the calls simulated before a window and not counted. long_call: a call
+    longer than this number of windows is itself sampled. within: sampling plan of such a call.
+    """
+
+    whole: int = 1_500_000
+    windows: int = 3
+    window: int = 250_000
+    warm: int = 100_000
+    long_call: int = 4
+    within: SamplePlan = SamplePlan(units=12, unit=20_000, warm=4_000, functional=300_000)
+
+
+DEFAULT_PLAN = WindowPlan()
+
+
+@dataclass(frozen=True)
+class WindowEstimate:
+    """Estimated cycles of one run of a job or kernel.
+
+    error: standard error of the cycles by sampling; 0 if every instruction was timed. timed: number of timed
+    instructions. instructions: number of all instructions.
+    """
+
+    cycles: float
+    error: float
+    timed: int
+    instructions: int
+
+
+def estimate_cycles(
+    program: SimulatedProgram, kernels: Sequence[KernelCalls], limit: int, plan: WindowPlan = DEFAULT_PLAN
+) -> WindowEstimate:
+    """Estimate the cycles of one run of a job, after an earlier run of the same job.
+
+    limit: maximum instructions of a call. Raises: MavcgError if a call does not return within the limit.
+    """
+    kernels = [kernel for kernel in kernels if kernel.rows]
+    lengths = [_instructions(program, kernel, limit) for kernel in kernels]
+    if sum(lengths) <= plan.whole:
+        return _whole(program, kernels, limit)
+    cycles, variance, timed = 0.0, 0.0, 0
+    for number, (kernel, length) in enumerate(zip(kernels, lengths, strict=True)):
+        before = [operand for calls in (*kernels[number:], *kernels[:number]) for operand in calls.operands]
+        estimate = _windows(program, kernel, length, before, limit, plan)
+        cycles, variance, timed = cycles + estimate.cycles, variance + estimate.error**2, timed + estimate.timed
+    return WindowEstimate(cycles, sqrt(variance), timed, sum(lengths))
+
+
+def estimate_after(
+    program: SimulatedProgram,
+    kernel: KernelCalls,
+    before: Sequence[TouchedMemory],
+    limit: int,
+    plan: WindowPlan = DEFAULT_PLAN,
+) -> WindowEstimate:
+    """Estimate the cycles of a kernel whose caches hold what other kernels left there.
+
+    before: memory that the other kernels accessed, in the order of access. The branch predictor is trained on the
+    kernel. limit: maximum instructions of a call.
+    Raises: MavcgError if a call does not return within the limit.
+    """
+    length = _instructions(program, kernel, limit)
+    if length > plan.whole:
+        return _windows(program, kernel, length, before, limit, plan)
+    cycles = instructions = 0
+    for _ in range(2):
+        _touch_before(program, kernel, before, 0.0)
+        cycles = instructions = 0
+        for begin, end in kernel.ranges():
+            counts = program.call(kernel.address, kernel.state(begin, end), limit)
+            cycles, instructions = cycles + counts.cycles, instructions + counts.instructions
+    return WindowEstimate(float(cycles), 0.0, instructions, instructions)
+
+
+def _instructions(program: SimulatedProgram, kernel: KernelCalls, limit: int) -> int:
+    """Return the dynamic instructions of a kernel, from its first and last call; the others count as the first."""
+    ranges = kernel.ranges()
+    first = _of_call(program, kernel, ranges[0], limit)
+    return first if len(ranges) == 1 else first * (len(ranges) - 1) + _of_call(program, kernel, ranges[-1], limit)
+
+
+def _of_call(program: SimulatedProgram, kernel: KernelCalls, rows: tuple[int, int], limit: int) -> int:
+    """Run a call without timing it, and return its dynamic instructions."""
+    run = SampledRun(program.simulation, SamplePlan())
+    program.call(kernel.address, kernel.state(*rows), limit)
+    run.end_part()
+    return run.parts[0].instructions
+
+
+def _time_all(program: SimulatedProgram) -> None:
+    library().sim_sampling(program.simulation, 0, 0, 0, 0, 0, 0)
+
+
+def _whole(program: SimulatedProgram, kernels: Sequence[KernelCalls], limit: int) -> WindowEstimate:
+    _time_all(program)
+    cycles = instructions = 0
+    for _ in range(2):
+        cycles = instructions = 0
+        for kernel in kernels:
+            for begin, end in kernel.ranges():
+                counts = program.call(kernel.address, kernel.state(begin, end), limit)
+                cycles, instructions = cycles + counts.cycles, instructions + counts.instructions
+    return WindowEstimate(float(cycles), 0.0, instructions, instructions)
+
+
+def _windows(
+    program: SimulatedProgram,
+    kernel: KernelCalls,
+    length: int,
+    before: Sequence[TouchedMemory],
+    limit: int,
+    plan: WindowPlan,
+) -> WindowEstimate:
+    """Estimate the cycles of one kernel from windows of its calls.
+
+    length: dynamic instructions of the kernel. before: memory accessed before it, in the order of access.
+    """
+    ranges = kernel.ranges()
+    of_a_call = max(1.0, length / len(ranges))
+    window_calls, warm = (max(1, round(size / of_a_call)) for size in (plan.window, plan.warm))
+    starts = _starts(len(ranges), window_calls, plan.windows)
+    windows: list[tuple[float, int]] = []  # cycles and instructions
+    timed, error = 0, 0.0
+    for start in starts:
+        calls = ranges[start : start + window_calls] if len(starts) > 1 else ranges
+        _touch_before(program, kernel, before, calls[0][0] / kernel.rows)
+        if of_a_call > plan.long_call * plan.window:
+            cycles, instructions, measured, of_calls = _sample_calls(program, kernel, calls, limit, plan.within)
+            error = hypot(error, of_calls * length / instructions / len(starts))
+        else:
+            _time_all(program)
+            for begin, end in ranges[max(0, start - warm) : start]:
+                program.call(kernel.address, kernel.state(begin, end), limit)
+            counts = [program.call(kernel.address, kernel.state(begin, end), limit) for begin, end in calls]
+            cycles = float(sum(c.cycles for c in counts))
+            instructions = measured = sum(c.instructions for c in counts)
+        windows.append((cycles, instructions))
+        timed += measured
+    rates = [cycles / instructions for cycles, instructions in windows]
+    if len(rates) > 1:
+        error = hypot(error, statistics.stdev(rates) / sqrt(len(rates)) * length)
+    total = sum(cycles for cycles, _ in windows) / sum(instructions for _, instructions in windows) * length
+    return WindowEstimate(total, error, timed, length)
+
+
+def _starts(calls: int, window_calls: int, windows: int) -> list[int]:
+    """Return the first call of each window, in the middle of its stratum; [0] if the windows cover all calls.
+
+    calls: number of calls. window_calls: calls of a window. windows: number of windows.
+    """
+    if window_calls * windows >= calls:
+        return [0]
+    return [max(0, (2 * n + 1) * calls // (2 * windows) - window_calls // 2) for n in range(windows)]
+
+
+def _sample_calls(
+    program: SimulatedProgram, kernel: KernelCalls, calls: Sequence[tuple[int, int]], limit: int, plan: SamplePlan
+) -> tuple[float, int, int, float]:
+    """Sample each of these long calls, and return (cycles, instructions, timed instructions, standard error)."""
+    cycles, instructions, timed, error = 0.0, 0, 0, 0.0
+    for rows in calls:
+        length = _of_call(program, kernel, rows, limit)
+        run = SampledRun(program.simulation, plan, [length])
+        program.call(kernel.address, kernel.state(*rows), limit)
+        run.end_part()
+        cycles, timed = cycles + run.parts[0].cycles, timed + run.parts[0].measured
+        instructions, error = instructions + length, hypot(error, run.parts[0].error)
+    return cycles, instructions, timed, error
+
+
+def _touch_before(
+    program: SimulatedProgram, kernel: KernelCalls, before: Sequence[TouchedMemory], fraction: float
+) -> None:
+    """Warm the caches with the memory accessed before a kernel, and with its operands up to a fraction of its rows.
+
+    Operands that each row may access whole count as accessed whole after the first rows.
+    """
+    _time_all(program)
+    last_level = max((level.size for level in program.core.levels), default=0) if program.core is not None else 0
+    for operand in before:
+        _touch(program, operand, operand.bytes, last_level)
+    for operand in kernel.operands if fraction else ():
+        _touch(program, operand, round(operand.bytes * fraction) if operand.by_rows else operand.bytes, last_level)
+    library().sim_settle(program.simulation)
+
+
+def _touch(program: SimulatedProgram, operand: TouchedMemory, size: int, last_level: int) -> None:
+    """Simulate an access to the first `size` bytes of an operand, so that the caches hold them.
+
+    If `size` exceeds twice the last-level cache, only the end of that size is accessed: earlier lines would be evicted.
+    """
+    skipped = max(0, size - 2 * last_level)
+    address, size = operand.address + skipped, size - skipped
+    if size > 0:
+        source, target = (0, address) if operand.written else (address, 0)
+        library().sim_callee(program.simulation, source, target, size)

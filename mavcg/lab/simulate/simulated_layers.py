@@ -1,0 +1,216 @@
+"""Simulated times of steps of a program, one kernel each with its own macro-tile, kept on disk.
+
+A step is called as the engine calls it, at the program's addresses, with the caches as the steps before left them
+(trials/simulated_steps.py). A time is kept under a digest of all that it depends on: the kernel's code, the addresses,
+the facts of the core and the simulator itself. So a second prediction of the same network, or of one that has steps in
+common, simulates what is new only.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import astuple, replace
+from functools import cache, partial
+from pathlib import Path
+
+import mavcg
+import mavcg.lab.trials.simulated_steps
+from mavcg.assembly.code_image import CodeImage
+from mavcg.assembly.schedule_store import DiskStore, open_store
+from mavcg.choose.lowering.kernel_code import version_symbol
+from mavcg.choose.predict.unsure import BuiltKernels
+from mavcg.choose.predict.work import INPUT, OUTPUT, WEIGHT, StepWork, Touch, base_of
+from mavcg.cost.core_facts import simulated_core
+from mavcg.cost.simulator_version import DIGITS, simulator_version
+from mavcg.errors import MavcgError, ProfileError
+from mavcg.files.worker_processes import Task, run_tasks
+from mavcg.hardware.board import Board
+from mavcg.hardware.core import Core
+from mavcg.kernels.primitives.sparse.pattern import even_packed
+from mavcg.kernels.primitives.sparse.product import SparseProduct
+from mavcg.lab.simulate.program_image import read_program
+from mavcg.lab.simulate.row_windows import TouchedMemory
+from mavcg.lab.trials.simulated_steps import StepCalls, simulate_step
+from mavcg.profiles.timing import load_timing
+from mavcg.specs.kernel import KernelSpec
+from mavcg.specs.model_program import OperandAddress
+from mavcg.text.source_digest import digest_of_code
+
+# Addresses of the buffers of a program; inputs and outputs follow, one each.
+_ARENA, _CONSTANTS, _FAULT, _OUTSIDE = 0x60_0000_0000, 0x64_0000_0000, 0x68_0000_0000, 0x6A_0000_0000
+_OUTSIDE_STEP = 1 << 32
+_LAST_LEVELS = 2  # last levels of bytes before a step that the caches are shown
+FOLDER = "simulated-steps"
+
+
+def simulated_steps(
+    works: Sequence[StepWork],
+    numbers: Sequence[int],
+    kernels: BuiltKernels,
+    core: Core,
+    board: Board,
+    label: str,
+    workers: int = 1,
+    progress: Callable[[str], None] = lambda message: None,
+) -> dict[int, float | str]:
+    """Return the simulated ms of each of these steps on one core, by its number; or why it cannot be simulated.
+
+    works: of the whole program, which runs again and again. label: of the kernels' version that the core runs. workers:
+    processes. Raises: MavcgError where the simulator is not installed, and for a library that cannot be read.
+    """
+    try:
+        load_timing(core)
+    except ProfileError as error:
+        return dict.fromkeys(numbers, str(error))
+    facts, image = simulated_core(core, board), read_program(kernels.library)
+    ghz, last = facts.ghz, max(level.size for level in facts.levels)
+    calls: dict[int, StepCalls] = {}
+    ms_of: dict[int, float | str] = {}
+    for number in numbers:
+        if works[number].operands:
+            calls[number] = step_calls(works, number, kernels.specs[works[number].kernel], label, last)
+        else:
+            ms_of[number] = "the note of the library does not have its operands: build it again"
+    store, keys = _store(), _keys(works, calls, image, core, board)
+    missing: dict[str, int] = {}
+    for number, key in keys.items():
+        document = None if store is None else store.read(key)
+        if document is None:
+            missing.setdefault(key, number)
+        else:
+            ms_of[number] = float(document["cycles"]) / ghz / 1e6
+    action = f"simulating steps on {core.name}"
+    tasks = [Task(action, partial(_cycles, image, core, board, calls[number])) for number in missing.values()]
+    new = dict(zip(missing, run_tasks(tasks, workers, progress), strict=True))
+    for key, cycles in new.items():
+        if store is not None and not isinstance(cycles, str):
+            store.write(key, {"cycles": cycles})
+    for number, key in keys.items():
+        if key in new:
+            cycles = new[key]
+            ms_of[number] = cycles if isinstance(cycles, str) else cycles / ghz / 1e6
+    return ms_of
+
+
+def _cycles(image: CodeImage, core: Core, board: Board, calls: StepCalls) -> float | str:
+    try:
+        return simulate_step(image, core, board, calls).cycles
+    except MavcgError as error:
+        if "unicorn" in str(error):
+            raise
+        return str(error)
+
+
+def step_calls(
+    works: Sequence[StepWork], number: int, spec: KernelSpec, label: str, last_level_bytes: int
+) -> StepCalls:
+    """Return the calls of a step, with what the steps before it touched: up to some multiple of the last level's bytes.
+
+    label: of the kernel's version. Constants lie one after the other in the order of their use, so that equal steps of
+    a network are equal here.
+    """
+    work = works[number]
+    places = _Addresses()
+    own = tuple(places.touched_memory(touch, _by_rows(touch, work)) for touch in work.touches)
+    before: list[TouchedMemory] = []
+    left = _LAST_LEVELS * last_level_bytes
+    for back in range(1, len(works) + 1):
+        if left <= 0:
+            break
+        touches = works[(number - back) % len(works)].touches
+        before = [*(places.touched_memory(touch, True) for touch in touches), *before]
+        left -= sum(touch.span for touch in touches)
+    contents = []
+    if isinstance(spec, SparseProduct):
+        for touch in [touch for touch in work.touches if touch.role == WEIGHT][:1]:
+            packed = even_packed(touch.bytes, spec.blocks, spec.block_rows, spec.terms, spec.term_bytes)
+            contents.append((places.address(touch.base, touch.begin), packed.tobytes()))
+    return StepCalls(
+        version_symbol(work.kernel, label),
+        work.rows,
+        work.call_rows,
+        spec.scratch_bytes,
+        tuple(places.of(operand) for operand in work.operands),
+        own,
+        tuple(before),
+        tuple(contents),
+    )
+
+
+def _by_rows(touch: Touch, work: StepWork) -> bool:
+    """Return whether a row of work needs only a part of an operand, in the order of rows."""
+    return touch.role == OUTPUT or (touch.role == INPUT) != work.by_channels
+
+
+class _Addresses:
+    """Addresses of a program's buffers; constants get theirs in the order of their first use."""
+
+    def __init__(self) -> None:
+        self._constants: dict[int, int] = {}
+        self._outside: dict[str, int] = {}
+        self._next = _CONSTANTS
+
+    def address(self, base: str, offset: int, size: int = 0) -> int:
+        """Return an address. size: of a constant that may be new, in bytes."""
+        if base == "arena":
+            return _ARENA + offset
+        if base == "fault":
+            return _FAULT
+        if base == "constants":
+            if offset not in self._constants:
+                self._constants[offset] = self._next
+                self._next += -(-size // 64) * 64
+            return self._constants[offset]
+        base_address = self._outside.setdefault(base, _OUTSIDE + _OUTSIDE_STEP * len(self._outside))
+        return base_address + offset
+
+    def touched_memory(self, touch: Touch, by_rows: bool) -> TouchedMemory:
+        """Return an operand's memory, gaps inside it included."""
+        return TouchedMemory(
+            self.address(touch.base, touch.begin, touch.span), touch.span, touch.role == OUTPUT, by_rows
+        )
+
+    def of(self, operand: OperandAddress) -> int:
+        """Return the address of an operand of the step whose touches are known."""
+        return self.address(base_of(operand), operand.offset)
+
+
+def _keys(
+    works: Sequence[StepWork], calls: Mapping[int, StepCalls], image: CodeImage, core: Core, board: Board
+) -> dict[int, str]:
+    """Return the key under which each step's time is kept: everything that it depends on, as text."""
+    common = json.dumps([_simulator(), repr(replace(simulated_core(core, board), assumed=())), repr(load_timing(core))])
+    digests = {calls[number].symbol: _code_digest(image, calls[number].symbol) for number in calls}
+    return {
+        number: f"{common} {digests[step_calls.symbol]} {json.dumps(_plain(step_calls))}"
+        for number, step_calls in calls.items()
+    }
+
+
+def _plain(calls: StepCalls) -> list[object]:
+    """Return a step's calls as a document, without the kernel's name, which its code stands for."""
+    contents = [(address, hashlib.sha256(data).hexdigest()) for address, data in calls.contents]
+    memory = [[astuple(touched) for touched in group] for group in (calls.own, calls.before)]
+    return [calls.rows, calls.call_rows, calls.scratch_bytes, calls.operands, memory, contents]
+
+
+def _code_digest(image: CodeImage, symbol: str) -> str:
+    """Return a digest of a function's machine code."""
+    extent = image.extent(symbol)
+    section = next(s for s in image.sections if s.address <= extent.start < s.address + len(s.data))
+    at = extent.start - section.address
+    return hashlib.sha256(section.data[at : at + len(extent)]).hexdigest()
+
+
+def _store() -> DiskStore | None:
+    """Return this user's store of simulated steps, beside that of schedules; None where nothing is to be kept."""
+    schedules = open_store()
+    return None if schedules is None else DiskStore(schedules.folder.parents[1] / FOLDER)
+
+
+@cache
+def _simulator() -> str:
+    """Return a digest of the code that simulates a step: times of another one are not taken."""
+    root = Path(str(mavcg.__file__)).parent
+    steps = digest_of_code([Path(str(mavcg.lab.trials.simulated_steps.__file__)), Path(__file__)], root)
+    return f"{simulator_version()} {steps[:DIGITS]}"
