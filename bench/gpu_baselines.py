@@ -1,8 +1,9 @@
 """Tilings for GPUs beside other planners of the literature: `python -m bench.gpu_baselines --record`.
 
 Modelled, for the e-PlaNNer thesis's five networks and the GPUs of profiles/gpus, each as one block's shared memory and
-registers (planner/gpu/block_machine.py): speed-ups as its table 8.4 has them, less off-chip access as its figure 8.2,
-and each operand's access of VGG-16's layers as its figure 8.3. The thesis measured on a Jetson TX2; nothing here is.
+registers (accelerators/gpu/block_machine.py): speed-ups as its table 8.4 has them, less off-chip access as its figure
+8.2, and each operand's access of VGG-16's layers as its figure 8.3. The thesis measured on a Jetson TX2; nothing here
+is.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """Networks as instances of the selection, by their published tables: scenarios, and which node reads which image.
 
-No weights and no files: `mavcg.choose.algorithms` asks for no more than this. As after the passes of a build, batch norms and
-activations are part of their convolutions, and so are sums of a residual.
+No weights and no files: `mavcg.choose.algorithms` asks for no more than this. As after the passes of a build, batch
+norms and activations are part of their convolutions, and so are sums of a residual.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -2,9 +2,9 @@
 
 Networks are built for a board and simulated layer by layer, as `python -m bench.simulated_layers` does, but others than
 the five that it judges by. What a layer takes longer than its arithmetic is fitted to the times of its cache lines, by
-what waits for them (mavcg/choose/predict/exposure.py): least squares of errors in parts of the layer's time, in which a layer
-that is far off counts less; no fraction below 0. One set of fractions is fitted for all kernels of a core. `--write`
-puts them into profiles/fits. Cycles are simulated, not measured.
+what waits for them (mavcg/choose/predict/exposure.py): least squares of errors in parts of the layer's time, in which a
+layer that is far off counts less; no fraction below 0. One set of fractions is fitted for all kernels of a core.
+`--write` puts them into profiles/fits. Cycles are simulated, not measured.
 """
 
 import argparse

@@ -28,7 +28,9 @@ SHAPE_FOLDERS = tuple(
         "mavcg/memory",
         "mavcg/choose/algorithms",
         "mavcg/choose/predict",
-        "mavcg/planner",
+        "mavcg/choose/tiles",
+        "mavcg/choose/layer_model",
+        "mavcg/accelerators/plans",
         "mavcg/cost",
     )
 )

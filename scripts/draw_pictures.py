@@ -1,18 +1,17 @@
 """Draw the diagrams of the pages into docs/pictures/: `python -m scripts.draw_pictures`.
 
-The picture of the rooms is drawn from the floors that ARCHITECTURE.md lists and that tests/test_floors.py holds; the
-bars of the peers from bench/results/peers.json, those of exploring from explore.json, explore_boards.json and a small
-space, that of GPUs from gpu.json. The others are drawings. The same input makes the same bytes.
+The picture of the rooms is drawn from scripts/floors.toml, which tests/test_floors.py holds; the bars of
+the peers from bench/results/peers.json, those of exploring from explore.json, explore_boards.json and a small space,
+that of GPUs from gpu.json. The others are drawings. The same input makes the same bytes.
 """
 
 import json
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from scripts.floors import ROOT, floor_lines
+from scripts.floors import ROOT, floors
 
 FOLDER = ROOT / "docs" / "pictures"
 _BOX, _SHADE, LINE, ACCENT = "#eef3f8", "#dbe7f3", "#43627f", "#c2571a"
@@ -211,27 +210,15 @@ def chunk() -> str:
 
 
 def rooms() -> str:
-    """Draw the floors of ARCHITECTURE.md, the ground at the bottom: a box for each folder, or module, of a line."""
-    lines: list[list[str]] = []
-    for line in floor_lines((ROOT / "ARCHITECTURE.md").read_text()):
-        names = list(_rooms_of(line))
-        if not lines or set(names) - set(lines[-1]):  # several lines of one folder are one storey
-            lines.append(names)
-    height = 36 * len(lines) + 20
+    """Draw the floors of floors.toml, the ground at the bottom: a box for each folder, and the floor's name."""
+    height, left = 36 * len(floors()) + 20, 100.0
     parts, width = [], 0.0
-    for i, names in enumerate(lines):
-        boxes = row_of_boxes(14, height - 36 * (i + 1) - 6, [(name,) for name in names], height=28, gap=8)
+    for i, floor in enumerate(floors()):
+        boxes = row_of_boxes(left, height - 36 * (i + 1) - 6, [(name,) for name in floor.folders], height=28, gap=8)
+        parts.append(text(14, boxes[0].y + 18, floor.name))
         parts += [box(b) for b in boxes]
         width = max(width, boxes[-1].x + boxes[-1].width)
     return svg(width + 14, height, parts, "Floors: an import only goes down")
-
-
-def _rooms_of(line: str) -> Iterator[str]:
-    """Yield the folders of a line of floors, and modules that are named without one, each once."""
-    flat = re.sub(r"\([^)]*\)", "", line)
-    while (inner := re.search(r"([\w/]+)/\{([^{}]*)\}", flat)) is not None:
-        flat = flat.replace(inner[0], inner[1], 1)
-    yield from dict.fromkeys(name.removesuffix("/*") for name in re.findall(r"[\w/*]+", flat))
 
 
 def peers() -> str:

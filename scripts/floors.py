@@ -1,16 +1,49 @@
-"""Read the floors that ARCHITECTURE.md lists, and the imports of all modules, for the test and for the picture."""
+"""Read the floors of floors.toml and the imports of all modules, for the tests and the picture of the rooms.
+
+`python -m scripts.floors` prints what a reader has to hold in the head: modules and lines, floors, arrows between
+folders, the longest chain of imports, and the arrows themselves.
+"""
 
 import ast
-import re
+import tomllib
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
-from itertools import count
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PARTS = ("kernels", "passes", "profiles", "runtime")  # linked into mavcg/; walked where they are
-# Tokens of a line of floors: names, with those of a folder in braces; arrows between those above one another.
-_TOKEN = re.compile(r"(?P<prefix>[\w/]+/)\{|(?P<name>[\w/*]+)|(?P<arrow>->)|(?P<end>\})|[\s,;]+|\([^)]*\)")
+
+
+@dataclass(frozen=True)
+class Floor:
+    """A floor: its folders, and whether they may import one another.
+
+    apart: its folders are tenants, which import no other but its `shared` packages. doors: folders that may import all.
+    """
+
+    name: str
+    folders: tuple[str, ...]
+    apart: bool = False
+    shared: tuple[str, ...] = ()
+    doors: tuple[str, ...] = ()
+
+
+@cache
+def floors() -> tuple[Floor, ...]:
+    """Return the floors, from the ground up."""
+    read = tomllib.loads((ROOT / "scripts" / "floors.toml").read_text())["floor"]
+    return tuple(
+        Floor(
+            entry["name"],
+            tuple(entry["folders"]),
+            entry.get("apart", False),
+            tuple(entry.get("shared", ())),
+            tuple(entry.get("doors", ())),
+        )
+        for entry in read
+    )
 
 
 @cache
@@ -40,45 +73,78 @@ def _imported_modules(path: Path) -> Iterator[str]:
             yield from (alias.name for alias in node.names if alias.name.split(".")[0] == "mavcg")
 
 
-def floor_lines(page: str) -> Iterator[str]:
-    """Yield the indented lines between the page's words on floors and its next chapter, continuations joined."""
-    text = page.split("Floors, from the ground up", 1)[1].split("\n## ", 1)[0]
-    for line in re.sub(r"->\n +", "-> ", text).split("\n"):
-        if line.startswith("    "):
-            yield line.split(":")[0]
+def folder_of(module: str) -> str:
+    """Return the folder, or module, right below the package that a module lies in; "" for the package itself."""
+    return module.partition(".")[2].partition(".")[0]
 
 
-@cache
-def floors() -> Mapping[str, int]:
-    """Return the floor's number of each module, or of a folder that stands for all of its modules.
-
-    Raises: ValueError for a line that is not written as names, commas, braces and arrows, or a name without a module.
-    """
-    by_module: dict[str, int] = {}
-    numbers = count()
-    for line in floor_lines((ROOT / "ARCHITECTURE.md").read_text()):
-        number, prefixes, at = next(numbers), [""], 0
-        while at < len(line):
-            token = _TOKEN.match(line, at)
-            if token is None:
-                raise ValueError(f"floors are written as names, commas, braces and arrows; found: {line[at:]}")
-            at = token.end()
-            if token["prefix"]:
-                prefixes.append(prefixes[-1] + token["prefix"])
-            elif token["end"]:
-                prefixes.pop()
-            elif token["arrow"]:
-                number = next(numbers)
-            elif token["name"]:
-                module = f"mavcg.{prefixes[-1]}{token['name']}".replace("/", ".").removesuffix(".*")
-                if module not in modules():
-                    raise ValueError(f"{module} has a floor and does not exist; correct ARCHITECTURE.md")
-                by_module[module] = number
-    return by_module
+def wrong_imports() -> Iterator[str]:
+    """Yield a sentence for each import that goes up, or from one tenant to another."""
+    height = {folder: i for i, floor in enumerate(floors()) for folder in floor.folders}
+    for module, imported in imports().items():
+        here = folder_of(module)
+        for below in imported:
+            there = folder_of(below)
+            if not here or not there or here == there:
+                continue
+            if height[there] > height[here]:
+                yield f"{module} imports {below}, which is above it"
+            floor = floors()[height[here]]
+            inside = below.removeprefix("mavcg.")
+            shared = any(inside == name or inside.startswith(f"{name}.") for name in floor.shared)
+            if floor.apart and height[there] == height[here] and here not in floor.doors and not shared:
+                yield f"{module} imports {below}, of another tenant"
 
 
-def floor_of(module: str) -> int | None:
-    """Return the module's own floor, or that of the nearest folder around it that has one."""
-    while module not in floors() and "." in module:
-        module = module.rpartition(".")[0]
-    return floors().get(module)
+def arrows() -> frozenset[tuple[str, str]]:
+    """Return the pairs of folders of which the first imports the second."""
+    pairs = ((folder_of(module), folder_of(below)) for module, found in imports().items() for below in found)
+    return frozenset((a, b) for a, b in pairs if a and b and a != b)
+
+
+def deepest_chain() -> tuple[str, ...]:
+    """Return the longest chain of imports, from the top down, of those that are made while a module is loaded."""
+    loaded = {name: set(_loaded_modules(path)) - {name} for name, path in modules().items()}
+    longest: dict[str, tuple[str, ...]] = {}
+    for name in TopologicalSorter(loaded).static_order():
+        below = max((longest[other] for other in loaded.get(name, ())), key=len, default=())
+        longest[name] = (name, *below)
+    return max(longest.values(), key=len)
+
+
+def _loaded_modules(path: Path) -> Iterator[str]:
+    """Yield the modules that a module imports outside of functions."""
+    tree = ast.parse(path.read_text())
+    inner = {id(n) for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) for n in ast.walk(node)}
+    typing = {
+        id(n)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for n in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        if id(node) in inner or id(node) in typing:
+            continue
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "mavcg":
+            for alias in node.names:
+                inside = f"{node.module}.{alias.name}"
+                yield inside if inside in modules() else node.module
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in modules())
+
+
+def main() -> None:
+    """Print the counts and the arrows of each folder."""
+    lines = sum(path.read_text().count("\n") for path in modules().values())
+    chain = deepest_chain()
+    print(f"{len(modules())} modules, {lines} lines, {len(floors())} floors, {len(arrows())} arrows")
+    print(f"deepest chain of imports: {len(chain)} modules")
+    print(" -> ".join(name.removeprefix("mavcg.") for name in chain))
+    for floor in reversed(floors()):
+        print(f"{floor.name}:")
+        for folder in floor.folders:
+            print(f"    {folder} -> {', '.join(sorted(b for a, b in arrows() if a == folder)) or 'nothing'}")
+
+
+if __name__ == "__main__":
+    main()

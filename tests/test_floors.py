@@ -1,22 +1,33 @@
-"""Imports go down the floors that ARCHITECTURE.md lists and never in a cycle; its map has every folder."""
+"""Imports go down the floors of scripts/floors.toml and never in a cycle; tenants do not import one another."""
 
-import re
 from graphlib import CycleError, TopologicalSorter
 
-from scripts.floors import ROOT, floor_of, floors, imports, modules
+import pytest
 
-PAGE = (ROOT / "ARCHITECTURE.md").read_text()
+from scripts import floors as checked
+from scripts.floors import Floor, floors, folder_of, imports, modules, wrong_imports
 
 
 def test_imports_go_down() -> None:
-    up = [
-        f"{module} (floor {high}) imports {below} (floor {low})"
-        for module, imported in imports().items()
-        for below in imported
-        if (high := floor_of(module)) is not None and (low := floor_of(below)) is not None and low > high
-    ]
+    assert not list(wrong_imports())
 
-    assert not up
+
+def test_what_goes_up_or_to_another_tenant_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = {
+        "mavcg.low": {"mavcg.high"},
+        "mavcg.high": {"mavcg.low", "mavcg.beside.task"},
+        "mavcg.beside.task": {"mavcg.high", "mavcg.high.jobs"},
+        "mavcg.door": {"mavcg.high", "mavcg.beside.task", "mavcg.low"},
+    }
+    tenants = Floor("tenants", ("high", "beside", "door"), True, ("high.jobs",), ("door",))
+    monkeypatch.setattr(checked, "imports", lambda: {name: frozenset(found) for name, found in made.items()})
+    monkeypatch.setattr(checked, "floors", lambda: (Floor("ground", ("low",)), tenants))
+
+    assert list(wrong_imports()) == [
+        "mavcg.low imports mavcg.high, which is above it",
+        "mavcg.high imports mavcg.beside.task, of another tenant",
+        "mavcg.beside.task imports mavcg.high, of another tenant",
+    ]
 
 
 def test_imports_make_no_cycle() -> None:
@@ -29,15 +40,7 @@ def test_imports_make_no_cycle() -> None:
     assert not cycle, " -> ".join(cycle)
 
 
-def test_a_module_beside_no_other_has_a_floor() -> None:
-    alone = {name for name in modules() if name.count(".") == 1 and modules()[name].name != "__init__.py"}
+def test_every_folder_has_one_floor_and_every_floor_folders_that_are_there() -> None:
+    listed = [folder for floor in floors() for folder in floor.folders]
 
-    assert not alone - set(floors())
-
-
-def test_the_map_has_every_room() -> None:
-    rooms = {path.parent.relative_to(ROOT).as_posix() for path in modules().values()} | {"tests", "bench", "examples"}
-    drawn = PAGE.split("## The map", 1)[1].split("Floors, from", 1)[0]
-
-    missing = {room for room in rooms if not re.search(rf"\b{room}/|\b{room.rpartition('/')[2]}/", drawn)}
-    assert missing <= {"passes"}, missing  # its three are there
+    assert sorted(listed) == sorted({folder_of(name) for name in modules()} - {""})

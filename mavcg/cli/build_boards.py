@@ -115,8 +115,8 @@ def _build_and_report(requests: "Sequence[ModelRequest]", options: BuildOptions)
     from mavcg.lab.farm.library_tasks import Refusal
     from mavcg.lab.farm.object_store import open_object_store
     from mavcg.lab.farm.report import farm_json, show_farm
-    from mavcg.lab.farm.sources_digest import worker_digest
     from mavcg.lab.jobs.open_engine import open_engine
+    from mavcg.lab.jobs.sources_digest import worker_digest
 
     limits = [build_limits(options.max_seconds, options.max_memory, request.model) for request in requests]
     seconds = options.max_seconds if options.max_seconds is not None else sum(limit.seconds for limit in limits)

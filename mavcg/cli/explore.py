@@ -136,6 +136,7 @@ def _explore_accelerators(options: ExploreOptions, models: dict[str, str]) -> _E
     from mavcg.accelerators.explore.store import ExplorationStore
     from mavcg.accelerators.explore.workload import workload_of
     from mavcg.accelerators.plans.request import read_layers
+    from mavcg.accelerators.plans.schedule_cache import fingerprint
     from mavcg.lab.jobs.open_engine import FEW_SEARCHES, open_engine
 
     space = read_space(options.space)
@@ -145,7 +146,7 @@ def _explore_accelerators(options: ExploreOptions, models: dict[str, str]) -> _E
     is_small = space.structures * len(workload.layers) <= FEW_SEARCHES
     with (
         ExplorationStore(options.output) as store,
-        open_engine(options.workers, is_small, note, insecure=options.insecure) as engine,
+        open_engine(options.workers, is_small, note, fingerprint, options.insecure) as engine,
         Progress() as progress,
     ):
         result = explore(
@@ -164,8 +165,8 @@ def _explore_boards(options: ExploreOptions, models: dict[str, str]) -> _Explore
     from mavcg.accelerators.explore.board_report import board_exploration_json, draw_boards, show_board_exploration
     from mavcg.accelerators.explore.board_space import read_board_space
     from mavcg.accelerators.explore.store import ExplorationStore
-    from mavcg.lab.farm.sources_digest import compiler_digest
     from mavcg.lab.jobs.open_engine import FEW_PREDICTIONS, open_engine
+    from mavcg.lab.jobs.sources_digest import compiler_digest
 
     space = read_board_space(options.space)
     objectives = read_board_objectives(options.objective or DEFAULT_OBJECTIVES, tuple(models))
@@ -194,6 +195,7 @@ def _explore_targets(options: ExploreOptions, models: dict[str, str]) -> _Explor
     )
     from mavcg.accelerators.explore.target_report import draw_targets, show_target_exploration, target_exploration_json
     from mavcg.accelerators.explore.target_space import read_target_space
+    from mavcg.accelerators.plans.schedule_cache import fingerprint
     from mavcg.lab.jobs.open_engine import FEW_SIMULATIONS, open_engine
 
     space = read_target_space(options.space)
@@ -201,7 +203,7 @@ def _explore_targets(options: ExploreOptions, models: dict[str, str]) -> _Explor
     is_small = space.points * len(models) <= FEW_SIMULATIONS
     with (
         ExplorationStore(options.output) as store,
-        open_engine(options.workers, is_small, note, insecure=options.insecure) as engine,
+        open_engine(options.workers, is_small, note, fingerprint, options.insecure) as engine,
         Progress() as progress,
     ):
         shapes = GivenShapes(ignore_declared=options.ignore_declared_shapes)

@@ -145,7 +145,7 @@ class PrimitiveFit:
     tile_cycles: cycles of the start and end of a register tile. least_us: fixed time of every primitive. bytes_exposed:
     exposed fraction of the memory time. kernel_ns: time of each kernel of a primitive after the first.
     planar_pool_cycles: cycles per element of the windows of a pool vectorised along columns. cycles: constants of the
-    parts of primitives, by name of the part (selection/costs/part_counts.py).
+    parts of primitives, by name of the part (choose/algorithms/costs/part_counts.py).
     """
 
     tile_cycles: float = constant("cycles")
@@ -201,10 +201,10 @@ class SimulatorFit:
 class ExposedFit:
     """Exposed fractions: the part of the time of cache lines that does not overlap with arithmetic.
 
-    One set for all kernels of a kind of core, by what waits for a line (predict/exposure.py). near: from caches after
-    level 1; far: from memory. unseen: loaded lines that the prefetcher does not foresee; seen: other loaded lines;
-    stored: lines that stores bring; streamed: lines that are written whole. Above 1, a line takes longer than its
-    latency or the bandwidth alone imply.
+    One set for all kernels of a kind of core, by what waits for a line (choose/predict/exposure.py). near: from caches
+    after level 1; far: from memory. unseen: loaded lines that the prefetcher does not foresee; seen: other loaded
+    lines; stored: lines that stores bring; streamed: lines that are written whole. Above 1, a line takes longer than
+    its latency or the bandwidth alone imply.
 
     known: fraction of the fitted kernels whose predicted time is within 10 % of the simulated time; 0 if there are too
     few kernels to tell. By access pattern: products: matrix products that stream packed weights. winograd: the same on

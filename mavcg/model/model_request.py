@@ -33,13 +33,10 @@ class ModelRequest:
     limit
     of a context's buffers. depth_first: "auto", "on" or "off": whether layers are computed by bands of rows for speed,
     on a
-    board (predict/depth_first.py). strip: drop local symbols of the library. weights: of a Caffe network; None for the
-    file
-    beside the model. aar: path of an Android archive to write. image_rows: every kernel that can works by rows of the
-    image,
-    for programs by parts of rows. graph: the model as a graph if it was not read from the file; the file is then used
-    for its
-    name and hash only.
+    board (choose/predict/depth_first.py). strip: drop local symbols of the library. weights: of a Caffe network; None
+    for the file beside the model. aar: path of an Android archive to write. image_rows: every kernel that can works by
+    rows of the image, for programs by parts of rows. graph: the model as a graph if it was not read from the file; the
+    file is then used for its name and hash only.
     """
 
     model: Path

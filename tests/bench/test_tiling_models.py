@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.mavcg.planner.engine.test_tiles import conv
 
 import bench.tiling_models as tiling_models
 from bench.jit import host_machine
@@ -12,6 +11,7 @@ from bench.tiling_models import MODELS, modelled, plans_of, record_rows, summary
 from mavcg.choose.tiles.tiles import cores_of
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.toolchain.target import host_target
+from tests.mavcg.choose.tiles.test_tiles import conv
 
 
 def test_what_all_terms_choose_is_never_dearer_by_all_terms_than_the_error_that_keeps_the_plain_tile() -> None:

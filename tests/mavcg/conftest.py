@@ -15,6 +15,9 @@ import pytest
 from mavcg.cli.app import run
 from mavcg.toolchain.target import host_target
 from tests.mavcg.children import is_open, may_connect, watched_children, watched_sockets
+from tests.mavcg.paper_setups import paper_convolutions, paper_layers, setups, small_array
+
+__all__ = ("paper_convolutions", "paper_layers", "setups", "small_array")  # fixtures of several folders
 
 # Two cores of this machine's architecture; one of the other.
 CORES: tuple[str, ...]

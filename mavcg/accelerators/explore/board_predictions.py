@@ -15,8 +15,8 @@ from mavcg.graph.parts import DTYPES
 from mavcg.hardware.board import Board
 from mavcg.importers.declared_shapes import GivenShapes
 from mavcg.importers.load import import_model
-from mavcg.lab.farm.messages import MessageError
-from mavcg.lab.farm.sources_digest import compiler_digest
+from mavcg.lab.jobs.messages import MessageError
+from mavcg.lab.jobs.sources_digest import compiler_digest
 from mavcg.model.estimating import lower_for_board
 from mavcg.passes.graph.pipeline import optimise
 

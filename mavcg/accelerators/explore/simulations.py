@@ -26,7 +26,7 @@ from mavcg.accelerators.target import IsaTarget
 from mavcg.accelerators.xgraph import XGraph
 from mavcg.errors import MavcgError
 from mavcg.importers.declared_shapes import GivenShapes
-from mavcg.lab.farm.messages import MessageError
+from mavcg.lab.jobs.messages import MessageError
 from mavcg.text.source_digest import digest_of_code
 
 GRAPHS = 8  # quantised networks that a process caches

@@ -17,7 +17,7 @@ from mavcg.choose.layer_model.layer import ConvLayer
 from mavcg.choose.layer_model.tile_memory import tile_bytes
 from mavcg.choose.layer_model.tiling import Tile
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
-from mavcg.lab.farm.messages import MessageError
+from mavcg.lab.jobs.messages import MessageError
 
 # Loops that the search cuts only if the array runs along them (space.axes).
 _WHOLE = ("OW", "KH", "KW")

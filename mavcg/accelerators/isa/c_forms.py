@@ -1,4 +1,6 @@
-"""Write the layouts of all instructions as a C header, runtime/accel/forms.h: `python -m mavcg.accelerators.isa.c_forms`.
+"""Write the layouts of all instructions as a C header, runtime/accel/forms.h.
+
+`python -m mavcg.accelerators.isa.c_forms` does it.
 
 The header is committed, so that the host side builds without Python; a test compares it with this module's output.
 """

@@ -5,7 +5,7 @@ Why the tiling that it finds is the best of its whole space:
 of
    roofline.METRICS have this property; `search` requires it of any other metric.
 2. A tile is discarded only if another one has the same trip counts, no larger factor, no more traffic and no lower
-   utilisation of the array (planner/accelerators/bounds.py): the other fits wherever it does, and is as good.
+   utilisation of the array (accelerators/plans/bounds.py): the other fits wherever it does, and is as good.
 3. The four loops over maps and kernel are chosen together, as one entry. For each entry, the fewest trips of OC and of
    IC that still fit, each taken beside the smallest factor of the other, bound the traffic from below; the bound is
    tight if one of the two loops has one trip. Entries are tried by ascending bound: once a bound is not below the best
@@ -63,7 +63,7 @@ class ExactOptions:
     """Options of a search: its traffic model and its space of tiles.
 
     model: "paper" counts traffic by equations 6.1 to 6.5; "halo" counts the bytes that are really moved
-    (planner/layer_model/halo.py). grid: "pe" is the space of the exhaustive search: width and kernel whole, loops along
+    (choose/layer_model/halo.py). grid: "pe" is the space of the exhaustive search: width and kernel whole, loops along
     the array in multiples of its length, all other loops in steps of one; "full" has every factor of every loop.
     halo_fits: True if an input tile must fit with its halo (space.fits). double_buffer: True if each tile takes its
     memory twice, so that the next tile is loaded during computation. overlap: True if transfers and computation

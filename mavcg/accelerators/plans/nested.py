@@ -1,13 +1,13 @@
 """Nested tiles: one tiling for each level of memory, which cuts up the tile of the next level out.
 
-Traffic into a level is counted as planner/layer_model/halo.py counts off-chip traffic, with the tile of the next level
+Traffic into a level is counted as choose/layer_model/halo.py counts off-chip traffic, with the tile of the next level
 out as the layer, summed over all those tiles, those at the edges with their smaller size. Nothing stays in a level
 between two tiles of the next level out. Traffic is a product of numbers of tiles of a level (or of the next level out,
 for the stationary operand), and of the rows that all windows of the level read:
     input     bytes in all windows x tiles of OC           (next level out if the input is stationary)
     weights   bytes of weights x tiles of OH and OW        (next level out if the weights are)
     output    bytes of output, and 2 x those of partial sums x (tiles of IC, KH and KW - 1)   (likewise)
-With one level and the best dataflow this equals planner/layer_model/halo.py to the byte. A loop with one trip only in
+With one level and the best dataflow this equals choose/layer_model/halo.py to the byte. A loop with one trip only in
 the tiles at the edge still counts there as one that reloads.
 """
 
@@ -37,7 +37,7 @@ class LevelsPlan:
     traffic: bytes between each level and the next level out; the last is off-chip. compute_gmac_per_s: the computation
     roof. level_gmac_per_s: the roof of each level's bandwidth. best_gmac_per_s: upper bound of the rate in the search's
     space. candidates: tilings of single levels that were evaluated. proved: no tilings of that space have a higher rate
-    (planner/accelerators/levels.py defines the space).
+    (accelerators/plans/levels.py defines the space).
     """
 
     layer: ConvLayer

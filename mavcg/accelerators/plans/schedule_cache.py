@@ -13,8 +13,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import mavcg.accelerators.plans
+import mavcg.choose.layer_model
 import mavcg.hardware.accelerator
-import mavcg.planner
 from mavcg.accelerators.plans.planned import Planned
 from mavcg.assembly.schedule_store import DiskStore, open_store
 from mavcg.choose.layer_model.layer import ConvLayer
@@ -104,9 +105,8 @@ def open_cache(
 @cache
 def fingerprint() -> str:
     """Return a digest of the source code of the models and searches: plans of other code are not reused."""
-    planner = Path(str(mavcg.planner.__file__)).parent
-    folders = (planner / "layer_model", planner / "accelerators")
-    sources = [path for folder in folders for path in folder.glob("*.py")]
+    packages = (mavcg.choose.layer_model, mavcg.accelerators.plans)
+    sources = [path for package in packages for path in Path(str(package.__file__)).parent.glob("*.py")]
     return _digest_of([*sources, Path(str(mavcg.hardware.accelerator.__file__))])
 
 

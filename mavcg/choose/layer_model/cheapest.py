@@ -1,7 +1,7 @@
 """Algorithm 4 of e-PlaNNer: exhaustive search for the candidate of least modelled cost.
 
 All planners use this function, except on spaces too large to enumerate: those have branch and bound
-(planner/accelerators/exact.py, levels.py), which finds the same candidate.
+(accelerators/plans/exact.py, levels.py), which finds the same candidate.
 """
 
 from collections.abc import Callable, Iterable

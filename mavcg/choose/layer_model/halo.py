@@ -1,6 +1,6 @@
 """Off-chip bytes that are really moved: with the halo that neighbouring tiles share, in the order of the loops.
 
-The equations of chapter 6 (planner/layer_model/traffic.py) ignore three effects: neighbouring tiles of the input
+The equations of chapter 6 (choose/layer_model/traffic.py) ignore three effects: neighbouring tiles of the input
 overlap by the halo, and both load it; a loop with one trip causes no reload, whatever the dataflow; rows that no window
 reads are never loaded. The plans of planner/accelerators/text move exactly the bytes counted here.
 """

@@ -1,6 +1,6 @@
 """Traffic between a memory and the tiles in front of it: equations 6.1 to 6.5 of e-PlaNNer, unchanged.
 
-As in the paper, without the halo that neighbouring tiles of the input share; planner/layer_model/halo.py counts it. In
+As in the paper, without the halo that neighbouring tiles of the input share; choose/layer_model/halo.py counts it. In
 the paper only the operand of the dataflow stays from tile to tile. A cache may keep further operands, or not even that
 one; `kept` then names the operands that stay.
 """

@@ -2,7 +2,7 @@
 
 The time of a step on one core is its kernel's computing time (kernel_cycles.py) plus its exposed memory time
 (exposure.py), but at least the time of its memory traffic (memory.py), plus a fixed overhead for the step and each
-task. Several threads take chunks of rows by the engine's rule (cost_model/guided_chunks.py).
+task. Several threads take chunks of rows by the engine's rule (cost/guided_chunks.py).
 """
 
 from collections.abc import Mapping, Sequence

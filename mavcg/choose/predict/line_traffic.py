@@ -23,7 +23,7 @@ MOST_PLACES = 1 << 14  # enumerated runs of an operand; more are counted as mult
 # of hand_landmark: 23 of 34 kernels bring within 20 % of the lines (17 with a sharp bound at the cache's size).
 KEPT, LOST = 0.7, 2.0
 # A stride prefetcher begins at the third access of a stride: the line of the first access and the next one are misses;
-# with a line an access, the first four (simulate/csrc/caches.c).
+# with a line an access, the first four (lab/simulate/csrc/caches.c).
 _LINES_BEFORE, _ACCESSES_BEFORE = 2, 4
 _OPEN_LINES = 4  # lines that stores may fill at the same time, piece by piece
 _LINES_BEFORE_STREAMING = 4  # whole lines that stores fill before lines are written without being read

@@ -48,7 +48,7 @@ class BuiltKernels:
 
 
 # Simulates steps of a library on a board: (all steps, the numbers of some, their kernels, a core, the board, the label
-# of the version, worker processes, progress). Callers that may simulate give one (lab.simulate.simulated_layers has it).
+# of the version, worker processes, progress). lab.simulate.simulated_layers has it.
 LibrarySimulator = Callable[
     [Sequence[StepWork], Sequence[int], BuiltKernels, Core, Board, str, int, Callable[[str], None]],
     Mapping[int, float | str],

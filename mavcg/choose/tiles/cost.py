@@ -1,7 +1,7 @@
 """Cost of a macro-tile on a cluster: the planner's roofline with the terms of cores that have caches.
 
 Traffic into level 1 and level 2 comes from level_traffic.py (equations 6.1 to 6.5 of the paper); the roofs are those of
-6.6 to 6.12; the other terms are calibrated (planner/layer_model/tiling_cost.py names them). Cycles are those of one
+6.6 to 6.12; the other terms are calibrated (choose/layer_model/tiling_cost.py names them). Cycles are those of one
 core with its share of the caches.
 
 Constants, [macro_tile] of profiles/fits, give the fraction of a level's fill time that does not overlap with

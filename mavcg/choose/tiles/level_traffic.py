@@ -1,7 +1,7 @@
 """Traffic of a macro-tile into level 1 and level 2: equations 6.1 to 6.5, and the operands that a cache keeps.
 
 A macro-tile is a tile of the layer at two levels: of the operands that stay in level 2 while the blocks of a call run,
-and of those that stay in level 1 while rows of pixels pass over a chunk of weights. planner/layer_model/traffic.py
+and of those that stay in level 1 while rows of pixels pass over a chunk of weights. choose/layer_model/traffic.py
 counts both; this module decides which operands stay.
 """
 

@@ -2,7 +2,7 @@
 
 Small images have too few rows: 14x14 pixels are four rows of work of a 1x1 convolution. So a row is cut along its
 output channels, and work that is already cut along output channels is given out in smaller numbers of panels. The gain
-is simulated by the engine's rule of guided self-scheduling (cost_model/guided_chunks.py) with the modelled speeds of
+is simulated by the engine's rule of guided self-scheduling (cost/guided_chunks.py) with the modelled speeds of
 all cores of a board. With one thread nothing changes: calls have the same size and rows the same register tiles.
 """
 

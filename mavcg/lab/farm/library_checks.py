@@ -17,7 +17,7 @@ from mavcg.lab.farm.library_tasks import (
     Refusal,
     module_digest,
 )
-from mavcg.lab.farm.messages import MessageError
+from mavcg.lab.jobs.messages import MessageError
 from mavcg.runtime.companions import companion_paths, library_stem
 
 _OBJECT_MARKS = (b"\x7fELF", b"\xcf\xfa\xed\xfe")  # ELF, and Mach-O of 64 bits

@@ -13,7 +13,7 @@ from pathlib import Path
 from mavcg.assembly.schedule_store import open_store
 from mavcg.files.own_file import read_own_file, write_own_file
 from mavcg.files.own_folder import is_own_folder
-from mavcg.lab.farm.sources_digest import compiler_digest
+from mavcg.lab.jobs.sources_digest import compiler_digest
 
 MOST_BYTES = 2_000_000_000  # maximum size of the folder; the least recently used objects are removed first
 _DIGEST_BYTES = 32

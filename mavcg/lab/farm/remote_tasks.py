@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, get_type_hints
 
 from mavcg.errors import MavcgError
-from mavcg.lab.farm.messages import Message, MessageError, pack_message
+from mavcg.lab.jobs.messages import Message, MessageError, pack_message
 
 # Name of a task -> module of its function.
 TASKS = {
@@ -38,8 +38,8 @@ BOARD_TASKS = frozenset({"run_board_task", "read_board_facts"})  # only of worke
 # What a worker's results depend on, which must be equal in the client.
 VERSIONS = {
     "fingerprint": "mavcg.accelerators.plans.schedule_cache",
-    "compiler_digest": "mavcg.lab.farm.sources_digest",
-    "worker_digest": "mavcg.lab.farm.sources_digest",
+    "compiler_digest": "mavcg.lab.jobs.sources_digest",
+    "worker_digest": "mavcg.lab.jobs.sources_digest",
 }
 VERSION_KEY = "mavcg"  # of a worker's facts in a scheduler's answers
 OTHER_VERSION = "has another version of mavcg, or other measured costs; install this one there, and copy ~/.cache/mavcg"

@@ -8,7 +8,7 @@ from pathlib import Path
 from mavcg.errors import MavcgError
 from mavcg.files.scratch import scratch_folder
 from mavcg.hardware.core import Core
-from mavcg.lab.farm.messages import MessageError
+from mavcg.lab.jobs.messages import MessageError
 from mavcg.lab.runners.bench_lines import InterleavedTimes, JobFailed, JobTimes
 from mavcg.lab.runners.bench_program import BenchProgram
 from mavcg.lab.runners.bench_run import BenchOptions, run_bench, run_interleaved

@@ -10,10 +10,10 @@ from uuid import uuid4
 
 from mavcg.errors import MavcgError
 from mavcg.lab.farm.address import FarmAddress
-from mavcg.lab.farm.sources_digest import compiler_digest
 from mavcg.lab.fleet.board_task import BoardAnswer, BoardTask, never, read_board_facts, run_board_task
 from mavcg.lab.fleet.fleet_file import FleetBoard
 from mavcg.lab.jobs.dask_engine import DaskEngine
+from mavcg.lab.jobs.sources_digest import compiler_digest
 from mavcg.lab.runners.facts import MachineFacts
 
 LOOK_S = 2.0  # interval of checks which worker has a board

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from mavcg.accelerators.plans.schedule_cache import fingerprint
 from mavcg.errors import MavcgError
 from mavcg.files.scratch import scratch_folder
 from mavcg.lab.farm.address import DEFAULT_PORT, FarmAddress, is_address, read_address
@@ -50,7 +49,7 @@ def check_workers(text: str, insecure: bool = False) -> int | FarmAddress:
 class DaskEngine:
     """Engine that runs tasks on a farm; a context manager that closes the connection."""
 
-    def __init__(self, workers: FarmAddress, digest: Callable[[], str] = fingerprint, option: str = "") -> None:
+    def __init__(self, workers: FarmAddress, digest: Callable[[], str], option: str = "") -> None:
         """Connect to a scheduler.
 
         workers: its address. digest: a function of remote_tasks.VERSIONS, which returns a digest of everything that

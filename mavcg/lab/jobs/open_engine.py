@@ -4,7 +4,6 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from mavcg.accelerators.plans.schedule_cache import fingerprint
 from mavcg.files.forked_worker import FORKS
 from mavcg.lab.jobs.dask_engine import DaskEngine, check_workers
 from mavcg.lab.jobs.engine import Engine, LocalEngine
@@ -21,7 +20,7 @@ def open_engine(
     workers: str | None,
     is_little: bool,
     note: Callable[[str], None],
-    digest: Callable[[], str] = fingerprint,
+    digest: Callable[[], str],
     insecure: bool = False,
 ) -> Iterator[Engine]:
     """Open the engine for --workers; None: this process for little work, else one process for each of its CPUs.

@@ -1,6 +1,6 @@
 """Measures the candidates for the fastest primitive in interleaved runs, on any machine that a runner reaches.
 
-A program has the candidates of several measurements (selection/measure/interleaved.py). It is run repeatedly, each time
+A program has the candidates of several measurements (lab/runners/interleaved.py). It is run repeatedly, each time
 for candidates not yet known to be faster or slower than their base, or whose rank among the faster ones is open. Each
 run is a new process, because the addresses of its memory affect the times; at least two processes are run.
 """

@@ -1,8 +1,8 @@
 """Simulates the costs of a network's primitives and conversions on the Arm cores of a board, for `mavcg tune`.
 
-The jobs that a board would measure (selection/measure/work_list.py) are timed on a simulated core, each in about a
-second, with the macro-tiles of a library (trials/simulated_jobs.py). Simulated times have no noise, so that interleaved
-measurements are not needed.
+The jobs that a board would measure (lab/runners/work_list.py) are timed on a simulated core, each in about a
+second, with the macro-tiles of a library (lab/trials/simulated_jobs.py). Simulated times have no noise, so that
+interleaved measurements are not needed.
 """
 
 import platform

@@ -1,8 +1,8 @@
-"""Measures the jobs of a network (selection/measure/work_list.py) on a core of any machine that a runner reaches.
+"""Measures the jobs of a network (lab/runners/work_list.py) on a core of any machine that a runner reaches.
 
 Each batch of jobs becomes a program; while it runs on a board, the next is built here. First each job is measured
 alone, then the candidates for the fastest primitive of each scenario interleaved (interleaved_run.py,
-selection/measure/interleaved.py).
+lab/runners/interleaved.py).
 """
 
 from collections.abc import Callable, Sequence

@@ -1,7 +1,7 @@
 """Simulate a run of a model library on one core with one thread; the engine's own profile gives each step's cycles.
 
-By default each step is sampled (simulate/sampling.py), after an untimed run that counts the instructions of each step.
-On request every instruction is timed.
+By default each step is sampled (lab/simulate/sampling.py), after an untimed run that counts the instructions of each
+step. On request every instruction is timed.
 """
 
 import random

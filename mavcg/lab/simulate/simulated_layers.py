@@ -1,9 +1,9 @@
 """Simulated times of steps of a program, one kernel each with its own macro-tile, kept on disk.
 
 A step is called as the engine calls it, at the program's addresses, with the caches as the steps before left them
-(trials/simulated_steps.py). A time is kept under a digest of all that it depends on: the kernel's code, the addresses,
-the facts of the core and the simulator itself. So a second prediction of the same network, or of one that has steps in
-common, simulates what is new only.
+(lab/trials/simulated_steps.py). A time is kept under a digest of all that it depends on: the kernel's code, the
+addresses, the facts of the core and the simulator itself. So a second prediction of the same network, or of one that
+has steps in common, simulates what is new only.
 """
 
 import hashlib

@@ -1,6 +1,6 @@
 """Classes of functions in inference: matrix products and convolutions, depthwise convolutions, copies, and the rest.
 
-Functions are classified by what their code computes where it is at hand (mavcg/program/profiling/code_class.py), else by
+Functions are classified by what their code computes where it is at hand (code_class.py beside this), else by
 patterns of names: those of mavcg's libraries (mavcg/specs/kernel_symbol.py), and those in
 the public sources of TensorFlow Lite (Eigen, gemmlowp, ruy, XNNPACK), onnxruntime (MLAS), OpenBLAS, BLIS and oneDNN.
 """

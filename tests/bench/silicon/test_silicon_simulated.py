@@ -1,12 +1,12 @@
 """The simulator as a model of published calls: what a benchmark's earlier calls have left behind."""
 
 import pytest
-from tests.mavcg.simulate.loops import loop_image
 
 from bench.silicon.models import Run, simulated_cycles
 from mavcg.lab.simulate.simulation import simulate
 from mavcg.profiles.load import load_core
 from mavcg.profiles.timing import load_timing
+from tests.mavcg.lab.simulate.loops import loop_image
 
 
 @pytest.mark.parametrize("core", ["cortex-x1", "cortex-a55"])

@@ -3,7 +3,6 @@
 import random
 
 import numpy as np
-from tests.mavcg.accel.random_networks import random_inputs, random_network, random_target
 
 from mavcg.accelerators.codegen.division import divide
 from mavcg.accelerators.codegen.generate import generate
@@ -16,6 +15,7 @@ from mavcg.accelerators.target import IsaTarget
 from mavcg.accelerators.xgraph import XGraph
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
+from tests.mavcg.accelerators.random_networks import random_inputs, random_network, random_target
 
 
 def random_groups(chance: random.Random, graph: XGraph) -> list[FusedGroup]:

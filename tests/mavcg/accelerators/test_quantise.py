@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.mavcg.accel.test_from_graph import network
 
 from mavcg.accelerators.accuracy import accuracy_of, integer_images
 from mavcg.accelerators.apply_radices import with_radices
@@ -18,6 +17,7 @@ from mavcg.accelerators.shapes import check_xgraph
 from mavcg.accelerators.xgraph import CONVOLUTIONS, Parameters, XGraph, XNode
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
+from tests.mavcg.accelerators.test_from_graph import network
 
 IMAGES = [
     {"image": np.random.default_rng(seed).standard_normal((1, 3, 16, 12)).astype(np.float32)} for seed in range(6)

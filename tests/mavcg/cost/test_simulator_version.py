@@ -52,8 +52,8 @@ def test_the_simulators_code_counts_without_its_words(monkeypatch: pytest.Monkey
     simulator_version.cache_clear()
 
     for ending in (
-        "simulate/csrc/in_order.c",
-        "simulate/rows.py",
+        "lab/simulate/csrc/in_order.c",
+        "lab/simulate/rows.py",
         "asm/isa/mnemonics.py",
         "models/issue_constraints.py",
     ):

@@ -12,7 +12,7 @@ from mavcg.toolchain.target import host_target
 
 onnxruntime = pytest.importorskip("onnxruntime")
 quantization = pytest.importorskip("onnxruntime.quantization")
-encoder = pytest.importorskip("tests.mavcg.model_pipeline.dynamic_encoder")
+encoder = pytest.importorskip("tests.mavcg.model.dynamic_encoder")
 
 
 def session(path: Path, optimised: bool) -> Any:

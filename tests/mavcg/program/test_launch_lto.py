@@ -17,12 +17,12 @@ from typing import Any
 import pytest
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
-from tests.mavcg.program_pipeline.test_bitcode import SAXPY
 
 from mavcg.objects.elf import function_symbols
 from mavcg.toolchain.zig import zig_program
 from tests.conftest import zig_cache
 from tests.mavcg.conftest import CORES
+from tests.mavcg.program.test_bitcode import SAXPY
 
 QEMU = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
 runs_arm = pytest.mark.skipif(QEMU is None, reason="qemu-aarch64 is not installed")

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.mavcg.accel.compiled import random_program
 
 from mavcg.accelerators.host.runtime import SOURCES, DeviceProgram, host_sources
 from mavcg.accelerators.image.elf_file import write_elf
 from mavcg.accelerators.isa.c_forms import HEADER, c_header
 from mavcg.accelerators.isa.forms import FORMS
 from mavcg.cli.app import run
+from tests.mavcg.accelerators.compiled import random_program
 
 CODE = Path(__file__).parent
 EXAMPLE = CODE.parents[2] / "examples" / "accel_host" / "main.c"

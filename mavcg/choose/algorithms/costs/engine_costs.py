@@ -4,11 +4,11 @@ The engine computes conv2d nodes by itself: it writes an image into the interior
 reads, and directly into its part of a concatenation. Any other primitive copies its input into a border and writes a
 dense image, which is then copied.
 
-The engine's predictions of its own algorithms (predict/algorithms.py) use the planned tiles and calls, whereas the
-milliseconds of the model of primitives come from a fit on another machine. That model therefore only gives ratios: the
-cost of a primitive over that of the node's implicit GEMM (or depthwise loop), or over that of the same algorithm in the
-engine's layouts, if the engine has it. Each alternative's cost is this ratio times the best known cost of the latter:
-measured, else predicted.
+The engine's predictions of its own algorithms (choose/predict/algorithms.py) use the planned tiles and calls, whereas
+the milliseconds of the model of primitives come from a fit on another machine. That model therefore only gives ratios:
+the cost of a primitive over that of the node's implicit GEMM (or depthwise loop), or over that of the same algorithm in
+the engine's layouts, if the engine has it. Each alternative's cost is this ratio times the best known cost of the
+latter: measured, else predicted.
 """
 
 import math

@@ -1,7 +1,7 @@
 """Modelled costs of primitives on several threads: each stage's rows are shared, and the next stage waits for its end.
 
-Threads take chunks by the engine's rule (cost_model/guided_chunks.py), so a stage of few rows keeps few of them busy.
-Each has its share of caches and bandwidth (cost_model/board_machine.py), and reads all weights unless rows of work
+Threads take chunks by the engine's rule (cost/guided_chunks.py), so a stage of few rows keeps few of them busy.
+Each has its share of caches and bandwidth (cost/board_machine.py), and reads all weights unless rows of work
 divide them.
 """
 

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.mavcg.accel.compiled import check_against_reference, random_program
-from tests.mavcg.accel.random_networks import random_inputs
 
 from mavcg.accelerators.fixed_point import evaluate
 from mavcg.accelerators.simulator.cycles import simulate
 from mavcg.accelerators.simulator.functional import execute
 from mavcg.errors import MavcgError
+from tests.mavcg.accelerators.compiled import check_against_reference, random_program
+from tests.mavcg.accelerators.random_networks import random_inputs
 
 
 @pytest.mark.parametrize("seed", [3, 4, 8, 12, 17, 21])

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.mavcg.accel.test_from_graph import network as small_network
 
 from mavcg.accelerators.apply_radices import with_fixed_radices
 from mavcg.accelerators.codegen.choose_tile import simulated_cycles
@@ -30,6 +29,7 @@ from mavcg.accelerators.target import find_target
 from mavcg.accelerators.xgraph import XGraph
 from mavcg.errors import MavcgError
 from mavcg.toolchain.helper_library import compiled_helper
+from tests.mavcg.accelerators.test_from_graph import network as small_network
 
 ZU2 = find_target("zu2")
 DRIVER = Path(__file__).with_name("driver.c")

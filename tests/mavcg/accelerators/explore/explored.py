@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.mavcg.explore.test_exploration import NETWORKS, WIDE, space_of
-
 from mavcg.accelerators.explore.exploration import explore
 from mavcg.accelerators.explore.objectives import read_objectives
 from mavcg.accelerators.explore.store import ExplorationStore
 from mavcg.accelerators.explore.workload import workload_of
 from mavcg.lab.jobs.engine import Engine
 from mavcg.lab.jobs.forked_engine import ForkedEngine
+from tests.mavcg.accelerators.explore.test_exploration import NETWORKS, WIDE, space_of
 
 
 def content(path: Path) -> dict[str, list[Any]]:

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.mavcg.explore.test_space_file import written
 
 from mavcg.accelerators.explore.design_space import DesignSpace
 from mavcg.accelerators.explore.exploration import PRUNED, Exploration, explore
@@ -23,6 +22,7 @@ from mavcg.choose.layer_model.layer import ConvLayer
 from mavcg.errors import MavcgError
 from mavcg.lab.jobs.engine import LocalEngine
 from mavcg.profiles.accelerators import accelerator_of
+from tests.mavcg.accelerators.explore.test_space_file import written
 
 CONV = ConvLayer("conv", oc=24, ic=12, oh=14, ow=14, kh=3, kw=3, ih=14, iw=14, pads=(1, 1, 1, 1))
 STRIDED = ConvLayer("strided", oc=16, ic=3, oh=16, ow=16, kh=5, kw=5, ih=35, iw=35, stride=(2, 2))

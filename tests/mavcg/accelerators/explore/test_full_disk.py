@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.mavcg.explore.test_exploration import WIDE, space_of
 
+from tests.mavcg.accelerators.explore.test_exploration import WIDE, space_of
 from tests.mavcg.file_limit import files_of_at_most
 
 PROGRAM = "from mavcg.cli import main; main()"

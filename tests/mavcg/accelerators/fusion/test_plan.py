@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from tests.mavcg.accel.test_from_graph import network
 
 from mavcg.accelerators.concats import placements
 from mavcg.accelerators.from_graph import xgraph_of
@@ -18,6 +17,7 @@ from mavcg.accelerators.target import IsaTarget, find_target
 from mavcg.accelerators.xgraph import XGraph, XNode
 from mavcg.accelerators.xgraph_text import parse_xgraph
 from mavcg.errors import MavcgError
+from tests.mavcg.accelerators.test_from_graph import network
 
 ZU2 = find_target("zu2")
 

@@ -4,12 +4,12 @@ import random
 
 import numpy as np
 import pytest
-from tests.mavcg.accel.random_networks import random_inputs, random_network
 
 from mavcg.accelerators.fixed_point import ROUNDINGS, evaluate
 from mavcg.accelerators.host.cpu_graph import cpu_graph
 from mavcg.accelerators.image.host import CpuPart
 from mavcg.reference.evaluate import run
+from tests.mavcg.accelerators.random_networks import random_inputs, random_network
 
 
 def assert_equal_to_reference(seed: int) -> None:

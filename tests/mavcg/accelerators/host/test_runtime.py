@@ -4,13 +4,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.mavcg.accel.compiled import random_program
-from tests.mavcg.accel.random_networks import random_inputs
 
 from mavcg.accelerators.fixed_point import evaluate, to_reals
 from mavcg.accelerators.host.runtime import DeviceProgram
 from mavcg.accelerators.image.elf_file import write_elf
 from mavcg.errors import MavcgError
+from tests.mavcg.accelerators.compiled import random_program
+from tests.mavcg.accelerators.random_networks import random_inputs
 
 
 def assert_equal_to_reference(seed: int, path: Path) -> bool:

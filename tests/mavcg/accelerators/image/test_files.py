@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
-from tests.mavcg.accel.compiled import random_program
-from tests.mavcg.accel.random_networks import random_inputs
 
 from mavcg.accelerators.image.assembly import assemble, disassemble
 from mavcg.accelerators.image.elf_file import elf_bytes, parse_elf, read_elf, write_elf
@@ -19,6 +17,8 @@ from mavcg.accelerators.isa.encoding import decode_program, encode_program
 from mavcg.accelerators.simulator.cycles import simulate
 from mavcg.accelerators.simulator.functional import execute
 from mavcg.errors import MavcgError
+from tests.mavcg.accelerators.compiled import random_program
+from tests.mavcg.accelerators.random_networks import random_inputs
 
 SEEDS = (3, 8, 17)
 

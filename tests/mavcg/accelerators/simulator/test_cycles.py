@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from tests.mavcg.accel.compiled import random_program
 
 from mavcg.accelerators.image.assembly import parse_instruction
 from mavcg.accelerators.image.program import AccelProgram
@@ -13,6 +12,7 @@ from mavcg.accelerators.simulator.cycles import simulate
 from mavcg.accelerators.simulator.timing import bank_conflict, work_of
 from mavcg.accelerators.target import IsaTarget, find_target
 from mavcg.errors import MavcgError
+from tests.mavcg.accelerators.compiled import random_program
 
 ZU2 = find_target("zu2")
 # 1 byte a cycle, no latency: cycles are bytes.

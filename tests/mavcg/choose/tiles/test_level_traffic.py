@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from tests.mavcg.planner.engine.test_tiles import X86, ZEN3, conv, known
 
 from mavcg.choose.layer_model.roofline import performance_per_access, roofline_performance
 from mavcg.choose.layer_model.tiling_cost import CALIBRATED, ROOFLINE, Term
@@ -14,6 +13,7 @@ from mavcg.choose.tiles.level_traffic import fits_level_2, l2_tiling, l2_traffic
 from mavcg.choose.tiles.tiles import best_macro
 from mavcg.hardware.accelerator import MemoryLevel
 from mavcg.specs.tile_plan import Order
+from tests.mavcg.choose.tiles.test_tiles import X86, ZEN3, conv, known
 
 LAYERS = ((28, 512, 128, 3), (7, 512, 512, 3), (56, 64, 256, 1), (14, 256, 256, 3))
 

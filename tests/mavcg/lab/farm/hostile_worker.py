@@ -1,6 +1,6 @@
 """A worker that has the token and answers with what the file ANSWER names, not with results.
 
-Usage: python -m tests.mavcg.farm.hostile_worker ADDRESS ANSWER PLANTED
+Usage: python -m tests.mavcg.lab.farm.hostile_worker ADDRESS ANSWER PLANTED
 """
 
 import os
@@ -11,7 +11,7 @@ from typing import Any
 from mavcg.cli.app import run
 from mavcg.lab.farm import remote_tasks
 from mavcg.lab.farm.library_tasks import LinkedFiles
-from mavcg.lab.farm.messages import Message, pack_message
+from mavcg.lab.jobs.messages import Message, pack_message
 
 ADDRESS, ANSWER, PLANTED = sys.argv[1:4]
 

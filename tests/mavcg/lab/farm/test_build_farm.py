@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.mavcg.explore.dask_cluster import DaskCluster, cluster
-from tests.mavcg.explore.explored import KillingEngine
 
 from mavcg.assembly.tuning_options import Tuning
 from mavcg.choose.lowering.kernel_code import kernel_modules
@@ -18,12 +16,14 @@ from mavcg.lab.farm.address import read_address
 from mavcg.lab.farm.build_farm import FarmResult, build_farm
 from mavcg.lab.farm.library_tasks import LinkedFiles, Refusal, compile_modules, ir_module
 from mavcg.lab.farm.object_store import ObjectStore
-from mavcg.lab.farm.sources_digest import worker_digest
 from mavcg.lab.jobs.engine import LocalEngine
 from mavcg.lab.jobs.forked_engine import ForkedEngine
+from mavcg.lab.jobs.sources_digest import worker_digest
 from mavcg.model.model_request import ModelRequest
 from mavcg.model.prepare import prepare_model
 from mavcg.model.request import make_model_request
+from tests.mavcg.accelerators.explore.dask_cluster import DaskCluster, cluster
+from tests.mavcg.accelerators.explore.explored import KillingEngine
 
 BOARDS = ("rk3588", "raspberry-pi-4")
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.mavcg.farm.test_build_farm import two_requests
 
 from mavcg.accelerators.explore.board_predictions import predict_boards
 from mavcg.accelerators.explore.tilings import TileTraffic, search_tilings
@@ -22,7 +21,6 @@ from mavcg.lab.farm.library_tasks import (
     link_libraries,
     prepare_libraries,
 )
-from mavcg.lab.farm.messages import Message, pack_message
 from mavcg.lab.farm.remote_tasks import (
     BOARD_TASKS,
     CHECKS,
@@ -36,8 +34,10 @@ from mavcg.lab.farm.remote_tasks import (
     request_message,
 )
 from mavcg.lab.fleet.board_task import BoardAnswer, BoardTask, read_board_facts, run_board_task
+from mavcg.lab.jobs.messages import Message, pack_message
 from mavcg.lab.runners.bench_lines import JobFailed
 from mavcg.lab.runners.bench_run import BenchOptions
+from tests.mavcg.lab.farm.test_build_farm import two_requests
 
 
 def compiler_digest() -> str:

@@ -17,15 +17,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.mavcg.explore.dask_cluster import DaskCluster, cluster, started
-from tests.mavcg.explore.test_exploration import WIDE, space_of
 
+from mavcg.accelerators.plans.schedule_cache import fingerprint
 from mavcg.cli.farm import _say_ready
 from mavcg.errors import MavcgError
 from mavcg.lab.farm.address import FarmAddress, read_address
 from mavcg.lab.farm.connection import check_scheduler, farm_security
 from mavcg.lab.farm.token import make_token, token_path
 from mavcg.lab.jobs.dask_engine import DaskEngine
+from tests.mavcg.accelerators.explore.dask_cluster import DaskCluster, cluster, started
+from tests.mavcg.accelerators.explore.test_exploration import WIDE, space_of
 
 pytest.importorskip("distributed")
 pytest.importorskip("cryptography")
@@ -101,10 +102,10 @@ def test_another_token_is_refused_by_name(
     assert done.stderr == f"mavcg: {farm.address}: the scheduler there has another token than {other}; copy its token\n"
     monkeypatch.setenv("MAVCG_FARM_TOKEN", str(other))
     with pytest.raises(MavcgError, match="--workers tls://127.0.0.1:.*: the scheduler there has another token than"):
-        DaskEngine(address_of(farm))
+        DaskEngine(address_of(farm), fingerprint)
     monkeypatch.setenv("MAVCG_FARM_TOKEN", str(tmp_path / "none.pem"))
     with pytest.raises(MavcgError, match="there is no token of a farm"):
-        DaskEngine(address_of(farm))
+        DaskEngine(address_of(farm), fingerprint)
 
 
 def test_a_server_that_has_no_token_gets_nothing_of_a_client(tmp_path: Path) -> None:
@@ -209,7 +210,7 @@ def raw_call(farm: DaskCluster, where: str, **message: Any) -> Any:
 
 
 def worker_of(farm: DaskCluster) -> str:
-    with DaskEngine(address_of(farm)) as engine:
+    with DaskEngine(address_of(farm), fingerprint) as engine:
         (worker,) = engine.worker_facts()
     return worker
 
@@ -264,7 +265,7 @@ def test_no_function_of_the_clients_is_run_by_a_task(farm: DaskCluster, tmp_path
             with pytest.raises(Exception):  # noqa: B017 - of Dask, of any class
                 future.result(timeout=60)
     assert not list(tmp_path.iterdir())
-    with DaskEngine(address_of(farm)) as engine:
+    with DaskEngine(address_of(farm), fingerprint) as engine:
         assert engine.worker_facts()  # both still run
 
 
@@ -288,7 +289,7 @@ KINDS = {
 def test_a_hostile_worker_gets_one_line_and_leaves_no_file(mavcg: Any, tiny_onnx: Path, tmp_path: Path) -> None:
     kind, planted = tmp_path / "kind", tmp_path / "planted"
     with cluster(()) as made:
-        words = [sys.executable, "-m", "tests.mavcg.farm.hostile_worker", made.address, str(kind), str(planted)]
+        words = [sys.executable, "-m", "tests.mavcg.lab.farm.hostile_worker", made.address, str(kind), str(planted)]
         process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
         made.workers.append(process)
         assert process.stdout is not None and process.stdout.readline()
@@ -313,7 +314,7 @@ def test_insecure_servers_still_run_no_foreign_code(tmp_path: Path) -> None:
         assert made.address.startswith("tcp://127.0.0.1:")
         with distributed().Client(made.address, timeout=60) as client, pytest.raises(Exception):  # noqa: B017
             client.submit(os.mkdir, str(tmp_path / "a")).result(timeout=60)
-        with DaskEngine(address_of(made)) as engine:
+        with DaskEngine(address_of(made), fingerprint) as engine:
             assert len(engine.worker_facts()) == 1
     assert not list(tmp_path.iterdir())
 

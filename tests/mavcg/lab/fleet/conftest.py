@@ -10,7 +10,6 @@ from typing import Any
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from tests.mavcg.runners.loopback import Sshd, make_sshd
 
 from mavcg.lab.runners import bench_run, spot
 from mavcg.lab.runners.bench_program import BenchProgram
@@ -18,6 +17,7 @@ from mavcg.lab.runners.local import LocalTransport
 from mavcg.lab.runners.shell_runner import FOLDER_VARIABLE, ShellRunner
 from mavcg.lab.runners.ssh import COMMAND_VARIABLE
 from mavcg.toolchain.target import host_target
+from tests.mavcg.lab.runners.loopback import Sshd, make_sshd
 
 FAKE = Path(__file__).with_name("fake_board.py")
 Built = Callable[..., BenchProgram]

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.mavcg.explore.dask_cluster import cluster
-from tests.mavcg.fleet.conftest import LoopbackFleet
 
 from mavcg.lab.fleet import hosts
+from tests.mavcg.accelerators.explore.dask_cluster import cluster
+from tests.mavcg.lab.fleet.conftest import LoopbackFleet
 
 pytest.importorskip("distributed")
 FleetOf = Callable[[int], LoopbackFleet]

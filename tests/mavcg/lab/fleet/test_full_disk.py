@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.mavcg.fleet.conftest import LoopbackFleet
-from tests.mavcg.fleet.test_tune_fleet import InstantBoards
 
 from mavcg.lab.fleet import tune_fleet
 from tests.mavcg.file_limit import files_of_at_most
+from tests.mavcg.lab.fleet.conftest import LoopbackFleet
+from tests.mavcg.lab.fleet.test_tune_fleet import InstantBoards
 
 pytestmark = pytest.mark.usefixtures("fake_programs")
 # Bytes of the database: that of all jobs of the model is larger than both; the smaller one has no figure.

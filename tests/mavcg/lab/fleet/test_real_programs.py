@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.mavcg.fleet.conftest import LoopbackFleet
+
+from tests.mavcg.lab.fleet.conftest import LoopbackFleet
 
 
 @pytest.mark.long

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.mavcg.fleet.conftest import LoopbackFleet
 
 from mavcg.lab.fleet import tune_fleet
 from mavcg.lab.fleet.board_task import BoardAnswer, BoardTask, Result, read_board_facts
 from mavcg.lab.fleet.fleet_file import FleetBoard
 from mavcg.lab.runners.bench_lines import Condition, InterleavedTimes, JobTimes, Rounds
 from mavcg.lab.runners.facts import MachineFacts
+from tests.mavcg.lab.fleet.conftest import LoopbackFleet
 
 FleetOf = Callable[[int], LoopbackFleet]
 pytestmark = pytest.mark.usefixtures("fake_programs")

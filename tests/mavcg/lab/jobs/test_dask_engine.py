@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.mavcg.explore.dask_cluster import cluster
-from tests.mavcg.explore.explored import content, explored_by
-from tests.mavcg.explore.test_exploration import WIDE, space_of
 
+from mavcg.accelerators.plans.schedule_cache import fingerprint
 from mavcg.errors import MavcgError
 from mavcg.lab.farm.address import FarmAddress, read_address
 from mavcg.lab.jobs.dask_engine import DaskEngine, check_workers
 from mavcg.lab.jobs.engine import LocalEngine
+from tests.mavcg.accelerators.explore.dask_cluster import cluster
+from tests.mavcg.accelerators.explore.explored import content, explored_by
+from tests.mavcg.accelerators.explore.test_exploration import WIDE, space_of
 
 pytest.importorskip("distributed")
 
@@ -40,7 +41,7 @@ def test_a_scheduler_that_goes_loses_nothing_that_was_found(tmp_path: Path, capf
 
     with cluster() as made, dask.config.set({"distributed.comm.timeouts.connect": "5s"}):
         with (
-            DaskEngine(read_address(made.address, False, "")) as engine,
+            DaskEngine(read_address(made.address, False, ""), fingerprint) as engine,
             pytest.raises(MavcgError, match="the scheduler is gone .* are kept"),
         ):
             explored_by(EndingEngine(engine, made.scheduler), tmp_path, "gone.sqlite")
@@ -70,7 +71,7 @@ def test_a_scheduler_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     with pytest.raises(MavcgError, match=f"--workers tcp://127.0.0.1:{port}: no scheduler answers there"):
-        DaskEngine(FarmAddress("127.0.0.1", port, False))
+        DaskEngine(FarmAddress("127.0.0.1", port, False), fingerprint)
 
 
 @pytest.mark.parametrize("text", ["-1", "many", "dask://", "http://host:80", "tls://host:0", "99999", "1.5", ""])

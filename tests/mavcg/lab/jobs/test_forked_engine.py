@@ -6,12 +6,13 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from tests.mavcg.explore.explored import KillingEngine, explored_by
 
-from mavcg.accelerators.explore import open_engine as opening
+from mavcg.accelerators.plans.schedule_cache import fingerprint
 from mavcg.errors import MavcgError
+from mavcg.lab.jobs import open_engine as opening
 from mavcg.lab.jobs.engine import ATTEMPTS, LocalEngine
 from mavcg.lab.jobs.forked_engine import ForkedEngine
+from tests.mavcg.accelerators.explore.explored import KillingEngine, explored_by
 
 Numbers = tuple[int, ...]
 
@@ -96,9 +97,9 @@ def test_an_error_of_who_takes_results_ends_the_work() -> None:
 def test_where_a_fork_is_not_safe_one_process_works(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opening, "FORKS", False)
     notes: list[str] = []
-    with opening.open_engine("4", False, notes.append) as engine:
+    with opening.open_engine("4", False, notes.append, fingerprint) as engine:
         assert isinstance(engine, LocalEngine) and "only one process works" in notes[0]
-    with opening.open_engine(None, False, notes.append) as engine:
+    with opening.open_engine(None, False, notes.append, fingerprint) as engine:
         assert isinstance(engine, LocalEngine) and len(notes) == 1
 
 

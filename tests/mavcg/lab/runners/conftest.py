@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.mavcg.runners.loopback import Sshd, make_sshd
 
 from mavcg.lab.runners.ssh import COMMAND_VARIABLE
+from tests.mavcg.lab.runners.loopback import Sshd, make_sshd
 
 FAKE_ADB = Path(__file__).with_name("fake_adb.py")
 

@@ -3,13 +3,13 @@
 import random
 
 import pytest
-from tests.mavcg.simulate.loops import cycles_per_iteration, ideal_program, loop_image, ops_of
 
 from mavcg.passes.asm.models.estimate import loop_cycles
 from mavcg.passes.asm.models.in_order import steady_cycles
 from mavcg.passes.asm.models.ports import port_bounds
 from mavcg.profiles.load import load_core
 from mavcg.profiles.timing import load_timing
+from tests.mavcg.lab.simulate.loops import cycles_per_iteration, ideal_program, loop_image, ops_of
 
 FORMS = """
 fmla v{a}.4s, v{b}.4s, v{c}.4s

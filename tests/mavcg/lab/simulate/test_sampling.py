@@ -5,7 +5,6 @@ import random
 import statistics
 
 import pytest
-from tests.mavcg.simulate.loops import loop_image, state
 
 from mavcg.cost.core_facts import simulated_core
 from mavcg.lab.simulate.harness import ffi, library
@@ -13,6 +12,7 @@ from mavcg.lab.simulate.run import SimulatedProgram
 from mavcg.lab.simulate.sampling import PartEstimate, SamplePlan, part_estimate, sampling_error
 from mavcg.profiles.load import load_board, load_core
 from mavcg.profiles.timing import load_timing
+from tests.mavcg.lab.simulate.loops import loop_image, state
 
 # 16 KiB again and again; a megabyte by lines, where every load misses; both in turn is what a layer's stages do.
 NEAR = ("ldr q1, [x1]", "fmla v2.4s, v1.4s, v1.4s", "fmla v3.4s, v1.4s, v1.4s")

@@ -3,13 +3,13 @@
 from dataclasses import replace
 
 import pytest
-from tests.mavcg.simulate.loops import TAIL, counts, cycles_per_iteration, ideal_program, loop_image, state
 
 from mavcg.cost.core_facts import SimulatedCore, simulated_core
 from mavcg.hardware.timing import ClassTiming, Timing, UnitUse
 from mavcg.lab.simulate.run import SimulatedProgram
 from mavcg.profiles.load import load_core
 from mavcg.profiles.timing import load_timing
+from tests.mavcg.lab.simulate.loops import TAIL, counts, cycles_per_iteration, ideal_program, loop_image, state
 
 
 def test_pairs_chains_and_loads_take_what_counting_by_hand_says() -> None:

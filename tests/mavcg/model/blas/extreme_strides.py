@@ -12,7 +12,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from tests.mavcg.blas.calls import (
+
+from tests.mavcg.model.blas.calls import (
     COLUMN_MAJOR,
     ROW_MAJOR,
     Product,

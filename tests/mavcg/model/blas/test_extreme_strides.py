@@ -4,9 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.mavcg.blas.extreme_strides import ERRORS
-
 from mavcg.toolchain.zig import run_zig
+from tests.mavcg.model.blas.extreme_strides import ERRORS
 
 ROOT = Path(__file__).parents[3]
 
@@ -14,7 +13,7 @@ ROOT = Path(__file__).parents[3]
 def test_64_bit_strides_of_all_routines_and_doors(blas_path: Path, tmp_path: Path) -> None:
     (tmp_path / "errors.c").write_text(ERRORS)
     run_zig("cc", ["-shared", "-fPIC", "errors.c", "-o", "liberrors.so"], "building xerbla", tmp_path)
-    words = ["-m", "tests.mavcg.blas.extreme_strides", str(tmp_path / "liberrors.so"), str(blas_path)]
+    words = ["-m", "tests.mavcg.model.blas.extreme_strides", str(tmp_path / "liberrors.so"), str(blas_path)]
 
     done = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True)
 

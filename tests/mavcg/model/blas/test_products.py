@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.mavcg.blas.calls import COLUMN_MAJOR, ROW_MAJOR, Array, Product, cblas_gemm, fortran_gemm
 
 from tests.conftest import examples
+from tests.mavcg.model.blas.calls import COLUMN_MAJOR, ROW_MAJOR, Array, Product, cblas_gemm, fortran_gemm
 
 # Around the ends of vectors, register tiles and blocks; 0 where nothing is to be done.
 SIZES = st.sampled_from((0, 1, 2, 3, 4, 7, 8, 11, 13, 15, 16, 17, 26, 31, 32, 33, 48, 63, 65, 96, 130))

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.mavcg.blas.calls import Array, Product, fortran_gemm
+
+from tests.mavcg.model.blas.calls import Array, Product, fortran_gemm
 
 # Shared by rows, by columns, of several blocks in each direction.
 LARGE = (
@@ -84,7 +85,7 @@ FORKING = """
 import ctypes, os, sys, threading
 sys.path[:0] = [{root!r}]
 import numpy as np
-from tests.mavcg.blas.calls import Product, fortran_gemm
+from tests.mavcg.model.blas.calls import Product, fortran_gemm
 library = ctypes.CDLL({library!r})
 library.mavcg_blas_set_num_threads(3)
 p = Product("d", False, False, 300, 300, 300, 1.0, 0.0)

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.mavcg.blas.calls import COLUMN_MAJOR, ROW_MAJOR, VectorCall, cblas_gemv, fortran_gemv
 
 from tests.conftest import examples
+from tests.mavcg.model.blas.calls import COLUMN_MAJOR, ROW_MAJOR, VectorCall, cblas_gemv, fortran_gemv
 
 SIZES = st.sampled_from((0, 1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 33, 64, 65, 70, 130, 1030))
 SCALARS = st.sampled_from((0.0, 1.0, -1.0, 0.7, -2.5))

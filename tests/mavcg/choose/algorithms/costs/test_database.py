@@ -353,7 +353,8 @@ WRITER = """
 import sys
 from pathlib import Path
 from mavcg.specs.primitive import Scenario
-from mavcg.choose.algorithms.costs.database import Record; from mavcg.choose.algorithms.costs.database_file import open_db
+from mavcg.choose.algorithms.costs.database import Record
+from mavcg.choose.algorithms.costs.database_file import open_db
 from mavcg.choose.algorithms.costs.provider import Cost
 for number in range(int(sys.argv[3])):
     with open_db(Path(sys.argv[1])) as database:

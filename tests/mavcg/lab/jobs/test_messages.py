@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from mavcg.kernels.gemm.packing import pack
-from mavcg.lab.farm.messages import MARK, Message, MessageError, pack_message
+from mavcg.lab.jobs.messages import MARK, Message, MessageError, pack_message
 
 
 class Colour(Enum):
@@ -212,7 +212,7 @@ def test_whatever_rows_say_the_error_is_one(rows: Any, blob: bytes) -> None:
 
 def test_too_large_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
     content = pack_message(b"x" * 100)
-    monkeypatch.setattr("mavcg.lab.farm.messages.MOST_BYTES", 100)
+    monkeypatch.setattr("mavcg.lab.jobs.messages.MOST_BYTES", 100)
     with pytest.raises(MessageError, match=f"a message of {len(content)} bytes; the most are 100"):
         Message(content)
 

@@ -19,7 +19,7 @@ from typing import Any, cast
 import numpy as np
 
 from mavcg.errors import MavcgError
-from mavcg.lab.farm.message_types import MessageClasses, fits, type_name
+from mavcg.lab.jobs.message_types import MessageClasses, fits, type_name
 
 MARK = b"mavcg-message-1\n"
 MOST_BYTES = 4_000_000_000  # of a message
