@@ -62,14 +62,15 @@ def cores(
     if name is not None:
         detected = [cpu for cpu in detected if cpu.core in known]
     if json:
-        entries = [core_json(core) for core in known.values()]
+        # Blocking is planned, not read: for the cores that are asked for by name only.
+        entries = [core_json(core) | (blocking_json(core) if name else {}) for core in known.values()]
         print_json(
             {
                 "this_machine": [{"cpu": cpu.cpu, "core": cpu.core, "how": cpu.how} for cpu in detected],
                 "cores": entries,
                 "boards": [board_json(board) for board in boards.values()],
-                # If one core is named, scripts find these two keys here too, without a search for its entry.
-                **({key: entries[0][key] for key in ("confidence", "silicon")} if name in known else {}),
+                # If one core is named, scripts find these keys here too, without a search for its entry.
+                **({key: entries[0][key] for key in ("confidence", "silicon", "blocking")} if name in known else {}),
             }
         )
     elif name is not None and name in known:
@@ -140,6 +141,14 @@ def core_json(core: Core) -> dict[str, Any]:
         "facts": [{"key": f.key, "value": f.value, "unit": f.unit, "source": f.source} for f in core.facts],
         "sources": dict(core.sources),
     }
+
+
+def blocking_json(core: Core) -> dict[str, Any]:
+    """Return the key of a core's entry for the blocking of products: {} if no library can be built for the core."""
+    from mavcg.choose.tiles.core_blocking import blocking_of_core
+
+    planned = blocking_of_core(core)
+    return {"blocking": {kind: {dtype: asdict(sizes) for dtype, sizes in of.items()} for kind, of in planned.items()}}
 
 
 def board_json(board: Board) -> dict[str, Any]:

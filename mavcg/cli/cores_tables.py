@@ -1,6 +1,7 @@
 """Print the tables of `mavcg cores`."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 from typing import TYPE_CHECKING
 
 from mavcg.cli.output import console
@@ -81,6 +82,7 @@ def show_core(core: Core, boards: Mapping[str, Board], detected: "Sequence[Detec
         if value:
             table.add_row(key, value)
     out.print(table)
+    show_blocking(core)
     table = Table("fact", "source", title="Sources")
     policy = ((f"loads.{name}", source) for name, source in core.policy.sources)
     for key, source in (*core.sources, *policy, *((fact.key, fact.source) for fact in core.facts)):
@@ -88,6 +90,21 @@ def show_core(core: Core, boards: Mapping[str, Board], detected: "Sequence[Detec
     out.print(table)
     if detected:
         show_machine(detected)
+
+
+def show_blocking(core: Core) -> None:
+    """Print the sizes by which products of matrices are blocked on a core, by library and data type."""
+    from rich.table import Table
+
+    from mavcg.choose.tiles.core_blocking import LIBRARY_TITLES, blocking_of_core
+
+    title = "Blocking of matrix products on this core alone, in elements"
+    table = Table("library", "type", "MR", "NR", "MC", "KC", "NC", title=title)
+    for kind, planned in blocking_of_core(core).items():
+        for dtype, sizes in planned.items():
+            table.add_row(LIBRARY_TITLES[kind], dtype, *(str(size) for size in astuple(sizes)))
+    if table.row_count:
+        console().print(table)
 
 
 def _pass_names(core: Core) -> str:

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from mavcg.specs.blocking import Blocking
+
 ITEM_BYTES = {"f32": 4, "f64": 8}
 ROUTINE_PREFIX = {"f32": "s", "f64": "d"}
 TALL_COLUMNS = 6  # maximum columns of a tall register tile
@@ -39,6 +41,11 @@ class BlasBlocks:
     def rows(self) -> int:
         """Number of rows of the register tile."""
         return self.lanes * self.units
+
+    @property
+    def blocking(self) -> Blocking:
+        """The sizes as BLIS names them."""
+        return Blocking(self.rows, self.columns, self.mc, self.kc, self.nc)
 
     @property
     def tall_rows(self) -> int:

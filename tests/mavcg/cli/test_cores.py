@@ -101,6 +101,24 @@ def test_one_core_with_facts_and_sources() -> None:
         assert word in " ".join(result.stdout.split()), word
 
 
+def test_one_core_has_the_blocking_of_its_products() -> None:
+    """The five sizes that BLIS would print, by library and data type; a list of all cores does not plan them."""
+    document = json.loads(run("cortex-a55", "--json").stdout)
+    (told,) = document["cores"]
+    assert document["blocking"] == told["blocking"]
+    assert {kind: list(planned) for kind, planned in told["blocking"].items()} == {
+        "blas": ["f32", "f64"],
+        "models": ["f32", "u8"],
+    }
+    assert told["blocking"]["blas"]["f32"] == {"mr": 8, "nr": 13, "mc": 40, "kc": 288, "nc": 507}
+
+    table = run("cortex-a55").stdout
+    assert "MR" in table and ["BLAS", "f32", "8", "13", "40", "288", "507"] in [
+        [cell.strip() for cell in line.split("│")[1:-1]] for line in table.splitlines()
+    ]
+    assert all("blocking" not in core for core in json.loads(run("--json").stdout)["cores"])
+
+
 def test_a_core_tells_how_far_its_timing_is_to_be_believed() -> None:
     """Scripts read `confidence` and `silicon`; people read that nothing is known where no figure is."""
     (told,) = json.loads(run("cortex-a53", "--json").stdout)["cores"]

@@ -278,6 +278,8 @@ def test_only_what_cannot_be_cloned_is_refused(built: Any) -> None:
 @pytest.mark.parametrize("core", ["generic", "own"])
 def test_every_hot_function_ran_the_version_of_its_core(built: Any, core: str) -> None:
     core = CORES[built.target.arch][0] if core == "own" else core
-    ran = built.versions_run(core)
-    assert set(ran.values()) == {core}
-    assert len(ran) >= 8, ran  # those whose bodies differ; the others are called directly
+    # Those whose bodies differ: the others are called directly. How many do depends on the core: 4 on a Skylake.
+    choices = [choice for module in built.results[0].modules for choice in module.choices]
+    dispatched = {choice.function for choice in choices if any(v.body != "generic" for v in choice.versions)}
+    assert len(dispatched) >= (8 if built.target.arch == "aarch64" else 1)
+    assert built.versions_run(core) == dict.fromkeys(dispatched, core)

@@ -1,0 +1,57 @@
+"""The five sizes of BLIS for every core: a table that shows when a choice changes, and that builds choose the same."""
+
+from dataclasses import astuple, replace
+
+import pytest
+
+from mavcg.choose.tiles.blas_blocks import plan_blas_blocks
+from mavcg.choose.tiles.core_blocking import BLAS, MODELS, blocking_of_core
+from mavcg.choose.tiles.parts import cores_each
+from mavcg.choose.tiles.tiles import cores_of
+from mavcg.hardware.core import Core
+from mavcg.kernels.machines import machines_for
+from mavcg.profiles.load import load_core, load_cores
+from mavcg.specs.blas_blocks import ITEM_BYTES
+from mavcg.toolchain.target import default_target
+
+
+def blocking_text(core: Core) -> str:
+    """A line for each kind of library and data type: core, library, type, MR, NR, MC, KC, NC."""
+    return "".join(
+        " ".join(map(str, (core.name, kind, dtype, *astuple(sizes)))) + "\n"
+        for kind, planned in blocking_of_core(core).items()
+        for dtype, sizes in planned.items()
+    )
+
+
+def test_blocking_of_every_core(golden: object) -> None:
+    text = "".join(map(blocking_text, load_cores().values()))
+
+    assert golden == f"core library type MR NR MC KC NC\n{text}"
+
+
+@pytest.mark.parametrize("dtype", ITEM_BYTES)
+def test_a_blas_library_for_one_core_has_its_blocking(dtype: str) -> None:
+    """Planned as `mavcg blas build --cores CORE` does it, with the generic version beside the core's."""
+    for core in load_cores().values():
+        target = default_target(core.arch)
+        machines = machines_for([core], target)
+        labels = tuple(machines)
+        blocks = plan_blas_blocks(dtype, machines, cores_of(labels, target), cores_each(labels, None))
+
+        assert blocks.blocking == blocking_of_core(core)[BLAS][dtype], core.name
+
+
+def test_blocks_are_whole_register_tiles_in_a_blas_library() -> None:
+    for core in load_cores().values():
+        for sizes in blocking_of_core(core)[BLAS].values():
+            assert sizes.mc % sizes.mr == 0 and sizes.nc % sizes.nr == 0, core.name
+
+
+def test_an_x86_core_without_avx2_has_none() -> None:
+    assert blocking_of_core(replace(load_core("haswell"), name="old", llvm_cpu="x86-64-v2")) == {}
+
+
+def test_eight_bit_sums_are_not_cut() -> None:
+    for core in load_cores().values():
+        assert blocking_of_core(core)[MODELS]["u8"].kc == 1024
