@@ -62,14 +62,14 @@ def mavcg_runner(model: Path, threads: int, profile: bool = False) -> Runner:
 def built_library(model: Path) -> Path:
     """Return the model's library for this machine, built once for each version of mavcg and of the model."""
     from bench.host_library import build_for_host
-    from mavcg.files.code_cache import cache_folder
+    from mavcg.files.store import code_folder
 
     digest = hashlib.sha256(model.read_bytes())
     for part in ("mavcg", "kernels", "passes", "runtime", "profiles"):
         for path in sorted((ROOT / part).rglob("*")):
             if path.suffix in (".py", ".c", ".h", ".toml") and not path.is_symlink():
                 digest.update(path.read_bytes())
-    folder = cache_folder() / "bench" / f"{model.stem}-{digest.hexdigest()[:24]}"
+    folder = code_folder() / "bench" / f"{model.stem}-{digest.hexdigest()[:24]}"
     library = folder / "libmodel.so"
     if not library.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
 """Detect the core type of each CPU: of this machine, or of a board from its recorded /proc and /sys.
 
 The runtime's own C code (csrc/detect.c) does it. It is compiled once for this machine, and kept in the user's cache
-(code_cache.py). csrc/detect_api.h declares it, to C and through cffi to Python.
+(mavcg/files/store.py). csrc/detect_api.h declares it, to C and through cffi to Python.
 """
 
 import hashlib
@@ -13,9 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from mavcg.errors import MavcgError
-from mavcg.files.code_cache import cache_folder, cached_file
-from mavcg.files.own_folder import is_own_folder
-from mavcg.files.scratch import scratch_folder
+from mavcg.files.store import kept_file, own_code_folder
 from mavcg.hardware.core import Core
 from mavcg.runtime.amalgamation import SOURCES, unit_text
 from mavcg.runtime.build import RUNTIME_FLAGS, compile_runtime, x86_needs
@@ -147,11 +145,8 @@ def load_detector(candidates: Candidates) -> Any:
 
     If the cache folder belongs to another user or cannot be written, the library is compiled for this process only.
     """
-    folder = cache_folder()
-    if is_own_folder(folder):
+    with own_code_folder() as folder:
         return ffi.dlopen(str(build_detector(candidates, folder)))
-    with scratch_folder("mavcg-detect-") as scratch:
-        return ffi.dlopen(str(build_detector(candidates, Path(scratch))))
 
 
 def build_detector(candidates: Candidates, folder: Path) -> Path:
@@ -173,4 +168,4 @@ def build_detector(candidates: Candidates, folder: Path) -> Path:
         table = table_text(core_set, others, {core.name: x86_needs(core) for core in checked})
         compile_runtime("detect", table, target, out, flags)
 
-    return cached_file(folder, f"detect-{content}.so", compile_detector)
+    return kept_file(folder, f"detect-{content}.so", compile_detector)

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mavcg.errors import MavcgError
-from mavcg.files.code_cache import cache_folder, cached_file
-from mavcg.files.own_folder import is_own_folder
 from mavcg.files.scratch import scratch_folder
+from mavcg.files.store import kept_file, own_code_folder
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.hardware.extensions import hwcap_words
 from mavcg.runtime.amalgamation import SOURCES, unit_text, write_unit
@@ -73,9 +72,7 @@ def linked_selector(target: Target, out_dir: Path) -> Path:
     return _cached_object("linked_selector", "", target, name, out_dir / f"{name}.o")
 
 
-def selector_ir(
-    core_sets: Sequence[CoreSet], all_cores: Mapping[str, Core], target: Target, out_dir: Path
-) -> dict[str, str]:
+def selector_ir(core_sets: Sequence[CoreSet], all_cores: Mapping[str, Core], target: Target) -> dict[str, str]:
     """Return comdat group -> LLVM IR: the selector that core sets of a link share, and each set's table; for ELF.
 
     Each module's definitions are to go into its group, which is that of the same code in native objects.
@@ -86,24 +83,18 @@ def selector_ir(
         table = table_text(core_set, same_arch, needs_words(core_set))
         units[f"mavcg_set_{core_set.tag}"] = ("linked_set", table)
     more = ("-S", "-emit-llvm", "-Wno-unused-command-line-argument")
-    return {
-        group: _cached_text(unit, table, target, out_dir / f"{group}.ll", more)
-        for group, (unit, table) in units.items()
-    }
+    return {group: _cached_text(unit, table, target, more) for group, (unit, table) in units.items()}
 
 
-def _cached_text(unit: str, table: str, target: Target, out: Path, more_flags: tuple[str, ...]) -> str:
+def _cached_text(unit: str, table: str, target: Target, more_flags: tuple[str, ...]) -> str:
     """Compile a unit to text, or read it from the cache."""
 
     def compile_text(path: Path) -> None:
         compile_runtime(unit, table, target, path, more_flags)
 
-    folder = cache_folder()
-    if not is_own_folder(folder):
-        compile_text(out)
-        return out.read_text()
     parts = _content(unit, table, target, " ".join(more_flags))
-    return cached_file(folder, f"selector-{parts}.ll", compile_text).read_text()
+    with own_code_folder() as folder:
+        return kept_file(folder, f"selector-{parts}.ll", compile_text).read_text()
 
 
 def needs_words(core_set: CoreSet) -> dict[str, tuple[int, ...]]:
@@ -132,13 +123,10 @@ def _cached_object(unit: str, table: str, target: Target, group: str, out: Path)
         assembly.unlink()
 
     # The selector depends on the core set alone, and takes longer to compile than a small program's versions.
-    folder = cache_folder()
-    if not is_own_folder(folder):
-        compile_in_group(out)
-        return out
     content = _content(unit, table, target, group)
     out.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(cached_file(folder, f"selector-{content}.o", compile_in_group), out)
+    with own_code_folder() as folder:
+        shutil.copyfile(kept_file(folder, f"selector-{content}.o", compile_in_group), out)
     return out
 
 

@@ -5,7 +5,7 @@ import stat
 from pathlib import Path
 
 from mavcg.files.own_folder import WRITABLE_BY_OTHERS
-from mavcg.files.whole_file import whole
+from mavcg.files.whole_file import is_special, whole
 
 
 def is_own_file(path: Path) -> bool:
@@ -31,11 +31,11 @@ def read_own_file(path: Path) -> bytes | None:
 
 
 def write_own_file(path: Path, content: bytes) -> None:
-    """Write a file that only this user can access, in place of any other, and of a link, which is not followed.
+    """Write a file that only this user can access, in place of any other, and of a link or a pipe.
 
-    Raises: OSError if it cannot be written.
+    The link is not followed, and nobody waits for a reader of the pipe. Raises: OSError if it cannot be written.
     """
-    if path.is_symlink():
+    if path.is_symlink() or is_special(path):
         path.unlink()
     with whole(path, durable=False) as made:
         made.write_bytes(content)

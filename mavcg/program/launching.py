@@ -4,8 +4,6 @@ The build's own compiler runs first, unchanged. If its object defines a hot func
 versions; if that fails, the compiler's object stays, and the reason is reported.
 """
 
-import hashlib
-import json
 import os
 import re
 import subprocess
@@ -17,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from mavcg.errors import MavcgError
 from mavcg.files.scratch import scratch_folder
-from mavcg.files.whole_file import put_in_place, write_whole
+from mavcg.files.whole_file import put_in_place
 from mavcg.program.buildfile import FILE_NAME, BuildFile, read_build_file
 from mavcg.program.depfile import add_dependencies, add_to_preprocessed, dependency_file
 from mavcg.program.launch_log import log_versions
@@ -321,7 +319,7 @@ def hot_of(file: BuildFile, folder: Path) -> "tuple[HotSymbol, ...]":
     The ranking of a profile is cached on disk, because the launcher needs it for every file of a build.
     Raises: MavcgError for a profile that cannot be read.
     """
-    from mavcg.files.code_cache import cache_folder
+    from mavcg.files.store import open_store
     from mavcg.program.hot_functions import HotSymbol, parse_hot
 
     named = tuple(symbol for text in file.hot for symbol in parse_hot(text))
@@ -335,17 +333,11 @@ def hot_of(file: BuildFile, folder: Path) -> "tuple[HotSymbol, ...]":
             return named
         raise MavcgError(f"{path}: cannot be read ({error.strerror}); make it by `mavcg profile -o`") from error
     key = f"{path.resolve()} {state.st_mtime_ns} {state.st_size} {file.threshold} {file.max_functions}"
-    remembered = cache_folder() / f"hot-{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
-    try:
-        entries = json.loads(remembered.read_text())
-        return named + tuple(HotSymbol(**entry) for entry in entries)
-    except (OSError, ValueError, TypeError):
-        pass  # missing, or not readable: rank it again
-    from mavcg.program.request import profile_hot
+    store = open_store("hot")
+    ranked = store.read(key, tuple[HotSymbol, ...])
+    if ranked is None:
+        from mavcg.program.request import profile_hot
 
-    ranked = profile_hot(path, file.threshold, file.max_functions)
-    # A cache that cannot be written costs time, not the build.
-    with suppress(OSError, MavcgError):
-        remembered.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(remembered, json.dumps([symbol.__dict__ for symbol in ranked]))
+        ranked = profile_hot(path, file.threshold, file.max_functions)
+        store.write(key, ranked)
     return named + ranked

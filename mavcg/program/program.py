@@ -218,7 +218,7 @@ def _write_bitcode(
     assert request.lto is not None
     texts = [text for module in built for text in module.ir_texts]
     if core_sets:
-        texts += selector_in_groups(selector_ir(core_sets, load_cores(), request.target, folder))
+        texts += selector_in_groups(selector_ir(core_sets, load_cores(), request.target))
     notes = [module.summary for module in built if module.choices or module.refused] + ([facts] if facts else [])
     linked = link_ir(texts, [json_note(note) for note in notes])
     write_bitcode(

@@ -5,9 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from mavcg.files.code_cache import cache_folder, cached_file
-from mavcg.files.own_folder import is_own_folder
-from mavcg.files.scratch import scratch_folder
+from mavcg.files.store import kept_file, own_code_folder
 from mavcg.toolchain.target import host_target
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
 
@@ -19,11 +17,8 @@ def load_helper(name: str, files: Sequence[Path], flags: Sequence[str], title: s
     name of the library in messages, such as "the simulator".
     Raises: ToolError if compilation fails.
     """
-    folder = cache_folder()
-    if is_own_folder(folder):
+    with own_code_folder() as folder:
         return load(str(compiled_helper(folder, name, files, flags, title)))
-    with scratch_folder(f"mavcg-{name}-") as scratch:
-        return load(str(compiled_helper(Path(scratch), name, files, flags, title)))
 
 
 def compiled_helper(folder: Path, name: str, files: Sequence[Path], flags: Sequence[str], title: str) -> Path:
@@ -40,4 +35,4 @@ def compiled_helper(folder: Path, name: str, files: Sequence[Path], flags: Seque
         sources = [str(path) for path in files if path.suffix == ".c"]
         run_zig("cc", [*arguments, *sources, "-o", str(out)], f"compiling {title} for {target}")
 
-    return cached_file(folder, f"{name}-{digest}.so", make)
+    return kept_file(folder, f"{name}-{digest}.so", make)

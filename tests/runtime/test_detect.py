@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mavcg.errors import MavcgError
-from mavcg.files.code_cache import cache_folder
+from mavcg.files.store import code_folder
 from mavcg.hardware.core import Core, Midr, X86Model
 from mavcg.runtime import binding
 from mavcg.runtime.binding import Candidates, DetectedCpu, detect
@@ -210,7 +210,7 @@ def test_a_root_that_is_not_there(tmp_path: Path) -> None:
 def test_the_library_is_kept_in_the_cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ZIG_GLOBAL_CACHE_DIR", zig_cache())
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    made = binding.build_detector(Candidates(CoreSet((ZEN,))), cache_folder())
+    made = binding.build_detector(Candidates(CoreSet((ZEN,))), code_folder())
     stamp = made.stat().st_mtime_ns
 
     assert made.parent == tmp_path / "mavcg" and [path.name for path in made.parent.iterdir()] == [made.name]
@@ -224,7 +224,7 @@ def test_the_library_is_kept_in_the_cache_folder(tmp_path: Path, monkeypatch: py
 def test_a_relative_cache_home_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "relative/folder")  # the specification says: must be absolute, else ignored
 
-    assert cache_folder() == Path.home() / ".cache/mavcg"
+    assert code_folder() == Path.home() / ".cache/mavcg"
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from mavcg.files.code_cache import cache_folder
+from mavcg.files.store import code_folder
 
 _SECONDS = 120
 
@@ -18,7 +18,7 @@ class AptError(Exception):
 
 def source_tarball(package: str) -> Path | str:
     """The upstream tarball of a Debian source package; why it cannot be had, where it cannot."""
-    kept = cache_folder() / "test-sources"
+    kept = code_folder() / "test-sources"
     if found := sorted(kept.glob(f"{package}_*.orig.tar.*")):
         return found[-1]
     try:
@@ -31,7 +31,7 @@ def source_tarball(package: str) -> Path | str:
 
 def unpacked_packages(architecture: str, packages: Sequence[str]) -> Path | str:
     """A folder with the files of Debian's packages for another architecture, for emulation; why it cannot be had."""
-    kept = cache_folder() / f"test-packages-{architecture}"
+    kept = code_folder() / f"test-packages-{architecture}"
     root = kept / "root"
     if root.is_dir():
         return root

@@ -110,7 +110,7 @@ def test_what_was_ranked_otherwise_is_not_taken(cache: Path, here: Path, change:
 def test_a_garbled_memory_is_made_again(cache: Path, here: Path, text: str) -> None:
     file = BuildFile(profile="perf.txt")
     first = hot_of(file, here)
-    (remembered,) = cache.glob("hot-*.json")
+    (remembered,) = cache.glob("hot/*")
     remembered.write_text(text)
     assert hot_of(file, here) == first
 

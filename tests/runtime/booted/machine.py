@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mavcg.files.code_cache import cache_folder
+from mavcg.files.store import code_folder
 
 QEMU = shutil.which("qemu-system-aarch64")
 ARM_LIBC = Path("/usr/aarch64-linux-gnu/lib")  # of libc6-arm64-cross: a glibc with rseq
@@ -37,7 +37,7 @@ class Ran:
 
 def kernel() -> Path:
     """The kernel's image. Raises: Lacking."""
-    folder = cache_folder() / "boot"
+    folder = code_folder() / "boot"
     found = sorted(folder.glob("vmlinuz-*-arm64"))
     return found[-1] if found else _fetched(folder)
 

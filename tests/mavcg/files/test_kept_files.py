@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from mavcg.files.code_cache import cached_file
+from mavcg.files import store
 from mavcg.files.own_folder import is_own_folder
+from mavcg.files.store import kept_file
 from mavcg.runtime import binding
 from mavcg.runtime.coreset import CoreSet
 from tests.conftest import zig_cache
@@ -49,33 +50,41 @@ def _pipe(path: Path) -> None:
     os.mkfifo(path)
 
 
-def test_a_library_is_made_once(tmp_path: Path, make: Callable[[Path], None]) -> None:
-    first = cached_file(tmp_path, "x-1.so", make)
+@pytest.mark.parametrize("suffix", [".so", ".o", ".ll"])
+def test_a_file_is_made_once(tmp_path: Path, make: Callable[[Path], None], suffix: str) -> None:
+    first = kept_file(tmp_path, f"x-1{suffix}", make)
 
-    assert cached_file(tmp_path, "x-1.so", make) == first and make.times == 1  # type: ignore[attr-defined]
-    assert cached_file(tmp_path, "x-2.so", make) != first
+    assert kept_file(tmp_path, f"x-1{suffix}", make) == first and make.times == 1  # type: ignore[attr-defined]
+    assert kept_file(tmp_path, f"x-2{suffix}", make) != first
     assert stat.S_IMODE(first.stat().st_mode) == 0o700 and first.name.startswith("x-1-")
+
+
+def test_a_file_whose_name_begins_alike_stays(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    longer = kept_file(tmp_path, "x-1-2.so", make)
+    kept_file(tmp_path, "x-1.so", make)
+
+    assert kept_file(tmp_path, "x-1-2.so", make) == longer and make.times == 2  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("spoil", [_replaced, _shortened, _writable, _linked, _pipe])
 def test_one_that_is_not_as_it_was_written_is_made_again(
     tmp_path: Path, make: Callable[[Path], None], spoil: Callable[[Path], None]
 ) -> None:
-    spoil(cached_file(tmp_path, "x-1.so", make))
+    spoil(kept_file(tmp_path, "x-1.so", make))
 
-    again = cached_file(tmp_path, "x-1.so", make)
+    again = kept_file(tmp_path, "x-1.so", make)
     assert make.times == 2 and again.read_bytes() == b"code"  # type: ignore[attr-defined]
     assert again.is_file() and not again.is_symlink() and stat.S_IMODE(again.stat().st_mode) == 0o700
-    assert cached_file(tmp_path, "x-1.so", make) == again and make.times == 2  # type: ignore[attr-defined]
+    assert kept_file(tmp_path, "x-1.so", make) == again and make.times == 2  # type: ignore[attr-defined]
 
 
 def test_one_of_another_user_is_made_again(
     tmp_path: Path, make: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cached_file(tmp_path, "x-1.so", make)
+    kept_file(tmp_path, "x-1.so", make)
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
 
-    cached_file(tmp_path, "x-1.so", make)
+    kept_file(tmp_path, "x-1.so", make)
     assert make.times == 2  # type: ignore[attr-defined]
 
 
@@ -100,7 +109,7 @@ def test_the_selector_is_never_loaded_from_a_folder_of_another_user(
     monkeypatch.setenv("ZIG_GLOBAL_CACHE_DIR", zig_cache())
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     (tmp_path / "mavcg").mkdir()
-    monkeypatch.setattr(binding, "is_own_folder", lambda folder: False)
+    monkeypatch.setattr(store, "is_own_folder", lambda folder: False)
     library = binding.load_detector.__wrapped__(binding.Candidates(CoreSet(())))
 
     assert library.mavcg_how_words(0) and list((tmp_path / "mavcg").iterdir()) == []
