@@ -1,26 +1,32 @@
 """Facts of this machine's cores and memories: caches as Linux lists them; measured clock, multiply-adds and bandwidths.
 
-They are measured once and kept in the user's cache folder (see schedule_store.py), by processor, cores and caches. A
-file that MAVCG_HOST_FACTS names replaces them, so that a plan for this machine can be repeated, here or elsewhere.
+They are measured once and kept in the user's store, by processor, cores and caches. A file that MAVCG_HOST_FACTS names
+replaces them, so that a plan for this machine can be repeated, here or elsewhere.
 """
 
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 import mavcg.hosts.probe
-from mavcg.assembly.schedule_store import DiskStore, open_store
 from mavcg.errors import MavcgError
+from mavcg.files.decode import decode, read_json
+from mavcg.files.store import open_store
 from mavcg.hardware.board import Cluster
 from mavcg.hosts.caches import Caches, first_threads, processor_name, read_caches
 
 VARIABLE = "MAVCG_HOST_FACTS"
 LEAST_MEMORY_BYTES = 32 << 20  # a buffer that is no cache's, where no cache is listed
 MOST_MEMORY_BYTES = 256 << 20
+
+Figure = Annotated[float, Meta(gt=0, lt=1e15)]
+Count = Annotated[int, Meta(gt=0, lt=10**15)]
 
 
 @dataclass(frozen=True)
@@ -30,17 +36,20 @@ class CoreFacts:
     Figures are for one core that works alone; bandwidths are of reads, in 10^9 bytes per second.
     """
 
-    core: str
-    cpus: tuple[int, ...]
-    max_khz: int | None = None
-    l1d_bytes: int | None = None
-    l2_bytes: int | None = None
-    l2_cores: int | None = None
-    l1_gb_per_s: float | None = None
-    l2_gb_per_s: float | None = None
-    l3_gb_per_s: float | None = None
-    memory_gb_per_s: float | None = None
-    fma_per_cycle: float | None = None
+    core: Annotated[str, Meta(min_length=1, description="a core", examples=["a name of `mavcg cores`"])]
+    cpus: Annotated[
+        tuple[Annotated[int, Meta(ge=0)], ...],
+        Meta(min_length=1, description="a list of CPU numbers", examples=["[0, 1]"]),
+    ]
+    max_khz: Count | None = None
+    l1d_bytes: Count | None = None
+    l2_bytes: Count | None = None
+    l2_cores: Count | None = None
+    l1_gb_per_s: Figure | None = None
+    l2_gb_per_s: Figure | None = None
+    l3_gb_per_s: Figure | None = None
+    memory_gb_per_s: Figure | None = None
+    fma_per_cycle: Figure | None = None
 
 
 @dataclass(frozen=True)
@@ -51,9 +60,9 @@ class HostFacts:
     """
 
     processor: str
-    clusters: tuple[CoreFacts, ...]
-    l3_bytes: int | None = None
-    memory_gb_per_s: float | None = None
+    clusters: Annotated[tuple[CoreFacts, ...], Meta(examples=['[{"core": .., "cpus": [..], ..}, ..]'])]
+    l3_bytes: Count | None = None
+    memory_gb_per_s: Figure | None = None
 
 
 def host_facts(clusters: Sequence[Cluster], again: bool = False, root: Path = Path("/")) -> HostFacts:
@@ -67,17 +76,12 @@ def host_facts(clusters: Sequence[Cluster], again: bool = False, root: Path = Pa
     named = os.environ.get(VARIABLE, "")
     if named:
         return read_facts(Path(named))
-    store = _store()
-    key = _key(clusters, root)
-    kept = store.read(key) if store is not None and not again else None
+    store, key = open_store("host"), _key(clusters, root)
+    kept = None if again else store.read(key, HostFacts)
     if kept is not None:
-        try:
-            return facts_of(kept["facts"])
-        except (KeyError, MavcgError):
-            pass  # written by another version: measured anew
+        return kept
     measured = measure(clusters, root)
-    if store is not None:
-        store.write(key, {"facts": asdict(measured)})
+    store.write(key, measured)
     return measured
 
 
@@ -87,42 +91,24 @@ def read_facts(path: Path) -> HostFacts:
     Raises: MavcgError naming file, key and remedy.
     """
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise MavcgError(
-            f"{VARIABLE}={path}: cannot be read: {error}; name a JSON file of facts, or unset it"
-        ) from None
-    try:
-        return facts_of(document)
+        document = read_json(path, "name a JSON file of facts, or unset it")
     except MavcgError as error:
-        raise MavcgError(f"{VARIABLE}={path}: {error}") from None
+        raise MavcgError(f"{VARIABLE}={error}") from None
+    return facts_of(document.value, f"{VARIABLE}={path}")
+
+
+def facts_of(document: object, where: str) -> HostFacts:
+    """Return facts from a parsed JSON document; `processor` may be left out. where: its name in errors.
+
+    Raises: MavcgError naming the key, the value and the remedy.
+    """
+    document = {"processor": "", **document} if isinstance(document, dict) else document
+    return decode(document, HostFacts, where, "correct it, or leave it out")
 
 
 def facts_json(facts: HostFacts) -> str:
     """Return the text of a file for MAVCG_HOST_FACTS."""
     return json.dumps(asdict(facts), indent=2) + "\n"
-
-
-def facts_of(document: object) -> HostFacts:
-    """Return facts from a parsed JSON document. Raises: MavcgError naming the key and the remedy."""
-    table = _table(document, HostFacts, "")
-    entries = table.pop("clusters", None)
-    if not isinstance(entries, list):
-        raise MavcgError('clusters: missing, or not a list; give [{"core": ..., "cpus": [...], ...}, ...]')
-    processor = table.pop("processor", "")
-    if not isinstance(processor, str):
-        raise MavcgError(f"processor: {processor!r} is not text; give its name, or leave it out")
-    clusters = []
-    for number, entry in enumerate(entries):
-        location = f"clusters[{number}]."
-        figures = _table(entry, CoreFacts, location)
-        core, cpus = figures.pop("core", None), figures.pop("cpus", None)
-        if not isinstance(core, str) or not core:
-            raise MavcgError(f"{location}core: {core!r} is not a core; give a name of `mavcg cores`")
-        if not isinstance(cpus, list) or not cpus or not all(type(cpu) is int and cpu >= 0 for cpu in cpus):
-            raise MavcgError(f"{location}cpus: {cpus!r} is not a list of CPU numbers; give them as [0, 1]")
-        clusters.append(CoreFacts(core, tuple(cpus), **_figures(figures, location)))
-    return HostFacts(processor, tuple(clusters), **_figures(table, ""))
 
 
 def measure(clusters: Sequence[Cluster], root: Path = Path("/")) -> HostFacts:
@@ -239,12 +225,6 @@ def _in_thread(work: Any) -> None:
         pool.submit(work).result()
 
 
-def _store() -> DiskStore | None:
-    opened = open_store()
-    # The store of schedules is <root>/schedules/<fingerprint>; facts of the machine do not depend on the passes.
-    return None if opened is None else DiskStore(opened.folder.parents[1] / "host")
-
-
 def _key(clusters: Sequence[Cluster], root: Path) -> str:
     """Return a key that is equal for the same processor, cores, caches and measuring code."""
     code = hashlib.sha256()
@@ -252,28 +232,6 @@ def _key(clusters: Sequence[Cluster], root: Path) -> str:
         code.update(Path(file).read_bytes())
     cores = [(c.core, c.cpus, asdict(read_caches(c.cpus[0], root))) for c in clusters]
     return json.dumps([processor_name(root), cores, code.hexdigest()[:16]])
-
-
-def _table(document: object, kind: type[HostFacts] | type[CoreFacts], location: str) -> dict[str, Any]:
-    if not isinstance(document, dict):
-        raise MavcgError(
-            f"{location.rstrip('.') or 'the file'}: {str(document)[:40]!r} is not a table of facts; write {{ ... }}"
-        )
-    known = [entry.name for entry in fields(kind)]
-    for key in document:
-        if key not in known:
-            raise MavcgError(f"{location}{key}: no such key; keys here are {', '.join(known)}")
-    return dict(document)
-
-
-def _figures(table: Mapping[str, Any], location: str) -> dict[str, Any]:
-    """Return the figures of a table without nulls. Raises: MavcgError for a value that is not a number above 0."""
-    for key, value in table.items():
-        whole = key.endswith(("_bytes", "_cores", "_khz"))
-        if value is not None and (type(value) not in ((int,) if whole else (int, float)) or not 0 < value < 1e15):
-            kind = "whole number" if whole else "number"
-            raise MavcgError(f"{location}{key}: {value!r} is not a {kind} above 0; correct it, or leave it out")
-    return dict(table)
 
 
 def _round_figure(value: float) -> float:

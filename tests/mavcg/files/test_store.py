@@ -152,8 +152,7 @@ def test_the_least_recently_used_entries_go_first_those_of_older_versions_too(tm
         each.put(f"{number}", bytes(100))
     (tmp_path / "plans" / "notes.txt").write_bytes(bytes(1000))  # the user's own
     for number, each in enumerate((old, old, store, store)):
-        (path,) = [p for p in each.folder.iterdir() if each.get(f"{number}") and p.name == entry_name(f"{number}")]
-        os.utime(path, (number, number))
+        os.utime(Path(each.folder or "", entry_name(f"{number}")), (number, number))
     assert old.get("0")  # used just now
 
     store.trim()
