@@ -142,3 +142,57 @@ def test_what_pages_name_is_there(page: str) -> None:
 )
 def test_what_is_not_there_is_found(text: str, missing: list[str]) -> None:
     assert faults(text) == missing
+
+
+# In ARCHITECTURE.md: `module.function`, and names that are no words: CamelCase, or with an underscore.
+FUNCTION = re.compile(r"(?<![\w./<-])(?:([a-z_]\w*)\.)?([A-Za-z]\w*)(?![\w./*-])")
+
+
+@cache
+def names_of_modules() -> dict[str, set[str]]:
+    """The names that modules define, by the module's file without .py."""
+    found: dict[str, set[str]] = {}
+    for part in PARTS[:5]:
+        for path in (ROOT / part).rglob("*.py"):
+            found.setdefault(path.stem, set()).update(defined_by(path))
+    return found
+
+
+def functions_gone(text: str) -> list[str]:
+    """What a page calls a function or a class and no module defines; C and environment names are left out."""
+    everywhere = set().union(*names_of_modules().values()) | set(names_of_modules())
+    sources = "".join(path.read_text() for path in (ROOT / "runtime" / "csrc").iterdir() if path.is_file())
+    gone = []
+    for word in re.findall(r"(?<!`)`([\w.]+)`(?!`)", text):
+        found = FUNCTION.fullmatch(word)
+        if found is None or word.endswith((".py", ".c", ".h", ".md", ".toml")):
+            continue
+        module, name = found[1], found[2]
+        if module in names_of_modules():
+            if name not in names_of_modules()[module]:
+                gone.append(word)
+        elif module is None and (re.search(r"[a-z][A-Z]", name) or ("_" in name and name != name.upper())):
+            if name not in everywhere | {"NAME_run"} and name not in sources:
+                gone.append(word)
+    return gone
+
+
+def test_the_architecture_names_no_function_that_is_gone() -> None:
+    assert functions_gone((ROOT / "ARCHITECTURE.md").read_text()) == []
+    assert functions_gone("see `program.burn_program`, `PlanOfNothing` and `mavcg_select`") == [
+        "program.burn_program",
+        "PlanOfNothing",
+    ]
+
+
+FOLDERS_WITH_DOCSTRINGS = sorted(
+    str(path.relative_to(ROOT)) for part in PARTS[:5] for path in (ROOT / part).rglob("__init__.py")
+)
+
+
+@pytest.mark.parametrize("file", FOLDERS_WITH_DOCSTRINGS)
+def test_what_a_folder_says_of_its_files_is_there(file: str) -> None:
+    document = ast.get_docstring(ast.parse((ROOT / file).read_text())) or ""
+    named = re.findall(r"(?<![\w/*-])((?:[\w*-]+/)*[\w*-]+\.(?:py|c|h|md))(?!\w)", document)
+
+    assert [name for name in named if not is_file(name)] == []

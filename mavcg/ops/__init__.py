@@ -1,4 +1,10 @@
-"""The operators of a graph: inputs, attributes and type inference (docs/design/model-graph.md)."""
+"""The operators of a graph: inputs, attributes and type inference (docs/design/model-graph.md).
+
+Where the next thing goes:
+
+- Operator of graphs: mavcg/reference/, a kernel, a row in docs/design/model-graph.md (docs/add-an-operator.md).
+- Activation: elementwise.py, mavcg/reference/elementwise.py, kernels/builder/activation.py (docs/add-an-operator.md).
+"""
 
 from mavcg.ops.nodes import infer, make_node
 from mavcg.ops.table import OPS

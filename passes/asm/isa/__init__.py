@@ -1,1 +1,7 @@
-"""AArch64 instructions: syntax, registers and memory that they read and write, timing class."""
+"""AArch64 instructions: syntax, registers and memory that they read and write, timing class.
+
+Where the next thing goes:
+
+- Instruction, or a form of one: mnemonics.py: class, registers, flags; instruction.py and memory_access.py where a
+  form is its own; syntax.py for new operands; operation_count.py for arithmetic (docs/add-a-pass.md).
+"""
