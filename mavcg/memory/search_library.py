@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mavcg.toolchain.helper_library import load_helper
+from mavcg.toolchain.helper_library import HelperSources, load_helper
 from mavcg.toolchain.target import host_target
 
 SOURCE = Path(__file__).parent / "csrc" / "placement.c"
@@ -125,5 +125,5 @@ class SearchProblem:
 def _load_search() -> Any:
     """Load the search library, compiled for this machine unless the user's cache has it."""
     freestanding = () if host_target().system == "macos" else ("-nostdlib",)
-    library = load_helper("placement", [SOURCE], (*FLAGS, *freestanding), "the search for memory plans", ctypes.CDLL)
-    return library.mavcg_place_buffers
+    sources = HelperSources("placement", [SOURCE], (*FLAGS, *freestanding), "the search for memory plans")
+    return load_helper(sources, ctypes.CDLL).mavcg_place_buffers

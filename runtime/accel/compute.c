@@ -1,7 +1,7 @@
 /* Computes the conv, pool and misc instructions: sums without rounding, a shift, saturation. */
-#include <stdlib.h>
+#include <string.h>
 
-#include "core.h"
+#include "execution.h"
 
 enum rounding { HALF_UP, HALF_AWAY, FLOOR };
 enum { SLOPE_BITS = 8, MOST_SHIFT = 62 };
@@ -34,28 +34,19 @@ static struct finish finish_of(const struct memories *memories, const int64_t *l
 }
 
 /* Make a tile from the three address fields of an instruction. */
-static struct tile tile_of(const int64_t *address, int64_t rows, int64_t columns, int64_t channels) {
-    return (struct tile){address[0], address[1], address[2], rows, columns, channels};
+static struct tile tile_of(const char *field, const int64_t *address, int64_t rows, int64_t columns, int64_t channels) {
+    return (struct tile){field, address[0], address[1], address[2], rows, columns, channels};
 }
 
-/* Copy a tile of feature memory into a new dense array. Returns NULL on failure, with *why set. */
-static int8_t *taken(const struct memories *memories, const struct tile *tile, const char **why) {
-    *why = "a tile ends beyond feature memory";
-    if (!tile_fits(memories, tile)) return NULL;
-    int8_t *dense = malloc((size_t)(tile->rows * tile->columns * tile->channels));
-    *why = dense ? read_tile(memories, tile, dense) : "no memory for a tile";
-    if (!*why) return dense;
-    free(dense);
-    return NULL;
+/* Return the dense array for a result tile; NULL, with a fault, if the tile does not fit. */
+static int8_t *result_of(struct memories *memories, const struct tile *to) {
+    return tile_fits(memories, to) ? array_of(memories, RESULT, to->rows * to->columns * to->channels) : NULL;
 }
 
-/* Allocate a dense array for a result tile. Returns NULL on failure, with *why set. */
-static int8_t *room_for(const struct memories *memories, const struct tile *tile, const char **why) {
-    *why = "a tile ends beyond feature memory";
-    if (!tile_fits(memories, tile)) return NULL;
-    int8_t *dense = malloc((size_t)(tile->rows * tile->columns * tile->channels));
-    *why = dense ? NULL : "no memory for a tile";
-    return dense;
+/* Write a result tile, which becomes the tile that the instruction computed. */
+static bool end_tile(struct memories *memories, const struct tile *to, const int8_t *result) {
+    memories->computed = (mavcg_accel_tile){result, to->rows, to->columns, to->channels};
+    return write_tile(memories, to, result);
 }
 
 /* The windows of a convolution or pool over an input tile. `window` points at the first of the fields kernel_rows ..
@@ -101,91 +92,60 @@ static uint32_t dot(const int8_t *a, const int8_t *b, int64_t length) {
     return sum;
 }
 
-/* The arrays that a convolution allocates. */
-struct convolution {
-    int8_t *x, *weights, *shifts, *result;
-    int32_t *bias;
-    uint32_t *sums;
-    const int8_t **pixels;
-};
-
-static void add_products(const struct instruction *one, const struct windows *windows, const struct convolution *c) {
+/* Add the products of one output pixel. met: the input pixels that it meets. sums: [out_channels]. */
+static void add_products(const struct instruction *one, const struct parameters *parameters, const int8_t *const *met,
+                         uint32_t *sums) {
     const int64_t *v = one->values;
-    bool depthwise = one->form->kind == CONV_DEPTHWISE;
-    int64_t positions = v[CONV_DENSE_KERNEL_ROWS] * v[CONV_DENSE_KERNEL_COLUMNS], channels = v[CONV_DENSE_CHANNELS];
-    uint32_t *sums = c->sums;
-    for (int64_t row = 0; row < v[CONV_DENSE_OUT_ROWS]; row++)
-        for (int64_t column = 0; column < v[CONV_DENSE_OUT_COLUMNS]; column++, sums += v[CONV_DENSE_OUT_CHANNELS]) {
-            meet(windows, row, column, c->pixels);
-            for (int64_t o = 0; o < v[CONV_DENSE_OUT_CHANNELS]; o++)
-                for (int64_t t = 0; t < positions; t++) {
-                    const int8_t *pixel = c->pixels[t];
-                    if (!pixel) continue;
-                    sums[o] += depthwise ? (uint32_t)((int32_t)pixel[o] * c->weights[o * positions + t])
-                                         : dot(pixel, c->weights + (o * positions + t) * channels, channels);
-                }
-        }
-}
-
-static const char *end_convolution(struct memories *memories, const struct instruction *one, const struct tile *to,
-                                   const struct convolution *c) {
-    const int64_t *v = one->values;
-    int64_t channels = v[CONV_DENSE_OUT_CHANNELS], pixels = v[CONV_DENSE_OUT_ROWS] * v[CONV_DENSE_OUT_COLUMNS];
-    if (v[CONV_DENSE_PARTIAL]) return write_sums(memories, v[CONV_DENSE_SUMS], pixels, channels, c->sums);
-    struct finish finish = finish_of(memories, v + CONV_DENSE_LO);
-    for (int64_t i = 0; i < pixels * channels; i++)
-        c->result[i] = finished(&finish, (int32_t)c->sums[i], c->shifts[i % channels]);
-    return write_tile(memories, to, c->result);
-}
-
-static const char *convolve_with(struct memories *memories, const struct instruction *one, struct convolution *c) {
-    const int64_t *v = one->values;
-    int64_t channels = v[CONV_DENSE_OUT_CHANNELS], pixels = v[CONV_DENSE_OUT_ROWS] * v[CONV_DENSE_OUT_COLUMNS];
     int64_t positions = v[CONV_DENSE_KERNEL_ROWS] * v[CONV_DENSE_KERNEL_COLUMNS];
-    struct tile from = tile_of(v + CONV_DENSE_FROM, v[CONV_DENSE_ROWS], v[CONV_DENSE_COLUMNS], v[CONV_DENSE_CHANNELS]);
-    struct tile to = tile_of(v + CONV_DENSE_TO, v[CONV_DENSE_OUT_ROWS], v[CONV_DENSE_OUT_COLUMNS], channels);
-    const char *why = NULL;
-    if (v[CONV_DENSE_PARTIAL] || v[CONV_DENSE_ACCUMULATE])
-        why = check_sums(memories, v[CONV_DENSE_SUMS], pixels, channels);
-    if (!why && !v[CONV_DENSE_PARTIAL] && !tile_fits(memories, &to)) why = "a tile ends beyond feature memory";
-    if (why) return why;
-    c->x = taken(memories, &from, &why);
-    if (!c->x) return why;
+    int64_t channels = v[CONV_DENSE_CHANNELS], out = v[CONV_DENSE_OUT_CHANNELS];
     bool depthwise = one->form->kind == CONV_DEPTHWISE;
-    c->weights = malloc((size_t)(channels * positions * (depthwise ? 1 : v[CONV_DENSE_CHANNELS])));
-    c->shifts = malloc((size_t)channels);
-    c->bias = malloc((size_t)channels * sizeof *c->bias);
-    c->sums = calloc((size_t)(pixels * channels), sizeof *c->sums);
-    c->result = malloc((size_t)(pixels * channels));
-    c->pixels = calloc((size_t)positions, sizeof *c->pixels);
-    if (!c->weights || !c->shifts || !c->bias || !c->sums || !c->result || !c->pixels)
-        return "no memory for its operands";
-    why = read_parameters(memories, one, c->bias, c->shifts, c->weights);
-    if (why) return why;
-    for (int64_t i = 0; i < pixels * channels; i++) c->sums[i] = (uint32_t)c->bias[i % channels];
-    if (v[CONV_DENSE_ACCUMULATE]) why = read_sums(memories, v[CONV_DENSE_SUMS], pixels, channels, c->sums);
-    if (why) return why;
-    struct windows windows = {v + CONV_DENSE_KERNEL_ROWS,         from.rows, from.columns, from.channels,
-                              one->form->kind == CONV_TRANSPOSED, c->x};
-    add_products(one, &windows, c);
-    return end_convolution(memories, one, &to, c);
+    for (int64_t t = 0; t < positions; t++) {
+        if (!met[t]) continue;
+        const int8_t *weights = parameters->weights + t * out * (depthwise ? 1 : channels);
+        for (int64_t o = 0; depthwise && o < out; o++) sums[o] += (uint32_t)((int32_t)met[t][o] * weights[o]);
+        for (int64_t o = 0; !depthwise && o < out; o++) sums[o] += dot(met[t], weights + o * channels, channels);
+    }
 }
 
-static const char *convolve(struct memories *memories, const struct instruction *one) {
-    struct convolution c = {0};
-    const char *why = convolve_with(memories, one, &c);
-    free(c.x);
-    free(c.weights);
-    free(c.shifts);
-    free(c.result);
-    free(c.bias);
-    free(c.sums);
-    free(c.pixels);
-    return why;
+static bool convolve(struct memories *memories, const struct instruction *one) {
+    const int64_t *v = one->values;
+    bool partial = v[CONV_DENSE_PARTIAL];
+    int64_t channels = v[CONV_DENSE_OUT_CHANNELS], pixels = v[CONV_DENSE_OUT_ROWS] * v[CONV_DENSE_OUT_COLUMNS];
+    struct tile to = tile_of("to", v + CONV_DENSE_TO, v[CONV_DENSE_OUT_ROWS], v[CONV_DENSE_OUT_COLUMNS], channels);
+    struct tile from = tile_of("from", v + CONV_DENSE_FROM, v[CONV_DENSE_ROWS], v[CONV_DENSE_COLUMNS],
+                               v[CONV_DENSE_CHANNELS]);
+    struct parameters parameters;
+    if ((partial || v[CONV_DENSE_ACCUMULATE]) && !sums_fit(memories, v[CONV_DENSE_SUMS], pixels, channels))
+        return false;
+    int8_t *result = partial ? NULL : result_of(memories, &to);
+    const int8_t *x = partial || result ? read_tile(memories, &from, FIRST) : NULL;
+    if (!x || !read_parameters(memories, one, &parameters)) return false;
+    uint32_t *sums = array_of(memories, SUMS, pixels * channels * SUM_BYTES);
+    const int8_t **met = array_of(memories, PIXELS,
+                                  v[CONV_DENSE_KERNEL_ROWS] * v[CONV_DENSE_KERNEL_COLUMNS] * (int64_t)sizeof *met);
+    if (!sums || !met) return false;
+    if (!v[CONV_DENSE_ACCUMULATE])
+        for (int64_t i = 0; i < pixels; i++) memcpy(sums + i * channels, parameters.bias, (size_t)channels * SUM_BYTES);
+    else if (!read_sums(memories, v[CONV_DENSE_SUMS], pixels, channels, sums)) return false;
+    struct windows windows = {v + CONV_DENSE_KERNEL_ROWS,         from.rows, from.columns, from.channels,
+                              one->form->kind == CONV_TRANSPOSED, x};
+    for (int64_t i = 0; i < pixels; i++) {
+        meet(&windows, i / to.columns, i % to.columns, met);
+        add_products(one, &parameters, met, sums + i * channels);
+    }
+    if (partial) {
+        write_sums(memories, v[CONV_DENSE_SUMS], pixels, channels, sums);
+        return true;
+    }
+    struct finish finish = finish_of(memories, v + CONV_DENSE_LO);
+    for (int64_t i = 0; i < pixels; i++)
+        for (int64_t o = 0; o < channels; o++)
+            result[i * channels + o] = finished(&finish, (int32_t)sums[i * channels + o], parameters.shifts[o]);
+    return end_tile(memories, &to, result);
 }
 
 static void pool_windows(const struct instruction *one, const struct windows *windows, const struct finish *finish,
-                         const int8_t **pixels, int8_t *result) {
+                         const int8_t **met, int8_t *result) {
     const int64_t *v = one->values;
     bool greatest = one->form->kind == POOL_MAX;
     int64_t positions = v[POOL_MAX_KERNEL_ROWS] * v[POOL_MAX_KERNEL_COLUMNS], channels = v[POOL_MAX_CHANNELS];
@@ -193,12 +153,12 @@ static void pool_windows(const struct instruction *one, const struct windows *wi
     int64_t shift = greatest ? v[POOL_MAX_SHIFT] : v[POOL_AVERAGE_SHIFT];
     for (int64_t row = 0; row < v[POOL_MAX_OUT_ROWS]; row++)
         for (int64_t column = 0; column < v[POOL_MAX_OUT_COLUMNS]; column++, result += channels) {
-            meet(windows, row, column, pixels);
+            meet(windows, row, column, met);
             for (int64_t c = 0; c < channels; c++) {
                 int64_t value = greatest ? INT8_MIN : 0;
                 for (int64_t t = 0; t < positions; t++) {
-                    if (!pixels[t]) continue;
-                    int element = pixels[t][c]; /* NOLINT(bugprone-signed-char-misuse): a number */
+                    if (!met[t]) continue;
+                    int element = met[t][c]; /* NOLINT(bugprone-signed-char-misuse): a number */
                     if (!greatest) value += element;
                     else if (element > value) value = element;
                 }
@@ -207,27 +167,22 @@ static void pool_windows(const struct instruction *one, const struct windows *wi
         }
 }
 
-static const char *pool(struct memories *memories, const struct instruction *one) {
+static bool pool(struct memories *memories, const struct instruction *one) {
     const int64_t *v = one->values;
     int64_t channels = v[POOL_MAX_CHANNELS];
-    struct tile from = tile_of(v + POOL_MAX_FROM, v[POOL_MAX_ROWS], v[POOL_MAX_COLUMNS], channels);
-    struct tile to = tile_of(v + POOL_MAX_TO, v[POOL_MAX_OUT_ROWS], v[POOL_MAX_OUT_COLUMNS], channels);
-    const char *why;
-    int8_t *result = room_for(memories, &to, &why), *x = result ? taken(memories, &from, &why) : NULL;
-    size_t positions = (size_t)(v[POOL_MAX_KERNEL_ROWS] * v[POOL_MAX_KERNEL_COLUMNS]);
-    const int8_t **pixels = x ? calloc(positions, sizeof *pixels) : NULL;
-    if (x && !pixels) why = "no memory for its operands";
-    if (pixels) {
-        struct windows windows = {v + POOL_MAX_KERNEL_ROWS, from.rows, from.columns, channels, false, x};
-        struct finish finish = finish_of(memories,
-                                         v + (one->form->kind == POOL_MAX ? (int)POOL_MAX_LO : (int)POOL_AVERAGE_LO));
-        pool_windows(one, &windows, &finish, pixels, result);
-        why = write_tile(memories, &to, result);
-    }
-    free(pixels);
-    free(x);
-    free(result);
-    return why;
+    struct tile to = tile_of("to", v + POOL_MAX_TO, v[POOL_MAX_OUT_ROWS], v[POOL_MAX_OUT_COLUMNS], channels);
+    struct tile from = tile_of("from", v + POOL_MAX_FROM, v[POOL_MAX_ROWS], v[POOL_MAX_COLUMNS], channels);
+    int8_t *result = result_of(memories, &to);
+    const int8_t *x = result ? read_tile(memories, &from, FIRST) : NULL;
+    const int8_t **met = x ? array_of(memories, PIXELS,
+                                      v[POOL_MAX_KERNEL_ROWS] * v[POOL_MAX_KERNEL_COLUMNS] * (int64_t)sizeof *met)
+                           : NULL;
+    if (!met) return false;
+    struct windows windows = {v + POOL_MAX_KERNEL_ROWS, from.rows, from.columns, channels, false, x};
+    struct finish finish = finish_of(memories,
+                                     v + (one->form->kind == POOL_MAX ? (int)POOL_MAX_LO : (int)POOL_AVERAGE_LO));
+    pool_windows(one, &windows, &finish, met, result);
+    return end_tile(memories, &to, result);
 }
 
 static int64_t combined(int64_t op, int64_t a, int64_t b) {
@@ -241,81 +196,67 @@ static int64_t combined(int64_t op, int64_t a, int64_t b) {
     }
 }
 
-static const char *eltwise(struct memories *memories, const struct instruction *one) {
+static bool eltwise(struct memories *memories, const struct instruction *one) {
     const int64_t *v = one->values;
     int64_t rows = v[MISC_ELTWISE_ROWS], columns = v[MISC_ELTWISE_COLUMNS], channels = v[MISC_ELTWISE_CHANNELS];
-    struct tile from = tile_of(v + MISC_ELTWISE_FROM, rows, columns, channels);
-    struct tile second = v[MISC_ELTWISE_OP] == OP_COPY ? from
-                                                       : tile_of(v + MISC_ELTWISE_SECOND, rows, columns, channels);
-    struct tile to = tile_of(v + MISC_ELTWISE_TO, rows, columns, channels);
-    const char *why;
-    int8_t *a = taken(memories, &from, &why), *b = a ? taken(memories, &second, &why) : NULL;
-    int8_t *result = b ? room_for(memories, &to, &why) : NULL;
-    if (result) {
-        struct finish finish = finish_of(memories, v + MISC_ELTWISE_LO);
-        int64_t left = (int64_t)1 << v[MISC_ELTWISE_LEFT], second_left = (int64_t)1 << v[MISC_ELTWISE_SECOND_LEFT];
-        for (int64_t i = 0; i < rows * columns * channels; i++)
-            result[i] = finished(&finish, combined(v[MISC_ELTWISE_OP], a[i] * left, b[i] * second_left),
-                                 v[MISC_ELTWISE_SHIFT]);
-        why = write_tile(memories, &to, result);
-    }
-    free(a);
-    free(b);
-    free(result);
-    return why;
+    struct tile to = tile_of("to", v + MISC_ELTWISE_TO, rows, columns, channels);
+    struct tile first = tile_of("from", v + MISC_ELTWISE_FROM, rows, columns, channels);
+    struct tile second = tile_of("second", v + MISC_ELTWISE_SECOND, rows, columns, channels);
+    int8_t *result = result_of(memories, &to);
+    const int8_t *a = result ? read_tile(memories, &first, FIRST) : NULL;
+    const int8_t *b = a && v[MISC_ELTWISE_OP] != OP_COPY ? read_tile(memories, &second, SECOND) : a;
+    if (!b) return false;
+    struct finish finish = finish_of(memories, v + MISC_ELTWISE_LO);
+    int64_t left = (int64_t)1 << v[MISC_ELTWISE_LEFT], second_left = (int64_t)1 << v[MISC_ELTWISE_SECOND_LEFT];
+    for (int64_t i = 0; i < rows * columns * channels; i++)
+        result[i] = finished(&finish, combined(v[MISC_ELTWISE_OP], a[i] * left, b[i] * second_left),
+                             v[MISC_ELTWISE_SHIFT]);
+    return end_tile(memories, &to, result);
 }
 
-static const char *upsample(struct memories *memories, const struct instruction *one) {
+static bool upsample(struct memories *memories, const struct instruction *one) {
     const int64_t *v = one->values;
     int64_t rows = v[MISC_UPSAMPLE_OUT_ROWS], columns = v[MISC_UPSAMPLE_OUT_COLUMNS],
             channels = v[MISC_UPSAMPLE_CHANNELS];
     int64_t factor_rows = v[MISC_UPSAMPLE_FACTOR_ROWS], factor_columns = v[MISC_UPSAMPLE_FACTOR_COLUMNS];
     int64_t phase_row = v[MISC_UPSAMPLE_PHASE_ROW], phase_column = v[MISC_UPSAMPLE_PHASE_COLUMN];
-    struct tile from = tile_of(v + MISC_UPSAMPLE_FROM, blocks(phase_row + rows, factor_rows),
+    struct tile to = tile_of("to", v + MISC_UPSAMPLE_TO, rows, columns, channels);
+    struct tile from = tile_of("from", v + MISC_UPSAMPLE_FROM, blocks(phase_row + rows, factor_rows),
                                blocks(phase_column + columns, factor_columns), channels);
-    struct tile to = tile_of(v + MISC_UPSAMPLE_TO, rows, columns, channels);
-    const char *why;
-    int8_t *x = taken(memories, &from, &why), *result = x ? room_for(memories, &to, &why) : NULL;
-    if (result) {
-        struct finish finish = finish_of(memories, v + MISC_UPSAMPLE_LO);
-        for (int64_t i = 0; i < rows * columns * channels; i++) {
-            int64_t pixel = i / channels, y = (phase_row + pixel / columns) / factor_rows;
-            int64_t at = (y * from.columns + (phase_column + pixel % columns) / factor_columns) * channels +
-                         i % channels;
-            result[i] = finished(&finish, x[at], v[MISC_UPSAMPLE_SHIFT]);
-        }
-        why = write_tile(memories, &to, result);
+    int8_t *result = result_of(memories, &to);
+    const int8_t *x = result ? read_tile(memories, &from, FIRST) : NULL;
+    if (!x) return false;
+    struct finish finish = finish_of(memories, v + MISC_UPSAMPLE_LO);
+    for (int64_t i = 0; i < rows * columns * channels; i++) {
+        int64_t pixel = i / channels, y = (phase_row + pixel / columns) / factor_rows;
+        int64_t at = (y * from.columns + (phase_column + pixel % columns) / factor_columns) * channels + i % channels;
+        result[i] = finished(&finish, x[at], v[MISC_UPSAMPLE_SHIFT]);
     }
-    free(x);
-    free(result);
-    return why;
+    return end_tile(memories, &to, result);
 }
 
-static const char *reorganise(struct memories *memories, const struct instruction *one) {
+static bool reorganise(struct memories *memories, const struct instruction *one) {
     const int64_t *v = one->values;
     int64_t rows = v[MISC_REORGANISE_OUT_ROWS], columns = v[MISC_REORGANISE_OUT_COLUMNS];
     int64_t factor_rows = v[MISC_REORGANISE_FACTOR_ROWS], factor_columns = v[MISC_REORGANISE_FACTOR_COLUMNS];
     int64_t channels = v[MISC_REORGANISE_CHANNELS], made = channels * factor_rows * factor_columns;
-    struct tile from = tile_of(v + MISC_REORGANISE_FROM, rows * factor_rows, columns * factor_columns, channels);
-    struct tile to = tile_of(v + MISC_REORGANISE_TO, rows, columns, made);
-    const char *why;
-    int8_t *x = taken(memories, &from, &why), *result = x ? room_for(memories, &to, &why) : NULL;
-    if (result) {
-        struct finish finish = finish_of(memories, v + MISC_REORGANISE_LO);
-        for (int64_t i = 0; i < rows * columns * made; i++) {
-            int64_t pixel = i / made, position = i % made / channels;
-            int64_t y = pixel / columns * factor_rows + position / factor_columns;
-            int64_t at = (y * from.columns + pixel % columns * factor_columns + position % factor_columns) * channels;
-            result[i] = finished(&finish, x[at + i % channels], v[MISC_REORGANISE_SHIFT]);
-        }
-        why = write_tile(memories, &to, result);
+    struct tile to = tile_of("to", v + MISC_REORGANISE_TO, rows, columns, made);
+    struct tile from = tile_of("from", v + MISC_REORGANISE_FROM, rows * factor_rows, columns * factor_columns,
+                               channels);
+    int8_t *result = result_of(memories, &to);
+    const int8_t *x = result ? read_tile(memories, &from, FIRST) : NULL;
+    if (!x) return false;
+    struct finish finish = finish_of(memories, v + MISC_REORGANISE_LO);
+    for (int64_t i = 0; i < rows * columns * made; i++) {
+        int64_t pixel = i / made, position = i % made / channels;
+        int64_t y = pixel / columns * factor_rows + position / factor_columns;
+        int64_t at = (y * from.columns + pixel % columns * factor_columns + position % factor_columns) * channels;
+        result[i] = finished(&finish, x[at + i % channels], v[MISC_REORGANISE_SHIFT]);
     }
-    free(x);
-    free(result);
-    return why;
+    return end_tile(memories, &to, result);
 }
 
-const char *compute(struct memories *memories, const struct instruction *one) {
+bool compute(struct memories *memories, const struct instruction *one) {
     switch (one->form->kind) {
     case CONV_DENSE:
     case CONV_DEPTHWISE:
@@ -325,6 +266,6 @@ const char *compute(struct memories *memories, const struct instruction *one) {
     case MISC_ELTWISE: return eltwise(memories, one);
     case MISC_UPSAMPLE: return upsample(memories, one);
     case MISC_REORGANISE: return reorganise(memories, one);
-    default: return NULL;
+    default: return true;
     }
 }

@@ -1,9 +1,11 @@
 /* The memories of a simulated core. Channel c of the pixel (row, x) of a tile is byte c mod W of the word address + (c
  * div W) * block + row * distance + x. */
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core.h"
+#include "execution.h"
 
 bool make_memories(struct memories *memories, const mavcg_accel_sizes *sizes) {
     size_t features = (size_t)sizes->feature_words * sizes->word;
@@ -21,12 +23,37 @@ void release_memories(struct memories *memories) {
     free(memories->weights);
     free(memories->features_written);
     free(memories->weights_written);
+    for (int i = 0; i < ARRAY_COUNT; i++) free(memories->arrays[i]);
 }
 
-bool tile_fits(const struct memories *memories, const struct tile *tile) {
+bool fault(struct memories *memories, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(memories->fault, MESSAGE_BYTES, format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+void *array_of(struct memories *memories, enum array which, int64_t bytes) {
+    if ((size_t)bytes > memories->array_bytes[which]) {
+        free(memories->arrays[which]); /* not realloc: nobody needs what it holds */
+        memories->arrays[which] = malloc((size_t)bytes);
+        memories->array_bytes[which] = memories->arrays[which] ? (size_t)bytes : 0;
+        if (!memories->arrays[which]) fault(memories, "no memory for %" PRId64 " bytes of operands", bytes);
+    }
+    return memories->arrays[which];
+}
+
+bool tile_fits(struct memories *memories, const struct tile *tile) {
     int64_t words = memories->sizes.feature_words, count = blocks(tile->channels, memories->sizes.word);
+    /* Rows may overlap, so that a tile ends within the memory and yet has more words. */
+    if (tile->rows > words / tile->columns || tile->rows * tile->columns > words / count)
+        return fault(memories,
+                     "%s: a tile of %" PRId64 " x %" PRId64 " x %" PRId64 " words; feature memory has %" PRId64,
+                     tile->field, tile->rows, tile->columns, count, words);
     int64_t last = tile->address + (tile->rows - 1) * tile->row + tile->columns - 1 + (count - 1) * tile->block;
-    return last < words && tile->rows * tile->columns <= words && tile->rows * tile->columns * count <= words;
+    return last < words ||
+           fault(memories, "%s: reaches word %" PRId64 "; feature memory has %" PRId64, tile->field, last, words);
 }
 
 static int64_t word_of(const struct tile *tile, int64_t row, int64_t column, int64_t block) {
@@ -38,21 +65,34 @@ static int64_t part_of(const struct tile *tile, int64_t block, int64_t word) {
     return left < word ? left : word;
 }
 
-const char *read_tile(const struct memories *memories, const struct tile *tile, int8_t *dense) {
-    if (!tile_fits(memories, tile)) return "a tile ends beyond feature memory";
-    int64_t word = memories->sizes.word, count = blocks(tile->channels, word);
+/* Check that every word of a tile was written. */
+static bool tile_is_written(struct memories *memories, const struct tile *tile) {
+    int64_t count = blocks(tile->channels, memories->sizes.word), first = INT64_MAX;
     for (int64_t row = 0; row < tile->rows; row++)
-        for (int64_t column = 0; column < tile->columns; column++, dense += tile->channels)
-            for (int64_t block = 0; block < count; block++) {
+        for (int64_t block = 0; block < count; block++)
+            for (int64_t column = 0; column < tile->columns; column++) {
                 int64_t at = word_of(tile, row, column, block);
-                if (!memories->features_written[at]) return "reads feature memory that was never written";
-                memcpy(dense + block * word, memories->features + at * word, (size_t)part_of(tile, block, word));
+                if (!memories->features_written[at] && at < first) first = at;
             }
-    return NULL;
+    return first == INT64_MAX ||
+           fault(memories, "%s: word %" PRId64 " of feature memory is read before anything is written to it",
+                 tile->field, first);
 }
 
-const char *write_tile(struct memories *memories, const struct tile *tile, const int8_t *dense) {
-    if (!tile_fits(memories, tile)) return "a tile ends beyond feature memory";
+const int8_t *read_tile(struct memories *memories, const struct tile *tile, enum array which) {
+    if (!tile_fits(memories, tile) || !tile_is_written(memories, tile)) return NULL;
+    int8_t *dense = array_of(memories, which, tile->rows * tile->columns * tile->channels), *to = dense;
+    int64_t word = memories->sizes.word, count = blocks(tile->channels, word);
+    for (int64_t row = 0; dense && row < tile->rows; row++)
+        for (int64_t column = 0; column < tile->columns; column++, to += tile->channels)
+            for (int64_t block = 0; block < count; block++)
+                memcpy(to + block * word, memories->features + word_of(tile, row, column, block) * word,
+                       (size_t)part_of(tile, block, word));
+    return dense;
+}
+
+bool write_tile(struct memories *memories, const struct tile *tile, const int8_t *dense) {
+    if (!tile_fits(memories, tile)) return false;
     int64_t word = memories->sizes.word, count = blocks(tile->channels, word);
     for (int64_t row = 0; row < tile->rows; row++)
         for (int64_t column = 0; column < tile->columns; column++, dense += tile->channels)
@@ -63,135 +103,163 @@ const char *write_tile(struct memories *memories, const struct tile *tile, const
                 memset(to + part, 0, (size_t)(word - part));
                 memories->features_written[at] = 1;
             }
-    return NULL;
+    return true;
 }
 
-/* Return the start of a map's pixels off chip; NULL if the map ends beyond the segment. */
-static unsigned char *map_bytes(const struct job *job, const int64_t *v) {
-    uint64_t last = (uint64_t)v[LOAD_MAP_DDR] + (uint64_t)(v[LOAD_MAP_ROWS] - 1) * (uint64_t)v[LOAD_MAP_DDR_ROW] +
-                    (uint64_t)(v[LOAD_MAP_COLUMNS] - 1) * (uint64_t)v[LOAD_MAP_DDR_PIXEL] +
-                    (uint64_t)v[LOAD_MAP_CHANNELS];
-    return last <= job->features.size ? job->features.bytes + v[LOAD_MAP_DDR] : NULL;
+/* Check that a map lies within the features segment. */
+static bool map_fits(struct memories *memories, const mavcg_accel_job *job, const int64_t *v) {
+    int64_t last = v[LOAD_MAP_DDR] + (v[LOAD_MAP_ROWS] - 1) * v[LOAD_MAP_DDR_ROW] +
+                   (v[LOAD_MAP_COLUMNS] - 1) * v[LOAD_MAP_DDR_PIXEL] + v[LOAD_MAP_CHANNELS] - 1;
+    return (size_t)last < job->feature_bytes ||
+           fault(memories, "ddr: reaches byte %" PRId64 "; the features segment has %zu", last, job->feature_bytes);
 }
 
-/* Copy between a map off chip and a dense tile. from_map: the direction. */
-static void copy_map(unsigned char *map, const int64_t *v, int8_t *dense, bool from_map) {
-    size_t channels = (size_t)v[LOAD_MAP_CHANNELS];
-    for (int64_t row = 0; row < v[LOAD_MAP_ROWS]; row++)
-        for (int64_t column = 0; column < v[LOAD_MAP_COLUMNS]; column++, dense += channels) {
-            unsigned char *pixel = map + row * v[LOAD_MAP_DDR_ROW] + column * v[LOAD_MAP_DDR_PIXEL];
-            if (from_map) memcpy(dense, pixel, channels);
-            else memcpy(pixel, dense, channels);
+static size_t pixel_of(const int64_t *v, int64_t row, int64_t column) {
+    return (size_t)(v[LOAD_MAP_DDR] + row * v[LOAD_MAP_DDR_ROW] + column * v[LOAD_MAP_DDR_PIXEL]);
+}
+
+/* Check that every byte of a map was written, if that is known. */
+static bool map_is_written(struct memories *memories, const mavcg_accel_job *job, const int64_t *v) {
+    size_t channels = (size_t)v[LOAD_MAP_CHANNELS], first = SIZE_MAX;
+    for (int64_t row = 0; job->features_written && row < v[LOAD_MAP_ROWS]; row++)
+        for (int64_t column = 0; column < v[LOAD_MAP_COLUMNS]; column++) {
+            size_t at = pixel_of(v, row, column);
+            const unsigned char *lacking = memchr(job->features_written + at, 0, channels);
+            size_t byte = lacking ? (size_t)(lacking - job->features_written) : SIZE_MAX;
+            if (byte < first) first = byte;
         }
+    return first == SIZE_MAX ||
+           fault(memories, "ddr: byte %zu of the features segment is read before anything is written to it", first);
 }
 
 /* Return the tile of a load.map or save.map, which have the same layout. */
-static struct tile map_tile(const int64_t *v) {
-    return (struct tile){v[LOAD_MAP_TO],   v[LOAD_MAP_TO_ROW],  v[LOAD_MAP_TO_BLOCK],
-                         v[LOAD_MAP_ROWS], v[LOAD_MAP_COLUMNS], v[LOAD_MAP_CHANNELS]};
+static struct tile map_tile(const char *field, const int64_t *v) {
+    return (struct tile){field,
+                         v[LOAD_MAP_TO],
+                         v[LOAD_MAP_TO_ROW],
+                         v[LOAD_MAP_TO_BLOCK],
+                         v[LOAD_MAP_ROWS],
+                         v[LOAD_MAP_COLUMNS],
+                         v[LOAD_MAP_CHANNELS]};
 }
 
-/* Allocate a dense buffer for a tile. Returns NULL, with *why set, if the tile does not fit feature memory or there is
- * no memory. */
-static int8_t *buffer_of(const struct memories *memories, const struct tile *tile, const char **why) {
-    *why = tile_fits(memories, tile) ? "no memory for a tile" : "a tile ends beyond feature memory";
-    return tile_fits(memories, tile) ? malloc((size_t)(tile->rows * tile->columns * tile->channels)) : NULL;
+bool load_map(struct memories *memories, const mavcg_accel_job *job, const int64_t *v) {
+    struct tile tile = map_tile("to", v);
+    if (!map_fits(memories, job, v) || !tile_fits(memories, &tile) || !map_is_written(memories, job, v)) return false;
+    int8_t *dense = array_of(memories, FIRST, tile.rows * tile.columns * tile.channels), *to = dense;
+    for (int64_t row = 0; dense && row < tile.rows; row++)
+        for (int64_t column = 0; column < tile.columns; column++, to += tile.channels)
+            memcpy(to, job->features + pixel_of(v, row, column), (size_t)tile.channels);
+    return dense && write_tile(memories, &tile, dense);
 }
 
-const char *load_map(struct memories *memories, const struct job *job, const int64_t *v) {
-    struct tile tile = map_tile(v);
-    unsigned char *map = map_bytes(job, v);
-    if (!map) return "a map ends beyond the features segment";
-    const char *why;
-    int8_t *dense = buffer_of(memories, &tile, &why);
-    if (!dense) return why;
-    copy_map(map, v, dense, true);
-    why = write_tile(memories, &tile, dense);
-    free(dense);
-    return why;
+bool save_map(struct memories *memories, const mavcg_accel_job *job, const int64_t *v) {
+    struct tile tile = map_tile("from", v);
+    if (!map_fits(memories, job, v)) return false;
+    const int8_t *dense = read_tile(memories, &tile, FIRST);
+    for (int64_t row = 0; dense && row < tile.rows; row++)
+        for (int64_t column = 0; column < tile.columns; column++, dense += tile.channels) {
+            size_t at = pixel_of(v, row, column);
+            memcpy(job->features + at, dense, (size_t)tile.channels);
+            if (job->features_written) memset(job->features_written + at, 1, (size_t)tile.channels);
+        }
+    return dense != NULL;
 }
 
-const char *save_map(const struct memories *memories, const struct job *job, const int64_t *v) {
-    struct tile tile = map_tile(v);
-    unsigned char *map = map_bytes(job, v);
-    if (!map) return "a map ends beyond the features segment";
-    const char *why;
-    int8_t *dense = buffer_of(memories, &tile, &why);
-    if (!dense) return why;
-    why = read_tile(memories, &tile, dense);
-    if (!why) copy_map(map, v, dense, false);
-    free(dense);
-    return why;
-}
-
-const char *load_parameters(struct memories *memories, const struct job *job, const int64_t *v) {
+bool load_parameters(struct memories *memories, const mavcg_accel_job *job, const int64_t *v) {
     int64_t word = (int64_t)memories->sizes.word * memories->sizes.oc_lanes, words = v[LOAD_PARAMETERS_WORDS];
-    int64_t from = v[LOAD_PARAMETERS_DDR], to = v[LOAD_PARAMETERS_TO];
-    if ((uint64_t)(from + words * word) > job->parameters.size) return "reads beyond the parameters segment";
-    if (to + words > memories->sizes.weight_words) return "writes beyond weight memory";
-    memcpy(memories->weights + to * word, job->parameters.bytes + from, (size_t)(words * word));
+    int64_t from = v[LOAD_PARAMETERS_DDR], to = v[LOAD_PARAMETERS_TO], bytes = words * word;
+    if ((size_t)(from + bytes) > job->parameter_bytes)
+        return fault(memories, "ddr: %" PRId64 " bytes at %" PRId64 " end after the %zu bytes of parameters", bytes,
+                     from, job->parameter_bytes);
+    if (to + words > memories->sizes.weight_words)
+        return fault(memories, "to: reaches word %" PRId64 "; weight memory has %" PRIu32, to + words - 1,
+                     memories->sizes.weight_words);
+    memcpy(memories->weights + to * word, job->parameters + from, (size_t)bytes);
     memset(memories->weights_written + to, 1, (size_t)words);
-    return NULL;
+    return true;
 }
 
-const char *check_sums(const struct memories *memories, int64_t address, int64_t pixels, int64_t channels) {
-    int64_t words = memories->sizes.feature_words, count = blocks(channels, memories->sizes.word);
-    return pixels > words || address + SUM_BYTES * pixels * count > words ? "sums end beyond feature memory" : NULL;
+/* Return the words of feature memory that sums take. */
+static int64_t sum_words(const struct memories *memories, int64_t pixels, int64_t channels) {
+    return SUM_BYTES * pixels * blocks(channels, memories->sizes.word);
 }
 
-const char *read_sums(const struct memories *memories, int64_t address, int64_t pixels, int64_t channels,
-                      uint32_t *sums) {
-    int64_t word = memories->sizes.word, padded = blocks(channels, word) * word;
-    const char *why = check_sums(memories, address, pixels, channels);
-    if (why) return why;
-    for (int64_t at = address; at < address + SUM_BYTES * pixels * padded / word; at++)
-        if (!memories->features_written[at]) return "reads sums that were never written";
+bool sums_fit(struct memories *memories, int64_t address, int64_t pixels, int64_t channels) {
+    int64_t end = address + sum_words(memories, pixels, channels);
+    return end <= memories->sizes.feature_words ||
+           fault(memories, "sums: reach word %" PRId64 "; feature memory has %" PRIu32, end - 1,
+                 memories->sizes.feature_words);
+}
+
+bool read_sums(struct memories *memories, int64_t address, int64_t pixels, int64_t channels, uint32_t *sums) {
+    int64_t word = memories->sizes.word, words = sum_words(memories, pixels, channels);
+    if (memchr(memories->features_written + address, 0, (size_t)words))
+        return fault(memories, "sums: words %" PRId64 " to %" PRId64 " are read before all of them are written",
+                     address, address + words - 1);
     const int8_t *from = memories->features + address * word;
-    for (int64_t pixel = 0; pixel < pixels; pixel++, from += SUM_BYTES * padded, sums += channels)
-        memcpy(sums, from, SUM_BYTES * (size_t)channels);
-    return NULL;
+    for (int64_t pixel = 0; pixel < pixels; pixel++, sums += channels)
+        memcpy(sums, from + pixel * (words / pixels) * word, SUM_BYTES * (size_t)channels);
+    return true;
 }
 
-const char *write_sums(struct memories *memories, int64_t address, int64_t pixels, int64_t channels,
-                       const uint32_t *sums) {
-    int64_t word = memories->sizes.word, padded = blocks(channels, word) * word;
-    const char *why = check_sums(memories, address, pixels, channels);
-    if (why) return why;
+void write_sums(struct memories *memories, int64_t address, int64_t pixels, int64_t channels, const uint32_t *sums) {
+    int64_t word = memories->sizes.word, words = sum_words(memories, pixels, channels);
     int8_t *to = memories->features + address * word;
-    for (int64_t pixel = 0; pixel < pixels; pixel++, to += SUM_BYTES * padded, sums += channels) {
-        memcpy(to, sums, SUM_BYTES * (size_t)channels);
-        memset(to + SUM_BYTES * channels, 0, SUM_BYTES * (size_t)(padded - channels));
-    }
-    memset(memories->features_written + address, 1, (size_t)(SUM_BYTES * pixels * padded / word));
-    return NULL;
+    memset(to, 0, (size_t)(words * word));
+    for (int64_t pixel = 0; pixel < pixels; pixel++, sums += channels)
+        memcpy(to + pixel * (words / pixels) * word, sums, SUM_BYTES * (size_t)channels);
+    memset(memories->features_written + address, 1, (size_t)words);
 }
 
-const char *read_parameters(const struct memories *memories, const struct instruction *one, int32_t *bias,
-                            int8_t *shifts, int8_t *weights) {
+/* Where the parameters of a convolution lie in weight memory: words per block of output channels, of which the first
+ * are entries. */
+struct parameter_words {
+    int64_t first, end, block, entries, in_blocks;
+};
+
+static struct parameter_words parameter_words(const struct memories *memories, const struct instruction *one) {
+    const int64_t *v = one->values;
+    int64_t word = memories->sizes.word, lanes = memories->sizes.oc_lanes, first = v[CONV_DENSE_PARAMETERS];
+    int64_t positions = v[CONV_DENSE_KERNEL_ROWS] * v[CONV_DENSE_KERNEL_COLUMNS];
+    int64_t entries = blocks(ENTRY_BYTES * lanes, word * lanes), in_blocks = blocks(v[CONV_DENSE_CHANNELS], word);
+    bool depthwise = one->form->kind == CONV_DEPTHWISE;
+    int64_t block = entries + (depthwise ? blocks(positions, word) : positions * in_blocks);
+    return (struct parameter_words){first, first + block * blocks(v[CONV_DENSE_OUT_CHANNELS], lanes), block, entries,
+                                    in_blocks};
+}
+
+bool read_parameters(struct memories *memories, const struct instruction *one, struct parameters *made) {
     const int64_t *v = one->values;
     bool depthwise = one->form->kind == CONV_DEPTHWISE;
     int64_t word = memories->sizes.word, lanes = memories->sizes.oc_lanes, row = word * lanes;
-    int64_t positions = v[CONV_DENSE_KERNEL_ROWS] * v[CONV_DENSE_KERNEL_COLUMNS];
-    int64_t channels = depthwise ? 1 : v[CONV_DENSE_CHANNELS], in_blocks = blocks(channels, word);
-    int64_t entry_words = blocks(ENTRY_BYTES * lanes, row);
-    int64_t size = entry_words + (depthwise ? blocks(positions, word) : positions * in_blocks);
-    int64_t first = v[CONV_DENSE_PARAMETERS], end = first + size * blocks(v[CONV_DENSE_OUT_CHANNELS], lanes);
-    if (end > memories->sizes.weight_words) return "parameters end beyond weight memory";
-    for (int64_t at = first; at < end; at++)
-        if (!memories->weights_written[at]) return "reads weight memory that was never loaded";
-    for (int64_t o = 0; o < v[CONV_DENSE_OUT_CHANNELS]; o++, weights += positions * channels) {
-        const int8_t *block = memories->weights + (first + o / lanes * size) * row,
+    int64_t positions = v[CONV_DENSE_KERNEL_ROWS] * v[CONV_DENSE_KERNEL_COLUMNS], out = v[CONV_DENSE_OUT_CHANNELS];
+    int64_t channels = depthwise ? 1 : v[CONV_DENSE_CHANNELS];
+    struct parameter_words words = parameter_words(memories, one);
+    if (words.end > memories->sizes.weight_words)
+        return fault(memories, "parameters: reach word %" PRId64 "; weight memory has %" PRIu32, words.end - 1,
+                     memories->sizes.weight_words);
+    if (memchr(memories->weights_written + words.first, 0, (size_t)(words.end - words.first)))
+        return fault(memories, "parameters: words %" PRId64 " to %" PRId64 " are read before all of them are loaded",
+                     words.first, words.end - 1);
+    made->bias = array_of(memories, BIAS, out * (int64_t)sizeof *made->bias);
+    made->shifts = array_of(memories, SHIFTS, out);
+    made->weights = array_of(memories, WEIGHTS, positions * out * channels);
+    if (!made->bias || !made->shifts || !made->weights) return false;
+    for (int64_t o = 0; o < out; o++) {
+        const int8_t *block = memories->weights + (words.first + o / lanes * words.block) * row,
                      *entry = block + o % lanes * ENTRY_BYTES;
-        const int8_t *stored = block + entry_words * row + o % lanes * word;
-        memcpy(&bias[o], entry, sizeof *bias);
-        shifts[o] = entry[4];
-        for (int64_t t = 0; depthwise && t < positions; t++) weights[t] = stored[t / word * row + t % word];
+        const int8_t *stored = block + words.entries * row + o % lanes * word;
+        memcpy(&made->bias[o], entry, sizeof *made->bias);
+        made->shifts[o] = entry[4];
+        for (int64_t t = 0; depthwise && t < positions; t++)
+            made->weights[t * out + o] = stored[t / word * row + t % word];
         for (int64_t t = 0; !depthwise && t < positions; t++)
-            for (int64_t i = 0; i < in_blocks; i++) {
+            for (int64_t i = 0; i < words.in_blocks; i++) {
                 int64_t left = channels - i * word;
-                memcpy(weights + t * channels + i * word, stored + (t * in_blocks + i) * row,
+                memcpy(made->weights + (t * out + o) * channels + i * word, stored + (t * words.in_blocks + i) * row,
                        (size_t)(left < word ? left : word));
             }
     }
-    return NULL;
+    return true;
 }

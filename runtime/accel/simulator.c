@@ -3,13 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core.h"
+#include "execution.h"
 
-enum { QUEUE_LENGTH = 4, MOST_CORES = 64, MOST_BYTES = 1 << 30 };
+enum { QUEUE_LENGTH = 4 };
 
 struct core {
     struct memories memories;
-    struct job queue[QUEUE_LENGTH];
+    mavcg_accel_job queue[QUEUE_LENGTH];
     uint32_t queued, submitted, finished, error;
 };
 
@@ -21,64 +21,27 @@ struct simulator {
     char message[MESSAGE_BYTES];
 };
 
-static struct segment segment_at(const struct simulator *simulator, uint32_t offset) {
+static unsigned char *address_at(const struct simulator *simulator, uint32_t offset) {
     const uint32_t *words = simulator->pending + offset / 4;
-    uint64_t address = words[0] | (uint64_t)words[1] << 32;
-    return (struct segment){(unsigned char *)(uintptr_t)address, words[2]};
-}
-
-/* Take the tokens that an instruction waits for, and give those that it signals. Returns false if a token is
- * missing. */
-static bool pass_tokens(uint32_t tokens[UNIT_COUNT][UNIT_COUNT], const struct instruction *one) {
-    uint32_t own = one->form->opcode;
-    for (uint32_t unit = 0; unit < UNIT_COUNT; unit++)
-        if (one->wait >> unit & 1) {
-            if (!tokens[unit][own]) return false;
-            tokens[unit][own]--;
-        }
-    for (uint32_t unit = 0; unit < UNIT_COUNT; unit++) tokens[own][unit] += one->signal >> unit & 1;
-    return true;
-}
-
-static const char *execute(struct memories *memories, const struct job *job, const struct instruction *one) {
-    switch (one->form->kind) {
-    case LOAD_MAP: return load_map(memories, job, one->values);
-    case SAVE_MAP: return save_map(memories, job, one->values);
-    case LOAD_PARAMETERS: return load_parameters(memories, job, one->values);
-    default: return compute(memories, one);
-    }
+    return (unsigned char *)(uintptr_t)(words[0] | (uint64_t)words[1] << 32);
 }
 
 /* Run a job. Returns 0, or 1 + the number of the instruction that stopped it. */
-static uint32_t run_job(struct simulator *simulator, struct core *core, const struct job *job) {
-    uint32_t tokens[UNIT_COUNT][UNIT_COUNT] = {{0}}, number = 0;
-    /* Mark all words as unwritten: memories keep their contents between jobs, but a program must not read what it has
-     * not written. */
-    memset(core->memories.features_written, 0, core->memories.sizes.feature_words);
-    memset(core->memories.weights_written, 0, core->memories.sizes.weight_words);
-    bool ended = false;
-    for (size_t at = 0; at < job->code.size && !ended; number++) {
-        struct instruction one;
-        size_t bytes = decode(job->code.bytes + at, job->code.size - at, &one, simulator->message);
-        if (!bytes) return number + 1;
-        const char *why = number || one.form->kind == MISC_START ? NULL : "is not misc.start, which begins a program";
-        if (!why && !pass_tokens(tokens, &one)) why = "waits for a token that no instruction before it gives";
-        if (!why) why = execute(&core->memories, job, &one);
-        if (why) {
-            snprintf(simulator->message, MESSAGE_BYTES, "%s: %s", one.form->name, why);
-            return number + 1;
+static uint32_t run_job(struct simulator *simulator, struct core *core, const mavcg_accel_job *job) {
+    struct execution execution;
+    begin_job(&execution, &core->memories, job);
+    while (!execution.ended)
+        if (!execute_next(&execution)) {
+            snprintf(simulator->message, MESSAGE_BYTES, "%s%s%.220s", execution.mnemonic,
+                     *execution.mnemonic ? ": " : "", core->memories.fault);
+            return execution.number + 1;
         }
-        ended = one.form->kind == MISC_END;
-        at += bytes;
-    }
-    if (ended) return 0;
-    snprintf(simulator->message, MESSAGE_BYTES, "the code ends without misc.end");
-    return number + 1;
+    return 0;
 }
 
 static void run_queue(struct simulator *simulator, struct core *core) {
     while (core->queued && !core->error) {
-        struct job job = core->queue[0];
+        mavcg_accel_job job = core->queue[0];
         memmove(core->queue, core->queue + 1, --core->queued * sizeof *core->queue);
         core->error = run_job(simulator, core, &job);
         core->finished++;
@@ -87,9 +50,13 @@ static void run_queue(struct simulator *simulator, struct core *core) {
 
 static void submit(struct simulator *simulator, struct core *core) {
     if (core->queued == QUEUE_LENGTH) return; /* ignored: the host must check QUEUE_FREE */
-    core->queue[core->queued++] = (struct job){segment_at(simulator, MAVCG_ACCEL_CODE),
-                                               segment_at(simulator, MAVCG_ACCEL_PARAMETERS),
-                                               segment_at(simulator, MAVCG_ACCEL_FEATURES)};
+    const uint32_t *pending = simulator->pending;
+    core->queue[core->queued++] = (mavcg_accel_job){.code = address_at(simulator, MAVCG_ACCEL_CODE),
+                                                    .parameters = address_at(simulator, MAVCG_ACCEL_PARAMETERS),
+                                                    .features = address_at(simulator, MAVCG_ACCEL_FEATURES),
+                                                    .code_bytes = pending[MAVCG_ACCEL_CODE_BYTES / 4],
+                                                    .parameter_bytes = pending[MAVCG_ACCEL_PARAMETER_BYTES / 4],
+                                                    .feature_bytes = pending[MAVCG_ACCEL_FEATURE_BYTES / 4]};
     core->submitted++;
     run_queue(simulator, core);
 }
@@ -160,14 +127,6 @@ static int wait_for_nothing(void *context, uint32_t milliseconds) {
 }
 
 static const char *last_message(void *context) { return ((struct simulator *)context)->message; }
-
-static bool are_possible(const mavcg_accel_sizes *sizes) {
-    uint64_t features = (uint64_t)sizes->feature_words * sizes->word;
-    uint64_t weights = (uint64_t)sizes->weight_words * sizes->word * sizes->oc_lanes;
-    return sizes->cores && sizes->cores <= MOST_CORES && sizes->word && sizes->word <= 1024 && sizes->oc_lanes &&
-           sizes->oc_lanes <= 1024 && sizes->row_lanes && sizes->banks && sizes->rounding <= 2 &&
-           features <= MOST_BYTES && weights <= MOST_BYTES;
-}
 
 int mavcg_accel_simulator_open(const mavcg_accel_sizes *sizes, mavcg_accel_device *device) {
     if (!sizes || !device || !are_possible(sizes)) return MAVCG_ACCEL_BAD_ARGUMENT;

@@ -2,47 +2,18 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 
-import mavcg.runtime
+from mavcg.accelerators.host.library import MESSAGE_BYTES, host_ffi, host_library
 from mavcg.accelerators.image.program import AccelProgram
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
 from mavcg.objects.elf import architecture
-from mavcg.runtime.declare import declarations
-from mavcg.toolchain.helper_library import load_helper
 from mavcg.toolchain.target import host_target
-
-SOURCES = Path(mavcg.runtime.__file__).parent / "accel"
-HEADERS = ("mavcg_accel.h", "mavcg_accel_simulator.h", "mavcg_accel_driver.h")  # those of the interface
-ENGINE_API = SOURCES.parent / "csrc" / "engine_api.h"  # the table of a model library
-_FLAGS = ("-std=c11", "-D_GNU_SOURCE", "-O3", "-Wall", "-Wextra", "-Werror", f"-I{ENGINE_API.parent}")
-_MESSAGE_BYTES = 256
-
-
-def host_sources() -> list[Path]:
-    """Return the files of the host side and of the simulated device that a user's program needs."""
-    return [*sorted(SOURCES.glob("*.[ch]")), ENGINE_API]
-
-
-@cache
-def _ffi() -> Any:
-    import cffi
-
-    ffi = cffi.FFI()
-    for name in HEADERS:
-        ffi.cdef(declarations((SOURCES / name).read_text(encoding="utf-8")))
-    return ffi
-
-
-@cache
-def _library() -> Any:
-    return load_helper("accel", host_sources(), _FLAGS, "the accelerator's host side", _ffi().dlopen)
 
 
 def missing_part(program: AccelProgram, path: Path) -> str:
@@ -81,7 +52,7 @@ class DeviceDriver:
 
         Raises: MavcgError for a library that is not a driver, and with the driver's own message.
         """
-        ffi = _ffi()
+        ffi = host_ffi()
         try:
             library = ffi.dlopen(str(self.library))
             opened, closed = library.mavcg_accel_driver_open, library.mavcg_accel_driver_close
@@ -89,7 +60,7 @@ class DeviceDriver:
             raise MavcgError(
                 f"{self.library}: not a driver as in mavcg_accel_driver.h ({error}); build it again"
             ) from error
-        message = ffi.new("char[]", _MESSAGE_BYTES)
+        message = ffi.new("char[]", MESSAGE_BYTES)
         if opened(self.argument.encode(), device, message):
             text = ffi.string(message).decode(errors="replace") or "no device"
             raise MavcgError(f"{self.library}: {text}")
@@ -108,10 +79,10 @@ class DeviceProgram:
     """
 
     def __init__(self, path: Path, threads: int = 0, driver: DeviceDriver | None = None) -> None:
-        ffi, library = _ffi(), _library()
+        ffi, library = host_ffi(), host_library()
         self._device = ffi.new("mavcg_accel_device *")
         self._program = self._context = ffi.NULL
-        message = ffi.new("char[]", _MESSAGE_BYTES)
+        message = ffi.new("char[]", MESSAGE_BYTES)
         program, context = ffi.new("mavcg_accel_program **"), ffi.new("mavcg_accel_context **")
         self._release: Callable[[], None] = lambda: library.mavcg_accel_simulator_close(self._device)
         try:
@@ -132,14 +103,14 @@ class DeviceProgram:
 
     def _check(self, status: int, message: Any) -> None:
         if status:
-            ffi = _ffi()
+            ffi = host_ffi()
             text = ffi.string(message).decode(errors="replace")
-            text = text or ffi.string(_library().mavcg_accel_status_text(status)).decode()
+            text = text or ffi.string(host_library().mavcg_accel_status_text(status)).decode()
             raise MavcgError(f"the accelerator's host side: {text}")
 
     def _shapes(self, tensor_at: Any, count: int) -> dict[str, tuple[int, ...]]:
         tensors = [tensor_at(self._program, index) for index in range(count)]
-        names = [_ffi().string(tensor.name).decode() for tensor in tensors]
+        names = [host_ffi().string(tensor.name).decode() for tensor in tensors]
         return {name: tuple(t.dims[i] for i in range(t.rank)) for name, t in zip(names, tensors, strict=True)}
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
@@ -147,7 +118,7 @@ class DeviceProgram:
 
         Raises: MavcgError for an input that is missing or has another shape.
         """
-        ffi, library = _ffi(), _library()
+        ffi, library = host_ffi(), host_library()
         given = []
         for name, shape in self.inputs.items():
             if name not in inputs:
@@ -168,11 +139,11 @@ class DeviceProgram:
     @property
     def cycles(self) -> int:
         """Return the cycles that the device counted in the last run; 0 if it counts none."""
-        return int(_library().mavcg_accel_cycles(self._context))
+        return int(host_library().mavcg_accel_cycles(self._context))
 
     def close(self) -> None:
         """Release the context, the program and the device; a second call does nothing."""
-        ffi, library = _ffi(), _library()
+        ffi, library = host_ffi(), host_library()
         library.mavcg_accel_destroy(self._context)
         library.mavcg_accel_close(self._program)
         self._release()

@@ -1,16 +1,8 @@
-"""Write the layouts of all instructions as a C header, runtime/accel/forms.h.
-
-`python -m mavcg.accelerators.isa.c_forms` does it.
-
-The header is committed, so that the host side builds without Python; a test compares it with this module's output.
-"""
+"""Make forms.h, the layouts of all instructions for runtime/accel, when its C is compiled or written for a user."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
-from mavcg.accelerators.isa.forms import FORMS, VERSION, InstructionForm
-
-HEADER = Path(__file__).parents[3] / "runtime" / "accel" / "forms.h"
+from mavcg.accelerators.isa.forms import FORMS, UNITS, VERSION, InstructionForm
 
 
 def c_header() -> str:
@@ -26,8 +18,7 @@ def c_name(form: InstructionForm) -> str:
 def _beginning() -> Iterator[str]:
     kinds = ", ".join(c_name(form) for form in FORMS.values())
     most = max(len(form.fields) for form in FORMS.values())
-    yield "/* Layouts of the instructions. Made by `python -m mavcg.accelerators.isa.c_forms`. */"
-    yield "/* clang-format off */"
+    yield "/* Layouts of the instructions, made from the encoder's table. */"
     yield "#ifndef MAVCG_ACCEL_FORMS_H"
     yield "#define MAVCG_ACCEL_FORMS_H 1"
     yield ""
@@ -44,6 +35,9 @@ def _beginning() -> Iterator[str]:
     yield ""
     yield f"enum form_kind {{ {kinds} }};"
     yield f"enum {{ ISA_VERSION = {VERSION}, FORM_COUNT = {len(FORMS)}, MOST_FIELDS = {most} }};"
+    yield f"enum {{ UNIT_COUNT = {len(UNITS)} }};"
+    units = ", ".join(f'"{unit}"' for unit in UNITS)
+    yield f"static const char *const unit_names[UNIT_COUNT] = {{{units}}};"
     yield ""
     yield "struct form {"
     yield "    const char *name;"
@@ -78,5 +72,5 @@ def _table() -> Iterator[str]:
     yield "#endif"
 
 
-if __name__ == "__main__":
-    HEADER.write_text(c_header(), encoding="utf-8")
+if __name__ == "__main__":  # for clang-tidy and editors: scripts/lint_c.sh
+    print(c_header(), end="")

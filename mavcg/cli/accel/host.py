@@ -23,17 +23,13 @@ def host(
     mavcg accel host -o host
     cc -O3 -D_GNU_SOURCE -Ihost main.c host/*.c -ldl -lm -o app
     """
-    import shutil
-
-    from mavcg.accelerators.host.runtime import host_sources
+    from mavcg.accelerators.host.library import write_host_sources
 
     if output.exists() and not output.is_dir():
         raise MavcgError(f"-o {output}: is not a folder; name a folder")
-    files = host_sources()
     try:
         output.mkdir(exist_ok=True)
-        for file in files:
-            shutil.copyfile(file, output / file.name)
+        files = write_host_sources(output)
     except OSError as error:
         raise MavcgError(f"-o {output}: cannot be written ({error.strerror}); name another folder") from error
     names = [file.name for file in files]

@@ -4,7 +4,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from mavcg.toolchain.helper_library import load_helper
+from mavcg.toolchain.helper_library import HelperSources, load_helper
 
 SOURCES = Path(__file__).parent / "csrc"
 _FLAGS = ("-std=c11", "-O3", "-Wall", "-Wextra", "-Werror")
@@ -23,4 +23,5 @@ def ffi() -> Any:
 @cache
 def library() -> Any:
     """Return the loaded C library. Raises: ToolError if it does not compile."""
-    return load_helper("simulate", sorted(SOURCES.glob("*.[ch]")), _FLAGS, "the simulator", ffi().dlopen)
+    sources = HelperSources("simulate", sorted(SOURCES.glob("*.[ch]")), _FLAGS, "the simulator")
+    return load_helper(sources, ffi().dlopen)

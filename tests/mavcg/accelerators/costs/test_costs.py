@@ -23,12 +23,13 @@ from mavcg.accelerators.fusion.opportunities import opportunities
 from mavcg.accelerators.fusion.templates import read_templates
 from mavcg.accelerators.group_search import ChosenGroups, choose_groups, compare_tiles, search_path
 from mavcg.accelerators.groups import FusedGroup, GroupTile
-from mavcg.accelerators.host.runtime import DeviceDriver, host_sources
+from mavcg.accelerators.host.library import write_host_sources
+from mavcg.accelerators.host.runtime import DeviceDriver
 from mavcg.accelerators.networks import network
 from mavcg.accelerators.target import find_target
 from mavcg.accelerators.xgraph import XGraph
 from mavcg.errors import MavcgError
-from mavcg.toolchain.helper_library import compiled_helper
+from mavcg.toolchain.helper_library import HelperSources, compiled_helper
 from tests.mavcg.accelerators.test_from_graph import network as small_network
 
 ZU2 = find_target("zu2")
@@ -207,17 +208,10 @@ def test_the_better_tile_is_taken(graph: XGraph) -> None:
 @pytest.fixture(scope="module", name="driver")
 def device_driver(tmp_path_factory: pytest.TempPathFactory) -> DeviceDriver:
     """The simulated device as a driver, whose cycles are the bytes of a job's code."""
-    sources = [*host_sources(), DRIVER]
-    flags = [
-        "-std=c11",
-        "-D_GNU_SOURCE",
-        "-O1",
-        "-Wall",
-        "-Wextra",
-        "-Werror",
-        *sorted({f"-I{file.parent}" for file in host_sources()}),
-    ]
-    library = compiled_helper(tmp_path_factory.mktemp("driver"), "driver", sources, flags, "a driver")
+    folder = tmp_path_factory.mktemp("driver")
+    files = [*write_host_sources(folder), DRIVER]
+    flags = ("-std=c11", "-D_GNU_SOURCE", "-O1", "-Wall", "-Wextra", "-Werror", f"-I{folder}")
+    library = compiled_helper(folder, HelperSources("driver", files, flags, "a driver"))
     return DeviceDriver(library, "7")
 
 

@@ -1,0 +1,48 @@
+"""The C of the accelerator's host side and simulated device (runtime/accel), written for users or loaded by cffi."""
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import mavcg.runtime
+from mavcg.accelerators.isa.c_forms import c_header
+from mavcg.runtime.declare import declarations
+from mavcg.toolchain.helper_library import HelperSources, load_helper
+
+SOURCES = Path(mavcg.runtime.__file__).parent / "accel"
+ENGINE_API = SOURCES.parent / "csrc" / "engine_api.h"  # the table of a model library
+MESSAGE_BYTES = 256
+# Headers of the interface.
+_HEADERS = ("mavcg_accel.h", "mavcg_accel_simulator.h", "mavcg_accel_core.h", "mavcg_accel_driver.h")
+_FLAGS = ("-std=c11", "-D_GNU_SOURCE", "-O3", "-Wall", "-Wextra", "-Werror", f"-I{ENGINE_API.parent}")
+
+
+def write_host_sources(folder: Path) -> list[Path]:
+    """Write the C that a user's program needs into an existing folder, with the header forms.h, and return the files.
+
+    Raises: OSError.
+    """
+    texts = {file.name: file.read_text(encoding="utf-8") for file in (*sorted(SOURCES.glob("*.[ch]")), ENGINE_API)}
+    texts["forms.h"] = c_header()
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return [folder / name for name in sorted(texts)]
+
+
+@cache
+def host_ffi() -> Any:
+    """Return the cffi interface with the declarations of the public headers."""
+    import cffi
+
+    ffi = cffi.FFI()
+    for name in _HEADERS:
+        ffi.cdef(declarations((SOURCES / name).read_text(encoding="utf-8")))
+    return ffi
+
+
+@cache
+def host_library() -> Any:
+    """Return the loaded C library, compiled for this machine at its first use. Raises: ToolError."""
+    files = (*sorted(SOURCES.glob("*.[ch]")), ENGINE_API)
+    made = {"forms.h": c_header()}
+    return load_helper(HelperSources("accel", files, _FLAGS, "the accelerator's host side", made), host_ffi().dlopen)
