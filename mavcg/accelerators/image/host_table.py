@@ -1,7 +1,7 @@
 """Write section .host of a program's file: the facts that the host side in C (runtime/accel/image.c) needs."""
 
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from mavcg.accelerators.fixed_point import ROUNDINGS
 from mavcg.accelerators.image.host import HostTensor
@@ -24,7 +24,7 @@ def host_table(program: AccelProgram) -> bytes:
     plan = program.host
     numbers = {tensor.name: number for number, tensor in enumerate(plan.tensors)}
     stored = {tensor.name: tensor for tensor in program.tensors}
-    content = bytearray(struct.pack("<9I", TABLE_MAGIC, *_sizes(program)))
+    content = bytearray(struct.pack("<9I", TABLE_MAGIC, *device_sizes(program)))
     content += struct.pack("<I", len(plan.tensors))
     for tensor in plan.tensors:
         content += _tensor_words(tensor, stored.get(tensor.name))
@@ -35,10 +35,11 @@ def host_table(program: AccelProgram) -> bytes:
     return bytes(content)
 
 
-def _sizes(program: AccelProgram) -> Iterator[int]:
+def device_sizes(program: AccelProgram) -> tuple[int, ...]:
+    """Return the sizes of a program's device, in the order of mavcg_accel_sizes."""
     path = datapath(program.target)
-    yield from (program.target.batch, path.word, path.oc_lanes, path.row_lanes, path.feature_words, path.weight_words)
-    yield from (path.banks, ROUNDINGS.index(path.rounding))
+    sizes = (program.target.batch, path.word, path.oc_lanes, path.row_lanes, path.feature_words, path.weight_words)
+    return (*sizes, path.banks, ROUNDINGS.index(path.rounding))
 
 
 def _tensor_words(tensor: HostTensor, stored: StoredTensor | None) -> bytes:

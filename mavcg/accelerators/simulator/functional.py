@@ -1,174 +1,104 @@
-"""Execute a program on the bytes of the memories: the results of a device, without timing."""
+"""Execute a program on the bytes of the memories, by the simulated core in C: a device's results, without timing."""
 
-import random
-from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 import numpy as np
 
-from mavcg.accelerators.image.assembly import mask_text
+from mavcg.accelerators.host.library import MESSAGE_BYTES, host_ffi, host_library
+from mavcg.accelerators.image.host_table import device_sizes
 from mavcg.accelerators.image.program import AccelProgram, StoredTensor
-from mavcg.accelerators.isa.datapath import datapath
-from mavcg.accelerators.isa.footprint import input_size
-from mavcg.accelerators.isa.forms import UNITS
+from mavcg.accelerators.isa.encoding import encode_program
 from mavcg.accelerators.isa.instruction import AccelInstruction
-from mavcg.accelerators.simulator import arithmetic
-from mavcg.accelerators.simulator.memories import Memories
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
 
-# Called with the index of an instruction, the instruction, and the int8 tile that it computed, if any.
+# Called with the index of an instruction, the instruction, and the int8 tile [rows, columns, channels] that it
+# computed, which is valid during the call.
 Observer = Callable[[int, AccelInstruction, Array], None]
 
 
-def execute(
-    program: AccelProgram, inputs: Mapping[str, Array], observer: Observer | None = None, seed: int | None = None
-) -> dict[str, Array]:
-    """Run a program on one image and return its outputs, int8 [1, H, W, C] by name.
+def execute(program: AccelProgram, inputs: Mapping[str, Array], observer: Observer | None = None) -> dict[str, Array]:
+    """Run a program on one image in program order and return its outputs, int8 [1, H, W, C] by name.
 
     Args:
         inputs: int8 [1, H, W, C] for each of program.inputs.
         observer: called with each tile that an instruction computes.
-        seed: None to run instructions in the order of the program; a number to interleave the units at random, as far
-            as tokens allow, which finds dependences that lack a token.
     Raises: MavcgError naming the instruction, for addresses beyond a memory, reads of bytes that were never written,
-    waits for tokens that never come, and inputs of another shape.
+    waits for tokens that never come; and for inputs of another shape, and outputs that were not written.
     """
-    memories = Memories(datapath(program.target), program.feature_bytes, program.parameters)
+    features = np.zeros(program.feature_bytes, np.int8)
+    written = np.zeros(program.feature_bytes, np.uint8)
     for name in program.inputs:
-        write_tensor(memories, program.tensor(name), inputs[name])
-    order = _program_order(program) if seed is None else _random_order(program, random.Random(seed))
-    for index in order:
-        instruction = program.instructions[index]
-        try:
-            made = _step(memories, instruction)
-        except MavcgError as error:
-            raise MavcgError(f"{program.network}: instruction {index} ({instruction.form.name}): {error}") from error
-        if made is not None and observer is not None:
-            observer(index, instruction, made)
-    return {name: read_tensor(memories, program.tensor(name)) for name in program.outputs}
+        tensor = program.tensor(name)
+        features[_bytes_of(tensor)] = _checked_input(tensor, inputs[name])
+        written[_bytes_of(tensor)] = 1
+    with _simulated_core(program, features, written) as step:
+        for index, instruction in enumerate(program.instructions):
+            more, tile = step()
+            if tile is not None and observer is not None:
+                observer(index, instruction, tile)
+            if not more:
+                break
+    outputs = {}
+    for name in program.outputs:
+        at = _bytes_of(program.tensor(name))
+        if not written[at].all():
+            raise MavcgError(f"output {name}: the program ended before all of it was written")
+        outputs[name] = features[at][None]
+    return outputs
 
 
-def write_tensor(memories: Memories, tensor: StoredTensor, values: Array) -> None:
-    """Write a tensor into the features segment. Raises: MavcgError for another shape or type."""
+@contextmanager
+def _simulated_core(
+    program: AccelProgram, features: Array, written: Array
+) -> Iterator[Callable[[], tuple[bool, Array | None]]]:
+    """Yield a function that executes the next instruction and returns whether more follow, and the tile, if any.
+
+    features, written: the features segment, and a flag for each of its bytes; both are changed.
+    """
+    ffi, library = host_ffi(), host_library()
+    code = encode_program(program.instructions)
+    job = {
+        "code": ffi.from_buffer("unsigned char[]", code),
+        "parameters": ffi.from_buffer("unsigned char[]", program.parameters),
+        "features": ffi.cast("unsigned char *", features.ctypes.data),
+        "features_written": ffi.cast("unsigned char *", written.ctypes.data),
+        "code_bytes": len(code),
+        "parameter_bytes": len(program.parameters),
+        "feature_bytes": len(features),
+    }
+    core, tile = ffi.new("mavcg_accel_core **"), ffi.new("mavcg_accel_tile *")
+    message = ffi.new("char[]", MESSAGE_BYTES)
+    sizes = ffi.new("mavcg_accel_sizes *", list(device_sizes(program)))
+    status = library.mavcg_accel_core_open(sizes, ffi.new("mavcg_accel_job *", job), core)
+    if status:
+        raise MavcgError(f"{program.network}: {ffi.string(library.mavcg_accel_status_text(status)).decode()}")
+
+    def step() -> tuple[bool, Array | None]:
+        more = library.mavcg_accel_core_step(core[0], tile, message)
+        if more < 0:
+            raise MavcgError(f"{program.network}: {ffi.string(message).decode()}")
+        if tile.bytes == ffi.NULL:
+            return bool(more), None
+        shape = (tile.rows, tile.columns, tile.channels)
+        return bool(more), np.frombuffer(ffi.buffer(tile.bytes, shape[0] * shape[1] * shape[2]), np.int8).reshape(shape)
+
+    try:
+        yield step
+    finally:
+        library.mavcg_accel_core_close(core[0])
+
+
+def _bytes_of(tensor: StoredTensor) -> Array:
+    """Return the byte offsets [height, width, channels] of a tensor in the features segment."""
+    rows = tensor.offset + np.arange(tensor.height)[:, None, None] * tensor.row
+    return np.asarray(rows + np.arange(tensor.width)[:, None] * tensor.pixel + np.arange(tensor.channels))
+
+
+def _checked_input(tensor: StoredTensor, values: Array) -> Array:
     expected = (1, tensor.height, tensor.width, tensor.channels)
     if values.shape != expected or values.dtype != np.int8:
         given = f"{values.dtype} {list(values.shape)}"
         raise MavcgError(f"input {tensor.name}: is {given}; give int8 {list(expected)}")
-    at = memories.ddr_tile(_whole_map(tensor))
-    memories.ddr[at] = values[0]
-    memories.ddr_written[at] = True
-
-
-def read_tensor(memories: Memories, tensor: StoredTensor) -> Array:
-    """Return a tensor in the features segment, int8 [1, H, W, C]. Raises: MavcgError if it was not written."""
-    at = memories.ddr_tile(_whole_map(tensor))
-    if not memories.ddr_written[at].all():
-        raise MavcgError(f"output {tensor.name}: the program ended before all of it was written")
-    return memories.ddr[at][None]
-
-
-def _whole_map(tensor: StoredTensor) -> dict[str, int]:
-    return {
-        "ddr": tensor.offset,
-        "ddr_pixel": tensor.pixel,
-        "ddr_row": tensor.row,
-        "rows": tensor.height,
-        "columns": tensor.width,
-        "channels": tensor.channels,
-    }
-
-
-def _step(memories: Memories, instruction: AccelInstruction) -> Array | None:
-    """Execute one instruction, and return the tile that it computed; None if it computed none."""
-    v, form, rounding = instruction.values, instruction.form, memories.path.rounding
-    if form.name == "load.map":
-        memories.load_map(v)
-    elif form.name == "load.parameters":
-        memories.load_parameters(v)
-    elif form.name == "save.map":
-        memories.save_map(v)
-    elif form.unit == "conv":
-        return _convolve(memories, instruction)
-    elif form.unit == "pool":
-        x = memories.read_tile(v, "from", v["rows"], v["columns"], v["channels"])
-        return _write_tensor(memories, v, arithmetic.pool(form.mode, v, x, rounding))
-    elif form.name == "misc.eltwise":
-        size = (v["rows"], v["columns"], v["channels"])
-        first = memories.read_tile(v, "from", *size)
-        second = first if v["op"] == 5 else memories.read_tile(v, "second", *size)
-        return _write_tensor(memories, v, arithmetic.eltwise(v, first, second, rounding))
-    elif form.name in ("misc.upsample", "misc.reorganise"):
-        x = memories.read_tile(v, "from", *input_size(instruction), v["channels"])
-        compute = arithmetic.upsample if form.mode == "upsample" else arithmetic.reorganise
-        return _write_tensor(memories, v, compute(v, x, rounding))
-    return None
-
-
-def _write_tensor(memories: Memories, v: Mapping[str, int], tile: Array) -> Array:
-    memories.write_tile(v, "to", tile)
-    return tile
-
-
-def _convolve(memories: Memories, instruction: AccelInstruction) -> Array | None:
-    v, mode = instruction.values, instruction.form.mode
-    x = memories.read_tile(v, "from", v["rows"], v["columns"], v["channels"])
-    bias, shifts, weights = memories.read_parameters(mode, v)
-    shape = (v["out_rows"], v["out_columns"], v["out_channels"])
-    start = memories.read_sums(v["sums"], shape) if v["accumulate"] else bias
-    sums = arithmetic.convolution_sums(mode, v, x, weights)
-    total, result = arithmetic.convolution_result(v, sums, start, shifts, memories.path.rounding)
-    if v["partial"]:
-        memories.write_sums(v["sums"], total)
-        return None
-    return _write_tensor(memories, v, result)
-
-
-class _Tokens:
-    """Numbers of tokens from each unit to each other unit."""
-
-    def __init__(self) -> None:
-        self.counts = [[0] * len(UNITS) for _ in UNITS]
-
-    def lacking(self, instruction: AccelInstruction) -> int:
-        """Return the mask of units whose tokens the instruction waits for and that have not arrived."""
-        return sum(
-            1 << u for u in range(len(UNITS)) if instruction.wait >> u & 1 and not self.counts[u][instruction.unit]
-        )
-
-    def pass_on(self, instruction: AccelInstruction) -> None:
-        """Take the tokens that the instruction waits for, and give the tokens that it signals."""
-        for unit in range(len(UNITS)):
-            self.counts[unit][instruction.unit] -= instruction.wait >> unit & 1
-            self.counts[instruction.unit][unit] += instruction.signal >> unit & 1
-
-
-def _program_order(program: AccelProgram) -> list[int]:
-    """Return the order of the program, after a check that each token is given before it is taken.
-
-    Raises: MavcgError for the first token that is not.
-    """
-    tokens = _Tokens()
-    for index, instruction in enumerate(program.instructions):
-        if lacking := tokens.lacking(instruction):
-            wrong = f"waits for a token of {mask_text(lacking)} that no earlier instruction signals"
-            raise MavcgError(f"{program.network}: instruction {index} ({instruction.form.name}) {wrong}")
-        tokens.pass_on(instruction)
-    return list(range(len(program.instructions)))
-
-
-def _random_order(program: AccelProgram, chance: random.Random) -> list[int]:
-    queues = [
-        deque(i for i, instruction in enumerate(program.instructions) if instruction.unit == u)
-        for u in range(len(UNITS))
-    ]
-    tokens, order = _Tokens(), list[int]()
-    while any(queues):
-        ready = [q for q in queues if q and not tokens.lacking(program.instructions[q[0]])]
-        if not ready:
-            heads = ", ".join(f"{q[0]} ({program.instructions[q[0]].form.name})" for q in queues if q)
-            raise MavcgError(f"{program.network}: deadlock; instructions that wait for tokens: {heads}")
-        index = chance.choice(ready).popleft()
-        tokens.pass_on(program.instructions[index])
-        order.append(index)
-    return order
+    return np.asarray(values[0])

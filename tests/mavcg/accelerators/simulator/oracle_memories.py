@@ -1,4 +1,4 @@
-"""Memories of the accelerator as bytes, with poison: a read of bytes that were never written is an error."""
+"""Memories of the simulated core, for the oracle: a read of bytes that were never written is an error."""
 
 from collections.abc import Mapping
 
@@ -28,19 +28,24 @@ class Memories:
         self.ddr_written = np.zeros(feature_bytes, bool)
         self.parameters = np.frombuffer(parameters, np.int8)
 
-    def _addresses(self, v: Mapping[str, int], side: str, rows: int, columns: int, channels: int) -> Array:
-        """Return the word addresses [rows, columns, blocks] of a tile. Raises: MavcgError for one beyond the memory."""
+    def check_tile(self, v: Mapping[str, int], side: str, rows: int, columns: int, channels: int) -> None:
+        """Raise a MavcgError for a tile that ends beyond feature memory, or that has more words, in rows that overlap.
+
+        side: the field with the tile's address.
+        """
         count = blocks(channels, self.path.word)
-        row, block = v[f"{side}_row"], v[f"{side}_block"]
-        if rows * columns * count > self.path.feature_words:  # a tile with overlapping rows, larger than the memory
-            raise MavcgError(
-                f"{side}: a tile of {rows * columns * count} words; feature memory has {self.path.feature_words}"
-            )
-        last = v[side] + (rows - 1) * row + columns - 1 + (count - 1) * block
+        if rows * columns * count > self.path.feature_words:
+            size = f"{rows} x {columns} x {count}"
+            raise MavcgError(f"{side}: a tile of {size} words; feature memory has {self.path.feature_words}")
+        last = v[side] + (rows - 1) * v[f"{side}_row"] + columns - 1 + (count - 1) * v[f"{side}_block"]
         if last >= self.path.feature_words:
             raise MavcgError(f"{side}: reaches word {last}; feature memory has {self.path.feature_words}")
-        grid = v[side] + np.arange(rows)[:, None, None] * row + np.arange(columns)[None, :, None]
-        return grid + np.arange(count)[None, None, :] * block
+
+    def _addresses(self, v: Mapping[str, int], side: str, rows: int, columns: int, channels: int) -> Array:
+        """Return the word addresses [rows, columns, blocks] of a tile."""
+        self.check_tile(v, side, rows, columns, channels)
+        grid = v[side] + np.arange(rows)[:, None, None] * v[f"{side}_row"] + np.arange(columns)[None, :, None]
+        return grid + np.arange(blocks(channels, self.path.word))[None, None, :] * v[f"{side}_block"]
 
     def read_tile(self, v: Mapping[str, int], side: str, rows: int, columns: int, channels: int) -> Array:
         """Return a tile of feature memory, int8 [rows, columns, channels]. Raises: MavcgError for unwritten words."""
@@ -59,7 +64,7 @@ class Memories:
         self.features[at] = padded.reshape(*at.shape, self.path.word)
         self.features_written[at] = True
 
-    def _sum_words(self, address: int, shape: tuple[int, int, int]) -> slice:
+    def sum_words(self, address: int, shape: tuple[int, int, int]) -> slice:
         rows, columns, channels = shape
         end = address + SUM_WORDS * rows * columns * blocks(channels, self.path.word)
         if end > self.path.feature_words:
@@ -68,7 +73,7 @@ class Memories:
 
     def read_sums(self, address: int, shape: tuple[int, int, int]) -> Array:
         """Return 32-bit sums [rows, columns, channels] as int64. Raises: MavcgError for words never written."""
-        at = self._sum_words(address, shape)
+        at = self.sum_words(address, shape)
         if not self.features_written[at].all():
             raise MavcgError(f"sums: words {at.start} to {at.stop - 1} are read before all of them are written")
         stored = self.features[at].reshape(-1).view("<i4").reshape(*shape[:2], -1)
@@ -77,26 +82,28 @@ class Memories:
     def write_sums(self, address: int, sums: Array) -> None:
         """Write sums as little-endian 32-bit integers: rows, columns, channels padded to whole words with 0."""
         rows, columns, channels = sums.shape
-        at = self._sum_words(address, (rows, columns, channels))
+        at = self.sum_words(address, (rows, columns, channels))
         padded = np.zeros((rows, columns, blocks(channels, self.path.word) * self.path.word), "<i4")
         padded[:, :, :channels] = sums
         self.features[at] = padded.reshape(-1).view(np.int8).reshape(-1, self.path.word)
         self.features_written[at] = True
 
-    def ddr_tile(self, v: Mapping[str, int]) -> Array:
-        """Return the byte offsets [rows, columns, channels] of a tile in the features segment.
-
-        Raises: MavcgError for one past its end.
-        """
-        rows, columns, channels = v["rows"], v["columns"], v["channels"]
-        last = v["ddr"] + (rows - 1) * v["ddr_row"] + (columns - 1) * v["ddr_pixel"] + channels - 1
+    def check_map(self, v: Mapping[str, int]) -> None:
+        """Raise a MavcgError for a map that ends past the features segment."""
+        last = v["ddr"] + (v["rows"] - 1) * v["ddr_row"] + (v["columns"] - 1) * v["ddr_pixel"] + v["channels"] - 1
         if last >= len(self.ddr):
             raise MavcgError(f"ddr: reaches byte {last}; the features segment has {len(self.ddr)}")
+
+    def ddr_tile(self, v: Mapping[str, int]) -> Array:
+        """Return the byte offsets [rows, columns, channels] of a map in the features segment."""
+        rows, columns, channels = v["rows"], v["columns"], v["channels"]
         grid = v["ddr"] + np.arange(rows)[:, None, None] * v["ddr_row"]
         return grid + np.arange(columns)[None, :, None] * v["ddr_pixel"] + np.arange(channels)[None, None, :]
 
     def load_map(self, v: Mapping[str, int]) -> None:
         """Copy a tile from the features segment to feature memory. Raises: MavcgError for bytes never written."""
+        self.check_map(v)
+        self.check_tile(v, "to", v["rows"], v["columns"], v["channels"])
         at = self.ddr_tile(v)
         if not self.ddr_written[at].all():
             byte = int(at[~self.ddr_written[at]].min())
@@ -105,6 +112,8 @@ class Memories:
 
     def save_map(self, v: Mapping[str, int]) -> None:
         """Copy a tile from feature memory to the features segment."""
+        self.check_map(v)
+        self.check_tile(v, "from", v["rows"], v["columns"], v["channels"])
         at = self.ddr_tile(v)
         self.ddr[at] = self.read_tile(v, "from", v["rows"], v["columns"], v["channels"])
         self.ddr_written[at] = True
