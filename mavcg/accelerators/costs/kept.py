@@ -1,9 +1,7 @@
 """Keep costs of groups in an SQLite file, so that each is simulated or measured only once."""
 
-import contextlib
 import json
-import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -13,61 +11,37 @@ from mavcg.accelerators.groups import ORDERS, GroupTile
 from mavcg.accelerators.target import IsaTarget
 from mavcg.accelerators.xgraph import XGraph
 from mavcg.errors import MavcgError
+from mavcg.files.database import Database, DatabaseKind
 
-APPLICATION_ID = 0x6D617667  # in the file's header: identifies a database of groups' costs
-WAIT_S = 30.0  # maximum wait for another process that writes
-_CREATE = """
-CREATE TABLE IF NOT EXISTS group_costs (
-    key TEXT NOT NULL, provider TEXT NOT NULL, cycles REAL, tile TEXT NOT NULL, PRIMARY KEY (key, provider)
-)"""
+KIND = DatabaseKind(
+    title="a file of groups' costs",
+    application_id=0x6D617667,
+    version=0,
+    tables=(
+        "CREATE TABLE IF NOT EXISTS group_costs (key TEXT NOT NULL, provider TEXT NOT NULL, cycles REAL, "
+        "tile TEXT NOT NULL, PRIMARY KEY (key, provider))",
+    ),
+    another="name another file of groups' costs",
+)
 
 
-class GroupCostFile:
-    """An SQLite file of costs; close it, or use it in a `with` statement.
-
-    Several processes may use it at the same time.
-    Raises: MavcgError for a file that is not such a database, or cannot be read or written.
-    """
+class GroupCostFile(Database):
+    """An SQLite file of costs, which several processes may use at the same time; a context manager."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        with self._errors():
-            self._connection = sqlite3.connect(path, timeout=WAIT_S)
-        try:
-            with self._errors():
-                tables = self._connection.execute("SELECT name FROM sqlite_master").fetchall()
-                (application,) = self._connection.execute("PRAGMA application_id").fetchone()
-            if tables and application != APPLICATION_ID:
-                raise MavcgError(f"{path}: is another application's database; name another file")
-            with self._errors(), self._connection:
-                self._connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-                self._connection.execute(_CREATE)
-        except BaseException:
-            self.close()
-            raise
-
-    def __enter__(self) -> "GroupCostFile":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the file."""
-        self._connection.close()
+        """Open the file, which is created if missing. Raises: MavcgError as Database."""
+        super().__init__(path, KIND)
 
     def get(self, key: str, provider: str) -> tuple[GroupCost | None] | None:
         """Return the cost with a key by a provider, in a tuple; None if the file does not have it.
 
         The tuple is (None,) for a group that cannot run.
         """
-        with self._errors():
-            row = self._connection.execute(
-                "SELECT cycles, tile FROM group_costs WHERE key = ? AND provider = ?", (key, provider)
-            ).fetchone()
-        if row is None:
+        rows = self.rows("SELECT cycles, tile FROM group_costs WHERE key = ? AND provider = ?", (key, provider))
+        if not rows:
             return None
-        return (None,) if row[0] is None else (GroupCost(float(row[0]), self._tile(row[1])),)
+        ((cycles, tile),) = rows
+        return (None,) if cycles is None else (GroupCost(float(cycles), self._tile(tile)),)
 
     def put(self, provider: str, costs: Sequence[tuple[str, GroupCost | None]]) -> None:
         """Store costs by key; None for a group that cannot run."""
@@ -75,8 +49,8 @@ class GroupCostFile:
             (key, provider, None, "") if cost is None else (key, provider, cost.cycles, json.dumps(asdict(cost.tile)))
             for key, cost in costs
         ]
-        with self._errors(), self._connection:
-            self._connection.executemany("INSERT OR REPLACE INTO group_costs VALUES (?, ?, ?, ?)", rows)
+        with self.transaction() as connection:
+            connection.executemany("INSERT OR REPLACE INTO group_costs VALUES (?, ?, ?, ?)", rows)
 
     def _tile(self, text: str) -> GroupTile:
         try:
@@ -87,13 +61,6 @@ class GroupCostFile:
         except (TypeError, ValueError):
             pass
         raise MavcgError(f"{self.path}: {text[:60]!r} is not a tile in JSON; delete the file")
-
-    @contextlib.contextmanager
-    def _errors(self) -> Iterator[None]:
-        try:
-            yield
-        except (sqlite3.Error, OSError) as error:
-            raise MavcgError(f"{self.path}: {error}; name another file of groups' costs") from error
 
 
 @dataclass

@@ -6,13 +6,9 @@ before simulated ones. Each has the version of its kernels, a simulated one also
 (`cost_version`); measured and simulated costs of other versions are not used.
 """
 
-import contextlib
-import errno
-import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from mavcg.choose.algorithms.costs import statements
 from mavcg.choose.algorithms.costs.cost_version import cost_version
@@ -32,6 +28,7 @@ from mavcg.choose.algorithms.costs.rows import (
     what_of,
 )
 from mavcg.errors import MavcgError
+from mavcg.files.database import Database, DatabaseKind
 from mavcg.files.disk_space import with_room
 from mavcg.files.whole_file import whole
 from mavcg.specs.primitive import Layout, Primitive, Scenario
@@ -39,52 +36,15 @@ from mavcg.toolchain.versions import compiler_version
 
 __all__ = ["Conversion", "CostDb", "KnownCosts", "Record", "compiler_version"]
 
-APPLICATION_ID = 0x6D617663  # in the file's header: a database of costs and no other
-WAIT_S = 30.0  # for another process that writes
-
-_PRIMARY_CODE = 0xFF  # of SQLite's extended error codes
+KIND = DatabaseKind("a database of costs", 0x6D617663, VERSION, (statements.CREATE,), statements.ADDED)
 
 
-class CostDb:
+class CostDb(Database):
     """Costs in a file; other processes see every `put` at once. A context manager."""
 
-    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
-        self.path = path
-        self._connection = connection
-
-    def __enter__(self) -> "CostDb":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the database; no cost is read or stored after this."""
-        self._connection.close()
-
-    def prepare(self) -> None:
-        """Create the table, unless the file is something else. Raises: MavcgError."""
-        with self._errors():
-            self._rows("PRAGMA synchronous = NORMAL", ())  # a cost is lost with the power at worst: measure it again
-            application = self._number("application_id")
-            known, tables = self._number("user_version"), self._rows("SELECT name FROM sqlite_master", ())
-        if tables and application != APPLICATION_ID:
-            raise MavcgError(f"{self.path}: is another application's database; name another file")
-        while tables and known in statements.ADDED:
-            with self.transaction() as connection:
-                if self._number("user_version") == known:  # else another process was first
-                    connection.execute(statements.ADDED[known])
-                    connection.execute(f"PRAGMA user_version = {known + 1}")
-            known = self._number("user_version")
-        if tables and known != VERSION:
-            raise MavcgError(
-                f"{self.path}: has version {known}, but this mavcg writes version {VERSION}; name another file"
-            )
-        if not tables:
-            with self.transaction() as connection:  # another process may do so meanwhile: it does the same
-                connection.execute(statements.CREATE)
-                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-                connection.execute(f"PRAGMA user_version = {VERSION}")
+    def __init__(self, path: Path) -> None:
+        """Open the file, which is created if missing. Raises: MavcgError as Database."""
+        super().__init__(path, KIND)
 
     def put(self, record: Record) -> None:
         """Store a cost in place of one for the same key; a simulated one replaces no better one.
@@ -115,8 +75,8 @@ class CostDb:
         where = " AND ".join(f"{column} = ?" for column in KEY)
         of_kind = ", ".join("?" * len(kinds))
         query = f"SELECT {statements.COST}, kernels FROM costs WHERE {where} AND kind IN ({of_kind})"
-        with self._errors():
-            for *values, kernels in self._rows(query, (*row_of(record)[: len(KEY)], *kinds)):
+        with self.errors():
+            for *values, kernels in self.rows(query, (*row_of(record)[: len(KEY)], *kinds)):
                 cost = cost_of(values)
                 if kernels == (record.kernels or cost_version(record.what, cost.kind, record.core)):
                     return cost
@@ -137,8 +97,8 @@ class CostDb:
         Measured and simulated ones are those of this compiler and of these kernels.
         """
         kernels = kernel_version(operation)
-        with self._errors():
-            rows = self._rows(
+        with self.errors():
+            rows = self.rows(
                 statements.FIND, (text_of(operation), core, threads, compiler, kernels, block, block, compiler, kernels)
             )
             for *values, of in rows:
@@ -149,15 +109,15 @@ class CostDb:
 
     def knows(self, core: str, threads: int) -> bool:
         """True if there is any cost of a core and a number of threads."""
-        with self._errors():
-            return bool(self._rows("SELECT 1 FROM costs WHERE core = ? AND threads = ? LIMIT 1", (core, threads)))
+        with self.errors():
+            return bool(self.rows("SELECT 1 FROM costs WHERE core = ? AND threads = ? LIMIT 1", (core, threads)))
 
     def outdated_costs(self, core: str, threads: int, block: int, current_compiler: str) -> "Outdated":
         """Return a core's costs of other kernels or another compiler than today's."""
-        with self._errors():
+        with self.errors():
             others = [
                 (text, kind)
-                for text, kind, compiler, kernels in self._rows(statements.FIND_ALL, (core, threads, block, block))
+                for text, kind, compiler, kernels in self.rows(statements.FIND_ALL, (core, threads, block, block))
                 if compiler != current_compiler or kernels != cost_version(what_of(text), kind, core)
             ]
         return Outdated(
@@ -166,13 +126,13 @@ class CostDb:
         )
 
     def __len__(self) -> int:
-        with self._errors():
-            return int(self._rows("SELECT COUNT(*) FROM costs", ())[0][0])
+        with self.errors():
+            return int(self.rows("SELECT COUNT(*) FROM costs", ())[0][0])
 
     def export(self, path: Path) -> int:
         """Write all costs as JSON; return their number. Raises: MavcgError if the file cannot be written."""
-        with self._errors():
-            rows = self._rows(f"SELECT {', '.join(COLUMNS)} FROM costs ORDER BY {', '.join(KEY)}", ())
+        with self.errors():
+            rows = self.rows(f"SELECT {', '.join(COLUMNS)} FROM costs ORDER BY {', '.join(KEY)}", ())
             text = table_text(rows)
         try:
             with whole(path) as made:
@@ -200,47 +160,6 @@ class CostDb:
                 statements.IMPORT, [(*row, kernel_version(what_of(row[0]))) for row in rows if row[kind] != SIMULATED]
             )
         return len(rows)
-
-    def _number(self, pragma: str) -> int:
-        return int(self._rows(f"PRAGMA {pragma}", ())[0][0])
-
-    def _rows(self, query: str, values: tuple[Any, ...]) -> list[Any]:
-        return self._connection.execute(query, values).fetchall()
-
-    def _reason(self, error: sqlite3.OperationalError) -> str:
-        """Return the reason of an error, a closing parenthesis and the remedy."""
-        code = getattr(error, "sqlite_errorcode", 0)
-        if code == sqlite3.SQLITE_FULL:
-            words = with_room(OSError(errno.ENOSPC, "the disk is full"), self.path)
-        elif code & _PRIMARY_CODE == sqlite3.SQLITE_IOERR:  # a quota, or files that may not become larger
-            words = "the disk takes no more"
-        else:
-            return f"{error}); name another file"
-        return f"{words}); make room, or name another file; what is in the file is kept"
-
-    @contextlib.contextmanager
-    def _errors(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.OperationalError as error:
-            raise MavcgError(f"{self.path}: cannot be used as a database of costs ({self._reason(error)}") from None
-        except (sqlite3.Error, KeyError, TypeError, ValueError) as error:  # rows that nothing of ours wrote, too
-            raise MavcgError(
-                f"{self.path}: cannot be used as a database of costs ({error}); delete it, or name another file"
-            ) from None
-
-    @contextlib.contextmanager
-    def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Open a transaction: all or nothing; other processes wait. Raises: MavcgError."""
-        with self._errors():
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._connection
-            except BaseException:
-                if self._connection.in_transaction:  # a full disk has rolled it back already
-                    self._connection.execute("ROLLBACK")
-                raise
-            self._connection.execute("COMMIT")
 
 
 @dataclass(frozen=True)

@@ -150,7 +150,10 @@ def test_an_interrupted_exploration_goes_on(tmp_path: Path) -> None:
 def test_a_full_disk_is_an_error_that_names_the_file(tmp_path: Path) -> None:
     store = ExplorationStore(tmp_path / "small.sqlite")
     store._connection.execute("PRAGMA max_page_count = 20")
-    with pytest.raises(MavcgError, match=r"small\.sqlite: database or disk is full; make room and run the same comm"):
+    with pytest.raises(
+        MavcgError,
+        match=r"small\.sqlite: cannot be used as a database of explorations \(the disk is full.*make room.*is kept",
+    ):
         explored(space_of(tmp_path, WIDE), "latency,area", prune=False, store=store)
 
     resumed = explored(space_of(tmp_path, WIDE), "latency,area", store=ExplorationStore(tmp_path / "small.sqlite"))
@@ -165,7 +168,7 @@ def test_other_files_are_left_alone(tmp_path: Path) -> None:
         connection.execute("CREATE TABLE mine (x)")
     text.write_text("no database at all, but long enough to look like something" * 20)
     before = other.read_bytes(), text.read_bytes()
-    with pytest.raises(MavcgError, match="is a database of another application"):
+    with pytest.raises(MavcgError, match="is another application's database; name another file for -o"):
         ExplorationStore(other)
     with pytest.raises(MavcgError, match="is not a database"):
         ExplorationStore(text)

@@ -208,7 +208,7 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
         connection.execute("CREATE TABLE birds (name TEXT)")
     with pytest.raises(MavcgError, match="is another application's database"):
         open_db(foreign)
-    with pytest.raises(MavcgError, match="cannot be opened"):
+    with pytest.raises(MavcgError, match="cannot be used as a database of costs .unable to open"):
         open_db(tmp_path)
 
 
