@@ -16,7 +16,7 @@ from typing import Any
 
 from bench.asm_loops import COMPILED_FOR, TARGET, Loop, compile_to_assembly, cycles, forced, loops_of, tuned
 from bench.record import ROOT, facts, write
-from mavcg.assembly.schedule_store import open_store
+from mavcg.assembly.schedule_store import KeptSchedules, open_schedules
 from mavcg.hardware.timing import MissingFact
 from mavcg.passes.asm.loop_schedule import SchedulingEffort
 from mavcg.passes.asm.transforms.split_loads import split_loads
@@ -165,7 +165,7 @@ def scheduling_seconds(kernel: Kernel, text: str) -> dict[str, Any]:
         again: list[float] = []
         for _ in range(times):
             with tempfile.TemporaryDirectory() as folder:
-                effort = SchedulingEffort(seconds, open_store({"MAVCG_CACHE": folder}))
+                effort = SchedulingEffort(seconds, KeptSchedules(open_schedules({"MAVCG_CACHE": folder})))
                 for taken in (first, again):
                     start = time.process_time()
                     reports = tuned(text, timing, kind.policy, effort)

@@ -17,9 +17,9 @@ from bench.record import facts, write
 from mavcg.accelerators.plans import pruned
 from mavcg.accelerators.plans.network_plan import plan_layers, schedules
 from mavcg.accelerators.plans.schedule_cache import ScheduleCache
-from mavcg.assembly.schedule_store import DiskStore
 from mavcg.choose.layer_model.graph_layers import layers_of
 from mavcg.choose.layer_model.roofline import performance_per_access
+from mavcg.files.store import EntryStore
 from mavcg.graph.networks import NAMES, network
 from mavcg.profiles.accelerators import find_accelerator
 
@@ -43,7 +43,7 @@ def row_of(name: str, setup: str, folder: Path) -> dict[str, Any]:
     machine = find_accelerator(f"setup-{setup.lower()}")
     layers = layers_of(network(name, paper_variant=True))
     uncached, cached = schedules(layers)
-    store = DiskStore(folder)
+    store = EntryStore(folder)
 
     def plan() -> object:
         cache = ScheduleCache(store, f"{name} {setup}")

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -12,8 +12,8 @@ from mavcg.assembly.argument_states import DESCRIBED_LIMIT, Arguments, described
 from mavcg.assembly.code_image import CodeImage, assemble_image
 from mavcg.assembly.emulation import INSTRUCTION_LIMIT, State, start_state
 from mavcg.assembly.equivalence import Comparison, compare
-from mavcg.assembly.schedule_store import DiskStore
 from mavcg.errors import MavcgError
+from mavcg.files.store import NOTHING_KEPT, EntryStore
 
 STATES = 24  # start states per function
 
@@ -46,12 +46,12 @@ def check_functions(
     arguments: Mapping[str, Sequence[Arguments]],
     file: str,
     progress: Callable[[str], None] = lambda text: None,
-    store: DiskStore | None = None,
+    store: EntryStore = NOTHING_KEPT,
 ) -> dict[str, FunctionCheck]:
     """Run functions of two assembly texts in an emulator and compare the results; stop at the first difference.
 
     arguments: function -> descriptions of its arguments, each of which is used. store: keeps what is decided as soon as
-    it is, so that a check that was interrupted goes on where it ended; None to check all again.
+    it is, so that a check that was interrupted goes on where it ended; one that keeps nothing checks all again.
     Raises: MavcgError when the emulator is not installed.
     """
     try:
@@ -63,23 +63,14 @@ def check_functions(
     for number, name in enumerate(names, 1):
         described = arguments.get(name, ())
         key = f"check {STATES} {texts} {name} {described!r}"
-        kept = _kept_check(store, key)
+        kept = store.read(key, FunctionCheck)
         progress(f"checking {name}, {number} of {len(names)}{', decided by an earlier check' if kept else ''}")
         checks[name] = kept or _check_function(*images, name, described)
         if checks[name].difference:
             break
-        if store and not kept:
-            store.write(key, asdict(checks[name]))
+        if not kept:
+            store.write(key, checks[name])
     return checks
-
-
-def _kept_check(store: DiskStore | None, key: str) -> FunctionCheck | None:
-    """Return what an earlier check has decided; None for nothing, or an entry of another format."""
-    document = store.read(key) if store else None
-    try:
-        return FunctionCheck(**{n: v for n, v in document.items() if n != "key"}) if document else None
-    except TypeError:
-        return None
 
 
 @cache

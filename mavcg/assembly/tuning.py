@@ -2,17 +2,16 @@
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from mavcg.assembly.schedule_store import open_store
+from mavcg.assembly.schedule_store import KeptSchedules, open_schedules
 from mavcg.files.worker_processes import Task, run_tasks
 from mavcg.hardware.core import Core
 from mavcg.hardware.timing import Timing
 from mavcg.passes.asm.loop_schedule import SchedulingEffort
-from mavcg.passes.asm.loop_tuning import LoopReport
 from mavcg.passes.asm.models.main_loop import (
     ARITHMETIC,
     INSTRUCTIONS,
@@ -119,18 +118,17 @@ def has_open_inline(ir: str) -> bool:
 
 def tune_version(job: TuningJob, solver_seconds: float = 0.0) -> tuple[str, VersionTuning]:
     """Tune a version; return its new assembly and what was changed."""
-    timing, policy, store = load_timing(job.core), job.core.policy, open_store()
+    timing, policy, store = load_timing(job.core), job.core.policy, open_schedules()
     options = (job.why_not, job.open_inline, job.heuristic_seconds, job.account, policy, timing.key(), solver_seconds)
     inputs = (job.asm, job.symbol, job.generic_asm, job.only, *options)
     key = hashlib.sha256(repr(inputs).encode(errors="surrogateescape")).hexdigest()
-    if store and (known := _from_document(store.read(key))) is not None:
+    if (known := store.read(key, tuple[str, VersionTuning])) is not None:
         return known
-    effort = SchedulingEffort(solver_seconds, store, job.heuristic_seconds)
+    effort = SchedulingEffort(solver_seconds, KeptSchedules(store), job.heuristic_seconds)
     done = tune(job.asm, timing, policy, effort, job.symbol, job.why_kept, open_inline=job.open_inline)
     done = replace(done, functions=tuple(f for f in done.functions if job.only in ("", f.name)))
     account = _account(job, done, timing) if job.account else VersionTuning(done.functions)
-    if store:
-        store.write(key, {"text": done.text, "account": asdict(account)})
+    store.write(key, (done.text, account))
     return done.text, account
 
 
@@ -187,21 +185,6 @@ def _are_comparable(kind: str, figures: Sequence[LoopFigure | None]) -> bool:
     known = [figure for figure in figures if figure is not None]
     same_unit = len({figure.unit for figure in known}) == 1 and len({figure.is_loop for figure in known}) == 1
     return len(known) == len(figures) and same_unit and (kind != INSTRUCTIONS or len({f.work for f in known}) == 1)
-
-
-def _from_document(document: Mapping[str, Any] | None) -> tuple[str, VersionTuning] | None:
-    """Return the result that an earlier build stored; None if there is none, or it has another format."""
-    if document is None:
-        return None
-    try:
-        account = dict(document["account"])
-        functions = tuple(
-            FunctionReport(**{**function, "loops": tuple(LoopReport(**loop) for loop in function["loops"])})
-            for function in account.pop("functions")
-        )
-        return document["text"], VersionTuning(functions, **account)
-    except (KeyError, TypeError, ValueError):
-        return None
 
 
 def tune_versions(

@@ -111,9 +111,8 @@ def _refuse_models(models: Sequence[Path]) -> None:
 
 def _build_and_report(requests: "Sequence[ModelRequest]", options: BuildOptions) -> None:
     """Build these libraries and print the report. Exits with status 2 if a library could not be built."""
-    from mavcg.lab.farm.build_farm import build_farm
+    from mavcg.lab.farm.build_farm import build_farm, open_objects
     from mavcg.lab.farm.library_tasks import Refusal
-    from mavcg.lab.farm.object_store import open_object_store
     from mavcg.lab.farm.report import farm_json, show_farm
     from mavcg.lab.jobs.open_engine import open_engine
     from mavcg.lab.jobs.sources_digest import worker_digest
@@ -126,7 +125,7 @@ def _build_and_report(requests: "Sequence[ModelRequest]", options: BuildOptions)
             open_engine(options.workers, len(requests) == 1, note, worker_digest, options.insecure) as engine,
             enforce_limits(ResourceLimits(seconds, limits[0].memory_bytes), f"{len(requests)} libraries") as progress,
         ):
-            result = build_farm(requests, engine, open_object_store(), progress)
+            result = build_farm(requests, engine, open_objects(), progress)
     except KeyboardInterrupt:
         note("interrupted; compiled kernels are kept, and the same command continues with them")
         raise typer.Exit(_INTERRUPTED) from None

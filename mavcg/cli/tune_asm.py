@@ -94,7 +94,7 @@ def _tune(
 
     solver_seconds: time of the exact solver for each loop.
     """
-    from mavcg.assembly.schedule_store import open_store
+    from mavcg.assembly.schedule_store import KeptSchedules, open_schedules
     from mavcg.passes.asm.loop_schedule import SchedulingEffort
     from mavcg.passes.asm.tune import tune
 
@@ -103,7 +103,7 @@ def _tune(
             asm.text,
             timing,
             core.policy,
-            SchedulingEffort(solver_seconds, open_store()),
+            SchedulingEffort(solver_seconds, KeptSchedules(open_schedules())),
             asm.file,
             lambda name: "" if name in requested else "not requested",
             lambda label: progress(f"scheduling {label}"),
@@ -179,9 +179,9 @@ def _check_functions(
     if not changed:
         return {}
     from mavcg.assembly.checking import check_functions
-    from mavcg.assembly.schedule_store import open_store
+    from mavcg.assembly.schedule_store import open_schedules
 
-    checks = check_functions(asm.text, tuned.text, changed, described, asm.file, progress, open_store())
+    checks = check_functions(asm.text, tuned.text, changed, described, asm.file, progress, open_schedules())
     for check in checks.values():
         if check.difference:
             remedy = f"this is a fault of mavcg; nothing was written; please report it with {asm.file}"

@@ -115,6 +115,9 @@ class EntryStore:
         return folder / hashlib.sha256(key.encode()).hexdigest()  # a key may have any characters
 
 
+NOTHING_KEPT = EntryStore(None)
+
+
 def open_store(
     name: str, version: str = "", environment: Mapping[str, str] | None = None, most_bytes: int = MOST_BYTES
 ) -> EntryStore:

@@ -1,8 +1,6 @@
 """Cache of plans on disk (paper, 4.2): one file for all layers planned under one request.
 
-A request is a machine, a search, a metric, the search's options and a digest of the code; a network takes one read. A
-file that cannot be read or is damaged counts as absent and is rewritten; if the folder cannot be written nothing is
-cached. Both cost time, never correctness.
+A request is a machine, a search, a metric, the search's options and a digest of the code; a network takes one read.
 """
 
 import hashlib
@@ -17,11 +15,11 @@ import mavcg.accelerators.plans
 import mavcg.choose.layer_model
 import mavcg.hardware.accelerator
 from mavcg.accelerators.plans.planned import Planned
-from mavcg.assembly.schedule_store import DiskStore, open_store
 from mavcg.choose.layer_model.layer import ConvLayer
 from mavcg.choose.layer_model.roofline import Reached
 from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling
 from mavcg.choose.layer_model.traffic import Traffic
+from mavcg.files.store import EntryStore, open_store
 from mavcg.hardware.accelerator import Accelerator
 
 Option = bool | int | float | str
@@ -31,7 +29,7 @@ Row = list[Any]
 class ScheduleCache:
     """Plans of one request. `save` writes what `put` added; the disk is not touched otherwise after opening."""
 
-    def __init__(self, store: DiskStore, request: str, kind: type[Reached] = Reached) -> None:
+    def __init__(self, store: EntryStore, request: str, kind: type[Reached] = Reached) -> None:
         """Read the plans of a request.
 
         request: all that plans depend on besides the layer. kind: class of their `reached`.
@@ -39,7 +37,7 @@ class ScheduleCache:
         self._store = store
         self._request = request
         self._kind = kind
-        self._rows: dict[str, Row] = self._read()
+        self._rows: dict[str, Row] = store.read(request, dict[str, Row]) or {}
         self._new: dict[str, Row] = {}
 
     def __len__(self) -> int:
@@ -61,19 +59,10 @@ class ScheduleCache:
         self._rows[key] = self._new[key] = _row(planned)
 
     def save(self) -> None:
-        """Write the new plans, merged with what other processes wrote meanwhile.
-
-        The file is replaced as a whole, so no reader sees half of it. If two processes save at the same moment one may
-        win; the other's plans are then searched for again.
-        """
+        """Write the new plans beside what other processes wrote meanwhile."""
         if self._new:
-            self._rows = {**self._read(), **self._rows}
-            self._store.write(self._request, {"rows": self._rows})
+            self._rows |= self._store.merge(self._request, self._new)
             self._new = {}
-
-    def _read(self) -> dict[str, Row]:
-        rows = (self._store.read(self._request) or {}).get("rows")
-        return rows if isinstance(rows, dict) else {}
 
 
 def open_cache(
@@ -88,18 +77,15 @@ def open_cache(
     """Return this user's cache for one request; None if MAVCG_CACHE=off or there is no home folder.
 
     search, metric: names that must identify the search and metric completely. options: of the search. The machine is
-    identified by its figures, not its name. kind: class of `reached` in the plans of this search. The folder is that of
-    schedule_store.
+    identified by its figures, not its name. kind: class of `reached` in the plans of this search. The folder is
+    plans/<fingerprint> in the user's cache.
     """
-    store = open_store(environment)
-    if store is None:
+    store = open_store("plans", fingerprint(), environment)
+    if store.folder is None:
         return None
-    # open_store's folder is <root>/schedules/<its fingerprint>: plans lie beside the schedules, under a fingerprint
-    # of what makes plans.
-    folder = store.folder.parents[1] / "plans" / fingerprint()
     machine = asdict(replace(accelerator, name="", levels=tuple(replace(a, name="") for a in accelerator.levels)))
     request = {"machine": machine, "search": search, "metric": metric, "options": dict(options or {})}
-    return ScheduleCache(DiskStore(folder), json.dumps(request, sort_keys=True), kind)
+    return ScheduleCache(store, json.dumps(request, sort_keys=True), kind)
 
 
 @cache

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mavcg.errors import MavcgError
+from mavcg.files.store import EntryStore, open_store
 from mavcg.files.whole_file import write_whole
 from mavcg.graph import Graph
 from mavcg.importers.load import import_model
@@ -24,13 +25,14 @@ from mavcg.lab.farm.library_tasks import (
     link_libraries,
     prepare_libraries,
 )
-from mavcg.lab.farm.object_store import ObjectStore
 from mavcg.lab.jobs.engine import Engine
+from mavcg.lab.jobs.sources_digest import compiler_digest
 from mavcg.model.model_request import ModelRequest
 from mavcg.runtime.companions import check_companions, library_stem
 from mavcg.runtime.made_with import made_with
 
 Progress = Callable[[str], None]
+MOST_BYTES = 2_000_000_000  # of kept objects
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class FarmResult:
 
 
 def build_farm(
-    requests: Sequence[ModelRequest], engine: Engine, store: ObjectStore, progress: Progress = lambda message: None
+    requests: Sequence[ModelRequest], engine: Engine, store: EntryStore, progress: Progress = lambda message: None
 ) -> FarmResult:
     """Build the requested libraries; one that cannot be built is a Refusal in the result, the others are written.
 
@@ -119,6 +121,11 @@ def build_farm(
     )
 
 
+def open_objects() -> EntryStore:
+    """Return the user's store of compiled modules, by their digests: kernels/<digest of compiler and sources>."""
+    return open_store("kernels", compiler_digest()[:16], most_bytes=MOST_BYTES)
+
+
 def _library_tasks(requests: Sequence[ModelRequest], progress: Progress) -> list[LibraryTask]:
     """Return the tasks of the libraries, reading each model once. Raises: MavcgError for an unreadable file."""
     graphs: dict[Any, tuple[Graph, dict[str, Any]]] = {}
@@ -134,7 +141,7 @@ def _library_tasks(requests: Sequence[ModelRequest], progress: Progress) -> list
     return tasks
 
 
-def _kept_objects(ir: Sequence[EmittedModule], store: ObjectStore) -> tuple[dict[str, bytes], list[EmittedModule]]:
+def _kept_objects(ir: Sequence[EmittedModule], store: EntryStore) -> tuple[dict[str, bytes], list[EmittedModule]]:
     """Return digest -> object in the store, and the distinct other modules, the longest first."""
     objects: dict[str, bytes] = {}
     missing: dict[str, EmittedModule] = {}

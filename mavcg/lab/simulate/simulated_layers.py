@@ -16,13 +16,13 @@ from pathlib import Path
 import mavcg
 import mavcg.lab.trials.simulated_steps
 from mavcg.assembly.code_image import CodeImage
-from mavcg.assembly.schedule_store import DiskStore, open_store
 from mavcg.choose.lowering.kernel_code import version_symbol
 from mavcg.choose.predict.unsure import BuiltKernels
 from mavcg.choose.predict.work import INPUT, OUTPUT, WEIGHT, StepWork, Touch, base_of
 from mavcg.cost.core_facts import simulated_core
 from mavcg.cost.simulator_version import DIGITS, simulator_version
 from mavcg.errors import MavcgError, ProfileError
+from mavcg.files.store import open_store
 from mavcg.files.worker_processes import Task, run_tasks
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core
@@ -71,24 +71,24 @@ def simulated_steps(
             calls[number] = step_calls(works, number, kernels.specs[works[number].kernel], label, last)
         else:
             ms_of[number] = "the note of the library does not have its operands: build it again"
-    store, keys = _store(), _keys(works, calls, image, core, board)
+    store, keys = open_store(FOLDER), _keys(works, calls, image, core, board)
     missing: dict[str, int] = {}
     for number, key in keys.items():
-        document = None if store is None else store.read(key)
-        if document is None:
+        cycles = store.read(key, float)
+        if cycles is None:
             missing.setdefault(key, number)
         else:
-            ms_of[number] = float(document["cycles"]) / ghz / 1e6
+            ms_of[number] = cycles / ghz / 1e6
     action = f"simulating steps on {core.name}"
     tasks = [Task(action, partial(_cycles, image, core, board, calls[number])) for number in missing.values()]
     new = dict(zip(missing, run_tasks(tasks, workers, progress), strict=True))
-    for key, cycles in new.items():
-        if store is not None and not isinstance(cycles, str):
-            store.write(key, {"cycles": cycles})
+    for key, simulated in new.items():
+        if not isinstance(simulated, str):
+            store.write(key, simulated)
     for number, key in keys.items():
         if key in new:
-            cycles = new[key]
-            ms_of[number] = cycles if isinstance(cycles, str) else cycles / ghz / 1e6
+            simulated = new[key]
+            ms_of[number] = simulated if isinstance(simulated, str) else simulated / ghz / 1e6
     return ms_of
 
 
@@ -200,12 +200,6 @@ def _code_digest(image: CodeImage, symbol: str) -> str:
     section = next(s for s in image.sections if s.address <= extent.start < s.address + len(s.data))
     at = extent.start - section.address
     return hashlib.sha256(section.data[at : at + len(extent)]).hexdigest()
-
-
-def _store() -> DiskStore | None:
-    """Return this user's store of simulated steps, beside that of schedules; None where nothing is to be kept."""
-    schedules = open_store()
-    return None if schedules is None else DiskStore(schedules.folder.parents[1] / FOLDER)
 
 
 @cache

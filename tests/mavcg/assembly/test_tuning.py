@@ -1,5 +1,6 @@
 """Versions through the machine passes: which may go, what comes back, what is kept for the next build."""
 
+import json
 import shutil
 import subprocess
 from dataclasses import replace
@@ -152,7 +153,7 @@ f:
 
 def test_what_was_tuned_once_is_read_back(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = tune_version(job(LOOP))
-    assert first[1].tuned and list(own_cache.rglob("*.json"))
+    assert first[1].tuned and list(own_cache.rglob("schedules/*/*"))
     monkeypatch.setattr("mavcg.assembly.tuning.tune", lambda *_, **__: 1 / 0)
     assert tune_version(job(LOOP)) == first
     with pytest.raises(ZeroDivisionError):
@@ -161,8 +162,8 @@ def test_what_was_tuned_once_is_read_back(own_cache: Path, monkeypatch: pytest.M
 
 def test_a_kept_version_of_another_make_is_made_anew(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = tune_version(job(LOOP))
-    kept = {"text": "nop", "account": {"x": 1}}
-    monkeypatch.setattr("mavcg.assembly.schedule_store.DiskStore.read", lambda self, key: kept)
+    kept = json.dumps(["nop", {"x": 1}]).encode()
+    monkeypatch.setattr("mavcg.files.store.EntryStore.get", lambda self, key: kept)
     assert tune_version(job(LOOP)) == first
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from mavcg.assembly.schedule_store import DiskStore
+from mavcg.assembly.schedule_store import KeptSchedules
 from mavcg.choose.algorithms.costs.database_file import default_path, open_db
 from mavcg.errors import MavcgError
 from mavcg.files.own_file import is_own_file, read_own_file, write_own_file
-from mavcg.lab.farm.object_store import ObjectStore
+from mavcg.files.store import EntryStore
 from mavcg.passes.asm.isa.op import Schedule
 
 SCHEDULE = Schedule(3, (0, 1, 2), "heuristic", True)
@@ -52,14 +52,14 @@ def test_a_link_is_replaced_and_not_followed(tmp_path: Path) -> None:
 
 def use_schedules(folder: Path) -> object:
     """Store and read a schedule."""
-    DiskStore(folder).put("key", SCHEDULE)
-    return DiskStore(folder).get("key")
+    KeptSchedules(EntryStore(folder)).put("key", SCHEDULE)
+    return KeptSchedules(EntryStore(folder)).get("key")
 
 
 def use_objects(folder: Path) -> object:
     """Store and read an object."""
-    ObjectStore(folder).put(DIGEST, b"object")
-    return ObjectStore(folder).get(DIGEST)
+    EntryStore(folder).put(DIGEST, b"object")
+    return EntryStore(folder).get(DIGEST)
 
 
 @pytest.mark.parametrize("use", [use_schedules, use_objects])
@@ -71,7 +71,7 @@ def test_caches_of_schedules_and_objects(
     assert kept in (SCHEDULE, b"object")
     (path,) = (tmp_path / "kept").iterdir()
     path.chmod(0o666)
-    only_read = DiskStore(tmp_path / "kept").get("key") or ObjectStore(tmp_path / "kept").get(DIGEST)
+    only_read = KeptSchedules(EntryStore(tmp_path / "kept")).get("key") or EntryStore(tmp_path / "kept").get(DIGEST)
     assert only_read is None and use(tmp_path / "kept") == kept
 
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)

@@ -1,6 +1,5 @@
 """Plans on disk: found again as they were, never another request's, never garbage, never an error."""
 
-import json
 import multiprocessing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -38,7 +37,7 @@ def filled(folder: Path) -> Path:
     cache = opened(folder)
     cache.put(plan_of(LAYER))
     cache.save()
-    (path,) = folder.rglob("*.json")
+    (path,) = folder.rglob("plans/*/[0-9a-f]*")
     return path
 
 
@@ -122,7 +121,7 @@ def test_a_cut_file_is_absent_and_written_anew(tmp_path: Path, bytes_left: int) 
     assert opened(tmp_path).get(LAYER) == plan_of(LAYER)
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b"{}", b"null", b'{"rows": 3, "digest": 1}', b"\xff", b"[" * 100_000])
+@pytest.mark.parametrize("content", [b"", b"[]", b"{}", b"null", b"\xff", b"[" * 100_000])
 def test_any_other_content_is_absent(tmp_path: Path, content: bytes) -> None:
     filled(tmp_path).write_bytes(content)
     assert len(opened(tmp_path)) == 0
@@ -130,9 +129,9 @@ def test_any_other_content_is_absent(tmp_path: Path, content: bytes) -> None:
 
 def test_a_changed_figure_is_not_believed(tmp_path: Path) -> None:
     path = filled(tmp_path)
-    document = json.loads(path.read_text())
-    next(iter(document["rows"].values()))[0][0] = 17
-    path.write_text(json.dumps(document))
+    before = path.read_bytes()
+    assert b"[[16, 16, 3" in before
+    path.write_bytes(before.replace(b"[[16, 16, 3", b"[[17, 16, 3"))
     assert opened(tmp_path).get(LAYER) is None
 
 
@@ -170,7 +169,7 @@ def test_it_lies_in_the_users_cache_folder(tmp_path: Path) -> None:
     assert cache is not None
     cache.put(plan_of(LAYER))
     cache.save()
-    assert len(list((tmp_path / ".cache/mavcg/plans").rglob("*.json"))) == 1
+    assert len(list((tmp_path / ".cache/mavcg/plans").rglob("[0-9a-f]" * 64))) == 1
 
 
 def test_what_others_saved_meanwhile_stays(tmp_path: Path) -> None:
@@ -209,7 +208,7 @@ def _save_many(folder: Path, first: int) -> None:
         cache.save()
 
 
-def test_two_processes_at_once_leave_a_whole_file(tmp_path: Path) -> None:
+def test_two_processes_at_once_keep_all_plans(tmp_path: Path) -> None:
     context = multiprocessing.get_context("fork")
     workers = [context.Process(target=_save_many, args=(tmp_path, first)) for first in (1, 1001)]
     for worker in workers:
@@ -218,9 +217,6 @@ def test_two_processes_at_once_leave_a_whole_file(tmp_path: Path) -> None:
         worker.join()
     assert [worker.exitcode for worker in workers] == [0, 0]
     cache = opened(tmp_path)
-    # What the last writer saved is there in any case, and all that is there is as it was put.
-    assert cache.get(replace(LAYER, oc=40)) or cache.get(replace(LAYER, oc=1040))
     for number in (*range(1, 41), *range(1001, 1041)):
         layer = replace(LAYER, oc=number)
-        assert cache.get(layer) in (None, plan_of(layer))
-    assert [path.suffix for path in tmp_path.rglob("*") if path.is_file()] == [".json"]
+        assert cache.get(layer) == plan_of(layer)

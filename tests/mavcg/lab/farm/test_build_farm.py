@@ -1,5 +1,6 @@
 """Libraries of several models and boards at once: the bytes of single builds, equal kernels compiled once, kept."""
 
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,11 +12,11 @@ import pytest
 
 from mavcg.assembly.tuning_options import Tuning
 from mavcg.choose.lowering.kernel_code import kernel_modules
+from mavcg.files.store import NOTHING_KEPT, EntryStore
 from mavcg.lab.farm import build_farm as farm
 from mavcg.lab.farm.address import read_address
 from mavcg.lab.farm.build_farm import FarmResult, build_farm
 from mavcg.lab.farm.library_tasks import LinkedFiles, Refusal, compile_modules, ir_module
-from mavcg.lab.farm.object_store import ObjectStore
 from mavcg.lab.jobs.engine import LocalEngine
 from mavcg.lab.jobs.forked_engine import ForkedEngine
 from mavcg.lab.jobs.sources_digest import worker_digest
@@ -80,11 +81,11 @@ def test_what_an_earlier_build_kept_is_not_compiled_again(
 
     monkeypatch.setattr(farm, "compile_modules", count)
     requests = [*two_requests(tiny, tmp_path), *two_requests(tiny, tmp_path / "again")]
-    store = ObjectStore(tmp_path / "kept")
+    store = EntryStore(tmp_path / "kept")
     first = build_farm(requests, LocalEngine(), store)
     files = built_files(first)
     assert len(compiled) == len(set(compiled)) == first.distinct <= first.modules // 2
-    garbled = tmp_path / "kept" / compiled[0]
+    garbled = tmp_path / "kept" / hashlib.sha256(compiled[0].encode()).hexdigest()
     garbled.write_bytes(garbled.read_bytes()[:-1])
     second = build_farm(requests, LocalEngine(), store)
 
@@ -101,7 +102,7 @@ def test_a_library_that_cannot_be_built_leaves_the_others(tmp_path: Path, tiny: 
     onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)]), tmp_path / "conv.onnx")
     good = two_requests(tiny, tmp_path)[0]
     bad, _ = make_model_request(tmp_path / "conv.onnx", str(tmp_path / "libconv.so"), BOARDS[0], (), None)
-    result = build_farm([replace(bad, max_size_bytes=8), good], LocalEngine(), ObjectStore(None))
+    result = build_farm([replace(bad, max_size_bytes=8), good], LocalEngine(), NOTHING_KEPT)
 
     refusal, library = result.results
     assert isinstance(refusal, Refusal) and "--max-size 8" in refusal.reason
@@ -152,10 +153,10 @@ def test_modules_with_other_settings_have_other_digests(tiny: Path, tmp_path: Pa
 
 @pytest.mark.long
 def test_killed_workers_lose_nothing(tiny: Path, tmp_path: Path) -> None:
-    alone = built_files(build_farm(two_requests(tiny, tmp_path / "one"), LocalEngine(), ObjectStore(None)))
+    alone = built_files(build_farm(two_requests(tiny, tmp_path / "one"), LocalEngine(), NOTHING_KEPT))
     with ForkedEngine(2) as engine:
         killing = KillingEngine(engine, 4)
-        done = build_farm(two_requests(tiny, tmp_path / "killed"), killing, ObjectStore(None))
+        done = build_farm(two_requests(tiny, tmp_path / "killed"), killing, NOTHING_KEPT)
 
     assert killing.kills == 0 and built_files(done) == alone
 
@@ -204,12 +205,12 @@ def test_workers_of_a_scheduler_killed_in_each_stage(tiny: Path, tmp_path: Path)
     pytest.importorskip("distributed")
     from mavcg.lab.jobs.dask_engine import DaskEngine
 
-    alone = built_files(build_farm(two_requests(tiny, tmp_path / "one"), LocalEngine(), ObjectStore(None)))
+    alone = built_files(build_farm(two_requests(tiny, tmp_path / "one"), LocalEngine(), NOTHING_KEPT))
     with (
         cluster((("--threads", "1"), ("--threads", "1"))) as made,
         DaskEngine(read_address(made.address, False, ""), worker_digest) as engine,
     ):
         ending = EndingEngine(engine, made)
-        done = build_farm(two_requests(tiny, tmp_path / "killed"), ending, ObjectStore(None))
+        done = build_farm(two_requests(tiny, tmp_path / "killed"), ending, NOTHING_KEPT)
 
     assert ending.kills == 3 and built_files(done) == alone
