@@ -1,22 +1,10 @@
 """Constants of the cost model by kind of core, from profiles/fits; each file is read once per process."""
 
 from functools import cache
-from typing import Protocol
 
 from mavcg.hardware.cost_fit import IN_ORDER, OUT_OF_ORDER_AARCH64, X86, AllCoresFit, CostFit
+from mavcg.hardware.machine import Machine
 from mavcg.profiles.cost_fits import load_all_cores_fit, load_cost_fit
-
-
-class HasKind(Protocol):
-    """A description of a core that says which kind it is of, such as specs.kernel.Machine."""
-
-    @property
-    def arch(self) -> str:
-        """Return "aarch64" or "x86_64"."""
-
-    @property
-    def in_order(self) -> bool:
-        """Return True if the core issues instructions in their order."""
 
 
 def core_kind(arch: str, in_order: bool) -> str:
@@ -26,7 +14,7 @@ def core_kind(arch: str, in_order: bool) -> str:
     return IN_ORDER if in_order else OUT_OF_ORDER_AARCH64
 
 
-def fit_of(machine: HasKind) -> CostFit:
+def fit_of(machine: Machine) -> CostFit:
     """Return the constants of a machine's kind of core."""
     return fit_of_kind(core_kind(machine.arch, machine.in_order))
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mavcg.graph import DTYPES, TensorType
+from mavcg.hardware.machine import Machine as Machine
 from mavcg.specs.packed_constant import PackedConstant
 from mavcg.specs.serialize import spec_format
 from mavcg.specs.weight_parts import WHOLE_WEIGHTS, WeightParts
@@ -67,26 +68,6 @@ def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
 def dense_view(tensor: TensorType) -> View:
     """Return the view of a tensor in a buffer of its own."""
     return View(tensor.dtype, tensor.shape, dense_strides(tensor.shape))
-
-
-@dataclass(frozen=True)
-class Machine:
-    """The properties of a core that emitters use. They change speed, never results.
-
-    arch: "aarch64" or "x86_64". llvm_cpu, llvm_features: target attributes of functions; features have a sign.
-    vector_bytes: size of the vectors to use, in bytes; vector_registers: their number. in_order: True for an in-order
-    core. dot_product: True if one instruction adds four 8-bit products to 32 bits (NEON dot product, AVX-VNNI,
-    AVX512-VNNI). Every core has an f32 fused multiply-add: on x86 a model library needs at least x86-64-v3.
-    """
-
-    name: str
-    arch: str
-    llvm_cpu: str
-    llvm_features: tuple[str, ...] = ()
-    vector_bytes: int = 16
-    vector_registers: int = 32
-    in_order: bool = False
-    dot_product: bool = False
 
 
 @dataclass(frozen=True)

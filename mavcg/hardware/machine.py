@@ -1,0 +1,23 @@
+"""A core as emitters see it: its instruction set and its vectors."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The properties of a core that emitters use. They change speed, never results.
+
+    arch: "aarch64" or "x86_64". llvm_cpu, llvm_features: target attributes of functions; features have a sign.
+    vector_bytes: size of the vectors to use, in bytes; vector_registers: their number. in_order: True for an in-order
+    core. dot_product: True if one instruction adds four 8-bit products to 32 bits (NEON dot product, AVX-VNNI,
+    AVX512-VNNI). Every core has an f32 fused multiply-add: on x86 a model library needs at least x86-64-v3.
+    """
+
+    name: str
+    arch: str
+    llvm_cpu: str
+    llvm_features: tuple[str, ...] = ()
+    vector_bytes: int = 16
+    vector_registers: int = 32
+    in_order: bool = False
+    dot_product: bool = False
