@@ -62,7 +62,7 @@ def compile_step(step: Step, machine: Machine, macro: MacroTile | None = None) -
 def planned(step: Step, machine: Machine) -> MacroTile | None:
     """Return the macro-tile of a kernel in a library for this machine; None for kernels without macro-tiles."""
     cores = cores_of([machine.name], host_target(), measured_host_board())
-    return plan_tiles([step.spec], {machine.name: machine}, cores).of(kernel_name(step.spec), machine.name)
+    return plan_tiles([step.spec], cores).of(kernel_name(step.spec), machine.name)
 
 
 LOOPS = """

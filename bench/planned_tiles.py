@@ -154,7 +154,7 @@ def compiled(name: str) -> tuple[Network, dict[str, list[Call]]]:
     network = Network(name, machine)
     lowered = network.lowered
     core = cores_of([machine.name], host_target(), measured_host_board())
-    plans = {"planned": plan_tiles(lowered.specs, {machine.name: machine}, core)}
+    plans = {"planned": plan_tiles(lowered.specs, core)}
     plans |= {label: fixed_plan(lowered.specs, machine.name, change) for label, change in FIXED.items()}
     calls = {label: network.calls(plan) for label, plan in plans.items()}
     print(f"bench: {name}: {len(network.codes)} kernels compiled", file=sys.stderr, flush=True)

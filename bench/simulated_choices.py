@@ -13,7 +13,7 @@ from typing import Any
 from bench.record import facts, write
 from bench.simulated_fits import BOARD, SCENARIOS
 from mavcg.choose.algorithms.costs.modelled import ModelledCosts, modelled_costs
-from mavcg.cost.board_machine import cluster_machine
+from mavcg.cost.board_model import core_model
 from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.lab.trials.check import CheckCase, prepared_job
 from mavcg.lab.trials.simulated import simulate_jobs
@@ -50,7 +50,7 @@ def compared(core_name: str, scenario: Scenario, rivals: int = RIVALS) -> dict[s
     """Return the choice for a scenario on a core, its simulated time over the best one's, and all simulated times."""
     board, core = load_board(BOARD), load_core(core_name)
     number = next(n for n, cluster in enumerate(board.clusters) if cluster.core == core_name)
-    model = modelled_costs(cluster_machine(board, number))
+    model = modelled_costs(core_model(board, number))
     chosen = candidates(model, scenario, rivals)
     jobs = [prepared_job(CheckCase(primitive, scenario, block=model.block, ranges=False)) for primitive, _ in chosen]
     cycles = simulate_jobs(jobs, core, board)

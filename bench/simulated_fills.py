@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from mavcg.assembly.code_image import assemble_image
-from mavcg.cost.board_machine import cluster_machine
+from mavcg.cost.board_model import core_model
 from mavcg.cost.core_facts import LINE_BYTES, simulated_core
 from mavcg.hardware.board import Board
 from mavcg.lab.simulate.call_arguments import call_state
@@ -55,9 +55,9 @@ def exposed(board: Board, number: int) -> dict[str, float]:
             counts = program.call(image.symbols[function], state)
         return counts.cycles / count
 
-    levels = cluster_machine(board, number).accelerator
+    levels = core_model(board, number)
     behind = (levels.levels[0], levels.levels[-1])  # whatever lies between them: streams come from beyond the last
-    far, farthest = (LINE_BYTES / (level.bandwidth_gb_per_s / levels.frequency_ghz) for level in behind)
+    far, farthest = (LINE_BYTES / (level.bandwidth_gb_per_s / levels.ghz) for level in behind)
     l1, l2 = facts.levels[0].size, facts.levels[1].size
     near, second = cycles("plain", l1 // 2), cycles("plain", l2 * 3 // 4)
     memory = min(_BEYOND, 16 * max(level.size for level in facts.levels))

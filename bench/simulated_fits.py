@@ -24,7 +24,7 @@ from bench.record import RESULTS, facts, write
 from bench.simulated_fills import exposed
 from mavcg.choose.algorithms.costs.modelled import ModelledCosts, modelled_costs
 from mavcg.choose.algorithms.costs.part_counts import parts_of
-from mavcg.cost.board_machine import cluster_machine
+from mavcg.cost.board_model import core_model
 from mavcg.graph import Array
 from mavcg.hardware.cost_fit import IN_ORDER, OUT_OF_ORDER_AARCH64, PrimitiveFit
 from mavcg.hardware.fits import fit_of
@@ -91,7 +91,7 @@ def cluster_of(kind: str) -> int:
 def simulated_rows(kind: str, scenarios: Sequence[Scenario]) -> tuple[ModelledCosts, list[SimulatedRow]]:
     """Simulate the chosen primitives of each scenario on the kind's core."""
     board, core = load_board(BOARD), load_core(CORES[kind])
-    model = modelled_costs(cluster_machine(board, cluster_of(kind)))
+    model = modelled_costs(core_model(board, cluster_of(kind)))
     rows, pick = [], random.Random("simulated fits")
     for scenario in scenarios:
         chosen = chosen_primitives(model, scenario, pick)
@@ -111,7 +111,7 @@ def recorded_rows(kind: str) -> tuple[ModelledCosts, list[SimulatedRow]]:
         SimulatedRow(scenarios[row["scenario"]], primitives[row["primitive"]], row["cycles"])
         for row in recorded["rows_simulated"]
     ]
-    return modelled_costs(cluster_machine(load_board(BOARD), cluster_of(kind))), rows
+    return modelled_costs(core_model(load_board(BOARD), cluster_of(kind))), rows
 
 
 def unit_cycles(model: ModelledCosts, row: SimulatedRow) -> dict[str, float]:

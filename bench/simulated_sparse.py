@@ -21,7 +21,7 @@ from bench.record import facts, write
 from bench.simulated_fits import CORES, HELD_OUT, cluster_of, summary, with_constant
 from mavcg.choose.algorithms.costs.modelled import ModelledCosts, modelled_costs
 from mavcg.choose.algorithms.costs.part_counts import parts_of
-from mavcg.cost.board_machine import cluster_machine
+from mavcg.cost.board_model import core_model
 from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.kernels.primitives.sparse.family import Sparse
 from mavcg.lab.trials.check import CheckCase, prepared_job
@@ -47,7 +47,7 @@ ALIKE = 2  # primitives of a layer
 def sparse_rows(kind: str, layers: Sequence[Scenario]) -> tuple[ModelledCosts, list[dict[str, Any]]]:
     """Return the model of the kind's core and a row for each primitive, layer and share of zeros."""
     board, core = load_board(BOARD), load_core(CORES[kind])
-    model = modelled_costs(cluster_machine(board, cluster_of(kind)))
+    model = modelled_costs(core_model(board, cluster_of(kind)))
     pick = random.Random(NAME)
     rows = []
     for layer in layers:

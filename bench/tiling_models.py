@@ -30,10 +30,10 @@ from mavcg.choose.tiles.cost import cost
 from mavcg.choose.tiles.level_traffic import fits_level_2, l2_tiling
 from mavcg.choose.tiles.tiles import cores_of, plan_tiles
 from mavcg.choose.tiles.work import work_of
-from mavcg.hardware.accelerator import Accelerator
+from mavcg.hardware.core_model import CoreModel
 from mavcg.hosts.host import measured_host_board
 from mavcg.kernels.builder.emit import kernel_name
-from mavcg.specs.kernel import KernelSpec, Machine
+from mavcg.specs.kernel import KernelSpec
 from mavcg.specs.tile_plan import TilePlan
 from mavcg.toolchain.target import host_target
 
@@ -50,16 +50,15 @@ SECONDS = 45.0  # of a network's timed rounds, about
 MODELS = {"planned": CALIBRATED, "roofline": ROOFLINE} | {f"without {term}": CALIBRATED.without(term) for term in Term}
 
 
-def plans_of(specs: Sequence[KernelSpec], machine: Machine, core: Mapping[str, Accelerator]) -> dict[str, TilePlan]:
+def plans_of(specs: Sequence[KernelSpec], core: Mapping[str, CoreModel]) -> dict[str, TilePlan]:
     """Return the plan of each model."""
-    return {label: plan_tiles(specs, {machine.name: machine}, core, model=model) for label, model in MODELS.items()}
+    return {label: plan_tiles(specs, core, model=model) for label, model in MODELS.items()}
 
 
 def modelled(
     specs: Sequence[KernelSpec],
     times: Mapping[str, int],
-    machine: Machine,
-    core: Accelerator,
+    core: CoreModel,
     plans: Mapping[str, TilePlan],
 ) -> dict[str, Any]:
     """Compare plans by the model with all terms. times: number of a network's steps for each kernel name."""
@@ -71,15 +70,15 @@ def modelled(
         if work is None or not spec.rows or not times[name]:
             continue
         kernels += 1
-        chosen = plans["planned"].of(name, machine.name)
+        chosen = plans["planned"].of(name, core.label)
         for label, plan in plans.items():
-            macro = plan.of(name, machine.name)
+            macro = plan.of(name, core.label)
             assert macro is not None
             differ[label] += macro != chosen
-            cycles[label] += times[name] * cost(work, machine, core, macro).cycles
+            cycles[label] += times[name] * cost(work, core, macro).cycles
         rows = plans["roofline"].call_rows(name) or 1
         task = work.task(rows)
-        tiles = candidates(work, machine, core, plain_tile(work, rows))
+        tiles = candidates(work, core, plain_tile(work, rows))
         unfitting += not any(fits_level_2(core, task, l2_tiling(macro, task)) for macro in tiles)
     return {
         "kernels": kernels,
@@ -120,9 +119,9 @@ def compare(name: str, seconds: float | None) -> dict[str, Any]:
     network = Network(name, machine)
     cores = cores_of([machine.name], host_target(), measured_host_board())
     specs = network.lowered.specs
-    plans = plans_of(specs, machine, cores)
+    plans = plans_of(specs, cores)
     steps = Counter(step.kernel for step in network.program.steps)
-    row = {"network": name, "core": machine.name, **modelled(specs, steps, machine, cores[machine.name], plans)}
+    row = {"network": name, "core": machine.name, **modelled(specs, steps, cores[machine.name], plans)}
     return row | ({"times": measured(name, network, plans, seconds)} if seconds else {})
 
 

@@ -27,7 +27,6 @@ from mavcg.objects.library import link_shared
 from mavcg.profiles.load import load_cores
 from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.model_build import build_model_objects
-from mavcg.specs.kernel import Machine
 from mavcg.toolchain.target import Target, host_target
 from mavcg.toolchain.zig import run_zig
 
@@ -66,14 +65,13 @@ def build_layers(ratio: int, in_parts: bool, waking: str, folder: Path) -> Path:
     target, board = host_target(), measured_host_board()
     machine = machines_for([load_cores()[board.clusters[0].core]], target)[board.clusters[0].core]
     core = cores_of((board.clusters[0].core,), target, board)[board.clusters[0].core]
-    machines: dict[str, Machine] = {label: machine for label in ("generic", "big", "little")}
-    slow = replace(core, frequency_ghz=core.frequency_ghz / ratio)
+    slow = replace(core, ghz=core.ghz / ratio)
     cores = {"generic": core, "big": core, "little": slow}
     graph, names = layers_graph()
     lowered = lower_graph(graph, packing_for(target))
-    plan = plan_tiles(lowered.specs, machines, cores, {"big": 1, "little": 1} if in_parts else None)
+    plan = plan_tiles(lowered.specs, cores, {"big": 1, "little": 1} if in_parts else None)
     memory = plan_memory(lowered)
-    shares = kernel_core_shares(lowered.specs, machines, cores, plan)
+    shares = kernel_core_shares(lowered.specs, cores, plan)
     program = make_step_list(lowered, memory, plan, shares)
     how = "in parts" if in_parts else "no parts"
     called = [waking, *(f"{name}, {how}" for name in names[1:])]

@@ -10,7 +10,7 @@ from mavcg.apps.model_network import layer_names, network_of
 from mavcg.apps.search import Constraints
 from mavcg.apps.throughput import LayerTime, balanced_cuts, phase_cost_ms
 from mavcg.choose.predict.predict import Prediction, predict
-from mavcg.cost.board_machine import cluster_machines
+from mavcg.cost.board_model import core_models
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
 from mavcg.hardware.board import Board
@@ -66,7 +66,7 @@ def _layer_times(cnn: Cnn, graph: Graph, prediction: Prediction, board: Board) -
     If several layers come from one node, those of the same operator share its time evenly. Steps of no layer count for
     the first layer.
     """
-    machines = cluster_machines(board)
+    machines = core_models(board)
     labels = [info.label for info in prediction.clusters]
     keys: dict[tuple[str, str], list[str]] = {}
     own = {layer.name for layer in cnn.layers}
@@ -87,7 +87,7 @@ def _layer_times(cnn: Cnn, graph: Graph, prediction: Prediction, board: Board) -
     for cnn_layer in cnn.layers:
         cost = []
         for info in prediction.clusters:
-            levels = machines[info.number].accelerator.levels
+            levels = machines[info.number].levels
             sizes, rates = [v.shared_bytes for v in levels], [v.bandwidth_gb_per_s for v in levels]
             cost.append(phase_cost_ms(cnn_layer.weights, sizes, rates, info.ghz, machines[info.number].fit.steps))
         layer_times[(cnn.name, cnn_layer.name)] = LayerTime(

@@ -167,12 +167,13 @@ def _machines(board: str | None, accelerator: str | None) -> "list[tuple[Acceler
         from mavcg.profiles.accelerators import find_accelerator
 
         return [(find_accelerator(accelerator), ())]
-    from mavcg.cost.board_machine import cluster_machines
+    from mavcg.accelerators.plans.core_array import core_accelerator
+    from mavcg.cost.board_model import core_models
     from mavcg.hosts.host import HOST, find_board, measured_host_board
 
     assert board is not None
-    clusters = cluster_machines(measured_host_board() if board == HOST else find_board(board))
-    different = {cluster.accelerator: cluster.assumed for cluster in reversed(clusters)}
+    planned = measured_host_board() if board == HOST else find_board(board)
+    different = {core_accelerator(planned.name, core): core.assumed for core in reversed(core_models(planned))}
     return sorted(different.items(), key=lambda item: -item[0].peak_gmac_per_s)
 
 

@@ -221,7 +221,7 @@ def _cluster(core: Core, board: Board | None) -> Cluster | None:
 
 
 def _memory_rate(facts: _Facts, cluster: Cluster | None, board: Board | None, sharing: int) -> float:
-    """Return the memory bandwidth of one of `sharing` cores, in GB/s, by the rule of board_machine.cluster_machine."""
+    """Return the memory bandwidth of one of `sharing` cores, in GB/s, by the rule of board_model.core_model."""
     known = cluster.memory_gb_per_s if cluster else None
     if known is None and board is not None:
         known = min(

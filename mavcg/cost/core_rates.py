@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, field, replace
 
-from mavcg.cost.board_machine import ClusterMachine
 from mavcg.errors import ProfileError
 from mavcg.hardware.accelerator import MemoryLevel
+from mavcg.hardware.core_model import CoreModel
 from mavcg.hardware.fits import fit_of
 from mavcg.hardware.instruction_mix import timing_rates, x86_rates
 from mavcg.hardware.issue_rates import IssueRates
@@ -41,7 +41,7 @@ class CoreRates:
         return 1 / self.ghz
 
 
-def core_rates(label: str, machine: Machine, cluster: ClusterMachine) -> CoreRates:
+def core_rates(label: str, machine: Machine, cluster: CoreModel) -> CoreRates:
     """Return the facts about a core of this cluster that runs the version `label` of its kernels.
 
     Multiply-adds per cycle are those measured on the machine, else those of the core's file, else typical ones.
@@ -62,8 +62,7 @@ def core_rates(label: str, machine: Machine, cluster: ClusterMachine) -> CoreRat
             assumed = (f"{error}; rates of a typical core are assumed",)
     issue = replace(
         issue,
-        fma_per_cycle=cluster.fma_per_cycle,
-        vector_per_cycle=max(issue.vector_per_cycle, cluster.fma_per_cycle),
+        fma_per_cycle=cluster.rates.fma_per_cycle,
+        vector_per_cycle=max(issue.vector_per_cycle, cluster.rates.fma_per_cycle),
     )
-    accelerator = cluster.accelerator
-    return CoreRates(label, machine, issue, accelerator.frequency_ghz, accelerator.levels, timing, assumed)
+    return CoreRates(label, machine, issue, cluster.ghz, cluster.levels, timing, assumed)

@@ -103,9 +103,7 @@ def lower_for_board(name: str, graph: Graph, board: Board, progress: Progress) -
     machines = machines_for([cores[core] for core in board.cores if core in cores], target)
     question = ModelQuestion(PBQP, None, MAX_ERROR)
     lowered = choose_algorithms(graph, question, None, machines, target, board, progress, dump).lowered
-    plan = plan_tiles(
-        lowered.specs, machines, cores_of(tuple(machines), target, board), cores_each(tuple(machines), board)
-    )
+    plan = plan_tiles(lowered.specs, cores_of(tuple(machines), target, board), cores_each(tuple(machines), board))
     return Source(name, step_works(plan_model(lowered, plan)), lowered.specs, None, plan)
 
 

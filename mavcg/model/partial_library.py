@@ -83,12 +83,12 @@ def link_parts(
     """
     choices = [entry.choice for entry in entries]
     specs = tuple(dict.fromkeys(spec for choice in choices for spec in choice.lowered.specs))
-    clusters = cores_of(tuple(machines), build.target, build.board)
-    tiles = plan_tiles(specs, machines, clusters, cores_each(tuple(machines), build.board))
+    cores = cores_of(tuple(machines), build.target, build.board)
+    tiles = plan_tiles(specs, cores, cores_each(tuple(machines), build.board))
     dump("plan_tiles", tiles)
     pool = ConstantPool()
     whole = replace(build, depth_first=OFF)  # subgraphs share kernels and tiles
-    planned = tuple(plan_choice(choice, whole, machines, clusters, tiles, progress, pool)[0] for choice in choices)
+    planned = tuple(plan_choice(choice, whole, cores, tiles, progress, pool)[0] for choice in choices)
     planned = tuple(replace(model, program=replace(model.program, constants_bytes=pool.end)) for model in planned)
     parts = [_drop_in_part(model.program, entry) for model, entry in zip(planned, entries, strict=True)]
     defined = version_symbols(specs, tuple(machines))

@@ -16,7 +16,7 @@ from mavcg.choose.tiles.parts import cores_each
 from mavcg.choose.tiles.tiles import cores_of, plan_tiles
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
-from mavcg.hardware.accelerator import Accelerator
+from mavcg.hardware.core_model import CoreModel
 from mavcg.importers.load import import_model
 from mavcg.kernels.machines import machines_for
 from mavcg.model.choose_algorithms import AlgorithmChoice, choose_algorithms
@@ -59,13 +59,13 @@ def prepare_graph(
 
     Raises: ArenaTooLargeError with the smallest arena found; MavcgError for a node without a kernel.
     """
-    clusters = cores_of(tuple(machines), request.target, request.board)
+    cores = cores_of(tuple(machines), request.target, request.board)
     # By parts of rows: first with the fastest algorithms, then with algorithms that all work row by row.
     plain = replace(request, strategy=ENGINE, db=None, max_workspace_bytes=None, max_error=0)
     least: ArenaTooLargeError | None = None
     for own, image_rows in ((request, request.image_rows), (request, True), (plain, True)):
         try:
-            return _choose_and_plan(graph, own, machines, clusters, image_rows, progress)
+            return _choose_and_plan(graph, own, cores, image_rows, progress)
         except ArenaTooLargeError as error:
             least = error if least is None or error.least_bytes < least.least_bytes else least
     assert least is not None
@@ -75,8 +75,7 @@ def prepare_graph(
 def _choose_and_plan(
     graph: Graph,
     request: ModelRequest,
-    machines: Mapping[str, Machine],
-    clusters: Mapping[str, Accelerator],
+    cores: Mapping[str, CoreModel],
     image_rows: bool,
     progress: Progress,
 ) -> PreparedModel:
@@ -84,13 +83,19 @@ def _choose_and_plan(
 
     image_rows: every kernel that can works by rows of the image. Raises: ArenaTooLargeError.
     """
+    machines = machines_of(cores)
     choice = choose_for(graph, request, machines, progress)
     if image_rows:
         choice = replace(choice, lowered=with_image_rows(choice.lowered))
-    tiles = plan_tiles(choice.lowered.specs, machines, clusters, cores_each(tuple(machines), request.board))
+    tiles = plan_tiles(choice.lowered.specs, cores, cores_each(tuple(cores), request.board))
     dump("plan_tiles", tiles)
-    planned, tiles, bands = plan_choice(choice, request, machines, clusters, tiles, progress)
+    planned, tiles, bands = plan_choice(choice, request, cores, tiles, progress)
     return PreparedModel(machines, choice, planned, tiles, bands)
+
+
+def machines_of(cores: Mapping[str, CoreModel]) -> dict[str, Machine]:
+    """Return the cores as emitters see them, by the version's label."""
+    return {label: core.machine for label, core in cores.items()}
 
 
 def choose_for(
@@ -119,8 +124,7 @@ def choose_for(
 def plan_choice(
     choice: AlgorithmChoice,
     request: ModelRequest,
-    machines: Mapping[str, Machine],
-    clusters: Mapping[str, Accelerator],
+    cores: Mapping[str, CoreModel],
     tiles: TilePlan,
     progress: Progress,
     pool: ConstantPool | None = None,
@@ -133,7 +137,7 @@ def plan_choice(
     lowered = choice.lowered
     memory = plan_memory(lowered, pool=pool)
     dump("plan_memory", memory)
-    shares = kernel_core_shares(lowered.specs, machines, clusters, tiles)
+    shares = kernel_core_shares(lowered.specs, cores, tiles)
     planned = PlannedModel(lowered, memory, make_step_list(lowered, memory, tiles, shares))
     bands: tuple[DepthFirst, ...] = ()
     limit = request.max_arena_bytes
@@ -142,7 +146,7 @@ def plan_choice(
             planned,
             tiles,
             shares,
-            machines,
+            machines_of(cores),
             request.target,
             request.board,
             request.depth_first == AUTO,

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from mavcg.choose.predict.predict import Prediction, best_threads
-from mavcg.cost.board_machine import AssumedFact, cluster_machines
+from mavcg.cost.board_model import core_models
 from mavcg.errors import MavcgError
 from mavcg.hardware.board import Board
+from mavcg.hardware.core_model import AssumedFact
 from mavcg.model.estimating import predict_file
 
 FACTORS = (0.5, 2.0)
@@ -47,7 +48,7 @@ class Sensitivity:
 def assumed_facts(board: Board) -> tuple[AssumedFact, ...]:
     """Return the assumed facts of a board, each once: facts that its file lacks, and facts that it states as
     assumptions."""
-    missing = (fact for machine in cluster_machines(board) for fact in machine.missing)
+    missing = (fact for machine in core_models(board) for fact in machine.missing)
     return tuple(dict.fromkeys((*missing, *_stated_assumptions(board))))
 
 

@@ -5,13 +5,13 @@ import pytest
 from bench.simulated_choices import CHOSEN_FOR, CORES, candidates, compared
 from bench.simulated_fits import BOARD, SCENARIOS
 from mavcg.choose.algorithms.costs.modelled import modelled_costs
-from mavcg.cost.board_machine import cluster_machine
+from mavcg.cost.board_model import core_model
 from mavcg.profiles.load import load_board
 from mavcg.specs.primitive import Scenario
 
 
 def test_candidates_are_the_cheapest_and_one_of_each_other_family() -> None:
-    model = modelled_costs(cluster_machine(load_board(BOARD), 0))
+    model = modelled_costs(core_model(load_board(BOARD), 0))
     candidates_of = candidates(model, CHOSEN_FOR[0], rivals=2)
     costs = [ms for _, ms in candidates_of]
     assert costs[:3] == sorted(costs)[:3] and len(candidates_of) >= 6

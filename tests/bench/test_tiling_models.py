@@ -18,9 +18,7 @@ def test_what_all_terms_choose_is_never_dearer_by_all_terms_than_the_error_that_
     machine = host_machine()
     core = cores_of([machine.name], host_target())
     specs = [conv(7, 256, 512, 3, 16), conv(14, 64, 256, 1, 16)]
-    row = modelled(
-        specs, {kernel_name(spec): 2 for spec in specs}, machine, core[machine.name], plans_of(specs, machine, core)
-    )
+    row = modelled(specs, {kernel_name(spec): 2 for spec in specs}, core[machine.name], plans_of(specs, core))
 
     assert row["kernels"] == 2 and set(row["tiled_otherwise"]) == set(MODELS) - {"planned"}
     for label, ratio in row["modelled_over_planned"].items():

@@ -29,7 +29,7 @@ from mavcg.accelerators.explore.objective_list import ObjectiveNames, read_objec
 from mavcg.accelerators.explore.pareto import Floats
 from mavcg.accelerators.explore.point_rounds import explore_rounds
 from mavcg.accelerators.explore.store import ExplorationStore, PointRow
-from mavcg.cost.board_machine import cluster_machines
+from mavcg.cost.board_model import core_models
 from mavcg.hardware.board import Board, Cluster
 from mavcg.importers.declared_shapes import AS_DECLARED, GivenShapes
 from mavcg.lab.jobs.engine import Engine
@@ -234,9 +234,8 @@ def _peaks(point: BoardPoint) -> list[tuple[float, float]]:
 @lru_cache(maxsize=4096)
 def _peak_rate(target: str, core: str, khz: int) -> float:
     """Return the peak of one core in f32 multiply-accumulates per second, which does not depend on caches."""
-    (machine,) = cluster_machines(Board("core", "one core", target, (Cluster(core, (0,), max_khz=khz),)))
-    columns, rows = machine.accelerator.pe_len
-    return columns * rows * machine.accelerator.frequency_ghz * 1e9
+    (machine,) = core_models(Board("core", "one core", target, (Cluster(core, (0,), max_khz=khz),)))
+    return machine.macs_per_cycle * machine.ghz * 1e9
 
 
 def _least(

@@ -16,8 +16,8 @@ from mavcg.choose.algorithms.network import Network, NetworkNode
 from mavcg.choose.algorithms.select_network import SelectQuestion, problem_on
 from mavcg.choose.algorithms.select_workers import board_of, workers_of
 from mavcg.choose.algorithms.strategies import Selected, select
-from mavcg.cost.board_machine import ClusterMachine
 from mavcg.errors import MavcgError
+from mavcg.hardware.core_model import CoreModel
 from mavcg.passes.graph.layout_forms import BINARY, FORMS
 from mavcg.specs.layout import Layout
 
@@ -37,13 +37,13 @@ class BatchPlan:
 
     at_a_time: int
     threads_each: int
-    workers: tuple[ClusterMachine, ...]
+    workers: tuple[CoreModel, ...]
     image_ms: tuple[float, ...]
     batch_ms: float
     images_a_call: int = 1
 
     @property
-    def team(self) -> tuple[ClusterMachine, ...]:
+    def team(self) -> tuple[CoreModel, ...]:
         """The threads of the fastest group."""
         return self.workers[: self.threads_each]
 
@@ -105,10 +105,10 @@ def batch_time(image_ms: Sequence[float], images: int) -> float:
 
 
 def _times_of_groups(
-    network: Network, workers: Sequence[ClusterMachine], size: int, question: SelectQuestion
+    network: Network, workers: Sequence[CoreModel], size: int, question: SelectQuestion
 ) -> tuple[float, ...]:
     """Return the time per image of each group, with the primitives that are selected for the first group."""
-    known: dict[tuple[ClusterMachine, ...], float] = {}
+    known: dict[tuple[CoreModel, ...], float] = {}
     selected: Selected | None = None
     times = []
     for first in range(0, len(workers), size):

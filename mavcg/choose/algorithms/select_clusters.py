@@ -17,8 +17,8 @@ from mavcg.choose.algorithms.report.answer import Selection
 from mavcg.choose.algorithms.select_network import SelectQuestion, costs_on, problem_of, problem_on, select_on
 from mavcg.choose.algorithms.select_workers import board_of, by_speed, label_of, workers_of
 from mavcg.choose.algorithms.strategies import PBQP, Selected, select
-from mavcg.cost.board_machine import ClusterMachine
 from mavcg.hardware.board import Board
+from mavcg.hardware.core_model import CoreModel
 
 # A primitive suits a core if its time there is at most this multiple of the best primitive's of the same node.
 SUITS = 1.25
@@ -92,12 +92,12 @@ def _cores(board: Board, core: str) -> int:
     return sum(len(cluster.cpus) for cluster in board.clusters if cluster.core == core)
 
 
-def _cores_text(workers: Sequence[ClusterMachine]) -> str:
+def _cores_text(workers: Sequence[CoreModel]) -> str:
     return f"{label_of(workers)}, {len(workers)} thread{'s' * (len(workers) > 1)}"
 
 
 def _mean(
-    network: Network, workers: Sequence[Sequence[ClusterMachine]], own: Sequence[Selection], question: SelectQuestion
+    network: Network, workers: Sequence[Sequence[CoreModel]], own: Sequence[Selection], question: SelectQuestion
 ) -> Problem:
     """Return the problem whose costs are the mean over clusters, in ms of the fastest cluster."""
     first = own[0].choice.total_ms

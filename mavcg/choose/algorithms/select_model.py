@@ -27,10 +27,10 @@ from mavcg.choose.algorithms.select_workers import workers_of
 from mavcg.choose.algorithms.strategies import PBQP, TIME_LIMIT_S, Selected, check_strategy, select, strategy_names
 from mavcg.choose.limits.weight_limit import select_within
 from mavcg.choose.predict.algorithms import PredictedAlgorithms
-from mavcg.cost.board_machine import ClusterMachine
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
 from mavcg.hardware.board import Board
+from mavcg.hardware.core_model import CoreModel
 from mavcg.kernels.primitives.registry import all_primitives, eight_bit_primitives
 from mavcg.ops.verify import verify
 from mavcg.passes.graph.legalise import legalise
@@ -170,7 +170,7 @@ def _admit(max_error: float) -> tuple[tuple[Primitive, ...], float]:
     return (*primitives, *eight_bit_primitives()), max_error
 
 
-def _workers(board: Board) -> tuple[tuple[ClusterMachine, ...], ...]:
+def _workers(board: Board) -> tuple[tuple[CoreModel, ...], ...]:
     """Return one worker on the fastest core, and one worker for each core of its cluster if there are several."""
     alone = workers_of(board)  # all versions of a kernel compute the same, so one kind of core represents all
     count = len(alone[0].cluster.cpus)

@@ -29,8 +29,8 @@ from mavcg.choose.algorithms.select_workers import board_of, label_of, workers_o
 from mavcg.choose.algorithms.strategies import PBQP, TIME_LIMIT_S, Selected, compare, select
 from mavcg.choose.algorithms.usual_primitives import USUAL
 from mavcg.choose.limits.arena_need import peak
-from mavcg.cost.board_machine import ClusterMachine
 from mavcg.errors import MavcgError
+from mavcg.hardware.core_model import CoreModel
 from mavcg.importers.load import SUFFIXES, import_model
 from mavcg.kernels.primitives.registry import all_primitives, eight_bit_primitives, find_primitive
 from mavcg.passes.graph.pipeline import optimise
@@ -101,7 +101,7 @@ def select_network(model: str, network: Network, board: str, question: SelectQue
 
 
 def select_on(
-    model: str, network: Network, board: str, workers: Sequence[ClusterMachine], question: SelectQuestion
+    model: str, network: Network, board: str, workers: Sequence[CoreModel], question: SelectQuestion
 ) -> Selection:
     """Select like select_network, on these cores.
 
@@ -136,7 +136,7 @@ def select_on(
 
 
 def problem_on(
-    network: Network, workers: Sequence[ClusterMachine], question: SelectQuestion
+    network: Network, workers: Sequence[CoreModel], question: SelectQuestion
 ) -> tuple[Problem, tuple[str, ...]]:
     """Return the selection problem with the costs of these cores, and notes about the costs."""
     with contextlib.ExitStack() as stack:
@@ -162,7 +162,7 @@ def problem_of(network: Network, costs: CostProvider, question: SelectQuestion, 
 
 
 def costs_on(
-    workers: Sequence[ClusterMachine], db: Path | None, stack: contextlib.ExitStack, between_bytes: float = 0.0
+    workers: Sequence[CoreModel], db: Path | None, stack: contextlib.ExitStack, between_bytes: float = 0.0
 ) -> tuple[CostProvider, KnownCosts | None]:
     """Return the costs of one thread on each of these cores, and the database's costs.
 
@@ -186,7 +186,7 @@ def costs_on(
     return first_of(shift_costs(together, model_on(workers), model) if between_bytes else together, model), known
 
 
-def model_on(workers: Sequence[ClusterMachine], between_bytes: float = 0.0) -> CostProvider:
+def model_on(workers: Sequence[CoreModel], between_bytes: float = 0.0) -> CostProvider:
     """Return the modelled costs of one thread on each of these cores."""
     if len(workers) == 1:
         return modelled_costs(workers[0], 1, between_bytes)

@@ -3,9 +3,10 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from mavcg.cost.board_machine import ClusterMachine, cluster_machine, cluster_machines
+from mavcg.cost.board_model import core_model, core_models
 from mavcg.errors import MavcgError
 from mavcg.hardware.board import Board
+from mavcg.hardware.core_model import CoreModel
 from mavcg.hosts.host import HOST, find_board, measured_host_board
 
 
@@ -16,11 +17,11 @@ def board_of(name: str) -> Board:
 
 def by_speed(board: Board) -> list[int]:
     """Return the numbers of the clusters, fastest cores first. Raises: MavcgError for a board without clusters."""
-    machines = cluster_machines(board)
-    return sorted(range(len(machines)), key=lambda n: (-machines[n].accelerator.peak_gmac_per_s, n))
+    machines = core_models(board)
+    return sorted(range(len(machines)), key=lambda n: (-machines[n].peak_gmac_per_s, n))
 
 
-def workers_of(board: Board, core: str = "", threads: int = 1) -> tuple[ClusterMachine, ...]:
+def workers_of(board: Board, core: str = "", threads: int = 1) -> tuple[CoreModel, ...]:
     """Return a machine for each thread, fastest first: the fastest cluster is filled, then the next.
 
     core: name of a core, or several separated by commas; others are not used. Each machine has its share of caches and
@@ -38,10 +39,10 @@ def workers_of(board: Board, core: str = "", threads: int = 1) -> tuple[ClusterM
         raise MavcgError(
             f"--threads {threads}: there are only {threads - left} cores {where}; give at most as many threads"
         )
-    workers: list[ClusterMachine] = []
+    workers: list[CoreModel] = []
     for number, count in counts.items():
         if count:
-            workers += [cluster_machine(board, number, count, threads - count)] * count
+            workers += [core_model(board, number, count, threads - count)] * count
     return tuple(workers)
 
 
@@ -56,7 +57,7 @@ def _named_clusters(board: Board, names: str) -> list[int]:
     return [number for number in order if board.clusters[number].core in core_names]
 
 
-def label_of(workers: Sequence[ClusterMachine]) -> str:
+def label_of(workers: Sequence[CoreModel]) -> str:
     """Return the key of these threads' costs.
 
     The core's name, or for several cores NxCORE+NxCORE, with threads per core.

@@ -17,12 +17,12 @@ from mavcg.choose.predict.latency import StepModel, Worker
 from mavcg.choose.predict.memory import Distances, reuse_distances
 from mavcg.choose.predict.work import StepWork, step_works
 from mavcg.choose.tiles.tiles import cores_of, plan_tiles, with_known_caches
-from mavcg.cost.board_machine import ClusterMachine, cluster_machine, cluster_machines
+from mavcg.cost.board_model import core_model, core_models
 from mavcg.cost.core_rates import CoreRates, core_rates
 from mavcg.files.worker_processes import Task, run_tasks
-from mavcg.hardware.accelerator import Accelerator
 from mavcg.hardware.board import Board, Cluster
 from mavcg.hardware.core import GENERIC
+from mavcg.hardware.core_model import CoreModel
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.specs.tile_plan import TilePlan
@@ -86,13 +86,13 @@ def predict_algorithms(
     """
     options = candidates.algorithms
     known_board = with_known_caches(board or _typical(tuple(machines), target))
-    clusters = cluster_machines(known_board) if options else ()
+    clusters = core_models(known_board) if options else ()
     if not clusters:
         return PredictedAlgorithms({}, {})
-    fastest = max(clusters, key=lambda machine: machine.accelerator.peak_gmac_per_s)
+    fastest = max(clusters, key=lambda machine: machine.peak_gmac_per_s)
     label = fastest.core.name if fastest.core is not None and fastest.core.name in machines else GENERIC
     rates = replace(core_rates(label, machines[label], fastest), timing=None)
-    together = cluster_machine(known_board, clusters.index(fastest), len(fastest.cluster.cpus))
+    together = core_model(known_board, clusters.index(fastest), len(fastest.cluster.cpus))
     nodes_of = {"": tuple(options)} | {
         name: tuple(node for node, names in options.items() if name in names)
         for name in dict.fromkeys(name for names in options.values() for name in names)
@@ -158,16 +158,16 @@ def _works(candidates: LoweringCandidates, nodes_of: Mapping[str, Sequence[str]]
 
 
 def _kernel_times(
-    specs: Sequence[KernelSpec], rates: CoreRates, target: Target, cores: Mapping[str, Accelerator]
+    specs: Sequence[KernelSpec], rates: CoreRates, target: Target, cores: Mapping[str, CoreModel]
 ) -> _KernelTimes:
     """Plan tiles for every kernel, and model each kernel once."""
-    plan = plan_tiles(specs, {rates.label: rates.machine}, cores)
+    plan = plan_tiles(specs, cores)
     named = {kernel_name(spec): spec for spec in specs}
     return _KernelTimes(named, plan, kernel_models(specs, rates, target, plan=plan))
 
 
 def _times(
-    name: str, steps: Sequence[_NodeStep], kernels: _KernelTimes, alone: ClusterMachine, together: ClusterMachine
+    name: str, steps: Sequence[_NodeStep], kernels: _KernelTimes, alone: CoreModel, together: CoreModel
 ) -> dict[str, AlgorithmTime]:
     """Return the algorithm's time for each node: the sum over its steps."""
     core, all_cores = Worker(0, alone), [Worker(0, together)] * together.cores

@@ -1,16 +1,16 @@
 """Ranges of steps that may pay if they are computed by bands of rows, and the sizes of bands to try."""
 
 from mavcg.choose.lowering.row_phases import ProgramRows
-from mavcg.cost.board_machine import ClusterMachine
+from mavcg.hardware.core_model import CoreModel
 from mavcg.memory.row_segments import cheapest_cuts
 
 MOST_STEPS = 16  # of a range
 MOST_CUTS = 6  # between the two cuts of a range, those left out
 
 
-def cache_bytes(cluster: ClusterMachine) -> int:
+def cache_bytes(cluster: CoreModel) -> int:
     """Return the size of the second-level cache, or of the only cache."""
-    levels = cluster.accelerator.levels
+    levels = cluster.levels
     return levels[min(1, len(levels) - 1)].shared_bytes
 
 

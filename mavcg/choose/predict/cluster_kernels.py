@@ -7,9 +7,9 @@ from pathlib import Path
 from mavcg.assembly.tuning_options import has_machine_passes
 from mavcg.choose.predict.asm_blocks import BuiltLoop, built_loops
 from mavcg.choose.predict.kernel_cycles import KernelModel, kernel_models
-from mavcg.cost.board_machine import ClusterMachine
 from mavcg.cost.core_rates import CoreRates, core_rates
 from mavcg.hardware.core import GENERIC, Core
+from mavcg.hardware.core_model import CoreModel
 from mavcg.kernels.machines import machines_for
 from mavcg.profiles.load import load_cores
 from mavcg.specs.kernel import KernelSpec
@@ -39,7 +39,7 @@ class ProgramKernels:
     progress: Callable[[str], None]
 
     def on_clusters(
-        self, clusters: Sequence[ClusterMachine], versions: Sequence[str], assumed: dict[str, None]
+        self, clusters: Sequence[CoreModel], versions: Sequence[str], assumed: dict[str, None]
     ) -> list[dict[str, KernelModel]]:
         """Return the models on each cluster, by kernel name. assumed: gets the assumptions.
 

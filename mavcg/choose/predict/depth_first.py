@@ -25,11 +25,12 @@ from mavcg.choose.predict.memory import Distances, reuse_distances
 from mavcg.choose.predict.work import StepWork, step_works
 from mavcg.choose.tiles.parts import cores_each
 from mavcg.choose.tiles.tiles import cores_of, plan_tiles, with_known_caches
-from mavcg.cost.board_machine import ClusterMachine, cluster_machine, cluster_machines
+from mavcg.cost.board_model import core_model, core_models
 from mavcg.cost.core_rates import core_rates
 from mavcg.files.worker_processes import Task, started_tasks
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import GENERIC
+from mavcg.hardware.core_model import CoreModel
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.memory.row_segments import StepRange
 from mavcg.specs.kernel import KernelSpec, Machine
@@ -142,8 +143,8 @@ class _Choice:
     tiles: TilePlan
     by_rows: PlannedModel
     rows: ProgramRows
-    clusters: tuple[ClusterMachine, ...]
-    teams: tuple[ClusterMachine, ...]
+    clusters: tuple[CoreModel, ...]
+    teams: tuple[CoreModel, ...]
     labels: tuple[str, ...]
     machines: Mapping[str, Machine]
     target: Target
@@ -161,9 +162,9 @@ class _Choice:
         careful: bool,
     ) -> "_Choice":
         known = with_known_caches(board)
-        clusters = cluster_machines(known)
-        teams = tuple(cluster_machine(known, n, len(c.cluster.cpus)) for n, c in enumerate(clusters))
-        order = sorted(range(len(clusters)), key=lambda n: -clusters[n].accelerator.peak_gmac_per_s)
+        clusters = core_models(known)
+        teams = tuple(core_model(known, n, len(c.cluster.cpus)) for n, c in enumerate(clusters))
+        order = sorted(range(len(clusters)), key=lambda n: -clusters[n].peak_gmac_per_s)
         clusters, teams = tuple(clusters[n] for n in order), tuple(teams[n] for n in order)
         labels = tuple(c.core.name if c.core is not None and c.core.name in machines else GENERIC for c in clusters)
         lowered = with_image_rows(planned.lowered)
@@ -190,7 +191,7 @@ class _Choice:
         known = {name for name, _, _ in self.tiles}
         new = [spec for spec in specs if kernel_name(spec) not in known]
         cores = cores_of(tuple(self.machines), self.target, self.board)
-        made = plan_tiles(new, self.machines, cores, cores_each(tuple(self.machines), self.board))
+        made = plan_tiles(new, cores, cores_each(tuple(self.machines), self.board))
         return TilePlan({**self.tiles.tiles, **made.tiles})
 
     def choose(self, workers: int, progress: Callable[[str], None]) -> list[DepthFirst]:

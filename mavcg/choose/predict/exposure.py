@@ -19,7 +19,7 @@ from dataclasses import dataclass, fields
 from mavcg.choose.predict.line_traffic import LINE_BYTES, Fills, Runs
 from mavcg.choose.predict.memory import Distances, Moved
 from mavcg.choose.predict.work import INPUT, OUTPUT, WEIGHT, StepWork, Touch, base_of
-from mavcg.cost.board_machine import ClusterMachine
+from mavcg.hardware.core_model import CoreModel
 from mavcg.hardware.cost_fit import IN_ORDER, ExposedFit
 
 PRODUCTS, WINOGRAD, UNBLOCKED, DIRECT, DEPTHWISE = "products", "winograd", "unblocked", "direct", "depthwise"
@@ -67,7 +67,7 @@ class LineFetch:
     in_order: bool
 
 
-def line_fetch(machine: ClusterMachine) -> LineFetch | None:
+def line_fetch(machine: CoreModel) -> LineFetch | None:
     """Return how a cluster's core fetches lines; None for kinds of cores that are not simulated.
 
     Facts of the core's file come first, then those assumed for its kind.
@@ -82,8 +82,8 @@ def line_fetch(machine: ClusterMachine) -> LineFetch | None:
         value = given.get(f"caches.{name}")
         return float(getattr(assumed, name) if value is None or isinstance(value, str | bool) else value)
 
-    levels = machine.accelerator.levels
-    ghz = machine.accelerator.frequency_ghz
+    levels = machine.levels
+    ghz = machine.ghz
     behind = {"L2": "l2_latency", "L3": "l3_latency"}
     latencies = [fact(behind[level.name]) / ghz for level in levels[1:]]
     lines = [LINE_BYTES / level.bandwidth_gb_per_s for level in levels]

@@ -13,8 +13,8 @@ from mavcg.choose.predict.kernel_cycles import KernelModel, task_cycles
 from mavcg.choose.predict.line_traffic import LINE_BYTES
 from mavcg.choose.predict.memory import Distances, Moved, step_traffic
 from mavcg.choose.predict.work import StepWork
-from mavcg.cost.board_machine import ClusterMachine
 from mavcg.cost.guided_chunks import core_shares, simulated_ns
+from mavcg.hardware.core_model import CoreModel
 
 COMPUTE, MEMORY, OVERHEAD = "compute", "memory", "overhead"
 MODELLED, SIMULATED = "modelled", "simulated"
@@ -28,12 +28,12 @@ class Worker:
     """
 
     cluster: int
-    machine: ClusterMachine
+    machine: CoreModel
 
     @property
     def ghz(self) -> float:
         """Clock in GHz."""
-        return self.machine.accelerator.frequency_ghz
+        return self.machine.ghz
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class StepModel:
         lines = self.lines(worker)
         if lines is not None:
             return lines.moved
-        levels = worker.machine.accelerator.levels
+        levels = worker.machine.levels
         key = tuple(level.shared_bytes for level in levels)
         if key not in self._moved:
             self._moved[key] = step_traffic(
@@ -108,7 +108,7 @@ class StepModel:
         """
         if worker.machine.fit.exposed is None:
             return None
-        levels = worker.machine.accelerator.levels
+        levels = worker.machine.levels
         sizes = tuple(level.shared_bytes for level in levels)
         key = (worker.cluster, worker.ghz, *sizes, *(level.bandwidth_gb_per_s for level in levels))
         if key not in self._lines:
@@ -134,7 +134,7 @@ class StepModel:
         cycles, tasks = self._cycles(worker), self.work.tasks
         fit = worker.machine.fit.steps
         overhead = fit.step_cycles + fit.call_cycles * tasks
-        memory_ns = self.bytes_moved(worker).ns(worker.machine.accelerator.levels)
+        memory_ns = self.bytes_moved(worker).ns(worker.machine.levels)
         exposed, lines = self._exposed_ns(worker), self.lines(worker)
         return StepCost(
             cycles / worker.ghz / 1e6,
@@ -176,7 +176,7 @@ class StepModel:
         row_ns = []
         for worker in workers:
             cycles = self._cycles(worker)
-            memory_ns = self.bytes_moved(worker).ns(worker.machine.accelerator.levels)
+            memory_ns = self.bytes_moved(worker).ns(worker.machine.levels)
             ns = max(cycles / worker.ghz + self._exposed_ns(worker), memory_ns)
             row_ns.append(ns * self.factors.get(worker.cluster, 1.0) / self.work.rows)
         fits = [worker.machine.fit.steps for worker in workers]

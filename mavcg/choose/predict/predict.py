@@ -10,7 +10,7 @@ from mavcg.choose.predict.latency import StepCost, StepModel, Worker, total_ms
 from mavcg.choose.predict.memory import reuse_distances
 from mavcg.choose.predict.unsure import StepSimulator, unsure_because, with_simulated
 from mavcg.choose.predict.work import StepWork
-from mavcg.cost.board_machine import cluster_machine, cluster_machines
+from mavcg.cost.board_model import core_model, core_models
 from mavcg.errors import MavcgError
 from mavcg.hardware.board import Board
 from mavcg.specs.kernel import KernelSpec
@@ -150,7 +150,7 @@ def predict(
     cpus = sum(len(cluster.cpus) for cluster in board.clusters)
     if not 0 <= threads <= cpus:
         raise MavcgError(f"--threads {threads}: {board.name} has {cpus} CPUs; give 1 to {cpus}, or auto for the best")
-    alone = cluster_machines(board)
+    alone = core_models(board)
     versions = [version_of(machine.core, available) for machine in alone]
     assumed: dict[str, None] = {}
     kernel_names = {work.kernel: (names or {}).get(work.kernel, work.kernel) for work in works}
@@ -228,7 +228,7 @@ class _BoardCores:
         workers = []
         for number in self.order:
             if count := counts.get(number, 0):
-                machine = cluster_machine(self.board, number, count, everyone - count)
+                machine = core_model(self.board, number, count, everyone - count)
                 self.assumed.update(dict.fromkeys(machine.assumed))
                 workers += [Worker(number, machine)] * count
         return workers
@@ -266,7 +266,7 @@ def _team_ms(
     everyone = sum(cores for _, cores in teams)
     times = []
     for number, cores in teams:
-        workers = [Worker(number, cluster_machine(board, number, cores, everyone - cores))] * cores
+        workers = [Worker(number, core_model(board, number, cores, everyone - cores))] * cores
         times.append(tuple(step.together(workers) for step in steps))
     return tuple(times)
 

@@ -7,9 +7,8 @@ decides rounding. So each size is the best for all cores of the board together.
 from collections.abc import Iterator, Mapping, Sequence
 
 from mavcg.choose.tiles.level_traffic import l1_budget, l2_budget
-from mavcg.hardware.accelerator import Accelerator
 from mavcg.hardware.core import GENERIC
-from mavcg.hardware.fits import fit_of
+from mavcg.hardware.core_model import CoreModel
 from mavcg.kernels.blas.dot_products import GROUPS, dot_group
 from mavcg.kernels.blas.product_tile import pass_cycles, pass_shape
 from mavcg.kernels.gemm.register_tile import SPARE_OF_LLVM, by_lane
@@ -34,45 +33,44 @@ TALL_UNITS = 4
 FASTEST = 1024  # of the speeds of cores, which are whole numbers
 
 
-def plan_blas_blocks(
-    dtype: str, machines: Mapping[str, Machine], cores: Mapping[str, Accelerator], together: Mapping[str, int]
-) -> BlasBlocks:
+def plan_blas_blocks(dtype: str, cores: Mapping[str, CoreModel], together: Mapping[str, int]) -> BlasBlocks:
     """Return the register tile and cache blocks of matrix products of a type.
 
-    machines: by the version's label. cores: one core of each label's cluster (tiles.cores_of). together: number of
-    cores of each label. The generic version counts only if there is no other.
+    cores: one core of each label's cluster (tiles.cores_of). together: number of cores of each label. The generic
+    version counts only if there is no other.
     """
-    named = [label for label in machines if label != GENERIC] or [GENERIC]
+    named = [label for label in cores if label != GENERIC] or [GENERIC]
     item = ITEM_BYTES[dtype]
-    lanes = max(machine.vector_bytes for machine in machines.values()) // item
+    lanes = max(core.machine.vector_bytes for core in cores.values()) // item
     units, columns = min(
-        _tiles(machines[label] for label in named),
+        _tiles(cores[label].machine for label in named),
         key=lambda tile: sum(
-            max(1, together.get(label, 1)) * _cycles(machines[label], cores[label], item, lanes, *tile)
-            for label in named
+            max(1, together.get(label, 1)) * _cycles(cores[label], item, lanes, *tile) for label in named
         ),
     )
     rows = units * lanes
-    kc = min(_most_terms(machines[label], cores[label], item, lanes, units, columns) for label in named)
+    kc = min(_most_terms(cores[label], item, lanes, units, columns) for label in named)
     kc = max(TERMS_UNIT, kc // TERMS_UNIT * TERMS_UNIT)
-    mc = min(int(l2_budget(machines[label], cores[label]) * A_BLOCK_SHARE) // (kc * item) for label in named)
+    mc = min(int(l2_budget(cores[label]) * A_BLOCK_SHARE) // (kc * item) for label in named)
     nc = min(int(_last_level(cores[label]) * B_BLOCK_SHARE) // (kc * item) for label in named)
     nc = min(MOST_BLOCK_COLUMNS, max(LEAST_BLOCK_COLUMNS, nc))
-    dots = min(_dot_columns(machines[label], columns) for label in named)
+    dots = min(_dot_columns(cores[label].machine, columns) for label in named)
     mc, nc = max(rows, mc // rows * rows), nc // columns * columns
-    tall = TALL_UNITS if units < TALL_UNITS and all(_fits_tall(machines[label], item, lanes) for label in named) else 0
+    tall = (
+        TALL_UNITS
+        if units < TALL_UNITS and all(_fits_tall(cores[label].machine, item, lanes) for label in named)
+        else 0
+    )
     return BlasBlocks(dtype, lanes, units, columns, kc, mc, nc, dots, tall)
 
 
-def blas_core_speeds(
-    blocks: BlasBlocks, machines: Mapping[str, Machine], cores: Mapping[str, Accelerator]
-) -> dict[str, int]:
+def blas_core_speeds(blocks: BlasBlocks, cores: Mapping[str, CoreModel]) -> dict[str, int]:
     """Return the modelled speed of each version's core, FASTEST for the fastest; the runtime sizes chunks by it."""
     seconds = {
-        label: _cycles(machine, cores[label], blocks.item_bytes, blocks.lanes, blocks.units, blocks.columns)
-        for label, machine in machines.items()
+        label: _cycles(core, blocks.item_bytes, blocks.lanes, blocks.units, blocks.columns)
+        for label, core in cores.items()
     }
-    named = [label for label in machines if label != GENERIC] or [GENERIC]
+    named = [label for label in cores if label != GENERIC] or [GENERIC]
     seconds[GENERIC] = max(seconds[label] for label in named)  # an unknown core: as the slowest of the others
     return {label: max(1, round(FASTEST * min(seconds.values()) / of_label)) for label, of_label in seconds.items()}
 
@@ -85,7 +83,7 @@ def _dot_columns(machine: Machine, columns: int) -> int:
     return MANY_DOT_COLUMNS if dot_group(machine) == GROUPS[0] else min(columns - 1, FEW_DOT_COLUMNS)
 
 
-def _last_level(core: Accelerator) -> int:
+def _last_level(core: CoreModel) -> int:
     return core.levels[-1].shared_bytes
 
 
@@ -113,20 +111,20 @@ def _fits_tall(machine: Machine, item: int, lanes: int) -> bool:
     return vectors * TALL_COLUMNS + vectors + 1 <= machine.vector_registers
 
 
-def _most_terms(machine: Machine, core: Accelerator, item: int, lanes: int, units: int, columns: int) -> int:
+def _most_terms(core: CoreModel, item: int, lanes: int, units: int, columns: int) -> int:
     """Return the number of terms whose panels of A and B fit level 1, or only of B if level 1 has few vectors."""
-    budget = int(l1_budget(machine, core))
-    if budget < FEW_VECTORS * machine.vector_bytes:
+    budget = int(l1_budget(core))
+    if budget < FEW_VECTORS * core.machine.vector_bytes:
         return min(MOST_STREAMED_TERMS, budget // (columns * item))
     return min(MOST_TERMS, budget // ((units * lanes + columns) * item))
 
 
-def _cycles(machine: Machine, core: Accelerator, item: int, lanes: int, units: int, columns: int) -> float:
+def _cycles(core: CoreModel, item: int, lanes: int, units: int, columns: int) -> float:
     """Return the modelled time of a multiply-add of the tile, in ns: arithmetic, loads, and lines of A from level 2."""
-    vectors = units * lanes * item // machine.vector_bytes
-    high, wide = pass_shape(machine, vectors, columns)
+    vectors = units * lanes * item // core.machine.vector_bytes
+    high, wide = pass_shape(core.machine, vectors, columns)
     passes = -(-vectors // high) * -(-columns // wide)
-    fit = fit_of(machine)
+    fit = core.fit
     streamed = units * lanes * item / fit.typical.l2_bytes_per_cycle
-    cycles = passes * pass_cycles(machine, high, wide) + fit.macro_tile.l2_fill_exposed * streamed
-    return cycles / (units * lanes * columns) / core.frequency_ghz
+    cycles = passes * pass_cycles(core.machine, high, wide) + fit.macro_tile.l2_fill_exposed * streamed
+    return cycles / (units * lanes * columns) / core.ghz

@@ -9,7 +9,7 @@ from mavcg.choose.tiles.cost import pass_of
 from mavcg.choose.tiles.level_traffic import l1_budget, l2_budget
 from mavcg.choose.tiles.prefetch import is_modelled, shares
 from mavcg.choose.tiles.work import KernelWork, registers
-from mavcg.hardware.accelerator import Accelerator
+from mavcg.hardware.core_model import CoreModel
 from mavcg.hardware.fits import fit_of
 from mavcg.kernels.gemm.register_tile import lanes_f32
 from mavcg.specs.kernel import Machine
@@ -43,19 +43,19 @@ def plain_tile(work: KernelWork, call_rows: int) -> MacroTile:
     return MacroTile(mc, order=order, panel_channels=work.panel if work.packed else None, call_rows=call_rows)
 
 
-def candidates(work: KernelWork, machine: Machine, core: Accelerator, plain: MacroTile) -> Iterator[MacroTile]:
+def candidates(work: KernelWork, core: CoreModel, plain: MacroTile) -> Iterator[MacroTile]:
     """Yield the macro-tiles whose costs are compared with the plain one's."""
     task = work.task(plain.call_rows)
     for nr, kc, mc, nc, prefetch in product(
-        register_widths(work, machine, task.oc),
-        k_blocks(work, machine, core),
+        register_widths(work, core.machine, task.oc),
+        k_blocks(work, core),
         row_blocks(work, task.oh),
-        (plain.nc,) if plain.nc is not None else channel_blocks(work, machine, core, task.oc),
-        (None, fit_of(machine).macro_tile.prefetch_distance) if work.packed else (None,),
+        (plain.nc,) if plain.nc is not None else channel_blocks(work, core, task.oc),
+        (None, core.fit.macro_tile.prefetch_distance) if work.packed else (None,),
     ):
         for order in tuple(Order) if mc is not None and nc is not None else (plain.order,):
             macro = replace(plain, mc=mc, nc=nc, kc=kc, order=order, prefetch_distance_bytes=prefetch, nr=nr)
-            if prefetch is None or prefetches_once(work, machine, macro):
+            if prefetch is None or prefetches_once(work, core.machine, macro):
                 yield macro
 
 
@@ -93,14 +93,14 @@ def prefetches_once(work: KernelWork, machine: Machine, macro: MacroTile) -> boo
     return shares(work.products, machine, pass_of(work, machine, macro))
 
 
-def k_blocks(work: KernelWork, machine: Machine, core: Accelerator) -> tuple[int | None, ...]:
+def k_blocks(work: KernelWork, core: CoreModel) -> tuple[int | None, ...]:
     """Return the candidate blocks of terms: None (all), and the two largest even divisors that stay in level 1."""
     layer = work.layer
     blocks: list[int | None] = [None]
     if not work.sums:
         return (None,)
-    chunk = registers(work, machine, MacroTile(), layer.oc).channels
-    free = l1_budget(machine, core) / 2
+    chunk = registers(work, core.machine, MacroTile(), layer.oc).channels
+    free = l1_budget(core) / 2
     row = layer.ic * layer.kw
     even = [row * n for n in range(1, layer.kh) if layer.kh % n == 0]
     even += [layer.ic * n for n in range(1, layer.kw) if layer.kw % n == 0]
@@ -126,9 +126,9 @@ def row_blocks(work: KernelWork, rows: int) -> tuple[int | None, ...]:
     return tuple(blocks)
 
 
-def channel_blocks(work: KernelWork, machine: Machine, core: Accelerator, channels: int) -> tuple[int | None, ...]:
+def channel_blocks(work: KernelWork, core: CoreModel, channels: int) -> tuple[int | None, ...]:
     """Return the candidate blocks of channels: None (all), one and four register tiles, and what fits level 2."""
-    chunk = registers(work, machine, MacroTile(), channels).channels
+    chunk = registers(work, core.machine, MacroTile(), channels).channels
     step = lcm(chunk, work.panel) if work.packed else chunk
-    fitting = int(l2_budget(machine, core)) // (work.terms * work.layer.items.weight) // step * step
+    fitting = int(l2_budget(core)) // (work.terms * work.layer.items.weight) // step * step
     return tuple(dict.fromkeys((None, *(n for n in (step, 4 * step, fitting) if 0 < n < channels))))

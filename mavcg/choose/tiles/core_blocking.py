@@ -12,12 +12,12 @@ from mavcg.choose.tiles.work import registers, work_of
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
-from mavcg.hardware.accelerator import Accelerator
 from mavcg.hardware.core import Core
-from mavcg.kernels.machines import machines_for, packing_for
+from mavcg.hardware.core_model import CoreModel
+from mavcg.kernels.machines import packing_for
 from mavcg.specs.blas_blocks import ITEM_BYTES
 from mavcg.specs.blocking import Blocking
-from mavcg.specs.kernel import KernelSpec, Machine
+from mavcg.specs.kernel import KernelSpec
 from mavcg.toolchain.target import default_target
 
 SIZE = 1024  # rows, columns and terms of the product whose blocking in a model is returned
@@ -30,37 +30,32 @@ def blocking_of_core(core: Core) -> dict[str, dict[str, Blocking]]:
 
     It is empty for a core that these libraries cannot be built for: x86 without AVX2 and FMA.
     """
-    target = default_target(core.arch)
     try:
-        machine = machines_for([core], target)[core.name]
+        return core_blocking(cores_of([core.name], default_target(core.arch))[core.name])
     except MavcgError:
         return {}
-    return core_blocking(machine, cores_of([core.name], target)[core.name])
 
 
-def core_blocking(machine: Machine, core: Accelerator) -> dict[str, dict[str, Blocking]]:
+def core_blocking(core: CoreModel) -> dict[str, dict[str, Blocking]]:
     """Return the blocking of products on a core alone, by kind of library (BLAS or MODELS) and data type.
 
     BLAS: of products of any size, in a library for this core. MODELS: of a product of SIZE x SIZE x SIZE with constant
     weights; a model's plan differs by layer, and a size that is not blocked is that of the whole call.
     """
-    label = machine.name
     return {
-        BLAS: {
-            dtype: plan_blas_blocks(dtype, {label: machine}, {label: core}, {label: 1}).blocking for dtype in ITEM_BYTES
-        },
-        MODELS: {dtype: _planned_blocking(_spec(dtype, machine.arch), machine, core) for dtype in _PRODUCTS},
+        BLAS: {dtype: plan_blas_blocks(dtype, {core.label: core}, {core.label: 1}).blocking for dtype in ITEM_BYTES},
+        MODELS: {dtype: _planned_blocking(_spec(dtype, core.machine.arch), core) for dtype in _PRODUCTS},
     }
 
 
-def _planned_blocking(spec: KernelSpec, machine: Machine, core: Accelerator) -> Blocking:
+def _planned_blocking(spec: KernelSpec, core: CoreModel) -> Blocking:
     """Return the sizes in the macro-tile of a product's kernel, and of the register tiles that it emits then."""
     work = work_of(spec)
     assert work is not None  # a product has macro-tiles
-    ((_, _, macro),) = plan_tiles([spec], {machine.name: machine}, {machine.name: core})
+    ((_, _, macro),) = plan_tiles([spec], {core.label: core})
     task = work.task(macro.call_rows)
     nc = min(macro.nc or task.oc, task.oc)
-    tiles = registers(work, machine, macro, nc)
+    tiles = registers(work, core.machine, macro, nc)
     rows = min(macro.mc or task.oh, task.oh) * task.ow
     return Blocking(tiles.widths.mr, min(tiles.channels, nc), rows, macro.kc or work.terms, nc)
 

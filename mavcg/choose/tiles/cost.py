@@ -25,8 +25,7 @@ from mavcg.choose.tiles.level_traffic import (
 from mavcg.choose.tiles.prefetch import ChunkPass, is_modelled, shares
 from mavcg.choose.tiles.prefetch import cycles as prefetch_cycles
 from mavcg.choose.tiles.work import KernelWork, k_tile, registers
-from mavcg.hardware.accelerator import Accelerator
-from mavcg.hardware.fits import fit_of
+from mavcg.hardware.core_model import CoreModel
 from mavcg.kernels.builder.prefetch import LINE_BYTES
 from mavcg.kernels.gemm.register_tile import BlockRegisters
 from mavcg.specs.kernel import Machine
@@ -35,27 +34,25 @@ from mavcg.specs.tile_plan import MacroTile
 ALL_TERMS = frozenset(Term)
 
 
-def cost(
-    work: KernelWork, machine: Machine, core: Accelerator, macro: MacroTile, terms: frozenset[Term] = ALL_TERMS
-) -> TilingCost:
+def cost(work: KernelWork, core: CoreModel, macro: MacroTile, terms: frozenset[Term] = ALL_TERMS) -> TilingCost:
     """Return the cost of all calls, executed in sequence on one core: the roofline and the given further terms."""
     task = work.task(macro.call_rows)
     tiling = l2_tiling(macro, task)
-    tiles = registers(work, machine, macro, tiling.tile.oc)
-    chunk_pass = pass_of(work, machine, macro, tiles)
-    arithmetic = _arithmetic(work, machine, core, macro, tiling.tile, tiles, chunk_pass)
-    moving = _transfers(work, machine, core, macro, tiling, tiles, terms)
-    fit = fit_of(machine).macro_tile
-    prefetched = _has_prefetch(work, machine, macro, chunk_pass)
+    tiles = registers(work, core.machine, macro, tiling.tile.oc)
+    chunk_pass = pass_of(work, core.machine, macro, tiles)
+    arithmetic = _arithmetic(work, core, macro, tiling.tile, tiles, chunk_pass)
+    moving = _transfers(work, core, macro, tiling, tiles, terms)
+    fit = core.fit.macro_tile
+    prefetched = _has_prefetch(work, core.machine, macro, chunk_pass)
     exposed = fit.l2_fill_exposed_prefetched if prefetched else fit.l2_fill_exposed
-    late = work.by_channels and not prefetched and shares(work.products, machine, chunk_pass)
+    late = work.by_channels and not prefetched and shares(work.products, core.machine, chunk_pass)
     first_exposed = fit.memory_fill_exposed if late else exposed
 
     def cycles_if(term: Term, cycles: float) -> float:
         return cycles if term in terms else 0.0
 
     return TilingCost(
-        work.layer.macs / core.pes,
+        work.layer.macs / core.macs_per_cycle,
         moving.l1_bytes,
         moving.l2_bytes,
         moving.l1_cycles,
@@ -88,15 +85,14 @@ class _ArithmeticCycles:
 
 def _arithmetic(
     work: KernelWork,
-    machine: Machine,
-    core: Accelerator,
+    core: CoreModel,
     macro: MacroTile,
     block: Tile,
     tiles: BlockRegisters,
     chunk_pass: ChunkPass,
 ) -> _ArithmeticCycles:
     """Return the cycles of arithmetic. block: rows and channels of a block of level 2. tiles: its register tiles."""
-    fit, layer, task = fit_of(machine).macro_tile, work.layer, work.task(macro.call_rows)
+    fit, layer, task = core.fit.macro_tile, work.layer, work.task(macro.call_rows)
     chunk = min(tiles.channels, block.oc)
     ic, kh, kw = k_tile(task, macro.kc)
     k_blocks = -(-work.terms // (ic * kh * kw))
@@ -111,7 +107,7 @@ def _arithmetic(
         steps,
         k_blocks * (passes * fit.tile_cycles + moved),
         (k_blocks - 1) * passes * fit.resume_cycles,
-        _chunk_start_cycles(work, machine, core, macro, chunk_pass, chunk_passes, lines),
+        _chunk_start_cycles(work, core, macro, chunk_pass, chunk_passes, lines),
     )
 
 
@@ -137,8 +133,7 @@ class _Transfers:
 
 def _transfers(
     work: KernelWork,
-    machine: Machine,
-    core: Accelerator,
+    core: CoreModel,
     macro: MacroTile,
     tiling: Tiling,
     tiles: BlockRegisters,
@@ -148,13 +143,13 @@ def _transfers(
     task, items = work.task(macro.call_rows), work.layer.items
     ic, kh, kw = k_tile(task, macro.kc)
     l1_tile = Tile(min(tiles.channels, tiling.tile.oc), ic, tiling.tile.oh, task.ow, kh, kw)
-    l1_bytes = l1_traffic(l1_budget(machine, core), task, tiles, l1_tile).total_bytes * tasks_of(work, task)
+    l1_bytes = l1_traffic(l1_budget(core), task, tiles, l1_tile).total_bytes * tasks_of(work, task)
     l1_bytes *= Term.LEVEL_1 in terms
     if Term.RESIDENCY in terms:
-        l2 = l2_traffic(work, machine, core, task, tiling)
+        l2 = l2_traffic(work, core, task, tiling)
     else:
         l2 = l2_traffic_by_dataflow(work, task, tiling)
-    per_cycle = [level.bandwidth_gb_per_s / core.frequency_ghz for level in core.levels]
+    per_cycle = [level.bandwidth_gb_per_s / core.ghz for level in core.levels]
     behind_l2 = per_cycle[min(1, len(per_cycle) - 1)]
     # The first read of the weights is from memory: no cache holds those of a whole network.
     first_bytes = work.layer.weight_elements * items.weight
@@ -187,8 +182,7 @@ def _has_prefetch(work: KernelWork, machine: Machine, macro: MacroTile, chunk_pa
 
 def _chunk_start_cycles(
     work: KernelWork,
-    machine: Machine,
-    core: Accelerator,
+    core: CoreModel,
     macro: MacroTile,
     chunk_pass: ChunkPass,
     passes: float,
@@ -198,11 +192,11 @@ def _chunk_start_cycles(
 
     passes: number of passes. lines: cache lines of weights that all register tiles read.
     """
-    if is_modelled(work.products, machine) and (
-        _has_prefetch(work, machine, macro, chunk_pass) or not macro.prefetch_distance_bytes
+    if is_modelled(work.products, core.machine) and (
+        _has_prefetch(work, core.machine, macro, chunk_pass) or not macro.prefetch_distance_bytes
     ):
-        return passes * prefetch_cycles(work.spec, machine, macro, chunk_pass, l1_budget(machine, core))
-    return lines * fit_of(machine).macro_tile.prefetch_cycles if macro.prefetch_distance_bytes else 0.0
+        return passes * prefetch_cycles(work.spec, core.machine, macro, chunk_pass, l1_budget(core))
+    return lines * core.fit.macro_tile.prefetch_cycles if macro.prefetch_distance_bytes else 0.0
 
 
 def pass_of(work: KernelWork, machine: Machine, macro: MacroTile, tiles: BlockRegisters | None = None) -> ChunkPass:

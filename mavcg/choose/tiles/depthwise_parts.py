@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from mavcg.choose.lowering.step_list import call_rows
 from mavcg.choose.tiles.parts import GAIN, CoreTeam, over_ideal
-from mavcg.hardware.accelerator import Accelerator
+from mavcg.hardware.core_model import CoreModel
 from mavcg.kernels.int8.depthwise_spec import CHANNELS, EightBitDepthwise
 from mavcg.specs.tile_plan import CHUNK_WORK, MacroTile
 
@@ -19,7 +19,7 @@ LATE = 1.1  # multiple of the ideal time; a layer with a lower predicted time is
 
 
 def channel_groups(
-    spec: EightBitDepthwise, clusters: Mapping[str, Accelerator], counts: Mapping[str, int]
+    spec: EightBitDepthwise, clusters: Mapping[str, CoreModel], counts: Mapping[str, int]
 ) -> MacroTile | None:
     """Return a macro-tile that cuts rows into parts if that shortens the layer on all cores; None if rows stay whole.
 
@@ -29,7 +29,7 @@ def channel_groups(
     present = [label for label, count in counts.items() if count]
     if len(present) < 2 or not spec.rows:
         return None
-    row_seconds = tuple(1 / clusters[label].frequency_ghz for label in present)
+    row_seconds = tuple(1 / clusters[label].ghz for label in present)
     cores = CoreTeam((), row_seconds, tuple(counts[label] for label in present))
     no_slowdown = [1.0] * len(present)
     unplanned, _ = call_rows(spec)

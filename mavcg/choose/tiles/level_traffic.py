@@ -12,21 +12,19 @@ from mavcg.choose.layer_model.tile_memory import tile_bytes
 from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling
 from mavcg.choose.layer_model.traffic import Traffic, no_reload, traffic
 from mavcg.choose.tiles.work import KernelWork
-from mavcg.hardware.accelerator import Accelerator
-from mavcg.hardware.fits import fit_of
+from mavcg.hardware.core_model import CoreModel
 from mavcg.kernels.gemm.register_tile import BlockRegisters
-from mavcg.specs.kernel import Machine
 from mavcg.specs.tile_plan import MacroTile, Order
 
 
-def l1_budget(machine: Machine, core: Accelerator) -> float:
+def l1_budget(core: CoreModel) -> float:
     """Return the bytes of level 1 that a plan may use."""
-    return core.levels[0].shared_bytes * fit_of(machine).macro_tile.l1_share
+    return core.levels[0].shared_bytes * core.fit.macro_tile.l1_share
 
 
-def l2_budget(machine: Machine, core: Accelerator) -> float:
+def l2_budget(core: CoreModel) -> float:
     """Return the bytes of level 2, or of the only level, that a plan may use."""
-    return core.levels[min(1, len(core.levels) - 1)].shared_bytes * fit_of(machine).macro_tile.l2_share
+    return core.levels[min(1, len(core.levels) - 1)].shared_bytes * core.fit.macro_tile.l2_share
 
 
 def block_channels(macro: MacroTile, task: ConvLayer) -> int:
@@ -41,7 +39,7 @@ def l2_tiling(macro: MacroTile, task: ConvLayer) -> Tiling:
     return Tiling(tile, Dataflow.INPUT if macro.order is Order.ROWS else Dataflow.WEIGHT)
 
 
-def fits_level_2(core: Accelerator, task: ConvLayer, tiling: Tiling) -> bool:
+def fits_level_2(core: CoreModel, task: ConvLayer, tiling: Tiling) -> bool:
     """True if level 2 holds a tile of all three operands at once, as the paper's memories must."""
     return core.levels[min(1, len(core.levels) - 1)].holds(*tile_bytes(task, tiling.tile, halo=True))
 
@@ -77,17 +75,17 @@ def l2_traffic_by_dataflow(work: KernelWork, task: ConvLayer, tiling: Tiling) ->
     )
 
 
-def l2_traffic(work: KernelWork, machine: Machine, core: Accelerator, task: ConvLayer, tiling: Tiling) -> Traffic:
+def l2_traffic(work: KernelWork, core: CoreModel, task: ConvLayer, tiling: Tiling) -> Traffic:
     """Return the traffic into level 2 of a layer, in bytes, with the operands that the cache keeps between calls."""
     items, layer, rows = task.items, work.layer, tiling.tile.oh
-    free, flow = l2_budget(machine, core), tiling.dataflow
+    free, flow = l2_budget(core), tiling.dataflow
     weight_bytes, input_bytes = task.weight_elements * items.weight, task.input_elements * items.input
     # The stationary operand stays only if it fits; another operand that is small enough stays in any order. Weights
     # that blocks of rows pass over stay only if inputs, outputs and residual of a block fit beside them. This last
     # condition was measured on x86 and applies only there: an A55's loops have no free slots for more prefetches.
     row_bytes = task.input_rows(rows) * task.iw * task.ic * items.input
     beside = 0
-    if machine.arch == "x86_64":
+    if core.machine.arch == "x86_64":
         beside = row_bytes + rows * task.ow * task.oc * items.output * (1 + work.residual)
     kept = set[Dataflow]()
     if weight_bytes + (beside if flow is Dataflow.INPUT and rows < layer.oh else 0) <= free or (

@@ -17,15 +17,15 @@ from mavcg.choose.tiles.level_traffic import fits_level_2, l2_tiling
 from mavcg.choose.tiles.parts import CoreTeam, panel_chunk, panels_of_a_part
 from mavcg.choose.tiles.winograd_parts import winograd_chunk
 from mavcg.choose.tiles.work import KernelWork, work_of
-from mavcg.cost.board_machine import cluster_machine
-from mavcg.hardware.accelerator import Accelerator
+from mavcg.cost.board_model import core_model
 from mavcg.hardware.board import Board, Cluster
-from mavcg.hardware.fits import core_kind, fit_of, fit_of_kind
+from mavcg.hardware.core_model import CoreModel
+from mavcg.hardware.fits import core_kind, fit_of_kind
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.int8.depthwise_spec import EightBitDepthwise
 from mavcg.kernels.primitives.winograd.spec import Winograd
 from mavcg.profiles.load import files, read_core
-from mavcg.specs.kernel import KernelSpec, Machine
+from mavcg.specs.kernel import KernelSpec
 from mavcg.specs.tile_plan import MacroTile, Order, TilePlan
 from mavcg.toolchain.target import Target, parse_target
 
@@ -36,47 +36,44 @@ PARTS_WORTH = 1.02  # a row in parts may take at most this multiple of the cycle
 
 def plan_tiles(
     specs: Sequence[KernelSpec],
-    machines: Mapping[str, Machine],
-    clusters: Mapping[str, Accelerator],
+    cores: Mapping[str, CoreModel],
     together: Mapping[str, int] | None = None,
     model: TilingModel = CALIBRATED,
 ) -> TilePlan:
     """Return a macro-tile for each version of each kernel that can have one.
 
-    machines: by the version's label. clusters: one core of each label's cluster, as cores_of returns them. together:
-    number of cores of each label that work on one layer (parts.cores_each); None: one core, so work is not cut further.
+    cores: one core of each version's cluster, by its label, as cores_of returns them. together: number of cores of each
+    label that work on one layer (parts.cores_each); None: one core, so work is not cut further.
     Call rows, parts and minimum chunk are the same for all versions of a kernel, since threads of all clusters take
     chunks of one layer. For Winograd and 8-bit depthwise kernels only the minimum chunk and the parts are planned, and
     only if they are smaller than without a plan (winograd_parts.py, depthwise_parts.py). model: compares the
     macro-tiles.
     """
-    counts = tuple((together or {}).get(label, 0) for label in machines)
+    counts = tuple((together or {}).get(label, 0) for label in cores)
     planned: dict[tuple[str, str], MacroTile] = {}
     for spec in specs:
         work = work_of(spec)
-        if (macro := _chunks_only(spec, clusters, together or {})) is not None:
-            planned |= {(kernel_name(spec), label): macro for label in machines}
+        if (macro := _chunks_only(spec, cores, together or {})) is not None:
+            planned |= {(kernel_name(spec), label): macro for label in cores}
         if work is None or not spec.rows:
             continue
-        tiles = _best_of_all(work, tuple(machines.items()), tuple(clusters[label] for label in machines), counts, model)
-        for label, macro in zip(machines, tiles, strict=True):
+        tiles = _best_of_all(work, tuple(cores.values()), counts, model)
+        for label, macro in zip(cores, tiles, strict=True):
             planned[kernel_name(spec), label] = macro
     return TilePlan(planned)
 
 
-def _chunks_only(
-    spec: KernelSpec, clusters: Mapping[str, Accelerator], together: Mapping[str, int]
-) -> MacroTile | None:
+def _chunks_only(spec: KernelSpec, clusters: Mapping[str, CoreModel], together: Mapping[str, int]) -> MacroTile | None:
     """Return the planned chunks of a kernel that chooses its own tiles; None if the default chunks stay."""
     if isinstance(spec, Winograd) and (min_chunk := winograd_chunk(spec, clusters, together)):
         return MacroTile(panel_channels=spec.tiles.lanes, call_rows=spec.rows, min_chunk_rows=min_chunk)
     return channel_groups(spec, clusters, together) if isinstance(spec, EightBitDepthwise) else None
 
 
-def cores_of(labels: Sequence[str], target: Target, board: Board | None = None) -> dict[str, Accelerator]:
+def cores_of(labels: Sequence[str], target: Target, board: Board | None = None) -> dict[str, CoreModel]:
     """Return one core of each label: of the board's first cluster with that core, else a typical core of its kind.
 
-    Facts that the board lacks come from with_known_caches and the assumptions of board_machine.cluster_machine.
+    Facts that the board lacks come from with_known_caches and the assumptions of cost/board_model.py.
     """
     cores = {}
     for label in labels:
@@ -85,7 +82,7 @@ def cores_of(labels: Sequence[str], target: Target, board: Board | None = None) 
         name = board.name if board is not None and known_cluster is not None else "typical"
         one_cluster = (known_cluster or Cluster(label, (0,)),)
         alone = Board(name, "", target.zig_name, one_cluster, l3_bytes=l3_bytes)
-        cores[label] = cluster_machine(with_known_caches(alone), 0).accelerator
+        cores[label] = core_model(with_known_caches(alone), 0)
     return cores
 
 
@@ -108,51 +105,46 @@ def with_known_caches(board: Board) -> Board:
 @cache
 def _best_of_all(
     work: KernelWork,
-    machines: tuple[tuple[str, Machine], ...],
-    cores: tuple[Accelerator, ...],
+    cores: tuple[CoreModel, ...],
     counts: tuple[int, ...],
     model: TilingModel,
 ) -> tuple[MacroTile, ...]:
-    """Return the best macro-tile of each machine, all with the call rows that are best for all machines together.
+    """Return the best macro-tile of each core, all with the call rows that are best for all cores together.
 
-    counts: cores of each machine's type.
+    counts: cores of each core's type.
     """
     best: tuple[float, tuple[MacroTile, ...]] | None = None
-    for call_rows in task_sizes(work, [machine for _, machine in machines]):
-        chosen = [
-            best_macro(work, machine, core, call_rows, model=model)
-            for (_, machine), core in zip(machines, cores, strict=True)
-        ]
+    for call_rows in task_sizes(work, [core.machine for core in cores]):
+        chosen = [best_macro(work, core, call_rows, model=model) for core in cores]
         seconds = sum(
-            model.value(cost(work, machine, core, macro, model.terms)) / core.frequency_ghz
-            for (_, machine), core, macro in zip(machines, cores, chosen, strict=True)
+            model.value(cost(work, core, macro, model.terms)) / core.ghz
+            for core, macro in zip(cores, chosen, strict=True)
         )
         if best is None or seconds < LARGER_TASK_WORTH * best[0]:
             best = seconds, tuple(chosen)
     assert best is not None
-    return _share_out(work, [machine for _, machine in machines], cores, counts, best[1])
+    return _share_out(work, cores, counts, best[1])
 
 
 def _share_out(
     work: KernelWork,
-    machines: Sequence[Machine],
-    cores: Sequence[Accelerator],
+    cores: Sequence[CoreModel],
     counts: Sequence[int],
     tiles: tuple[MacroTile, ...],
 ) -> tuple[MacroTile, ...]:
     """Return the macro-tiles with smaller chunks or rows in parts, if the cores together end the layer sooner so.
 
-    counts: cores of each machine's type.
+    counts: cores of each core's type.
     """
     call_rows = tiles[0].call_rows
     if not (work.packed or work.by_channels) or sum(counts) < 2:
         return tiles
-    versions = list(zip(machines, cores, tiles, strict=True))
+    versions = list(zip(cores, tiles, strict=True))
     cycles = [cost(work, *version).cycles for version in versions]
     present = [number for number, count in enumerate(counts) if count]
     team = CoreTeam(
-        tuple(machines[number] for number in present),
-        tuple(cycles[number] / cores[number].frequency_ghz for number in present),
+        tuple(cores[number].machine for number in present),
+        tuple(cycles[number] / cores[number].ghz for number in present),
         tuple(counts[number] for number in present),
     )
     if work.by_channels:
@@ -168,17 +160,15 @@ def _share_out(
     return tuple(replace(macro, parts=-(-work.panels // panels)) for macro in cut if macro is not None)
 
 
-def in_parts(
-    work: KernelWork, machine: Machine, core: Accelerator, macro: MacroTile, channels: int
-) -> MacroTile | None:
+def in_parts(work: KernelWork, core: CoreModel, macro: MacroTile, channels: int) -> MacroTile | None:
     """Return the macro-tile of a version with rows in parts of `channels` channels; None if it would be too slow.
 
     All parts pass over a block of rows one after the other, so they take the place of blocks of channels: a macro-tile
     with such blocks is replaced by the best one without.
     """
     if macro.nc is not None:
-        whole = best_macro(work, machine, core, macro.call_rows, work.layer.oc)
-        if cost(work, machine, core, whole).cycles > PARTS_WORTH * cost(work, machine, core, macro).cycles:
+        whole = best_macro(work, core, macro.call_rows, work.layer.oc)
+        if cost(work, core, whole).cycles > PARTS_WORTH * cost(work, core, macro).cycles:
             return None
         macro = replace(whole, order=Order.ROWS)
     return replace(macro, nc=channels)
@@ -186,8 +176,7 @@ def in_parts(
 
 def best_macro(
     work: KernelWork,
-    machine: Machine,
-    core: Accelerator,
+    core: CoreModel,
     call_rows: int,
     channels: int | None = None,
     model: TilingModel = CALIBRATED,
@@ -201,15 +190,15 @@ def best_macro(
     task = work.task(call_rows)
     fitting = (
         macro
-        for macro in candidates(work, machine, core, plain)
+        for macro in candidates(work, core, plain)
         if not model.must_fit or fits_level_2(core, task, l2_tiling(macro, task))
     )
 
     def value(macro: MacroTile) -> float:
-        return model.value(cost(work, machine, core, macro, model.terms))
+        return model.value(cost(work, core, macro, model.terms))
 
     if not model.must_fit:
-        chosen = cheapest(fitting, value, plain=plain, least_ratio=fit_of(machine).macro_tile.min_gain)
+        chosen = cheapest(fitting, value, plain=plain, least_ratio=core.fit.macro_tile.min_gain)
     else:
         chosen = cheapest(fitting, value)
     return chosen or plain

@@ -13,7 +13,7 @@ from mavcg.choose.lowering.step_list import call_rows
 from mavcg.choose.tiles.parts import MODEL_ERRORS
 from mavcg.cost.guided_chunks import simulated_ns
 from mavcg.cost.memory import read_ns
-from mavcg.hardware.accelerator import Accelerator
+from mavcg.hardware.core_model import CoreModel
 from mavcg.hardware.fits import all_cores_fit
 from mavcg.kernels.primitives.winograd.spec import Winograd
 from mavcg.specs.tile_plan import worthwhile_chunk_rows
@@ -29,11 +29,11 @@ NO_LATER = 1.01  # with the cores of the fastest type alone, they may take at mo
 class WinogradTeam:
     """Cores that compute a layer together: one core of each type, and the number of cores of each type."""
 
-    cores: tuple[Accelerator, ...]
+    cores: tuple[CoreModel, ...]
     counts: tuple[int, ...]
 
     @property
-    def all_cores(self) -> list[Accelerator]:
+    def all_cores(self) -> list[CoreModel]:
         """Each core once for every core of its type, the cores of a type next to each other."""
         return [core for core, count in zip(self.cores, self.counts, strict=True) for _ in range(count)]
 
@@ -44,7 +44,7 @@ class WinogradTeam:
         return WinogradTeam((self.cores[number],), (self.counts[number],))
 
 
-def winograd_chunk(spec: Winograd, clusters: Mapping[str, Accelerator], counts: Mapping[str, int]) -> int:
+def winograd_chunk(spec: Winograd, clusters: Mapping[str, CoreModel], counts: Mapping[str, int]) -> int:
     """Return the minimum chunk in rows if it is smaller than the even chunks of an unplanned step, else 0.
 
     All cores of the board together must end sooner, and the cores of the fastest type alone no later, because a library
@@ -91,12 +91,12 @@ def layer_ns(spec: Winograd, min_chunk: int, team: WinogradTeam) -> float:
     return max(sum(ends_ns) / len(ends_ns), readings * _all_cores_read_ns(weight_bytes, cores))
 
 
-def weights_read_ns(size: int, core: Accelerator) -> float:
+def weights_read_ns(size: int, core: CoreModel) -> float:
     """Return the time in which one core rereads `size` bytes from the nearest level that holds them, in nanoseconds."""
     return read_ns(size, size, core.levels)
 
 
-def _all_cores_read_ns(size: int, cores: Sequence[Accelerator]) -> float:
+def _all_cores_read_ns(size: int, cores: Sequence[CoreModel]) -> float:
     """Return the time in which memory delivers `size` bytes to all cores, in ns; 0 if a cache holds them."""
     if any(core.levels[-1].shared_bytes >= size for core in cores):
         return 0.0

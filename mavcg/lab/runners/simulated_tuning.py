@@ -15,7 +15,7 @@ from pathlib import Path
 from mavcg.choose.algorithms.costs.database import CostDb, Record
 from mavcg.choose.algorithms.costs.provider import SIMULATED, Cost
 from mavcg.choose.algorithms.network import Network
-from mavcg.cost.board_machine import cluster_machines
+from mavcg.cost.board_model import core_models
 from mavcg.cost.core_facts import simulated_core
 from mavcg.errors import MavcgError
 from mavcg.files.scratch import scratch_folder
@@ -59,7 +59,7 @@ def simulated_cores(
     target = parse_target(board.target)
     if target.arch != "aarch64":
         raise MavcgError(f"{option}: {board.name} is {target.arch}; only AArch64 cores can be simulated")
-    clusters = cluster_machines(board)
+    clusters = core_models(board)
     names = list(dict.fromkeys(cluster.cluster.core for cluster in clusters if cluster.cluster.core != GENERIC))
     for name in requested:
         if name not in names:

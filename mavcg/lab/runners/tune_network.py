@@ -9,10 +9,11 @@ from mavcg.choose.algorithms.costs.database import CostDb, compiler_version
 from mavcg.choose.algorithms.costs.modelled import modelled_costs
 from mavcg.choose.algorithms.costs.threads import threaded_costs
 from mavcg.choose.algorithms.network import Network
-from mavcg.cost.board_machine import ClusterMachine, cluster_machines
+from mavcg.cost.board_model import core_models
 from mavcg.errors import MavcgError
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import GENERIC, Core
+from mavcg.hardware.core_model import CoreModel
 from mavcg.hardware.cpu_list import cpus_text
 from mavcg.hosts.host import HOST, find_board, measured_host_board
 from mavcg.kernels.machines import machines_for
@@ -42,7 +43,7 @@ class BoardCore:
 
     machine: Machine
     core: Core | None
-    cluster: ClusterMachine
+    cluster: CoreModel
     cpus: tuple[int, ...]
 
     @property
@@ -76,7 +77,7 @@ def board_cores(
 
     Raises: MavcgError for cores that the board or the machine does not have, or for another architecture.
     """
-    clusters = cluster_machines(board, threads)
+    clusters = core_models(board, threads)
     names = list(dict.fromkeys(cluster.cluster.core for cluster in clusters))
     for core in requested:
         if core not in names:

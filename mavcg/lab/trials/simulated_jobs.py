@@ -68,7 +68,7 @@ def compile_jobs(
     machine = machines_for((core,), target)[core.name]
     specs = tuple(dict.fromkeys(stage.spec for job in jobs for stage in job.lowering.stages))
     labels = {core.name: machine}
-    plan = plan_tiles(specs, labels, cores_of((core.name,), target, board))
+    plan = plan_tiles(specs, cores_of((core.name,), target, board))
     code = kernel_objects(specs, labels, (core,), target, folder, workers, progress, plan=plan)
     library = folder / "libkernels.so"
     link_shared(code.objects, library, target)

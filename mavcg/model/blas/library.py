@@ -112,16 +112,16 @@ def blas_objects(
     Raises: ToolError with the compiler's message.
     """
     machines = machines_for(request.cores, request.target)
-    clusters = cores_of(tuple(machines), request.target, request.board)
+    cores = cores_of(tuple(machines), request.target, request.board)
     together = cores_each(tuple(machines), request.board)
-    blocks = [plan_blas_blocks(dtype, machines, clusters, together) for dtype in ITEM_BYTES]
+    blocks = [plan_blas_blocks(dtype, cores, together) for dtype in ITEM_BYTES]
     core_set = CoreSet(request.cores)
     tiles = {block.dtype: product_tiles(block) for block in blocks}
     needs = compiler_needs(X86_BASE) if request.target.arch == "x86_64" else (0,) * NEED_WORDS
     symbols = {dtype: [tile.symbol for tile in of_dtype] for dtype, of_dtype in tiles.items()}
     vectors = {dtype: [VectorProduct(dtype, sums).symbol for sums in (False, True)] for dtype in ITEM_BYTES}
     dots = {dtype: [DotProducts(dtype).symbol] for dtype in ITEM_BYTES}
-    speeds = blas_core_speeds(blocks[0], machines, clusters)
+    speeds = blas_core_speeds(blocks[0], cores)
     tables = blas_tables_text(
         blocks,
         core_set,

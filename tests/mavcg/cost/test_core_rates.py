@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mavcg.cost.board_machine import cluster_machine
+from mavcg.cost.board_model import core_model
 from mavcg.cost.core_rates import CoreRates, core_rates
 from mavcg.cost.memory import level_for, read_ns, transfer_ns
 from mavcg.hardware.accelerator import MemoryLevel
@@ -24,7 +24,7 @@ LEVELS = (MemoryLevel("L1", 40.0, shared_bytes=1 << 15), MemoryLevel("L2", 10.0,
 def rates_on(board_name: str, number: int) -> CoreRates:
     """Facts of a core of a board's cluster."""
     board = load_board(board_name)
-    cluster = cluster_machine(board, number)
+    cluster = core_model(board, number)
     assert cluster.core is not None
     machine = machines_for([cluster.core], parse_target(board.target))[cluster.core.name]
     return core_rates(cluster.core.name, machine, cluster)
@@ -34,7 +34,7 @@ def test_an_arm_core_has_its_timing_and_its_board_s_caches() -> None:
     rates = rates_on("exynos9820", 0)
 
     assert rates.timing is not None and rates.issue.fma_per_cycle == rates.timing.of("fmla_q").per_cycle
-    assert rates.levels == cluster_machine(load_board("exynos9820"), 0).accelerator.levels
+    assert rates.levels == core_model(load_board("exynos9820"), 0).levels
     assert rates.cycle_ns == pytest.approx(1 / rates.ghz) and rates.lanes == 4
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import mavcg.hosts.facts
 import mavcg.hosts.host
 import mavcg.hosts.probe
-from mavcg.cost.board_machine import cluster_machines
+from mavcg.cost.board_model import core_models
 from mavcg.errors import MavcgError
 from mavcg.hardware.board import Cluster
 from mavcg.hosts.caches import Caches, processor_name, read_caches
@@ -206,9 +206,9 @@ def test_named_file_is_taken_in_place_of_measuring(tmp_path: Path, monkeypatch: 
     rates = {"l2_gb_per_s": 90.5, "l3_gb_per_s": 50.0, "memory_gb_per_s": 20.0}
     assert board.clusters == (Cluster("znver3", (0, 1), **figures, **rates),)  # type: ignore[arg-type]
     assert (board.l3_bytes, board.memory_gb_per_s) == (33554432, 40.0)
-    (machine,) = cluster_machines(board, cores=2)
+    (machine,) = core_models(board, cores=2)
     assert machine.assumed == ()
-    assert [level.bandwidth_gb_per_s for level in machine.accelerator.levels] == [90.5, 50.0, 20.0]
+    assert [level.bandwidth_gb_per_s for level in machine.levels] == [90.5, 50.0, 20.0]
 
     monkeypatch.setattr(mavcg.hosts.host, "detect", lambda: [DetectedCpu(0, "haswell", "")])
     with pytest.raises(
@@ -223,7 +223,7 @@ def test_machine_that_nobody_knows_is_measured_as_generic(monkeypatch: pytest.Mo
     monkeypatch.setattr(mavcg.hosts.facts, "host_facts", lambda clusters, again: facts)
     board = measured_host_board()
     assert [(c.core, c.cpus, c.max_khz) for c in board.clusters] == [("generic", (0, 1), 3000000)]
-    assert "is not a known core" in cluster_machines(board)[0].assumed[0]
+    assert "is not a known core" in core_models(board)[0].assumed[0]
 
 
 def test_this_machine_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,8 +234,8 @@ def test_this_machine_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
         assert cluster.max_khz is not None and 300_000 < cluster.max_khz < 8_000_000
         assert cluster.fma_per_cycle is not None and 0.2 < cluster.fma_per_cycle < 8
         assert cluster.memory_gb_per_s is None or 0.2 < cluster.memory_gb_per_s < 500
-    for machine in cluster_machines(board):
-        assert machine.accelerator.pes >= 4
+    for machine in core_models(board):
+        assert machine.macs_per_cycle >= 4
 
 
 def test_reading_loop_reads_all_of_the_memory() -> None:

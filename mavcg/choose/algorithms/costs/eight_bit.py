@@ -17,8 +17,8 @@ from mavcg.choose.predict.latency import StepModel, Worker
 from mavcg.choose.predict.memory import reuse_distances
 from mavcg.choose.predict.work import step_works
 from mavcg.choose.tiles.tiles import plan_tiles
-from mavcg.cost.board_machine import ClusterMachine
 from mavcg.cost.core_rates import CoreRates
+from mavcg.hardware.core_model import CoreModel
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.primitives.eight_bit import EightBit, node_graph
 from mavcg.specs.kernel import Packing
@@ -43,7 +43,7 @@ def typical_weights(scenario: Scenario) -> np.ndarray[tuple[int, ...], np.dtype[
 
 @cache
 def eight_bit_steps(
-    scenario: Scenario, primitive: EightBit, rates: CoreRates, cluster: ClusterMachine, block: int
+    scenario: Scenario, primitive: EightBit, rates: CoreRates, cluster: CoreModel, block: int
 ) -> tuple[EightBitStep, ...]:
     """Return the steps of an applicable primitive, on one core alone, in a program that runs repeatedly.
 
@@ -53,7 +53,7 @@ def eight_bit_steps(
     lowered = lower_graph(graph, Packing(block), dict.fromkeys(graph.outputs, primitive.algorithm))
     specs = {kernel_name(spec): spec for spec in lowered.specs}
     counted = replace(rates, timing=None)  # cycles go by counted blocks, without compiling, as for all algorithms
-    plan = plan_tiles(lowered.specs, {rates.label: rates.machine}, {rates.label: cluster.accelerator})
+    plan = plan_tiles(lowered.specs, {cluster.label: cluster})
     models = kernel_models(lowered.specs, counted, default_target(rates.machine.arch), plan=plan)
     works = step_works(plan_model(lowered))
     times = []

@@ -6,13 +6,10 @@ from mavcg.choose.algorithms.costs.eight_bit import EightBitStep, eight_bit_step
 from mavcg.choose.algorithms.costs.part_counts import parts_of
 from mavcg.choose.algorithms.costs.primitive_model import Parts, PrimitiveModel
 from mavcg.choose.algorithms.costs.provider import MODELLED, Cost
-from mavcg.cost.board_machine import ClusterMachine
 from mavcg.cost.core_rates import core_rates
-from mavcg.hardware.core import GENERIC
-from mavcg.kernels.machines import machines_for
+from mavcg.hardware.core_model import CoreModel
 from mavcg.kernels.primitives.eight_bit import EightBit
 from mavcg.specs.primitive import F32_BYTES, Layout, Primitive, Scenario
-from mavcg.toolchain.target import default_target
 
 
 @dataclass(frozen=True)
@@ -22,7 +19,7 @@ class ModelledCosts(PrimitiveModel):
     cluster: the machine of the core; None: 8-bit primitives have no cost.
     """
 
-    cluster: ClusterMachine | None = None
+    cluster: CoreModel | None = None
 
     def primitive(self, scenario: Scenario, primitive: Primitive) -> Cost | None:
         """Implement `CostProvider.primitive`."""
@@ -50,14 +47,11 @@ class ModelledCosts(PrimitiveModel):
         return {"convert": float(max(ends)), "bytes": self.bytes_ns(sum(ends) * F32_BYTES)}
 
 
-def modelled_costs(machine: ClusterMachine, readers: int = 1, between_bytes: float = 0.0) -> ModelledCosts:
+def modelled_costs(machine: CoreModel, readers: int = 1, between_bytes: float = 0.0) -> ModelledCosts:
     """Return the modelled costs on one thread of a core, while as many cores work as the machine states.
 
     readers, between_bytes: as PrimitiveModel.
     """
-    core, accelerator = machine.core, machine.accelerator
-    arch = "x86_64" if core is None and accelerator.pe_len[0] >= 8 else "aarch64" if core is None else core.arch
-    label = core.name if core else GENERIC
-    emitted = machines_for(() if core is None else (core,), default_target(arch))[label]
-    block = 16 if arch == "x86_64" else 8
-    return ModelledCosts(core_rates(label, emitted, machine), block, readers, between_bytes, cluster=machine)
+    block = 16 if machine.machine.arch == "x86_64" else 8
+    rates = core_rates(machine.label, machine.machine, machine)
+    return ModelledCosts(rates, block, readers, between_bytes, cluster=machine)

@@ -1,7 +1,7 @@
 """Modelled costs of primitives on several threads: each stage's rows are shared, and the next stage waits for its end.
 
 Threads take chunks by the engine's rule (cost/guided_chunks.py), so a stage of few rows keeps few of them busy.
-Each has its share of caches and bandwidth (cost/board_machine.py), and reads all weights unless rows of work
+Each has its share of caches and bandwidth (cost/board_model.py), and reads all weights unless rows of work
 divide them.
 """
 
@@ -13,8 +13,8 @@ from mavcg.choose.algorithms.costs.modelled import ModelledCosts, modelled_costs
 from mavcg.choose.algorithms.costs.part_counts import parts_of
 from mavcg.choose.algorithms.costs.provider import MODELLED, Cost
 from mavcg.choose.algorithms.costs.stage_rows import StageRows, stage_rows
-from mavcg.cost.board_machine import ClusterMachine
 from mavcg.cost.guided_chunks import simulated_ns
+from mavcg.hardware.core_model import CoreModel
 from mavcg.hardware.fits import fit_of
 from mavcg.kernels.primitives.eight_bit import EightBit
 from mavcg.specs.primitive import Layout, Primitive, Scenario
@@ -95,7 +95,7 @@ class ThreadedCosts:
         return min(first, shared + self._handover_ns)
 
 
-def threaded_costs(workers: Sequence[ClusterMachine], between_bytes: float = 0.0) -> ThreadedCosts:
+def threaded_costs(workers: Sequence[CoreModel], between_bytes: float = 0.0) -> ThreadedCosts:
     """Return the costs on one thread for each of these cores; each machine has its core's share of caches and
     bandwidth.
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from mavcg.accelerators.explore.design_space import Structure
 from mavcg.accelerators.explore.metrics import array_share
 from mavcg.accelerators.plans import baselines, exact, exhaustive, pruned, space
+from mavcg.accelerators.plans.core_array import core_accelerator
 from mavcg.accelerators.plans.exact import ExactOptions
 from mavcg.accelerators.plans.levels import plan_levels
 from mavcg.accelerators.plans.network_plan import Search
@@ -24,7 +25,7 @@ from mavcg.choose.layer_model.roofline import METRICS, Metric, Reached, array_ut
 from mavcg.choose.layer_model.tile_memory import tile_bytes
 from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling
 from mavcg.choose.layer_model.traffic import traffic
-from mavcg.cost.board_machine import cluster_machine
+from mavcg.cost.board_model import core_model
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
 from mavcg.profiles.load import load_board
 from tests.conftest import examples
@@ -178,7 +179,7 @@ def test_other_planners_are_under_the_same_roof(name: str) -> None:
 
 
 def test_the_lanes_of_a_core_take_channels_of_all_groups() -> None:
-    core = cluster_machine(load_board("exynos9820"), 0).accelerator
+    core = core_accelerator("exynos9820", core_model(load_board("exynos9820"), 0))
     lanes = core.parallel("OC")
     whole = Tile(*DEPTHWISE.loops.values())
     assert lanes > 1 and array_utilisation(DEPTHWISE, whole, core) == 1

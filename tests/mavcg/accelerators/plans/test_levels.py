@@ -8,6 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from mavcg.accelerators.plans import exact, nested
+from mavcg.accelerators.plans.core_array import core_accelerator
 from mavcg.accelerators.plans.exact import ExactOptions
 from mavcg.accelerators.plans.levels import plan_levels
 from mavcg.accelerators.plans.planned import NoTiling
@@ -15,7 +16,7 @@ from mavcg.choose.layer_model.graph_layers import layers_of
 from mavcg.choose.layer_model.layer import ConvLayer
 from mavcg.choose.layer_model.tile_memory import tile_bytes
 from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling
-from mavcg.cost.board_machine import cluster_machine
+from mavcg.cost.board_model import core_model
 from mavcg.graph.networks import network
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
 from mavcg.profiles.load import load_board
@@ -159,7 +160,7 @@ def test_tiles_are_nested_and_fit() -> None:
 @pytest.mark.parametrize("number", [0, 1])
 def test_best_tilings_of_a_network_on_a_board(number: int) -> None:
     """Each cluster of a board with three levels: none of SqueezeNet's layers could reach more."""
-    accelerator = cluster_machine(load_board("rk3588"), number).accelerator
+    accelerator = core_accelerator("rk3588", core_model(load_board("rk3588"), number))
     assert len(accelerator.levels) == 3
     for layer in {layer.key: layer for layer in layers_of(network("squeezenet", paper_variant=True))}.values():
         planned = plan_levels(layer, accelerator)

@@ -36,9 +36,9 @@ def test_a_prediction_and_a_selection_for_an_arm_board_read_none(mavcg: Any, tin
 
 @pytest.mark.usefixtures("no_x86")
 def test_machines_of_all_arm_boards_have_constants_of_their_kind() -> None:
-    from mavcg.cost.board_machine import cluster_machines
+    from mavcg.cost.board_model import core_models
 
     boards = [load_board(name) for name in files("boards")]
     for board in boards:
         if board.target.startswith("aarch64"):
-            assert all(machine.fit.steps.step_cycles > 0 for machine in cluster_machines(board))
+            assert all(machine.fit.steps.step_cycles > 0 for machine in core_models(board))

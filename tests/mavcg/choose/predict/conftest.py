@@ -11,12 +11,11 @@ from mavcg.choose.predict.kernel_cycles import WORK, KernelModel
 from mavcg.choose.predict.latency import StepModel, Worker
 from mavcg.choose.predict.memory import Distances
 from mavcg.choose.predict.work import INPUT, OUTPUT, WEIGHT, StepWork, Touch
-from mavcg.cost.board_machine import ClusterMachine
-from mavcg.hardware.accelerator import Accelerator, MemoryLevel
-from mavcg.hardware.board import Cluster
 from mavcg.kernels.conv.spec import Conv2d
 from mavcg.specs.kernel import Machine, View, dense_strides
+from tests.mavcg.hardware.some_core import some_core
 
+NEON = Machine("core", "aarch64", "generic", ("+neon",))
 X86 = Machine("generic", "x86_64", "x86-64-v3", vector_bytes=32, vector_registers=16)
 
 
@@ -72,12 +71,7 @@ def worker(
     cluster: int = 0,
 ) -> Worker:
     """A core with three levels of cache."""
-    levels = tuple(
-        MemoryLevel(f"L{i + 1}", rate, shared_bytes=size)
-        for i, (rate, size) in enumerate(zip(bandwidths, sizes, strict=True))
-    )
-    array = Accelerator("core", ghz, levels, (8, 2), (("OC",), ("OW",)))
-    return Worker(cluster, ClusterMachine(Cluster("core", (cluster,)), None, array, 2.0))
+    return Worker(cluster, some_core(NEON, ghz, 4, list(zip(sizes, bandwidths, strict=True)), cluster))
 
 
 def model(work: StepWork, cycles_a_row: float = 1000.0, far: int = 1 << 20, slower: float = 1.0) -> StepModel:

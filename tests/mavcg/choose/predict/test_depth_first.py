@@ -57,7 +57,7 @@ def chosen(own: Board, careful: bool = True) -> DepthFirstModel:
     target = host_target()
     machines = machines_for([load_cores()[CORE]], target)
     planned = planned_model()
-    tiles = plan_tiles(planned.specs, machines, cores_of(tuple(machines), target, own))
+    tiles = plan_tiles(planned.specs, cores_of(tuple(machines), target, own))
     return with_depth_first(planned, tiles, {}, machines, target, own, careful)
 
 
@@ -104,7 +104,7 @@ def test_an_arm_boards_choice_follows_its_level_2(core: str) -> None:
 
     def ranges(*clusters: Cluster) -> tuple[DepthFirst, ...]:
         own = Board("test", "", "aarch64-linux-gnu", clusters)
-        tiles = plan_tiles(planned.specs, machines, cores_of(tuple(machines), target, own))
+        tiles = plan_tiles(planned.specs, cores_of(tuple(machines), target, own))
         return with_depth_first(planned, tiles, {}, machines, target, own).ranges
 
     narrow, roomy = replace(NARROW, core=core), replace(ROOMY, core=core)

@@ -20,7 +20,7 @@ from mavcg.choose.predict.latency import MEMORY, StepCost
 from mavcg.choose.predict.line_traffic import LINE_BYTES, Runs
 from mavcg.choose.predict.memory import Distances
 from mavcg.choose.predict.work import StepWork
-from mavcg.cost.board_machine import cluster_machine
+from mavcg.cost.board_model import core_model
 from mavcg.cost.core_facts import simulated_core
 from mavcg.hardware.cost_fit import IN_ORDER, OUT_OF_ORDER_AARCH64, X86, ExposedFit
 from mavcg.hardware.fits import fit_of_kind
@@ -67,7 +67,7 @@ def test_arm_cores_have_simulated_fractions_and_others_a_roofline() -> None:
 @pytest.mark.parametrize("number", [0, 1])
 def test_lines_are_fetched_as_the_simulator_fetches_them(number: int) -> None:
     board = load_board(BOARD)
-    machine = cluster_machine(board, number)
+    machine = core_model(board, number)
     fetch, facts = line_fetch(machine), simulated_core(load_core(board.clusters[number].core), board)
 
     assert fetch is not None and machine.core is not None

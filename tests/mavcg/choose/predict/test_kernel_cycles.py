@@ -7,9 +7,10 @@ import pytest
 from mavcg.choose.predict.asm_blocks import BlockCost, BuiltLoop, block_costs, cycles_as_built
 from mavcg.choose.predict.cluster_kernels import version_of
 from mavcg.choose.predict.kernel_cycles import PIPELINE, RATES, KernelModel, kernel_models, task_cycles
-from mavcg.cost.board_machine import ClusterMachine, cluster_machine
+from mavcg.cost.board_model import core_model
 from mavcg.cost.core_rates import core_rates
 from mavcg.hardware.board import Board, Cluster
+from mavcg.hardware.core_model import CoreModel
 from mavcg.hardware.cost_fit import X86
 from mavcg.hardware.fits import fit_of_kind
 from mavcg.hardware.instruction_mix import x86_rates
@@ -40,9 +41,9 @@ NAMED = """\
 """
 
 
-def alone(core: str, target: Target) -> ClusterMachine:
+def alone(core: str, target: Target) -> CoreModel:
     """One core of its type, of a board that says nothing else."""
-    return cluster_machine(Board("one", "", target.zig_name, (Cluster(core, (0,)),)), 0)
+    return core_model(Board("one", "", target.zig_name, (Cluster(core, (0,)),)), 0)
 
 
 def whole_cycles(kernel: KernelModel, rows: int, grain: int) -> float:

@@ -27,7 +27,7 @@ def by_pipeline(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let kernels of these tests, which have no blocks, count as those of the pipeline model, and bytes as lines."""
 
     def bytes_as_lines(step: StepModel, worker: Worker, sizes: tuple[int, ...]) -> StepLines:
-        levels = worker.machine.accelerator.levels
+        levels = worker.machine.levels
         moved = step_traffic(step.work, step.distances, levels, waits_for_write_backs=False)
         *near_ns, far_ns = level_ns(moved.crossing, levels)
         return StepLines(moved, LineTimes(near_seen=sum(near_ns), far_unseen=far_ns))

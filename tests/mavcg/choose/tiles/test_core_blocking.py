@@ -1,6 +1,7 @@
 """The five sizes of BLIS for every core: a table that shows when a choice changes, and that builds choose the same."""
 
-from dataclasses import astuple, replace
+from dataclasses import astuple
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +11,7 @@ from mavcg.choose.tiles.parts import cores_each
 from mavcg.choose.tiles.tiles import cores_of
 from mavcg.hardware.core import Core
 from mavcg.kernels.machines import machines_for
-from mavcg.profiles.load import load_core, load_cores
+from mavcg.profiles.load import files, load_core, load_cores
 from mavcg.specs.blas_blocks import ITEM_BYTES
 from mavcg.toolchain.target import default_target
 
@@ -37,7 +38,7 @@ def test_a_blas_library_for_one_core_has_its_blocking(dtype: str) -> None:
         target = default_target(core.arch)
         machines = machines_for([core], target)
         labels = tuple(machines)
-        blocks = plan_blas_blocks(dtype, machines, cores_of(labels, target), cores_each(labels, None))
+        blocks = plan_blas_blocks(dtype, cores_of(labels, target), cores_each(labels, None))
 
         assert blocks.blocking == blocking_of_core(core)[BLAS][dtype], core.name
 
@@ -48,8 +49,13 @@ def test_blocks_are_whole_register_tiles_in_a_blas_library() -> None:
             assert sizes.mc % sizes.mr == 0 and sizes.nc % sizes.nr == 0, core.name
 
 
-def test_an_x86_core_without_avx2_has_none() -> None:
-    assert blocking_of_core(replace(load_core("haswell"), name="old", llvm_cpu="x86-64-v2")) == {}
+def test_an_x86_core_without_avx2_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = files("cores")["haswell"].read_text().replace('"haswell"', '"old"', 1)
+    (tmp_path / "cores").mkdir()
+    (tmp_path / "cores/old.toml").write_text(text.replace('cpu = "haswell"', 'cpu = "x86-64-v2"'))
+    monkeypatch.setenv("MAVCG_PROFILES", str(tmp_path))
+
+    assert blocking_of_core(load_core("old")) == {}
 
 
 def test_eight_bit_sums_are_not_cut() -> None:

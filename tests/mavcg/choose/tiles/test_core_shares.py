@@ -39,12 +39,12 @@ def test_a_convolution_is_faster_on_the_big_core_by_more_than_its_clock() -> Non
     machines = machines_for(cores, target)
     clusters = cores_of(tuple(machines), target, board)
     specs: list[KernelSpec] = [conv(64)]
-    plan = plan_tiles(specs, machines, clusters)
+    plan = plan_tiles(specs, clusters)
 
-    weights = dict(kernel_core_shares(specs, machines, clusters, plan)[kernel_name(specs[0])])
+    weights = dict(kernel_core_shares(specs, clusters, plan)[kernel_name(specs[0])])
 
     assert set(weights) == {"generic", "cortex-a55", "exynos-m4"}
-    clocks = clusters["exynos-m4"].frequency_ghz / clusters["cortex-a55"].frequency_ghz
+    clocks = clusters["exynos-m4"].ghz / clusters["cortex-a55"].ghz
     assert weights["exynos-m4"] > clocks * weights["cortex-a55"]
 
 
@@ -52,4 +52,4 @@ def test_one_core_type_needs_no_weights() -> None:
     target = parse_target("aarch64-linux-gnu")
     machines = machines_for((), target)
 
-    assert not kernel_core_shares([conv(8)], machines, cores_of(tuple(machines), target), plan_tiles([], {}, {}))
+    assert not kernel_core_shares([conv(8)], cores_of(tuple(machines), target), plan_tiles([], {}))

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from mavcg.accelerators.plans.core_array import core_accelerator
 from mavcg.choose.layer_model.roofline import performance_per_access, roofline_performance
 from mavcg.choose.layer_model.tiling_cost import CALIBRATED, ROOFLINE, Term
 from mavcg.choose.layer_model.traffic import no_reload, traffic
@@ -23,17 +24,17 @@ def test_without_further_terms_a_macro_tile_costs_what_the_roofline_says(layer: 
     """One call of all rows: bytes are those of equation 6.1, cycles of 6.12, with level 2 as the memory on chip."""
     work = known(conv(*layer, 16))
     core = replace(ZEN3, levels=ZEN3.levels[:2])
-    for macro in candidates(work, X86, core, plain_tile(work, work.spec.rows)):
+    for macro in candidates(work, core, plain_tile(work, work.spec.rows)):
         task = work.task(macro.call_rows)
         assert task.oh == work.layer.oh and task.oc == work.layer.oc
         tiling = l2_tiling(macro, task)
-        total_cost = cost(work, X86, core, macro, ROOFLINE.terms)
-        reached = roofline_performance(work.layer, traffic(work.layer, tiling), core)
+        total_cost = cost(work, core, macro, ROOFLINE.terms)
+        reached = roofline_performance(work.layer, traffic(work.layer, tiling), core_accelerator("b", core))
 
         assert total_cost.l2_bytes == reached.traffic.total_bytes and total_cost.l1_bytes == 0
-        assert total_cost.cycles / core.frequency_ghz * 1e-9 == pytest.approx(reached.seconds)
+        assert total_cost.cycles / core.ghz * 1e-9 == pytest.approx(reached.seconds)
         assert 1 / ROOFLINE.value(total_cost) == pytest.approx(
-            performance_per_access(reached) / work.layer.macs / core.frequency_ghz
+            performance_per_access(reached) / work.layer.macs / core.ghz
         )
 
 
@@ -46,11 +47,11 @@ def test_the_roofline_alone_takes_the_tile_of_most_performance_per_access_that_f
     task = work.task(call_rows)
     fitting = [
         macro
-        for macro in candidates(work, X86, ZEN3, plain_tile(work, call_rows))
+        for macro in candidates(work, ZEN3, plain_tile(work, call_rows))
         if fits_level_2(ZEN3, task, l2_tiling(macro, task))
     ]
-    chosen = best_macro(work, X86, ZEN3, call_rows, model=ROOFLINE)
-    values = [ROOFLINE.value(cost(work, X86, ZEN3, macro, ROOFLINE.terms)) for macro in fitting]
+    chosen = best_macro(work, ZEN3, call_rows, model=ROOFLINE)
+    values = [ROOFLINE.value(cost(work, ZEN3, macro, ROOFLINE.terms)) for macro in fitting]
 
     assert fitting and chosen == fitting[values.index(min(values))]
 
@@ -61,7 +62,7 @@ def test_a_cache_keeps_what_fits_and_no_operand_of_the_dataflow_that_does_not() 
     for work, times in ((small, 1), (large, 1)):
         macro = replace(plain_tile(work, 1), order=Order.ROWS)
         task = work.task(1)
-        kept = l2_traffic(work, X86, ZEN3, task, l2_tiling(macro, task))
+        kept = l2_traffic(work, ZEN3, task, l2_tiling(macro, task))
         assert kept.weight_bytes == times * no_reload(work.layer).weight_bytes
     rows = replace(plain_tile(small, 1), order=Order.ROWS)
     by_flow = l2_traffic_by_dataflow(small, small.task(1), l2_tiling(rows, small.task(1)))
@@ -78,8 +79,8 @@ def test_each_term_changes_a_cost_and_none_makes_another_cheaper_than_the_roofli
     for work in works:
         plain = plain_tile(work, task_sizes(work, [X86])[0])
         for macro in (plain, replace(plain, kc=64), replace(plain, prefetch_distance_bytes=4096)):
-            whole = cost(work, X86, core, macro)
-            changed |= cost(work, X86, core, macro, CALIBRATED.without(term).terms) != whole
+            whole = cost(work, core, macro)
+            changed |= cost(work, core, macro, CALIBRATED.without(term).terms) != whole
             assert whole.cycles >= max(whole.register_tile_cycles, whole.l1_cycles, whole.l2_cycles)
 
     assert changed

@@ -86,14 +86,14 @@ def ends(layers: tuple[Layer, ...], name: str, together: bool = True, dtype: str
     counts = cores_each(tuple(machines), board)
     found = []
     for spec in (conv(layer, dtype) for layer in layers):
-        plan = plan_tiles([spec], machines, cores, counts if together else None)
+        plan = plan_tiles([spec], cores, counts if together else None)
         work, macro = work_of(spec), plan.any_of(kernel_name(spec))
         assert work is not None and macro is not None
         seconds = []
         for label, count in counts.items():
             tile = plan.of(kernel_name(spec), label)
             assert tile is not None
-            seconds += [cost(work, machines[label], cores[label], tile).cycles / cores[label].frequency_ghz] * count
+            seconds += [cost(work, cores[label], tile).cycles / cores[label].ghz] * count
         rows, ideal = spec.rows * macro.parts, 1 / sum(1 / each for each in seconds)
         least = macro.call_rows if spec.by_channels else worthwhile_chunk_rows(spec, macro.parts)
         min_chunk = macro.min_chunk_rows or least
@@ -149,7 +149,7 @@ def planned(spec: Conv2d | QConv2d) -> list[MacroTile]:
     board = load_board("exynos9820")
     target, known = parse_target(board.target), load_cores()
     machines = machines_for([known[core] for core in board.cores if core in known], target)
-    plan = plan_tiles([spec], machines, cores_of(tuple(machines), target, board), cores_each(tuple(machines), board))
+    plan = plan_tiles([spec], cores_of(tuple(machines), target, board), cores_each(tuple(machines), board))
     tiles = [macro for _, _, macro in plan]
     assert len(tiles) == len(machines)
     return tiles

@@ -14,7 +14,7 @@ from mavcg.choose.tiles.tiles import best_macro, cores_of, plan_tiles
 from mavcg.choose.tiles.work import KernelWork, registers, work_of
 from mavcg.graph import TensorType
 from mavcg.graph.builder import GraphBuilder
-from mavcg.hardware.accelerator import Accelerator, MemoryLevel
+from mavcg.hardware.core_model import CoreModel
 from mavcg.hardware.fits import fit_of
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.conv.spec import Conv2d
@@ -22,22 +22,21 @@ from mavcg.profiles.load import load_board
 from mavcg.specs.kernel import KernelSpec, Machine, Packing, dense_view
 from mavcg.specs.tile_plan import MacroTile, worthwhile_call_rows
 from mavcg.toolchain.target import parse_target
+from tests.mavcg.hardware.some_core import some_core
 
-
-def core(name: str, ghz: float, lanes: int, fma: int, l1: int, l2: int, rates: tuple[float, float]) -> Accelerator:
-    """A core of such caches, in KiB, and bytes a cycle from level 2 and from behind it."""
-    named = zip(("L1", "L2"), rates, (l1, l2), strict=True)
-    levels = tuple(MemoryLevel(level, rate * ghz, shared_bytes=size << 10) for level, rate, size in named)
-    return Accelerator(name, ghz, levels, (lanes, fma), (("OC",), ("OW",)))
-
-
-ZEN3 = core("zen3", 3.0, 8, 2, 32, 512, (32, 8))
-A55 = core("a55", 1.9, 4, 1, 32, 128, (8, 2))
-M4 = core("m4", 2.7, 4, 3, 64, 512, (16, 4))
 X86 = Machine("x86", "x86_64", "znver3", vector_bytes=32, vector_registers=16)
 LITTLE = Machine("little", "aarch64", "cortex-a55", ("+neon",), in_order=True)
 BIG = Machine("big", "aarch64", "exynos-m4", ("+neon",))
-ARM_MACHINES = {"little": LITTLE, "big": BIG}
+
+
+def core(machine: Machine, ghz: float, fma: int, l1: int, l2: int, rates: tuple[float, float]) -> CoreModel:
+    """A core of such caches, in KiB, and bytes a cycle from level 2 and from behind it."""
+    return some_core(machine, ghz, fma, [(size << 10, rate * ghz) for size, rate in zip((l1, l2), rates, strict=True)])
+
+
+ZEN3 = core(X86, 3.0, 2, 32, 512, (32, 8))
+A55 = core(LITTLE, 1.9, 1, 32, 128, (8, 2))
+M4 = core(BIG, 2.7, 3, 64, 512, (16, 4))
 ARM_CORES = {"little": A55, "big": M4}
 
 
@@ -91,37 +90,35 @@ ARM_SPECS = (conv(14, 64, 96, 3, 8), conv(28, 48, 24, 1, 8), conv(7, 512, 512, 3
 
 def test_every_version_of_every_kernel_is_planned_with_one_packing_and_one_size_of_task() -> None:
     specs = (*ARM_SPECS, qconv(14, 64, 64))
-    plan = plan_tiles(specs, ARM_MACHINES, ARM_CORES)
+    plan = plan_tiles(specs, ARM_CORES)
 
-    assert {(kernel, label) for kernel, label, _ in plan} == {(kernel_name(s), m) for s in specs for m in ARM_MACHINES}
+    assert {(kernel, label) for kernel, label, _ in plan} == {(kernel_name(s), m) for s in specs for m in ARM_CORES}
     for spec in specs:
-        tiles = [plan.of(kernel_name(spec), label) for label in ARM_MACHINES]
+        tiles = [plan.of(kernel_name(spec), label) for label in ARM_CORES]
         assert len({tile.call_rows for tile in tiles if tile}) == 1
         assert {tile.panel_channels for tile in tiles if tile} == {8}
         rows = plan.call_rows(kernel_name(spec))
         assert rows is not None and worthwhile_call_rows(spec) <= rows <= spec.rows
-    assert str(plan) == str(plan_tiles(specs, ARM_MACHINES, ARM_CORES))
+    assert str(plan) == str(plan_tiles(specs, ARM_CORES))
 
 
 def test_what_is_no_product_has_no_macro_tile() -> None:
     b = GraphBuilder("g")
     graph = b.finish([b.add("tanh", [b.input("x", TensorType("f32", (4, 5)))])])
 
-    assert not list(plan_tiles(lower_graph(graph, Packing(8)).specs, ARM_MACHINES, ARM_CORES))
+    assert not list(plan_tiles(lower_graph(graph, Packing(8)).specs, ARM_CORES))
 
 
 @pytest.mark.parametrize("spec", ARM_SPECS[:3])
-@pytest.mark.parametrize("label", list(ARM_MACHINES))
+@pytest.mark.parametrize("label", list(ARM_CORES))
 def test_the_cheapest_of_all_candidates_is_taken_or_the_plain_one(spec: KernelSpec, label: str) -> None:
-    work, machine, accelerator = known(spec), ARM_MACHINES[label], ARM_CORES[label]
-    plain = plain_tile(work, task_sizes(work, [machine])[0])
-    by_cost = {
-        m: cost(work, machine, accelerator, m).cycles for m in (plain, *candidates(work, machine, accelerator, plain))
-    }
-    chosen = best_macro(work, machine, accelerator, plain.call_rows)
+    work, core = known(spec), ARM_CORES[label]
+    plain = plain_tile(work, task_sizes(work, [core.machine])[0])
+    by_cost = {m: cost(work, core, m).cycles for m in (plain, *candidates(work, core, plain))}
+    chosen = best_macro(work, core, plain.call_rows)
 
     assert by_cost[chosen] == min(by_cost.values()) or (
-        chosen == plain and min(by_cost.values()) >= fit_of(machine).macro_tile.min_gain * by_cost[plain]
+        chosen == plain and min(by_cost.values()) >= core.fit.macro_tile.min_gain * by_cost[plain]
     )
 
 
@@ -131,21 +128,21 @@ def test_long_sums_are_blocked_where_level_2_is_slow_so_that_a_block_s_weights_s
     nearest, *behind = A55.levels
     slow = replace(A55, levels=(replace(nearest, bandwidth_gb_per_s=nearest.bandwidth_gb_per_s / 3), *behind))
     call_rows = task_sizes(work, [LITTLE])[0]
-    macro = best_macro(work, LITTLE, slow, call_rows)
+    macro = best_macro(work, slow, call_rows)
     assert macro.kc is not None
     panel = registers(work, LITTLE, macro, work.layer.oc).channels * macro.kc * 4
 
     assert 0 < macro.kc < work.terms and work.terms % macro.kc == 0
-    assert panel <= l1_budget(LITTLE, slow)
+    assert panel <= l1_budget(slow)
     whole = replace(macro, kc=None)
-    assert cost(work, LITTLE, slow, macro).l1_bytes < cost(work, LITTLE, slow, whole).l1_bytes
+    assert cost(work, slow, macro).l1_bytes < cost(work, slow, whole).l1_bytes
     # By the simulated A55's share of fills that shows, reading and writing the sums again costs more than it saves.
-    assert best_macro(work, LITTLE, A55, call_rows).kc is None
+    assert best_macro(work, A55, call_rows).kc is None
 
 
 def test_a_fast_level_2_needs_no_blocks_of_terms_but_weights_from_memory_are_prefetched() -> None:
     work = known(conv(7, 512, 512, 3, 16))
-    macro = best_macro(work, X86, ZEN3, task_sizes(work, [X86])[0])
+    macro = best_macro(work, ZEN3, task_sizes(work, [X86])[0])
 
     assert macro.kc is None and macro.prefetch_distance_bytes is not None
 
@@ -155,14 +152,14 @@ def test_weights_are_not_prefetched_beyond_half_a_panel_by_tiles_that_do_not_sha
     size: int, in_ch: int, prefetched: bool
 ) -> None:
     work = known(conv(size, in_ch, 960, 1, 16))
-    macros = candidates(work, X86, ZEN3, plain_tile(work, task_sizes(work, [X86])[0]))
+    macros = candidates(work, ZEN3, plain_tile(work, task_sizes(work, [X86])[0]))
 
     assert any(macro.prefetch_distance_bytes for macro in macros) == prefetched
 
 
 def test_weights_that_rows_pass_over_are_prefetched_where_they_do_not_stay_in_level_1() -> None:
     """1x1 at 13x13: 64 to 256 channels are 64 KB in chunks of 8; 16 to 64 stay; of 512 to 64 no chunk does."""
-    plans = [best_macro(known(conv(13, a, b, 1, 16)), X86, ZEN3, 1) for a, b in ((64, 256), (16, 64), (512, 64))]
+    plans = [best_macro(known(conv(13, a, b, 1, 16)), ZEN3, 1) for a, b in ((64, 256), (16, 64), (512, 64))]
 
     assert [macro.prefetch_distance_bytes is not None for macro in plans] == [True, False, False]
 
@@ -170,7 +167,7 @@ def test_weights_that_rows_pass_over_are_prefetched_where_they_do_not_stay_in_le
 def test_weights_leave_level_2_where_a_residual_takes_their_room() -> None:
     """192 KB of weights in the 384 KB that count, beside a row's inputs and outputs of 112 KB; its residual has 84."""
     bare, added = (known(conv(56, 128, 384, 1, 16, residual=residual)) for residual in (False, True))
-    bytes_of = [cost(work, X86, ZEN3, plain_tile(work, 1)).l2_bytes for work in (bare, added)]
+    bytes_of = [cost(work, ZEN3, plain_tile(work, 1)).l2_bytes for work in (bare, added)]
     weights, residual = 128 * 384 * 4, 56 * 56 * 384 * 4
 
     assert bytes_of[0] < 2 * weights + residual + 56 * 56 * 128 * 4
@@ -180,8 +177,8 @@ def test_weights_leave_level_2_where_a_residual_takes_their_room() -> None:
 def test_a_product_with_one_row_is_bound_by_memory_and_left_plain() -> None:
     work = known(conv(1, 2048, 1000, 1, 16))
     call_rows = task_sizes(work, [X86])[0]
-    macro = best_macro(work, X86, ZEN3, call_rows)
-    total_cost = cost(work, X86, ZEN3, macro)
+    macro = best_macro(work, ZEN3, call_rows)
+    total_cost = cost(work, ZEN3, macro)
 
     assert macro == plain_tile(work, call_rows)
     assert (
@@ -209,9 +206,9 @@ def test_weights_from_memory_that_are_passed_over_once_are_prefetched(
     plain = plain_tile(work, call_rows)
     prefetching = replace(plain, prefetch_distance_bytes=4096)
     far_cycles = work.layer.weight_elements * 4 / 8
-    saved = cost(work, X86, ZEN3, plain).cycles - cost(work, X86, ZEN3, prefetching).cycles
+    saved = cost(work, ZEN3, plain).cycles - cost(work, ZEN3, prefetching).cycles
 
-    assert best_macro(work, X86, ZEN3, call_rows).prefetch_distance_bytes
+    assert best_macro(work, ZEN3, call_rows).prefetch_distance_bytes
     assert 0.4 * far_cycles < saved <= 0.75 * far_cycles  # 0.75, less the prefetches
 
 
@@ -220,11 +217,11 @@ def test_register_tiles_are_a_panel_wide_where_weights_are_passed_over_once() ->
     work = by_channels(14, 512, 512, 3)
     call_rows = task_sizes(work, [X86])[0]
     wide = replace(plain_tile(work, call_rows), prefetch_distance_bytes=4096)
-    macro = best_macro(work, X86, ZEN3, call_rows)
+    macro = best_macro(work, ZEN3, call_rows)
 
     assert registers(work, X86, wide, 32).channels == 32 and registers(work, X86, macro, 32).channels == 16
     assert macro == replace(wide, nr=16)
-    assert cost(work, X86, ZEN3, macro).l1_bytes < 0.7 * cost(work, X86, ZEN3, wide).l1_bytes
+    assert cost(work, ZEN3, macro).l1_bytes < 0.7 * cost(work, ZEN3, wide).l1_bytes
 
 
 def test_register_tiles_stay_as_chosen_where_rows_or_residuals_decide() -> None:
@@ -233,8 +230,8 @@ def test_register_tiles_stay_as_chosen_where_rows_or_residuals_decide() -> None:
     assert added.by_channels and not rows.by_channels
 
     for work in (added, rows):
-        assert not best_macro(work, X86, ZEN3, task_sizes(work, [X86])[0]).nr
-    assert not best_macro(by_channels(14, 512, 512, 3), BIG, M4, 2).nr
+        assert not best_macro(work, ZEN3, task_sizes(work, [X86])[0]).nr
+    assert not best_macro(by_channels(14, 512, 512, 3), M4, 2).nr
 
 
 def test_blocks_of_terms_cost_each_tile_a_wait_for_its_sums() -> None:
@@ -242,50 +239,50 @@ def test_blocks_of_terms_cost_each_tile_a_wait_for_its_sums() -> None:
     work = by_channels(7, 960, 160)
     whole = replace(plain_tile(work, 1), prefetch_distance_bytes=4096)
     parts = replace(whole, kc=192)
-    waits = cost(work, X86, ZEN3, parts).compute_cycles - cost(work, X86, ZEN3, whole).compute_cycles
+    waits = cost(work, ZEN3, parts).compute_cycles - cost(work, ZEN3, whole).compute_cycles
 
     fit = fit_of(X86).macro_tile
     assert waits > 4 * 10 * 9 * (fit.resume_cycles + fit.tile_cycles) - 10 * 960 * 16 * 4 / 64
-    assert not best_macro(work, X86, ZEN3, 1).kc
+    assert not best_macro(work, ZEN3, 1).kc
 
 
 def test_8_bit_outputs_hold_no_partial_sums() -> None:
     work = known(qconv(14, 512, 64))
 
-    for label, machine in ARM_MACHINES.items():
+    for core in ARM_CORES.values():
         plain = plain_tile(work, 1)
-        assert {m.kc for m in candidates(work, machine, ARM_CORES[label], plain)} == {None}
+        assert {m.kc for m in candidates(work, core, plain)} == {None}
 
 
 @pytest.mark.parametrize("spec", ARM_SPECS)
 def test_tasks_are_whole_chunks_and_leave_something_to_share_out(spec: KernelSpec) -> None:
     work = known(spec)
-    sizes = task_sizes(work, list(ARM_MACHINES.values()))
+    sizes = task_sizes(work, [core.machine for core in ARM_CORES.values()])
 
     assert sizes[0] >= worthwhile_call_rows(spec) and list(sizes) == sorted(set(sizes))
     for rows in sizes[1:]:
         assert rows * LEAST_TASKS <= spec.rows
     if work.by_channels and sizes[0] < spec.rows:
-        for machine in ARM_MACHINES.values():
-            assert sizes[0] * work.panel % registers(work, machine, MacroTile(), work.layer.oc).channels == 0
+        for core in ARM_CORES.values():
+            assert sizes[0] * work.panel % registers(work, core.machine, MacroTile(), work.layer.oc).channels == 0
 
 
 @pytest.mark.parametrize("spec", ARM_SPECS)
 def test_the_model_is_no_better_than_the_arithmetic_and_larger_caches_cost_nothing(spec: KernelSpec) -> None:
     work = known(spec)
     macro = plain_tile(work, task_sizes(work, [BIG])[0])
-    total_cost = cost(work, BIG, M4, macro)
+    total_cost = cost(work, M4, macro)
     l1, l2 = M4.levels
     larger = replace(M4, levels=(l1, replace(l2, shared_bytes=8 * l2.shared_bytes)))
 
     assert total_cost.compute_cycles >= work.layer.macs / (4 * 2)  # lanes, and the pipes that the register model counts
     assert total_cost.l2_bytes >= 4 * (work.layer.input_elements + work.layer.weight_elements)
-    assert cost(work, BIG, larger, macro).cycles <= total_cost.cycles
+    assert cost(work, larger, macro).cycles <= total_cost.cycles
 
 
 def test_boards_say_whose_caches_they_are_and_other_labels_get_typical_ones() -> None:
     board, target = load_board("exynos9820"), parse_target("aarch64-linux-gnu.2.17")
-    core_of: Mapping[str, Accelerator] = cores_of(("generic", "exynos-m4", "cortex-a76"), target, board)
+    core_of: Mapping[str, CoreModel] = cores_of(("generic", "exynos-m4", "cortex-a76"), target, board)
 
     assert core_of["exynos-m4"].levels[0].shared_bytes == 65536  # the board's file
     assert core_of["generic"].levels[0].shared_bytes == core_of["cortex-a76"].levels[0].shared_bytes == 32 << 10
@@ -314,11 +311,11 @@ def test_a_residual_is_moved_once_and_changes_no_register_tile() -> None:
     """1x1, 64 to 256 channels: four vectors by three pixels, with something added or not."""
     plain, added = (known(conv(56, 64, 256, 1, 16, residual=residual)) for residual in (False, True))
     zen3 = cores_of(("znver3",), parse_target("x86_64-linux-gnu.2.17"))["znver3"]
-    chosen = [registers(work, X86, best_macro(work, X86, zen3, 1), 256) for work in (plain, added)]
+    chosen = [registers(work, X86, best_macro(work, zen3, 1), 256) for work in (plain, added)]
 
     assert [(tiles.widths.mr, tiles.channels) for tiles in chosen] == [(3, 32), (3, 32)]
     macro = plain_tile(plain, 1)
-    more = cost(added, X86, zen3, macro).l2_bytes - cost(plain, X86, zen3, macro).l2_bytes
+    more = cost(added, zen3, macro).l2_bytes - cost(plain, zen3, macro).l2_bytes
     assert more == 4 * plain.layer.output_elements
 
 

@@ -7,7 +7,7 @@ from mavcg.choose.tiles.parts import cores_each
 from mavcg.choose.tiles.tiles import cores_of, plan_tiles
 from mavcg.choose.tiles.winograd_parts import WinogradTeam, layer_ns, weights_read_ns, winograd_chunk
 from mavcg.graph import TensorType
-from mavcg.hardware.accelerator import Accelerator
+from mavcg.hardware.core_model import CoreModel
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.machines import machines_for
 from mavcg.kernels.primitives.winograd.family import winograd_spec
@@ -24,14 +24,14 @@ def layer(side: int, channels: int) -> Winograd:
     return winograd_spec(x, out, None, 4, 3, True, 8, False, "relu", ())
 
 
-def board_cores(name: str) -> tuple[dict[str, Machine], dict[str, Accelerator], dict[str, int]]:
+def board_cores(name: str) -> tuple[dict[str, Machine], dict[str, CoreModel], dict[str, int]]:
     board, known = load_board(name), load_cores()
     target = parse_target(board.target)
     machines = machines_for([known[core] for core in board.cores if core in known], target)
     return dict(machines), cores_of(tuple(machines), target, board), cores_each(tuple(machines), board)
 
 
-def team(clusters: dict[str, Accelerator], counts: dict[str, int]) -> WinogradTeam:
+def team(clusters: dict[str, CoreModel], counts: dict[str, int]) -> WinogradTeam:
     there = [label for label, count in counts.items() if count]
     return WinogradTeam(tuple(clusters[label] for label in there), tuple(counts[label] for label in there))
 
@@ -70,14 +70,14 @@ def test_cores_of_one_type_and_layers_of_many_tiles_keep_the_even_chunks() -> No
 def test_a_plan_has_one_minimum_chunk_for_all_versions() -> None:
     machines, clusters, counts = board_cores("snapdragon-845")
     spec = layer(28, 128)
-    plan = plan_tiles([spec], machines, clusters, counts)
+    plan = plan_tiles([spec], clusters, counts)
     tiles = {label: plan.of(kernel_name(spec), label) for label in machines}
 
     assert len({str(tile) for tile in tiles.values()}) == 1
     macro = plan.any_of(kernel_name(spec))
     assert macro is not None and macro.min_chunk_rows == winograd_chunk(spec, clusters, counts)
     assert macro.call_rows == spec.rows  # a call gets a whole chunk, which reads the weights once
-    assert not list(plan_tiles([spec], machines, clusters))
+    assert not list(plan_tiles([spec], clusters))
 
 
 def test_reading_over_and_over_is_from_the_nearest_level_that_holds_it() -> None:

@@ -52,7 +52,7 @@ def blocks_of(board_name: str, dtype: str) -> BlasBlocks:
     target = parse_target(board.target)
     machines = machines_for(cores_for(list(board.cores)), target)
     labels = tuple(machines)
-    return plan_blas_blocks(dtype, machines, cores_of(labels, target, board), cores_each(labels, board))
+    return plan_blas_blocks(dtype, cores_of(labels, target, board), cores_each(labels, board))
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64"])

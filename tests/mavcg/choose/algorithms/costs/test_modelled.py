@@ -6,8 +6,9 @@ import pytest
 
 from mavcg.choose.algorithms.costs.modelled import ModelledCosts, modelled_costs
 from mavcg.choose.algorithms.costs.part_counts import parts_of
-from mavcg.cost.board_machine import ClusterMachine, cluster_machine
+from mavcg.cost.board_model import core_model
 from mavcg.hardware.accelerator import MemoryLevel
+from mavcg.hardware.core_model import CoreModel
 from mavcg.hosts.host import find_board
 from mavcg.kernels.primitives.registry import all_primitives, find_primitive
 from mavcg.specs.primitive import Layout, Scenario
@@ -24,8 +25,8 @@ SCENARIOS = (
 )
 
 
-def cluster(number: int) -> ClusterMachine:
-    return cluster_machine(find_board("exynos9820"), number)
+def cluster(number: int) -> CoreModel:
+    return core_model(find_board("exynos9820"), number)
 
 
 @pytest.fixture(scope="module")

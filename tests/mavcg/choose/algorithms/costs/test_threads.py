@@ -127,7 +127,7 @@ def test_workers_are_the_fastest_cores_first() -> None:
     assert label_of(workers_of(BOARD, threads=5)) == "2xexynos-m4+2xcortex-a75+1xcortex-a55"
     assert label_of(workers_of(BOARD, "cortex-a55", 3)) == "cortex-a55"
     assert label_of(workers_of(BOARD, "cortex-a55, cortex-a75", 3)) == "2xcortex-a75+1xcortex-a55"
-    one, four = (workers_of(BOARD, "cortex-a55", n)[0].accelerator.levels for n in (1, 4))
+    one, four = (workers_of(BOARD, "cortex-a55", n)[0].levels for n in (1, 4))
     assert four[-1].bandwidth_gb_per_s <= one[-1].bandwidth_gb_per_s
 
 

@@ -1,12 +1,15 @@
 """Clusters as machines: what the facts make of them, what is assumed and reported, and how cores share."""
 
 from dataclasses import replace
+from math import prod
 
 import pytest
 
-from mavcg.cost.board_machine import ClusterMachine, cluster_machine, cluster_machines
+from mavcg.accelerators.plans.core_array import core_accelerator
+from mavcg.cost.board_model import core_model, core_models
 from mavcg.errors import MavcgError
 from mavcg.hardware.board import Board, Cluster
+from mavcg.hardware.core_model import CoreModel
 from mavcg.profiles.load import load_boards
 
 BIG = Cluster("cortex-a76", (2, 3), 2400000, 65536, 524288, 1, 40.0, 20.0, 12.0)
@@ -14,106 +17,103 @@ LITTLE = Cluster("cortex-a55", (0, 1), 1800000, 32768, 262144, 2, 14.0, 7.0, 5.0
 BOARD = Board("mine", "My SoC", "aarch64-linux-gnu.2.17", (LITTLE, BIG), (), 4 << 20, 15.0)
 
 
-def levels(machine: ClusterMachine) -> list[tuple[str, int, float]]:
-    return [(level.name, level.shared_bytes, level.bandwidth_gb_per_s) for level in machine.accelerator.levels]
+def levels(machine: CoreModel) -> list[tuple[str, int, float]]:
+    return [(level.name, level.shared_bytes, level.bandwidth_gb_per_s) for level in machine.levels]
 
 
 def test_facts_make_the_machine() -> None:
-    little, big = cluster_machines(BOARD)
+    little, big = core_models(BOARD)
 
     assert little.assumed == big.assumed == ()
-    assert (big.accelerator.name, big.accelerator.frequency_ghz) == ("mine: cortex-a76", 2.4)
+    assert (big.label, big.number, big.ghz) == ("cortex-a76", 1, 2.4)
     # Two 128-bit pipes of an A76 and the one that an A55's two 64-bit pipes make: profiles/cores.
-    assert (big.accelerator.pe_len, little.accelerator.pe_len) == ((4, 2), (4, 1))
-    assert (big.accelerator.parallel("OC"), big.accelerator.parallel("OW")) == (4, 2)
+    assert (big.lanes, big.macs_per_cycle, little.macs_per_cycle) == (4, 8, 4)
     assert levels(big) == [("L1", 65536, 40.0), ("L2", 524288, 20.0), ("L3", 4 << 20, 12.0)]
     assert big.core is not None and big.core.name == "cortex-a76"
 
 
 def test_cores_share_caches_and_bandwidth() -> None:
-    pair = cluster_machine(BOARD, 0, cores=2)
+    pair = core_model(BOARD, 0, cores=2)
 
     assert pair.cores == 2
     assert levels(pair) == [("L1", 32768, 14.0), ("L2", 131072, 7.0), ("L3", 2 << 20, 5.0)]
-    everyone = cluster_machine(BOARD, 1, cores=2, elsewhere=2)
+    everyone = core_model(BOARD, 1, cores=2, elsewhere=2)
     assert levels(everyone) == [("L1", 65536, 40.0), ("L2", 524288, 20.0), ("L3", 1 << 20, 15.0 / 4)]
 
 
 def test_level_that_is_no_larger_than_the_nearer_one_is_left_out() -> None:
     small = replace(BOARD, l3_bytes=1 << 20)
-    assert levels(cluster_machine(small, 1, cores=2)) == [("L1", 65536, 40.0), ("L2", 524288, 7.5)]
+    assert levels(core_model(small, 1, cores=2)) == [("L1", 65536, 40.0), ("L2", 524288, 7.5)]
 
 
 def test_behind_level_1_of_a_core_without_level_2_is_level_3() -> None:
     bare = replace(LITTLE, l2_bytes=0, l2_cores=None, l2_gb_per_s=None)
-    machine = cluster_machine(replace(BOARD, clusters=(bare, BIG)), 0, cores=2)
+    machine = core_model(replace(BOARD, clusters=(bare, BIG)), 0, cores=2)
     assert levels(machine) == [("L1", 32768, 7.0), ("L3", 2 << 20, 5.0)]
     assert machine.missing == ()  # nothing is assumed of a level 2 that is not there
     alone = Board("x", "", BOARD.target, (bare,))
-    assert [name for name, _, _ in levels(cluster_machine(alone, 0))] == ["L1"]
+    assert [name for name, _, _ in levels(core_model(alone, 0))] == ["L1"]
 
 
 def test_cluster_s_own_l3_is_shared_by_its_cores_only() -> None:
     board = replace(BOARD, l3_bytes=None, clusters=(LITTLE, replace(BIG, l3_bytes=4 << 20)))
-    assert [level[1] for level in levels(cluster_machine(board, 1, cores=2, elsewhere=2))] == [65536, 524288, 2 << 20]
-    assert len(cluster_machine(board, 0).accelerator.levels) == 2
+    assert [level[1] for level in levels(core_model(board, 1, cores=2, elsewhere=2))] == [65536, 524288, 2 << 20]
+    assert len(core_model(board, 0).levels) == 2
 
 
 def test_cluster_with_fewer_cores_works_with_all_it_has() -> None:
-    assert [machine.cores for machine in cluster_machines(BOARD, cores=8)] == [2, 2]
+    assert [machine.cores for machine in core_models(BOARD, cores=8)] == [2, 2]
 
 
 def test_missing_facts_are_assumed_and_reported() -> None:
     bare = Board("bare", "", "aarch64-linux-gnu.2.17", (Cluster("cortex-a55", (0,)), Cluster("cortex-a76", (1,))))
-    little, big = cluster_machines(bare)
+    little, big = core_models(bare)
 
     sentences = "\n".join(little.assumed)
     for key in ("max_khz", "l1d_bytes", "l2_bytes", "l2_cores", "l2_gb_per_s", "memory_gb_per_s"):
         assert f"bare: clusters[0] (cortex-a55): {key} is not known" in sentences
         assert f"add {key} to boards/bare.toml" in sentences
     assert "32768 bytes assumed, typical of in-order cores" in sentences
-    assert big.accelerator.frequency_ghz > little.accelerator.frequency_ghz
-    assert big.accelerator.levels[0].bandwidth_gb_per_s > little.accelerator.levels[0].bandwidth_gb_per_s
+    assert big.ghz > little.ghz
+    assert big.levels[0].bandwidth_gb_per_s > little.levels[0].bandwidth_gb_per_s
 
 
 def test_one_missing_fact_is_one_sentence() -> None:
     board = replace(BOARD, clusters=(replace(BIG, l2_gb_per_s=None),))
-    (sentences,) = cluster_machines(board)[0].assumed
+    (sentences,) = core_models(board)[0].assumed
     assert "l2_gb_per_s is not known: 38.4 GB/s assumed" in sentences  # 16 bytes a cycle at 2.4 GHz
 
 
 def test_core_takes_the_bandwidth_of_its_like_on_the_board() -> None:
     board = replace(BOARD, clusters=(LITTLE, BIG, replace(BIG, cpus=(4,), memory_gb_per_s=None)))
-    machine = cluster_machines(board)[2]
-    assert machine.accelerator.levels[-1].bandwidth_gb_per_s == 12.0
+    machine = core_models(board)[2]
+    assert machine.levels[-1].bandwidth_gb_per_s == 12.0
     assert "12 GB/s of one core assumed, as another cluster has" in machine.assumed[0]
 
 
 def test_cache_is_not_assumed_slower_than_what_is_behind_it() -> None:
     fast = replace(LITTLE, l2_gb_per_s=None, l3_gb_per_s=None, memory_gb_per_s=50.0)
-    machine = cluster_machine(replace(BOARD, clusters=(fast,), memory_gb_per_s=20.0), 0)
-    assert [level.bandwidth_gb_per_s for level in machine.accelerator.levels] == [50.0, 50.0, 20.0]
+    machine = core_model(replace(BOARD, clusters=(fast,), memory_gb_per_s=20.0), 0)
+    assert [level.bandwidth_gb_per_s for level in machine.levels] == [50.0, 50.0, 20.0]
 
 
 def test_host_names_its_own_way_out() -> None:
     board = Board("host", "", "x86_64-linux-gnu.2.17", (Cluster("znver3", (0,)),))
-    assert all(
-        "give it in a file for MAVCG_HOST_FACTS" in sentences for sentences in cluster_machines(board)[0].assumed
-    )
+    assert all("give it in a file for MAVCG_HOST_FACTS" in sentences for sentences in core_models(board)[0].assumed)
 
 
 def test_bandwidth_of_all_cores_is_assumed_only_where_it_is_needed() -> None:
     board = replace(BOARD, memory_gb_per_s=None)
-    assert cluster_machine(board, 0).assumed == ()
-    pair = cluster_machine(board, 0, cores=2)
+    assert core_model(board, 0).assumed == ()
+    pair = core_model(board, 0, cores=2)
     assert "24 GB/s of all cores together assumed" in pair.assumed[0]  # twice the fastest core's 12
-    assert pair.accelerator.levels[-1].bandwidth_gb_per_s == 5.0
+    assert pair.levels[-1].bandwidth_gb_per_s == 5.0
 
 
 def test_unknown_core_is_a_typical_one_and_reported() -> None:
-    (machine,) = cluster_machines(Board("b", "", "aarch64-linux-gnu.2.17", (replace(BIG, core="cortex-z99"),)))
+    (machine,) = core_models(Board("b", "", "aarch64-linux-gnu.2.17", (replace(BIG, core="cortex-z99"),)))
     assert machine.core is None
-    assert machine.accelerator.pe_len == (4, 2)
+    assert machine.macs_per_cycle == 8
     assert "is not a known core, so a typical core of its kind is assumed" in machine.assumed[0]
     assert "fma_per_cycle is not known: 2 vector multiply-adds" in machine.assumed[1]
 
@@ -123,26 +123,26 @@ def test_unknown_core_is_a_typical_one_and_reported() -> None:
     [("haswell", (8, 2)), ("znver3", (8, 2)), ("skylake-avx512", (16, 2)), ("intel-golden-cove", (8, 2))],
 )
 def test_x86_vectors_are_those_of_the_kernels(core: str, array: tuple[int, int]) -> None:
-    (machine,) = cluster_machines(Board("b", "", "x86_64-linux-gnu.2.17", (replace(BIG, core=core),)))
-    assert machine.accelerator.pe_len == array
+    (machine,) = core_models(Board("b", "", "x86_64-linux-gnu.2.17", (replace(BIG, core=core),)))
+    assert core_accelerator("b", machine).pe_len == array and machine.macs_per_cycle == prod(array)
 
 
 @pytest.mark.parametrize(("measured", "array"), [(1.96, (8, 2)), (1.02, (8, 1)), (0.51, (4, 1)), (0.01, (1, 1))])
 def test_measured_rate_counts_before_the_core_s_facts(measured: float, array: tuple[int, int]) -> None:
     cluster = replace(BIG, core="znver3", fma_per_cycle=measured)
-    (machine,) = cluster_machines(Board("host", "", "x86_64-linux-gnu.2.17", (cluster,)))
-    assert machine.accelerator.pe_len == array
+    (machine,) = core_models(Board("host", "", "x86_64-linux-gnu.2.17", (cluster,)))
+    assert core_accelerator("b", machine).pe_len == array and machine.macs_per_cycle == prod(array)
 
 
 @pytest.mark.parametrize(("cores", "elsewhere"), [(0, 0), (3, 0), (1, -1)])
 def test_cores_that_are_not_there_are_refused(cores: int, elsewhere: int) -> None:
     with pytest.raises(MavcgError, match=r"mine: clusters\[1\] \(cortex-a76\): .*; give 1 to 2"):
-        cluster_machine(BOARD, 1, cores, elsewhere)
+        core_model(BOARD, 1, cores, elsewhere)
 
 
 def test_board_of_unknown_cores_is_refused() -> None:
     with pytest.raises(MavcgError, match=r"--board host: none of its cores is known.*--accelerator"):
-        cluster_machines(Board("host", "", "x86_64-linux-gnu.2.17", ()))
+        core_models(Board("host", "", "x86_64-linux-gnu.2.17", ()))
 
 
 def test_no_core_moves_more_than_the_whole_board() -> None:
@@ -155,8 +155,8 @@ def test_no_core_moves_more_than_the_whole_board() -> None:
 
 def test_every_board_has_machines_with_growing_levels() -> None:
     for board in load_boards().values():
-        for machine in (*cluster_machines(board), *cluster_machines(board, cores=64)):
-            sizes = [level.shared_bytes for level in machine.accelerator.levels]
+        for machine in (*core_models(board), *core_models(board, cores=64)):
+            sizes = [level.shared_bytes for level in machine.levels]
             assert sizes == sorted(set(sizes)) and sizes[0] > 0, board.name
-            assert all(level.bandwidth_gb_per_s > 0 for level in machine.accelerator.levels)
-            assert machine.accelerator.pes >= 4 and 1 <= machine.accelerator.frequency_ghz < 6
+            assert all(level.bandwidth_gb_per_s > 0 for level in machine.levels)
+            assert machine.macs_per_cycle >= 4 and 1 <= machine.ghz < 6

@@ -1,24 +1,22 @@
-"""A board's clusters as machines of the planner: known facts of the cores and caches, and assumed ones.
+"""The cores of a board as models: facts of board and core files, and what is assumed where both lack one.
 
-The machine is one core of a cluster; the other working cores reduce its share of the caches and the bandwidth.
-    lanes of an f32 vector           columns of the array, along OC: a vector of packed weights is output channels
-    vector multiply-adds per cycle   rows of the array, along OW: each pipe computes another pixel of the output row
-    the clock                        frequency
-    L1, L2, L3                       levels, each one memory for all operands, with the bandwidth behind it
-A cycle of the array is thus a cycle of the core with every multiply-add pipe busy. The other instructions of a cycle,
-in which in-order cores differ, are the pipeline model's concern.
+A model is one core of a cluster; the other working cores reduce its share of the caches and the bandwidth.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 
 from mavcg.errors import MavcgError, ProfileError
-from mavcg.hardware.accelerator import Accelerator, MemoryLevel
+from mavcg.hardware.accelerator import MemoryLevel
 from mavcg.hardware.board import Board, Cluster
 from mavcg.hardware.core import GENERIC, Core
+from mavcg.hardware.core_model import AssumedFact, CoreModel
 from mavcg.hardware.cost_fit import IN_ORDER, OUT_OF_ORDER_AARCH64, X86, CostFit, TypicalCore
 from mavcg.hardware.fits import all_cores_fit, core_kind, fit_of_kind
-from mavcg.hardware.timing import MissingFact
+from mavcg.hardware.instruction_mix import timing_rates, x86_rates
+from mavcg.hardware.issue_rates import IssueRates
+from mavcg.hardware.machine import Machine
+from mavcg.hardware.timing import MissingFact, Timing
 from mavcg.kernels.machines import machines_for
 from mavcg.profiles.load import files, read_core
 from mavcg.profiles.timing import load_timing
@@ -31,47 +29,10 @@ HOST, HOST_FACTS_VARIABLE = "host", "MAVCG_HOST_FACTS"  # as in mavcg/hosts, whi
 KIND_NAMES = {IN_ORDER: "in-order", OUT_OF_ORDER_AARCH64: "out-of-order AArch64", X86: "x86"}
 
 
-@dataclass(frozen=True)
-class AssumedFact:
-    """A fact of a board that no file gives.
+def core_models(board: Board, cores: int = 1) -> tuple[CoreModel, ...]:
+    """Return a core of each cluster of the board, with `cores` working cores, or all of the cluster's if fewer.
 
-    cluster: its number; None for a fact of the whole board. key: as in board files.
-    """
-
-    cluster: int | None
-    key: str
-    value: float
-    unit: str
-
-
-@dataclass(frozen=True)
-class ClusterMachine:
-    """One core of a cluster, while `cores` cores of the cluster work.
-
-    core: its facts; None if the board's core has no file. fma_per_cycle: f32 vector multiply-adds per cycle. kind: of
-    the core, which selects its constants. assumed: a sentence for each missing fact, with the value assumed and how to
-    give the real one; every report that uses this machine shows them. missing: the same facts as values.
-    """
-
-    cluster: Cluster
-    core: Core | None
-    accelerator: Accelerator
-    fma_per_cycle: float
-    cores: int = 1
-    assumed: tuple[str, ...] = ()
-    kind: str = OUT_OF_ORDER_AARCH64
-    missing: tuple[AssumedFact, ...] = ()
-
-    @property
-    def fit(self) -> CostFit:
-        """Cost constants of the core's kind."""
-        return fit_of_kind(self.kind)
-
-
-def cluster_machines(board: Board, cores: int = 1) -> tuple[ClusterMachine, ...]:
-    """Return a machine for each cluster of the board, with `cores` working cores, or all of the cluster's if fewer.
-
-    Raises: MavcgError for a board without clusters, and as cluster_machine.
+    Raises: MavcgError for a board without clusters, and as core_model.
     """
     if not board.clusters:
         raise MavcgError(
@@ -79,16 +40,17 @@ def cluster_machines(board: Board, cores: int = 1) -> tuple[ClusterMachine, ...]
             f"name a --board of `mavcg cores`, or an --accelerator file"
         )
     return tuple(
-        cluster_machine(board, number, min(cores, len(cluster.cpus))) for number, cluster in enumerate(board.clusters)
+        core_model(board, number, min(cores, len(cluster.cpus))) for number, cluster in enumerate(board.clusters)
     )
 
 
-def cluster_machine(board: Board, number: int, cores: int = 1, elsewhere: int = 0) -> ClusterMachine:
+def core_model(board: Board, number: int, cores: int = 1, elsewhere: int = 0) -> CoreModel:
     """Return one core of cluster `number`, while `cores` cores of it and `elsewhere` cores of other clusters work.
 
     Cores share their L2 as the board states, and L3 and memory equally among all working cores. A level whose share is
-    no larger than the nearer level's is left out. Raises: MavcgError for more cores than the cluster has, and for an
-    x86 core without AVX2 and FMA.
+    no larger than the nearer level's is left out. Multiply-adds per cycle are those measured on the board, else those
+    of the core's file, else typical ones. Raises: MavcgError for more cores than the cluster has, and for an x86 core
+    without AVX2 and FMA.
     """
     cluster = board.clusters[number]
     location = f"{board.name}: clusters[{number}] ({cluster.core})"
@@ -96,8 +58,10 @@ def cluster_machine(board: Board, number: int, cores: int = 1, elsewhere: int = 
         raise MavcgError(f"{location}: {cores} cores at work and {elsewhere} elsewhere; give 1 to {len(cluster.cpus)}")
     path = files("cores").get(cluster.core)
     core = None if path is None else read_core(path)
-    kind = _kind(board, core)
-    typical = fit_of_kind(kind).typical
+    target = parse_target(board.target)
+    kind = core_kind(target.arch, in_order=core is not None and core.order == "in")
+    fit = fit_of_kind(kind)
+    typical = fit.typical
     notes: list[str] = []
     missing: list[AssumedFact] = []
 
@@ -112,16 +76,43 @@ def cluster_machine(board: Board, number: int, cores: int = 1, elsewhere: int = 
     if core is None:
         remedy = "add its file (docs/add-a-core.md)"
         notes.append(f"{location}: is not a known core, so a typical core of its kind is assumed; {remedy}")
-    lanes = _vector_bytes(board, core) // F32_BYTES
+    machine = machines_for(() if core is None else (core,), target)[GENERIC if core is None else core.name]
+    lanes = machine.vector_bytes // F32_BYTES
     fma = cluster.fma_per_cycle or _fma_per_cycle(core, lanes)
     fma = known_or_assumed("fma_per_cycle", fma, typical.fma_per_cycle, "vector multiply-adds a cycle")
     ghz = known_or_assumed("max_khz", cluster.max_khz, typical.ghz * 1e6, "kHz") / 1e6
     levels = _levels(board, cluster, cores, elsewhere, typical, ghz, known_or_assumed)
-    columns, rows = _array(lanes, fma)
-    accelerator = Accelerator(
-        f"{board.name}: {cluster.core}", ghz, levels, (columns, rows), (("OC",), ("OW",)), any_outputs=True
+    timing, rates, assumed_rates = _rates(machine, core, fit)
+    rates = replace(rates, fma_per_cycle=fma, vector_per_cycle=max(rates.vector_per_cycle, fma))
+    return CoreModel(
+        machine,
+        cluster,
+        number,
+        kind,
+        ghz,
+        macs_per_cycle(lanes, fma),
+        levels,
+        rates,
+        core,
+        timing,
+        cores,
+        tuple(notes),
+        assumed_rates,
+        tuple(missing),
     )
-    return ClusterMachine(cluster, core, accelerator, fma, cores, tuple(notes), kind, tuple(missing))
+
+
+def _rates(machine: Machine, core: Core | None, fit: CostFit) -> tuple[Timing | None, IssueRates, tuple[str, ...]]:
+    """Return a core's timing, its instructions per cycle, and a sentence for each unknown rate."""
+    if machine.arch == "x86_64":
+        return None, *x86_rates(core)
+    if core is None:
+        return None, fit.typical_rates, (f"{machine.name}: no facts; a typical core's rates are assumed",)
+    try:
+        timing = load_timing(core)
+        return timing, timing_rates(timing), ()
+    except (MissingFact, ProfileError) as error:
+        return None, fit.typical_rates, (f"{error}; rates of a typical core are assumed",)
 
 
 def _levels(
@@ -182,16 +173,6 @@ def _remedy(board: Board, key: str) -> str:
     return f"add {key} to boards/{board.name}.toml"
 
 
-def _kind(board: Board, core: Core | None) -> str:
-    return core_kind(parse_target(board.target).arch, in_order=core is not None and core.order == "in")
-
-
-def _vector_bytes(board: Board, core: Core | None) -> int:
-    """Return the vector size, in bytes, of kernels for this core."""
-    machines = machines_for(() if core is None else (core,), parse_target(board.target))
-    return machines[GENERIC if core is None else core.name].vector_bytes
-
-
 def _fma_per_cycle(core: Core | None, lanes: int) -> float | None:
     """Return the core's vector multiply-adds per cycle by its own facts; None if it has none."""
     if core is None:
@@ -207,12 +188,6 @@ def _fma_per_cycle(core: Core | None, lanes: int) -> float | None:
         return None
 
 
-def _array(lanes: int, fma_per_cycle: float) -> tuple[int, int]:
-    """Return (columns, rows) of the array that computes about lanes x fma_per_cycle multiply-accumulates per cycle.
-
-    Less than one vector per cycle is modelled as a shorter vector: a core with pipes of half the width takes two
-    cycles.
-    """
-    if fma_per_cycle < 1:
-        return max(1, round(lanes * fma_per_cycle)), 1
-    return lanes, round(fma_per_cycle)
+def macs_per_cycle(lanes: int, fma_per_cycle: float) -> int:
+    """Return the multiply-accumulates per cycle: of whole vectors, or of part of one below one vector per cycle."""
+    return max(1, round(lanes * fma_per_cycle)) if fma_per_cycle < 1 else lanes * round(fma_per_cycle)
