@@ -18,7 +18,6 @@ from mavcg.choose.predict.memory import Distances, reuse_distances
 from mavcg.choose.predict.work import StepWork, step_works
 from mavcg.choose.tiles.tiles import cores_of, plan_tiles, with_known_caches
 from mavcg.cost.board_model import core_model, core_models
-from mavcg.cost.core_rates import CoreRates, core_rates
 from mavcg.files.worker_processes import Task, run_tasks
 from mavcg.hardware.board import Board, Cluster
 from mavcg.hardware.core import GENERIC
@@ -91,7 +90,7 @@ def predict_algorithms(
         return PredictedAlgorithms({}, {})
     fastest = max(clusters, key=lambda machine: machine.peak_gmac_per_s)
     label = fastest.core.name if fastest.core is not None and fastest.core.name in machines else GENERIC
-    rates = replace(core_rates(label, machines[label], fastest), timing=None)
+    counted = fastest.running(machines[label]).without_timing()
     together = core_model(known_board, clusters.index(fastest), len(fastest.cluster.cpus))
     nodes_of = {"": tuple(options)} | {
         name: tuple(node for node, names in options.items() if name in names)
@@ -99,11 +98,11 @@ def predict_algorithms(
     }
     works_of = _works(candidates, nodes_of)
     lowered = {kernel_name(step.spec): step.spec for steps in candidates.steps.values() for step in steps}
-    cores = cores_of((rates.label,), target, board)
+    cores = cores_of((counted.label,), target, board)
 
     def times_of(name: str) -> dict[str, AlgorithmTime]:
         kernels = dict.fromkeys(step.work.kernel for step in works_of[name])
-        models = _kernel_times([lowered[kernel] for kernel in kernels], rates, target, cores)
+        models = _kernel_times([lowered[kernel] for kernel in kernels], counted, target, cores)
         return _times(name, works_of[name], models, fastest, together)
 
     tasks = [Task("comparing algorithms of convolutions", partial(times_of, name)) for name in works_of]
@@ -158,12 +157,12 @@ def _works(candidates: LoweringCandidates, nodes_of: Mapping[str, Sequence[str]]
 
 
 def _kernel_times(
-    specs: Sequence[KernelSpec], rates: CoreRates, target: Target, cores: Mapping[str, CoreModel]
+    specs: Sequence[KernelSpec], counted: CoreModel, target: Target, cores: Mapping[str, CoreModel]
 ) -> _KernelTimes:
     """Plan tiles for every kernel, and model each kernel once."""
     plan = plan_tiles(specs, cores)
     named = {kernel_name(spec): spec for spec in specs}
-    return _KernelTimes(named, plan, kernel_models(specs, rates, target, plan=plan))
+    return _KernelTimes(named, plan, kernel_models(specs, counted, target, plan=plan))
 
 
 def _times(

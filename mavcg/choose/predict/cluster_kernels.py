@@ -7,7 +7,6 @@ from pathlib import Path
 from mavcg.assembly.tuning_options import has_machine_passes
 from mavcg.choose.predict.asm_blocks import BuiltLoop, built_loops
 from mavcg.choose.predict.kernel_cycles import KernelModel, kernel_models
-from mavcg.cost.core_rates import CoreRates, core_rates
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.hardware.core_model import CoreModel
 from mavcg.kernels.machines import machines_for
@@ -51,30 +50,30 @@ class ProgramKernels:
         by_cluster = []
         for cluster, version in zip(clusters, versions, strict=True):
             label = cluster.core.name if cluster.core is not None else GENERIC
-            rates = core_rates(version, machines[version], cluster)
-            assumed |= dict.fromkeys((*cluster.assumed, *rates.assumed))
+            core = cluster.running(machines[version])
+            assumed |= dict.fromkeys((*core.assumed, *core.assumed_rates))
             if version != label:
                 assumed[f"{label}: the library has no version for it: it runs {version}'s"] = None
             if label not in known:
-                built = self._built_loops(cluster.core, rates)
-                if built is None and self._is_tuned(cluster.core, rates):
+                built = self._built_loops(core)
+                if built is None and self._is_tuned(core):
                     assumed[TUNED.format(label)] = None
                 known[label] = kernel_models(
-                    self.specs, rates, self.target, self.workers, self.progress, built, self.plan
+                    self.specs, core, self.target, self.workers, self.progress, built, self.plan
                 )
             by_cluster.append(known[label])
         return by_cluster
 
-    def _built_loops(self, core: Core | None, rates: CoreRates) -> dict[str, list[BuiltLoop]] | None:
+    def _built_loops(self, core: CoreModel) -> dict[str, list[BuiltLoop]] | None:
         """Return the loops of the library's kernels, by the specs' kernel names; None if they are unknown."""
-        if self.library is None or core is None or rates.timing is None:
+        if self.library is None or core.core is None or core.timing is None:
             return None
-        loops = built_loops(self.library, core, list(self.names), rates.timing)
+        loops = built_loops(self.library, core.core, list(self.names), core.timing)
         return {self.names[kernel]: kernel_loops for kernel, kernel_loops in loops.items()}
 
     @staticmethod
-    def _is_tuned(core: Core | None, rates: CoreRates) -> bool:
-        return core is not None and rates.timing is not None and has_machine_passes(core)
+    def _is_tuned(core: CoreModel) -> bool:
+        return core.core is not None and core.timing is not None and has_machine_passes(core.core)
 
 
 def version_of(core: Core | None, available: Sequence[str] | None) -> str:

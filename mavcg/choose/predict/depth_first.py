@@ -26,7 +26,6 @@ from mavcg.choose.predict.work import StepWork, step_works
 from mavcg.choose.tiles.parts import cores_each
 from mavcg.choose.tiles.tiles import cores_of, plan_tiles, with_known_caches
 from mavcg.cost.board_model import core_model, core_models
-from mavcg.cost.core_rates import core_rates
 from mavcg.files.worker_processes import Task, started_tasks
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import GENERIC
@@ -257,8 +256,8 @@ class _Choice:
         new = [spec for spec in dict.fromkeys(specs) if kernel_name(spec) not in (known or {})]
         by_kernel: dict[str, list[KernelModel]] = {kernel_name(spec): [] for spec in new}
         for cluster, label in zip(self.clusters, self.labels, strict=True):
-            rates = replace(core_rates(label, self.machines[label], cluster), timing=None)
-            for name, model in kernel_models(new, rates, self.target, plan=tiles).items():
+            core = cluster.running(self.machines[label]).without_timing()
+            for name, model in kernel_models(new, core, self.target, plan=tiles).items():
                 by_kernel[name].append(model)
         return by_kernel
 

@@ -26,8 +26,8 @@ from mavcg.choose.predict.line_traffic import Fills, Runs, fills, runs
 from mavcg.choose.predict.loop_accesses import Loop, read_loops, with_calls
 from mavcg.choose.predict.mix import mixes_of
 from mavcg.choose.predict.natural_loops import successors
-from mavcg.cost.core_rates import CoreRates
 from mavcg.files.scratch import scratch_folder
+from mavcg.hardware.core_model import CoreModel
 from mavcg.hardware.fits import all_cores_fit
 from mavcg.hardware.instruction_mix import InstructionMix
 from mavcg.kernels.builder.emit import kernel_name
@@ -146,7 +146,7 @@ def task_cycles(kernel: KernelModel, rows: int, call_rows: int, weight_bytes: in
 
 def kernel_models(
     specs: Sequence[KernelSpec],
-    model: CoreRates,
+    model: CoreModel,
     target: Target,
     workers: int = 1,
     progress: Callable[[str], None] = lambda message: None,
@@ -179,7 +179,7 @@ def kernel_models(
 
 
 def _model(
-    spec: KernelSpec, model: CoreRates, macro: MacroTile | None, block_cycles: Mapping[str, float]
+    spec: KernelSpec, model: CoreModel, macro: MacroTile | None, block_cycles: Mapping[str, float]
 ) -> KernelModel:
     module = ir.Module("kernels")
     function = emit(module, spec, model.machine, macro)
@@ -188,7 +188,7 @@ def _model(
         if name in block_cycles:
             cycles[name] = block_cycles[name]
         elif mix.moves_data or (model.timing is None and not _is_head(name, mix)):
-            cycles[name] = mix.cycles(model.issue)
+            cycles[name] = mix.cycles(model.rates)
     inner = {
         block.name: block.terminator.operands[0].name
         for block in function.blocks
@@ -196,12 +196,12 @@ def _model(
         and any(successor is block for successor in successors(block.terminator.operands[0]))
     }
     lanes = model.machine.vector_bytes / 4
-    by_work = spec.work / max(1, spec.rows) / (lanes * model.issue.vector_per_cycle)
+    by_work = spec.work / max(1, spec.rows) / (lanes * model.rates.vector_per_cycle)
     how = PIPELINE if block_cycles else RATES
     if not _countable(function, spec):
         how = WORK
     return KernelModel(
-        kernel_name(spec), how, function, cycles, inner, model.issue.miss_cycles, by_work, spec.loaded_iterations
+        kernel_name(spec), how, function, cycles, inner, model.rates.miss_cycles, by_work, spec.loaded_iterations
     )
 
 
@@ -221,7 +221,7 @@ def _is_head(name: str, mix: InstructionMix) -> bool:
 def _compile_costs(
     specs: Sequence[KernelSpec],
     out: Path,
-    model: CoreRates,
+    model: CoreModel,
     target: Target,
     plan: TilePlan,
     progress: Callable[[str], None],

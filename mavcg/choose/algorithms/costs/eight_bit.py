@@ -17,7 +17,6 @@ from mavcg.choose.predict.latency import StepModel, Worker
 from mavcg.choose.predict.memory import reuse_distances
 from mavcg.choose.predict.work import step_works
 from mavcg.choose.tiles.tiles import plan_tiles
-from mavcg.cost.core_rates import CoreRates
 from mavcg.hardware.core_model import CoreModel
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.primitives.eight_bit import EightBit, node_graph
@@ -42,23 +41,21 @@ def typical_weights(scenario: Scenario) -> np.ndarray[tuple[int, ...], np.dtype[
 
 
 @cache
-def eight_bit_steps(
-    scenario: Scenario, primitive: EightBit, rates: CoreRates, cluster: CoreModel, block: int
-) -> tuple[EightBitStep, ...]:
+def eight_bit_steps(scenario: Scenario, primitive: EightBit, core: CoreModel, block: int) -> tuple[EightBitStep, ...]:
     """Return the steps of an applicable primitive, on one core alone, in a program that runs repeatedly.
 
-    rates, cluster: the core, with its share of caches and bandwidth. block: channels of a panel of weights.
+    core: with its share of caches and bandwidth. block: channels of a panel of weights.
     """
     graph = node_graph(scenario, typical_weights(scenario))
     lowered = lower_graph(graph, Packing(block), dict.fromkeys(graph.outputs, primitive.algorithm))
     specs = {kernel_name(spec): spec for spec in lowered.specs}
-    counted = replace(rates, timing=None)  # cycles go by counted blocks, without compiling, as for all algorithms
-    plan = plan_tiles(lowered.specs, {cluster.label: cluster})
-    models = kernel_models(lowered.specs, counted, default_target(rates.machine.arch), plan=plan)
+    counted = core.without_timing()  # cycles go by counted blocks, without compiling, as for all algorithms
+    plan = plan_tiles(lowered.specs, {core.label: core})
+    models = kernel_models(lowered.specs, counted, default_target(core.machine.arch), plan=plan)
     works = step_works(plan_model(lowered))
     times = []
     for work, distances in zip(works, reuse_distances(works), strict=True):
         call_rows = rows_per_reading(specs[work.kernel], work.call_rows)
         model = StepModel(replace(work, call_rows=call_rows), distances, [models[work.kernel]])
-        times.append(EightBitStep(work.rows, model.alone(Worker(0, cluster)).ms * 1e6))
+        times.append(EightBitStep(work.rows, model.alone(Worker(0, core)).ms * 1e6))
     return tuple(times)

@@ -6,7 +6,6 @@ from mavcg.choose.algorithms.costs.eight_bit import EightBitStep, eight_bit_step
 from mavcg.choose.algorithms.costs.part_counts import parts_of
 from mavcg.choose.algorithms.costs.primitive_model import Parts, PrimitiveModel
 from mavcg.choose.algorithms.costs.provider import MODELLED, Cost
-from mavcg.cost.core_rates import core_rates
 from mavcg.hardware.core_model import CoreModel
 from mavcg.kernels.primitives.eight_bit import EightBit
 from mavcg.specs.primitive import F32_BYTES, Layout, Primitive, Scenario
@@ -14,12 +13,7 @@ from mavcg.specs.primitive import F32_BYTES, Layout, Primitive, Scenario
 
 @dataclass(frozen=True)
 class ModelledCosts(PrimitiveModel):
-    """A CostProvider that knows every primitive that applies, and every conversion.
-
-    cluster: the machine of the core; None: 8-bit primitives have no cost.
-    """
-
-    cluster: CoreModel | None = None
+    """A CostProvider that knows every primitive that applies, and every conversion."""
 
     def primitive(self, scenario: Scenario, primitive: Primitive) -> Cost | None:
         """Implement `CostProvider.primitive`."""
@@ -31,9 +25,7 @@ class ModelledCosts(PrimitiveModel):
 
     def eight_bit_steps(self, scenario: Scenario, primitive: EightBit) -> tuple[EightBitStep, ...]:
         """Return the steps of an 8-bit primitive on this core alone; none if it does not apply."""
-        if self.cluster is None or not primitive.applies(scenario):
-            return ()
-        return eight_bit_steps(scenario, primitive, self.rates, self.cluster, self.block)
+        return eight_bit_steps(scenario, primitive, self.core, self.block) if primitive.applies(scenario) else ()
 
     def conversion(self, layout_from: Layout, layout_to: Layout, c: int, h: int, w: int) -> Cost | None:
         """Implement `CostProvider.conversion`."""
@@ -47,11 +39,9 @@ class ModelledCosts(PrimitiveModel):
         return {"convert": float(max(ends)), "bytes": self.bytes_ns(sum(ends) * F32_BYTES)}
 
 
-def modelled_costs(machine: CoreModel, readers: int = 1, between_bytes: float = 0.0) -> ModelledCosts:
-    """Return the modelled costs on one thread of a core, while as many cores work as the machine states.
+def modelled_costs(core: CoreModel, readers: int = 1, between_bytes: float = 0.0) -> ModelledCosts:
+    """Return the modelled costs on one thread of a core, while as many cores work as the model states.
 
     readers, between_bytes: as PrimitiveModel.
     """
-    block = 16 if machine.machine.arch == "x86_64" else 8
-    rates = core_rates(machine.label, machine.machine, machine)
-    return ModelledCosts(rates, block, readers, between_bytes, cluster=machine)
+    return ModelledCosts(core, 16 if core.machine.arch == "x86_64" else 8, readers, between_bytes)

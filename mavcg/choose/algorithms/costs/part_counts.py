@@ -187,7 +187,7 @@ def _sparse(model: PrimitiveModel, s: Scenario, p: Sparse) -> Parts:
     vectors = tile_vectors(model.machine, rows)
     live_vectors = min(vectors, -(-pixels // model.lanes))
     entry = InstructionMix(fma=rows * live_vectors, loads=live_vectors + 1 + rows, other=4, chain=1).cycles(
-        model.rates.issue
+        model.core.rates
     )
     tiles = -(-pixels // (vectors * model.lanes))
     blocks = -(-s.m // rows) * model.fit.tile_cycles

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from mavcg.cost.core_rates import CoreRates
 from mavcg.cost.memory import read_ns
+from mavcg.hardware.core_model import CoreModel
 from mavcg.hardware.cost_fit import PrimitiveFit
 from mavcg.hardware.fits import fit_of
 from mavcg.kernels.gemm.register_tile import choose, tile_rates
@@ -34,7 +34,7 @@ class PrimitiveModel:
     which memory level holds them. constants: replace those of the core's kind.
     """
 
-    rates: CoreRates
+    core: CoreModel
     block: int
     readers: int = 1
     between_bytes: float = 0.0
@@ -43,7 +43,7 @@ class PrimitiveModel:
     @cached_property
     def machine(self) -> Machine:
         """The core, as kernel emitters use it."""
-        return self.rates.machine
+        return self.core.machine
 
     @cached_property
     def fit(self) -> PrimitiveFit:
@@ -53,22 +53,22 @@ class PrimitiveModel:
     @cached_property
     def cycle_ns(self) -> float:
         """Nanoseconds of a cycle."""
-        return self.rates.cycle_ns
+        return self.core.cycle_ns
 
     @cached_property
     def lanes(self) -> int:
         """Number of f32 elements of a vector."""
-        return self.rates.lanes
+        return self.core.lanes
 
     @cached_property
     def product_slowdown(self) -> float:
         """Time of multiply-adds divided by the model of register tiles' time."""
-        return tile_rates(self.machine).fma_per_cycle / self.rates.issue.fma_per_cycle
+        return tile_rates(self.machine).fma_per_cycle / self.core.rates.fma_per_cycle
 
     @cached_property
     def vector_slowdown(self) -> float:
         """Cycles of other vector work, which the model of register tiles lacks, divided by those on a typical core."""
-        return fit_of(self.machine).register_tile.fma_per_cycle / self.rates.issue.fma_per_cycle
+        return fit_of(self.machine).register_tile.fma_per_cycle / self.core.rates.fma_per_cycle
 
     def ns(self, parts: Parts) -> float:
         """Return the time of all parts together and of the start of a primitive, in ns."""
@@ -102,7 +102,7 @@ class PrimitiveModel:
         0 for the nearest.
         footprint: in bytes; 0: as large as moved.
         """
-        return read_ns(moved, footprint or moved, self.rates.levels)
+        return read_ns(moved, footprint or moved, self.core.levels)
 
     def product(self, rows: int, columns: int, terms: int) -> float:
         """Return the cycles of a product of matrices by kernels.tiling; vectors are of columns."""

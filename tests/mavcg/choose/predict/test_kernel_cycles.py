@@ -8,7 +8,6 @@ from mavcg.choose.predict.asm_blocks import BlockCost, BuiltLoop, block_costs, c
 from mavcg.choose.predict.cluster_kernels import version_of
 from mavcg.choose.predict.kernel_cycles import PIPELINE, RATES, KernelModel, kernel_models, task_cycles
 from mavcg.cost.board_model import core_model
-from mavcg.cost.core_rates import core_rates
 from mavcg.hardware.board import Board, Cluster
 from mavcg.hardware.core_model import CoreModel
 from mavcg.hardware.cost_fit import X86
@@ -72,7 +71,7 @@ def test_a_kernel_on_an_arm_core_is_put_to_its_pipeline_model(make: Any) -> None
     core, target = load_core("cortex-a55"), parse_target("aarch64-linux-gnu.2.17")
     machine = machines_for([core], target)["cortex-a55"]
     spec = make.conv(lanes=8)
-    (kernel,) = kernel_models([spec], core_rates("cortex-a55", machine, alone("cortex-a55", target)), target).values()
+    (kernel,) = kernel_models([spec], alone("cortex-a55", target).running(machine), target).values()
     cycles = whole_cycles(kernel, spec.rows, 1)
 
     assert kernel.how == PIPELINE
@@ -85,7 +84,7 @@ def test_a_kernel_on_x86_is_near_its_multiply_add_roof(make: Any) -> None:
     core = load_core("znver3")
     machine = machines_for([core], target)["znver3"]
     spec = make.conv(14, 14, 64, 64)
-    (kernel,) = kernel_models([spec], core_rates("znver3", machine, alone("znver3", target)), target).values()
+    (kernel,) = kernel_models([spec], alone("znver3", target).running(machine), target).values()
     cycles = whole_cycles(kernel, spec.rows, 2)
 
     assert kernel.how == RATES

@@ -9,6 +9,7 @@ from mavcg.choose.algorithms.costs.part_counts import parts_of
 from mavcg.cost.board_model import core_model
 from mavcg.hardware.accelerator import MemoryLevel
 from mavcg.hardware.core_model import CoreModel
+from mavcg.hardware.cost_fit import X86
 from mavcg.hosts.host import find_board
 from mavcg.kernels.primitives.registry import all_primitives, find_primitive
 from mavcg.specs.primitive import Layout, Scenario
@@ -44,8 +45,9 @@ def zen() -> ModelledCosts:
     machine = Machine("znver3", "x86_64", "znver3", vector_bytes=32, vector_registers=16)
     caches = (("L1", 32 << 10, 88.5), ("L2", 512 << 10, 61.6), ("L3", 32 << 20, 20.2))
     levels = tuple(MemoryLevel(name, behind, shared_bytes=size) for name, size, behind in caches)
-    issue = replace(costs.rates.issue, fma_per_cycle=2.0)
-    return replace(costs, rates=replace(costs.rates, machine=machine, issue=issue, ghz=3.23, levels=levels), block=16)
+    rates = replace(costs.core.rates, fma_per_cycle=2.0)
+    core = replace(costs.core, machine=machine, kind=X86, rates=rates, ghz=3.23, levels=levels)
+    return replace(costs, core=core, block=16)
 
 
 def ms(model: ModelledCosts, scenario: Scenario, name: str) -> float:
@@ -107,15 +109,15 @@ def test_one_channel_at_a_time_is_best_left_to_depthwise_kernels(zen: ModelledCo
 
 def test_twice_the_clock_is_half_the_cycles(little: ModelledCosts) -> None:
     all_in_level_1 = (MemoryLevel("L1", 1.0, shared_bytes=1 << 40),)
-    near = replace(little, rates=replace(little.rates, levels=all_in_level_1))
-    faster = replace(near, rates=replace(near.rates, ghz=2 * near.rates.ghz))
+    near = replace(little, core=replace(little.core, levels=all_in_level_1))
+    faster = replace(near, core=replace(near.core, ghz=2 * near.core.ghz))
     for name in ("im2row_hwc_hwc", "winograd_2d_f4_k3_hwc_hwc", "fft_chw_chw"):
         assert ms(faster, USUAL, name) == pytest.approx(ms(near, USUAL, name) / 2, rel=1e-3)
 
 
 def test_slow_memory_costs_those_most_who_write_most(little: ModelledCosts) -> None:
-    levels = tuple(replace(level, bandwidth_gb_per_s=level.bandwidth_gb_per_s / 8) for level in little.rates.levels)
-    slow = replace(little, rates=replace(little.rates, levels=levels))
+    levels = tuple(replace(level, bandwidth_gb_per_s=level.bandwidth_gb_per_s / 8) for level in little.core.levels)
+    slow = replace(little, core=replace(little.core, levels=levels))
     lost = {
         name: ms(slow, USUAL, name) - ms(little, USUAL, name)
         for name in ("kn2col_full_hwc_hwc", "im2row_hwc_hwc", "im2row_strips_hwc_hwc")
@@ -161,7 +163,7 @@ def test_no_primitive_of_an_arm_core_is_much_faster_than_its_multiply_adds(numbe
     """Constants come from small scenarios with few channels, too: those of products must hold for many."""
     model = modelled_costs(cluster(number))
     for scenario in (Scenario(512, 14, 14, 1, 1, 512), Scenario(128, 28, 28, 1, 3, 128, 1)):
-        least_ms = scenario.macs / (model.lanes * model.rates.issue.fma_per_cycle) * model.cycle_ns / 1e6
+        least_ms = scenario.macs / (model.lanes * model.core.rates.fma_per_cycle) * model.cycle_ns / 1e6
         for primitive in all_primitives():
             if primitive.applies(scenario) and primitive.family not in ("winograd", "fft"):
                 assert ms(model, scenario, primitive.name) > 0.8 * least_ms, primitive.name
@@ -169,7 +171,7 @@ def test_no_primitive_of_an_arm_core_is_much_faster_than_its_multiply_adds(numbe
 
 def test_few_multiply_adds_a_cycle_stretch_no_latency(little: ModelledCosts) -> None:
     narrow = Scenario(16, 14, 14, 1, 1, 16)  # four vectors of a pixel wait for the latency of four cycles
-    twice = replace(little, rates=replace(little.rates, issue=replace(little.rates.issue, fma_per_cycle=0.5)))
+    twice = replace(little, core=replace(little.core, rates=replace(little.core.rates, fma_per_cycle=0.5)))
 
     def products(model: ModelledCosts, scenario: Scenario) -> float:
         parts = parts_of(model, scenario, find_primitive("direct_pixel_hwc_hwc"))
@@ -178,5 +180,5 @@ def test_few_multiply_adds_a_cycle_stretch_no_latency(little: ModelledCosts) -> 
 
     wide = replace(narrow, m=256)
     assert products(twice, wide) == pytest.approx(2 * products(little, wide), rel=0.05)
-    slow = replace(little, rates=replace(little.rates, issue=replace(little.rates.issue, fma_per_cycle=1.0)))
+    slow = replace(little, core=replace(little.core, rates=replace(little.core.rates, fma_per_cycle=1.0)))
     assert products(slow, narrow) <= products(twice, narrow) <= 2 * products(slow, narrow)
