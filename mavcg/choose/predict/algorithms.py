@@ -13,7 +13,7 @@ from mavcg.choose.lowering.lower import LoweringCandidates
 from mavcg.choose.lowering.memory_plan import ContentDigests
 from mavcg.choose.lowering.step_list import plan_model
 from mavcg.choose.predict.kernel_cycles import KernelModel, kernel_models
-from mavcg.choose.predict.latency import StepModel, Worker
+from mavcg.choose.predict.latency import StepModel
 from mavcg.choose.predict.memory import Distances, reuse_distances
 from mavcg.choose.predict.work import StepWork, step_works
 from mavcg.choose.tiles.tiles import cores_of, plan_tiles, with_known_caches
@@ -169,10 +169,10 @@ def _times(
     name: str, steps: Sequence[_NodeStep], kernels: _KernelTimes, alone: CoreModel, together: CoreModel
 ) -> dict[str, AlgorithmTime]:
     """Return the algorithm's time for each node: the sum over its steps."""
-    core, all_cores = Worker(0, alone), [Worker(0, together)] * together.cores
+    all_cores = [together] * together.cores
     times: dict[str, AlgorithmTime] = {}
     for step in steps:
-        work, model = step.work, [kernels.models[step.work.kernel]]
+        work, model = step.work, {alone.number: kernels.models[step.work.kernel]}
         call_rows = rows_per_reading(kernels.specs[work.kernel], work.call_rows)
         whole = StepModel(replace(work, call_rows=call_rows), step.distances, model)
         shared_rows = kernels.plan.call_rows(work.kernel) or work.call_rows
@@ -180,7 +180,7 @@ def _times(
         so_far = times.get(step.node, AlgorithmTime(name, 0.0, 0.0, 0))
         times[step.node] = AlgorithmTime(
             name,
-            so_far.ms + whole.alone(core).ms,
+            so_far.ms + whole.alone(alone).ms,
             so_far.together_ms + shared.together(all_cores),
             so_far.weight_bytes + work.bytes_of("weight"),
         )

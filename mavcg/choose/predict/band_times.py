@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mavcg.choose.predict.latency import StepModel, Worker
+from mavcg.choose.predict.latency import StepModel
+from mavcg.hardware.core_model import CoreModel
 
 LEAST_GAIN = 0.02  # share of a range's time that bands have to save
 
@@ -42,7 +43,7 @@ class ClusterTimes:
 
 
 def compare_times(
-    before: Sequence[float], models: Sequence[tuple[StepModel, int]], workers: Sequence[Worker]
+    before: Sequence[float], models: Sequence[tuple[StepModel, int]], workers: Sequence[CoreModel]
 ) -> BandTimes:
     """Compare the times of steps layer by layer, in ms, with the times of the models' calls."""
     after = [count * model.together(workers) for model, count in models]

@@ -119,7 +119,7 @@ def band_models(
     banded: Sequence[BandedStep],
     works: Sequence[StepWork],
     distances: Sequence[Distances],
-    kernels: Sequence[Sequence[KernelModel]],
+    kernels: Sequence[Mapping[int, KernelModel]],
 ) -> list[tuple[StepModel, int]]:
     """Return the model of each step's call, and the number of calls.
 

@@ -20,7 +20,7 @@ from mavcg.choose.predict.band_candidates import band_sizes, cache_bytes, candid
 from mavcg.choose.predict.band_times import ClusterTimes, compare_times
 from mavcg.choose.predict.bands import band_models, banded_steps
 from mavcg.choose.predict.kernel_cycles import KernelModel, kernel_models
-from mavcg.choose.predict.latency import StepModel, Worker
+from mavcg.choose.predict.latency import StepModel
 from mavcg.choose.predict.memory import Distances, reuse_distances
 from mavcg.choose.predict.work import StepWork, step_works
 from mavcg.choose.tiles.parts import cores_each
@@ -250,25 +250,24 @@ class _Choice:
         )
 
     def _kernels(
-        self, specs: Sequence[KernelSpec], tiles: TilePlan, known: Mapping[str, Sequence[KernelModel]] | None = None
-    ) -> dict[str, list[KernelModel]]:
+        self, specs: Sequence[KernelSpec], tiles: TilePlan, known: Mapping[str, Mapping[int, KernelModel]] | None = None
+    ) -> dict[str, dict[int, KernelModel]]:
         """Return the models of kernels by name and cluster."""
         new = [spec for spec in dict.fromkeys(specs) if kernel_name(spec) not in (known or {})]
-        by_kernel: dict[str, list[KernelModel]] = {kernel_name(spec): [] for spec in new}
+        by_kernel: dict[str, dict[int, KernelModel]] = {kernel_name(spec): {} for spec in new}
         for cluster, label in zip(self.clusters, self.labels, strict=True):
             core = cluster.running(self.machines[label]).without_timing()
             for name, model in kernel_models(new, core, self.target, plan=tiles).items():
-                by_kernel[name].append(model)
+                by_kernel[name][cluster.number] = model
         return by_kernel
 
     @property
-    def _teams(self) -> list[tuple[list[Worker], list[Worker]]]:
+    def _teams(self) -> list[tuple[list[CoreModel], list[CoreModel]]]:
         """Return one core of each cluster, and all of its cores."""
-        pairs = enumerate(zip(self.clusters, self.teams, strict=True))
-        return [([Worker(n, cluster)], [Worker(n, team)] * team.cores) for n, (cluster, team) in pairs]
+        return [([alone], [team] * team.cores) for alone, team in zip(self.clusters, self.teams, strict=True)]
 
     def _whole_times(
-        self, number: int, programs: _Programs, kernels: Mapping[str, Sequence[KernelModel]]
+        self, number: int, programs: _Programs, kernels: Mapping[str, Mapping[int, KernelModel]]
     ) -> list[tuple[float, ...]]:
         """Return the times of a step layer by layer in ms, on the teams of each cluster."""
         work = programs.whole_works[number]
@@ -280,7 +279,7 @@ class _Choice:
         steps: StepRange,
         programs: _Programs,
         whole: Mapping[int, Sequence[tuple[float, ...]]],
-        kernels: Mapping[str, Sequence[KernelModel]],
+        kernels: Mapping[str, Mapping[int, KernelModel]],
     ) -> tuple[ClusterTimes, ...] | None:
         """Return the times of a range by bands and layer by layer; None if it cannot be computed by bands.
 

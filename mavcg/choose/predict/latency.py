@@ -21,22 +21,6 @@ MODELLED, SIMULATED = "modelled", "simulated"
 
 
 @dataclass(frozen=True)
-class Worker:
-    """A core that takes part.
-
-    cluster: its number on the board. machine: with the core's share of caches and bandwidth.
-    """
-
-    cluster: int
-    machine: CoreModel
-
-    @property
-    def ghz(self) -> float:
-        """Clock in GHz."""
-        return self.machine.ghz
-
-
-@dataclass(frozen=True)
 class StepCost:
     """A step on one core alone: what it computes, moves and pays besides, in ms.
 
@@ -76,52 +60,52 @@ class StepCost:
 
 @dataclass(frozen=True)
 class StepModel:
-    """A step with its kernel's model on each cluster, by the cluster's number.
+    """A step with its kernel's model on each cluster, by the cluster's number on the board.
 
     factors: by cluster, simulated over modelled time of the kernel on one core alone, where it was simulated.
     """
 
     work: StepWork
     distances: Distances
-    kernels: Sequence[KernelModel]
+    kernels: Mapping[int, KernelModel]
     factors: Mapping[int, float] = field(default_factory=dict)
     _moved: dict[tuple[object, ...], Moved] = field(default_factory=dict, compare=False, repr=False)
     _lines: dict[tuple[object, ...], StepLines | None] = field(default_factory=dict, compare=False, repr=False)
 
-    def bytes_moved(self, worker: Worker) -> Moved:
+    def bytes_moved(self, worker: CoreModel) -> Moved:
         """Return the bytes of a worker's share that move through the memory levels."""
         lines = self.lines(worker)
         if lines is not None:
             return lines.moved
-        levels = worker.machine.levels
+        levels = worker.levels
         key = tuple(level.shared_bytes for level in levels)
         if key not in self._moved:
             self._moved[key] = step_traffic(
-                self.work, self.distances, levels, waits_for_write_backs=worker.machine.fit.exposed is None
+                self.work, self.distances, levels, waits_for_write_backs=worker.fit.exposed is None
             )
         return self._moved[key]
 
-    def lines(self, worker: Worker) -> StepLines | None:
+    def lines(self, worker: CoreModel) -> StepLines | None:
         """Return the cache lines of the step on a worker, by its kernel's loops.
 
         None where the core's kind has no fitted fractions, or the kernel's loops are unknown.
         """
-        if worker.machine.fit.exposed is None:
+        if worker.fit.exposed is None:
             return None
-        levels = worker.machine.levels
+        levels = worker.levels
         sizes = tuple(level.shared_bytes for level in levels)
-        key = (worker.cluster, worker.ghz, *sizes, *(level.bandwidth_gb_per_s for level in levels))
+        key = (worker.number, worker.ghz, *sizes, *(level.bandwidth_gb_per_s for level in levels))
         if key not in self._lines:
             self._lines[key] = self._count_lines(worker, sizes)
         return self._lines[key]
 
-    def _count_lines(self, worker: Worker, sizes: tuple[int, ...]) -> StepLines | None:
-        work, fetch = self.work, line_fetch(worker.machine)
+    def _count_lines(self, worker: CoreModel, sizes: tuple[int, ...]) -> StepLines | None:
+        work, fetch = self.work, line_fetch(worker)
         if fetch is None or not work.operands:
             return None
         # A line more, because operands may begin within one.
         most = {name: work.touches[n].span / LINE_BYTES + 1 for name, n in touches_of_operands(work).items()}
-        kernel = self.kernels[worker.cluster].lines(
+        kernel = self.kernels[worker.number].lines(
             work.rows, work.call_rows, work.first_weight_bytes, sizes, most, fetch.miss_slots
         )
         if kernel is None:
@@ -129,68 +113,68 @@ class StepModel:
         compute_ns = self._cycles(worker) / worker.ghz
         return step_lines(work, self.distances, sizes, kernel.fills, kernel.runs, fetch, compute_ns)
 
-    def alone(self, worker: Worker) -> StepCost:
+    def alone(self, worker: CoreModel) -> StepCost:
         """Return the cost of the whole step on one core."""
         cycles, tasks = self._cycles(worker), self.work.tasks
-        fit = worker.machine.fit.steps
+        fit = worker.fit.steps
         overhead = fit.step_cycles + fit.call_cycles * tasks
-        memory_ns = self.bytes_moved(worker).ns(worker.machine.levels)
+        memory_ns = self.bytes_moved(worker).ns(worker.levels)
         exposed, lines = self._exposed_ns(worker), self.lines(worker)
         return StepCost(
             cycles / worker.ghz / 1e6,
             memory_ns / 1e6,
             overhead / worker.ghz / 1e6,
             exposed / 1e6,
-            self.factors.get(worker.cluster),
+            self.factors.get(worker.number),
             lines.times if lines is not None else None,
         )
 
-    def with_simulated(self, times: Sequence[tuple[Worker, float]]) -> "StepModel":
+    def with_simulated(self, times: Sequence[tuple[CoreModel, float]]) -> "StepModel":
         """Return the step with simulated times of its kernel, in ms, each by a worker that is alone with it.
 
         What a call costs before its first row is in that time, and is modelled as overhead: it counts once.
         """
         factors = {}
         for worker, simulated_ms in times:
-            calls_ms = worker.machine.fit.steps.call_cycles * self.work.tasks / worker.ghz / 1e6
+            calls_ms = worker.fit.steps.call_cycles * self.work.tasks / worker.ghz / 1e6
             modelled_ms = replace(self, factors={}).alone(worker).kernel_ms
             if modelled_ms > 0:
-                factors[worker.cluster] = max(simulated_ms - calls_ms, 0.0) / modelled_ms
+                factors[worker.number] = max(simulated_ms - calls_ms, 0.0) / modelled_ms
         return replace(self, factors=factors)
 
-    def _cycles(self, worker: Worker) -> float:
+    def _cycles(self, worker: CoreModel) -> float:
         work = self.work
         first, last, tasks = task_cycles(
-            self.kernels[worker.cluster], work.rows, work.call_rows, work.first_weight_bytes
+            self.kernels[worker.number], work.rows, work.call_rows, work.first_weight_bytes
         )
         return first * (tasks - 1) + last
 
-    def _exposed_ns(self, worker: Worker) -> float:
-        lines, fit = self.lines(worker), worker.machine.fit.exposed
+    def _exposed_ns(self, worker: CoreModel) -> float:
+        lines, fit = self.lines(worker), worker.fit.exposed
         return 0.0 if lines is None or fit is None else lines.times.exposed_ns(fit)
 
-    def together(self, workers: Sequence[Worker]) -> float:
+    def together(self, workers: Sequence[CoreModel]) -> float:
         """Return the ms on several cores; the first one is the caller's."""
         if self.work.chunk_rows >= self.work.rows or len(workers) == 1:
             return self.alone(workers[0]).ms
         row_ns = []
         for worker in workers:
             cycles = self._cycles(worker)
-            memory_ns = self.bytes_moved(worker).ns(worker.machine.levels)
+            memory_ns = self.bytes_moved(worker).ns(worker.levels)
             ns = max(cycles / worker.ghz + self._exposed_ns(worker), memory_ns)
-            row_ns.append(ns * self.factors.get(worker.cluster, 1.0) / self.work.rows)
-        fits = [worker.machine.fit.steps for worker in workers]
+            row_ns.append(ns * self.factors.get(worker.number, 1.0) / self.work.rows)
+        fits = [worker.fit.steps for worker in workers]
         own_ns = [fit.call_cycles / worker.ghz for fit, worker in zip(fits, workers, strict=True)]
         ends = simulated_ns(self.work.rows, self.work.chunk_rows, row_ns, own_ns)
         handover = max(fit.handover_cycles / worker.ghz for fit, worker in zip(fits, workers, strict=True))
         return (ends + fits[0].step_cycles / workers[0].ghz + handover) / 1e6
 
-    def weights(self, workers: Sequence[Worker]) -> list[int]:
+    def weights(self, workers: Sequence[CoreModel]) -> list[int]:
         """Return the relative speeds of these cores in this step, each timed as if it worked alone, for the engine's
         core shares."""
         return core_shares([self.alone(worker).ms for worker in workers])
 
 
-def total_ms(steps: Sequence[StepModel], workers: Sequence[Worker]) -> float:
+def total_ms(steps: Sequence[StepModel], workers: Sequence[CoreModel]) -> float:
     """Time of a whole run, in ms."""
     return sum(step.together(workers) for step in steps)

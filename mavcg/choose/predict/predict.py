@@ -6,13 +6,14 @@ from pathlib import Path
 
 from mavcg.choose.lowering.kernel_code import UNPLANNED
 from mavcg.choose.predict.cluster_kernels import ProgramKernels, version_of
-from mavcg.choose.predict.latency import StepCost, StepModel, Worker, total_ms
+from mavcg.choose.predict.latency import StepCost, StepModel, total_ms
 from mavcg.choose.predict.memory import reuse_distances
 from mavcg.choose.predict.unsure import StepSimulator, unsure_because, with_simulated
 from mavcg.choose.predict.work import StepWork
 from mavcg.cost.board_model import core_model, core_models
 from mavcg.errors import MavcgError
 from mavcg.hardware.board import Board
+from mavcg.hardware.core_model import CoreModel
 from mavcg.specs.kernel import KernelSpec
 from mavcg.specs.model_program import ThreadPlan
 from mavcg.specs.tile_plan import TilePlan
@@ -159,22 +160,21 @@ def predict(
     )
     models = kernels.on_clusters(alone, versions, assumed)
     steps = [
-        StepModel(work, distance, [by_kernel[kernel_names[work.kernel]] for by_kernel in models])
+        StepModel(work, distance, {n: by_kernel[kernel_names[work.kernel]] for n, by_kernel in enumerate(models)})
         for work, distance in zip(works, reuse_distances(works), strict=True)
     ]
-    single = [Worker(number, machine) for number, machine in enumerate(alone)]
-    unsure = [{w.cluster: why for w in single if (why := unsure_because(step, w))} for step in steps]
+    unsure = [{w.number: why for w in alone if (why := unsure_because(step, w))} for step in steps]
     refused: list[dict[int, str]] = [{} for _ in steps]
     if simulate is not None:
-        steps = with_simulated(steps, unsure, refused, single, versions, simulate)
-    order = sorted(range(len(alone)), key=lambda n: (total_ms(steps, [single[n]]), n))
+        steps = with_simulated(steps, unsure, refused, alone, versions, simulate)
+    order = sorted(range(len(alone)), key=lambda n: (total_ms(steps, [alone[n]]), n))
     labels = _labels(board)
     cores = _BoardCores(board, steps, order, labels, assumed)
     by_threads = tuple(cores.prediction(cores.fastest(count)) for count in range(1, cpus + 1))
     chosen = threads or min(by_threads, key=lambda row: (row.ms, row.threads)).threads
     team = cores.workers(cores.fastest(chosen))
-    layers = [_layer(step, team, cores, single, *why) for step, *why in zip(steps, unsure, refused, strict=True)]
-    infos = tuple(ClusterInfo(labels[n], versions[n], n, cores.sizes[n], single[n].ghz) for n in order)
+    layers = [_layer(step, team, cores, alone, *why) for step, *why in zip(steps, unsure, refused, strict=True)]
+    infos = tuple(ClusterInfo(labels[n], versions[n], n, cores.sizes[n], alone[n].ghz) for n in order)
     sets = tuple(cores.prediction(counts) for counts in cores.sets())
     return Prediction(
         name,
@@ -184,7 +184,7 @@ def predict(
         by_threads[chosen - 1],
         by_threads,
         sets,
-        (*ASSUMED_ALWAYS, *_step_sentences(single, labels), *assumed),
+        (*ASSUMED_ALWAYS, *_step_sentences(alone, labels), *assumed),
         _team_ms(steps, board, teams),
     )
 
@@ -222,7 +222,7 @@ class _BoardCores:
         added = [{n: sizes[n] for n in self.order[: i + 1]} for i in range(len(self.order))]
         return added + [{n: sizes[n]} for n in self.order[1:]]
 
-    def workers(self, counts: Mapping[int, int]) -> list[Worker]:
+    def workers(self, counts: Mapping[int, int]) -> list[CoreModel]:
         """Return these cores as workers, each with its share of the caches and the bandwidth."""
         everyone = sum(counts.values())
         workers = []
@@ -230,7 +230,7 @@ class _BoardCores:
             if count := counts.get(number, 0):
                 machine = core_model(self.board, number, count, everyone - count)
                 self.assumed.update(dict.fromkeys(machine.assumed))
-                workers += [Worker(number, machine)] * count
+                workers += [machine] * count
         return workers
 
     def prediction(self, counts: Mapping[int, int]) -> ThreadPrediction:
@@ -241,9 +241,9 @@ class _BoardCores:
 
 def _layer(
     step: StepModel,
-    team: Sequence[Worker],
+    team: Sequence[CoreModel],
     cores: _BoardCores,
-    single: Sequence[Worker],
+    single: Sequence[CoreModel],
     unsure: Mapping[int, str],
     refused: Mapping[int, str],
 ) -> LayerPrediction:
@@ -266,14 +266,14 @@ def _team_ms(
     everyone = sum(cores for _, cores in teams)
     times = []
     for number, cores in teams:
-        workers = [Worker(number, core_model(board, number, cores, everyone - cores))] * cores
+        workers = [core_model(board, number, cores, everyone - cores)] * cores
         times.append(tuple(step.together(workers) for step in steps))
     return tuple(times)
 
 
-def _step_sentences(single: Sequence[Worker], labels: Sequence[str]) -> list[str]:
+def _step_sentences(single: Sequence[CoreModel], labels: Sequence[str]) -> list[str]:
     """Return sentences on the costs of a step, a call and a handover, by cluster."""
-    fits = [worker.machine.fit.steps for worker in single]
+    fits = [worker.fit.steps for worker in single]
     return list(
         dict.fromkeys(
             f"{label}: a step costs {fit.step_cycles:g} cycles, a task {fit.call_cycles:g}, sharing a step with other "

@@ -21,11 +21,12 @@ from pathlib import Path
 
 from mavcg.choose.predict.exposure import memory_pattern
 from mavcg.choose.predict.kernel_cycles import PIPELINE
-from mavcg.choose.predict.latency import StepModel, Worker
+from mavcg.choose.predict.latency import StepModel
 from mavcg.choose.predict.memory import Distances
 from mavcg.choose.predict.work import StepWork
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core
+from mavcg.hardware.core_model import CoreModel
 from mavcg.hardware.cost_fit import ExposedFit
 from mavcg.specs.kernel import KernelSpec
 
@@ -55,14 +56,14 @@ LibrarySimulator = Callable[
 ]
 
 
-def unsure_because(step: StepModel, worker: Worker) -> str:
+def unsure_because(step: StepModel, worker: CoreModel) -> str:
     """Return the reason why a step's predicted time on one core is unsure; "" if it is sure."""
-    fit = worker.machine.fit.exposed
+    fit = worker.fit.exposed
     cost = step.alone(worker)
     if fit is None or cost.ms <= 0:
         return ""
-    if step.kernels[worker.cluster].how != PIPELINE:
-        return f"cycles by {step.kernels[worker.cluster].how}"
+    if step.kernels[worker.number].how != PIPELINE:
+        return f"cycles by {step.kernels[worker.number].how}"
     if step.lines(worker) is None:
         return "the addresses of its loops are not known"
     pattern = memory_pattern(step.work.kernel)
@@ -96,7 +97,7 @@ def with_simulated(
     steps: Sequence[StepModel],
     unsure: Sequence[Mapping[int, str]],
     refused: Sequence[dict[int, str]],
-    single: Sequence[Worker],
+    single: Sequence[CoreModel],
     versions: Sequence[str],
     simulate: StepSimulator,
 ) -> list[StepModel]:
@@ -106,18 +107,18 @@ def with_simulated(
     once.
     """
     works = [step.work for step in steps]
-    times: list[list[tuple[Worker, float]]] = [[] for _ in steps]
+    times: list[list[tuple[CoreModel, float]]] = [[] for _ in steps]
     known: dict[tuple[str, str], Mapping[int, float | str]] = {}
     for worker in single:
-        core, label = worker.machine.core, versions[worker.cluster]
-        numbers = [number for number, why in enumerate(unsure) if worker.cluster in why]
+        core, label = worker.core, versions[worker.number]
+        numbers = [number for number, why in enumerate(unsure) if worker.number in why]
         if core is None or not numbers:
             continue
         if (core.name, label) not in known:
             known[core.name, label] = simulate(works, numbers, core, label)
         for number, result in known[core.name, label].items():
             if isinstance(result, str):
-                refused[number][worker.cluster] = result
+                refused[number][worker.number] = result
             else:
                 times[number].append((worker, result))
     return [step.with_simulated(simulated_ms) for step, simulated_ms in zip(steps, times, strict=True)]

@@ -13,7 +13,7 @@ from mavcg.choose.lowering.lower import lower_graph
 from mavcg.choose.lowering.step_list import plan_model
 from mavcg.choose.predict.algorithms import rows_per_reading
 from mavcg.choose.predict.kernel_cycles import kernel_models
-from mavcg.choose.predict.latency import StepModel, Worker
+from mavcg.choose.predict.latency import StepModel
 from mavcg.choose.predict.memory import reuse_distances
 from mavcg.choose.predict.work import step_works
 from mavcg.choose.tiles.tiles import plan_tiles
@@ -56,6 +56,6 @@ def eight_bit_steps(scenario: Scenario, primitive: EightBit, core: CoreModel, bl
     times = []
     for work, distances in zip(works, reuse_distances(works), strict=True):
         call_rows = rows_per_reading(specs[work.kernel], work.call_rows)
-        model = StepModel(replace(work, call_rows=call_rows), distances, [models[work.kernel]])
-        times.append(EightBitStep(work.rows, model.alone(Worker(0, core)).ms * 1e6))
+        model = StepModel(replace(work, call_rows=call_rows), distances, {core.number: models[work.kernel]})
+        times.append(EightBitStep(work.rows, model.alone(core).ms * 1e6))
     return tuple(times)

@@ -8,9 +8,10 @@ import pytest
 from llvmlite import ir
 
 from mavcg.choose.predict.kernel_cycles import WORK, KernelModel
-from mavcg.choose.predict.latency import StepModel, Worker
+from mavcg.choose.predict.latency import StepModel
 from mavcg.choose.predict.memory import Distances
 from mavcg.choose.predict.work import INPUT, OUTPUT, WEIGHT, StepWork, Touch
+from mavcg.hardware.core_model import CoreModel
 from mavcg.kernels.conv.spec import Conv2d
 from mavcg.specs.kernel import Machine, View, dense_strides
 from tests.mavcg.hardware.some_core import some_core
@@ -25,7 +26,7 @@ class Make:
 
     conv: Callable[..., Conv2d]
     step: Callable[..., StepWork]
-    worker: Callable[..., Worker]
+    worker: Callable[..., CoreModel]
     model: Callable[..., StepModel]
     machine: Machine = X86
 
@@ -69,16 +70,16 @@ def worker(
     bandwidths: tuple[float, ...] = (20.0, 10.0, 5.0),
     sizes: tuple[int, ...] = (1 << 10, 1 << 12, 1 << 14),
     cluster: int = 0,
-) -> Worker:
+) -> CoreModel:
     """A core with three levels of cache."""
-    return Worker(cluster, some_core(NEON, ghz, 4, list(zip(sizes, bandwidths, strict=True)), cluster))
+    return some_core(NEON, ghz, 4, list(zip(sizes, bandwidths, strict=True)), cluster)
 
 
 def model(work: StepWork, cycles_a_row: float = 1000.0, far: int = 1 << 20, slower: float = 1.0) -> StepModel:
     """A step whose kernel takes so many cycles a row on cluster 0, `slower` times as many on cluster 1."""
     function = ir.Function(ir.Module("m"), ir.FunctionType(ir.VoidType(), []), "k")
-    kernels = [KernelModel("k", WORK, function, {}, {}, 0.0, cycles_a_row * factor) for factor in (1.0, slower)]
-    return StepModel(work, Distances((far,) * len(work.touches)), kernels)
+    models = (KernelModel("k", WORK, function, {}, {}, 0.0, cycles_a_row * factor) for factor in (1.0, slower))
+    return StepModel(work, Distances((far,) * len(work.touches)), dict(enumerate(models)))
 
 
 @pytest.fixture(scope="session")

@@ -82,7 +82,7 @@ def test_the_nearest_level_that_holds_it() -> None:
 
 
 def test_what_is_written_moves_twice_and_weights_move_for_every_task(make: Any) -> None:
-    levels = make.worker(sizes=(400, 3000, 10**6)).machine.levels
+    levels = make.worker(sizes=(400, 3000, 10**6)).levels
     step = make.step(rows=4, sizes=(1000, 500, 800))
     once = make.step(rows=1, sizes=(1000, 500, 800))
     far = make.model(step).distances  # all from beyond the last level
@@ -95,7 +95,7 @@ def test_what_is_written_moves_twice_and_weights_move_for_every_task(make: Any) 
 
 
 def test_tasks_of_channels_read_the_input_again_and_the_residual_not(make: Any) -> None:
-    levels = make.worker(sizes=(400, 3000, 10**6)).machine.levels
+    levels = make.worker(sizes=(400, 3000, 10**6)).levels
     step = make.step(rows=4, by_channels=True)
     residual = Touch(INPUT, "arena", 9000, 600, 600)
     more = StepWork(**{**vars(step), "touches": (*step.touches, residual)})
@@ -104,7 +104,7 @@ def test_tasks_of_channels_read_the_input_again_and_the_residual_not(make: Any) 
 
 
 def test_an_output_in_cache_moves_nothing(make: Any) -> None:
-    levels = make.worker().machine.levels
+    levels = make.worker().levels
     touch = Touch(OUTPUT, "arena", 0, 64, 64)
     step = StepWork("s", "op", "k", "f", 1, 1, 0, 1, (touch,))
 
@@ -112,7 +112,7 @@ def test_an_output_in_cache_moves_nothing(make: Any) -> None:
 
 
 def test_rows_that_read_a_part_of_the_weights_read_all_of_them_once_for_each_row_of_outputs(make: Any) -> None:
-    levels = make.worker(sizes=(400, 3000, 10**6)).machine.levels
+    levels = make.worker(sizes=(400, 3000, 10**6)).levels
     step = make.step(rows=12, sizes=(1000, 500, 800))
     inner = replace(step, weight_parts=WeightParts(4))
     outer = replace(step, weight_parts=WeightParts(4, 4, 4))
@@ -122,7 +122,7 @@ def test_rows_that_read_a_part_of_the_weights_read_all_of_them_once_for_each_row
     assert step_traffic(inner, near, levels).crossing == (2 * 500, 0, 0)
     # A part of 125 bytes is not in L1 beside a row of 600; the input is read for each of the parts, from L2, too.
     assert step_traffic(outer, near, levels).crossing == (2 * 500 + 3 * 1000, 0, 0)
-    wide = make.worker(sizes=(1300, 3000, 10**6)).machine.levels
+    wide = make.worker(sizes=(1300, 3000, 10**6)).levels
     assert step_traffic(outer, near, wide).crossing == (3 * 1000, 0, 0)  # the part stays in L1
 
 

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from mavcg.choose.predict import unsure
 from mavcg.choose.predict.exposure import PATTERNS, LineTimes, StepLines
 from mavcg.choose.predict.kernel_cycles import WORK
-from mavcg.choose.predict.latency import MODELLED, SIMULATED, StepModel, Worker
+from mavcg.choose.predict.latency import MODELLED, SIMULATED, StepModel
 from mavcg.choose.predict.memory import step_traffic
 from mavcg.choose.predict.unsure import LEAST_KNOWN, known_fraction, unsure_because
 from mavcg.cost.memory import level_ns
+from mavcg.hardware.core_model import CoreModel
 from mavcg.hardware.cost_fit import IN_ORDER, OUT_OF_ORDER_AARCH64, X86
 from mavcg.hardware.fits import fit_of_kind
 from tests.conftest import examples
@@ -26,8 +27,8 @@ PRODUCT, COPY = "conv2d_f32_nhwc_1x1", "copy_x32_8"
 def by_pipeline(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let kernels of these tests, which have no blocks, count as those of the pipeline model, and bytes as lines."""
 
-    def bytes_as_lines(step: StepModel, worker: Worker, sizes: tuple[int, ...]) -> StepLines:
-        levels = worker.machine.levels
+    def bytes_as_lines(step: StepModel, worker: CoreModel, sizes: tuple[int, ...]) -> StepLines:
+        levels = worker.levels
         moved = step_traffic(step.work, step.distances, levels, waits_for_write_backs=False)
         *near_ns, far_ns = level_ns(moved.crossing, levels)
         return StepLines(moved, LineTimes(near_seen=sum(near_ns), far_unseen=far_ns))
@@ -36,9 +37,9 @@ def by_pipeline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(StepModel, "_count_lines", bytes_as_lines)
 
 
-def in_order(make: Any, cluster: int = 0) -> Worker:
-    worker: Worker = make.worker(cluster=cluster)
-    return replace(worker, machine=replace(worker.machine, kind=IN_ORDER))
+def in_order(make: Any, cluster: int = 0) -> CoreModel:
+    worker: CoreModel = make.worker(cluster=cluster)
+    return replace(worker, kind=IN_ORDER)
 
 
 def layer(
@@ -90,7 +91,7 @@ def test_a_working_set_near_a_caches_size_is_unsure(make: Any) -> None:
 @pytest.mark.usefixtures("by_pipeline")
 def test_cores_whose_fractions_were_not_fitted_are_not_judged(make: Any) -> None:
     worker = make.worker()
-    x86 = replace(worker, machine=replace(worker.machine, kind=X86))
+    x86 = replace(worker, kind=X86)
 
     assert fit_of_kind(X86).exposed is None
     assert unsure_because(layer(make, COPY), x86) == ""
