@@ -18,7 +18,7 @@ from mavcg.kernels.tensor.run_indices import FlatIndexSpec, ScatterSpec
 from mavcg.specs.serialize import to_json
 
 # By kernel: what repr() printed of specs of every family on 22 November 2026, before names could change.
-OLD_REPRS = json.loads((Path(__file__).parents[1] / "specs/old_reprs.json").read_text())
+OLD_REPRS = json.loads((Path(__file__).parents[2] / "specs/old_reprs.json").read_text())
 
 # Families that are newer than the old notes.
 NEWER = {
