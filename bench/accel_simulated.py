@@ -75,6 +75,11 @@ def network_rows(name: str, graph: XGraph, target: IsaTarget) -> dict[str, Any]:
     return row
 
 
+def quantised(name: str) -> XGraph:
+    """Return a network's graph for an accelerator."""
+    return with_fixed_radices(xgraph_of(network(name)))
+
+
 def by_bandwidth(program: AccelProgram) -> dict[str, float]:
     """Return the rates of the same program with other DDR bandwidths."""
     rates = {}
@@ -184,7 +189,7 @@ def main() -> None:
     out = Console(width=150)
     rows = []
     for name in args.networks:
-        graph = with_fixed_radices(xgraph_of(network(name)))
+        graph = quantised(name)
         for target in map(find_target, args.targets):
             row = network_rows(name, graph, target)
             row["paper"] = PAPER_ZU2.get(name) if target.name == "zu2" else PAPER_ZU9.get(name)

@@ -1,10 +1,13 @@
-"""Measure every figure of the README, write bench/results/*.json and print the tables: `python -m bench.all`."""
+"""Measure what bench/results/ has, many hours, and write the pages of figures: `python -m bench.all`.
+
+`make figures` measures the headline figures alone, in half an hour.
+"""
 
 import subprocess
 import sys
 
-from bench import tables
-from bench.record import ROOT
+from bench.pages import Pages, plan_of, write_pages
+from bench.record import RESULTS, ROOT
 
 # Timings first, while the machine is cool; counting disturbs nobody.
 STEPS: tuple[tuple[str, ...], ...] = (
@@ -61,7 +64,7 @@ def main() -> None:
         done = subprocess.run([sys.executable, *step], cwd=ROOT, stdout=subprocess.DEVNULL)
         if done.returncode:
             failed.append(f"{' '.join(step)} ended with status {done.returncode}")
-    tables.main()
+    write_pages(Pages(plan_of(), RESULTS, ROOT), ROOT)
     if failed:
         sys.exit("bench: " + "\nbench: ".join(failed))
 

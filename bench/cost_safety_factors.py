@@ -29,7 +29,7 @@ from rich.table import Table
 
 from bench.host_library import no_costs
 from bench.models import model_path, shapes_of
-from bench.record import RESULTS, facts, write
+from bench.record import facts, measured, write
 from bench.strategies import ENGINE
 from bench.strategy_rounds import inputs_of
 from mavcg.choose.algorithms.choice import Alternative
@@ -188,7 +188,7 @@ def main() -> None:
     given = parser.parse_args()
     rows: list[dict[str, Any]] = []
     if given.keep:
-        rows = json.loads((RESULTS / "cost_safety_factors.json").read_text())["rows"]
+        rows = measured("cost_safety_factors")["rows"]
     for name in given.networks:
         rows = [row for row in rows if row["network"] != name]
         rows += rows_of(name, given.folder / name, given.db, given.runs)

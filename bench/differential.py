@@ -26,7 +26,7 @@ from bench.differential_cases import Case, onnx_case, tflite_case
 from bench.differential_memory import run_guarded
 from bench.differential_part import OPSETS, Array
 from bench.isolated import Died, each
-from bench.record import RESULTS, facts, write
+from bench.record import facts, measured, write
 from mavcg.errors import MavcgError, ToolError
 
 BATCH = 96  # graphs of one library
@@ -245,7 +245,7 @@ def summary(results: Sequence[Compared]) -> dict[str, Any]:
         "counts": dict(collections.Counter(result.status for result in results)),
         "formats": dict(collections.Counter(result.format for result in results)),
         "types": dict(collections.Counter(result.dtype for result in results if result.dtype).most_common()),
-        "versions": dict(versions.most_common()),
+        "graphs_by_version": dict(versions.most_common()),
         "operators": sorted({operator for result in results for operator in result.operators}),
         "opsets": list(OPSETS),
         "explained": dict(collections.Counter(r.reason for r in results if r.status == "explained").most_common()),
@@ -257,7 +257,7 @@ def again(workers: int) -> None:
 
     Exit status 1 if some stay.
     """
-    record = json.loads((RESULTS / "differential.json").read_text())
+    record = measured("differential")
     numbers = [each["number"] for each in record["unexplained"]]
     seed = int(record["command"].rpartition(" ")[2])
     results = [result for number in numbers for result in compare_all([number], seed, workers)]

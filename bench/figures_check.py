@@ -1,116 +1,64 @@
-"""Find records of figures that are older than the code they are about: `python -m bench.figures_check`.
+"""Check the figures of README.md and docs/figures.md against the records: `python -m bench.figures_check`.
 
-Each record contains digests of its code (bench/subjects.py states which code that is). If today's code has other
-digests, the figure may not hold any more: measure it again, or mark it: `--mark` writes "old" into all such records,
-and their tables then say so, until they are measured again. No reason excuses an old figure. Exit status 1 if a record
-is older than its code and not marked, or if it cannot be judged.
+Every line has to be what the records say (`python -m bench.pages` writes it so). A figure of a record that is old, by
+its date and its commit (bench/age.py), has to stand with the word "old"; one that is not may. A record that no page
+prints has to go. Exit status 1 where something is wrong, 2 where a record cannot be read.
 """
 
-import argparse
-import json
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any
 
-from bench.code_digest import ROOT, Subject, changed, code_of
-from bench.subjects import SUBJECTS
-from mavcg.files.whole_file import write_whole
-
-RESULTS = ROOT / "bench/results"
+from bench.pages import OLD, Line, Pages, plan_of, readme_block
+from bench.record import RESULTS, ROOT
+from mavcg.errors import MavcgError
 
 
-@dataclass(frozen=True)
-class State:
-    """State of a record against the code.
-
-    folders: where the code differs; empty if the record was made with today's code. marked: True if the record says
-    that it is old. fault: why the record cannot be judged.
-    """
-
-    name: str
-    folders: tuple[str, ...] = ()
-    marked: bool = False
-    fault: str | None = None
-
-    @property
-    def passes(self) -> bool:
-        return self.fault is None and (not self.folders or self.marked)
+def faults(pages: Pages, root: Path) -> Iterator[str]:
+    """Yield one line for each fault of the pages of a checkout."""
+    readme = (root / "README.md").read_text(encoding="utf-8")
+    begin, end = readme_block(readme)
+    first = readme[:begin].count("\n") + 2  # an empty line stands after the mark
+    yield from _page_faults("README.md", readme[begin:end].strip("\n").split("\n"), pages.readme_lines(), first)
+    page = (root / "docs/figures.md").read_text(encoding="utf-8")
+    yield from _page_faults("docs/figures.md", page.rstrip("\n").split("\n"), pages.figures_lines(), 1)
+    for name in pages.unprinted():
+        yield f"bench/results/{name}.json: no page prints it; name it in bench/pages.toml, or remove it"
 
 
-def states(results: Path, subjects: Mapping[str, Subject], root: Path = ROOT) -> list[State]:
-    """Return the state of every record of a folder.
-
-    A subject without a record is not an error: it may not be recorded yet.
-    """
-    return [_state(path, subjects.get(path.stem), root) for path in sorted(results.glob("*.json"))]
-
-
-def _state(path: Path, subject: Subject | None, root: Path) -> State:
-    if subject is None:
-        return State(path.stem, fault="bench/subjects.py does not say what code it is about; add an entry")
-    record = json.loads(path.read_text(encoding="utf-8"))
-    then = record.get("code")
-    if then is None:
-        return State(path.stem, fault="has no digests of the code that it was made with; make it anew")
-    return State(path.stem, tuple(changed(then, code_of(subject, root))), bool(record.get("old")))
-
-
-def mark(results: Path, record_states: Sequence[State]) -> list[str]:
-    """Write "old" into the records whose code has changed, and return their names.
-
-    A mark stays until the record is made anew, even if the code becomes what it was.
-    """
-    names = [state.name for state in record_states if state.folders and not state.marked]
-    for name in names:
-        path = results / f"{name}.json"
-        record = json.loads(path.read_text(encoding="utf-8"))
-        write_whole(path, json.dumps(_unmarked(record) | {"old": True}, indent=2) + "\n")
-    return names
+def _page_faults(page: str, found: Sequence[str], expected: Sequence[Line], first: int) -> Iterator[str]:
+    for number, (have, want) in enumerate(zip_longest(found, expected), first):
+        where = f"{page}:{number}"
+        if want is None:
+            yield f"{where}: this line is of no record; run `python -m bench.pages`"
+            return
+        if have == want.text:
+            continue
+        source = f"record {want.record}" if want.record else "bench/pages.toml"
+        if have is None or _fresh(have) != _fresh(want.text):
+            yield f"{where}: is not what {source} says; run `python -m bench.pages`"
+            if want.record is None:  # the lines that follow would all be said to be wrong
+                return
+        elif OLD in want.text:
+            yield f'{where}: {source} is old, and the word "old" is not there; run `python -m bench.pages`'
 
 
-def _unmarked(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a record without its mark, and without the reason that earlier versions of this check wrote."""
-    return {key: value for key, value in record.items() if key not in ("old", "kept")}
+def _fresh(line: str) -> str:
+    return line.replace(OLD, "", 1)
 
 
-def with_code(name: str, record: Mapping[str, Any]) -> dict[str, Any]:
-    """Add the digests of its code to a record, and drop the mark of an old one.
-
-    Raises: KeyError for an unknown subject.
-    """
-    return _unmarked(record) | {"code": code_of(SUBJECTS[name])}
-
-
-def line(state: State) -> str:
-    """Return one line of text about a record."""
-    if state.fault is not None:
-        return f"{state.name}: {state.fault}"
-    if not state.folders:
-        return f"{state.name}: of the code of today{', but marked as old: run its command again' * state.marked}"
-    remedy = "marked as old" if state.marked else "run its command again, or mark it by --mark"
-    return f"{state.name}: older than the code of {', '.join(state.folders)}; {remedy}"
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Run the command line; returns the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--mark", action="store_true", help="mark records that are older than their code as old")
-    parser.add_argument("--all", action="store_true", help="list the records that are in order too")
-    options = parser.parse_args(arguments)
-    record_states = states(RESULTS, SUBJECTS)
-    if options.mark and (names := mark(RESULTS, record_states)):
-        print(f"figures: marked as old: {', '.join(names)}; put that into the page: python -m bench.tables --update")
-        record_states = states(RESULTS, SUBJECTS)
-    for state in record_states:
-        if options.all or not state.passes:
-            print(f"figures: {line(state)}")
-    older = sum(state.marked for state in record_states)
-    failed = sum(not state.passes for state in record_states)
-    print(f"figures: {len(record_states)} records, {older} marked as old, {failed} to be made anew or marked")
-    return 1 if failed else 0
+def main() -> int:
+    """Run the check; returns the exit status."""
+    try:
+        found = list(faults(Pages(plan_of(), RESULTS, ROOT), ROOT))
+    except MavcgError as error:
+        print(f"figures: {error}", file=sys.stderr)
+        return 2
+    for fault in found:
+        print(f"figures: {fault}")
+    return 1 if found else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

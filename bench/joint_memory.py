@@ -8,7 +8,7 @@ sizes only. Bytes are counted; frames per second are modelled for a board of mav
 import argparse
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -176,6 +176,15 @@ def by_precision(graphs: Mapping[str, Graph], times: Times, limits: GeneticLimit
     return rows
 
 
+def graphs_and_times(names: Collection[str]) -> tuple[dict[str, Graph], dict[LayerId, LayerTime]]:
+    """Return networks by name, and the modelled time of each of their layers on the board."""
+    graphs, times, board = dict[str, Graph](), dict[LayerId, LayerTime](), find_board(BOARD)
+    for name in (name for name in _NETWORKS if name in names):
+        graphs[name] = optimise(with_seeded_weights(_NETWORKS[name]()))
+        times |= predict_layers(network_of(graphs[name], name), graphs[name], board, default_workers(), say)
+    return graphs, times
+
+
 def main() -> None:
     """Make both tables; print them as JSON if asked, and record them if nothing was left out."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -188,13 +197,10 @@ def main() -> None:
     )
     parser.add_argument("--seed", type=int, default=0, help="of the genetic search; another than 0 writes no record")
     options = parser.parse_args()
-    limits, board = GeneticLimits(seed=options.seed), find_board(BOARD)
+    limits = GeneticLimits(seed=options.seed)
     selected = [row for row in APPLICATIONS if options.only in (None, row.name[0])]
     needed = set(_NETWORKS) if options.only is None else {name for row in selected for name in row.networks}
-    graphs, times = dict[str, Graph](), dict[LayerId, LayerTime]()
-    for name in (name for name in _NETWORKS if name in needed):
-        graphs[name] = optimise(with_seeded_weights(_NETWORKS[name]()))
-        times |= predict_layers(network_of(graphs[name], name), graphs[name], board, default_workers(), say)
+    graphs, times = graphs_and_times(needed)
     rows = [evaluated(row, graphs, times, limits) for row in selected]
     precisions = by_precision(graphs, times, limits) if options.only is None else []
     if options.json:

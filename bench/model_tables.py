@@ -20,9 +20,7 @@ THROUGH = {
 def peers(record: Record, table: Table) -> str:
     """Return the table of whole networks beside the other runtimes, with one thread and two."""
     rows = record["rows"]
-    text = f"Measured: milliseconds a picture, in {rows[0]['rounds']} interleaved rounds; medians of each round's "
-    text += "median. Below 1 mavcg is faster than the fastest of the others, whose output is the same."
-    parts = [f"{text} {_named(record)}."]
+    parts = [peers_in_brief(record, table), "All runtimes; medians of each round's median."]
     for threads in sorted({row["threads"] for row in rows}):
         head, lines, notes = cells([row for row in rows if row["threads"] == threads], record["runtimes"])
         parts += [f"{threads} thread{'s' * (threads > 1)}:", table(head, lines), *notes]
@@ -50,8 +48,7 @@ def peers_in_brief(record: Record, table: Table) -> str:
     text = (
         f"Measured: milliseconds a picture, in {rows[0]['rounds']} interleaved rounds, in which {_named(record)} took "
     )
-    text += "part; below 1 mavcg is faster. Each runtime's figures, and why one has none: "
-    text += "[below](#networks-against-other-runtimes)."
+    text += "part; below 1 mavcg is faster than the fastest of the others whose output is the same."
     return f"{text}\n\n" + table(head, lines)
 
 
@@ -314,7 +311,7 @@ def differential(record: Record, table: Table) -> str:
     head = ["same", "explained", "different", "crash", "hang", "refused", "skipped"]
     formats = ", ".join(f"{name} {count}" for name, count in record["formats"].items())
     types = ", ".join(f"{name} {count}" for name, count in record["types"].items())
-    versions = ", ".join(f"{name} {count}" for name, count in record["versions"].items())
+    versions = ", ".join(f"{name} {count}" for name, count in record["graphs_by_version"].items())
     text = (
         f"Counted: {record['graphs']} random graphs of {len(record['operators'])} operators ({formats}) in opsets "
         f"{record['opsets'][0]} to {record['opsets'][-1]}, a third of them with NaN, infinities, denormal and huge "
@@ -361,11 +358,3 @@ TABLES: Mapping[str, tuple[str, Callable[[Record, Table], str]]] = {
     "differential": ("Random graphs against onnxruntime", differential),
     "fuzz_targets": ("Coverage-guided fuzzing", fuzz_targets),
 }
-# A second, shorter table of a record, for the README.
-BRIEF: Mapping[str, tuple[str, Callable[[Record, Table], str]]] = {
-    "peers": ("Networks against the fastest other runtime", peers_in_brief),
-}
-# Made by hand, not by bench.all: every test is a build; an hour of fuzzing; another checkout.
-OPTIONAL = frozenset(
-    {"before", "drop_in_times", "peers_amx", "blas_peers", "onnx_node_tests_library", "fuzz_targets", "fuzz_c_targets"}
-)

@@ -24,7 +24,7 @@ from bench.host_library import build_for_host
 from bench.model_accuracy import check_library
 from bench.models import model_path
 from bench.paper_names import NETWORKS
-from bench.record import RESULTS, facts, write
+from bench.record import facts, measured, measured_or_none, write
 from mavcg.errors import MavcgError
 from mavcg.program.profiling.class_chart import plot_classes
 from mavcg.program.profiling.function_classes import CLASSES, GEMM, ClassShares, class_of
@@ -120,8 +120,11 @@ def add_rows(work: Callable[[str], dict[str, Any]], names: Sequence[str], part: 
         print(f"{name}: {in_short(row)}", flush=True)
         if record:
             about = facts("measured", f"bench.{NAME} --record")
-            about["machines"] = {**_kept().get("machines", {}), part: {k: about[k] for k in ("date", "load_average")}}
-            rows = {**_kept().get("rows", {})}
+            about["machines"] = {
+                **measured_or_none(NAME).get("machines", {}),
+                part: {k: about[k] for k in ("date", "load_average")},
+            }
+            rows = {**measured_or_none(NAME).get("rows", {})}
             rows[name] = {**rows.get(name, {}), **row}
             write(
                 NAME,
@@ -148,12 +151,6 @@ def in_short(row: Mapping[str, Any]) -> str:
     return "; ".join(parts)
 
 
-def _kept() -> dict[str, Any]:
-    path = RESULTS / f"{NAME}.json"
-    kept: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
-    return kept
-
-
 def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -168,7 +165,7 @@ def main() -> None:
         if name not in NETWORKS:
             sys.exit(f"bench.{NAME}: {name}: there is no such network; there are {', '.join(NETWORKS)}")
     if arguments.chart:
-        chart(_kept()["rows"], arguments.chart)
+        chart(measured(NAME)["rows"], arguments.chart)
         return
     work, part = (on_arm, "arm") if arguments.arm else (timed, "times") if arguments.times else (built, "built")
     sys.exit(0 if add_rows(work, arguments.networks or list(NETWORKS), part, arguments.record) else 1)

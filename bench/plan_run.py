@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from bench.plan_baselines import OURS, SEARCHES, TABLE_8_4
-from bench.record import RESULTS, facts, write
+from bench.record import facts, measured_or_none, write
 from mavcg.accelerators.plans.baselines import BASELINES
 from mavcg.accelerators.plans.network_plan import plan_layers
 from mavcg.accelerators.plans.request import read_graph
@@ -111,8 +111,7 @@ def compare(network: str, setup: str, blas: str) -> dict[str, Any]:
 
 def record_row(row: Mapping[str, Any]) -> None:
     """Put a row into the record, in place of an older one of the same network, setup and runtime."""
-    path = RESULTS / f"{NAME}.json"
-    rows: Sequence[Mapping[str, Any]] = json.loads(path.read_text())["rows"] if path.is_file() else []
+    rows: Sequence[Mapping[str, Any]] = measured_or_none(NAME).get("rows", ())
     keys = ("network", "setup", "runtime")
     kept = [recorded for recorded in rows if any(recorded[key] != row[key] for key in keys)]
     ordered = sorted([*kept, row], key=lambda r: [str(r[key]) for key in keys])

@@ -194,11 +194,90 @@ def explore_boards(record: Record, table: Table) -> str:
     return f"{text}\n\n" + table(["board", "threads", "latency", "cores at work"], rows)
 
 
+def plan_networks(record: Record, table: Table) -> str:
+    """Return the e-PlaNNer thesis's tables 4.1 and 8.1 beside what its networks have."""
+    repeated = record["mean_repeated_percent"]
+    shared = [
+        [row["network"], row["uncached"], row["cached"], " / ".join(map(str, row["paper"] or ())), row["note"]]
+        for row in record["table_4_1"]
+    ]
+    sizes = [
+        [
+            f"{row['network']}, {row['variant']}",
+            row["layers"],
+            *(f"{row[key]:.3f}" for key in ("weights_mib", "gibi_mac")),
+            ", ".join(f"{value:g}" for value in row["paper"] or ()),
+            row["note"],
+        ]
+        for row in record["table_8_1"]
+    ]
+    text = f"Counted: layers, and schedules that they need; {repeated['ours']:.2f} % of layers repeat another (paper: "
+    text += f"{repeated['paper']} %). Then MiB of weights and 2^30 multiply-accumulates of each network."
+    first = table(["network", "layers", "schedules", "paper's", "note"], shared)
+    head = ["network, variant", "layers", "weights, MiB", "2^30 MAC", "paper's MB, Gflops, layers", "note"]
+    return f"{text}\n\n{first}\n\n{table(head, sizes)}"
+
+
+def plan_tables(record: Record, table: Table) -> str:
+    """Return the thesis's table 8.5, how many of its figures come out as printed, and what its pruning loses."""
+    printed = [same for row in record["spaces"] for same in row["as_printed"]]
+    spaces = [
+        [
+            row["network"],
+            row["unpruned_of_a_layer_millions"],
+            *(f"{size:,}" for size in row["pruned_of_all"]),
+            f"{sum(row['as_printed'])} of {len(row['as_printed'])}",
+        ]
+        for row in record["spaces"]
+    ]
+    spaces.append(["all", *[""] * 5, f"{sum(printed)} of {len(printed)}"])
+    losses = [
+        [
+            f"{row['network']}, {row['setup']}",
+            *(f"{row[key] / MIB:.1f}" for key in ("no_reload_bytes", "pruned_bytes", "exhaustive_bytes")),
+            f"{row['layers_missed']} of {row['layers']}",
+            f"{row['worst_metric_ratio']:.2f}",
+        ]
+        for row in record["searches"]
+    ]
+    text = "Counted: tilings of a layer without pruning, in millions, and of all layers with it, in setups A to D. "
+    text += (
+        "Then, modelled: MiB off chip if every tensor is moved once, by the pruned search and by the exhaustive one."
+    )
+    head = ["network", "not pruned, millions", "A", "B", "C", "D", "as the paper printed"]
+    names = ["network, setup", "no reload", "pruned", "exhaustive", "layers that pruning misses", "metric, times below"]
+    return f"{text}\n\n{table(head, spaces)}\n\n{table(names, losses)}"
+
+
+def plan_baselines(record: Record, table: Table) -> str:
+    """Return how much less the planner moves than three others, beside the thesis's figures, and modelled speed-ups."""
+    reductions = [
+        [key, f"{value['ours']:.2f}", "" if value["paper"] is None else f"{value['paper']:.2f}"]
+        for key, value in record["reduction_percent"].items()
+    ]
+    rows = [
+        [
+            f"{row['network']}, {row['setup']}",
+            *(f"{moved / MIB:.1f}" for moved in row["bytes"].values()),
+            *(f"{row[key]:.1f}" for key in ("no_reload_mib", "balanced_mib")),
+        ]
+        for row in record["rows"]
+    ]
+    planners = list(record["rows"][0]["bytes"])
+    text = "Modelled: percent less off-chip access than the three other planners; then MiB of each, and two bounds."
+    first = table(["mean over", "ours", "paper's"], reductions)
+    second = table(["network, setup", *planners, "no reload", "floor"], rows)
+    return "\n\n".join([text, first, second, *record["assumptions"]])
+
+
 TABLES: Mapping[str, tuple[str, Callable[[Record, Table], str]]] = {
     "predicted": ("Predictions beside measurements", predicted),
     "planned_tiles": ("Planned tilings against fixed ones", planned_tiles),
     "tiling_models": ("The roofline alone and all terms", tiling_models),
     "plan_seconds": ("How long scheduling a network takes", plan_seconds),
+    "plan_networks": ("Networks of the e-PlaNNer thesis", plan_networks),
+    "plan_tables": ("Search spaces of the e-PlaNNer thesis", plan_tables),
+    "plan_baselines": ("Tilings beside other planners", plan_baselines),
     "plan_search": ("Three searches for tilings", plan_search),
     "explore": ("A design space over workers", explore),
     "explore_boards": ("Boards within a power budget", explore_boards),

@@ -8,7 +8,6 @@ the others; `--missing` goes on where a run was stopped, and with `--since` what
 import argparse
 import datetime
 import fcntl
-import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -16,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from bench.record import RESULTS, facts, write
+from bench.record import ROWS, facts, measured_or_none, write
 from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.lab.trials.cases import OPTIMISED_EVERY, cases_of, checked_scenarios, scenarios_of
 from mavcg.lab.trials.check import CheckCase, Checked, block_of, check_all
@@ -100,8 +99,8 @@ def _say(name: str, row: dict[str, Any]) -> None:
 @contextmanager
 def _alone() -> Iterator[None]:
     """Lock the record against other parts of the run."""
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    folder = os.open(RESULTS, os.O_RDONLY)
+    ROWS.mkdir(parents=True, exist_ok=True)
+    folder = os.open(ROWS, os.O_RDONLY)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)
         yield
@@ -111,8 +110,7 @@ def _alone() -> Iterator[None]:
 
 def _recorded() -> dict[str, list[dict[str, Any]]]:
     """Return the record's rows, in the order of the primitive library."""
-    path = RESULTS / f"{NAME}.json"
-    recorded = json.loads(path.read_text()) if path.exists() else {}
+    recorded = measured_or_none(NAME)
     return {name: recorded.get(name, []) for name in ("emulated", "by_primitive")}
 
 

@@ -1,4 +1,8 @@
-"""Records of figures in bench/results/: kind of figure, machine, time, command; as JSON files."""
+"""Writing of a bench's results: the measured rows into build/bench/, and the record of them into bench/results/.
+
+The rows are a bench's own, to go on from or to fit constants to; the repository does not have them. The record is what
+pages print: bench/records.py.
+"""
 
 import datetime
 import json
@@ -11,13 +15,15 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from bench import records
 from bench.dispatch import machine
-from bench.figures_check import with_code
 from mavcg import __version__
+from mavcg.errors import MavcgError
 from mavcg.files.whole_file import write_whole
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "bench/results"
+ROWS = ROOT / "build/bench"
 _PACKAGES = ("llvmlite", "ziglang", "numpy", "onnx", "onnxruntime", "ai-edge-litert", "tflite")
 _DEBIAN = ("libeigen3-dev", "libgemmlowp-dev")
 
@@ -43,22 +49,54 @@ def _output_of(command: Sequence[str]) -> str:
     return subprocess.run(command, capture_output=True, text=True).stdout.strip()
 
 
+def commit() -> str:
+    """Return the commit that is checked out, with "-dirty" where files differ that are not made from records."""
+    git = ("git", "-C", str(ROOT))
+    made = [f":(exclude){path}" for path in ("bench/results", "docs/figures.md", "docs/pictures", "README.md")]
+    head = _output_of([*git, "rev-parse", "--short", "HEAD"])
+    return f"{head}{'-dirty' if _output_of([*git, 'status', '--porcelain', '--', '.', *made]) else ''}" or "none"
+
+
 def facts(kind: str, module: str) -> dict[str, Any]:
     """Return the head of every record. kind: "measured", "counted" or "modelled"; module: as for `python -m`."""
     return {
         "kind": kind,
         "command": f"python -m {module}",
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "commit": _output_of(["git", "-C", str(ROOT), "describe", "--always", "--dirty"]),
+        "commit": commit(),
         "machine": machine(),
         "load_average": round(os.getloadavg()[0], 2),
         "versions": versions(),
     }
 
 
-def write(name: str, record: Mapping[str, Any]) -> Path:
-    """Write bench/results/<name>.json atomically, with digests of the code that bench/subjects.py names."""
-    RESULTS.mkdir(parents=True, exist_ok=True)
+def write(name: str, rows: Mapping[str, Any]) -> Path:
+    """Write what was measured to build/bench/<name>.json, and its record to bench/results/<name>.json.
+
+    Raises: MavcgError where the bench's tables have too many lines for a record.
+    """
+    from bench.tables import summary  # whose modules import this one
+
+    record = summary(name, rows)
+    ROWS.mkdir(parents=True, exist_ok=True)
+    write_whole(ROWS / f"{name}.json", json.dumps(rows, indent=1) + "\n")
     path = RESULTS / f"{name}.json"
-    write_whole(path, json.dumps(with_code(name, record), indent=2) + "\n")
+    records.write(path, record)
     return path
+
+
+def measured(name: str) -> dict[str, Any]:
+    """Return what a bench measured on this machine before.
+
+    Raises: MavcgError where it did not.
+    """
+    path = ROWS / f"{name}.json"
+    if not path.is_file():
+        raise MavcgError(f"{path}: there are no measured rows of {name} on this machine; run `python -m bench.{name}`")
+    known: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return known
+
+
+def measured_or_none(name: str) -> dict[str, Any]:
+    """Return what a bench measured on this machine before; empty where it did not."""
+    return measured(name) if (ROWS / f"{name}.json").is_file() else {}

@@ -1,11 +1,10 @@
 """Markdown tables of bench/results/silicon.json and silicon_simulated.json."""
 
-import json
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from bench.record import RESULTS
+from bench.record import measured
 from bench.silicon.models import WARM_CALLS
 from bench.silicon_changes import wrong_directions
 
@@ -66,7 +65,7 @@ def _verdict(core: str, errors: Sequence[float]) -> str:
 
 def simulated(record: Record, table: Table) -> str:
     """Return the simulator's errors by core beside those of the analytic models, on the figures that both have."""
-    analytic = json.loads((RESULTS / "silicon.json").read_text(encoding="utf-8"))
+    analytic = measured("silicon")
     return beside_analytic(record, analytic, table)
 
 

@@ -8,7 +8,6 @@ layer that is far off counts less; no fraction below 0. One set of fractions is 
 """
 
 import argparse
-import json
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -18,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.record import RESULTS, facts, write
+from bench.record import facts, measured, write
 from bench.simulated_fits import least_squares, with_constant
 from bench.simulated_layers import BOARD, NETWORKS, build_layer_by_layer
 from mavcg.choose.predict.exposure import PATTERNS, LineTimes, memory_pattern
@@ -146,7 +145,7 @@ def main(arguments: list[str] | None = None) -> int:
     assert not set(FITTED) & set(NETWORKS)  # what is fitted is not judged by
     rows: list[dict[str, Any]] = []
     if options.refit:
-        rows = json.loads((RESULTS / f"{NAME}.json").read_text(encoding="utf-8"))["layers"]
+        rows = measured(NAME)["layers"]
     for network in () if options.refit else FITTED:
         print(f"bench.{NAME}: {network}", file=sys.stderr, flush=True)
         rows += layer_rows(network, options.jobs)

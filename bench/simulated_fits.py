@@ -9,7 +9,6 @@ profiles/fits. Cycles are simulated, not measured.
 """
 
 import argparse
-import json
 import random
 import re
 import statistics
@@ -20,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.record import RESULTS, facts, write
+from bench.record import facts, measured, write
 from bench.simulated_fills import exposed
 from mavcg.choose.algorithms.costs.modelled import ModelledCosts, modelled_costs
 from mavcg.choose.algorithms.costs.part_counts import parts_of
@@ -104,7 +103,7 @@ def simulated_rows(kind: str, scenarios: Sequence[Scenario]) -> tuple[ModelledCo
 
 def recorded_rows(kind: str) -> tuple[ModelledCosts, list[SimulatedRow]]:
     """Return the record's rows of scenarios that still exist."""
-    record = json.loads((RESULTS / f"{NAME}.json").read_text(encoding="utf-8"))
+    record = measured(NAME)
     scenarios, primitives = {str(s): s for s in SCENARIOS}, {p.name: p for p in all_primitives()}
     recorded = next(entry for entry in record["kinds"] if entry["kind"] == kind)
     rows = [
@@ -254,7 +253,7 @@ def record_of(kind: str, scenarios: Sequence[Scenario], refit: bool) -> dict[str
 
 
 def _before(kind: str) -> Any:
-    record = json.loads((RESULTS / f"{NAME}.json").read_text(encoding="utf-8"))
+    record = measured(NAME)
     return next(entry["before"] for entry in record["kinds"] if entry["kind"] == kind)
 
 

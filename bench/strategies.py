@@ -31,7 +31,7 @@ from rich.table import Table
 
 from bench.host_library import no_costs
 from bench.models import model_path, shapes_of
-from bench.record import RESULTS, facts, write
+from bench.record import facts, measured, write
 from bench.strategy_rounds import errors_of, figures, read_rounds, take_slice, threads_of
 
 NETWORKS = (
@@ -206,7 +206,7 @@ def main() -> None:
     out = Console(stderr=True)
     networks: dict[str, Any] = {}
     if given.keep:
-        networks = json.loads((RESULTS / "strategies.json").read_text())["networks"]
+        networks = measured("strategies")["networks"]
     with tempfile.TemporaryDirectory(prefix="mavcg-strategies-") as temporary:
         for name in given.networks:
             folder = (given.folder or Path(temporary)) / name

@@ -1,16 +1,9 @@
-"""The records in bench/results/ as markdown tables: `python -m bench.tables [--update [PAGE ...]]`.
-
-They are printed, or the pages' sections of the third level that have a table's title are made anew; without
-names, those of docs/figures.md.
-"""
+"""The markdown tables of each bench's record; `python -m bench.tables [NAME ...]` prints records."""
 
 import argparse
-import json
-import re
+import statistics
 import sys
-import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from bench import (
@@ -18,10 +11,12 @@ from bench import (
     blas_tables,
     gpu_baselines,
     gpu_record,
+    headline_tables,
     memory_tables,
     model_tables,
     paper_tables,
     planner_tables,
+    records,
     selection_tables,
     silicon_tables,
     simulated_tables,
@@ -30,12 +25,12 @@ from bench import (
 )
 from bench.dispatch import WORDS
 from bench.machine_tables import ir_split, machine_passes
-from bench.record import RESULTS, ROOT
-from mavcg.files.whole_file import write_whole
+from bench.record import RESULTS
+from bench.silicon import core_facts
+from mavcg.errors import MavcgError
 
 Record = Mapping[str, Any]
-PAGES = (ROOT / "docs" / "figures.md",)
-COLUMNS = 120  # of a page's lines
+_OVER = {"over generic": "speed_over_generic", "over gcc -O3": "speed_over_gcc_O3"}
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
@@ -57,7 +52,20 @@ def versions(record: Record) -> str:
         f"Measured: microseconds a call, and in brackets speed over {over}; medians of {record['rounds']} interleaved "
     )
     text += "rounds, the second of each round's ratio. `*`: other bits than the generic version."
-    return f"{text}\n\n" + table(["kernel", *builds], rows)
+    return f"{text}\n\n{table(['kernel', *builds], rows)}\n\n{table(['geometric mean of', *_OVER], [_means(record)])}"
+
+
+def _means(record: Record) -> list[str]:
+    """Return the row of the speed of this core's version: that of the first core of the machine."""
+    cores = record["cores"]
+    if not cores:
+        return ["this core's version", *(["none: the core is not known"] * len(_OVER))]
+    ways = [row["ways"][f"mavcg {cores[0]}"] for row in record["rows"]]
+    means = [
+        f"{statistics.geometric_mean(way[key] for way in ways):.2f}" if all(key in way for way in ways) else "no gcc"
+        for key in _OVER.values()
+    ]
+    return ["this core's version", *means]
 
 
 def _speed(build: Record, base: str) -> str:
@@ -127,6 +135,7 @@ TABLES: Mapping[str, tuple[str, Callable[[Record], str]]] = {
     "machine_passes": ("Kernels through the machine passes", lambda record: machine_passes(record, table)),
     "ir_split": ("Load splitting in LLVM IR beside the machine pass", lambda record: ir_split(record, table)),
     "silicon": (silicon_tables.TITLE, lambda record: silicon_tables.silicon(record, table)),
+    "silicon_cores": ("Errors against silicon by core", lambda record: core_facts.errors(record, table)),
     "silicon_simulated": (
         silicon_tables.SIMULATED_TITLE,
         lambda record: silicon_tables.simulated(record, table),
@@ -146,82 +155,37 @@ TABLES: Mapping[str, tuple[str, Callable[[Record], str]]] = {
             **selection_tables.TABLES,
             **simulated_tables.TABLES,
             **unsure_tables.TABLES,
+            **headline_tables.TABLES,
         }.items()
     },
 }
 
 
-BRIEF = {name: (title, _of_models(show)) for name, (title, show) in model_tables.BRIEF.items()}
+def summary(name: str, measured: Record) -> records.Record:
+    """Return the record of what a bench measured.
 
-
-def section(name: str, record: Record, tables: Mapping[str, tuple[str, Callable[[Record], str]]] = TABLES) -> str:
-    """Return a record's title, table and origin."""
-    title, show = tables[name]
-    about = record["machine"]
-    commit = f"commit {record['commit']}" if "commit" in record else None
-    where = [f"{about['processor']}, {about['cpus']} CPUs, virtual: {about['virtual']}", record.get("date"), commit]
-    origin = f"{'; '.join(filter(None, where))}; `{record['command']}`"
-    if record.get("old"):
-        origin = f"**Old**, the code has changed since: {origin}"
-    return f"### {title}\n\n{_wrap(show(record))}\n\n{_wrap(origin)}\n"
-
-
-def _wrap(text: str) -> str:
-    """Break the lines of a text at COLUMNS, except rows of tables."""
-    lines = (
-        [line]
-        if line.startswith("|") or len(line) <= COLUMNS
-        else textwrap.wrap(line, COLUMNS, break_long_words=False, break_on_hyphens=False)
-        for line in text.split("\n")
-    )
-    return "\n".join(line for wrapped in lines for line in wrapped)
-
-
-def updated(text: str, sections: Mapping[str, str]) -> str:
-    """Return a text whose third-level sections with these titles, up to the next heading, are replaced.
-
-    Raises: KeyError for a title that the text does not have.
+    Raises: MavcgError where its tables have too many lines.
     """
-    for title, body in sections.items():
-        match = re.search(rf"^### {re.escape(title)}\n.*?(?=^##|\Z)", text, re.MULTILINE | re.DOTALL)
-        if match is None:
-            raise KeyError(title)
-        text = f"{text[: match.start()]}{body}\n{text[match.end() :]}"
-    return text
+    title, show = TABLES[name]
+    return records.record_of(title, measured, show(measured))
 
 
-def _sections() -> dict[str, str]:
-    """Return the sections of all existing records, by title."""
-    sections = {}
-    for name, (title, _) in TABLES.items():
-        path = RESULTS / f"{name}.json"
-        if path.is_file():
-            record = json.loads(path.read_text())
-            sections[title] = section(name, record)
-            if name in BRIEF:
-                sections[BRIEF[name][0]] = section(name, record, BRIEF)
-        elif name not in model_tables.OPTIONAL:
-            print(f"bench.tables: {path} is not there; run `python -m bench.all`", file=sys.stderr)
-    return sections
+def shown(record: records.Record) -> str:
+    """Return a record as markdown: its title, its text and tables, and where they are from."""
+    parts = [part if isinstance(part, str) else records.markdown(part) for part in record.parts]
+    origin = f"{record.kind}; {record.where}; {record.date}; commit {record.commit}; `{record.command}`"
+    return "\n\n".join([f"### {record.title}", *parts, origin]) + "\n"
 
 
 def main(arguments: Sequence[str] = ()) -> None:
-    """Print the tables, or update pages; tables without a section in any page are reported."""
+    """Print the tables of the records with these names, or of all."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--update", type=Path, nargs="*", metavar="PAGE", help="put them into these pages")
-    pages = parser.parse_args(arguments).update
-    sections = _sections()
-    if pages is None:
-        print("\n".join(sections.values()))
-        return
-    absent = set(sections)
-    for page in pages or PAGES:
-        text = page.read_text()
-        here = {title: body for title, body in sections.items() if f"### {title}\n" in text}
-        absent -= set(here)
-        write_whole(page, updated(text, here))
-    for title in sorted(absent):
-        print(f"bench.tables: no page has a section '{title}'", file=sys.stderr)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="of bench/results; all where none is given")
+    names = parser.parse_args(arguments).names or sorted(path.stem for path in RESULTS.glob("*.json"))
+    try:
+        print("\n".join(shown(records.read(RESULTS / f"{name}.json")) for name in names))
+    except MavcgError as error:
+        parser.error(str(error))
 
 
 if __name__ == "__main__":

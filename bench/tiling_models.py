@@ -23,7 +23,7 @@ from rich.table import Table
 
 from bench.jit import host_machine
 from bench.planned_tiles import Compared, Network, timed
-from bench.record import RESULTS, facts, write
+from bench.record import facts, measured_or_none, write
 from mavcg.choose.layer_model.tiling_cost import CALIBRATED, ROOFLINE, Term
 from mavcg.choose.tiles.candidates import candidates, plain_tile
 from mavcg.choose.tiles.cost import cost
@@ -169,8 +169,7 @@ def record_rows(rows: Sequence[Mapping[str, Any]], with_times: bool) -> None:
 
     An older row's times stay if there are no new ones.
     """
-    path = RESULTS / f"{NAME}.json"
-    old = {row["network"]: row for row in json.loads(path.read_text())["rows"]} if path.is_file() else {}
+    old = {row["network"]: row for row in measured_or_none(NAME).get("rows", ())}
     new = {row["network"]: row for row in rows}
     order = [name for name in (*NETWORKS, *old, *new) if name in old or name in new]
     kept = [new.get(name) or old[name] for name in dict.fromkeys(order)]

@@ -8,7 +8,6 @@ simulated run of the whole network, and the CPU time of simulating them. Nothing
 replace their layers in the record.
 """
 
-import json
 import resource
 import sys
 import tempfile
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.network_options import network_options
-from bench.record import RESULTS, facts, write
+from bench.record import facts, measured, measured_or_none, write
 from bench.simulated_layers import BOARD, CORES, LEAST_SHARE, NETWORKS, WITHIN, build_layer_by_layer
 from mavcg.choose.predict.latency import SIMULATED, StepCost
 from mavcg.hardware.board import Board
@@ -107,11 +106,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Compare, print the counts, and write bench/results/unsure_layers.json."""
     parser = network_options(NAME, __doc__, NETWORKS, "processes that compile and simulate")
     options = parser.parse_args(arguments)
-    recorded = json.loads((RESULTS / f"{SOURCE}.json").read_text(encoding="utf-8"))["layers"]
-    path, known = RESULTS / f"{NAME}.json", list[dict[str, Any]]()
+    recorded = measured(SOURCE)["layers"]
     layers = [row for name in options.networks or NETWORKS for row in compared(name, recorded, options.jobs)]
-    if options.networks and path.exists():
-        known = json.loads(path.read_text(encoding="utf-8"))["layers"]
+    known = measured_or_none(NAME).get("layers", []) if options.networks else []
     known = [row for row in known if row["network"] not in options.networks] + layers
     rows = [row for network in NETWORKS for row in known if row["network"] == network]
     names = list(dict.fromkeys(row["network"] for row in rows))

@@ -1,10 +1,11 @@
 """Draw the pictures of docs/exploring.md: a front of a small space, how exploring scales over workers; boards."""
 
-import json
 import tempfile
 from pathlib import Path
 from typing import Any
 
+from bench import records
+from bench.record import RESULTS, measured
 from mavcg.accelerators.explore.exploration import explore
 from mavcg.accelerators.explore.objectives import read_objectives
 from mavcg.accelerators.explore.space_file import read_space
@@ -13,7 +14,6 @@ from mavcg.accelerators.explore.workload import workload_of
 from mavcg.accelerators.plans.request import read_layers
 from mavcg.lab.jobs.engine import LocalEngine
 from scripts.draw_pictures import ACCENT, LINE, svg, text
-from scripts.floors import ROOT
 from scripts.log_axes import APART, HEIGHT, LEFT, TOP, WIDTH, axes, circle, line, log_scale
 
 SPACE = """[accelerator]
@@ -51,12 +51,11 @@ def _front() -> list[str]:
 
 
 def _workers() -> list[str]:
-    record = json.loads((ROOT / "bench" / "results" / "explore.json").read_text())
-    first = record["simulated"][0]["seconds"]
-    points = [(row["workers"], first / row["seconds"]) for row in record["simulated"]]
+    (table,) = records.read(RESULTS / "explore.json").tables
+    points = [(int(row[0]), float(row[2])) for row in table.rows]
     x, y = log_scale([1, 1000]), log_scale([1, 1000])
     left = LEFT + WIDTH + APART
-    title = f"Speed-up of {record['points']:,} points x {len(record['networks'])} networks (simulated)"
+    title = "Speed-up of 100,000 points x 5 networks (simulated)"
     parts = axes(left, "workers", title, x, y)
 
     ends = [(x.place(a), y.place(b)) for a, b in points]
@@ -74,7 +73,7 @@ BOARD_COLOURS = ("#7a9cbf", "#3f6f4f", "#8a6fb0", "#c9a227")
 
 def exploring_boards() -> str:
     """Return the picture of the board space: latency over power by mix of cores, with the front as a line."""
-    record = json.loads((ROOT / "bench" / "results" / "explore_boards.json").read_text())
+    record = measured("explore_boards")
     rows = record["planned"]
     x, y = (log_scale([row[key] for row in rows]) for key in ("power_w", "latency_ms"))
     title = f"SqueezeNet on {record['points']} boards, at most {record['budget_w']:g} W: latency, ms (modelled)"

@@ -1,10 +1,9 @@
-"""Draw the picture of docs/gpu.md from bench/results/gpu.json: kernels beside their predictions and beside cuDNN."""
+"""Draw the picture of docs/gpu.md from the rows of bench.gpu: kernels beside their predictions and beside cuDNN."""
 
-import json
 from collections.abc import Sequence
 
+from bench.record import measured
 from scripts.draw_pictures import ACCENT, LINE, svg, text
-from scripts.floors import ROOT
 from scripts.log_axes import APART, HEIGHT, LEFT, TOP, WIDTH, axes, circle, line, log_scale
 
 _FILLS = {"f32": LINE, "f16": ACCENT, "i8": "#8fb0cf"}
@@ -12,7 +11,7 @@ _FILLS = {"f32": LINE, "f16": ACCENT, "i8": "#8fb0cf"}
 
 def gpu() -> str:
     """Return the picture: measured over predicted milliseconds of every kernel; f32 and f16 over cuDNN's."""
-    rows = json.loads((ROOT / "bench" / "results" / "gpu.json").read_text())["rows"]
+    rows = measured("gpu")["rows"]
     predicted = [(row["type"], row["predicted_ms"], row["ms"]) for row in rows]
     peers = [
         (row["type"], peer, row["ms"])

@@ -1,16 +1,18 @@
 """Draw the diagrams of the pages into docs/pictures/: `python -m scripts.draw_pictures`.
 
 The picture of the rooms is drawn from scripts/floors.toml, which tests/test_floors.py holds; the bars of
-the peers from bench/results/peers.json, those of exploring from explore.json, explore_boards.json and a small space,
-that of GPUs from gpu.json. The others are drawings. The same input makes the same bytes.
+the peers from bench/results/peers.json, the workers of exploring from explore.json. Those of boards and GPUs need the
+rows that bench.explore_boards and bench.gpu measured on this machine. The others are drawings. The same input makes the
+same bytes.
 """
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import escape
 
+from bench import records
+from bench.record import RESULTS, measured_or_none
 from scripts.floors import ROOT, floors
 
 FOLDER = ROOT / "docs" / "pictures"
@@ -223,23 +225,22 @@ def rooms() -> str:
 
 def peers() -> str:
     """Draw time beside the fastest other runtime for each network and number of threads, from the record."""
-    record = json.loads((ROOT / "bench" / "results" / "peers.json").read_text())
-    rows = [row for row in record["rows"] if row.get("ratio") is not None]
-    networks = list(dict.fromkeys(row["network"] for row in rows))
+    table = next(records.read(RESULTS / "peers.json").tables)
+    rows = [(row[0], threads, row[at]) for row in table.rows for threads, at in ((1, 2), (2, 6))]
+    ratios = {(row[0], threads): float(row[at]) for row in table.rows for threads, at in ((1, 3), (2, 7)) if row[at]}
+    networks = [row[0] for row in table.rows if row[2]]
     left, scale, step = 190.0, 380.0, 34
     height = step * len(networks) + 58
     parts = [text(14, 20, "mavcg's time / that of the fastest other runtime; below 1 mavcg is faster")]
     for i, network in enumerate(networks):
         top = 34 + step * i
-        parts.append(text(left - 8, top + 17, network.removesuffix("-random"), "end"))
-        for row in (row for row in rows if row["network"] == network):
-            y = top + (2 if row["threads"] == 1 else 14)
-            fill = LINE if row["threads"] == 1 else "#8fb0cf"
-            if row["ratio"] > 1:
-                fill = ACCENT
-            parts.append(f'<rect x="{left:g}" y="{y}" width="{scale * row["ratio"]:.1f}" height="11" fill="{fill}"/>')
-            label = f"{row['ratio']:.2f} with {row['threads']} thread{'s' * (row['threads'] > 1)}, {row['fastest']}"
-            parts.append(text(left + scale * row["ratio"] + 6, y + 9.5, label, style=' font-size="10"'))
+        parts.append(text(left - 8, top + 17, network, "end"))
+        for threads, fastest in ((row[1], row[2]) for row in rows if row[0] == network):
+            y, ratio = top + (2 if threads == 1 else 14), ratios[network, threads]
+            fill = ACCENT if ratio > 1 else LINE if threads == 1 else "#8fb0cf"
+            parts.append(f'<rect x="{left:g}" y="{y}" width="{scale * ratio:.1f}" height="11" fill="{fill}"/>')
+            label = f"{ratio:.2f} with {threads} thread{'s' * (threads > 1)}, {fastest.split('(')[-1].rstrip(')')}"
+            parts.append(text(left + scale * ratio + 6, y + 9.5, label, style=' font-size="10"'))
     bottom = 34 + step * len(networks)
     parts.append(f'<path d="M{left + scale:g} 28 V{bottom}" stroke="{ACCENT}" stroke-dasharray="4 3" fill="none"/>')
     parts.append(text(left + scale, bottom + 15, "1.0", "middle"))
@@ -248,17 +249,25 @@ def peers() -> str:
 
 def drawings() -> Mapping[str, Callable[[], str]]:
     """Return the function that draws each picture, as text, by its file's name."""
-    from scripts.draw_exploring import exploring, exploring_boards  # which draws with what is above
+    from scripts.draw_exploring import exploring  # which draws with what is above
+
+    functions = (pipelines, loop_nest, machine_passes, chunk, rooms, peers, exploring)
+    return {f"{function.__name__}.svg": function for function in functions}
+
+
+def drawings_of_rows() -> Mapping[str, Callable[[], str]]:
+    """Return the functions that draw what benches measured on this machine, by the bench's name."""
+    from scripts.draw_exploring import exploring_boards
     from scripts.draw_gpu import gpu
 
-    functions = (pipelines, loop_nest, machine_passes, chunk, rooms, peers, exploring, exploring_boards, gpu)
-    return {f"{function.__name__}.svg": function for function in functions}
+    return {"explore_boards": exploring_boards, "gpu": gpu}
 
 
 def main() -> None:
     """Write all pictures."""
     FOLDER.mkdir(exist_ok=True)
-    for name, draw in drawings().items():
+    of_rows = {f"{draw.__name__}.svg": draw for name, draw in drawings_of_rows().items() if measured_or_none(name)}
+    for name, draw in {**drawings(), **of_rows}.items():
         Path(FOLDER / name).write_text(draw())
         print(f"docs/pictures/{name}")
 

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from bench.record import RESULTS, facts, write
+from bench.record import ROOT, facts, write
 from bench.silicon.compare import Row, rows_of
 from bench.silicon.figures import HELD_OUT, LOT_SEED, read_lists
 from bench.silicon.models import MODELS
@@ -49,13 +49,16 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"no record: not all figures were compared{left}", file=sys.stderr)
         return 0
     earlier = json.loads(options.before.read_text()) if options.before else None
-    record = facts("modelled", "bench.silicon")
+    of_model = "" if options.model == "analytic" else f" --model {options.model}"
+    record = facts("modelled", f"bench.silicon{of_model}")
     record |= {"model": options.model, "lot_seed": LOT_SEED, "held_out_share": HELD_OUT, **figures}
     if earlier is not None:
         record["before"] = {key: earlier[key] for key in ("date", "model", "cores", "changes")}
-    record["rows"] = [_json(row) for row in rows]
+    record["rows"] = [as_json(row) for row in rows]
     name = "silicon" if options.model == "analytic" else f"silicon_{options.model}"
-    print(f"written: {write(name, record).relative_to(RESULTS.parents[1])}")
+    names = [name, "silicon_cores"] if name == "silicon" else [name]
+    for each in names:
+        print(f"written: {write(each, record).relative_to(ROOT)}")
     return 0
 
 
@@ -66,7 +69,8 @@ def _line(row: Row) -> str:
     return f"{figure.core} {figure.name} {figure.kind} {figure.when}: {figure.value:.2f}, {told}{held_out}"
 
 
-def _json(row: Row) -> dict[str, Any]:
+def as_json(row: Row) -> dict[str, Any]:
+    """Return a figure beside the model's, as it is kept."""
     figure = row.figure
     known = {"modelled": round(row.modelled, 3)} if row.modelled is not None else {"why": row.why}
     held_out = {"held_out": True} if figure.held_out else {}

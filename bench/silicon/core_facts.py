@@ -1,13 +1,13 @@
 """Write errors against silicon into the cores' files, from the record: `python -m bench.silicon.core_facts`."""
 
-import json
 import re
 import statistics
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bench import records
 from bench.record import RESULTS
 from mavcg.hardware.core import SILICON_UNITS
 
@@ -24,32 +24,51 @@ _KEYS = "|".join(key.removeprefix("model.") for key in SILICON_UNITS)
 _OWN_LINES = re.compile(rf"^(?:{_KEYS}) = .*\n", re.MULTILINE)
 
 
-def with_errors(text: str, rows: Sequence[Mapping[str, Any]]) -> str:
+def errors(record: Mapping[str, Any], table: Callable[[Sequence[str], Sequence[Sequence[object]]], str]) -> str:
+    """Return the table of mean absolute errors of each core and group of figures, of all and of those held out."""
+    rows = []
+    for core in sorted({row["core"] for row in record["rows"]}):
+        for prefix, kinds in GROUPS.items():
+            known = [row for row in record["rows"] if row["core"] == core and row["kind"] in kinds]
+            known = [row for row in known if "modelled" in row]
+            held_out = [row for row in known if row.get("held_out")]
+            if known:
+                rows.append([core, _NAMES[prefix], *_cells(known), *(_cells(held_out) if held_out else ("", ""))])
+    text = "Modelled: mean absolute error in percent, and how many published figures it is of."
+    head = ["core", "figures of", "error", "figures", "held-out error", "held-out figures"]
+    return f"{text}\n\n{table(head, rows)}"
+
+
+def _cells(rows: Sequence[Mapping[str, Any]]) -> tuple[str, int]:
+    return f"{100 * statistics.fmean(abs(row['modelled'] / row['silicon'] - 1) for row in rows):.2f}", len(rows)
+
+
+def with_errors(text: str, rows: Iterable[Sequence[str]]) -> str:
     """Return a core's file with the errors of these rows of the record in its table [model], in place of older ones."""
     table = "[model]\n"
     if table not in text:
         return text
     head, model = text.split(table, 1)
-    lines = [line for prefix in GROUPS for line in _lines_of(prefix, rows)]
+    by_group = {row[1]: row[2:] for row in rows}
+    lines = [line for prefix in GROUPS for line in _lines_of(prefix, by_group.get(_NAMES[prefix], ()))]
     return head + table + "".join(lines) + _OWN_LINES.sub("", model)
 
 
-def _lines_of(prefix: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def _lines_of(prefix: str, cells: Sequence[str]) -> list[str]:
     """Return the lines of a group of figures: mean absolute errors, and how many figures they are of."""
-    errors, held_out = [], []
-    for row in rows:
-        if row["kind"] in GROUPS[prefix] and "modelled" in row:
-            errors.append(abs(row["modelled"] / row["silicon"] - 1))
-            if row.get("held_out"):
-                held_out.append(errors[-1])
-    source = f"python -m bench.silicon: {_NAMES[prefix]} (bench/results/silicon.json)"
+    source = f"python -m bench.silicon: {_NAMES[prefix]} (bench/results/silicon_cores.json)"
     lines = []
-    for key, group, of_lot in (("", errors, ""), ("held_out_", held_out, ", those held out by lot")):
-        if group:
-            mean = f"{100 * statistics.fmean(group):.2f}"
-            lines += [_line(f"{prefix}{key}error", mean, "percent", source + of_lot)]
-            lines += [_line(f"{prefix}{key}figures", str(len(group)), "figures", source + of_lot)]
+    for key, at, of_lot in (("", 0, ""), ("held_out_", 2, ", those held out by lot")):
+        if cells and cells[at]:
+            lines += [_line(f"{prefix}{key}error", cells[at], "percent", source + of_lot)]
+            lines += [_line(f"{prefix}{key}figures", cells[at + 1], "figures", source + of_lot)]
     return lines
+
+
+def recorded(core: str) -> list[tuple[str, ...]]:
+    """Return the record's rows of a core."""
+    (table,) = records.read(RESULTS / "silicon_cores.json").tables
+    return [row for row in table.rows if row[0] == core]
 
 
 def _line(key: str, value: str, unit: str, source: str) -> str:
@@ -58,10 +77,9 @@ def _line(key: str, value: str, unit: str, source: str) -> str:
 
 def main() -> int:
     """Update every core's file that has a table [model]; name those that changed."""
-    rows = json.loads((RESULTS / "silicon.json").read_text(encoding="utf-8"))["rows"]
     for path in sorted(CORES.glob("*.toml")):
         text = path.read_text(encoding="utf-8")
-        new = with_errors(text, [row for row in rows if row["core"] == path.stem])
+        new = with_errors(text, recorded(path.stem))
         if new != text:
             path.write_text(new, encoding="utf-8")
             print(f"updated: {path.relative_to(CORES.parents[1])}")

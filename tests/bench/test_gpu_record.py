@@ -6,11 +6,9 @@ from typing import Any
 
 import pytest
 
-import bench.gpu_record
 import bench.record
+from bench import records
 from bench.gpu_record import write_record
-
-EARLIER = {"f32": 0.9, "f16": 0.8, "i8": 0.7}
 
 
 def measured() -> dict[str, Any]:
@@ -39,16 +37,15 @@ def measured() -> dict[str, Any]:
 
 @pytest.fixture
 def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "gpu.json").write_text(json.dumps({"pearson_before_fit": EARLIER}))
-    for module in (bench.record, bench.gpu_record):
-        monkeypatch.setattr(module, "RESULTS", tmp_path)
+    monkeypatch.setattr(bench.record, "RESULTS", tmp_path / "results")
+    monkeypatch.setattr(bench.record, "ROWS", tmp_path)
     return tmp_path
 
 
 def test_a_measurement_alone_makes_the_record(results: Path) -> None:
     write_record(measured())
     record = json.loads((results / "gpu.json").read_text())
-    assert record["pearson_before_fit"] == EARLIER
+    assert records.read(results / "results/gpu.json").cell("f32", "type") == "f32"
     assert (record["checked"], record["wrong"], record["machine"]["cpus"]) == (12, 0, 16)
     beside = record["summary"]["f32"]["library"][0]
     assert beside["faster"] == 2

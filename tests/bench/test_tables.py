@@ -1,87 +1,99 @@
-"""Tables put into a document: sections that have their titles, and nothing else."""
+"""Tables of records: printed whole, and what pages of text say of them."""
 
-import json
 import re
 from pathlib import Path
 
 import pytest
 
-from bench import tables
-from bench.peer_rows import geometric_mean
-from bench.record import RESULTS, ROOT
+import bench.record
+from bench import records, tables
+from bench.record import RESULTS, ROOT, facts, measured, measured_or_none, write
 from bench.selection_tables import STRICT_CHECK_SINCE
+from mavcg.errors import MavcgError
 
-README = (ROOT / "README.md").read_text()
-WHAT_WORKS = (ROOT / "docs" / "what-works.md").read_text()
-TEXT = "# Title\n\n### One\n\nold\n\n## Other\n\n### One more\n\nkept\n\n### Two\n\nold\n"
-
-
-def test_sections_are_replaced_up_to_the_next_heading() -> None:
-    text = tables.updated(TEXT, {"One": "### One\n\nnew\n", "Two": "### Two\n\nnewer\n"})
-    assert text == "# Title\n\n### One\n\nnew\n\n## Other\n\n### One more\n\nkept\n\n### Two\n\nnewer\n\n"
+RUN = {"rounds": 3, "rseq": True, "ways": {"direct": {}, "built": {"over_direct_ns": 0.64}}}
 
 
-def test_a_section_that_is_not_there_is_said() -> None:
-    with pytest.raises(KeyError, match="Three"):
-        tables.updated(TEXT, {"Three": "### Three\n"})
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(bench.record, "RESULTS", tmp_path / "results")
+    monkeypatch.setattr(bench.record, "ROWS", tmp_path / "rows")
+    return tmp_path
 
 
-def test_a_file_is_updated_from_the_records(tmp_path: Path) -> None:
-    path = tmp_path / "page.md"
-    path.write_text("# Page\n\n### Code growth of six ARM clones\n\nout of date\n\n## End\n")
-    tables.main(["--update", str(path)])
-    text = path.read_text()
-    record = json.loads((RESULTS / "growth.json").read_text())
-    assert text.startswith("# Page\n\n### Code growth of six ARM clones\n\nCounted: ") and text.endswith("\n\n## End\n")
-    assert record["date"] in text and "out of date" not in text
-    assert [p.name for p in tmp_path.iterdir()] == ["page.md"]
+def test_a_bench_writes_its_rows_and_their_record(folder: Path) -> None:
+    rows = {**facts("measured", "bench.dispatch --record"), "runs": [RUN]}
+    path = write("dispatch", rows)
+
+    assert path == folder / "results/dispatch.json" and measured("dispatch") == rows == measured_or_none("dispatch")
+    record = records.read(path)
+    assert record.cell("built", "*with rseq") == "0.6 ns"
+    assert (record.title, record.command, record.commit) == (
+        "What choosing a version costs",
+        "python -m bench.dispatch --record",
+        rows["commit"],
+    )
 
 
-@pytest.mark.parametrize(
-    ("name", "brief"), [*((name, False) for name in tables.TABLES), *((name, True) for name in tables.BRIEF)]
-)
-def test_each_record_is_on_one_page_as_it_is(name: str, brief: bool) -> None:
-    all_of, path = tables.BRIEF if brief else tables.TABLES, RESULTS / f"{name}.json"
-    if not path.is_file():
-        pytest.skip(f"{path.name} is made by hand, and is not there")
-    title, _ = all_of[name]
-    made = tables.section(name, json.loads(path.read_text()), all_of)
-    pages = {page.name: page.read_text() for page in tables.PAGES}
-    assert len([page for page, text in pages.items() if f"### {title}\n" in text]) == 1, f"{title}: not on one page"
-    assert any(made in text for text in pages.values()), f"{title}: the page is older than the record"
+def test_rows_of_another_machine_are_not_there(folder: Path) -> None:
+    assert measured_or_none("dispatch") == {}
+    with pytest.raises(MavcgError, match="no measured rows of dispatch on this machine; run `python -m bench.disp"):
+        measured("dispatch")
 
 
-def test_every_record_has_a_table() -> None:
-    records = {path.stem for path in RESULTS.glob("*.json")}
-    # What docs/planning.md prints as the papers have it.
-    assert records - set(tables.TABLES) == {"plan_networks", "plan_tables", "plan_baselines"}
+def test_records_are_printed_by_their_names(capsys: pytest.CaptureFixture[str]) -> None:
+    tables.main(["growth", "dispatch"])
+    said = capsys.readouterr().out
+
+    assert said.startswith("### Code growth of six ARM clones\n\nCounted: ")
+    assert "### What choosing a version costs" in said
+    assert "| edge_app: " in said and f"commit {records.read(RESULTS / 'growth.json').commit}; `python" in said
+
+
+def test_a_record_that_is_not_there_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        tables.main(["nothing"])
+    assert "nothing.json" in capsys.readouterr().err
+
+
+def test_every_record_can_be_made_anew() -> None:
+    assert {path.stem for path in RESULTS.glob("*.json")} <= set(tables.TABLES)
 
 
 def test_a_page_says_how_many_primitives_the_present_check_saw() -> None:
-    rows = json.loads((RESULTS / "primitive_scenarios.json").read_text())["by_primitive"]
-    strict = sum(row.get("date", "") >= STRICT_CHECK_SINCE for row in rows)
-    page = WHAT_WORKS.replace("\n", " ")
+    (table,) = records.read(RESULTS / "primitive_scenarios.json").tables
+    page = " ".join((ROOT / "docs/what-works.md").read_text().split())
     words = re.search(
         r"8 bits\. (\d+) of them were checked on 200 generated scenarios each \((\d+) by the present", page
     )
 
-    assert words is not None and (int(words[1]), int(words[2])) == (len(rows), strict)
+    assert STRICT_CHECK_SINCE
+    counts = [sum(int(row[at]) for row in table.rows) for at in (1, 2)]
+    assert words is not None and [int(words[1]), int(words[2])] == counts
 
 
-def test_the_readme_states_the_means_and_the_losses_of_the_record() -> None:
-    rows = json.loads((RESULTS / "peers.json").read_text())["rows"]
-    one, two = (geometric_mean([row for row in rows if row["threads"] == threads]) for threads in (1, 2))
-    losses = sorted(row["ratio"] for row in rows if row.get("ratio") is not None and row["ratio"] >= 1.005)
-    stated = " ".join(README.split())
+def test_times_over_a_runtime_leave_out_what_computes_something_else() -> None:
+    def row(threads: int, other: dict[str, object]) -> dict[str, object]:
+        ours = {"ms": 1.0, "agrees": True, "version": "1"}
+        return {"network": "a", "threads": threads, "rounds": 4, "runtimes": {"mavcg": ours, "other": other}}
 
-    assert f"{one:.2f} of the fastest one's time in geometric mean over ten networks" in stated
-    assert f"with one thread, {two:.2f} with two" in stated
-    assert all(f"({ratio:.2f})" in stated for ratio in losses), losses
+    same, wrong = {"ms": 2.0, "agrees": True, "version": "2"}, {"ms": 9.0, "agrees": False, "version": "2"}
+    rows = [{**row(1, same), "ratio": 0.5}, row(2, wrong)]
+    record = tables.summary("networks", {**facts("measured", "x"), "runtimes": ["mavcg", "other"], "rows": rows})
+
+    assert [record.cell("other", f"{n} thread*") for n in (1, 2)] == ["0.50", "none"]
+    assert [record.cell("f32", f"{n} thread*") for n in (1, 2)] == ["0.50", "none"]
+    assert record.cell("8 bits", "1 thread") == "none"
 
 
-def test_the_readme_calls_an_old_figure_old_and_gives_its_date() -> None:
-    record = json.loads((RESULTS / "peers.json").read_text())
-    text = " ".join(README.split("## How it compares")[1].split("## Documentation")[0].split())
+def test_the_speed_of_a_core_that_is_not_known_is_not_stated() -> None:
+    ways = {"mavcg generic": {"median_us": 2.0, "same_bits_as_generic": True, "speed_over_generic": 1.0}}
+    rows = {"rounds": 1, "rows": [{"kernel": "k", "work": "1", "ways": ways}]}
+    unknown = tables.summary("versions", {**facts("measured", "x"), **rows, "cores": []})
+    assert unknown.cell("this core's version", "over generic") == "none: the core is not known"
 
-    assert record["date"].split()[0] in text
-    assert ("these figures are old" in text) == record.get("old", False)
+    own = {"median_us": 1.0, "same_bits_as_generic": True, "speed_over_generic": 2.0}
+    rows["rows"] = [{"kernel": "k", "work": "1", "ways": {**ways, "mavcg znver3": own}}]
+    known = tables.summary("versions", {**facts("measured", "x"), **rows, "cores": ["znver3"]})
+    cells = [known.cell("this core's version", column) for column in ("over generic", "over gcc -O3")]
+    assert cells == ["2.00", "no gcc"]

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+import bench.record
 import bench.tiling_models as tiling_models
 from bench.jit import host_machine
 from bench.tiling_models import MODELS, modelled, plans_of, record_rows, summary
@@ -28,7 +29,7 @@ def test_what_all_terms_choose_is_never_dearer_by_all_terms_than_the_error_that_
 
 def test_a_record_keeps_rows_of_other_networks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written: dict[str, object] = {}
-    monkeypatch.setattr(tiling_models, "RESULTS", tmp_path)
+    monkeypatch.setattr(bench.record, "ROWS", tmp_path)
     monkeypatch.setattr(tiling_models, "write", lambda name, record: written.update(record))
     a, b = ({"network": name, "modelled_over_planned": {"roofline": 1.21}} for name in ("a", "b"))
     (tmp_path / "tiling_models.json").write_text(json.dumps({"rows": [a, b]}))

@@ -1,18 +1,15 @@
 """Confidence and errors against silicon, as the cores' files state them and as bench.silicon recorded them."""
 
-import json
-import statistics
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from bench.silicon.core_facts import recorded
 from mavcg.errors import ProfileError
 from mavcg.hardware.core import GRADES, Core, Fact, GroupErrors
 from mavcg.profiles.load import load_core, load_cores
 from mavcg.profiles.model_facts import check_model_facts
 
-RECORD = Path(__file__).parents[2] / "bench/results/silicon.json"
 ARM = [core for core in load_cores().values() if core.arch == "aarch64"]
 
 
@@ -23,34 +20,48 @@ def test_every_arm_core_has_a_grade() -> None:
     assert all(core.confidence is None for core in load_cores().values() if core.arch == "x86_64")
 
 
-KINDS = {"calls and loops": ("cycles", "loop"), "changes in time": ("ratio",), "instructions": ("instruction",)}
-ROWS = [row for row in json.loads(RECORD.read_text())["rows"] if "modelled" in row]
+# Groups of figures, by their names in the record.
+KINDS = {
+    "calls and loops": "published cycles of calls and loops",
+    "changes in time": "published changes in time",
+    "instructions": "published cycles an instruction",
+}
 
 
-def assert_errors(found: GroupErrors | None, core: str, kinds: Sequence[str]) -> None:
-    """Assert that errors are the means over the record's rows of a core and these kinds."""
-    rows = [row for row in ROWS if row["core"] == core and row["kind"] in kinds]
-    errors = [abs(row["modelled"] / row["silicon"] - 1) for row in rows]
-    held = [error for error, row in zip(errors, rows, strict=True) if row.get("held_out")]
-    if not errors:
+def assert_errors(found: GroupErrors | None, core: str, kind: str) -> None:
+    """Assert that errors are those of the record's row of a core and a group of figures."""
+    row = next((row for row in recorded(core) if row[1] == kind), None)
+    if row is None:
         assert found is None, core
         return
-    assert found is not None and (found.figures, found.held_out_figures) == (len(errors), len(held)), core
-    assert found.mean_abs_error == pytest.approx(statistics.fmean(errors), abs=6e-4), core
-    assert (found.held_out_error is None) == (not held)
+    error, figures, held_out_error, held_out_figures = row[2:]
+    assert found is not None and (found.figures, found.held_out_figures) == (int(figures), int(held_out_figures or 0))
+    assert found.mean_abs_error == pytest.approx(float(error) / 100, abs=1e-9), core
+    assert (found.held_out_error is None) == (held_out_error == "")
     if found.held_out_error is not None:
-        assert found.held_out_error == pytest.approx(statistics.fmean(held), abs=6e-4), core
+        assert found.held_out_error == pytest.approx(float(held_out_error) / 100, abs=1e-9), core
 
 
 @pytest.mark.parametrize("core", ARM, ids=lambda core: core.name)
 def test_errors_are_those_of_the_record(core: Core) -> None:
     known = core.silicon.kinds if core.silicon is not None else {}
-    for name, kinds in KINDS.items():
-        assert_errors(known.get(name), core.name, kinds)
-    kernels = [kind for name in KINDS if name != "instructions" and name in known for kind in KINDS[name]]
-    assert_errors(core.silicon, core.name, kernels or KINDS["instructions"])
+    for name, kind in KINDS.items():
+        assert_errors(known.get(name), core.name, kind)
     calls = known.get("calls and loops")
     assert core.model_error == (calls.mean_abs_error if calls is not None else None)
+
+
+@pytest.mark.parametrize("core", ARM, ids=lambda core: core.name)
+def test_the_errors_of_a_core_are_the_means_of_its_kernels(core: Core) -> None:
+    if core.silicon is None:
+        return
+    kernels = [errors for name, errors in core.silicon.kinds.items() if name != "instructions"]
+    parts = kernels or list(core.silicon.kinds.values())
+    figures = sum(part.figures for part in parts)
+    assert core.silicon.figures == figures
+    assert core.silicon.mean_abs_error == pytest.approx(
+        sum(part.mean_abs_error * part.figures for part in parts) / figures, abs=1e-6
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,11 @@
 """Errors against silicon that the record's rows put into a core's file."""
 
-import json
+from collections.abc import Sequence
 
-from bench.record import RESULTS
-from bench.silicon.core_facts import CORES, with_errors
+from bench import records, tables
+from bench.silicon.core_facts import CORES, errors, recorded, with_errors
 
+MACHINE = ("processor", "cpus", "virtual")
 FILE = 'name = "x"\n\n[model]\nerror = { value = 1, unit = "percent", source = "old" }\nconfidence = 1\n\n[instr]\n'
 
 
@@ -13,10 +14,17 @@ def row(modelled: float | None, kind: str = "cycles", held_out: bool = False) ->
     return {"core": "x", "kind": kind, "silicon": 10.0, **known, **({"held_out": True} if held_out else {})}
 
 
+def lines_of(rows: Sequence[dict[str, object]]) -> Sequence[Sequence[str]]:
+    """Return the rows of the record that the bench makes of its rows."""
+    head = {"kind": "", "command": "", "commit": "", "date": "", "machine": dict.fromkeys(MACHINE, "")}
+    (table,) = records.record_of("x", head, errors({"rows": rows}, tables.table)).tables
+    return table.rows
+
+
 def test_errors_are_means_of_each_group() -> None:
     rows = [row(11), row(8, "loop", held_out=True), row(None), row(20, "ratio"), row(9, "instruction", held_out=True)]
 
-    lines = with_errors(FILE, rows).splitlines()
+    lines = with_errors(FILE, lines_of(rows)).splitlines()
 
     assert [line.split(", source")[0].replace("{ value = ", "") for line in lines[3:13]] == [
         'error = 15.00, unit = "percent"',
@@ -31,16 +39,15 @@ def test_errors_are_means_of_each_group() -> None:
         'instructions_held_out_figures = 1, unit = "figures"',
     ]
     assert lines[13:] == ["confidence = 1", "", "[instr]"]
-    assert with_errors("\n".join(lines) + "\n", rows).splitlines() == lines
+    assert with_errors("\n".join(lines) + "\n", lines_of(rows)).splitlines() == lines
 
 
 def test_a_core_without_figures_or_table_has_no_errors() -> None:
     assert with_errors(FILE, []) == 'name = "x"\n\n[model]\nconfidence = 1\n\n[instr]\n'
-    assert with_errors('name = "x"\n', [row(11)]) == 'name = "x"\n'
+    assert with_errors('name = "x"\n', lines_of([row(11)])) == 'name = "x"\n'
 
 
 def test_the_cores_files_are_those_of_the_record() -> None:
-    rows = json.loads((RESULTS / "silicon.json").read_text())["rows"]
     for path in CORES.glob("*.toml"):
         text = path.read_text()
-        assert with_errors(text, [each for each in rows if each["core"] == path.stem]) == text, path.name
+        assert with_errors(text, recorded(path.stem)) == text, path.name

@@ -1,0 +1,46 @@
+"""The rule by which a figure is old: its record is of more than 30 days or 200 commits ago."""
+
+import datetime
+import functools
+import subprocess
+from pathlib import Path
+
+from bench.records import Record
+
+MOST_DAYS, MOST_COMMITS = 30, 200
+
+
+def is_old(record: Record, root: Path, today: datetime.date | None = None) -> bool:
+    """Return whether a record's date or commit lies too far back; root: the checkout that it belongs to.
+
+    Commits do not count where the history does not tell: no git, no repository of this root, a shallow clone. A commit
+    that a whole history does not have is old. Raises: ValueError where the record has no date.
+    """
+    made = datetime.date.fromisoformat(record.date[:10])
+    now = today or datetime.datetime.now(datetime.UTC).date()
+    return (now - made).days > MOST_DAYS or _commits_since(record.commit, root) > MOST_COMMITS
+
+
+@functools.cache
+def _commits_since(commit: str, root: Path) -> int:
+    """Return the number of commits of HEAD that a commit does not have; 0 where that is not known."""
+    if not _has_history(root):
+        return 0
+    known = commit.removesuffix("-dirty")
+    counted = _git(root, "rev-list", "--count", f"{known}..HEAD", "--") if known else None
+    return int(counted) if counted else MOST_COMMITS + 1
+
+
+@functools.cache
+def _has_history(root: Path) -> bool:
+    top = _git(root, "rev-parse", "--show-toplevel")
+    return bool(top) and Path(top) == root.resolve() and _git(root, "rev-parse", "--is-shallow-repository") == "false"
+
+
+def _git(root: Path, *words: str) -> str:
+    """Return what git says; nothing where it fails or is not there."""
+    try:
+        done = subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True)
+    except OSError:
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""

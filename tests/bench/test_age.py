@@ -1,0 +1,73 @@
+"""Which figures are old: by days, by commits, and where the history does not tell."""
+
+import datetime
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from bench.age import MOST_COMMITS, MOST_DAYS, is_old
+from tests.bench.test_records import made
+
+TODAY = datetime.date(2026, 11, 28)
+NAMES = {f"GIT_{who}_{what}": "a@b" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+
+
+def git(folder: Path, *words: str, given: str | None = None) -> str:
+    done = subprocess.run(
+        ["git", "-C", str(folder), *words], env={**os.environ, **NAMES}, input=given, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository of MOST_COMMITS + 2 commits."""
+    folder = tmp_path_factory.mktemp("history")
+    git(folder, "init", "-q", "-b", "main")
+    who = "committer a <a@b> 1700000000 +0000\ndata 1\nx\n"
+    git(folder, "fast-import", "--quiet", given=f"commit refs/heads/main\n{who}" * (MOST_COMMITS + 2))
+    return folder
+
+
+def commit(history: Path, before: int) -> str:
+    """Return the commit that so many others follow."""
+    return git(history, "rev-parse", "--short", f"main~{before}")
+
+
+@pytest.mark.parametrize(("days", "old"), [(0, False), (MOST_DAYS, False), (MOST_DAYS + 1, True)])
+def test_days(tmp_path: Path, days: int, old: bool) -> None:
+    date = f"{TODAY - datetime.timedelta(days)} 10:00 UTC"
+    assert is_old(made(date=date), tmp_path, TODAY) == old
+
+
+@pytest.mark.parametrize(("commits", "old"), [(0, False), (MOST_COMMITS, False), (MOST_COMMITS + 1, True)])
+@pytest.mark.parametrize("dirty", ["", "-dirty"])
+def test_commits(history: Path, commits: int, old: bool, dirty: str) -> None:
+    assert is_old(made(commit=commit(history, commits) + dirty), history, TODAY) == old
+
+
+@pytest.mark.parametrize("name", ["", "0123456789", "--all"])
+def test_a_commit_that_a_whole_history_does_not_have_is_old(history: Path, name: str) -> None:
+    assert is_old(made(commit=name), history, TODAY)
+
+
+def test_a_shallow_clone_does_not_tell(history: Path, tmp_path: Path) -> None:
+    far = commit(history, MOST_COMMITS + 1)
+    git(tmp_path, "clone", "-q", "--depth", "3", f"file://{history}", "clone")
+
+    assert not is_old(made(commit=far), tmp_path / "clone", TODAY)
+    assert is_old(made(commit=far, date="2026-10-01 10:00 UTC"), tmp_path / "clone", TODAY)
+
+
+def test_a_folder_of_another_repository_does_not_tell(history: Path) -> None:
+    inside = history / "unpacked"
+    inside.mkdir()
+    assert not is_old(made(commit="0123456789"), inside, TODAY)
+
+
+def test_a_machine_without_git_does_not_tell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    assert not is_old(made(commit="0123456789"), tmp_path, TODAY)
