@@ -7,7 +7,7 @@ JOBS   ?= 3
 # Modules are compiled once, whatever the environment says: the tests start some hundred Pythons.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: sbom help setup demo check lint analyze types test fast-tests test-long test-gpu fuzz bench clean figures-check
+.PHONY: sbom help setup demo check lint analyze types test fast-tests test-long test-gpu fuzz bench figures clean figures-check
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -30,7 +30,7 @@ $(VENV)/.ready-to-test: $(VENV)/.ready
 demo: setup ## both pipelines: a program and a network, their libraries built, run on emulated cores and here
 	@$(BIN)/python examples/demo.py
 
-lint: setup figures-check ## ruff, formats, spelling, docstrings, clang-tidy; records of figures against the code
+lint: setup figures-check ## ruff, formats, spelling, docstrings, clang-tidy; figures against their records
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/codespell *.md docs mavcg kernels passes runtime profiles bench tests examples fuzz scripts Makefile
@@ -38,7 +38,7 @@ lint: setup figures-check ## ruff, formats, spelling, docstrings, clang-tidy; re
 	@bash scripts/lint_c.sh format
 	@bash scripts/lint_c.sh tidy
 
-figures-check: setup ## find records of figures that are older than the code they are about
+figures-check: setup ## figures of the pages: as the records have them, and "old" where they are
 	@$(BIN)/python -m bench.figures_check
 
 analyze: setup ## clang's static analyzer over the runtime's C; a part of test-long
@@ -70,7 +70,11 @@ fuzz: setup ## coverage-guided fuzzing, FUZZ_SECONDS (300) all together; fuzz/RE
 	@bash scripts/fuzz_compiler.sh
 	@$(BIN)/python -m fuzz.run --seconds $(FUZZ_SECONDS) $(FUZZ_TARGETS)
 
-bench: setup ## every figure of the README, written to bench/results/
+FIGURES ?=
+figures: setup ## the headline figures (30 minutes), README and docs/figures.md; FIGURES="--only dispatch": these alone
+	@$(BIN)/python -m bench.figures $(FIGURES)
+
+bench: setup ## every record in bench/results/ that this machine can measure; takes many hours
 	@$(BIN)/python -m bench.all
 
 LIB  ?= examples/small_cnn/build/libsmall_cnn.so
