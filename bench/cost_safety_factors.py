@@ -42,7 +42,7 @@ from mavcg.choose.lowering.lower import lower_candidates
 from mavcg.choose.predict.algorithms import WORTH, predict_algorithms
 from mavcg.importers.load import import_model
 from mavcg.kernels.machines import machines_for, packing_for
-from mavcg.model.request import make_model_request
+from mavcg.model.request import ModelOptions, make_model_request
 from mavcg.objects.inspection import model_of
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.runtime.loading import load
@@ -83,7 +83,7 @@ class Said:
 def said_of(name: str, db: Path) -> Said:
     """Return the costs by a database, and the modelled ones."""
     shapes = [f"{tensor}={'x'.join(map(str, shape))}" for tensor, shape in shapes_of(name).items()]
-    request, _ = make_model_request(model_path(name), "unused.so", "host", (), None, shapes)
+    request, _ = make_model_request(model_path(name), "unused.so", ModelOptions(board="host", shapes=shapes))
     assert request.board is not None
     first = request.board.clusters[0]
     board = replace(request.board, clusters=(replace(first, cpus=first.cpus[:1]),))

@@ -39,7 +39,7 @@ from mavcg.graph.networks.squeezenet import squeezenet
 from mavcg.importers.load import import_model
 from mavcg.model.model import build_model
 from mavcg.model.model_request import ModelRequest
-from mavcg.model.request import SelectionOptions, make_model_request
+from mavcg.model.request import ModelOptions, SelectionOptions, make_model_request
 from mavcg.text.terminal import say
 
 SIDES = (224, 320, 640)
@@ -69,7 +69,7 @@ def build_all(name: str, folder: Path, modes: Sequence[str] = tuple(MODES)) -> d
         own = folder / re.sub(r"\W", "_", mode)
         own.mkdir()
         selection = SelectionOptions(db=no_costs(own), depth_first=MODES[mode])
-        request, _ = make_model_request(file, str(own / "libnetwork.so"), "host", (), None, selection=selection)
+        request, _ = make_model_request(file, str(own / "libnetwork.so"), ModelOptions(board="host"), selection)
         request = replace(request, graph=graph, max_arena_bytes=1 if mode == LEAST else None)
         by_mode[mode] = _built(request)
     return by_mode

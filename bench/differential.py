@@ -195,9 +195,9 @@ def _run_version(version: str, library: Path, cases: Sequence[Case], at_end: boo
 
 def _build(model: Path, library: Path, cores: Sequence[str], target: str | None) -> None:
     from mavcg.model.model import build_model
-    from mavcg.model.request import make_model_request
+    from mavcg.model.request import ModelOptions, make_model_request
 
-    request, _ = make_model_request(model, str(library), None, ("generic", *cores), target, jobs=1)
+    request, _ = make_model_request(model, str(library), ModelOptions(cores=("generic", *cores), target=target, jobs=1))
     build_model(request)
 
 
@@ -208,9 +208,11 @@ def _build_by_rows(model: Path, library: Path) -> None:
     """
     from mavcg.choose.lowering.row_phases import ArenaTooLargeError
     from mavcg.model.model import build_model
-    from mavcg.model.request import make_model_request
+    from mavcg.model.request import ModelOptions, make_model_request
 
-    request, _ = make_model_request(model, str(library), "host", ("generic",), None, jobs=1, max_error=0.0)
+    request, _ = make_model_request(
+        model, str(library), ModelOptions(board="host", cores=("generic",), jobs=1, max_error=0.0)
+    )
     try:
         build_model(replace(request, max_arena_bytes=0))
     except ArenaTooLargeError as error:

@@ -29,7 +29,7 @@ from mavcg.importers.load import import_model, is_tflite
 from mavcg.kernels.machines import packing_for
 from mavcg.model.model_request import MAX_ERROR
 from mavcg.model.partial_build import PartialResult, build_partial
-from mavcg.model.request import make_model_request, make_partial_request
+from mavcg.model.request import ModelOptions, make_model_request, make_partial_request
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.toolchain.target import host_target
 
@@ -156,7 +156,7 @@ def _first_refusal(error: MavcgError) -> str:
 
 def _build(model: Path, shapes: Sequence[str], folder: Path) -> PartialResult:
     taken = () if is_tflite(model) else tuple(shapes)
-    request, _ = make_model_request(model, str(folder / "libpart.so"), None, ("generic",), None, taken)
+    request, _ = make_model_request(model, str(folder / "libpart.so"), ModelOptions(cores=("generic",), shapes=taken))
     partial = make_partial_request(request, True, None, None)
     assert partial is not None
     return build_partial(partial)

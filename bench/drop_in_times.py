@@ -28,7 +28,7 @@ from mavcg.errors import MavcgError
 from mavcg.graph import Array
 from mavcg.importers.load import is_tflite
 from mavcg.model.partial_build import PartialResult, build_partial
-from mavcg.model.request import make_model_request, make_partial_request
+from mavcg.model.request import ModelOptions, make_model_request, make_partial_request
 
 MODELS = (
     ("mediapipe==0.10.14", "face_landmark_with_attention.tflite"),
@@ -113,7 +113,7 @@ def rounds(ours: Run, theirs: Run) -> tuple[list[float], list[float]]:
 
 def _build(model: Path, shapes: Sequence[str]) -> PartialResult:
     taken = () if is_tflite(model) else tuple(shapes)
-    request, _ = make_model_request(model, str(model.parent / "libpart.so"), "host", (), None, taken, threads=1)
+    request, _ = make_model_request(model, str(model.parent / "libpart.so"), ModelOptions(board="host", shapes=taken))
     partial = make_partial_request(request, True, None, None)
     assert partial is not None
     return build_partial(partial)

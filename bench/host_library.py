@@ -22,12 +22,14 @@ def build_for_host(model: Path, library: Path, shapes: Sequence[str] = (), jobs:
     shapes: as for --shape. Raises: MavcgError as the build does.
     """
     from mavcg.model.model import build_model
-    from mavcg.model.request import SelectionOptions, make_model_request
+    from mavcg.model.request import ModelOptions, SelectionOptions, make_model_request
 
     costs = no_costs(library.parent)
     try:
         selection = SelectionOptions(db=costs)
-        request, _ = make_model_request(model, str(library), "host", (), None, shapes, jobs=jobs, selection=selection)
+        request, _ = make_model_request(
+            model, str(library), ModelOptions(board="host", shapes=shapes, jobs=jobs), selection
+        )
         return build_model(request).output
     finally:
         costs.unlink()

@@ -18,7 +18,7 @@ from mavcg.apps.application_file import read_application_file
 from mavcg.apps.library import build_application
 from mavcg.cli.run import random_inputs
 from mavcg.errors import MavcgError
-from mavcg.model.request import make_model_request
+from mavcg.model.request import ModelOptions, make_model_request
 from mavcg.runtime.application import load_application
 from mavcg.runtime.timed_pipeline import measure_pipeline
 from mavcg.text.terminal import say
@@ -40,7 +40,7 @@ def measured(name: str, folder: Path, seconds: float) -> dict[str, Any]:
     """Build a network as a pipeline, and measure it."""
     file = folder / "app.toml"
     file.write_text(f'[[network]]\nname = "net"\nfile = "{model_path(name)}"\npartitions = "auto:2"\n')
-    request, _ = make_model_request(file, str(folder / f"lib{name}.so"), "host", (), None, (), 1, None, None, None)
+    request, _ = make_model_request(file, str(folder / f"lib{name}.so"), ModelOptions(board="host"))
     result = build_application(read_application_file(file), request)
     pipeline = result.note["networks"][0]["pipeline"]
     with load_application(result.output) as application:

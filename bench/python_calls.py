@@ -17,7 +17,7 @@ import numpy as np
 import mavcg
 from bench.record import facts
 from mavcg.model.model import build_model
-from mavcg.model.request import make_model_request
+from mavcg.model.request import ModelOptions, make_model_request
 from mavcg.runtime.declared import ffi
 
 CALLS, REPEATS = 20_000, 9
@@ -44,7 +44,7 @@ def small_model(folder: Path) -> Path:
     graph = onnx.helper.make_graph(nodes, "g", [value("x", 1, [4])], [value("y", 1, [4])], [ones])
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
     onnx.save(model, folder / "small.onnx")
-    request, _ = make_model_request(folder / "small.onnx", str(folder / "libsmall.so"), "host", (), None)
+    request, _ = make_model_request(folder / "small.onnx", str(folder / "libsmall.so"), ModelOptions(board="host"))
     return build_model(request).output
 
 

@@ -21,7 +21,7 @@ from mavcg.accelerators.networks import with_seeded_weights
 from mavcg.choose.lowering.row_phases import ArenaTooLargeError
 from mavcg.choose.predict.depth_first import OFF
 from mavcg.model.model import build_model
-from mavcg.model.request import SelectionOptions, make_model_request
+from mavcg.model.request import ModelOptions, SelectionOptions, make_model_request
 from mavcg.text.terminal import say
 
 LEAST = "least"
@@ -39,7 +39,7 @@ def build_ways(name: str, folder: Path) -> dict[str, dict[str, Any]]:
         own = folder / str(number)
         own.mkdir()
         selection = SelectionOptions(db=no_costs(own), depth_first=OFF)
-        request, _ = make_model_request(file, str(own / "libnetwork.so"), "host", (), None, selection=selection)
+        request, _ = make_model_request(file, str(own / "libnetwork.so"), ModelOptions(board="host"), selection)
         # Without algorithms that have an error, which do not go row by row: so all results have the same bits.
         request = replace(request, graph=graph, max_error=0, max_arena_bytes=limit)
         say(f"{name}: building {mode}")

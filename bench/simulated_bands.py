@@ -20,7 +20,7 @@ from bench.record import facts, write
 from mavcg.choose.predict.depth_first import OFF, ON
 from mavcg.lab.simulate.model_run import simulate_model
 from mavcg.model.model import build_model
-from mavcg.model.request import make_model_request
+from mavcg.model.request import ModelOptions, make_model_request
 from mavcg.profiles.load import load_board, load_core
 from mavcg.profiles.timing import load_timing
 
@@ -32,7 +32,7 @@ def built(mode: str, folder: Path, jobs: int) -> tuple[Path, Sequence[Mapping[st
     """Build the network in a mode of `--depth-first`; return the library and its ranges by bands, as its note has
     them."""
     library = folder / f"lib{mode}.so"
-    request, _ = make_model_request(model_path(NETWORK), str(library), BOARD, (), None, threads=1, jobs=jobs)
+    request, _ = make_model_request(model_path(NETWORK), str(library), ModelOptions(board=BOARD, jobs=jobs))
     result = build_model(replace(request, depth_first=mode))
     return library, result.note.get("depth_first", ())
 

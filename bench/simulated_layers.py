@@ -23,7 +23,7 @@ from mavcg.lab.simulate.model_run import ModelSimulation, simulate_model
 from mavcg.lab.simulate.sampling import UNITS, SamplePlan
 from mavcg.model.estimating import predict_file
 from mavcg.model.model import build_model
-from mavcg.model.request import make_model_request
+from mavcg.model.request import ModelOptions, make_model_request
 from mavcg.profiles.load import load_board, load_core
 from mavcg.profiles.timing import load_timing
 
@@ -60,7 +60,7 @@ def build_layer_by_layer(network: str, folder: Path, jobs: int) -> Path:
     shapes = [f"{name}={'x'.join(map(str, shape))}" for name, shape in shapes_of(network).items()]
     library = folder / f"lib{network.replace('-', '_')}.so"
     request, _ = make_model_request(
-        model_path(network), str(library), BOARD, (), None, shapes=shapes, threads=1, jobs=jobs
+        model_path(network), str(library), ModelOptions(board=BOARD, shapes=shapes, jobs=jobs)
     )
     build_model(replace(request, depth_first=OFF))
     return library

@@ -20,7 +20,7 @@ from mavcg.choose.algorithms.strategies import PBQP
 from mavcg.lab.simulate.model_run import simulate_model
 from mavcg.lab.simulate.sampling import UNITS, SamplePlan
 from mavcg.model.model import build_model
-from mavcg.model.request import SelectionOptions, make_model_request
+from mavcg.model.request import ModelOptions, SelectionOptions, make_model_request
 from mavcg.profiles.load import load_board, load_core
 from mavcg.profiles.timing import load_timing
 
@@ -32,14 +32,7 @@ def built(network: str, board: str, strategy: str, folder: Path, jobs: int) -> t
     """Build a network by a strategy; return the library and its number of primitives outside of the engine's own."""
     library = folder / f"lib{strategy}.so"
     request, _ = make_model_request(
-        model_path(network),
-        str(library),
-        board,
-        (),
-        None,
-        threads=1,
-        jobs=jobs,
-        selection=SelectionOptions(strategy=strategy),
+        model_path(network), str(library), ModelOptions(board=board, jobs=jobs), SelectionOptions(strategy=strategy)
     )
     note = build_model(request).note
     return library, sum(count for op, count in note["operators"].items() if op.startswith("primitive_"))

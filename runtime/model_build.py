@@ -17,7 +17,7 @@ from mavcg.runtime.amalgamation import write_unit
 from mavcg.runtime.build import compiler_needs, machine_flags, runtime_object
 from mavcg.runtime.coreset import GENERIC_ID, NEED_WORDS, CoreSet, stand_in_id
 from mavcg.runtime.model_names import constants_symbol
-from mavcg.runtime.model_text import DEFAULT_SPIN_US, kernels_of, tables_text
+from mavcg.runtime.model_text import DEFAULT_OPTIONS, EngineOptions, kernels_of, tables_text
 from mavcg.specs.model_program import Program
 from mavcg.toolchain.target import Target
 from mavcg.toolchain.zig import GUARDED_CODE_FLAGS, PLAIN_CODE_FLAGS, protection_flags, run_zig
@@ -55,9 +55,7 @@ def build_model_objects(
     all_cores: Mapping[str, Core],
     target: Target,
     folder: Path,
-    threads: int = 1,
-    spin_us: int = DEFAULT_SPIN_US,
-    workers: int = 1,
+    options: EngineOptions = DEFAULT_OPTIONS,
 ) -> tuple[Path, ...]:
     """Build the objects that a model library is linked from, and return their paths.
 
@@ -68,20 +66,17 @@ def build_model_objects(
         kernels: objects that define `<kernel>.generic` for each kernel of the program, and `<kernel>.<core>` for a core
             that has a version of its own; another core runs the version of its first stand-in that has one, else
             generic.
-        threads: default of a context; 0 for one for each CPU.
-        spin_us: as in tables_text.
         folder: folder for the objects.
-        workers: number of objects that are made at the same time.
     Raises: MavcgError for a target that is not Linux, a kernel without a generic version, and constants of another
     size; ToolError if compilation fails.
     """
     folder.mkdir(parents=True, exist_ok=True)
     defined = {name for path in kernels for name, _bytes in function_symbols(path)}
     tasks = (
-        *engine_tasks(program, lambda: [constants], defined, core_set, target, folder, threads, spin_us),
+        *engine_tasks(program, lambda: [constants], defined, core_set, target, folder, options),
         Task("compiling the selector", partial(selector_of, kernels, core_set, all_cores, target, folder), SELECTOR_MS),
     )
-    return (*kernels, *run_tasks(tasks, workers))
+    return (*kernels, *run_tasks(tasks, 1))
 
 
 def engine_tasks(
@@ -91,20 +86,16 @@ def engine_tasks(
     core_set: CoreSet,
     target: Target,
     folder: Path,
-    threads: int = 1,
-    spin_us: int = DEFAULT_SPIN_US,
-    part: str = "",
-    in_application: bool = False,
+    options: EngineOptions = DEFAULT_OPTIONS,
 ) -> tuple[Task[Path], Task[Path]]:
     """Return the tasks that make the objects of a model's engine and of its constants, in the order of the link.
 
-    constants: packs program.constants_bytes bytes, within its task. defined: symbols of the kernels' versions. part,
-    in_application: for a library with several models, as in tables_text. Other arguments, and Raises: as
-    build_model_objects.
+    constants: packs program.constants_bytes bytes, within its task. defined: symbols of the kernels' versions. Other
+    arguments, and Raises: as build_model_objects.
     """
     symbol = constants_symbol(program)
     return (
-        engine_task(program, defined, core_set, target, folder, threads, spin_us, part, in_application),
+        engine_task(program, defined, core_set, target, folder, options),
         constants_task(constants, program.constants_bytes, symbol, target, folder, f"model {program.name}"),
     )
 
@@ -115,23 +106,16 @@ def engine_task(
     core_set: CoreSet,
     target: Target,
     folder: Path,
-    threads: int = 1,
-    spin_us: int = DEFAULT_SPIN_US,
-    part: str = "",
-    in_application: bool = False,
-    constants: str = "",
+    options: EngineOptions = DEFAULT_OPTIONS,
 ) -> Task[Path]:
-    """Return the task that makes the object of a model's engine.
-
-    constants: symbol of constants that several models share. Other arguments: as engine_tasks.
-    """
+    """Return the task that makes the object of a model's engine. Arguments: as engine_tasks."""
     if target.system == "macos":
         raise MavcgError(
             f"--target {target.zig_name}: model libraries are built for Linux and Android only; take another target"
         )
     versions = {kernel: versions_of(kernel, defined, core_set) for kernel in kernels_of(program)}
     needs = compiler_needs(X86_BASE) if target.arch == "x86_64" else (0,) * NEED_WORDS
-    tables = tables_text(program, core_set, versions, needs, threads, spin_us, part, in_application, constants)
+    tables = tables_text(program, core_set, versions, needs, options)
     return Task("compiling the engine", partial(engine_object, tables, target, folder / "mavcg_engine.o"), ENGINE_MS)
 
 

@@ -4,6 +4,7 @@ It is pure: values in, text out.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from mavcg.graph import DTYPES
 from mavcg.hardware.board import Board
@@ -43,16 +44,32 @@ def kernels_of(program: Program) -> tuple[str, ...]:
     return tuple(dict.fromkeys(step.kernel for step in program.steps))
 
 
+@dataclass(frozen=True)
+class EngineOptions:
+    """What is fixed in a model's engine besides its program.
+
+    threads: default of a context; 0 for one for each CPU. spin_us: time that waiting threads spin before they sleep, in
+    microseconds, unless MAVCG_SPIN_US is set. part: symbol of the engine's table, if the model is one of several in a
+    library. in_application: True if these share memory (runtime/application_text.py). constants: symbol of the
+    constants, if several models share them.
+    """
+
+    threads: int = 1
+    spin_us: int = DEFAULT_SPIN_US
+    part: str = ""
+    in_application: bool = False
+    constants: str = ""
+
+
+DEFAULT_OPTIONS = EngineOptions()
+
+
 def tables_text(
     program: Program,
     core_set: CoreSet,
     versions: Mapping[str, Sequence[str]],
     base_needs: Sequence[int] = (0,) * NEED_WORDS,
-    threads: int = 1,
-    spin_us: int = DEFAULT_SPIN_US,
-    part: str = "",
-    in_application: bool = False,
-    constants: str = "",
+    options: EngineOptions = DEFAULT_OPTIONS,
 ) -> str:
     """Return the text of mavcg_model_tables.h.
 
@@ -60,11 +77,6 @@ def tables_text(
         versions: for each kernel, linkage names of the versions that generic and each core of the set run, in the order
             of their ids.
         base_needs: CPUID bits that every version needs (csrc/x86_needs.h).
-        threads: default of a context.
-        spin_us: time that waiting threads spin before they sleep, in microseconds, unless MAVCG_SPIN_US is set.
-        part: symbol of the engine's table, if the model is one of several in a library.
-        in_application: True if these share memory (runtime/application_text.py).
-        constants: symbol of the constants, if several models share them.
     Raises: MavcgError for a program that the engine's tables cannot hold.
     """
     check_program(program)
@@ -75,19 +87,19 @@ def tables_text(
         "PHASES": len(runs),
         "OPERANDS": len(operands),
         "EXTERNAL_OPERANDS": sum(map(_is_external, operands)),
-        "DEFAULT_THREADS": threads,
+        "DEFAULT_THREADS": options.threads,
         "VERSIONS": core_set.version_count,
-        "SPIN_US": spin_us,
+        "SPIN_US": options.spin_us,
     }
     return "".join(
         [
             f"/* Model {comment(program.name)}. Made by mavcg. */\n",
             f'#define MODEL_API "{EXPORTED}{api_name(program.name)}"\n',
             f"#define MODEL_NAME {c_string(program.name)}\n",
-            *([f"#define MODEL_PART {c_string(part)}\n"] if part else []),
-            "#define MODEL_IN_APPLICATION 1\n" if in_application else "",
+            *([f"#define MODEL_PART {c_string(options.part)}\n"] if options.part else []),
+            "#define MODEL_IN_APPLICATION 1\n" if options.in_application else "",
             f"#define MAVCG_SET {core_set.tag}\n",
-            f"#define MAVCG_CONSTANTS {constants or constants_symbol(program)}\n",
+            f"#define MAVCG_CONSTANTS {options.constants or constants_symbol(program)}\n",
             _sizes(program, sizes),
             _array("const uint32_t base_needs[MAVCG_NEED_WORDS]", [", ".join(f"{w:#x}" for w in base_needs)]),
             'extern const char MAVCG_CONSTANTS[] __attribute__((visibility("hidden")));\n',
@@ -105,7 +117,7 @@ def tables_text(
             _array("void *const core_ids[]", (f"(void *){number}," for number in range(core_set.version_count))),
             f"static uint64_t core_runs[{core_set.version_count}];\n",
             _operands(program, operands),
-            *([_stages(program, core_set)] if in_application else []),
+            *([_stages(program, core_set)] if options.in_application else []),
         ]
     )
 

@@ -27,7 +27,7 @@ from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.made_with import made_with
 from mavcg.runtime.model_build import application_task, engine_tasks
 from mavcg.runtime.model_names import network_symbol
-from mavcg.runtime.model_text import default_spin_us
+from mavcg.runtime.model_text import EngineOptions, default_spin_us
 from mavcg.specs.kernel import KernelSpec
 from mavcg.specs.tile_plan import TilePlan
 from mavcg.toolchain.codegen import assemble
@@ -78,10 +78,12 @@ def build_application(
                 core_set,
                 request.target,
                 own,
-                request.threads,
-                default_spin_us(request.board),
-                network_symbol(planned.program.name),
-                in_application=True,
+                EngineOptions(
+                    request.threads,
+                    default_spin_us(request.board),
+                    network_symbol(planned.program.name),
+                    in_application=True,
+                ),
             )
         tasks = kernel_tasks(specs, machines, request.cores, request.target, folder, request.tuning, tiles)
         objects = run_tasks([*shared_tasks, *tasks], request.workers, progress)

@@ -80,21 +80,22 @@ def run_build(options: AppBuildOptions) -> None:
     from mavcg.apps.library_report import application_json, show_application
     from mavcg.cli.option_values import names_of_option
     from mavcg.cli.resource_limits import build_limits, enforce_limits
-    from mavcg.model.request import SelectionOptions, make_model_request, parse_threads
+    from mavcg.model.request import ModelOptions, SelectionOptions, make_model_request, parse_threads
     from mavcg.runtime.companions import companions_sentence, library_stem
 
     described = read_application_file(options.file, options.ignore_declared_shapes)
     request, _ = make_model_request(
         options.file,
         None if options.output is None else str(options.output),
-        options.board,
-        names_of_option(options.cores),
-        options.target,
-        (),
-        parse_threads(options.threads),
-        options.jobs,
-        options.tune,
-        options.max_error,
+        ModelOptions(
+            board=options.board,
+            cores=names_of_option(options.cores),
+            target=options.target,
+            threads=parse_threads(options.threads),
+            jobs=options.jobs,
+            tune=options.tune,
+            max_error=options.max_error,
+        ),
         SelectionOptions(options.strategy),
     )
     limits = build_limits(options.max_seconds, options.max_memory, max((n.file for n in described.networks), key=_size))

@@ -71,7 +71,7 @@ def run_plan(options: AppPlanOptions) -> None:
     from mavcg.apps.search import GeneticLimits
     from mavcg.drawing.svg_plots import check_plot
     from mavcg.model.estimating import board_of
-    from mavcg.model.request import SelectionOptions, make_model_request, parse_threads
+    from mavcg.model.request import ModelOptions, SelectionOptions, make_model_request, parse_threads
     from mavcg.toolchain.codegen import default_workers
 
     if options.generations < 0:
@@ -84,14 +84,9 @@ def run_plan(options: AppPlanOptions) -> None:
     request, _ = make_model_request(
         options.file,
         None,
-        options.board,
-        (),
-        None,
-        (),
-        parse_threads(options.threads),
-        options.jobs,
-        None,
-        options.max_error,
+        ModelOptions(
+            board=options.board, threads=parse_threads(options.threads), jobs=options.jobs, max_error=options.max_error
+        ),
         SelectionOptions(options.strategy),
     )
     with Progress() as progress:

@@ -46,7 +46,7 @@ def farm_requests(options: BuildOptions, boards: str) -> "list[ModelRequest]":
 
     Raises: MavcgError for options that these builds do not take, and for names that do not fit.
     """
-    from mavcg.model.request import identifier, make_model_request, parse_threads, without_declared_shapes
+    from mavcg.model.request import ModelOptions, identifier, make_model_request, parse_threads, without_declared_shapes
 
     for option, value in single_library_options(options).items():
         if value:
@@ -68,14 +68,15 @@ def farm_requests(options: BuildOptions, boards: str) -> "list[ModelRequest]":
             request, _ = make_model_request(
                 model,
                 None,
-                board,
-                (),
-                options.target,
-                options.shape or (),
-                threads,
-                options.jobs,
-                options.tune,
-                options.max_error,
+                ModelOptions(
+                    board=board,
+                    target=options.target,
+                    shapes=options.shape or (),
+                    threads=threads,
+                    jobs=options.jobs,
+                    tune=options.tune,
+                    max_error=options.max_error,
+                ),
                 selection,
             )
             output = folder / board / f"lib{identifier(model.stem)}.so"

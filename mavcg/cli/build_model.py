@@ -22,6 +22,7 @@ PARTIAL = "; --partial builds the subgraphs without it, and leaves it to ONNX Ru
 def build_model_file(options: BuildOptions, model: Path) -> None:
     """Build a library of one model, or of its subgraphs with --partial, and print the report. Raises: MavcgError."""
     from mavcg.model.request import (
+        ModelOptions,
         make_model_request,
         make_partial_request,
         parse_threads,
@@ -34,18 +35,20 @@ def build_model_file(options: BuildOptions, model: Path) -> None:
     request, _ = make_model_request(
         model,
         options.output,
-        board,
-        names_of_option(cores),
-        options.target,
-        options.shape or (),
-        parse_threads(options.threads),
-        options.jobs,
-        options.tune,
-        options.max_error,
+        ModelOptions(
+            board=board,
+            cores=names_of_option(cores),
+            target=options.target,
+            shapes=options.shape or (),
+            threads=parse_threads(options.threads),
+            jobs=options.jobs,
+            tune=options.tune,
+            max_error=options.max_error,
+            weights=options.weights,
+            aar=options.aar,
+            several=True,
+        ),
         selection_options(options),
-        options.weights,
-        options.aar,
-        several=True,
     )
     request = replace(without_declared_shapes(request, options.ignore_declared_shapes), strip=options.strip)
     if options.simulate_unsure:

@@ -150,6 +150,7 @@ def _model_request(
     table: ModelTable, number: int, project: ProjectFile, options: ModelTable, jobs: int | None
 ) -> "tuple[ModelRequest | PartialRequest, ResourceLimits]":
     from mavcg.model.request import (
+        ModelOptions,
         SelectionOptions,
         identifier,
         make_model_request,
@@ -177,17 +178,19 @@ def _model_request(
         request, _ = make_model_request(
             file,
             str(output),
-            table.board,
-            table.cores,
-            table.target,
-            table.shapes,
-            threads,
-            jobs,
-            table.tune,
-            table.max_error,
+            ModelOptions(
+                board=table.board,
+                cores=table.cores,
+                target=table.target,
+                shapes=table.shapes,
+                threads=threads,
+                jobs=jobs,
+                tune=table.tune,
+                max_error=table.max_error,
+                weights=weights,
+                several=True,
+            ),
             selection,
-            weights,
-            several=True,
         )
         request = without_declared_shapes(request, bool(table.ignore_declared_shapes))
         request = replace(request, strip=bool(table.strip))

@@ -35,7 +35,7 @@ from mavcg.model.dump import dump
 from mavcg.model.model import build_model
 from mavcg.model.model_request import MAX_ERROR
 from mavcg.model.note import macro_from_note
-from mavcg.model.request import make_model_request
+from mavcg.model.request import ModelOptions, make_model_request
 from mavcg.objects.elf import open_elf
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.profiles.load import load_cores
@@ -171,7 +171,7 @@ def _build(
 ) -> Path:
     """Build a model's library layer by layer, for predictions of layers one after the other. Raises: MavcgError."""
     library = Path(folder) / f"lib{path.stem}.so"
-    request, _ = make_model_request(path, str(library), board, (), None)
+    request, _ = make_model_request(path, str(library), ModelOptions(board=board))
     build_model(replace(request, shapes=shapes, depth_first=OFF), progress)
     return library
 

@@ -20,7 +20,7 @@ from mavcg.runtime.companions import check_companions, library_stem
 from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.made_with import made_with
 from mavcg.runtime.model_build import engine_tasks
-from mavcg.runtime.model_text import default_spin_us
+from mavcg.runtime.model_text import EngineOptions, default_spin_us
 
 
 def build_model(request: ModelRequest, progress: Progress = lambda message: None) -> ModelResult:
@@ -60,6 +60,5 @@ def part_tasks(prepared: PreparedModel, request: ModelRequest, folder: Path) -> 
         CoreSet(request.cores),
         request.target,
         folder,
-        request.threads,
-        default_spin_us(request.board),
+        EngineOptions(request.threads, default_spin_us(request.board)),
     )

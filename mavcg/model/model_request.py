@@ -22,21 +22,15 @@ class ModelRequest:
     """Everything that a model library depends on.
 
     shapes: of inputs with free dimensions, by name. sizes: shapes of each size, for a library of several sizes; the
-    first is
-    also in shapes. threads: default of a context; 0: the number predicted to be fastest on the board among the
-    context's
-    CPUs. board: for whose caches the kernels are tiled; None: typical caches of their cores. max_error: largest error
-    of an
-    f32 algorithm relative to its largest sum before the activation; 0: sums by definition. strategy: of selection, as
-    in
-    --strategy. db, max_workspace_bytes: as in ModelQuestion. max_size_bytes: limit of packed weights. max_arena_bytes:
-    limit
-    of a context's buffers. depth_first: "auto", "on" or "off": whether layers are computed by bands of rows for speed,
-    on a
-    board (choose/predict/depth_first.py). strip: drop local symbols of the library. weights: of a Caffe network; None
-    for the file beside the model. aar: path of an Android archive to write. image_rows: every kernel that can works by
-    rows of the image, for programs by parts of rows. graph: the model as a graph if it was not read from the file; the
-    file is then used for its name and hash only.
+    first is also in shapes. threads: default of a context; 0: the number predicted to be fastest on the board among the
+    context's CPUs. board: for whose caches the kernels are tiled; None: typical caches of their cores. max_error:
+    largest error of an f32 algorithm relative to its largest sum before the activation; 0: sums by definition.
+    strategy: of selection, as in --strategy. db, max_workspace_bytes: as in ModelQuestion. max_size_bytes: limit of
+    packed weights. max_arena_bytes: limit of a context's buffers. depth_first: "auto", "on" or "off": whether layers
+    are computed by bands of rows for speed, on a board (choose/predict/depth_first.py). strip: drop local symbols of
+    the library. weights: of a Caffe network; None for the file beside the model. aar: path of an Android archive to
+    write. image_rows: every kernel that can works by rows of the image, for programs by parts of rows. graph: the model
+    as a graph if it was not read from the file; the file is then used for its name and hash only.
     """
 
     model: Path

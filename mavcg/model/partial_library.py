@@ -28,7 +28,7 @@ from mavcg.runtime.drop_in_text import DropInFile, DropInPart, ModelFile, part_s
 from mavcg.runtime.made_with import made_with
 from mavcg.runtime.model_build import constants_task, drop_in_task, engine_task, sizes_task
 from mavcg.runtime.model_names import constants_symbol
-from mavcg.runtime.model_text import default_spin_us
+from mavcg.runtime.model_text import EngineOptions, default_spin_us
 from mavcg.runtime.sizes_text import sizes_text
 from mavcg.specs.kernel import Machine
 from mavcg.specs.model_program import Program
@@ -145,8 +145,5 @@ def _engine_tasks(
             core_set,
             build.target,
             own_folder,
-            build.threads,
-            default_spin_us(build.board),
-            part_symbol(model.program),
-            constants=symbol,
+            EngineOptions(build.threads, default_spin_us(build.board), part_symbol(model.program), constants=symbol),
         )

@@ -43,42 +43,51 @@ class SelectionOptions:
     depth_first: str | None = None
 
 
+@dataclass(frozen=True)
+class ModelOptions:
+    """Options of a model build as a user gives them, besides those on the selection; None if not given.
+
+    cores, shapes: values of --cores and --shape. several: shapes may name several sizes.
+    """
+
+    board: str | None = None
+    cores: Sequence[str] = ()
+    target: str | None = None
+    shapes: Sequence[str] = ()
+    threads: int = 1
+    jobs: int | None = None
+    tune: str | None = None
+    max_error: float | None = None
+    weights: Path | None = None
+    aar: Path | None = None
+    several: bool = False
+
+
 def make_model_request(
-    model: Path,
-    output: str | None,
-    board: str | None,
-    cores: Sequence[str],
-    target: str | None,
-    shapes: Sequence[str] = (),
-    threads: int = 1,
-    jobs: int | None = None,
-    tune: str | None = None,
-    max_error: float | None = None,
-    selection: SelectionOptions = SelectionOptions(),
-    weights: Path | None = None,
-    aar: Path | None = None,
-    several: bool = False,
+    model: Path, output: str | None, options: ModelOptions, selection: SelectionOptions = SelectionOptions()
 ) -> tuple[ModelRequest, Board | None]:
-    """Return the request of a model build, and its board. several: shapes may name several sizes.
+    """Return the request of a model build, and its board.
 
     Raises: MavcgError naming the option, its value and the remedy.
     """
-    board_facts = find_board(board) if board else None
-    chosen = _cores(cores, board_facts)
-    library_target = _target(target, board_facts, chosen)
+    board_facts = find_board(options.board) if options.board else None
+    chosen = _cores(options.cores, board_facts)
+    library_target = _target(options.target, board_facts, chosen)
     _check_target(library_target, chosen)
     path = _output(output, model)
     if library_target.system == "linux-android":
         check_soname(path.name)
-    if aar is not None:
-        check_aar(aar, library_target, path)
-    _check_threads(threads, board_facts)
-    if max_error is not None and not 0 <= max_error < 1:  # refuses NaN, too
-        raise MavcgError(f"--max-error {max_error}: give 0 (sums by definition) to below 1, such as {MAX_ERROR}")
+    if options.aar is not None:
+        check_aar(options.aar, library_target, path)
+    _check_threads(options.threads, board_facts)
+    if options.max_error is not None and not 0 <= options.max_error < 1:  # refuses NaN, too
+        raise MavcgError(
+            f"--max-error {options.max_error}: give 0 (sums by definition) to below 1, such as {MAX_ERROR}"
+        )
     strategy = _strategy(selection, board_facts)
-    if board == HOST:  # for every strategy, so that selection and the engine's algorithms use the same facts
+    if options.board == HOST:  # for every strategy, so that selection and the engine's algorithms use the same facts
         board_facts = measured_host_board()
-    sizes = parse_sizes(shapes) if several else (parse_shapes(shapes),)
+    sizes = parse_sizes(options.shapes) if options.several else (parse_shapes(options.shapes),)
     if len(sizes) > 1:
         _check_several(selection)
     request = ModelRequest(
@@ -87,19 +96,19 @@ def make_model_request(
         library_target,
         chosen,
         sizes[0],
-        threads,
-        parse_tuning(tune),
-        jobs or default_workers(),
+        options.threads,
+        parse_tuning(options.tune),
+        options.jobs or default_workers(),
         board_facts,
-        MAX_ERROR if max_error is None else max_error,
+        MAX_ERROR if options.max_error is None else options.max_error,
         strategy,
         selection.db,
         selection.max_workspace,
         parse_size(selection.max_size),
         parse_size(selection.max_arena, "--max-arena"),
         _depth_first(selection.depth_first, board_facts),
-        weights=weights,
-        aar=aar,
+        weights=options.weights,
+        aar=options.aar,
         sizes=sizes if len(sizes) > 1 else (),
     )
     return request, board_facts

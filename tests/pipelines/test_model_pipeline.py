@@ -19,7 +19,7 @@ import mavcg
 from bench.models import model_path, shapes_of
 from mavcg.errors import MavcgError
 from mavcg.model.model import build_model
-from mavcg.model.request import SelectionOptions, make_model_request
+from mavcg.model.request import ModelOptions, SelectionOptions, make_model_request
 from mavcg.toolchain.target import host_target
 from mavcg.toolchain.zig import run_zig
 
@@ -242,7 +242,9 @@ def make_road(
 ) -> Road:
     """Build a library and link the program with it, as a user does."""
     selection = SelectionOptions(strategy or None)
-    request, _ = make_model_request(model, str(folder / "libroad.so"), board, cores, None, shapes, selection=selection)
+    request, _ = make_model_request(
+        model, str(folder / "libroad.so"), ModelOptions(board=board, cores=cores, shapes=shapes), selection
+    )
     result = build_model(request)
     target = request.target
     zig = ["-target", target.zig_name, "-std=gnu11", "-O2", "-pthread", "-fno-sanitize=all", f"-I{folder}"]

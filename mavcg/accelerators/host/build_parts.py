@@ -10,7 +10,7 @@ from mavcg.accelerators.image.program import AccelProgram
 from mavcg.accelerators.xgraph import XGraph
 from mavcg.files.scratch import scratch_folder
 from mavcg.model.model import build_model
-from mavcg.model.request import identifier, make_model_request
+from mavcg.model.request import ModelOptions, identifier, make_model_request
 
 Progress = Callable[[str], None]
 
@@ -52,6 +52,8 @@ def _build(
     with scratch_folder("mavcg-cpu-part-") as folder:
         text = folder / f"{library.stem}.graph"  # the library's note has this file's name and hash as its model
         text.write_text(str(made), encoding="utf-8")
-        request, _ = make_model_request(text, str(library), cores.board, cores.cores, None, max_error=0.0)
+        request, _ = make_model_request(
+            text, str(library), ModelOptions(board=cores.board, cores=cores.cores, max_error=0.0)
+        )
         build_model(replace(request, graph=made), progress)
     return replace(part, library=library.name)

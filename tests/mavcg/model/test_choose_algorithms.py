@@ -24,7 +24,7 @@ from mavcg.kernels.machines import machines_for
 from mavcg.model.choose_algorithms import AlgorithmChoice, choose_algorithms
 from mavcg.model.note import model_note
 from mavcg.model.report import primitives_json, selection_sentence, weights_sentence
-from mavcg.model.request import SelectionOptions, make_model_request, parse_size
+from mavcg.model.request import ModelOptions, SelectionOptions, make_model_request, parse_size
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.profiles.load import cores_for, load_board
 from mavcg.reference import run
@@ -187,7 +187,7 @@ def test_options_that_do_not_go_together(
     selection: SelectionOptions, board: str | None, cores: tuple[str, ...], words: str
 ) -> None:
     with pytest.raises(MavcgError, match=words):
-        make_model_request(Path("m.onnx"), None, board, cores, None, selection=selection)
+        make_model_request(Path("m.onnx"), None, ModelOptions(board=board, cores=cores), selection)
 
 
 def test_a_strategy_that_is_none_is_named() -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from mavcg.errors import MavcgError
 from mavcg.model.request import (
     AUTO_THREADS,
+    ModelOptions,
     identifier,
     make_model_request,
     parse_threads,
@@ -19,7 +20,9 @@ from mavcg.toolchain.target import host_target
 
 
 def test_a_board_gives_cores_and_target(tmp_path: Path) -> None:
-    request, board = make_model_request(Path("m.onnx"), str(tmp_path / "libx.so"), "exynos9820", (), None, threads=3)
+    request, board = make_model_request(
+        Path("m.onnx"), str(tmp_path / "libx.so"), ModelOptions(board="exynos9820", threads=3)
+    )
 
     assert [core.name for core in request.cores] == ["cortex-a55", "cortex-a75", "exynos-m4"]
     assert (request.target.zig_name, request.threads) == ("aarch64-linux-gnu.2.17", 3)
@@ -27,13 +30,17 @@ def test_a_board_gives_cores_and_target(tmp_path: Path) -> None:
 
 
 def test_cores_give_their_target_and_are_taken_once() -> None:
-    request, board = make_model_request(Path("m.onnx"), None, None, ["cortex-a76", "generic", "cortex-a76"], None)
+    request, board = make_model_request(
+        Path("m.onnx"), None, ModelOptions(cores=["cortex-a76", "generic", "cortex-a76"])
+    )
 
     assert [core.name for core in request.cores] == ["cortex-a76"] and board is None
     assert request.target.arch == "aarch64" and request.output == Path("libm.so")
-    request, _ = make_model_request(Path("m.onnx"), None, None, ["generic"], None)
+    request, _ = make_model_request(Path("m.onnx"), None, ModelOptions(cores=["generic"]))
     assert request.cores == () and request.target == host_target()
-    request, _ = make_model_request(Path("m.onnx"), None, None, ["cortex-a76"], "aarch64-linux-musl")
+    request, _ = make_model_request(
+        Path("m.onnx"), None, ModelOptions(cores=["cortex-a76"], target="aarch64-linux-musl")
+    )
     assert request.target.zig_name == "aarch64-linux-musl"
 
 
@@ -74,8 +81,8 @@ def test_threads() -> None:
 
 def test_threads_that_are_predicted_need_a_board(tmp_path: Path) -> None:
     request, _ = make_model_request(
-        Path("m.onnx"), str(tmp_path / "libx.so"), "exynos9820", (), None, threads=AUTO_THREADS
+        Path("m.onnx"), str(tmp_path / "libx.so"), ModelOptions(board="exynos9820", threads=AUTO_THREADS)
     )
     assert request.threads == AUTO_THREADS and request.board is not None
     with pytest.raises(MavcgError, match="board"):
-        make_model_request(Path("m.onnx"), None, None, ["cortex-a76"], None, threads=AUTO_THREADS)
+        make_model_request(Path("m.onnx"), None, ModelOptions(cores=["cortex-a76"], threads=AUTO_THREADS))

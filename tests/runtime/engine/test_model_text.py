@@ -14,7 +14,7 @@ from mavcg.runtime.amalgamation import SOURCES
 from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.model_build import engine_object
 from mavcg.runtime.model_header import header_text
-from mavcg.runtime.model_text import default_spin_us, kernels_of, tables_text
+from mavcg.runtime.model_text import EngineOptions, default_spin_us, kernels_of, tables_text
 from mavcg.runtime.type_codes import TYPE_CODES
 from mavcg.specs.model_program import OperandAddress, Program, ProgramStep, ProgramTensor
 from mavcg.toolchain.target import host_target
@@ -83,4 +83,4 @@ def test_the_time_that_threads_poll_is_short_on_battery_boards() -> None:
 
     assert (default_spin_us(phone), default_spin_us(workstation), default_spin_us(None)) == (10, 50, 50)
     assert "#define SPIN_US 50\n" in tables_text(PROGRAM, CoreSet(()), VERSIONS)
-    assert "#define SPIN_US 10\n" in tables_text(PROGRAM, CoreSet(()), VERSIONS, spin_us=10)
+    assert "#define SPIN_US 10\n" in tables_text(PROGRAM, CoreSet(()), VERSIONS, options=EngineOptions(spin_us=10))

@@ -16,7 +16,7 @@ from mavcg.runtime.build import compiler_needs
 from mavcg.runtime.coreset import table_text
 from mavcg.runtime.model_build import constants_object, versions_of
 from mavcg.runtime.model_names import constants_symbol, network_symbol
-from mavcg.runtime.model_text import tables_text
+from mavcg.runtime.model_text import EngineOptions, tables_text
 from mavcg.specs.model_program import OperandAddress, Program, ProgramStage, ProgramStep, ProgramTensor, RingBuffer
 from mavcg.toolchain.target import host_target
 from mavcg.toolchain.zig import run_tool
@@ -116,7 +116,7 @@ def build_pipeline(tmp_path_factory: pytest.TempPathFactory) -> Build:
         texts = {
             "mavcg_core_table.h": table_text(TWO_CORES, {}),
             "mavcg_model_tables.h": tables_text(
-                program, TWO_CORES, versions, needs, part=network_symbol("staged"), in_application=True
+                program, TWO_CORES, versions, needs, EngineOptions(part=network_symbol("staged"), in_application=True)
             ),
             "mavcg_application_tables.h": application_tables(application),
             "staged_app.h": application_header(application),

@@ -22,7 +22,7 @@ from mavcg.lab.jobs.forked_engine import ForkedEngine
 from mavcg.lab.jobs.sources_digest import worker_digest
 from mavcg.model.model_request import ModelRequest
 from mavcg.model.prepare import prepare_model
-from mavcg.model.request import make_model_request
+from mavcg.model.request import ModelOptions, make_model_request
 from tests.mavcg.accelerators.explore.dask_cluster import DaskCluster, cluster
 from tests.mavcg.accelerators.explore.explored import KillingEngine
 
@@ -33,7 +33,7 @@ def two_requests(model: Path, folder: Path) -> list[ModelRequest]:
     requests = []
     for board in BOARDS:
         (folder / board).mkdir(parents=True, exist_ok=True)
-        requests.append(make_model_request(model, str(folder / board / "libtiny.so"), board, (), None)[0])
+        requests.append(make_model_request(model, str(folder / board / "libtiny.so"), ModelOptions(board=board))[0])
     return requests
 
 
@@ -101,7 +101,7 @@ def test_a_library_that_cannot_be_built_leaves_the_others(tmp_path: Path, tiny: 
     graph = onnx.helper.make_graph(nodes, "g", [value("x", 1, [1, 4, 8, 8])], [value("y", 1, [1, 4, 6, 6])], weights)
     onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)]), tmp_path / "conv.onnx")
     good = two_requests(tiny, tmp_path)[0]
-    bad, _ = make_model_request(tmp_path / "conv.onnx", str(tmp_path / "libconv.so"), BOARDS[0], (), None)
+    bad, _ = make_model_request(tmp_path / "conv.onnx", str(tmp_path / "libconv.so"), ModelOptions(board=BOARDS[0]))
     result = build_farm([replace(bad, max_size_bytes=8), good], LocalEngine(), NOTHING_KEPT)
 
     refusal, library = result.results

@@ -20,7 +20,7 @@ from mavcg.lab.simulate.simulated_layers import step_calls
 from mavcg.lab.trials.simulated_steps import simulate_step
 from mavcg.model.estimating import predict_file
 from mavcg.model.model import build_model
-from mavcg.model.request import make_model_request
+from mavcg.model.request import ModelOptions, make_model_request
 from mavcg.profiles.load import load_board, load_core
 from mavcg.profiles.timing import load_timing
 from mavcg.specs.model_program import OperandAddress
@@ -42,7 +42,7 @@ def library(built_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def built(model: Path, folder: Path) -> Path:
-    request, _ = make_model_request(model, str(folder / "libmodel.so"), BOARD, (), None)
+    request, _ = make_model_request(model, str(folder / "libmodel.so"), ModelOptions(board=BOARD))
     build_model(replace(request, depth_first="off"))
     return folder / "libmodel.so"
 
