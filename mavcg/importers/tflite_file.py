@@ -61,11 +61,16 @@ class TfliteImport:
         if not model.outputs:
             raise MavcgError("the file has no outputs; nothing would be computed")
         names, operators = self.add_inputs(), needed_operators(model)
-        if model.subgraphs != 1 and not any(operator.op in _SEVERAL for operator in operators):
+        # CALL_ONCE has no results, which an output could need.
+        runs_others = [operator for operator in model.operators if operator.op in _SEVERAL]
+        if model.subgraphs != 1 and not runs_others:
             raise MavcgError(
                 f"the file has {model.subgraphs} subgraphs; one is supported: export one function, or build the main "
                 "subgraph by --partial"
             )
+        for operator in runs_others:
+            if not operator.outputs:
+                self.convert(operator)  # raises: it is not supported
         for operator in operators:
             self.convert(operator)
         outputs = [self.value(index, "the subgraph's outputs") for index in model.outputs]
