@@ -27,7 +27,7 @@ from bench.selection_networks import NETWORKS
 from mavcg.assembly.asm_input import AsmInput
 from mavcg.assembly.asm_source import AsmSource
 from mavcg.assembly.loop_estimates import estimate_function
-from mavcg.assembly.tuning import TuningJob, tune_versions
+from mavcg.assembly.tuning import TuningJob, tune_version
 from mavcg.assembly.tuning_options import has_machine_passes
 from mavcg.choose.algorithms.costs.database_file import open_db
 from mavcg.choose.algorithms.report.paper_tables import tables_json
@@ -148,7 +148,7 @@ def loop_row(kernel: Kernel, core: Core, folder: Path) -> dict[str, Any]:
             ):
                 break
             asked = TuningJob(core, compiled, symbol, "", symbol, "", True, heuristic_s, account=False)
-            loops[how] = main_loop(tune_versions([asked], 1, lambda: None, exact_s)[0][0], timing)
+            loops[how] = main_loop(tune_version(asked, exact_s)[0], timing)
     row: dict[str, Any] = {"core": core.name, "kernel": kernel.name, "peak_macs_per_cycle": peak}
     for how, loop in loops.items():
         if loop is not None:

@@ -28,3 +28,9 @@ def import_problem(error: ImportError, absent: str, kind: type[MavcgError] = Mav
     if any(words in str(error).lower() for words in _NO_MEMORY):
         return kind(f"more memory is needed than is available ({error}); allow more (ulimit -v)")
     return kind(absent)
+
+
+def fault_text(error: Exception) -> str:
+    """Return the words for an exception that is not the user's error."""
+    text = " ".join(f"{type(error).__name__}: {error}".split())
+    return f"by a fault of mavcg, please report it: {text}"

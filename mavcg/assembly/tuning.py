@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from mavcg.assembly.schedule_store import KeptSchedules, open_schedules
+from mavcg.errors import MavcgError, fault_text
 from mavcg.files.worker_processes import Task, run_tasks
 from mavcg.hardware.core import Core
 from mavcg.hardware.timing import Timing
@@ -106,6 +107,13 @@ HOTTEST = "hottest by nesting and trip counts"
 NOT_HOTTEST = "the hottest that the model can time, by nesting and trip counts"
 
 
+@dataclass(frozen=True)
+class TuningFailure:
+    """The result of a tuning that failed. message: why."""
+
+    message: str
+
+
 def why_untouched(ir: str) -> str:
     """Return the reason why memory accesses of a version with this IR must not be moved, or ""."""
     return "it has volatile or relaxed atomic accesses" if _VOLATILE.search(ir) else ""
@@ -189,7 +197,17 @@ def _are_comparable(kind: str, figures: Sequence[LoopFigure | None]) -> bool:
 
 def tune_versions(
     jobs: Sequence[TuningJob], workers: int, progress: Callable[[], None], solver_seconds: float = 0.0
-) -> list[tuple[str, VersionTuning]]:
+) -> list[tuple[str, VersionTuning] | TuningFailure]:
     """Tune versions in `workers` processes; progress is called as each tuning begins."""
-    tasks = [Task(f"tuning {job.symbol}", partial(tune_version, job, solver_seconds)) for job in jobs]
+    tasks = [Task(f"tuning {job.symbol}", partial(_tune_or_say_why, job, solver_seconds)) for job in jobs]
     return run_tasks(tasks, workers, lambda what: progress())
+
+
+def _tune_or_say_why(job: TuningJob, solver_seconds: float) -> tuple[str, VersionTuning] | TuningFailure:
+    """Tune a version; an error is a result too, so that the other versions of the file are tuned all the same."""
+    try:
+        return tune_version(job, solver_seconds)
+    except MavcgError as error:
+        return TuningFailure(str(error))
+    except Exception as error:
+        return TuningFailure(fault_text(error))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mavcg.assembly.tuning import TuningJob, tune_versions
+from mavcg.assembly.tuning import TuningFailure, TuningJob, tune_versions
 from mavcg.assembly.tuning_options import Tuning, has_machine_passes
 from mavcg.errors import ToolError
 from mavcg.hardware.core import GENERIC, Core
@@ -41,6 +41,7 @@ from mavcg.program.choose_versions import (
 from mavcg.program.dispatched_module import runtime_names
 from mavcg.program.objects import ModuleObjects
 from mavcg.program.version_choice import FunctionChoice, Gains, Sizes, VersionLimits
+from mavcg.program.version_failures import first_error
 from mavcg.program.version_growth import drop_for_growth
 from mavcg.program.version_needs import VersionNeeds, set_for
 from mavcg.program.versions import CompiledVersion
@@ -77,9 +78,8 @@ def build_asm_objects(
     requested = [name for name in hot if name in module.function_names]
     refused = {name: reason for name in requested if (reason := _why_not(module, name, core_set.cores, tuning))}
     functions = [name for name in requested if name not in refused]
-    bodies, stretches = _bodies(module, functions, core_set.cores, tuning, workers, progress)
-    for name, why in _unchanged_functions(bodies).items():
-        refused[name] = why
+    bodies, stretches, failed = _bodies(module, functions, core_set.cores, tuning, workers, progress)
+    refused |= failed | _unchanged_functions(bodies)
     bodies = [body for body in bodies if body.function not in refused]
     by_label = {(body.function, body.label): body for body in bodies}
     writer = _AsmObjectWriter(
@@ -137,8 +137,9 @@ def _bodies(
     tuning: Tuning,
     workers: int,
     progress: Callable[[], None],
-) -> tuple[list[CompiledVersion], dict[str, tuple[Statement, ...]]]:
-    """Return each function's generic version (unchanged) and tuned versions; and symbol of a version -> its statements.
+) -> tuple[list[CompiledVersion], dict[str, tuple[Statement, ...]], dict[str, str]]:
+    """Return each function's generic version (unchanged) and tuned versions; symbol of a version -> its statements; and
+    function whose tuning failed -> why.
 
     A version's assembly is the function's part of the file's text.
     """
@@ -149,11 +150,17 @@ def _bodies(
         if has_machine_passes(core)
     }
     done = dict(zip(jobs, tune_versions(list(jobs.values()), workers, progress, tuning.solver_seconds), strict=True))
+    failed = {
+        name: f"the machine passes for its {label} version fail: {result.message}"
+        for (name, label), result in done.items()
+        if isinstance(result, TuningFailure)
+    }
+    tuned = {at: result for at, result in done.items() if not isinstance(result, TuningFailure)}
     bodies: list[CompiledVersion] = []
     stretches: dict[str, tuple[Statement, ...]] = {}
-    for name in functions:
+    for name in (name for name in functions if name not in failed):
         for label in (GENERIC, *(core.name for core in cores)):
-            text, account = done.get((name, label), (module.text, None))
+            text, account = tuned.get((name, label), (module.text, None))
             stretch = _stretch(text, name)
             asm = "".join(s.text for s in stretch)
             key = hashlib.sha256(asm.encode(errors="surrogateescape")).hexdigest()
@@ -162,7 +169,7 @@ def _bodies(
             body = CompiledVersion(name, label, f"{name}.{label}", asm, key, frozenset(), account)
             bodies.append(body)
             stretches[body.symbol] = stretch
-    return bodies, stretches
+    return bodies, stretches, failed
 
 
 def _stretch(text: str, name: str) -> tuple[Statement, ...]:
@@ -191,9 +198,7 @@ def _assembly_failures(writer: "_AsmObjectWriter", bodies: Sequence[CompiledVers
         try:
             writer.assemble_versions({name: own}, ())
         except ToolError as error:
-            lines = [line.strip() for line in str(error).splitlines()]
-            message = next((line.partition("error: ")[2] for line in lines if "error: " in line), lines[-1])
-            refused[name] = f"its versions do not assemble: {message}"
+            refused[name] = f"its versions do not assemble: {first_error(error)}"
     return refused
 
 

@@ -10,6 +10,7 @@ from mavcg.program.version_choice import (
     drop_useless,
     share_equal,
 )
+from mavcg.program.version_failures import failing_alone
 from mavcg.program.version_growth import GrowthLimit, versions_worth
 from mavcg.program.version_model import drop_by_model
 from mavcg.program.version_sharing import share_nearly_equal
@@ -38,7 +39,7 @@ def choose_versions(
 ) -> list[FunctionChoice]:
     """Choose each function's versions: share equal ones, drop those that are measured or predicted to gain nothing.
 
-    sizes: by symbol of the version.
+    sizes: by symbol of the version. Raises: FunctionFailures if the choice for a function fails.
     """
     cores = {core.name: core for core in core_set.cores}
     choices = []
@@ -47,9 +48,10 @@ def choose_versions(
         first = {body.key: body for body in reversed(bodies)}
         by_symbol = {body.symbol: sizes[first[body.key].symbol] for body in bodies}
         tunings = {body.label: body.tuning for body in bodies if body.tuning}
-        choice = drop_useless(share_equal(bodies, by_symbol), gains, limits.min_gain)
-        choice = drop_by_model(choice, tunings, cores, gains, limits.by_model)
-        choices.append(share_nearly_equal(choice, compiled, cores, gains) if limits.by_model else choice)
+        with failing_alone(function, "the choice of its versions"):
+            choice = drop_useless(share_equal(bodies, by_symbol), gains, limits.min_gain)
+            choice = drop_by_model(choice, tunings, cores, gains, limits.by_model)
+            choices.append(share_nearly_equal(choice, compiled, cores, gains) if limits.by_model else choice)
     return choices
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from mavcg import __version__
 from mavcg.assembly.tuning import VersionTuning
+from mavcg.errors import ToolError
 from mavcg.objects.binaries import loaded_bytes, note_assembly, symbol_bytes
 from mavcg.passes.asm.transforms.remove_definitions import CannotSeparate
 from mavcg.program.choose_versions import (
@@ -18,6 +19,7 @@ from mavcg.program.choose_versions import (
 from mavcg.program.dispatched_module import DispatchedModule
 from mavcg.program.sources.to_assembly import PlainAssembly
 from mavcg.program.version_choice import FunctionChoice, Gains, Sizes, VersionChoice, VersionLimits
+from mavcg.program.version_failures import FunctionFailures, first_error
 from mavcg.program.version_growth import GrowthLimit, drop_for_growth
 from mavcg.program.version_needs import VersionNeeds, set_for, version_needs
 from mavcg.program.versions import CompiledVersion, VersionedModule, adding_products
@@ -126,7 +128,7 @@ def build_objects(
         shares: function -> its share of the run time, 0..1.
         flags: code generation flags for the module's own code.
         cold_code: the assembly of the program's own compiler, which provides the cold functions; None for clang's.
-    Raises: MavcgError for text that does not compile or assemble.
+    Raises: MavcgError for text that does not compile; FunctionFailures for versions that do not assemble.
     """
     level = "3" if program_level == "fast" else program_level or "2"
     stem = f"{Path(module.source).stem}-{module.hot.tag}"
@@ -183,15 +185,28 @@ def _make_objects(
     workers: int,
     progress: Callable[[], None],
 ) -> None:
-    """Compile the module without versions, unless `plain` is None, and assemble the versions, `workers` at a time."""
+    """Compile the module without versions, unless `plain` is None, and assemble the versions, `workers` at a time.
+
+    Raises: ToolError if the module does not compile; FunctionFailures if versions do not assemble.
+    """
+    failed: dict[str, str] = {}
     with ThreadPoolExecutor(max(1, workers)) as pool:
-        waiting = [pool.submit(compile_module, *plain)] if plain else []
-        waiting += [
-            pool.submit(assemble, body.asm, path, target, f"{body.function}, {body.label}") for body, path in bodies
+        program = pool.submit(compile_module, *plain) if plain else None
+        waiting = [
+            (body, pool.submit(assemble, body.asm, path, target, f"{body.function}, {body.label}"))
+            for body, path in bodies
         ]
-        for future in waiting:
-            future.result()
+        if program:
+            program.result()
             progress()
+        for body, future in waiting:
+            try:
+                future.result()
+            except ToolError as error:
+                failed.setdefault(body.function, f"its {body.label} version does not assemble: {first_error(error)}")
+            progress()
+    if failed:
+        raise FunctionFailures(failed)
 
 
 def _objects_within_limit(

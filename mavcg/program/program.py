@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,6 +19,7 @@ from mavcg.objects.library import link_relocatable, link_shared
 from mavcg.objects.link_options import LinkOptions
 from mavcg.passes.asm.transforms.remove_definitions import defined_symbols
 from mavcg.passes.ir.protection import protect
+from mavcg.passes.ir.source_lines import line_of_function
 from mavcg.profiles.load import load_cores
 from mavcg.program.asm_module import AsmModule, read_asm_module
 from mavcg.program.asm_objects import build_asm_objects
@@ -32,6 +33,7 @@ from mavcg.program.sources.load_ir import load_ir
 from mavcg.program.sources.to_assembly import PlainAssembly
 from mavcg.program.sources.to_ir import Compiler, IrModule, compile_to_ir, refuse_foreign_openmp
 from mavcg.program.version_choice import Gains, VersionLimits
+from mavcg.program.version_failures import FunctionFailures, VersionFailures
 from mavcg.program.versions import make_versions
 from mavcg.runtime.build import linked_selector, runtime_object, selector_ir
 from mavcg.runtime.coreset import CoreSet
@@ -301,6 +303,19 @@ def _protect_module(module: IrModule, target: Target) -> IrModule:
     return module if target.system == "macos" else replace(module, text=protect(module.text, target.arch))
 
 
+def _with_source_lines(reasons: Mapping[str, str], module: IrModule, request: BuildRequest) -> dict[str, str]:
+    """Return function -> its reason after "FILE:LINE: ", where the front end tells the line of its definition.
+
+    IR without debug information is made anew from its source, with lines.
+    """
+    text = module.text
+    unit = next((unit for unit in request.units if unit.source == module.source), None)
+    if "!DISubprogram(" not in text and unit is not None:
+        text = compile_to_ir(unit, request.target, request.compiler, keep_debug=True).text
+    places = {name: line_of_function(text, name) for name in reasons}
+    return {name: f"{places[name]}: {reason}" if places[name] else reason for name, reason in reasons.items()}
+
+
 def _build_module(
     module: IrModule,
     hot: Sequence[HotSymbol],
@@ -321,35 +336,47 @@ def _build_module(
         progress(f"compiling versions of {source}")
 
     shares = {symbol.name: symbol.share for symbol in hot}
-    versions = make_versions(
-        module.text,
-        source,
-        module.opt_level,
-        names,
-        request.cores,
-        request.target,
-        request.workers,
-        request.per_core_rounding,
-        step,
-        request.tuning,
-        not module.foreign_openmp,
-        request.lto is not None,
-    )
-    module_objects = build_objects(
-        module.text,
-        versions,
-        core_set,
-        request.target,
-        folder,
-        request.limits,
-        request.gains,
-        shares,
-        module.opt_level,
-        request.code_flags,
-        request.workers,
-        step,
-        request.own,
-    )
+    failures = VersionFailures()
+    while True:
+        versions = make_versions(
+            module.text,
+            source,
+            module.opt_level,
+            [name for name in names if name not in failures.reasons],
+            request.cores,
+            request.target,
+            request.workers,
+            request.per_core_rounding,
+            step,
+            request.tuning,
+            not module.foreign_openmp,
+            request.lto is not None,
+        )
+        failed = {**failures.reasons, **{name: versions.refused[name] for name in versions.unplaced}}
+        placed = _with_source_lines(failed, module, request) if failed else {}
+        versions = replace(versions, refused={**versions.refused, **placed})
+        try:
+            module_objects = build_objects(
+                module.text,
+                versions,
+                core_set,
+                request.target,
+                folder,
+                request.limits,
+                request.gains,
+                shares,
+                module.opt_level,
+                request.code_flags,
+                request.workers,
+                step,
+                request.own,
+            )
+            break
+        except FunctionFailures as error:
+            failures.reasons |= error.reasons
+            failures.add_hosts(versions.hot.module, names)
+            if not failures.reasons.keys() & set(versions.hot.hot):
+                raise
     if module_objects.whole:
         refuse_foreign_openmp(module, request.units[0].compiler[0])
     if request.lto is not None and not module_objects.ir_texts:

@@ -7,6 +7,7 @@ from mavcg.hardware.core import GENERIC, Core
 from mavcg.objects.code_extensions import code_extensions
 from mavcg.passes.ir.attributes import base_features, features_of
 from mavcg.program.version_choice import FunctionChoice
+from mavcg.program.version_failures import failing_alone
 from mavcg.program.versions import VersionedModule
 from mavcg.runtime.build import x86_extensions
 from mavcg.runtime.coreset import CoreSet
@@ -25,6 +26,7 @@ def version_needs(
     for the core: a version that is equal to another needs no more than both. paths: symbol of a version -> its object,
     for the first of equal versions. Of bitcode, whose code a link generates later, a version needs all beyond the base
     that its attributes allow.
+    Raises: FunctionFailures if the instructions of a function's version cannot be read.
     """
     if module.ir and target.arch == "aarch64":
         return {at: module.allowed.get(at, ()) for at in module.ir}
@@ -35,8 +37,10 @@ def version_needs(
             own = allowed.get(body.label, frozenset())
             found[body.function, body.key] = found.get((body.function, body.key), own) & own
     else:
-        by_symbol = {symbol: code_extensions(path) for symbol, path in paths.items()}
-        found = {(body.function, body.key): by_symbol[body.symbol] for body in module.bodies if body.symbol in paths}
+        for body in module.bodies:
+            if body.symbol in paths:
+                with failing_alone(body.function, f"reading the instructions of its {body.label} version"):
+                    found[body.function, body.key] = code_extensions(paths[body.symbol])
     needs = {}
     for body in module.bodies:
         features = base_features(features_of(module.hot.attributes(body.function)), target.arch)

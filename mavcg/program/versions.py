@@ -6,13 +6,12 @@ object files.
 
 import hashlib
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from mavcg.assembly.tuning import VersionTuning, model_version, tune_versions
+from mavcg.assembly.tuning import TuningFailure, TuningJob, VersionTuning, model_version, tune_versions
 from mavcg.assembly.tuning_options import FAST, Tuning, has_machine_passes
-from mavcg.errors import MavcgError, ProfileError
+from mavcg.errors import ProfileError, fault_text
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.passes.asm.analysis.identical import names_symbol, refine_keys, without_label
 from mavcg.passes.ir.arithmetic import has_fmuladd
@@ -23,8 +22,9 @@ from mavcg.passes.ir.module_text import ModuleText, parse_module
 from mavcg.passes.ir.openmp import outlined_regions, why_foreign
 from mavcg.passes.ir.refuse import why_not
 from mavcg.passes.ir.split_vector_loads import split_vector_loads
+from mavcg.program.version_failures import VersionFailures, parse_error
 from mavcg.program.version_jobs import VersionJobs, definitions_text
-from mavcg.toolchain.codegen import CodegenJob, Failure, canonical, compile_all
+from mavcg.toolchain.codegen import CodegenJob, Failure, IrError, canonical, compile_all
 from mavcg.toolchain.target import Target
 
 
@@ -56,6 +56,7 @@ class VersionedModule:
     Args:
         bodies: all versions.
         refused: function that stays unchanged, without versions -> reason.
+        unplaced: those of them whose code failed where no line of the source is known.
         shared_optimisation: functions whose fast-math arithmetic was decided once for all versions.
         allowed: (function, label) -> extensions that the version's attributes allow beyond its base; only for bitcode.
         ir: (function, label) -> the version's optimised IR; only for bitcode, whose code the program's link generates.
@@ -67,6 +68,7 @@ class VersionedModule:
     bodies: tuple[CompiledVersion, ...]
     refused: Mapping[str, str]
     shared_optimisation: frozenset[str]
+    unplaced: frozenset[str] = frozenset()
     allowed: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
     ir: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
@@ -110,41 +112,44 @@ def make_versions(
     """
     try:
         module = parse_module(canonical(text))
-    except MavcgError as error:
-        raise MavcgError(f"{source}: {error}") from error
+    except IrError as error:
+        raise parse_error(source, error) from error
     defined, refused = _functions_to_version(module, requested, target.arch, openmp)
     tag = hashlib.sha256(f"{source}\0{text}".encode(errors="surrogateescape")).hexdigest()[:8]
     hot = HotModule(module, frozenset(name for name in defined if name not in refused), tag)
     version_jobs = VersionJobs(hot, target, code_level(program_level), per_core_rounding)
 
     functions = [name for name in defined if name in hot.hot]
-    once, failed = _optimise_once(version_jobs, functions, workers, progress)
+    failures = VersionFailures()
+    once = _optimise_once(version_jobs, functions, workers, progress, failures)
     jobs: dict[tuple[str, str], CodegenJob] = {}
     for name in functions:
-        for core in () if name in failed else (None, *cores):
+        for core in () if name in failures.reasons else (None, *cores):
             label = core.name if core else GENERIC
-            with _refusing(failed, name, f"its {label} version"):
+            with failures.refusing(name, f"its {label} version"):
                 jobs[name, label] = version_jobs.version_job(name, core, once.get(name))
     if in_bitcode:
         tuning = replace(tuning, on=False)
-        jobs |= _optimise_in_ir(jobs, _cores_to_split(cores, in_bitcode), workers, failed)
+        jobs |= _optimise_in_ir(jobs, _cores_to_split(cores, in_bitcode), workers, failures)
     elif target.arch == "aarch64":
         split = _cores_to_split(cores, in_bitcode)
         chosen = {at: job for at, job in jobs.items() if at[1] in split}
-        jobs |= _optimise_in_ir(chosen, split, workers, failed)
+        jobs |= _optimise_in_ir(chosen, split, workers, failures)
     compiled = dict(zip(jobs, compile_all(list(jobs.values()), workers, progress), strict=True))
     for (name, label), result in compiled.items():
         if isinstance(result, Failure):
-            failed.setdefault(name, f"its {label} version does not compile: {result.message}")
-    if failed:  # what failed is refused, and the others must not call versions that it does not have
-        for name in functions:  # a region is asked for by the function that it is in
-            for region in failed.keys() & set(outlined_regions(module, name)):
-                failed.setdefault(name, f"its OpenMP region cannot have versions: {failed[region]}")
+            failures.add_failure(name, f"its {label} version", result, jobs[name, label])
+    texts = {at: result for at, result in compiled.items() if isinstance(result, str) and at[0] not in failures.reasons}
+    untouched = [core for core in cores if not (tuning.on and has_machine_passes(core))]
+    tunings = _model_versions(version_jobs, texts, untouched, failures)
+    tunings |= _tune(version_jobs, texts, cores, workers, progress, tuning, failures) if tuning.on else {}
+    if failures.reasons:  # what failed is refused, and the others must not call versions that it does not have
+        failures.add_hosts(module, functions)
         again = make_versions(
             text,
             source,
             program_level,
-            [n for n in requested if n not in failed],
+            [n for n in requested if n not in failures.reasons],
             cores,
             target,
             workers,
@@ -154,11 +159,8 @@ def make_versions(
             openmp,
             in_bitcode,
         )
-        return replace(again, refused={**refused, **failed, **again.refused})
-    texts = {at: result for at, result in compiled.items() if isinstance(result, str)}
-    untouched = [core for core in cores if not (tuning.on and has_machine_passes(core))]
-    tunings = _model_versions(version_jobs, texts, untouched)
-    tunings |= _tune(version_jobs, texts, cores, workers, progress, tuning) if tuning.on else {}
+        unplaced = frozenset(failures.reasons.keys() - failures.placed) | again.unplaced
+        return replace(again, refused={**refused, **failures.reasons, **again.refused}, unplaced=unplaced)
     bodies = tuple(
         _compiled_version(hot, name, label, *tunings.get((name, label), (text, None)))
         for (name, label), text in texts.items()
@@ -178,43 +180,33 @@ def _cores_to_split(cores: Sequence[Core], in_bitcode: bool) -> frozenset[str]:
     return frozenset(in_order | {core.name for core in cores if core.policy.split_in_ir})
 
 
-@contextmanager
-def _refusing(failed: dict[str, str], name: str, what: str) -> Iterator[None]:
-    """Turn an error that is met while a function's code is made into the reason why the function is refused.
-
-    A fault of mavcg too costs only this function its versions; the report names it.
-    """
-    try:
-        yield
-    except MavcgError as error:
-        failed.setdefault(name, f"{what} cannot be made: {error}")
-    except Exception as error:
-        text = " ".join(f"{type(error).__name__}: {error}".split())
-        failed.setdefault(name, f"{what} cannot be made, by a fault of mavcg, please report it: {text}")
-
-
 def _optimise_once(
-    version_jobs: VersionJobs, functions: Sequence[str], workers: int, progress: Callable[[], None]
-) -> tuple[dict[str, str], dict[str, str]]:
+    version_jobs: VersionJobs,
+    functions: Sequence[str],
+    workers: int,
+    progress: Callable[[], None],
+    failures: VersionFailures,
+) -> dict[str, str]:
     """Optimise functions once, for all cores, whose rounding would otherwise differ between cores.
 
-    Returns: function -> optimised IR, of those that do round differently; and function -> message, where it failed.
+    Returns: function -> optimised IR, of those that do round differently.
     """
-    failed: dict[str, str] = {}
+    what = "the code that its versions share"
     jobs: dict[str, CodegenJob] = {}
     once: dict[str, str] = {}
     for name in functions:
-        with _refusing(failed, name, "the code that its versions share"):
+        with failures.refusing(name, what):
             if version_jobs.may_round_differently(name):
                 jobs[name] = version_jobs.optimise_once_job(name)
     optimised = dict(zip(jobs, compile_all(list(jobs.values()), workers, progress), strict=True))
     for name, result in optimised.items():
-        with _refusing(failed, name, "the code that its versions share"):
-            if isinstance(result, Failure):
-                raise MavcgError(result.message)
+        if isinstance(result, Failure):
+            failures.add_failure(name, what, result, jobs[name])
+            continue
+        with failures.refusing(name, what):
             if version_jobs.rounds_differently(name, result):
                 once[name] = result
-    return once, failed
+    return once
 
 
 def _functions_to_version(
@@ -227,8 +219,15 @@ def _functions_to_version(
     if refused:
         regions = {region for name in refused for region in outlined_regions(module, name)}
         defined = [name for name in defined if name in named or name not in regions]
-    refused |= {name: reason for name in defined if (reason := why_not(module, name, arch))}
+    refused |= {name: reason for name in defined if (reason := _why_not(module, name, arch))}
     return defined, refused
+
+
+def _why_not(module: ModuleText, name: str, arch: str) -> str | None:
+    try:
+        return why_not(module, name, arch)
+    except Exception as error:
+        return f"its IR cannot be examined, {fault_text(error)}"
 
 
 def _compiled_version(hot: HotModule, name: str, label: str, asm: str, tuning: VersionTuning | None) -> CompiledVersion:
@@ -237,17 +236,17 @@ def _compiled_version(hot: HotModule, name: str, label: str, asm: str, tuning: V
 
 
 def _optimise_in_ir(
-    jobs: Mapping[tuple[str, str], CodegenJob], to_split: Collection[str], workers: int, failed: dict[str, str]
+    jobs: Mapping[tuple[str, str], CodegenJob], to_split: Collection[str], workers: int, failures: VersionFailures
 ) -> dict[tuple[str, str], CodegenJob]:
     """Optimise these versions, split the loads of those for the cores `to_split`; return jobs that generate their code.
 
-    Versions that LLVM refuses are left out; compiling their original IR then reports the error. failed: receives the
-    functions whose loads cannot be split, with the reason.
+    Versions that LLVM refuses are left out; compiling their original IR then reports the error. failures: receives the
+    functions whose loads cannot be split.
     """
     texts = compile_all([replace(job, emit="ir") for job in jobs.values()], workers, lambda: None)
     optimised: dict[tuple[str, str], CodegenJob] = {}
     for (at, job), text in zip(jobs.items(), texts, strict=True):
-        with _refusing(failed, at[0], f"its {at[1]} version"):
+        with failures.refusing(at[0], f"its {at[1]} version"):
             if isinstance(text, str):
                 text = canonical(text)
                 text = split_vector_loads(text) if at[1] in to_split else text
@@ -262,6 +261,7 @@ def _tune(
     workers: int,
     progress: Callable[[], None],
     tuning: Tuning,
+    failures: VersionFailures,
 ) -> dict[tuple[str, str], tuple[str, VersionTuning | None]]:
     """Run the machine passes on the versions whose cores enable them; return (function, core) -> assembly, result."""
     if (
@@ -269,21 +269,26 @@ def _tune(
     ):  # its assembler has other conventions
         return {}
     tuned_cores = {core.name: core for core in cores if has_machine_passes(core)}
-    jobs = {
-        (name, label): version_jobs.tuning_job(name, tuned_cores[label], text, texts[name, GENERIC])
-        for (name, label), text in texts.items()
-        if label in tuned_cores
-    }
-    return {
-        at: (text, account)
-        for at, (text, account) in zip(
-            jobs, tune_versions(list(jobs.values()), workers, progress, tuning.solver_seconds), strict=True
-        )
-    }
+    jobs: dict[tuple[str, str], TuningJob] = {}
+    for (name, label), text in texts.items():
+        if label in tuned_cores:
+            with failures.refusing(name, f"its {label} version"):
+                jobs[name, label] = version_jobs.tuning_job(name, tuned_cores[label], text, texts[name, GENERIC])
+    tuned: dict[tuple[str, str], tuple[str, VersionTuning | None]] = {}
+    done = tune_versions(list(jobs.values()), workers, progress, tuning.solver_seconds)
+    for (name, label), result in zip(jobs, done, strict=True):
+        if isinstance(result, TuningFailure):
+            failures.add(name, f"the machine passes for its {label} version fail: {result.message}")
+        else:
+            tuned[name, label] = result
+    return tuned
 
 
 def _model_versions(
-    version_jobs: VersionJobs, texts: Mapping[tuple[str, str], str], cores: Sequence[Core]
+    version_jobs: VersionJobs,
+    texts: Mapping[tuple[str, str], str],
+    cores: Sequence[Core],
+    failures: VersionFailures,
 ) -> dict[tuple[str, str], tuple[str, VersionTuning | None]]:
     """Return the unchanged versions of these cores with modelled performance; a core without timing is not modelled."""
     if (
@@ -296,11 +301,12 @@ def _model_versions(
         if label not in known:
             continue
         own, generic = (make_version(version_jobs.hot, name, each).symbol for each in (label, GENERIC))
-        try:
-            account = model_version(known[label], text, own, texts[name, GENERIC], generic)
-        except ProfileError:
-            account = None
-        accounts[name, label] = text, account
+        with failures.refusing(name, f"the modelled performance of its {label} version"):
+            try:
+                account = model_version(known[label], text, own, texts[name, GENERIC], generic)
+            except ProfileError:
+                account = None
+            accounts[name, label] = text, account
     return accounts
 
 

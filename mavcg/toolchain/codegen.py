@@ -54,11 +54,21 @@ class CodegenJob:
     flags: tuple[str, ...] = field(default=("-fPIC",))
 
 
+class IrError(MavcgError):
+    """IR that LLVM does not parse. text: the IR. line: the one that LLVM names, from 1; None if it names none."""
+
+    def __init__(self, message: str, text: str, line: int | None) -> None:
+        super().__init__(message)
+        self.text = text
+        self.line = line
+
+
 @dataclass(frozen=True)
 class Failure:
-    """The result of a job that LLVM refused. message: LLVM's."""
+    """The result of a job that LLVM refused. message: LLVM's. line: of the IR, from 1; None if LLVM names none."""
 
     message: str
+    line: int | None = None
 
 
 def compile_module(job: CodegenJob, out: Path) -> None:
@@ -123,7 +133,7 @@ def compile_all(jobs: Sequence[CodegenJob], workers: int, progress: Callable[[],
                 compile_module(job, out)
                 result: str | Failure = out.read_text(encoding="utf-8", errors="surrogateescape")
             except ToolError as error:
-                result = Failure(_reason(str(error)))
+                result = Failure(*_reason(str(error)))
         progress()
         return result
 
@@ -131,17 +141,18 @@ def compile_all(jobs: Sequence[CodegenJob], workers: int, progress: Callable[[],
         return list(pool.map(work, jobs))
 
 
-def _reason(message: str) -> str:
-    """Return the line with the reason in a compiler's crash report or error list, with the line of IR that it names."""
+def _reason(message: str) -> tuple[str, int | None]:
+    """Return the reason in a compiler's crash report or error list, with the IR that it names, and the IR's line."""
     telling = _REASON.search(message)
     if not telling:
-        return f"LLVM: {' '.join(message.split())}"
-    place = ""
+        return f"LLVM: {' '.join(message.split())}", None
+    place, line = "", None
     if telling["line"]:
         quoted = telling["quoted"].strip()
         shown = quoted if len(quoted) <= _SHOWN_IR else quoted[:_SHOWN_IR] + "..."
-        place = f" in line {telling['line']} of its IR: {shown}"
-    return f"LLVM: {telling['reason'].strip()}{place}"
+        line = int(telling["line"])
+        place = f" in line {line} of its IR: {shown}"
+    return f"LLVM: {telling['reason'].strip()}{place}", line
 
 
 def default_workers() -> int:
@@ -150,7 +161,7 @@ def default_workers() -> int:
 
 
 def canonical(text: str) -> str:
-    """Return the IR as LLVM prints it, the form that passes.ir reads. Raises: MavcgError if it does not parse."""
+    """Return the IR as LLVM prints it, the form that passes.ir reads. Raises: IrError if it does not parse."""
     import llvmlite.binding as llvm
 
     # Bytes that are not UTF-8 occur in comments only, such as a file's name; elsewhere LLVM escapes them.
@@ -158,4 +169,5 @@ def canonical(text: str) -> str:
     try:
         return str(llvm.parse_assembly(text))
     except RuntimeError as error:
-        raise MavcgError(_reason(str(error))) from error
+        reason, line = _reason(str(error))
+        raise IrError(reason, text, line) from error

@@ -4,14 +4,17 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mavcg.assembly import tuning
 from mavcg.cli.app import run
 from mavcg.objects.elf import function_symbols, notes
+from mavcg.passes.asm.tune import Tuned, tune
 from mavcg.passes.ir.arithmetic import explicit_fmuladd
 from mavcg.program import version_jobs
 from mavcg.program.version_growth import DEFAULT_FREE_BYTES, DEFAULT_MAX_GROWTH
@@ -75,11 +78,11 @@ def test_a_hot_file_gets_versions_and_a_cold_one_gccs_own_object(
     assert ran.status == 25 and versions_run(ran.stderr) == {"dot": "generic"}
 
 
-def test_a_function_that_cannot_have_versions_leaves_the_others_theirs(
-    mavcg: Any, project: Path, cores: Sequence[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (project / "hot.c").write_text(HOT + HOT.replace("dot(", "warm("))
-    config(project, 'dot", "warm', cores)
+TWO_HOT = HOT + HOT.replace("dot(", "warm(").replace("return", "\n  return")
+
+
+def misreturn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the IR of each version of warm() return a type that is not the function's."""
     explicit = explicit_fmuladd
 
     def failing(text: str, fused: Collection[str]) -> str:
@@ -87,10 +90,73 @@ def test_a_function_that_cannot_have_versions_leaves_the_others_theirs(
         return made.replace("ret i32", "ret i64") if "define hidden i32 @warm." in made else made
 
     monkeypatch.setattr(version_jobs, "explicit_fmuladd", failing)
-    ended = launch(mavcg, "--strict", "gcc", "-O2", "-c", "hot.c")
+
+
+def unprintable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the machine passes print an instruction for warm() that there is not."""
+
+    def failing(text: str, *options: object, **more: object) -> Tuned:
+        made = tune(text, *options, **more)  # type: ignore[arg-type]
+        return replace(made, text=made.text.replace("\tret\n", "\tretreat\n")) if "warm." in text else made
+
+    monkeypatch.setattr(tuning, "tune", failing)
+
+
+def undone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the machine passes fail on warm()."""
+
+    def failing(text: str, *options: object, **more: object) -> Tuned:
+        return tune(text[1 // ("warm." not in text) :], *options, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(tuning, "tune", failing)
+
+
+ONLY_WARM = r"mavcg: hot.o:\n  dot \(generic, .*\)\n  warm left as it was: "
+
+
+@pytest.mark.parametrize(("flags", "line"), [((), 2), (("-g",), 3)], ids=["the function's line", "with -g the code's"])
+def test_a_function_that_cannot_have_versions_leaves_the_others_theirs(
+    mavcg: Any, project: Path, cores: Sequence[str], monkeypatch: pytest.MonkeyPatch, flags: Sequence[str], line: int
+) -> None:
+    (project / "hot.c").write_text(TWO_HOT)
+    config(project, 'dot", "warm', cores)
+    misreturn(monkeypatch)
+    ended = launch(mavcg, "--strict", "gcc", "-O2", *flags, "-c", "hot.c")
     assert ended.status == 0 and {"generic", *cores} <= labels(project / "hot.o", "dot")
-    told = r"mavcg: hot.o:\n  dot \(generic, .*\)\n  warm left as it was: .* in line \d+ of its IR: ret i64 %\w+"
+    told = rf"{ONLY_WARM}hot\.c:{line}: .* in line \d+ of its IR: ret i64 %\w+"
     assert re.match(told, ended.stderr) and not labels(project / "hot.o", "warm")
+
+
+@pytest.mark.parametrize("verb", ["build", "launch"])
+@pytest.mark.parametrize(
+    ("fault", "why"),
+    [(undone, "by a fault of mavcg.*ZeroDivisionError"), (unprintable, "does not assemble: unrecognized")],
+)
+def test_a_fault_of_the_machine_passes_leaves_the_other_functions_theirs(
+    mavcg: Any,
+    here: Path,
+    gcc: object,
+    monkeypatch: pytest.MonkeyPatch,
+    fault: Callable[[pytest.MonkeyPatch], None],
+    why: str,
+    verb: str,
+) -> None:
+    (here / "hot.c").write_text(TWO_HOT)
+    target = "aarch64-linux-musl"
+    config(here, 'dot", "warm', ["cortex-a53", "cortex-a55"], f'target = "{target}"\n')
+    monkeypatch.setenv("MAVCG_CACHE", str(here / "cache"))  # no schedule of an earlier build is taken
+    fault(monkeypatch)
+    if verb == "build":
+        words = ["--source", "hot.c", "--target", target, "--hot", "dot,warm", "--cores", "cortex-a53,cortex-a55"]
+        ended = mavcg("build", *words, "-o", "hot.o")
+        told = " ".join(ended.stdout.split())
+    else:
+        compiler = [sys.executable, "-m", "ziglang", "cc", "-target", target]
+        ended = launch(mavcg, "--strict", *compiler, "-O2", "-c", "hot.c")
+        told = ended.stderr
+    assert ended.status == 0, ended.stderr
+    assert labels(here / "hot.o", "dot") >= {"generic", "cortex-a53"} and not labels(here / "hot.o", "warm")
+    assert re.search(rf"hot\.c:2: .*{why}", told), ended
 
 
 def test_a_response_file_and_no_named_output(mavcg: Any, project: Path, cores: Sequence[str]) -> None:

@@ -234,3 +234,13 @@ def test_a_function_whose_parallel_region_fails_is_refused_with_it() -> None:
 def test_ir_that_does_not_parse_is_named_with_file_and_line() -> None:
     with pytest.raises(MavcgError, match=r"^a\.c: LLVM: .* in line 2 of its IR: declare void %0\(\)$"):
         versions("declare void @f()\ndeclare void %0()\n", ["f"])
+
+
+def test_ir_that_does_not_parse_names_the_function_and_the_line_of_the_source() -> None:
+    text = (
+        "define void @f() !dbg !1 {\n  ret i32 %0, !dbg !3\n}\n"
+        '!1 = distinct !DISubprogram(name: "f", file: !2, line: 7)\n!2 = !DIFile(filename: "f.h", directory: "/d")\n'
+        "!3 = !DILocation(line: 9, scope: !1)\n"
+    )
+    with pytest.raises(MavcgError, match=r"^f\.h:9: f: LLVM: .* in line 2 of its IR: ret i32 %0"):
+        versions(text, ["f"])
