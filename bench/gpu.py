@@ -18,16 +18,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from bench.gpu_driver import Driver, compile_with_nvcc
 from bench.gpu_programs import run_planners, run_programs
 from bench.gpu_times import buffer_bytes, ceilings, library_ms, own_ms
 from mavcg.accelerators.gpu.check_layer import layer_case
-from mavcg.accelerators.gpu.driver import Driver
 from mavcg.accelerators.gpu.emulation import HEADERS
 from mavcg.accelerators.gpu.gpu_layer import GpuLayer, typed_layer
 from mavcg.accelerators.gpu.kernel_search import FoundKernel, best_kernels
 from mavcg.accelerators.gpu.launch import launches_of
 from mavcg.accelerators.gpu.layer_source import layer_source
-from mavcg.accelerators.gpu.nvidia_compilers import compile_with_nvcc
 from mavcg.choose.layer_model.graph_layers import layers_of
 from mavcg.errors import MavcgError
 from mavcg.graph.networks import NAMES, network

@@ -67,11 +67,6 @@ class XNode:
         """Return True if the accelerator executes the node; an input is memory, and a host node runs on the CPU."""
         return self.kind in ACCELERATED
 
-    @property
-    def is_dilated(self) -> bool:
-        """Return True for a convolution with a dilation above 1."""
-        return self.kind in CONVOLUTIONS and self.dilation != (1, 1)
-
 
 @dataclass(frozen=True)
 class Parameters:
@@ -116,11 +111,6 @@ class XGraph:
             for name in dict.fromkeys(node.inputs):
                 readers[name].append(node.name)
         return {name: tuple(names) for name, names in readers.items()}
-
-    @property
-    def is_quantised(self) -> bool:
-        """True if every tensor that the accelerator makes has a radix position."""
-        return all(node.radix is not None for node in self.nodes if node.on_accelerator or node.kind == "input")
 
     def with_nodes(self, changed: Mapping[str, XNode]) -> "XGraph":
         """Return the graph with some nodes replaced. changed: new nodes by name."""

@@ -46,11 +46,6 @@ class Region:
         )
 
 
-def whole_map(node: XNode) -> Region:
-    """Return the region of a node's whole tensor."""
-    return Region(0, node.shape[1], 0, node.shape[2])
-
-
 def needed_region(node: XNode, out: Region, source: XNode) -> Region:
     """Return the region of an input that a region of the node's result depends on; at least one pixel.
 

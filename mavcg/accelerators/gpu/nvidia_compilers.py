@@ -8,13 +8,13 @@ import ctypes
 import importlib.util
 import re
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from mavcg.errors import MavcgError, ToolError
+from mavcg.errors import ToolError
 from mavcg.files.scratch import scratch_folder
 
 HINT = "install the compilers: pip install 'mavcg[cuda]' (nvidia-cuda-nvrtc-cu12, nvidia-cuda-nvcc-cu12)"
@@ -46,25 +46,6 @@ class MachineCode:
 def compilers_present() -> bool:
     """True if NVRTC and ptxas of the extra `cuda` are installed."""
     return bool(_nvidia_file("cuda_nvrtc/lib", "libnvrtc.so.12") and _nvidia_file("cuda_nvcc/bin", "ptxas"))
-
-
-def compile_with_nvcc(source: str, headers: Path, arch: str) -> MachineCode:
-    """Compile CUDA C++ by the nvcc on the PATH. headers: folder of the kernels' own headers.
-
-    Raises: ToolError if there is no nvcc, or with the first lines of its message if it rejects the source.
-    """
-    with scratch_folder("mavcg-cuda-") as folder:
-        (folder / "kernel.cu").write_text(source)
-        command = ["nvcc", "-cubin", f"-arch={arch}", "-std=c++17", "-Xptxas", "-v", "-I", str(headers), "kernel.cu"]
-        try:
-            done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-        except OSError as error:
-            raise ToolError(f"nvcc cannot be started ({error.strerror}); {HINT}") from error
-        if done.returncode:
-            raise ToolError(f"nvcc for {arch}: " + "\n".join((done.stderr + done.stdout).splitlines()[:12]))
-        return MachineCode(
-            arch, (folder / "kernel.cubin").read_bytes(), b"", parse_resources(done.stderr + done.stdout)
-        )
 
 
 def compile_cuda(source: str, headers: Mapping[str, str], arch: str) -> MachineCode:
@@ -146,19 +127,3 @@ def _text(nvrtc: Any, program: ctypes.c_void_p, function: str) -> bytes:
 def _check(status: int) -> None:
     if status:
         raise ToolError(f"NVRTC returned status {status}; {HINT}")
-
-
-def kernels_that_spill(codes: Sequence[MachineCode]) -> tuple[str, ...]:
-    """Return "kernel (arch): bytes" of every kernel with register spills."""
-    return tuple(
-        f"{name} ({code.arch}): {used.spilled_bytes} bytes"
-        for code in codes
-        for name, used in code.resources.items()
-        if used.spilled_bytes
-    )
-
-
-def require_compilers(option: str) -> None:
-    """Check that the extra `cuda` is installed. Raises: MavcgError, naming the option that needs it."""
-    if not compilers_present():
-        raise MavcgError(f"{option}: needs NVIDIA's compilers, which are not installed; {HINT}")

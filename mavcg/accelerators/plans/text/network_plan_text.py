@@ -1,21 +1,15 @@
-"""A whole network as plans.
-
-The plan of each node, the operators between plans, and an interpreter that counts bytes.
-"""
+"""A whole network as plans: the plan of each product, and the operators between plans."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from mavcg.accelerators.plans.text.interpret import CountedTraffic, count_plan, run_plan
 from mavcg.accelerators.plans.text.plan import TextPlan
 from mavcg.choose.layer_model.graph_layers import layers_of
 from mavcg.errors import MavcgError
 from mavcg.graph import Array, Graph, Node
 from mavcg.ops.op import node_location
-from mavcg.reference.elementwise import apply_activation
-from mavcg.reference.evaluate import evaluate
 
 _PLANNED = ("conv2d", "matmul")
 
@@ -94,34 +88,3 @@ def plan_weights(text: NetworkText, node: Node, w: Array) -> Array:
         return np.ascontiguousarray(w.transpose(0, 3, 1, 2))
     dims = text.plans[node.output].info.weight
     return np.ascontiguousarray((w if node.attr("transpose_b") else w.T).reshape(dims or ()))
-
-
-def run_network(text: NetworkText, constants: Mapping[str, Array], image: Array) -> tuple[Array, CountedTraffic]:
-    """Interpret a network's plans in order, and compute the operators between them by mavcg.reference.
-
-    constants: weights and biases by name, as in the graph. image: of the shape of the graph's input. Returns: the
-    output, and the bytes that the plans move.
-    """
-    graph = text.graph
-    values = {**graph.constants, **constants, text.image: image}
-    moved = CountedTraffic(0, 0, 0, 0)
-    for node in graph.nodes:
-        if node.output in text.skipped:
-            continue
-        if node.output not in text.plans:
-            (values[node.output],) = evaluate(node, [values[name] if name else None for name in node.inputs])
-            continue
-        plan = text.plans[node.output]
-        x, w = values[text.before_pads(node.inputs[0])], values[node.inputs[1]]
-        output = run_plan(plan, plan_input(text, node, x), plan_weights(text, node, w)).output
-        moved = _sum(moved, count_plan(plan))
-        shape = graph.types[node.output].shape
-        y = output.transpose(0, 2, 3, 1).reshape(shape).astype(np.float32)
-        for name in node.inputs[2:]:
-            y = y + values[name] if name else y
-        values[node.output] = apply_activation(node, y)
-    return values[graph.outputs[0]], moved
-
-
-def _sum(a: CountedTraffic, b: CountedTraffic) -> CountedTraffic:
-    return replace(a, **{name: getattr(a, name) + getattr(b, name) for name in CountedTraffic.__dataclass_fields__})

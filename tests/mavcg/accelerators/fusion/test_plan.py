@@ -15,9 +15,9 @@ from mavcg.accelerators.fusion.tiling import best_tile, paper_tile, whole_tile
 from mavcg.accelerators.fusion.work import group_work
 from mavcg.accelerators.target import IsaTarget, find_target
 from mavcg.accelerators.xgraph import XGraph, XNode
-from mavcg.accelerators.xgraph_text import parse_xgraph
 from mavcg.errors import MavcgError
 from tests.mavcg.accelerators.test_from_graph import network
+from tests.mavcg.accelerators.xgraph_text import parse_xgraph
 
 ZU2 = find_target("zu2")
 

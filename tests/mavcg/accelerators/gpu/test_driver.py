@@ -5,13 +5,13 @@ from collections.abc import Callable
 
 import pytest
 
+from bench.gpu_driver import Driver, compile_with_nvcc, gpu_present
 from mavcg.accelerators.gpu.check_layer import layer_case
-from mavcg.accelerators.gpu.driver import Driver, gpu_present
 from mavcg.accelerators.gpu.emulation import HEADERS
 from mavcg.accelerators.gpu.kernel_plan import Kernel
 from mavcg.accelerators.gpu.launch import launches_of
 from mavcg.accelerators.gpu.layer_source import layer_source
-from mavcg.accelerators.gpu.nvidia_compilers import compile_cuda, compile_with_nvcc, compilers_present
+from mavcg.accelerators.gpu.nvidia_compilers import compile_cuda, compilers_present
 
 pytestmark = pytest.mark.skipif(
     not gpu_present() or not (compilers_present() or shutil.which("nvcc")),

@@ -11,8 +11,8 @@ from mavcg.accelerators.image.assembly import instruction_text, parse_instructio
 from mavcg.accelerators.isa.encoding import decode_program, encode, encode_program
 from mavcg.accelerators.isa.forms import BY_NUMBERS, FORMS, UNITS, InstructionForm
 from mavcg.accelerators.isa.instruction import AccelInstruction, check_instruction
-from mavcg.accelerators.isa.manual import form_table, header_table
 from mavcg.errors import MavcgError
+from tests.mavcg.accelerators.isa.manual import form_table, header_table
 
 ROOT = Path(__file__).parents[4]
 

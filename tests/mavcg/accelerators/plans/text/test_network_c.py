@@ -15,7 +15,7 @@ from mavcg.accelerators.plans.text.emit import emit_plan
 from mavcg.accelerators.plans.text.interpret import count_plan
 from mavcg.accelerators.plans.text.network_c import network_c
 from mavcg.accelerators.plans.text.network_c_library import BLAS_RUNTIME
-from mavcg.accelerators.plans.text.network_plan_text import NetworkText, network_text, run_network
+from mavcg.accelerators.plans.text.network_plan_text import NetworkText, network_text
 from mavcg.choose.layer_model.graph_layers import layers_of
 from mavcg.errors import MavcgError
 from mavcg.graph import Array, Graph
@@ -26,6 +26,7 @@ from mavcg.passes.graph.pipeline import optimise
 from mavcg.reference.evaluate import run
 from mavcg.toolchain.target import host_target
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
+from tests.mavcg.accelerators.plans.text.interpreted_network import run_network
 
 # What CBLAS says of these two, in plain loops: an implementation that is none of ours.
 CBLAS = """\

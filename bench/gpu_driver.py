@@ -1,14 +1,18 @@
-"""NVIDIA's driver API by ctypes: runs the machine code of kernels on this machine's GPU, if it has one."""
+"""Run kernels on this machine's GPU, if it has one: nvcc compiles them, NVIDIA's driver API by ctypes runs them."""
 
 import ctypes
+import subprocess
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mavcg.accelerators.gpu.launch import Launch
+from mavcg.accelerators.gpu.nvidia_compilers import HINT, MachineCode, parse_resources
 from mavcg.errors import MavcgError, ToolError
+from mavcg.files.scratch import scratch_folder
 
 _LIBRARY = "libcuda.so.1"
 # Numbers of cuda.h.
@@ -25,6 +29,25 @@ def gpu_present() -> bool:
     except MavcgError:
         return False
     return True
+
+
+def compile_with_nvcc(source: str, headers: Path, arch: str) -> MachineCode:
+    """Compile CUDA C++ by the nvcc on the PATH. headers: folder of the kernels' own headers.
+
+    Raises: ToolError if there is no nvcc, or with the first lines of its message if it rejects the source.
+    """
+    with scratch_folder("mavcg-cuda-") as folder:
+        (folder / "kernel.cu").write_text(source)
+        command = ["nvcc", "-cubin", f"-arch={arch}", "-std=c++17", "-Xptxas", "-v", "-I", str(headers), "kernel.cu"]
+        try:
+            done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+        except OSError as error:
+            raise ToolError(f"nvcc cannot be started ({error.strerror}); {HINT}") from error
+        if done.returncode:
+            raise ToolError(f"nvcc for {arch}: " + "\n".join((done.stderr + done.stdout).splitlines()[:12]))
+        return MachineCode(
+            arch, (folder / "kernel.cubin").read_bytes(), b"", parse_resources(done.stderr + done.stdout)
+        )
 
 
 class Driver:
