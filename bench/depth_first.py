@@ -29,8 +29,7 @@ from bench.joint_networks import efficientnet_lite0
 from bench.models import model_path
 from bench.peers import difference, outputs_of
 from bench.record import facts, write
-from mavcg.accelerators.networks import with_seeded_weights
-from mavcg.accelerators.networks.mobilenet import mobilenet_v2
+from mavcg.accelerators.networks import mobilenet_v2, with_seeded_weights
 from mavcg.choose.lowering.row_phases import ArenaTooLargeError
 from mavcg.choose.predict.depth_first import AUTO, OFF, ON
 from mavcg.errors import MavcgError

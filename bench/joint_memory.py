@@ -15,9 +15,7 @@ from typing import Any
 
 from bench.joint_networks import densenet121, efficientnet_b0, inception_v2, mobilenet_v1
 from bench.record import facts, write
-from mavcg.accelerators.networks import with_seeded_weights
-from mavcg.accelerators.networks.mobilenet import mobilenet_v2
-from mavcg.accelerators.networks.residual import resnet50
+from mavcg.accelerators.networks import mobilenet_v2, resnet50, with_seeded_weights
 from mavcg.apps.application import Application, Partition, sequential
 from mavcg.apps.derivation import LayerId
 from mavcg.apps.model_network import PRECISIONS, network_of

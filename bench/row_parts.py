@@ -12,10 +12,7 @@ from functools import partial
 from typing import Any
 
 from bench.record import facts, write
-from mavcg.accelerators.networks import with_seeded_weights
-from mavcg.accelerators.networks.detection import yolo_small
-from mavcg.accelerators.networks.mobilenet import mobilenet_v2
-from mavcg.accelerators.networks.residual import resnet50
+from mavcg.accelerators.networks import mobilenet_v2, resnet50, with_seeded_weights, yolo_small
 from mavcg.apps.application import Application, sequential
 from mavcg.apps.buffers import edge_data, naive_buffers, reuse_buffers, total_size
 from mavcg.apps.model_network import network_of

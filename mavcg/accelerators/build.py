@@ -17,8 +17,7 @@ from mavcg.accelerators.image.program import AccelProgram
 from mavcg.accelerators.images import read_images, seeded_images
 from mavcg.accelerators.load import load_xgraph
 from mavcg.accelerators.quantise import quantise
-from mavcg.accelerators.simulator.cycles import simulate
-from mavcg.accelerators.simulator.simulated_time import SimulatedTime
+from mavcg.accelerators.simulator.cycles import SimulatedTime, simulate
 from mavcg.accelerators.target import IsaTarget
 from mavcg.accelerators.xgraph import XGraph
 from mavcg.errors import MavcgError

@@ -6,16 +6,17 @@ from dataclasses import replace
 from mavcg.accelerators.codegen.code import CodeState
 from mavcg.accelerators.codegen.division import Division, divide, host_plan, host_tensor
 from mavcg.accelerators.codegen.fit import emit_fitted
-from mavcg.accelerators.codegen.segments import stored_tensors
 from mavcg.accelerators.codegen.tokens import with_tokens
+from mavcg.accelerators.concats import placements
 from mavcg.accelerators.groups import FusedGroup
 from mavcg.accelerators.image.host import HostPlan
-from mavcg.accelerators.image.program import AccelProgram, NodeRadix
+from mavcg.accelerators.image.program import AccelProgram, NodeRadix, StoredTensor
 from mavcg.accelerators.isa.datapath import datapath
 from mavcg.accelerators.isa.forms import VERSION
 from mavcg.accelerators.target import IsaTarget
 from mavcg.accelerators.xgraph import XGraph, XNode, operations
 from mavcg.errors import MavcgError
+from mavcg.memory.arena import Arena, Lifetime, place_buffers
 
 
 def generate(
@@ -30,7 +31,7 @@ def generate(
     division, path = divide(graph), datapath(target)
     _check_groups(graph, division, groups)
     names = [group.nodes for group in groups]
-    tensors, arena = stored_tensors(graph, names, division.inputs, division.outputs)
+    tensors, arena = _stored_tensors(graph, names, division.inputs, division.outputs)
     code = CodeState(graph, path, tensors)
     code.emit("misc.start", {"version": VERSION})
     fitted = []
@@ -77,7 +78,7 @@ def generate_group(graph: XGraph, group: FusedGroup, target: IsaTarget) -> tuple
         for name in group.nodes
         if name in graph.outputs or not readers[name] or any(reader not in chosen for reader in readers[name])
     ]
-    tensors, arena = stored_tensors(graph, [group.nodes], inputs, outputs)
+    tensors, arena = _stored_tensors(graph, [group.nodes], inputs, outputs)
     path = datapath(target)
     code = CodeState(graph, path, tensors)
     code.emit("misc.start", {"version": VERSION})
@@ -97,6 +98,54 @@ def generate_group(graph: XGraph, group: FusedGroup, target: IsaTarget) -> tuple
         host=HostPlan(tuple(host_tensor(by_name[name]) for name in (*inputs, *outputs)), tuple(inputs), tuple(outputs)),
     )
     return program, replace(group, tile=tile)
+
+
+def _stored_tensors(
+    graph: XGraph, groups: Sequence[Sequence[str]], inputs: Sequence[str], outputs: Sequence[str]
+) -> tuple[dict[str, StoredTensor], Arena]:
+    """Place feature maps by their live ranges: return those in the features segment by name, and their arena.
+
+    groups: names of nodes, in the order of execution. inputs: tensors that exist before the program starts. outputs:
+    tensors that must exist at its end. A tensor that only its own group reads is not stored, unless a concat contains
+    it.
+    """
+    by_name, places, readers = graph.by_name(), placements(graph), graph.readers()
+    group_of = {name: number for number, names in enumerate(groups) for name in names}
+    joined = {name for node in graph.nodes if node.kind == "concat" and node.name in group_of for name in node.inputs}
+    kept = [
+        node.name
+        for node in graph.nodes
+        if node.name in inputs
+        or node.name in outputs
+        or node.name in joined
+        or (node.name in group_of and node.kind == "concat")
+        or (
+            node.name in group_of
+            and any(group_of.get(r) != group_of[node.name] for r in readers[node.name] if r in group_of)
+        )
+    ]
+    first: dict[str, int] = {}
+    last: dict[str, int] = {}
+    for name in kept:
+        root = places[name].root
+        begin = 0 if name in inputs else group_of[name]
+        ends = [group_of[reader] for reader in readers[name] if reader in group_of]
+        end = len(groups) if name in outputs or root in outputs else max([begin, *ends])
+        first[root], last[root] = min(first.get(root, begin), begin), max(last.get(root, end), end)
+    sizes = {root: _bytes(by_name[root].shape) for root in first}
+    arena = place_buffers([Lifetime(root, sizes[root], first[root], last[root]) for root in first])
+    tensors = {}
+    for name in kept:
+        node, placement = by_name[name], places[name]
+        offset = arena.offsets[placement.root] + placement.first
+        tensors[name] = StoredTensor(
+            name, node.shape[1], node.shape[2], node.channels, node.radix or 0, offset, placement.stride
+        )
+    return tensors, arena
+
+
+def _bytes(shape: tuple[int, ...]) -> int:
+    return shape[1] * shape[2] * shape[3]
 
 
 def _check_groups(graph: XGraph, division: Division, groups: Sequence[FusedGroup]) -> None:

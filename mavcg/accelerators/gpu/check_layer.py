@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from mavcg.accelerators.gpu.gpu_layer import ITEM_BYTES, PACK, GpuLayer
 from mavcg.accelerators.gpu.kernel_plan import Kernel
 from mavcg.accelerators.gpu.packing import DTYPES, pack_bias, pack_tensor, pack_weights, unpack_tensor
-from mavcg.accelerators.plans.text.emit import emit_plan
-from mavcg.accelerators.plans.text.emit_pool import emit_pool
+from mavcg.accelerators.plans.text.emit import emit_plan, emit_pool
 from mavcg.accelerators.plans.text.interpret import run_plan
 from mavcg.accelerators.plans.text.plan import Types
 from mavcg.choose.layer_model.tiling import Tile

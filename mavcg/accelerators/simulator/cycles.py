@@ -11,13 +11,44 @@ from mavcg.accelerators.image.program import AccelProgram
 from mavcg.accelerators.isa.datapath import datapath
 from mavcg.accelerators.isa.forms import UNITS
 from mavcg.accelerators.isa.instruction import AccelInstruction
-from mavcg.accelerators.simulator.shared_rates import SCALE, RunningWork, progress_rates
-from mavcg.accelerators.simulator.simulated_time import SimulatedTime, Span
-from mavcg.accelerators.simulator.timing import FETCH_BYTES, QUEUE_DEPTH, Work, work_of
+from mavcg.accelerators.simulator.timing import (
+    FETCH_BYTES,
+    QUEUE_DEPTH,
+    SCALE,
+    RunningWork,
+    Work,
+    progress_rates,
+    work_of,
+)
 from mavcg.errors import MavcgError
 
 _WAITS = [[f"{name}: waits for {awaited}" for awaited in UNITS] for name in UNITS]
 _LOAD, _SAVE = UNITS.index("load"), UNITS.index("save")
+
+
+@dataclass(frozen=True)
+class Span:
+    """Cycles [start, end) in which a unit executed an instruction."""
+
+    unit: int
+    index: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class SimulatedTime:
+    """Result of a simulation for one image.
+
+    busy: cycles in which each unit executed. stalls: idle cycles of units with work left, and cycles lost inside of
+    instructions, by cause. ddr_bytes: DDR traffic, including code. spans: all instructions, in the order of their ends.
+    """
+
+    cycles: int
+    busy: dict[str, int]
+    stalls: dict[str, int]
+    ddr_bytes: int
+    spans: tuple[Span, ...]
 
 
 @dataclass

@@ -4,7 +4,7 @@ from typing import Any
 
 from mavcg.accelerators.image.program import AccelProgram
 from mavcg.accelerators.isa.datapath import datapath
-from mavcg.accelerators.simulator.simulated_time import SimulatedTime
+from mavcg.accelerators.simulator.cycles import SimulatedTime
 from mavcg.accelerators.simulator.timing import work_of
 
 # Energy in pJ at 45 nm, 0.9 V: Horowitz, "Computing's energy problem", ISSCC 2014, figure 1.1.9: an 8-bit multiply and

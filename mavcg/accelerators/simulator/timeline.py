@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from mavcg.accelerators.image.program import AccelProgram
 from mavcg.accelerators.isa.forms import UNITS
-from mavcg.accelerators.simulator.simulated_time import SimulatedTime, Span
+from mavcg.accelerators.simulator.cycles import SimulatedTime, Span
 from mavcg.text.safe_text import xml_text
 
 _WIDTH, _LEFT, _ROW, _TOP = 1400, 60, 46, 44

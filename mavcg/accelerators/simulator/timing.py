@@ -1,5 +1,9 @@
-"""Compute an instruction's cycles, bytes and memory words without contention, as in the manual's section on timing."""
+"""Compute an instruction's cycles, bytes and memory words, as in the manual's section on timing.
 
+Work is without contention; progress_rates shares DDR memory and ports among instructions that run at the same time.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -12,6 +16,7 @@ from mavcg.accelerators.target import IsaTarget
 STARTUP = {"load": 4, "save": 4, "conv": 16, "pool": 12, "misc": 12}
 BEAT_BYTES = 16  # width of the DDR memory's bus (AXI, 128 bits); a run of bytes takes whole beats
 QUEUE_DEPTH = 64  # maximum instructions in a unit's queue
+SCALE = 1 << 16  # parts of a cycle of compute work, and of a byte of transfers: rates are integers
 FETCH_BYTES = 4096  # size of a fetch of code; the dispatcher has two buffers of this size
 
 
@@ -119,3 +124,40 @@ def _phase_steps(length: int, stride: int, pad: int, kernel: int, dilation: int,
         taps = sum((phase + pad - tap * dilation) % stride == 0 for tap in range(kernel))
         steps += blocks(blocks(length - phase, stride), lanes) * max(1, taps)
     return steps
+
+
+@dataclass
+class RunningWork:
+    """An instruction in a unit. left: remaining parts of its work. wait: cycles of latency before the first part."""
+
+    index: int
+    work: Work
+    start: int
+    left: int
+    wait: int
+
+
+def progress_rates(
+    compute: Sequence[RunningWork], moving: Sequence[RunningWork], ddr_rate: int, port_words: int
+) -> list[tuple[RunningWork, int]]:
+    """Return the running instructions with the parts of work that each completes per cycle.
+
+    Args:
+        compute: instructions of the units that calculate.
+        moving: transfers, which share `ddr_rate` parts of a byte per cycle evenly.
+        port_words: words that feature memory can read, and that it can write, per cycle.
+    """
+    share = ddr_rate // max(1, len(moving))
+    rates = [(running, SCALE) for running in compute] + [(running, max(1, share)) for running in moving]
+    # Words per cycle through all read ports and all write ports; if demand exceeds capacity, all rates are scaled down.
+    reads = sum(running.work.read_words * rate * SCALE // _total(running) for running, rate in rates)
+    writes = sum(running.work.write_words * rate * SCALE // _total(running) for running, rate in rates)
+    demand, capacity = max(reads, writes), port_words * SCALE
+    if demand > capacity:
+        return [(running, max(1, rate * capacity // demand)) for running, rate in rates]
+    return rates
+
+
+def _total(running: RunningWork) -> int:
+    """Return the number of parts of an instruction's whole work."""
+    return max(1, (running.work.ddr_bytes or running.work.cycles) * SCALE)

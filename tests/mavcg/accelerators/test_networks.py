@@ -7,11 +7,16 @@ import pytest
 
 from mavcg.accelerators.from_graph import xgraph_of
 from mavcg.accelerators.fusion.report import accelerated_operations
-from mavcg.accelerators.networks import NAMES, network, with_seeded_weights
-from mavcg.accelerators.networks.detection import yolo_small
-from mavcg.accelerators.networks.googlenet import googlenet
-from mavcg.accelerators.networks.mobilenet import mobilenet_v2
-from mavcg.accelerators.networks.residual import resnet50, resnet152
+from mavcg.accelerators.networks import (
+    NAMES,
+    googlenet,
+    mobilenet_v2,
+    network,
+    resnet50,
+    resnet152,
+    with_seeded_weights,
+    yolo_small,
+)
 from mavcg.accelerators.xgraph import XGraph
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph

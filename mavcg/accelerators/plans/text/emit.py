@@ -1,16 +1,32 @@
-"""A tiled layer as a plan: the off-chip loops in their order; a tile is loaded only if another one took its place."""
+"""A tiled layer as a plan: the off-chip loops in their order; a tile is loaded only if another one took its place.
+
+The tiles of a pooling are independent: nothing is summed across them.
+"""
 
 from collections.abc import Iterator
 from itertools import product
 
-from mavcg.accelerators.plans.text.pieces import element_offset, memories_of, paper_pads, types_of, window_pads
-from mavcg.accelerators.plans.text.plan import Command, Conv, Info, Load, PlanTile, Relu, Store, TextPlan, Types
-from mavcg.choose.layer_model.layer import ConvLayer
+from mavcg.accelerators.plans.text.plan import (
+    ITEM_BYTES,
+    Command,
+    Conv,
+    Dims,
+    Info,
+    Load,
+    PlanMemory,
+    PlanTile,
+    PoolCommand,
+    Relu,
+    Store,
+    TextPlan,
+    Types,
+)
+from mavcg.choose.layer_model.layer import ConvLayer, ItemBytes
 from mavcg.choose.layer_model.loop_order import loop_order
 from mavcg.choose.layer_model.tiling import Tile, Tiling, trips
-from mavcg.choose.layer_model.windows import axes, cuts
+from mavcg.choose.layer_model.windows import InputWindow, axes, cuts
 from mavcg.errors import MavcgError
-from mavcg.hardware.accelerator import Accelerator
+from mavcg.hardware.accelerator import Accelerator, MemoryLevel
 
 # A longer plan could be neither read nor compiled; tiles of a few elements exceed this.
 MOST_STEPS = 4_000_000
@@ -148,3 +164,89 @@ def emit_plan(
     commands = tuple(_walk(tiles, loop_order(layer, tiling), names, relu))
     declared = (*tiles.inputs.values(), *tiles.weights.values(), *tiles.outputs.values())
     return TextPlan(layer.name, info, memories, declared, commands)
+
+
+def emit_pool(
+    layer: ConvLayer, tile: Tile, accelerator: Accelerator, maximum: bool, types: Types | None = None
+) -> TextPlan:
+    """Return the plan of a pooling.
+
+    layer: as a depthwise convolution, one group per channel. tile.oc: channels of a tile. The kernel is never cut.
+    Raises: MavcgError for a tile that does not belong to this layer, or a layer that is not a pooling.
+    """
+    if (layer.oc, layer.ic) != (1, 1) or (tile.ic, tile.kh, tile.kw) != (1, layer.kh, layer.kw):
+        raise MavcgError(
+            f"plan of {layer.name or 'a layer'}: a pooling has one channel per group and its whole kernel in a tile, "
+            f"not {layer.ic} to {layer.oc} channels and {tile.ic}x{tile.kh}x{tile.kw} of them; use emit_plan"
+        )
+    channels = layer.groups
+    for name, factor, most in (("OC", tile.oc, channels), ("OH", tile.oh, layer.oh), ("OW", tile.ow, layer.ow)):
+        if not 1 <= factor <= most:
+            raise MavcgError(f"plan of {layer.name or 'a layer'}: a tile of {factor} along {name}; give 1 to {most}")
+    info = Info(
+        (1, channels, layer.ih, layer.iw),
+        None,
+        (1, channels, layer.oh, layer.ow),
+        (layer.kh, layer.kw),
+        layer.stride,
+        paper_pads(layer.pads),
+        layer.dilation,
+        types=types or types_of(layer.items),
+    )
+    memories = tuple(m for m in memories_of(accelerator.memory) if m.name != "WT_MEM_0")
+    in_mem, ot_mem = ("MEM_0", "MEM_0") if len(memories) == 1 else ("IN_MEM_0", "OT_MEM_0")
+    down, across = axes(layer)
+    inputs: list[PlanTile] = []
+    outputs: list[PlanTile] = []
+    commands: list[Command] = []
+    for (c, c_n), (oh, oh_n), (ow, ow_n) in product(
+        list(cuts(channels, tile.oc)), list(cuts(layer.oh, tile.oh)), list(cuts(layer.ow, tile.ow))
+    ):
+        rows, columns = down.window(oh, oh_n, 0, layer.kh), across.window(ow, ow_n, 0, layer.kw)
+        source, target = f"INPUT_{len(inputs)}", f"OUTPUT_{len(outputs)}"
+        offset = element_offset(info.input, c, rows.first, columns.first)
+        inputs.append(PlanTile(source, offset, (1, c_n, rows.length, columns.length)))
+        outputs.append(PlanTile(target, element_offset(info.output, c, oh, ow), (1, c_n, oh_n, ow_n)))
+        if inputs[-1].elements:
+            commands.append(Load(in_mem, source))
+        commands.append(PoolCommand(maximum, target, source, layer.stride, window_pads(rows, columns)))
+        commands.append(Store(target, ot_mem))
+    return TextPlan(layer.name, info, memories, (*inputs, *outputs), tuple(commands))
+
+
+def types_of(items: ItemBytes) -> Types:
+    """Return the element types for a layer's element sizes: integers if an operand has one byte, else floats.
+
+    Raises: MavcgError for a size without a type.
+    """
+    sizes = (items.input, items.weight, items.output, items.psum)
+    kind = "i" if 1 in sizes else "f"
+    names = [f"{kind}{8 * size}" for size in sizes]
+    for name, size in zip(names, sizes, strict=True):
+        if name not in ITEM_BYTES:
+            raise MavcgError(f"plan: no element type has {size} bytes; the sizes are 1, 2, 4 and 8")
+    return Types(*names)
+
+
+def memories_of(level: MemoryLevel) -> tuple[PlanMemory, ...]:
+    """Return one memory for each operand, or the one that all share."""
+    if level.shared_bytes:
+        return (PlanMemory("MEM_0", level.shared_bytes),)
+    sizes = {"IN_MEM_0": level.input_bytes, "WT_MEM_0": level.weight_bytes, "OT_MEM_0": level.output_bytes}
+    return tuple(PlanMemory(name, size) for name, size in sizes.items())
+
+
+def paper_pads(pads: tuple[int, int, int, int]) -> Dims:
+    """Return a layer's pads in the order of the paper's CONV: left, right, above, below."""
+    above, left, below, right = pads
+    return left, right, above, below
+
+
+def element_offset(dims: Dims, channel: int, row: int, column: int) -> int:
+    """Return the offset of an element of the first batch in a row-major tensor of these dims."""
+    return (channel * dims[2] + row) * dims[3] + column
+
+
+def window_pads(rows: InputWindow, columns: InputWindow) -> Dims:
+    """Return the padding of one tile in the order of the paper's CONV: left, right, above, below."""
+    return columns.before, columns.after, rows.before, rows.after

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from mavcg.accelerators.plans.text.c_backend import plan_c
-from mavcg.accelerators.plans.text.emit import emit_plan
-from mavcg.accelerators.plans.text.emit_pool import emit_pool
+from mavcg.accelerators.plans.text.emit import emit_plan, emit_pool
 from mavcg.accelerators.plans.text.interpret import run_plan
 from mavcg.accelerators.plans.text.plan import TextPlan, Types
 from mavcg.choose.layer_model.layer import ConvLayer, ItemBytes

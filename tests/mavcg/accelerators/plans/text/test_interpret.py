@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mavcg.accelerators.plans.pruned import search
-from mavcg.accelerators.plans.text.emit import emit_plan
-from mavcg.accelerators.plans.text.emit_pool import emit_pool
+from mavcg.accelerators.plans.text.emit import emit_plan, emit_pool
 from mavcg.accelerators.plans.text.interpret import CountedTraffic, count_plan, run_plan
 from mavcg.accelerators.plans.text.parser import parse_plan
 from mavcg.accelerators.plans.text.plan import TextPlan

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mavcg.accelerators.plans.text.emit import emit_plan
-from mavcg.accelerators.plans.text.emit_pool import emit_pool
+from mavcg.accelerators.plans.text.emit import emit_plan, emit_pool
 from mavcg.accelerators.plans.text.interpret import count_plan
 from mavcg.accelerators.plans.text.parser import parse_plan, parse_plans
 from mavcg.accelerators.plans.text.plan import PlanMemory, TextPlan
