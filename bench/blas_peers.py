@@ -22,12 +22,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
 from bench.blas_libraries import BlasLibrary, blis, mkl, openblas, our_library
 from bench.interleaved import Worker, bound, read_answer
 from bench.record import ROOT, facts, write
+from bench.tables import print_record
 from mavcg.errors import MavcgError
 from mavcg.toolchain.zig import run_zig
 
@@ -244,28 +242,7 @@ def main() -> None:
     if args.json:
         json.dump(record, sys.stdout, indent=2)
         return
-    _show(record)
-
-
-def _show(record: Mapping[str, Any]) -> None:
-    names = list(record["rows"][0]["gflops"])
-    table = Table(box=None)
-    for title in ("product", "threads", *names, "over the fastest"):
-        table.add_column(title, justify="left" if title == "product" else "right")
-    for row in record["rows"]:
-        size = Size(*(row[name] for name in ("kind", "letter", "transa", "m", "n", "k")))
-        rates = [f"{row['gflops'][name]:.1f}" for name in names]
-        table.add_row(str(size), str(row["threads"]), *rates, f"{row['over_fastest']:.3f} ({row['fastest']})")
-    out = Console(width=180)
-    out.print(table)
-    for each in record["summary"]:
-        out.print(
-            f"{each['threads']} threads, {each['kind']}: {each['mean_over_fastest']:.3f} of the fastest's speed in "
-            f"geometric mean, least {each['least_over_fastest']:.3f}, {each['below_0.95']} of {each['products']} below "
-            "0.95"
-        )
-    for name, why in record["missing"].items():
-        out.print(f"{name} is missing: {why}")
+    print_record("blas_peers", record)
 
 
 if __name__ == "__main__":

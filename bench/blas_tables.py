@@ -15,14 +15,8 @@ def blas_peers(record: Record, table: Table) -> str:
         groups.setdefault((row["kind"], row["letter"], row["m"], row["n"], row["k"]), []).append(row)
     rows = []
     for (kind, letter, m, n, k), some in groups.items():
-        cells = []
-        for threads in (1, 2):
-            for transa in (False, True):
-                cells += [
-                    f"{row['over_fastest']:.2f} ({row['fastest']})"
-                    for row in some
-                    if (row["threads"], row["transa"]) == (threads, transa)
-                ]
+        by_form = {(row["threads"], row["transa"]): f"{row['over_fastest']:.2f} ({row['fastest']})" for row in some}
+        cells = [by_form.get((threads, transa), "") for threads in (1, 2) for transa in (False, True)]
         rows.append([f"{kind}: {letter}gemm {m}, {n}, {k}", *cells])
     peers = ", ".join(f"{name} {version}".strip() for name, version in record["peers"].items())
     text = f"Measured: speed of our BLAS over the fastest of {peers}; medians of the ratios of {record['rounds']} "

@@ -10,17 +10,16 @@ import ctypes
 import json
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from rich.console import Console
-from rich.table import Table
 
 from bench.jit import Compiled, caller, compile_step, host_machine, planned
 from bench.record import facts, write
+from bench.tables import print_record
 from mavcg.graph import Array, Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.kernels.builder.emit import F32, PTR, Values, add_core_attributes, const, f32_splat, fma, for_range
@@ -202,39 +201,28 @@ def bench_layers(
     name: str,
     about: str | None,
     measure: Callable[[str], list[dict[str, Any]]],
-    titles: Sequence[str],
-    cells: Callable[[Mapping[str, Any]], Sequence[str]],
 ) -> None:
     """The command of a bench of layers: measure, print, and write bench/results/<name>.json where all are measured.
 
-    about: its help. measure: those with a text in their names. titles, cells: of the table and of a row, the layer's
-    first.
+    about: its help. measure: those with a text in their names.
     """
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name", nargs="?", default="", help="only what has this in its name")
     parser.add_argument("--json", action="store_true", help="print the record instead of a table")
     args = parser.parse_args()
     rows = measure(args.name)
+    record = {**facts("measured", f"bench.{name}"), "rows": rows}
     if not args.name:
-        write(name, {**facts("measured", f"bench.{name}"), "rows": rows})
+        write(name, record)
     if args.json:
         print(json.dumps(rows, indent=2))
         return
-    table = Table(box=None)
-    for title in titles:
-        table.add_column(title, justify="left" if title == titles[0] else "right")
-    for row in rows:
-        table.add_row(*cells(row))
-    Console(width=140).print(table)
-
-
-def _cells(row: Mapping[str, Any]) -> Sequence[str]:
-    return row["name"], f"{row['gflops']:.1f}", f"{row['peak_gflops']:.1f}", f"{100 * row['share']:.0f} %"
+    print_record(name, record)
 
 
 def main() -> None:
     """Measure, print, and write bench/results/conv_layers.json."""
-    bench_layers("conv_layers", __doc__, measure, ("layer", "GFLOP/s", "peak", "share"), _cells)
+    bench_layers("conv_layers", __doc__, measure)
 
 
 if __name__ == "__main__":

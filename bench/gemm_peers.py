@@ -24,13 +24,12 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from rich.console import Console
-from rich.table import Table
 
 from bench.conv_layers import aligned, peak_caller, product_step
 from bench.jit import Compiled, Loops, call_rows, compile_step, host_machine, planned
 from bench.onednn import OneDnn, Product
 from bench.record import facts, write
+from bench.tables import print_record
 from mavcg.graph import Array
 from mavcg.kernels.builder.emit import (
     F32,
@@ -317,20 +316,7 @@ def main() -> None:
     if args.json:
         json.dump(record, sys.stdout, indent=2)
         return
-    names = list(dict.fromkeys(name for row in rows for name in row["gflops"]))
-    table = Table(box=None)
-    for title in ("M,N,K", *names, "peak", "share", "over the best"):
-        table.add_column(title, justify="left" if title == "M,N,K" else "right")
-    for row in rows:
-        rates = [f"{row['gflops'][name]:.1f}" if name in row["gflops"] else "" for name in names]
-        table.add_row(
-            f"{row['m']},{row['n']},{row['k']}",
-            *rates,
-            f"{row['peak_gflops']:.1f}",
-            f"{100 * row['share_of_peak']:.0f} %",
-            f"{row['over_best']:.3f}",
-        )
-    Console().print(table)
+    print_record("gemm_peers", record)
 
 
 if __name__ == "__main__":

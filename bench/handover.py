@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from bench.record import facts, write
+from bench.tables import print_record
 from mavcg.graph import TensorType
 from mavcg.hardware.cost_fit import X86
 from mavcg.hardware.fits import fit_of_kind
@@ -99,17 +98,12 @@ def main() -> None:
     rows = measure()
     steps = fit_of_kind(X86).steps
     modelled = {"step_cycles": steps.step_cycles, "handover_cycles": steps.handover_cycles}
-    write("handover", {**facts("measured", "bench.handover"), "modelled": modelled, "rows": rows})
+    record = {**facts("measured", "bench.handover"), "modelled": modelled, "rows": rows}
+    write("handover", record)
     if args.json:
         print(json.dumps(rows, indent=2))
         return
-    table = Table(box=None, title="a step of two rows, ns")
-    for title, key in (("a row", "row_ns"), ("one thread", "one_ns"), ("two", "two_ns"), ("beside a row", "beside_ns")):
-        table.add_column(title, justify="right")
-        assert key in rows[0]
-    for row in rows:
-        table.add_row(*(f"{row[key]:.0f}" for key in ("row_ns", "one_ns", "two_ns", "beside_ns")))
-    Console().print(table)
+    print_record("handover", record)
 
 
 if __name__ == "__main__":

@@ -8,10 +8,8 @@ import argparse
 import json
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
 from bench.record import facts, write
+from bench.tables import print_record
 from mavcg.accelerators.plans.network_plan import schedules
 from mavcg.choose.layer_model.graph_layers import layers_of
 from mavcg.graph import Graph
@@ -86,55 +84,7 @@ def main() -> None:
     if args.json:
         print(json.dumps(record, indent=2))
         return
-    console = Console()
-    console.print(_table_4_1(shared))
-    console.print(f"Mean of the four networks: {mean:.2f} % of layers repeat another; the paper has 37.14 %.\n")
-    console.print(_table_8_1(sizes))
-
-
-def _table_4_1(rows: list[dict[str, Any]]) -> Table:
-    table = Table(title="Table 4.1: layers, and schedules that they need (counted)", box=None, title_justify="left")
-    for title in ("network", "layers", "schedules", "paper's", "repeated", ""):
-        table.add_column(title, justify="left" if title in ("network", "") else "right")
-    for row in rows:
-        paper = " / ".join(map(str, row["paper"])) if row["paper"] else "-"
-        numbers = (str(row["uncached"]), str(row["cached"]), paper, f"{row['repeated_percent']:.2f} %")
-        table.add_row(row["network"], *numbers, row["note"])
-    return table
-
-
-def _table_8_1(rows: list[dict[str, Any]]) -> Table:
-    table = Table(title="Table 8.1: sizes and work (counted)", box=None, title_justify="left")
-    for title in (
-        "network",
-        "variant",
-        "layers",
-        "weights, MiB",
-        'paper\'s "MB"',
-        "2^30 MAC",
-        'paper\'s "Gflops"',
-        "10^9 MAC",
-        "",
-    ):
-        table.add_column(title, justify="left" if title in ("network", "variant", "") else "right")
-    for row in rows:
-        size, gflops, _ = row["paper"] or (None, None, None)
-        table.add_row(
-            row["network"],
-            row["variant"],
-            str(row["layers"]),
-            f"{row['weights_mib']:.3f}",
-            _or_dash(size),
-            f"{row['gibi_mac']:.3f}",
-            _or_dash(gflops),
-            f"{row['mac'] / 1e9:.3f}",
-            row["note"],
-        )
-    return table
-
-
-def _or_dash(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
+    print_record("plan_networks", record)
 
 
 if __name__ == "__main__":

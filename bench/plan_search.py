@@ -8,13 +8,11 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
 from bench.record import facts, write
+from bench.tables import print_record
 from mavcg.accelerators.plans import exact, exhaustive, pruned
 from mavcg.accelerators.plans.exact import ExactOptions
 from mavcg.accelerators.plans.levels import plan_levels
@@ -113,62 +111,12 @@ def main() -> None:
     if args.json:
         print(json.dumps(record, indent=2))
     else:
-        _print(record)
+        print_record("plan_search", record)
     wrong = [f"{row['network']} {row['setup']}" for row in rows if not row["exact_is_exhaustive"]]
     if wrong:
         sys.exit(f"bench: exact search is not as good as exhaustive search: {', '.join(wrong)}")
     if sums["seconds"]["exact"] > MOST_SECONDS:
         sys.exit(f"bench: exact search took {sums['seconds']['exact']} s for the table; {MOST_SECONDS} s are allowed")
-
-
-def _print(record: Mapping[str, Any]) -> None:
-    table = Table(box=None)
-    titles = (
-        "network",
-        "setup",
-        "pruned s",
-        "exhaustive s",
-        "exact s",
-        "pruned",
-        "exhaustive",
-        "exact",
-        "pruned MiB",
-        "least MiB",
-        "more",
-        "layers missed",
-        "worst",
-    )
-    for title in titles:
-        table.add_column(title, justify="left" if title in ("network", "setup") else "right")
-    for row in record["rows"]:
-        table.add_row(row["network"], row["setup"], *_seconds(row), *_candidates(row), *_missed(row))
-    table.add_row("all", "", *_seconds(record), *_candidates(record))
-    console = Console()
-    console.print("Seconds (measured), candidates looked at, off-chip traffic (modelled), and what pruning misses:")
-    console.print("layers with a better tiling in the same space, and how many times better at worst")
-    console.print(table)
-    console.print("\nExact search of the same table under other options:")
-    for title, of in record["other_options"].items():
-        console.print(f"  {title}: {of['seconds']:.1f} s, {of['candidates']} candidates")
-
-
-def _seconds(row: Mapping[str, Any]) -> Sequence[str]:
-    return [f"{row['seconds'][search]:.3f}" for search in ("pruned", "exhaustive", "exact")]
-
-
-def _candidates(row: Mapping[str, Any]) -> Sequence[str]:
-    return [str(row["candidates"][search]) for search in ("pruned", "exhaustive", "exact")]
-
-
-def _missed(row: Mapping[str, Any]) -> Sequence[str]:
-    of_pruned, of_best = (row["off_chip_bytes"][search] / 2**20 for search in ("pruned", "exact"))
-    return [
-        f"{of_pruned:.1f}",
-        f"{of_best:.1f}",
-        f"{100 * (of_pruned / of_best - 1):.1f} %",
-        f"{row['layers_that_pruning_misses']} of {row['layers']}",
-        f"{row['times_below_at_worst']:.2f}x",
-    ]
 
 
 if __name__ == "__main__":

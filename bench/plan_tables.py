@@ -10,10 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from time import perf_counter
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
 from bench.record import facts, write
+from bench.tables import print_record
 from mavcg.accelerators.plans import exhaustive, pruned, space
 from mavcg.accelerators.plans.planned import Planned
 from mavcg.choose.layer_model.graph_layers import layers_of
@@ -25,7 +23,6 @@ from mavcg.hardware.accelerator import Accelerator
 from mavcg.profiles.accelerators import find_accelerator
 
 SETUPS = ("setup-a", "setup-b", "setup-c", "setup-d")
-MIB = 2**20
 
 # e-PlaNNer, table 8.5, as printed: non-pruned in millions, then setups A to D.
 PRINTED = {
@@ -105,54 +102,6 @@ def _timed(
     return plans, perf_counter() - start
 
 
-def show(spaces: Sequence[dict[str, Any]], searches: Sequence[dict[str, Any]], console: Console) -> None:
-    """Print both tables."""
-    table = Table(
-        "network",
-        "non-pruned",
-        *(s[-1].upper() for s in SETUPS),
-        "as printed",
-        "like with like",
-        title="Table 8.5: tilings (counted)",
-    )
-    for row in spaces:
-        # The paper divides the tilings of all layers by those of one, the mean; here both are of all layers.
-        shares = [100 * size / row["unpruned_of_all"] for size in row["pruned_of_all"]]
-        table.add_row(
-            row["network"],
-            f"{row['unpruned_of_a_layer_millions']} M",
-            *(f"{size:,}" for size in row["pruned_of_all"]),
-            f"{sum(row['as_printed'])} of {len(row['as_printed'])}",
-            f"{min(shares):.6f} to {max(shares):.6f} %",
-        )
-    console.print(table)
-    table = Table(
-        "network",
-        "setup",
-        "all once, MiB",
-        "pruned MiB",
-        "exhaustive MiB",
-        "missed",
-        "worst layer",
-        "tilings",
-        "seconds",
-        title="What pruning loses (modelled; seconds measured)",
-    )
-    for row in searches:
-        table.add_row(
-            row["network"],
-            row["setup"],
-            f"{row['no_reload_bytes'] / MIB:.1f}",
-            f"{row['pruned_bytes'] / MIB:.1f}",
-            f"{row['exhaustive_bytes'] / MIB:.1f}",
-            f"{row['layers_missed']} of {row['layers']}",
-            f"{row['worst_metric_ratio']:.2f}x {row['worst_layer']}" if row["layers_missed"] else "",
-            f"{row['pruned_candidates']:,} / {row['exhaustive_candidates']:,}",
-            f"{row['pruned_seconds']:.2f} / {row['exhaustive_seconds']:.2f}",
-        )
-    console.print(table)
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Count and search; print, and write bench/results/plan_tables.json."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -164,8 +113,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.json:
         print(json.dumps(record, indent=2))
         return
-    show(spaces, searches, Console())
-    print(write("plan_tables", record))
+    write("plan_tables", record)
+    print_record("plan_tables", record)
 
 
 if __name__ == "__main__":

@@ -27,12 +27,11 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
-from rich.console import Console
-from rich.table import Table
 
 from bench.jit import Compiled, Loops, host_machine
 from bench.models import model_path, shapes_of
 from bench.record import facts, write
+from bench.tables import print_record
 from mavcg.choose.lowering.lower import lower_graph
 from mavcg.choose.lowering.pack_weights import pack_weights
 from mavcg.choose.lowering.step_list import plan_model
@@ -275,22 +274,7 @@ def main() -> None:
     if args.json:
         print(json.dumps(record, indent=2))
         return
-    table = Table(box=None)
-    titles = ("network", "planned ms", "each layer's best", "one for all", "", "planned / best", "planned / one")
-    for title in titles:
-        table.add_column(title, justify="left" if title in ("network", "") else "right")
-    for row in rows:
-        table.add_row(
-            row["network"],
-            f"{row['planned_ms']:.3f}",
-            f"{row['each_layers_best_ms']:.3f}",
-            f"{row['one_for_all_ms']:.3f}",
-            row["one_for_all"],
-            f"{row['ratio']:.3f}",
-            f"{row['planned_by_one_for_all']:.3f}",
-        )
-    table.add_row("geometric mean", "", "", "", "", f"{mean['ratio']:.3f}", f"{mean['planned_by_one_for_all']:.3f}")
-    Console().print(table)
+    print_record("planned_tiles", record)
 
 
 if __name__ == "__main__":

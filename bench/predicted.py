@@ -17,12 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from bench.models import model_path
 from bench.record import facts, write
 from bench.runners import built_library
+from bench.tables import print_record
 from mavcg.choose.predict.correlation import Agreement, agreement
 from mavcg.choose.predict.predict import Prediction
 from mavcg.choose.predict.report import correlation_json
@@ -142,25 +141,7 @@ def main() -> None:
     if args.json:
         print(json.dumps(record, indent=2))
         return
-    table = Table(box=None)
-    for title in ("network", "steps", "predicted ms", "measured ms", "Pearson", "of logarithms", "quiet runs"):
-        table.add_column(title, justify="left" if title == "network" else "right")
-    for row in rows:
-        correlation = row["correlation"]
-        table.add_row(
-            row["network"],
-            str(correlation["layers"]),
-            f"{row['predicted_total_ms']:.2f}",
-            f"{row['measured_total_ms']:.2f}",
-            str(correlation["pearson"]),
-            str(correlation["pearson_of_logs"]),
-            str(row["quiet_runs"]),
-        )
-    all_of_them = record["pooled"]
-    table.add_row(
-        "all", str(all_of_them["layers"]), "", "", str(all_of_them["pearson"]), str(all_of_them["pearson_of_logs"]), ""
-    )
-    Console().print(table)
+    print_record("predicted", record)
 
 
 if __name__ == "__main__":

@@ -20,11 +20,10 @@ from typing import Any
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
-from rich.console import Console
-from rich.table import Table
 
 from bench.host_library import build_for_host
 from bench.record import facts, write
+from bench.tables import print_record
 from mavcg.errors import MavcgError
 from mavcg.runtime.loading import Model, load
 from mavcg.toolchain.target import host_target
@@ -125,19 +124,18 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print the rows instead of a table")
     args = parser.parse_args()
     rows = measure()
-    write(
-        "streaming",
-        {**facts("measured", "bench.streaming"), "rounds": ROUNDS, "burst_bytes": BURST, "bytes": BYTES, "rows": rows},
-    )
+    record = {
+        **facts("measured", "bench.streaming"),
+        "rounds": ROUNDS,
+        "burst_bytes": BURST,
+        "bytes": BYTES,
+        "rows": rows,
+    }
+    write("streaming", record)
     if args.json:
         print(json.dumps(rows, indent=2))
         return
-    table = Table("what reads", box=None)
-    for title in ("threads", "GB/s", "of the median burst"):
-        table.add_column(title, justify="right")
-    for row in rows:
-        table.add_row(row["source"], str(row["threads"]), f"{row['gb_per_s']:.1f}", f"{row['median_gb_per_s']:.1f}")
-    Console().print(table)
+    print_record("streaming", record)
 
 
 if __name__ == "__main__":

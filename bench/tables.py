@@ -177,6 +177,11 @@ def shown(record: records.Record) -> str:
     return "\n\n".join([f"### {record.title}", *parts, origin]) + "\n"
 
 
+def print_record(name: str, measured: Record) -> None:
+    """Print what a bench measured, all of it or a part, as its record has it."""
+    print(shown(summary(name, measured)))
+
+
 def main(arguments: Sequence[str] = ()) -> None:
     """Print the tables of the records with these names, or of all."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

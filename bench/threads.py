@@ -18,6 +18,7 @@ from rich.table import Table
 from bench.interleaved import MIN_RUNS, SECONDS, WARM, bound, start
 from bench.models import model_path
 from bench.record import facts, write
+from bench.tables import print_record
 
 LEAST = {"resnet50-random": 1.75, "vgg19-random": 1.75}  # times as fast
 NETWORKS = (*LEAST, "squeezenet-random", "mobilenet_v2")
@@ -112,23 +113,13 @@ def main() -> None:
     for name in args.models:
         print(f"bench: {name}", file=sys.stderr, flush=True)
         rows.append(scaling(name))
+    record = {**facts("measured", "bench.threads"), "least": LEAST, "rows": rows}
     if args.models == NETWORKS:
-        write("threads", {**facts("measured", "bench.threads"), "least": LEAST, "rows": rows})
+        write("threads", record)
     if args.json:
         print(json.dumps(rows, indent=2))
     else:
-        table = Table("network", box=None)
-        for title in ("one thread, ms", "two, ms", "times as fast", "range"):
-            table.add_column(title, justify="right")
-        for row in rows:
-            table.add_row(
-                row["network"],
-                f"{row['one_ms']:.2f}",
-                f"{row['two_ms']:.2f}",
-                f"{row['speedup']:.2f}",
-                f"{row['speedup_low']:.2f}-{row['speedup_high']:.2f}",
-            )
-        Console().print(table)
+        print_record("threads", record)
     missed = [row["network"] for row in rows if row["speedup"] < LEAST.get(row["network"], 0)]
     if missed:
         sys.exit(f"bench.threads: below the bound: {', '.join(missed)}")

@@ -18,12 +18,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
 from bench.jit import host_machine
 from bench.planned_tiles import Compared, Network, timed
 from bench.record import facts, measured_or_none, write
+from bench.tables import print_record
 from mavcg.choose.layer_model.tiling_cost import CALIBRATED, ROOFLINE, Term
 from mavcg.choose.tiles.candidates import candidates, plain_tile
 from mavcg.choose.tiles.cost import cost
@@ -149,19 +147,7 @@ def main() -> None:
     if arguments.json:
         print(json.dumps(rows, indent=2))
         return
-    table = Table(box=None)
-    for title in ("network", "kernels", "tiled otherwise", "no tile fits", "modelled", "measured"):
-        table.add_column(title, justify="left" if title == "network" else "right")
-    for row in rows:
-        table.add_row(
-            row["network"],
-            str(row["kernels"]),
-            str(row["tiled_otherwise"]["roofline"]),
-            str(row["no_tile_fits"]),
-            f"{row['modelled_over_planned']['roofline']:.3f}",
-            f"{row['times']['roofline_over_planned']:.3f}" if "times" in row else "",
-        )
-    Console().print(table, "geometric means:", summary(rows))
+    print_record(NAME, {**facts("modelled", f"bench.{NAME}"), "geometric_means": summary(rows), "rows": rows})
 
 
 def record_rows(rows: Sequence[Mapping[str, Any]], with_times: bool) -> None:

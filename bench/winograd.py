@@ -8,7 +8,7 @@ per kernel.
 """
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -117,14 +117,9 @@ def measure(name_part: str = "", algorithms: Sequence[str] = ALGORITHMS) -> list
     return rows
 
 
-def _cells(row: Mapping[str, Any]) -> Sequence[str]:
-    rates = [f"{row['gflops'][algorithm]:.0f}" for algorithm in ("peak", IMPLICIT, *ALGORITHMS)]
-    return row["name"], *rates, f"{row['gain']:.2f}"
-
-
 def main() -> None:
     """Measure, print, and write bench/results/winograd.json."""
-    bench_layers("winograd", __doc__, measure, ("GFLOP/s", "peak", IMPLICIT, *ALGORITHMS, "best / implicit"), _cells)
+    bench_layers("winograd", __doc__, measure)
 
 
 if __name__ == "__main__":
