@@ -22,7 +22,7 @@ from mavcg.files.decode import read_toml
 from mavcg.files.whole_file import write_whole
 
 PLAN = ROOT / "bench/pages.toml"
-OLD = "old, "
+OLD, ABSENT = "old, ", "not measured"
 BEGIN, END = "<!-- figures: python -m bench.pages -->", "<!-- end of figures -->"
 _COLUMNS = 120  # of a page's lines that are no rows of tables
 _CELL = re.compile(r"\{([^{}|]+)\|([^{}|]+)\}")
@@ -138,7 +138,7 @@ class Pages:
         """Return a figure's value, date, commit, machine and command, as a page has them."""
         record = self._record(figure.record)
         return {
-            "value": _CELL.sub(lambda cell: record.cell(cell[1], cell[2]), figure.value),
+            "value": _CELL.sub(lambda cell: _cell(record, cell[1], cell[2]), figure.value),
             "date": OLD * self._old[figure.record] + record.date[:10],
             "commit": record.commit,
             "machine": record.where,
@@ -165,6 +165,14 @@ class Pages:
         if name not in self._records:
             raise MavcgError(f"bench/pages.toml: bench/results has no record {name}; measure it, or take it out")
         return self._records[name]
+
+
+def _cell(record: Record, row: str, column: str) -> str:
+    """Return a cell; ABSENT where the machine that measured lacks what the row is of, a compiler or a library."""
+    try:
+        return record.cell(row, column)
+    except MavcgError:
+        return ABSENT
 
 
 def _table_head(names: Sequence[str]) -> list[str]:

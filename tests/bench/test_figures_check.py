@@ -9,7 +9,7 @@ import pytest
 
 from bench import records
 from bench.figures_check import faults
-from bench.pages import BEGIN, END, OLD, Figure, Headline, Pages, Plan, Subject, plan_of, write_pages
+from bench.pages import ABSENT, BEGIN, END, OLD, Figure, Headline, Pages, Plan, Subject, plan_of, write_pages
 from bench.record import RESULTS, ROOT
 from mavcg.errors import MavcgError
 from tests.bench.test_records import made
@@ -137,6 +137,18 @@ def test_a_number_of_the_page_is_in_a_table_or_names_no_result() -> None:
         for words in kept:
             text = text.replace(words, "")
         assert not re.search(r"\d", text), text
+
+
+def test_every_figure_of_a_subject_is_there() -> None:
+    pages = Pages(plan_of(), RESULTS, ROOT)
+    figures = [figure for subject in pages.plan.subject for figure in subject.figures]
+
+    assert [figure for figure in figures if ABSENT in pages.facts_of(figure)["value"]] == []
+
+
+def test_what_a_machine_could_not_measure_is_said(checkout: Path) -> None:
+    plan = replace(PLAN, subject=(Subject("S", "", (Figure("x", "both", "{a53|ms}, {a55|ms}"),)),))
+    assert any("| both | not measured, 1.5 |" in line.text for line in pages(checkout, plan=plan).figures_lines())
 
 
 def test_there_are_twelve_headline_figures_within_half_an_hour() -> None:
