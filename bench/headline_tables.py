@@ -17,6 +17,7 @@ def networks(record: Record, table: Table) -> str:
         "8 bits": [row for row in record["rows"] if "int8" in row["network"]],
     }
     lines = [[kind, *(_mean(rows, threads, _FASTEST) for threads, _ in _THREADS)] for kind, rows in kinds.items()]
+    lines += [[f"worst, {kind}", *(_worst(rows, threads) for threads, _ in _THREADS)] for kind, rows in kinds.items()]
     peers = [name for name in record["runtimes"] if name != "mavcg"]
     lines += [[peer, *(_mean(record["rows"], threads, peer) for threads, _ in _THREADS)] for peer in peers]
     named = dict.fromkeys(row["network"] for row in record["rows"])
@@ -36,6 +37,12 @@ def _mean(rows: Sequence[Record], threads: int, peer: str) -> str:
     """Return the geometric mean of mavcg's time over a peer's; "none" where no output of it is the same."""
     ratios = [ratio for row in rows if row["threads"] == threads and (ratio := _ratio(row, peer)) is not None]
     return f"{statistics.geometric_mean(ratios):.2f}" if ratios else "none"
+
+
+def _worst(rows: Sequence[Record], threads: int) -> str:
+    """Return the largest time over the fastest other runtime's, and the network that has it."""
+    ratios = [(ratio, row["network"]) for row in rows if row["threads"] == threads and (ratio := _ratio(row, _FASTEST))]
+    return "{:.2f} ({})".format(*max(ratios)) if ratios else "none"
 
 
 def _ratio(row: Record, peer: str) -> float | None:
@@ -90,15 +97,20 @@ def arm_models(record: Record, table: Table) -> str:
     for core, rows in sorted(by_core.items()):
         held_out = [row for row in rows if row.get("held_out")]
         lines.append([core, _error(rows), len(rows), _error(held_out), len(held_out)])
+    errors = {core: _mean_error([row for row in rows if row.get("held_out")]) for core, rows in by_core.items()}
+    worst = max(errors, key=lambda core: errors[core])
+    lines.append(["worst", "", "", f"{worst} {errors[worst]:.1%}", ""])
     text = "Modelled: mean absolute error on published cycles of instructions, and on those that a random draw held "
     text += "out of all fitting. Those of whole functions need clones: `python -m bench.silicon`."
     return f"{text}\n\n{table(['core', 'error', 'figures', 'held-out error', 'held-out figures'], lines)}"
 
 
 def _error(rows: Sequence[Record]) -> str:
-    if not rows:
-        return "none"
-    return f"{statistics.fmean(abs(row['modelled'] / row['silicon'] - 1) for row in rows):.1%}"
+    return f"{_mean_error(rows):.1%}" if rows else "none"
+
+
+def _mean_error(rows: Sequence[Record]) -> float:
+    return statistics.fmean(abs(row["modelled"] / row["silicon"] - 1) for row in rows) if rows else 0.0
 
 
 def joint(record: Record, table: Table) -> str:

@@ -120,10 +120,10 @@ class Pages:
 
     def figures_lines(self) -> list[Line]:
         """Return docs/figures.md."""
-        lines = [*_text(f"# Figures\n\n{self.plan.text}\n\n## Headline figures\n\n{self.plan.headline_text}\n")]
+        lines = [*_text(f"# Figures\n\n{self.plan.text.strip()}\n\n## Headline figures\n\n{self.plan.headline_text}\n")]
         lines += [*map(Line, _table_head(_HEAD)), *self._headline_rows(len(_HEAD))]
         for subject in self.plan.subject:
-            lines += _text(f"\n## {subject.title}\n\n{subject.text}\n")
+            lines += _text(f"\n## {subject.title}\n\n{subject.text.strip()}\n")
             if subject.figures:
                 lines += map(Line, _table_head(_HEAD))
                 lines += (self._row(figure, len(_HEAD)) for figure in subject.figures)

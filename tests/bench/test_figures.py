@@ -78,7 +78,7 @@ def test_a_bench_that_fails_is_said_and_the_next_one_runs(capfd: pytest.CaptureF
     assert "2 of 2, bench.figures --list: done" in capfd.readouterr().err
 
 
-def test_a_bench_that_takes_more_than_twice_its_share_is_ended() -> None:
+def test_a_bench_that_takes_more_than_three_times_its_share_is_ended() -> None:
     assert measured(headline("a", "bench.figures --list", seconds=0)) == "took more than 0 s"
 
 
