@@ -115,7 +115,7 @@ def test_points_are_of_their_own_cores(tmp_path: Path) -> None:
 
 
 def test_the_space_of_the_page(tmp_path: Path) -> None:
-    page = (Path(__file__).parents[3] / "docs/exploring.md").read_text()
+    page = (Path(__file__).parents[4] / "docs/exploring.md").read_text()
     (text,) = re.findall(r"```toml\n# boards.toml: 90 boards\n(.*?)```", page, re.DOTALL)
     space = space_of(tmp_path, text)
     assert sum(1 for _ in space.boards()) == 90 and space.assumed == () and space.budget_w == 3.0

@@ -9,7 +9,7 @@ from mavcg.lab.farm import remote_tasks
 from mavcg.lab.farm.dask_limits import _OPERATIONS, _STREAMS
 from tests.mavcg.children import may_connect, watched_sockets
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 PAGE = (ROOT / "docs/security.md").read_text().split("## Sockets and farms", 1)[1].split("\n## ", 1)[0]
 OPENS = re.compile(
     r"^\s*(?:import|from) (?:socket|socketserver|ssl|asyncio|http|urllib|xmlrpc|ftplib|smtplib|selectors|distributed)\b"

@@ -11,7 +11,7 @@ from mavcg.lab.runners.finished import RunnerError
 from mavcg.lab.runners.open import open_runner
 from mavcg.profiles.load import load_board
 
-BOARDS = Path(__file__).parents[2] / "boards"
+BOARDS = Path(__file__).parents[3] / "boards"
 S10 = load_board("exynos9820")
 
 

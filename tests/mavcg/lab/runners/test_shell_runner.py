@@ -13,7 +13,7 @@ from mavcg.lab.runners.finished import Silent
 from mavcg.lab.runners.open import open_runner
 from mavcg.lab.runners.shell_runner import FOLDER_VARIABLE, ShellRunner
 
-BOARDS = Path(__file__).parents[2] / "boards"
+BOARDS = Path(__file__).parents[3] / "boards"
 
 
 @pytest.fixture(params=["local", "ssh", "adb", "old adb"])

@@ -21,7 +21,7 @@ from mavcg.lab.runners.local import LocalTransport
 from mavcg.lab.runners.shell_runner import FOLDER_VARIABLE, ShellRunner
 from mavcg.toolchain.target import host_target
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 def seen_from_elsewhere() -> tuple[str, int] | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from mavcg.toolchain.zig import run_zig
 from tests.mavcg.model.blas.extreme_strides import ERRORS
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 def test_64_bit_strides_of_all_routines_and_doors(blas_path: Path, tmp_path: Path) -> None:

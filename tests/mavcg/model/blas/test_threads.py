@@ -114,7 +114,7 @@ print("same")
 
 def test_forked_children_have_threads_of_their_own(blas_path: Path) -> None:
     """Forked while another thread is in a call: the child has its copy of the team, and none of its threads."""
-    code = FORKING.format(root=str(Path(__file__).parents[3]), library=str(blas_path))
+    code = FORKING.format(root=str(Path(__file__).parents[4]), library=str(blas_path))
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)
     assert (done.returncode, done.stdout) == (0, "same\n"), done.stderr[-1000:]
 
