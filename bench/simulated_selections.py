@@ -35,6 +35,7 @@ from mavcg.kernels.primitives.registry import all_primitives, eight_bit_primitiv
 from mavcg.lab.runners.simulated_choices import simulate_unsure
 from mavcg.lab.runners.simulated_tuning import simulate_jobs_on, simulated_cores
 from mavcg.lab.runners.tune_network import core_plan
+from mavcg.lab.runners.tuning_state import ALL_AT_ONCE
 from mavcg.lab.runners.work_list import Job, Plan
 from mavcg.specs.primitive import Scenario
 
@@ -112,7 +113,7 @@ def compared(name: str, core: str, workers: int) -> dict[str, Any]:
         print(f"{name}, {core}: {len(jobs)} to simulate", file=sys.stderr, flush=True)
         before = cpu_seconds()
         with open_db(files[ALL]) as database:
-            simulate_jobs_on(jobs, tunable, board, database, False, None, workers, lambda *_: None)
+            simulate_jobs_on(jobs, tunable, board, database, workers, ALL_AT_ONCE)
         seconds[ALL] = cpu_seconds() - before
         problems = {
             which: problem_on(network, machines, SelectQuestion(core=core, db=file))[0] for which, file in files.items()

@@ -1,6 +1,5 @@
 """Measure a network on the boards of a fleet, for `mavcg tune --runner fleet:FILE`."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,8 +7,11 @@ from mavcg.cli.output import Progress, console, note, print_json
 from mavcg.cli.tune_left import note_measurements_left
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mavcg.choose.algorithms.costs.database import CostDb
     from mavcg.choose.algorithms.network import Network
+    from mavcg.cli.tune_options import TuneOptions
     from mavcg.lab.fleet.fleet_file import Fleet
     from mavcg.specs.primitive import Primitive
 
@@ -38,17 +40,17 @@ def tune_on_fleet(
     model: str,
     network: "Network",
     primitives: "Sequence[Primitive]",
-    cores: Sequence[str],
-    threads: int,
+    options: "TuneOptions",
     database: "CostDb",
-    resume: bool,
-    limit_s: float | None,
 ) -> dict[str, Any]:
     """Measure the costs of a network on a fleet, and return the document of --json. Raises: MavcgError."""
     from mavcg.lab.fleet.report import fleet_document
     from mavcg.lab.fleet.tune_fleet import FleetRequest, tune_fleet
 
-    request = FleetRequest(network, primitives, tuple(cores), threads, database.path, resume, limit_s)
+    cores = tuple(options.core or ())
+    request = FleetRequest(
+        network, primitives, cores, options.threads, database.path, options.resume, options.limit_seconds
+    )
     with Progress() as progress:
         tuned, interrupted = tune_fleet(fleet, request, progress, note)
     document = fleet_document(fleet, model, tuned, interrupted, database, primitives)

@@ -11,6 +11,7 @@ from mavcg.errors import MavcgError
 if TYPE_CHECKING:
     from mavcg.choose.algorithms.costs.database import CostDb
     from mavcg.choose.algorithms.network import Network
+    from mavcg.lab.runners.tuning_state import RunControl
     from mavcg.specs.primitive import Primitive
 
 
@@ -34,17 +35,7 @@ def tune_model(options: TuneOptions, model: str, database: "CostDb") -> dict[str
         return _simulate(options, model, network, primitives, database)
     if is_fleet(options.runner):
         fleet = open_fleet(options.runner, None if options.board == HOST else options.board, options.insecure)
-        return tune_on_fleet(
-            fleet,
-            model,
-            network,
-            primitives,
-            options.core or [],
-            options.threads,
-            database,
-            options.resume,
-            options.limit_seconds,
-        )
+        return tune_on_fleet(fleet, model, network, primitives, options, database)
     return _measure(options, model, network, primitives, database)
 
 
@@ -72,10 +63,7 @@ def _measure(
                 runner,
                 facts,
                 database,
-                resume=options.resume,
-                limit_s=options.limit_seconds,
-                note=note,
-                progress=lambda number, total, label: progress(f"{number} of {total}: {label}"),
+                _control(options, progress),
             )
     document = tuned_document(model, options.board, options.runner, done, database, primitives)
     note_measurements_left(document)
@@ -101,11 +89,8 @@ def _simulate(
             board,
             simulated_cores(board, options.core or []),
             database,
-            resume=options.resume,
-            limit_s=options.limit_seconds,
-            workers=default_workers(),
-            note=note,
-            progress=lambda number, total, label: progress(f"{number} of {total}: {label}"),
+            default_workers(),
+            _control(options, progress),
         )
     document = tuned_document(model, options.board, SIMULATE, done, database, primitives)
     if document["left"]:
@@ -121,3 +106,12 @@ def _foreign_primitives(options: TuneOptions) -> "tuple[Primitive, ...]":
     libraries = tuple(map(find_foreign, options.foreign or []))
     check_host(libraries, options.board if options.runner == LOCAL else options.runner)
     return primitives_of(libraries)
+
+
+def _control(options: TuneOptions, progress: Progress) -> "RunControl":
+    from mavcg.lab.runners.tuning_state import RunControl
+
+    def tell(number: int, total: int, label: str) -> None:
+        progress(f"{number} of {total}: {label}")
+
+    return RunControl(options.resume, options.limit_seconds, tell, note)

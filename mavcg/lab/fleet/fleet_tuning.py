@@ -1,6 +1,6 @@
 """Measures a network's jobs on one core type of a pool of boards: each job alone, then the candidates interleaved."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -26,7 +26,15 @@ from mavcg.lab.runners.interleaved_run import (
     settle,
 )
 from mavcg.lab.runners.spot import MeasuredCore, programs
-from mavcg.lab.runners.tuning_state import FIRST_PART, TimeIsUp, TunedOn, TuningState, batches_of
+from mavcg.lab.runners.tuning_state import (
+    ALL_AT_ONCE,
+    FIRST_PART,
+    RunControl,
+    TimeIsUp,
+    TunedOn,
+    TuningState,
+    batches_of,
+)
 from mavcg.lab.runners.work_list import Job, Plan
 
 BATCH = 12  # jobs of a program without its two probes; fewer than for one board, so that all boards stay busy
@@ -39,18 +47,15 @@ def tune_on_fleet(
     core: MeasuredCore,
     pool: BoardPool,
     options: BenchOptions,
-    *,
-    resume: bool = False,
-    limit_s: float | None = None,
+    control: RunControl = ALL_AT_ONCE,
     interleaving: InterleavedOptions = DEFAULT_INTERLEAVED,
-    progress: Callable[[int, int, str], None] = lambda done, all_, words: None,
 ) -> TunedOn:
     """Measure as tune_on does, on all boards of the pool at once; the figures of a batch are stored at its end.
 
     The plan's first job is the probe: it is measured on each board first, and at both ends of each batch.
     Raises: RunnerError if no board is left; figures measured before are stored.
     """
-    tuning = _FleetTuning(TuningState(plan, database, core, resume, limit_s, progress), core, pool, options)
+    tuning = _FleetTuning(TuningState(plan, database, core, control), core, pool, options)
     with scratch_folder("mavcg-tune-") as name:
         try:
             try:

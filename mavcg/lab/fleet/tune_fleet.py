@@ -23,6 +23,7 @@ from mavcg.lab.runners.facts import MachineFacts
 from mavcg.lab.runners.finished import RunnerError
 from mavcg.lab.runners.spot import MeasuredCore
 from mavcg.lab.runners.tune_network import BoardCore, TunedCore, bench_options, board_cores, core_plan, disagreements
+from mavcg.lab.runners.tuning_state import RunControl
 from mavcg.specs.primitive import Primitive
 from mavcg.toolchain.codegen import default_workers
 
@@ -130,16 +131,14 @@ def _tune_type(
             name = core.machine.name
             cpus = {named_board.name: of_board[number].cpus for named_board, of_board in places.items()}
             measured = MeasuredCore(core.machine, core.core, core.cpus, True, f"fleet: {kind}", default_workers())
-            left_s = None if request.limit_s is None else max(request.limit_s - spent_s, 0.0) / (len(cores) - number)
             plan = core_plan(request.network, request.primitives, core, f"{kind}, {name}, {len(places)} boards", note)
 
             def tell(done: int, count: int, words: str, name: str = name) -> None:
                 progress(f"{kind}, {name}: {done} of {count}: {words}")
 
             with BoardPool(list(places), cpus, fleet.rules, hosts, stopped) as pool:
-                result = tune_on_fleet(
-                    plan, database, measured, pool, options, resume=request.resume, limit_s=left_s, progress=tell
-                )
+                control = RunControl(request.resume, request.limit_s, tell).part(spent_s, len(cores) - number)
+                result = tune_on_fleet(plan, database, measured, pool, options, control)
                 summaries += [(name, summary) for summary in pool.summaries()]
             for words in (*result.notes, *(f"{job.name}: {why}" for job, why in result.failed)):
                 note(f"{kind}, {name}: {words}")

@@ -21,6 +21,7 @@ from mavcg.choose.algorithms.usual_primitives import USUAL_NAMES
 from mavcg.kernels.primitives.registry import all_primitives, eight_bit_primitives
 from mavcg.lab.runners.simulated_tuning import simulate_jobs_on, simulated_cores
 from mavcg.lab.runners.tune_network import core_plan
+from mavcg.lab.runners.tuning_state import RunControl
 from mavcg.lab.runners.work_list import Job, unsure_jobs
 from mavcg.specs.primitive import Scenario
 
@@ -74,7 +75,9 @@ def simulate_unsure(
             if not jobs:
                 choices = SimulatedChoices(len(unsure), simulated, number, True)
                 break
-            tuned = simulate_jobs_on(jobs, tunable, board, database, True, None, workers, progress)
+            tuned = simulate_jobs_on(
+                jobs, tunable, board, database, workers, RunControl(resume=True, progress=progress)
+            )
             simulated += len(tuned.measured)
             failed |= {job for job, _ in tuned.failed}
             for job, why in tuned.failed:

@@ -7,7 +7,7 @@ interleaved measurements are not needed.
 
 import platform
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,7 @@ from mavcg.hardware.core import GENERIC
 from mavcg.kernels.machines import machines_for
 from mavcg.lab.runners.lowered_job import lowered_job
 from mavcg.lab.runners.tune_network import INTERRUPT, BoardCore, TunedCore, core_plan
-from mavcg.lab.runners.tuning_state import NOTHING, TunedOn, batches_of
+from mavcg.lab.runners.tuning_state import NOTHING, RunControl, TunedOn, batches_of
 from mavcg.lab.runners.work_list import Job
 from mavcg.lab.trials.check import block_of
 from mavcg.lab.trials.simulated_jobs import SimulatedJob, compile_jobs, simulate_job
@@ -80,30 +80,25 @@ def tune_simulated(
     board: Board,
     cores: Sequence[BoardCore],
     database: CostDb,
-    *,
-    resume: bool,
-    limit_s: float | None,
     workers: int,
-    progress: Callable[[int, int, str], None],
-    note: Callable[[str], None],
+    control: RunControl,
 ) -> list[TunedCore]:
     """Simulate the primitives that the model does not rule out, core by core; store the costs after each batch.
 
-    resume: True to skip jobs with a simulated or measured cost. limit_s: time limit for all cores, in equal parts; no
-    batch is begun after it. workers: number of processes. An interrupt ends all.
+    workers: number of processes. control: skips jobs with a simulated or measured cost; its time limit is for all
+    cores, in equal parts, and no batch is begun after it. An interrupt ends all.
     Raises: MavcgError if the network has no convolution, or the simulator is not installed.
     """
     done: list[TunedCore] = []
     for number, core in enumerate(cores):
         assert core.core is not None
-        plan = core_plan(network, primitives, core, f"{core.machine.name}, simulated", note)
+        plan = core_plan(network, primitives, core, f"{core.machine.name}, simulated", control.note)
         for words in simulated_core(core.core, board).assumed:
-            note(f"{core.machine.name}: {words}")
+            control.note(f"{core.machine.name}: {words}")
         spent_s = sum(tuned_core.tuned.seconds for tuned_core in done)
-        part_s = None if limit_s is None else max(limit_s - spent_s, 0.0) / (len(cores) - number)
-        tuned = simulate_jobs_on(plan.jobs, core, board, database, resume, part_s, workers, progress)
+        tuned = simulate_jobs_on(plan.jobs, core, board, database, workers, control.part(spent_s, len(cores) - number))
         for job, why in tuned.failed:
-            note(f"{job.name}: {why}")
+            control.note(f"{job.name}: {why}")
         done.append(TunedCore(core, plan, tuned))
         if tuned.stopped == INTERRUPT:
             break
@@ -115,23 +110,21 @@ def simulate_jobs_on(
     core: BoardCore,
     board: Board,
     database: CostDb,
-    resume: bool,
-    limit_s: float | None,
     workers: int,
-    progress: Callable[[int, int, str], None],
+    control: RunControl,
 ) -> TunedOn:
     """Simulate jobs on one core and keep their costs, a batch at a time; arguments as of tune_simulated."""
     started, block = time.monotonic(), block_of(core.machine)
     host = f"{platform.node()}, simulated"
     records = {job: Record(job.what, NOTHING, core.machine.name, 1, block, host=host) for job in jobs}
-    known = [job for job in jobs if resume and database.measured_or_simulated_cost(records[job]) is not None]
+    known = [job for job in jobs if control.resume and database.measured_or_simulated_cost(records[job]) is not None]
     state = _SimulatedSoFar([job for job in jobs if job not in set(known)])
     try:
         for batch in batches_of(state.todo, FIRST_BATCH, BATCH):
-            if limit_s is not None and time.monotonic() - started >= limit_s:
+            if control.limit_s is not None and time.monotonic() - started >= control.limit_s:
                 state.stopped = LIMIT
                 break
-            progress(len(state.simulated) + len(state.failed), len(state.todo), batch[0].name)
+            control.progress(len(state.simulated) + len(state.failed), len(state.todo), batch[0].name)
             for job, result in zip(batch, _simulated_batch(batch, core, board, block, workers), strict=True):
                 if isinstance(result, str):
                     state.failed.append((job, result))

@@ -23,7 +23,7 @@ from mavcg.lab.runners.facts import MachineFacts
 from mavcg.lab.runners.shell_runner import ShellRunner
 from mavcg.lab.runners.spot import Spot
 from mavcg.lab.runners.tuning_run import tune_on
-from mavcg.lab.runners.tuning_state import TunedOn
+from mavcg.lab.runners.tuning_state import RunControl, TunedOn
 from mavcg.lab.runners.work_list import Plan, fastest, plan_of
 from mavcg.lab.trials.check import block_of
 from mavcg.profiles.load import cores_for
@@ -109,43 +109,29 @@ def tune_network(
     runner: ShellRunner,
     facts: MachineFacts,
     database: CostDb,
-    *,
-    resume: bool,
-    limit_s: float | None,
-    progress: Callable[[int, int, str], None],
-    note: Callable[[str], None],
+    control: RunControl,
 ) -> list[TunedCore]:
     """Measure the primitives that the model does not rule out, core by core; an interrupt or the limit ends all.
 
-    resume: True to skip jobs that were measured before. limit_s: time limit for all cores, in equal parts.
-    Raises: as plan_of and tune_on.
+    control: its time limit is for all cores, in equal parts. Raises: as plan_of and tune_on.
     """
     local = runner.name == LOCAL
     host = platform.node() if local else " ".join(word for word in (runner.name, facts.model) if word)
     done: list[TunedCore] = []
     for number, core in enumerate(board_cores):
         where = ", ".join(filter(None, (core.machine.name, cpus_text(core.cpus))))
-        plan = core_plan(network, primitives, core, where, note)
+        plan = core_plan(network, primitives, core, where, control.note)
         spot = Spot(core.machine, core.core, core.cpus, not local, host, default_workers(), runner=runner)
         spent_s = sum(tuned_core.tuned.seconds for tuned_core in done)
-        part_s = None if limit_s is None else max(limit_s - spent_s, 0.0) / (len(board_cores) - number)
-        tuned = tune_on(
-            plan,
-            database,
-            spot,
-            resume=resume,
-            limit_s=part_s,
-            options=bench_options(board, [facts]),
-            progress=progress,
-            note=note,
-        )
+        part = control.part(spent_s, len(board_cores) - number)
+        tuned = tune_on(plan, database, spot, part, bench_options(board, [facts]))
         for words in (*tuned.notes, *(f"{job.name}: {why}" for job, why in tuned.failed)):
-            note(words)
+            control.note(words)
         done.append(TunedCore(core, plan, tuned))
         if tuned.stopped == INTERRUPT:
             break
     for words in disagreements(done):
-        note(words)
+        control.note(words)
     return done
 
 

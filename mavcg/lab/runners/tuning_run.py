@@ -15,7 +15,15 @@ from mavcg.lab.runners.bench_lines import JobFailed, JobTimes, MachineReport
 from mavcg.lab.runners.bench_run import BenchOptions, run_bench
 from mavcg.lab.runners.interleaved_run import DEFAULT_INTERLEAVED, InterleavedOptions, measure_interleaved
 from mavcg.lab.runners.spot import Spot, programs
-from mavcg.lab.runners.tuning_state import FIRST_PART, TimeIsUp, TunedOn, TuningState, batches_of
+from mavcg.lab.runners.tuning_state import (
+    ALL_AT_ONCE,
+    FIRST_PART,
+    RunControl,
+    TimeIsUp,
+    TunedOn,
+    TuningState,
+    batches_of,
+)
 from mavcg.lab.runners.work_list import Job, Plan
 
 FIRST_BATCH, BATCH = 8, 24  # jobs of a program; the first batch is small so that progress is shown soon
@@ -27,31 +35,32 @@ def tune_on(
     plan: Plan,
     database: CostDb,
     spot: Spot,
-    *,
-    resume: bool = False,
-    limit_s: float | None = None,
+    control: RunControl = ALL_AT_ONCE,
     options: BenchOptions = DEFAULT_OPTIONS,
     interleaving: InterleavedOptions = DEFAULT_INTERLEAVED,
-    progress: Callable[[int, int, str], None] = lambda done, all_, words: None,
-    note: Callable[[str], None] = lambda words: None,
 ) -> TunedOn:
     """Measure the jobs of a plan with a thread per CPU; store each cost, warm and cold, in the database at once.
 
-    resume: True to skip jobs that were measured before. limit_s: seconds after which no measurement is begun; the
-    fraction FIRST_PART is for single measurements. An interrupt (Ctrl-C) ends it as the limit does. progress: called
-    with the number of finished jobs, of all jobs, and the name of the next.
+    The fraction FIRST_PART of a time limit is for single measurements. An interrupt (Ctrl-C) ends it as the limit does.
     Raises: RunnerError if the machine fails; costs measured before are in the database.
     """
-    tuning = TuningState(plan, database, spot, resume, limit_s, progress)
+    tuning = TuningState(plan, database, spot, control)
     with scratch_folder("mavcg-tune-") as name:
         try:
             try:
-                _measure_alone(tuning, spot, Path(name), options, note)
+                _measure_alone(tuning, spot, Path(name), options, control.note)
             except TimeIsUp:
                 tuning.stopped = "limit"
             folder = Path(name) / "interleaved"
             bytes_ = measure_interleaved(
-                tuning.candidates(), spot, folder, options, interleaving, tuning.decide, tuning.tell_interleaved, note
+                tuning.candidates(),
+                spot,
+                folder,
+                options,
+                interleaving,
+                tuning.decide,
+                tuning.tell_interleaved,
+                control.note,
             )
             tuning.largest = max(tuning.largest, bytes_)
         except TimeIsUp:

@@ -38,28 +38,47 @@ class TunedOn:
     undecided: int = 0
 
 
+@dataclass(frozen=True)
+class RunControl:
+    """How far a tuning goes, and whom it tells.
+
+    resume: True to skip jobs that were measured before. limit_s: seconds after which no measurement is begun; None for
+    no limit. progress: called with the number of finished jobs, of all jobs, and the name of the next.
+    """
+
+    resume: bool = False
+    limit_s: float | None = None
+    progress: Callable[[int, int, str], None] = lambda done, all_, words: None
+    note: Callable[[str], None] = lambda words: None
+
+    def part(self, spent_s: float, parts_left: int) -> "RunControl":
+        """Return the same with an equal part of the time that is left, for one of so many parts."""
+        return self if self.limit_s is None else replace(self, limit_s=max(self.limit_s - spent_s, 0.0) / parts_left)
+
+
+ALL_AT_ONCE = RunControl()
+
+
 class TimeIsUp(Exception):
     """Raised when the time limit is reached, so that no further measurement is begun."""
 
 
 class TuningState:
-    """The jobs of a plan on a core, and their costs as they become known. limit_s: seconds from creation."""
+    """The jobs of a plan on a core, and their costs as they become known. The time limit counts from creation."""
 
     def __init__(
         self,
         plan: Plan,
         database: CostDb,
         core: MeasuredCore,
-        resume: bool,
-        limit_s: float | None,
-        progress: Callable[[int, int, str], None],
+        control: RunControl,
     ) -> None:
         self.started, block = time.monotonic(), block_of(core.machine)
-        self.plan, self.database, self.limit_s, self.progress = plan, database, limit_s, progress
+        self.plan, self.database, self.limit_s, self.progress = plan, database, control.limit_s, control.progress
         self.records = {
             job: Record(job.what, NOTHING, core.machine.name, core.threads, block, host=core.host) for job in plan.jobs
         }
-        self.todo = [job for job in plan.jobs if not (resume and database.has(self.records[job]))]
+        self.todo = [job for job in plan.jobs if not (control.resume and database.has(self.records[job]))]
         self.measured: dict[Job, Cost] = {}
         self.failed: list[tuple[Job, str]] = []
         self.checksums: dict[Job, str] = {}

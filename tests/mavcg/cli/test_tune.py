@@ -31,6 +31,7 @@ from mavcg.lab.runners.open import open_runner
 from mavcg.lab.runners.shell_runner import ShellRunner
 from mavcg.lab.runners.spot import Spot
 from mavcg.lab.runners.tuning_run import tune_on
+from mavcg.lab.runners.tuning_state import RunControl
 from mavcg.lab.runners.work_list import fastest, plan_of
 from mavcg.lab.trials.run import find_machine
 from mavcg.specs.primitive import Layout, Scenario
@@ -264,10 +265,10 @@ def test_an_interrupt_keeps_what_was_measured(model: Path, tmp_path: Path, at_on
             raise KeyboardInterrupt
 
     with open_db(tmp_path / "costs.sqlite") as database, open_runner("local") as runner:
-        first = tune_on(plan, database, spot(runner), progress=progress)
+        first = tune_on(plan, database, spot(runner), RunControl(progress=progress))
         assert (len(first.measured), first.left, first.stopped) == (2, len(plan.jobs) - 2, "interrupt")
         assert len(database) == 4 and told == [(n, len(plan.jobs)) for n in range(3)]
-        second = tune_on(plan, database, spot(runner), resume=True)
+        second = tune_on(plan, database, spot(runner), RunControl(resume=True))
         assert (second.already, second.left, second.stopped) == (2, 0, "")
         assert len(database) == 2 * len(plan.jobs)
         costs = database.provider(find_machine("host").name)

@@ -30,7 +30,7 @@ from mavcg.lab.runners.interleaved import (
 )
 from mavcg.lab.runners.spot import Spot
 from mavcg.lab.runners.tuning_run import tune_on
-from mavcg.lab.runners.tuning_state import TunedOn
+from mavcg.lab.runners.tuning_state import RunControl, TunedOn
 from mavcg.lab.runners.work_list import Job, Plan, fastest
 from mavcg.lab.trials.check import block_of
 from mavcg.lab.trials.run import find_machine
@@ -131,7 +131,7 @@ def tuned(monkeypatch: pytest.MonkeyPatch) -> Callable[..., TunedOn]:
         monkeypatch.setattr(tuning_run, "programs", runner.programs)
         monkeypatch.setattr(interleaved_run, "programs", runner.programs)
         where = Spot(MACHINE, None, (), False, "here", runner=runner)  # type: ignore[arg-type]
-        return tune_on(plan, database, where, **given_)
+        return tune_on(plan, database, where, RunControl(**given_))
 
     return work
 
