@@ -40,8 +40,9 @@ from mavcg.choose.algorithms.select_model import ModelQuestion, select_for_libra
 from mavcg.choose.algorithms.usual_primitives import USUAL
 from mavcg.choose.lowering.lower import lower_candidates
 from mavcg.choose.predict.algorithms import WORTH, predict_algorithms
+from mavcg.cost.board_model import board_model
 from mavcg.importers.load import import_model
-from mavcg.kernels.machines import machines_for, packing_for
+from mavcg.kernels.machines import packing_for
 from mavcg.model.request import ModelOptions, make_model_request
 from mavcg.objects.inspection import model_of
 from mavcg.passes.graph.pipeline import optimise
@@ -88,8 +89,8 @@ def said_of(name: str, db: Path) -> Said:
     first = request.board.clusters[0]
     board = replace(request.board, clusters=(replace(first, cpus=first.cpus[:1]),))
     graph, packing = optimise(import_model(request.model, request.shapes)), packing_for(request.target)
-    machines = machines_for(request.cores, request.target)
-    chosen = predict_algorithms(lower_candidates(graph, packing, request.max_error), machines, request.target, board)
+    model = board_model(request.cores, request.target, board)
+    chosen = predict_algorithms(lower_candidates(graph, packing, request.max_error), model)
     question = ModelQuestion(db=db, max_error=request.max_error, safety_factors=NO_SAFETY_FACTORS)
     selection = select_for_library(graph, packing, board, question, chosen)
     assert selection is not None

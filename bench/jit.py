@@ -7,7 +7,8 @@ import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
 
-from mavcg.choose.tiles.tiles import cores_of, plan_tiles
+from mavcg.choose.tiles.tiles import plan_tiles
+from mavcg.cost.board_model import cores_of
 from mavcg.hardware.core import GENERIC
 from mavcg.hosts.host import host_board, measured_host_board
 from mavcg.kernels.builder.emit import add_core_attributes, kernel_name

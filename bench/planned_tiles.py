@@ -36,8 +36,9 @@ from mavcg.choose.lowering.lower import lower_graph
 from mavcg.choose.lowering.pack_weights import pack_weights
 from mavcg.choose.lowering.step_list import plan_model
 from mavcg.choose.tiles.candidates import plain_tile
-from mavcg.choose.tiles.tiles import cores_of, plan_tiles
+from mavcg.choose.tiles.tiles import plan_tiles
 from mavcg.choose.tiles.work import work_of
+from mavcg.cost.board_model import cores_of
 from mavcg.hosts.host import measured_host_board
 from mavcg.importers.load import import_model
 from mavcg.kernels.builder.emit import add_core_attributes, kernel_name

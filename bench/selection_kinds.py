@@ -24,10 +24,11 @@ from mavcg.choose.algorithms.select_workers import board_of, workers_of
 from mavcg.choose.algorithms.strategies import select, strategy_names
 from mavcg.choose.lowering.lower import lower_candidates
 from mavcg.choose.predict.algorithms import predict_algorithms
+from mavcg.cost.board_model import board_model
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.importers.load import import_model
-from mavcg.kernels.machines import machines_for, packing_for
+from mavcg.kernels.machines import packing_for
 from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.model.choose_algorithms import eight_bit_json
 from mavcg.passes.graph.pipeline import optimise
@@ -114,7 +115,7 @@ def eight_bit(model: str, board: str) -> list[dict[str, Any]]:
     of_board = board_of(board)
     target = parse_target(of_board.target)
     candidates = lower_candidates(graph, packing_for(target), 0.0)
-    predicted = predict_algorithms(candidates, machines_for(cores_for(of_board.cores), target), target, of_board)
+    predicted = predict_algorithms(candidates, board_model(cores_for(of_board.cores), target, of_board))
     return eight_bit_json(candidates.storage.graph, predicted, predicted.fastest)
 
 

@@ -26,8 +26,9 @@ from mavcg.choose.layer_model.tiling_cost import CALIBRATED, ROOFLINE, Term
 from mavcg.choose.tiles.candidates import candidates, plain_tile
 from mavcg.choose.tiles.cost import cost
 from mavcg.choose.tiles.level_traffic import fits_level_2, l2_tiling
-from mavcg.choose.tiles.tiles import cores_of, plan_tiles
+from mavcg.choose.tiles.tiles import plan_tiles
 from mavcg.choose.tiles.work import work_of
+from mavcg.cost.board_model import cores_of
 from mavcg.hardware.core_model import CoreModel
 from mavcg.hosts.host import measured_host_board
 from mavcg.kernels.builder.emit import kernel_name

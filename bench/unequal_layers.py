@@ -16,7 +16,8 @@ from mavcg.choose.lowering.memory_plan import plan_memory
 from mavcg.choose.lowering.pack_weights import pack_weights
 from mavcg.choose.lowering.step_list import make_step_list
 from mavcg.choose.tiles.core_shares import kernel_core_shares
-from mavcg.choose.tiles.tiles import cores_of, plan_tiles
+from mavcg.choose.tiles.tiles import plan_tiles
+from mavcg.cost.board_model import cores_of
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.hardware.core import Core

@@ -3,14 +3,14 @@
 A model is one core of a cluster; the other working cores reduce its share of the caches and the bandwidth.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from mavcg.errors import MavcgError, ProfileError
 from mavcg.hardware.accelerator import MemoryLevel
 from mavcg.hardware.board import Board, Cluster
 from mavcg.hardware.core import GENERIC, Core
-from mavcg.hardware.core_model import AssumedFact, CoreModel
+from mavcg.hardware.core_model import AssumedFact, BoardModel, CoreModel, no_cores
 from mavcg.hardware.cost_fit import IN_ORDER, OUT_OF_ORDER_AARCH64, X86, CostFit, TypicalCore
 from mavcg.hardware.fits import all_cores_fit, core_kind, fit_of_kind
 from mavcg.hardware.instruction_mix import timing_rates, x86_rates
@@ -21,9 +21,12 @@ from mavcg.kernels.machines import machines_for
 from mavcg.profiles.load import files, read_core
 from mavcg.profiles.timing import load_timing
 from mavcg.specs.kernel import F32_BYTES
-from mavcg.toolchain.target import parse_target
+from mavcg.toolchain.target import Target, parse_target
 
 HOST, HOST_FACTS_VARIABLE = "host", "MAVCG_HOST_FACTS"  # as in mavcg/hosts, which is above
+
+CACHES = ("caches.l1d_bytes", "caches.l2_bytes")  # facts of a core's file
+TYPICAL_CORES = 4  # cores of a type, if no board is given
 
 # Names of the kinds of cores in sentences about assumed facts.
 KIND_NAMES = {IN_ORDER: "in-order", OUT_OF_ORDER_AARCH64: "out-of-order AArch64", X86: "x86"}
@@ -35,13 +38,54 @@ def core_models(board: Board, cores: int = 1) -> tuple[CoreModel, ...]:
     Raises: MavcgError for a board without clusters, and as core_model.
     """
     if not board.clusters:
-        raise MavcgError(
-            f"--board {board.name}: none of its cores is known, so there is no machine to plan for; "
-            f"name a --board of `mavcg cores`, or an --accelerator file"
-        )
+        raise MavcgError(no_cores(board))
     return tuple(
         core_model(board, number, min(cores, len(cluster.cpus))) for number, cluster in enumerate(board.clusters)
     )
+
+
+def board_model(cores: Sequence[Core], target: Target, board: Board | None) -> BoardModel:
+    """Return the model of the cores that a library is built for: it has a version for each of these, and a generic one.
+
+    board: None for typical cores. Raises: MavcgError for an x86 core without AVX2 and FMA.
+    """
+    labels = (GENERIC, *(core.name for core in cores))
+    return BoardModel(
+        known := board or _typical_board(labels, target),
+        target,
+        board is not None,
+        cores_of(labels, target, board),
+        cores_each(labels, board),
+        core_models(known) if known.clusters else (),
+        tuple(core_model(known, number, len(cluster.cpus)) for number, cluster in enumerate(known.clusters)),
+    )
+
+
+def cores_of(labels: Sequence[str], target: Target, board: Board | None = None) -> dict[str, CoreModel]:
+    """Return one core of each label, alone: of the board's first cluster with that core, else a typical core."""
+    cores = {}
+    for label in labels:
+        known_cluster = next((c for c in board.clusters if c.core == label), None) if board else None
+        l3_bytes = board.l3_bytes if board is not None and known_cluster is not None else None
+        name = board.name if board is not None and known_cluster is not None else "typical"
+        one_cluster = (known_cluster or Cluster(label, (0,)),)
+        cores[label] = core_model(Board(name, "", target.zig_name, one_cluster, l3_bytes=l3_bytes), 0)
+    return cores
+
+
+def cores_each(labels: Sequence[str], board: Board | None) -> dict[str, int]:
+    """Return the number of cores of each label: the board's, or the typical number if the board has none of them."""
+    clusters = board.clusters if board is not None else ()
+    counts = {label: sum(len(c.cpus) for c in clusters if c.core == label) for label in labels}
+    if any(counts.values()):
+        return counts
+    return {label: TYPICAL_CORES if label != GENERIC or len(labels) == 1 else 0 for label in labels}
+
+
+def _typical_board(labels: Sequence[str], target: Target) -> Board:
+    """Return a board of one core of each version."""
+    cores = [label for label in labels if label != GENERIC] or [GENERIC]
+    return Board("typical", "", target.zig_name, tuple(Cluster(core, (n,)) for n, core in enumerate(cores)))
 
 
 def core_model(board: Board, number: int, cores: int = 1, elsewhere: int = 0) -> CoreModel:
@@ -81,7 +125,14 @@ def core_model(board: Board, number: int, cores: int = 1, elsewhere: int = 0) ->
     fma = cluster.fma_per_cycle or _fma_per_cycle(core, lanes)
     fma = known_or_assumed("fma_per_cycle", fma, typical.fma_per_cycle, "vector multiply-adds a cycle")
     ghz = known_or_assumed("max_khz", cluster.max_khz, typical.ghz * 1e6, "kHz") / 1e6
-    levels = _levels(board, cluster, cores, elsewhere, typical, ghz, known_or_assumed)
+    own_caches = {fact.key: int(fact.value) for fact in (core.facts if core else ()) if fact.key in CACHES}
+    l1d_bytes, l2_bytes = (own_caches.get(key) for key in CACHES)
+    cached = replace(
+        cluster,
+        l1d_bytes=cluster.l1d_bytes or l1d_bytes,
+        l2_bytes=cluster.l2_bytes if cluster.l2_bytes is not None else l2_bytes,  # 0: it has none
+    )
+    levels = _levels(board, cached, cores, elsewhere, typical, ghz, known_or_assumed)
     timing, rates, assumed_rates = _rates(machine, core, fit)
     rates = replace(rates, fma_per_cycle=fma, vector_per_cycle=max(rates.vector_per_cycle, fma))
     return CoreModel(
@@ -145,8 +196,11 @@ def _levels(
         from_memory = min(alone, everything / working)
     # A cache is at least as fast as the level behind it.
     sizes, rates, behind = [("L1", l1), ("L2", l2 // min(cores, sharing))], [from_memory], alone
-    if cluster.l3_bytes is not None or board.l3_bytes is not None:
-        l3 = cluster.l3_bytes // cores if cluster.l3_bytes is not None else (board.l3_bytes or 0) // working
+    shared_l3 = board.l3_bytes
+    if cluster.l3_bytes is None and not shared_l3 and typical.l3_bytes:
+        shared_l3 = int(known("l3_bytes", None, typical.l3_bytes, "bytes for all cores"))
+    if cluster.l3_bytes is not None or shared_l3 is not None:
+        l3 = cluster.l3_bytes // cores if cluster.l3_bytes is not None else (shared_l3 or 0) // working
         sizes.append(("L3", l3))
         l3_gb_per_s = max(typical.l3_bytes_per_cycle * ghz, behind)
         behind = known("l3_gb_per_s", cluster.l3_gb_per_s, l3_gb_per_s, "GB/s")

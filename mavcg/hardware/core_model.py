@@ -1,15 +1,18 @@
-"""One core of a board, as planners, cost models and predictions see it: known facts, and those that are assumed."""
+"""The cores of a board, as planners, cost models and predictions see them: known facts, and those that are assumed."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from mavcg.errors import MavcgError
 from mavcg.hardware.accelerator import MemoryLevel
-from mavcg.hardware.board import Cluster
-from mavcg.hardware.core import Core
+from mavcg.hardware.board import Board, Cluster
+from mavcg.hardware.core import GENERIC, Core
 from mavcg.hardware.cost_fit import CostFit
 from mavcg.hardware.fits import fit_of_kind
 from mavcg.hardware.issue_rates import IssueRates
 from mavcg.hardware.machine import Machine
 from mavcg.hardware.timing import Timing
+from mavcg.toolchain.target import Target
 
 F32_BYTES = 4
 
@@ -88,3 +91,55 @@ class CoreModel:
     def without_timing(self) -> "CoreModel":
         """Return the core with its instructions counted at its rates, in place of the pipeline model."""
         return replace(self, timing=None)
+
+
+@dataclass(frozen=True)
+class BoardModel:
+    """The cores that a library is built for, made once a build: a board's, or typical ones if no board is named.
+
+    board: its facts; without a named board, a core of each version. named: True for a named board. versions: by label
+    of each version of kernels, one core that works alone: of the board's first cluster with that core, else a typical
+    one. counts: cores of each label that work on one layer. clusters: one core of each cluster, working alone; teams:
+    the same while all cores of its cluster work.
+    """
+
+    board: Board
+    target: Target
+    named: bool
+    versions: Mapping[str, CoreModel]
+    counts: Mapping[str, int]
+    clusters: tuple[CoreModel, ...]
+    teams: tuple[CoreModel, ...]
+
+    @property
+    def machines(self) -> dict[str, Machine]:
+        """The versions as emitters see them, by label."""
+        return {label: core.machine for label, core in self.versions.items()}
+
+    @property
+    def by_speed(self) -> list[CoreModel]:
+        """One core of each cluster, the fastest first, as it runs its version without a timing profile's schedule.
+
+        Raises: MavcgError for a board without clusters.
+        """
+        if not self.clusters:
+            raise MavcgError(no_cores(self.board))
+        fastest_first = sorted(self.clusters, key=lambda core: -core.peak_gmac_per_s)
+        return [core.running(self.version_of(core)).without_timing() for core in fastest_first]
+
+    def version_of(self, core: CoreModel) -> Machine:
+        """Return the version that a core of the board runs: its own, or the generic one."""
+        return self.versions[core.label if core.label in self.versions else GENERIC].machine
+
+    def team_of(self, core: CoreModel) -> list[CoreModel]:
+        """Return all cores of a core's cluster, each with its share of the caches."""
+        team = self.teams[core.number]
+        return [team] * team.cores
+
+
+def no_cores(board: Board) -> str:
+    """Return what to say of a board of which no core is known."""
+    return (
+        f"--board {board.name}: none of its cores is known, so there is no machine to plan for; "
+        f"name a --board of `mavcg cores`, or an --accelerator file"
+    )

@@ -23,12 +23,11 @@ from mavcg.choose.lowering.weight_sizes import weight_sizes
 from mavcg.choose.predict.algorithms import WORTH, PredictedAlgorithms, predict_algorithms
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
-from mavcg.hardware.board import Board
+from mavcg.hardware.core_model import BoardModel
 from mavcg.kernels.int8.im2row import eight_bit_primitive
 from mavcg.kernels.machines import packing_for
 from mavcg.memory.node_order import order_nodes
-from mavcg.specs.kernel import Machine, Packing
-from mavcg.toolchain.target import Target
+from mavcg.specs.kernel import Packing
 
 Progress = Callable[[str], None]
 Dump = Callable[[str, object], None]
@@ -67,9 +66,7 @@ def choose_algorithms(
     graph: Graph,
     question: ModelQuestion,
     max_size_bytes: int | None,
-    machines: Mapping[str, Machine],
-    target: Target,
-    board: Board | None,
+    board: BoardModel,
     progress: Progress,
     dump: Dump,
     workers: int = 1,
@@ -79,17 +76,17 @@ def choose_algorithms(
     max_size_bytes: of all packed constants. workers: processes that predict.
     Raises: MavcgError as select_for_library, and with the smallest possible size if no choice meets max_size_bytes.
     """
-    packing = packing_for(target)
+    packing = packing_for(board.target)
     graph = order_nodes(graph).graph
-    if question.strategy != ENGINE and board is None:
+    if question.strategy != ENGINE and not board.named:
         raise MavcgError(f"--strategy {question.strategy}: costs belong to a board; name a --board")
     progress("choosing algorithms")
     candidates = lower_candidates(graph, packing, question.max_error)
-    predicted = predict_algorithms(candidates, machines, target, board, progress, workers)
+    predicted = predict_algorithms(candidates, board, progress, workers)
     dump("algorithms", predicted)
     selected = None
-    if question.strategy != ENGINE and board is not None:
-        selected = select_for_library(graph, packing, board, question, predicted, progress)
+    if question.strategy != ENGINE:
+        selected = select_for_library(graph, packing, board.board, question, predicted, progress)
     strategy: AlgorithmStrategy
     if selected is None:
         strategy = FastestPredicted(graph, candidates, predicted)

@@ -19,8 +19,8 @@ from mavcg.choose.predict.predict import Prediction, predict
 from mavcg.choose.predict.spec_text import read_spec
 from mavcg.choose.predict.unsure import BuiltKernels, LibrarySimulator, StepSimulator
 from mavcg.choose.predict.work import StepWork, step_works, works_from_json
-from mavcg.choose.tiles.parts import cores_each
-from mavcg.choose.tiles.tiles import cores_of, plan_tiles
+from mavcg.choose.tiles.tiles import plan_tiles
+from mavcg.cost.board_model import board_model
 from mavcg.errors import MavcgError
 from mavcg.files.scratch import scratch_folder
 from mavcg.graph import Graph
@@ -29,7 +29,6 @@ from mavcg.hardware.core import Core
 from mavcg.hosts.host import HOST, find_board, measured_host_board
 from mavcg.importers.load import import_model
 from mavcg.kernels.builder.emit import kernel_name
-from mavcg.kernels.machines import machines_for
 from mavcg.model.choose_algorithms import choose_algorithms
 from mavcg.model.dump import dump
 from mavcg.model.model import build_model
@@ -100,10 +99,10 @@ def lower_for_board(name: str, graph: Graph, board: Board, progress: Progress) -
     """Return an optimised graph's steps and kernels, as `mavcg build` would make them for the board."""
     target = parse_target(board.target)
     cores = load_cores()
-    machines = machines_for([cores[core] for core in board.cores if core in cores], target)
+    model = board_model([cores[core] for core in board.cores if core in cores], target, board)
     question = ModelQuestion(PBQP, None, MAX_ERROR)
-    lowered = choose_algorithms(graph, question, None, machines, target, board, progress, dump).lowered
-    plan = plan_tiles(lowered.specs, cores_of(tuple(machines), target, board), cores_each(tuple(machines), board))
+    lowered = choose_algorithms(graph, question, None, model, progress, dump).lowered
+    plan = plan_tiles(lowered.specs, model.versions, model.counts)
     return Source(name, step_works(plan_model(lowered, plan)), lowered.specs, None, plan)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mavcg.choose.lowering.step_list import PlannedModel
+from mavcg.cost.board_model import board_model
 from mavcg.errors import MavcgError
 from mavcg.files.whole_file import write_whole
 from mavcg.graph import Graph
@@ -18,7 +19,6 @@ from mavcg.importers.declared_shapes import GivenShapes
 from mavcg.importers.load import is_tflite
 from mavcg.importers.onnx_file import import_model
 from mavcg.importers.tflite_support import TfliteSupport, part_graph, tflite_support
-from mavcg.kernels.machines import machines_for
 from mavcg.model.choose_algorithms import AlgorithmChoice
 from mavcg.model.dump import dump
 from mavcg.model.model_request import ModelRequest
@@ -102,15 +102,15 @@ def build_partial(request: PartialRequest, progress: Progress = lambda message: 
     """
     started = time.monotonic()
     build = request.build
-    machines = machines_for(build.cores, build.target)
+    board = board_model(build.cores, build.target, build.board)
     progress(f"reading {build.model.name}")
 
     def choose(graph: Graph) -> AlgorithmChoice:
         dump("import", graph)
-        return choose_for(graph, build, machines, progress)
+        return choose_for(graph, build, board, progress)
 
     planned = (_plan_tflite if is_tflite(build.model) else _plan_onnx)(request, choose)
-    linked = link_parts(build, planned.entries, planned.file, machines, progress, planned.model_files)
+    linked = link_parts(build, planned.entries, planned.file, board, progress, planned.model_files)
     if request.also is not None and planned.model is not None:
         write_whole(request.also, planned.model.SerializeToString(), "--also")
     programs = dict(zip(map(_entry_key, planned.entries), linked.planned, strict=True))

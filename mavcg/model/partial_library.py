@@ -1,6 +1,6 @@
 """Links subgraphs of one model to a library that other runtimes load."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -12,10 +12,10 @@ from mavcg.choose.lowering.memory_plan import ConstantPool
 from mavcg.choose.lowering.pack_weights import packed_pool
 from mavcg.choose.lowering.step_list import PlannedModel
 from mavcg.choose.predict.depth_first import OFF
-from mavcg.choose.tiles.parts import cores_each
-from mavcg.choose.tiles.tiles import cores_of, plan_tiles
+from mavcg.choose.tiles.tiles import plan_tiles
 from mavcg.files.scratch import scratch_folder
 from mavcg.files.worker_processes import Task, run_tasks
+from mavcg.hardware.core_model import BoardModel
 from mavcg.model.choose_algorithms import AlgorithmChoice
 from mavcg.model.dump import dump
 from mavcg.model.link import library_selector, link_with_note
@@ -30,7 +30,6 @@ from mavcg.runtime.model_build import constants_task, drop_in_task, engine_task,
 from mavcg.runtime.model_names import constants_symbol
 from mavcg.runtime.model_text import EngineOptions, default_spin_us
 from mavcg.runtime.sizes_text import sizes_text
-from mavcg.specs.kernel import Machine
 from mavcg.specs.model_program import Program
 
 Progress = Callable[[str], None]
@@ -72,7 +71,7 @@ def link_parts(
     build: ModelRequest,
     entries: Sequence[PartEntry],
     file: DropInFile | None,
-    machines: Mapping[str, Machine],
+    board: BoardModel,
     progress: Progress,
     model_files: Sequence[ModelFile] = (),
 ) -> LinkedParts:
@@ -83,12 +82,12 @@ def link_parts(
     """
     choices = [entry.choice for entry in entries]
     specs = tuple(dict.fromkeys(spec for choice in choices for spec in choice.lowered.specs))
-    cores = cores_of(tuple(machines), build.target, build.board)
-    tiles = plan_tiles(specs, cores, cores_each(tuple(machines), build.board))
+    machines = board.machines
+    tiles = plan_tiles(specs, board.versions, board.counts)
     dump("plan_tiles", tiles)
     pool = ConstantPool()
     whole = replace(build, depth_first=OFF)  # subgraphs share kernels and tiles
-    planned = tuple(plan_choice(choice, whole, cores, tiles, progress, pool)[0] for choice in choices)
+    planned = tuple(plan_choice(choice, whole, board, tiles, progress, pool)[0] for choice in choices)
     planned = tuple(replace(model, program=replace(model.program, constants_bytes=pool.end)) for model in planned)
     parts = [_drop_in_part(model.program, entry) for model, entry in zip(planned, entries, strict=True)]
     defined = version_symbols(specs, tuple(machines))

@@ -12,13 +12,12 @@ from mavcg.choose.predict.depth_first import AUTO, OFF, DepthFirst, with_depth_f
 from mavcg.choose.predict.predict import predict, thread_plans
 from mavcg.choose.predict.work import step_works
 from mavcg.choose.tiles.core_shares import kernel_core_shares
-from mavcg.choose.tiles.parts import cores_each
-from mavcg.choose.tiles.tiles import cores_of, plan_tiles
+from mavcg.choose.tiles.tiles import plan_tiles
+from mavcg.cost.board_model import board_model
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
-from mavcg.hardware.core_model import CoreModel
+from mavcg.hardware.core_model import BoardModel
 from mavcg.importers.load import import_model
-from mavcg.kernels.machines import machines_for
 from mavcg.model.choose_algorithms import AlgorithmChoice, choose_algorithms
 from mavcg.model.dump import dump
 from mavcg.model.model_request import ModelRequest
@@ -49,23 +48,20 @@ def prepare_model(request: ModelRequest, name: str, progress: Progress) -> Prepa
     progress(f"reading {request.model.name}")
     graph = replace(request.graph or import_model(request.model, request.shapes, request.weights), name=name)
     dump("import", graph)
-    return prepare_graph(graph, request, machines_for(request.cores, request.target), progress)
+    return prepare_graph(graph, request, board_model(request.cores, request.target, request.board), progress)
 
 
-def prepare_graph(
-    graph: Graph, request: ModelRequest, machines: Mapping[str, Machine], progress: Progress
-) -> PreparedModel:
+def prepare_graph(graph: Graph, request: ModelRequest, board: BoardModel, progress: Progress) -> PreparedModel:
     """Run the stages after the import, with the first algorithms that keep a limit on the arena.
 
     Raises: ArenaTooLargeError with the smallest arena found; MavcgError for a node without a kernel.
     """
-    cores = cores_of(tuple(machines), request.target, request.board)
     # By parts of rows: first with the fastest algorithms, then with algorithms that all work row by row.
     plain = replace(request, strategy=ENGINE, db=None, max_workspace_bytes=None, max_error=0)
     least: ArenaTooLargeError | None = None
     for own, image_rows in ((request, request.image_rows), (request, True), (plain, True)):
         try:
-            return _choose_and_plan(graph, own, cores, image_rows, progress)
+            return _choose_and_plan(graph, own, board, image_rows, progress)
         except ArenaTooLargeError as error:
             least = error if least is None or error.least_bytes < least.least_bytes else least
     assert least is not None
@@ -75,7 +71,7 @@ def prepare_graph(
 def _choose_and_plan(
     graph: Graph,
     request: ModelRequest,
-    cores: Mapping[str, CoreModel],
+    board: BoardModel,
     image_rows: bool,
     progress: Progress,
 ) -> PreparedModel:
@@ -83,24 +79,16 @@ def _choose_and_plan(
 
     image_rows: every kernel that can works by rows of the image. Raises: ArenaTooLargeError.
     """
-    machines = machines_of(cores)
-    choice = choose_for(graph, request, machines, progress)
+    choice = choose_for(graph, request, board, progress)
     if image_rows:
         choice = replace(choice, lowered=with_image_rows(choice.lowered))
-    tiles = plan_tiles(choice.lowered.specs, cores, cores_each(tuple(cores), request.board))
+    tiles = plan_tiles(choice.lowered.specs, board.versions, board.counts)
     dump("plan_tiles", tiles)
-    planned, tiles, bands = plan_choice(choice, request, cores, tiles, progress)
-    return PreparedModel(machines, choice, planned, tiles, bands)
+    planned, tiles, bands = plan_choice(choice, request, board, tiles, progress)
+    return PreparedModel(board.machines, choice, planned, tiles, bands)
 
 
-def machines_of(cores: Mapping[str, CoreModel]) -> dict[str, Machine]:
-    """Return the cores as emitters see them, by the version's label."""
-    return {label: core.machine for label, core in cores.items()}
-
-
-def choose_for(
-    graph: Graph, request: ModelRequest, machines: Mapping[str, Machine], progress: Progress
-) -> AlgorithmChoice:
+def choose_for(graph: Graph, request: ModelRequest, board: BoardModel, progress: Progress) -> AlgorithmChoice:
     """Rewrite a graph and choose how each node is computed. Raises: MavcgError for a node without a kernel."""
     progress("rewriting the graph")
     graph = optimise(graph, dump)
@@ -110,9 +98,7 @@ def choose_for(
         graph,
         question,
         request.max_size_bytes,
-        machines,
-        request.target,
-        request.board,
+        board,
         progress,
         dump,
         request.workers,
@@ -124,7 +110,7 @@ def choose_for(
 def plan_choice(
     choice: AlgorithmChoice,
     request: ModelRequest,
-    cores: Mapping[str, CoreModel],
+    board: BoardModel,
     tiles: TilePlan,
     progress: Progress,
     pool: ConstantPool | None = None,
@@ -137,18 +123,16 @@ def plan_choice(
     lowered = choice.lowered
     memory = plan_memory(lowered, pool=pool)
     dump("plan_memory", memory)
-    shares = kernel_core_shares(lowered.specs, cores, tiles)
+    shares = kernel_core_shares(lowered.specs, board.versions, tiles)
     planned = PlannedModel(lowered, memory, make_step_list(lowered, memory, tiles, shares))
     bands: tuple[DepthFirst, ...] = ()
     limit = request.max_arena_bytes
-    if request.board is not None and request.depth_first != OFF:
+    if board.named and request.depth_first != OFF:
         banded = with_depth_first(
             planned,
             tiles,
             shares,
-            machines_of(cores),
-            request.target,
-            request.board,
+            board,
             request.depth_first == AUTO,
             progress,
             request.workers,

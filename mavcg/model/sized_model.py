@@ -9,9 +9,10 @@ from typing import Any
 from mavcg.choose.lowering.row_phases import ArenaTooLargeError
 from mavcg.choose.lowering.step_list import PlannedModel
 from mavcg.choose.predict.depth_first import OFF
+from mavcg.cost.board_model import board_model
 from mavcg.graph import Graph
+from mavcg.hardware.core_model import BoardModel
 from mavcg.importers.load import import_model
-from mavcg.kernels.machines import machines_for
 from mavcg.model.aar import write_aar
 from mavcg.model.choose_algorithms import AlgorithmChoice
 from mavcg.model.dump import dump
@@ -28,7 +29,6 @@ from mavcg.runtime.companions import (
     program_version,
     write_sized_companions,
 )
-from mavcg.specs.kernel import Machine
 
 
 @dataclass(frozen=True)
@@ -52,15 +52,15 @@ def build_sized(request: ModelRequest, progress: Callable[[str], None] = lambda 
     started = time.monotonic()
     name = library_stem(request.output)
     check_companions(name, request.output)
-    machines = machines_for(request.cores, request.target)
+    board = board_model(request.cores, request.target, request.board)
     entries = []
     for number, size in enumerate(request.sizes):
         progress(f"reading {request.model.name}, {size_text(size)}")
         graph = import_model(request.model, size, request.weights)
         graph = replace(graph, name=name if number == 0 else f"{name}_size{number}")
         dump("import", graph)
-        entries.append(PartEntry(_choose_within(graph, size, request, machines, progress)))
-    linked = link_parts(request, entries, None, machines, progress)
+        entries.append(PartEntry(_choose_within(graph, size, request, board, progress)))
+    linked = link_parts(request, entries, None, board, progress)
     programs = [planned.program for planned in linked.planned]
     companions = write_sized_companions(programs, request.output, request.threads)
     if request.aar is not None:
@@ -82,7 +82,7 @@ def _choose_within(
     graph: Graph,
     size: Mapping[str, Shape],
     request: ModelRequest,
-    machines: Mapping[str, Machine],
+    board: BoardModel,
     progress: Callable[[str], None],
 ) -> AlgorithmChoice:
     """Choose how each node of a size is computed, within the limit on the arena if there is one.
@@ -91,11 +91,11 @@ def _choose_within(
     arena. Raises: MavcgError naming the size that exceeds the limit.
     """
     if request.max_arena_bytes is None:
-        return choose_for(graph, request, machines, progress)
+        return choose_for(graph, request, board, progress)
     # Threads and bands of rows are not decided here, and link_parts plans no bands.
     alone = replace(request, threads=1, depth_first=OFF)
     try:
-        return prepare_graph(graph, alone, machines, progress).choice
+        return prepare_graph(graph, alone, board, progress).choice
     except ArenaTooLargeError as error:
         raise ArenaTooLargeError(f"{size_text(size)}: {error}", error.least_bytes) from error
 

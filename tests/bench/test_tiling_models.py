@@ -9,7 +9,7 @@ import bench.record
 import bench.tiling_models as tiling_models
 from bench.jit import host_machine
 from bench.tiling_models import MODELS, modelled, plans_of, record_rows, summary
-from mavcg.choose.tiles.tiles import cores_of
+from mavcg.cost.board_model import cores_of
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.toolchain.target import host_target
 from tests.mavcg.choose.tiles.test_tiles import conv

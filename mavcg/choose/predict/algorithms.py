@@ -16,16 +16,12 @@ from mavcg.choose.predict.kernel_cycles import KernelModel, kernel_models
 from mavcg.choose.predict.latency import StepModel
 from mavcg.choose.predict.memory import Distances, reuse_distances
 from mavcg.choose.predict.work import StepWork, step_works
-from mavcg.choose.tiles.tiles import cores_of, plan_tiles, with_known_caches
-from mavcg.cost.board_model import core_model, core_models
+from mavcg.choose.tiles.tiles import plan_tiles
 from mavcg.files.worker_processes import Task, run_tasks
-from mavcg.hardware.board import Board, Cluster
-from mavcg.hardware.core import GENERIC
-from mavcg.hardware.core_model import CoreModel
+from mavcg.hardware.core_model import BoardModel, CoreModel
 from mavcg.kernels.builder.emit import kernel_name
-from mavcg.specs.kernel import KernelSpec, Machine
+from mavcg.specs.kernel import KernelSpec
 from mavcg.specs.tile_plan import TilePlan
-from mavcg.toolchain.target import Target
 
 Progress = Callable[[str], None]
 # Largest share of the default algorithm's time at which another is taken: the model is not to be trusted with less, and
@@ -71,39 +67,30 @@ class PredictedAlgorithms:
 
 def predict_algorithms(
     candidates: LoweringCandidates,
-    machines: Mapping[str, Machine],
-    target: Target,
-    board: Board | None,
+    board: BoardModel,
     progress: Progress = lambda message: None,
     workers: int = 1,
 ) -> PredictedAlgorithms:
     """Predict each node's algorithms on the board's fastest cluster. workers: algorithms predicted at once.
 
-    All versions of a kernel compute the same (docs/design/one-answer.md), so one kind of core represents all. board:
-    None is one core of each version, typical of its kind. Cycles are counted blocks at the core's rates, without
-    compiling.
+    All versions of a kernel compute the same (docs/design/one-answer.md), so one kind of core represents all. Cycles
+    are counted blocks at the core's rates, without compiling.
     """
     options = candidates.algorithms
-    known_board = with_known_caches(board or _typical(tuple(machines), target))
-    clusters = core_models(known_board) if options else ()
-    if not clusters:
+    if not options:
         return PredictedAlgorithms({}, {})
-    fastest = max(clusters, key=lambda machine: machine.peak_gmac_per_s)
-    label = fastest.core.name if fastest.core is not None and fastest.core.name in machines else GENERIC
-    counted = fastest.running(machines[label]).without_timing()
-    together = core_model(known_board, clusters.index(fastest), len(fastest.cluster.cpus))
+    fastest, *_ = board.by_speed
     nodes_of = {"": tuple(options)} | {
         name: tuple(node for node, names in options.items() if name in names)
         for name in dict.fromkeys(name for names in options.values() for name in names)
     }
     works_of = _works(candidates, nodes_of)
     lowered = {kernel_name(step.spec): step.spec for steps in candidates.steps.values() for step in steps}
-    cores = cores_of((counted.label,), target, board)
 
     def times_of(name: str) -> dict[str, AlgorithmTime]:
         kernels = dict.fromkeys(step.work.kernel for step in works_of[name])
-        models = _kernel_times([lowered[kernel] for kernel in kernels], counted, target, cores)
-        return _times(name, works_of[name], models, fastest, together)
+        models = _kernel_times([lowered[kernel] for kernel in kernels], fastest, board)
+        return _times(name, works_of[name], models, fastest, board)
 
     tasks = [Task("comparing algorithms of convolutions", partial(times_of, name)) for name in works_of]
     considered: dict[str, list[AlgorithmTime]] = {}
@@ -156,20 +143,17 @@ def _works(candidates: LoweringCandidates, nodes_of: Mapping[str, Sequence[str]]
     return works_of
 
 
-def _kernel_times(
-    specs: Sequence[KernelSpec], counted: CoreModel, target: Target, cores: Mapping[str, CoreModel]
-) -> _KernelTimes:
+def _kernel_times(specs: Sequence[KernelSpec], core: CoreModel, board: BoardModel) -> _KernelTimes:
     """Plan tiles for every kernel, and model each kernel once."""
-    plan = plan_tiles(specs, cores)
+    plan = plan_tiles(specs, {core.label: board.versions[core.label]})
     named = {kernel_name(spec): spec for spec in specs}
-    return _KernelTimes(named, plan, kernel_models(specs, counted, target, plan=plan))
+    return _KernelTimes(named, plan, kernel_models(specs, core, board.target, plan=plan))
 
 
 def _times(
-    name: str, steps: Sequence[_NodeStep], kernels: _KernelTimes, alone: CoreModel, together: CoreModel
+    name: str, steps: Sequence[_NodeStep], kernels: _KernelTimes, alone: CoreModel, board: BoardModel
 ) -> dict[str, AlgorithmTime]:
     """Return the algorithm's time for each node: the sum over its steps."""
-    all_cores = [together] * together.cores
     times: dict[str, AlgorithmTime] = {}
     for step in steps:
         work, model = step.work, {alone.number: kernels.models[step.work.kernel]}
@@ -181,7 +165,7 @@ def _times(
         times[step.node] = AlgorithmTime(
             name,
             so_far.ms + whole.alone(alone).ms,
-            so_far.together_ms + shared.together(all_cores),
+            so_far.together_ms + shared.together(board.team_of(alone)),
             so_far.weight_bytes + work.bytes_of("weight"),
         )
     return times
@@ -190,10 +174,3 @@ def _times(
 def rows_per_reading(spec: KernelSpec, call_rows: int) -> int:
     """Return the rows that share one read of the weights: of a task, or of a part of a call."""
     return min(spec.rows, spec.shared_rows) if spec.shared_rows > 1 else call_rows
-
-
-def _typical(labels: Sequence[str], target: Target) -> Board:
-    """Return a board of one core of each version."""
-    cores = [label for label in labels if label != GENERIC] or [GENERIC]
-    clusters = tuple(Cluster(core, (number,)) for number, core in enumerate(cores))
-    return Board("typical", "", target.zig_name, clusters)

@@ -23,18 +23,13 @@ from mavcg.choose.predict.kernel_cycles import KernelModel, kernel_models
 from mavcg.choose.predict.latency import StepModel
 from mavcg.choose.predict.memory import Distances, reuse_distances
 from mavcg.choose.predict.work import StepWork, step_works
-from mavcg.choose.tiles.parts import cores_each
-from mavcg.choose.tiles.tiles import cores_of, plan_tiles, with_known_caches
-from mavcg.cost.board_model import core_model, core_models
+from mavcg.choose.tiles.tiles import plan_tiles
 from mavcg.files.worker_processes import Task, started_tasks
-from mavcg.hardware.board import Board
-from mavcg.hardware.core import GENERIC
-from mavcg.hardware.core_model import CoreModel
+from mavcg.hardware.core_model import BoardModel, CoreModel
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.memory.row_segments import StepRange
-from mavcg.specs.kernel import KernelSpec, Machine
+from mavcg.specs.kernel import KernelSpec
 from mavcg.specs.tile_plan import TilePlan
-from mavcg.toolchain.target import Target
 
 # Values of --depth-first: ranges that pay by a margin; all ranges that are predicted to be faster; none.
 AUTO, ON, OFF = "auto", "on", "off"
@@ -87,9 +82,7 @@ def with_depth_first(
     planned: PlannedModel,
     tiles: TilePlan,
     shares: CoreShares,
-    machines: Mapping[str, Machine],
-    target: Target,
-    board: Board,
+    board: BoardModel,
     careful: bool = True,
     progress: Callable[[str], None] = lambda message: None,
     workers: int = 1,
@@ -99,7 +92,7 @@ def with_depth_first(
     planned: layer by layer. tiles: of its kernels. careful: False takes every range that is predicted to be faster.
     """
     unchanged = DepthFirstModel(planned, tiles, ())
-    choice = _Choice.of(planned, tiles, machines, target, board, careful)
+    choice = _Choice.of(planned, tiles, board, careful)
     if not choice.candidates:
         return unchanged
     chosen = choice.choose(workers, progress)
@@ -136,51 +129,35 @@ class _Programs:
 
 @dataclass(frozen=True)
 class _Choice:
-    """Inputs of the choice. by_rows: the program with rows of the image. candidates: ranges that may pay."""
+    """Inputs of the choice.
+
+    by_rows: the program with rows of the image. cores: of each cluster, the fastest first. candidates: ranges that may
+    pay.
+    """
 
     planned: PlannedModel
     tiles: TilePlan
     by_rows: PlannedModel
     rows: ProgramRows
-    clusters: tuple[CoreModel, ...]
-    teams: tuple[CoreModel, ...]
-    labels: tuple[str, ...]
-    machines: Mapping[str, Machine]
-    target: Target
-    board: Board
+    board: BoardModel
+    cores: Sequence[CoreModel]
     careful: bool
     candidates: tuple[tuple[int, int], ...]
 
     @staticmethod
-    def of(
-        planned: PlannedModel,
-        tiles: TilePlan,
-        machines: Mapping[str, Machine],
-        target: Target,
-        board: Board,
-        careful: bool,
-    ) -> "_Choice":
-        known = with_known_caches(board)
-        clusters = core_models(known)
-        teams = tuple(core_model(known, n, len(c.cluster.cpus)) for n, c in enumerate(clusters))
-        order = sorted(range(len(clusters)), key=lambda n: -clusters[n].peak_gmac_per_s)
-        clusters, teams = tuple(clusters[n] for n in order), tuple(teams[n] for n in order)
-        labels = tuple(c.core.name if c.core is not None and c.core.name in machines else GENERIC for c in clusters)
+    def of(planned: PlannedModel, tiles: TilePlan, board: BoardModel, careful: bool) -> "_Choice":
+        cores = board.by_speed
         lowered = with_image_rows(planned.lowered)
         by_rows = replace(planned, lowered=lowered, program=make_step_list(lowered, planned.memory, tiles))
         rows = program_rows(by_rows)
-        least = min(cache_bytes(cluster) for cluster in clusters)
+        least = min(map(cache_bytes, cores))
         return _Choice(
             planned,
             tiles,
             by_rows,
             rows,
-            clusters,
-            teams,
-            labels,
-            machines,
-            target,
             board,
+            cores,
             careful,
             candidate_ranges(rows, least),
         )
@@ -189,8 +166,7 @@ class _Choice:
         """Return the tile plan, extended by tiles for those of these kernels that it lacks."""
         known = {name for name, _, _ in self.tiles}
         new = [spec for spec in specs if kernel_name(spec) not in known]
-        cores = cores_of(tuple(self.machines), self.target, self.board)
-        made = plan_tiles(new, cores, cores_each(tuple(self.machines), self.board))
+        made = plan_tiles(new, self.board.versions, self.board.counts)
         return TilePlan({**self.tiles.tiles, **made.tiles})
 
     def choose(self, workers: int, progress: Callable[[str], None]) -> list[DepthFirst]:
@@ -242,7 +218,7 @@ class _Choice:
     def _pays(self, times: Sequence[ClusterTimes]) -> bool:
         if not self.careful:
             return all(times.bands_ms < times.whole_ms for time in times for times in (time.alone, time.together))
-        factors = [cluster.fit.safety for cluster in self.clusters]
+        factors = [core.fit.safety for core in self.cores]
         return all(
             times.pays(factor.modelled, factor.bands)
             for time, factor in zip(times, factors, strict=True)
@@ -255,16 +231,15 @@ class _Choice:
         """Return the models of kernels by name and cluster."""
         new = [spec for spec in dict.fromkeys(specs) if kernel_name(spec) not in (known or {})]
         by_kernel: dict[str, dict[int, KernelModel]] = {kernel_name(spec): {} for spec in new}
-        for cluster, label in zip(self.clusters, self.labels, strict=True):
-            core = cluster.running(self.machines[label]).without_timing()
-            for name, model in kernel_models(new, core, self.target, plan=tiles).items():
-                by_kernel[name][cluster.number] = model
+        for core in self.cores:
+            for name, model in kernel_models(new, core, self.board.target, plan=tiles).items():
+                by_kernel[name][core.number] = model
         return by_kernel
 
     @property
     def _teams(self) -> list[tuple[list[CoreModel], list[CoreModel]]]:
         """Return one core of each cluster, and all of its cores."""
-        return [([alone], [team] * team.cores) for alone, team in zip(self.clusters, self.teams, strict=True)]
+        return [([core], self.board.team_of(core)) for core in self.cores]
 
     def _whole_times(
         self, number: int, programs: _Programs, kernels: Mapping[str, Mapping[int, KernelModel]]
@@ -292,7 +267,7 @@ class _Choice:
         own = slice(steps.begin, steps.end)
         models = band_models(banded, works[own], programs.distances[own], [kernels[w.kernel] for w in works[own]])
         times = []
-        for cluster, (machine, teams) in enumerate(zip(self.clusters, self._teams, strict=True)):
+        for cluster, (machine, teams) in enumerate(zip(self.cores, self._teams, strict=True)):
             before = [whole[number][cluster] for number in range(steps.begin, steps.end)]
             alone, together = (
                 compare_times([times[team] for times in before], models, workers) for team, workers in enumerate(teams)

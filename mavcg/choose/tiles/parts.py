@@ -12,11 +12,9 @@ from math import lcm
 
 from mavcg.choose.tiles.work import KernelWork, registers
 from mavcg.cost.guided_chunks import simulated_ns
-from mavcg.hardware.board import Board
 from mavcg.specs.kernel import Machine
 from mavcg.specs.tile_plan import MacroTile, worthwhile_chunk_rows
 
-TYPICAL_CORES = 4  # cores of a type, if no board is given
 # Factors on the modelled time of every second core: the model has errors, and cores throttle or are interrupted.
 MODEL_ERRORS = (0.8, 1.0, 1.25)
 GAIN = 0.985  # smaller chunks must take less than this fraction of the time
@@ -38,15 +36,6 @@ class CoreTeam:
     machines: tuple[Machine, ...]
     seconds: tuple[float, ...]
     counts: tuple[int, ...]
-
-
-def cores_each(labels: Sequence[str], board: Board | None) -> dict[str, int]:
-    """Return the number of cores of each label: the board's, or the typical number if the board has none of them."""
-    clusters = board.clusters if board is not None else ()
-    counts = {label: sum(len(c.cpus) for c in clusters if c.core == label) for label in labels}
-    if any(counts.values()):
-        return counts
-    return {label: TYPICAL_CORES if label != "generic" or len(labels) == 1 else 0 for label in labels}
 
 
 def over_ideal(rows: int, min_chunk: int, cores: CoreTeam, slowdowns: Sequence[float]) -> float:

@@ -17,20 +17,14 @@ from mavcg.choose.tiles.level_traffic import fits_level_2, l2_tiling
 from mavcg.choose.tiles.parts import CoreTeam, panel_chunk, panels_of_a_part
 from mavcg.choose.tiles.winograd_parts import winograd_chunk
 from mavcg.choose.tiles.work import KernelWork, work_of
-from mavcg.cost.board_model import core_model
-from mavcg.hardware.board import Board, Cluster
 from mavcg.hardware.core_model import CoreModel
-from mavcg.hardware.fits import core_kind, fit_of_kind
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.int8.depthwise_spec import EightBitDepthwise
 from mavcg.kernels.primitives.winograd.spec import Winograd
-from mavcg.profiles.load import files, read_core
 from mavcg.specs.kernel import KernelSpec
 from mavcg.specs.tile_plan import MacroTile, Order, TilePlan
-from mavcg.toolchain.target import Target, parse_target
 
 LARGER_TASK_WORTH = 0.99  # a larger task must take less than this fraction of the cycles
-CACHES = ("caches.l1d_bytes", "caches.l2_bytes")  # facts of a core's file
 PARTS_WORTH = 1.02  # a row in parts may take at most this multiple of the cycles of a whole row
 
 
@@ -42,8 +36,8 @@ def plan_tiles(
 ) -> TilePlan:
     """Return a macro-tile for each version of each kernel that can have one.
 
-    cores: one core of each version's cluster, by its label, as cores_of returns them. together: number of cores of each
-    label that work on one layer (parts.cores_each); None: one core, so work is not cut further.
+    cores: one core of each version's cluster, by its label (BoardModel.versions). together: number of cores of each
+    label that work on one layer (BoardModel.counts); None: one core, so work is not cut further.
     Call rows, parts and minimum chunk are the same for all versions of a kernel, since threads of all clusters take
     chunks of one layer. For Winograd and 8-bit depthwise kernels only the minimum chunk and the parts are planned, and
     only if they are smaller than without a plan (winograd_parts.py, depthwise_parts.py). model: compares the
@@ -68,38 +62,6 @@ def _chunks_only(spec: KernelSpec, clusters: Mapping[str, CoreModel], together: 
     if isinstance(spec, Winograd) and (min_chunk := winograd_chunk(spec, clusters, together)):
         return MacroTile(panel_channels=spec.tiles.lanes, call_rows=spec.rows, min_chunk_rows=min_chunk)
     return channel_groups(spec, clusters, together) if isinstance(spec, EightBitDepthwise) else None
-
-
-def cores_of(labels: Sequence[str], target: Target, board: Board | None = None) -> dict[str, CoreModel]:
-    """Return one core of each label: of the board's first cluster with that core, else a typical core of its kind.
-
-    Facts that the board lacks come from with_known_caches and the assumptions of cost/board_model.py.
-    """
-    cores = {}
-    for label in labels:
-        known_cluster = next((c for c in board.clusters if c.core == label), None) if board else None
-        l3_bytes = board.l3_bytes if board is not None and known_cluster is not None else None
-        name = board.name if board is not None and known_cluster is not None else "typical"
-        one_cluster = (known_cluster or Cluster(label, (0,)),)
-        alone = Board(name, "", target.zig_name, one_cluster, l3_bytes=l3_bytes)
-        cores[label] = core_model(with_known_caches(alone), 0)
-    return cores
-
-
-def with_known_caches(board: Board) -> Board:
-    """Return the board with missing cache sizes filled in: those of its cores' profiles, and the typical level 3."""
-
-    def fill(cluster: Cluster) -> Cluster:
-        path = files("cores").get(cluster.core)
-        facts = () if path is None else read_core(path).facts
-        sizes = {fact.key: int(fact.value) for fact in facts if fact.key in CACHES}
-        l1d_bytes, l2_bytes = (sizes.get(key) for key in CACHES)
-        own_l2 = cluster.l2_bytes if cluster.l2_bytes is not None else l2_bytes  # 0: it has none
-        return replace(cluster, l1d_bytes=cluster.l1d_bytes or l1d_bytes, l2_bytes=own_l2)
-
-    typical = fit_of_kind(core_kind(parse_target(board.target).arch, in_order=False)).typical
-    l3_bytes = board.l3_bytes or typical.l3_bytes or None
-    return replace(board, clusters=tuple(map(fill, board.clusters)), l3_bytes=l3_bytes)
 
 
 @cache

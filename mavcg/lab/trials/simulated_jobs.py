@@ -13,7 +13,8 @@ from pathlib import Path
 from mavcg.assembly.code_image import CodeImage
 from mavcg.choose.lowering.kernel_code import kernel_objects, version_symbol
 from mavcg.choose.lowering.step_list import call_rows
-from mavcg.choose.tiles.tiles import cores_of, plan_tiles
+from mavcg.choose.tiles.tiles import plan_tiles
+from mavcg.cost.board_model import cores_of
 from mavcg.cost.core_facts import simulated_core
 from mavcg.errors import MavcgError
 from mavcg.hardware.board import Board

@@ -13,8 +13,7 @@ from llvmlite import ir
 from mavcg import __version__
 from mavcg.choose.lowering.kernel_code import KERNEL_FLAGS, version_symbol
 from mavcg.choose.tiles.blas_blocks import blas_core_speeds, plan_blas_blocks
-from mavcg.choose.tiles.parts import cores_each
-from mavcg.choose.tiles.tiles import cores_of
+from mavcg.cost.board_model import board_model
 from mavcg.errors import MavcgError
 from mavcg.files.scratch import scratch_folder
 from mavcg.files.worker_processes import Task, run_tasks
@@ -25,7 +24,6 @@ from mavcg.kernels.blas.product_tile import COLUMNS, FORMS, ProductTile
 from mavcg.kernels.blas.tile_pass import emit_product_tile
 from mavcg.kernels.blas.vector_product import VectorProduct, emit_vector_product
 from mavcg.kernels.builder.emit import add_core_attributes
-from mavcg.kernels.machines import machines_for
 from mavcg.objects.binaries import loaded_bytes, note_assembly
 from mavcg.objects.elf import exported_symbols
 from mavcg.objects.library import link_shared
@@ -111,17 +109,16 @@ def blas_objects(
 
     Raises: ToolError with the compiler's message.
     """
-    machines = machines_for(request.cores, request.target)
-    cores = cores_of(tuple(machines), request.target, request.board)
-    together = cores_each(tuple(machines), request.board)
-    blocks = [plan_blas_blocks(dtype, cores, together) for dtype in ITEM_BYTES]
+    board = board_model(request.cores, request.target, request.board)
+    machines = board.machines
+    blocks = [plan_blas_blocks(dtype, board.versions, board.counts) for dtype in ITEM_BYTES]
     core_set = CoreSet(request.cores)
     tiles = {block.dtype: product_tiles(block) for block in blocks}
     needs = compiler_needs(X86_BASE) if request.target.arch == "x86_64" else (0,) * NEED_WORDS
     symbols = {dtype: [tile.symbol for tile in of_dtype] for dtype, of_dtype in tiles.items()}
     vectors = {dtype: [VectorProduct(dtype, sums).symbol for sums in (False, True)] for dtype in ITEM_BYTES}
     dots = {dtype: [DotProducts(dtype).symbol] for dtype in ITEM_BYTES}
-    speeds = blas_core_speeds(blocks[0], cores)
+    speeds = blas_core_speeds(blocks[0], board.versions)
     tables = blas_tables_text(
         blocks,
         core_set,

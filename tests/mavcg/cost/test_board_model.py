@@ -6,11 +6,12 @@ from math import prod
 import pytest
 
 from mavcg.accelerators.plans.core_array import core_accelerator
-from mavcg.cost.board_model import core_model, core_models
+from mavcg.cost.board_model import TYPICAL_CORES, board_model, core_model, core_models, cores_of
 from mavcg.errors import MavcgError
 from mavcg.hardware.board import Board, Cluster
-from mavcg.hardware.core_model import CoreModel
-from mavcg.profiles.load import load_boards
+from mavcg.hardware.core_model import AssumedFact, CoreModel
+from mavcg.profiles.load import cores_for, load_boards
+from mavcg.toolchain.target import parse_target
 
 BIG = Cluster("cortex-a76", (2, 3), 2400000, 65536, 524288, 1, 40.0, 20.0, 12.0)
 LITTLE = Cluster("cortex-a55", (0, 1), 1800000, 32768, 262144, 2, 14.0, 7.0, 5.0)
@@ -160,3 +161,46 @@ def test_every_board_has_machines_with_growing_levels() -> None:
             assert sizes == sorted(set(sizes)) and sizes[0] > 0, board.name
             assert all(level.bandwidth_gb_per_s > 0 for level in machine.levels)
             assert machine.macs_per_cycle >= 4 and 1 <= machine.ghz < 6
+
+
+def test_caches_of_a_core_s_file_count_before_typical_ones() -> None:
+    """By every door: predictions once assumed 256 KiB of level 2 where plans went by the core's own 1 MiB."""
+    board = Board("b", "", "x86_64-linux-gnu.2.17", (Cluster("skylake-avx512", (0,), 3_000_000),))
+    (core,) = core_models(board)
+
+    assert [level.shared_bytes for level in core.levels[:2]] == [32 << 10, 1 << 20]
+    assert not {"l1d_bytes", "l2_bytes"} & {fact.key for fact in core.missing}
+    assert AssumedFact(None, "l3_bytes", core.levels[2].shared_bytes, "bytes for all cores") in core.missing
+    assert core.levels == cores_of(("skylake-avx512",), parse_target(board.target), board)["skylake-avx512"].levels
+
+
+def test_a_build_without_a_board_is_for_typical_cores() -> None:
+    target = parse_target("aarch64-linux-gnu.2.17")
+    model = board_model(cores_for(("cortex-a55", "cortex-a76")), target, None)
+
+    assert not model.named and list(model.versions) == ["generic", "cortex-a55", "cortex-a76"]
+    assert model.counts == {"generic": 0, "cortex-a55": TYPICAL_CORES, "cortex-a76": TYPICAL_CORES}
+    assert [core.label for core in model.by_speed] == ["cortex-a76", "cortex-a55"]
+    assert {label: machine.in_order for label, machine in model.machines.items()} == {
+        "generic": False,
+        "cortex-a55": True,
+        "cortex-a76": False,
+    }
+
+
+def test_a_core_without_a_version_runs_the_generic_one() -> None:
+    model = board_model(cores_for(("cortex-a55",)), parse_target(BOARD.target), BOARD)
+    big, little = model.by_speed
+
+    assert model.named and (big.cluster.core, big.label, little.label) == ("cortex-a76", "generic", "cortex-a55")
+    assert big.rates.fma_per_cycle == 2 and big.timing is None  # the core's own rates
+    assert [core.cores for core in model.team_of(big)] == [2, 2]
+    assert model.team_of(big)[0].levels == core_model(BOARD, 1, 2).levels
+
+
+def test_a_build_for_a_board_of_unknown_cores_says_so_where_it_needs_one() -> None:
+    model = board_model((), parse_target(BOARD.target), Board("host", "", BOARD.target, ()))
+
+    assert list(model.versions) == ["generic"]
+    with pytest.raises(MavcgError, match="--board host: none of its cores is known"):
+        _ = model.by_speed

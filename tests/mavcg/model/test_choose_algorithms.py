@@ -16,11 +16,11 @@ from mavcg.choose.lowering.step_list import plan_model
 from mavcg.choose.lowering.weight_sizes import weight_sizes
 from mavcg.choose.predict.spec_text import read_spec
 from mavcg.choose.predict.work import step_works
+from mavcg.cost.board_model import board_model
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.hardware.board import Board
-from mavcg.kernels.machines import machines_for
 from mavcg.model.choose_algorithms import AlgorithmChoice, choose_algorithms
 from mavcg.model.note import model_note
 from mavcg.model.report import primitives_json, selection_sentence, weights_sentence
@@ -65,9 +65,8 @@ def how(graph: Graph, strategy: str, max_size: int | None = None, board: Board |
     cores = cores_for(board.cores) if board else ()
     where = board or load_board("rk3588")
     question = ModelQuestion(strategy, Path("/nowhere"), 1e-4) if strategy == ENGINE else ModelQuestion(strategy)
-    return choose_algorithms(
-        graph, question, max_size, machines_for(cores, target), target, where, lambda m: None, lambda s, g: None
-    )
+    model = board_model(cores, target, where)
+    return choose_algorithms(graph, question, max_size, model, lambda m: None, lambda s, g: None)
 
 
 @pytest.fixture(autouse=True)

@@ -16,10 +16,11 @@ from mavcg.choose.algorithms.select_workers import board_of, workers_of
 from mavcg.choose.algorithms.strategies import compare
 from mavcg.choose.lowering.lower import lower_candidates
 from mavcg.choose.predict.algorithms import predict_algorithms
+from mavcg.cost.board_model import board_model
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.kernels.int8.im2row import IM2ROW
-from mavcg.kernels.machines import machines_for, packing_for
+from mavcg.kernels.machines import packing_for
 from mavcg.kernels.primitives.eight_bit import DEFAULTS
 from mavcg.kernels.primitives.registry import eight_bit_primitives
 from mavcg.lab.runners.work_list import plan_of
@@ -110,8 +111,8 @@ def test_a_library_takes_what_was_measured_to_be_faster(faster: str, tmp_path: P
             cost = Cost(0.001 if name == faster else 0.1, MEASURED, 0.0, 10)
             database.put(Record((node.scenario, name), cost, core, 1, 8))
     target = parse_target(board.target)
-    packing, machines = packing_for(target), machines_for(cores_for(board.cores), target)
-    predicted = predict_algorithms(lower_candidates(graph, packing, 0.0), machines, target, board)
+    packing, model = packing_for(target), board_model(cores_for(board.cores), target, board)
+    predicted = predict_algorithms(lower_candidates(graph, packing, 0.0), model)
     question = ModelQuestion(db=tmp_path / "costs.db")
     selection = select_for_library(graph, packing, board, question, predicted, lambda words: None)
 

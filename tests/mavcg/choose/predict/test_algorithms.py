@@ -1,6 +1,5 @@
 """Algorithms of nodes by predicted time: for the board, within the error that is allowed."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,15 +9,16 @@ from mavcg.choose.lowering.lower import LoweredGraph, lower_candidates
 from mavcg.choose.lowering.step_list import plan_model
 from mavcg.choose.predict.algorithms import AlgorithmTime, PredictedAlgorithms, fastest_of, predict_algorithms
 from mavcg.choose.predict.work import step_works
+from mavcg.cost.board_model import board_model
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.hardware.board import Board, Cluster
-from mavcg.kernels.machines import machines_for, packing_for
+from mavcg.hardware.core_model import BoardModel
+from mavcg.kernels.machines import packing_for
 from mavcg.kernels.primitives.winograd.node_step import STAGED
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.profiles.load import cores_for, load_board
-from mavcg.specs.kernel import Machine
-from mavcg.toolchain.target import Target, parse_target
+from mavcg.toolchain.target import parse_target
 
 
 def net(channels: int = 64, side: int = 28, kernel: int = 3) -> Graph:
@@ -41,19 +41,17 @@ class Lowered:
     lowered: LoweredGraph
 
 
-def predict(
-    graph: Graph, machines: Mapping[str, Machine], target: Target, board: Board | None, max_error: float
-) -> Lowered:
-    candidates = lower_candidates(graph, packing_for(target), max_error)
-    predicted = predict_algorithms(candidates, machines, target, board)
+def predict(graph: Graph, board: BoardModel, max_error: float) -> Lowered:
+    candidates = lower_candidates(graph, packing_for(board.target), max_error)
+    predicted = predict_algorithms(candidates, board)
     return Lowered(predicted, candidates.lower(predicted.fastest))
 
 
 def chosen(graph: Graph, board: str | None, max_error: float = 1e-4) -> Lowered:
     cores = ("cortex-a55", "cortex-a76") if board else ("znver3",)
     target = parse_target(load_board(board).target if board else "x86_64-linux-gnu")
-    machines = machines_for(cores_for(cores), target)
-    return predict(graph, machines, target, load_board(board) if board else None, max_error)
+    model = board_model(cores_for(cores), target, load_board(board) if board else None)
+    return predict(graph, model, max_error)
 
 
 @pytest.mark.parametrize("board", [None, "rk3588"])
@@ -115,11 +113,10 @@ def host_like(cores: int) -> Board:
 
 
 def test_threads_share_weights_that_are_large_beside_the_image() -> None:
-    target = parse_target("x86_64-linux-gnu")
-    machines = machines_for(cores_for(("znver3",)), target)
+    model = board_model(cores_for(("znver3",)), parse_target("x86_64-linux-gnu"), host_like(2))
 
     def of(graph: Graph) -> PredictedAlgorithms:
-        return predict(graph, machines, target, host_like(2), 1e-4).predicted
+        return predict(graph, model, 1e-4).predicted
 
     large, small = of(net(channels=128, side=8)), of(net(channels=32, side=56))
 

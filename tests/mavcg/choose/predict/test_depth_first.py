@@ -14,7 +14,8 @@ from mavcg.choose.lowering.step_list import PlannedModel, plan_model
 from mavcg.choose.predict.bands import banded_steps
 from mavcg.choose.predict.depth_first import DepthFirst, DepthFirstModel, with_depth_first
 from mavcg.choose.predict.work import step_works
-from mavcg.choose.tiles.tiles import cores_of, plan_tiles
+from mavcg.choose.tiles.tiles import plan_tiles
+from mavcg.cost.board_model import board_model
 from mavcg.graph import Graph
 from mavcg.graph.networks.builder import NetworkBuilder
 from mavcg.hardware.board import Board, Cluster
@@ -54,11 +55,8 @@ def planned_model() -> PlannedModel:
 
 @cache
 def chosen(own: Board, careful: bool = True) -> DepthFirstModel:
-    target = host_target()
-    machines = machines_for([load_cores()[CORE]], target)
-    planned = planned_model()
-    tiles = plan_tiles(planned.specs, cores_of(tuple(machines), target, own))
-    return with_depth_first(planned, tiles, {}, machines, target, own, careful)
+    planned, model = planned_model(), board_model([load_cores()[CORE]], host_target(), own)
+    return with_depth_first(planned, plan_tiles(planned.specs, model.versions), {}, model, careful)
 
 
 def test_bands_are_chosen_where_memory_is_slow() -> None:
@@ -99,13 +97,12 @@ def test_a_gain_within_the_doubt_is_not_taken() -> None:
 def test_an_arm_boards_choice_follows_its_level_2(core: str) -> None:
     """The same core type and memory: bands where level 2 is small, and none where it is large, alone or beside it."""
     target = parse_target("aarch64-linux-gnu")
-    machines = machines_for([load_cores()[core]], target)
     planned = plan_model(lower_graph(inverted_residual(), Packing(lanes=8)))
 
     def ranges(*clusters: Cluster) -> tuple[DepthFirst, ...]:
         own = Board("test", "", "aarch64-linux-gnu", clusters)
-        tiles = plan_tiles(planned.specs, cores_of(tuple(machines), target, own))
-        return with_depth_first(planned, tiles, {}, machines, target, own).ranges
+        model = board_model([load_cores()[core]], target, own)
+        return with_depth_first(planned, plan_tiles(planned.specs, model.versions), {}, model).ranges
 
     narrow, roomy = replace(NARROW, core=core), replace(ROOMY, core=core)
     chosen_ranges = ranges(narrow)

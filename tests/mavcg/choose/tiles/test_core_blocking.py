@@ -7,8 +7,7 @@ import pytest
 
 from mavcg.choose.tiles.blas_blocks import plan_blas_blocks
 from mavcg.choose.tiles.core_blocking import BLAS, MODELS, blocking_of_core
-from mavcg.choose.tiles.parts import cores_each
-from mavcg.choose.tiles.tiles import cores_of
+from mavcg.cost.board_model import cores_each, cores_of
 from mavcg.hardware.core import Core
 from mavcg.kernels.machines import machines_for
 from mavcg.profiles.load import files, load_core, load_cores

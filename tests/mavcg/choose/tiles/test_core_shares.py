@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mavcg.choose.tiles.core_shares import kernel_core_shares
-from mavcg.choose.tiles.tiles import cores_of, plan_tiles
+from mavcg.choose.tiles.tiles import plan_tiles
+from mavcg.cost.board_model import cores_of
 from mavcg.cost.guided_chunks import MOST_CORE_SHARE, core_shares
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.conv.spec import Conv2d

@@ -4,8 +4,9 @@ import pytest
 
 from mavcg.choose.lowering.step_list import call_rows
 from mavcg.choose.tiles.depthwise_parts import LEAST_WORK, channel_groups
-from mavcg.choose.tiles.parts import CoreTeam, cores_each, over_ideal
-from mavcg.choose.tiles.tiles import cores_of, plan_tiles
+from mavcg.choose.tiles.parts import CoreTeam, over_ideal
+from mavcg.choose.tiles.tiles import plan_tiles
+from mavcg.cost.board_model import cores_each, cores_of
 from mavcg.graph import TensorType
 from mavcg.hardware.core_model import CoreModel
 from mavcg.kernels.builder.emit import kernel_name

@@ -7,9 +7,10 @@ import pytest
 
 from mavcg.choose.lowering.lower import lower_graph
 from mavcg.choose.tiles.cost import cost
-from mavcg.choose.tiles.parts import TYPICAL_CORES, CoreTeam, cores_each, over_ideal
-from mavcg.choose.tiles.tiles import cores_of, plan_tiles
+from mavcg.choose.tiles.parts import CoreTeam, over_ideal
+from mavcg.choose.tiles.tiles import plan_tiles
 from mavcg.choose.tiles.work import work_of
+from mavcg.cost.board_model import TYPICAL_CORES, cores_each, cores_of
 from mavcg.cost.guided_chunks import simulated_ns
 from mavcg.graph import TensorType
 from mavcg.graph.builder import GraphBuilder

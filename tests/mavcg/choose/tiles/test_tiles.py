@@ -10,8 +10,9 @@ from mavcg.choose.lowering.lower import lower_graph
 from mavcg.choose.tiles.candidates import LEAST_TASKS, candidates, plain_tile, task_sizes
 from mavcg.choose.tiles.cost import cost
 from mavcg.choose.tiles.level_traffic import l1_budget
-from mavcg.choose.tiles.tiles import best_macro, cores_of, plan_tiles
+from mavcg.choose.tiles.tiles import best_macro, plan_tiles
 from mavcg.choose.tiles.work import KernelWork, registers, work_of
+from mavcg.cost.board_model import cores_of
 from mavcg.graph import TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.hardware.core_model import CoreModel

@@ -3,9 +3,9 @@
 import pytest
 
 from mavcg.choose.lowering.step_list import call_rows
-from mavcg.choose.tiles.parts import cores_each
-from mavcg.choose.tiles.tiles import cores_of, plan_tiles
+from mavcg.choose.tiles.tiles import plan_tiles
 from mavcg.choose.tiles.winograd_parts import WinogradTeam, layer_ns, weights_read_ns, winograd_chunk
+from mavcg.cost.board_model import cores_each, cores_of
 from mavcg.graph import TensorType
 from mavcg.hardware.core_model import CoreModel
 from mavcg.kernels.builder.emit import kernel_name

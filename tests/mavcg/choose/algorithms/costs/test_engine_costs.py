@@ -25,11 +25,12 @@ from mavcg.choose.algorithms.select_model import ModelQuestion, SelectedModel, s
 from mavcg.choose.algorithms.select_workers import workers_of
 from mavcg.choose.lowering.lower import lower_candidates
 from mavcg.choose.predict.algorithms import WORTH, PredictedAlgorithms, predict_algorithms
+from mavcg.cost.board_model import board_model
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.hardware.cost_fit import OUT_OF_ORDER_AARCH64, X86
 from mavcg.hardware.fits import fit_of_kind
-from mavcg.kernels.machines import machines_for, packing_for
+from mavcg.kernels.machines import packing_for
 from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.profiles.load import cores_for, load_board
@@ -40,7 +41,7 @@ SAFETY_FACTORS = safety_factors_of(fit_of_kind(OUT_OF_ORDER_AARCH64))
 BOARD = load_board("rk3588")
 TARGET = parse_target(BOARD.target)
 PACKING = packing_for(TARGET)
-MACHINES = machines_for(cores_for(BOARD.cores), TARGET)
+MODEL = board_model(cores_for(BOARD.cores), TARGET, BOARD)
 OWN, F4 = "implicit_gemm_hwc_hwc", "winograd_2d_f4_k3_hwc_hwc"
 
 
@@ -59,7 +60,7 @@ def net(channels: int = 64) -> Graph:
 
 
 def engine(graph: Graph, max_error: float = 1e-4) -> PredictedAlgorithms:
-    return predict_algorithms(lower_candidates(graph, PACKING, max_error), MACHINES, TARGET, BOARD)
+    return predict_algorithms(lower_candidates(graph, PACKING, max_error), MODEL)
 
 
 def selected(graph: Graph, chosen: PredictedAlgorithms) -> SelectedModel:
