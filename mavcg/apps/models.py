@@ -56,7 +56,7 @@ def predict_layers(
     """Predict the layers of a CNN on one core of each of the board's clusters. graph: the CNN's optimised graph."""
     source = lower_for_board(cnn.name, graph, board, progress)
     progress(f"{cnn.name}: predicting on {board.name}")
-    prediction = predict(source.name, source.works, source.specs, board, 1, None, workers, progress, plan=source.plan)
+    prediction = predict(source, board, 1, None, workers, progress)
     return _layer_times(cnn, graph, prediction, board)
 
 

@@ -7,7 +7,7 @@ from mavcg.apps.application_file import ApplicationFile, NetworkEntry
 from mavcg.apps.stage_balance import StageBalance, StageCores, balance_stages, core_teams
 from mavcg.apps.stage_cuts import cuts_at
 from mavcg.choose.lowering.stage_memory import buffer_uses, plan_stages
-from mavcg.choose.predict.predict import Prediction, predict
+from mavcg.choose.predict.predict import PredictedProgram, Prediction, predict
 from mavcg.choose.predict.work import step_works
 from mavcg.errors import MavcgError
 from mavcg.model.model_request import ModelRequest
@@ -97,15 +97,17 @@ def _predict_stages(
     progress(f"{entry.name}: predicting on {request.board.name}")
     teams = [(team.cluster, team.cores) for team in _teams(request, count)]
     return predict(
-        entry.name,
-        step_works(prepared.planned),
-        prepared.planned.specs,
+        PredictedProgram(
+            entry.name,
+            step_works(prepared.planned),
+            prepared.planned.specs,
+            prepared.tiles,
+            available=[core.name for core in request.cores],
+        ),
         request.board,
         1,
         request.target,
         request.workers,
-        plan=prepared.tiles,
-        available=[core.name for core in request.cores],
         teams=teams,
     )
 

@@ -3,7 +3,7 @@
 import resource
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +11,10 @@ import numpy as np
 
 from mavcg.choose.algorithms.select_model import ModelQuestion
 from mavcg.choose.algorithms.strategies import PBQP
-from mavcg.choose.lowering.kernel_code import UNPLANNED
 from mavcg.choose.lowering.step_list import plan_model
 from mavcg.choose.predict.depth_first import OFF
 from mavcg.choose.predict.files import is_model_file, library_note
-from mavcg.choose.predict.predict import Prediction, predict
+from mavcg.choose.predict.predict import PredictedProgram, Prediction, predict
 from mavcg.choose.predict.spec_text import read_spec
 from mavcg.choose.predict.unsure import BuiltKernels, LibrarySimulator, StepSimulator
 from mavcg.choose.predict.work import StepWork, step_works, works_from_json
@@ -49,27 +48,14 @@ _ELF_ARCH = {"EM_AARCH64": "aarch64", "EM_X86_64": "x86_64"}
 WARM_RUNS, LEAST_RUNS, MOST_RUNS, SECONDS = 3, 5, 50, 2.0
 
 
-@dataclass(frozen=True)
-class Source:
-    """The steps to predict, and the specs of their kernels.
-
-    note: of a library; None for a model file. names: the library's names of its kernels -> kernel_name of their specs.
-    """
-
-    name: str
-    works: tuple[StepWork, ...]
-    specs: tuple[KernelSpec, ...]
-    note: Mapping[str, Any] | None = None
-    plan: TilePlan = UNPLANNED
-    names: Mapping[str, str] = field(default_factory=dict)
-
-
 def board_of(name: str) -> Board:
     """Return the board named by an option; "host" is this machine, measured. Raises: MavcgError for an unknown name."""
     return measured_host_board() if name == HOST else find_board(name)
 
 
-def read_source(path: Path, board: Board, shapes: Mapping[str, tuple[int, ...]], progress: Progress) -> Source:
+def read_source(
+    path: Path, board: Board, shapes: Mapping[str, tuple[int, ...]], progress: Progress
+) -> PredictedProgram:
     """Return a model lowered for the board, or the steps of a library.
 
     Raises: MavcgError for bad models, and for a library of another architecture or without the specs of its kernels.
@@ -92,10 +78,13 @@ def read_source(path: Path, board: Board, shapes: Mapping[str, tuple[int, ...]],
         check_format(note["spec_format"], str(path))
     specs = {name: read_spec(k["spec"], f"{path}: kernel {name}") for name, k in note["kernels"].items()}
     plan = _plan_of(note["kernels"], specs)
-    return Source(str(note["model"]), works_from_json(note["steps"]), tuple(specs.values()), note, plan, _names(specs))
+    works = works_from_json(note["steps"])
+    return PredictedProgram(
+        str(note["model"]), works, tuple(specs.values()), plan, path, note["versions"], _names(specs)
+    )
 
 
-def lower_for_board(name: str, graph: Graph, board: Board, progress: Progress) -> Source:
+def lower_for_board(name: str, graph: Graph, board: Board, progress: Progress) -> PredictedProgram:
     """Return an optimised graph's steps and kernels, as `mavcg build` would make them for the board."""
     target = parse_target(board.target)
     cores = load_cores()
@@ -103,7 +92,7 @@ def lower_for_board(name: str, graph: Graph, board: Board, progress: Progress) -
     question = ModelQuestion(PBQP, None, MAX_ERROR)
     lowered = choose_algorithms(graph, question, None, model, progress, dump).lowered
     plan = plan_tiles(lowered.specs, model.versions, model.counts)
-    return Source(name, step_works(plan_model(lowered, plan)), lowered.specs, None, plan)
+    return PredictedProgram(name, step_works(plan_model(lowered, plan)), lowered.specs, plan)
 
 
 def _names(specs: Mapping[str, KernelSpec]) -> dict[str, str]:
@@ -147,20 +136,13 @@ def predict_file(
             library = _build(path, board.name, shapes, folder, progress)
             return predict_file(library, board, threads, {}, workers, progress, simulator)
     source = read_source(path, board, shapes, progress)
-    built = source.note is not None
     return predict(
-        source.name,
-        source.works,
-        source.specs,
+        source,
         board,
         threads,
         None,
         workers,
         progress,
-        path if built else None,
-        source.plan,
-        source.note["versions"] if source.note is not None else None,
-        source.names,
         simulate=_simulator(source, path, board, workers, progress, simulator) if simulator is not None else None,
     )
 
@@ -176,7 +158,7 @@ def _build(
 
 
 def _simulator(
-    source: Source, library: Path, board: Board, workers: int, progress: Progress, simulator: LibrarySimulator
+    source: PredictedProgram, library: Path, board: Board, workers: int, progress: Progress, simulator: LibrarySimulator
 ) -> StepSimulator:
     """Return what simulates steps of a library."""
     own = {kernel_name(spec): spec for spec in source.specs}

@@ -9,7 +9,7 @@ from mavcg.choose.lowering.memory_plan import ConstantPool, plan_memory
 from mavcg.choose.lowering.row_phases import ArenaTooLargeError, plan_within
 from mavcg.choose.lowering.step_list import PlannedModel, make_step_list
 from mavcg.choose.predict.depth_first import AUTO, OFF, DepthFirst, with_depth_first
-from mavcg.choose.predict.predict import predict, thread_plans
+from mavcg.choose.predict.predict import PredictedProgram, predict, thread_plans
 from mavcg.choose.predict.work import step_works
 from mavcg.choose.tiles.core_shares import kernel_core_shares
 from mavcg.choose.tiles.tiles import plan_tiles
@@ -153,15 +153,17 @@ def _with_thread_plans(request: ModelRequest, planned: PlannedModel, tiles: Tile
         raise MavcgError("--threads auto: needs a board to predict for; name a --board, or a number of threads")
     progress(f"predicting on {request.board.name} with each number of threads")
     prediction = predict(
-        request.model.stem,
-        step_works(planned),
-        planned.specs,
+        PredictedProgram(
+            request.model.stem,
+            step_works(planned),
+            planned.specs,
+            tiles,
+            available=[core.name for core in request.cores],
+        ),
         request.board,
         0,
         request.target,
         request.workers,
         progress,
-        plan=tiles,
-        available=[core.name for core in request.cores],
     )
     return replace(planned.program, thread_plans=thread_plans(prediction))

@@ -92,7 +92,7 @@ def model_work(model: str, board: Board, shapes: GivenShapes) -> ModelWork:
 
 def _predict(task: BoardPrediction) -> str:
     source = lower_for_board(Path(task.model).stem, _graph(task.model, task.digest), task.board, _quiet)
-    prediction = predict(source.name, source.works, source.specs, task.board, plan=source.plan)
+    prediction = predict(source, task.board)
     return json.dumps([[row.cores, row.ms] for row in prediction.by_threads])
 
 

@@ -122,46 +122,61 @@ def thread_plans(prediction: Prediction) -> tuple[ThreadPlan, ...]:
     )
 
 
+@dataclass(frozen=True)
+class PredictedProgram:
+    """The steps to predict, with the specs and the macro-tiles of their kernels.
+
+    library: where it is built: its loops count as the machine passes left them. available: the versions that the
+    library has; a core without its own runs a stand-in's, else the generic one. names: a kernel's name in `works` and
+    in the library -> kernel_name of its spec, where they differ.
+    """
+
+    name: str
+    works: Sequence[StepWork]
+    specs: Sequence[KernelSpec]
+    plan: TilePlan = UNPLANNED
+    library: Path | None = None
+    available: Sequence[str] | None = None
+    names: Mapping[str, str] = field(default_factory=dict)
+
+
 def predict(
-    name: str,
-    works: Sequence[StepWork],
-    specs: Sequence[KernelSpec],
+    program: PredictedProgram,
     board: Board,
     threads: int = 1,
     target: Target | None = None,
     workers: int = 1,
     progress: Callable[[str], None] = lambda message: None,
-    library: Path | None = None,
-    plan: TilePlan = UNPLANNED,
-    available: Sequence[str] | None = None,
-    names: Mapping[str, str] | None = None,
     teams: Sequence[tuple[int, int]] = (),
     simulate: StepSimulator | None = None,
 ) -> Prediction:
     """Predict a lowered model on a board.
 
-    threads: for `layers` and `chosen`, the fastest cores first; 0: the best number. works, specs: of the program.
-    library: where it is built: its loops count as the machine passes left them. plan: the kernels' macro-tiles.
-    available: the versions that the library has; a core without its own runs a stand-in's, else the generic one.
+    threads: for `layers` and `chosen`, the fastest cores first; 0: the best number.
     teams: (cluster's number on the board, cores of it), which work at the same time, on a run each.
     simulate: steps whose time by the model is unsure; None: they stay modelled.
-    names: a kernel's name in `works` and in the library -> kernel_name of its spec, where they differ.
     Raises: MavcgError for more threads than the board has CPUs, and whatever the machines raise.
     """
     cpus = sum(len(cluster.cpus) for cluster in board.clusters)
     if not 0 <= threads <= cpus:
         raise MavcgError(f"--threads {threads}: {board.name} has {cpus} CPUs; give 1 to {cpus}, or auto for the best")
     alone = core_models(board)
-    versions = [version_of(machine.core, available) for machine in alone]
+    versions = [version_of(machine.core, program.available) for machine in alone]
     assumed: dict[str, None] = {}
-    kernel_names = {work.kernel: (names or {}).get(work.kernel, work.kernel) for work in works}
+    kernel_names = {work.kernel: program.names.get(work.kernel, work.kernel) for work in program.works}
     kernels = ProgramKernels(
-        specs, kernel_names, target or parse_target(board.target), plan, library, workers, progress
+        program.specs,
+        kernel_names,
+        target or parse_target(board.target),
+        program.plan,
+        program.library,
+        workers,
+        progress,
     )
     models = kernels.on_clusters(alone, versions, assumed)
     steps = [
         StepModel(work, distance, {n: by_kernel[kernel_names[work.kernel]] for n, by_kernel in enumerate(models)})
-        for work, distance in zip(works, reuse_distances(works), strict=True)
+        for work, distance in zip(program.works, reuse_distances(program.works), strict=True)
     ]
     unsure = [{w.number: why for w in alone if (why := unsure_because(step, w))} for step in steps]
     refused: list[dict[int, str]] = [{} for _ in steps]
@@ -177,7 +192,7 @@ def predict(
     infos = tuple(ClusterInfo(labels[n], versions[n], n, cores.sizes[n], alone[n].ghz) for n in order)
     sets = tuple(cores.prediction(counts) for counts in cores.sets())
     return Prediction(
-        name,
+        program.name,
         board.name,
         infos,
         tuple(layers),
