@@ -8,7 +8,8 @@ whole vectors of channels; each row reads the input that it shares with its neig
 from collections.abc import Mapping
 
 from mavcg.choose.lowering.step_list import call_rows
-from mavcg.choose.tiles.parts import GAIN, CoreTeam, over_ideal
+from mavcg.choose.tiles.core_team import core_team
+from mavcg.choose.tiles.parts import GAIN, over_ideal
 from mavcg.hardware.core_model import CoreModel
 from mavcg.kernels.int8.depthwise_spec import CHANNELS, EightBitDepthwise
 from mavcg.specs.tile_plan import CHUNK_WORK, MacroTile
@@ -26,20 +27,18 @@ def channel_groups(
     clusters, counts: by the version's label; cores count by their clocks, as in the engine's core shares. With one core
     type rows stay whole, as measured.
     """
-    present = [label for label, count in counts.items() if count]
-    if len(present) < 2 or not spec.rows:
+    team = core_team(clusters, counts)
+    if len(team.counts) < 2 or not spec.rows:
         return None
-    row_seconds = tuple(1 / clusters[label].ghz for label in present)
-    cores = CoreTeam((), row_seconds, tuple(counts[label] for label in present))
-    no_slowdown = [1.0] * len(present)
+    seconds = [1 / core.ghz for core in team.cores]
     unplanned, _ = call_rows(spec)
-    best, best_ratio = None, over_ideal(spec.rows, unplanned, cores, no_slowdown)
+    best, best_ratio = None, over_ideal(spec.rows, unplanned, team.counts, seconds)
     channels = spec.out.shape[3]
     lines = -(-channels // CHANNELS)
     for size in dict.fromkeys(-(-lines // number) * CHANNELS for number in range(1, lines + 1)):
         parts = -(-channels // size)
         min_chunk = max(1, -(-LEAST_WORK * spec.rows * parts // spec.work))
-        ratio = over_ideal(spec.rows * parts, min_chunk, cores, no_slowdown)
+        ratio = over_ideal(spec.rows * parts, min_chunk, team.counts, seconds)
         if best_ratio > LATE and ratio < GAIN * best_ratio:
             best_ratio = ratio
             best = MacroTile(nc=size, call_rows=spec.rows, parts=parts, min_chunk_rows=min_chunk)

@@ -7,9 +7,9 @@ all cores of a board. With one thread nothing changes: calls have the same size 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import lcm
 
+from mavcg.choose.tiles.core_team import CoreTeam
 from mavcg.choose.tiles.work import KernelWork, registers
 from mavcg.cost.guided_chunks import simulated_ns
 from mavcg.specs.kernel import Machine
@@ -25,76 +25,70 @@ NEAR_IDEAL = 1.03  # a split within this multiple of the ideal time is not impro
 FAR_FROM_IDEAL = 1.25
 
 
-@dataclass(frozen=True)
-class CoreTeam:
-    """Core types that compute a layer together.
-
-    machines: of each core type. seconds: time in which one core of the type alone would compute the layer. counts:
-    number of cores of each type.
-    """
-
-    machines: tuple[Machine, ...]
-    seconds: tuple[float, ...]
-    counts: tuple[int, ...]
-
-
-def over_ideal(rows: int, min_chunk: int, cores: CoreTeam, slowdowns: Sequence[float]) -> float:
+def over_ideal(
+    rows: int, min_chunk: int, counts: Sequence[int], seconds: Sequence[float], slowdowns: Sequence[float] | None = None
+) -> float:
     """Return the simulated time of a layer over the time of an ideal split.
 
-    It is the mean over MODEL_ERRORS, and over the first or the last core as the calling thread. slowdowns: by core
-    type, the time of a layer in chunks of this size over its time in large ones.
+    It is the mean over MODEL_ERRORS, and over the first or the last core as the calling thread. By core type: counts,
+    number of cores; seconds, time in which one core alone would compute the layer; slowdowns, time of a layer in chunks
+    of this size over its time in large ones, 1 if not given.
     """
-    types = [number for number, count in enumerate(cores.counts) for _ in range(count)]
-    modelled = [cores.seconds[number] / rows for number in types]
+    types = [number for number, count in enumerate(counts) for _ in range(count)]
+    modelled = [seconds[number] / rows for number in types]
+    slowdowns = slowdowns or [1.0] * len(counts)
     ratios = []
     for error in MODEL_ERRORS:
-        actual = [seconds * (error if core % 2 else 1.0) for core, seconds in enumerate(modelled)]
-        ideal = rows / sum(1 / seconds for seconds in actual)
-        slowed_down = [seconds * slowdowns[number] for seconds, number in zip(actual, types, strict=True)]
+        actual = [alone * (error if core % 2 else 1.0) for core, alone in enumerate(modelled)]
+        ideal = rows / sum(1 / alone for alone in actual)
+        slowed_down = [alone * slowdowns[number] for alone, number in zip(actual, types, strict=True)]
         for order in (slice(None), slice(None, None, -1)):
             end = simulated_ns(rows, min_chunk, slowed_down[order], [0.0] * len(types), modelled[order])
             ratios.append(end / ideal)
     return sum(ratios) / len(ratios)
 
 
-def panel_chunk(work: KernelWork, call_rows: int, cores: CoreTeam) -> tuple[int, int]:
+def panel_chunk(work: KernelWork, call_rows: int, team: CoreTeam, seconds: Sequence[float]) -> tuple[int, int]:
     """Return (minimum chunk, parts) of work that is cut along output channels.
 
     The minimum chunk counts panels, at most those of a call, and parts is 1. If panels are still too coarse, it counts
-    parts of a panel, which are rows of pixels, and parts is their number per panel.
+    parts of a panel, which are rows of pixels, and parts is their number per panel. seconds: as for over_ideal.
     """
     spec = work.spec
-    least, step = min(call_rows, worthwhile_chunk_rows(spec)), chunk_panels(work, cores)
-    best, best_ratio = (call_rows, 1), over_ideal(spec.rows, call_rows, cores, [1.0] * len(cores.machines))
-    for min_chunk, parts in ((-(-least // step) * step, 1), (least, 1), *_row_parts(work, cores)):
+    least, step = min(call_rows, worthwhile_chunk_rows(spec)), chunk_panels(work, team)
+    best, best_ratio = (call_rows, 1), over_ideal(spec.rows, call_rows, team.counts, seconds)
+    for min_chunk, parts in ((-(-least // step) * step, 1), (least, 1), *_row_parts(work, team)):
         if best_ratio <= NEAR_IDEAL or min_chunk >= best[0] * parts / best[1]:
             continue
-        slowdowns = [slowdown(work, machine, -(-min_chunk // parts)) for machine in cores.machines]
-        ratio = over_ideal(spec.rows * parts, min_chunk, cores, slowdowns)
+        slowdowns = [slowdown(work, core.machine, -(-min_chunk // parts)) for core in team.cores]
+        ratio = over_ideal(spec.rows * parts, min_chunk, team.counts, seconds, slowdowns)
         if ratio < GAIN * best_ratio:
             best, best_ratio = (min_chunk, parts), ratio
     return best
 
 
-def _row_parts(work: KernelWork, cores: CoreTeam) -> list[tuple[int, int]]:
+def _row_parts(work: KernelWork, team: CoreTeam) -> list[tuple[int, int]]:
     """Return candidates (minimum chunk, parts) of panels cut along rows of pixels; none if tiles cross rows."""
     spec = work.spec
     if work.layer.groups > 1 or work.layer.oh < 2:
         return []
-    if any(registers(work, machine, MacroTile(), work.layer.oc).crossing for machine in cores.machines):
+    if any(registers(work, core.machine, MacroTile(), work.layer.oc).crossing for core in team.cores):
         return []
     counts = dict.fromkeys(-(-work.layer.oh // rows) for rows in range(work.layer.oh // 2, 0, -1))
     return [(1, parts) for parts in counts if worthwhile_chunk_rows(spec, parts) == 1]
 
 
-def panels_of_a_part(work: KernelWork, cores: CoreTeam) -> int:
-    """Return the panels in each part of a row of pixels; all panels if the row need not or cannot be cut."""
+def panels_of_a_part(work: KernelWork, team: CoreTeam, seconds: Sequence[float]) -> int:
+    """Return the panels in each part of a row of pixels; all panels if the row need not or cannot be cut.
+
+    seconds: as for over_ideal.
+    """
     spec = work.spec
     if work.by_channels or not work.packed or work.layer.groups > 1:
         return work.panels
-    whole_rows = over_ideal(spec.rows, worthwhile_chunk_rows(spec), cores, [1.0] * len(cores.machines))
+    whole_rows = over_ideal(spec.rows, worthwhile_chunk_rows(spec), team.counts, seconds)
     best, best_ratio = work.panels, whole_rows
-    step = chunk_panels(work, cores)
+    step = chunk_panels(work, team)
     sizes = dict.fromkeys(-(-work.panels // number) for number in range(2, work.panels + 1))
     for narrow in (False, True):
         for panels in sizes:
@@ -103,16 +97,16 @@ def panels_of_a_part(work: KernelWork, cores: CoreTeam) -> int:
                 break  # shared out well enough, or in parts that are not worth a chunk
             if (panels % step != 0) is not narrow:
                 continue
-            slowdowns = [slowdown(work, machine, panels) for machine in cores.machines]
-            ratio = over_ideal(spec.rows * parts, 1, cores, slowdowns)
+            slowdowns = [slowdown(work, core.machine, panels) for core in team.cores]
+            ratio = over_ideal(spec.rows * parts, 1, team.counts, seconds, slowdowns)
             if ratio < GAIN * best_ratio:
                 best, best_ratio = panels, ratio
     return best
 
 
-def chunk_panels(work: KernelWork, cores: CoreTeam) -> int:
+def chunk_panels(work: KernelWork, team: CoreTeam) -> int:
     """Return the smallest number of panels that is a whole number of register tiles on all machines."""
-    channels = [registers(work, machine, MacroTile(), work.layer.oc).channels for machine in cores.machines]
+    channels = [registers(work, core.machine, MacroTile(), work.layer.oc).channels for core in team.cores]
     return lcm(*(max(1, count // work.panel) for count in channels))
 
 

@@ -11,10 +11,11 @@ from functools import cache
 from mavcg.choose.layer_model.cheapest import cheapest
 from mavcg.choose.layer_model.tiling_cost import CALIBRATED, TilingModel
 from mavcg.choose.tiles.candidates import candidates, plain_tile, task_sizes
+from mavcg.choose.tiles.core_team import CoreTeam
 from mavcg.choose.tiles.cost import cost
 from mavcg.choose.tiles.depthwise_parts import channel_groups
 from mavcg.choose.tiles.level_traffic import fits_level_2, l2_tiling
-from mavcg.choose.tiles.parts import CoreTeam, panel_chunk, panels_of_a_part
+from mavcg.choose.tiles.parts import panel_chunk, panels_of_a_part
 from mavcg.choose.tiles.winograd_parts import winograd_chunk
 from mavcg.choose.tiles.work import KernelWork, work_of
 from mavcg.hardware.core_model import CoreModel
@@ -104,16 +105,13 @@ def _share_out(
     versions = list(zip(cores, tiles, strict=True))
     cycles = [cost(work, *version).cycles for version in versions]
     present = [number for number, count in enumerate(counts) if count]
-    team = CoreTeam(
-        tuple(cores[number].machine for number in present),
-        tuple(cycles[number] / cores[number].ghz for number in present),
-        tuple(counts[number] for number in present),
-    )
+    team = CoreTeam(tuple(cores[number] for number in present), tuple(counts[number] for number in present))
+    seconds = [cycles[number] / cores[number].ghz for number in present]
     if work.by_channels:
-        min_chunk, parts = panel_chunk(work, call_rows, team)
+        min_chunk, parts = panel_chunk(work, call_rows, team, seconds)
         whole = parts == 1 and min_chunk == call_rows
         return tiles if whole else tuple(replace(macro, min_chunk_rows=min_chunk, parts=parts) for macro in tiles)
-    panels = panels_of_a_part(work, team)
+    panels = panels_of_a_part(work, team, seconds)
     if panels >= work.panels:
         return tiles
     cut = [in_parts(work, *version, panels * work.panel) for version in versions]

@@ -7,9 +7,9 @@ waiting, so smaller chunks pay as long as the additional reads of the weights ta
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from mavcg.choose.lowering.step_list import call_rows
+from mavcg.choose.tiles.core_team import CoreTeam, core_team
 from mavcg.choose.tiles.parts import MODEL_ERRORS
 from mavcg.cost.guided_chunks import simulated_ns
 from mavcg.cost.memory import read_ns
@@ -25,36 +25,16 @@ GAIN = 0.97  # with all cores, smaller chunks must take less than this fraction 
 NO_LATER = 1.01  # with the cores of the fastest type alone, they may take at most this multiple of the time
 
 
-@dataclass(frozen=True)
-class WinogradTeam:
-    """Cores that compute a layer together: one core of each type, and the number of cores of each type."""
-
-    cores: tuple[CoreModel, ...]
-    counts: tuple[int, ...]
-
-    @property
-    def all_cores(self) -> list[CoreModel]:
-        """Each core once for every core of its type, the cores of a type next to each other."""
-        return [core for core, count in zip(self.cores, self.counts, strict=True) for _ in range(count)]
-
-    @property
-    def fastest(self) -> "WinogradTeam":
-        """The cores of the fastest type alone."""
-        number = max(range(len(self.cores)), key=lambda n: self.cores[n].peak_gmac_per_s)
-        return WinogradTeam((self.cores[number],), (self.counts[number],))
-
-
 def winograd_chunk(spec: Winograd, clusters: Mapping[str, CoreModel], counts: Mapping[str, int]) -> int:
     """Return the minimum chunk in rows if it is smaller than the even chunks of an unplanned step, else 0.
 
     All cores of the board together must end sooner, and the cores of the fastest type alone no later, because a library
     may run on either. clusters, counts: by the version's label. With one core type the even chunks stay, as measured.
     """
-    present = [label for label, count in counts.items() if count]
+    everyone = core_team(clusters, counts)
     even, _ = call_rows(spec)
-    if len(present) < 2 or not spec.rows or even * MANY_CHUNKS <= spec.rows:
+    if len(everyone.counts) < 2 or not spec.rows or even * MANY_CHUNKS <= spec.rows:
         return 0
-    everyone = WinogradTeam(tuple(clusters[label] for label in present), tuple(counts[label] for label in present))
     least = max(worthwhile_chunk_rows(spec), -(-spec.shared_rows // LEAST_PART))
     sizes = dict.fromkeys(-(-spec.rows // number) for number in range(2, MANY_CHUNKS + 1))
     all_ns, fastest_ns = layer_ns(spec, even, everyone), layer_ns(spec, even, everyone.fastest)
@@ -68,7 +48,7 @@ def winograd_chunk(spec: Winograd, clusters: Mapping[str, CoreModel], counts: Ma
     return best
 
 
-def layer_ns(spec: Winograd, min_chunk: int, team: WinogradTeam) -> float:
+def layer_ns(spec: Winograd, min_chunk: int, team: CoreTeam) -> float:
     """Return the modelled time of a layer in chunks of at least min_chunk rows, in nanoseconds.
 
     It is at least the time of reading the weights. It is the mean over MODEL_ERRORS and over the first or last core as

@@ -3,8 +3,9 @@
 import pytest
 
 from mavcg.choose.lowering.step_list import call_rows
+from mavcg.choose.tiles.core_team import core_team
 from mavcg.choose.tiles.depthwise_parts import LEAST_WORK, channel_groups
-from mavcg.choose.tiles.parts import CoreTeam, over_ideal
+from mavcg.choose.tiles.parts import over_ideal
 from mavcg.choose.tiles.tiles import plan_tiles
 from mavcg.cost.board_model import cores_each, cores_of
 from mavcg.graph import TensorType
@@ -39,15 +40,15 @@ def of_board(name: str) -> tuple[dict[str, Machine], dict[str, CoreModel], dict[
 )
 def test_small_layers_end_near_the_ideal(board: str, side: int, channels: int, most: float) -> None:
     _, clusters, counts = of_board(board)
-    there = [label for label, count in counts.items() if count]
-    cores = CoreTeam((), tuple(1 / clusters[n].ghz for n in there), tuple(counts[n] for n in there))
+    team = core_team(clusters, counts)
+    seconds = [1 / core.ghz for core in team.cores]
     spec = layer(side, channels)
     macro = channel_groups(spec, clusters, counts)
 
     assert macro is not None and macro.min_chunk_rows is not None
     assert macro.min_chunk_rows is not None and macro.nc is not None
-    after = over_ideal(spec.rows * macro.parts, macro.min_chunk_rows, cores, [1.0] * len(there))
-    assert after <= most < over_ideal(spec.rows, call_rows(spec)[0], cores, [1.0] * len(there))
+    after = over_ideal(spec.rows * macro.parts, macro.min_chunk_rows, team.counts, seconds)
+    assert after <= most < over_ideal(spec.rows, call_rows(spec)[0], team.counts, seconds)
     assert macro.min_chunk_rows * spec.work >= LEAST_WORK * spec.rows * macro.parts
     assert macro.nc is not None and macro.parts == -(-channels // macro.nc)
     assert macro.nc % 32 == 0

@@ -7,7 +7,7 @@ import pytest
 
 from mavcg.choose.lowering.lower import lower_graph
 from mavcg.choose.tiles.cost import cost
-from mavcg.choose.tiles.parts import CoreTeam, over_ideal
+from mavcg.choose.tiles.parts import over_ideal
 from mavcg.choose.tiles.tiles import plan_tiles
 from mavcg.choose.tiles.work import work_of
 from mavcg.cost.board_model import TYPICAL_CORES, cores_each, cores_of
@@ -21,7 +21,7 @@ from mavcg.kernels.conv.spec import Conv2d
 from mavcg.kernels.int8.conv_spec import QConv2d
 from mavcg.kernels.machines import machines_for
 from mavcg.profiles.load import load_board, load_cores
-from mavcg.specs.kernel import Machine, Packing
+from mavcg.specs.kernel import Packing
 from mavcg.specs.tile_plan import MacroTile, worthwhile_chunk_rows
 from mavcg.toolchain.target import parse_target
 
@@ -177,9 +177,6 @@ def test_cores_are_counted_by_the_board_or_are_typical() -> None:
 
 
 def test_a_single_core_needs_no_parts_and_equal_cores_few() -> None:
-    machine = Machine("m", "aarch64", "generic", ("+neon",))
-    alone, four = (CoreTeam((machine,), (1.0,), (count,)) for count in (1, 4))
-
-    assert over_ideal(1, 1, alone, [1.0]) == pytest.approx(1.0)
-    assert over_ideal(4, 1, four, [1.0]) == pytest.approx((1 * 0.9 / 0.8 + 1 + 1.125) / 3, abs=0.2)
-    assert over_ideal(400, 1, four, [1.0]) < 1.02 < over_ideal(400, 1, four, [1.1])
+    assert over_ideal(1, 1, [1], [1.0]) == pytest.approx(1.0)
+    assert over_ideal(4, 1, [4], [1.0]) == pytest.approx((1 * 0.9 / 0.8 + 1 + 1.125) / 3, abs=0.2)
+    assert over_ideal(400, 1, [4], [1.0]) < 1.02 < over_ideal(400, 1, [4], [1.0], [1.1])

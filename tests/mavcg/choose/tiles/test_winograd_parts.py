@@ -3,8 +3,9 @@
 import pytest
 
 from mavcg.choose.lowering.step_list import call_rows
+from mavcg.choose.tiles.core_team import core_team
 from mavcg.choose.tiles.tiles import plan_tiles
-from mavcg.choose.tiles.winograd_parts import WinogradTeam, layer_ns, weights_read_ns, winograd_chunk
+from mavcg.choose.tiles.winograd_parts import layer_ns, weights_read_ns, winograd_chunk
 from mavcg.cost.board_model import cores_each, cores_of
 from mavcg.graph import TensorType
 from mavcg.hardware.core_model import CoreModel
@@ -31,17 +32,12 @@ def board_cores(name: str) -> tuple[dict[str, Machine], dict[str, CoreModel], di
     return dict(machines), cores_of(tuple(machines), target, board), cores_each(tuple(machines), board)
 
 
-def team(clusters: dict[str, CoreModel], counts: dict[str, int]) -> WinogradTeam:
-    there = [label for label, count in counts.items() if count]
-    return WinogradTeam(tuple(clusters[label] for label in there), tuple(counts[label] for label in there))
-
-
 @pytest.mark.parametrize("board", ["snapdragon-845", "snapdragon-865"])
 @pytest.mark.parametrize(("side", "channels"), [(56, 64), (28, 128), (28, 512)])
 def test_all_cores_end_sooner_and_the_fastest_alone_no_later(board: str, side: int, channels: int) -> None:
     """Two of four cores of a kind that had two chunks had nothing to do, and a slow one might have held half."""
     _, clusters, counts = board_cores(board)
-    spec, everyone = layer(side, channels), team(clusters, counts)
+    spec, everyone = layer(side, channels), core_team(clusters, counts)
     even, _ = call_rows(spec)
     min_chunk = winograd_chunk(spec, clusters, counts)
 
