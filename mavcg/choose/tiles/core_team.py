@@ -8,7 +8,7 @@ from mavcg.hardware.core_model import CoreModel
 
 @dataclass(frozen=True)
 class CoreTeam:
-    """One core of each type that computes a layer, and the number of cores of each type."""
+    """Core types that compute a layer together: one core of each, and the number of cores of each."""
 
     cores: tuple[CoreModel, ...]
     counts: tuple[int, ...]

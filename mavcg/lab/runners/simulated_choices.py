@@ -59,7 +59,7 @@ def simulate_unsure(
     machines = workers_of(board, core)
     (tunable,) = simulated_cores(board, [machines[0].cluster.core], OPTION)
     plan = core_plan(network, [*all_primitives(), *eight_bit_primitives()], tunable, OPTION, lambda words: None)
-    unsure = {job.what: job for job in unsure_jobs(plan, tunable.cluster.fit.safety.modelled)}
+    unsure = {job.what: job for job in unsure_jobs(plan, tunable.model.fit.safety.modelled)}
     path = db or default_path()
     simulated, failed = 0, set[Job]()
     with open_db(path) as database:

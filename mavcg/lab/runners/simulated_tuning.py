@@ -22,14 +22,13 @@ from mavcg.files.scratch import scratch_folder
 from mavcg.files.worker_processes import Task, run_tasks
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import GENERIC
-from mavcg.kernels.machines import machines_for
 from mavcg.lab.runners.lowered_job import lowered_job
 from mavcg.lab.runners.tune_network import INTERRUPT, BoardCore, TunedCore, core_plan
 from mavcg.lab.runners.tuning_state import NOTHING, RunControl, TunedOn, batches_of
 from mavcg.lab.runners.work_list import Job
 from mavcg.lab.trials.check import block_of
 from mavcg.lab.trials.simulated_jobs import SimulatedJob, compile_jobs, simulate_job
-from mavcg.profiles.load import load_cores
+from mavcg.profiles.load import cores_for
 from mavcg.profiles.timing import load_timing
 from mavcg.specs.primitive import Primitive
 from mavcg.toolchain.target import parse_target
@@ -64,14 +63,10 @@ def simulated_cores(
     for name in requested:
         if name not in names:
             raise MavcgError(f"--core {name}: {board.name} has no such core; it has {', '.join(names)}")
-    cores, chosen = load_cores(), list(dict.fromkeys(requested)) or names
-    machines = machines_for([cores[name] for name in chosen], target)
-    for name in chosen:
-        load_timing(cores[name])
-    return tuple(
-        BoardCore(machines[name], cores[name], next(c for c in clusters if c.cluster.core == name), ())
-        for name in chosen
-    )
+    chosen = list(dict.fromkeys(requested)) or names
+    for core in cores_for(chosen) if chosen else ():
+        load_timing(core)
+    return tuple(BoardCore(next(c for c in clusters if c.cluster.core == name), ()) for name in chosen)
 
 
 def tune_simulated(

@@ -16,7 +16,6 @@ from mavcg.hardware.core import GENERIC, Core
 from mavcg.hardware.core_model import CoreModel
 from mavcg.hardware.cpu_list import cpus_text
 from mavcg.hosts.host import HOST, find_board, measured_host_board
-from mavcg.kernels.machines import machines_for
 from mavcg.lab.runners.bench_run import BenchOptions
 from mavcg.lab.runners.core_cpus import cpus_of, differences, hints
 from mavcg.lab.runners.facts import MachineFacts
@@ -39,12 +38,20 @@ INTERRUPT = "interrupt"
 
 @dataclass(frozen=True)
 class BoardCore:
-    """A core of the board: for kernel emitters, its profile, for the cost model, and the CPUs that threads run on."""
+    """A core of the board, and the CPUs that threads run on."""
 
-    machine: Machine
-    core: Core | None
-    cluster: CoreModel
+    model: CoreModel
     cpus: tuple[int, ...]
+
+    @property
+    def machine(self) -> Machine:
+        """The core as emitters see it."""
+        return self.model.machine
+
+    @property
+    def core(self) -> Core | None:
+        """Facts of its file."""
+        return self.model.core
 
     @property
     def threads(self) -> int:
@@ -85,9 +92,8 @@ def board_cores(
     target = parse_target(board.target)
     if facts.arch != target.arch:
         raise MavcgError(f"{runner}: is {facts.arch}, and {board.name} is {target.arch}; name its own --board")
-    known = [name for name in names if name != GENERIC]
-    cores = {core.name: core for core in (cores_for(known) if known else ())}
-    machines = machines_for(list(cores.values()), target)
+    if known := [name for name in names if name != GENERIC]:
+        cores_for(known)  # refuses a core without a file
     tunable, warnings = [], []
     for name in list(dict.fromkeys(requested)) or names:
         cpus: tuple[int, ...] = ()
@@ -97,7 +103,7 @@ def board_cores(
         elif threads > 1:
             raise MavcgError(f"{runner}: --threads {threads}: does not bind threads to CPUs; leave it out")
         cluster = next(c for c in clusters if c.cluster.core == name)
-        tunable.append(BoardCore(machines[name], cores.get(name), cluster, cpus))
+        tunable.append(BoardCore(cluster, cpus))
     return tuple(tunable), tuple(warnings)
 
 
@@ -139,9 +145,9 @@ def core_plan(
     network: Network, primitives: Sequence[Primitive], core: BoardCore, where: str, note: Callable[[str], None]
 ) -> Plan:
     """Return the plan of measurements of a network on a core, with notes on assumptions. Raises: as plan_of."""
-    model = modelled_costs(core.cluster) if core.threads == 1 else threaded_costs([core.cluster] * core.threads)
+    model = modelled_costs(core.model) if core.threads == 1 else threaded_costs([core.model] * core.threads)
     plan = plan_of(network, primitives, model)
-    for words in (*core.cluster.assumed, *plan.left_out):
+    for words in (*core.model.assumed, *plan.left_out):
         note(words)
     note(
         f"{where}: {len(plan.scenarios)} convolutions, {len(plan.sizes)} sizes of images: {len(plan.jobs)} "

@@ -28,7 +28,7 @@ def phone() -> MachineFacts:
 
 def test_every_core_of_a_board_or_those_that_are_named(phone: MachineFacts) -> None:
     places, warnings = board_cores(S10, (), "adb:R58M", phone)
-    assert [(p.machine.name, p.cpus, p.cluster.cluster.core) for p in places] == [
+    assert [(p.machine.name, p.cpus, p.model.cluster.core) for p in places] == [
         ("cortex-a55", (3,), "cortex-a55"),
         ("cortex-a75", (5,), "cortex-a75"),
         ("exynos-m4", (7,), "exynos-m4"),
