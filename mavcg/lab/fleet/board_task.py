@@ -1,13 +1,13 @@
 """Runs jobs of a program on a board, by a function of frozen values that may be called here or by a Dask worker."""
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from mavcg.errors import MavcgError
 from mavcg.files.scratch import scratch_folder
 from mavcg.hardware.core import Core
+from mavcg.lab.jobs.engine import Stopped, never
 from mavcg.lab.jobs.messages import MessageError
 from mavcg.lab.runners.bench_lines import InterleavedTimes, JobFailed, JobTimes
 from mavcg.lab.runners.bench_program import BenchProgram
@@ -51,12 +51,7 @@ class _NotNeeded(Exception):
     """Raised if the task's result is no longer needed."""
 
 
-def never() -> bool:
-    """Return False, so that a task runs to its end."""
-    return False
-
-
-def run_board_task(task: BoardTask, stopped: Callable[[], bool] = never) -> BoardAnswer:
+def run_board_task(task: BoardTask, stopped: Stopped = never) -> BoardAnswer:
     """Run a task's jobs on its board, and remove all files there at the end.
 
     stopped: called after each result; the task ends if it returns True.
@@ -96,8 +91,8 @@ def check_run_board_task(task: BoardTask, answer: BoardAnswer) -> None:
             raise MessageError(f"a result of job {result.job}, which was not asked for")
 
 
-def read_board_facts(runner: str) -> MachineFacts | str:
-    """Return a board's facts, or the reason why they cannot be read."""
+def read_board_facts(runner: str, stopped: Stopped = never) -> MachineFacts | str:
+    """Return a board's facts, or the reason why they cannot be read. stopped: not looked at, for it takes a moment."""
     try:
         with open_runner(runner) as opened:
             return opened.facts()

@@ -16,8 +16,11 @@ from mavcg.hosts.host import find_board
 from mavcg.lab.fleet.board_pool import BoardPool
 from mavcg.lab.fleet.fleet_file import Fleet, FleetBoard
 from mavcg.lab.fleet.fleet_tuning import tune_on_fleet
-from mavcg.lab.fleet.hosts import BoardHosts, DaskHosts, OwnHost
+from mavcg.lab.fleet.hosts import BoardHosts
 from mavcg.lab.fleet.verdicts import BoardSummary
+from mavcg.lab.jobs.dask_engine import DaskEngine
+from mavcg.lab.jobs.engine import LocalEngine
+from mavcg.lab.jobs.sources_digest import compiler_digest
 from mavcg.lab.runners.core_cpus import differences, hints
 from mavcg.lab.runners.facts import MachineFacts
 from mavcg.lab.runners.finished import RunnerError
@@ -56,10 +59,11 @@ class FleetRequest:
 def open_hosts(fleet: Fleet) -> Iterator[BoardHosts]:
     """Open the hosts of the fleet's boards. Raises: MavcgError if the scheduler is not reached."""
     if fleet.scheduler is None:
-        yield OwnHost()
+        yield BoardHosts(LocalEngine())
         return
-    with DaskHosts(fleet.scheduler, fleet.path) as hosts:
-        yield hosts
+    named = f"{fleet.path}: scheduler {fleet.scheduler.url}"
+    with DaskEngine(fleet.scheduler, compiler_digest, named) as engine:
+        yield BoardHosts(engine)
 
 
 def fleet_facts(fleet: Fleet, hosts: BoardHosts) -> dict[FleetBoard, MachineFacts | str]:

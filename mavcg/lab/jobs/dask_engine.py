@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
+from uuid import uuid4
 
 from mavcg.errors import MavcgError
 from mavcg.files.scratch import scratch_folder
@@ -25,10 +26,12 @@ from mavcg.lab.farm.remote_tasks import (
     request_message,
 )
 from mavcg.lab.farm.token import token_path
-from mavcg.lab.jobs.engine import ATTEMPTS, DIED, Item, OnResults, Result, Work, tasks_of
+from mavcg.lab.jobs.engine import ATTEMPTS, DIED, Call, Item, OnResults, Result, Stopped, Work, tasks_of
 
 WAIT_S = 30  # seconds to wait for a scheduler's answer, and for its first worker
 LOOK_S = 0.2  # interval of looks for the first worker
+CHECK_S = 2.0  # interval of checks which worker has a resource
+PATIENCE_S = 30.0  # time to wait for a worker with a resource to come back
 _MOST_PROCESSES = 4096
 
 
@@ -95,7 +98,7 @@ class DaskEngine:
         completed = self._distributed.as_completed([])
 
         def submit(task: tuple[Item, ...], attempt: int) -> None:
-            future, digest = self.submit(work, task, f"{attempt}")
+            future, digest = self._submit(work, task, f"{attempt}")
             pending[future.key] = task, digest, attempt
             completed.add(future)
 
@@ -105,7 +108,7 @@ class DaskEngine:
             for future in completed:
                 task, digest, attempt = pending.pop(future.key)
                 if future.status == "finished":
-                    on_results(task, self.result(work, task, digest, future))
+                    on_results(task, self._result(work, task, digest, future))
                 elif future.status != "error" and not self._is_lost(future):
                     raise OSError(f"a task was {future.status}")
                 elif attempt + 1 == ATTEMPTS:
@@ -118,7 +121,46 @@ class DaskEngine:
                 "kept: give the same command again"
             ) from error
 
-    def submit(
+    def call(self, work: Call[Item, Result], argument: Item, resource: str, stopped: Stopped) -> Result | None:
+        """Run a task on the worker that has a resource; one that is no longer needed is ended only if it has not begun.
+
+        Raises: MavcgError as result, if no worker has the resource, and if the scheduler is gone.
+        """
+        future, digest = self._submit(work, argument, uuid4().hex, {resource: 1})
+        seen = time.monotonic()
+        try:
+            while not self._is_done(future):
+                if stopped():
+                    return None
+                if any(resource in facts["resources"] for facts in self.worker_facts().values()):
+                    seen = time.monotonic()
+                elif time.monotonic() - seen > PATIENCE_S:
+                    raise MavcgError(
+                        f"no worker of {self.workers.url} has it; where it is reached run "
+                        f'mavcg farm join {self.workers.url} --resources "{resource}=1"'
+                    )
+            if future.status != "finished":
+                raise MavcgError(f"{self.workers.url}: its worker failed; see what it printed")
+            result: Result = self._result(work, argument, digest, future)
+            return result
+        except MavcgError:
+            raise
+        except Exception as error:  # of any class: a lost scheduler
+            raise MavcgError(
+                f"{self.workers.url}: the scheduler failed ({type(error).__name__}: {error}); start it again"
+            ) from error
+        finally:
+            future.cancel()
+
+    def _is_done(self, future: Any) -> bool:
+        """Wait a while for a task; return True if it has ended in any way."""
+        try:
+            self._distributed.wait([future], timeout=CHECK_S)
+        except TimeoutError:
+            return False
+        return True
+
+    def _submit(
         self, work: Callable[..., Any], argument: object, suffix: str, resources: Mapping[str, float] | None = None
     ) -> tuple[Any, str]:
         """Send a request; return its future and its digest. suffix: makes its name differ from those of equal ones."""
@@ -128,7 +170,7 @@ class DaskEngine:
         future = self.client.submit(answer_request, request, key=name, resources=resources, retries=0)
         return future, digest
 
-    def result(self, work: Callable[..., Any], argument: object, digest: str, future: Any) -> Any:
+    def _result(self, work: Callable[..., Any], argument: object, digest: str, future: Any) -> Any:
         """Return the result of a finished task. digest: of its request.
 
         Raises: MavcgError that names the worker if its answer does not fit the request; what the task refuses.

@@ -1,4 +1,4 @@
-"""Engines that run tasks: in this process, or on workers."""
+"""The interface of what runs tasks, and the engine that is this process."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
@@ -11,6 +11,14 @@ Result = TypeVar("Result")
 OnResults = Callable[[Sequence[Item], Sequence[Result]], None]
 # A plain function from frozen values to a result for each.
 Work = Callable[[tuple[Item, ...]], tuple[Result, ...]]
+Stopped = Callable[[], bool]  # returns True when a result is no longer needed
+# A plain function from a frozen value to a result, which looks at times whether it is stopped.
+Call = Callable[[Item, Stopped], Result]
+
+
+def never() -> bool:
+    """Return False, so that a task runs to its end."""
+    return False
 
 
 class Engine(Protocol):
@@ -24,6 +32,13 @@ class Engine(Protocol):
         on_results: called in this thread with the items and results of each task.
         """
 
+    def call(self, work: Call[Item, Result], argument: Item, resource: str, stopped: Stopped) -> Result | None:
+        """Return the result of one task, or None if it was stopped before; several threads may call.
+
+        resource: what the task needs, as a board, which one task at a time uses. Raises: MavcgError where nothing that
+        has it answers.
+        """
+
 
 class LocalEngine:
     """Runs tasks in this process, one after the other."""
@@ -34,6 +49,10 @@ class LocalEngine:
         """Run the work on all items, in order."""
         for task in tasks_of(items, most):
             on_results(task, work(task))
+
+    def call(self, work: Call[Item, Result], argument: Item, resource: str, stopped: Stopped) -> Result | None:
+        """Run the task in the calling thread; this machine has all resources."""
+        return work(argument, stopped)
 
 
 def tasks_of(items: Sequence[Item], most: int, workers: int = 1) -> tuple[tuple[Item, ...], ...]:

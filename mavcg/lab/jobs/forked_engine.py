@@ -14,11 +14,14 @@ from typing import Any
 from mavcg.errors import MavcgError
 from mavcg.files.forked_worker import ForkedWorker, WorkerEndedError
 from mavcg.files.scratch import scratch_folder
-from mavcg.lab.jobs.engine import ATTEMPTS, DIED, Item, OnResults, Result, Work, tasks_of
+from mavcg.lab.jobs.engine import ATTEMPTS, DIED, Item, LocalEngine, OnResults, Result, Work, tasks_of
 
 
-class ForkedEngine:
-    """Engine that runs tasks in a number of forked processes; a context manager that ends them."""
+class ForkedEngine(LocalEngine):
+    """Engine that runs tasks in a number of forked processes; a context manager that ends them.
+
+    A single call is run here: it waits for a board, and its threads may not fork.
+    """
 
     def __init__(self, workers: int) -> None:
         self.workers = workers

@@ -11,7 +11,7 @@ from mavcg.accelerators.explore.exploration import explore
 from mavcg.accelerators.explore.objectives import read_objectives
 from mavcg.accelerators.explore.store import ExplorationStore
 from mavcg.accelerators.explore.workload import workload_of
-from mavcg.lab.jobs.engine import Engine
+from mavcg.lab.jobs.engine import Engine, LocalEngine
 from mavcg.lab.jobs.forked_engine import ForkedEngine
 from tests.mavcg.accelerators.explore.test_exploration import NETWORKS, WIDE, space_of
 
@@ -31,7 +31,7 @@ def explored_by(engine: Engine, folder: Path, name: str) -> dict[str, list[Any]]
     return content(folder / name)
 
 
-class KillingEngine:
+class KillingEngine(LocalEngine):
     """Kills a worker, drawn at random, whenever a task's results have come."""
 
     def __init__(self, engine: ForkedEngine, kills: int) -> None:

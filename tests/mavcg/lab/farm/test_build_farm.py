@@ -179,7 +179,7 @@ def test_the_verb_on_a_scheduler(mavcg: Any, tiny: Path, here: Path, monkeypatch
         assert files and files == {path.name: path.read_bytes() for path in (here / "alone" / board).iterdir()}
 
 
-class EndingEngine:
+class EndingEngine(LocalEngine):
     """Kills a worker of a scheduler when the first results of each stage have come; another one is started then."""
 
     def __init__(self, engine: Any, made: DaskCluster) -> None:

@@ -5,15 +5,17 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from threading import Event
+from typing import Any
 
 import pytest
 
 from mavcg.lab.fleet.board_pool import BoardPool
-from mavcg.lab.fleet.board_task import BoardAnswer, BoardTask, Result
+from mavcg.lab.fleet.board_task import BoardAnswer, BoardTask, Result, run_board_task
 from mavcg.lab.fleet.fleet_file import FleetBoard, FleetRules
+from mavcg.lab.fleet.hosts import BoardHosts
+from mavcg.lab.jobs.engine import LocalEngine
 from mavcg.lab.runners.bench_lines import Condition, InterleavedTimes, JobFailed, JobTimes, Rounds
 from mavcg.lab.runners.bench_run import BenchOptions
-from mavcg.lab.runners.facts import MachineFacts
 from mavcg.lab.runners.finished import RunnerError
 
 RULES = FleetRules(rest_s=0.0, late_s=0.1, late=2.0)
@@ -33,24 +35,22 @@ class Behaviour:
 
 
 @dataclass
-class Boards:
+class Boards(LocalEngine):
     """Boards by name; calls: which board was given which units."""
 
     of: dict[str, Behaviour]
     calls: list[tuple[str, tuple[tuple[int, ...], ...]]] = field(default_factory=list)
 
-    def facts(self, board: FleetBoard) -> MachineFacts | str:
-        raise AssertionError(board)
-
-    def measure(self, board: FleetBoard, task: BoardTask, stopped: Callable[[], bool]) -> BoardAnswer:
-        assert task.runner == board.runner and task.cpus == (int(board.name[1:]),)
-        self.calls.append((board.name, task.units))
-        behaviour, results = self.of[board.name], list[Result]()
+    def call(self, work: Any, argument: Any, resource: str, stopped: Callable[[], bool]) -> Any:
+        name, task = resource.removeprefix("board-"), argument
+        assert work is run_board_task and task.runner == f"ssh:{name}" and task.cpus == (int(name[1:]),)
+        self.calls.append((name, task.units))
+        behaviour, results = self.of[name], list[Result]()
         while behaviour.hangs and not stopped():
             time.sleep(0.01)
         for unit in task.units:
             if behaviour.dies_at in unit:
-                return BoardAnswer(tuple(results), f"{board.runner}: the connection was lost")
+                return BoardAnswer(tuple(results), f"{task.runner}: the connection was lost")
             for job in unit:
                 results.append(self.result(behaviour, job, task.interleaved))
         return BoardAnswer(tuple(results), seconds=0.001)
@@ -68,7 +68,7 @@ def pool_of(*behaviours: Behaviour, rules: FleetRules = RULES) -> tuple[BoardPoo
     boards = [FleetBoard(f"b{number}", "rk3588", f"ssh:b{number}") for number in range(len(behaviours))]
     hosts = Boards({board.name: behaviour for board, behaviour in zip(boards, behaviours, strict=True)})
     cpus = {board.name: (number,) for number, board in enumerate(boards)}
-    return BoardPool(boards, cpus, rules, hosts, Event()), hosts
+    return BoardPool(boards, cpus, rules, BoardHosts(hosts), Event()), hosts
 
 
 def task_of(units: Sequence[tuple[int, ...]], interleaved: bool = False) -> BoardTask:

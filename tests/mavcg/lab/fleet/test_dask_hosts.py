@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from mavcg.lab.fleet import hosts
 from tests.mavcg.accelerators.explore.dask_cluster import cluster
 from tests.mavcg.lab.fleet.conftest import LoopbackFleet
 
@@ -57,7 +56,7 @@ def test_a_worker_killed_loses_nothing(mavcg: Any, fleet_of: FleetOf, model: Pat
 def test_a_board_that_no_worker_has(
     mavcg: Any, fleet_of: FleetOf, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hosts, "PATIENCE_S", 4.0)
+    monkeypatch.setattr("mavcg.lab.jobs.dask_engine.PATIENCE_S", 4.0)
     fleet = fleet_of(2)
     with cluster((resources("desk-0"),)) as made:
         fleet.write(f'scheduler = "{made.address}"')

@@ -34,7 +34,7 @@ def test_a_fleet(
     monkeypatch: pytest.MonkeyPatch,
     limit: int,
 ) -> None:
-    monkeypatch.setattr(tune_fleet, "OwnHost", InstantBoards)
+    monkeypatch.setattr(tune_fleet, "LocalEngine", InstantBoards)
     fleet = fleet_of(0)
     fleet.path.write_text('[[board]]\nname = "desk-0"\ntype = "desk"\nrunner = "ssh:desk-0"\n')
     path = tmp_path / "costs.sqlite"

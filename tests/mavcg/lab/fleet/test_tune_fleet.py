@@ -14,9 +14,8 @@ import pytest
 
 from mavcg.lab.fleet import tune_fleet
 from mavcg.lab.fleet.board_task import BoardAnswer, BoardTask, Result, read_board_facts
-from mavcg.lab.fleet.fleet_file import FleetBoard
+from mavcg.lab.jobs.engine import LocalEngine
 from mavcg.lab.runners.bench_lines import Condition, InterleavedTimes, JobTimes, Rounds
-from mavcg.lab.runners.facts import MachineFacts
 from tests.mavcg.lab.fleet.conftest import LoopbackFleet
 
 FleetOf = Callable[[int], LoopbackFleet]
@@ -33,17 +32,17 @@ def tune(mavcg: Any, fleet: LoopbackFleet, model: Path, *more: object) -> Any:
     return mavcg("tune", model, "--runner", fleet.option, "--db", fleet.path.with_name("costs.sqlite"), "--json", *more)
 
 
-class InstantBoards:
+class InstantBoards(LocalEngine):
     """Boards in this process: a job takes what its program says, on desk-1 twice as long; all are this machine."""
 
-    def facts(self, board: FleetBoard) -> MachineFacts | str:
-        return read_board_facts("local")
+    def call(self, work: Any, argument: Any, resource: str, stopped: Callable[[], bool]) -> Any:
+        return read_board_facts("local") if isinstance(argument, str) else self._measured(argument, resource)
 
-    def measure(self, board: FleetBoard, task: BoardTask, stopped: Callable[[], bool]) -> BoardAnswer:
+    def _measured(self, task: BoardTask, resource: str) -> BoardAnswer:
         micros = [float(word) for word in shlex.split(task.program.decode().splitlines()[1])[5].split(",")]
         ends, results = (Condition(2_000_000, 40.0), Condition(1_900_000, 45.0)), list[Result]()
         for job in (job for unit in task.units for job in unit):
-            ms = micros[job] / 1e3 * (2 if board.name == "desk-1" else 1)
+            ms = micros[job] / 1e3 * (2 if resource == "board-desk-1" else 1)
             if task.interleaved:
                 results.append(InterleavedTimes(job, "s", (ms,) * 7, (False,) * 7, 7, *ends))
             else:
@@ -54,7 +53,7 @@ class InstantBoards:
 def test_from_the_command_line_to_the_database(
     mavcg: Any, fleet_of: FleetOf, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tune_fleet, "OwnHost", InstantBoards)
+    monkeypatch.setattr(tune_fleet, "LocalEngine", InstantBoards)
     fleet = fleet_of(0)
     boards = [f'[[board]]\nname = "desk-{n}"\ntype = "desk"\nrunner = "ssh:desk-{n}"\n' for n in range(3)]
     fleet.path.write_text("".join(boards))

@@ -20,7 +20,7 @@ from tests.mavcg.accelerators.explore.test_exploration import WIDE, space_of
 pytest.importorskip("distributed")
 
 
-class EndingEngine:
+class EndingEngine(LocalEngine):
     """Ends the scheduler when a task's results have come."""
 
     def __init__(self, engine: DaskEngine, scheduler: "subprocess.Popen[str]") -> None:
