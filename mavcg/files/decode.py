@@ -45,6 +45,17 @@ class Document(NamedTuple):
         """Return the value as of a type. Raises: `error` naming file, key, value and remedy."""
         return decode(self.value, kind, self.where, self.remedy, self.error)
 
+    def of_format(self, name: str, *versions: int) -> "Document":
+        """Return the document without its keys `format` and `version`, which say what mavcg wrote. Raises: `error`."""
+        table = self.value if isinstance(self.value, dict) else {}
+        if table.get("format") != name:
+            raise self.error(f"{self.where}: its format is not {name}; {self.remedy}")
+        if table.get("version") not in versions:
+            known = " or ".join(map(str, versions))
+            given = value_text(table.get("version"))
+            raise self.error(f"{self.where}: has version {given}, and this mavcg reads {known}; {self.remedy}")
+        return self._replace(value={key: table[key] for key in table if key not in ("format", "version")})
+
     def fault(self, key: str, wrong: str, remedy: str = "") -> MavcgError:
         """Return the error for a key, for the caller to raise."""
         return self.error(f"{self.where}: {key}: {wrong}; {remedy or self.remedy}")
@@ -81,7 +92,8 @@ def read_toml(path: Path, remedy: str = "correct it", error: type[MavcgError] = 
 def json_document(text: str, where: str, remedy: str, error: type[MavcgError] = MavcgError) -> Document:
     """Parse JSON text, in which no key occurs twice and all numbers are finite. Raises: `error`."""
     try:
-        return Document(json.loads(text, object_pairs_hook=_once, parse_constant=_no_number), where, remedy, error)
+        value = json.loads(text, object_pairs_hook=_once, parse_constant=_no_number)
+        return Document(_without_surrogates(value) if "\\ud" in text.lower() else value, where, remedy, error)
     except json.JSONDecodeError as fault:
         place = f"line {fault.lineno}, column {fault.colno}"
         raise error(f"{where}: {place}: not JSON ({fault.msg}); {remedy}") from None
@@ -125,6 +137,17 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return table
 
 
+def _without_surrogates(value: Any) -> Any:
+    """Return a value whose texts can be written as UTF-8: JSON may have lone surrogates, which become ?."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, list):
+        return list(map(_without_surrogates, value))
+    if isinstance(value, dict):
+        return {_without_surrogates(key): _without_surrogates(below) for key, below in value.items()}
+    return value
+
+
 def _no_number(word: str) -> Any:
     raise ValueError(f"{word} is not a number")
 
@@ -144,7 +167,8 @@ def _unknown_keys(value: Any, kind: Any, at: str) -> Iterator[_Fault]:
     if isinstance(value, dict) and (fields := _fields(kind)):
         for key, below in value.items():
             if key in fields:
-                yield from _unknown_keys(below, fields[key].kind, _join(at, key))
+                if isinstance(below, dict | list):
+                    yield from _unknown_keys(below, fields[key].kind, _join(at, key))
                 continue
             near = difflib.get_close_matches(str(key), fields, n=1)
             remedy = f"did you mean {near[0]}?" if near else f"keys here are {', '.join(fields)}; remove it"
@@ -163,6 +187,12 @@ def _find_fault(value: Any, kind: Any, at: str, refused: Exception) -> _Fault:
             if key not in value and field.required:
                 example = _example(field.kind)
                 return _Fault(_join(at, key), "missing", f"give it as {example or _noun(field.kind)}")
+    for member in _members(kind) if isinstance(value, dict) else ():
+        for key in value if get_origin(member) in _TABLES else ():
+            try:
+                msgspec.convert(key, get_args(member)[0])
+            except msgspec.ValidationError:
+                return _Fault(_join(at, key), f"{value_text(key)} is not {_noun(get_args(member)[0])}")
     for key, below, below_kind in _parts(value, kind, at):
         try:
             msgspec.convert(below, below_kind)

@@ -4,15 +4,16 @@ Source: uarch-codegen paper, chapter 3.2.3: every version is profiled on its cor
 """
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Annotated
 
-from mavcg.errors import MavcgError
+from msgspec import Meta
+
+from mavcg.files.decode import read_json
 from mavcg.files.whole_file import write_whole
-from mavcg.program.profiling.profile_file import clean_text
 from mavcg.program.version_choice import Gain, Gains
 
 FORMAT = "mavcg-measurements"
@@ -21,6 +22,9 @@ VERSION = 1
 MIN_SAMPLES = 100
 
 _AGAIN = "measure again with mavcg measure -o"
+Name = Annotated[str, Meta(min_length=1, description="a text")]
+Samples = Annotated[int, Meta(ge=0, lt=1 << 53, description="a count")]
+Times = Annotated[tuple[Annotated[float, Meta(ge=0, le=1e30)], ...], Meta(min_length=1, description="a list of times")]
 
 
 @dataclass(frozen=True)
@@ -36,15 +40,19 @@ class Measurement:
         machine: description of the machine, for messages; "" if unknown.
     """
 
-    function: str
-    core: str
-    event: str
-    generic: tuple[float, ...]
-    own: tuple[float, ...]
-    generic_samples: int
-    own_samples: int
-    generic_share: float
+    function: Name
+    core: Name
+    event: Name
+    generic: Times
+    own: Times
+    generic_samples: Samples
+    own_samples: Samples
+    generic_share: Annotated[float, Meta(ge=0, le=1)]
     machine: str = ""
+
+    def __post_init__(self) -> None:
+        if len(self.generic) != len(self.own):
+            raise ValueError(f"{len(self.generic)} generic times and {len(self.own)} own ones; {_AGAIN}")
 
     @property
     def too_few(self) -> bool:
@@ -93,102 +101,23 @@ def merge_measurements(old: Sequence[Measurement], new: Sequence[Measurement]) -
 
 def save_measurements(measurements: Sequence[Measurement], path: Path) -> None:
     """Write the file atomically. Raises: MavcgError if it cannot be written."""
-    document = {"format": FORMAT, "version": VERSION, "measurements": [_entry(m) for m in measurements]}
+    document = {"format": FORMAT, "version": VERSION, "measurements": [asdict(m) for m in measurements]}
     write_whole(path, json.dumps(document, indent=1) + "\n")
-
-
-def _entry(m: Measurement) -> dict[str, Any]:
-    return {
-        "function": m.function,
-        "core": m.core,
-        "machine": m.machine,
-        "event": m.event,
-        "generic": list(m.generic),
-        "own": list(m.own),
-        "generic_samples": m.generic_samples,
-        "own_samples": m.own_samples,
-        "generic_share": m.generic_share,
-    }
 
 
 def load_measurements(path: Path) -> tuple[Measurement, ...]:
     """Read the entries of a file. Raises: MavcgError with file and entry for a file that cannot be used."""
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        remedy = "make it with mavcg measure -o, or build without measurements first"
-        raise MavcgError(f"{path}: cannot be read ({error.strerror}); {remedy}") from error
-    except (ValueError, RecursionError) as error:
-        raise MavcgError(f"{path}: not a whole JSON file ({error}); {_AGAIN}") from error
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise MavcgError(f"{path}: JSON, but its format is not {FORMAT}; give a file of mavcg measure -o")
-    if document.get("version") != VERSION:
-        raise MavcgError(
-            f"{path}: measurements version {document.get('version')!r}, this mavcg reads {VERSION}; {_AGAIN}"
-        )
-    entries = document.get("measurements")
-    if not isinstance(entries, list):
-        raise MavcgError(f"{path}: measurements is not a list; {_AGAIN}")
+    document = read_json(path, "give a file of mavcg measure -o").of_format(FORMAT, VERSION)
+    entries = document._replace(remedy=_AGAIN).decode(_File).measurements
     by_version: dict[tuple[str, str], Measurement] = {}
     for number, entry in enumerate(entries):
-        location = f"{path}: measurements[{number}]"
-        measurement = _measurement(entry, location)
-        if (measurement.function, measurement.core) in by_version:
-            raise MavcgError(
-                f"{location}: {measurement.function} on {measurement.core} occurs twice; keep one of the entries"
-            )
-        by_version[measurement.function, measurement.core] = measurement
+        if (entry.function, entry.core) in by_version:
+            twice = f"{entry.function} on {entry.core} occurs twice"
+            raise document.fault(f"measurements[{number}]", twice, "keep one of the entries")
+        by_version[entry.function, entry.core] = entry
     return tuple(by_version.values())
 
 
-def _measurement(entry: Any, location: str) -> Measurement:
-    if not isinstance(entry, dict):
-        raise MavcgError(f"{location}: is not an object; {_AGAIN}")
-    generic, own = _times(entry, "generic", location), _times(entry, "own", location)
-    if len(generic) != len(own):
-        raise MavcgError(f"{location}: {len(generic)} generic times and {len(own)} own ones; {_AGAIN}")
-    share = _number(entry.get("generic_share"), f"{location}: generic_share", 1.0)
-    return Measurement(
-        function=_text(entry, "function", location),
-        core=_text(entry, "core", location),
-        event=_text(entry, "event", location),
-        generic=generic,
-        own=own,
-        generic_samples=_count(entry, "generic_samples", location),
-        own_samples=_count(entry, "own_samples", location),
-        generic_share=share,
-        machine=_text(entry, "machine", location),
-    )
-
-
-def _times(entry: Mapping[str, Any], name: str, location: str) -> tuple[float, ...]:
-    value = entry.get(name)
-    if not isinstance(value, list) or not value:
-        raise MavcgError(f"{location}: {name} is {_figure_text(value)}, not a list of times; {_AGAIN}")
-    return tuple(_number(item, f"{location}: {name}[{i}]", 1e30) for i, item in enumerate(value))
-
-
-def _number(value: Any, location: str, limit: float) -> float:
-    good = isinstance(value, int | float) and not isinstance(value, bool)
-    if not good or not 0 <= value <= limit:  # nan is in no range
-        raise MavcgError(f"{location}: is {_figure_text(value)}, not a number from 0 to {limit:g}; {_AGAIN}")
-    return float(value)
-
-
-def _count(entry: Mapping[str, Any], name: str, location: str) -> int:
-    value = entry.get(name)
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 53:
-        raise MavcgError(f"{location}: {name} is {_figure_text(value)}, not a count; {_AGAIN}")
-    return value
-
-
-def _text(entry: Mapping[str, Any], name: str, location: str) -> str:
-    value = entry.get(name)
-    if not isinstance(value, str) or (not value and name != "machine"):
-        raise MavcgError(f"{location}: {name} is {_figure_text(value)}, not a text; {_AGAIN}")
-    return clean_text(value)
-
-
-def _figure_text(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+@dataclass(frozen=True)
+class _File:
+    measurements: tuple[Measurement, ...]

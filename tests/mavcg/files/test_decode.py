@@ -30,7 +30,9 @@ class Cluster:
 class Board(msgspec.Struct, frozen=True, rename={"kind": "type"}):
     kind: Literal["phone", "desk"]
     clusters: tuple[Cluster, ...]
-    limits: Mapping[str, Annotated[int, Meta(ge=1, le=8)]] = {}
+    limits: Mapping[
+        Annotated[str, Meta(max_length=9, description="a short name")], Annotated[int, Meta(ge=1, le=8)]
+    ] = {}
     pair: tuple[int, str] | None = None
     pulled: bool = False
 
@@ -78,6 +80,7 @@ def test_a_document_becomes_classes() -> None:
             "b.toml: clusters[0].core2: no such key; did you mean core?",
         ),
         ({"limits": {"a b": 9}}, 'b.toml: limits."a b": 9 is not a whole number from 1 to 8; correct it'),
+        ({"limits": {"abcdefghij": 3}}, 'b.toml: limits.abcdefghij: "abcdefghij" is not a short name; correct it'),
         ({"pair": [1, 2]}, "b.toml: pair[1]: 2 is not a string; correct it"),
         (
             {"clusters": [{"core": "a", "cpus": [0]}] * 2},

@@ -118,19 +118,19 @@ def test_a_file_written_by_hand_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"function": ""}, "measurements[0]: function is '', not a text"),
-        ({"core": 3}, "measurements[0]: core is 3, not a text"),
-        ({"machine": None}, "measurements[0]: machine is None, not a text"),
-        ({"generic": []}, "measurements[0]: generic is [], not a list of times"),
-        ({"own": "fast"}, "measurements[0]: own is 'fast', not a list of times"),
+        ({"function": ""}, 'measurements[0].function: "" is not a text'),
+        ({"core": 3}, "measurements[0].core: 3 is not a text"),
+        ({"machine": None}, "measurements[0].machine: null is not a string"),
+        ({"generic": []}, "measurements[0].generic: [] is not a list of times"),
+        ({"own": "fast"}, 'measurements[0].own: "fast" is not a list of times'),
         ({"own": [1.0, 2.0]}, "measurements[0]: 1 generic times and 2 own ones"),
-        ({"own": [True]}, "measurements[0]: own[0]: is True, not a number"),
-        ({"own": [-1.0]}, "measurements[0]: own[0]: is -1.0, not a number from 0"),
-        ({"generic": [float("nan")]}, "measurements[0]: generic[0]: is nan, not a number"),
-        ({"generic": [10**400]}, "measurements[0]: generic[0]: is 1000"),
-        ({"own_samples": 1.5}, "measurements[0]: own_samples is 1.5, not a count"),
-        ({"generic_samples": -1}, "measurements[0]: generic_samples is -1, not a count"),
-        ({"generic_share": 2}, "measurements[0]: generic_share: is 2, not a number from 0 to 1"),
+        ({"own": [True]}, "measurements[0].own[0]: true is not a number"),
+        ({"own": [-1.0]}, "measurements[0].own[0]: -1.0 is not a number from 0"),
+        ({"generic": [float("nan")]}, "not JSON (NaN is not a number)"),
+        ({"generic": [10**400]}, "measurements[0].generic[0]: 1000"),
+        ({"own_samples": 1.5}, "measurements[0].own_samples: 1.5 is not a count"),
+        ({"generic_samples": -1}, "measurements[0].generic_samples: -1 is not a count"),
+        ({"generic_share": 2}, "measurements[0].generic_share: 2 is not a number from 0 to 1"),
     ],
 )
 def test_each_bad_entry_is_named(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
@@ -144,15 +144,15 @@ def test_each_bad_entry_is_named(tmp_path: Path, changes: dict[str, Any], messag
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (b"", "not a whole JSON file"),
-        (b'{"format": "mavcg-meas', "not a whole JSON file"),
-        (b"\xff\xfe", "not a whole JSON file"),
-        (b"[" * 100_000, "not a whole JSON file"),
+        (b"", "line 1, column 1: not JSON"),
+        (b'{"format": "mavcg-meas', "line 1, column 12: not JSON"),
+        (b"\xff\xfe", "cannot be read (not UTF-8 text, byte 0)"),
+        (b"[" * 100_000, "not JSON (nested too deep)"),
         (b"[]", "its format is not mavcg-measurements"),
         (b'{"format": "mavcg-profile"}', "its format is not mavcg-measurements"),
-        (b'{"format": "mavcg-measurements", "version": 2}', "version 2, this mavcg reads 1"),
-        (b'{"format": "mavcg-measurements", "version": 1}', "measurements is not a list"),
-        (b'{"format": "mavcg-measurements", "version": 1, "measurements": [7]}', "measurements[0]: is not an object"),
+        (b'{"format": "mavcg-measurements", "version": 2}', "version 2, and this mavcg reads 1"),
+        (b'{"format": "mavcg-measurements", "version": 1}', "measurements: missing; give it as a list"),
+        (b'{"format": "mavcg-measurements", "version": 1, "measurements": [7]}', "measurements[0]: 7 is not a table"),
     ],
 )
 def test_what_is_no_file_of_measurements_is_refused(tmp_path: Path, text: bytes, message: str) -> None:
@@ -171,7 +171,7 @@ def test_an_entry_that_stands_there_twice_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_says_how_to_make_one(tmp_path: Path) -> None:
-    with pytest.raises(MavcgError, match="cannot be read .* make it with mavcg measure -o, or build without"):
+    with pytest.raises(MavcgError, match="cannot be read .* give a file of mavcg measure -o"):
         read_measurements(tmp_path / "absent.json")
 
 

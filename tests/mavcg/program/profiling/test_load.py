@@ -103,7 +103,7 @@ def test_a_few_unnamed_functions_are_no_error(tmp_path: Path) -> None:
         (b"\x7fELF\x02\x01\x01\0", r"it is a program or library \(to profile it: mavcg profile -- ./PROGRAM ARGS\)"),
         (b"\x1f\x8b\x08\0\0\0", "ends within its packed data"),
         (b"{}", "its format is not mavcg-profile"),
-        (b'{"a"', "not a whole JSON file"),
+        (b'{"a"', "not JSON"),
         (b"PERFILE2", "truncated: 8 bytes, fewer than a perf.data header"),
         (b"PERFILE2" + b"\xff" * 200, "garbled: its header is 18446744073709551615 bytes long"),
         (
