@@ -3,7 +3,7 @@
 from fuzz.targets import call_target
 from fuzz.targets._files import file_with
 
-PACKAGES = ("mavcg.program.buildfile", "mavcg.files.toml_tables")
+PACKAGES = ("mavcg.program.buildfile", "mavcg.files.decode")
 
 
 def run(data: bytes) -> None:

@@ -1,31 +1,53 @@
 """Reader of app.toml: networks, limits, partitions, and what runs at the same time."""
 
 import re
-import tomllib
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated
+
+from msgspec import Meta
 
 from mavcg.apps.application import ScheduleBlock
 from mavcg.apps.model_network import PRECISIONS
 from mavcg.apps.schedule_notation import ScheduleTextError, parse_schedule
 from mavcg.errors import MavcgError
-from mavcg.files.toml_tables import value_text
+from mavcg.files.decode import Document, read_text, toml_document
+from mavcg.files.file_types import value_text
 from mavcg.importers.declared_shapes import GivenShapes
 
 _UNITS = {"B": 1, "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(B|kB|KB|MB|GB|KiB|MiB|GiB)", re.ASCII)
 _AUTO = re.compile(r"auto(?::(\d+))?")
-_TOP = {"memory": str, "parallel": list, "order": list, "network": list}
-_NETWORK = {
-    "name": str,
-    "file": str,
-    "shapes": dict,
-    "throughput": (int, float),
-    "precision": str,
-    "partitions": (str, list),
-    "schedule": (str, list),
-}
+_NETWORK_KEY = re.compile(r"network\[(\d+)\]\.?(.*)")
+Frames = Annotated[float, Meta(ge=0, lt=1e300, description="a number of frames per second, from 0 on")]
+Shape = Annotated[tuple[Annotated[int, Meta(gt=0)], ...], Meta(description="a shape", examples=["[1, 3, 224, 224]"])]
+_SCHEDULE = '"a, [b, c] x 8", one string for each partition'
+
+
+@dataclass(frozen=True)
+class _Network:
+    """A [[network]] as it is written; its fields are those of NetworkEntry."""
+
+    name: Annotated[str, Meta(min_length=1, description="a name")]
+    file: Annotated[str, Meta(min_length=1, description="a path")]
+    shapes: Mapping[str, Shape] = field(default_factory=dict)
+    throughput: Frames | None = None
+    precision: str = "fp32"
+    partitions: str | tuple[str, ...] = ""
+    schedule: Annotated[str | tuple[str, ...], Meta(description="a schedule", examples=[_SCHEDULE])] | None = None
+
+
+@dataclass(frozen=True)
+class _Application:
+    """An app.toml as it is written."""
+
+    memory: str | None = None
+    parallel: Annotated[
+        tuple[tuple[str, ...], ...], Meta(description="a list of lists", examples=['[["a", "b"]]'])
+    ] = ()
+    order: tuple[str, ...] | None = None
+    network: tuple[_Network, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -69,16 +91,17 @@ class _KeyLocations:
         self.path, self.lines = path, text.splitlines()
         self.tables = [n for n, line in enumerate(self.lines) if re.match(r"\s*\[\[\s*network\s*\]\]", line)]
 
-    def of(self, key: str, network: int | None = None) -> str:
+    def of(self, key_path: str) -> str:
         """Return a key's location, as "app.toml: line 3: network[0].file"; its table's line if the key is missing."""
         start, end = 0, self.tables[0] if self.tables else len(self.lines)
-        if network is not None:
+        key = key_path
+        if match := _NETWORK_KEY.match(key_path):
+            network, key = int(match[1]), match[2]
             start = self.tables[network] if network < len(self.tables) else 0
             end = self.tables[network + 1] if network + 1 < len(self.tables) else len(self.lines)
-        name = key if network is None else f"network[{network}].{key}"
-        pattern = re.compile(rf"\s*\"?{re.escape(key)}\"?\s*[=.]")
+        pattern = re.compile(rf"\s*\"?{re.escape(re.split(r'[.[]', key)[0])}\"?\s*[=.]")
         line = next((n for n in range(start, end) if pattern.match(self.lines[n])), start)
-        return f"{self.path}: line {line + 1}: {name}"
+        return f"{self.path}: line {line + 1}: {key_path}"
 
 
 def read_application_file(path: Path, ignore_declared_shapes: bool = False) -> ApplicationFile:
@@ -86,115 +109,64 @@ def read_application_file(path: Path, ignore_declared_shapes: bool = False) -> A
 
     Raises: MavcgError naming file, line, key and remedy.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-        table = tomllib.loads(text)
-    except OSError as error:
-        raise MavcgError(f"{path}: cannot be read ({error.strerror}); name an app.toml") from error
-    except (ValueError, RecursionError) as error:
-        raise MavcgError(f"{path}: not TOML ({error}); correct it") from error
+    text = read_text(path, "name an app.toml")
     locations = _KeyLocations(path, text)
-    _check(locations, table, _TOP, None)
-    entries = table.get("network", [])
-    if not entries or not all(isinstance(entry, dict) for entry in entries):
-        raise MavcgError(f"{locations.of('network')}: no network; add [[network]] with name and file")
-    memory = _bytes(locations.of("memory"), table["memory"]) if "memory" in table else None
-    parallel = table.get("parallel", [])
-    if not all(isinstance(group, list) and all(isinstance(name, str) for name in group) for group in parallel):
-        raise MavcgError(
-            f'{locations.of("parallel")} = {value_text(parallel)}: is not a list of lists; write [["a", "b"]]'
-        )
-    networks = tuple(_network(locations, number, entry) for number, entry in enumerate(entries))
+    document = toml_document(text, str(path))._replace(place=locations.of)
+    file = document.decode(_Application)
+    if not file.network:
+        raise document.fault("network", "missing", "add [[network]] with name and file")
+    memory = None if file.memory is None else _bytes(document, file.memory)
+    networks = tuple(_network(document, locations, number, entry) for number, entry in enumerate(file.network))
     networks = tuple(replace(entry, shapes=GivenShapes(entry.shapes, ignore_declared_shapes)) for entry in networks)
     names = [entry.name for entry in networks]
     for number, name in enumerate(names):
         if names.index(name) != number:
-            raise MavcgError(
-                f"{locations.of('name', number)} = '{name}': is there already; give each network its own name"
-            )
-    order = table.get("order", names)
-    if not all(isinstance(name, str) for name in order) or sorted(order) != sorted(names):
-        raise MavcgError(
-            f"{locations.of('order')} = {value_text(order)}: does not name each network once; "
-            f"the networks are {', '.join(names)}"
-        )
+            wrong = f"{value_text(name)} is there already"
+            raise document.fault(f"network[{number}].name", wrong, "give each network its own name")
+    order = names if file.order is None else list(file.order)
+    if sorted(order) != sorted(names):
+        wrong = f"{value_text(order)} does not name each network once"
+        raise document.fault("order", wrong, f"the networks are {', '.join(names)}")
     networks = tuple(sorted(networks, key=lambda entry: order.index(entry.name)))
-    return ApplicationFile(path, memory, tuple(tuple(group) for group in parallel), networks)
+    return ApplicationFile(path, memory, file.parallel, networks)
 
 
-def _check(locations: _KeyLocations, table: dict[str, Any], kinds: dict[str, Any], network: int | None) -> None:
-    for key, value in table.items():
-        if key not in kinds:
-            raise MavcgError(f"{locations.of(key, network)}: unknown key; the keys are {', '.join(kinds)}")
-        if not isinstance(value, kinds[key]) or isinstance(value, bool):
-            kind = kinds[key] if isinstance(kinds[key], tuple) else (kinds[key],)
-            words = " or ".join(
-                {"str": "a string", "list": "a list", "dict": "a table"}.get(k.__name__, "a number")
-                for k in kind
-                if k is not float
-            )
-            raise MavcgError(f"{locations.of(key, network)} = {value_text(value)}: is not {words}; correct it")
+def _network(document: Document, locations: _KeyLocations, number: int, entry: _Network) -> NetworkEntry:
+    def fault(key: str, wrong: str, remedy: str) -> MavcgError:
+        return document.fault(f"network[{number}].{key}", wrong, remedy)
 
-
-def _network(locations: _KeyLocations, number: int, table: dict[str, Any]) -> NetworkEntry:
-    _check(locations, table, _NETWORK, number)
-    for key in ("name", "file"):
-        if not table.get(key):
-            raise MavcgError(f'{locations.of(key, number)}: is missing; add {key} = "..."')
-    file = locations.path.parent / table["file"]
+    file = locations.path.parent / entry.file
     if not file.is_file():
-        raise MavcgError(
-            f"{locations.of('file', number)} = '{table['file']}': does not exist; "
-            "name an .onnx, .tflite or .prototxt file"
-        )
-    precision = table.get("precision", "fp32")
-    if precision not in PRECISIONS:
-        raise MavcgError(f"{locations.of('precision', number)} = '{precision}': give one of {', '.join(PRECISIONS)}")
-    least = table.get("throughput")
-    if least is not None and not 0 <= least < float("inf"):
-        raise MavcgError(f"{locations.of('throughput', number)} = {least}: give frames per second, from 0 on")
-    shapes = GivenShapes()
-    for name, dims in table.get("shapes", {}).items():
-        if not isinstance(dims, list) or not all(type(d) is int and d > 0 for d in dims):
-            raise MavcgError(
-                f"{locations.of('shapes', number)}: {name} = {value_text(dims)}: write it as [1, 3, 224, 224]"
-            )
-        shapes[name] = tuple(dims)
-    parts = table.get("partitions", "")
+        raise fault("file", f"{value_text(entry.file)} does not exist", "name an .onnx, .tflite or .prototxt file")
+    if entry.precision not in PRECISIONS:
+        raise fault("precision", f"{value_text(entry.precision)} is not known", f"give one of {', '.join(PRECISIONS)}")
+    parts = entry.partitions
     if isinstance(parts, str) and parts and (not (match := _AUTO.fullmatch(parts)) or match[1] in ("0", "1")):
-        raise MavcgError(
-            f'{locations.of("partitions", number)} = \'{parts}\': write "auto", "auto:2" or first layers\' names'
-        )
-    if isinstance(parts, list) and not all(isinstance(name, str) for name in parts):
-        raise MavcgError(
-            f"{locations.of('partitions', number)} = {value_text(parts)}: is not a list of strings; correct it"
-        )
+        wrong = f"{value_text(parts)} is no number of partitions"
+        raise fault("partitions", wrong, 'write "auto", "auto:2" or first layers\' names')
     line = locations.tables[number] + 1 if number < len(locations.tables) else 1
-    own = tuple(parts) if isinstance(parts, list) else parts
-    spot = locations.of("schedule", number)
-    schedules = _schedules(spot, table["schedule"]) if "schedule" in table else ()
-    return NetworkEntry(
-        table["name"], file, shapes, None if least is None else float(least), precision, own, line, schedules, spot
-    )
+    spot = locations.of(f"network[{number}].schedule")
+    schedules = () if entry.schedule is None else _schedules(spot, entry.schedule)
+    shapes = GivenShapes(entry.shapes)
+    return NetworkEntry(entry.name, file, shapes, entry.throughput, entry.precision, parts, line, schedules, spot)
 
 
-def _schedules(location: str, value: str | list[Any]) -> tuple[ScheduleBlock, ...]:
+def _schedules(location: str, value: str | tuple[str, ...]) -> tuple[ScheduleBlock, ...]:
     texts = [value] if isinstance(value, str) else value
-    if not texts or not all(isinstance(text, str) for text in texts):
-        raise MavcgError(
-            f'{location} = {value_text(value)}: is not a schedule; write "a, [b, c] x 8", one string for each partition'
-        )
+    if not texts:
+        raise MavcgError(f"{location}: {value_text(value)} is not a schedule; write it as {_SCHEDULE}")
     parsed = []
     for text in texts:
         try:
             parsed.append(parse_schedule(text))
         except ScheduleTextError as error:
-            raise MavcgError(f"{location} = {value_text(text)}: {error}") from error
+            raise MavcgError(f"{location}: {value_text(text)}: {error}") from error
     return tuple(parsed)
 
 
-def _bytes(location: str, text: str) -> int:
+def _bytes(document: Document, text: str) -> int:
     match = _SIZE.fullmatch(text.strip())
     if match is None:
-        raise MavcgError(f'{location} = \'{text}\': is not a size; write it with a unit, as in "2 MB" or "512 KiB"')
+        remedy = 'write it with a unit, as in "2 MB" or "512 KiB"'
+        raise document.fault("memory", f"{value_text(text)} is not a size", remedy)
     return int(float(match[1]) * _UNITS[match[2]])

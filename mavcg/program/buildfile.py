@@ -4,13 +4,15 @@
 same as the option of its name. Paths are relative to the file's folder, in which commands run too.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from mavcg.errors import MavcgError
-from mavcg.files.toml_tables import read_table, read_toml, value_text
+from mavcg.files.decode import Document, read_toml
+from mavcg.files.file_types import value_text
 from mavcg.text.safe_text import c_identifier
 
 FILE_NAME = "mavcg.toml"
@@ -161,18 +163,12 @@ def read_project(path: Path) -> ProjectFile:
     A [build] or [[model]] without cores and board inherits the board of [build], else of [profile].
     Raises: MavcgError with file, table and key for a value that cannot be used.
     """
-    document = read_toml(path)
-    unknown = sorted(set(document) - {"profile", "build", "model"})
-    if unknown:
-        raise MavcgError(f"{path}: [{unknown[0]}] is not known; there are [profile], [build] and [[model]]")
-    profile = _table(path, document, "profile", ProfileTable)
-    build = _table(path, document, "build", BuildFile)
-    for name, value in (("profile", profile), ("build", build)):
-        _refuse_empty_commands(path, name, document.get(name), value)
-    models = document.get("model", [])
-    if not isinstance(models, list) or not all(isinstance(model, dict) for model in models):
-        raise MavcgError(f"{path}: model = {value_text(models)}: is not a list of tables; write each as [[model]]")
-    tables = [read_table(path, f"model[{number}]", ModelTable, model) for number, model in enumerate(models)]
+    document = read_toml(path, "write one, or give options")._replace(remedy="correct it")
+    tables = document.decode(_Tables)
+    profile, build = tables.profile, tables.build
+    for name, table in (("profile", profile), ("build", build)):
+        _refuse_empty_commands(document, name, table)
+    _refuse_zero_bytes(document, "", document.value)
     board = profile.board if profile else None
     if build and not (build.cores or build.board):
         build = replace(build, board=board)
@@ -180,28 +176,32 @@ def read_project(path: Path) -> ProjectFile:
     board = build.board if build else board
     inherited = [
         model if model.cores or model.board else replace(model, board=board, cores=() if board else cores)
-        for model in tables
+        for model in tables.model
     ]
     return ProjectFile(path, profile, build, tuple(inherited))
 
 
-def _table(path: Path, document: Mapping[str, Any], name: str, kind: type[Any]) -> Any:
-    if name not in document:
-        return None
-    if not isinstance(document[name], dict):
-        raise MavcgError(
-            f"{path}: has no [{name}] table, but {name} = {value_text(document[name])}; write it as [{name}]"
-        )
-    return read_table(path, name, kind, document[name])
+@dataclass(frozen=True)
+class _Tables:
+    profile: Annotated[ProfileTable, Meta(description="a table", examples=["[profile]"])] | None = None
+    build: Annotated[BuildFile, Meta(description="a table", examples=["[build]"])] | None = None
+    model: Annotated[tuple[ModelTable, ...], Meta(description="a list of tables", examples=["[[model]]"])] = ()
 
 
-def _refuse_empty_commands(path: Path, name: str, written: Any, table: Any) -> None:
+def _refuse_empty_commands(document: Document, name: str, table: Any) -> None:
     for key in ("command", "build"):
-        if table is not None and key in written and not (getattr(table, key) and getattr(table, key)[0]):
-            raise MavcgError(
-                f"{path}: {name}.{key} = {value_text(written[key])}: names no program; "
-                f'write it as {key} = ["./app", "arg"]'
-            )
+        if table is not None and key in document.value[name] and not (getattr(table, key) and getattr(table, key)[0]):
+            written = value_text(document.value[name][key])
+            raise document.fault(f"{name}.{key}", f"{written} names no program", f'write {key} = ["./app", "arg"]')
+
+
+def _refuse_zero_bytes(document: Document, at: str, value: Any) -> None:
+    """Raise MavcgError for a text with a zero byte, which no file and no function can have in its name."""
+    if isinstance(value, str) and "\0" in value:
+        raise document.fault(at, f"{value_text(value)} holds a zero byte, which no name can")
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, below in parts:
+        _refuse_zero_bytes(document, f"{at}[{key}]" if isinstance(key, int) else f"{at}.{key}".lstrip("."), below)
 
 
 def read_build_file(path: Path) -> BuildFile:

@@ -1,18 +1,22 @@
 """Read fusion templates from TOML: those of mavcg beside this module, or a user's file of the same form."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated
+
+from msgspec import Meta
 
 from mavcg.accelerators.matching import LabelledGraph
 from mavcg.accelerators.xgraph import ACCELERATED, XNode
-from mavcg.errors import MavcgError
-from mavcg.files.toml_tables import read_toml, value_text
+from mavcg.files.decode import Document, read_toml
+from mavcg.files.file_types import value_text
 
 OURS = Path(__file__).with_name("templates.toml")
 ANY = "*"
 MOST_VERTICES = 8
+_NODES = f"a table of 1 to {MOST_VERTICES} vertices"
+_PAIR = '["a", "b"]'
 
 
 @dataclass(frozen=True)
@@ -42,73 +46,65 @@ class FusionTemplate:
 
 def read_templates(path: Path = OURS) -> tuple[FusionTemplate, ...]:
     """Return the templates in a file. Raises: MavcgError naming file, key and value."""
-    table = read_toml(path)
-    _only(path, "", table, ("kinds", "template"))
-    names = {kind: (kind,) for kind in ACCELERATED}
-    for name, members in _table(path, "kinds", table.get("kinds", {})).items():
-        if not isinstance(members, list) or not members or not all(m in ACCELERATED for m in members):
-            raise MavcgError(
-                f"{path}: kinds.{name} = {value_text(members)}: give a list; kinds are {', '.join(ACCELERATED)}"
+    document = read_toml(path, f"write one as in {OURS}")
+    file = document.decode(_TemplateFile)
+    names: dict[str, tuple[str, ...]] = {kind: (kind,) for kind in ACCELERATED}
+    for name, members in file.kinds.items():
+        if not all(member in ACCELERATED for member in members):
+            raise document.fault(
+                f"kinds.{name}",
+                f"{value_text(members)} has a kind that is not known",
+                f"kinds are {_list(ACCELERATED)}",
             )
-        names[name] = tuple(members)
-    entries = _table(path, "template", table.get("template", {}))
-    if not entries:
-        raise MavcgError(f'{path}: no templates; add [template."conv+pool"] with nodes and edges')
-    return tuple(_template(path, name, entry, names) for name, entry in entries.items())
+        names[name] = members
+    if not file.template:
+        raise document.fault("template", "missing", 'add [template."conv+pool"] with nodes and edges')
+    return tuple(_template(document, name, entry, names) for name, entry in file.template.items())
 
 
-def _template(path: Path, name: str, entry: Any, kinds: Mapping[str, tuple[str, ...]]) -> FusionTemplate:
-    key_path = f'template."{name}"'
-    entry = _table(path, key_path, entry)
-    _only(path, f"{key_path}.", entry, ("nodes", "edges", "context", "kernel", "stride"))
-    nodes = _table(path, f"{key_path}.nodes", entry.get("nodes", {}))
-    if not 1 <= len(nodes) <= MOST_VERTICES or not all(k == ANY or k in kinds for k in nodes.values() if _text(k)):
-        known = ", ".join((ANY, *kinds))
-        raise MavcgError(
-            f"{path}: {key_path}.nodes = {value_text(nodes)}: give 1 to {MOST_VERTICES} vertices of {known}"
-        )
-    if not all(_text(k) for k in nodes.values()):
-        raise MavcgError(f'{path}: {key_path}.nodes = {value_text(nodes)}: write {{ a = "conv", b = "pool" }}')
-    edges: dict[tuple[str, str], str] = {}
-    listed = entry.get("edges", [])
-    for edge in listed if isinstance(listed, list) else [listed]:
-        if not isinstance(edge, list) or len(edge) != 2 or any(not _text(v) or v not in nodes for v in edge):
-            raise MavcgError(
-                f'{path}: {key_path}.edges: {value_text(edge)} is not a pair of vertices; write it like ["a", "b"]'
-            )
-        edges[edge[0], edge[1]] = ""
-    context = entry.get("context", [])
-    if not isinstance(context, list) or any(not _text(v) or v not in nodes for v in context):
-        raise MavcgError(
-            f'{path}: {key_path}.context = {value_text(context)} is not a list of vertices; write it like ["a"]'
-        )
-    if len(set(context)) >= len(nodes):
-        raise MavcgError(f"{path}: {key_path}.context = {value_text(context)}: leaves no vertex for the group")
-    limits = [_limits(path, f"{key_path}.{key}", entry.get(key, {}), nodes) for key in ("kernel", "stride")]
-    return FusionTemplate(name, LabelledGraph(nodes, edges), kinds, frozenset(context), *limits)
+Vertex = Annotated[str, Meta(min_length=1, description="a vertex")]
+Limits = Mapping[str, Annotated[int, Meta(ge=1, description="a whole number above 0")]]
 
 
-def _text(value: Any) -> bool:
-    return isinstance(value, str)
+@dataclass(frozen=True)
+class _Template:
+    nodes: Annotated[Mapping[Vertex, str], Meta(min_length=1, max_length=MOST_VERTICES, description=_NODES)]
+    edges: tuple[Annotated[tuple[Vertex, Vertex], Meta(description="a pair of vertices", examples=[_PAIR])], ...] = ()
+    context: tuple[Vertex, ...] = ()
+    kernel: Limits = field(default_factory=dict)
+    stride: Limits = field(default_factory=dict)
 
 
-def _limits(path: Path, key_path: str, value: Any, nodes: Mapping[str, Any]) -> Mapping[str, int]:
-    table = _table(path, key_path, value)
-    for vertex, limit in table.items():
-        if vertex not in nodes or not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
-            raise MavcgError(
-                f"{path}: {key_path}.{vertex} = {value_text(limit)}: give a vertex and a whole number above 0"
-            )
-    return table
+@dataclass(frozen=True)
+class _TemplateFile:
+    kinds: Mapping[str, Annotated[tuple[str, ...], Meta(min_length=1, description="a list of kinds")]] = field(
+        default_factory=dict
+    )
+    template: Mapping[str, _Template] = field(default_factory=dict)
 
 
-def _table(path: Path, key_path: str, value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise MavcgError(f"{path}: {key_path} = {value_text(value)} is not a table; write one as in {OURS}")
-    return value
+def _template(document: Document, name: str, entry: _Template, kinds: Mapping[str, tuple[str, ...]]) -> FusionTemplate:
+    key = f'template."{name}"'
+    known = (ANY, *kinds)
+    for vertex, kind in entry.nodes.items():
+        if kind not in known:
+            raise document.fault(f"{key}.nodes.{vertex}", f"{value_text(kind)} is no kind", f"kinds are {_list(known)}")
+    named = {
+        "edges": [vertex for edge in entry.edges for vertex in edge],
+        "context": entry.context,
+        "kernel": entry.kernel,
+        "stride": entry.stride,
+    }
+    for part, vertices in named.items():
+        for vertex in vertices:
+            if vertex not in entry.nodes:
+                wrong = f"{value_text(vertex)} is not a vertex"
+                raise document.fault(f"{key}.{part}", wrong, f"vertices are {_list(entry.nodes)}")
+    if len(set(entry.context)) >= len(entry.nodes):
+        raise document.fault(f"{key}.context", f"{value_text(entry.context)} leaves no vertex for the group")
+    pattern = LabelledGraph(entry.nodes, dict.fromkeys(entry.edges, ""))
+    return FusionTemplate(name, pattern, kinds, frozenset(entry.context), entry.kernel, entry.stride)
 
 
-def _only(path: Path, key_path: str, table: Mapping[str, Any], allowed: tuple[str, ...]) -> None:
-    for key in table:
-        if key not in allowed:
-            raise MavcgError(f"{path}: {key_path}{key}: no such key; known keys: {', '.join(allowed)}")
+def _list(names: Iterable[str]) -> str:
+    return ", ".join(names)

@@ -1,29 +1,27 @@
 """Reads a fleet's TOML file: boards with types and runners, the scheduler of their hosts, rules for figures."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
-from mavcg.errors import MavcgError
+from msgspec import Meta
+
+from mavcg.errors import MavcgError, ProfileError
+from mavcg.files.decode import Document, read_toml
+from mavcg.files.file_types import value_text
 from mavcg.hosts.host import find_board
 from mavcg.lab.farm.address import DEFAULT_PORT, FarmAddress, is_address, read_address
 from mavcg.lab.runners.open import FORMS, check_runner
 from mavcg.profiles import schema
-from mavcg.profiles.schema import refuse
 
 MOST_BOARDS = 1000
-# Key of [rules] -> smallest and largest value, and its meaning.
-_RANGES: dict[str, tuple[float, float, str]] = {
-    "slow": (1.01, 100.0, "times as long as the type's boards"),
-    "outlier": (0.001, 100.0, "fraction"),
-    "hot_celsius": (1.0, 150.0, "degrees Celsius"),
-    "clock_drop": (0.001, 1.0, "fraction of the clock"),
-    "rest_s": (0.0, 86_400.0, "seconds"),
-    "late": (1.1, 1000.0, "times as long as other batches"),
-    "late_s": (0.1, 86_400.0, "seconds"),
-    "silence_s": (1.0, 86_400.0, "seconds"),
-}
+
+
+def _number(low: float, high: float, meaning: str) -> Meta:
+    return Meta(ge=low, le=high, description=f"a number from {low:g} to {high:g} ({meaning})")
+
+
+_Seconds = Annotated[float, _number(0.0, 86_400.0, "seconds")]
 
 
 @dataclass(frozen=True)
@@ -37,14 +35,14 @@ class FleetRules:
     second board. silence_s: time without output after which a program is stopped.
     """
 
-    slow: float = 1.25
-    outlier: float = 0.05
-    hot_celsius: float = 75.0
-    clock_drop: float = 0.1
-    rest_s: float = 30.0
-    late: float = 3.0
-    late_s: float = 60.0
-    silence_s: float = 300.0
+    slow: Annotated[float, _number(1.01, 100.0, "times as long as the type's boards")] = 1.25
+    outlier: Annotated[float, _number(0.001, 100.0, "fraction")] = 0.05
+    hot_celsius: Annotated[float, _number(1.0, 150.0, "degrees Celsius")] = 75.0
+    clock_drop: Annotated[float, _number(0.001, 1.0, "fraction of the clock")] = 0.1
+    rest_s: _Seconds = 30.0
+    late: Annotated[float, _number(1.1, 1000.0, "times as long as other batches")] = 3.0
+    late_s: Annotated[float, _number(0.1, 86_400.0, "seconds")] = 60.0
+    silence_s: Annotated[float, _number(1.0, 86_400.0, "seconds")] = 300.0
 
 
 @dataclass(frozen=True)
@@ -90,63 +88,58 @@ def read_fleet(path: Path, insecure: bool = False) -> Fleet:
     insecure: allow plain TCP to a scheduler on another machine. Raises: ProfileError with file, key, value and remedy;
     MavcgError for plain TCP.
     """
-    table = schema.read_toml(path)
-    schema.only(path, table, ("scheduler", "rules", "board"))
-    text = schema.text(path, table, "scheduler", "")
-    if text and not is_address(text):
+    document = read_toml(path, "correct it", ProfileError)
+    file = document.decode(_FleetFile)
+    if file.scheduler and not is_address(file.scheduler):
         remedy = f"write tls://HOST:{DEFAULT_PORT}, or leave it out where this machine reaches all boards"
-        raise refuse(path, "scheduler", f"{schema.value_text(text)} is not an address of a scheduler", remedy)
-    scheduler = read_address(text, insecure, f"{path}: scheduler {text}") if text else None
+        raise document.fault("scheduler", f"{value_text(file.scheduler)} is not an address of a scheduler", remedy)
+    named = f"{path}: scheduler {file.scheduler}"
+    scheduler = read_address(file.scheduler, insecure, named) if file.scheduler else None
+    if not file.board:
+        raise document.fault("board", "missing", 'add [[board]] with name = "..", type = ".." and runner = "ssh:.."')
+    if len(file.board) > MOST_BOARDS:
+        raise document.fault("board", f"{len(file.board)} boards", f"a fleet has at most {MOST_BOARDS}; split it")
     boards: list[FleetBoard] = []
-    for number, entry in enumerate(schema.tables(path, table, "board")):
-        boards.append(_board(path, entry, f"board[{number}]", boards))
-    if not boards:
-        raise refuse(path, "board", "missing", 'add [[board]] with name = "..", type = ".." and runner = "ssh:.."')
-    if len(boards) > MOST_BOARDS:
-        raise refuse(path, "board", f"{len(boards)} boards", f"a fleet has at most {MOST_BOARDS}; split it")
-    return Fleet(path, tuple(boards), scheduler, _rules(path, table))
+    for number, entry in enumerate(file.board):
+        _check_board(document, entry, f"board[{number}]", boards)
+        boards.append(FleetBoard(entry.name, entry.type, entry.runner))
+    return Fleet(path, tuple(boards), scheduler, file.rules)
 
 
-def _board(path: Path, entry: Mapping[str, Any], key_path: str, before: list[FleetBoard]) -> FleetBoard:
-    schema.only(path, entry, ("name", "type", "runner"), f"{key_path}.")
-    name, kind, runner = (
-        schema.text(path, entry, key, key_path=f"{key_path}.{key}") for key in ("name", "type", "runner")
-    )
-    if not schema.NAME.fullmatch(name):
-        raise refuse(
-            path,
-            f"{key_path}.name",
-            schema.value_text(name),
-            "use a-z, 0-9, '-', '_' and '.', beginning with one of a-z, 0-9",
-        )
+@dataclass(frozen=True)
+class _Board:
+    name: Annotated[
+        str,
+        Meta(
+            pattern=f"^({schema.NAME.pattern})$",
+            description="a name",
+            examples=["a-z, 0-9, '-', '_' and '.', beginning with one of a-z, 0-9"],
+        ),
+    ]
+    type: str
+    runner: str
+
+
+@dataclass(frozen=True)
+class _FleetFile:
+    scheduler: str = ""
+    rules: FleetRules = FleetRules()
+    board: tuple[_Board, ...] = ()
+
+
+def _check_board(document: Document, board: _Board, key: str, before: list[FleetBoard]) -> None:
+    """Raise ProfileError for an unknown type or runner, and for a name or runner that a board before has."""
     try:
-        find_board(kind)
+        find_board(board.type)
     except MavcgError as error:
-        raise refuse(path, f"{key_path}.type", str(error), "name one of `mavcg cores`, or add its file") from None
+        raise document.fault(f"{key}.type", str(error), "name one of `mavcg cores`, or add its file") from None
     try:
-        check_runner(runner)
+        check_runner(board.runner)
     except MavcgError as error:
-        raise refuse(path, f"{key_path}.runner", str(error).removeprefix("--runner "), f"give {FORMS}") from None
-    for board in before:
-        if board.name == name:
-            raise refuse(path, f"{key_path}.name", f"{name} is also another board's name", "name each board once")
-        if board.runner == runner:
-            wrong = f"{schema.value_text(runner)} is also the runner of {board.name}"
-            raise refuse(
-                path, f"{key_path}.runner", wrong, "two measurements on one board disturb each other: remove one"
-            )
-    return FleetBoard(name, kind, runner)
-
-
-def _rules(path: Path, table: dict[str, Any]) -> FleetRules:
-    given = table.get("rules", {})
-    if not isinstance(given, dict):
-        raise refuse(path, "rules", f"{schema.value_text(given)} is not a table", "write [rules] with keys below it")
-    schema.only(path, given, tuple(field.name for field in fields(FleetRules)), "rules.")
-    rules = {}
-    for key, value in given.items():
-        low, high, meaning = _RANGES[key]
-        if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-            raise refuse(path, f"rules.{key}", f"{schema.value_text(value)}", f"give {low:g} to {high:g} ({meaning})")
-        rules[key] = float(value)
-    return FleetRules(**rules)
+        raise document.fault(f"{key}.runner", str(error).removeprefix("--runner "), f"give {FORMS}") from None
+    for other in before:
+        if other.name == board.name:
+            raise document.fault(f"{key}.name", f"{board.name} is also another board's name", "name each board once")
+        if other.runner == board.runner:
+            wrong = f"{value_text(board.runner)} is also the runner of {other.name}"
+            raise document.fault(f"{key}.runner", wrong, "two measurements on one board disturb each other: remove one")

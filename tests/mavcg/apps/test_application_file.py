@@ -53,34 +53,36 @@ def test_networks_take_turns_in_the_order_that_is_given(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("order", ['["a"]', '["a", "b", "b"]', '["a", "c"]', '["a", 1]', "[[]]"])
 def test_order_that_does_not_name_each_network_once(tmp_path: Path, order: str) -> None:
-    with pytest.raises(MavcgError, match="app.toml: line 1: order = .*the networks are a, b"):
+    with pytest.raises(
+        MavcgError, match=r"app.toml: line 1: order(: .*the networks are a, b|\[.\]: .* is not a string)"
+    ):
         read(tmp_path, f"order = {order}\n" + GOOD)
 
 
 @pytest.mark.parametrize(
     "old, new, words",
     [
-        ('"1.5 MB"', '"1.5"', "line 1: memory = '1.5': is not a size"),
-        ('"1.5 MB"', "3", "line 1: memory = 3: is not a string"),
-        ("memory", "memry", "line 1: memry: unknown key"),
+        ('"1.5 MB"', '"1.5"', 'line 1: memory: "1.5" is not a size'),
+        ('"1.5 MB"', "3", "line 1: memory: 3 is not a string"),
+        ("memory", "memry", "line 1: memry: no such key; did you mean memory?"),
         ('[["a", "b"]]', '["a"]', "line 2: parallel"),
-        ('name = "b"', 'name = "a"', "line 10: network[1].name = 'a': is there already"),
-        ('name = "b"\n', "", "line 9: network[1].name: is missing"),
-        ('"a.onnx"', '"c.onnx"', "line 6: network[0].file = 'c.onnx': does not exist"),
-        ("20", "-1", "line 7: network[0].throughput = -1"),
-        ("20", "true", "line 7: network[0].throughput = True: is not a number"),
-        ("mixed", "fp8", "line 12: network[1].precision = 'fp8'"),
-        ("auto:2", "auto:1", "line 13: network[1].partitions = 'auto:1'"),
-        ('"auto:2"', "[1]", "line 13: network[1].partitions = [1]"),
+        ('name = "b"', 'name = "a"', 'line 10: network[1].name: "a" is there already'),
+        ('name = "b"\n', "", "line 9: network[1].name: missing"),
+        ('"a.onnx"', '"c.onnx"', 'line 6: network[0].file: "c.onnx" does not exist'),
+        ("20", "-1", "line 7: network[0].throughput: -1"),
+        ("20", "true", "line 7: network[0].throughput: true is not a number"),
+        ("mixed", "fp8", 'line 12: network[1].precision: "fp8"'),
+        ("auto:2", "auto:1", 'line 13: network[1].partitions: "auto:1"'),
+        ('"auto:2"', "[1]", "line 13: network[1].partitions[0]: 1 is not a string"),
         ("[1, 3, 8, 8]", "[0]", "line 14: network[1].shapes"),
-        ("throughput = 20", 'schedule = "a, [b"', "line 7: network[0].schedule = 'a, [b': column 6: a bracket is open"),
+        ("throughput = 20", 'schedule = "a, [b"', 'line 7: network[0].schedule: "a, [b": column 6: a bracket is open'),
         (
             "throughput = 20",
             'schedule = ["a", "] x 2"]',
-            "network[0].schedule = '] x 2': column 1: ']': does not close a bracket",
+            "network[0].schedule: \"] x 2\": column 1: ']': does not close a bracket",
         ),
-        ("throughput = 20", "schedule = []", "line 7: network[0].schedule = []: is not a schedule"),
-        ("throughput = 20", "schedule = [1]", "line 7: network[0].schedule = [1]: is not a schedule"),
+        ("throughput = 20", "schedule = []", "line 7: network[0].schedule: [] is not a schedule"),
+        ("throughput = 20", "schedule = [1]", "line 7: network[0].schedule[0]: 1 is not a string"),
         ("= [[", "= [", "not TOML"),
     ],
 )
@@ -93,7 +95,7 @@ def test_faults_are_named(tmp_path: Path, old: str, new: str, words: str) -> Non
 
 def test_no_networks(tmp_path: Path) -> None:
     for text in ("", "network = []\n", "network = [1]\n"):
-        with pytest.raises(MavcgError, match="no network"):
+        with pytest.raises(MavcgError, match="network: missing; add|network.0.: 1 is not a table"):
             read(tmp_path, text)
     with pytest.raises(MavcgError, match="cannot be read"):
         read_application_file(tmp_path / "none.toml")

@@ -170,7 +170,7 @@ def test_faults_of_a_plan_are_named(mavcg: Any, chain_onnx: Path, tmp_path: Path
         (network + 'partitions = ["conv7"]\n', "line 1: network 'n': partitions: 'conv7' is not a layer"),
         (network + 'partitions = "auto:99"\n', "too few for 99 partitions"),
         ('parallel = [["n", "m"]]\n' + network, "parallel: 'm' is not a network or partition"),
-        (network.replace("chain", "none"), "line 3: network[0].file = 'none.onnx': does not exist"),
+        (network.replace("chain", "none"), 'line 3: network[0].file: "none.onnx" does not exist'),
     ):
         (tmp_path / "app.toml").write_text(text)
         done = mavcg("app", "plan", tmp_path / "app.toml", "--board", "exynos9820")

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from msgspec import Meta
 
 from mavcg.errors import MavcgError, ProfileError
-from mavcg.files.decode import decode, json_document, read_json, read_toml, toml_document, value_text
+from mavcg.files.decode import decode, json_document, read_json, read_toml, toml_document
+from mavcg.files.file_types import value_text
 
 Cpus = Annotated[
     tuple[Annotated[int, Meta(ge=0)], ...],

@@ -170,10 +170,10 @@ def test_what_does_not_fit_is_refused(graph: XGraph, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text,message",
     [
-        ("", "no templates"),
-        ('[template.t]\nnodes = { a = "convolution" }', "vertices of"),
+        ("", "template: missing; add"),
+        ('[template.t]\nnodes = { a = "convolution" }', 'nodes.a: "convolution" is no kind'),
         ("[template.t]\nnodes = { a = 1 }", "write"),
-        ('[template.t]\nnodes = { a = "conv" }\nedges = [["a", "b"]]', "not a pair of vertices"),
+        ('[template.t]\nnodes = { a = "conv" }\nedges = [["a", "b"]]', 'edges: "b" is not a vertex; vertices are a'),
         ('[template.t]\nnodes = { a = "conv" }\ncontext = ["a"]', "leaves no vertex"),
         ('[template.t]\nnodes = { a = "conv" }\nkernel = { a = 0 }', "above 0"),
         ('[template.t]\nnodes = { a = "conv" }\nkernels = { a = 1 }', "no such key"),
