@@ -10,12 +10,17 @@ import pytest
 BOARD = ("--board", "exynos9820")
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A MAVCG_CACHE that the tests of this module fill: simulations of one are found by the next."""
+    return tmp_path_factory.mktemp("kept")
+
+
 @pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A fresh MAVCG_CACHE."""
-    folder = tmp_path / "fresh"
-    monkeypatch.setenv("MAVCG_CACHE", str(folder))
-    return folder
+def cache(kept: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The same, in the environment."""
+    monkeypatch.setenv("MAVCG_CACHE", str(kept))
+    return kept
 
 
 def test_estimate_says_the_source_of_each_layer(mavcg: Any, tiny_onnx: Path, here: Path, cache: Path) -> None:
@@ -28,7 +33,7 @@ def test_estimate_says_the_source_of_each_layer(mavcg: Any, tiny_onnx: Path, her
     assert simulated and all(cost["unsure"] for cost in simulated)
     assert all(cost["source"] == "modelled" for cost in costs if not cost["unsure"])
     assert document["predictions_are"] == "modelled or simulated, not measured"
-    assert list((cache / "simulated-steps").glob("*.json"))
+    assert any((cache / "simulated-steps").iterdir())
 
 
 def test_a_build_selects_by_simulated_costs(mavcg: Any, tiny_onnx: Path, here: Path, cache: Path) -> None:
@@ -56,8 +61,16 @@ def test_a_build_selects_by_simulated_costs(mavcg: Any, tiny_onnx: Path, here: P
     ],
 )
 def test_where_nothing_can_be_simulated(
-    mavcg: Any, tiny_onnx: Path, here: Path, cache: Path, words: tuple[str, ...], message: str
+    mavcg: Any,
+    tiny_onnx: Path,
+    here: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    message: str,
 ) -> None:
+    cache = tmp_path / "fresh"
+    monkeypatch.setenv("MAVCG_CACHE", str(cache))
     done = mavcg(*(str(tiny_onnx) if word == "MODEL" else word for word in words))
 
     assert done.status == 2 and done.stdout == ""

@@ -1,5 +1,6 @@
 """Simulated times of single steps beside those of a whole simulated run, and the store of them."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from mavcg.choose.predict.predict import Prediction
 from mavcg.choose.predict.work import INPUT, OUTPUT, WEIGHT, StepWork, Touch
 from mavcg.errors import ProfileError
 from mavcg.hardware.core import Core
@@ -72,41 +74,50 @@ def small_network(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.parametrize("name", ["cortex-a75", pytest.param("cortex-a55", marks=pytest.mark.long)])
 def test_steps_take_what_they_take_in_a_whole_run(
-    small_network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, small_network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every step is simulated by itself, and again in a run of the library on the same core."""
     monkeypatch.setattr("mavcg.choose.predict.predict.unsure_because", lambda step, worker: "every one")
     monkeypatch.setenv("MAVCG_CACHE", str(tmp_path / "cache"))
-    cores, board, library = ("cortex-a55", "cortex-a75"), load_board(BOARD), built(small_network, tmp_path)
-    board = replace(board, clusters=tuple(cluster for cluster in board.clusters if cluster.core in cores))
+    board, library = load_board(BOARD), built(small_network, tmp_path)
+    board = replace(board, clusters=tuple(cluster for cluster in board.clusters if cluster.core == name))
     prediction = predict_file(library, board, 1, {}, 1, simulator=simulated_layers.simulated_steps)
 
-    for name in cores:
-        core = load_core(name)
-        whole = simulate_model(library, core, load_timing(core), board)
-        assert [layer.work.name for layer in prediction.layers] == [step.name for step in whole.steps]
-        alone = [layer.on[name].ms for layer in prediction.layers]
-        together = [step.cycles / whole.figures.ghz / 1e6 for step in whole.steps]
-        large = [number for number, ms in enumerate(together) if ms >= 0.1 * sum(together)]
-        assert {layer.on[name].source for layer in prediction.layers} == {"simulated"}
-        assert [alone[n] for n in large] == pytest.approx([together[n] for n in large], rel=0.1)
-        assert sum(alone) == pytest.approx(sum(together), rel=0.1)
+    core = load_core(name)
+    whole = simulate_model(library, core, load_timing(core), board)
+    assert [layer.work.name for layer in prediction.layers] == [step.name for step in whole.steps]
+    alone = [layer.on[name].ms for layer in prediction.layers]
+    together = [step.cycles / whole.figures.ghz / 1e6 for step in whole.steps]
+    large = [number for number, ms in enumerate(together) if ms >= 0.1 * sum(together)]
+    assert {layer.on[name].source for layer in prediction.layers} == {"simulated"}
+    assert [alone[n] for n in large] == pytest.approx([together[n] for n in large], rel=0.1)
+    assert sum(alone) == pytest.approx(sum(together), rel=0.1)
 
 
-def test_a_second_prediction_simulates_nothing(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    board = load_board(BOARD)
-    first = predict_file(library, board, 1, {}, 1, simulator=simulated_layers.simulated_steps)
+@pytest.fixture(scope="module")
+def predicted(built_library: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prediction]:
+    """A prediction of the tiny network, whose simulated steps are kept from then on."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MAVCG_CACHE", str(tmp_path_factory.mktemp("kept")))
+        yield predict_file(built_library, load_board(BOARD), 1, {}, 1, simulator=simulated_layers.simulated_steps)
+
+
+def test_a_second_prediction_simulates_nothing(
+    predicted: Prediction, built_library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(simulated_layers, "simulate_step", lambda *_: pytest.fail("simulated again"))
-    second = predict_file(library, board, 1, {}, 1, simulator=simulated_layers.simulated_steps)
+    second = predict_file(built_library, load_board(BOARD), 1, {}, 1, simulator=simulated_layers.simulated_steps)
 
-    assert any(cost.source == "simulated" for layer in first.layers for cost in layer.on.values())
-    assert [layer.on for layer in second.layers] == [layer.on for layer in first.layers]
+    assert any(cost.source == "simulated" for layer in predicted.layers for cost in layer.on.values())
+    assert [layer.on for layer in second.layers] == [layer.on for layer in predicted.layers]
 
 
-def test_facts_of_the_core_are_a_part_of_the_key(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_facts_of_the_core_are_a_part_of_the_key(
+    predicted: Prediction, built_library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     board = load_board(BOARD)
-    predict_file(library, board, 1, {}, 1, simulator=simulated_layers.simulated_steps)
     seen: list[Any] = []
 
     def watched(*given: Any) -> WindowEstimate:
@@ -116,7 +127,7 @@ def test_facts_of_the_core_are_a_part_of_the_key(library: Path, monkeypatch: pyt
     monkeypatch.setattr(simulated_layers, "simulate_step", watched)
     clusters = tuple(replace(each, max_khz=2 * (each.max_khz or 10**6)) for each in board.clusters)
     faster = replace(board, clusters=clusters)
-    predict_file(library, faster, 1, {}, 1, simulator=simulated_layers.simulated_steps)
+    predict_file(built_library, faster, 1, {}, 1, simulator=simulated_layers.simulated_steps)
 
     assert seen
 

@@ -1,14 +1,14 @@
 """Schedules from a store: those that are not this loop's, or not correct, are not used."""
 
-from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mavcg.passes.asm.isa.op import NO_SCHEDULE, Edge, Op, Schedule
+from mavcg.passes.asm.isa.op import NO_SCHEDULE, Schedule
 from mavcg.passes.asm.loop_schedule import SchedulingEffort, find_schedule
 from mavcg.passes.asm.schedule.modulo import STAGES, schedule_loop, sequential_interval, with_emission_order
 from mavcg.passes.asm.schedule.schedule_check import is_schedule_of
@@ -32,19 +32,27 @@ class Planted:
         self.kept.append(schedule)
 
 
-def found(ops: Sequence[Op], edges: Sequence[Edge], timing: Any) -> tuple[Schedule, float]:
-    below = sequential_interval(ops, edges, timing, len(ops) - 1)
-    schedule = schedule_loop(ops, edges, timing, len(ops) - 1, below=below)
+TIMINGS = {"like an A53": LIKE_A53, "like an A55": LIKE_A55}
+
+
+@lru_cache
+def found(core: str) -> tuple[Schedule, float]:
+    """The schedule of LOOP that a search finds, and the interval that it has to be below."""
+    timing = TIMINGS[core]
+    edges = edges_of(LOOP, timing)
+    below = sequential_interval(LOOP, edges, timing, len(LOOP) - 1)
+    schedule = schedule_loop(LOOP, edges, timing, len(LOOP) - 1, below=below)
     assert schedule is not None
     return schedule, below
 
 
-@pytest.mark.parametrize("timing", [LIKE_A53, LIKE_A55])
+@pytest.mark.parametrize("core", TIMINGS)
 @given(data=st.data())
-def test_what_is_accepted_runs_without_a_complaint(timing: Any, data: st.DataObject) -> None:
+def test_what_is_accepted_runs_without_a_complaint(core: str, data: st.DataObject) -> None:
     """Against the checker that runs a loop cycle by cycle: a changed schedule is accepted exactly if it is correct."""
+    timing = TIMINGS[core]
     edges = edges_of(LOOP, timing)
-    schedule, below = found(LOOP, edges, timing)
+    schedule, below = found(core)
     cycles = list(schedule.cycles)
     for _ in range(data.draw(st.integers(0, 3))):
         at = data.draw(st.integers(0, len(cycles) - 1))
@@ -83,7 +91,7 @@ NAMES = list(spoiled(Schedule(3, (0, 1, 2), "heuristic")))
 @pytest.mark.parametrize("name", NAMES)
 def test_a_planted_schedule_is_searched_for_again(name: str) -> None:
     edges = edges_of(LOOP, LIKE_A55)
-    schedule, below = found(LOOP, edges, LIKE_A55)
+    schedule, below = found("like an A55")
     store = Planted(spoiled(schedule)[name])
 
     used = find_schedule(LOOP, edges, LIKE_A55, SchedulingEffort(store=store), below)
@@ -93,7 +101,7 @@ def test_a_planted_schedule_is_searched_for_again(name: str) -> None:
 
 def test_a_right_one_is_used_without_a_search() -> None:
     edges = edges_of(LOOP, LIKE_A55)
-    schedule, below = found(LOOP, edges, LIKE_A55)
+    schedule, below = found("like an A55")
     for kept, result in ((schedule, schedule), (NO_SCHEDULE, None)):
         store = Planted(kept)
         assert find_schedule(LOOP, edges, LIKE_A55, SchedulingEffort(store=store), below) == result and not store.kept
