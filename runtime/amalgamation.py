@@ -39,20 +39,26 @@ _SELECTOR = (
     *_FACTS,
     "uniform.c",
     "trace.c",
+    "settings.c",
     "start.c",
 )
+_SHARED = "MAVCG_SHARED_SELECTOR 1"
+_LINKED = "MAVCG_LINKED_SELECTOR 1"
+_LOADED = "MAVCG_LOADED_SELECTOR 1"
+_SMALL = "MAVCG_SMALL_SELECTOR 1"
 
 UNITS: Mapping[str, Unit] = {
     # The selector of one core set.
     "runtime": Unit(("select.c", "entries.c"), ("set.c", *_SELECTOR)),
+    "small": Unit(("select.c", "entries.c"), ("set.c", *_SELECTOR), (_SMALL,)),
     # The selector of all core sets of a link, and one set's part of it.
-    "linked_selector": Unit(
-        ("select.c", "shared_selector.c"), _SELECTOR, ("MAVCG_SHARED_SELECTOR 1", "MAVCG_LINKED_SELECTOR 1")
-    ),
-    "linked_set": Unit(("set.c", "entries.c"), defines=("MAVCG_LOADED_SELECTOR 1", "MAVCG_LINKED_SELECTOR 1")),
+    "linked_selector": Unit(("select.c", "shared_selector.c"), _SELECTOR, (_SHARED, _LINKED)),
+    "linked_set": Unit(("set.c", "entries.c"), defines=(_LOADED, _LINKED)),
+    "small_selector": Unit(("select.c", "shared_selector.c"), _SELECTOR, (_SHARED, _LINKED, _SMALL)),
+    "small_set": Unit(("set.c", "entries.c"), defines=(_LOADED, _LINKED, _SMALL)),
     # libmavcg_rt.so, and a library's part of it.
-    "shared_selector": Unit(("select.c", "shared_selector.c"), _SELECTOR, ("MAVCG_SHARED_SELECTOR 1",)),
-    "shared_set": Unit(("set.c", "entries.c"), defines=("MAVCG_LOADED_SELECTOR 1",)),
+    "shared_selector": Unit(("select.c", "shared_selector.c"), _SELECTOR, (_SHARED,)),
+    "shared_set": Unit(("set.c", "entries.c"), defines=(_LOADED,)),
     # The detection library of binding.py, which reads recorded files of both architectures.
     "detect": Unit(("detect.c", *_PLATFORM, *_FACTS), defines=("MAVCG_ARM_SOURCES 1", "MAVCG_X86_SOURCES 1")),
     # The engine of one model.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # The runtime needs no libc: freestanding keeps the compiler from putting in calls of memset.
 RUNTIME_FLAGS = (
     "-std=c11",
-    "-O2",
+    "-Os",
     "-fPIC",
     "-ffreestanding",
     "-fno-builtin",
@@ -47,7 +47,8 @@ def runtime_object(
     """Compile the runtime of a core set, and return the object's path, out_dir/mavcg_runtime_<tag>.o.
 
     unit: "runtime" for a selector of its own; "linked_set" or "shared_set" (amalgamation.py) for the set's part only,
-    which calls linked_selector's object or libmavcg_rt.so; these are for ELF targets.
+    which calls linked_selector's object or libmavcg_rt.so; these are for ELF targets. A small core set gets the small
+    unit in place of the first two.
     all_cores: every known core by name, for stand-ins and for MAVCG_CPU_MAP. All undefined symbols of the object are
     weak, so that it links with any libc, or none.
     Raises: MavcgError if a core of the set has another architecture than the target; ToolError if compilation fails.
@@ -63,25 +64,36 @@ def runtime_object(
     if target.system == "macos":  # Mach-O has no groups; its weak definitions merge one by one
         return compile_runtime("runtime", table, target, out)
     group = {"runtime": "mavcg_runtime", "linked_set": "mavcg_set", "shared_set": "mavcg_shared"}[unit]
+    if core_set.small:
+        unit = {"runtime": "small", "linked_set": "small_set"}[unit]
     return _cached_object(unit, table, target, f"{group}_{core_set.tag}", out)
 
 
-def linked_selector(target: Target, out_dir: Path) -> Path:
-    """Compile the selector that several core sets of one link share (unit linked_set); return the object's path."""
-    name = f"mavcg_selector_{RUNTIME_ABI}"
-    return _cached_object("linked_selector", "", target, name, out_dir / f"{name}.o")
+def linked_selector(target: Target, out_dir: Path, small: bool = False) -> Path:
+    """Compile the selector that several core sets of one link share (unit linked_set); return the object's path.
+
+    small: True for small core sets.
+    """
+    name, unit = _linked_selector_name(small), "small_selector" if small else "linked_selector"
+    return _cached_object(unit, "", target, name, out_dir / f"{name}.o")
+
+
+def _linked_selector_name(small: bool) -> str:
+    return f"mavcg_selector_{RUNTIME_ABI}{'_small' * small}"
 
 
 def selector_ir(core_sets: Sequence[CoreSet], all_cores: Mapping[str, Core], target: Target) -> dict[str, str]:
     """Return comdat group -> LLVM IR: the selector that core sets of a link share, and each set's table; for ELF.
 
-    Each module's definitions are to go into its group, which is that of the same code in native objects.
+    Each module's definitions are to go into its group, which is that of the same code in native objects. Either all
+    core sets are small or none.
     """
-    units = {f"mavcg_selector_{RUNTIME_ABI}": ("linked_selector", "")}
+    small = any(core_set.small for core_set in core_sets)
+    units = {_linked_selector_name(small): ("small_selector" if small else "linked_selector", "")}
     for core_set in core_sets:
         same_arch = {name: core for name, core in all_cores.items() if core.arch == target.arch}
         table = table_text(core_set, same_arch, needs_words(core_set))
-        units[f"mavcg_set_{core_set.tag}"] = ("linked_set", table)
+        units[f"mavcg_set_{core_set.tag}"] = ("small_set" if small else "linked_set", table)
     more = ("-S", "-emit-llvm", "-Wno-unused-command-line-argument")
     return {group: _cached_text(unit, table, target, more) for group, (unit, table) in units.items()}
 

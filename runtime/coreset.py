@@ -6,7 +6,7 @@ module.
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mavcg.errors import MavcgError
 from mavcg.hardware.core import Core, Midr
@@ -31,13 +31,15 @@ class CoreSet:
 
     cores: in the order of their ids, which begin at FIRST_CORE_ID. needs: for each core, LLVM's names of the extensions
     that its version's instructions need beyond what generic may use; () if no version needs any. private: True if one
-    library holds all that refers to the set's table: the needs are then no part of the table's name.
+    library holds all that refers to the set's table: the needs are then no part of the table's name. small: True for
+    the selector without settings (MAVCG_SMALL in csrc/internal.h), which has a table of its own.
     Raises: MavcgError for a repeated name, for "generic", and for more than MAX_CORES.
     """
 
     cores: tuple[Core, ...]
     needs: tuple[tuple[str, ...], ...] = ()
     private: bool = False
+    small: bool = False
 
     def __post_init__(self) -> None:
         if self.needs and len(self.needs) != len(self.cores):
@@ -62,7 +64,7 @@ class CoreSet:
     def with_needs(self, needs: Mapping[str, Iterable[str]], private: bool = False) -> "CoreSet":
         """Return the set with these needs, by core name; a core that is missing in them needs nothing."""
         by_core = tuple(tuple(sorted(needs.get(name, ()))) for name in self.names)
-        return CoreSet(self.cores, by_core if any(by_core) else (), private)
+        return replace(self, needs=by_core if any(by_core) else (), private=private)
 
     def id_of(self, name: str) -> int:
         """Return the id of "generic" or of a core of this set. Raises: KeyError for any other name."""
@@ -78,7 +80,7 @@ class CoreSet:
         """
         stated = () if self.private else self.needs
         needs = [f"{name} needs {' '.join(own)}" for name, own in zip(self.names, stated, strict=False) if own]
-        text = "\n".join([f"mavcg runtime {RUNTIME_ABI}", *self.names, *needs])
+        text = "\n".join([f"mavcg runtime {RUNTIME_ABI}{' small' * self.small}", *self.names, *needs])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -231,13 +233,15 @@ def table_text(
         f"#define MAVCG_VERSIONS {core_set.version_count}\n"
         + c_array("struct mavcg_midr_rule midr_rules[]", [*midr_lines, "{0, 0, 0, 0, 0},"])
         + c_array("struct mavcg_x86_rule x86_rules[]", [*x86_lines, "{0, 0, 0, 0, 0, 0},"])
-        + c_array("uint32_t needs[][MAVCG_NEED_WORDS]", [*need_lines, "{0},"])
+        + c_array("uint32_t needs[][MAVCG_NEED_WORDS]", need_lines or ["{0},"])
         + c_array(
             "char core_names[]",
             [
                 f'"\\{number:03o}" {c_string(name)} "\\000"'
                 for name, number in _named_versions(core_set, all_cores, needs)
-            ],
+                if not core_set.small  # only settings name cores
+            ]
+            or ['""'],
             "",
             "",
         )

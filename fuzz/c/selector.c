@@ -90,6 +90,7 @@ static char **environment(void) { return NULL; } /* so that it is read from the 
 #include "needs.c"
 #include "select.c"
 #include "set.c"
+#include "settings.c"
 #include "start.c"
 #include "sysfs.c"
 #include "table.c"

@@ -8,15 +8,15 @@
 
 #include "internal.h"
 
-/* Callbacks for the facts in the file. */
+/* Callbacks for the facts in the file. listed and x86 are for recorded files. */
 struct cpuinfo_reader {
-    void (*listed)(void *context, unsigned cpu);              /* a "processor" line; may be NULL */
-    void (*part)(void *context, unsigned cpu, uint32_t midr); /* a CPU with a part of its own */
-    void (*shared)(void *context, uint32_t midr);             /* one part that follows several processors */
+    void (*listed)(void *context, unsigned cpu); /* a "processor" line; may be NULL */
+    /* A CPU with its part; is_shared: one part follows several processors. */
+    void (*part)(void *context, unsigned cpu, uint32_t midr, bool is_shared);
     void (*x86)(void *context, struct x86_identity identity);
     void *context;
 };
 
-MAVCG_PRIVATE void read_cpuinfo(const char *root, const struct cpuinfo_reader *reader);
+MAVCG_PRIVATE void read_cpuinfo(const struct mavcg_machine *machine, const struct cpuinfo_reader *reader);
 
 #endif

@@ -19,16 +19,16 @@ MAVCG_PRIVATE const struct mavcg_set core_set = {
 
 static void list_cpu(void *context, unsigned cpu) { ((uint8_t *)context)[cpu] = 1; }
 
-static void ignore_part(void *context, unsigned cpu, uint32_t midr) { (void)context, (void)cpu, (void)midr; }
-
-static void ignore_shared(void *context, uint32_t midr) { (void)context, (void)midr; }
+static void ignore_part(void *context, unsigned cpu, uint32_t midr, bool is_shared) {
+    (void)context, (void)cpu, (void)midr, (void)is_shared;
+}
 
 static void ignore_x86(void *context, struct x86_identity identity) { (void)context, (void)identity; }
 
 /* Mark all present CPUs, offline ones included; without that list, the CPUs in /proc/cpuinfo. */
-static void list_cpus(const char *root, uint8_t *listed) {
-    struct cpuinfo_reader reader = {list_cpu, ignore_part, ignore_shared, ignore_x86, listed};
-    if (!each_present_cpu(root, list_cpu, listed)) read_cpuinfo(root, &reader);
+static void list_cpus(const struct mavcg_machine *machine, uint8_t *listed) {
+    struct cpuinfo_reader reader = {list_cpu, ignore_part, ignore_x86, listed};
+    if (!each_present_cpu(machine, list_cpu, listed)) read_cpuinfo(machine, &reader);
 }
 
 MAVCG_EXPORT const char *mavcg_detect(const char *root, int live, const char *map, uint8_t *listed, uint8_t *id,
@@ -45,7 +45,7 @@ MAVCG_EXPORT const char *mavcg_detect(const char *root, int live, const char *ma
         *fault_bytes = fault.bytes;
         if (fault.what) return fault.what;
     }
-    list_cpus(root, listed);
+    list_cpus(&machine, listed);
     fill_table(&machine, &table, MAVCG_NO_CPU);
     int running = live ? query_cpu() : MAVCG_NO_CPU;
     if (running >= 0 && running < MAVCG_CPUS && !known_core(&table, (unsigned)running))

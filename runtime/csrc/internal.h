@@ -41,6 +41,21 @@
 #endif
 #endif
 
+/* A unit that includes both reads machines that are not this one, from folders of recorded files. */
+#define MAVCG_READS_RECORDS (MAVCG_ARM_SOURCES && MAVCG_X86_SOURCES)
+
+/* The small selector has no settings (MAVCG_CPU_MAP, MAVCG_TRACE), and of an Arm kernel's files reads /proc/cpuinfo
+ * alone. */
+#if defined(MAVCG_SMALL_SELECTOR)
+#define MAVCG_SMALL 1
+#else
+#define MAVCG_SMALL 0
+#endif
+
+#ifndef MAVCG_ROOT
+#define MAVCG_ROOT "" /* prefix of /proc and /sys of this machine; tests use folders of their own */
+#endif
+
 enum { MAVCG_PATH_BYTES = 1024, MAVCG_NO_CPU = -1 };
 
 /* The source that a CPU's core type was read from; source_text() returns its name. */
@@ -104,12 +119,22 @@ struct mavcg_machine {
     bool live;        /* the machine is this one: its registers may be read too */
 };
 
+/* The members, as constants in a library: it runs on one machine. */
+#if MAVCG_READS_RECORDS
+#define MAVCG_IS_LIVE(machine) ((machine)->live)
+#define MAVCG_ROOT_OF(machine) ((machine)->root)
+#else
+#define MAVCG_IS_LIVE(machine) ((void)(machine), true)
+#define MAVCG_ROOT_OF(machine) ((void)(machine), MAVCG_ROOT)
+#endif
+
 /* A table of core types by CPU. The first answer for a CPU is kept. how and seen may be NULL. */
 struct mavcg_table {
-    uint8_t *id;    /* [MAVCG_CPUS] */
-    uint8_t *how;   /* [MAVCG_CPUS], enum mavcg_how */
-    uint32_t *seen; /* [MAVCG_CPUS], the MIDR_EL1 or x86 family << 16 | model that was read, or 0 */
-    bool report;    /* print each answer to stderr */
+    uint8_t *id;  /* [MAVCG_CPUS] */
+    uint8_t *how; /* [MAVCG_CPUS], enum mavcg_how; of recorded machines */
+    uint32_t
+        *seen;   /* [MAVCG_CPUS], the MIDR_EL1 or x86 family << 16 | model that was read, or 0; of recorded machines */
+    bool report; /* print each answer to stderr */
 #if defined(MAVCG_SHARED_SELECTOR)
     const struct mavcg_set *set;
 #endif

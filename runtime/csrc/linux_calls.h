@@ -44,8 +44,8 @@ enum {
 #error "no system calls are known here for this architecture"
 #endif
 
-/* Make a system call with at most four arguments. Results from -4095 to -1 are negated errno values. */
-MAVCG_PRIVATE long system_call(long number, long a, long b, long c, long d);
+/* Make a system call with at most three arguments. Results from -4095 to -1 are negated errno values. */
+MAVCG_PRIVATE long system_call(long number, long a, long b, long c);
 
 /* Return an entry of the auxiliary vector. *is_readable: whether the vector could be read at all. */
 MAVCG_PRIVATE unsigned long aux_value(unsigned long type, bool *is_readable);

@@ -10,7 +10,12 @@
 
 struct mavcg_set;
 
-#if defined(MAVCG_LINKED_SELECTOR)
+#if defined(MAVCG_LINKED_SELECTOR) && defined(MAVCG_SMALL_SELECTOR) /* a link may have both */
+#define mavcg_rt_start MAVCG_NAME(small_start, MAVCG_ABI)
+#define mavcg_rt_finish MAVCG_NAME(small_finish, MAVCG_ABI)
+#define mavcg_rt_select MAVCG_NAME(small_select, MAVCG_ABI)
+#define MAVCG_RT __attribute__((visibility("hidden")))
+#elif defined(MAVCG_LINKED_SELECTOR)
 #define mavcg_rt_start MAVCG_NAME(linked_start, MAVCG_ABI)
 #define mavcg_rt_finish MAVCG_NAME(linked_finish, MAVCG_ABI)
 #define mavcg_rt_select MAVCG_NAME(linked_select, MAVCG_ABI)

@@ -25,7 +25,7 @@ MAVCG_PRIVATE unsigned core_id(const struct mavcg_set *set, const char *name, si
 
 /* True if a version may run on this machine; of a machine that is not this one, only its files are known. */
 static bool is_met(const struct mavcg_machine *machine, const struct mavcg_set *set, unsigned id) {
-    return !machine->live || can_run(set, id);
+    return !MAVCG_IS_LIVE(machine) || can_run(set, id);
 }
 
 /* Fields of MIDR_EL1: see the Arm Architecture Reference Manual. */

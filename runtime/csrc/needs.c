@@ -8,17 +8,7 @@
 #if defined(MAVCG_OFFERED) /* a test's substitute, for machines that it does not run on */
 void MAVCG_OFFERED(uint32_t words[MAVCG_NEED_WORDS]);
 #define read_offered MAVCG_OFFERED
-#elif defined(__aarch64__)
-static void read_offered(uint32_t words[MAVCG_NEED_WORDS]) {
-    static const int half = 32;
-    for (int word = 0; word < MAVCG_NEED_WORDS; word++) words[word] = 0;
-    for (int number = 0; number < 2; number++) {
-        uint64_t hwcap = arm_hwcap(number);
-        words[2 * number] = (uint32_t)hwcap;
-        words[2 * number + 1] = (uint32_t)(hwcap >> half);
-    }
-}
-#else
+#elif !defined(__aarch64__)
 /* Under a hypervisor CPUID traps, so it is read once; several threads store the same values. */
 static void read_offered(uint32_t words[MAVCG_NEED_WORDS]) {
     static uint32_t offered[MAVCG_NEED_WORDS], is_read;
@@ -32,6 +22,18 @@ static void read_offered(uint32_t words[MAVCG_NEED_WORDS]) {
 }
 #endif
 
+#if defined(__aarch64__) && !defined(MAVCG_OFFERED)
+MAVCG_PRIVATE bool can_run(const struct mavcg_set *set, unsigned id) {
+    static const int half = 32;
+    if (id < MAVCG_FIRST_CORE) return true;
+    const uint32_t *needs = set->needs[id - MAVCG_FIRST_CORE];
+    for (int number = 0; number < 2; number++) {
+        uint64_t needed = needs[2 * number] | (uint64_t)needs[2 * number + 1] << half;
+        if (needed && needed & ~arm_hwcap(number)) return false;
+    }
+    return true;
+}
+#else
 MAVCG_PRIVATE bool can_run(const struct mavcg_set *set, unsigned id) {
     uint32_t offered[MAVCG_NEED_WORDS], missing = 0;
     if (id < MAVCG_FIRST_CORE) return true;
@@ -40,3 +42,4 @@ MAVCG_PRIVATE bool can_run(const struct mavcg_set *set, unsigned id) {
         missing |= set->needs[id - MAVCG_FIRST_CORE][word] & ~offered[word];
     return !missing;
 }
+#endif

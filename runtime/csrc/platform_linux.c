@@ -7,20 +7,18 @@
 #if !defined(__APPLE__)
 
 #if defined(__x86_64__)
-MAVCG_PRIVATE long system_call(long number, long a, long b, long c, long d) {
+MAVCG_PRIVATE long system_call(long number, long a, long b, long c) {
     long result;
-    register long r10 __asm__("r10") = d;
-    __asm__ volatile("syscall" : "=a"(result) : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10) : "rcx", "r11", "memory");
+    __asm__ volatile("syscall" : "=a"(result) : "a"(number), "D"(a), "S"(b), "d"(c) : "rcx", "r11", "memory");
     return result;
 }
 #else
-MAVCG_PRIVATE long system_call(long number, long a, long b, long c, long d) {
+MAVCG_PRIVATE long system_call(long number, long a, long b, long c) {
     register long x8 __asm__("x8") = number;
     register long x0 __asm__("x0") = a;
     register long x1 __asm__("x1") = b;
     register long x2 __asm__("x2") = c;
-    register long x3 __asm__("x3") = d;
-    __asm__ volatile("svc #0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3) : "memory");
+    __asm__ volatile("svc #0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2) : "memory");
     return x0;
 }
 #endif
@@ -47,48 +45,46 @@ extern int *ERRNO_LOCATION(void) MAVCG_WEAK_IMPORT;
 
 MAVCG_PRIVATE int open_file(const char *path) {
     long fd;
-    do fd = system_call(SYS_OPENAT, AT_THIS_FOLDER, (long)path, OPEN_READ_CLOEXEC, 0);
+    do fd = system_call(SYS_OPENAT, AT_THIS_FOLDER, (long)path, OPEN_READ_CLOEXEC);
     while (fd == ERROR_INTERRUPTED);
     return (int)fd;
 }
 
 MAVCG_PRIVATE long read_file(int fd, char *buffer, size_t bytes) {
     long read_bytes;
-    do read_bytes = system_call(SYS_READ, fd, (long)buffer, (long)bytes, 0);
+    do read_bytes = system_call(SYS_READ, fd, (long)buffer, (long)bytes);
     while (read_bytes == ERROR_INTERRUPTED);
     return read_bytes;
 }
 
-MAVCG_PRIVATE void close_file(int fd) { system_call(SYS_CLOSE, fd, 0, 0, 0); }
+MAVCG_PRIVATE void close_file(int fd) { system_call(SYS_CLOSE, fd, 0, 0); }
 
 MAVCG_PRIVATE void write_stderr(const struct text_part *parts, int count) {
-    system_call(SYS_WRITEV, 2, (long)parts, count, 0);
+    system_call(SYS_WRITEV, 2, (long)parts, count);
 }
 
 MAVCG_PRIVATE int query_cpu(void) {
 #if defined(__x86_64__)
-    if (sched_getcpu) {
-        int *error = ERRNO_LOCATION ? ERRNO_LOCATION() : NULL;
-        int saved = error ? *error : 0;
+    if (sched_getcpu && ERRNO_LOCATION) {
+        int *error = ERRNO_LOCATION();
+        int saved = *error;
         int cpu = sched_getcpu();
-        if (error) *error = saved; /* a dispatched function must not change errno */
+        *error = saved; /* a dispatched function must not change errno */
         return cpu;
     }
 #endif
     unsigned cpu = 0;
-    long failed = system_call(SYS_GETCPU, (long)&cpu, 0, 0, 0);
+    long failed = system_call(SYS_GETCPU, (long)&cpu, 0, 0);
     return failed ? MAVCG_NO_CPU : (int)cpu;
 }
 
 MAVCG_PRIVATE unsigned long aux_value(unsigned long type, bool *is_readable) {
-    unsigned long pair[2] = {0, 0};
+    unsigned long pair[2], value = 0;
     *is_readable = true;
     if (getauxval) return getauxval(type);
     int fd = open_file("/proc/self/auxv");
     *is_readable = fd >= 0;
-    if (fd < 0) return 0;
-    unsigned long value = 0;
-    while (read_file(fd, (char *)pair, sizeof pair) == (long)sizeof pair && pair[0])
+    while (read_file(fd, (char *)pair, sizeof pair) == (long)sizeof pair)
         if (pair[0] == type) value = pair[1];
     close_file(fd);
     return value;
@@ -101,7 +97,7 @@ MAVCG_PRIVATE uint64_t arm_hwcap(int number) {
     enum { ON_ARM = 0 };
 #endif
     bool is_readable;
-    return ON_ARM ? aux_value(number ? AUX_HWCAP2 : AUX_HWCAP, &is_readable) : 0;
+    return ON_ARM ? aux_value((unsigned)(AUX_HWCAP + number * (AUX_HWCAP2 - AUX_HWCAP)), &is_readable) : 0;
 }
 
 #if !defined(MAVCG_RUNNING_MIDR)

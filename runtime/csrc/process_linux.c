@@ -18,15 +18,19 @@ enum {
     LOWEST_ERROR = -4095
 };
 
-extern char **environ MAVCG_WEAK_IMPORT;
+#ifdef MAVCG_BIONIC
+#define ENVIRONMENT environ
+#else
+#define ENVIRONMENT __environ /* the alias that every static musl program has */
+#endif
+extern char **ENVIRONMENT MAVCG_WEAK_IMPORT;
 #ifndef MAVCG_BIONIC                                     /* bionic has neither of these */
-extern char **__environ MAVCG_WEAK_IMPORT;               /* the alias that every static musl program has */
 extern const ptrdiff_t __rseq_offset MAVCG_WEAK_IMPORT;  /* glibc 2.35 and later */
 extern const unsigned int __rseq_size MAVCG_WEAK_IMPORT; /* 0 if the thread library does not use rseq */
 #endif
 
 #ifndef PROCESS_ID /* tests give all processes the same number */
-#define PROCESS_ID system_call(SYS_GETPID, 0, 0, 0, 0)
+#define PROCESS_ID system_call(SYS_GETPID, 0, 0, 0)
 #endif
 
 MAVCG_PRIVATE uint32_t process_id(void) { return (uint32_t)PROCESS_ID; }
@@ -62,16 +66,16 @@ static long map_memory(long bytes) {
 MAVCG_PRIVATE uint64_t *word_cleared_in_children(void) {
     long page = map_memory(PAGE_BYTES);
     if (page < 0 && page >= LOWEST_ERROR) return NULL;
-    if (system_call(SYS_MADVISE, page, PAGE_BYTES, NO_ADVICE, 0) &&
-        !system_call(SYS_MADVISE, page, PAGE_BYTES, ADVICE_WIPE_ON_FORK, 0))
+    if (system_call(SYS_MADVISE, page, PAGE_BYTES, NO_ADVICE) &&
+        !system_call(SYS_MADVISE, page, PAGE_BYTES, ADVICE_WIPE_ON_FORK))
         return (uint64_t *)page;
     free_cleared_word((uint64_t *)page);
     return NULL;
 }
 
-MAVCG_PRIVATE void free_cleared_word(uint64_t *word) { system_call(SYS_MUNMAP, (long)word, PAGE_BYTES, 0, 0); }
+MAVCG_PRIVATE void free_cleared_word(uint64_t *word) { system_call(SYS_MUNMAP, (long)word, PAGE_BYTES, 0); }
 
-MAVCG_PRIVATE void yield_cpu(void) { system_call(SYS_YIELD, 0, 0, 0, 0); }
+MAVCG_PRIVATE void yield_cpu(void) { system_call(SYS_YIELD, 0, 0, 0); }
 
 #ifdef MAVCG_BIONIC
 MAVCG_PRIVATE uint64_t rseq_offset(void) { return 0; }
@@ -82,19 +86,14 @@ MAVCG_PRIVATE uint64_t rseq_offset(void) {
 }
 #endif
 
-MAVCG_PRIVATE char **environment(void) {
-#ifndef MAVCG_BIONIC
-    if (&__environ && __environ) return __environ;
-#endif
-    return &environ ? environ : NULL;
-}
+MAVCG_PRIVATE char **environment(void) { return &ENVIRONMENT ? ENVIRONMENT : NULL; }
 
 MAVCG_PRIVATE bool is_privileged(void) {
     bool is_readable;
     unsigned long secure = aux_value(AUX_SECURE, &is_readable);
     if (is_readable) return secure != 0;
-    return system_call(SYS_GETUID, 0, 0, 0, 0) != system_call(SYS_GETEUID, 0, 0, 0, 0) ||
-           system_call(SYS_GETGID, 0, 0, 0, 0) != system_call(SYS_GETEGID, 0, 0, 0, 0);
+    return system_call(SYS_GETUID, 0, 0, 0) != system_call(SYS_GETEUID, 0, 0, 0) ||
+           system_call(SYS_GETGID, 0, 0, 0) != system_call(SYS_GETEGID, 0, 0, 0);
 }
 
 #endif

@@ -1,4 +1,4 @@
-/* Fills the state of a core set, from the environment and then from the machine. */
+/* Fills the state of a core set. */
 #ifndef MAVCG_START_H
 #define MAVCG_START_H
 
@@ -8,9 +8,6 @@ MAVCG_PRIVATE_DATA const struct mavcg_machine this_machine;
 
 /* Return the set's table of core types, for filling. trace: bit mask of TRACE_ bits. */
 MAVCG_PRIVATE struct mavcg_table shared_table(const struct mavcg_set *set, uint32_t trace);
-
-/* Parse the value of MAVCG_TRACE, which may be NULL, into TRACE_ bits. report: print a line about each unknown part. */
-MAVCG_PRIVATE uint32_t read_trace(const char *text, bool report);
 
 /* Let dispatchers read the CPU number themselves, unless each run is to be counted. */
 MAVCG_PRIVATE void publish_rseq(const struct mavcg_set *set);

@@ -5,7 +5,7 @@
 #include "platform.h"
 #include "text.h"
 
-MAVCG_PRIVATE uint32_t sysfs_midr(const char *root, unsigned cpu) {
+MAVCG_PRIVATE uint32_t sysfs_midr(const struct mavcg_machine *machine, unsigned cpu) {
     static const char before[] = "/sys/devices/system/cpu/cpu", after[] = "/regs/identification/midr_el1";
     char path[sizeof before + sizeof after + 8];
     struct digits digits;
@@ -15,24 +15,23 @@ MAVCG_PRIVATE uint32_t sysfs_midr(const char *root, unsigned cpu) {
     for (const char *at = number_text(&digits, cpu, 10); *at; at++) path[bytes++] = *at;
     for (const char *at = after; *at; at++) path[bytes++] = *at;
     path[bytes] = 0;
-    if (!open_reader(&in, root, path)) return 0;
-    char token[24];
-    int c = next_char(&in);
-    int64_t midr = text_number(token, read_token(&in, &c, "", token, sizeof token));
+    if (!open_reader(&in, machine, path)) return 0;
+    struct token midr = read_token(&in);
     close_file(in.fd);
-    return midr > 0 && midr <= UINT32_MAX ? (uint32_t)midr : 0;
+    return midr.number > 0 && midr.number <= UINT32_MAX ? (uint32_t)midr.number : 0;
 }
 
-MAVCG_PRIVATE unsigned each_present_cpu(const char *root, void (*visit)(void *, unsigned), void *context) {
-    return each_listed_cpu(root, "/sys/devices/system/cpu/present", visit, context);
+MAVCG_PRIVATE unsigned each_present_cpu(const struct mavcg_machine *machine, void (*visit)(void *, unsigned),
+                                        void *context) {
+    return each_listed_cpu(machine, "/sys/devices/system/cpu/present", visit, context);
 }
 
-MAVCG_PRIVATE unsigned each_hybrid_cpu(const char *root, enum hybrid_list list, void (*visit)(void *, unsigned),
-                                       void *context) {
+MAVCG_PRIVATE unsigned each_hybrid_cpu(const struct mavcg_machine *machine, enum hybrid_list list,
+                                       void (*visit)(void *, unsigned), void *context) {
     static const char paths[HYBRID_LISTS][32] = {
         "/sys/devices/cpu_core/cpus",
         "/sys/devices/cpu_atom/cpus",
         "/sys/devices/cpu_lowpower/cpus",
     };
-    return each_listed_cpu(root, paths[list], visit, context);
+    return each_listed_cpu(machine, paths[list], visit, context);
 }

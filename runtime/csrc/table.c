@@ -51,14 +51,20 @@ static void report_cpu(unsigned cpu, const char *core, enum mavcg_how how, uint3
     end_line_with_source(&line, how, seen);
 }
 
-MAVCG_PRIVATE void store_core(struct mavcg_table *table, unsigned cpu, unsigned id, enum mavcg_how how, uint32_t seen) {
+static void record_source(struct mavcg_table *table, unsigned cpu, enum mavcg_how how, uint32_t seen) {
+    if (!MAVCG_READS_RECORDS) return;
+    if (table->how) table->how[cpu] = (uint8_t)how;
+    if (table->seen) table->seen[cpu] = seen;
+}
+
+MAVCG_RARE MAVCG_PRIVATE void store_core(struct mavcg_table *table, unsigned cpu, unsigned id, enum mavcg_how how,
+                                         uint32_t seen) {
     uint8_t none = MAVCG_NOT_KNOWN;
     if (cpu >= MAVCG_CPUS || !id) return;
     if (!__atomic_compare_exchange_n(&table->id[cpu], &none, (uint8_t)id, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
         return;
-    if (table->how) table->how[cpu] = (uint8_t)how;
-    if (table->seen) table->seen[cpu] = seen;
-    if (table->report) report_cpu(cpu, core_name(MAVCG_SET_OF(table), id), how, seen);
+    record_source(table, cpu, how, seen);
+    if (!MAVCG_SMALL && table->report) report_cpu(cpu, core_name(MAVCG_SET_OF(table), id), how, seen);
 }
 
 MAVCG_PRIVATE void store_unknown_cpus(struct mavcg_table *table, unsigned id, enum mavcg_how how, uint32_t seen) {
@@ -68,10 +74,9 @@ MAVCG_PRIVATE void store_unknown_cpus(struct mavcg_table *table, unsigned id, en
         if (known_core(table, cpu)) continue;
         stored = true;
         __atomic_store_n(&table->id[cpu], (uint8_t)id, __ATOMIC_RELAXED);
-        if (table->how) table->how[cpu] = (uint8_t)how;
-        if (table->seen) table->seen[cpu] = seen;
+        record_source(table, cpu, how, seen);
     }
-    if (!table->report || !stored) return;
+    if (MAVCG_SMALL || !table->report || !stored) return;
     start_line(&line);
     add_text(&line, "all other cpus: ");
     add_text(&line, core_name(MAVCG_SET_OF(table), id));
@@ -99,24 +104,25 @@ struct search {
     const struct mavcg_machine *machine;
     struct mavcg_table *table; /* NULL: store nothing */
     int only;
-    unsigned missing;        /* listed CPUs that are not identified yet */
-    uint32_t midr;           /* the last one in /proc/cpuinfo for a CPU of the search */
-    struct x86_identity x86; /* the processor in /proc/cpuinfo */
-    enum x86_kind kind;      /* kind of the hybrid's CPUs in the current list */
     bool moved;              /* the thread left the CPU before identifying it */
+    unsigned missing;        /* Arm: listed CPUs that are not identified yet */
+    uint32_t midr;           /* Arm: the last one in /proc/cpuinfo for a CPU of the search */
+    struct x86_identity x86; /* x86: the processor */
+    enum x86_kind kind;      /* x86: kind of the hybrid's CPUs in the current list */
 };
 
 /* Set member by member: for an initialiser the compiler may call memset, which is not available. */
 static void start_search(struct search *search, const struct mavcg_machine *machine, struct mavcg_table *table,
                          int only) {
-    search->machine = machine;
+    search->machine = MAVCG_READS_RECORDS ? machine : NULL;
     search->table = table;
     search->only = only;
+    search->moved = false;
     search->missing = search->midr = 0;
+    if (!MAVCG_X86_SOURCES) return;
     search->x86.vendor = X86_ANY_VENDOR;
     search->x86.family = search->x86.model = 0;
     search->kind = X86_NO_KIND;
-    search->moved = false;
 }
 
 /* Store the id of the version for a MIDR_EL1. */
@@ -124,28 +130,20 @@ static void store_midr(struct search *search, unsigned cpu, enum mavcg_how how, 
     store_core(search->table, cpu, core_of_midr(search->machine, MAVCG_SET_OF(search->table), midr), how, midr);
 }
 
-static void search_sysfs(void *context, unsigned cpu) {
+/* A shared part stands for the CPU that reads the file: it is stored only if it is known which CPU that is, and not by the
+ * small selector. */
+static void store_part(void *context, unsigned cpu, uint32_t midr, bool is_shared) {
     struct search *search = context;
-    if (known_core(search->table, cpu)) return;
-    uint32_t midr = sysfs_midr(search->machine->root, cpu);
-    if (midr) store_midr(search, cpu, MAVCG_HOW_SYSFS_MIDR, midr);
-    else search->missing++;
-}
-
-static void store_part(void *context, unsigned cpu, uint32_t midr) {
-    struct search *search = context;
+    if (is_shared) {
+        if (MAVCG_SMALL || !MAVCG_IS_LIVE(search->machine) || search->only == MAVCG_NO_CPU) return;
+        cpu = (unsigned)search->only;
+        search->moved |= query_cpu() != search->only;
+        if (search->moved) return;
+    }
     if (search->only == MAVCG_NO_CPU || search->only == (int)cpu) {
         search->midr = midr;
         if (search->table) store_midr(search, cpu, MAVCG_HOW_CPUINFO, midr);
     }
-}
-
-/* Store a part that stands for "the CPU that reads this file", only if it is known which CPU that is. */
-static void store_shared_part(void *context, uint32_t midr) {
-    struct search *search = context;
-    if (!search->machine->live || search->only == MAVCG_NO_CPU) return;
-    if (query_cpu() == search->only) store_part(context, (unsigned)search->only, midr);
-    else search->moved = true;
 }
 
 static void store_x86_identity(void *context, struct x86_identity identity) {
@@ -153,14 +151,29 @@ static void store_x86_identity(void *context, struct x86_identity identity) {
 }
 
 static void search_cpuinfo(struct search *search) {
-    struct cpuinfo_reader reader = {NULL, store_part, store_shared_part, store_x86_identity, search};
-    read_cpuinfo(search->machine->root, &reader);
+    struct cpuinfo_reader reader = {NULL, store_part, MAVCG_READS_RECORDS ? store_x86_identity : NULL, search};
+    read_cpuinfo(search->machine, &reader);
+}
+
+static void search_sysfs(void *context, unsigned cpu) {
+    struct search *search = context;
+    if (known_core(search->table, cpu)) return;
+    uint32_t midr = sysfs_midr(search->machine, cpu);
+    if (midr) store_midr(search, cpu, MAVCG_HOW_SYSFS_MIDR, midr);
+    else search->missing++;
+}
+
+static void search_files(struct search *search) {
+    unsigned listed = !MAVCG_SMALL;
+    if (!MAVCG_SMALL && search->only == MAVCG_NO_CPU) listed = each_present_cpu(search->machine, search_sysfs, search);
+    else if (!MAVCG_SMALL) search_sysfs(search, (unsigned)search->only);
+    if (!listed || search->missing) search_cpuinfo(search);
 }
 
 /* Return MIDR_EL1 of one CPU from the files, without storing it; 0 if the files do not have it. */
 static uint32_t midr_in_files(const struct mavcg_machine *machine, unsigned cpu) {
     struct search search;
-    uint32_t midr = sysfs_midr(machine->root, cpu);
+    uint32_t midr = MAVCG_SMALL ? 0 : sysfs_midr(machine, cpu);
     if (midr) return midr;
     start_search(&search, machine, NULL, (int)cpu);
     search_cpuinfo(&search);
@@ -178,33 +191,22 @@ static bool read_current_midr(int *cpu, uint32_t *midr) {
     return false;
 }
 
-/* True if the files agree with the CPU itself. Files that contradict it describe another machine: an emulator may show
- * those of its host. If the thread is moved at each attempt, the files are not trusted, and each CPU is queried when it
- * is first used. */
-static bool files_match_cpu(const struct mavcg_machine *machine) {
-    enum { COMPARED = (int)0xFFF0FFFF }; /* without the architecture field, which /proc/cpuinfo lacks */
-    int cpu;
-    uint32_t running;
-    if (!machine->live) return true;
-    if (!read_current_midr(&cpu, &running)) return false;
-    uint32_t recorded = running ? midr_in_files(machine, (unsigned)cpu) : 0;
-    return !running || !recorded || ((running ^ recorded) & (uint32_t)COMPARED) == 0;
-}
-
+/* Read the files if the register cannot be read, and for all CPUs if they agree with it. Files that contradict it, or
+ * do not have its CPU, describe another machine: an emulator may show those of its host. If the thread is moved at each
+ * attempt, the files are not trusted, and each CPU is queried when it is first used. */
 static void fill_arm(struct search *search) {
-    if (files_match_cpu(search->machine)) {
-        unsigned listed = 1;
-        if (search->only == MAVCG_NO_CPU) listed = each_present_cpu(search->machine->root, search_sysfs, search);
-        else search_sysfs(search, (unsigned)search->only);
-        if (!listed || search->missing) search_cpuinfo(search);
-    }
-    if (search->machine->live && search->only != MAVCG_NO_CPU && !known_core(search->table, (unsigned)search->only)) {
-        int cpu;
-        uint32_t midr;
-        bool stayed = read_current_midr(&cpu, &midr);
-        if (stayed && midr) store_midr(search, (unsigned)cpu, MAVCG_HOW_MRS, midr);
-        if (!stayed || cpu != search->only) search->moved = true;
-    }
+    enum { COMPARED = (int)0xFFF0FFFF }; /* without the architecture field, which /proc/cpuinfo lacks */
+    int cpu = MAVCG_NO_CPU;
+    uint32_t midr = 0;
+    bool stayed = !MAVCG_IS_LIVE(search->machine) || read_current_midr(&cpu, &midr);
+    if (stayed && (!midr || (search->only == MAVCG_NO_CPU &&
+                             !((midr ^ midr_in_files(search->machine, (unsigned)cpu)) & (uint32_t)COMPARED))))
+        search_files(search);
+    if (!MAVCG_IS_LIVE(search->machine) || search->only == MAVCG_NO_CPU ||
+        known_core(search->table, (unsigned)search->only))
+        return;
+    if (stayed && midr) store_midr(search, (unsigned)cpu, MAVCG_HOW_MRS, midr);
+    search->moved |= !stayed || cpu != search->only;
 }
 
 /* Store the id of the version for an x86 CPU. */
@@ -221,18 +223,21 @@ static void store_kind(void *context, unsigned cpu) {
         store_x86(search, (int)cpu, search->kind, MAVCG_HOW_SYSFS_KIND);
 }
 
-static void fill_x86(struct search *search) {
+/* Store the CPUs of each list; returns false if there are no lists. */
+static bool search_hybrid_lists(struct search *search) {
     static const uint8_t kinds[HYBRID_LISTS] = {X86_CORE, X86_ATOM, X86_ATOM};
-    const struct mavcg_machine *machine = search->machine;
-    bool hybrid = false, live = machine->live;
-    if (live) search->x86 = cpuid_identity();
-    if (!live || cpuid_says_hybrid()) {
-        hybrid = live;
-        for (int list = 0; list < HYBRID_LISTS; list++) {
-            search->kind = (enum x86_kind)kinds[list];
-            if (each_hybrid_cpu(machine->root, (enum hybrid_list)list, store_kind, search)) hybrid = true;
-        }
+    bool found = false;
+    for (int list = 0; list < HYBRID_LISTS; list++) {
+        search->kind = (enum x86_kind)kinds[list];
+        if (each_hybrid_cpu(search->machine, (enum hybrid_list)list, store_kind, search)) found = true;
     }
+    return found;
+}
+
+static void fill_x86(struct search *search) {
+    bool live = MAVCG_IS_LIVE(search->machine), hybrid = live && cpuid_says_hybrid();
+    if (live) search->x86 = cpuid_identity();
+    if (!MAVCG_SMALL && (!live || hybrid)) hybrid |= search_hybrid_lists(search);
     if (!hybrid && search->x86.vendor)
         store_x86(search, MAVCG_NO_CPU, X86_NO_KIND, live ? MAVCG_HOW_CPUID : MAVCG_HOW_CPUINFO);
     if (live && search->only != MAVCG_NO_CPU && !known_core(search->table, (unsigned)search->only)) {
@@ -245,7 +250,7 @@ static void fill_x86(struct search *search) {
 MAVCG_PRIVATE bool fill_table(const struct mavcg_machine *machine, struct mavcg_table *table, int only) {
     struct search search;
     start_search(&search, machine, table, only);
-    if (MAVCG_ARM_SOURCES && machine->arm) fill_arm(&search);
-    if (MAVCG_X86_SOURCES && machine->x86) fill_x86(&search);
+    if (MAVCG_ARM_SOURCES && (!MAVCG_READS_RECORDS || machine->arm)) fill_arm(&search);
+    if (MAVCG_X86_SOURCES && (!MAVCG_READS_RECORDS || machine->x86)) fill_x86(&search);
     return !search.moved;
 }

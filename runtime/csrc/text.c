@@ -20,15 +20,19 @@ MAVCG_PRIVATE bool same_text(const char *a, const char *b, size_t b_bytes) {
     return i == b_bytes && !a[i];
 }
 
-MAVCG_PRIVATE bool open_reader(struct reader *in, const char *root, const char *path) {
+MAVCG_PRIVATE bool open_reader(struct reader *in, const struct mavcg_machine *machine, const char *path) {
+    const char *root = MAVCG_ROOT_OF(machine);
     char full[MAVCG_PATH_BYTES];
-    size_t bytes = 0;
-    for (; *root && bytes < sizeof full - 1; root++) full[bytes++] = *root;
-    for (; *path && bytes < sizeof full - 1; path++) full[bytes++] = *path;
-    full[bytes] = 0;
-    if (*root || *path) return false;
+    if (*root) {
+        size_t bytes = 0;
+        for (; *root && bytes < sizeof full - 1; root++) full[bytes++] = *root;
+        for (; *path && bytes < sizeof full - 1; path++) full[bytes++] = *path;
+        full[bytes] = 0;
+        if (*root || *path) return false;
+        path = full;
+    }
     in->at = in->end = 0;
-    in->fd = open_file(full);
+    in->fd = open_file(path);
     return in->fd >= 0;
 }
 
@@ -42,53 +46,46 @@ MAVCG_PRIVATE int next_char(struct reader *in) {
     return (unsigned char)in->buffer[in->at++];
 }
 
-MAVCG_PRIVATE size_t read_token(struct reader *in, int *c, const char *stops, char *token, size_t token_bytes) {
-    size_t bytes = 0;
-    while (is_blank(*c)) *c = next_char(in);
-    for (; *c != END_OF_FILE && *c != '\n'; *c = next_char(in)) {
-        const char *stop = stops;
-        while (*stop && *stop != *c) stop++;
-        if (*stop) break;
-        if (bytes < token_bytes) token[bytes++] = (char)*c;
-    }
-    if (bytes == token_bytes) return 0;
-    while (bytes && (is_blank(token[bytes - 1]) || token[bytes - 1] == '\r')) bytes--;
-    return bytes;
+/* Return the value of a digit in bases up to 16; a number above 15 for any other character. */
+static unsigned digit_value(int c) {
+    unsigned value = (unsigned)(c - '0');
+    return value <= 9 ? value : (unsigned)((c | 32) - 'a') + 10; /* bit 5: lower case */
 }
 
-MAVCG_PRIVATE int64_t text_number(const char *text, size_t bytes) {
-    uint64_t value = 0;
-    unsigned base = bytes > 2 && text[0] == '0' && (text[1] | 32) == 'x' ? 16 : 10;
-    size_t at = base == 16 ? 2 : 0;
-    if (!bytes) return -1;
-    for (; at < bytes; at++) {
-        int c = text[at] | 32; /* lower case; a digit has this bit already */
-        unsigned digit = is_digit(text[at])     ? (unsigned)(c - '0')
-                         : c >= 'a' && c <= 'f' ? (unsigned)(c - 'a' + 10)
-                                                : 99;
-        if (digit >= base || value > ((uint64_t)INT64_MAX - digit) / base) return -1;
-        value = value * base + digit;
+MAVCG_PRIVATE struct token read_token(struct reader *in) {
+    struct token token = {.hash = MAVCG_HASH_START, .end = 0, .number = 0};
+    unsigned chars = 0, base = 10;
+    for (;;) {
+        int c = token.end = next_char(in);
+        if (c == END_OF_FILE || c == '\n' || c == ':' || c == ',' || c == '-') break;
+        if (c <= ' ') continue;
+        unsigned digit = digit_value(c);
+        token.hash = MAVCG_HASH(token.hash, c);
+        if (++chars == 2 && !token.number) {
+            base = 16;
+            if ((c | 32) == 'x') continue;
+            digit = base; /* no decimal number begins with 0 */
+        }
+        if (digit >= base || (uint64_t)token.number > UINT32_MAX) token.number = NOT_A_NUMBER;
+        else token.number = token.number * base + digit;
     }
-    return (int64_t)value;
+    if (!chars) token.number = NOT_A_NUMBER;
+    return token;
 }
 
-MAVCG_PRIVATE unsigned each_listed_cpu(const char *root, const char *path, void (*visit)(void *, unsigned),
-                                       void *context) {
+MAVCG_PRIVATE unsigned each_listed_cpu(const struct mavcg_machine *machine, const char *path,
+                                       void (*visit)(void *, unsigned), void *context) {
     struct reader in;
     unsigned count = 0;
-    if (!open_reader(&in, root, path)) return 0;
-    int c;
+    if (!open_reader(&in, machine, path)) return 0;
+    struct token token;
     do {
-        char token[12];
-        c = next_char(&in);
-        int64_t first = text_number(token, read_token(&in, &c, "-,", token, sizeof token)), last = first;
-        if (first >= 0 && c == '-') {
-            c = next_char(&in);
-            last = text_number(token, read_token(&in, &c, ",", token, sizeof token));
-        }
-        if (first < 0 || last < first) break;
-        for (; first <= last && first < MAVCG_CPUS; first++, count++) visit(context, (unsigned)first);
-    } while (c == ',');
+        token = read_token(&in);
+        int64_t cpu = token.number;
+        if (token.end == '-') token = read_token(&in);
+        if (cpu < 0 || token.number < cpu) break;
+        for (; cpu <= token.number && cpu < MAVCG_CPUS; cpu++, count++) visit(context, (unsigned)cpu);
+    } while (token.end == ',');
     close_file(in.fd);
     return count;
 }

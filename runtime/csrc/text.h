@@ -12,7 +12,20 @@ struct reader {
     char buffer[256];
 };
 
-enum { END_OF_FILE = -1 };
+enum { END_OF_FILE = -1, NOT_A_NUMBER = -1 };
+
+/* FNV-1a, by which known words are recognised without their text (cpuinfo.c). */
+#define MAVCG_HASH_START 2166136261u
+#define MAVCG_HASH(hash, c) (((hash) ^ (uint32_t)(c)) * 16777619u)
+
+/* A part of a line. end: the character after it, one of ":,-\n", or END_OF_FILE. hash: of its characters without blanks.
+ * number: its value, decimal or 0x..; NOT_A_NUMBER for other texts and numbers of more than 36
+ * bits. */
+struct token {
+    uint32_t hash;
+    int end;
+    int64_t number;
+};
 
 /* A buffer for the digits of a number; the text is right-aligned in the array. */
 struct digits {
@@ -34,24 +47,19 @@ MAVCG_PRIVATE size_t text_bytes(const char *text);
 /* True if the NUL-terminated text a equals the b_bytes bytes at b. */
 MAVCG_PRIVATE bool same_text(const char *a, const char *b, size_t b_bytes);
 
-/* Open root + path. Returns false if the file does not exist or the path is too long. */
-MAVCG_PRIVATE bool open_reader(struct reader *in, const char *root, const char *path);
+/* Open a file of a machine. Returns false if it does not exist or the path is too long. */
+MAVCG_PRIVATE bool open_reader(struct reader *in, const struct mavcg_machine *machine, const char *path);
 
 /* Return the next character, or END_OF_FILE; a read error counts as the end of the file. */
 MAVCG_PRIVATE int next_char(struct reader *in);
 
-/* Read a token that begins with the character *c and ends before one of `stops` or at the end of the line, without
- * blanks at either end. *c becomes the character that ended it. Returns the token's length in bytes; 0 if it exceeds
- * token_bytes - 1, which no valid token does. */
-MAVCG_PRIVATE size_t read_token(struct reader *in, int *c, const char *stops, char *token, size_t token_bytes);
-
-/* Parse a whole text as a number, decimal or 0x.. Returns -1 if it is not a number, or above INT64_MAX. */
-MAVCG_PRIVATE int64_t text_number(const char *text, size_t bytes);
+/* Read the next token. */
+MAVCG_PRIVATE struct token read_token(struct reader *in);
 
 /* Call visit for each CPU of a list such as "0-3,6" in a file. Returns the number of CPUs, 0 if the file cannot be
  * read. Everything after the first text that does not belong to a list is ignored. */
-MAVCG_PRIVATE unsigned each_listed_cpu(const char *root, const char *path, void (*visit)(void *, unsigned),
-                                       void *context);
+MAVCG_PRIVATE unsigned each_listed_cpu(const struct mavcg_machine *machine, const char *path,
+                                       void (*visit)(void *, unsigned), void *context);
 
 /* Write the digits of a number in this base to the end of `digits`. Returns their start. */
 MAVCG_PRIVATE const char *number_text(struct digits *digits, uint64_t value, unsigned base);

@@ -12,7 +12,6 @@ static const struct mavcg_x86_rule x86_rules[] = {
 static const uint32_t needs[][MAVCG_NEED_WORDS] = {
     {0x00000000, 0x00000000, 0x00000000, 0x00000000, 0x00000000, 0x00000000, 0x00000000}, /* cortex-a55 */
     {0x00000000, 0x00000000, 0x00000000, 0x00000000, 0x00000000, 0x00000000, 0x00000000}, /* cortex-a75 */
-    {0},
 };
 static const char core_names[] =
     "\001" "generic" "\000"
