@@ -138,6 +138,11 @@ def _auto_request(options: AutoOptions) -> "AutoRequest":
         (table and table.frequency) or defaults.frequency_hz,
         table.event if table else None,
     )
+    if build.runtime == "small":
+        raise MavcgError(
+            f"{project.path}: build.runtime small: has no MAVCG_CPU_MAP, by which mavcg auto runs versions in turn; "
+            "take static here, and small in a last mavcg build"
+        )
     _ = request.threshold  # raises for an invalid value now, not after a build
     return request
 

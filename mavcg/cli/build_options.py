@@ -283,8 +283,9 @@ class BuildOptions:
     runtime: Annotated[
         str | None,
         typer.Option(
-            metavar="static|shared",
-            help="Where the selector is: static: in the library; shared: in libmavcg_rt.so; default static.",
+            metavar="static|shared|small",
+            help="The selector: static: in the library; shared: in libmavcg_rt.so; small: in the library, under 3 kB, "
+            "without MAVCG_CPU_MAP and MAVCG_TRACE; default static.",
         ),
     ] = None
     jobs: Jobs = None

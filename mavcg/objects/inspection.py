@@ -11,6 +11,8 @@ from mavcg.objects.growth import growth_percent
 
 T = TypeVar("T")
 
+HAS_SETTINGS = "has_settings"  # key of notes: False if the selector has no MAVCG_CPU_MAP and MAVCG_TRACE
+
 
 @dataclass(frozen=True)
 class Inspection:

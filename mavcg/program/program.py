@@ -15,6 +15,7 @@ from mavcg.hardware.core import Core
 from mavcg.objects.binaries import imports_of, loaded_bytes, note_assembly, protection
 from mavcg.objects.elf import note_assembly as json_note
 from mavcg.objects.growth import growth_percent
+from mavcg.objects.inspection import HAS_SETTINGS
 from mavcg.objects.library import link_relocatable, link_shared
 from mavcg.objects.link_options import LinkOptions
 from mavcg.passes.asm.transforms.remove_definitions import defined_symbols
@@ -67,6 +68,7 @@ class BuildRequest:
         notes: messages about the selection of the inputs.
         link: options for the link of a library.
         shared_runtime: True if the selector is in libmavcg_rt.so; False if it is linked into the output.
+        small_runtime: True for the selector without MAVCG_CPU_MAP and MAVCG_TRACE.
         workers: number of compilers that run at a time.
         lto: if the output is to be LLVM bitcode, whose code the program's link generates; None for machine code.
     """
@@ -89,6 +91,7 @@ class BuildRequest:
     notes: tuple[str, ...] = ()
     link: LinkOptions = LinkOptions()
     shared_runtime: bool = False
+    small_runtime: bool = False
     workers: int = field(default_factory=default_workers)
     lto: Lto | None = None
 
@@ -141,7 +144,7 @@ def build_program(request: BuildRequest, progress: Progress = lambda message: No
         assembly = [read_asm_module(unit, request.target) for unit in request.asm_units]
         assembled = [name for module in assembly for name in module.function_names]
         hot, not_found = match_hot(request.hot, [module.text for module in modules], assembled)
-        core_set = CoreSet(request.cores)
+        core_set = CoreSet(request.cores, small=request.small_runtime)
         built = [_build_module(module, hot, core_set, request, folder, progress) for module in modules]
         built += [_build_assembly(module, hot, core_set, request, folder, progress) for module in assembly]
         _check_something_versioned(built, not_found)
@@ -153,6 +156,8 @@ def build_program(request: BuildRequest, progress: Progress = lambda message: No
             progress("compiling the run-time selector")
             selector = _selector_objects(core_sets, request, folder)
             facts = {"runtime": {path.stem: loaded_bytes(path) for path in selector}}
+            if request.small_runtime:
+                facts[HAS_SETTINGS] = False
             objects += selector
             if request.shared_runtime:
                 runtime_library = build_shared_runtime(request.target, folder)
@@ -250,7 +255,7 @@ def _selector_objects(core_sets: Sequence[CoreSet], request: BuildRequest, folde
     all_cores = load_cores()
     tables = [runtime_object(core_set, all_cores, request.target, folder, unit) for core_set in core_sets]
     has_part = unit == "linked_set" and request.target.system != "macos"
-    return [linked_selector(request.target, folder), *tables] if has_part else tables
+    return [linked_selector(request.target, folder, request.small_runtime), *tables] if has_part else tables
 
 
 def _single_library_bytes(built: Sequence[ModuleObjects], request: BuildRequest, folder: Path) -> int:

@@ -64,7 +64,8 @@ def make_request(
         per_core_rounding=chosen.per_core_rounding,
         tuning=chosen.tuning,
         link=_link(file, folder, target),
-        shared_runtime=shared_runtime(file, target),
+        shared_runtime=has_runtime(file, "shared", target),
+        small_runtime=has_runtime(file, "small", target),
         lto=Lto() if Path(file.output or "").suffix == ".bc" else None,
     )
     return (replace(request, workers=jobs) if jobs else request), board
@@ -85,18 +86,20 @@ def _output(file: BuildFile, folder: Path, target: Target) -> Path:
     return output
 
 
-def shared_runtime(file: BuildFile, target: Target) -> bool:
-    """True if the selector is in libmavcg_rt.so, by the option --runtime.
+def has_runtime(file: BuildFile, kind: str, target: Target) -> bool:
+    """True if the option --runtime selects this kind of selector.
 
-    Raises: MavcgError for an unknown value, and for a target without such a library.
+    Raises: MavcgError for an unknown value, and for a target that has the static one only.
     """
-    if file.runtime not in (None, "static", "shared"):
-        raise MavcgError(f"--runtime {file.runtime}: is neither static nor shared; static needs no other file")
-    if file.runtime == "shared" and target.system == "macos":
+    if file.runtime not in (None, "static", "shared", "small"):
         raise MavcgError(
-            f"--runtime shared: is for Linux and Android, and the target is {target.zig_name}; leave it out"
+            f"--runtime {file.runtime}: is neither static nor shared nor small; static needs no other file"
         )
-    return file.runtime == "shared"
+    if file.runtime in ("shared", "small") and target.system == "macos":
+        raise MavcgError(
+            f"--runtime {file.runtime}: is for Linux and Android, and the target is {target.zig_name}; leave it out"
+        )
+    return file.runtime == kind
 
 
 def _link(file: BuildFile, folder: Path, target: Target) -> LinkOptions:

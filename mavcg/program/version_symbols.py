@@ -6,8 +6,9 @@ from pathlib import Path
 
 from mavcg.errors import MavcgError
 from mavcg.hardware.core import GENERIC
+from mavcg.objects.binaries import notes
 from mavcg.objects.elf import function_symbols
-from mavcg.objects.inspection import inspect_library
+from mavcg.objects.inspection import HAS_SETTINGS, inspect_library
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class VersionedLibrary:
 def read_library(path: Path) -> VersionedLibrary:
     """Read the versions in a library, program or object.
 
-    Raises: MavcgError if a file has no versions, or its symbols are stripped.
+    Raises: MavcgError if a file has no versions, its symbols are stripped, or MAVCG_CPU_MAP cannot choose versions.
     """
     code_labels: dict[str, list[Mapping[str, str]]] = {}
     for function in inspect_library(path).functions:
@@ -75,6 +76,11 @@ def read_library(path: Path) -> VersionedLibrary:
             symbols[symbol] = (name, label)
         else:
             copies.add(symbol)
+    if any(note.get(HAS_SETTINGS) is False for note in notes(path)):
+        raise MavcgError(
+            f"{path}: was built with --runtime small, without the MAVCG_CPU_MAP by which its versions are run in turn; "
+            "measure a build without this option"
+        )
     library = VersionedLibrary(path, code_labels, symbols, frozenset(copies))
     if not library.cores:
         raise MavcgError(f"{path}: every function has one version for all cores; there is nothing to measure")

@@ -1,0 +1,136 @@
+"""`--runtime small`: under 3 kB of selector in a library, and a word wherever its missing settings would be used."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from elftools.elf.elffile import ELFFile
+
+from mavcg.toolchain.target import host_target
+from mavcg.toolchain.zig import run_zig
+from tests.mavcg.conftest import CORES, Mavcg
+
+SOURCE = "int dot(const short *a, const short *b, int n) { int s = 0; while (n--) s += a[n] * b[n]; return s; }\n"
+MAIN = """\
+#include <stdio.h>
+int dot(const short *, const short *, int);
+int main(void) { short a[3] = {1, 2, 3}; printf("%d\\n", dot(a, a, 3)); return 0; }
+"""
+FEW = {"aarch64-linux-gnu.2.17": "cortex-a55,cortex-a75", "x86_64-linux-gnu.2.17": "znver3,emeraldrapids"}
+LIMIT = 3072
+
+
+def built(mavcg: Mavcg, folder: Path, target: str, cores: str, output: str, runtime: str = "small") -> Path:
+    (folder / "dot.c").write_text(SOURCE)
+    base = ["build", "--source", folder / "dot.c", "--hot", "dot", "--target", target, "--cores", cores]
+    done = mavcg(*base, "--keep-slower", "--runtime", runtime, "-o", folder / output, "--json")
+    assert done.status == 0, done.stderr
+    return folder / output
+
+
+def linked_bytes(library: Path) -> int:
+    """The bytes of all that is not of the program, by the library's symbols; what is zero takes none."""
+    with library.open("rb") as file:
+        elf: Any = ELFFile(file)
+        sections = list(elf.iter_sections())
+        return sum(
+            symbol["st_size"]
+            for symbol in elf.get_section_by_name(".symtab").iter_symbols()
+            if symbol["st_info"]["type"] in ("STT_FUNC", "STT_OBJECT")
+            and not symbol.name.startswith("dot")
+            and isinstance(symbol["st_shndx"], int)
+            and sections[symbol["st_shndx"]]["sh_type"] != "SHT_NOBITS"
+        )
+
+
+@pytest.mark.parametrize("target", FEW)
+def test_a_library_for_few_cores_has_less_than_3_kb_of_selector(mavcg: Mavcg, tmp_path: Path, target: str) -> None:
+    library = built(mavcg, tmp_path, target, FEW[target], "libdot.so")
+    with_settings = built(mavcg, tmp_path, target, FEW[target], "libstatic.so", "static")
+    small, static = (json.loads(mavcg("inspect", path, "--json").stdout) for path in (library, with_settings))
+
+    assert 1000 < linked_bytes(library) <= small["runtime_bytes"] < LIMIT
+    assert linked_bytes(library) < linked_bytes(with_settings) / 2
+    assert library.stat().st_size < with_settings.stat().st_size - 4000
+    assert small["functions"] == static["functions"]
+
+
+@pytest.mark.parametrize("target", FEW)
+def test_an_object_for_few_cores_too(mavcg: Mavcg, tmp_path: Path, target: str) -> None:
+    path = built(mavcg, tmp_path, target, FEW[target], "dot.o")
+
+    assert 1000 < json.loads(mavcg("inspect", path, "--json").stdout)["runtime_bytes"] < LIMIT
+
+
+def program(folder: Path, *objects: Path) -> Path:
+    (folder / "main.c").write_text(MAIN)
+    arguments = ["-target", host_target().zig_name, str(folder / "main.c"), *map(str, objects), f"-Wl,-rpath,{folder}"]
+    run_zig("cc", [*arguments, "-o", str(folder / "app")], "linking")
+    return folder / "app"
+
+
+@pytest.mark.parametrize("output", ["libdot.so", "dot.o", "dot.bc"])
+def test_a_program_says_which_settings_it_does_not_have(mavcg: Mavcg, tmp_path: Path, output: str) -> None:
+    made = built(mavcg, tmp_path, host_target().zig_name, ",".join(CORES), output)
+    app = program(tmp_path, made)
+
+    def run(**environment: str) -> tuple[str, str]:
+        done = subprocess.run([app], env=environment, capture_output=True, text=True, check=True)
+        return done.stdout, done.stderr
+
+    assert run() == ("14\n", "")
+    words = "mavcg: MAVCG_CPU_MAP and MAVCG_TRACE have no effect: built with --runtime small\n"
+    assert run(MAVCG_TRACE="1") == run(MAVCG_CPU_MAP=f"*={CORES[0]}") == ("14\n", words)
+
+
+def test_a_program_may_link_objects_with_either_selector(mavcg: Mavcg, tmp_path: Path) -> None:
+    """Each has its table: the trace counts the runs of the one that has it."""
+    small = built(mavcg, tmp_path, host_target().zig_name, ",".join(CORES), "dot.o")
+    (tmp_path / "dot.c").unlink()
+    source = tmp_path / "square.c"
+    source.write_text(SOURCE.replace("dot", "squares"))
+    base = ["build", "--source", source, "--hot", "squares", "--cores", ",".join(CORES), "--keep-slower"]
+    assert mavcg(*base, "-o", tmp_path / "squares.o").status == 0
+    (tmp_path / "call.c").write_text(
+        "int squares(const short *, const short *, int);\n"
+        "__attribute__((constructor)) static void call(void) { short a[2] = {1, 2}; (void)squares(a, a, 2); }\n"
+    )
+    app = program(tmp_path, small, tmp_path / "squares.o", tmp_path / "call.c")
+    environment = {"MAVCG_TRACE": "1", "MAVCG_CPU_MAP": "*=generic"}
+    done = subprocess.run([app], env=environment, capture_output=True, text=True, check=True)
+
+    assert done.stdout == "14\n"
+    assert sorted(done.stderr.splitlines()) == [
+        "mavcg: MAVCG_CPU_MAP and MAVCG_TRACE have no effect: built with --runtime small",
+        "mavcg: squares generic 1",
+    ]
+
+
+def test_it_cannot_be_measured(mavcg: Mavcg, tmp_path: Path) -> None:
+    """Versions are measured by MAVCG_CPU_MAP: without it each run would be of the same version."""
+    library = built(mavcg, tmp_path, host_target().zig_name, ",".join(CORES), "libdot.so")
+    done = mavcg("measure", library, "--", "true")
+
+    assert done.status == 2 and "was built with --runtime small, without the MAVCG_CPU_MAP" in done.stderr
+
+
+def test_auto_does_not_take_it(mavcg: Mavcg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "dot.c").write_text(SOURCE)
+    (tmp_path / "mavcg.toml").write_text(
+        '[profile]\ncommand = ["true"]\n[build]\nsources = ["dot.c"]\nruntime = "small"\n'
+    )
+    done = mavcg("auto")
+
+    assert done.status == 2 and "build.runtime small: has no MAVCG_CPU_MAP" in done.stderr
+
+
+def test_not_on_macos(mavcg: Mavcg, tmp_path: Path) -> None:
+    """Where MAVCG_CPU_MAP is the only source."""
+    (tmp_path / "dot.c").write_text(SOURCE)
+    base = ["build", "--source", tmp_path / "dot.c", "--hot", "dot", "--cores", "cortex-a55"]
+    done = mavcg(*base, "--target", "aarch64-macos", "--runtime", "small", "-o", tmp_path / "a.dylib")
+
+    assert done.status == 2 and "--runtime small: is for Linux and Android" in done.stderr
