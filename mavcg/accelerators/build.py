@@ -56,43 +56,43 @@ class _Stages:
         self.seconds[name] = round(time.perf_counter() - begin, 3)
 
 
-def build_program(
-    model: str,
-    target: IsaTarget,
-    search: str,
-    calibrate: Path | None,
-    shapes: Mapping[str, tuple[int, ...]],
-    progress: Progress,
-    granularity: str = "depthwise",
-    weights: Path | None = None,
-    costs: CostRequest = SIMULATED,
-) -> BuiltProgram:
-    """Compile a model for a target.
+@dataclass(frozen=True)
+class ProgramRequest:
+    """A model to compile, and how.
 
-    Args:
-        model: an .onnx, .tflite or .prototxt file, or the name of a built-in network.
-        search: one of group_search.SEARCHES.
-        calibrate: file of calibration inputs; None for seeded random inputs.
-        shapes: shapes of inputs whose dimensions are free, by name.
-        granularity: one of layer_search.GRANULARITIES, for the radix positions of weights.
-        weights: weights of a .prototxt; None for the .caffemodel beside it.
-        costs: provider of the groups' costs.
-    Raises: MavcgError.
+    model: an .onnx, .tflite or .prototxt file, or the name of a built-in network. search: one of group_search.SEARCHES.
+    calibrate: file of calibration inputs; None for seeded random inputs. shapes: shapes of inputs whose dimensions are
+    free, by name. granularity: one of layer_search.GRANULARITIES, for the radix positions of weights. weights: weights
+    of a .prototxt; None for the .caffemodel beside it. costs: provider of the groups' costs.
     """
+
+    model: str
+    target: IsaTarget
+    search: str
+    calibrate: Path | None = None
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    granularity: str = "depthwise"
+    weights: Path | None = None
+    costs: CostRequest = SIMULATED
+
+
+def build_program(request: ProgramRequest, progress: Progress) -> BuiltProgram:
+    """Compile a model for a target. Raises: MavcgError."""
+    model, target, search, calibrate = request.model, request.target, request.search, request.calibrate
     if search not in SEARCHES:
         raise MavcgError(f"--search {search}: no such search; known: {', '.join(SEARCHES)}")
     stages = _Stages()
     with stages.stage("import"):
         progress(f"import {model}")
-        real = load_xgraph(model, target, shapes, weights)
+        real = load_xgraph(model, target, request.shapes, request.weights)
     with stages.stage("quantise"):
         images = seeded_images(real) if calibrate is None else read_images(real, calibrate)
-        graph = quantise(real, images, target.rounding, granularity, progress).graph
+        graph = quantise(real, images, target.rounding, request.granularity, progress).graph
     if not divide(graph).accelerator:
         raise MavcgError(
             f"{model}: the accelerator cannot compute any of its nodes; build it for the CPU by `mavcg build`"
         )
-    with stages.stage("fuse"), group_costs(costs, target) as provider:
+    with stages.stage("fuse"), group_costs(request.costs, target) as provider:
         chosen = choose_groups(graph, target, search, progress, provider)
     with stages.stage("generate"):
         program, groups = generate(graph, chosen.groups, target, progress)

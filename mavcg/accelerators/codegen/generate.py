@@ -1,6 +1,6 @@
 """Generate the program of a quantised network from its groups."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from mavcg.accelerators.codegen.code import CodeState
@@ -28,11 +28,11 @@ def generate(
     only tensors that exist. Raises: MavcgError if a group does not fit, and for values that an instruction cannot
     encode.
     """
-    division, path = divide(graph), datapath(target)
+    division = divide(graph)
     _check_groups(graph, division, groups)
     names = [group.nodes for group in groups]
     tensors, arena = _stored_tensors(graph, names, division.inputs, division.outputs)
-    code = CodeState(graph, path, tensors)
+    code = CodeState(graph, datapath(target), tensors)
     code.emit("misc.start", {"version": VERSION})
     fitted = []
     for number, group in enumerate(groups):
@@ -41,22 +41,32 @@ def generate(
         fitted.append(replace(group, tile=emit_fitted(code, group.nodes, tensors, group.tile)))
     code.emit("misc.end", {})
     chosen = {name for group in groups for name in group.nodes}
-    program = AccelProgram(
-        network=graph.name,
-        target=target,
-        instructions=with_tokens(code.instructions, path),
-        parameters=bytes(code.parameters),
-        feature_bytes=arena.bytes,
-        nodes=tuple(node.name for node in graph.nodes),
-        tensors=tuple(tensors.values()),
+    program = replace(
+        _program(code, target, arena, chosen),
         inputs=division.inputs,
         outputs=division.outputs,
-        operations=sum(operations(graph, node) for node in graph.nodes if node.name in chosen),
         host=host_plan(graph, division),
         radices=_radices(graph),
         nchw=tuple(node.name for node in graph.inputs() if node.op == "nchw"),
     )
     return program, tuple(fitted)
+
+
+def _program(code: CodeState, target: IsaTarget, arena: Arena, names: Collection[str]) -> AccelProgram:
+    """Return the program of emitted code, without inputs and outputs. names: of the nodes that it computes."""
+    graph = code.graph
+    return AccelProgram(
+        network=graph.name,
+        target=target,
+        instructions=with_tokens(code.instructions, code.path),
+        parameters=bytes(code.parameters),
+        feature_bytes=arena.bytes,
+        nodes=tuple(node.name for node in graph.nodes),
+        tensors=tuple(code.tensors.values()),
+        inputs=(),
+        outputs=(),
+        operations=sum(operations(graph, node) for node in graph.nodes if node.name in names),
+    )
 
 
 def _radices(graph: XGraph) -> tuple[NodeRadix, ...]:
@@ -79,22 +89,14 @@ def generate_group(graph: XGraph, group: FusedGroup, target: IsaTarget) -> tuple
         if name in graph.outputs or not readers[name] or any(reader not in chosen for reader in readers[name])
     ]
     tensors, arena = _stored_tensors(graph, [group.nodes], inputs, outputs)
-    path = datapath(target)
-    code = CodeState(graph, path, tensors)
+    code = CodeState(graph, datapath(target), tensors)
     code.emit("misc.start", {"version": VERSION})
     tile = emit_fitted(code, group.nodes, tensors, group.tile)
     code.emit("misc.end", {})
-    program = AccelProgram(
-        network=graph.name,
-        target=target,
-        instructions=with_tokens(code.instructions, path),
-        parameters=bytes(code.parameters),
-        feature_bytes=arena.bytes,
-        nodes=tuple(node.name for node in graph.nodes),
-        tensors=tuple(tensors.values()),
+    program = replace(
+        _program(code, target, arena, chosen),
         inputs=tuple(inputs),
         outputs=tuple(outputs),
-        operations=sum(operations(graph, by_name[name]) for name in group.nodes),
         host=HostPlan(tuple(host_tensor(by_name[name]) for name in (*inputs, *outputs)), tuple(inputs), tuple(outputs)),
     )
     return program, replace(group, tile=tile)

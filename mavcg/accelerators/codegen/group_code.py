@@ -6,7 +6,13 @@ from dataclasses import dataclass, field
 from mavcg.accelerators.codegen.chip_tiles import ChipTile
 from mavcg.accelerators.codegen.clusters import NodeCluster, channel_ranges, clusters_of
 from mavcg.accelerators.codegen.code import CodeState
-from mavcg.accelerators.codegen.node_code import emit_channelwise, emit_convolution, emit_copy, emit_reorganise
+from mavcg.accelerators.codegen.node_code import (
+    ConvolutionStep,
+    emit_channelwise,
+    emit_convolution,
+    emit_copy,
+    emit_reorganise,
+)
 from mavcg.accelerators.codegen.parameters import WeightSlice, is_depthwise, read_channels
 from mavcg.accelerators.codegen.regions import Region, needed_region, needed_regions
 from mavcg.accelerators.concats import copied_parts
@@ -206,30 +212,17 @@ class GroupCode:
         temporary: list[ChipTile],
     ) -> None:
         code, out = self.code, state.regions[node.name]
-        slices = self._slices(node, channels)
-        count, sums = channels[1] - channels[0], 0
+        slices, sums = self._slices(node, channels), 0
         if len(slices) > 1:
-            words = SUM_WORDS * out.rows * out.columns * blocks(count, code.path.word)
+            words = SUM_WORDS * out.rows * out.columns * blocks(channels[1] - channels[0], code.path.word)
             sums = code.features.allocate(words, None)
         for at, part in enumerate(slices):
             passing: list[ChipTile] = []
             parameters = code.load_weights(part)
             name = node.inputs[0]
             source = self._source(state, name, in_cluster, (part.in_first, part.in_end), passing)
-            emit_convolution(
-                code,
-                node,
-                source,
-                (part.in_first, part.in_end),
-                target,
-                out,
-                channels[0],
-                count,
-                parameters,
-                sums,
-                accumulate=at > 0,
-                partial=at < len(slices) - 1,
-            )
+            step = ConvolutionStep(part, source, target, out, parameters, sums, at > 0, at < len(slices) - 1)
+            emit_convolution(code, node, step)
             code.weights.release(parameters)
             for tile in passing:
                 code.features.release(tile.address)

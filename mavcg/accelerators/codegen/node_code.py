@@ -1,12 +1,13 @@
 """Generate the instructions of one node for a region and a range of channels of its result."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from mavcg.accelerators.codegen.chip_tiles import ChipTile
 from mavcg.accelerators.codegen.code import CodeState
-from mavcg.accelerators.codegen.parameters import is_depthwise
+from mavcg.accelerators.codegen.parameters import WeightSlice, is_depthwise
 from mavcg.accelerators.codegen.regions import Region, needed_region
 from mavcg.accelerators.fixed_point import bounds, reciprocal, slope_of
 from mavcg.accelerators.isa.forms import ELTWISE
@@ -49,45 +50,43 @@ def _window(node: XNode, out: Region, tile: ChipTile) -> dict[str, int]:
     }
 
 
-def emit_convolution(
-    code: CodeState,
-    node: XNode,
-    source: ChipTile,
-    channels: tuple[int, int],
-    target: ChipTile,
-    out: Region,
-    first: int,
-    count: int,
-    parameters: int,
-    sums: int,
-    accumulate: bool,
-    partial: bool,
-) -> None:
-    """Emit a convolution of the input channels [channels) to `count` output channels, from `first` on.
+@dataclass(frozen=True)
+class ConvolutionStep:
+    """A convolution of some input channels to some output channels of a region.
 
-    Args:
-        source, target: tiles of input and result.
-        out: region of the result.
-        parameters: address of the slice of weights.
-        sums: address of the 32-bit sums, if input channels are divided.
-        accumulate: True to start from these sums.
-        partial: True to leave sums instead of the int8 result.
+    part: the channels. source, target: tiles of input and result. out: region of the result. parameters: address of the
+    slice of weights. sums: address of the 32-bit sums, if input channels are divided. accumulate: True to start from
+    these sums. partial: True to leave sums instead of the int8 result.
     """
+
+    part: WeightSlice
+    source: ChipTile
+    target: ChipTile
+    out: Region
+    parameters: int
+    sums: int
+    accumulate: bool
+    partial: bool
+
+
+def emit_convolution(code: CodeState, node: XNode, step: ConvolutionStep) -> None:
+    """Emit a convolution for a part of its channels."""
     word, in_ch = code.path.word, code.by_name[node.inputs[0]].channels
+    part, first = step.part, step.part.first
     mode = "depthwise" if is_depthwise(node, in_ch) else _MODES[node.kind]
     values = {
-        **source.operand("from", word, channel=channels[0]),
-        **_window(node, out, source),
-        "channels": channels[1] - channels[0],
-        **target.operand("to", word, out, first),
-        "out_channels": count,
-        "parameters": parameters,
+        **step.source.operand("from", word, channel=part.in_first),
+        **_window(node, step.out, step.source),
+        "channels": part.in_end - part.in_first,
+        **step.target.operand("to", word, step.out, first),
+        "out_channels": part.end - first,
+        "parameters": step.parameters,
         **limits(node),
-        "accumulate": int(accumulate),
-        "partial": int(partial),
-        "sums": sums,
+        "accumulate": int(step.accumulate),
+        "partial": int(step.partial),
+        "sums": step.sums,
     }
-    code.emit(f"conv.{mode}", values, None if partial else code.origin(node, out, first))
+    code.emit(f"conv.{mode}", values, None if step.partial else code.origin(node, step.out, first))
 
 
 def emit_channelwise(

@@ -97,7 +97,7 @@ def run_build(options: AccelBuildOptions) -> None:
     mavcg accel build resnet50.onnx --target zu2 --cores cortex-a53 -o resnet50.elf
     mavcg accel build net.onnx --shape x=1x3x96x96 --target zu9 --per-channel -o net.elf
     """
-    from mavcg.accelerators.build import build_json, build_program, with_cpu_parts
+    from mavcg.accelerators.build import ProgramRequest, build_json, build_program, with_cpu_parts
     from mavcg.accelerators.costs.providers import CostRequest
     from mavcg.accelerators.host.build_parts import CpuCores
     from mavcg.accelerators.image.elf_file import write_elf
@@ -113,17 +113,17 @@ def run_build(options: AccelBuildOptions) -> None:
     granularity = "channel" if options.per_channel else "tensor" if options.per_tensor else "depthwise"
     cpu = CpuCores(options.board, tuple(name.strip() for name in options.cores.split(",")) if options.cores else ())
     with Progress() as progress:
-        built = build_program(
+        request = ProgramRequest(
             options.model,
             find_target(options.target),
             options.search,
             options.calibrate,
             parse_shapes(options.shape or (), options.ignore_declared_shapes),
-            progress,
             granularity,
             options.weights,
             CostRequest(options.costs, options.cost_db, options.driver),
         )
+        built = build_program(request, progress)
         if cpu.are_named:
             built = with_cpu_parts(built, cpu, options.output, progress)
     size = write_elf(built.program, options.output)

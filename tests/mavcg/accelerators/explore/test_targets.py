@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mavcg.accelerators.build import build_program
+from mavcg.accelerators.build import BuiltProgram, ProgramRequest, build_program
 from mavcg.accelerators.explore.pareto import pareto_front
 from mavcg.accelerators.explore.store import ExplorationStore
 from mavcg.accelerators.explore.target_exploration import (
@@ -19,6 +19,7 @@ from mavcg.accelerators.explore.target_exploration import (
     sum_figures,
 )
 from mavcg.accelerators.explore.target_space import read_target_space
+from mavcg.accelerators.target import IsaTarget
 from mavcg.errors import MavcgError
 from mavcg.lab.jobs.engine import LocalEngine
 
@@ -63,6 +64,10 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
     return found
 
 
+def built_program(model: str, target: IsaTarget) -> BuiltProgram:
+    return build_program(ProgramRequest(model, target, "none"), lambda words: None)
+
+
 def explored(
     folder: Path,
     models: Mapping[str, str],
@@ -84,7 +89,7 @@ def test_every_target_is_as_built_by_itself(tmp_path: Path, models: Mapping[str,
     values = {}
     for number, target in enumerate(whole.space.targets()):
         try:
-            built = {n: build_program(m, target, "none", None, {}, lambda words: None) for n, m in models.items()}
+            built = {n: built_program(m, target) for n, m in models.items()}
         except MavcgError as error:
             assert "does not fit on chip" in str(error) and whole.states[number] == "infeasible"
             continue
@@ -119,7 +124,7 @@ def test_the_front_with_bounds_is_the_front_of_all(
     assert pruned.front == whole.front == again.front and again.simulations == 0
     assert whole.simulations + pruned.simulations == 2 * len(whole.states) and len(whole.states) >= 8
     target = list(whole.space.targets())[last := max(whole.figures)]
-    alone = build_program(models["first"], target, "none", None, {}, lambda words: None)
+    alone = built_program(models["first"], target)
     assert whole.figures[last]["first"]["latency"] == alone.time.cycles / target.frequency_mhz / 1e6
     for number, of in whole.figures.items():  # what the bounds say is never more than what a program takes
         target = list(whole.space.targets())[number]
