@@ -1,11 +1,15 @@
 """The host's side of a program as values: the tensors that it handles, and the CPU parts around the accelerator."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated
+
+from msgspec import Meta
 
 MOST_DIMENSIONS = 8
 LEAST_RADIX, MOST_RADIX = -64, 64
+Radix = Annotated[int, Meta(ge=LEAST_RADIX, le=MOST_RADIX, description="a radix position from -64 to 64")]
+_Dimension = Annotated[int, Meta(ge=1, lt=1 << 31, description="a dimension from 1 to 2^31 - 1")]
+_Dimensions = Annotated[tuple[_Dimension, ...], Meta(max_length=MOST_DIMENSIONS, description="a list of dimensions")]
 
 
 @dataclass(frozen=True)
@@ -17,8 +21,8 @@ class HostTensor:
     """
 
     name: str
-    dims: tuple[int, ...]
-    radix: int | None
+    dims: _Dimensions
+    radix: Radix | None
     nchw: bool = False
 
 
@@ -56,52 +60,18 @@ class HostPlan:
         return tuple(part for part in (self.before, self.after) if part.nodes)
 
 
-def host_json(plan: HostPlan) -> dict[str, Any]:
-    """Return the plan as a JSON table."""
-    return asdict(plan)
-
-
-def parse_host(table: Any) -> HostPlan | None:
-    """Return the plan in a JSON table; None if the table is malformed."""
-    if not _has_fields(table, HostPlan) or not isinstance(table["tensors"], list | tuple):
-        return None
-    tensors = [_parse_tensor(entry) for entry in table["tensors"]]
-    parts = [_parse_part(table[key]) for key in ("before", "after")]
-    lists = [table["inputs"], table["outputs"]]
-    known = [tensor for tensor in tensors if tensor is not None]
-    before, after = parts
-    if len(known) != len(tensors) or before is None or after is None or not all(map(_is_names, lists)):
-        return None
-    plan = HostPlan(tuple(known), tuple(table["inputs"]), tuple(table["outputs"]), before, after)
-    names = {tensor.name for tensor in known}
-    used = [*plan.inputs, *plan.outputs, *before.inputs, *before.outputs, *after.inputs, *after.outputs]
-    return plan if len(names) == len(known) and names.issuperset(used) else None
-
-
-def _has_fields(table: Any, kind: type[Any]) -> bool:
-    return isinstance(table, Mapping) and set(table) == {field.name for field in fields(kind)}
-
-
-def _is_names(value: Any) -> bool:
-    return isinstance(value, list | tuple) and all(isinstance(name, str) for name in value)
-
-
-def _parse_tensor(entry: Any) -> HostTensor | None:
-    if not _has_fields(entry, HostTensor) or not isinstance(entry["name"], str) or type(entry["nchw"]) is not bool:
-        return None
-    dims, radix = entry["dims"], entry["radix"]
-    if not isinstance(dims, list | tuple) or len(dims) > MOST_DIMENSIONS or (entry["nchw"] and len(dims) != 4):
-        return None
-    if any(type(dim) is not int or not 1 <= dim < 1 << 31 for dim in dims):
-        return None
-    if radix is not None and (type(radix) is not int or not LEAST_RADIX <= radix <= MOST_RADIX):
-        return None
-    return HostTensor(entry["name"], tuple(dims), radix, entry["nchw"])
-
-
-def _parse_part(entry: Any) -> CpuPart | None:
-    if not _has_fields(entry, CpuPart) or not isinstance(entry["library"], str) or "/" in entry["library"]:
-        return None
-    if not all(_is_names(entry[key]) for key in ("nodes", "inputs", "outputs")):
-        return None
-    return CpuPart(tuple(entry["nodes"]), tuple(entry["inputs"]), tuple(entry["outputs"]), entry["library"])
+def host_fault(plan: HostPlan) -> str:
+    """Return what is wrong in a plan of a file, with its key; "" if nothing is."""
+    names = [tensor.name for tensor in plan.tensors]
+    if len(set(names)) != len(names):
+        return "tensors: a name is given twice"
+    for tensor in plan.tensors:
+        if tensor.nchw and len(tensor.dims) != 4:
+            return f"tensors: {tensor.name} has {len(tensor.dims)} dimensions; N, C, H, W are four"
+    for key, part in (("before", plan.before), ("after", plan.after)):
+        if "/" in part.library:
+            return f"{key}.library: {part.library!r} is not the name of a file beside the program"
+    used = [*plan.inputs, *plan.outputs]
+    used += [name for part in (plan.before, plan.after) for name in (*part.inputs, *part.outputs)]
+    lost = sorted(set(used) - set(names))
+    return f"{lost[0]!r} is not among its tensors" if lost else ""

@@ -3,6 +3,7 @@
 import io
 import json
 import random
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from elftools.elf.sections import SymbolTableSection
 
 from mavcg.accelerators.image.assembly import assemble, disassemble
 from mavcg.accelerators.image.elf_file import elf_bytes, parse_elf, read_elf, write_elf
-from mavcg.accelerators.image.host import HostPlan, host_json
+from mavcg.accelerators.image.host import HostPlan
 from mavcg.accelerators.image.program import AccelProgram, description
 from mavcg.accelerators.isa.encoding import decode_program, encode_program
 from mavcg.accelerators.simulator.cycles import simulate
@@ -137,16 +138,17 @@ def test_damaged_assembly_is_refused_with_its_line() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"feature_bytes": -1}, "are not counts"),
-        ({"tensors": [{}]}, "is not a tensor in"),
+        ({"feature_bytes": -1}, "feature_bytes: -1 is not a number of bytes up to 2.32"),
+        ({"tensors": [{}]}, r"tensors\[0\].name: missing"),
+        ({"radices": [["a", 1, [99], []]]}, r"radices\[0\]\[2\]\[0\]: 99 is not a radix position"),
         ({"inputs": ["nothing"]}, "nothing is not a tensor of the file"),
-        ({"network": 3}, "is not text"),
+        ({"network": 3}, "network: 3 is not a string"),
         ({"nodes": []}, "belongs to node"),
-        ({"nchw": [1]}, "is not a list of names"),
-        ({"host": {}}, "is not a plan of the host's transfers"),
-        ({"host": host_json(HostPlan())}, "is not among the 8-bit tensors of the host"),
-        ({"unknown": 1}, "it must have"),
-        ({"target": {}}, "lacks keys"),
+        ({"nchw": [1]}, r"nchw\[0\]: 1 is not a string"),
+        ({"host": {"before": 1}}, "host.before: 1 is not"),
+        ({"host": asdict(HostPlan())}, "is not among the 8-bit tensors of the host"),
+        ({"unknown": 1}, "unknown: no such key; keys here are network, "),
+        ({"target": {}}, "target.name: missing"),
     ],
 )
 def test_wrong_descriptions_are_refused(change: dict[str, object], message: str) -> None:
