@@ -16,6 +16,8 @@ from mavcg.hardware.core import Core
 from mavcg.text.terminal import show_line
 from mavcg.toolchain.target import ARCHES, host_target
 
+KEYS_OF_ONE = ("confidence", "silicon", "blocking", "model")  # of the document, if one core is named
+
 if TYPE_CHECKING:
     from mavcg.runtime.binding import DetectedCpu
 
@@ -62,15 +64,19 @@ def cores(
     if name is not None:
         detected = [cpu for cpu in detected if cpu.core in known]
     if json:
-        # Blocking is planned, not read: for the cores that are asked for by name only.
-        entries = [core_json(core) | (blocking_json(core) if name else {}) for core in known.values()]
+        # The model is made and its blocking planned, not read: for the cores that are asked for by name only.
+        entries = [core_json(core) | (model_json(core) if name else {}) for core in known.values()]
         print_json(
             {
                 "this_machine": [{"cpu": cpu.cpu, "core": cpu.core, "how": cpu.how} for cpu in detected],
                 "cores": entries,
                 "boards": [board_json(board) for board in boards.values()],
                 # If one core is named, scripts find these keys here too, without a search for its entry.
-                **({key: entries[0][key] for key in ("confidence", "silicon", "blocking")} if name in known else {}),
+                **(
+                    {key: entries[0][key] for key in ("confidence", "silicon", "blocking", "model")}
+                    if name in known
+                    else {}
+                ),
             }
         )
     elif name is not None and name in known:
@@ -143,12 +149,34 @@ def core_json(core: Core) -> dict[str, Any]:
     }
 
 
-def blocking_json(core: Core) -> dict[str, Any]:
-    """Return the key of a core's entry for the blocking of products: {} if no library can be built for the core."""
-    from mavcg.choose.tiles.core_blocking import blocking_of_core
+def model_json(core: Core) -> dict[str, Any]:
+    """Return the keys of a core's entry for what builds make of it: its model, and the blocking of products.
 
-    planned = blocking_of_core(core)
-    return {"blocking": {kind: {dtype: asdict(sizes) for dtype, sizes in of.items()} for kind, of in planned.items()}}
+    Both are null and {} if no library with kernels can be built for the core.
+    """
+    from mavcg.choose.tiles.core_blocking import core_blocking, model_of_core
+
+    model = model_of_core(core)
+    if model is None:
+        return {"model": None, "blocking": {}}
+    return {
+        "model": {
+            "kind": model.kind,
+            "ghz": model.ghz,
+            "macs_per_cycle": model.macs_per_cycle,
+            "vector_bytes": model.machine.vector_bytes,
+            "levels": [
+                {"name": level.name, "bytes": level.shared_bytes, "gb_per_s": level.bandwidth_gb_per_s}
+                for level in model.levels
+            ],
+            "rates": asdict(model.rates),
+            "assumed": {fact.key: fact.value for fact in model.missing},
+        },
+        "blocking": {
+            kind: {dtype: asdict(sizes) for dtype, sizes in planned.items()}
+            for kind, planned in core_blocking(model).items()
+        },
+    }
 
 
 def board_json(board: Board) -> dict[str, Any]:

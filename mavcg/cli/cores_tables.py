@@ -93,18 +93,23 @@ def show_core(core: Core, boards: Mapping[str, Board], detected: "Sequence[Detec
 
 
 def show_blocking(core: Core) -> None:
-    """Print the sizes by which products of matrices are blocked on a core, by library and data type."""
+    """Print the sizes by which products of matrices are blocked on a core, and the caches that they are for."""
     from rich.table import Table
 
-    from mavcg.choose.tiles.core_blocking import LIBRARY_TITLES, blocking_of_core
+    from mavcg.choose.tiles.core_blocking import LIBRARY_TITLES, core_blocking, model_of_core
 
-    title = "Blocking of matrix products on this core alone, in elements"
-    table = Table("library", "type", "MR", "NR", "MC", "KC", "NC", title=title)
-    for kind, planned in blocking_of_core(core).items():
+    model = model_of_core(core)
+    if model is None:
+        return
+    caches = ", ".join(f"{level.name} {_kib(level.shared_bytes)}" for level in model.levels)
+    title = f"Blocking of matrix products on this core alone, in elements, for {caches}"
+    assumed = [fact.key for fact in model.missing if fact.key in ("l1d_bytes", "l2_bytes", "l3_bytes")]
+    note = f"{', '.join(assumed)}: as typical {model.kind} cores have; a board's file has its own" if assumed else None
+    table = Table("library", "type", "MR", "NR", "MC", "KC", "NC", title=title, caption=note)
+    for kind, planned in core_blocking(model).items():
         for dtype, sizes in planned.items():
             table.add_row(LIBRARY_TITLES[kind], dtype, *(str(size) for size in astuple(sizes)))
-    if table.row_count:
-        console().print(table)
+    console().print(table)
 
 
 def _pass_names(core: Core) -> str:

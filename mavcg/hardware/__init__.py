@@ -1,4 +1,7 @@
-"""Processors as values: cores, boards, accelerators, targets, instruction classes and their timing.
+"""Processors as values: cores, boards, accelerators, instruction classes and their timing.
+
+core.py and board.py are what files say; core_model.py is what builds, plans and predictions make of it, the one answer
+to what a core is.
 
 Where the next thing goes:
 

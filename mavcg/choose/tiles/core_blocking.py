@@ -26,15 +26,15 @@ BLAS, MODELS = "blas", "models"
 LIBRARY_TITLES = {BLAS: "BLAS", MODELS: f"model, product of {SIZE}"}
 
 
-def blocking_of_core(core: Core) -> dict[str, dict[str, Blocking]]:
-    """Return the blocking on a core of which no board is known, with typical caches where its file has none.
+def model_of_core(core: Core) -> CoreModel | None:
+    """Return the model of a core of which no board is known, with typical figures where its file has none.
 
-    It is empty for a core that these libraries cannot be built for: x86 without AVX2 and FMA.
+    None for a core that no library with kernels can be built for: x86 without AVX2 and FMA.
     """
     try:
-        return core_blocking(cores_of([core.name], default_target(core.arch))[core.name])
+        return cores_of([core.name], default_target(core.arch))[core.name]
     except MavcgError:
-        return {}
+        return None
 
 
 def core_blocking(core: CoreModel) -> dict[str, dict[str, Blocking]]:

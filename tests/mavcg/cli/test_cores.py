@@ -112,7 +112,16 @@ def test_one_core_has_the_blocking_of_its_products() -> None:
     }
     assert told["blocking"]["blas"]["f32"] == {"mr": 8, "nr": 13, "mc": 40, "kc": 288, "nc": 507}
 
+    assert document["model"] == told["model"]
+    assert told["model"]["kind"] == "in-order" and told["model"]["macs_per_cycle"] == 4
+    assert [(level["name"], level["bytes"]) for level in told["model"]["levels"]] == [("L1", 32768), ("L2", 131072)]
+    assert {"l1d_bytes", "l2_bytes", "max_khz"} <= set(told["model"]["assumed"])
+    assert "fma_per_cycle" not in told["model"]["assumed"] and told["model"]["rates"]["fma_per_cycle"] == 1
+
     table = run("cortex-a55").stdout
+    words = " ".join(table.split())
+    assert "for L1 32 KiB, L2 128 KiB" in words
+    assert "l1d_bytes, l2_bytes: as typical in-order cores have; a board's file has its own" in words
     assert "MR" in table and ["BLAS", "f32", "8", "13", "40", "288", "507"] in [
         [cell.strip() for cell in line.split("│")[1:-1]] for line in table.splitlines()
     ]
