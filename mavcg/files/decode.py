@@ -19,6 +19,7 @@ from mavcg.files.file_types import (
     TABLES,
     example_of,
     file_fields,
+    has_fields,
     join_path,
     noun_of,
     parts_of,
@@ -43,9 +44,21 @@ class Document(NamedTuple):
     error: type[MavcgError] = MavcgError
     place: Callable[[str], str] | None = None
 
-    def decode(self, kind: type[T]) -> T:
-        """Return the value as of a type. Raises: `error` naming file, key, value and remedy."""
-        return decode(self.value, kind, self.where, self.remedy, self.error, self.place)
+    def decode(self, kind: type[T], of_others: bool = False) -> T:
+        """Return the value as of a type. of_others: True for a form that is not mavcg's, in which there are other keys.
+
+        Raises: `error` with the key path and the value of the first fault: an unknown key, with the nearest known one;
+        a missing key; a value of another type or outside its limits; what a class's __post_init__ refuses.
+        """
+        fault = None if of_others else next(_unknown_keys(self.value, kind, ""), None)
+        if fault is None:
+            try:
+                return msgspec.convert(self.value, kind)
+            except (msgspec.ValidationError, RecursionError) as refused:
+                fault = _find_fault(self.value, kind, "", refused)
+        if not fault.key:
+            raise self.error(f"{self.where}: {fault.wrong}; {fault.remedy or self.remedy}") from None
+        raise self.fault(*fault) from None
 
     def of_format(self, name: str, *versions: int) -> "Document":
         """Return the document without its keys `format` and `version`, which say what mavcg wrote. Raises: `error`."""
@@ -65,28 +78,10 @@ class Document(NamedTuple):
 
 
 def decode(
-    value: Any,
-    kind: type[T],
-    where: str,
-    remedy: str = "correct it",
-    error: type[MavcgError] = MavcgError,
-    place: Callable[[str], str] | None = None,
+    value: Any, kind: type[T], where: str, remedy: str = "correct it", error: type[MavcgError] = MavcgError
 ) -> T:
-    """Return a parsed document as a value of a type. where, remedy, place: as of Document.
-
-    Raises: `error` with the key path and the value of the first fault: an unknown key, with the nearest known one; a
-    missing key; a value of another type or outside its limits; what a class's own __post_init__ refuses by ValueError.
-    """
-    fault = next(_unknown_keys(value, kind, ""), None)
-    if fault is None:
-        try:
-            return msgspec.convert(value, kind)
-        except (msgspec.ValidationError, RecursionError) as refused:
-            fault = _find_fault(value, kind, "", refused)
-    document = Document(value, where, remedy, error, place)
-    if not fault.key:
-        raise error(f"{where}: {fault.wrong}; {fault.remedy or remedy}") from None
-    raise document.fault(*fault) from None
+    """Return a parsed value as of a type. where, remedy: as of Document. Raises: as Document.decode."""
+    return Document(value, where, remedy, error).decode(kind)
 
 
 def read_json(path: Path, remedy: str, error: type[MavcgError] = MavcgError) -> Document:
@@ -166,6 +161,8 @@ class _Fault(NamedTuple):
 
 def _unknown_keys(value: Any, kind: Any, at: str) -> Iterator[_Fault]:
     """Yield a fault for each key of the document that its type does not have."""
+    if not has_fields(kind):
+        return
     if isinstance(value, dict) and (fields := file_fields(kind)):
         for key, below in value.items():
             if key in fields:

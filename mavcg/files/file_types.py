@@ -40,6 +40,13 @@ def file_fields(kind: Any) -> Mapping[str, FileField]:
     return {each.encode_name: FileField(hints[each.name], each.required) for each in msgspec.structs.fields(made)}
 
 
+@cache
+def has_fields(kind: Any) -> bool:
+    """Return True if values of a type have keys that only it knows: the type, or a part of it, is a class of fields."""
+    inner = (argument for member in union_members(kind) for argument in get_args(member))
+    return bool(file_fields(kind)) or any(map(has_fields, inner))
+
+
 def union_members(kind: Any) -> tuple[Any, ...]:
     """Return the types of a union, or the one type, without their annotations."""
     if get_origin(kind) is Annotated:

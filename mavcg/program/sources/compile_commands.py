@@ -1,13 +1,16 @@
 """Reads compile_commands.json, or one command line, as compile units: a source with its folder and command."""
 
-import json
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from mavcg.errors import MavcgError
+from mavcg.files.decode import read_json
 from mavcg.program.sources.arguments import expand_response_files, words
 
 LANGUAGES = {
@@ -171,6 +174,22 @@ def without_launchers(arguments: Sequence[str]) -> tuple[str, ...]:
     return tuple(command)
 
 
+_REMEDY = "CMake writes the file with -DCMAKE_EXPORT_COMPILE_COMMANDS=ON, make by `bear -- make`"
+_NUMBER = re.compile(r"^\[(\d+)\]\.?")
+_Name = Annotated[str, Meta(pattern="^[^\0]+$", description="a string that names a path")]
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """An entry of a compile_commands.json."""
+
+    directory: _Name
+    file: _Name
+    command: str | None = None
+    arguments: Annotated[tuple[str, ...], Meta(description="a list of strings")] | None = None
+    output: Any = None
+
+
 @dataclass(frozen=True)
 class CompileCommands:
     """The units of a compile_commands.json, and notes on entries that were left out."""
@@ -186,65 +205,38 @@ def read_compile_commands(path: Path) -> CompileCommands:
     command, with a note. Raises: MavcgError with the file and the entry, for an entry that is not valid. Source:
     clang's "JSON Compilation Database Format Specification".
     """
-    try:
-        entries = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise MavcgError(
-            f"{path}: {error.strerror}; CMake writes it with -DCMAKE_EXPORT_COMPILE_COMMANDS=ON, make by `bear -- make`"
-        ) from error
-    except (ValueError, RecursionError) as error:
-        raise MavcgError(f"{path}: not JSON: {error}; write it again with the build system") from error
-    if not isinstance(entries, list):
-        raise MavcgError(f"{path}: holds {_kind(entries)}, not a list of entries; is it a compile_commands.json?")
-    read = [_read_entry(entry, f"{path}: entry {number}", path.parent) for number, entry in enumerate(entries)]
+
+    def place(key: str) -> str:
+        return f"{path}: " + _NUMBER.sub(r"entry \1: ", key, count=1).removesuffix(": ")
+
+    document = read_json(path, _REMEDY)._replace(place=place)
+    entries = document.decode(tuple[_Entry, ...], of_others=True)
+    read = [_read_entry(entry, f"{path}: entry {number} ({entry.file})", path) for number, entry in enumerate(entries)]
     units = dict.fromkeys(unit for unit in read if isinstance(unit, CompileUnit))
     return CompileCommands(tuple(units), tuple(note for note in read if isinstance(note, str)))
 
 
-def _read_entry(entry: Any, location: str, beside: Path) -> CompileUnit | NotAUnit | str:
+def _read_entry(entry: _Entry, location: str, path: Path) -> CompileUnit | NotAUnit | str:
     """Return an entry's unit, the reason why it is not one, or a note for an entry without a command."""
-    if not isinstance(entry, dict):
-        raise MavcgError(f"{location}: is {_kind(entry)}; an entry is an object with directory, file and command")
-    file = _string(entry, "file", location)
-    location = f"{location} ({file})"
     # Some tools write a relative directory, against the specification: it is relative to the file's folder.
-    directory = (beside / _string(entry, "directory", location)).absolute()
+    directory = (path.parent / entry.directory).absolute()
     arguments = _arguments(entry, location)
     if not arguments or not arguments[0].strip():
         return f"{location}: an empty command; the entry is left out"
     unit = read_command(arguments, directory, location)
-    if isinstance(unit, CompileUnit) and unit.output is None and isinstance(entry.get("output"), str):
-        return CompileUnit(unit.source, directory, unit.arguments, directory / entry["output"], unit.language)
+    if isinstance(unit, CompileUnit) and unit.output is None and isinstance(entry.output, str):
+        return CompileUnit(unit.source, directory, unit.arguments, directory / entry.output, unit.language)
     return unit
 
 
-def _arguments(entry: dict[str, Any], location: str) -> list[str]:
-    if "arguments" in entry:
-        arguments = entry["arguments"]
-        if not isinstance(arguments, list) or not all(isinstance(word, str) for word in arguments):
-            raise MavcgError(f'{location}: "arguments" is {_kind(arguments)}; it is a list of strings')
-        return arguments
-    if "command" not in entry:
+def _arguments(entry: _Entry, location: str) -> list[str]:
+    if entry.arguments is not None:
+        return list(entry.arguments)
+    if entry.command is None:
         raise MavcgError(f'{location}: neither "command" nor "arguments"; one of them says how the file is compiled')
-    if entry["command"] == "":
-        return []
+    if "\0" in entry.command:
+        raise MavcgError(f'{location}: "command" has a zero byte, which no command can; {_REMEDY}')
     try:
-        return shlex.split(_string(entry, "command", location))
+        return shlex.split(entry.command)
     except ValueError as error:
         raise MavcgError(f'{location}: "command" cannot be split into words: {error}') from error
-
-
-def _string(entry: dict[str, Any], key: str, location: str) -> str:
-    if key not in entry:
-        raise MavcgError(f'{location}: no "{key}"; an entry is an object with directory, file and command')
-    value = entry[key]
-    if not isinstance(value, str) or not value or "\0" in value:
-        raise MavcgError(
-            f'{location}: "{key}" is {json.dumps(value)[:60]}; it is a string that names a path or command'
-        )
-    return value
-
-
-def _kind(value: Any) -> str:
-    kinds = {dict: "an object", list: "a list", str: "a string", bool: "a truth value", type(None): "null"}
-    return kinds.get(type(value), "a number")

@@ -128,7 +128,7 @@ def test_a_compiler_may_have_words(folder: Path) -> None:
         ({"sources": ("src",)}, "src: is a folder; name a C, C++ or assembly file"),
         ({"sources": ("*.cc",)}, "--source *.cc: matches no file; correct the pattern"),
         ({"sources": ("data.txt",)}, "data.txt, which is not C or C++; name a C, C++ or assembly file, or give IR"),
-        ({"compile_commands": "absent.json"}, "absent.json: No such file"),
+        ({"compile_commands": "absent.json"}, "absent.json: cannot be read (No such file"),
         ({"profile": "absent.json"}, "absent.json: cannot be read"),
         ({"profile": "data.txt"}, "data.txt: not a profile that mavcg knows"),
         ({"measurements": "absent.json"}, "absent.json: cannot be read"),

@@ -64,9 +64,9 @@ def changed(*path: Any, to: Any) -> str:
     [
         ("", "line 1, column 1"),
         ('{"nodes": {"a": [1,]}}', "line 1, column"),
-        ("[1]", "the document: .1. is not an object"),
-        ("{}", "the document: has no 'nodes'"),
-        (changed("size", to=3), 'the document: "size" is not a key here; it takes nodes, edges'),
+        ("[1]", ".1. is not a table"),
+        ("{}", "nodes: missing; give it as an object with a list of costs"),
+        (changed("size", to=3), "size: no such key; keys here are nodes, edges"),
         (changed("nodes", to=[1]), "nodes: .1. is not an object"),
         (changed("edges", to={}), "edges: .* is not a list"),
         (changed("nodes", "a", to=3), "nodes.a: 3 is not a list"),
@@ -75,23 +75,23 @@ def changed(*path: Any, to: Any) -> str:
         (changed("nodes", "a", 1, to=True), r"nodes.a\[1\]: true is not a cost"),
         (changed("nodes", "a", 1, to=None), r"nodes.a\[1\]: null is not a cost"),
         (changed("nodes", "a", 1, to="-inf"), r"nodes.a\[1\]: .-inf. is not a cost"),
-        (changed("nodes", "a", 1, to=10**400), r"nodes.a\[1\]: is too large"),
+        (changed("nodes", "a", 1, to=10**400), r"nodes.a\[1\]: 10000.* is not a cost"),
         (changed("nodes", "a", 1, to=1e250), r"nodes.a\[1\]: 1e\+250 is not a cost"),
-        (changed("edges", 0, to=[]), r"edges\[0\]: .* is not an object"),
+        (changed("edges", 0, to=[]), r"edges\[0\]: .* is not a table"),
         (changed("edges", 0, "from", to=1), r"edges\[0\].from: 1 is not a name"),
         (changed("edges", 0, "to", to="z"), r"edges\[0\].to: no node is named 'z'"),
-        (changed("edges", 0, "cost", to=1), r"edges\[0\]: .cost. is not a key here"),
+        (changed("edges", 0, "cost", to=1), r"edges\[0\].cost: no such key; did you mean costs"),
         (changed("edges", 0, "costs", to=[]), r"edges\[0\].costs: .* is not a list of rows"),
         (changed("edges", 0, "costs", 1, to=0), r"edges\[0\].costs\[1\]: 0 is not a list"),
         (changed("edges", 0, "costs", 1, to=[1]), r"edges\[0\].costs\[1\]: 1 costs, and 2"),
         (changed("edges", 0, "costs", 1, 0, to={}), r"edges\[0\].costs\[1\]\[0\]: {} is not a cost"),
         (changed("edges", 0, "costs", to=[[1, 2]]), r"edges\[0\].costs: 1 x 2 costs; .* 2 x 2"),
         ('{"nodes": {"a": [1e999]}}', r"nodes.a\[0\]: is too large"),
-        ('{"nodes": {"a": [NaN]}}', "NaN: is not JSON"),
-        ('{"nodes": {"a": [Infinity]}}', 'Infinity: is not JSON; write "inf"'),
-        ('{"nodes": {"a": [1], "a": [2]}}', '"a": appears twice'),
+        ('{"nodes": {"a": [NaN]}}', "not JSON .NaN is not a number"),
+        ('{"nodes": {"a": [Infinity]}}', 'not JSON .Infinity is not a number.; .*"inf"'),
+        ('{"nodes": {"a": [1], "a": [2]}}', '"a" appears twice'),
         ('{"nodes": {"a": [' + "9" * 5000 + "]}}", "digits"),
-        ("[" * 100_000, "recursion"),
+        ("[" * 100_000, "nested too deep"),
     ],
 )
 def test_what_is_wrong_is_said(text: str, said: str) -> None:
@@ -102,7 +102,7 @@ def test_what_is_wrong_is_said(text: str, said: str) -> None:
 
 def test_a_file_that_is_no_text(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_bytes(b'{"nodes": \xff}')
-    with pytest.raises(MavcgError, match="x.json: is not UTF-8 text"):
+    with pytest.raises(MavcgError, match="x.json: cannot be read .not UTF-8 text, byte 10"):
         read_instance(tmp_path / "x.json")
 
 
