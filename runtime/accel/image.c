@@ -1,13 +1,31 @@
 /* Reads a program's ELF file. Nothing in it is trusted: every offset, count and size is checked before its use. */
 #include "image.h"
 
-#include <elf.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { MOST_SECTIONS = 64, MOST_VALUES = 1 << 16 };
+
+/* What a program's file has of ELF, 64-bit and little-endian: macOS and bare systems have no elf.h. */
+struct file_header {
+    unsigned char ident[16];
+    uint16_t type, machine;
+    uint32_t version;
+    uint64_t entry, segments, sections;
+    uint32_t flags;
+    uint16_t header_bytes, segment_bytes, segment_count, section_bytes, section_count, names_index;
+};
+
+struct section {
+    uint32_t name, type;
+    uint64_t flags, address, offset, size;
+    uint32_t link, info;
+    uint64_t alignment, entry_bytes;
+};
+
+enum section_type { CONTENTS = 1, NAMES = 3, NO_CONTENTS = 8 };
 
 int fail(char *message, int status, const char *format, ...) {
     if (message) {
@@ -23,7 +41,7 @@ static int read_file(const char *path, struct image *image, char *message) {
     FILE *file = fopen(path, "rb");
     if (!file) return fail(message, MAVCG_ACCEL_BAD_FILE, "%.180s: cannot be opened", path);
     long size = fseek(file, 0, SEEK_END) ? -1 : ftell(file);
-    if (size < (long)sizeof(Elf64_Ehdr) || fseek(file, 0, SEEK_SET)) {
+    if (size < (long)sizeof(struct file_header) || fseek(file, 0, SEEK_SET)) {
         fclose(file);
         return fail(message, MAVCG_ACCEL_BAD_FILE, "%.180s: no program of mavcg accel build", path);
     }
@@ -36,29 +54,29 @@ static int read_file(const char *path, struct image *image, char *message) {
     return MAVCG_ACCEL_OK;
 }
 
-static bool section_header(const struct image *image, const Elf64_Ehdr *head, uint32_t index, Elf64_Shdr *header) {
-    if (head->e_shoff > image->file_bytes || index >= head->e_shnum ||
-        image->file_bytes - head->e_shoff < (uint64_t)head->e_shnum * sizeof *header)
+static bool section_header(const struct image *image, const struct file_header *head, uint32_t index,
+                           struct section *header) {
+    if (head->sections > image->file_bytes || index >= head->section_count ||
+        image->file_bytes - head->sections < (uint64_t)head->section_count * sizeof *header)
         return false;
-    memcpy(header, image->file + head->e_shoff + (uint64_t)index * sizeof *header, sizeof *header);
-    return header->sh_type == SHT_NOBITS ||
-           (header->sh_offset <= image->file_bytes && header->sh_size <= image->file_bytes - header->sh_offset);
+    memcpy(header, image->file + head->sections + (uint64_t)index * sizeof *header, sizeof *header);
+    return header->type == NO_CONTENTS ||
+           (header->offset <= image->file_bytes && header->size <= image->file_bytes - header->offset);
 }
 
-static bool find_section(const struct image *image, const char *name, Elf64_Shdr *header) {
-    Elf64_Ehdr head;
-    Elf64_Shdr names;
+static bool find_section(const struct image *image, const char *name, struct section *header) {
+    struct file_header head;
+    struct section names;
     memcpy(&head, image->file, sizeof head);
-    if (memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_ident[EI_CLASS] != ELFCLASS64 ||
-        head.e_ident[EI_DATA] != ELFDATA2LSB || head.e_shentsize != sizeof(Elf64_Shdr) ||
-        head.e_shnum > MOST_SECTIONS || !section_header(image, &head, head.e_shstrndx, &names) ||
-        names.sh_type != SHT_STRTAB)
+    static const unsigned char magic[] = {0x7f, 'E', 'L', 'F', 2 /* 64 bits */, 1 /* little-endian */};
+    if (memcmp(head.ident, magic, sizeof magic) != 0 || head.section_bytes != sizeof(struct section) ||
+        head.section_count > MOST_SECTIONS || !section_header(image, &head, head.names_index, &names) ||
+        names.type != NAMES)
         return false;
     size_t length = strlen(name) + 1;
-    for (uint32_t i = 0; i < head.e_shnum; i++)
-        if (section_header(image, &head, i, header) && header->sh_name <= names.sh_size &&
-            names.sh_size - header->sh_name >= length &&
-            memcmp(image->file + names.sh_offset + header->sh_name, name, length) == 0)
+    for (uint32_t i = 0; i < head.section_count; i++)
+        if (section_header(image, &head, i, header) && header->name <= names.size &&
+            names.size - header->name >= length && memcmp(image->file + names.offset + header->name, name, length) == 0)
             return true;
     return false;
 }
@@ -177,18 +195,18 @@ int read_image(const char *path, struct image *image, char *message) {
     image->before.name = image->after.name = "";
     int status = read_file(path, image, message);
     if (status) return status;
-    Elf64_Shdr text, parameters, features, table;
+    struct section text, parameters, features, table;
     if (!find_section(image, ".text", &text) || !find_section(image, ".parameters", &parameters) ||
         !find_section(image, ".features", &features) || !find_section(image, ".host", &table) ||
-        text.sh_type != SHT_PROGBITS || parameters.sh_type != SHT_PROGBITS || table.sh_type != SHT_PROGBITS ||
-        text.sh_size > UINT32_MAX || parameters.sh_size > UINT32_MAX || features.sh_size > UINT32_MAX)
+        text.type != CONTENTS || parameters.type != CONTENTS || table.type != CONTENTS || text.size > UINT32_MAX ||
+        parameters.size > UINT32_MAX || features.size > UINT32_MAX)
         return fail(message, MAVCG_ACCEL_BAD_FILE, "%.180s: no program of mavcg accel build, or damaged", path);
-    image->code = image->file + text.sh_offset;
-    image->code_bytes = text.sh_size;
-    image->parameters = image->file + parameters.sh_offset;
-    image->parameter_bytes = parameters.sh_size;
-    image->feature_bytes = features.sh_size;
-    struct reader reader = {image->file + table.sh_offset, table.sh_size, 0, false};
+    image->code = image->file + text.offset;
+    image->code_bytes = text.size;
+    image->parameters = image->file + parameters.offset;
+    image->parameter_bytes = parameters.size;
+    image->feature_bytes = features.size;
+    struct reader reader = {image->file + table.offset, table.size, 0, false};
     if (!read_host_table(image, &reader))
         return fail(message, MAVCG_ACCEL_BAD_FILE, "%.180s: its section .host is damaged, or of another version", path);
     return MAVCG_ACCEL_OK;

@@ -13,6 +13,7 @@ from mavcg.accelerators.host.runtime import DeviceProgram
 from mavcg.accelerators.image.elf_file import write_elf
 from mavcg.accelerators.isa.forms import FORMS
 from mavcg.cli.app import run
+from mavcg.toolchain.zig import run_zig
 from tests.mavcg.accelerators.compiled import random_program
 
 CODE = Path(__file__).parent
@@ -52,6 +53,13 @@ def test_each_file_compiles_alone(tmp_path: Path) -> None:
         command = ["gcc", "-std=c11", "-D_GNU_SOURCE", "-fsyntax-only", "-Wall", "-Wextra", "-Werror"]
         done = subprocess.run([*command, str(file)], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
+
+
+def test_the_c_compiles_for_macos(tmp_path: Path) -> None:
+    """Simulated programs run there too: the C needs nothing of Linux."""
+    files = [str(file) for file in write_host_sources(tmp_path) if file.suffix == ".c"]
+    command = ["-target", "aarch64-macos", "-std=c11", "-D_GNU_SOURCE", "-shared", "-Wall", "-Wextra", "-Werror"]
+    run_zig("cc", [*command, *files, "-o", str(tmp_path / "host.dylib")], "compiling the host side for macOS")
 
 
 def test_devices_that_fail(driver: Path, tmp_path: Path) -> None:
