@@ -46,7 +46,7 @@ def kernels_of(program: Program) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """What is fixed in a model's engine besides its program.
+    """Facts that are fixed in a model's engine besides its program.
 
     threads: default of a context; 0 for one for each CPU. spin_us: time that waiting threads spin before they sleep, in
     microseconds, unless MAVCG_SPIN_US is set. part: symbol of the engine's table, if the model is one of several in a

@@ -40,7 +40,7 @@ class TunedOn:
 
 @dataclass(frozen=True)
 class RunControl:
-    """How far a tuning goes, and whom it tells.
+    """Settings of a tuning run: what it skips, when it ends, and who hears of its progress.
 
     resume: True to skip jobs that were measured before. limit_s: seconds after which no measurement is begun; None for
     no limit. progress: called with the number of finished jobs, of all jobs, and the name of the next.
