@@ -12,6 +12,7 @@ from mavcg.accelerators.target import IsaTarget
 from mavcg.accelerators.xgraph import XGraph
 from mavcg.errors import MavcgError
 from mavcg.files.database import Database, DatabaseKind
+from mavcg.files.decode import json_document
 
 KIND = DatabaseKind(
     title="a file of groups' costs",
@@ -53,14 +54,11 @@ class GroupCostFile(Database):
             connection.executemany("INSERT OR REPLACE INTO group_costs VALUES (?, ?, ?, ?)", rows)
 
     def _tile(self, text: str) -> GroupTile:
-        try:
-            tile = GroupTile(**json.loads(text))
-            sizes = (tile.rows, tile.columns, tile.out_ch, tile.in_ch)
-            if all(type(size) is int and size > 0 for size in sizes) and tile.order in ORDERS:
-                return tile
-        except (TypeError, ValueError):
-            pass
-        raise MavcgError(f"{self.path}: {text[:60]!r} is not a tile in JSON; delete the file")
+        document = json_document(text, f"{self.path}: a tile", "delete the file")
+        tile = document.decode(GroupTile)
+        if min(tile.rows, tile.columns, tile.out_ch, tile.in_ch) < 1 or tile.order not in ORDERS:
+            raise MavcgError(f"{self.path}: {text[:60]!r} is not a tile; delete the file")
+        return tile
 
 
 @dataclass

@@ -5,11 +5,14 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
-from math import inf
 from pathlib import Path
+from typing import Annotated
+
+from msgspec import Meta
 
 from mavcg.choose.predict.predict import predict
 from mavcg.errors import MavcgError
+from mavcg.files.decode import json_document
 from mavcg.graph import Graph
 from mavcg.graph.parts import DTYPES
 from mavcg.hardware.board import Board
@@ -21,7 +24,8 @@ from mavcg.model.estimating import lower_for_board
 from mavcg.passes.graph.pipeline import optimise
 
 GRAPHS = 8  # optimised networks that a process caches
-Rows = tuple[tuple[Mapping[str, int], float], ...]  # cores at work, by core type, and ms of a run
+# Cores at work, by core type, and ms of a run.
+Rows = tuple[tuple[Mapping[str, int], Annotated[float, Meta(ge=0, lt=1e300)]], ...]
 
 
 @dataclass(frozen=True)
@@ -49,20 +53,17 @@ def predict_boards(tasks: tuple[BoardPrediction, ...]) -> tuple[str, ...]:
 
 
 def rows_of(text: str) -> Rows:
-    """Return the rows of a prediction's JSON."""
-    return tuple((cores, float(ms)) for cores, ms in json.loads(text))
+    """Return the rows of a prediction's JSON. Raises: MavcgError for a text that is none."""
+    return json_document(text, "a prediction", "run it again").decode(Rows)
 
 
 def check_predict_boards(tasks: Sequence[BoardPrediction], results: Sequence[str]) -> None:
     """Raise MessageError for a text of a worker that is not a prediction's."""
     for text in results:
         try:
-            rows = rows_of(text)
-            right = all(0 <= ms < inf and all(type(count) is int for count in cores.values()) for cores, ms in rows)
-        except (AttributeError, TypeError, ValueError, RecursionError):
-            right = False
-        if not right:
-            raise MessageError("what is no prediction of latencies")
+            rows_of(text)
+        except MavcgError as error:
+            raise MessageError(f"what is no prediction of latencies ({error})") from None
 
 
 def model_file_digest(model: str) -> str:

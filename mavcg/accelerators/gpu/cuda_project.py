@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from mavcg.accelerators.gpu.conv_kernel import ConvKernel
 from mavcg.accelerators.gpu.gpu_layer import GpuLayer
@@ -19,9 +19,8 @@ from mavcg.accelerators.plans.text.interpret import count_plan
 from mavcg.accelerators.plans.text.parser import parse_plan
 from mavcg.accelerators.plans.text.plan import Conv, TextPlan
 from mavcg.accelerators.plans.text.printer import print_plan
-from mavcg.choose.layer_model.layer import ConvLayer, ItemBytes
-from mavcg.choose.layer_model.tiling import Dataflow
 from mavcg.errors import MavcgError
+from mavcg.files.decode import Document, decode, read_json
 from mavcg.files.whole_file import write_whole
 from mavcg.graph import Graph
 from mavcg.hardware.gpu import Gpu
@@ -31,6 +30,7 @@ HEADERS = Path(__file__).parent / "csrc"
 INDEX = "kernels.json"
 NETWORK = "network"
 FORMAT = 1
+_ANEW = "write the folder anew by --emit-cuda"
 _KINDS: dict[str, type[Kernel]] = {
     kind.__name__: kind for kind in (ConvKernel, ProductKernel, WindowKernel, ElementwiseKernel)
 }
@@ -221,37 +221,36 @@ def read_index(folder: Path) -> tuple[tuple[str, str, Kernel | TextPlan], ...]:
 
     Raises: MavcgError, naming the file and entry, for a kernels.json that is missing or cannot be read.
     """
-    path = folder / INDEX
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise MavcgError(f"{path}: cannot be read ({error}); name a folder that --emit-cuda wrote") from error
-    if not isinstance(data, dict) or data.get("format") != FORMAT or not isinstance(data.get("kernels"), list):
-        raise MavcgError(f"{path}: is not an index of kernels of format {FORMAT}; write the folder anew by --emit-cuda")
-    kernels = []
-    for number, row in enumerate(data["kernels"]):
-        try:
-            kernels.append(_kernel_of(row))
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise MavcgError(
-                f"{path}: kernels[{number}]: {type(error).__name__} {error}; write the folder anew by --emit-cuda"
-            ) from error
-    return tuple(kernels)
+    document = read_json(folder / INDEX, "name a folder that --emit-cuda wrote")
+    index = document._replace(remedy=_ANEW).decode(_Index, of_others=True)
+    return tuple(_kernel_of(document, row, f"kernels[{number}]") for number, row in enumerate(index.kernels))
 
 
-def _kernel_of(row: dict[str, Any]) -> tuple[str, str, Kernel | TextPlan]:
-    function, file = str(row["function"]), str(row["file"])
-    if function != c_identifier(function) or Path(file).name != file:
-        raise ValueError(f"{function}, {file}: not valid names of a kernel and its file")
-    if row["kind"] == "plan":
-        return function, file, parse_plan(row["plan"])
-    layer = dict(row["layer"])
-    conv = dict(layer["conv"])
-    for name in ("stride", "pads", "dilation"):
-        conv[name] = tuple(int(value) for value in conv[name])
-    conv["items"] = ItemBytes(**conv["items"])
-    layer |= {"conv": ConvLayer(**conv), "act_args": tuple(float(value) for value in layer["act_args"])}
-    plan = dict(row["plan"])
-    if "stationary" in plan:
-        plan["stationary"] = Dataflow(plan["stationary"])
-    return function, file, _KINDS[row["kind"]](GpuLayer(**layer), **plan)
+@dataclass(frozen=True)
+class _Row:
+    """A kernel in the index: a plan of a kind and its layer, or the text of an accelerator's plan."""
+
+    function: str
+    file: str
+    kind: Literal["plan", "ConvKernel", "WindowKernel", "ProductKernel", "ElementwiseKernel"]
+    plan: str | dict[str, Any]
+    layer: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class _Index:
+    """The entries of an index that are read; others are for people."""
+
+    format: Literal[1]
+    kernels: tuple[_Row, ...]
+
+
+def _kernel_of(document: Document, row: _Row, key: str) -> tuple[str, str, Kernel | TextPlan]:
+    if row.function != c_identifier(row.function) or Path(row.file).name != row.file:
+        raise document.fault(key, f"{row.function}, {row.file} are not names of a kernel and its file", _ANEW)
+    if row.kind == "plan" and isinstance(row.plan, str):
+        return row.function, row.file, parse_plan(row.plan)
+    if row.kind == "plan" or isinstance(row.plan, str):
+        raise document.fault(f"{key}.plan", f"is not that of a {row.kind}", _ANEW)
+    plan = {**row.plan, "layer": row.layer}
+    return row.function, row.file, decode(plan, _KINDS[row.kind], f"{document.where}: {key}.plan", _ANEW)

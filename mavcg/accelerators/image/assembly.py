@@ -21,6 +21,7 @@ from mavcg.accelerators.image.program import AccelProgram, description, from_des
 from mavcg.accelerators.isa.forms import FORMS, UNITS, VERSION
 from mavcg.accelerators.isa.instruction import AccelInstruction, Origin, check_instruction
 from mavcg.errors import MavcgError
+from mavcg.files.decode import json_document
 from mavcg.text.safe_text import printable as safe
 
 _BYTES_A_LINE = 72
@@ -109,10 +110,8 @@ class _Assembled:
     def _network(self, line: str, location: str) -> None:
         if self.network is not None:
             raise MavcgError(f"{location}: a second .network; a program has one")
-        try:
-            self.network = json.loads(line.removeprefix(".network "))
-        except (ValueError, RecursionError) as error:
-            raise MavcgError(f"{location}: .network is not JSON ({error})") from error
+        remedy = "write what `mavcg accel` prints"
+        self.network = json_document(line.removeprefix(".network "), f"{location}: .network", remedy).value
 
     def _directive(self, words: list[str], location: str) -> None:
         if words == [".code"]:

@@ -16,6 +16,7 @@ from mavcg.accelerators.image.program import AccelProgram, description, from_des
 from mavcg.accelerators.isa.encoding import decode_program, encode_program
 from mavcg.accelerators.isa.instruction import AccelInstruction, Origin
 from mavcg.errors import MavcgError
+from mavcg.files.decode import json_document
 from mavcg.files.whole_file import write_whole
 
 _HEADER, _SEGMENT, _SECTION, _SYMBOL = "<16sHHIQQQIHHHHHH", "<IIQQQQQQ", "<IIQQQQIIQQ", "<IBBHQQ"
@@ -176,11 +177,11 @@ def parse_elf(content: bytes, name: str) -> AccelProgram:
             )
     instructions = decode_program(sections[".text"].content, name)
     _add_origins(instructions, sections[".lines"].content, name)
-    try:
-        table = json.loads(sections[".network"].content.decode())
-    except (ValueError, RecursionError) as error:
-        raise MavcgError(f"{name}: section .network is not readable ({error}); {REMEDY}") from error
     location = f"{name}: section .network"
+    try:
+        table = json_document(sections[".network"].content.decode(), location, REMEDY).value
+    except UnicodeDecodeError as error:
+        raise MavcgError(f"{location}: is not readable ({error}); {REMEDY}") from error
     program = from_description(table, tuple(instructions), sections[".parameters"].content, location)
     if program.feature_bytes != sections[".features"].size:
         wrong = f"feature_bytes {program.feature_bytes} where section .features has {sections['.features'].size}"

@@ -132,7 +132,7 @@ def test_a_damaged_tile_is_said(tmp_path: Path) -> None:
         file.put("simulated", [("k", GroupCost(3.0, GroupTile(1, 2, 3, 4)))])
     with sqlite3.connect(tmp_path / "costs.sqlite") as raw:
         raw.execute("UPDATE group_costs SET tile = replace(tile, '2', '-2')")
-    words = "is not a tile in JSON; delete"
+    words = "is not a tile; delete the file"
     with GroupCostFile(tmp_path / "costs.sqlite") as file, pytest.raises(MavcgError, match=words):
         file.get("k", "simulated")
 
