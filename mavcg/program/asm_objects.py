@@ -39,7 +39,7 @@ from mavcg.program.choose_versions import (
     growth_limit,
 )
 from mavcg.program.dispatched_module import runtime_names
-from mavcg.program.objects import ModuleObjects
+from mavcg.program.objects import ModuleObjects, ObjectOptions
 from mavcg.program.version_choice import FunctionChoice, Gains, Sizes, VersionLimits
 from mavcg.program.version_failures import first_error
 from mavcg.program.version_growth import drop_for_growth
@@ -53,24 +53,15 @@ from mavcg.toolchain.target import Target
 def build_asm_objects(
     module: AsmModule,
     hot: Sequence[str],
-    core_set: CoreSet,
-    target: Target,
-    folder: Path,
-    limits: VersionLimits,
-    gains: Gains,
-    shares: Mapping[str, float],
     tuning: Tuning,
-    workers: int,
+    options: ObjectOptions,
     progress: Callable[[], None] = lambda: None,
 ) -> ModuleObjects:
     """Build an assembly file as one object, with versions and dispatchers of its hot functions.
 
-    Args:
-        hot: linkage names.
-        folder: an existing folder for objects.
-        limits, gains, shares, workers, progress: as in objects.build_objects.
-    Raises: ToolError for text that does not assemble.
+    hot: linkage names. Raises: ToolError for text that does not assemble.
     """
+    core_set, target, folder = options.core_set, options.target, options.folder
     tag = hashlib.sha256(f"{module.source}\0{module.text}".encode(errors="surrogateescape")).hexdigest()[:8]
     plain = folder / f"{Path(module.source).stem}-{tag}.single.o"
     assemble(module.text, plain, target, str(module.unit.source), module.unit.folders)
@@ -78,7 +69,7 @@ def build_asm_objects(
     requested = [name for name in hot if name in module.function_names]
     refused = {name: reason for name in requested if (reason := _why_not(module, name, core_set.cores, tuning))}
     functions = [name for name in requested if name not in refused]
-    bodies, stretches, failed = _bodies(module, functions, core_set.cores, tuning, workers, progress)
+    bodies, stretches, failed = _bodies(module, functions, core_set.cores, tuning, options.workers, progress)
     refused |= failed | _unchanged_functions(bodies)
     bodies = [body for body in bodies if body.function not in refused]
     by_label = {(body.function, body.label): body for body in bodies}
@@ -91,7 +82,9 @@ def build_asm_objects(
         refused |= why_none
         bodies = [body for body in bodies if body.function not in refused]
     if bodies:
-        choices, needs = _choose_used(writer, bodies, limits, gains, shares, loaded_bytes(plain))
+        choices, needs = _choose_used(
+            writer, bodies, options.limits, options.gains, options.shares, loaded_bytes(plain)
+        )
     dispatched = sum(not choice.is_single for choice in choices)
     objects = (writer.write(choices, needs),) if dispatched else (plain,)
     added = RELOCATION_BYTES * (core_set.version_count + DISPATCHER_POINTERS) * dispatched

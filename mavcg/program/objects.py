@@ -105,31 +105,40 @@ class ModuleObjects:
         }
 
 
+@dataclass(frozen=True)
+class ObjectOptions:
+    """What objects are made for, and which versions stay in them.
+
+    folder: an existing folder for the objects. gains: measured ones. shares: function -> its share of the run time,
+    0..1.
+    """
+
+    core_set: CoreSet
+    target: Target
+    folder: Path
+    limits: VersionLimits = VersionLimits()
+    gains: Gains = field(default_factory=dict)
+    shares: Mapping[str, float] = field(default_factory=dict)
+    workers: int = 1
+
+
 def build_objects(
     text: str,
     module: VersionedModule,
-    core_set: CoreSet,
-    target: Target,
-    folder: Path,
-    limits: VersionLimits,
-    gains: Gains,
-    shares: Mapping[str, float],
     program_level: str | None,
+    options: ObjectOptions,
     flags: Sequence[str] = ("-fPIC",),
-    workers: int = 1,
-    progress: Callable[[], None] = lambda: None,
     cold_code: PlainAssembly | None = None,
+    progress: Callable[[], None] = lambda: None,
 ) -> ModuleObjects:
     """Assemble the distinct versions, choose the versions to keep, and compile the module with their dispatchers.
 
-    Args:
-        text: the module's IR before versioning, for the single-version build.
-        folder: an existing folder for the objects.
-        shares: function -> its share of the run time, 0..1.
-        flags: code generation flags for the module's own code.
-        cold_code: the assembly of the program's own compiler, which provides the cold functions; None for clang's.
-    Raises: MavcgError for text that does not compile; FunctionFailures for versions that do not assemble.
+    text: the module's IR before versioning, for the single-version build. flags: code generation flags for the module's
+    own code. cold_code: the assembly of the program's own compiler, which provides the cold functions; None for
+    clang's. Raises: MavcgError for text that does not compile; FunctionFailures for versions that do not assemble.
     """
+    core_set, target, folder, limits = options.core_set, options.target, options.folder, options.limits
+    gains, shares = options.gains, options.shares
     level = "3" if program_level == "fast" else program_level or "2"
     stem = f"{Path(module.source).stem}-{module.hot.tag}"
     plain = cold_code.plain if cold_code else folder / f"{stem}.single.o"
@@ -138,7 +147,11 @@ def build_objects(
 
     plain_job = CodegenJob(text, target, f"compiling {module.source}", level, True, "obj", tuple(flags))
     _make_objects(
-        None if cold_code else (plain_job, plain), [(b, paths[s]) for s, b in bodies.items()], target, workers, progress
+        None if cold_code else (plain_job, plain),
+        [(b, paths[s]) for s, b in bodies.items()],
+        target,
+        options.workers,
+        progress,
     )
     sizes = {s: Sizes(symbol_bytes(path, s), loaded_bytes(path)) for s, path in paths.items()}
     single_bytes = loaded_bytes(plain)

@@ -26,7 +26,7 @@ from mavcg.program.asm_module import AsmModule, read_asm_module
 from mavcg.program.asm_objects import build_asm_objects
 from mavcg.program.bitcode import Lto, link_ir, selector_in_groups, write_bitcode
 from mavcg.program.hot_functions import HotSymbol, inexact_notes, match_hot
-from mavcg.program.objects import ModuleObjects, build_objects
+from mavcg.program.objects import ModuleObjects, ObjectOptions, build_objects
 from mavcg.program.sources.asm_unit import AsmUnit
 from mavcg.program.sources.compile_commands import CompileUnit
 from mavcg.program.sources.headers import is_zig, machine_matches, machine_of
@@ -35,7 +35,7 @@ from mavcg.program.sources.to_assembly import PlainAssembly
 from mavcg.program.sources.to_ir import Compiler, IrModule, compile_to_ir, refuse_foreign_openmp
 from mavcg.program.version_choice import Gains, VersionLimits
 from mavcg.program.version_failures import FunctionFailures, VersionFailures
-from mavcg.program.versions import make_versions
+from mavcg.program.versions import VersionOptions, make_versions
 from mavcg.runtime.build import linked_selector, runtime_object, selector_ir
 from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.made_with import made_with
@@ -340,7 +340,15 @@ def _build_module(
     def step() -> None:
         progress(f"compiling versions of {source}")
 
-    shares = {symbol.name: symbol.share for symbol in hot}
+    options = VersionOptions(
+        request.cores,
+        request.target,
+        request.workers,
+        request.per_core_rounding,
+        request.tuning,
+        not module.foreign_openmp,
+        request.lto is not None,
+    )
     failures = VersionFailures()
     while True:
         versions = make_versions(
@@ -348,14 +356,8 @@ def _build_module(
             source,
             module.opt_level,
             [name for name in names if name not in failures.reasons],
-            request.cores,
-            request.target,
-            request.workers,
-            request.per_core_rounding,
+            options,
             step,
-            request.tuning,
-            not module.foreign_openmp,
-            request.lto is not None,
         )
         failed = {**failures.reasons, **{name: versions.refused[name] for name in versions.unplaced}}
         placed = _with_source_lines(failed, module, request) if failed else {}
@@ -364,17 +366,11 @@ def _build_module(
             module_objects = build_objects(
                 module.text,
                 versions,
-                core_set,
-                request.target,
-                folder,
-                request.limits,
-                request.gains,
-                shares,
                 module.opt_level,
+                _object_options(request, core_set, folder, hot),
                 request.code_flags,
-                request.workers,
-                step,
                 request.own,
+                step,
             )
             break
         except FunctionFailures as error:
@@ -400,19 +396,13 @@ def _build_assembly(
     def step() -> None:
         progress(f"tuning {module.source}")
 
-    return build_asm_objects(
-        module,
-        [symbol.name for symbol in hot],
-        core_set,
-        request.target,
-        folder,
-        request.limits,
-        request.gains,
-        {symbol.name: symbol.share for symbol in hot},
-        request.tuning,
-        request.workers,
-        step,
-    )
+    options = _object_options(request, core_set, folder, hot)
+    return build_asm_objects(module, [symbol.name for symbol in hot], request.tuning, options, step)
+
+
+def _object_options(request: BuildRequest, core_set: CoreSet, folder: Path, hot: Sequence[HotSymbol]) -> ObjectOptions:
+    shares = {symbol.name: symbol.share for symbol in hot}
+    return ObjectOptions(core_set, request.target, folder, request.limits, request.gains, shares, request.workers)
 
 
 def _check_something_versioned(built: Sequence[ModuleObjects], not_found: Sequence[HotSymbol]) -> None:

@@ -82,42 +82,50 @@ def code_level(program_level: str | None) -> str:
     return program_level if program_level in ("2", "3", "s", "z") else "3" if program_level in ("fast", None) else "2"
 
 
+@dataclass(frozen=True)
+class VersionOptions:
+    """What versions are made for, and how.
+
+    per_core_rounding: True if fast-math may round differently per core. tuning: options of the machine passes that
+    cores' profiles enable. openmp: True if LLVM's OpenMP library may be called: outlined OpenMP regions then get their
+    own versions, which each thread chooses by its core. False: functions with such regions are refused. in_bitcode:
+    True if the program's link generates the code. Loads are then split in the IR, for in-order cores whose profiles
+    enable it; the machine passes do not run.
+    """
+
+    cores: Sequence[Core]
+    target: Target
+    workers: int = 1
+    per_core_rounding: bool = False
+    tuning: Tuning = FAST
+    openmp: bool = True
+    in_bitcode: bool = False
+
+
 def make_versions(
     text: str,
     source: str,
     program_level: str | None,
     requested: Sequence[str],
-    cores: Sequence[Core],
-    target: Target,
-    workers: int = 1,
-    per_core_rounding: bool = False,
+    options: VersionOptions,
     progress: Callable[[], None] = lambda: None,
-    tuning: Tuning = FAST,
-    openmp: bool = True,
-    in_bitcode: bool = False,
 ) -> VersionedModule:
     """Compile the generic version and one version per core of each requested function that the module defines.
 
-    Args:
-        text: the module's IR, not yet optimised.
-        requested: linkage names; names that the module does not define are ignored.
-        per_core_rounding: True if fast-math may round differently per core.
-        tuning: options of the machine passes that cores' profiles enable.
-        openmp: True if LLVM's OpenMP library may be called: outlined OpenMP regions then get their own versions, which
-            each thread chooses by its core. False: functions with such regions are refused.
-        in_bitcode: True if the program's link generates the code. Loads are then split in the IR, for in-order cores
-            whose profiles enable it; the machine passes do not run.
-    A function of which a version cannot be made is refused; the others keep theirs.
+    text: the module's IR, not yet optimised. requested: linkage names; names that the module does not define are
+    ignored. A function of which a version cannot be made is refused; the others keep theirs.
     Raises: MavcgError if the IR does not parse.
     """
+    cores, target, workers, in_bitcode = options.cores, options.target, options.workers, options.in_bitcode
+    tuning = replace(options.tuning, on=False) if in_bitcode else options.tuning
     try:
         module = parse_module(canonical(text))
     except IrError as error:
         raise parse_error(source, error) from error
-    defined, refused = _functions_to_version(module, requested, target.arch, openmp)
+    defined, refused = _functions_to_version(module, requested, target.arch, options.openmp)
     tag = hashlib.sha256(f"{source}\0{text}".encode(errors="surrogateescape")).hexdigest()[:8]
     hot = HotModule(module, frozenset(name for name in defined if name not in refused), tag)
-    version_jobs = VersionJobs(hot, target, code_level(program_level), per_core_rounding)
+    version_jobs = VersionJobs(hot, target, code_level(program_level), options.per_core_rounding)
 
     functions = [name for name in defined if name in hot.hot]
     failures = VersionFailures()
@@ -129,7 +137,6 @@ def make_versions(
             with failures.refusing(name, f"its {label} version"):
                 jobs[name, label] = version_jobs.version_job(name, core, once.get(name))
     if in_bitcode:
-        tuning = replace(tuning, on=False)
         jobs |= _optimise_in_ir(jobs, _cores_to_split(cores, in_bitcode), workers, failures)
     elif target.arch == "aarch64":
         split = _cores_to_split(cores, in_bitcode)
@@ -145,20 +152,8 @@ def make_versions(
     tunings |= _tune(version_jobs, texts, cores, workers, progress, tuning, failures) if tuning.on else {}
     if failures.reasons:  # what failed is refused, and the others must not call versions that it does not have
         failures.add_hosts(module, functions)
-        again = make_versions(
-            text,
-            source,
-            program_level,
-            [n for n in requested if n not in failures.reasons],
-            cores,
-            target,
-            workers,
-            per_core_rounding,
-            progress,
-            tuning,
-            openmp,
-            in_bitcode,
-        )
+        left = [name for name in requested if name not in failures.reasons]
+        again = make_versions(text, source, program_level, left, options, progress)
         unplaced = frozenset(failures.reasons.keys() - failures.placed) | again.unplaced
         return replace(again, refused={**refused, **failures.reasons, **again.refused}, unplaced=unplaced)
     bodies = tuple(

@@ -13,7 +13,7 @@ from mavcg.assembly.tuning_options import FAST, Tuning, has_machine_passes
 from mavcg.profiles.load import cores_for, load_core
 from mavcg.program.sources.compile_commands import CompileUnit, read_command
 from mavcg.program.sources.to_ir import Compiler, compile_to_ir
-from mavcg.program.versions import CompiledVersion, VersionedModule, make_versions
+from mavcg.program.versions import CompiledVersion, VersionedModule, VersionOptions, make_versions
 from mavcg.toolchain.codegen import assemble
 from mavcg.toolchain.target import Target, parse_target
 
@@ -48,7 +48,9 @@ def versioned(folder: Path, code: str, name: str, target: Target = ARM, tuning: 
     unit = read_command(["cc", "-O2", "-c", str(source)], folder, "a.c")
     assert isinstance(unit, CompileUnit)
     text = compile_to_ir(unit, target, Compiler()).text
-    return make_versions(text, "a.c", "2", [name], cores_for(["cortex-a55", "exynos-m4"]), target, tuning=tuning)
+    return make_versions(
+        text, "a.c", "2", [name], VersionOptions(cores_for(["cortex-a55", "exynos-m4"]), target, tuning=tuning)
+    )
 
 
 def body(module: VersionedModule, label: str = "cortex-a55") -> CompiledVersion:

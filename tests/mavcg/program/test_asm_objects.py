@@ -19,7 +19,7 @@ from mavcg.objects.elf import function_symbols, undefined_symbols
 from mavcg.profiles.load import cores_for
 from mavcg.program.asm_module import read_asm_module
 from mavcg.program.asm_objects import build_asm_objects
-from mavcg.program.objects import ModuleObjects
+from mavcg.program.objects import ModuleObjects, ObjectOptions
 from mavcg.program.sources.asm_unit import AsmUnit, asm_unit
 from mavcg.program.version_choice import VersionLimits
 from mavcg.runtime.coreset import CoreSet
@@ -59,7 +59,7 @@ def built(
     (folder / "k.s").write_text("\t.text\n" + text)
     module = read_asm_module(AsmUnit(folder / "k.s"), ARM)
     core_set = CoreSet(cores_for(cores.split(",")))
-    return build_asm_objects(module, hot, core_set, ARM, folder, limits or VersionLimits(), {}, {}, tuning, 1)
+    return build_asm_objects(module, hot, tuning, ObjectOptions(core_set, ARM, folder, limits or VersionLimits()))
 
 
 def symbols(made: ModuleObjects) -> dict[str, int]:
@@ -182,9 +182,7 @@ def test_the_preprocessor_has_the_builds_definitions_and_folders(tmp_path: Path)
 
     module = read_asm_module(unit, ARM)
     assert module.function_names == ("dot",) and ".Lnamed:" in module.text
-    made = build_asm_objects(
-        module, ["dot"], CoreSet(cores_for(["cortex-a55"])), ARM, tmp_path, VersionLimits(), {}, {}, FAST, 1
-    )
+    made = build_asm_objects(module, ["dot"], FAST, ObjectOptions(CoreSet(cores_for(["cortex-a55"])), ARM, tmp_path))
     assert "dot.cortex-a55" in symbols(made)
 
 

@@ -10,7 +10,7 @@ from mavcg.errors import MavcgError
 from mavcg.passes.ir.module_text import parse_module
 from mavcg.profiles.load import load_core
 from mavcg.program.bitcode import FULL, THIN, Lto, is_bitcode, link_ir, lto_of, refuse_older_llvm
-from mavcg.program.versions import make_versions
+from mavcg.program.versions import VersionOptions, make_versions
 from mavcg.toolchain.codegen import canonical
 from mavcg.toolchain.target import parse_target
 
@@ -113,7 +113,7 @@ def test_modules_are_linked_with_assembly_at_the_top() -> None:
 def test_versions_in_bitcode_carry_their_cpu_and_what_it_allows() -> None:
     """The A55's loads are split in the IR, the A75's are whole; each allows what its CPU has beyond the function's."""
     cores = [load_core(name) for name in ("cortex-a55", "cortex-a75")]
-    versions = make_versions(SAXPY, "saxpy.ll", "2", ["saxpy"], cores, ARM, in_bitcode=True)
+    versions = make_versions(SAXPY, "saxpy.ll", "2", ["saxpy"], VersionOptions(cores, ARM, in_bitcode=True))
     little, big = (versions.ir["saxpy", core.name] for core in cores)
     assert '"target-cpu"="cortex-a55"' in little and 'asm "", "=r,0"' in little and "load <4 x float>" not in little
     assert '"target-cpu"="cortex-a75"' in big and 'asm "", "=r,0"' not in big and "load <4 x float>" in big
@@ -123,7 +123,7 @@ def test_versions_in_bitcode_carry_their_cpu_and_what_it_allows() -> None:
 
 
 def test_machine_code_needs_no_ir_of_versions() -> None:
-    versions = make_versions(SAXPY, "saxpy.ll", "2", ["saxpy"], [load_core("cortex-a55")], ARM)
+    versions = make_versions(SAXPY, "saxpy.ll", "2", ["saxpy"], VersionOptions([load_core("cortex-a55")], ARM))
     assert not versions.ir and not versions.allowed
 
 

@@ -10,9 +10,9 @@ from mavcg.errors import ToolError
 from mavcg.objects.elf import exported_symbols, function_symbols, notes
 from mavcg.profiles.load import cores_for
 from mavcg.program.hot_functions import match_hot, parse_hot
-from mavcg.program.objects import ModuleObjects, build_objects
+from mavcg.program.objects import ModuleObjects, ObjectOptions, build_objects
 from mavcg.program.version_choice import Gain, VersionLimits
-from mavcg.program.versions import VersionedModule, make_versions
+from mavcg.program.versions import VersionedModule, VersionOptions, make_versions
 from mavcg.runtime.coreset import CoreSet
 from mavcg.toolchain.codegen import assemble
 from mavcg.toolchain.target import host_target, parse_target
@@ -81,14 +81,16 @@ def arm_kernels(ir: Callable[..., str]) -> tuple[str, VersionedModule]:
     text = ir(KERNELS.read_text())
     hot, _ = match_hot(parse_hot("dot,gemm,softmax,mixed,int8_dot,largest"), [text])
     names = [h.name for h in hot]
-    return text, make_versions(text, "kernels.c", "2", names, cores_for(["cortex-a76", "exynos-m4"]), ARM, workers=2)
+    return text, make_versions(
+        text, "kernels.c", "2", names, VersionOptions(cores_for(["cortex-a76", "exynos-m4"]), ARM, workers=2)
+    )
 
 
 def objects(made: tuple[str, VersionedModule], folder: Path, limits: VersionLimits) -> ModuleObjects:
     text, versions = made
     core_set = CoreSet(cores_for(["cortex-a76", "exynos-m4"]))
     shares = {function: 1.0 / (i + 1) for i, function in enumerate(["dot", "gemm", "softmax"])}
-    return build_objects(text, versions, core_set, ARM, folder, limits, {}, shares, "2", workers=2)
+    return build_objects(text, versions, "2", ObjectOptions(core_set, ARM, folder, limits, {}, shares, workers=2))
 
 
 @pytest.mark.sample(1)

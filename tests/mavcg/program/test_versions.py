@@ -9,7 +9,7 @@ import pytest
 from mavcg.errors import MavcgError
 from mavcg.hardware.core import Core
 from mavcg.profiles.load import cores_for
-from mavcg.program.versions import CompiledVersion, VersionedModule, code_level, make_versions
+from mavcg.program.versions import CompiledVersion, VersionedModule, VersionOptions, code_level, make_versions
 from mavcg.toolchain.codegen import canonical
 from mavcg.toolchain.target import parse_target
 
@@ -38,7 +38,7 @@ def text(ir: Callable[..., str]) -> str:
 
 
 def versions(text: str, wanted: Sequence[str], cores: Sequence[Core] = CORES, **more: Any) -> VersionedModule:
-    return make_versions(text, "a.c", "2", wanted, cores, ARM, **more)
+    return make_versions(text, "a.c", "2", wanted, VersionOptions(cores, ARM, **more))
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import pytest
 from mavcg.assembly.tuning_options import Tuning
 from mavcg.passes.ir.split_vector_loads import count_splits, split_vector_loads
 from mavcg.profiles.load import cores_for, files
-from mavcg.program.versions import make_versions
+from mavcg.program.versions import VersionOptions, make_versions
 from mavcg.toolchain.codegen import canonical
 from mavcg.toolchain.target import parse_target
 
@@ -190,7 +190,9 @@ def test_only_the_core_that_asks_has_split_loads(
 
 def assembly_of(ir: Callable[..., str], label: str = "cortex-a55") -> str:
     cores = cores_for(["cortex-a55"] if label == "cortex-a55" else ["cortex-a55", "exynos-m4"])
-    made = make_versions(ir(SOURCE, flags=["-O3"]), "a.c", "3", ["blend"], cores, ARM, tuning=Tuning(on=False))
+    made = make_versions(
+        ir(SOURCE, flags=["-O3"]), "a.c", "3", ["blend"], VersionOptions(cores, ARM, tuning=Tuning(on=False))
+    )
     return next(body.asm for body in made.bodies if body.label == label)
 
 
