@@ -92,7 +92,7 @@ def said_of(name: str, db: Path) -> Said:
     model = board_model(request.cores, request.target, board)
     chosen = predict_algorithms(lower_candidates(graph, packing, request.max_error), model)
     question = ModelQuestion(db=db, max_error=request.max_error, safety_factors=NO_SAFETY_FACTORS)
-    selection = select_for_library(graph, packing, board, question, chosen)
+    selection = select_for_library(graph, packing, model, question, chosen)
     assert selection is not None
     alternatives = {
         node: {alternative.name: alternative for alternative in some}

@@ -117,15 +117,16 @@ class BoardModel:
         return {label: core.machine for label, core in self.versions.items()}
 
     @property
-    def by_speed(self) -> list[CoreModel]:
-        """One core of each cluster, the fastest first, as it runs its version without a timing profile's schedule.
-
-        Raises: MavcgError for a board without clusters.
-        """
+    def fastest_first(self) -> list[CoreModel]:
+        """One core of each cluster, the fastest first. Raises: MavcgError for a board without clusters."""
         if not self.clusters:
             raise MavcgError(no_cores(self.board))
-        fastest_first = sorted(self.clusters, key=lambda core: -core.peak_gmac_per_s)
-        return [core.running(self.version_of(core)).without_timing() for core in fastest_first]
+        return sorted(self.clusters, key=lambda core: -core.peak_gmac_per_s)
+
+    @property
+    def by_speed(self) -> list[CoreModel]:
+        """The same cores as each runs its version in this library, its instructions counted at its rates."""
+        return [core.running(self.version_of(core)).without_timing() for core in self.fastest_first]
 
     def version_of(self, core: CoreModel) -> Machine:
         """Return the version that a core of the board runs: its own, or the generic one."""

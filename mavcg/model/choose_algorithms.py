@@ -86,7 +86,7 @@ def choose_algorithms(
     dump("algorithms", predicted)
     selected = None
     if question.strategy != ENGINE:
-        selected = select_for_library(graph, packing, board.board, question, predicted, progress)
+        selected = select_for_library(graph, packing, board, question, predicted, progress)
     strategy: AlgorithmStrategy
     if selected is None:
         strategy = FastestPredicted(graph, candidates, predicted)

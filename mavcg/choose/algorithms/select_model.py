@@ -23,14 +23,12 @@ from mavcg.choose.algorithms.costs.provider import CostProvider, mean_of
 from mavcg.choose.algorithms.library import library_choice, without_computed_weights
 from mavcg.choose.algorithms.network import network_of
 from mavcg.choose.algorithms.select_network import costs_on, model_on
-from mavcg.choose.algorithms.select_workers import workers_of
 from mavcg.choose.algorithms.strategies import PBQP, TIME_LIMIT_S, Selected, check_strategy, select, strategy_names
 from mavcg.choose.limits.weight_limit import select_within
 from mavcg.choose.predict.algorithms import PredictedAlgorithms
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
-from mavcg.hardware.board import Board
-from mavcg.hardware.core_model import CoreModel
+from mavcg.hardware.core_model import BoardModel, CoreModel
 from mavcg.kernels.primitives.registry import all_primitives, eight_bit_primitives
 from mavcg.ops.verify import verify
 from mavcg.passes.graph.legalise import legalise
@@ -122,7 +120,7 @@ class SelectedModel:
 def select_for_library(
     graph: Graph,
     packing: Packing,
-    board: Board,
+    board: BoardModel,
     question: ModelQuestion,
     engine: PredictedAlgorithms,
     progress: Progress = lambda message: None,
@@ -170,11 +168,11 @@ def _admit(max_error: float) -> tuple[tuple[Primitive, ...], float]:
     return (*primitives, *eight_bit_primitives()), max_error
 
 
-def _workers(board: Board) -> tuple[tuple[CoreModel, ...], ...]:
+def _workers(board: BoardModel) -> tuple[tuple[CoreModel, ...], ...]:
     """Return one worker on the fastest core, and one worker for each core of its cluster if there are several."""
-    alone = workers_of(board)  # all versions of a kernel compute the same, so one kind of core represents all
-    count = len(alone[0].cluster.cpus)
-    return (alone,) if count == 1 else (alone, workers_of(board, threads=count))
+    fastest = board.fastest_first[0]  # all versions of a kernel compute the same, so one kind of core represents all
+    team = tuple(board.team_of(fastest))
+    return ((fastest,),) if len(team) == 1 else ((fastest,), team)
 
 
 def _mean(costs: Sequence[CostProvider]) -> CostProvider:

@@ -8,9 +8,9 @@ MOST_STEPS = 16  # of a range
 MOST_CUTS = 6  # between the two cuts of a range, those left out
 
 
-def cache_bytes(cluster: CoreModel) -> int:
+def cache_bytes(core: CoreModel) -> int:
     """Return the size of the second-level cache, or of the only cache."""
-    levels = cluster.levels
+    levels = core.levels
     return levels[min(1, len(levels) - 1)].shared_bytes
 
 

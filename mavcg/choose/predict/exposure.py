@@ -67,23 +67,22 @@ class LineFetch:
     in_order: bool
 
 
-def line_fetch(machine: CoreModel) -> LineFetch | None:
+def line_fetch(core: CoreModel) -> LineFetch | None:
     """Return how a cluster's core fetches lines; None for kinds of cores that are not simulated.
 
     Facts of the core's file come first, then those assumed for its kind.
     """
-    assumed = machine.fit.simulator
-    if assumed is None or machine.fit.exposed is None:
+    assumed = core.fit.simulator
+    if assumed is None or core.fit.exposed is None:
         return None
-    given = {fact.key: fact.value for fact in machine.core.facts} if machine.core is not None else {}
-    given |= {f"caches.{key}": value for key, value in machine.cluster.caches}
+    given = {fact.key: fact.value for fact in core.core.facts} if core.core is not None else {}
+    given |= {f"caches.{key}": value for key, value in core.cluster.caches}
 
     def fact(name: str) -> float:
         value = given.get(f"caches.{name}")
         return float(getattr(assumed, name) if value is None or isinstance(value, str | bool) else value)
 
-    levels = machine.levels
-    ghz = machine.ghz
+    levels, ghz = core.levels, core.ghz
     behind = {"L2": "l2_latency", "L3": "l3_latency"}
     latencies = [fact(behind[level.name]) / ghz for level in levels[1:]]
     lines = [LINE_BYTES / level.bandwidth_gb_per_s for level in levels]
@@ -92,7 +91,7 @@ def line_fetch(machine: CoreModel) -> LineFetch | None:
         tuple(lines),
         max(1, round(fact("miss_slots"))),
         max(1, round(fact("prefetch_lines"))),
-        machine.kind == IN_ORDER,
+        core.kind == IN_ORDER,
     )
 
 

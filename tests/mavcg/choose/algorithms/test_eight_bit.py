@@ -114,7 +114,7 @@ def test_a_library_takes_what_was_measured_to_be_faster(faster: str, tmp_path: P
     packing, model = packing_for(target), board_model(cores_for(board.cores), target, board)
     predicted = predict_algorithms(lower_candidates(graph, packing, 0.0), model)
     question = ModelQuestion(db=tmp_path / "costs.db")
-    selection = select_for_library(graph, packing, board, question, predicted, lambda words: None)
+    selection = select_for_library(graph, packing, model, question, predicted, lambda words: None)
 
     assert selection is not None and selection.choice.chosen[node.name].name == faster
     assert selection.algorithms.get(node.tensor, "") == (IM2ROW if "im2row" in faster else "")

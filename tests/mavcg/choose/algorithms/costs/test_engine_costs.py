@@ -64,7 +64,7 @@ def engine(graph: Graph, max_error: float = 1e-4) -> PredictedAlgorithms:
 
 
 def selected(graph: Graph, chosen: PredictedAlgorithms) -> SelectedModel:
-    selection = select_for_library(graph, PACKING, BOARD, ModelQuestion(max_error=1e-4), chosen)
+    selection = select_for_library(graph, PACKING, MODEL, ModelQuestion(max_error=1e-4), chosen)
     assert selection is not None
     return selection
 
@@ -118,7 +118,7 @@ def test_the_engines_program_is_taken_as_it_is_where_nothing_is_better(
 @pytest.mark.parametrize("max_error", [0.0, 9e-6])
 def test_where_no_error_is_allowed_sums_are_by_their_definition(graph: Graph, max_error: float) -> None:
     exact = engine(graph, max_error)
-    selection = select_for_library(graph, PACKING, BOARD, ModelQuestion(max_error=max_error), exact)
+    selection = select_for_library(graph, PACKING, MODEL, ModelQuestion(max_error=max_error), exact)
     assert selection is not None
 
     families = {
