@@ -11,7 +11,7 @@ import numpy as np
 from bench.wheels import cache_folder, pip
 from mavcg.errors import MavcgError
 from mavcg.model.blas.library import build_blas
-from mavcg.model.blas.request import make_blas_request
+from mavcg.model.blas.request import BlasOptions, make_blas_request
 
 BLIS_PACKAGE = "libblis4-pthread"
 MKL_PACKAGES = ("mkl==2026.2.0", "intel-openmp==2026.2.0")
@@ -36,7 +36,7 @@ class BlasLibrary:
 def our_library(folder: Path) -> BlasLibrary:
     """Build mavcg's BLAS for this machine."""
     path = folder / "libmavcg_blas.so"
-    build_blas(make_blas_request(path, "host", None, None, False, None, False, None))
+    build_blas(make_blas_request(path, BlasOptions(board="host")))
     return BlasLibrary("mavcg", path, "", environment={"MAVCG_BLAS_NUM_THREADS": "{threads}"})
 
 

@@ -86,17 +86,19 @@ def run_build(options: BlasBuildOptions) -> None:
     mavcg blas build --board host --next /usr/lib/x86_64-linux-gnu/blas/libblas.so.3 -o libblas.so.3
     """
     from mavcg.model.blas.library import build_blas
-    from mavcg.model.blas.request import make_blas_request
+    from mavcg.model.blas.request import BlasOptions, make_blas_request
 
     request = make_blas_request(
         options.output,
-        options.board,
-        options.cores,
-        options.target,
-        options.ilp64,
-        options.soname,
-        options.strip,
-        options.jobs,
+        BlasOptions(
+            board=options.board,
+            cores=options.cores,
+            target=options.target,
+            ilp64=options.ilp64,
+            soname=options.soname,
+            strip=options.strip,
+            jobs=options.jobs,
+        ),
         options.next_library,
     )
     with Progress() as progress:

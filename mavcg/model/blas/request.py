@@ -1,5 +1,6 @@
 """Options of `mavcg blas build` as a BlasRequest: names are resolved, bad values refused by name."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from mavcg.errors import MavcgError
@@ -13,29 +14,32 @@ from mavcg.toolchain.target import Target, default_target, host_target, parse_ta
 _MACHINES = {"aarch64": "EM_AARCH64", "x86_64": "EM_X86_64"}
 
 
-def make_blas_request(
-    output: Path,
-    board: str | None,
-    cores: str | None,
-    target: str | None,
-    ilp64: bool,
-    soname: str | None,
-    strip: bool,
-    jobs: int | None,
-    next_library: Path | None = None,
-) -> BlasRequest:
+@dataclass(frozen=True)
+class BlasOptions:
+    """Options of a BLAS build as a user gives them; None if not given."""
+
+    board: str | None = None
+    cores: str | None = None
+    target: str | None = None
+    ilp64: bool = False
+    soname: str | None = None
+    strip: bool = False
+    jobs: int | None = None
+
+
+def make_blas_request(output: Path, options: BlasOptions, next_library: Path | None = None) -> BlasRequest:
     """Return the request of a build. Raises: MavcgError naming the option, its value and the remedy."""
-    board_facts = find_board(board) if board else None
-    if board_facts is None and not cores:
+    board_facts = find_board(options.board) if options.board else None
+    if board_facts is None and not options.cores:
         raise MavcgError(
             "blas build: no cores are named; give --board NAME, --board host or --cores A,B,.. (`mavcg cores` lists "
             "both)"
         )
-    given = cores.split(",") if cores else list(board_facts.cores) if board_facts else []
+    given = options.cores.split(",") if options.cores else list(board_facts.cores) if board_facts else []
     core_names = [name for name in given if name != "generic"]
     chosen = cores_for(list(dict.fromkeys(core_names))) if core_names else ()
-    if target:
-        library_target = parse_target(target)
+    if options.target:
+        library_target = parse_target(options.target)
     elif board_facts is not None:
         library_target = parse_target(board_facts.target)
     else:
@@ -56,12 +60,20 @@ def make_blas_request(
         raise MavcgError(f"-o {output}: a BLAS is a shared library; name one, such as -o libmavcg_blas.so")
     check_output(output)
     if next_library is not None:
-        _check_next(next_library, library_target, is_host=board == HOST)
-    soname = soname or (next_library.name if next_library is not None else None)
-    if board == HOST:
+        _check_next(next_library, library_target, is_host=options.board == HOST)
+    soname = options.soname or (next_library.name if next_library is not None else None)
+    if options.board == HOST:
         board_facts = measured_host_board()
     return BlasRequest(
-        output, library_target, chosen, board_facts, ilp64, soname, next_library, strip, jobs or default_workers()
+        output,
+        library_target,
+        chosen,
+        board_facts,
+        options.ilp64,
+        soname,
+        next_library,
+        options.strip,
+        options.jobs or default_workers(),
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mavcg.model.blas.library import build_blas
-from mavcg.model.blas.request import make_blas_request
+from mavcg.model.blas.request import BlasOptions, make_blas_request
 
 
 @pytest.fixture(scope="session")
@@ -21,7 +21,7 @@ def blas_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not out.exists():
-            build_blas(make_blas_request(out, "host", None, None, False, None, False, None))
+            build_blas(make_blas_request(out, BlasOptions(board="host")))
     return out
 
 

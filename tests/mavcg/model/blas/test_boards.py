@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mavcg.model.blas.library import blas_objects
-from mavcg.model.blas.request import make_blas_request
+from mavcg.model.blas.request import BlasOptions, make_blas_request
 from mavcg.toolchain.zig import run_zig
 from tests.conftest import QEMU
 
@@ -18,7 +18,7 @@ SOURCE = Path(__file__).parent / "emulated.c"
 @pytest.mark.skipif(QEMU is None, reason="needs qemu-user-static")
 @pytest.mark.parametrize("board", ["rk3588", "exynos9820"])
 def test_all_cores_of_a_board_give_the_same_bits(board: str, tmp_path: Path) -> None:
-    request = make_blas_request(tmp_path / "libblas.so", board, None, "aarch64-linux-musl", False, None, False, None)
+    request = make_blas_request(tmp_path / "libblas.so", BlasOptions(board=board, target="aarch64-linux-musl"))
     objects, note = blas_objects(request, tmp_path)
     program = tmp_path / "program"
     words = ["-target", "aarch64-linux-musl", "-static", "-O1", "-ffp-contract=off", str(SOURCE), *map(str, objects)]

@@ -10,7 +10,7 @@ import pytest
 
 from mavcg.errors import MavcgError
 from mavcg.model.blas.library import next_stub
-from mavcg.model.blas.request import make_blas_request
+from mavcg.model.blas.request import BlasOptions, make_blas_request
 from mavcg.toolchain.target import host_target
 from mavcg.toolchain.zig import run_zig
 
@@ -33,14 +33,14 @@ OTHER = "int daxpy_(void) { return 42; }\nvoid dgemm_(void) {}\n"
 
 def test_the_path_has_to_be_whole(tmp_path: Path) -> None:
     with pytest.raises(MavcgError, match="--next libblas.so.3: the loader needs its absolute path"):
-        make_blas_request(tmp_path / "l.so", "host", None, None, False, None, False, None, Path("libblas.so.3"))
+        make_blas_request(tmp_path / "l.so", BlasOptions(board="host"), Path("libblas.so.3"))
 
 
 def test_a_library_that_could_not_be_loaded_is_refused(tmp_path: Path) -> None:
     """Any path was taken; programs then ended in the loader's error. The file of another board may be elsewhere."""
 
     def next_of(board: str, path: Path) -> Path | None:
-        request = make_blas_request(tmp_path / "l.so", board, None, None, False, None, False, None, path)
+        request = make_blas_request(tmp_path / "l.so", BlasOptions(board=board), path)
         return request.next_library
 
     text, of_arm = tmp_path / "text.so", tmp_path / "arm.so"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mavcg.model.blas.library import build_blas
-from mavcg.model.blas.request import make_blas_request
+from mavcg.model.blas.request import BlasOptions, make_blas_request
 
 pytestmark = pytest.mark.long
 
@@ -93,7 +93,7 @@ def test_debians_numpy_with_the_library_as_alternative(debian: Path, tmp_path: P
     """As libblas.so.3, with the reference for all other routines."""
     (reference,) = debian.glob("*-linux-gnu/blas/libblas.so.3")
     ours = tmp_path / "libblas.so.3"
-    build_blas(make_blas_request(ours, "host", None, None, False, None, False, None, reference))
+    build_blas(make_blas_request(ours, BlasOptions(board="host"), reference))
 
     computed = run_numpy(debian, [tmp_path])
 
