@@ -190,7 +190,9 @@ def coordinates(call: OnnxCall, s: Axis, rule: Rule) -> Array:
     if name == "tf_half_pixel_for_nn":
         return (o + half) / s.scale
     if name == "half_pixel_symmetric":
-        return n / 2 * (one - made / (s.scale * n)) + (o + half) / s.scale - half
+        # As onnxruntime: the offset of the middle in f32, its sum with the position in f64.
+        offset = n / 2 * (one - made / (s.scale * n))
+        return (np.float64(offset) + (o.astype(np.float64) + 0.5) / np.float64(s.scale) - 0.5).astype(np.float32)
     if name == "pytorch_half_pixel" and s.made == 1:
         return o
     if name in ("half_pixel", "pytorch_half_pixel"):

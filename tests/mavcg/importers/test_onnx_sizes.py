@@ -107,6 +107,19 @@ def test_a_resize_by_scales(tmp_path: Path, op: str, version: int, data: st.Data
     assert_agrees(by_scales(op, version, x, scales, attrs), x, tmp_path, atol=2e-4)
 
 
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("length", [3, 5, 7, 10, 86])
+def test_a_resize_about_the_middle(tmp_path: Path, length: int, mode: str) -> None:
+    """half_pixel_symmetric: onnxruntime rounds the position once, which decides at the boundary of two neighbours."""
+    x = np.random.default_rng(5).standard_normal((1, 1, length, length)).astype(np.float32)
+    for factor in (0.35, 0.55, 0.6, 0.75, 1.2, 1.5, 2.3, 2.5, 3.3):
+        for rounding in ROUNDINGS if mode == "nearest" else ("",):
+            attrs = {"mode": mode, "coordinate_transformation_mode": "half_pixel_symmetric"}
+            attrs |= {"nearest_mode": rounding} if rounding else {}
+            message = by_scales("Resize", 19, x, np.array([1, 1, factor, factor], np.float32), attrs)
+            assert_agrees(message, x, tmp_path, atol=0.0 if mode == "nearest" else 1e-4)
+
+
 @pytest.mark.parametrize(("op", "version"), FORMS)
 def test_sizes_that_double_precision_misses(tmp_path: Path, op: str, version: int) -> None:
     """86 * 2.9767442 is 256 in f32 and 255.99999 in f64; 10 * 2.3 is 23 and 22.9999995."""
