@@ -15,7 +15,7 @@ from mavcg.objects.bionic import bionic_names
 from mavcg.toolchain.target import host_target
 
 HOST_ARCH = host_target().arch
-CORES = {"aarch64": "cortex-a55,cortex-a76", "x86_64": "haswell"}
+CORES = {"aarch64": "cortex-a76,cortex-a78", "x86_64": "haswell"}  # no machine passes, which take most of a build
 LARGE_PAGE = 16384
 
 
