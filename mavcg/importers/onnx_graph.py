@@ -65,12 +65,13 @@ class OnnxGraphBody:
 @dataclass
 class Walker:
     """The state of an import. functions: of the file, by domain and name. folder: of external data. count: nodes so
-    far."""
+    far. made: the least nodes that a call of a function has become so far."""
 
     emitter: Emitter
     folder: Path | None
     functions: Mapping[tuple[str, str], onnx.FunctionProto] = field(default_factory=dict)
     count: int = 0
+    made: dict[tuple[str, str], int] = field(default_factory=dict)
 
     @cached_property
     def function_nodes(self) -> dict[tuple[str, str], int]:
@@ -93,7 +94,10 @@ class Walker:
             if self.count > MOST_NODES:
                 raise MavcgError(f"more than {MOST_NODES} nodes once functions are expanded; too large a model")
             required = tuple(bool(name) and name in last for name in node.output)
+            known = len(self.made)
             results = self.node_results(node, required, body, scope)
+            if len(self.made) > known:  # calls in branches are counted once one of them is expanded
+                self._check_expansion(nodes[i + 1 :])
             for name, value, want in zip(node.output, results, required, strict=True):
                 if want:
                     assert value is not None
@@ -113,9 +117,10 @@ class Walker:
 
     def _check_expansion(self, nodes: Sequence[onnx.NodeProto]) -> None:
         """Raise MavcgError if calls of functions would make more than MOST_NODES nodes, before any is expanded."""
-        sizes = [self.function_nodes.get(function_key(node), 0) for node in nodes]
+        keys = [function_key(node) for node in nodes]
+        sizes = [max(self.function_nodes.get(key, 0), self.made.get(key, 0)) for key in keys]
         if self.count + sum(sizes) > MOST_NODES:
-            largest = ".".join(filter(None, function_key(nodes[sizes.index(max(sizes))])))
+            largest = ".".join(filter(None, keys[sizes.index(max(sizes))]))
             raise MavcgError(
                 f"function {largest}: its calls make more than {MOST_NODES} nodes once functions are expanded; export "
                 "the model without functions that call each other many times"
@@ -136,7 +141,10 @@ class Walker:
         results: Sequence[Value | None]
         if function is not None:
             given = {a.name: a for a in node.attribute}
+            before = self.count
             results = self._function(function, inputs, given, body, location, required)
+            nodes = self.count - before
+            self.made[domain, node.op_type] = min(nodes, self.made.get((domain, node.op_type), nodes))
         elif (domain, node.op_type) == ("", "If"):
             results = self._branch(node, inputs, body, scope, location)
         elif (domain, node.op_type) in HANDLERS:

@@ -178,6 +178,49 @@ def test_functions_that_double_are_counted_before_they_are_expanded(
     assert not walked
 
 
+def in_branches(count: int, calls: int) -> list[Any]:
+    """Functions that each call the one before several times, in a branch that is taken; the first is relu."""
+    helper, imports = onnx.helper, [onnx.helper.make_opsetid("", 13), onnx.helper.make_opsetid("d", 1)]
+
+    def branch(name: str, nodes: Sequence[Any]) -> Any:
+        return helper.make_graph(nodes, name, [], [helper.make_tensor_value_info(nodes[-1].output[0], 1, [])])
+
+    functions = [helper.make_function("d", "f0", ["v0"], ["y"], [node("Relu", ["v0"], ["y"])], imports)]
+    true = onnx.numpy_helper.from_array(np.array(True))
+    for number in range(1, count):
+        taken = [node(f"f{number - 1}", [f"v{i}"], [f"v{i + 1}"], domain="d") for i in range(calls)]
+        branches = {"then_branch": branch("t", taken), "else_branch": branch("e", [node("Neg", ["v0"], ["w"])])}
+        nodes = [node("Constant", [], ["c"], value=true), node("If", ["c"], ["y"], **branches)]
+        functions.append(helper.make_function("d", f"f{number}", ["v0"], ["y"], nodes, imports))
+    return functions
+
+
+def test_calls_in_branches_are_counted_after_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """8^14 calls in 4 kB, of which the counts before expansion know nothing: the branch not taken has one node."""
+    path = save(tmp_path / "f.onnx", [node("f14", ["c"], ["s"], domain="d")], ZERO, in_branches(15, 8))
+    assert path.stat().st_size < 6000
+    monkeypatch.setattr("mavcg.importers.onnx_graph.MOST_NODES", 20_000)
+    walked: list[object] = []
+    results = Walker.node_results
+
+    def counted(*words: Any) -> Any:
+        walked.append(words)
+        return results(*words)
+
+    monkeypatch.setattr(Walker, "node_results", counted)
+
+    with pytest.raises(MavcgError, match=r"function d.f\d: its calls make more than 20000 nodes"):
+        import_model(path, {})
+
+    assert len(walked) <= 20_000 / 2  # when the first of 8 equal calls has been expanded
+
+
+@pytest.mark.parametrize("calls", [1, 2, 3])
+def test_few_calls_in_branches_are_taken(calls: int, tmp_path: Path) -> None:
+    path = save(tmp_path / "f.onnx", [node("f2", ["c"], ["s"], domain="d")], ZERO, in_branches(3, calls))
+    assert import_model(path, {}).outputs
+
+
 @pytest.mark.parametrize("calls", [1, 2, 3])
 @pytest.mark.parametrize("count", [1, 4])
 def test_counts_are_those_of_expanded_functions(count: int, calls: int, tmp_path: Path) -> None:
