@@ -76,12 +76,6 @@ def _pads(graph: Graph, plans: Mapping[str, TextPlan]) -> dict[str, str]:
     return skipped
 
 
-def plan_input(text: NetworkText, node: Node, x: Array) -> Array:
-    """Return the input of a node's plan, [1, channels, rows, columns], from the graph's tensor x."""
-    dims = text.plans[node.output].info.input
-    return x.transpose(0, 3, 1, 2) if node.op == "conv2d" else x.reshape(dims[2], dims[1]).T.reshape(dims)
-
-
 def plan_weights(text: NetworkText, node: Node, w: Array) -> Array:
     """Return weights in the order of a plan, [out channels, in channels, rows, columns], from the graph's tensor w."""
     if node.op == "conv2d":

@@ -6,10 +6,16 @@ from dataclasses import replace
 import numpy as np
 
 from mavcg.accelerators.plans.text.interpret import CountedTraffic, count_plan, run_plan
-from mavcg.accelerators.plans.text.network_plan_text import NetworkText, plan_input, plan_weights
-from mavcg.graph import Array
+from mavcg.accelerators.plans.text.network_plan_text import NetworkText, plan_weights
+from mavcg.graph import Array, Node
 from mavcg.reference.elementwise import apply_activation
 from mavcg.reference.evaluate import evaluate
+
+
+def plan_input(text: NetworkText, node: Node, x: Array) -> Array:
+    """Return the input of a node's plan, [1, channels, rows, columns], from the graph's tensor x."""
+    dims = text.plans[node.output].info.input
+    return x.transpose(0, 3, 1, 2) if node.op == "conv2d" else x.reshape(dims[2], dims[1]).T.reshape(dims)
 
 
 def run_network(text: NetworkText, constants: Mapping[str, Array], image: Array) -> tuple[Array, CountedTraffic]:
