@@ -4,12 +4,9 @@ from collections.abc import Sequence
 
 from mavcg.errors import MavcgError
 from mavcg.hardware.core import GENERIC, Core
-from mavcg.runtime.build import compiler_needs, x86_needs
+from mavcg.runtime.needs import X86_BASE, llvm_needs, x86_needs
 from mavcg.specs.kernel import Machine, Packing
 from mavcg.toolchain.target import Target
-
-# Features that a model library requires of every x86 processor: AVX2 and FMA (Haswell, 2013, and later).
-X86_GENERIC_CPU = "x86-64-v3"
 
 # (word, bit) of CPUID, as in runtime/csrc/x86_needs.h.
 _FMA, _AVX2, _AVX512 = (0, 12), (1, 5), ((1, 16), (1, 30), (1, 31))
@@ -35,7 +32,7 @@ def machines_for(cores: Sequence[Core], target: Target) -> dict[str, Machine]:
 
 def _generic(target: Target) -> Machine:
     if target.arch == "x86_64":
-        return _x86(GENERIC, X86_GENERIC_CPU, (), compiler_needs("x86_64_v3"))
+        return _x86(GENERIC, X86_BASE, (), llvm_needs(X86_BASE, ()))
     return Machine(GENERIC, target.arch, "generic", ("+neon",))
 
 

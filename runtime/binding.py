@@ -16,9 +16,10 @@ from mavcg.errors import MavcgError
 from mavcg.files.store import kept_file, own_code_folder
 from mavcg.hardware.core import Core
 from mavcg.runtime.amalgamation import SOURCES, unit_text
-from mavcg.runtime.build import RUNTIME_FLAGS, compile_runtime, x86_needs
+from mavcg.runtime.build import RUNTIME_FLAGS, compile_runtime
 from mavcg.runtime.coreset import GENERIC_ID, TABLE_CPUS, CoreSet, table_text
 from mavcg.runtime.declared import ffi
+from mavcg.runtime.needs import x86_needs
 from mavcg.toolchain.target import host_target
 
 BY_MAP = "MAVCG_CPU_MAP"  # the source of a core type that the user named

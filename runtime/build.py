@@ -5,23 +5,18 @@ import os
 import re
 import shutil
 from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from mavcg.errors import MavcgError
 from mavcg.files.scratch import scratch_folder
 from mavcg.files.store import kept_file, own_code_folder
-from mavcg.hardware.core import GENERIC, Core
-from mavcg.hardware.extensions import hwcap_words
-from mavcg.runtime.amalgamation import SOURCES, unit_text, write_unit
-from mavcg.runtime.coreset import NEED_WORDS, RUNTIME_ABI, CoreSet, table_text
+from mavcg.hardware.core import Core
+from mavcg.runtime.amalgamation import unit_text, write_unit
+from mavcg.runtime.coreset import RUNTIME_ABI, CoreSet, table_text
+from mavcg.runtime.needs import needs_words
 from mavcg.toolchain.target import Target
 from mavcg.toolchain.versions import package_version
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, protection_flags, run_zig, zig_program
-
-if TYPE_CHECKING:
-    from mavcg.specs.kernel import Machine
 
 # The runtime needs no libc: freestanding keeps the compiler from putting in calls of memset.
 RUNTIME_FLAGS = (
@@ -109,19 +104,6 @@ def _cached_text(unit: str, table: str, target: Target, more_flags: tuple[str, .
         return kept_file(folder, f"selector-{parts}.ll", compile_text).read_text()
 
 
-def needs_words(core_set: CoreSet) -> dict[str, tuple[int, ...]]:
-    """Return the bits that each core's version needs, as table_text takes them.
-
-    Raises: MavcgError for an extension that no bit shows.
-    """
-    arm = {core.name for core in core_set.cores if core.arch == "aarch64"}
-    words = {core.name: x86_needs(core) for core in core_set.cores if core.name not in arm}
-    for name, needs in zip(core_set.names, core_set.needs, strict=False):
-        if name in arm:
-            words[name] = (*hwcap_words(needs), *(0,) * (NEED_WORDS - 4))
-    return words
-
-
 def _cached_object(unit: str, table: str, target: Target, group: str, out: Path) -> Path:
     """Compile a unit with all sections in one group to the file out, or copy it from the cache."""
 
@@ -147,58 +129,6 @@ def _content(unit: str, table: str, target: Target, form: str) -> str:
     flags = [*machine_flags(target), *PLAIN_CODE_FLAGS, *protection_flags(target), *RUNTIME_FLAGS]
     parts = [unit_text(unit), table, target.zig_name, form, " ".join(flags), zig_program(), package_version("ziglang")]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
-
-
-def x86_needs(core: Core) -> tuple[int, ...]:
-    """Return the CPUID bits of the instruction sets that code for this core may use, in words as in csrc/x86_needs.h.
-
-    Raises: ToolError if the compiler does not know the core's LLVM CPU.
-    """
-    return llvm_needs(core.llvm_cpu, core.llvm_features)
-
-
-def llvm_needs(cpu: str, features: tuple[str, ...]) -> tuple[int, ...]:
-    """Return the CPUID bits, as x86_needs, for an LLVM CPU and features in LLVM's spelling."""
-    return compiler_needs(_zig_cpu(cpu, features))
-
-
-def x86_extensions(cpu: str, features: tuple[str, ...]) -> frozenset[str]:
-    """Return LLVM's names of the instruction sets that x86_needs checks for an LLVM CPU and features."""
-    return frozenset(name for _, _, name in _needs_lines(_zig_cpu(cpu, features)))
-
-
-def allowed_extensions(machines: Mapping[str, "Machine"]) -> dict[str, frozenset[str]]:
-    """Return version -> x86_extensions beyond those of the generic version; empty for AArch64, whose code is read."""
-    names = {
-        label: x86_extensions(machine.llvm_cpu, machine.llvm_features)
-        for label, machine in machines.items()
-        if machine.arch == "x86_64"
-    }
-    return {label: own - names.get(GENERIC, frozenset()) for label, own in names.items()}
-
-
-def _zig_cpu(cpu: str, features: tuple[str, ...]) -> str:
-    """Return a CPU with features in ziglang's spelling, as icelake_server or znver4-avx512f."""
-    changes = (sign_and_name[0] + sign_and_name[1:].replace("-", "_") for sign_and_name in features)
-    return cpu.replace("-", "_") + "".join(changes)
-
-
-def compiler_needs(cpu: str) -> tuple[int, ...]:
-    """Return the CPUID bits, as x86_needs, for a CPU in ziglang's spelling."""
-    words = [0] * NEED_WORDS
-    for word, bit, _ in _needs_lines(cpu):
-        words[word] |= 1 << bit
-    return tuple(words)
-
-
-@cache
-def _needs_lines(cpu: str) -> tuple[tuple[int, int, str], ...]:
-    """Return (word, bit, name) of each line that csrc/x86_needs.h has for a CPU in ziglang's spelling."""
-    action = f"listing the instruction sets of {cpu}"
-    arguments = ["-target", "x86_64-linux-musl", f"-mcpu={cpu}", "-E", "-P", str(SOURCES / "x86_needs.h")]
-    text = run_zig("cc", arguments, action)
-    lines = re.findall(r"^need (\d+) (\d+) (\S+)$", text, re.MULTILINE)
-    return tuple((int(word), int(bit), name) for word, bit, name in lines)
 
 
 def compile_runtime(unit: str, table: str, target: Target, out: Path, more_flags: tuple[str, ...] = ("-c",)) -> Path:

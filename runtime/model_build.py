@@ -10,14 +10,14 @@ from mavcg.errors import MavcgError
 from mavcg.files.scratch import scratch_folder
 from mavcg.files.worker_processes import Task, run_tasks
 from mavcg.hardware.core import GENERIC, Core
-from mavcg.objects.code_extensions import function_extensions
 from mavcg.objects.data_object import write_data_object
 from mavcg.objects.elf import function_symbols
 from mavcg.runtime.amalgamation import write_unit
-from mavcg.runtime.build import compiler_needs, machine_flags, runtime_object
+from mavcg.runtime.build import machine_flags, runtime_object
 from mavcg.runtime.coreset import GENERIC_ID, NEED_WORDS, CoreSet, stand_in_id
 from mavcg.runtime.model_names import constants_symbol
 from mavcg.runtime.model_text import DEFAULT_OPTIONS, EngineOptions, kernels_of, tables_text
+from mavcg.runtime.needs import X86_BASE, allowed_extensions, kernel_extensions, llvm_needs
 from mavcg.specs.model_program import Program
 from mavcg.toolchain.target import Target
 from mavcg.toolchain.zig import GUARDED_CODE_FLAGS, PLAIN_CODE_FLAGS, protection_flags, run_zig
@@ -28,7 +28,6 @@ PARTS = "mavcg_parts.h"
 SIZES = "mavcg_sizes.h"
 APPLICATION_TABLES = "mavcg_application_tables.h"
 CONSTANTS_SECTION = ".mavcg_constants"
-X86_BASE = "x86_64_v3"  # as ziglang spells what the generic versions are compiled for
 
 ENGINE_FLAGS = (
     "-std=c11",
@@ -114,7 +113,7 @@ def engine_task(
             f"--target {target.zig_name}: model libraries are built for Linux and Android only; take another target"
         )
     versions = {kernel: versions_of(kernel, defined, core_set) for kernel in kernels_of(program)}
-    needs = compiler_needs(X86_BASE) if target.arch == "x86_64" else (0,) * NEED_WORDS
+    needs = llvm_needs(X86_BASE, ()) if target.arch == "x86_64" else (0,) * NEED_WORDS
     tables = tables_text(program, core_set, versions, needs, options)
     return Task("compiling the engine", partial(engine_object, tables, target, folder / "mavcg_engine.o"), ENGINE_MS)
 
@@ -146,7 +145,7 @@ def selector_of(
 
 def kernel_needs(kernels: Sequence[Path], core_set: CoreSet) -> dict[str, tuple[str, ...]]:
     """Return the extensions that each core's versions of these objects' kernels need, read from their instructions."""
-    found = {name: needs for path in kernels for name, needs in function_extensions(path).items()}
+    found = kernel_extensions(kernels, allowed_extensions(core_set.cores))
     by_core: dict[str, set[str]] = {name: set() for name in core_set.names}
     for kernel in (name.removesuffix(f".{GENERIC}") for name in found if name.endswith(f".{GENERIC}")):
         for name, symbol in zip(core_set.names, versions_of(kernel, found.keys(), core_set)[1:], strict=True):

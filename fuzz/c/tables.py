@@ -7,12 +7,12 @@ import sys
 from pathlib import Path
 
 from mavcg.profiles.load import load_cores
-from mavcg.runtime.build import compiler_needs
 from mavcg.runtime.coreset import CoreSet, table_text
-from mavcg.runtime.model_build import X86_BASE, constants_object, versions_of
+from mavcg.runtime.model_build import constants_object, versions_of
 from mavcg.runtime.model_header import header_text
 from mavcg.runtime.model_names import constants_symbol
 from mavcg.runtime.model_text import tables_text
+from mavcg.runtime.needs import X86_BASE, llvm_needs
 from mavcg.toolchain.target import host_target
 from tests.runtime.engine.conftest import CONSTANTS, KERNELS, TWO_CORES, exercise
 
@@ -25,7 +25,7 @@ def write(folder: Path) -> None:
     program = exercise()
     defined = {f"{kernel}.{label}" for kernel in KERNELS for label in ("generic", "a", "b")}
     versions = {kernel: versions_of(kernel, defined, TWO_CORES) for kernel in KERNELS}
-    needs = compiler_needs(X86_BASE) if host_target().arch == "x86_64" else (0,) * 7
+    needs = llvm_needs(X86_BASE, ()) if host_target().arch == "x86_64" else (0,) * 7
     (folder / "mavcg_core_table.h").write_text(table_text(TWO_CORES, {}))
     (folder / "mavcg_model_tables.h").write_text(tables_text(program, TWO_CORES, versions, needs))
     (folder / "exercise.h").write_text(header_text(program))

@@ -1,51 +1,65 @@
 """Reads which instruction set extensions the machine code of an object file needs."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from mavcg.objects import elf, macho
 from mavcg.objects.a64_extensions import a64_extensions
+from mavcg.objects.x86_extensions import x86_extensions
 
 _EXECUTABLE = 0x4  # SHF_EXECINSTR
 _INSTRUCTIONS = 0x80000000 | 0x400  # S_ATTR_PURE_INSTRUCTIONS, S_ATTR_SOME_INSTRUCTIONS
 _MAPPING = re.compile(r"\$([dx])(\.|$)")  # where data and code begin: ELF for the Arm 64-bit Architecture, 5.5
 
 
-def code_extensions(path: Path) -> frozenset[str]:
-    """Return LLVM's names of the extensions beyond Armv8.0-A that an object's code needs.
+def code_extensions(path: Path) -> frozenset[str] | None:
+    """Return LLVM's names of the extensions beyond Armv8.0-A or x86-64 that an object's code needs.
 
-    For x86-64 there are none here: its versions need all that the compiler was allowed to use.
-    Raises: MavcgError for a file that is neither ELF nor Mach-O.
+    None where not all of it is understood (x86_extensions.py); AArch64's always is. Raises: MavcgError for a file that
+    is neither ELF nor Mach-O.
     """
     if macho.is_macho(path):
-        data = b"".join(s.data for s in macho.sections(path) if s.flags & _INSTRUCTIONS)
-        return a64_extensions(data) if macho.is_arm(path) else frozenset()
-    if elf.architecture(path) != "aarch64":
-        return frozenset()
-    return a64_extensions(b"".join(code for _, code in _code_sections(elf.open_elf(path))))
+        sections = [s.data for s in macho.sections(path) if s.flags & _INSTRUCTIONS]
+        arm = macho.is_arm(path)
+    else:
+        arm = elf.architecture(path) == "aarch64"
+        sections = [code for _, _, code in _code_sections(elf.open_elf(path), arm)]
+    if arm:
+        return a64_extensions(b"".join(sections))
+    return _all_of([x86_extensions(code) for code in sections])
 
 
-def function_extensions(path: Path) -> dict[str, frozenset[str]]:
-    """Return function -> extensions that its code needs, for the functions that an ELF object defines; as above."""
-    if elf.architecture(path) != "aarch64":
-        return {name: frozenset() for name, _ in elf.function_symbols(path)}
+def function_extensions(path: Path) -> dict[str, frozenset[str] | None]:
+    """Return function -> extensions that its code needs, for the functions that an ELF file defines; as above."""
+    arm = elf.architecture(path) == "aarch64"
     file = elf.open_elf(path)
-    sections = dict(_code_sections(file))
-    return {
-        symbol.name: a64_extensions(
-            sections[symbol["st_shndx"]][symbol["st_value"] : symbol["st_value"] + symbol["st_size"]]
-        )
-        for symbol in _symbols(file)
-        if symbol["st_info"]["type"] == "STT_FUNC" and symbol["st_shndx"] in sections
-    }
-
-
-def _code_sections(file: Any) -> Iterator[tuple[int, bytes]]:
-    """Yield (index, contents) of each executable section, with zeros, which are no instruction, in place of data."""
-    marks: dict[int, list[tuple[int, bool]]] = {}
+    sections = {index: (address, code) for index, address, code in _code_sections(file, arm)}
+    code = {}
     for symbol in _symbols(file):
+        if symbol["st_info"]["type"] == "STT_FUNC" and symbol["st_shndx"] in sections:
+            address, of_section = sections[symbol["st_shndx"]]
+            start = symbol["st_value"] - address
+            code[symbol.name] = of_section[start : start + symbol["st_size"]]
+    if arm:
+        return {name: a64_extensions(own) for name, own in code.items()}
+    # Of a function without a size, which text may define, nothing is known.
+    return {name: x86_extensions(own) if own else None for name, own in code.items()}
+
+
+def _all_of(parts: Sequence[frozenset[str] | None]) -> frozenset[str] | None:
+    known = [part for part in parts if part is not None]
+    return frozenset().union(*known) if len(known) == len(parts) else None
+
+
+def _code_sections(file: Any, arm: bool) -> Iterator[tuple[int, int, bytes]]:
+    """Yield (index, address, contents) of each executable section.
+
+    On AArch64, where symbols mark data in code, zeros, which are no instruction, stand in its place.
+    """
+    marks: dict[int, list[tuple[int, bool]]] = {}
+    for symbol in _symbols(file) if arm else ():
         if match := _MAPPING.match(symbol.name):
             marks.setdefault(symbol["st_shndx"], []).append((symbol["st_value"], match[1] == "d"))
     for index, section in enumerate(file.iter_sections()):
@@ -56,7 +70,7 @@ def _code_sections(file: Any) -> Iterator[tuple[int, bytes]]:
             for (start, is_data), end in zip(own, ends, strict=False):
                 if is_data:
                     code[start:end] = bytes(end - start)
-            yield index, bytes(code[: len(code) // 4 * 4])
+            yield index, section["sh_addr"], bytes(code[: len(code) // 4 * 4] if arm else code)
 
 
 def _symbols(file: Any) -> Iterator[Any]:

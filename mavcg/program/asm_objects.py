@@ -229,7 +229,7 @@ def _choose_used(
     sizes = {symbol: Sizes(size, size) for symbol, size in code.items()}
     choices = choose_versions(bodies, sizes, gains, limits, writer.core_set)
     limit = growth_limit(bodies, choices, sizes, shares, gains, single_bytes, limits)
-    found = function_extensions(path)
+    found = {name: needs for name, needs in function_extensions(path).items() if needs is not None}  # of AArch64: all
     symbols = {(body.function, body.key): body.symbol for body in reversed(bodies)}
     needs = {
         (body.function, body.label): tuple(

@@ -47,6 +47,8 @@ class ModuleObjects:
         needs: (function, label) -> extensions that the version's instructions need beyond its base.
         ir_texts: for bitcode, the IR of the module with its dispatchers and of its versions; `objects` then only tell
             sizes.
+        assumed: (function, label) of versions with instructions that mavcg does not know: their needs are all that
+            their compiler may use.
     """
 
     source: str
@@ -63,15 +65,21 @@ class ModuleObjects:
     sums_products: Mapping[str, bool] = field(default_factory=dict)
     needs: VersionNeeds = field(default_factory=dict)
     ir_texts: tuple[str, ...] = ()
+    assumed: frozenset[tuple[str, str]] = frozenset()
 
     @property
     def dispatched(self) -> bool:
         """True if a function has a dispatcher."""
         return bool(self.core_sets)
 
-    def extensions_of(self, function: str, version: VersionChoice) -> list[str]:
-        """Return the extensions that the code which a version runs needs beyond the function's base."""
-        return list(self.needs.get((function, version.body), ()))
+    def extensions_of(self, function: str, version: VersionChoice) -> dict[str, Any]:
+        """Return {"extensions": those that the code which a version runs needs beyond the function's base}.
+
+        "extensions_assumed" is there, and true, if they are not read from the code.
+        """
+        at = function, version.body
+        found = {"extensions": list(self.needs.get(at, ()))}
+        return {**found, "extensions_assumed": True} if at in self.assumed else found
 
     @property
     def summary(self) -> dict[str, Any]:
@@ -95,8 +103,8 @@ class ModuleObjects:
                     "core": k.label,
                     "bytes": k.bytes,
                     "shares_body_with": k.shares_body_with,
-                    "extensions": self.extensions_of(name, k),
                 }
+                | self.extensions_of(name, k)
                 | ({"model": models[k.label]} if k.label in models else {})
                 for k in choice.versions
                 if not k.dropped
@@ -159,7 +167,7 @@ def build_objects(
     limit = growth_limit(module.bodies, choices, sizes, shares, gains, single_bytes, limits)
     if limit:
         choices = drop_for_growth(choices, limit)
-    needs = version_needs(module, paths, target, core_set.cores)
+    needs, assumed = version_needs(module, paths, target, core_set.cores)
     dispatched_module = DispatchedModule(
         module, core_set, target, folder / stem, paths, needs, level, tuple(flags), cold_code
     )
@@ -183,6 +191,7 @@ def build_objects(
         adding_products(module.hot, [choice.function for choice in choices], target.arch),
         needs,
         tuple(dispatched_module.ir_texts(choices)) if module.ir and core_sets else (),
+        assumed,
     )
     if not (choices or module.refused):
         return module_objects  # a note would be empty

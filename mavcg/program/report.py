@@ -91,7 +91,7 @@ def _function_json(
                 "bytes": version.bytes,
                 "shares_body_with": version.shares_body_with,
                 "dropped": version.dropped or None,
-                "extensions": module.extensions_of(choice.function, version),
+                **module.extensions_of(choice.function, version),
                 "runs_on": _runs_on(version.label, result.cores, board),
             }
             | _model(module.tunings.get((choice.function, version.label)))
@@ -287,7 +287,7 @@ def show_inspection(inspection: Inspection, console: "Console") -> None:
                 name if number == 0 else "",
                 version["core"],
                 str(version["bytes"]),
-                " ".join(version.get("extensions", ())),
+                " ".join(version.get("extensions", ())) + (" (assumed)" if version.get("extensions_assumed") else ""),
                 f"same code as {shared}" if shared else tuning_line(version["model"]) if version.get("model") else "",
             )
         for dropped in function["dropped"]:

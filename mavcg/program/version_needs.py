@@ -9,8 +9,8 @@ from mavcg.passes.ir.attributes import base_features, features_of
 from mavcg.program.version_choice import FunctionChoice
 from mavcg.program.version_failures import failing_alone
 from mavcg.program.versions import VersionedModule
-from mavcg.runtime.build import x86_extensions
 from mavcg.runtime.coreset import CoreSet
+from mavcg.runtime.needs import compiler_extensions
 from mavcg.toolchain.target import Target
 
 VersionNeeds = Mapping[tuple[str, str], tuple[str, ...]]  # (function, label) -> extensions beyond the base, sorted
@@ -18,45 +18,69 @@ VersionNeeds = Mapping[tuple[str, str], tuple[str, ...]]  # (function, label) ->
 
 def version_needs(
     module: VersionedModule, paths: Mapping[str, Path], target: Target, cores: Sequence[Core]
-) -> dict[tuple[str, str], tuple[str, ...]]:
-    """Return the extensions that each version needs beyond its base: read from its instructions.
+) -> tuple[VersionNeeds, frozenset[tuple[str, str]]]:
+    """Return the extensions that each version needs beyond its base, and the versions whose code is not understood.
+
+    They are read from a version's instructions.
 
     The base is what the function was compiled for, by the build's flags and its own target attribute: the program
-    itself may use that wherever it runs. On x86-64 a version needs all beyond it that the compiler was allowed to use
-    for the core: a version that is equal to another needs no more than both. paths: symbol of a version -> its object,
-    for the first of equal versions. Of bitcode, whose code a link generates later, a version needs all beyond the base
-    that its attributes allow.
+    itself may use that wherever it runs. paths: symbol of a version -> its object, for the first of equal versions. Of
+    bitcode, whose code a link generates later, and of x86-64's code that is not all understood, a version needs all
+    beyond the base that its compiler may use: of equal versions, what that of each one may.
     Raises: FunctionFailures if the instructions of a function's version cannot be read.
     """
     if module.ir and target.arch == "aarch64":
-        return {at: module.allowed.get(at, ()) for at in module.ir}
-    found: dict[tuple[str, str], frozenset[str]] = {}
-    if target.arch == "x86_64":
-        allowed = {core.name: x86_extensions(core.llvm_cpu, core.llvm_features) for core in cores}
-        for body in module.bodies:
-            own = allowed.get(body.label, frozenset())
-            found[body.function, body.key] = found.get((body.function, body.key), own) & own
-    else:
-        for body in module.bodies:
-            if body.symbol in paths:
-                with failing_alone(body.function, f"reading the instructions of its {body.label} version"):
-                    found[body.function, body.key] = code_extensions(paths[body.symbol])
+        return {at: module.allowed.get(at, ()) for at in module.ir}, frozenset()
+    by_key: dict[tuple[str, str], frozenset[str] | None] = {(b.function, b.key): None for b in module.bodies}
+    for body in () if module.ir else module.bodies:
+        if body.symbol in paths:
+            with failing_alone(body.function, f"reading the instructions of its {body.label} version"):
+                by_key[body.function, body.key] = code_extensions(paths[body.symbol])
+    allowed = _allowed_extensions(module, cores) if target.arch == "x86_64" else {}
     needs = {}
     for body in module.bodies:
+        at = body.function, body.key
+        found = by_key[at]
+        if found is None:
+            found = allowed[at]
+        elif "bmi" not in allowed.get(at, ("bmi",)):
+            found = found - {"bmi"}  # `rep bsf`, which the compiler writes for processors with and without tzcnt
         features = base_features(features_of(module.hot.attributes(body.function)), target.arch)
         base = {entry[1:] for entry in features if entry[0] == "+"}
-        needs[body.function, body.label] = tuple(sorted(found[body.function, body.key] - base))
-    return needs
+        needs[body.function, body.label] = tuple(sorted(found - base))
+    unread = () if module.ir else {at for at, found in by_key.items() if found is None and allowed[at]}
+    return needs, frozenset((b.function, b.label) for b in module.bodies if (b.function, b.key) in unread)
+
+
+def _allowed_extensions(module: VersionedModule, cores: Sequence[Core]) -> dict[tuple[str, str], frozenset[str]]:
+    """Return (function, key of its code) -> extensions of x86-64 that the compiler may use for all that run it."""
+    by_label = {core.name: compiler_extensions(core.llvm_cpu, core.llvm_features) for core in cores}
+    allowed: dict[tuple[str, str], frozenset[str]] = {}
+    for body in module.bodies:
+        at, own = (body.function, body.key), by_label.get(body.label, frozenset())
+        allowed[at] = allowed.get(at, own) & own
+    return allowed
 
 
 def set_for(choice: FunctionChoice, core_set: CoreSet, needs: VersionNeeds) -> CoreSet:
     """Return the core set by which a function's versions are chosen: each core needs what the code that it runs needs.
 
-    Functions whose versions need the same share a table. On x86-64 all do: a core's table checks all that its compiler
-    may use.
+    Functions whose versions need the same share a table. On x86-64 almost every function has a mix of its own, so that
+    a table checks more: AVX-512, and all the rest, each as a whole.
     """
-    if any(core.arch == "x86_64" for core in core_set.cores):
-        return core_set
-    return core_set.with_needs(
-        {k.label: needs.get((choice.function, k.body), ()) for k in choice.versions if k.body != GENERIC}
-    )
+    cores = {core.name: core for core in core_set.cores}
+    own = {k.label: needs.get((choice.function, k.body), ()) for k in choice.versions if k.body != GENERIC}
+    return core_set.with_needs({label: _checked_extensions(names, cores[label]) for label, names in own.items()})
+
+
+def _checked_extensions(needs: Sequence[str], core: Core) -> Sequence[str]:
+    """Return what the table checks for a core's version that needs these extensions."""
+    if core.arch == "aarch64":
+        return needs
+    allowed = compiler_extensions(core.llvm_cpu, core.llvm_features)
+    kinds = {_is_avx512(name) for name in needs}
+    return sorted({*needs, *(name for name in allowed if _is_avx512(name) in kinds)})
+
+
+def _is_avx512(extension: str) -> bool:
+    return extension.startswith("avx512")

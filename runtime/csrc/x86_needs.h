@@ -1,6 +1,7 @@
 /* This file is never compiled. It is preprocessed once per core with the compiler's options for that core; the output
- * has a line "need WORD BIT NAME" for each instruction set that the compiler may use with these options (runtime/build.py
- * reads the lines; needs.c compares them with CPUID). NAME is LLVM's.
+ * has a line "need WORD BIT NAME" for each instruction set that the compiler may use with these options (runtime/needs.py
+ * reads the lines; needs.c compares them with CPUID). NAME is LLVM's. Of versions whose instructions are read, the lines
+ * give the bits.
  *
  * Words: 0 CPUID 01H ECX, 1 07H EBX, 2 07H ECX, 3 07H EDX, 4 07H.1 EAX, 5 80000001H ECX, 6 XCR0.
  * Source: Intel SDM volume 2A, CPUID, and volume 1, chapter 13 (XCR0); AMD APM volume 3, appendix E. */
@@ -122,4 +123,43 @@ need 5 16 fma4
 #endif
 #ifdef __TBM__
 need 5 21 tbm
+#endif
+/* Instruction sets that the compiler uses only where the source names an instruction. */
+#ifdef MAVCG_NAMED_IN_SOURCE
+need 0 25 aes
+need 0 26 xsave
+need 0 27 xsave
+need 0 30 rdrnd
+need 1 0 fsgsbase
+need 1 11 rtm
+need 1 18 rdseed
+need 1 23 clflushopt
+need 1 24 clwb
+need 1 29 sha
+need 2 4 pku
+need 2 5 waitpkg
+need 2 7 shstk
+need 2 9 vaes
+need 2 22 rdpid
+need 2 27 movdiri
+need 2 28 movdir64b
+need 2 29 enqcmd
+need 3 5 uintr
+need 3 14 serialize
+need 3 16 tsxldtrk
+need 3 22 amx-bf16
+need 3 24 amx-tile
+need 6 17 amx-tile
+need 6 18 amx-tile
+need 3 25 amx-int8
+need 4 0 sha512
+need 4 1 sm3
+need 4 2 sm4
+need 4 3 raoint
+need 4 7 cmpccxadd
+need 4 21 amx-fp16
+need 4 22 hreset
+need 5 0 sahf
+need 5 15 lwp
+need 5 29 mwaitx
 #endif

@@ -11,11 +11,13 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from mavcg.errors import MavcgError
+from mavcg.files import store
 from mavcg.hardware.core import Core, Midr, X86Model
-from mavcg.runtime import build, core_speeds, coreset
+from mavcg.runtime import core_speeds, coreset
 from mavcg.runtime.amalgamation import SOURCES, UNITS, unit_files
-from mavcg.runtime.build import runtime_object, x86_extensions, x86_needs
+from mavcg.runtime.build import runtime_object
 from mavcg.runtime.coreset import CoreSet, midr_rules, ranges, symbols, table_text
+from mavcg.runtime.needs import compiler_extensions, x86_needs
 from mavcg.toolchain.target import host_target, parse_target
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_tool, run_zig, zig_program
 
@@ -94,7 +96,7 @@ def test_the_same_input_builds_the_same_bytes(tmp_path: Path, monkeypatch: pytes
     target = parse_target("aarch64-linux-gnu.2.17")
     made = []
     for number, cache in enumerate(("one", "two", "two")):
-        monkeypatch.setattr(build, "cache_folder", lambda cache=cache: tmp_path / cache)
+        monkeypatch.setattr(store, "code_folder", lambda cache=cache: tmp_path / cache)
         made.append(runtime_object(CoreSet(ARM), {}, target, tmp_path / str(number)).read_bytes())
 
     assert made[0] == made[1] == made[2]
@@ -102,8 +104,8 @@ def test_the_same_input_builds_the_same_bytes(tmp_path: Path, monkeypatch: pytes
 
 
 def test_no_object_is_taken_from_a_folder_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "cache_folder", lambda: tmp_path / "cache")
-    monkeypatch.setattr(build, "is_own_folder", lambda folder: False)
+    monkeypatch.setattr(store, "code_folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr(store, "is_own_folder", lambda folder: False)
     made = runtime_object(CoreSet(ARM), {}, parse_target("aarch64-linux-gnu.2.17"), tmp_path / "out")
 
     assert made.read_bytes()[:4] == b"\x7fELF" and not (tmp_path / "cache").exists()
@@ -250,10 +252,10 @@ def test_instructions_that_a_version_may_use() -> None:
 
 def test_instruction_sets_have_llvms_names(tmp_path: Path) -> None:
     """Clang ignores an attribute with an unknown name, and says so."""
-    haswell, zen4 = x86_extensions("haswell", ()), x86_extensions("znver4", ("-avx512fp16",))
+    haswell, zen4 = compiler_extensions("haswell", ()), compiler_extensions("znver4", ("-avx512fp16",))
 
     assert {"avx2", "fma", "bmi2", "sse4.2"} <= haswell and "avx512f" not in haswell
-    assert {"avx512vnni", "avx512bf16", "sse4a"} <= zen4 - haswell and not x86_extensions("x86-64", ())
+    assert {"avx512vnni", "avx512bf16", "sse4a"} <= zen4 - haswell and not compiler_extensions("x86-64", ())
     header = (SOURCES / "x86_needs.h").read_text()
     names = {line.split()[3] for line in header.splitlines() if line.startswith("need ")}
     source = "".join(

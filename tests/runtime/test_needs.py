@@ -8,22 +8,37 @@ import pytest
 
 from mavcg.errors import MavcgError
 from mavcg.hardware.core import Core
-from mavcg.hardware.extensions import HWCAP_BITS, INVISIBLE, hwcap_words
+from mavcg.hardware.extensions import INVISIBLE, hwcap_words
 from mavcg.profiles.load import load_cores
 from mavcg.runtime.amalgamation import SOURCES, write_unit
-from mavcg.runtime.build import linked_selector, needs_words, runtime_object
-from mavcg.runtime.coreset import GENERIC_ID, CoreSet, table_text
+from mavcg.runtime.build import linked_selector, runtime_object
+from mavcg.runtime.coreset import GENERIC_ID, NEED_WORDS, CoreSet, table_text
+from mavcg.runtime.needs import compiler_extensions, cpuid_words, needs_words
 from mavcg.toolchain.target import parse_target
 from mavcg.toolchain.zig import run_tool, run_zig
 from tests.runtime.test_qemu import QEMU
 
-ALL_BITS = (0xFFFFFFFF,) * 4
-Words = tuple[int, int, int, int]
+ALL_BITS = (0xFFFFFFFF,) * NEED_WORDS
+Words = tuple[int, ...]
 
 
 def needs_of(core: Core) -> tuple[str, ...]:
     """Everything that code for this core may show: the most that a version can need."""
+    if core.arch == "x86_64":
+        return tuple(sorted(compiler_extensions(core.llvm_cpu, core.llvm_features)))
     return tuple(sorted(set(core.extensions) - set(INVISIBLE)))
+
+
+def words_of(core: Core) -> Words:
+    return cpuid_words(needs_of(core)) if core.arch == "x86_64" else (*hwcap_words(needs_of(core)), 0, 0, 0)
+
+
+def identity_of(core: Core) -> str:
+    """MIDR_EL1, then vendor, family and model as CPUID gives them."""
+    if core.midr:
+        return f"{midr_of(core):x} 0 0 0"
+    models = core.x86_models[0]
+    return f"0 {('GenuineIntel', 'AuthenticAMD').index(models.vendor) + 1} {models.family} {models.models[0]}"
 
 
 def midr_of(core: Core) -> int:
@@ -31,19 +46,18 @@ def midr_of(core: Core) -> int:
     return rule.implementer << 24 | rule.variant_min << 20 | 0xF << 16 | rule.part << 4
 
 
-def without(extension: str) -> Iterator[Words]:
+def without(extension: str, core: Core) -> Iterator[Words]:
     """The words of machines that offer everything but one bit of this extension."""
-    for number, bits in enumerate(HWCAP_BITS[extension]):
-        for bit in bits:
-            hidden = [0, 0, 0, 0]
-            hidden[2 * number + bit // 32] = 1 << bit % 32
-            yield tuple(all_bits & ~word for all_bits, word in zip(ALL_BITS, hidden, strict=True))  # type: ignore[misc]
+    words = cpuid_words([extension]) if core.arch == "x86_64" else hwcap_words([extension])
+    for number, word in enumerate(words):
+        for bit in (1 << n for n in range(32) if word >> n & 1):
+            yield (*ALL_BITS[:number], ALL_BITS[0] & ~bit, *ALL_BITS[number + 1 :])
 
 
 def best(core: Core, cores: dict[str, Core], offered: Words) -> str:
     """The version that must run: the core's own, else its best stand-in's, whose needs are all met; else generic."""
     for name in (core.name, *core.stand_ins):
-        words = hwcap_words(needs_of(cores[name]))
+        words = words_of(cores[name])
         if not any(word & ~there for word, there in zip(words, offered, strict=True)):
             return name
         if not any(words):
@@ -51,11 +65,16 @@ def best(core: Core, cores: dict[str, Core], offered: Words) -> str:
     return "generic"
 
 
+@pytest.fixture(scope="module", params=["aarch64", "x86_64"])
+def arch(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def ask(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., list[tuple[int, int]]]:
-    """ask(questions): the ids that the selector of all AArch64 cores chooses; a question is (core, words)."""
+def ask(arch: str, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., list[tuple[int, int]]]:
+    """ask(questions): the ids that the selector of all cores of `arch` chooses; a question is (core, words)."""
     folder = tmp_path_factory.mktemp("hidden")
-    cores = tuple(load_cores("aarch64").values())
+    cores = tuple(load_cores(arch).values())
     core_set = CoreSet(cores, tuple(map(needs_of, cores)))
     (folder / "mavcg_core_table.h").write_text(table_text(core_set, {}, needs_words(core_set)))
     write_unit("runtime", folder)
@@ -65,7 +84,7 @@ def ask(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., list[tuple[in
     run_tool(command, "building hidden.c")
 
     def ask(questions: list[tuple[Core, Words]]) -> list[tuple[int, int]]:
-        text = "".join(f"{midr_of(c):x} {c.name} {' '.join(f'{w:x}' for w in words)}\n" for c, words in questions)
+        text = "".join(f"{identity_of(c)} {c.name} {' '.join(f'{w:x}' for w in words)}\n" for c, words in questions)
         done = subprocess.run([str(folder / "hidden")], input=text, capture_output=True, text=True, check=True)
         pairs = [tuple(map(int, line.split())) for line in done.stdout.splitlines()]
         return [(pair[0], pair[1]) for pair in pairs]
@@ -73,14 +92,16 @@ def ask(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., list[tuple[in
     return ask
 
 
-def test_every_extension_of_every_shipped_core_hidden_in_turn(ask: Callable[..., list[tuple[int, int]]]) -> None:
-    cores = load_cores("aarch64")
+def test_every_extension_of_every_shipped_core_hidden_in_turn(
+    arch: str, ask: Callable[..., list[tuple[int, int]]]
+) -> None:
+    cores = load_cores(arch)
     ids = {name: number for number, name in enumerate(cores, 2)} | {"generic": GENERIC_ID}
-    known = [core for core in cores.values() if core.midr]
-    questions = [(core, words) for core in known for e in needs_of(core) for words in without(e)]
+    known = [core for core in cores.values() if core.midr or (core.x86_models and not core.x86_kind)]
+    questions = [(core, words) for core in known for e in needs_of(core) for words in without(e, core)]
     answers = ask(questions)
 
-    assert len(questions) > 500
+    assert len(questions) > 400
     for (core, offered), (by_midr, by_name) in zip(questions, answers, strict=True):
         wanted = best(core, cores, offered)
         assert wanted != core.name
@@ -90,14 +111,15 @@ def test_every_extension_of_every_shipped_core_hidden_in_turn(ask: Callable[...,
 
 
 def test_every_core_runs_its_version_where_all_is_offered_and_nothing_where_nothing_is(
+    arch: str,
     ask: Callable[..., list[tuple[int, int]]],
 ) -> None:
-    cores = load_cores("aarch64")
-    known = [core for core in cores.values() if core.midr]
+    cores = load_cores(arch)
+    known = [core for core in cores.values() if core.midr or (core.x86_models and not core.x86_kind)]
     ids = {name: number for number, name in enumerate(cores, 2)} | {"generic": GENERIC_ID}
 
     assert [by_midr for by_midr, _ in ask([(core, ALL_BITS) for core in known])] == [ids[core.name] for core in known]
-    bare = [by_midr for by_midr, _ in ask([(core, (0, 0, 0, 0)) for core in known])]
+    bare = [by_midr for by_midr, _ in ask([(core, (0,) * NEED_WORDS) for core in known])]
     assert bare == [ids[core.name] if not needs_of(core) else GENERIC_ID for core in known]
 
 
@@ -113,6 +135,10 @@ def test_tables_with_other_needs_are_other_tables() -> None:
         CoreSet(cores, (("lse",),))
     with pytest.raises(MavcgError, match="extension lse2: has no bit"):
         needs_words(plain.with_needs({"cortex-a55": ["lse2"]}))
+    haswell = CoreSet((load_cores()["haswell"],))
+    assert needs_words(haswell) == {} and needs_words(haswell.with_needs({"haswell": ["bmi2"]}))["haswell"][1] == 1 << 8
+    with pytest.raises(MavcgError, match='extension clzero: has no bit .* add "-clzero" to llvm_features of the core'):
+        needs_words(haswell.with_needs({"haswell": ["clzero"]}))
 
 
 @pytest.mark.skipif(QEMU is None, reason="qemu-aarch64 is not installed")

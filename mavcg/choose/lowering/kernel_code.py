@@ -17,10 +17,9 @@ from mavcg.kernels.builder.emit import add_core_attributes, kernel_name
 from mavcg.kernels.builder.module_text import release
 from mavcg.kernels.gemm.register_tile import AVX512_BYTES
 from mavcg.kernels.registry import emit
-from mavcg.objects.code_extensions import function_extensions
 from mavcg.objects.elf import function_symbols
 from mavcg.passes.ir.protection import protect
-from mavcg.runtime.build import allowed_extensions
+from mavcg.runtime.needs import allowed_extensions, kernel_extensions
 from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.specs.tile_plan import TilePlan
 from mavcg.toolchain.codegen import CodegenJob, assemble, compile_module
@@ -93,7 +92,7 @@ class KernelCode:
     """The compiled kernels of a build.
 
     objects: object files. tiles: version -> kernel -> register tiles (as tiles_of). plan: the kernels' macro-tiles.
-    allowed: version -> extensions beyond those of generic that the compiler may use; x86-64 only.
+    allowed: version -> extensions that the compiler may use; x86-64 only.
     """
 
     objects: tuple[Path, ...]
@@ -106,12 +105,8 @@ class KernelCode:
         return {name: size for path in self.objects for name, size in function_symbols(path)}
 
     def extensions(self) -> dict[str, frozenset[str]]:
-        """Return the extensions that each kernel's version needs, by linkage name.
-
-        They are read from the machine code; for x86-64, they are all that the compiler was allowed to use.
-        """
-        found = {name: needs for path in self.objects for name, needs in function_extensions(path).items()}
-        return {name: needs | self.allowed.get(name.rpartition(".")[2], frozenset()) for name, needs in found.items()}
+        """Return the extensions that each kernel's version needs beyond generic's, by linkage name."""
+        return kernel_extensions(self.objects, self.allowed)
 
     def __str__(self) -> str:
         """Return a line for each version of each kernel: symbol, bytes of code, register tiles (pixels x vectors)."""
@@ -212,7 +207,9 @@ def kernel_code(objects: Sequence[KernelObject], machines: Mapping[str, Machine]
     for object_file in objects:
         tiles[object_file.label].update(object_file.tiles)
     ordered = sorted(objects, key=lambda object_file: object_file.rescheduled)
-    return KernelCode(tuple(object_file.path for object_file in ordered), tiles, plan, allowed_extensions(machines))
+    return KernelCode(
+        tuple(object_file.path for object_file in ordered), tiles, plan, allowed_extensions(machines.values())
+    )
 
 
 @dataclass(frozen=True)

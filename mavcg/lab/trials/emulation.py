@@ -14,7 +14,7 @@ from mavcg.files.scratch import scratch_folder
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.lab.trials.bare_x86 import CPU, TARGET, bochs_there, run_bare
 from mavcg.lab.trials.jobs import ALIGN, BASES, GUARD_BYTES, TrialJob
-from mavcg.runtime.build import compiler_needs, llvm_needs
+from mavcg.runtime.needs import compiler_needs, llvm_needs
 from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.toolchain.codegen import CodegenJob, compile_module
 from mavcg.toolchain.target import Target, host_target, parse_target

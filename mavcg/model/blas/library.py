@@ -32,10 +32,10 @@ from mavcg.passes.ir.protection import protect
 from mavcg.profiles.load import load_cores
 from mavcg.runtime.blas_build import blas_object
 from mavcg.runtime.blas_text import blas_tables_text
-from mavcg.runtime.build import allowed_extensions, compiler_needs
 from mavcg.runtime.coreset import NEED_WORDS, CoreSet
-from mavcg.runtime.model_build import X86_BASE, kernel_needs, selector_of
+from mavcg.runtime.model_build import kernel_needs, selector_of
 from mavcg.runtime.model_text import default_spin_us
+from mavcg.runtime.needs import X86_BASE, llvm_needs
 from mavcg.specs.blas_blocks import ITEM_BYTES, TALL_COLUMNS, BlasBlocks
 from mavcg.specs.kernel import Machine
 from mavcg.toolchain.codegen import CodegenJob, assemble, compile_module, default_workers
@@ -114,7 +114,7 @@ def blas_objects(
     blocks = [plan_blas_blocks(dtype, board.versions, board.counts) for dtype in ITEM_BYTES]
     core_set = CoreSet(request.cores)
     tiles = {block.dtype: product_tiles(block) for block in blocks}
-    needs = compiler_needs(X86_BASE) if request.target.arch == "x86_64" else (0,) * NEED_WORDS
+    needs = llvm_needs(X86_BASE, ()) if request.target.arch == "x86_64" else (0,) * NEED_WORDS
     symbols = {dtype: [tile.symbol for tile in of_dtype] for dtype, of_dtype in tiles.items()}
     vectors = {dtype: [VectorProduct(dtype, sums).symbol for sums in (False, True)] for dtype in ITEM_BYTES}
     dots = {dtype: [DotProducts(dtype).symbol] for dtype in ITEM_BYTES}
@@ -142,9 +142,7 @@ def blas_objects(
     objects = run_tasks(tasks, request.workers, progress)
     kernels = objects[1:]
     selector = selector_of(kernels, core_set, load_cores(request.target.arch), request.target, folder)
-    allowed = allowed_extensions(machines)
-    needs_of = {GENERIC: [], **kernel_needs(kernels, core_set)}
-    needs_of = {label: sorted({*needs, *allowed.get(label, ())}) for label, needs in needs_of.items()}
+    needs_of = {GENERIC: [], **{label: list(names) for label, names in kernel_needs(kernels, core_set).items()}}
     return [*objects, selector], blas_note(request, blocks, needs_of, _routines(routines))
 
 

@@ -13,13 +13,13 @@ from mavcg.graph import TensorType
 from mavcg.hardware.core import Core
 from mavcg.objects.library import link_shared
 from mavcg.runtime.amalgamation import SOURCES, write_unit
-from mavcg.runtime.build import compiler_needs
 from mavcg.runtime.companions import write_companions
 from mavcg.runtime.coreset import CoreSet, table_text
 from mavcg.runtime.model_build import build_model_objects, constants_object, versions_of
 from mavcg.runtime.model_header import header_text
 from mavcg.runtime.model_names import constants_symbol
 from mavcg.runtime.model_text import tables_text
+from mavcg.runtime.needs import compiler_needs
 from mavcg.specs.model_program import OperandAddress, Program, ProgramStep, ProgramTensor, ThreadPlan
 from mavcg.toolchain.target import Target, host_target
 from mavcg.toolchain.zig import run_tool, run_zig
