@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mavcg.objects.code_extensions import function_extensions
 from mavcg.toolchain.zig import run_zig
 
 QEMU = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
@@ -89,3 +90,61 @@ def test_the_engine_runs_no_version_whose_extension_is_hidden(folder: Path) -> N
 
     (own, wanted), (hidden, found) = run(A55), run(A53_AS_A55)
     assert (own, hidden) == ({"cortex-a55"}, {"generic"}) and wanted == found
+
+
+X86_QEMU = shutil.which("qemu-x86_64-static") or shutil.which("qemu-x86_64")
+
+
+@pytest.fixture(scope="module")
+def x86_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from mavcg.cli.app import run
+
+    folder = tmp_path_factory.mktemp("eight")
+    target = ["--target", "x86_64-linux-gnu", "--cores", "haswell,skylake-avx512,icelake-server,sapphirerapids"]
+    assert run(["build", str(eight_bit_model(folder / "road.onnx")), *target, "-o", str(folder / "libroad.so")]) == 0
+    return folder
+
+
+def test_each_x86_version_needs_what_its_kernels_use(x86_folder: Path, mavcg: Any) -> None:
+    """A Sapphire Rapids has half precision and matrices too, which no kernel uses; AVX2 and FMA are of the base."""
+    note = json.loads(mavcg("inspect", x86_folder / "libroad.so", "--json").stdout)
+    vectors = ["avx512bw", "avx512f", "avx512vl"]
+
+    assert note["extensions"] == {
+        "generic": [],
+        "haswell": [],
+        "skylake-avx512": vectors,
+        "icelake-server": [*vectors, "avx512vnni"],
+        "sapphirerapids": [*vectors, "avx512vnni"],
+    }
+    assert None not in function_extensions(x86_folder / "libroad.so").values()
+
+
+@pytest.mark.skipif(
+    X86_QEMU is None or not Path("/lib64/ld-linux-x86-64.so.2").exists(), reason="needs qemu-x86_64 and a C library"
+)
+def test_the_engine_runs_no_version_whose_avx_512_is_hidden(x86_folder: Path) -> None:
+    """QEMU has none, also where its processor says that it is a Skylake server."""
+    flags = [
+        "-target",
+        "x86_64-linux-gnu.2.17",
+        "-std=gnu11",
+        "-O1",
+        "-pthread",
+        "-fno-sanitize=all",
+        f"-I{x86_folder}",
+    ]
+    link = [str(RUN_MODEL), str(x86_folder / "libroad.so"), f"-Wl,-rpath,{x86_folder}", "-o", str(x86_folder / "run")]
+    run_zig("cc", [*flags, *link], "linking the program")
+    (x86_folder / "inputs.bin").write_bytes(INPUT.tobytes())
+
+    def run(cpu: str) -> tuple[set[str], bytes]:
+        words = [str(X86_QEMU), "-cpu", cpu, "./run", "inputs.bin", "outputs.bin", "2", "2"]
+        done = subprocess.run(
+            words, cwd=x86_folder, env={"MAVCG_TRACE": "1"}, capture_output=True, text=True, check=True
+        )
+        ran = set(re.findall(r"^mavcg: \S+ (\S+) [1-9]\d*$", done.stderr, re.MULTILINE))
+        return ran, (x86_folder / "outputs.bin").read_bytes()
+
+    (own, wanted), (hidden, found) = run("Haswell"), run("Skylake-Server")
+    assert (own, hidden) == ({"haswell"}, {"generic"}) and wanted == found

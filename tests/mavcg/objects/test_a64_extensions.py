@@ -301,5 +301,5 @@ two:
 """
     assemble(text, out, TARGET, "two functions")
 
-    assert code_extensions(out) == {"lse"}
+    assert code_extensions(out) == frozenset({"lse"})
     assert function_extensions(out) == {"one": {"lse"}, "two": frozenset()}
