@@ -284,7 +284,6 @@ def test_a_version_that_this_processor_lacks_instructions_for(build_whole: Build
 
 def test_a_failed_compile_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from mavcg.errors import ToolError
-    from mavcg.runtime import build
 
     monkeypatch.setattr(build, "RUNTIME_FLAGS", (*build.RUNTIME_FLAGS, "-DMAVCG_CPUS=)"))
     with pytest.raises(ToolError, match="compiling the runtime for aarch64-linux-musl"):
