@@ -115,7 +115,7 @@ class ModuleObjects:
 
 @dataclass(frozen=True)
 class ObjectOptions:
-    """What objects are made for, and which versions stay in them.
+    """Settings of the objects to build: their folder, and which versions stay in them.
 
     folder: an existing folder for the objects. gains: measured ones. shares: function -> its share of the run time,
     0..1.

@@ -84,7 +84,7 @@ def code_level(program_level: str | None) -> str:
 
 @dataclass(frozen=True)
 class VersionOptions:
-    """What versions are made for, and how.
+    """Settings of the versions to make: rounding, machine passes, OpenMP.
 
     per_core_rounding: True if fast-math may round differently per core. tuning: options of the machine passes that
     cores' profiles enable. openmp: True if LLVM's OpenMP library may be called: outlined OpenMP regions then get their
