@@ -3,4 +3,5 @@
 Where the next thing goes:
 
 - Kernel family: with LOWER and EMIT, listed in registry.py (docs/add-a-primitive.md).
+- Data type of products: three callables for builder/product_loop.py (docs/add-a-data-type.md).
 """

@@ -161,6 +161,14 @@ def repeat(
     for_range(b, first, last, step, (), iteration, name)
 
 
+def finish_rows(b: ir.IRBuilder, row: Callable[[ir.Value], Any], name: str = "row") -> ir.Function:
+    """Emit row(number) for each row of work of a kernel's range, and the kernel's end; return the kernel."""
+    _, begin, end, _ = b.function.args
+    repeat(b, begin, end, row, name)
+    b.ret_void()
+    return b.function
+
+
 # Types and constants belong to no module. They are cached: printing them takes most of the time of a module's text.
 @lru_cache(256)
 def vector(typ: ir.Type, lanes: int) -> ir.Type:
@@ -177,6 +185,11 @@ def splat(b: ir.IRBuilder, value: ir.Value, lanes: int, name: str = "") -> ir.Va
     anything = _undef_constant(vector(value.type, lanes))
     first_lane = insert(b, UncheckedInsertion(b.block, anything, value, const(0, I32)))
     return insert(b, UncheckedShuffle(b.block, anything.type, first_lane, anything, i32_lanes((0,) * lanes), name))
+
+
+def broadcast_lane(b: ir.IRBuilder, x: ir.Value, lane: int, lanes: int) -> ir.Value:
+    """Return a vector of `lanes` lanes that all hold one lane of x."""
+    return b.shuffle_vector(x, _undef_constant(x.type), i32_lanes((lane,) * lanes))
 
 
 @lru_cache(256)

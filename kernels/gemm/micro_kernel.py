@@ -5,30 +5,20 @@ tile, so that all tilings give the same bits. Method: Goto and van de Geijn, "An
 Multiplication".
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.emit import (
-    F32,
-    I32,
-    Values,
-    address,
-    const,
-    f32_splat,
-    fma,
-    for_range,
-    load_vector,
-    note_tile,
-    scale_index,
-    splat,
-)
+from mavcg.kernels.builder.emit import Values, address, const, note_tile, scale_index
 from mavcg.kernels.builder.prefetch import LINE_BYTES, prefetch
-from mavcg.kernels.gemm.register_tile import by_lane, keeps_inputs, lane_counts, lanes_f32, unroll_factor
+from mavcg.kernels.builder.product_loop import SumPosition, TermPointers, term_address, window_loops
+from mavcg.kernels.gemm.f32_products import F32Products, F32Term
+from mavcg.kernels.gemm.register_tile import lane_counts, lanes_f32, unroll_factor
 from mavcg.kernels.gemm.tile import F32_BYTES, Part, Pointers, RegisterTile, Sum, WeightLayout
-from mavcg.kernels.gemm.tile_ends import Ends, offset_pointer
+from mavcg.kernels.gemm.tile_ends import Ends
 from mavcg.specs.kernel import Machine
 
 Value: TypeAlias = ir.Value
@@ -54,10 +44,11 @@ def emit_tile(
     used = [lanes] * (tile.vectors - 1) + [tile.used]
     counts = lane_counts(machine, tile.vectors, tile.used)
     ends = Ends(b, tile, at, used, counts, lanes)
-    micro = _MicroKernel(b, machine, weights, tile, at, used, counts)
+    products = F32Products(b, machine, weights, tile.in_offsets, used, counts)
+    micro = _MicroKernel(b, machine, weights, tile, at, products)
     ends.prefetch_residual(machine.arch == "x86_64")
     if part is None:
-        ends.finish(micro.levels(total.levels, at.inputs, const(0), ends.start()), act, act_args)
+        ends.finish(micro.sums(total, ends.start()), act, act_args)
         return
     with b.if_else(part.first) as (fresh, further):
         with fresh:
@@ -70,7 +61,7 @@ def emit_tile(
         phi.add_incoming(initial_sum, initial_block)
         phi.add_incoming(partial_sum, partial_block)
         joined.append(phi)
-    results = micro.levels(total.levels, at.inputs, const(0), tuple(joined))
+    results = micro.sums(total, tuple(joined))
     with b.if_else(part.last) as (whole, partial):
         with whole:
             ends.finish(results, act, act_args)
@@ -80,94 +71,41 @@ def emit_tile(
 
 @dataclass(frozen=True)
 class _MicroKernel:
-    """Emitter of the loops over the terms of one register tile."""
+    """Emitter of the loops over the terms of one register tile, with their prefetches."""
 
     b: ir.IRBuilder
     machine: Machine
     weights: WeightLayout
     tile: RegisterTile
     at: Pointers
-    used: Sequence[int]
-    counts: Sequence[int]
+    products: F32Products
 
-    def levels(self, levels: Sequence[tuple[int, int]], inputs: Value, k: Value, acc: Values) -> Values:
-        """Emit the loops over the terms and return the sums; k: number of the first term."""
+    def sums(self, total: Sum, start: Values) -> Values:
+        """Emit the loops over all terms and return the sums."""
+        *levels, (count, _) = total.levels
+
+        def run(at: SumPosition, sums: Values) -> Values:
+            panel = at.panel(self.b, self.at.weights, self.weights.k_step)
+            steps = partial(self.steps, at, panel, count)
+            return self.products.loop.run(count, unroll_factor(self.machine, count), steps, sums)
+
+        return window_loops(self.b, levels, count, self.at.inputs, run, start)
+
+    def steps(self, at: SumPosition, panel: Value, length: int, index: Value | int, count: int) -> Iterator[F32Term]:
+        """Emit the addresses of `count` terms of a run, and prefetches; length: terms of the run."""
         b = self.b
-        count, step = levels[0]
-        if len(levels) == 1:
-            return self.run(count, inputs, k, acc)
-        inside = Sum(tuple(levels[1:])).length
-
-        def iteration(index: Value, carried: Values) -> Values:
-            first = address(b, inputs, scale_index(b, index, step), "taps")
-            return self.levels(levels[1:], first, b.add(k, scale_index(b, index, inside)), carried)
-
-        return for_range(b, const(0), const(count), 1, acc, iteration, "tap")
-
-    def run(self, count: int, inputs: Value, k: Value, acc: Values) -> Values:
-        """Emit the innermost loop, over `count` terms whose inputs are contiguous."""
-        b, unroll = self.b, unroll_factor(self.machine, count)
-        first = address(b, self.at.weights, scale_index(b, k, self.weights.k_step), "panel")
-        whole = count - count % unroll
-
-        def iteration(index: Value, carried: Values) -> Values:
-            here = address(b, inputs, scale_index(b, index, F32_BYTES), "x")
-            panel = address(b, first, scale_index(b, index, self.weights.k_step), "w")
-            self.prefetch_inputs(unroll, count, inputs, index)
-            self.prefetch_share(unroll, b.add(k, index))
-            return self.steps(unroll, here, panel, carried)
-
-        if whole:
-            acc = for_range(b, const(0), const(whole), unroll, acc, iteration, "k")
-        if count % unroll:
-            here = address(b, inputs, whole * F32_BYTES)
-            if not whole:
-                self.prefetch_inputs(count, count, inputs, const(0))
-            acc = self.steps(count % unroll, here, address(b, first, whole * self.weights.k_step), acc)
-        return acc
-
-    def steps(self, count: int, inputs: Value, panel: Value, acc: Values) -> Values:
-        """Emit `count` terms without a loop. inputs, panel: pointers to the first term's inputs and weights."""
-        b, tile = self.b, self.tile
+        inputs = term_address(b, at.inputs, index, F32_BYTES, "x")
+        if isinstance(index, int):
+            if not index:
+                self.prefetch_inputs(count, length, at.inputs, const(0))
+            weights = term_address(b, panel, index, self.weights.k_step, "w")
+        else:
+            weights = term_address(b, panel, index, self.weights.k_step, "w")
+            self.prefetch_inputs(count, length, at.inputs, index)
+            self.prefetch_share(count, b.add(at.term, index))
         if self.at.ahead is None:
-            self.prefetch_weights(count, panel)
-        together = by_lane(self.machine) and count == 4
-        vectors4 = ir.VectorType(F32, 4)
-        input_vectors = (
-            [load_vector(b, offset_pointer(b, inputs, o), vectors4, name="x4") for o in tile.in_offsets]
-            if together
-            else []
-        )
-        lanes, pixels = lanes_f32(self.machine), range(len(tile.in_offsets))
-        short = self.counts[-1] < lanes
-        for u in range(count):
-
-            def x(p: int, u: int = u) -> list[Value]:
-                """Return pixel p's input, broadcast, once for each vector of channels."""
-                if together:
-                    return [_lane(b, input_vectors[p], u, lanes)] * tile.vectors
-                pointer = offset_pointer(b, inputs, tile.in_offsets[p], u * F32_BYTES)
-                scalar = load_vector(b, pointer, F32, name="x1", align=4)
-                whole = [splat(b, scalar, lanes)] * (tile.vectors - short)
-                return [*whole, splat(b, scalar, self.counts[-1])] if short else whole
-
-            new = list(acc)
-            if keeps_inputs(self.machine, len(pixels), tile.vectors):
-                xs = [x(p) for p in pixels]
-                for v in range(tile.vectors):
-                    weight = self.weight(panel, u, v)
-                    for p in pixels:
-                        i = p * tile.vectors + v
-                        new[i] = fma(b, xs[p][v], weight, acc[i], f"acc_{p}_{v}")
-            else:
-                w = [self.weight(panel, u, v) for v in range(tile.vectors)]
-                for p in pixels:
-                    value = x(p)
-                    for v in range(tile.vectors):
-                        i = p * tile.vectors + v
-                        new[i] = fma(b, value[v], w[v], acc[i], f"acc_{p}_{v}")
-            acc = tuple(new)
-        return acc
+            self.prefetch_weights(count, weights)
+        return self.products.steps(TermPointers(inputs, weights), count)
 
     def prefetch_inputs(self, steps: int, count: int, inputs: Value, index: Value) -> None:
         """Emit prefetches of the next tile's inputs, spread evenly over the iterations of a run.
@@ -207,23 +145,3 @@ class _MicroKernel:
         for first in firsts:
             for offset in range(0, count * ws.k_step, LINE_BYTES):
                 prefetch(b, panel, ws.offset(first) + offset + ws.ahead)
-
-    def weight(self, panel: Value, step: int, vector: int) -> Value:
-        """Return the weights of a term for one vector of channels."""
-        b, lanes, ws = self.b, lanes_f32(self.machine), self.weights
-        typ = ir.VectorType(F32, self.counts[vector])
-        offset = step * ws.k_step + ws.offset(vector * lanes)
-        used = self.counts[vector] if ws.padded else self.used[vector]
-        if ws.n_step == F32_BYTES:
-            return load_vector(b, address(b, panel, offset), typ, used, "w")
-        gathered: Value = f32_splat(0.0, self.counts[vector])
-        for lane in range(used):
-            pointer = address(b, panel, step * ws.k_step + ws.offset(vector * lanes + lane))
-            gathered = b.insert_element(gathered, b.load(pointer, align=4, typ=F32), const(lane, I32))
-        return gathered
-
-
-def _lane(b: ir.IRBuilder, x4: Value, lane: int, lanes: int) -> Value:
-    """Return a vector of `lanes` lanes that all hold one lane of x4."""
-    undefined = ir.Constant(x4.type, ir.Undefined)
-    return b.shuffle_vector(x4, undefined, ir.Constant(ir.VectorType(I32, lanes), [lane] * lanes))

@@ -5,13 +5,14 @@ panel of weights is multiplied with all tiles, the next panel is prefetched: wit
 on loading weights.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 from llvmlite import ir
 
 from mavcg.kernels.builder.emit import (
-    F32,
     I8,
     I32,
     PTR,
@@ -19,26 +20,23 @@ from mavcg.kernels.builder.emit import (
     address,
     const,
     f32_splat,
-    fma,
-    for_range,
-    load_vector,
     note_tile,
     repeat,
     scale_index,
-    splat,
     store_vector,
 )
-from mavcg.kernels.builder.nest import maximum, shuffle
+from mavcg.kernels.builder.nest import maximum
+from mavcg.kernels.builder.product_loop import TermPointers, nested_loops, term_address
+from mavcg.kernels.gemm.f32_products import F32Products, F32Term
 from mavcg.kernels.gemm.register_tile import (
     RegisterTiling,
-    by_lane,
     choose,
-    keeps_inputs,
     lanes_f32,
     most_pixels,
     tiling_of,
     unroll_factor,
 )
+from mavcg.kernels.gemm.tile import WeightLayout
 from mavcg.kernels.primitives.winograd.tiles import Planes, Tiles
 from mavcg.specs.kernel import Machine
 from mavcg.specs.primitive import F32_BYTES
@@ -166,79 +164,37 @@ class WinogradProduct:
         """Emit one register tile."""
         b, tiles, lanes = self.b, self.tiles, lanes_f32(self.machine)
         start = tuple(f32_splat(0.0, lanes) for _ in range(mr * vectors))
+        weights = WeightLayout(tiles.lanes * F32_BYTES, F32_BYTES, tiles.panel_bytes, tiles.lanes, True)
+        pixels, counts = tuple(p * self.inputs.pitch for p in range(mr)), (lanes,) * vectors
+        products = F32Products(b, self.machine, weights, pixels, counts, counts)
 
-        def row(tap: Value, carried: Values) -> Values:
-            x = address(b, at.inputs, scale_index(b, tap, tiles.across * self.inputs.pitch))
+        def row(first: ProductPointers, level: int, tap: Value) -> ProductPointers:
+            x = address(b, first.inputs, scale_index(b, tap, tiles.across * self.inputs.pitch))
             k = scale_index(b, tap, tiles.in_ch)
-            w = address(b, at.weights, scale_index(b, k, tiles.lanes * F32_BYTES))
-            ahead = b.gep(at.ahead, [b.mul(k, at.ahead_step)], source_etype=I8)
-            return self.terms(mr, vectors, ProductPointers(x, w, at.sums, ahead, at.ahead_step), carried)
+            w = address(b, first.weights, scale_index(b, k, tiles.lanes * F32_BYTES))
+            ahead = b.gep(first.ahead, [b.mul(k, first.ahead_step)], source_etype=I8)
+            return ProductPointers(x, w, first.sums, ahead, first.ahead_step)
 
-        if tiles.taps == 1:
-            sums = self.terms(mr, vectors, at, start)
-        else:
-            sums = for_range(b, const(0), const(tiles.taps), 1, start, row, "tap")
+        def channels(first: ProductPointers, acc: Values) -> Values:
+            steps = partial(self.steps, products, first)
+            return products.loop.run(tiles.in_ch, unroll_factor(self.machine, tiles.in_ch), steps, acc)
+
+        sums = nested_loops(b, () if tiles.taps == 1 else (tiles.taps,), at, row, channels, start)
         for p in range(mr):
             for v in range(vectors):
                 pointer = address(b, at.sums, p * self.sums.pitch + v * lanes * F32_BYTES)
                 store_vector(b, sums[p * vectors + v], pointer)
 
-    def terms(self, mr: int, vectors: int, at: ProductPointers, acc: Values) -> Values:
-        """Emit the loop over the terms of contiguous channels."""
-        b, count = self.b, self.tiles.in_ch
-        unroll = unroll_factor(self.machine, count)
-        whole = count - count % unroll
-        k_bytes = self.tiles.lanes * F32_BYTES
-
-        def iteration(k: Value, carried: Values) -> Values:
-            if self.prefetches:
-                for part in range(0, unroll, TERMS_PER_PREFETCH):
-                    ahead = b.mul(b.add(k, const(part)), at.ahead_step)
-                    prefetch_to_l2(b, b.gep(at.ahead, [ahead], source_etype=I8))
-            x = address(b, at.inputs, scale_index(b, k, F32_BYTES), "x")
-            return self.steps(unroll, mr, vectors, x, address(b, at.weights, scale_index(b, k, k_bytes), "w"), carried)
-
-        if whole:
-            acc = for_range(b, const(0), const(whole), unroll, acc, iteration, "k")
-        if count % unroll:
-            x, w = address(b, at.inputs, whole * F32_BYTES), address(b, at.weights, whole * k_bytes)
-            acc = self.steps(count % unroll, mr, vectors, x, w, acc)
-        return acc
-
-    def steps(self, count: int, mr: int, vectors: int, x: Value, w: Value, acc: Values) -> Values:
-        """Emit `count` terms without a loop."""
-        b, lanes, tiles = self.b, lanes_f32(self.machine), self.tiles
-        new = list(acc)
-        typ = ir.VectorType(F32, lanes)
-        pitch = self.inputs.pitch
-        together = by_lane(self.machine) and count == 4
-        x4 = [
-            load_vector(b, address(b, x, p * pitch), ir.VectorType(F32, 4), name="x4")
-            for p in (range(mr) if together else ())
-        ]
-        inputs_inside = keeps_inputs(self.machine, mr, vectors)
-        for u in range(count):
-
-            def weight(v: int, u: int = u) -> Value:
-                panel, lane = divmod(v * lanes, tiles.lanes)
-                offset = panel * tiles.panel_bytes + (u * tiles.lanes + lane) * F32_BYTES
-                return load_vector(b, address(b, w, offset), typ, name="w")
-
-            def value(p: int, u: int = u) -> Value:
-                if together:
-                    return shuffle(b, x4[p], x4[p], [u] * lanes)
-                scalar = b.load(address(b, x, p * pitch + u * F32_BYTES), name="x1", align=4, typ=F32)
-                return splat(b, scalar, lanes)
-
-            inner = [value(p) for p in range(mr)] if inputs_inside else [weight(v) for v in range(vectors)]
-            for first in range(vectors if inputs_inside else mr):
-                outer = weight(first) if inputs_inside else value(first)
-                for second, factor in enumerate(inner):
-                    p, v = (second, first) if inputs_inside else (first, second)
-                    i = p * vectors + v
-                    x1, w1 = (factor, outer) if inputs_inside else (outer, factor)
-                    new[i] = fma(b, x1, w1, new[i], f"acc_{p}_{v}")
-        return tuple(new)
+    def steps(self, products: F32Products, at: ProductPointers, index: Value | int, count: int) -> Iterator[F32Term]:
+        """Emit the addresses of `count` terms, and the prefetches of their share of the next weights."""
+        b = self.b
+        if self.prefetches and not isinstance(index, int):
+            for part in range(0, count, TERMS_PER_PREFETCH):
+                ahead = b.mul(b.add(index, const(part)), at.ahead_step)
+                prefetch_to_l2(b, b.gep(at.ahead, [ahead], source_etype=I8))
+        x = term_address(b, at.inputs, index, F32_BYTES, "x")
+        w = term_address(b, at.weights, index, self.tiles.lanes * F32_BYTES, "w")
+        return products.steps(TermPointers(x, w), count)
 
 
 def prefetch_to_l2(b: ir.IRBuilder, pointer: Value) -> None:
