@@ -4,7 +4,8 @@ Packed weights have groups of four terms for each channel of a panel, so that on
 vector of channels. Inputs are read in place, four bytes at a time.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from llvmlite import ir
@@ -16,13 +17,19 @@ from mavcg.kernels.builder.emit import (
     Values,
     address,
     const,
-    for_range,
     note_tile,
-    scale_index,
     splat,
 )
 from mavcg.kernels.builder.nest import shuffle
 from mavcg.kernels.builder.prefetch import LINE_BYTES, prefetch
+from mavcg.kernels.builder.product_loop import (
+    ProductLoop,
+    SumPosition,
+    SumTile,
+    TermPointers,
+    term_address,
+    window_loops,
+)
 from mavcg.kernels.int8.register_tile import GROUP, ProductForm, chains
 from mavcg.kernels.int8.sum_run import SumRun
 from mavcg.kernels.int8.tile import QPointers, QTile, TileEnding, TileSums
@@ -61,8 +68,21 @@ def emit_qtile(
     ending.store(form, tile, at, _Int8MicroKernel(b, machine, form, tile, at, run).sums())
 
 
+@dataclass(frozen=True)
+class _Groups:
+    """Groups that are multiplied at once. at: pointers to the first of the unrolled ones. groups: their numbers.
+
+    wide: of each pixel the inputs of several groups, if these are loaded at once. terms: as in SumRun.terms.
+    """
+
+    at: TermPointers
+    groups: range
+    wide: Sequence[Value]
+    terms: tuple[int, ...]
+
+
 class _Int8MicroKernel:
-    """Emitter of the loops of one tile's sums. Accumulators are one list, ordered by chain, pixel, piece."""
+    """The products of 8 bits: groups of pixels' inputs are the left values, those of weights the right ones."""
 
     def __init__(
         self, b: ir.IRBuilder, machine: Machine, form: ProductForm, tile: QTile, at: QPointers, run: SumRun
@@ -84,7 +104,8 @@ class _Int8MicroKernel:
         """Emit the loops over all terms and return the tile's sums."""
         b, form, size = self.b, self.form, self.pixels * self.pieces
         zero = ir.Constant(ir.VectorType(I32, form.lanes), [0] * form.lanes)
-        acc = self.levels(self.run.levels, self.at.inputs, const(0), (zero,) * (size * self.chains))
+        start = (zero,) * (size * self.chains)
+        acc = window_loops(b, self.run.levels, self.run.groups, self.at.inputs, self.neighbours, start)
         total = list(acc[:size])
         for chain in range(1, self.chains):
             total = [b.add(x, y) for x, y in zip(total, acc[chain * size : (chain + 1) * size], strict=True)]
@@ -101,69 +122,50 @@ class _Int8MicroKernel:
         even, odd = (shuffle(self.b, x, y, range(i, lanes, 2)) for i in (0, 1))
         return self.b.add(even, odd)
 
-    def levels(self, levels: Sequence[tuple[int, int]], inputs: Value, step: Value, acc: Values) -> Values:
-        """Emit the loops over these levels; step: number of the first group."""
-        b = self.b
-        if not levels:
-            return self.neighbours(inputs, step, acc)
-        count, stride = levels[0]
-        inside = SumRun(tuple(levels[1:]), self.run.length).steps
+    def neighbours(self, at: SumPosition, acc: Values) -> Values:
+        """Emit one run of contiguous inputs, whose terms are groups."""
+        b, group_bytes, full = self.b, self.tile.panel * GROUP, self.run.length // GROUP
+        tile = SumTile(self.pixels, self.pieces, chains=self.chains)
+        products = ProductLoop(b, tile, self.pixel_inputs, self.piece_weights, self.multiply_add)
+        panel = at.panel(b, self.at.weights, group_bytes)
 
-        def iteration(index: Value, carried: Values) -> Values:
-            first = address(b, inputs, scale_index(b, index, stride), "taps")
-            return self.levels(levels[1:], first, b.add(step, scale_index(b, index, inside)), carried)
+        def steps(index: Value | int, count: int) -> Iterator[_Groups]:
+            here = term_address(b, at.inputs, index, GROUP, "x")
+            return self.steps(count, TermPointers(here, term_address(b, panel, index, group_bytes, "w")))
 
-        return for_range(b, const(0), const(count), 1, acc, iteration, "tap")
-
-    def neighbours(self, inputs: Value, step: Value, acc: Values) -> Values:
-        """Emit one run of contiguous inputs; step: number of its first group."""
-        b, unroll, group_bytes = self.b, self.unroll, self.tile.panel * GROUP
-        full = self.run.length // GROUP
-        panel = address(b, self.at.weights, scale_index(b, step, group_bytes), "panel")
-        looped = full - full % unroll
-
-        def iteration(index: Value, carried: Values) -> Values:
-            here = address(b, inputs, scale_index(b, index, GROUP), "x")
-            return self.groups(unroll, here, address(b, panel, scale_index(b, index, group_bytes), "w"), carried)
-
-        if looped:
-            acc = for_range(b, const(0), const(looped), unroll, acc, iteration, "k")
-        if full % unroll:
-            here = address(b, inputs, looped * GROUP)
-            acc = self.groups(full % unroll, here, address(b, panel, looped * group_bytes), acc)
+        acc = products.run(full, self.unroll, steps, acc)
         if self.run.length % GROUP:
-            here = address(b, inputs, max(0, self.run.length - GROUP))
-            acc = self.groups(1, here, address(b, panel, full * group_bytes), acc, self.run.terms()[-1])
+            here = address(b, at.inputs, max(0, self.run.length - GROUP))
+            last = TermPointers(here, address(b, panel, full * group_bytes))
+            acc = products.terms(self.steps(1, last, self.run.terms()[-1]), acc)
         return acc
 
-    def groups(
-        self, count: int, inputs: Value, panel: Value, acc: Values, terms: tuple[int, ...] = (0,) * GROUP
-    ) -> Values:
-        """Emit `count` groups without a loop. terms: as in SumRun.terms; terms of -1 do not count in window sums."""
-        new, size, group_bytes = list(acc), self.pixels * self.pieces, self.tile.panel * GROUP
-        self.prefetch_weights(count * group_bytes, panel)
+    def steps(self, count: int, at: TermPointers, terms: tuple[int, ...] = (0,) * GROUP) -> Iterator[_Groups]:
+        """Emit the prefetches of `count` groups, and loads of several groups' inputs, step by step.
+
+        terms: as in SumRun.terms; terms of -1 do not count in window sums.
+        """
+        self.prefetch_weights(count * self.tile.panel * GROUP, at.right)
         wide: list[Value] = []
-        done, index = 0, 0
-        while done < count:
-            several = range(done, min(count, done + self.at_once))
+        for done in range(0, count, self.at_once):
             if self.by_lane(count) and done % self.by_lane_at_once == 0:
-                wide = [self.wide(address(self.b, inputs, o + done * GROUP)) for o in self.tile.in_offsets]
-            weights = [
-                [self.weight(address(self.b, panel, g * group_bytes), piece) for g in several]
-                for piece in range(self.weight_pieces)
-            ]
-            if self.form.window_sums:
-                weights.append([self.ones(terms)] * len(several))
-            for p, offset in enumerate(self.tile.in_offsets):
-                if wide:
-                    xs = [self.lane(wide[p], g % self.by_lane_at_once) for g in several]
-                else:
-                    xs = [self.word(address(self.b, inputs, offset + g * GROUP)) for g in several]
-                for piece in range(self.pieces):
-                    i = index % self.chains * size + p * self.pieces + piece
-                    new[i] = self.multiply_add(new[i], xs, weights[piece])
-            done, index = several.stop, index + 1
-        return tuple(new)
+                wide = [self.wide(address(self.b, at.left, o + done * GROUP)) for o in self.tile.in_offsets]
+            yield _Groups(at, range(done, min(count, done + self.at_once)), wide, terms)
+
+    def pixel_inputs(self, step: _Groups) -> Iterator[list[Value]]:
+        """Return the groups of each pixel's inputs, broadcast."""
+        for groups in step.wide:
+            yield [self.lane(groups, g % self.by_lane_at_once) for g in step.groups]
+        for offset in () if step.wide else self.tile.in_offsets:
+            yield [self.word(address(self.b, step.at.left, offset + g * GROUP)) for g in step.groups]
+
+    def piece_weights(self, step: _Groups) -> Iterator[list[Value]]:
+        """Return the groups of each piece's weights; the last piece is 1 for window sums."""
+        group_bytes = self.tile.panel * GROUP
+        for piece in range(self.weight_pieces):
+            yield [self.weight(address(self.b, step.at.right, g * group_bytes), piece) for g in step.groups]
+        if self.form.window_sums:
+            yield [self.ones(step.terms)] * len(step.groups)
 
     def prefetch_weights(self, size: int, panel: Value) -> None:
         """Emit prefetches of `size` bytes of weights at the prefetch distance, in each panel."""
@@ -241,7 +243,7 @@ class _Int8MicroKernel:
         pattern = [int(term >= 0) for term in terms]
         return self.input(ir.Constant(ir.VectorType(I8, self.form.weight_bytes), pattern * self.form.piece))
 
-    def multiply_add(self, acc: Value, xs: Sequence[Value], weights: Sequence[Value]) -> Value:
+    def multiply_add(self, acc: Value, xs: Sequence[Value], weights: Sequence[Value], pixel: int, piece: int) -> Value:
         """Return acc plus the products of some groups."""
         b, kind = self.b, self.form.kind
         if kind == "sdot":
