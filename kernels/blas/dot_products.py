@@ -5,16 +5,17 @@ ptr b_tail, ptr sums): see csrc/blas.h, blas_dot_products. All versions give the
 SUM_BYTES of partial sums, whatever the vector length, which are reduced by adding the upper to the lower half.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from llvmlite import ir
 
+from mavcg.kernels.blas.emitter import VectorEmitter, begin_function
 from mavcg.kernels.blas.product_tile import TYPES
 from mavcg.kernels.blas.vector_product import SUM_BYTES
-from mavcg.kernels.builder.emit import I32, I64, PTR, Values, address, const, fma, for_range, repeat, vector
+from mavcg.kernels.builder.emit import I32, I64, PTR, Values, address, const, fma, repeat, vector
 from mavcg.kernels.builder.prefetch import prefetch
-from mavcg.specs.blas_blocks import ITEM_BYTES
+from mavcg.kernels.builder.product_loop import CHAINS, COLUMNS, ROWS, ProductLoop, SumTile
 from mavcg.specs.kernel import Machine
 
 FUNCTION_TYPE = ir.FunctionType(ir.VoidType(), [I64, I64, I64, I64, PTR, I64, PTR, I64, PTR, PTR, PTR])
@@ -50,14 +51,10 @@ def dot_group(machine: Machine) -> tuple[int, int]:
 
 def emit_dot_products(module: ir.Module, machine: Machine, products: DotProducts) -> None:
     """Emit the kernel's function for a core: all groups of columns of B, each with all groups of columns of A."""
-    function = ir.Function(module, FUNCTION_TYPE, products.symbol)
-    for argument, name in zip(function.args, ARGUMENTS, strict=True):
-        argument.name = name
-    function.args[10].add_attribute("noalias")
-    b = ir.IRBuilder(function.append_basic_block("entry"))
+    b = begin_function(module, FUNCTION_TYPE, products.symbol, ARGUMENTS, "sums")
     emitter = _DotEmitter(b, machine, products.dtype)
     a_group, b_group = dot_group(machine)
-    a_columns, b_columns = function.args[2:4]
+    a_columns, b_columns = b.function.args[2:4]
 
     def add_for(j: ir.Value, columns: int, last: bool) -> None:
         whole = b.mul(b.sdiv(a_columns, const(a_group)), const(a_group))
@@ -86,20 +83,17 @@ def emit_dot_products(module: ir.Module, machine: Machine, products: DotProducts
 
 
 @dataclass(frozen=True)
-class _DotEmitter:
+class _Part:
+    """A vector of terms, `offset` bytes from the first of each column. a_lines, b_lines: addresses of the columns."""
+
+    a_lines: Sequence[ir.Value]
+    b_lines: Sequence[ir.Value]
+    offset: ir.Value
+
+
+@dataclass(frozen=True)
+class _DotEmitter(VectorEmitter):
     """Emitter of the loop over terms for a group of columns of A and of B."""
-
-    b: ir.IRBuilder
-    machine: Machine
-    dtype: str
-
-    @property
-    def item(self) -> int:
-        return ITEM_BYTES[self.dtype]
-
-    @property
-    def lanes(self) -> int:
-        return self.machine.vector_bytes // self.item
 
     @property
     def parts(self) -> int:
@@ -120,30 +114,31 @@ class _DotEmitter:
         b_lines = [address(b, b_first, b.mul(b_bytes, const(n))) for n in range(b_count)]
         ahead = b.mul(a_bytes, const(a_count))  # bytes to the next group's columns
 
-        def whole_step(at: ir.Value, sums: Values) -> Values:
+        def whole_steps(at: ir.Value, count: int) -> Iterator[_Part]:
             for line in a_lines if last else []:
                 prefetch(b, address(b, address(b, line, ahead), b.mul(at, const(SUM_BYTES))), 0)
-            return self.step(at, a_lines, b_lines, sums)
+            return self.step(at, a_lines, b_lines)
 
-        sums = for_range(b, const(0), steps, 1, start, whole_step, "step")
+        tile = SumTile(a_count, b_count, holds_left=True, chains=self.parts, order=(COLUMNS, ROWS, CHAINS))
+        products = ProductLoop(b, tile, self.of_a, self.of_b, lambda total, x, y, *_: fma(b, x, y, total))
+        sums = products.loop(const(0), steps, 1, whole_steps, start, "step")
         width = const(SUM_BYTES)
         a_ends = [address(b, a_tail, b.mul(b.add(i, const(n)), width)) for n in range(a_count)]
         b_ends = [address(b, b_tail, b.mul(b.add(j, const(n)), width)) for n in range(b_count)]
-        sums = for_range(b, const(0), tails, 1, sums, lambda at, sums: self.step(at, a_ends, b_ends, sums), "tail")
+        sums = products.loop(const(0), tails, 1, lambda at, count: self.step(at, a_ends, b_ends), sums, "tail")
         self.add_totals(self.totals(sums), i, a_count, j, b_count)
 
-    def step(self, at: ir.Value, a_lines: Sequence[ir.Value], b_lines: Sequence[ir.Value], sums: Values) -> Values:
-        """Add SUM_BYTES of terms to the partial sums, which are ordered by B's column, A's column, part."""
-        results = list(sums)
+    def step(self, at: ir.Value, a_lines: Sequence[ir.Value], b_lines: Sequence[ir.Value]) -> Iterator[_Part]:
+        """Yield the parts of SUM_BYTES of terms, each of which has a partial sum of its own."""
         for part in range(self.parts):
             offset = self.b.add(self.b.mul(at, const(SUM_BYTES)), const(part * self.machine.vector_bytes))
-            a_vectors = [self.load(line, offset) for line in a_lines]
-            for j, line in enumerate(b_lines):
-                b_vector = self.load(line, offset)
-                for i, a_vector in enumerate(a_vectors):
-                    n = (j * len(a_lines) + i) * self.parts + part
-                    results[n] = fma(self.b, a_vector, b_vector, results[n])
-        return tuple(results)
+            yield _Part(a_lines, b_lines, offset)
+
+    def of_a(self, part: _Part) -> Iterator[ir.Value]:
+        return (self.load(line, part.offset) for line in part.a_lines)
+
+    def of_b(self, part: _Part) -> Iterator[ir.Value]:
+        return (self.load(line, part.offset) for line in part.b_lines)
 
     def load(self, line: ir.Value, offset: ir.Value) -> ir.Value:
         """Return a vector of a column, `offset` bytes from its first element."""

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from llvmlite import ir
 
+from mavcg.kernels.blas.emitter import begin_function
 from mavcg.kernels.blas.product_tile import PACKED, TERMS, TYPES, ProductTile, pass_shape
 from mavcg.kernels.builder.emit import (
     I1,
@@ -13,14 +15,15 @@ from mavcg.kernels.builder.emit import (
     PTR,
     Values,
     address,
+    broadcast_lane,
     const,
     fma,
-    for_range,
     splat,
     type_suffix,
     vector,
 )
 from mavcg.kernels.builder.prefetch import prefetch
+from mavcg.kernels.builder.product_loop import CHAINS, COLUMNS, ROWS, ProductLoop, SumTile
 from mavcg.kernels.gemm.register_tile import by_lane
 from mavcg.specs.blas_blocks import ITEM_BYTES
 from mavcg.specs.kernel import Machine
@@ -34,11 +37,7 @@ A_STEP, B_STEP, B_COLUMN, C_COLUMN, ALPHA, BETA = 0, 8, 16, 24, 32, 40
 
 def emit_product_tile(module: ir.Module, machine: Machine, tile: ProductTile) -> None:
     """Emit the tile's function for a core, with as many passes over the terms as its registers need for the sums."""
-    function = ir.Function(module, TILE_TYPE, tile.symbol)
-    for argument, name in zip(function.args, ARGUMENTS, strict=True):
-        argument.name = name
-    function.args[3].add_attribute("noalias")
-    b = ir.IRBuilder(function.append_basic_block("entry"))
+    b = begin_function(module, TILE_TYPE, tile.symbol, ARGUMENTS, "c")
     lanes = min(machine.vector_bytes // ITEM_BYTES[tile.dtype], tile.unit_rows)
     vectors = tile.rows // lanes
     rows_each, columns_each = pass_shape(machine, vectors, tile.columns)
@@ -48,6 +47,14 @@ def emit_product_tile(module: ir.Module, machine: Machine, tile: ProductTile) ->
             columns = range(first_column, min(tile.columns, first_column + columns_each))
             _TilePass(b, machine, tile, lanes, numbers, columns).emit()
     b.ret_void()
+
+
+@dataclass(frozen=True)
+class _Term:
+    """A term of the sums. a_row: address of its row of A. elements: function that yields its elements of B."""
+
+    a_row: ir.Value
+    elements: Callable[[], Iterator[ir.Value]]
 
 
 @dataclass(frozen=True)
@@ -125,19 +132,12 @@ class _TilePass:
         b = self.b
         zero = ir.Constant(self.type, [0.0] * self.lanes)
         start = [zero] * (len(self.vectors) * len(self.columns))
-        terms, a, columns = b.function.args[0], b.function.args[1], self.operands()
+        terms, steps = b.function.args[0], partial(self.terms, self.operands())
+        tile = SumTile(len(self.vectors), len(self.columns), holds_left=True, order=(CHAINS, COLUMNS, ROWS))
+        products = ProductLoop(b, tile, partial(self.rows, masks or {}), self.elements, self.multiply_add)
         whole = b.and_(terms, const(-UNROLL), "whole")
-
-        def steps(count: int) -> Callable[[ir.Value, Values], Values]:
-            def body(index: ir.Value, carried: Values) -> Values:
-                for step in range(count):
-                    carried = self.term(a, columns, index, step, carried, masks)
-                return carried
-
-            return body
-
-        begun = for_range(b, const(0), whole, UNROLL, start, steps(UNROLL), "k")
-        return for_range(b, whole, terms, 1, begun, steps(1), "rest")
+        begun = products.loop(const(0), whole, UNROLL, steps, start)
+        return products.loop(whole, terms, 1, steps, begun, "rest")
 
     def operands(self) -> tuple[ir.Value, ...]:
         """Return the addresses of every third column of B: the two columns after it are one and two steps away."""
@@ -147,36 +147,43 @@ class _TilePass:
         step = self.step(B_COLUMN)
         return tuple(address(b, first, b.mul(step, const(j)), "b_column") for j in self.columns[::3])
 
-    def term(
-        self,
-        a: ir.Value,
-        columns: tuple[ir.Value, ...],
-        index: ir.Value,
-        step: int,
-        sums: Values,
-        masks: dict[int, ir.Value] | None,
-    ) -> Values:
-        """Add term index + step to the sums, column by column, so that an element of B is live for one column only."""
+    def terms(self, columns: tuple[ir.Value, ...], index: ir.Value, count: int) -> Iterator[_Term]:
+        """Emit the addresses of A's rows of some terms, and of B's where both are packed. columns: as of `operands`."""
         b, tile = self.b, self.tile
-        if tile.form == PACKED:
-            a_step, b_step = tile.units * tile.lanes * self.item, tile.columns * self.item
-            a_row = address(b, address(b, a, b.mul(index, const(a_step))), step * a_step)
-            b_row = address(b, address(b, b.function.args[2], b.mul(index, const(b_step))), step * b_step)
-            xs = [self.load(address(b, a_row, v * self.lanes * self.item), None) for v in self.vectors]
-            values = self.adjacent_columns(b_row)
-        else:
+        a, second = b.function.args[1:3]
+        a_step, b_step = tile.units * tile.lanes * self.item, tile.columns * self.item
+        for step in range(count):
+            if tile.form == PACKED:
+                a_row = address(b, address(b, a, b.mul(index, const(a_step))), step * a_step)
+                b_row = address(b, address(b, second, b.mul(index, const(b_step))), step * b_step)
+                yield _Term(a_row, partial(self.adjacent_columns, b_row))
+                continue
             term = b.add(index, const(step)) if step else index
             a_row = address(b, a, b.mul(term, self.step(A_STEP)))
-            xs = [self.load(address(b, a_row, v * self.lanes * self.item), (masks or {}).get(v)) for v in self.vectors]
-            self.prefetch_rows(a_row)
             if tile.form == TERMS:
-                values = self.distant_columns(columns, b.mul(index, const(self.item)), step * self.item)
+                yield _Term(a_row, partial(self.distant_columns, columns, index, step * self.item))
             else:
-                values = self.adjacent_columns(address(b, b.function.args[2], b.mul(term, self.step(B_STEP))))
-        results: list[ir.Value] = []
-        for value in values:
-            results += [fma(b, x, value, sums[len(results) + v]) for v, x in enumerate(xs)]
-        return tuple(results)
+                yield _Term(a_row, partial(self.columns_of_term, term))
+
+    def columns_of_term(self, term: ir.Value) -> Iterator[ir.Value]:
+        """Yield the elements of a row of B, not packed, whose columns are contiguous."""
+        return self.adjacent_columns(address(self.b, self.b.function.args[2], self.b.mul(term, self.step(B_STEP))))
+
+    def rows(self, masks: dict[int, ir.Value], term: _Term) -> list[ir.Value]:
+        """Return the vectors of A's rows, and prefetch a later term's."""
+        first, item = term.a_row, self.lanes * self.item
+        xs = [self.load(address(self.b, first, v * item), masks.get(v)) for v in self.vectors]
+        if self.tile.form != PACKED:
+            self.prefetch_rows(first)
+        return xs
+
+    def elements(self, term: _Term) -> Iterator[ir.Value]:
+        """Yield the elements of B, each broadcast, so that one is live for a column only."""
+        yield from term.elements()  # its address is computed after A's loads
+
+    def multiply_add(self, total: ir.Value, x: ir.Value, element: ir.Value, row: int, column: int) -> ir.Value:
+        """Return total + x * element, rounded once."""
+        return fma(self.b, x, element, total)
 
     def prefetch_rows(self, row: ir.Value) -> None:
         """Prefetch the rows of a later term of A: terms are too far from each other for the hardware prefetcher."""
@@ -197,7 +204,7 @@ class _TilePass:
             if by_lane(self.machine) and len(columns) >= together:
                 kind = vector(element, together)
                 vector_of_elements = b.load(address(b, row, columns[0] * self.item), align=self.item, typ=kind)
-                yield from (_lane(b, vector_of_elements, lane, self.lanes) for lane in range(together))
+                yield from (broadcast_lane(b, vector_of_elements, lane, self.lanes) for lane in range(together))
                 columns = columns[together:]
             else:
                 single = b.load(address(b, row, columns[0] * self.item), align=self.item, typ=element)
@@ -206,9 +213,10 @@ class _TilePass:
 
     def distant_columns(self, columns: tuple[ir.Value, ...], index: ir.Value, offset: int) -> Iterator[ir.Value]:
         """Yield the elements of a row of B whose columns are B_COLUMN apart, each broadcast to all lanes."""
-        b, element, step = self.b, TYPES[self.tile.dtype], self.step(B_COLUMN)
+        b, element = self.b, TYPES[self.tile.dtype]
+        first, step = b.mul(index, const(self.item)), self.step(B_COLUMN)
         for number in range(len(self.columns)):
-            row = address(b, columns[number // 3], index)
+            row = address(b, columns[number // 3], first)
             for _ in range(number % 3):
                 row = address(b, row, step)
             yield splat(b, b.load(address(b, row, offset), align=self.item, typ=element), self.lanes)
@@ -295,9 +303,3 @@ class _TilePass:
         kind = ir.FunctionType(ir.VoidType(), [self.type, PTR, vector(I1, self.lanes)])
         function = b.module.globals.get(full) or ir.Function(b.module, kind, full)
         b.call(function, [value, pointer, mask])
-
-
-def _lane(b: ir.IRBuilder, vector_of_elements: ir.Value, lane: int, lanes: int) -> ir.Value:
-    """Return a vector of `lanes` lanes that all hold one lane of the given vector."""
-    undefined = ir.Constant(vector_of_elements.type, ir.Undefined)
-    return b.shuffle_vector(vector_of_elements, undefined, ir.Constant(ir.VectorType(I32, lanes), [lane] * lanes))

@@ -5,11 +5,13 @@ column-major; x and y are contiguous. All versions give the same bits: a sum ove
 column in order; a sum over rows has SUM_BYTES of partial sums, whatever the vector length, reduced by halves.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
 from llvmlite import ir
 
+from mavcg.kernels.blas.emitter import VectorEmitter, begin_function
 from mavcg.kernels.blas.product_tile import TYPES
 from mavcg.kernels.builder.emit import (
     I32,
@@ -19,12 +21,11 @@ from mavcg.kernels.builder.emit import (
     address,
     const,
     fma,
-    for_range,
     repeat,
     splat,
     vector,
 )
-from mavcg.specs.blas_blocks import ITEM_BYTES
+from mavcg.kernels.builder.product_loop import ProductLoop, SumTile, TermPointers
 from mavcg.specs.kernel import Machine
 
 FUNCTION_TYPE = ir.FunctionType(ir.VoidType(), [I64, I64, PTR, I64, PTR, PTR])
@@ -49,15 +50,11 @@ class VectorProduct:
 
 def emit_vector_product(module: ir.Module, machine: Machine, product: VectorProduct) -> None:
     """Emit the product's function for a core."""
-    function = ir.Function(module, FUNCTION_TYPE, product.symbol)
-    for argument, name in zip(function.args, ARGUMENTS, strict=True):
-        argument.name = name
-    function.args[5].add_attribute("noalias")
-    b = ir.IRBuilder(function.append_basic_block("entry"))
+    b = begin_function(module, FUNCTION_TYPE, product.symbol, ARGUMENTS, "y")
     emitter = _VectorEmitter(b, machine, product.dtype)
     group = emitter.column_group(product.sums)
     add = emitter.add_sums if product.sums else emitter.add_columns
-    columns = function.args[1]
+    columns = b.function.args[1]
     whole = b.mul(b.sdiv(columns, const(group)), const(group), name="whole")
     repeat(b, 0, whole, lambda column: add(column, group), "group", group)
     repeat(b, whole, columns, lambda column: add(column, 1), "column")
@@ -65,20 +62,8 @@ def emit_vector_product(module: ir.Module, machine: Machine, product: VectorProd
 
 
 @dataclass(frozen=True)
-class _VectorEmitter:
+class _VectorEmitter(VectorEmitter):
     """Emitter of the loops over rows for a group of columns."""
-
-    b: ir.IRBuilder
-    machine: Machine
-    dtype: str
-
-    @property
-    def item(self) -> int:
-        return ITEM_BYTES[self.dtype]
-
-    @property
-    def lanes(self) -> int:
-        return self.machine.vector_bytes // self.item
 
     def column_group(self, sums: bool) -> int:
         """Return the number of columns of a group: as many as fit the registers beside the vectors of x or y."""
@@ -100,6 +85,10 @@ class _VectorEmitter:
         first = address(b, a, b.mul(column, stride))
         return [address(b, first, b.mul(stride, const(j))) for j in range(count)]
 
+    def multiply_add(self, total: ir.Value, element: ir.Value, factor: ir.Value, row: int, column: int) -> ir.Value:
+        """Return total + element * factor, rounded once."""
+        return fma(self.b, element, factor, total)
+
     def add_columns(self, column: ir.Value, count: int) -> None:
         """Emit y[i] += A[i, j] * x[j] for `count` columns."""
         b, (rows, _, _, _, x, y) = self.b, self.b.function.args
@@ -108,13 +97,15 @@ class _VectorEmitter:
 
         def add_rows(row: ir.Value, vectors: int, lanes: int) -> None:
             elements = [b.add(row, const(v * lanes)) for v in range(vectors)]
-            sums = [self.load(y, element, lanes) for element in elements]
-            for source, factor in zip(sources, factors, strict=True):
-                wide = splat(b, factor, lanes)
-                sums = [
-                    fma(b, self.load(source, element, lanes), wide, total)
-                    for element, total in zip(elements, sums, strict=True)
-                ]
+            sums: Values = tuple(self.load(y, element, lanes) for element in elements)
+            products: ProductLoop[TermPointers] = ProductLoop(
+                b,
+                SumTile(vectors, 1),
+                lambda term: (self.load(term.left, element, lanes) for element in elements),
+                lambda term: [splat(b, term.right, lanes)],
+                self.multiply_add,
+            )
+            sums = products.terms(map(TermPointers, sources, factors), sums)
             for element, total in zip(elements, sums, strict=True):
                 self.store(total, y, element)
 
@@ -132,26 +123,27 @@ class _VectorEmitter:
         parts, typ = width // self.lanes, vector(TYPES[self.dtype], self.lanes)
         zero = ir.Constant(typ, [0.0] * self.lanes)
 
-        def step(row: ir.Value, carried: Values) -> Values:
-            elements = [b.add(row, const(part * self.lanes)) for part in range(parts)]
-            factors = [self.load(x, element, self.lanes) for element in elements]
-            return tuple(
-                fma(b, self.load(source, element, self.lanes), factor, carried[j * parts + part])
-                for j, source in enumerate(sources)
-                for part, (element, factor) in enumerate(zip(elements, factors, strict=True))
-            )
+        def steps(row: ir.Value, _: int) -> Iterator[list[ir.Value]]:
+            yield [b.add(row, const(part * self.lanes)) for part in range(parts)]
 
         whole = b.mul(b.sdiv(rows, const(width)), const(width))
-        sums = for_range(b, const(0), whole, width, [zero] * (count * parts), step, "row")
+        products: ProductLoop[list[ir.Value]] = ProductLoop(
+            b,
+            SumTile(count, parts),
+            lambda elements: sources,
+            lambda elements: [(element, self.load(x, element, self.lanes)) for element in elements],
+            lambda total, source, x_at, *_: fma(b, self.load(source, x_at[0], self.lanes), x_at[1], total),
+        )
+        sums = products.loop(const(0), whole, width, steps, [zero] * (count * parts), "row")
         totals = [self.total(sums[j * parts : (j + 1) * parts]) for j in range(count)]
-
-        def remaining_row(row: ir.Value, carried: Values) -> Values:
-            factor = self.load(x, row, 1)
-            return tuple(
-                fma(b, self.load(source, row, 1), factor, total) for source, total in zip(sources, carried, strict=True)
-            )
-
-        for j, total in enumerate(for_range(b, whole, rows, 1, totals, remaining_row, "rest")):
+        remaining: ProductLoop[ir.Value] = ProductLoop(
+            b,
+            SumTile(count, 1),
+            lambda row: (self.load(source, row, 1) for source in sources),
+            lambda row: [self.load(x, row, 1)],
+            self.multiply_add,
+        )
+        for j, total in enumerate(remaining.loop(whole, rows, 1, lambda row, _: [row], totals, "rest")):
             element = b.add(column, const(j))
             self.store(b.fadd(self.load(y, element, 1), total), y, element)
 
