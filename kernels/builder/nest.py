@@ -22,7 +22,8 @@ from mavcg.kernels.builder.emit import (
     scale_index,
     vector,
 )
-from mavcg.specs.kernel import View
+from mavcg.specs.kernel import KernelSpec, View
+from mavcg.specs.kernel_symbol import sizes_text
 from mavcg.specs.serialize import spec_format
 
 ROW_ELEMENTS = 1024  # a multiple of every vector length, so that only the last row of a line has a tail
@@ -59,6 +60,24 @@ class Nest:
     def elements(self) -> int:
         """Number of elements that the loops visit."""
         return prod(self.shape)
+
+
+class NestKernel(KernelSpec):
+    """Base of the specs of kernels that visit the elements of a nest, a block of its rows after the other."""
+
+    nest: Nest
+
+    @property
+    def symbol_shape(self) -> str:
+        return sizes_text(*self.nest.shape)
+
+    @property
+    def rows(self) -> int:
+        return self.nest.rows
+
+    @property
+    def work(self) -> int:
+        return self.nest.elements
 
 
 def broadcast_strides(view: View, shape: Sequence[int]) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from llvmlite import ir
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
-from mavcg.kernels.builder.emit import address, const, kernel_function, repeat, scale_index
+from mavcg.kernels.builder.emit import address, const, finish_rows, kernel_function, scale_index
 from mavcg.kernels.conv.transpose_phases import Phases
 from mavcg.kernels.conv.transpose_plain import Plain
 from mavcg.kernels.conv.transpose_spec import ConvTranspose2d
@@ -71,7 +71,7 @@ def _mostly_absent(shape: tuple[int, ...], stride: Sequence[int], dilation: Sequ
 
 def emit_conv_transpose2d(module: ir.Module, spec: ConvTranspose2d, machine: Machine) -> ir.Function:
     """Emit the function of a spec for a machine."""
-    function, b = kernel_function(module, spec, machine)
+    _, b = kernel_function(module, spec, machine)
     emitter = Phases(b, spec, machine) if spec.packed else Plain(b, spec, machine)
     height = const(spec.out.shape[1])
 
@@ -82,9 +82,7 @@ def emit_conv_transpose2d(module: ir.Module, spec: ConvTranspose2d, machine: Mac
         out = address(b, emitter.out, b.mul(offset, const(F32_BYTES)))
         emitter.row(x, b.add(y, const(spec.pads[0])), out)
 
-    repeat(b, function.args[1], function.args[2], row, "row")
-    b.ret_void()
-    return function
+    return finish_rows(b, row)
 
 
 LOWER = {"conv_transpose2d": lower_conv_transpose2d}

@@ -1,11 +1,13 @@
 """Emitter of transposed convolutions with unpacked weights, such as weights computed at run time."""
 
+from functools import partial
 from typing import Any, TypeAlias
 
 from llvmlite import ir
 
 from mavcg.kernels.builder.activation import activate
 from mavcg.kernels.builder.emit import F32, address, const, f32_splat, fma, for_range, repeat, scale_index
+from mavcg.kernels.builder.product_loop import single_products
 from mavcg.kernels.conv.transpose_spec import RowsOfPixels
 from mavcg.kernels.gemm.tile import F32_BYTES
 
@@ -42,11 +44,13 @@ class Plain(RowsOfPixels):
         image = address(b, x, scale_index(b, group, self.in_ch * F32_BYTES))
 
         def products(at: Value, weights: Value, acc: Value) -> Value:
-            def iteration(k: Value, carried: tuple[Value, ...]) -> tuple[Value, ...]:
-                a, w_k = (b.load(address(b, p, scale_index(b, k, 4)), align=4, typ=F32) for p in (at, weights))
-                return (fma(b, a, w_k, carried[0]),)
+            def load(pointer: Value, k: Value) -> Value:
+                return b.load(address(b, pointer, scale_index(b, k, 4)), align=4, typ=F32)
 
-            return for_range(b, const(0), const(self.in_ch), 1, (acc,), iteration, "k")[0]
+            of_channel = single_products(
+                b, partial(load, at), partial(load, weights), lambda total, a, w_k: fma(b, a, w_k, total)
+            )
+            return of_channel.loop(const(0), const(self.in_ch), 1, lambda k, _: [k], (acc,))[0]
 
         def across(at: Value, row_weights: Value, acc: Value) -> Value:
             def iteration(k: Value, carried: tuple[Value, ...]) -> tuple[Value, ...]:

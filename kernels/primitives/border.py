@@ -9,6 +9,7 @@ from mavcg.kernels.builder.emit import (
     F32,
     address,
     const,
+    finish_rows,
     kernel_function,
     operand,
     repeat,
@@ -69,7 +70,7 @@ class Padded(KernelSpec):
 
 def emit_padded(module: ir.Module, spec: Padded, machine: Machine) -> ir.Function:
     """Emit the function of a spec for a machine."""
-    function, b = kernel_function(module, spec, machine)
+    _, b = kernel_function(module, spec, machine)
     x, y = operand(b, 0, "image"), operand(b, 1, "larger")
     image, out = spec.image, spec.out
     # Contiguous runs of a row: one for each channel, one for each block, or a single one, by the layout.
@@ -107,9 +108,7 @@ def emit_padded(module: ir.Module, spec: Padded, machine: Machine) -> ir.Functio
                 length = out.row_width * unit
                 repeat(b, 0, runs, lambda i: fill_zeros(b, at(target, i, step_out), length, lanes), "run")
 
-    repeat(b, function.args[1], function.args[2], row, "row")
-    b.ret_void()
-    return function
+    return finish_rows(b, row)
 
 
 def _in_phases(b: ir.IRBuilder, spec: Padded, source: Value, target: Value) -> None:

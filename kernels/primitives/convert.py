@@ -16,6 +16,7 @@ from mavcg.kernels.builder.emit import (
     F32,
     address,
     const,
+    finish_rows,
     kernel_function,
     load_vector,
     operand,
@@ -128,7 +129,7 @@ def emit_ragged_blocks(module: ir.Module, spec: KernelSpec, machine: Machine) ->
     Channels are contiguous in at least one of source and target, columns or channels in the other.
     """
     assert isinstance(spec, RaggedBlocks)
-    function, b = kernel_function(module, spec, machine)
+    _, b = kernel_function(module, spec, machine)
     pointers = operand(b, 0, "source"), operand(b, 1, "target")
     source, target = spec.source, spec.target
     block = max(source.block, target.block)
@@ -156,9 +157,7 @@ def emit_ragged_blocks(module: ir.Module, spec: KernelSpec, machine: Machine) ->
         repeat(b, 0, whole, lambda number: copy_block(number, block), "block")
         copy_block(const(whole), rest)
 
-    repeat(b, function.args[1], function.args[2], row, "row")
-    b.ret_void()
-    return function
+    return finish_rows(b, row)
 
 
 @dataclass(frozen=True)

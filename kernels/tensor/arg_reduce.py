@@ -12,10 +12,10 @@ from mavcg.kernels.builder.emit import (
     Values,
     address,
     const,
+    finish_rows,
     for_range,
     kernel_function,
     operand,
-    repeat,
     scale_index,
 )
 from mavcg.kernels.builder.nest import Nest, decode
@@ -72,7 +72,7 @@ def lower_arg(node: Node, graph: Graph, views: Mapping[str, View], packing: Pack
 def emit_arg(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
     """Emit the loops over outputs and over the elements of the axis."""
     assert isinstance(spec, ArgReduce)
-    function, b = kernel_function(module, spec, machine)
+    _, b = kernel_function(module, spec, machine)
     x, out = operand(b, 0, "x"), operand(b, 1, "out")
     typ, size = TYPES[spec.dtype], DTYPES[spec.dtype].itemsize
     sign = (">" if spec.kind == "max" else "<") + ("=" if spec.last else "")
@@ -95,9 +95,7 @@ def emit_arg(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Functi
         _, position = for_range(b, const(1), const(spec.length), 1, (first, const(0)), candidate, "candidate")
         b.store(position, to, align=8)
 
-    repeat(b, function.args[1], function.args[2], row, "row")
-    b.ret_void()
-    return function
+    return finish_rows(b, row)
 
 
 LOWER = {"arg_max": lower_arg, "arg_min": lower_arg}

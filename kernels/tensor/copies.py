@@ -21,6 +21,7 @@ from mavcg.kernels.builder.nest import (
     ROW_ELEMENTS,
     Line,
     Nest,
+    NestKernel,
     along_line,
     broadcast_strides,
     collapse,
@@ -37,7 +38,7 @@ from mavcg.specs.serialize import spec_format
 
 @spec_format("copy")
 @dataclass(frozen=True)
-class CopySpec(KernelSpec):
+class CopySpec(NestKernel):
     """A copy target[..] = source[..]. nest: loops with the strides of source and target. Offsets are in elements.
 
     A stride of the source may be 0 or negative.
@@ -51,18 +52,6 @@ class CopySpec(KernelSpec):
     @property
     def family(self) -> str:
         return f"copy_{self.item_bytes * 8}"
-
-    @property
-    def symbol_shape(self) -> str:
-        return sizes_text(*self.nest.shape)
-
-    @property
-    def rows(self) -> int:
-        return self.nest.rows
-
-    @property
-    def work(self) -> int:
-        return self.nest.elements
 
 
 @spec_format("copy_strided")

@@ -17,11 +17,11 @@ from mavcg.kernels.builder.emit import (
     address,
     const,
     element_bytes,
+    finish_rows,
     for_range,
     intrinsic,
     kernel_function,
     operand,
-    repeat,
     scale_index,
     vector,
 )
@@ -114,7 +114,7 @@ def _merge_pairs(b: ir.IRBuilder, low: Value, high: Value, x: Value, y: Value) -
 def emit_extremes(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
     """Emit the loops over pieces and their vectors, or their elements where these are not contiguous."""
     assert isinstance(spec, Extremes)
-    function, b = kernel_function(module, spec, machine)
+    _, b = kernel_function(module, spec, machine)
     x, pairs = operand(b, 0, "x"), operand(b, 1, "pairs")
     (strides,) = spec.nest.strides
     size, length = element_bytes(F32), spec.nest.shape[-1]
@@ -160,9 +160,7 @@ def emit_extremes(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.F
         b.store(low, to, align=size)
         b.store(high, address(b, to, size), align=size)
 
-    repeat(b, function.args[1], function.args[2], row, "row")
-    b.ret_void()
-    return function
+    return finish_rows(b, row)
 
 
 def _tail_vector(b: ir.IRBuilder, line: Value, length: int, lanes: int, zero: ir.Constant) -> Value:
@@ -189,7 +187,7 @@ def _reduce_lanes(b: ir.IRBuilder, combine: Combine, value: Value, lanes: int) -
 def emit_dynamic_range(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
     """Emit the reduction of the pairs, then scale and zero point as ONNX's DynamicQuantizeLinear defines them."""
     assert isinstance(spec, DynamicRange)
-    function, b = kernel_function(module, spec, machine)
+    _, b = kernel_function(module, spec, machine)
     pairs, out = operand(b, 0, "pairs"), operand(b, 1, "out")
     size = element_bytes(F32)
     zero, unit_scale = ir.Constant(F32, 0.0), ir.Constant(F32, 1.0)
@@ -209,9 +207,7 @@ def emit_dynamic_range(module: ir.Module, spec: KernelSpec, machine: Machine) ->
         b.store(scale, out, align=size)
         b.store(point, address(b, out, size), align=size)
 
-    repeat(b, function.args[1], function.args[2], row, "row")
-    b.ret_void()
-    return function
+    return finish_rows(b, row)
 
 
 LOWER = {"dynamic_range": lower_dynamic_range}

@@ -38,6 +38,7 @@ from mavcg.kernels.builder.emit import (
 from mavcg.kernels.builder.nest import (
     Line,
     Nest,
+    NestKernel,
     along_line,
     broadcast_strides,
     collapse,
@@ -48,7 +49,6 @@ from mavcg.kernels.builder.nest import (
 from mavcg.kernels.builder.power import EXACT_EXPONENTS, fixed_power
 from mavcg.ops.elementwise import ACTIVATIONS, COMPARISONS
 from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View
-from mavcg.specs.kernel_symbol import sizes_text
 from mavcg.specs.serialize import spec_format
 
 _CHEAP = (
@@ -79,7 +79,7 @@ _CHEAP = (
 
 @spec_format("elementwise")
 @dataclass(frozen=True)
-class ElementwiseSpec(KernelSpec):
+class ElementwiseSpec(NestKernel):
     """An element-wise operator, output = op(inputs).
 
     args: the operator's parameters, as COMPUTE takes them. dtypes: types of the inputs, then of the output. nest: loops
@@ -94,14 +94,6 @@ class ElementwiseSpec(KernelSpec):
     @property
     def family(self) -> str:
         return f"{self.op}_{self.dtypes[0]}"
-
-    @property
-    def symbol_shape(self) -> str:
-        return sizes_text(*self.nest.shape)
-
-    @property
-    def rows(self) -> int:
-        return self.nest.rows
 
     @property
     def cheap(self) -> bool:

@@ -22,6 +22,7 @@ from mavcg.kernels.builder.emit import (
 from mavcg.kernels.builder.nest import (
     Line,
     Nest,
+    NestKernel,
     along_line,
     collapse,
     load_lanes,
@@ -31,13 +32,12 @@ from mavcg.kernels.builder.nest import (
     store_lanes,
 )
 from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View
-from mavcg.specs.kernel_symbol import sizes_text
 from mavcg.specs.serialize import spec_format
 
 
 @spec_format("gather")
 @dataclass(frozen=True)
-class GatherSpec(KernelSpec):
+class GatherSpec(NestKernel):
     """A gather: out = the elements of x at computed indices along one axis of x.
 
     nest: loops with the strides of x without that axis, of indices, of the output. index_bytes: 4 or 8. length, step:
@@ -54,18 +54,6 @@ class GatherSpec(KernelSpec):
     @property
     def family(self) -> str:
         return f"gather_{self.item_bytes * 8}"
-
-    @property
-    def symbol_shape(self) -> str:
-        return sizes_text(*self.nest.shape)
-
-    @property
-    def rows(self) -> int:
-        return self.nest.rows
-
-    @property
-    def work(self) -> int:
-        return self.nest.elements
 
 
 def _lower_gather(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
@@ -138,7 +126,7 @@ def emit_gather(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fun
 
 @spec_format("lookup")
 @dataclass(frozen=True)
-class LookupSpec(KernelSpec):
+class LookupSpec(NestKernel):
     """A table look-up, out = table[x - smallest number of x's type]. nest: strides of x and out. Operands: x, table,
     out."""
 
@@ -148,14 +136,6 @@ class LookupSpec(KernelSpec):
     @property
     def family(self) -> str:
         return "lookup_i8" if self.signed else "lookup_u8"
-
-    @property
-    def symbol_shape(self) -> str:
-        return sizes_text(*self.nest.shape)
-
-    @property
-    def rows(self) -> int:
-        return self.nest.rows
 
     @property
     def work(self) -> int:

@@ -11,10 +11,10 @@ from mavcg.kernels.builder.emit import (
     Values,
     address,
     f32_splat,
+    finish_rows,
     intrinsic,
     kernel_function,
     operand,
-    repeat,
     scale_index,
     splat,
 )
@@ -93,7 +93,7 @@ def _lower_layer_norm(node: Node, graph: Graph, views: Mapping[str, View], packi
 def emit_layer_norm(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
     """Emit three loops over each row: the sum, the sum of squared differences from the mean, the results."""
     assert isinstance(spec, LayerNormSpec)
-    function, b = kernel_function(module, spec, machine)
+    _, b = kernel_function(module, spec, machine)
     pointers = [operand(b, i) for i in range(len(spec.inner.strides))]
     steps = [strides[-1] for strides in spec.inner.strides]
     lanes = PARTS if steps[0] == steps[-1] == 1 and all(step in (0, 1) for step in steps) else 1
@@ -143,9 +143,7 @@ def emit_layer_norm(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir
 
         over_lines(b, spec.inner, addresses, (), line)
 
-    repeat(b, function.args[1], function.args[2], row, "row")
-    b.ret_void()
-    return function
+    return finish_rows(b, row)
 
 
 LOWER = {"layer_norm": _lower_layer_norm}

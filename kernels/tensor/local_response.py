@@ -13,6 +13,7 @@ from mavcg.kernels.builder.emit import (
     Values,
     address,
     const,
+    finish_rows,
     fma,
     for_range,
     intrinsic,
@@ -146,9 +147,7 @@ def emit_lrn(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Functi
         along_vectors(b, length, lanes, (), square)
         along_vectors(b, length, lanes, (), result)
 
-    repeat(b, function.args[1], function.args[2], row, "row")
-    b.ret_void()
-    return function
+    return finish_rows(b, row)
 
 
 LOWER = {"lrn": _lower_lrn}

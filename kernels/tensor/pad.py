@@ -11,6 +11,7 @@ from mavcg.kernels.builder.emit import (
     address,
     const,
     element_bytes,
+    finish_rows,
     kernel_function,
     operand,
     repeat,
@@ -224,7 +225,7 @@ def emit_border(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fun
 def emit_mapped(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
     """Emit a pad by edge or reflect, one element at a time, as it is rare and small."""
     assert isinstance(spec, PadMapped)
-    function, b = kernel_function(module, spec, machine)
+    _, b = kernel_function(module, spec, machine)
     x, out = operand(b, 0, "x"), operand(b, 1, "out")
     typ = TYPES[spec.out.dtype]
     size = element_bytes(typ)
@@ -252,9 +253,7 @@ def emit_mapped(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fun
 
         repeat(b, 0, spec.out.shape[last], emit_element, "element")
 
-    repeat(b, function.args[1], function.args[2], row, "row")
-    b.ret_void()
-    return function
+    return finish_rows(b, row)
 
 
 LOWER = {"pad": lower_pad, "pad_with": lower_pad}

@@ -16,15 +16,15 @@ from mavcg.kernels.builder.emit import (
     TYPES,
     Values,
     address,
-    const,
+    finish_rows,
     fma,
-    for_range,
     kernel_function,
     operand,
     repeat,
     scale_index,
 )
 from mavcg.kernels.builder.nest import decode
+from mavcg.kernels.builder.product_loop import ProductLoop, TermPointers, nested_loops, single_products
 from mavcg.kernels.tensor.elementwise import supported_unary, unary
 from mavcg.specs.kernel import KernelSpec, Machine, Operand, Step, View
 from mavcg.specs.kernel_symbol import shape_text, sizes_text
@@ -159,7 +159,7 @@ def _step(
 def emit_plain_product(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
     """Emit the loops: one accumulator, one product per iteration, in the order of the inner dimensions."""
     assert isinstance(spec, PlainProduct)
-    function, b = kernel_function(module, spec, machine)
+    _, b = kernel_function(module, spec, machine)
     typ, size = TYPES[spec.dtype], DTYPES[spec.dtype].itemsize
     pointers = [operand(b, i, name) for i, name in enumerate(("a", "w", "out"))]
     steps = [[getattr(d, name) for d in spec.outer] for name in ("a", "w", "out")]
@@ -182,7 +182,7 @@ def emit_plain_product(module: ir.Module, spec: KernelSpec, machine: Machine) ->
         repeat(b, 0, spec.outer[-1].length, lambda i: element(advance(addresses, [i], slice(-1, None))), "last")
 
     def element(addresses: Sequence[ir.Value]) -> None:
-        total = emit_sum(addresses[0], addresses[1], spec.inner, number(ir.Constant(typ, 0), 0))
+        total = emit_sum(addresses[0], addresses[1], number(ir.Constant(typ, 0), 0))
         for pointer in addresses[3:]:
             more = b.load(pointer, align=size, typ=typ)
             total = b.fadd(total, more) if is_float(spec.dtype) else b.add(total, more)
@@ -190,21 +190,39 @@ def emit_plain_product(module: ir.Module, spec: KernelSpec, machine: Machine) ->
             total = unary(b, spec.act, spec.act_args, spec.dtype, total)
         b.store(total, addresses[2], align=size)
 
-    def emit_sum(a: ir.Value, w: ir.Value, inner: Sequence[tuple[int, int, int]], total: ir.Value) -> ir.Value:
-        if not inner:
-            x, y = (b.load(pointer, align=size, typ=typ) for pointer in (a, w))
-            return fma(b, x, y, total) if is_float(spec.dtype) else b.add(total, b.mul(x, y))
-        length, a_step, w_step = inner[0]
+    products = _plain_products(b, spec.dtype)
 
-        def term(i: ir.Value, carried: Values) -> Values:
-            addresses = [address(b, p, scale_index(b, i, s * size)) for p, s in ((a, a_step), (w, w_step))]
-            return (emit_sum(addresses[0], addresses[1], inner[1:], carried[0]),)
+    def emit_sum(a: ir.Value, w: ir.Value, total: ir.Value) -> ir.Value:
+        def move(at: TermPointers, level: int, i: ir.Value) -> TermPointers:
+            _, a_step, w_step = spec.inner[level]
+            left, right = (
+                address(b, p, scale_index(b, i, s * size)) for p, s in ((at.left, a_step), (at.right, w_step))
+            )
+            return TermPointers(left, right)
 
-        return for_range(b, const(0), const(length), 1, (total,), term, "k")[0]
+        def term(at: TermPointers, sums: Values) -> Values:
+            return products.terms([at], sums)
 
-    repeat(b, function.args[1], function.args[2], row, "row")
-    b.ret_void()
-    return function
+        counts = [length for length, _, _ in spec.inner]
+        return nested_loops(b, counts, TermPointers(a, w), move, term, (total,), "k")[0]
+
+    return finish_rows(b, row)
+
+
+def _plain_products(b: ir.IRBuilder, dtype: str) -> ProductLoop[TermPointers]:
+    """Return the emitter of single products of a type: rounded once (floats), or wrapping around (integers)."""
+    typ, size = TYPES[dtype], DTYPES[dtype].itemsize
+
+    def multiply_add(total: ir.Value, x: ir.Value, y: ir.Value) -> ir.Value:
+        return fma(b, x, y, total) if is_float(dtype) else b.add(total, b.mul(x, y))
+
+    def left(at: TermPointers) -> ir.Value:
+        return b.load(at.left, align=size, typ=typ)
+
+    def right(at: TermPointers) -> ir.Value:
+        return b.load(at.right, align=size, typ=typ)
+
+    return single_products(b, left, right, multiply_add)
 
 
 EMIT = {PlainProduct: emit_plain_product}

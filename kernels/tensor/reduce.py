@@ -22,6 +22,7 @@ from mavcg.kernels.builder.emit import (
     Values,
     address,
     const,
+    finish_rows,
     for_range,
     kernel_function,
     load_vector,
@@ -164,7 +165,7 @@ def identity(kind: str, dtype: str) -> Any:
 def emit_reduce(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
     """Emit the reduction in the order that the spec sets."""
     assert isinstance(spec, Reduce)
-    function, b = kernel_function(module, spec, machine)
+    _, b = kernel_function(module, spec, machine)
     x, out = operand(b, 0, "x"), operand(b, 1, "out")
     typ, size = TYPES[spec.dtype], DTYPES[spec.dtype].itemsize
     combine, start = combiner(spec.kind, spec.dtype), identity(spec.kind, spec.dtype)
@@ -221,9 +222,7 @@ def emit_reduce(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fun
         if done < length:
             group(const(done), 1, length - done)
 
-    repeat(b, function.args[1], function.args[2], row, "row")
-    b.ret_void()
-    return function
+    return finish_rows(b, row)
 
 
 def walk(

@@ -14,7 +14,18 @@ from llvmlite import ir
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
 from mavcg.kernels.builder.activation import at_least
-from mavcg.kernels.builder.emit import F32, Values, address, const, kernel_function, operand, repeat, scale_index, splat
+from mavcg.kernels.builder.emit import (
+    F32,
+    Values,
+    address,
+    const,
+    finish_rows,
+    kernel_function,
+    operand,
+    repeat,
+    scale_index,
+    splat,
+)
 from mavcg.kernels.builder.float_math import exp_of_negative, log_
 from mavcg.kernels.builder.nest import Nest, decode, load_lanes, store_lanes
 from mavcg.kernels.tensor.reduce import Reduction, combiner, total_of, walk
@@ -82,7 +93,7 @@ def lower_softmax(node: Node, graph: Graph, views: Mapping[str, View], packing: 
 def emit_softmax(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
     """Emit three loops along the axis: the largest element, the sum of exponentials, the results."""
     assert isinstance(spec, Softmax)
-    function, b = kernel_function(module, spec, machine)
+    _, b = kernel_function(module, spec, machine)
     x, out = operand(b, 0, "x"), operand(b, 1, "out")
 
     def row(index: Value) -> None:
@@ -92,9 +103,7 @@ def emit_softmax(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fu
             to = address(b, to, scale_index(b, i, out_step * F32_BYTES))
         (_along_axis if spec.line == 1 else _across_lines)(b, spec, from_, to)
 
-    repeat(b, function.args[1], function.args[2], row, "row")
-    b.ret_void()
-    return function
+    return finish_rows(b, row)
 
 
 def _along_axis(b: ir.IRBuilder, spec: Softmax, x: Value, out: Value) -> None:

@@ -10,6 +10,7 @@ from mavcg.graph import Graph, Node
 from mavcg.kernels.builder.emit import (
     address,
     const,
+    finish_rows,
     kernel_function,
     load_vector,
     operand,
@@ -245,7 +246,7 @@ def _block_routine(spec: TransposeSpec, machine: Machine) -> Callable[[ir.IRBuil
 def emit_transpose(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
     """Emit a transpose, block by block."""
     assert isinstance(spec, TransposeSpec)
-    function, b = kernel_function(module, spec, machine)
+    _, b = kernel_function(module, spec, machine)
     size = spec.item_bytes
     pointers = [operand(b, 0, "source"), operand(b, 1, "target")]
     source, target = spec.nest.strides
@@ -264,9 +265,7 @@ def emit_transpose(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.
             b, _Plane(addresses[0], addresses[1], size, source[-1] * size, target[spec.across] * size), *ranges
         )
 
-    repeat(b, function.args[1], function.args[2], row, "row")
-    b.ret_void()
-    return function
+    return finish_rows(b, row)
 
 
 def _lower(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:

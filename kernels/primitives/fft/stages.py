@@ -10,6 +10,7 @@ from mavcg.kernels.builder.emit import (
     address,
     const,
     f32_splat,
+    finish_rows,
     kernel_function,
     load_vector,
     operand,
@@ -96,14 +97,12 @@ def emit_forward_rows(module: ir.Module, spec: ForwardRows, machine: Machine) ->
         for number, value in enumerate((re, im, im, b.fneg(re))):
             store_partial(b, machine, value, address(b, pointer, number * half), lines.lanes, used)
 
-    repeat(b, function.args[1], function.args[2], row, "row")
-    b.ret_void()
-    return function
+    return finish_rows(b, row)
 
 
 def emit_products(module: ir.Module, spec: CoefficientProducts, machine: Machine) -> ir.Function:
     """Emit the function of a spec for a machine."""
-    function, b = kernel_function(module, spec, machine)
+    _, b = kernel_function(module, spec, machine)
     inputs, weights, outputs = (operand(b, i, name) for i, name in enumerate(("inputs", "weights", "outputs")))
     t, s = spec.transforms, spec.transforms.scenario
     levels = Sum(((s.k, s.dilation * t.in_row_bytes), (2 * t.in_channels, F32_BYTES)))
@@ -134,9 +133,7 @@ def emit_products(module: ir.Module, spec: CoefficientProducts, machine: Machine
 
         repeat(b, 0, t.tiles, tile, "tile")
 
-    repeat(b, function.args[1], function.args[2], row, "row")
-    b.ret_void()
-    return function
+    return finish_rows(b, row)
 
 
 def emit_inverse_rows(module: ir.Module, spec: InverseRows, machine: Machine) -> ir.Function:
@@ -146,9 +143,7 @@ def emit_inverse_rows(module: ir.Module, spec: InverseRows, machine: Machine) ->
     bias, residual = epilogue_operands(b, spec.epilogue, 2)
     gathered = address(b, scratch, spec.transforms.length * MOST_BLOCK * F32_BYTES)
     emitter = _InverseEmitter(b, machine, spec, outputs, out, bias, residual, scratch, gathered)
-    repeat(b, function.args[1], function.args[2], emitter.row, "row")
-    b.ret_void()
-    return function
+    return finish_rows(b, emitter.row)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from llvmlite import ir
 from mavcg.kernels.builder.emit import (
     address,
     const,
+    finish_rows,
     kernel_function,
     operand,
     repeat,
@@ -123,7 +124,7 @@ class PatchMatrix(KernelSpec):
 
 def emit_patch_matrix(module: ir.Module, spec: PatchMatrix, machine: Machine) -> ir.Function:
     """Emit the function of a spec for a machine."""
-    function, b = kernel_function(module, spec, machine)
+    _, b = kernel_function(module, spec, machine)
     x, target = operand(b, 0, "x"), operand(b, 1, "matrix")
     patches, s = spec.patches, spec.patches.scenario
 
@@ -135,9 +136,7 @@ def emit_patch_matrix(module: ir.Module, spec: PatchMatrix, machine: Machine) ->
             first = address(b, target, b.mul(index, const(s.out_w * patches.pixel_bytes)))
             emit_patches(b, machine, patches, x, first, PixelRegion(index, const(0), 1, s.out_w))
 
-    repeat(b, function.args[1], function.args[2], row, "row")
-    b.ret_void()
-    return function
+    return finish_rows(b, row)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.emit import address, const, kernel_function, operand, repeat, scale_index
+from mavcg.kernels.builder.emit import address, const, finish_rows, kernel_function, operand, repeat, scale_index
 from mavcg.kernels.gemm.tile import Pointers, Sum
 from mavcg.kernels.primitives.common import Image, epilogue_operands
 from mavcg.kernels.primitives.im2.patches import Patches, PixelRegion, emit_patches
@@ -113,11 +113,9 @@ class PatchProduct(KernelSpec):
 
 def emit_patch_product(module: ir.Module, spec: PatchProduct, machine: Machine) -> ir.Function:
     """Emit the function of a spec for a machine."""
-    function, b = kernel_function(module, spec, machine)
+    _, b = kernel_function(module, spec, machine)
     emitter = _PatchProductEmitter(b, spec, machine)
-    repeat(b, function.args[1], function.args[2], emitter.row, "row")
-    b.ret_void()
-    return function
+    return finish_rows(b, emitter.row)
 
 
 class _PatchProductEmitter:

@@ -9,6 +9,7 @@ from mavcg.kernels.builder.emit import (
     F32,
     address,
     const,
+    finish_rows,
     kernel_function,
     load_vector,
     operand,
@@ -63,7 +64,7 @@ class ShiftedSum(KernelSpec):
 
 def emit_shifted_sum(module: ir.Module, spec: ShiftedSum, machine: Machine) -> ir.Function:
     """Emit the function of a spec for a machine."""
-    function, b = kernel_function(module, spec, machine)
+    _, b = kernel_function(module, spec, machine)
     source, out = operand(b, 0, "partial"), operand(b, 1, "out")
     outputs = OutputRows(b, machine, spec.out, spec.epilogue, out, *epilogue_operands(b, spec.epilogue, 2))
     s, along_row, partial, lanes = spec.scenario, spec.scenario.along, spec.partial, lanes_f32(machine)
@@ -113,9 +114,7 @@ def emit_shifted_sum(module: ir.Module, spec: ShiftedSum, machine: Machine) -> i
 
         repeat(b, 0, s.m, channel, "channel")
 
-    repeat(b, function.args[1], function.args[2], row, "row")
-    b.ret_void()
-    return function
+    return finish_rows(b, row)
 
 
 def _add(b: ir.IRBuilder, to: Value, from_: Value, index: Value, count: int) -> None:

@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.emit import I1, address, const, kernel_function, operand, repeat, scale_index
+from mavcg.kernels.builder.emit import I1, address, const, finish_rows, kernel_function, operand, repeat, scale_index
 from mavcg.kernels.gemm.tile import Part, Pointers, Sum
 from mavcg.kernels.primitives.common import Image, epilogue_operands
 from mavcg.kernels.primitives.im2.pieces import STRIP_PIXELS, channels_of_part
@@ -114,12 +114,10 @@ class TapProducts(KernelSpec):
 
 def emit_tap_products(module: ir.Module, spec: TapProducts, machine: Machine) -> ir.Function:
     """Emit the function of a spec for a machine."""
-    function, b = kernel_function(module, spec, machine)
+    _, b = kernel_function(module, spec, machine)
     emitter = _TapProductEmitter(b, spec, machine)
     row = emitter.block if spec.accumulating else emitter.partial
-    repeat(b, function.args[1], function.args[2], row, "row")
-    b.ret_void()
-    return function
+    return finish_rows(b, row)
 
 
 class _TapProductEmitter:

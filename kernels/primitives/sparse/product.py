@@ -5,7 +5,7 @@ term's inputs and multiplies them by each of its weights. After Elsen, Dukhan, G
 ConvNets" (CVPR 2020), whose kernels have 16 to 32 pixels by 1, 2 or 4 output channels.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -18,14 +18,15 @@ from mavcg.kernels.builder.emit import (
     address,
     const,
     f32_splat,
+    finish_rows,
     fma,
-    for_range,
     kernel_function,
     operand,
     repeat,
     scale_index,
     splat,
 )
+from mavcg.kernels.builder.product_loop import ProductLoop, SumTile, TermPointers
 from mavcg.kernels.gemm.register_tile import lanes_f32
 from mavcg.kernels.primitives.common import Image, epilogue_operands, finish, load_partial, store_partial
 from mavcg.kernels.primitives.matrix_product import emit_full_or_tail
@@ -121,11 +122,9 @@ class SparseProduct(KernelSpec):
 
 def emit_sparse_product(module: ir.Module, spec: SparseProduct, machine: Machine) -> ir.Function:
     """Emit the function of a spec for a machine."""
-    function, b = kernel_function(module, spec, machine)
+    _, b = kernel_function(module, spec, machine)
     emitter = _SparseProductEmitter(b, spec, machine)
-    repeat(b, function.args[1], function.args[2], emitter.row, "row")
-    b.ret_void()
-    return function
+    return finish_rows(b, emitter.row)
 
 
 class _SparseProductEmitter:
@@ -185,29 +184,31 @@ class _SparseProductEmitter:
 
     def sums(self, index: Value, inputs: Value, vectors: int, used: int) -> Sequence[Sequence[Value]]:
         """Emit the sums of a row of blocks; return them by channel, then vector of the tile."""
-        b, spec = self.b, self.spec
+        b, rows = self.b, self.spec.block_rows
         begin, end = (self.count(b.add(index, const(i))) for i in (0, 1))
-        entry_bytes = (1 + spec.block_rows) * F32_BYTES
         used_lanes = [self.lanes] * (vectors - 1) + [used]
 
-        def entry(number: Value, carried: tuple[Value, ...]) -> Sequence[Value]:
-            here = address(b, self.entries, scale_index(b, number, entry_bytes), "entry")
+        def entry(number: Value, count: int) -> Iterator[TermPointers]:
+            here = address(b, self.entries, scale_index(b, number, (1 + rows) * F32_BYTES), "entry")
             offset = b.zext(b.load(here, align=4, typ=I32, name="offset"), I64)
-            line = address(b, inputs, offset, "line")
-            xs = [
-                load_partial(b, self.machine, address(b, line, v * self.lanes * F32_BYTES), self.lanes, n, "x")
-                for v, n in enumerate(used_lanes)
-            ]
-            made = []
-            for row in range(spec.block_rows):
-                weight = b.load(address(b, here, (1 + row) * F32_BYTES), align=4, typ=F32, name="weight")
-                factor = splat(b, weight, self.lanes, "factor")
-                made += [fma(b, factor, x, carried[row * vectors + v], "sum") for v, x in enumerate(xs)]
-            return made
+            yield TermPointers(here, address(b, inputs, offset, "line"))
 
-        zeros = [f32_splat(0.0, self.lanes)] * (spec.block_rows * vectors)
-        flat = for_range(b, begin, end, 1, zeros, entry, "entry")
-        return [flat[row * vectors : (row + 1) * vectors] for row in range(spec.block_rows)]
+        def weights(at: TermPointers) -> Iterator[Value]:
+            for row in range(rows):
+                weight = b.load(address(b, at.left, (1 + row) * F32_BYTES), align=4, typ=F32, name="weight")
+                yield splat(b, weight, self.lanes, "factor")
+
+        def pixels(at: TermPointers) -> Iterator[Value]:
+            for v, lanes in enumerate(used_lanes):
+                pointer = address(b, at.right, v * self.lanes * F32_BYTES)
+                yield load_partial(b, self.machine, pointer, self.lanes, lanes, "x")
+
+        def multiply_add(total: Value, factor: Value, x: Value, row: int, v: int) -> Value:
+            return fma(b, factor, x, total, "sum")
+
+        products = ProductLoop(b, SumTile(rows, vectors), weights, pixels, multiply_add)
+        flat = products.loop(begin, end, 1, entry, [f32_splat(0.0, self.lanes)] * (rows * vectors), "entry")
+        return [flat[row * vectors : (row + 1) * vectors] for row in range(rows)]
 
     def count(self, index: Value) -> Value:
         """Emit the load of the number of stored blocks before a row of blocks."""

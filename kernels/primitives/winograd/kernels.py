@@ -4,7 +4,7 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.emit import address, const, kernel_function, operand, repeat, scale_index
+from mavcg.kernels.builder.emit import address, const, finish_rows, kernel_function, operand, repeat, scale_index
 from mavcg.kernels.builder.nest import maximum, minimum
 from mavcg.kernels.primitives.winograd.input_transform import InputTransform
 from mavcg.kernels.primitives.winograd.output_transform import OutputTransform, WinogradEpilogue
@@ -99,7 +99,7 @@ def emit_input(module: ir.Module, spec: WinogradInput, machine: Machine) -> ir.F
 
 def emit_products(module: ir.Module, spec: WinogradProducts, machine: Machine) -> ir.Function:
     """Emit the second of three kernels, the products."""
-    function, b = kernel_function(module, spec, machine)
+    _, b = kernel_function(module, spec, machine)
     tiles, inputs, sums = spec.tiles, spec.inputs, spec.sums
     v, weights, target = (operand(b, i, name) for i, name in enumerate(("inputs", "weights", "sums")))
     product = WinogradProduct(b, machine, tiles, inputs, sums, tiles.count)
@@ -128,9 +128,7 @@ def emit_products(module: ir.Module, spec: WinogradProducts, machine: Machine) -
                 with last:
                     multiply(rest)
 
-    repeat(b, function.args[1], function.args[2], row, "row")
-    b.ret_void()
-    return function
+    return finish_rows(b, row)
 
 
 def emit_output(module: ir.Module, spec: WinogradOutput, machine: Machine) -> ir.Function:
