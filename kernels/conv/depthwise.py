@@ -15,8 +15,8 @@ from mavcg.kernels.conv.depthwise_window import UNROLLED_TAPS
 from mavcg.kernels.gemm.packing import LINE_CHANNELS
 from mavcg.kernels.gemm.register_tile import lanes_f32
 from mavcg.kernels.gemm.tile import F32_BYTES
-from mavcg.specs.kernel import KernelSpec, Machine, View
-from mavcg.specs.kernel_symbol import shape_text, sizes_text, window_text
+from mavcg.specs.kernel import Machine, View
+from mavcg.specs.row_kernel import RowKernel
 from mavcg.specs.serialize import spec_format
 
 MOST_TAPS = 49  # larger filters are computed by conv2d's loops
@@ -38,7 +38,7 @@ MOST_PIXELS = 8  # accumulators that hide the latency of a multiply-add
 
 @spec_format("depthwise")
 @dataclass(frozen=True)
-class Depthwise(KernelSpec):
+class Depthwise(RowKernel):
     """act(bias + depthwise convolution + residual) of f32 images with as many channels out as in.
 
     x, out, residual: N, H, W, C. Weights are packed by lines of channels (packing.pack_depthwise). Operands: x,
@@ -60,24 +60,12 @@ class Depthwise(KernelSpec):
         return "depthwise_f32"
 
     @property
-    def symbol_shape(self) -> str:
-        return shape_text("nhwc", sizes_text(*self.out.shape), window_text(self.kernel, self.stride, self.dilation))
-
-    @property
-    def out_view(self) -> View:
-        return self.out
-
-    @property
     def macs(self) -> int:
-        return self.out.elements * self.kernel[0] * self.kernel[1]
-
-    @property
-    def rows(self) -> int:
-        return self.out.shape[0] * self.out.shape[1] if self.out.elements else 0
+        return self.read_elements
 
     @property
     def work(self) -> int:
-        return 2 * self.out.elements * self.kernel[0] * self.kernel[1]
+        return 2 * self.read_elements
 
     @property
     def few(self) -> bool:

@@ -20,7 +20,7 @@ CROSSING_GAIN = 0.95
 
 def plain_macro(spec: Conv2d) -> MacroTile:
     """Return a macro-tile that suits any cache: all channels for blocks of rows, or all rows where channels are cut."""
-    return MacroTile(spec.products.plain_rows, panel_channels=spec.panel_channels or None)
+    return MacroTile(spec.tiling_rules.plain_rows, panel_channels=spec.panel_channels or None)
 
 
 # x86 cores index level 1 by the offset in a page, so that a way has the size of a page. A tile's pixels, one line of

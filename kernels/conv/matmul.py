@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from math import prod
+from typing import TypeAlias
 
 from llvmlite import ir
 
 from mavcg.graph import Graph, Node
 from mavcg.kernels.builder.block_loops import block_channels, channel_blocks
-from mavcg.kernels.builder.emit import address, const, kernel_function, operand, repeat, scale_index
+from mavcg.kernels.builder.emit import address, const, finish_rows, kernel_function, operand, repeat, scale_index
 from mavcg.kernels.conv.conv2d import conv_step
 from mavcg.kernels.gemm.micro_kernel import emit_tile
 from mavcg.kernels.gemm.packing import packed_matrix
@@ -17,18 +18,42 @@ from mavcg.kernels.gemm.register_tile import BlockRegisters, RegisterTiling, cho
 from mavcg.kernels.gemm.sum_blocks import SumBlock, block_terms, sum_blocks
 from mavcg.kernels.gemm.tile import F32_BYTES, Pointers, RegisterTile, Sum, WeightLayout
 from mavcg.kernels.tensor.plain_product import plain_matmul
-from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, SumsOfProducts, View
+from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View
 from mavcg.specs.kernel_symbol import shape_text, sizes_text
 from mavcg.specs.serialize import spec_format
+from mavcg.specs.sums_of_products import SumSizes, SumsOfProducts
 from mavcg.specs.tile_plan import MacroTile
+from mavcg.specs.window import Window
 
 PLAIN = MacroTile()
+Shape: TypeAlias = tuple[int, ...]
+ProductSizes: TypeAlias = tuple[Shape, int, int, int, Shape, Shape, Shape]
 PIECE_ROWS = 24  # rows of the left side that a row of work computes
+
+
+class UnpackedProducts(KernelSpec):
+    """Base of the specs of matrix products neither of whose sides is packed.
+
+    batch: the leading dimensions. m, k, n: sizes of one product, [m, k] x [k, n].
+    """
+
+    batch: tuple[int, ...]
+    m: int
+    k: int
+    n: int
+
+    @property
+    def symbol_shape(self) -> str:
+        return shape_text(sizes_text(*self.batch), f"m{self.m}n{self.n}k{self.k}")
+
+    @property
+    def macs(self) -> int:
+        return prod(self.batch) * self.m * self.k * self.n
 
 
 @spec_format("matmul")
 @dataclass(frozen=True)
-class MatMul(KernelSpec):
+class MatMul(UnpackedProducts):
     """act(a b + bias + residual) of f32 matrices, neither of which is packed.
 
     batch: the leading dimensions. m, k, n: sizes of one product, [m, k] x [k, n]. Strides are in elements: one for each
@@ -56,15 +81,7 @@ class MatMul(KernelSpec):
     def products(self) -> SumsOfProducts:
         # Each piece counts as a group of its own, whose rows are the pixels of a single row.
         columns = min(self.m, PIECE_ROWS)
-        return SumsOfProducts(self.n, self.k, 1, columns, read_columns=columns, groups=max(1, self.rows))
-
-    @property
-    def symbol_shape(self) -> str:
-        return shape_text(sizes_text(*self.batch), f"m{self.m}n{self.n}k{self.k}")
-
-    @property
-    def macs(self) -> int:
-        return prod(self.batch) * self.m * self.k * self.n
+        return SumsOfProducts(SumSizes(self.n, self.k, 1, columns, 1, columns), Window(groups=max(1, self.rows)))
 
     @property
     def pieces(self) -> int:
@@ -77,7 +94,7 @@ class MatMul(KernelSpec):
 
     @property
     def work(self) -> int:
-        return 2 * prod(self.batch) * self.m * self.k * self.n
+        return 2 * self.macs
 
 
 def lower_matmul(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
@@ -100,18 +117,8 @@ def lower_matmul(node: Node, graph: Graph, views: Mapping[str, View], packing: P
 
 def _lower_unpacked(node: Node, a: View, right: View, out: View, views: Mapping[str, View]) -> tuple[Step, ...]:
     bias, residual = (*node.inputs[2:], "", "")[:2]
-    if node.attr("transpose_b"):
-        shape, strides = right.shape, right.strides
-        right = View(right.dtype, (*shape[:-2], *shape[:-3:-1]), (*strides[:-2], *strides[:-3:-1]))
-    batch = out.shape[:-2]
     spec = MatMul(
-        batch,
-        a.shape[-2],
-        a.shape[-1],
-        right.shape[-1],
-        batch_strides(a, batch),
-        batch_strides(right, batch),
-        out.strides,
+        *product_sizes(a, right, out, bool(node.attr("transpose_b"))),
         views[residual].strides if residual else None,
         bool(bias),
         node.attr("act"),
@@ -120,6 +127,16 @@ def _lower_unpacked(node: Node, a: View, right: View, out: View, views: Mapping[
     operands = [Operand(node.inputs[0]), Operand(node.inputs[1]), Operand(node.output, written=True)]
     operands += [Operand(name) for name in (bias, residual) if name]
     return (Step(spec, tuple(operands), node.origin),)
+
+
+def product_sizes(a: View, right: View, out: View, transpose_right: bool) -> ProductSizes:
+    """Return (batch, m, k, n, strides of a, of the right side, of out) of products of two views."""
+    if transpose_right:
+        shape, strides = right.shape, right.strides
+        right = View(right.dtype, (*shape[:-2], *shape[:-3:-1]), (*strides[:-2], *strides[:-3:-1]))
+    batch = out.shape[:-2]
+    m, k, n = *a.shape[-2:], right.shape[-1]
+    return batch, m, k, n, batch_strides(a, batch), batch_strides(right, batch), out.strides
 
 
 def batch_strides(view: View, batch: tuple[int, ...]) -> tuple[int, ...]:
@@ -149,15 +166,13 @@ def emit_matmul(module: ir.Module, spec: MatMul, machine: Machine, macro: MacroT
 
     Only nc, nr and kc of the macro-tile are used: rows are cut into pieces by the spec.
     """
-    function, b = kernel_function(module, spec, machine)
+    _, b = kernel_function(module, spec, machine)
     bases = [operand(b, i, name) for i, name in enumerate(("a", "b", "out"))]
     bias = operand(b, 3, "bias") if spec.bias else None
     if spec.residual_strides is not None:
         bases.append(operand(b, 3 + spec.bias, "residual"))
     emitter = _ProductEmitter(b, machine, spec, macro, tuple(bases), bias)
-    repeat(b, function.args[1], function.args[2], emitter.task, "task")
-    b.ret_void()
-    return function
+    return finish_rows(b, emitter.task, "task")
 
 
 @dataclass(frozen=True)

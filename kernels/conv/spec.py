@@ -7,33 +7,38 @@ from math import prod
 from mavcg.graph import DTYPES
 from mavcg.kernels.gemm.register_tile import plain_rows
 from mavcg.kernels.gemm.tile import F32_BYTES, Sum, merge_levels
-from mavcg.specs.kernel import KernelSpec, SumsOfProducts, View
-from mavcg.specs.kernel_symbol import shape_text, sizes_text, window_text
+from mavcg.specs.kernel import View
+from mavcg.specs.row_kernel import RowKernel
 from mavcg.specs.serialize import spec_format
+from mavcg.specs.sums_of_products import SumSizes, SumsOfProducts, TilingRules
+from mavcg.specs.window import Window
 
 # With fewer rows of pixels than this, threads share the output channels instead.
 FEW_ROWS = 4
 MANY_WEIGHTS = 1 << 18  # bytes of weights from which on a level-2 cache does not keep them from row to row
 
 
-class Convolution(KernelSpec):
+class Convolution(RowKernel):
     """Base of the specs of convolutions of all types: how their work is cut into rows.
 
-    x, out: N, H, W, C. groups: number of channel groups. lanes: output channels of a panel of packed weights.
+    groups: number of channel groups. lanes: output channels of a panel of packed weights.
     """
 
-    x: View
-    out: View
-    kernel: tuple[int, int]
-    stride: tuple[int, int]
-    dilation: tuple[int, int]
     groups: int
     lanes: int
+
+    @property
+    def window(self) -> Window:
+        return replace(super().window, groups=self.groups)
 
     @property
     def in_channels(self) -> int:
         """Number of input channels of a group."""
         return self.x.shape[3] // self.groups
+
+    @property
+    def summed_channels(self) -> int:
+        return self.in_channels
 
     @property
     def out_channels(self) -> int:
@@ -44,11 +49,6 @@ class Convolution(KernelSpec):
     def panels(self) -> int:
         """Number of panels of a group."""
         return -(-self.out_channels // self.lanes)
-
-    @property
-    def pixel_rows(self) -> int:
-        """Number of rows of output pixels of all images."""
-        return self.out.shape[0] * self.out.shape[1]
 
     @property
     @abstractmethod
@@ -73,28 +73,19 @@ class Convolution(KernelSpec):
         read, stride = (n * height, width), self.stride
         if self.kernel == (1, 1):  # only the pixels at multiples of the stride are read
             read, stride = (self.pixel_rows, self.out.shape[2]), (1, 1)
-        return SumsOfProducts(
-            self.out_channels,
-            self.in_channels,
-            self.pixel_rows,
-            self.out.shape[2],
-            self.kernel,
-            *read,
-            stride,
-            self.dilation,
-            self.groups,
-            self.x.item_bytes,
-            self.lanes,
-            row_blocks=True,
+        sizes = SumSizes(
+            self.out_channels, self.in_channels, self.pixel_rows, self.out.shape[2], *read, self.x.item_bytes
         )
+        return SumsOfProducts(sizes, replace(self.window, stride=stride), self.tiling_rules)
 
     @property
-    def out_view(self) -> View:
-        return self.out
+    def tiling_rules(self) -> TilingRules:
+        """The ways in which macro-tiles may cut the convolution."""
+        return TilingRules(self.lanes, row_blocks=True)
 
     @property
     def macs(self) -> int:
-        return self.out.elements * self.kernel[0] * self.kernel[1] * self.in_channels
+        return self.read_elements
 
     @property
     def rows(self) -> int:
@@ -132,23 +123,15 @@ class Conv2d(Convolution):
         return "conv2d_f32" if self.packed else "conv2d_f32_unpacked"
 
     @property
-    def products(self) -> SumsOfProducts:
+    def tiling_rules(self) -> TilingRules:
         row_bytes = self.out.shape[2] * self.stride[1] * self.stride[0] * self.x.shape[3] * F32_BYTES
         rows = None if self.by_channels else plain_rows(row_bytes)
         return replace(
-            super().products,
+            super().tiling_rules,
             packed=self.packed,
             residual=self.residual is not None,
             plain_rows=rows,
             shared_prefetch=self.packed,
-        )
-
-    @property
-    def symbol_shape(self) -> str:
-        return shape_text(
-            "nhwc",
-            sizes_text(*self.out.shape),
-            window_text((*self.kernel, self.in_channels), self.stride, self.dilation, self.groups),
         )
 
     @property
@@ -161,7 +144,7 @@ class Conv2d(Convolution):
 
     @property
     def work(self) -> int:
-        return 2 * self.out.elements * self.kernel[0] * self.kernel[1] * self.in_channels
+        return 2 * self.read_elements
 
 
 def conv_sum(spec: Conv2d) -> Sum:

@@ -1,7 +1,7 @@
 """Spec of transposed convolutions, and the base class of their two emitters."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from llvmlite import ir
@@ -9,17 +9,17 @@ from llvmlite import ir
 from mavcg.kernels.builder.emit import operand
 from mavcg.kernels.gemm.packing import reach
 from mavcg.kernels.gemm.tile import F32_BYTES
-from mavcg.specs.kernel import KernelSpec, Machine, View
-from mavcg.specs.kernel_symbol import shape_text, sizes_text, window_text
+from mavcg.specs.kernel import Machine, View
+from mavcg.specs.row_kernel import RowKernel
 from mavcg.specs.serialize import spec_format
+from mavcg.specs.window import Pair, Window
 
 Value: TypeAlias = ir.Value
-Pair = tuple[int, int]
 
 
 @spec_format("conv_transpose2d")
 @dataclass(frozen=True)
-class ConvTranspose2d(KernelSpec):
+class ConvTranspose2d(RowKernel):
     """act(bias + transposed convolution) of f32 images.
 
     x, out: N, H, W, C. kernel, stride, dilation: (height, width). pads: (top, left); bottom and right follow from the
@@ -45,16 +45,12 @@ class ConvTranspose2d(KernelSpec):
         return "conv_transpose2d_f32" if self.packed else "conv_transpose2d_f32_unpacked"
 
     @property
-    def symbol_shape(self) -> str:
-        return shape_text(
-            "nhwc",
-            sizes_text(*self.out.shape),
-            window_text((*self.kernel, self.x.shape[3] // self.groups), self.stride, self.dilation, self.groups),
-        )
+    def window(self) -> Window:
+        return replace(super().window, groups=self.groups)
 
     @property
-    def out_view(self) -> View:
-        return self.out
+    def summed_channels(self) -> int:
+        return self.x.shape[3] // self.groups
 
     @property
     def macs(self) -> int:
@@ -81,17 +77,13 @@ class ConvTranspose2d(KernelSpec):
         return (self.out.shape[2] - 1 + self.pads[1]) // self.stride[1] + 1 - self.first_column
 
     @property
-    def rows(self) -> int:
-        return self.out.shape[0] * self.out.shape[1] if self.out.elements else 0
-
-    @property
     def scratch_bytes(self) -> int:
         return self.taps[0] * self.columns * self.x.shape[3] * F32_BYTES if self.packed else 0
 
     @property
     def work(self) -> int:
         taps = self.taps if self.packed else self.kernel
-        return 2 * self.out.elements * taps[0] * taps[1] * (self.x.shape[3] // self.groups)
+        return 2 * self.out.elements * taps[0] * taps[1] * self.summed_channels
 
 
 class RowsOfPixels(ABC):

@@ -6,9 +6,9 @@ from mavcg.kernels.conv.spec import Convolution
 from mavcg.kernels.int8.register_tile import GROUP, ProductForm, form_of
 from mavcg.kernels.int8.requantize import Int8Epilogue
 from mavcg.kernels.int8.sum_run import SumRun
-from mavcg.specs.kernel import Machine, SumsOfProducts, View
-from mavcg.specs.kernel_symbol import shape_text, sizes_text, window_text
+from mavcg.specs.kernel import Machine, View
 from mavcg.specs.serialize import spec_format
+from mavcg.specs.sums_of_products import TilingRules
 
 
 class EightBitConvolution(Convolution):
@@ -30,17 +30,14 @@ class EightBitConvolution(Convolution):
         return f"qconv2d_{self.x.dtype}"
 
     @property
-    def products(self) -> SumsOfProducts:
+    def tiling_rules(self) -> TilingRules:
         return replace(
-            super().products, packed=True, partial_sums=False, step_terms=GROUP, channels_outer=True, single_panels=True
-        )
-
-    @property
-    def symbol_shape(self) -> str:
-        return shape_text(
-            "nhwc",
-            sizes_text(*self.out.shape),
-            window_text((*self.kernel, self.in_channels), self.stride, self.dilation, self.groups),
+            super().tiling_rules,
+            packed=True,
+            partial_sums=False,
+            step_terms=GROUP,
+            channels_outer=True,
+            single_panels=True,
         )
 
     @property
@@ -66,7 +63,7 @@ class EightBitConvolution(Convolution):
 
     @property
     def work(self) -> int:
-        return self.out.elements * self.kernel[0] * self.kernel[1] * self.in_channels
+        return self.read_elements
 
     def form(self, machine: Machine) -> ProductForm:
         """Return the machine's form of the products."""

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mavcg.kernels.int8.requantize import Int8Epilogue
-from mavcg.specs.kernel import KernelSpec, View
-from mavcg.specs.kernel_symbol import shape_text, sizes_text, window_text
+from mavcg.specs.kernel import View
+from mavcg.specs.row_kernel import RowKernel
 from mavcg.specs.serialize import spec_format
 
 Array: TypeAlias = NDArray[Any]
@@ -18,18 +18,13 @@ Array: TypeAlias = NDArray[Any]
 CHANNELS = 32  # packed constants are padded to a multiple of this, the channels of the longest vector
 
 
-class EightBitDepthwise(KernelSpec):
+class EightBitDepthwise(RowKernel):
     """Base of the specs of depthwise convolutions of 8-bit images, for all epilogues.
 
     x, out: N, H, W, C, with equally many channels. C' is C padded to whole vectors. narrow: i16 can hold the sum of
     two products of i8 inputs. A row of work is a row of output pixels.
     """
 
-    x: View
-    out: View
-    kernel: tuple[int, int]
-    stride: tuple[int, int]
-    dilation: tuple[int, int]
     narrow: bool
 
     @property
@@ -38,16 +33,8 @@ class EightBitDepthwise(KernelSpec):
         """Size of one weight in bytes: 1 for i8, 2 for i16."""
 
     @property
-    def symbol_shape(self) -> str:
-        return shape_text("nhwc", sizes_text(*self.out.shape), window_text(self.kernel, self.stride, self.dilation))
-
-    @property
-    def out_view(self) -> View:
-        return self.out
-
-    @property
     def macs(self) -> int:
-        return self.out.elements * self.kernel[0] * self.kernel[1]
+        return self.read_elements
 
     @property
     def padded_channels(self) -> int:
@@ -55,12 +42,8 @@ class EightBitDepthwise(KernelSpec):
         return -(-self.out.shape[3] // CHANNELS) * CHANNELS
 
     @property
-    def rows(self) -> int:
-        return self.out.shape[0] * self.out.shape[1] if self.out.elements else 0
-
-    @property
     def work(self) -> int:
-        return 2 * self.out.elements * self.kernel[0] * self.kernel[1]
+        return 2 * self.read_elements
 
 
 @spec_format("q_depthwise")

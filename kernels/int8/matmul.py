@@ -12,10 +12,9 @@ from mavcg.kernels.builder.emit import (
     F32,
     I8,
     I32,
-    Values,
     address,
     const,
-    for_range,
+    finish_rows,
     kernel_function,
     operand,
     repeat,
@@ -24,13 +23,13 @@ from mavcg.kernels.builder.emit import (
     vector,
 )
 from mavcg.kernels.builder.nest import decode, load_lanes, store_lanes
+from mavcg.kernels.builder.product_loop import single_products
 from mavcg.kernels.builder.quantize import requantize_value, subtract_zero
-from mavcg.kernels.conv.matmul import as_image, batch_strides
+from mavcg.kernels.conv.matmul import UnpackedProducts, as_image, product_sizes
 from mavcg.kernels.int8.conv2d import WeightForm, qconv_step
 from mavcg.kernels.int8.micro_kernel import F32_BYTES
 from mavcg.kernels.int8.requantize import Int8Epilogue, epilogue_of
 from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View
-from mavcg.specs.kernel_symbol import shape_text, sizes_text
 from mavcg.specs.serialize import spec_format
 
 Value: TypeAlias = ir.Value
@@ -38,7 +37,7 @@ Value: TypeAlias = ir.Value
 
 @spec_format("q_matmul")
 @dataclass(frozen=True)
-class QMatMul(KernelSpec):
+class QMatMul(UnpackedProducts):
     """A requantized product of 8-bit matrices, neither of which is packed.
 
     batch: the leading dimensions. m, k, n: sizes of one product, [m, k] x [k, n]. Strides are in elements: one for each
@@ -62,20 +61,12 @@ class QMatMul(KernelSpec):
         return f"qmatmul_{self.dtype}"
 
     @property
-    def symbol_shape(self) -> str:
-        return shape_text(sizes_text(*self.batch), f"m{self.m}n{self.n}k{self.k}")
-
-    @property
-    def macs(self) -> int:
-        return self.work // 2
-
-    @property
     def rows(self) -> int:
         return prod(self.batch) * self.m if self.n else 0
 
     @property
     def work(self) -> int:
-        return prod(self.batch) * self.m * self.k * self.n
+        return self.macs
 
 
 def lower_qmatmul(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
@@ -87,18 +78,8 @@ def lower_qmatmul(node: Node, graph: Graph, views: Mapping[str, View], packing: 
     if weights is not None and weights.ndim == 2 and all(c is not None for c in constants) and x and y and weights.size:
         form = WeightForm.MATRIX if node.attr("transpose_b") else WeightForm.TRANSPOSED
         return qconv_step(node, graph, x, y, form, packing)
-    if node.attr("transpose_b"):
-        shape, strides = right.shape, right.strides
-        right = View(right.dtype, (*shape[:-2], *shape[:-3:-1]), (*strides[:-2], *strides[:-3:-1]))
-    batch = out.shape[:-2]
     spec = QMatMul(
-        batch,
-        a.shape[-2],
-        a.shape[-1],
-        right.shape[-1],
-        batch_strides(a, batch),
-        batch_strides(right, batch),
-        out.strides,
+        *product_sizes(a, right, out, bool(node.attr("transpose_b"))),
         a.dtype,
         node.attr("x_zero"),
         epilogue_of(node),
@@ -110,7 +91,7 @@ def lower_qmatmul(node: Node, graph: Graph, views: Mapping[str, View], packing: 
 def emit_qmatmul(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
     """Emit the product: vectors of columns if these are contiguous, else one column after the other."""
     assert isinstance(spec, QMatMul)
-    function, b = kernel_function(module, spec, machine)
+    _, b = kernel_function(module, spec, machine)
     names = ("a", "b", "out", "bias", "multiplier")
     bases = [operand(b, i, name) for i, name in enumerate(names)]
     beside = spec.n == 1 or (spec.b_strides[-1] == 1 and spec.out_strides[-1] == 1)
@@ -119,17 +100,22 @@ def emit_qmatmul(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fu
 
     def columns(addresses: list[Value], first: Value, used: int) -> None:
         """Emit a vector of outputs of one row, from column `first` on."""
-        right = address(b, addresses[1], scale_index(b, first, spec.b_strides[-1]))
+        weights = address(b, addresses[1], scale_index(b, first, spec.b_strides[-1]))
         bias, multiplier = (address(b, p, scale_index(b, first, F32_BYTES)) for p in bases[3:])
 
-        def term(k: Value, acc: Values) -> Values:
-            x = b.load(address(b, addresses[0], scale_index(b, k, a_step)), name="x", align=1, typ=I8)
-            w = load_lanes(b, address(b, right, scale_index(b, k, b_step)), I8, lanes, used, "w")
+        def left(k: Value) -> Value:
+            return b.load(address(b, addresses[0], scale_index(b, k, a_step)), name="x", align=1, typ=I8)
+
+        def right(k: Value) -> Value:
+            return load_lanes(b, address(b, weights, scale_index(b, k, b_step)), I8, lanes, used, "w")
+
+        def multiply_add(total: Value, x: Value, w: Value) -> Value:
             wide = splat(b, subtract_zero(b, x, spec.dtype, spec.x_zero), lanes)
-            return (b.add(acc[0], b.mul(wide, b.sext(w, wide.type))),)
+            return b.add(total, b.mul(wide, b.sext(w, wide.type)))
 
         start = load_lanes(b, bias, I32, lanes, used, "bias")
-        (total,) = for_range(b, const(0), const(spec.k), 1, (start,), term, "k")
+        products = single_products(b, left, right, multiply_add)
+        (total,) = products.loop(const(0), const(spec.k), 1, lambda k, _: [k], (start,))
         factor = load_lanes(b, multiplier, F32, lanes, used, "multiplier")
         value = b.fmul(b.sitofp(total, vector(F32, lanes)), factor)
         result = requantize_value(b, value, spec.epilogue.zero, spec.epilogue.lo, spec.epilogue.hi)
@@ -149,9 +135,7 @@ def emit_qmatmul(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fu
         if spec.n % lanes:
             columns(addresses, const(whole), spec.n % lanes)
 
-    repeat(b, function.args[1], function.args[2], row, "row")
-    b.ret_void()
-    return function
+    return finish_rows(b, row)
 
 
 LOWER = {"qmatmul": lower_qmatmul}

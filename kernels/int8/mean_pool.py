@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import prod
 
 from llvmlite import ir
 
@@ -15,6 +14,7 @@ from mavcg.kernels.builder.emit import (
     Values,
     address,
     const,
+    finish_rows,
     for_range,
     kernel_function,
     operand,
@@ -33,13 +33,13 @@ from mavcg.kernels.builder.nest import (
 from mavcg.kernels.builder.quantize import widen
 from mavcg.kernels.int8.means import Requantize, emit_quantized_mean, requantize_of, zero_sums
 from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View
-from mavcg.specs.kernel_symbol import shape_text, sizes_text, window_text
+from mavcg.specs.row_kernel import RowKernel
 from mavcg.specs.serialize import spec_format
 
 
 @spec_format("q_avg_pool2d")
 @dataclass(frozen=True)
-class QAvgPoolSpec(KernelSpec):
+class QAvgPoolSpec(RowKernel):
     """A mean over windows of x [N, H, W, C]. A row of work is a row of output pixels.
 
     kernel, stride, dilation: (height, width). pads: (top, left, bottom, right); count_pads: the part of pads that
@@ -60,20 +60,8 @@ class QAvgPoolSpec(KernelSpec):
         return f"qavg_pool_{self.to.dtype}"
 
     @property
-    def symbol_shape(self) -> str:
-        return shape_text("nhwc", sizes_text(*self.out.shape), window_text(self.kernel, self.stride, self.dilation))
-
-    @property
-    def out_view(self) -> View:
-        return self.out
-
-    @property
-    def rows(self) -> int:
-        return self.out.shape[0] * self.out.shape[1]
-
-    @property
     def work(self) -> int:
-        return self.out.elements * prod(self.kernel)
+        return self.read_elements
 
 
 def _lower_pool(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
@@ -102,12 +90,10 @@ def _taps(
 def emit_pool(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
     """Emit the loops over rows, pixels, vectors of channels, and taps inside of the image."""
     assert isinstance(spec, QAvgPoolSpec)
-    function, b = kernel_function(module, spec, machine)
+    _, b = kernel_function(module, spec, machine)
     lanes = machine.vector_bytes // 4 if spec.x.strides[3] == spec.out.strides[3] == 1 else 1
     emitter = _EightBitPoolEmitter(b, spec, operand(b, 0, "x"), operand(b, 1, "out"), lanes)
-    repeat(b, function.args[1], function.args[2], emitter.row, "row")
-    b.ret_void()
-    return function
+    return finish_rows(b, emitter.row)
 
 
 @dataclass(frozen=True)

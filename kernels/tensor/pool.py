@@ -15,6 +15,7 @@ from mavcg.kernels.builder.emit import (
     Values,
     address,
     const,
+    finish_rows,
     for_range,
     intrinsic,
     kernel_function,
@@ -28,7 +29,7 @@ from mavcg.kernels.builder.emit import (
 )
 from mavcg.kernels.builder.nest import maximum, minimum
 from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View
-from mavcg.specs.kernel_symbol import shape_text, sizes_text, window_text
+from mavcg.specs.row_kernel import RowKernel
 from mavcg.specs.serialize import spec_format
 
 Value: TypeAlias = ir.Value
@@ -37,7 +38,7 @@ TOGETHER = 4  # vectors of channels that are pooled at a time, to hide the laten
 
 @spec_format("pool2d")
 @dataclass(frozen=True)
-class Pool(KernelSpec):
+class Pool(RowKernel):
     """A pooling; kind: "max" (f32, i8, u8) or "avg" (f32).
 
     x, out: N, H, W, C. pads: (top, left, bottom, right); count_pads: the part of pads that counts in an average's
@@ -58,20 +59,8 @@ class Pool(KernelSpec):
         return f"{self.kind}_pool_{self.x.dtype}"
 
     @property
-    def symbol_shape(self) -> str:
-        return shape_text("nhwc", sizes_text(*self.out.shape), window_text(self.kernel, self.stride, self.dilation))
-
-    @property
-    def out_view(self) -> View:
-        return self.out
-
-    @property
-    def rows(self) -> int:
-        return self.out.shape[0] * self.out.shape[1] if self.out.elements else 0
-
-    @property
     def work(self) -> int:
-        return self.out.elements * self.kernel[0] * self.kernel[1]
+        return self.read_elements
 
 
 def lower_pool(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
@@ -106,11 +95,9 @@ class _PoolWindow:
 def emit_pool(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
     """Emit the loops over rows, pixels, groups of vectors of channels, and taps."""
     assert isinstance(spec, Pool)
-    function, b = kernel_function(module, spec, machine)
+    _, b = kernel_function(module, spec, machine)
     emitter = _PoolEmitter(b, spec, operand(b, 0, "x"), operand(b, 1, "out"), machine.vector_bytes // spec.x.item_bytes)
-    repeat(b, function.args[1], function.args[2], emitter.row, "row")
-    b.ret_void()
-    return function
+    return finish_rows(b, emitter.row)
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,11 @@ from mavcg.graph import DTYPES, TensorType
 from mavcg.hardware.machine import Machine as Machine
 from mavcg.specs.packed_constant import PackedConstant
 from mavcg.specs.serialize import spec_format
+from mavcg.specs.sums_of_products import F32_BYTES as F32_BYTES
+from mavcg.specs.sums_of_products import SumsOfProducts
 from mavcg.specs.weight_parts import WHOLE_WEIGHTS, WeightParts
 
 Array = NDArray[Any]
-F32_BYTES = 4
 
 
 @spec_format("view")
@@ -102,43 +103,6 @@ class Operand:
     def in_buffer(self) -> bool:
         """True if the operand lies in a buffer, that is if it is neither a constant nor the fault word."""
         return self.constant is None and not self.fault_word
-
-
-@dataclass(frozen=True)
-class SumsOfProducts:
-    """The sizes of a kernel's sums of products, for cache blocking and the choice of register tiles.
-
-    out_channels, in_channels: channels of a group. rows, columns: output pixels; the rows of all images count. kernel,
-    stride, dilation: (height, width). read_rows, read_columns: size of the part of the input that is read. item_bytes:
-    size of an input element. panel: output channels of a row of work that is cut along the channels. packed: weights
-    are packed in panels. partial_sums: outputs can hold partial sums between blocks of terms. step_terms: terms of one
-    step of a register tile. residual: a residual is added. plain_rows: rows of a block that suits any cache; None: all.
-    channels_outer: without a plan, the loop over channels is the outer one. row_blocks: rows can be cut into blocks.
-    shared_prefetch: register tiles can share the prefetch of the next channels' weights. single_panels: if work is cut
-    along the channels, panels are computed one by one.
-    """
-
-    out_channels: int
-    in_channels: int
-    rows: int
-    columns: int
-    kernel: tuple[int, int] = (1, 1)
-    read_rows: int = 1
-    read_columns: int = 1
-    stride: tuple[int, int] = (1, 1)
-    dilation: tuple[int, int] = (1, 1)
-    groups: int = 1
-    item_bytes: int = F32_BYTES
-    panel: int = 1
-    packed: bool = False
-    partial_sums: bool = True
-    step_terms: int = 1
-    residual: bool = False
-    plain_rows: int | None = None
-    channels_outer: bool = False
-    row_blocks: bool = False
-    shared_prefetch: bool = False
-    single_panels: bool = False
 
 
 @dataclass(frozen=True)

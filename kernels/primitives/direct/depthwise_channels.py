@@ -10,6 +10,7 @@ from mavcg.kernels.builder.emit import (
     F32,
     address,
     const,
+    finish_rows,
     fma,
     kernel_function,
     load_vector,
@@ -32,8 +33,8 @@ from mavcg.kernels.primitives.common import (
     load_partial,
 )
 from mavcg.kernels.primitives.direct.tile_outputs import DirectTileOutputs
-from mavcg.specs.kernel import Array, KernelSpec, Machine
-from mavcg.specs.kernel_symbol import shape_text, window_text
+from mavcg.kernels.primitives.image_kernel import ImageKernel
+from mavcg.specs.kernel import Array, Machine
 from mavcg.specs.primitive import (
     F32_BYTES,
     AxisWindow,
@@ -54,7 +55,7 @@ CHUNK_CHANNELS = 64  # channels of a row of work: whole blocks, and at least a c
 
 @spec_format("depthwise_channels")
 @dataclass(frozen=True)
-class DepthwiseChannels(KernelSpec):
+class DepthwiseChannels(ImageKernel):
     """act(bias + depthwise convolution + residual); operands: x, weights, out, bias?, residual?.
 
     x: with its border; x and out in HWC or CHWc. weights: [KH, KW, C padded to whole blocks of MOST_BLOCK]. across: the
@@ -71,19 +72,8 @@ class DepthwiseChannels(KernelSpec):
     across: AxisWindow | None = None
 
     @property
-    def window_across(self) -> AxisWindow:
-        """The window along a row of the bordered image."""
-        return self.across or AxisWindow(self.kernel, self.stride, 0, self.dilation)
-
-    @property
     def family(self) -> str:
         return "depthwise_channels_f32"
-
-    @property
-    def symbol_shape(self) -> str:
-        row = self.window_across
-        window = window_text((self.kernel, row.k), (self.stride, row.stride), (self.dilation, row.dilation))
-        return shape_text(self.x.layout_text, self.out.layout_text, self.out.sizes_text, window)
 
     @property
     def chunks(self) -> int:
@@ -98,10 +88,6 @@ class DepthwiseChannels(KernelSpec):
     def weight_parts(self) -> WeightParts:
         return WeightParts(self.chunks)
 
-    @property
-    def work(self) -> int:
-        return 2 * self.out.channels * self.out.height * self.out.width * self.kernel * self.window_across.k
-
 
 def channels_of_whole_blocks(channels: int) -> int:
     """Round channels up to whole blocks of every size that a library has."""
@@ -110,10 +96,8 @@ def channels_of_whole_blocks(channels: int) -> int:
 
 def emit_depthwise(module: ir.Module, spec: DepthwiseChannels, machine: Machine) -> ir.Function:
     """Emit the function of a spec for a machine."""
-    function, b = kernel_function(module, spec, machine)
-    repeat(b, function.args[1], function.args[2], _DepthwiseChannelsEmitter(b, spec, machine).row, "row")
-    b.ret_void()
-    return function
+    _, b = kernel_function(module, spec, machine)
+    return finish_rows(b, _DepthwiseChannelsEmitter(b, spec, machine).row)
 
 
 class _DepthwiseChannelsEmitter:

@@ -10,7 +10,16 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.emit import address, const, kernel_function, note_tile, operand, repeat, scale_index
+from mavcg.kernels.builder.emit import (
+    address,
+    const,
+    finish_rows,
+    kernel_function,
+    note_tile,
+    operand,
+    repeat,
+    scale_index,
+)
 from mavcg.kernels.gemm.register_tile import choose, cut, lanes_f32, most_pixels, most_vectors, step_cycles
 from mavcg.kernels.primitives.common import epilogue_operands, lanes_of
 from mavcg.kernels.primitives.direct.outer_product import OuterProduct
@@ -30,10 +39,8 @@ COLUMN_TILES = (8, 4)  # channels of a tile whose vectors run along columns: div
 
 def emit_direct(module: ir.Module, spec: DirectConv, machine: Machine) -> ir.Function:
     """Emit the function of a spec for a machine."""
-    function, b = kernel_function(module, spec, machine)
-    repeat(b, function.args[1], function.args[2], _DirectEmitter(b, spec, machine).row, "row")
-    b.ret_void()
-    return function
+    _, b = kernel_function(module, spec, machine)
+    return finish_rows(b, _DirectEmitter(b, spec, machine).row)
 
 
 @dataclass(frozen=True)

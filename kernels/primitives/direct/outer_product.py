@@ -4,8 +4,9 @@ Either the scalars are inputs and the vectors weights of neighbouring channels, 
 vectors inputs of neighbouring columns. Each output is one chain of fused multiply-adds in the order of the terms.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 from llvmlite import ir
@@ -14,15 +15,14 @@ from mavcg.kernels.builder.emit import (
     F32,
     Values,
     address,
-    const,
     fma,
-    for_range,
     load_vector,
     scale_index,
     splat,
     vector,
 )
 from mavcg.kernels.builder.nest import shuffle
+from mavcg.kernels.builder.product_loop import ProductLoop, SumTile, TermPointers, nested_loops
 from mavcg.kernels.gemm.register_tile import by_lane
 from mavcg.kernels.primitives.common import load_partial
 from mavcg.kernels.primitives.direct.terms import TermLoop, TermRun, Terms
@@ -31,6 +31,15 @@ from mavcg.specs.primitive import F32_BYTES
 
 Value: TypeAlias = ir.Value
 QUAD = 4  # lanes of a vector of scalars that are multiplied lane by lane
+
+
+@dataclass(frozen=True)
+class _Term:
+    """Pointers to a term's inputs and weights. lanes: its inputs, of each scalar, if four terms' are loaded at once."""
+
+    inputs: Value
+    weights: Value
+    lanes: list[Value]
 
 
 @dataclass(frozen=True)
@@ -53,51 +62,70 @@ class OuterProduct:
 
     def sum(self, terms: Sequence[Terms], inputs: Value, weights: Value, acc: Values) -> Values:
         """Emit the terms, added to acc; return the sums. acc: by scalar, then vector."""
+        tile = SumTile(len(self.scalars), len(self.vectors))
+        products = ProductLoop(self.b, tile, self._scalars, self._vectors, self._multiply_add)
+        return self._parts(products, terms, TermPointers(inputs, weights), acc)
+
+    def _parts(self, products: ProductLoop[_Term], terms: Sequence[Terms], at: TermPointers, acc: Values) -> Values:
+        """Emit runs and loops of terms. at: pointers to the inputs and weights of the first."""
         done = 0
         for part in terms:
-            here = address(self.b, weights, done * self.weight_step)
+            here = TermPointers(at.left, address(self.b, at.right, done * self.weight_step))
             if isinstance(part, TermRun):
-                acc = self._steps(part.offsets, inputs, here, acc)
+                acc = products.terms(self._steps(part.offsets, here), acc)
             else:
-                acc = self._loop(part, inputs, here, acc)
+                begin = TermPointers(address(self.b, here.left, part.at), here.right)
+                inside = partial(self._parts, products, part.body)
+                acc = nested_loops(self.b, (part.count,), begin, partial(self._move, part), inside, acc, "term")
             done += part.terms
         return acc
 
-    def _loop(self, loop: TermLoop, inputs: Value, weights: Value, acc: Values) -> Values:
-        b = self.b
-        begin = address(b, inputs, loop.at)
+    def _move(self, loop: TermLoop, at: TermPointers, level: int, index: Value) -> TermPointers:
+        """Emit the pointers of an iteration of a loop over terms."""
+        x = address(self.b, at.left, scale_index(self.b, index, loop.step), "x")
+        return TermPointers(
+            x, address(self.b, at.right, scale_index(self.b, index, loop.iteration_terms * self.weight_step), "w")
+        )
 
-        def iteration(index: Value, carried: Values) -> Values:
-            x = address(b, begin, scale_index(b, index, loop.step), "x")
-            w = address(b, weights, scale_index(b, index, loop.iteration_terms * self.weight_step), "w")
-            return self.sum(loop.body, x, w, carried)
-
-        return for_range(b, const(0), const(loop.count), 1, acc, iteration, "term")
-
-    def _steps(self, offsets: Sequence[int], inputs: Value, weights: Value, acc: Values) -> Values:
-        by_lanes = by_lane(self.machine) and self.lanes == QUAD
-        input_lanes: list[list[Value]] = []  # for each scalar the lanes of its quad
+    def _steps(self, offsets: Sequence[int], at: TermPointers) -> Iterator[_Term]:
+        """Emit the addresses of unrolled terms, and the loads of quads: of four inputs that lie one after the other."""
+        quads: list[list[Value]] = []  # for each scalar the lanes of its quad
         for number, offset in enumerate(offsets):
-            x, w = address(self.b, inputs, offset), address(self.b, weights, number * self.weight_step)
-            if not self.inputs_are_scalars:
-                scalars = self._weights_by_lane(w) if by_lanes else [self._scalar(w, at) for at in self.scalars]
-                acc = self._term(scalars, self._input_vectors(x), acc)
-                continue
+            x, w = address(self.b, at.left, offset), address(self.b, at.right, number * self.weight_step)
             in_quad = number % QUAD
-            quad = [offset - (in_quad - i) * F32_BYTES for i in range(QUAD)]
-            if by_lanes and tuple(offsets[number - in_quad : number - in_quad + QUAD]) == tuple(quad):
-                if in_quad == 0:
-                    input_lanes = [self._lanes_of(address(self.b, x, at)) for at in self.scalars]
-                scalars = [lanes[in_quad] for lanes in input_lanes]
-            else:
-                scalars = [self._scalar(x, at) for at in self.scalars]
-            acc = self._term(scalars, [self._weight_vector(w, at) for at in self.vectors], acc)
-        return acc
+            quad = tuple(offset - (in_quad - i) * F32_BYTES for i in range(QUAD))
+            quad_is_loaded = (
+                self.inputs_are_scalars
+                and self.by_lanes
+                and tuple(offsets[number - in_quad : number - in_quad + QUAD]) == quad
+            )
+            if quad_is_loaded and in_quad == 0:
+                quads = [self._lanes_of(address(self.b, x, at)) for at in self.scalars]
+            lanes = [lanes[in_quad] for lanes in quads] if quad_is_loaded else []
+            yield _Term(x, w, lanes)
 
-    def _term(self, scalars: Sequence[Value], vectors: Sequence[Value], acc: Values) -> Values:
-        positions = [(s, v) for s in range(len(scalars)) for v in range(len(vectors))]
-        sums = zip(positions, acc, strict=True)
-        return tuple(fma(self.b, scalars[s], vectors[v], value, f"acc_{s}_{v}") for (s, v), value in sums)
+    @property
+    def by_lanes(self) -> bool:
+        """True if four scalars are loaded at once and multiplied by lane."""
+        return by_lane(self.machine) and self.lanes == QUAD
+
+    def _scalars(self, term: _Term) -> Sequence[Value]:
+        """Return the scalars: inputs of pixels, or weights of channels."""
+        if not self.inputs_are_scalars:
+            return self._weights_by_lane(term.weights) if self.by_lanes else self._single(term.weights)
+        return term.lanes or self._single(term.inputs)
+
+    def _single(self, base: Value) -> list[Value]:
+        return [self._scalar(base, offset) for offset in self.scalars]
+
+    def _vectors(self, term: _Term) -> list[Value]:
+        """Return the vectors: weights of channels, or inputs of columns."""
+        if not self.inputs_are_scalars:
+            return self._input_vectors(term.inputs)
+        return [self._weight_vector(term.weights, offset) for offset in self.vectors]
+
+    def _multiply_add(self, total: Value, scalar: Value, vector: Value, s: int, v: int) -> Value:
+        return fma(self.b, scalar, vector, total, f"acc_{s}_{v}")
 
     def _scalar(self, base: Value, offset: int) -> Value:
         scalar = self.b.load(address(self.b, base, offset), name="scalar", align=4, typ=F32)

@@ -8,8 +8,7 @@ from enum import StrEnum
 
 from mavcg.kernels.primitives.common import Image
 from mavcg.kernels.primitives.direct.terms import TermOrder
-from mavcg.specs.kernel import KernelSpec
-from mavcg.specs.kernel_symbol import shape_text, window_text
+from mavcg.kernels.primitives.image_kernel import GroupedImageKernel
 from mavcg.specs.primitive import F32_BYTES, AxisWindow, Epilogue
 from mavcg.specs.serialize import spec_format
 from mavcg.specs.weight_parts import WeightParts
@@ -34,7 +33,7 @@ class TileExtent(StrEnum):
 
 @spec_format("direct_conv2d")
 @dataclass(frozen=True)
-class DirectConv(KernelSpec):
+class DirectConv(GroupedImageKernel):
     """act(bias + convolution + residual) of f32 images; operands: x, weights, out, bias?, residual?.
 
     x: with its border, and in phases by the stride if vectors run along columns. weights: packed in panels of `panel`
@@ -62,41 +61,13 @@ class DirectConv(KernelSpec):
     across: AxisWindow | None = None
 
     @property
-    def window_across(self) -> AxisWindow:
-        """The window along a row of the bordered image."""
-        return self.across or AxisWindow(self.kernel, self.stride, 0, self.dilation)
-
-    @property
     def family(self) -> str:
         return f"direct_{self.along}_f32"
-
-    @property
-    def symbol_shape(self) -> str:
-        row, k, channels = self.window_across, self.kernel, self.x.channels // self.groups
-        window = window_text(
-            (k, row.k, channels), (self.stride, row.stride), (self.dilation, row.dilation), self.groups
-        )
-        return shape_text(self.x.layout_text, self.out.layout_text, self.out.sizes_text, window)
-
-    @property
-    def in_channels(self) -> int:
-        """Number of input channels of a group."""
-        return self.x.channels // self.groups
-
-    @property
-    def out_channels(self) -> int:
-        """Number of output channels of a group."""
-        return self.out.channels // self.groups
 
     @property
     def chunks(self) -> int:
         """Number of chunks of output channels of a group."""
         return -(-self.out_channels // self.chunk)
-
-    @property
-    def terms(self) -> int:
-        """Number of terms of each sum."""
-        return self.in_channels * self.kernel * self.window_across.k
 
     @property
     def panel_bytes(self) -> int:
@@ -116,7 +87,3 @@ class DirectConv(KernelSpec):
     def weight_parts(self) -> WeightParts:
         parts = self.groups * self.chunks
         return WeightParts(parts) if self.rows_outer else WeightParts(parts, parts, self.chunks)
-
-    @property
-    def work(self) -> int:
-        return 2 * self.out.channels * self.out.height * self.out.width * self.terms

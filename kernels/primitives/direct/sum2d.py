@@ -3,7 +3,7 @@
 The loops are M x C x H x W x K x K: each input channel's convolution is added to the output plane in memory.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
@@ -16,14 +16,15 @@ from mavcg.kernels.builder.emit import (
     Values,
     address,
     const,
+    finish_rows,
     fma,
-    for_range,
     kernel_function,
     operand,
     repeat,
     scale_index,
     splat,
 )
+from mavcg.kernels.builder.product_loop import ProductLoop, TermPointers, nested_loops, single_products
 from mavcg.kernels.gemm.register_tile import lanes_f32
 from mavcg.kernels.primitives.border import input_with_border
 from mavcg.kernels.primitives.common import (
@@ -35,8 +36,8 @@ from mavcg.kernels.primitives.common import (
     load_partial,
     store_partial,
 )
-from mavcg.specs.kernel import Array, KernelSpec, Machine
-from mavcg.specs.kernel_symbol import shape_text, window_text
+from mavcg.kernels.primitives.image_kernel import GroupedImageKernel
+from mavcg.specs.kernel import Array, Machine
 from mavcg.specs.primitive import (
     F32_BYTES,
     AxisWindow,
@@ -56,7 +57,7 @@ Value: TypeAlias = ir.Value
 
 @spec_format("sum2d")
 @dataclass(frozen=True)
-class SumOfChannels(KernelSpec):
+class SumOfChannels(GroupedImageKernel):
     """act(bias + convolution + residual), an input channel at a time; operands: x, weights, out, bias?, residual?.
 
     x: with its border, and in phases by the stride, or without phases. weights: [M, C / groups, KH, KW]. columns: True
@@ -75,21 +76,8 @@ class SumOfChannels(KernelSpec):
     across: AxisWindow | None = None
 
     @property
-    def window_across(self) -> AxisWindow:
-        """The window along a row of the bordered image."""
-        return self.across or AxisWindow(self.kernel, self.stride, 0, self.dilation)
-
-    @property
     def family(self) -> str:
         return "sum2d_columns_f32" if self.columns else "sum2d_f32"
-
-    @property
-    def symbol_shape(self) -> str:
-        row, k, channels = self.window_across, self.kernel, self.x.channels // self.groups
-        window = window_text(
-            (k, row.k, channels), (self.stride, row.stride), (self.dilation, row.dilation), self.groups
-        )
-        return shape_text(self.x.layout_text, self.out.layout_text, self.out.sizes_text, window)
 
     @property
     def rows(self) -> int:
@@ -99,17 +87,11 @@ class SumOfChannels(KernelSpec):
     def weight_parts(self) -> WeightParts:
         return WeightParts(self.out.channels, self.out.channels, self.out.channels // self.groups)
 
-    @property
-    def work(self) -> int:
-        return 2 * self.out.elements * self.kernel * self.window_across.k * (self.x.channels // self.groups)
-
 
 def emit_sum2d(module: ir.Module, spec: SumOfChannels, machine: Machine) -> ir.Function:
     """Emit the function of a spec for a machine."""
-    function, b = kernel_function(module, spec, machine)
-    repeat(b, function.args[1], function.args[2], _Sum2dEmitter(b, spec, machine).channel, "channel")
-    b.ret_void()
-    return function
+    _, b = kernel_function(module, spec, machine)
+    return finish_rows(b, _Sum2dEmitter(b, spec, machine).channel, "channel")
 
 
 class _Sum2dEmitter:
@@ -175,19 +157,29 @@ class _Sum2dEmitter:
         across = image.column(along.stride)  # 1 with phases: the pixel a stride further is the phase's next
         corner = address(b, row, scale_index(b, column, across * F32_BYTES), "corner")
 
-        def line(ky: Value, carried: Values) -> Values:
-            (acc,) = carried
-            source = address(b, corner, scale_index(b, ky, spec.dilation * image.row_step * F32_BYTES))
-            taps = address(b, w, scale_index(b, ky, along.k * F32_BYTES))
-            for kx in range(along.k):
-                tap = b.load(address(b, taps, kx * F32_BYTES), name="w", align=4, typ=F32)
-                at = address(b, source, image.column(kx * along.dilation) * F32_BYTES)
-                value = load_partial(b, self.machine, at, lanes, used, "x")
-                acc = fma(b, value, splat(b, tap, lanes), acc, "acc")
-            return (acc,)
+        def line(at: TermPointers, level: int, ky: Value) -> TermPointers:
+            source = address(b, at.left, scale_index(b, ky, spec.dilation * image.row_step * F32_BYTES))
+            return TermPointers(source, address(b, at.right, scale_index(b, ky, along.k * F32_BYTES)))
 
+        def taps(at: TermPointers) -> Iterator[TermPointers]:
+            """Emit a row of taps: a weight, and the address of its inputs."""
+            for kx in range(along.k):
+                tap = b.load(address(b, at.right, kx * F32_BYTES), name="w", align=4, typ=F32)
+                yield TermPointers(address(b, at.left, image.column(kx * along.dilation) * F32_BYTES), tap)
+
+        products: ProductLoop[TermPointers] = single_products(
+            b,
+            lambda tap: load_partial(b, self.machine, tap.left, lanes, used, "x"),
+            lambda tap: splat(b, tap.right, lanes),
+            lambda total, value, tap: fma(b, value, tap, total, "acc"),
+        )
         start = load_partial(b, self.machine, pointer, lanes, used, "sofar")
-        (total,) = for_range(b, const(0), const(spec.kernel), 1, (start,), line, "ky")
+
+        def row_of_taps(at: TermPointers, sums: Values) -> Values:
+            return products.terms(taps(at), sums)
+
+        at = TermPointers(corner, w)
+        (total,) = nested_loops(b, (spec.kernel,), at, line, row_of_taps, (start,), "ky")
         self.store(total, pointer, lanes, used)
 
     def end(self, out: Value, residual: Value | None, y: Value, x: Value, lanes: int, used: int) -> None:

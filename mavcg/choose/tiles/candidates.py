@@ -25,9 +25,9 @@ def task_sizes(work: KernelWork, machines: Sequence[Machine]) -> tuple[int, ...]
     """Return the candidates for call rows, smallest first: enough work for a call, and whole chunks of channels."""
     spec = work.spec
     least = worthwhile_call_rows(spec)
-    if work.by_channels and work.packed:
+    if work.by_channels and work.rules.packed:
         chunks = [registers(work, m, MacroTile(), work.layer.oc).channels for m in machines]
-        chunk = lcm(*(max(1, channels // work.panel) for channels in chunks))
+        chunk = lcm(*(max(1, channels // work.rules.panel) for channels in chunks))
         least = min(spec.rows, -(-least // chunk) * chunk)
     sizes = [least]
     while 2 * sizes[-1] * LEAST_TASKS <= spec.rows:
@@ -37,10 +37,12 @@ def task_sizes(work: KernelWork, machines: Sequence[Machine]) -> tuple[int, ...]
 
 def plain_tile(work: KernelWork, call_rows: int) -> MacroTile:
     """Return the macro-tile that the emitter uses without a plan."""
-    mc = work.products.plain_rows
+    mc = work.rules.plain_rows
     mc = None if mc is None or mc >= work.task(call_rows).oh else mc
-    order = Order.CHANNELS if work.products.channels_outer else Order.ROWS
-    return MacroTile(mc, order=order, panel_channels=work.panel if work.packed else None, call_rows=call_rows)
+    order = Order.CHANNELS if work.rules.channels_outer else Order.ROWS
+    return MacroTile(
+        mc, order=order, panel_channels=work.rules.panel if work.rules.packed else None, call_rows=call_rows
+    )
 
 
 def candidates(work: KernelWork, core: CoreModel, plain: MacroTile) -> Iterator[MacroTile]:
@@ -51,7 +53,7 @@ def candidates(work: KernelWork, core: CoreModel, plain: MacroTile) -> Iterator[
         k_blocks(work, core),
         row_blocks(work, task.oh),
         (plain.nc,) if plain.nc is not None else channel_blocks(work, core, task.oc),
-        (None, core.fit.macro_tile.prefetch_distance) if work.packed else (None,),
+        (None, core.fit.macro_tile.prefetch_distance) if work.rules.packed else (None,),
     ):
         for order in tuple(Order) if mc is not None and nc is not None else (plain.order,):
             macro = replace(plain, mc=mc, nc=nc, kc=kc, order=order, prefetch_distance_bytes=prefetch, nr=nr)
@@ -71,13 +73,13 @@ def register_widths(work: KernelWork, machine: Machine, channels: int) -> tuple[
     Zen 4.
     """
     if (
-        not (is_modelled(work.products, machine) and work.by_channels)
-        or work.residual
-        or work.panel <= lanes_f32(machine)
+        not (is_modelled(work.rules, machine) and work.by_channels)
+        or work.rules.residual
+        or work.rules.panel <= lanes_f32(machine)
     ):
         return (None,)
     chosen = registers(work, machine, MacroTile(), channels).channels
-    return (None, work.panel) if chosen > work.panel else (None,)
+    return (None, work.rules.panel) if chosen > work.rules.panel else (None,)
 
 
 def prefetches_once(work: KernelWork, machine: Machine, macro: MacroTile) -> bool:
@@ -87,17 +89,17 @@ def prefetches_once(work: KernelWork, machine: Machine, macro: MacroTile) -> boo
     and evict its own from level 1: a product of 64 x 64 x 64 with its weights in level 2 then runs at two thirds of its
     speed.
     """
-    panel_bytes = work.terms * work.panel * work.layer.items.weight
+    panel_bytes = work.terms * work.rules.panel * work.layer.items.weight
     if panel_bytes >= 2 * fit_of(machine).macro_tile.prefetch_distance:
         return True
-    return shares(work.products, machine, pass_of(work, machine, macro))
+    return shares(work.rules, machine, pass_of(work, machine, macro))
 
 
 def k_blocks(work: KernelWork, core: CoreModel) -> tuple[int | None, ...]:
     """Return the candidate blocks of terms: None (all), and the two largest even divisors that stay in level 1."""
     layer = work.layer
     blocks: list[int | None] = [None]
-    if not work.sums:
+    if not work.rules.partial_sums:
         return (None,)
     chunk = registers(work, core.machine, MacroTile(), layer.oc).channels
     free = l1_budget(core) / 2
@@ -116,7 +118,7 @@ def row_blocks(work: KernelWork, rows: int) -> tuple[int | None, ...]:
 
     Matrix products cut their rows themselves and have None only.
     """
-    if not work.products.row_blocks:
+    if not work.rules.row_blocks:
         return (None,)
     blocks: list[int | None] = [None]
     n = 1
@@ -129,6 +131,6 @@ def row_blocks(work: KernelWork, rows: int) -> tuple[int | None, ...]:
 def channel_blocks(work: KernelWork, core: CoreModel, channels: int) -> tuple[int | None, ...]:
     """Return the candidate blocks of channels: None (all), one and four register tiles, and what fits level 2."""
     chunk = registers(work, core.machine, MacroTile(), channels).channels
-    step = lcm(chunk, work.panel) if work.packed else chunk
+    step = lcm(chunk, work.rules.panel) if work.rules.packed else chunk
     fitting = int(l2_budget(core)) // (work.terms * work.layer.items.weight) // step * step
     return tuple(dict.fromkeys((None, *(n for n in (step, 4 * step, fitting) if 0 < n < channels))))

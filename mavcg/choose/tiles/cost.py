@@ -45,7 +45,7 @@ def cost(work: KernelWork, core: CoreModel, macro: MacroTile, terms: frozenset[T
     fit = core.fit.macro_tile
     prefetched = _has_prefetch(work, core.machine, macro, chunk_pass)
     exposed = fit.l2_fill_exposed_prefetched if prefetched else fit.l2_fill_exposed
-    late = work.by_channels and not prefetched and shares(work.products, core.machine, chunk_pass)
+    late = work.by_channels and not prefetched and shares(work.rules, core.machine, chunk_pass)
     first_exposed = fit.memory_fill_exposed if late else exposed
 
     def cycles_if(term: Term, cycles: float) -> float:
@@ -96,7 +96,7 @@ def _arithmetic(
     chunk = min(tiles.channels, block.oc)
     ic, kh, kw = k_tile(task, macro.kc)
     k_blocks = -(-work.terms // (ic * kh * kw))
-    share = layer.oc / block.oc * layer.groups / work.step_terms
+    share = layer.oc / block.oc * layer.groups / work.rules.step_terms
     steps = tiles.cycles * share * work.terms * (1 if tiles.crossing else layer.oh)
     mr_tiles = sum(n for _, n in tiles.widths.tiles) * (1 if tiles.crossing else layer.oh)
     passes = mr_tiles * layer.oc / chunk * layer.groups
@@ -156,7 +156,7 @@ def _transfers(
     first_weights = first_bytes / (per_cycle[-1] if Term.FIRST_READ in terms else behind_l2)
     later_weights = (l2.weight_bytes - first_bytes) / behind_l2
     others = (l2.input_bytes + l2.output_bytes) / behind_l2
-    residual_bytes = work.layer.output_elements * items.output if work.residual else 0
+    residual_bytes = work.layer.output_elements * items.output if work.rules.residual else 0
     return _Transfers(
         l1_bytes,
         l2.total_bytes + residual_bytes,
@@ -176,7 +176,7 @@ def _has_prefetch(work: KernelWork, machine: Machine, macro: MacroTile, chunk_pa
     On cores that prefetch.py models, only prefetches that register tiles share count.
     """
     return macro.prefetch_distance_bytes is not None and (
-        not is_modelled(work.products, machine) or shares(work.products, machine, chunk_pass)
+        not is_modelled(work.rules, machine) or shares(work.rules, machine, chunk_pass)
     )
 
 
@@ -192,7 +192,7 @@ def _chunk_start_cycles(
 
     passes: number of passes. lines: cache lines of weights that all register tiles read.
     """
-    if is_modelled(work.products, core.machine) and (
+    if is_modelled(work.rules, core.machine) and (
         _has_prefetch(work, core.machine, macro, chunk_pass) or not macro.prefetch_distance_bytes
     ):
         return passes * prefetch_cycles(work.spec, core.machine, macro, chunk_pass, l1_budget(core))

@@ -86,7 +86,7 @@ def l2_traffic(work: KernelWork, core: CoreModel, task: ConvLayer, tiling: Tilin
     row_bytes = task.input_rows(rows) * task.iw * task.ic * items.input
     beside = 0
     if core.machine.arch == "x86_64":
-        beside = row_bytes + rows * task.ow * task.oc * items.output * (1 + work.residual)
+        beside = row_bytes + rows * task.ow * task.oc * items.output * (1 + work.rules.residual)
     kept = set[Dataflow]()
     if weight_bytes + (beside if flow is Dataflow.INPUT and rows < layer.oh else 0) <= free or (
         flow is Dataflow.WEIGHT and tiling.tile.oc * work.terms * items.weight <= free

@@ -84,7 +84,7 @@ def panels_of_a_part(work: KernelWork, team: CoreTeam, seconds: Sequence[float])
     seconds: as for over_ideal.
     """
     spec = work.spec
-    if work.by_channels or not work.packed or work.layer.groups > 1:
+    if work.by_channels or not work.rules.packed or work.layer.groups > 1:
         return work.panels
     whole_rows = over_ideal(spec.rows, worthwhile_chunk_rows(spec), team.counts, seconds)
     best, best_ratio = work.panels, whole_rows
@@ -107,7 +107,7 @@ def panels_of_a_part(work: KernelWork, team: CoreTeam, seconds: Sequence[float])
 def chunk_panels(work: KernelWork, team: CoreTeam) -> int:
     """Return the smallest number of panels that is a whole number of register tiles on all machines."""
     channels = [registers(work, core.machine, MacroTile(), work.layer.oc).channels for core in team.cores]
-    return lcm(*(max(1, count // work.panel) for count in channels))
+    return lcm(*(max(1, count // work.rules.panel) for count in channels))
 
 
 def slowdown(work: KernelWork, machine: Machine, panels: int) -> float:
@@ -119,6 +119,6 @@ def slowdown(work: KernelWork, machine: Machine, panels: int) -> float:
     def cycles(channels: int) -> float:
         return registers(work, machine, MacroTile(), channels).shared_cycles / channels
 
-    if work.products.single_panels and work.by_channels:
+    if work.rules.single_panels and work.by_channels:
         return 1.0  # 8-bit kernels compute one panel at a time anyway when panels are the rows of work
-    return max(1.0, cycles(min(work.layer.oc, panels * work.panel)) / cycles(work.layer.oc))
+    return max(1.0, cycles(min(work.layer.oc, panels * work.rules.panel)) / cycles(work.layer.oc))

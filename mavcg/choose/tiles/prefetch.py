@@ -13,7 +13,8 @@ from mavcg.hardware.fits import fit_of
 from mavcg.kernels.builder.prefetch import LINE_BYTES
 from mavcg.kernels.conv.loop_plan import LEAST_SHARING, share_bytes
 from mavcg.kernels.gemm.register_tile import Widths, unroll_factor
-from mavcg.specs.kernel import KernelSpec, Machine, SumsOfProducts
+from mavcg.specs.kernel import KernelSpec, Machine
+from mavcg.specs.sums_of_products import TilingRules
 from mavcg.specs.tile_plan import MacroTile
 
 
@@ -36,14 +37,14 @@ class ChunkPass:
     terms: int
 
 
-def is_modelled(products: SumsOfProducts, machine: Machine) -> bool:
-    """True if this model covers the core and the kernels of these products."""
-    return products.shared_prefetch and fit_of(machine).chunk_prefetch is not None
+def is_modelled(rules: TilingRules, machine: Machine) -> bool:
+    """True if this model covers the core and kernels with these rules."""
+    return rules.shared_prefetch and fit_of(machine).chunk_prefetch is not None
 
 
-def shares(products: SumsOfProducts, machine: Machine, chunk: ChunkPass) -> bool:
+def shares(rules: TilingRules, machine: Machine, chunk: ChunkPass) -> bool:
     """True if the model covers the kernel and the pass has enough register tiles to share the prefetches."""
-    return is_modelled(products, machine) and _tiles(chunk) >= LEAST_SHARING
+    return is_modelled(rules, machine) and _tiles(chunk) >= LEAST_SHARING
 
 
 def cycles(spec: KernelSpec, machine: Machine, macro: MacroTile, chunk: ChunkPass, free_bytes: float) -> float:

@@ -100,7 +100,7 @@ def _share_out(
     counts: cores of each core's type.
     """
     call_rows = tiles[0].call_rows
-    if not (work.packed or work.by_channels) or sum(counts) < 2:
+    if not (work.rules.packed or work.by_channels) or sum(counts) < 2:
         return tiles
     versions = list(zip(cores, tiles, strict=True))
     cycles = [cost(work, *version).cycles for version in versions]
@@ -114,7 +114,7 @@ def _share_out(
     panels = panels_of_a_part(work, team, seconds)
     if panels >= work.panels:
         return tiles
-    cut = [in_parts(work, *version, panels * work.panel) for version in versions]
+    cut = [in_parts(work, *version, panels * work.rules.panel) for version in versions]
     if None in cut:
         return tiles
     return tuple(replace(macro, parts=-(-work.panels // panels)) for macro in cut if macro is not None)

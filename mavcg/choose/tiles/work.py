@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 from mavcg.choose.layer_model.layer import ConvLayer, ItemBytes
 from mavcg.kernels.gemm.register_tile import BlockRegisters
 from mavcg.kernels.registry import block_registers
-from mavcg.specs.kernel import KernelSpec, Machine, SumsOfProducts
+from mavcg.specs.kernel import KernelSpec, Machine
+from mavcg.specs.sums_of_products import TilingRules
 from mavcg.specs.tile_plan import MacroTile
 
 
@@ -14,25 +15,18 @@ class KernelWork:
     """A kernel's work as the cost model sees it.
 
     layer: the kernel's whole layer, the rows of all images below each other. by_channels: true if calls are cut along
-    the output channels, with `panel` channels per row of work; false if along rows of pixels. sums: true if outputs can
-    hold partial sums. packed: true if weights are packed. step_terms: terms per step of a register tile. residual: true
-    if a residual is added to the outputs. products: of the spec.
+    the output channels, with a panel of channels per row of work; false if along rows of pixels.
     """
 
     spec: KernelSpec
     layer: ConvLayer
     by_channels: bool
-    panel: int
-    sums: bool
-    packed: bool
-    step_terms: int
-    residual: bool
-    products: SumsOfProducts
+    rules: TilingRules
 
     @property
     def panels(self) -> int:
         """Panels of output channels in a group."""
-        return -(-self.layer.oc // self.panel)
+        return -(-self.layer.oc // self.rules.panel)
 
     @property
     def terms(self) -> int:
@@ -43,31 +37,31 @@ class KernelWork:
         """Return the part of the layer that a call of `call_rows` rows of work computes."""
         layer = self.layer
         if self.by_channels:
-            return replace(layer, oc=min(layer.oc, call_rows * self.panel))
+            return replace(layer, oc=min(layer.oc, call_rows * self.rules.panel))
         rows = min(layer.oh, call_rows)
         return replace(layer, oh=rows, ih=min(layer.ih, layer.input_rows(rows)))
 
 
 def work_of(spec: KernelSpec) -> KernelWork | None:
     """Return the work of a kernel; None for kernels that have no macro-tiles."""
-    p = spec.products
-    if p is None:
+    if spec.products is None:
         return None
+    sizes, window = spec.products.sizes, spec.products.window
     layer = ConvLayer(
         "",
-        p.out_channels,
-        p.in_channels,
-        p.rows,
-        p.columns,
-        *p.kernel,
-        p.read_rows,
-        p.read_columns,
-        p.stride,
-        dilation=p.dilation,
-        groups=p.groups,
-        items=ItemBytes(p.item_bytes, p.item_bytes, p.item_bytes, p.item_bytes),
+        sizes.out_channels,
+        sizes.in_channels,
+        sizes.rows,
+        sizes.columns,
+        *window.kernel,
+        sizes.read_rows,
+        sizes.read_columns,
+        window.stride,
+        dilation=window.dilation,
+        groups=window.groups,
+        items=ItemBytes(*[sizes.item_bytes] * 4),
     )
-    return KernelWork(spec, layer, spec.by_channels, p.panel, p.partial_sums, p.packed, p.step_terms, p.residual, p)
+    return KernelWork(spec, layer, spec.by_channels, spec.products.rules)
 
 
 def registers(work: KernelWork, machine: Machine, macro: MacroTile, channels: int) -> BlockRegisters:

@@ -38,7 +38,7 @@ def from_nhwc(call: OnnxCall, x: Value, spatial: int) -> Value:
 
 
 @dataclass(frozen=True)
-class Window:
+class PaddedWindow:
     """A window over H and W. pads: (top, left, bottom, right); given_pads: without ceil mode's additional pads."""
 
     kernel: tuple[int, int]
@@ -53,7 +53,7 @@ def pair(values: Sequence[int], along_h: int) -> tuple[int, int]:
     return (along_h, values[0]) if len(values) == 1 else (values[0], values[1])
 
 
-def window(call: OnnxCall, image: Sequence[int], kernel: Sequence[int], ceil: bool = False) -> Window:
+def window(call: OnnxCall, image: Sequence[int], kernel: Sequence[int], ceil: bool = False) -> PaddedWindow:
     """Return the window of a convolution or pooling, its pads made explicit.
 
     image, kernel: spatial dimensions. ceil: a last window that extends beyond the end counts, unless it begins there.
@@ -93,7 +93,9 @@ def window(call: OnnxCall, image: Sequence[int], kernel: Sequence[int], ceil: bo
         if count * kernel[i] > LARGEST_WINDOW:
             raise call.fail(f"{count} windows of {kernel[i]}; at most {LARGEST_WINDOW} positions in all")
     start, given_end = pair(given[:spatial], 0), pair(given[spatial:], 0)
-    return Window(pair(kernel, 1), pair(stride, 1), pair(dilation, 1), (*start, *pair(ends, 0)), (*start, *given_end))
+    return PaddedWindow(
+        pair(kernel, 1), pair(stride, 1), pair(dilation, 1), (*start, *pair(ends, 0)), (*start, *given_end)
+    )
 
 
 def _same_pads(

@@ -7,11 +7,11 @@ import numpy as np
 
 from mavcg.importers.emitter import Value, constant
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
-from mavcg.importers.onnx_ops.images import Window, from_nhwc, spatial_rank, to_nhwc, window
+from mavcg.importers.onnx_ops.images import PaddedWindow, from_nhwc, spatial_rank, to_nhwc, window
 from mavcg.importers.onnx_ops.shape import count_size
 
 
-def _window(call: OnnxCall, x: Value) -> Window:
+def _window(call: OnnxCall, x: Value) -> PaddedWindow:
     spatial = spatial_rank(call, x)
     kernel = call.attr_ints("kernel_shape", length=spatial)
     return window(call, x.shape[2:], kernel, ceil=call.attr_bool("ceil_mode"))

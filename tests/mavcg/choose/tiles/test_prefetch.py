@@ -65,6 +65,6 @@ def test_where_a_chunk_does_not_stay_in_level_1_prefetches_take_room_and_save_no
 
 
 def test_only_many_tiles_of_an_x86_core_share() -> None:
-    assert shares(spec().products, X86, NEAR)
-    assert not shares(spec().products, X86, replace(NEAR, widths=Widths(3, 3, 0)))
-    assert not shares(spec().products, BIG, NEAR)
+    assert shares(spec().tiling_rules, X86, NEAR)
+    assert not shares(spec().tiling_rules, X86, replace(NEAR, widths=Widths(3, 3, 0)))
+    assert not shares(spec().tiling_rules, BIG, NEAR)

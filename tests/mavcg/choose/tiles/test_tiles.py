@@ -265,7 +265,7 @@ def test_tasks_are_whole_chunks_and_leave_something_to_share_out(spec: KernelSpe
         assert rows * LEAST_TASKS <= spec.rows
     if work.by_channels and sizes[0] < spec.rows:
         for core in ARM_CORES.values():
-            assert sizes[0] * work.panel % registers(work, core.machine, MacroTile(), work.layer.oc).channels == 0
+            assert sizes[0] * work.rules.panel % registers(work, core.machine, MacroTile(), work.layer.oc).channels == 0
 
 
 @pytest.mark.parametrize("spec", ARM_SPECS)
