@@ -34,7 +34,7 @@ QUAD = 4  # lanes of a vector of scalars that are multiplied lane by lane
 
 
 @dataclass(frozen=True)
-class _Term:
+class _OuterTerm:
     """Pointers to a term's inputs and weights. lanes: its inputs, of each scalar, if four terms' are loaded at once."""
 
     inputs: Value
@@ -66,7 +66,9 @@ class OuterProduct:
         products = ProductLoop(self.b, tile, self._scalars, self._vectors, self._multiply_add)
         return self._parts(products, terms, TermPointers(inputs, weights), acc)
 
-    def _parts(self, products: ProductLoop[_Term], terms: Sequence[Terms], at: TermPointers, acc: Values) -> Values:
+    def _parts(
+        self, products: ProductLoop[_OuterTerm], terms: Sequence[Terms], at: TermPointers, acc: Values
+    ) -> Values:
         """Emit runs and loops of terms. at: pointers to the inputs and weights of the first."""
         done = 0
         for part in terms:
@@ -87,7 +89,7 @@ class OuterProduct:
             x, address(self.b, at.right, scale_index(self.b, index, loop.iteration_terms * self.weight_step), "w")
         )
 
-    def _steps(self, offsets: Sequence[int], at: TermPointers) -> Iterator[_Term]:
+    def _steps(self, offsets: Sequence[int], at: TermPointers) -> Iterator[_OuterTerm]:
         """Emit the addresses of unrolled terms, and the loads of quads: of four inputs that lie one after the other."""
         quads: list[list[Value]] = []  # for each scalar the lanes of its quad
         for number, offset in enumerate(offsets):
@@ -102,14 +104,14 @@ class OuterProduct:
             if quad_is_loaded and in_quad == 0:
                 quads = [self._lanes_of(address(self.b, x, at)) for at in self.scalars]
             lanes = [lanes[in_quad] for lanes in quads] if quad_is_loaded else []
-            yield _Term(x, w, lanes)
+            yield _OuterTerm(x, w, lanes)
 
     @property
     def by_lanes(self) -> bool:
         """True if four scalars are loaded at once and multiplied by lane."""
         return by_lane(self.machine) and self.lanes == QUAD
 
-    def _scalars(self, term: _Term) -> Sequence[Value]:
+    def _scalars(self, term: _OuterTerm) -> Sequence[Value]:
         """Return the scalars: inputs of pixels, or weights of channels."""
         if not self.inputs_are_scalars:
             return self._weights_by_lane(term.weights) if self.by_lanes else self._single(term.weights)
@@ -118,7 +120,7 @@ class OuterProduct:
     def _single(self, base: Value) -> list[Value]:
         return [self._scalar(base, offset) for offset in self.scalars]
 
-    def _vectors(self, term: _Term) -> list[Value]:
+    def _vectors(self, term: _OuterTerm) -> list[Value]:
         """Return the vectors: weights of channels, or inputs of columns."""
         if not self.inputs_are_scalars:
             return self._input_vectors(term.inputs)
