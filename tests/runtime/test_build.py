@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from mavcg.errors import MavcgError
+from mavcg.errors import MavcgError, ToolError
 from mavcg.files import store
 from mavcg.hardware.core import Core, Midr, X86Model
-from mavcg.runtime import core_speeds, coreset
+from mavcg.runtime import build, core_speeds, coreset
 from mavcg.runtime.amalgamation import SOURCES, UNITS, unit_files
 from mavcg.runtime.build import runtime_object
 from mavcg.runtime.coreset import CoreSet, midr_rules, ranges, symbols, table_text
@@ -283,7 +283,6 @@ def test_a_version_that_this_processor_lacks_instructions_for(build_whole: Build
 
 
 def test_a_failed_compile_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from mavcg.errors import ToolError
 
     monkeypatch.setattr(build, "RUNTIME_FLAGS", (*build.RUNTIME_FLAGS, "-DMAVCG_CPUS=)"))
     with pytest.raises(ToolError, match="compiling the runtime for aarch64-linux-musl"):

@@ -227,7 +227,7 @@ def read_index(folder: Path) -> tuple[tuple[str, str, Kernel | TextPlan], ...]:
 
 
 @dataclass(frozen=True)
-class _Row:
+class _KernelRow:
     """A kernel in the index: a plan of a kind and its layer, or the text of an accelerator's plan."""
 
     function: str
@@ -242,10 +242,10 @@ class _Index:
     """The entries of an index that are read; others are for people."""
 
     format: Literal[1]
-    kernels: tuple[_Row, ...]
+    kernels: tuple[_KernelRow, ...]
 
 
-def _kernel_of(document: Document, row: _Row, key: str) -> tuple[str, str, Kernel | TextPlan]:
+def _kernel_of(document: Document, row: _KernelRow, key: str) -> tuple[str, str, Kernel | TextPlan]:
     if row.function != c_identifier(row.function) or Path(row.file).name != row.file:
         raise document.fault(key, f"{row.function}, {row.file} are not names of a kernel and its file", _ANEW)
     if row.kind == "plan" and isinstance(row.plan, str):
