@@ -30,13 +30,14 @@ $(VENV)/.ready-to-test: $(VENV)/.ready
 demo: setup ## both pipelines: a program and a network, their libraries built, run on emulated cores and here
 	@$(BIN)/python examples/demo.py
 
-lint: setup figures-check ## ruff, formats, spelling, docstrings, clang-tidy; figures against their records
+lint: setup figures-check ## ruff, formats, spelling, docstrings, clang-tidy; figures against their records; large commits are named
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/codespell *.md docs mavcg kernels passes runtime profiles bench tests examples fuzz scripts Makefile
 	@$(BIN)/python -m scripts.docstring_check
 	@bash scripts/lint_c.sh format
 	@bash scripts/lint_c.sh tidy
+	@$(BIN)/python -m scripts.commit_check
 
 figures-check: setup ## figures of the pages: as the records have them, and "old" where they are
 	@$(BIN)/python -m bench.figures_check
