@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import platform
+import re
 import statistics
 import subprocess
 import sys
@@ -25,7 +26,6 @@ from mavcg.program.hot_functions import HotSymbol
 from mavcg.program.program import BuildRequest, build_program
 from mavcg.program.sources.compile_commands import CompileUnit, read_command
 from mavcg.runtime.amalgamation import SOURCES
-from mavcg.runtime.coreset import CoreSet
 from mavcg.toolchain.target import host_target
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig
 
@@ -62,9 +62,15 @@ def build(folder: Path) -> Path:
     out = folder / "dispatch"
     # Aligned: else where a function happens to start costs more than what is measured.
     flags = [*PLAIN_CODE_FLAGS, "-std=gnu11", "-O2", "-falign-functions=64", "-falign-loops=64"]
-    flags += ["-target", target.zig_name, f"-DSET={CoreSet(cores).tag}", f'-DCORE="{CORES[0]}"', f"-I{SOURCES}"]
+    flags += ["-target", target.zig_name, f"-DSET={_tag_of(versioned)}", f'-DCORE="{CORES[0]}"', f"-I{SOURCES}"]
     run_zig("cc", [*flags, str(HERE / "dispatch.c"), str(versioned), "-o", str(out)], "building the benchmark")
     return out
+
+
+def _tag_of(versioned: Path) -> str:
+    """Return the tag of an object's selector, which its symbols end in: it depends on what the versions need."""
+    (tag,) = set(re.findall(rb"mavcg_select_([0-9a-f]+)", versioned.read_bytes()))
+    return str(tag, "ascii")
 
 
 @dataclass(frozen=True)

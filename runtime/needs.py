@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from mavcg.errors import MavcgError
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.hardware.extensions import hwcap_words
-from mavcg.objects.code_extensions import function_extensions
 from mavcg.runtime.amalgamation import SOURCES
 from mavcg.runtime.coreset import NEED_WORDS, CoreSet
 from mavcg.toolchain.zig import run_zig
@@ -69,6 +68,8 @@ def kernel_extensions(objects: Iterable[Path], allowed: Mapping[str, frozenset[s
 
     They are read from the machine code. allowed: as of allowed_extensions; where code is not all understood, it counts.
     """
+    from mavcg.objects.code_extensions import function_extensions  # NumPy, which detection does without
+
     found = {name: needs for path in objects for name, needs in function_extensions(path).items()}
     base = allowed.get(GENERIC, frozenset())
     return {

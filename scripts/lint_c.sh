@@ -34,7 +34,7 @@ tidy | analyze)
     # Flags: compile_flags.txt of each folder. forms.h is made when C is compiled, so here too.
     if [ -n "$tidy" ] && [ -f mavcg/accelerators/isa/c_forms.py ]; then
         mkdir -p build/accel
-        .venv/bin/python -m mavcg.accelerators.isa.c_forms >build/accel/forms.h
+        .venv/bin/python -m mavcg.accelerators.isa.c_forms build/accel/forms.h
     fi
     for folder in runtime/csrc runtime/accel; do
         [ -z "$tidy" ] || (cd "$folder" && printf "%s\0" ./*.c | xargs -0 -n 4 -P 2 "$tidy" --quiet --checks="$checks" 2>/dev/null)

@@ -85,8 +85,8 @@ def _print(document: dict[str, Any], show: "Callable[[dict[str, Any], Console], 
 def _write_sbom(library: Path, output: Path) -> None:
     import json
 
+    from mavcg.cli.sbom import sbom
     from mavcg.files.whole_file import write_whole
-    from mavcg.runtime.sbom import sbom
 
     document = sbom(library)
     if str(output) == "-":

@@ -171,7 +171,7 @@ def tiny_library(tiny_onnx: Path, tmp_path_factory: pytest.TempPathFactory) -> P
     return out
 
 
-FAKE_BENCH = Path(__file__).parent / "runners" / "fake_bench.py"
+FAKE_BENCH = Path(__file__).parent / "lab" / "runners" / "fake_bench.py"
 
 
 @dataclass(frozen=True)

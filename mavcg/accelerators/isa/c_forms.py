@@ -1,6 +1,8 @@
 """Make forms.h, the layouts of all instructions for runtime/accel, when its C is compiled or written for a user."""
 
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 from mavcg.accelerators.isa.forms import FORMS, UNITS, VERSION, InstructionForm
 
@@ -73,4 +75,4 @@ def _table() -> Iterator[str]:
 
 
 if __name__ == "__main__":  # for clang-tidy and editors: scripts/lint_c.sh
-    print(c_header(), end="")
+    Path(sys.argv[1]).write_text(c_header())

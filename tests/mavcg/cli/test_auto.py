@@ -122,7 +122,7 @@ def test_nothing_hot_builds_nothing(mavcg: Any, perf: str, core: str, project: P
 @pytest.mark.parametrize(
     ("old", "new", "arguments", "words"),
     [
-        ("[build]", "[buidl]", (), "[buidl] is not known"),
+        ("[build]", "[buidl]", (), "mavcg.toml: buidl: no such key; did you mean build?"),
         ('command = ["./app"]', "", (), "names no program to profile; add [profile] with command"),
         ('sources = ["hot.c"]', 'command = ["make"]', (), "[build] command builds the program itself"),
         ('sources = ["hot.c"]', 'sources = ["cold.c"]', (), "cold.c: is not there"),

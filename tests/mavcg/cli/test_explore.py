@@ -60,7 +60,7 @@ def test_bad_input(mavcg: Any, here: Path, space: Path) -> None:
         (["squeezenet", "squeezenet", "--space", "space.toml"], "squeezenet: is named twice"),
         (["squeezenext", "--space", "space.toml"], "squeezenext: is neither a file nor a built-in network"),
         (["squeezenet", "--space", "none.toml"], "none.toml: cannot be read"),
-        (["squeezenet", "--space", "space.toml", "-o", "space.toml"], "space.toml: is not a database"),
+        (["squeezenet", "--space", "space.toml", "-o", "space.toml"], "space.toml: cannot be used as a database"),
         (["squeezenet", "--space", "space.toml", "--objective", "speed"], "'speed' is not an objective"),
         (["squeezenet", "--space", "space.toml", "--workers", "some"], "--workers some: is neither a number"),
         (["squeezenet", "--space", "space.toml", "--plot", "front.pdf"], "pictures are .svg or .png"),

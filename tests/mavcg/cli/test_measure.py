@@ -261,7 +261,7 @@ def test_no_perf(mavcg: Any, library: Path, as_cores: Any, monkeypatch: pytest.M
         (["absent.so", "--", "true"], "absent.so: cannot be read"),
         (["LIB", "--", "./absent"], "./absent: program not found"),
         (["LIB", "-o", "/no/such/folder/g.json", "--", "true"], "the folder /no/such/folder does not exist"),
-        (["LIB", "-o", "/bin/sh", "--", "true"], "/bin/sh: not a whole JSON file"),
+        (["LIB", "-o", "/bin/sh", "--", "true"], "/bin/sh: cannot be read (not UTF-8 text"),
         (["LIB", "--min-gain", "nan", "--", "true"], "--min-gain nan: is not a percentage"),
         (["LIB", "--runs", "0", "--", "true"], "Invalid value for '--runs'"),
     ],

@@ -241,7 +241,7 @@ def test_a_command_that_is_given_is_kept_where_the_file_says(perf: str, tmp_path
             [],
             "mavcg.toml: is not a profile that `mavcg profile`",
         ),
-        ("[profile]\ncommand = 'true'", ["--", "./x"], "profile.command = 'true': is not a list of strings"),
+        ("[profile]\ncommand = 'true'", ["--", "./x"], 'profile.command: "true" is not a list of strings'),
         ("", ["--import", "x", "--config", "mavcg.toml"], "--import and --config exclude each other"),
     ],
 )

@@ -27,7 +27,6 @@ def test_only_farms_open_sockets() -> None:
     of_farms = {
         "mavcg/cli/farm.py",
         "mavcg/lab/jobs/dask_engine.py",
-        "mavcg/lab/fleet/hosts.py",
         *(f"mavcg/lab/farm/{name}.py" for name in ("connection", "dask_limits", "service", "token")),
     }
     assert users == of_farms

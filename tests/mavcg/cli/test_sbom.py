@@ -12,9 +12,9 @@ import pytest
 
 from mavcg import __version__
 from mavcg.cli.app import run
+from mavcg.cli.sbom import sbom
 from mavcg.errors import MavcgError
 from mavcg.runtime.amalgamation import SOURCES
-from mavcg.runtime.sbom import sbom
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +98,7 @@ def test_a_file_gets_the_same_document(folder: Path, tmp_path: Path, mavcg: Any)
 
 
 def test_the_target_of_make(folder: Path, tmp_path: Path) -> None:
-    root, out = Path(__file__).parents[2], tmp_path / "out/sbom.json"
+    root, out = Path(__file__).parents[3], tmp_path / "out/sbom.json"
     words = [f"LIB={folder / 'libapp.so'}", f"SBOM={out}", f"BIN={Path(sys.executable).parent}"]
     subprocess.run(["make", "-s", "-o", "setup", "sbom", *words], cwd=root, check=True)
 
