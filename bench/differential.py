@@ -73,6 +73,7 @@ def batch_of(number: int, seed: int, numbers: Sequence[int], folder: Path, with_
 
     with_arm: a share of the libraries is built for AArch64 too.
     """
+    from mavcg.importers.declared_shapes import GivenShapes
     from mavcg.importers.load import import_model
     from mavcg.passes.graph.pipeline import optimise
 
@@ -92,7 +93,7 @@ def batch_of(number: int, seed: int, numbers: Sequence[int], folder: Path, with_
         path = folder / f"{number}-{each_number}.{case.suffix}"
         path.write_bytes(case.model([case]))
         try:
-            optimise(import_model(path, {}))
+            optimise(import_model(path, GivenShapes(ignore_declared=path.suffix == ".tflite")))
             cases.append(case)
         except MavcgError as error:
             reason = str(error).replace(str(path), path.name)[:200]
@@ -195,9 +196,11 @@ def _run_version(version: str, library: Path, cases: Sequence[Case], at_end: boo
 
 def _build(model: Path, library: Path, cores: Sequence[str], target: str | None) -> None:
     from mavcg.model.model import build_model
-    from mavcg.model.request import ModelOptions, make_model_request
+    from mavcg.model.request import ModelOptions, make_model_request, without_declared_shapes
 
     request, _ = make_model_request(model, str(library), ModelOptions(cores=("generic", *cores), target=target, jobs=1))
+    # The writer of TFLite files leaves shapes of results to the runtime.
+    request = without_declared_shapes(request, model.suffix == ".tflite")
     build_model(request)
 
 
@@ -208,11 +211,13 @@ def _build_by_rows(model: Path, library: Path) -> None:
     """
     from mavcg.choose.lowering.row_phases import ArenaTooLargeError
     from mavcg.model.model import build_model
-    from mavcg.model.request import ModelOptions, make_model_request
+    from mavcg.model.request import ModelOptions, make_model_request, without_declared_shapes
 
     request, _ = make_model_request(
         model, str(library), ModelOptions(board="host", cores=("generic",), jobs=1, max_error=0.0)
     )
+    # The writer of TFLite files leaves shapes of results to the runtime.
+    request = without_declared_shapes(request, model.suffix == ".tflite")
     try:
         build_model(replace(request, max_arena_bytes=0))
     except ArenaTooLargeError as error:

@@ -1,7 +1,7 @@
 """Version of everything that a kept cost depends on, by the cost's kind; costs of other versions are not used.
 
 A measured cost depends on the kernels' sources (kernel_version.py); a simulated one also on the facts of its core and
-on the simulator (simulate/version.py).
+on the simulator (cost/simulator_version.py).
 """
 
 from functools import cache
