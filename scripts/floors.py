@@ -20,7 +20,8 @@ PARTS = ("kernels", "passes", "profiles", "runtime")  # linked into mavcg/; walk
 class Floor:
     """A floor: its folders, and whether they may import one another.
 
-    apart: its folders are tenants, which import no other but its `shared` packages. doors: folders that may import all.
+    apart: its folders are tenants, which import no other but its `shared` packages; these import no tenant, their own
+    neither, but for one another. doors: folders that may import all.
     """
 
     name: str
@@ -28,6 +29,11 @@ class Floor:
     apart: bool = False
     shared: tuple[str, ...] = ()
     doors: tuple[str, ...] = ()
+
+    def shares(self, module: str) -> bool:
+        """Return True if a module is in a shared package."""
+        inside = module.removeprefix("mavcg.")
+        return any(inside == name or inside.startswith(f"{name}.") for name in self.shared)
 
 
 @cache
@@ -79,20 +85,23 @@ def folder_of(module: str) -> str:
 
 
 def wrong_imports() -> Iterator[str]:
-    """Yield a sentence for each import that goes up, or from one tenant to another."""
+    """Yield a sentence for each import that goes up, to another tenant, or from what tenants share to one of them."""
     height = {folder: i for i, floor in enumerate(floors()) for folder in floor.folders}
     for module, imported in imports().items():
         here = folder_of(module)
         for below in imported:
             there = folder_of(below)
-            if not here or not there or here == there:
+            if not here or not there:
+                continue
+            if here == there:
+                floor = floors()[height[here]]
+                if floor.shares(module) and not floor.shares(below):
+                    yield f"{module} imports {below}, of a tenant"
                 continue
             if height[there] > height[here]:
                 yield f"{module} imports {below}, which is above it"
             floor = floors()[height[here]]
-            inside = below.removeprefix("mavcg.")
-            shared = any(inside == name or inside.startswith(f"{name}.") for name in floor.shared)
-            if floor.apart and height[there] == height[here] and here not in floor.doors and not shared:
+            if floor.apart and height[there] == height[here] and here not in floor.doors and not floor.shares(below):
                 yield f"{module} imports {below}, of another tenant"
 
 

@@ -17,6 +17,7 @@ def test_what_goes_up_or_to_another_tenant_is_found(monkeypatch: pytest.MonkeyPa
         "mavcg.low": {"mavcg.high"},
         "mavcg.high": {"mavcg.low", "mavcg.beside.task"},
         "mavcg.beside.task": {"mavcg.high", "mavcg.high.jobs"},
+        "mavcg.high.jobs": {"mavcg.low", "mavcg.high.jobs.run", "mavcg.high.task"},
         "mavcg.door": {"mavcg.high", "mavcg.beside.task", "mavcg.low"},
     }
     tenants = Floor("tenants", ("high", "beside", "door"), True, ("high.jobs",), ("door",))
@@ -27,6 +28,7 @@ def test_what_goes_up_or_to_another_tenant_is_found(monkeypatch: pytest.MonkeyPa
         "mavcg.low imports mavcg.high, which is above it",
         "mavcg.high imports mavcg.beside.task, of another tenant",
         "mavcg.beside.task imports mavcg.high, of another tenant",
+        "mavcg.high.jobs imports mavcg.high.task, of a tenant",
     ]
 
 

@@ -13,7 +13,7 @@ from mavcg.cli.shared_options import Insecure
 from mavcg.text.terminal import show
 
 if TYPE_CHECKING:
-    from mavcg.lab.farm.address import FarmAddress
+    from mavcg.lab.connections.address import FarmAddress
 
 HELP = """Build, explore and measure on several machines: a scheduler, and workers that join it.
 
@@ -62,10 +62,10 @@ def serve(
     mavcg farm serve --address 10.0.0.5               # for others too
     scp ~/.config/mavcg/farm/token.pem worker:.config/mavcg/farm/token.pem
     """
-    from mavcg.lab.farm.address import FarmAddress
+    from mavcg.lab.connections.address import FarmAddress
+    from mavcg.lab.connections.token import make_token, token_path
     from mavcg.lab.farm.service import require_dask
     from mavcg.lab.farm.service import serve as run_scheduler
-    from mavcg.lab.farm.token import make_token, token_path
 
     require_dask("mavcg farm serve")
     where = FarmAddress(address.strip("[]"), port, not insecure)
@@ -77,7 +77,7 @@ def serve(
 
 def _say_ready(listening: "FarmAddress", token: Path, as_json: bool) -> None:
     """Print where the scheduler listens and how to join it."""
-    from mavcg.lab.farm.address import FarmAddress, is_any
+    from mavcg.lab.connections.address import FarmAddress, is_any
 
     host = socket.gethostname() if is_any(listening.host) else listening.host
     reached = FarmAddress(host, listening.port, listening.encrypted)
@@ -135,10 +135,10 @@ def join(
     mavcg farm join tls://10.0.0.5:8786 --threads 2 --resources "board-desk-1=1 board-desk-2=1"
     mavcg farm join tls://10.0.0.5 --token farm.pem
     """
-    from mavcg.lab.farm.address import read_address
+    from mavcg.lab.connections.address import read_address
+    from mavcg.lab.connections.token import token_path
     from mavcg.lab.farm.service import WorkerOffer, read_resources, require_dask
     from mavcg.lab.farm.service import join as run_worker
-    from mavcg.lab.farm.token import token_path
 
     where = read_address(address, insecure, address)
     require_dask("mavcg farm join")

@@ -25,7 +25,7 @@ from mavcg.errors import MavcgError
 from mavcg.files.scratch import scratch_folder
 from mavcg.files.worker_processes import run_tasks
 from mavcg.kernels.builder.emit import kernel_name
-from mavcg.lab.farm.remote_tasks import is_worker
+from mavcg.lab.jobs.remote_tasks import is_worker
 from mavcg.model.link import link_model
 from mavcg.model.model import part_tasks
 from mavcg.model.model_request import ModelRequest

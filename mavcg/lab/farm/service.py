@@ -13,10 +13,10 @@ from typing import Any
 
 from mavcg.errors import MavcgError
 from mavcg.files.scratch import ENDING_SIGNALS, scratch_folder
-from mavcg.lab.farm.address import FarmAddress, in_brackets
-from mavcg.lab.farm.connection import check_scheduler, farm_security
-from mavcg.lab.farm.dask_limits import limited_pickles, limited_server, silence_dask
-from mavcg.lab.farm.remote_tasks import VERSION_KEY, become_worker, own_versions
+from mavcg.lab.connections.address import FarmAddress, in_brackets
+from mavcg.lab.connections.check_scheduler import check_scheduler, farm_security
+from mavcg.lab.connections.dask_limits import limited_pickles, limited_server, silence_dask
+from mavcg.lab.jobs.remote_tasks import VERSION_KEY, become_worker, own_versions
 
 JOIN_S = 30  # seconds for which a worker waits for its scheduler
 BOARD_PREFIX = "board-"  # of the resources that are boards

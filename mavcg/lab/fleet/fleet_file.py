@@ -10,7 +10,7 @@ from mavcg.errors import MavcgError, ProfileError
 from mavcg.files.decode import Document, read_toml
 from mavcg.files.file_types import value_text
 from mavcg.hosts.host import find_board
-from mavcg.lab.farm.address import DEFAULT_PORT, FarmAddress, is_address, read_address
+from mavcg.lab.connections.address import DEFAULT_PORT, FarmAddress, is_address, read_address
 from mavcg.lab.runners.open import FORMS, check_runner
 from mavcg.profiles import schema
 

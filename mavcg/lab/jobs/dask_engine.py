@@ -13,10 +13,12 @@ from uuid import uuid4
 
 from mavcg.errors import MavcgError
 from mavcg.files.scratch import scratch_folder
-from mavcg.lab.farm.address import DEFAULT_PORT, FarmAddress, is_address, read_address
-from mavcg.lab.farm.connection import check_scheduler, farm_security
-from mavcg.lab.farm.dask_limits import limited_client, silence_dask
-from mavcg.lab.farm.remote_tasks import (
+from mavcg.lab.connections.address import DEFAULT_PORT, FarmAddress, is_address, read_address
+from mavcg.lab.connections.check_scheduler import check_scheduler, farm_security
+from mavcg.lab.connections.dask_limits import limited_client, silence_dask
+from mavcg.lab.connections.token import token_path
+from mavcg.lab.jobs.engine import ATTEMPTS, DIED, Call, Item, OnResults, Result, Stopped, Work, tasks_of
+from mavcg.lab.jobs.remote_tasks import (
     OTHER_VERSION,
     VERSION_KEY,
     WorkerFault,
@@ -25,8 +27,6 @@ from mavcg.lab.farm.remote_tasks import (
     request_digest,
     request_message,
 )
-from mavcg.lab.farm.token import token_path
-from mavcg.lab.jobs.engine import ATTEMPTS, DIED, Call, Item, OnResults, Result, Stopped, Work, tasks_of
 
 WAIT_S = 30  # seconds to wait for a scheduler's answer, and for its first worker
 LOOK_S = 0.2  # interval of looks for the first worker

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mavcg.lab.farm.token import VARIABLE
+from mavcg.lab.connections.token import VARIABLE
 
 Process = subprocess.Popen[str]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from mavcg.cli.app import run
-from mavcg.lab.farm import remote_tasks
 from mavcg.lab.farm.library_tasks import LinkedFiles
+from mavcg.lab.jobs import remote_tasks
 from mavcg.lab.jobs.messages import Message, pack_message
 
 ADDRESS, ANSWER, PLANTED = sys.argv[1:4]

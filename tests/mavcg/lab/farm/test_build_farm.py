@@ -13,8 +13,8 @@ import pytest
 from mavcg.assembly.tuning_options import Tuning
 from mavcg.choose.lowering.kernel_code import kernel_modules
 from mavcg.files.store import NOTHING_KEPT, EntryStore
+from mavcg.lab.connections.address import read_address
 from mavcg.lab.farm import build_farm as farm
-from mavcg.lab.farm.address import read_address
 from mavcg.lab.farm.build_farm import FarmResult, build_farm
 from mavcg.lab.farm.library_tasks import LinkedFiles, Refusal, compile_modules, ir_module
 from mavcg.lab.jobs.engine import LocalEngine

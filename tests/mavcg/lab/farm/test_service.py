@@ -21,9 +21,9 @@ import pytest
 from mavcg.accelerators.plans.schedule_cache import fingerprint
 from mavcg.cli.farm import _say_ready
 from mavcg.errors import MavcgError
-from mavcg.lab.farm.address import FarmAddress, read_address
-from mavcg.lab.farm.connection import check_scheduler, farm_security
-from mavcg.lab.farm.token import make_token, token_path
+from mavcg.lab.connections.address import FarmAddress, read_address
+from mavcg.lab.connections.check_scheduler import check_scheduler, farm_security
+from mavcg.lab.connections.token import make_token, token_path
 from mavcg.lab.jobs.dask_engine import DaskEngine
 from tests.mavcg.accelerators.explore.dask_cluster import DaskCluster, cluster, started
 from tests.mavcg.accelerators.explore.test_exploration import WIDE, space_of

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from mavcg.lab.farm import remote_tasks
-from mavcg.lab.farm.dask_limits import _OPERATIONS, _STREAMS
+from mavcg.lab.connections.dask_limits import _OPERATIONS, _STREAMS
+from mavcg.lab.jobs import remote_tasks
 from tests.mavcg.children import may_connect, watched_sockets
 
 ROOT = Path(__file__).parents[4]
@@ -27,7 +27,8 @@ def test_only_farms_open_sockets() -> None:
     of_farms = {
         "mavcg/cli/farm.py",
         "mavcg/lab/jobs/dask_engine.py",
-        *(f"mavcg/lab/farm/{name}.py" for name in ("connection", "dask_limits", "service", "token")),
+        "mavcg/lab/farm/service.py",
+        *(f"mavcg/lab/connections/{name}.py" for name in ("check_scheduler", "dask_limits", "token")),
     }
     assert users == of_farms
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mavcg.errors import MavcgError
-from mavcg.lab.farm.address import FarmAddress
+from mavcg.lab.connections.address import FarmAddress
 from mavcg.lab.fleet.fleet_file import FleetBoard, FleetRules, of_type, read_fleet
 
 TWO = """\

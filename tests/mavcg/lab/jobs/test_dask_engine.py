@@ -10,7 +10,7 @@ import pytest
 
 from mavcg.accelerators.plans.schedule_cache import fingerprint
 from mavcg.errors import MavcgError
-from mavcg.lab.farm.address import FarmAddress, read_address
+from mavcg.lab.connections.address import FarmAddress, read_address
 from mavcg.lab.jobs.dask_engine import DaskEngine, check_workers
 from mavcg.lab.jobs.engine import LocalEngine
 from tests.mavcg.accelerators.explore.dask_cluster import cluster

@@ -3,7 +3,7 @@
 import pytest
 
 from mavcg.errors import MavcgError
-from mavcg.lab.farm.address import FarmAddress, is_address, is_any, is_loopback, read_address
+from mavcg.lab.connections.address import FarmAddress, is_address, is_any, is_loopback, read_address
 
 
 @pytest.mark.parametrize(

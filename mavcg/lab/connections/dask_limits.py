@@ -14,7 +14,7 @@ from typing import Any
 from mavcg.files.unpickling import only_names
 
 _BYTES = frozenset({"builtins:bytes"})  # the class of results, and of errors that are not read
-_TASK = frozenset({"dask._task_spec:Task", "mavcg.lab.farm.remote_tasks:answer_request"})
+_TASK = frozenset({"dask._task_spec:Task", "mavcg.lab.jobs.remote_tasks:answer_request"})
 _GRAPH = frozenset({"dask._expr:Expr._reconstruct", "dask._expr:LLGExpr"})
 # Names in pickles, by the kind of process that reads them.
 _NAMES = {"Scheduler": _BYTES | _TASK | _GRAPH, "Worker": _BYTES | _TASK, "Client": _BYTES}

@@ -29,7 +29,7 @@ _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----\n[A-Za-z0-9+/=\n]+-----E
 
 
 def token_path(environment: Mapping[str, str] | None = None) -> Path:
-    """Return $MAVCG_FARM_TOKEN, or else mavcg/lab/farm/token.pem in $XDG_CONFIG_HOME or ~/.config.
+    """Return $MAVCG_FARM_TOKEN, or else mavcg/farm/token.pem in $XDG_CONFIG_HOME or ~/.config.
 
     Source: XDG Base Directory Specification.
     """

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mavcg.errors import MavcgError
-from mavcg.lab.farm.token import make_token, read_token, token_path, token_security
+from mavcg.lab.connections.token import make_token, read_token, token_path, token_security
 
 pytest.importorskip("cryptography")
 pytest.importorskip("distributed")

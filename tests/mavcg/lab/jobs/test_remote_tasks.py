@@ -11,7 +11,6 @@ import pytest
 from mavcg.accelerators.explore.board_predictions import predict_boards
 from mavcg.accelerators.explore.tilings import TileTraffic, search_tilings
 from mavcg.errors import MavcgError
-from mavcg.lab.farm import remote_tasks
 from mavcg.lab.farm.library_tasks import (
     EmittedModule,
     LinkTask,
@@ -21,7 +20,10 @@ from mavcg.lab.farm.library_tasks import (
     link_libraries,
     prepare_libraries,
 )
-from mavcg.lab.farm.remote_tasks import (
+from mavcg.lab.fleet.board_task import BoardAnswer, BoardTask, read_board_facts, run_board_task
+from mavcg.lab.jobs import remote_tasks
+from mavcg.lab.jobs.messages import Message, pack_message
+from mavcg.lab.jobs.remote_tasks import (
     BOARD_TASKS,
     CHECKS,
     TASKS,
@@ -33,8 +35,6 @@ from mavcg.lab.farm.remote_tasks import (
     request_digest,
     request_message,
 )
-from mavcg.lab.fleet.board_task import BoardAnswer, BoardTask, read_board_facts, run_board_task
-from mavcg.lab.jobs.messages import Message, pack_message
 from mavcg.lab.runners.bench_lines import JobFailed
 from mavcg.lab.runners.bench_run import BenchOptions
 from tests.mavcg.lab.farm.test_build_farm import two_requests

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from mavcg.errors import MavcgError
-from mavcg.lab.farm.address import FarmAddress
-from mavcg.lab.farm.token import token_security
+from mavcg.lab.connections.address import FarmAddress
+from mavcg.lab.connections.token import token_security
 
 PROBE_S = 10.0  # seconds to wait for an answer
 _HOW = "start one with `mavcg farm serve`"
