@@ -80,7 +80,8 @@ class Documented:
     def is_verb(self) -> bool:
         """True for a verb of the CLI: the docstring is its --help, and every error ends it with exit code 2."""
         arguments = ast.unparse(self.node.args)
-        if self.file.startswith("mavcg/cli/") and self.node.name.startswith("run_"):  # see cli/option_class.py
+        of_commands = self.file.startswith("mavcg/cli/") or "/commands/" in self.file
+        if of_commands and self.node.name.startswith("run_"):  # see console/option_class.py
             return re.fullmatch(r"options: \w+Options", arguments) is not None
         return "typer." in arguments
 

@@ -67,7 +67,9 @@ def test_functions_that_need_not_name_their_errors(source: str) -> None:
     assert not faults_of(source)
 
 
-@pytest.mark.parametrize(("folder", "is_verb"), [("mavcg/cli", True), ("mavcg/files", False)])
+@pytest.mark.parametrize(
+    ("folder", "is_verb"), [("mavcg/cli", True), ("mavcg/lab/commands", True), ("mavcg/files", False)]
+)
 def test_verbs_with_an_option_class_need_not_name_their_errors(folder: str, is_verb: bool) -> None:
     source = 'def run_tool(options: ToolOptions):\n    """Run it."""\n    raise ToolError(options)'
     assert (not faults({"errors.py": ERRORS, f"{folder}/tool.py": source})) == is_verb

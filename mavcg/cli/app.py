@@ -15,7 +15,6 @@ from mavcg.cli.bench import bench
 from mavcg.cli.blas import make_blas_verbs
 from mavcg.cli.build import build
 from mavcg.cli.cores import cores
-from mavcg.cli.error_exit import EXIT_BAD_INPUT, show_tracebacks
 from mavcg.cli.estimate import estimate
 from mavcg.cli.explain import explain
 from mavcg.cli.explore import explore
@@ -35,6 +34,7 @@ from mavcg.cli.select import select
 from mavcg.cli.simulate import simulate
 from mavcg.cli.tune import tune
 from mavcg.cli.tune_asm import tune_asm
+from mavcg.console.error_exit import EXIT_BAD_INPUT, show_tracebacks
 from mavcg.errors import MavcgError
 from mavcg.files.disk_space import NO_ROOM, full_folders
 from mavcg.text.terminal import say, say_error, show

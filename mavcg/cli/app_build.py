@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from mavcg.cli.option_class import command_of
-from mavcg.cli.output import console, print_json
-from mavcg.cli.shared_options import (
+from mavcg.console.option_class import command_of
+from mavcg.console.output import console, print_json
+from mavcg.console.shared_options import (
     AppMaxError,
     AppStrategy,
     AppThreads,
@@ -78,8 +78,8 @@ def run_build(options: AppBuildOptions) -> None:
     from mavcg.apps.application_file import read_application_file
     from mavcg.apps.library import build_application
     from mavcg.apps.library_report import application_json, show_application
-    from mavcg.cli.option_values import names_of_option
-    from mavcg.cli.resource_limits import build_limits, enforce_limits
+    from mavcg.console.option_values import names_of_option
+    from mavcg.console.resource_limits import build_limits, enforce_limits
     from mavcg.model.request import ModelOptions, SelectionOptions, make_model_request, parse_threads
     from mavcg.runtime.companions import companions_sentence, library_stem
 

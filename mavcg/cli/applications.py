@@ -6,7 +6,7 @@ import typer
 
 from mavcg.cli.app_build import build
 from mavcg.cli.app_plan import plan
-from mavcg.cli.output import console, print_json
+from mavcg.console.output import console, print_json
 from mavcg.errors import MavcgError
 
 HELP = """Plan one memory for an application of several networks, and build its library.

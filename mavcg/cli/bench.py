@@ -5,8 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from mavcg.cli.output import console, note, print_json
-from mavcg.cli.shared_options import JsonSame, ModelLibrary
+from mavcg.console.output import console, note, print_json
+from mavcg.console.shared_options import JsonSame, ModelLibrary
 from mavcg.errors import MavcgError
 
 

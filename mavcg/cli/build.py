@@ -5,8 +5,8 @@ from pathlib import Path
 
 from mavcg.cli.build_options import BuildOptions
 from mavcg.cli.build_tables import build_table, model_options, model_table
-from mavcg.cli.option_class import command_of
-from mavcg.cli.output import console, print_json
+from mavcg.console.option_class import command_of
+from mavcg.console.output import console, print_json
 from mavcg.errors import MavcgError
 
 
@@ -92,7 +92,7 @@ def _build_from_tables(options: BuildOptions, config: Path | None) -> None:
 def _build_program(options: BuildOptions) -> None:
     """Build the program that options alone describe; if they name no hot function, by the profile that is kept here."""
     from mavcg.cli.build_program import build_and_report
-    from mavcg.cli.resource_limits import build_limits
+    from mavcg.console.resource_limits import build_limits
     from mavcg.program.buildfile import PROFILE_NAME
     from mavcg.program.request import make_request
 

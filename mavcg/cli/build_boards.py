@@ -9,9 +9,9 @@ import typer
 
 from mavcg.cli.build_options import BuildOptions
 from mavcg.cli.build_tables import selection_options, single_library_options
-from mavcg.cli.error_exit import EXIT_BAD_INPUT
-from mavcg.cli.output import console, note, print_json
-from mavcg.cli.resource_limits import ResourceLimits, build_limits, enforce_limits
+from mavcg.console.error_exit import EXIT_BAD_INPUT
+from mavcg.console.output import console, note, print_json
+from mavcg.console.resource_limits import ResourceLimits, build_limits, enforce_limits
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:

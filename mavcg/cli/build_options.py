@@ -6,7 +6,15 @@ from typing import Annotated
 
 import typer
 
-from mavcg.cli.shared_options import CaffeWeights, IgnoreDeclaredShapes, Insecure, Jobs, JsonReport, MaxMemory, Strip
+from mavcg.console.shared_options import (
+    CaffeWeights,
+    IgnoreDeclaredShapes,
+    Insecure,
+    Jobs,
+    JsonReport,
+    MaxMemory,
+    Strip,
+)
 
 
 @dataclass(frozen=True)

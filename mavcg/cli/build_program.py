@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from mavcg.cli.output import console
-from mavcg.cli.resource_limits import ResourceLimits, enforce_limits
+from mavcg.console.output import console
+from mavcg.console.resource_limits import ResourceLimits, enforce_limits
 
 if TYPE_CHECKING:
     from mavcg.hardware.board import Board

@@ -5,8 +5,8 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from mavcg.cli import build_model, build_program
-from mavcg.cli.output import console, note, print_json
-from mavcg.cli.resource_limits import ResourceLimits, build_limits
+from mavcg.console.output import console, note, print_json
+from mavcg.console.resource_limits import ResourceLimits, build_limits
 from mavcg.errors import MavcgError
 from mavcg.program.buildfile import (
     BuildFile,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mavcg.cli.cores_tables import recognition_text, show_all, show_board, show_core
-from mavcg.cli.output import print_json
-from mavcg.cli.shared_options import JsonDocument
+from mavcg.console.output import print_json
+from mavcg.console.shared_options import JsonDocument
 from mavcg.errors import MavcgError, ProfileError
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import astuple
 from typing import TYPE_CHECKING
 
-from mavcg.cli.output import console
+from mavcg.console.output import console
 from mavcg.hardware.board import Board, Cluster
 from mavcg.hardware.core import INSTRUCTIONS, Core, Midr, X86Model
 from mavcg.hardware.cpu_list import cpu_ranges

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from mavcg.cli.estimate_options import EstimateOptions
-from mavcg.cli.option_class import command_of
+from mavcg.console.option_class import command_of
 from mavcg.errors import MavcgError
 
 

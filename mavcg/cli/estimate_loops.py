@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from mavcg.cli.core_timing import core_timing
 from mavcg.cli.estimate_options import EstimateOptions
-from mavcg.cli.output import console, note, print_json
+from mavcg.console.output import console, note, print_json
+from mavcg.profiles.core_timing import core_timing
 
 if TYPE_CHECKING:
     from mavcg.assembly.loop_estimates import BlockEstimate

@@ -1,7 +1,7 @@
 """Predict the latency of a model on a board, for `mavcg estimate MODEL --board B`."""
 
 from mavcg.cli.estimate_options import EstimateOptions
-from mavcg.cli.output import Progress, console, note, print_json
+from mavcg.console.output import Progress, console, note, print_json
 from mavcg.errors import MavcgError
 
 

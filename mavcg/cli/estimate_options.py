@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mavcg.cli.shared_options import IgnoreDeclaredShapes, JsonEverything, Latencies
+from mavcg.console.shared_options import IgnoreDeclaredShapes, JsonEverything, Latencies
 
 
 @dataclass(frozen=True)

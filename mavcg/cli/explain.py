@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mavcg.cli.core_timing import core_timing
-from mavcg.cli.option_class import command_of
-from mavcg.cli.output import note, print_json
-from mavcg.cli.shared_options import Latencies
+from mavcg.console.option_class import command_of
+from mavcg.console.output import note, print_json
+from mavcg.console.shared_options import Latencies
 from mavcg.errors import MavcgError
+from mavcg.profiles.core_timing import core_timing
 from mavcg.text.safe_text import printable
 from mavcg.text.terminal import show_line
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mavcg.cli.output import note, print_json_line
-from mavcg.cli.shared_options import Insecure
+from mavcg.console.output import note, print_json_line
+from mavcg.console.shared_options import Insecure
 from mavcg.text.terminal import show
 
 if TYPE_CHECKING:

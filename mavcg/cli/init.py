@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from mavcg.cli.output import note, print_json
+from mavcg.console.output import note, print_json
 from mavcg.errors import MavcgError
 
 

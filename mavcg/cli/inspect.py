@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mavcg.cli.option_class import command_of
-from mavcg.cli.output import console, print_json
-from mavcg.cli.shared_options import JsonSame
+from mavcg.console.option_class import command_of
+from mavcg.console.output import console, print_json
+from mavcg.console.shared_options import JsonSame
 
 if TYPE_CHECKING:
     from rich.console import Console

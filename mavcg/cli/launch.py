@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from mavcg.cli.error_exit import EXIT_BAD_INPUT, show_tracebacks
+from mavcg.console.error_exit import EXIT_BAD_INPUT, show_tracebacks
 from mavcg.text.terminal import say, say_error, say_lines, show
 
 USAGE = "usage: mavcg launch [--config mavcg.toml] [--strict] [--max-growth PERCENT] COMPILER ARGUMENTS.."

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from mavcg.cli.option_class import command_of
-from mavcg.cli.output import Progress, console, print_json
+from mavcg.console.option_class import command_of
+from mavcg.console.output import Progress, console, print_json
 from mavcg.errors import MavcgError
 
 

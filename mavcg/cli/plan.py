@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from mavcg.cli.option_class import command_of
-from mavcg.cli.output import console, note, print_json
 from mavcg.cli.plan_c import emit_files
 from mavcg.cli.plan_options import PlanOptions
+from mavcg.console.option_class import command_of
+from mavcg.console.output import console, note, print_json
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mavcg.cli.output import note
+from mavcg.console.output import note
 from mavcg.files.whole_file import write_whole
 
 if TYPE_CHECKING:

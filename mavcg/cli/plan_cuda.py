@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mavcg.cli.output import console, note, print_json
+from mavcg.console.output import console, note, print_json
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:

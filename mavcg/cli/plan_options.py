@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mavcg.cli.shared_options import IgnoreDeclaredShapes, JsonEverything, ModelShapes, OptionalNetwork
+from mavcg.console.shared_options import IgnoreDeclaredShapes, JsonEverything, ModelShapes, OptionalNetwork
 
 
 @dataclass(frozen=True)

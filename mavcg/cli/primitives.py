@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mavcg.cli.output import console, print_json
-from mavcg.cli.primitive_families import primitives_of_family
-from mavcg.cli.shared_options import JsonEverything
+from mavcg.console.output import console, print_json
+from mavcg.console.shared_options import JsonEverything
 from mavcg.errors import MavcgError
+from mavcg.kernels.primitives.families import primitives_of_family
 
 if TYPE_CHECKING:
     from mavcg.lab.trials.check import Checked
@@ -188,10 +188,10 @@ def _check(name: str, text: str | None, core: str, seed: int, as_json: bool) -> 
 
     Raises: MavcgError for bad input, and if the primitive is wrong, after the result is printed.
     """
-    from mavcg.cli.core_timing import of_core_option
     from mavcg.kernels.primitives.registry import find_primitive
     from mavcg.lab.trials.check import check
     from mavcg.lab.trials.run import find_machine
+    from mavcg.profiles.core_timing import of_core_option
     from mavcg.specs.primitive import Epilogue
 
     primitive = find_primitive(name)

@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mavcg.cli.option_class import command_of
-from mavcg.cli.output import note, print_json
 from mavcg.cli.profile_classes import check_classes, show_classes
 from mavcg.cli.profile_options import ProfileOptions
 from mavcg.cli.profile_report import nothing_json, print_table, ranking_json
+from mavcg.console.option_class import command_of
+from mavcg.console.output import note, print_json
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:

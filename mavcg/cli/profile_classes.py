@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mavcg.cli.output import console, note, print_json
 from mavcg.cli.profile_report import NAME_CHARS, percent, printable_name
+from mavcg.console.output import console, note, print_json
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mavcg.cli.shared_options import SampleEvent, SampleFrequency
+from mavcg.console.shared_options import SampleEvent, SampleFrequency
 
 
 @dataclass(frozen=True)

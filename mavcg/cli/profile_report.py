@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mavcg.cli.output import console
+from mavcg.console.output import console
 
 if TYPE_CHECKING:
     from mavcg.program.profiling.profile import Profile

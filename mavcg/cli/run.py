@@ -1,14 +1,13 @@
 """The verb `mavcg run`: run a model library on inputs from files, and write its outputs to a file."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mavcg.cli.option_class import command_of
-from mavcg.cli.output import console, print_json
-from mavcg.cli.shared_options import InputFiles, InputSeed, JsonOutputs, ModelLibrary, OutputsFile
+from mavcg.console.option_class import command_of
+from mavcg.console.output import console, print_json
+from mavcg.console.shared_options import InputFiles, InputSeed, JsonOutputs, ModelLibrary, OutputsFile
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
@@ -51,6 +50,7 @@ def run_library(options: RunOptions) -> None:
         raise MavcgError(f"--seed {options.seed}: {fault}")
     import numpy as np
 
+    from mavcg.console.arrays import summary_of, write_arrays
     from mavcg.runtime.application import open_network
     from mavcg.runtime.loading import thread_count
 
@@ -84,7 +84,7 @@ run = command_of("run", RunOptions, run_library)
 
 def _inputs_from_files(model: "Model", files: list[str]) -> list[Any]:
     """Read the inputs of a model from files. files: values of --input."""
-    from mavcg.cli.input_arrays import read_input_arrays
+    from mavcg.console.arrays import read_input_arrays
 
     return read_input_arrays([tensor.name for tensor in model.inputs], files, ", or --seed 0 for random inputs")
 
@@ -108,37 +108,3 @@ def random_inputs(model: "Model", seed: int) -> list[Any]:
             )
         arrays.append(values.astype(np.float32).astype(tensor.dtype))
     return arrays
-
-
-def write_arrays(output: Path, arrays: dict[str, Any]) -> None:
-    """Write arrays as a .npz file, whole or not at all. arrays: by name. Raises: MavcgError naming -o."""
-    import numpy as np
-
-    from mavcg.files.disk_space import with_room
-    from mavcg.files.whole_file import whole
-
-    if not output.parent.is_dir():
-        raise MavcgError(f"-o {output}: the folder {output.parent} does not exist; make it, or name another output")
-    try:
-        with whole(output) as made, made.open("wb") as file:
-            np.savez(file, **arrays)
-    except OSError as error:
-        reason = with_room(error, output, sum(array.nbytes for array in arrays.values()))
-        raise MavcgError(f"-o {output}: cannot be written ({reason}); name another file") from error
-
-
-def summary_of(name: str, array: Any) -> dict[str, Any]:
-    """Return the shape, the range and the five largest elements of an output, as the document of --json has them."""
-    import numpy as np
-
-    flat = array.reshape(-1)
-    order = np.argsort(-flat.astype(np.float64), kind="stable")[:5]
-    return {
-        "name": name,
-        "dtype": str(array.dtype),
-        "shape": list(array.shape),
-        "min": float(flat.min()) if flat.size else 0.0,
-        "max": float(flat.max()) if flat.size else 0.0,
-        "top_index": [int(i) for i in order],
-        "top": [float(flat[i]) for i in order],
-    }

@@ -4,9 +4,9 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from mavcg.cli.option_class import command_of
-from mavcg.cli.output import Progress, console, note, print_json
 from mavcg.cli.select_options import SelectOptions
+from mavcg.console.option_class import command_of
+from mavcg.console.output import Progress, console, note, print_json
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mavcg.cli.output import console, print_json
+from mavcg.console.output import console, print_json
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mavcg.cli.shared_options import IgnoreDeclaredShapes, JsonEverything, ModelShapes, OptionalNetwork
+from mavcg.console.shared_options import IgnoreDeclaredShapes, JsonEverything, ModelShapes, OptionalNetwork
 
 TIME_LIMIT_S = 60.0  # the same as in selection.strategies, which is not imported for --help
 

@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING, Any
 
-from mavcg.cli.core_timing import core_timing
-from mavcg.cli.option_class import command_of
-from mavcg.cli.output import Progress, console, note, print_json
 from mavcg.cli.simulate_options import SimulateOptions
+from mavcg.console.option_class import command_of
+from mavcg.console.output import Progress, console, note, print_json
 from mavcg.errors import MavcgError
+from mavcg.profiles.core_timing import core_timing
 
 if TYPE_CHECKING:
     from mavcg.hardware.board import Board
@@ -60,7 +60,7 @@ def _simulate_layers(options: SimulateOptions, core: "Core", timing: "Timing", b
 
 def _simulate_call(options: SimulateOptions, core: "Core", timing: "Timing", board: "Board | None") -> None:
     """Simulate a call of one function. Raises: MavcgError for options of models, and if no function is named."""
-    from mavcg.cli.input_arrays import read_buffers
+    from mavcg.console.arrays import read_buffers
     from mavcg.lab.simulate.run import INSTRUCTION_LIMIT
     from mavcg.lab.simulate.simulation import simulate as simulate_call
     from mavcg.lab.simulate.simulation import simulation_json
@@ -105,7 +105,7 @@ def _simulate_model(
     options: SimulateOptions, core: "Core", timing: "Timing", board: "Board", units: int | None
 ) -> None:
     """Simulate a run of a model library and print its layers. units: samples in a long layer; None to time all."""
-    from mavcg.cli.input_arrays import read_input_arrays
+    from mavcg.console.arrays import read_input_arrays
     from mavcg.lab.simulate.model_run import MODEL_INSTRUCTION_LIMIT, model_json, simulate_model
     from mavcg.lab.simulate.sampling import SamplePlan
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import typer
 
-from mavcg.cli.option_class import command_of
-from mavcg.cli.output import note, print_json
 from mavcg.cli.tune_options import HOST, LOCAL, TuneOptions, refuse_options
+from mavcg.console.option_class import command_of
+from mavcg.console.output import note, print_json
 from mavcg.errors import MavcgError
 
 INTERRUPTED = 130  # exit status after Ctrl-C, as shells report it

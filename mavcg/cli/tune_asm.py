@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from mavcg.cli.core_timing import core_timing
-from mavcg.cli.option_class import command_of
-from mavcg.cli.output import Progress, note, print_json
 from mavcg.cli.tune_asm_options import TuneAsmOptions
 from mavcg.cli.tune_asm_report import is_changed, show_tuning, tuning_json
+from mavcg.console.option_class import command_of
+from mavcg.console.output import Progress, note, print_json
 from mavcg.errors import MavcgError
+from mavcg.profiles.core_timing import core_timing
 
 if TYPE_CHECKING:
     from mavcg.assembly.argument_states import Arguments

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mavcg.cli.shared_options import JsonReport, Latencies
+from mavcg.console.shared_options import JsonReport, Latencies
 
 
 @dataclass(frozen=True)

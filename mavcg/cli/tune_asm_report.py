@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mavcg.cli.output import console
+from mavcg.console.output import console
 
 if TYPE_CHECKING:
     from mavcg.assembly.asm_source import AsmSource

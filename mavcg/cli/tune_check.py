@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from mavcg.cli.output import console, note, print_json
 from mavcg.cli.tune_options import HOST, SIMULATE
+from mavcg.console.output import console, note, print_json
 from mavcg.errors import MavcgError
 
 

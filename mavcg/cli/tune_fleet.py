@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mavcg.cli.output import Progress, console, note, print_json
 from mavcg.cli.tune_left import note_measurements_left
+from mavcg.console.output import Progress, console, note, print_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from mavcg.cli.output import note
+from mavcg.console.output import note
 
 
 def note_measurements_left(document: dict[str, Any]) -> None:

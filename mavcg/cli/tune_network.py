@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING, Any
 
-from mavcg.cli.output import Progress, note
-from mavcg.cli.primitive_families import primitives_of_family
 from mavcg.cli.tune_left import note_measurements_left, why_stopped
 from mavcg.cli.tune_options import HOST, LOCAL, SIMULATE, TuneOptions, refuse_options
+from mavcg.console.output import Progress, note
 from mavcg.errors import MavcgError
+from mavcg.kernels.primitives.families import primitives_of_family
 
 if TYPE_CHECKING:
     from mavcg.choose.algorithms.costs.database import CostDb

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mavcg.cli.shared_options import IgnoreDeclaredShapes, Insecure, JsonEverything, ModelShapes, OptionalNetwork
+from mavcg.console.shared_options import IgnoreDeclaredShapes, Insecure, JsonEverything, ModelShapes, OptionalNetwork
 from mavcg.errors import MavcgError
 
 HOST, LOCAL, SIMULATE = "host", "local", "simulate"

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from mavcg.cli.output import console
 from mavcg.cli.tune_options import SIMULATE
+from mavcg.console.output import console
 
 
 def show_costs(document: dict[str, Any]) -> None:

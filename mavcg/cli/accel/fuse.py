@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mavcg.cli.option_class import command_of
-from mavcg.cli.output import Progress, console, note, print_json
-from mavcg.cli.shared_options import (
+from mavcg.console.option_class import command_of
+from mavcg.console.output import Progress, console, note, print_json
+from mavcg.console.shared_options import (
     AccelTarget,
     CostDatabase,
     DeviceDriver,

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from mavcg.cli.output import console, print_json
+from mavcg.console.output import console, print_json
 from mavcg.errors import MavcgError
 
 MOST_EMBEDDINGS = 1_000_000

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mavcg.cli.output import console, print_json
+from mavcg.console.output import console, print_json
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mavcg.cli.option_class import command_of
-from mavcg.cli.output import console, note, print_json
-from mavcg.cli.shared_options import AccelProgramFile, InputFiles, InputSeed, JsonOutputs, OutputsFile
+from mavcg.console.option_class import command_of
+from mavcg.console.output import console, note, print_json
+from mavcg.console.shared_options import AccelProgramFile, InputFiles, InputSeed, JsonOutputs, OutputsFile
 from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def run_program(options: AccelRunOptions) -> None:
         raise MavcgError(f"--seed {options.seed}: {fault}")
     from mavcg.accelerators.host.runtime import missing_part
     from mavcg.accelerators.image.elf_file import read_elf
-    from mavcg.cli.run import summary_of, write_arrays
+    from mavcg.console.arrays import summary_of, write_arrays
 
     image = read_elf(options.program)
     missing = missing_part(image, options.program) if image.cpu_nodes else ""
@@ -140,7 +140,7 @@ def _random(shapes: Mapping[str, tuple[int, ...]], seed: int) -> dict[str, Any]:
 
 def _arrays(names: Sequence[str], files: list[str]) -> dict[str, Any]:
     """Read the arrays of the program's inputs, by name. files: values of --input. Raises: MavcgError naming --input."""
-    from mavcg.cli.input_arrays import load_array_file
+    from mavcg.console.arrays import load_array_file
 
     by_name: dict[str, Any] = {}
     for text in files:

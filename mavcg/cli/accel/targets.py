@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mavcg.cli.output import console, print_json
-from mavcg.cli.shared_options import JsonDocument
+from mavcg.console.output import console, print_json
+from mavcg.console.shared_options import JsonDocument
 
 if TYPE_CHECKING:
     from mavcg.accelerators.target import IsaTarget

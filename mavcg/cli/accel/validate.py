@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from mavcg.cli.output import Progress, console, print_json
-from mavcg.cli.shared_options import AccelProgramFile, IgnoreDeclaredShapes, InputShapes
+from mavcg.console.output import Progress, console, print_json
+from mavcg.console.shared_options import AccelProgramFile, IgnoreDeclaredShapes, InputShapes
 
 
 def validate(

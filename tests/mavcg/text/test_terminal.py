@@ -11,8 +11,8 @@ from hypothesis import given
 from rich.table import Table
 from rich.text import Text
 
-from mavcg.cli.output import Progress, console, print_json
-from mavcg.cli.printable_console import PrintableConsole
+from mavcg.console.output import Progress, console, print_json
+from mavcg.console.printable_console import PrintableConsole
 from mavcg.errors import MavcgError, ToolError
 from mavcg.text.terminal import say, say_error, show, show_line
 from tests.mavcg.foreign_names import NAMES
@@ -112,5 +112,5 @@ def test_one_module_prints() -> None:
                         printing.add(path.relative_to(ROOT).as_posix())
                     assert not called.endswith("Console") or path.name in ("output.py", "printable_console.py"), path
 
-    own = {"mavcg/text/terminal.py", "mavcg/cli/output.py", "mavcg/cli/explain.py"}
+    own = {"mavcg/text/terminal.py", "mavcg/console/output.py", "mavcg/cli/explain.py"}
     assert {name for name in printing if "/kernels/" not in name} - CHILDREN == own

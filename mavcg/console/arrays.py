@@ -1,4 +1,4 @@
-"""Read the arrays of the option --input from .npy and .npz files."""
+"""Arrays of commands: those of the option --input, from .npy and .npz files, and outputs, written and summarised."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -66,3 +66,33 @@ def read_buffers(files: Sequence[str]) -> list[bytes]:
             )
         contents.append(loaded.tobytes())
     return contents
+
+
+def write_arrays(output: Path, arrays: dict[str, Any]) -> None:
+    """Write arrays as a .npz file, whole or not at all. arrays: by name. Raises: MavcgError naming -o."""
+    from mavcg.files.disk_space import with_room
+    from mavcg.files.whole_file import whole
+
+    if not output.parent.is_dir():
+        raise MavcgError(f"-o {output}: the folder {output.parent} does not exist; make it, or name another output")
+    try:
+        with whole(output) as made, made.open("wb") as file:
+            np.savez(file, **arrays)
+    except OSError as error:
+        reason = with_room(error, output, sum(array.nbytes for array in arrays.values()))
+        raise MavcgError(f"-o {output}: cannot be written ({reason}); name another file") from error
+
+
+def summary_of(name: str, array: Any) -> dict[str, Any]:
+    """Return the shape, the range and the five largest elements of an output, as the document of --json has them."""
+    flat = array.reshape(-1)
+    order = np.argsort(-flat.astype(np.float64), kind="stable")[:5]
+    return {
+        "name": name,
+        "dtype": str(array.dtype),
+        "shape": list(array.shape),
+        "min": float(flat.min()) if flat.size else 0.0,
+        "max": float(flat.max()) if flat.size else 0.0,
+        "top_index": [int(i) for i in order],
+        "top": [float(flat[i]) for i in order],
+    }

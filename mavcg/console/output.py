@@ -43,7 +43,7 @@ def console() -> "Console":
 
     It does not print control characters that the texts contain.
     """
-    from mavcg.cli.printable_console import PrintableConsole
+    from mavcg.console.printable_console import PrintableConsole
 
     return PrintableConsole(highlight=False, markup=False, width=None if sys.stdout.isatty() else FILE_COLUMNS)
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mavcg.cli.resource_limits import FEWEST_BYTES, ResourceLimits, build_limits, enforce_limits
+from mavcg.console.resource_limits import FEWEST_BYTES, ResourceLimits, build_limits, enforce_limits
 from mavcg.errors import MavcgError
 
 onnx = pytest.importorskip("onnx")

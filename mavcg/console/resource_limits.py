@@ -16,8 +16,8 @@ from functools import partial
 from pathlib import Path
 from types import FrameType
 
-from mavcg.cli.error_exit import EXIT_BAD_INPUT
-from mavcg.cli.output import Progress
+from mavcg.console.error_exit import EXIT_BAD_INPUT
+from mavcg.console.output import Progress
 from mavcg.errors import MavcgError
 from mavcg.files.scratch import descendants, end_process
 from mavcg.graph import Node
