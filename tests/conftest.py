@@ -58,6 +58,7 @@ SLOW_FIRST = (
     "tests/runtime/engine/",
     "tests/examples/",
     "tests/mavcg/cli/",
+    "tests/mavcg/accelerators/commands/",
     "tests/runtime/",
     "tests/mavcg/lab/runners/",
     "tests/mavcg/program/",

@@ -8,7 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from mavcg.cli.accel.group import make_accel
+from mavcg.accelerators.commands.accel.group import make_accel
+from mavcg.accelerators.commands.explore import explore
+from mavcg.accelerators.commands.plan import plan
 from mavcg.cli.applications import make_application_verbs
 from mavcg.cli.auto import auto
 from mavcg.cli.bench import bench
@@ -17,7 +19,6 @@ from mavcg.cli.build import build
 from mavcg.cli.cores import cores
 from mavcg.cli.estimate import estimate
 from mavcg.cli.explain import explain
-from mavcg.cli.explore import explore
 from mavcg.cli.farm import make_farm_verbs
 from mavcg.cli.init import init
 from mavcg.cli.inspect import inspect
@@ -25,7 +26,6 @@ from mavcg.cli.launch import HELP as LAUNCH_HELP
 from mavcg.cli.launch import launch
 from mavcg.cli.measure import measure
 from mavcg.cli.memory import memory
-from mavcg.cli.plan import plan
 from mavcg.cli.primitives import primitives
 from mavcg.cli.profile import profile
 from mavcg.cli.run import run as run_model

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-PAGE = (Path(__file__).parents[3] / "docs/exploring.md").read_text()
+PAGE = (Path(__file__).parents[4] / "docs/exploring.md").read_text()
 
 
 @pytest.fixture
