@@ -59,6 +59,7 @@ SLOW_FIRST = (
     "tests/examples/",
     "tests/mavcg/cli/",
     "tests/mavcg/accelerators/commands/",
+    "tests/mavcg/apps/commands/",
     "tests/runtime/",
     "tests/mavcg/lab/runners/",
     "tests/mavcg/program/",

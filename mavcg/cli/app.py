@@ -11,7 +11,7 @@ import typer
 from mavcg.accelerators.commands.accel.group import make_accel
 from mavcg.accelerators.commands.explore import explore
 from mavcg.accelerators.commands.plan import plan
-from mavcg.cli.applications import make_application_verbs
+from mavcg.apps.commands.group import make_application_verbs
 from mavcg.cli.auto import auto
 from mavcg.cli.bench import bench
 from mavcg.cli.blas import make_blas_verbs

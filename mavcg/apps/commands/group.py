@@ -4,8 +4,8 @@ from typing import Annotated, Any
 
 import typer
 
-from mavcg.cli.app_build import build
-from mavcg.cli.app_plan import plan
+from mavcg.apps.commands.build import build
+from mavcg.apps.commands.plan import plan
 from mavcg.console.output import console, print_json
 from mavcg.errors import MavcgError
 
