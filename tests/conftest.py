@@ -60,6 +60,7 @@ SLOW_FIRST = (
     "tests/mavcg/cli/",
     "tests/mavcg/accelerators/commands/",
     "tests/mavcg/apps/commands/",
+    "tests/mavcg/lab/commands/",
     "tests/runtime/",
     "tests/mavcg/lab/runners/",
     "tests/mavcg/program/",

@@ -1,4 +1,12 @@
-"""The `mavcg` command; each of its verbs is a module."""
+"""The `mavcg` command: the door to all verbs, and the verbs of programs and models; a verb is a module.
+
+Where the next thing goes:
+
+- Verb of programs, models, cores: here, since `build` and others join several folders; then its name in app.py.
+- Verb of a tenant: in its commands folder, mavcg/accelerators/commands, mavcg/lab/commands or mavcg/apps/commands, with
+  its tests in the mirrored folder; then its name in app.py.
+- What several verbs share: mavcg/console.
+"""
 
 import gc
 import os

@@ -19,7 +19,6 @@ from mavcg.cli.build import build
 from mavcg.cli.cores import cores
 from mavcg.cli.estimate import estimate
 from mavcg.cli.explain import explain
-from mavcg.cli.farm import make_farm_verbs
 from mavcg.cli.init import init
 from mavcg.cli.inspect import inspect
 from mavcg.cli.launch import HELP as LAUNCH_HELP
@@ -31,12 +30,13 @@ from mavcg.cli.profile import profile
 from mavcg.cli.run import run as run_model
 from mavcg.cli.runtime import runtime
 from mavcg.cli.select import select
-from mavcg.cli.simulate import simulate
-from mavcg.cli.tune import tune
 from mavcg.cli.tune_asm import tune_asm
 from mavcg.console.error_exit import EXIT_BAD_INPUT, show_tracebacks
 from mavcg.errors import MavcgError
 from mavcg.files.disk_space import NO_ROOM, full_folders
+from mavcg.lab.commands.farm import make_farm_verbs
+from mavcg.lab.commands.simulate import simulate
+from mavcg.lab.commands.tune import tune
 from mavcg.text.terminal import say, say_error, show
 
 HELP = """Build libraries with machine code for each core type of a processor whose cores differ.

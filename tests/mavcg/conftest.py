@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from mavcg.cli.app import run
+from mavcg.hosts.host import host_board
 from mavcg.toolchain.target import host_target
 from tests.mavcg.children import is_open, may_connect, watched_children, watched_sockets
 from tests.mavcg.paper_setups import paper_convolutions, paper_layers, setups, small_array
@@ -79,6 +80,23 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
+def shell(here: Path) -> Callable[[str], "subprocess.CompletedProcess[str]"]:
+    """shell("mavcg profile && mavcg build"): a line as a user types it, in the current folder, `mavcg` on its PATH."""
+    folder = Path(sys.executable).parent
+    if not (folder / "mavcg").is_file():  # run from a checkout that is not installed
+        folder = here.parent / f"{here.name}-bin"
+        folder.mkdir()
+        (folder / "mavcg").write_text(f'#!/bin/sh\nexec {sys.executable} -m mavcg.cli "$@"\n')
+        (folder / "mavcg").chmod(0o755)
+    variables = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
+
+    def shell(line: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(["sh", "-c", line], env=variables, capture_output=True, text=True, timeout=300)
+
+    return shell
+
+
+@pytest.fixture
 def kernel(here: Path) -> Path:
     """kernel.c in the current folder: dot, worth a version, and cool, not."""
     (here / "kernel.c").write_text(KERNEL)
@@ -91,6 +109,13 @@ def cores() -> tuple[str, str]:
     if not CORES:
         pytest.skip("versions are made for AArch64 and x86-64 only")
     return CORES[0], CORES[1]
+
+
+@pytest.fixture(scope="session")
+def known_host() -> None:
+    """A machine whose cores `--board host` knows."""
+    if not host_board().clusters:
+        pytest.skip("no core of this machine is known, so --board host has nothing to make versions for")
 
 
 @pytest.fixture(scope="session")

@@ -1,14 +1,9 @@
 """A hand-written kernel as text, as an object, and as a library with versions."""
 
-import os
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from mavcg.hosts.host import host_board
 from mavcg.toolchain.zig import run_zig
 
 # One iteration: 5 instructions, of which two q loads block a Cortex-A55 for 2 cycles each; 8 FLOP.
@@ -71,27 +66,3 @@ def dot_library(here: Path) -> Path:
     words = ["-target", "aarch64-linux-gnu.2.17", "-shared", "-nostdlib", "versions.s", "-o", str(out)]
     run_zig("cc", words, "building a test's library", cwd=here)
     return out
-
-
-@pytest.fixture
-def shell(here: Path) -> Callable[[str], "subprocess.CompletedProcess[str]"]:
-    """shell("mavcg profile && mavcg build"): a line as a user types it, in the current folder, `mavcg` on its PATH."""
-    folder = Path(sys.executable).parent
-    if not (folder / "mavcg").is_file():  # run from a checkout that is not installed
-        folder = here.parent / f"{here.name}-bin"
-        folder.mkdir()
-        (folder / "mavcg").write_text(f'#!/bin/sh\nexec {sys.executable} -m mavcg.cli "$@"\n')
-        (folder / "mavcg").chmod(0o755)
-    variables = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
-
-    def shell(line: str) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(["sh", "-c", line], env=variables, capture_output=True, text=True, timeout=300)
-
-    return shell
-
-
-@pytest.fixture(scope="session")
-def known_host() -> None:
-    """A machine whose cores `--board host` knows."""
-    if not host_board().clusters:
-        pytest.skip("no core of this machine is known, so --board host has nothing to make versions for")

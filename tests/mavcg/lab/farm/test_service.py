@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 from mavcg.accelerators.plans.schedule_cache import fingerprint
-from mavcg.cli.farm import _say_ready
 from mavcg.errors import MavcgError
+from mavcg.lab.commands.farm import _say_ready
 from mavcg.lab.connections.address import FarmAddress, read_address
 from mavcg.lab.connections.check_scheduler import check_scheduler, farm_security
 from mavcg.lab.connections.token import make_token, token_path

@@ -25,7 +25,7 @@ def test_only_farms_open_sockets() -> None:
     ]
     users = {str(path.relative_to(ROOT)) for path in paths if OPENS.search(path.read_text())}
     of_farms = {
-        "mavcg/cli/farm.py",
+        "mavcg/lab/commands/farm.py",
         "mavcg/lab/jobs/dask_engine.py",
         "mavcg/lab/farm/service.py",
         *(f"mavcg/lab/connections/{name}.py" for name in ("check_scheduler", "dask_limits", "token")),

@@ -4,10 +4,10 @@ from typing import Any
 
 import typer
 
-from mavcg.cli.tune_options import HOST, LOCAL, TuneOptions, refuse_options
 from mavcg.console.option_class import command_of
 from mavcg.console.output import note, print_json
 from mavcg.errors import MavcgError
+from mavcg.lab.commands.tune_options import HOST, LOCAL, TuneOptions, refuse_options
 
 INTERRUPTED = 130  # exit status after Ctrl-C, as shells report it
 
@@ -40,7 +40,7 @@ def run_tune(options: TuneOptions) -> None:
     if options.model is None:
         _refuse_without_model(options)
     if options.check:
-        from mavcg.cli.tune_check import check_machine
+        from mavcg.lab.commands.tune_check import check_machine
 
         _refuse_beside_check(options)
         check_machine(options.board, options.runner, options.as_json, options.insecure)
@@ -52,7 +52,7 @@ def run_tune(options: TuneOptions) -> None:
             document["imported"] = database.import_file(options.import_)
             note(f"{document['imported']} costs imported from {options.import_}")
         if options.model is not None:
-            from mavcg.cli.tune_network import tune_model
+            from mavcg.lab.commands.tune_network import tune_model
 
             document |= tune_model(options, options.model, database)
         if options.export is not None:
@@ -61,7 +61,7 @@ def run_tune(options: TuneOptions) -> None:
     if options.as_json:
         print_json(document)
     elif options.model is not None:
-        from mavcg.cli.tune_tables import show_costs
+        from mavcg.lab.commands.tune_tables import show_costs
 
         show_costs(document)
     if document.get("stopped") == "interrupt":

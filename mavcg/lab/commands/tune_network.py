@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING, Any
 
-from mavcg.cli.tune_left import note_measurements_left, why_stopped
-from mavcg.cli.tune_options import HOST, LOCAL, SIMULATE, TuneOptions, refuse_options
 from mavcg.console.output import Progress, note
 from mavcg.errors import MavcgError
 from mavcg.kernels.primitives.families import primitives_of_family
+from mavcg.lab.commands.tune_left import note_measurements_left, why_stopped
+from mavcg.lab.commands.tune_options import HOST, LOCAL, SIMULATE, TuneOptions, refuse_options
 
 if TYPE_CHECKING:
     from mavcg.choose.algorithms.costs.database import CostDb
@@ -21,7 +21,7 @@ def tune_model(options: TuneOptions, model: str, database: "CostDb") -> dict[str
     Raises: MavcgError for bad options and for a machine that is not reached or not the board.
     """
     from mavcg.choose.algorithms.select_network import read_network
-    from mavcg.cli.tune_fleet import is_fleet, open_fleet, tune_on_fleet
+    from mavcg.lab.commands.tune_fleet import is_fleet, open_fleet, tune_on_fleet
     from mavcg.model.sizes import parse_shapes
 
     if options.runner == SIMULATE:

@@ -19,11 +19,11 @@ from mavcg.choose.algorithms.costs.database_file import open_db
 from mavcg.choose.algorithms.costs.provider import MODELLED, Cost
 from mavcg.choose.algorithms.network import network_of
 from mavcg.cli.select import select
-from mavcg.cli.tune import tune
 from mavcg.errors import MavcgError
 from mavcg.graph.networks import network
 from mavcg.hosts import host
 from mavcg.kernels.primitives.registry import all_primitives
+from mavcg.lab.commands.tune import tune
 from mavcg.lab.runners import simulated_tuning, tune_network
 from mavcg.lab.runners import spot as spots
 from mavcg.lab.runners.bench_program import BenchProgram

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from mavcg.cli.tune_options import HOST, SIMULATE
 from mavcg.console.output import console, note, print_json
 from mavcg.errors import MavcgError
+from mavcg.lab.commands.tune_options import HOST, SIMULATE
 
 
 def check_machine(board_name: str, runner_name: str, as_json: bool, insecure: bool = False) -> None:
@@ -17,8 +17,8 @@ def check_machine(board_name: str, runner_name: str, as_json: bool, insecure: bo
         insecure: allow plain TCP to a fleet's scheduler on another machine.
     Raises: MavcgError for a machine that is not reached, and for --runner simulate.
     """
-    from mavcg.cli.tune_fleet import check_fleet, is_fleet, open_fleet
     from mavcg.hosts.host import find_board
+    from mavcg.lab.commands.tune_fleet import check_fleet, is_fleet, open_fleet
     from mavcg.lab.runners.open import open_runner
     from mavcg.lab.runners.tune_network import facts_document
 

@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from mavcg.cli.tune_options import SIMULATE
 from mavcg.console.output import console
+from mavcg.lab.commands.tune_options import SIMULATE
 
 
 def show_costs(document: dict[str, Any]) -> None:
     """Print the fastest primitives of each core; of a fleet those of each board type, and the boards."""
     if "types" in document:
-        from mavcg.cli.tune_fleet import show_fleet
+        from mavcg.lab.commands.tune_fleet import show_fleet
 
         for board_type in document["types"]:
             _show_cores(board_type, str(document["db"]), f"{board_type['type']}: ")

@@ -3,15 +3,15 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mavcg.cli.tune_left import note_measurements_left
 from mavcg.console.output import Progress, console, note, print_json
+from mavcg.lab.commands.tune_left import note_measurements_left
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mavcg.choose.algorithms.costs.database import CostDb
     from mavcg.choose.algorithms.network import Network
-    from mavcg.cli.tune_options import TuneOptions
+    from mavcg.lab.commands.tune_options import TuneOptions
     from mavcg.lab.fleet.fleet_file import Fleet
     from mavcg.specs.primitive import Primitive
 

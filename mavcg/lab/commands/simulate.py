@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING, Any
 
-from mavcg.cli.simulate_options import SimulateOptions
 from mavcg.console.option_class import command_of
 from mavcg.console.output import Progress, console, note, print_json
 from mavcg.errors import MavcgError
+from mavcg.lab.commands.simulate_options import SimulateOptions
 from mavcg.profiles.core_timing import core_timing
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""Commands of measuring and simulating: `mavcg simulate`, `mavcg tune` and `mavcg farm`."""
