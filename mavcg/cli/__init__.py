@@ -2,9 +2,9 @@
 
 Where the next thing goes:
 
-- Verb of programs, models, cores: here, since `build` and others join several folders; then its name in app.py.
+- Verb of programs, models, cores: here, since `build` and others join several folders; then a row in verbs.py.
 - Verb of a tenant: in its commands folder, mavcg/accelerators/commands, mavcg/lab/commands or mavcg/apps/commands, with
-  its tests in the mirrored folder; then its name in app.py.
+  its tests in the mirrored folder; then a row in verbs.py.
 - What several verbs share: mavcg/console.
 """
 

@@ -2,41 +2,16 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Annotated, Any
 
 import typer
 
-from mavcg.accelerators.commands.accel.group import make_accel
-from mavcg.accelerators.commands.explore import explore
-from mavcg.accelerators.commands.plan import plan
-from mavcg.apps.commands.group import make_application_verbs
-from mavcg.cli.auto import auto
-from mavcg.cli.bench import bench
-from mavcg.cli.blas import make_blas_verbs
-from mavcg.cli.build import build
-from mavcg.cli.cores import cores
-from mavcg.cli.estimate import estimate
-from mavcg.cli.explain import explain
-from mavcg.cli.init import init
-from mavcg.cli.inspect import inspect
-from mavcg.cli.launch import HELP as LAUNCH_HELP
-from mavcg.cli.launch import launch
-from mavcg.cli.measure import measure
-from mavcg.cli.memory import memory
-from mavcg.cli.primitives import primitives
-from mavcg.cli.profile import profile
-from mavcg.cli.run import run as run_model
-from mavcg.cli.runtime import runtime
-from mavcg.cli.select import select
-from mavcg.cli.tune_asm import tune_asm
+from mavcg.cli.verbs import VERBS, verb_named
 from mavcg.console.error_exit import EXIT_BAD_INPUT, show_tracebacks
 from mavcg.errors import MavcgError
 from mavcg.files.disk_space import NO_ROOM, full_folders
-from mavcg.lab.commands.farm import make_farm_verbs
-from mavcg.lab.commands.simulate import simulate
-from mavcg.lab.commands.tune import tune
 from mavcg.text.terminal import say, say_error, show
 
 HELP = """Build libraries with machine code for each core type of a processor whose cores differ.
@@ -51,12 +26,8 @@ The --help of each command has examples.
 _ALL_TO_LAUNCH = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 
 
-def _launch(arguments: Annotated[list[str] | None, typer.Argument(metavar="COMPILER ARGUMENTS..")] = None) -> None:
-    raise SystemExit(launch(arguments or []))
-
-
-def make_app() -> typer.Typer:
-    """Return the command line with all its verbs."""
+def make_app(names: Iterable[str] = VERBS) -> typer.Typer:
+    """Return the command line with these verbs, by default all."""
     app = typer.Typer(
         name="mavcg",
         help=HELP,
@@ -67,35 +38,22 @@ def make_app() -> typer.Typer:
         rich_markup_mode=None,
     )
     app.callback()(_options)
-    for verb in (
-        init,
-        profile,
-        build,
-        auto,
-        inspect,
-        run_model,
-        bench,
-        estimate,
-        simulate,
-        plan,
-        explore,
-        primitives,
-        tune,
-        select,
-        explain,
-        tune_asm,
-        measure,
-        memory,
-        cores,
-        runtime,
-    ):
-        app.command()(verb)
-    app.add_typer(make_application_verbs(), name="app")
-    app.add_typer(make_blas_verbs(), name="blas")
-    app.add_typer(make_farm_verbs(), name="farm")
-    app.command(name="launch", help=LAUNCH_HELP, add_help_option=False, context_settings=_ALL_TO_LAUNCH)(_launch)
-    app.add_typer(make_accel())
+    for name in names:
+        if name == "launch":
+            from mavcg.cli.launch import HELP as LAUNCH_HELP
+
+            app.command(name, help=LAUNCH_HELP, add_help_option=False, context_settings=_ALL_TO_LAUNCH)(_launch)
+        elif isinstance(verb := verb_named(name), typer.Typer):
+            app.add_typer(verb, name=name)
+        else:
+            app.command(name)(verb)
     return app
+
+
+def _launch(arguments: Annotated[list[str] | None, typer.Argument(metavar="COMPILER ARGUMENTS..")] = None) -> None:
+    from mavcg.cli.launch import launch
+
+    raise SystemExit(launch(arguments or []))
 
 
 def _version(requested: bool) -> None:
@@ -116,15 +74,17 @@ _options.__doc__ = HELP
 
 
 @cache
-def _command() -> Any:
-    """Return the command line as typer runs it; made once, for all runs in this process."""
-    return typer.main.get_command(make_app())
+def _command(name: str | None) -> Any:
+    """Return the command line as typer runs it, with one verb or with all; made once, for all runs in this process."""
+    return typer.main.get_command(make_app(VERBS if name is None else (name,)))
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run a command line and return its exit status."""
     try:
-        _command()(list(arguments), prog_name="mavcg")
+        # Help and usage errors list all verbs; to run one, the modules of the others need not be imported.
+        only = arguments[0] if arguments and arguments[0] in VERBS else None
+        _command(only)(list(arguments), prog_name="mavcg")
         return 0
     except SystemExit as end:  # typer ends with 0, or with 2 after it has printed a usage error
         if isinstance(end.__context__, BrokenPipeError):  # `mavcg cores | head`

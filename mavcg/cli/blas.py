@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mavcg.console.option_class import command_of
+from mavcg.console.option_class import command_of, group_of
 from mavcg.console.output import Progress, console, print_json
 from mavcg.console.shared_options import Jobs, JsonReport
 
@@ -19,16 +19,6 @@ HELP = """Build a BLAS whose matrix products have versions per core; other routi
 mavcg blas build --board host -o libmavcg_blas.so
 LD_PRELOAD=$PWD/libmavcg_blas.so ./app
 """
-
-
-def make_blas_verbs() -> typer.Typer:
-    """Return the command line of `mavcg blas`."""
-    verbs = typer.Typer(
-        help=HELP, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None
-    )
-    verbs.callback()(lambda: None)  # without a callback, typer takes the only verb as the whole command
-    verbs.command(name="build")(build)
-    return verbs
 
 
 @dataclass(frozen=True)
@@ -110,6 +100,7 @@ def run_build(options: BlasBuildOptions) -> None:
 
 
 build = command_of("build", BlasBuildOptions, run_build)
+blas = group_of(HELP, build=build)
 
 
 def _show(result: "BlasResult") -> None:

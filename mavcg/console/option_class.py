@@ -1,8 +1,10 @@
-"""Turn a dataclass of options into a command: for verbs with more options than a function's signature can show."""
+"""Make commands: of a dataclass, for verbs with more options than a signature can show, and groups of commands."""
 
 import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
+
+import typer
 
 Options = TypeVar("Options")
 
@@ -24,3 +26,12 @@ def command_of(name: str, options_class: type[Options], run: Callable[[Options],
     command.__annotations__ = {name: parameter.annotation for name, parameter in signature.parameters.items()}
     command.__signature__ = signature.replace(return_annotation=None)  # type: ignore[attr-defined]
     return command
+
+
+def group_of(help_text: str, **commands: Callable[..., Any]) -> typer.Typer:
+    """Return a group of commands, such as `mavcg farm serve` and `mavcg farm join`. commands: by their names."""
+    group = typer.Typer(help=help_text, no_args_is_help=True, rich_markup_mode=None)
+    group.callback()(lambda: None)  # without a callback, typer takes an only command as the whole group
+    for name, command in commands.items():
+        group.command(name)(command)
+    return group

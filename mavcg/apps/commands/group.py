@@ -6,6 +6,7 @@ import typer
 
 from mavcg.apps.commands.build import build
 from mavcg.apps.commands.plan import plan
+from mavcg.console.option_class import group_of
 from mavcg.console.output import console, print_json
 from mavcg.errors import MavcgError
 
@@ -16,17 +17,6 @@ mavcg app plan app.toml --board exynos9820
 mavcg app build app.toml --board exynos9820 -o libapp.so
 mavcg app example --paper
 """
-
-
-def make_application_verbs() -> typer.Typer:
-    """Return the command line of `mavcg app`."""
-    verbs = typer.Typer(
-        help=HELP, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None
-    )
-    verbs.command(name="plan")(plan)
-    verbs.command(name="build")(build)
-    verbs.command(name="example")(example)
-    return verbs
 
 
 def example(
@@ -70,3 +60,6 @@ def _show_tables(tables: dict[str, Any]) -> None:
         out.print()
     for name, schedule in tables["schedules"].items():
         out.print(f"{name}: {schedule}")
+
+
+app = group_of(HELP, plan=plan, build=build, example=example)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mavcg.console.option_class import group_of
 from mavcg.console.output import note, print_json_line
 from mavcg.console.shared_options import Insecure
 from mavcg.text.terminal import show
@@ -31,16 +32,6 @@ Token = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print where it listens as a line of JSON.")]
-
-
-def make_farm_verbs() -> typer.Typer:
-    """Return the command line of `mavcg farm`."""
-    verbs = typer.Typer(
-        help=HELP, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None
-    )
-    verbs.command(name="serve")(serve)
-    verbs.command(name="join")(join)
-    return verbs
 
 
 def serve(
@@ -153,3 +144,6 @@ def join(
             sys.stdout.flush()
 
     run_worker(where, offer, token or token_path(), address, ready)
+
+
+farm = group_of(HELP, serve=serve, join=join)

@@ -92,6 +92,14 @@ def test_help_imports_nothing_heavy() -> None:
     assert not imported_by("build", "--help") & HEAVY
 
 
+def test_a_verb_imports_the_commands_of_no_other() -> None:
+    code = "import sys; from mavcg.cli.app import run; run(['farm', '--help']); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    commands = {name for name in done.stdout.split() if name.startswith("mavcg.cli.") or ".commands." in name}
+    assert commands == {"mavcg.cli.app", "mavcg.cli.verbs", "mavcg.lab.commands.farm"}
+
+
 def test_an_error_is_one_line_and_exit_code_2(mavcg: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(name: str) -> None:
         raise MavcgError("place: what; way out")
