@@ -7,7 +7,7 @@ JOBS   ?= 3
 # Modules are compiled once, whatever the environment says: the tests start some hundred Pythons.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: sbom help setup demo check lint analyze types test fast-tests test-long test-gpu fuzz bench figures clean figures-check
+.PHONY: sbom help setup demo check lint analyze types test fast-tests test-core test-long test-gpu fuzz bench figures clean figures-check
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -56,6 +56,9 @@ test: setup $(VENV)/.ready-to-test ## lint, types and the fast tests (some 6 min
 
 fast-tests: setup $(VENV)/.ready-to-test
 	@env -u MAKEFLAGS -u MFLAGS $(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations=40 -m "not long"
+
+test-core: setup $(VENV)/.ready-to-test ## the fast tests without those of accelerators, lab and apps (some 4 minutes)
+	@env -u MAKEFLAGS -u MFLAGS $(BIN)/pytest --core -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "not long"
 
 check: test ## the same gate by its usual name
 

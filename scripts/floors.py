@@ -105,6 +105,20 @@ def wrong_imports() -> Iterator[str]:
                 yield f"{module} imports {below}, of another tenant"
 
 
+def tenants() -> frozenset[str]:
+    """Return the folders that import no other folder of their floor: not the doors to them."""
+    return frozenset(folder for floor in floors() if floor.apart for folder in floor.folders) - {
+        door for floor in floors() for door in floor.doors
+    }
+
+
+def tenant_of_test(path: Path) -> str:
+    """Return the tenant whose tests a file or folder of tests/ holds; "" for the core's, and what is not in tests/."""
+    parts = path.relative_to(ROOT).parts if path.is_relative_to(ROOT) else ()
+    owner = parts[2] if len(parts) > 2 and parts[0] == "tests" else ""
+    return owner if owner in tenants() else ""
+
+
 def arrows() -> frozenset[tuple[str, str]]:
     """Return the pairs of folders of which the first imports the second."""
     pairs = ((folder_of(module), folder_of(below)) for module, found in imports().items() for below in found)

@@ -29,6 +29,7 @@ from mavcg.program.version_choice import Gains, VersionLimits
 from mavcg.toolchain.codegen import canonical
 from mavcg.toolchain.target import Target, host_target, parse_target
 from mavcg.toolchain.zig import run_zig
+from scripts.floors import tenant_of_test
 
 GOLDEN = Path(__file__).parent / "golden"
 QEMU = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
@@ -37,6 +38,14 @@ ARM = parse_target("aarch64-linux-musl")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write what tests print as the new golden texts")
+    parser.addoption(
+        "--core", action="store_true", help="leave out the tests of tenants, as scripts/floors.toml has them"
+    )
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With --core, collect nothing of the tenants' folders."""
+    return True if config.getoption("--core") and tenant_of_test(collection_path) else None
 
 
 def pytest_configure(config: pytest.Config) -> None:

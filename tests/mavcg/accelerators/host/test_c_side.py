@@ -17,7 +17,7 @@ from mavcg.toolchain.zig import run_zig
 from tests.mavcg.accelerators.compiled import random_program
 
 CODE = Path(__file__).parent
-EXAMPLE = CODE.parents[2] / "examples" / "accel_host" / "main.c"
+EXAMPLE = CODE.parents[3] / "examples" / "accel_host" / "main.c"
 ASAN = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
