@@ -11,7 +11,8 @@ from mavcg.choose.tiles.tiles import plan_tiles
 from mavcg.cost.board_model import cores_of
 from mavcg.hardware.core import GENERIC
 from mavcg.hosts.host import host_board, measured_host_board
-from mavcg.kernels.builder.emit import add_core_attributes, kernel_name
+from mavcg.kernels.builder.emit import kernel_name
+from mavcg.kernels.builder.module_text import add_core_attributes
 from mavcg.kernels.machines import machines_for
 from mavcg.kernels.registry import emit
 from mavcg.profiles.load import cores_for

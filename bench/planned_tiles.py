@@ -41,7 +41,8 @@ from mavcg.choose.tiles.work import work_of
 from mavcg.cost.board_model import cores_of
 from mavcg.hosts.host import measured_host_board
 from mavcg.importers.load import import_model
-from mavcg.kernels.builder.emit import add_core_attributes, kernel_name
+from mavcg.kernels.builder.emit import kernel_name
+from mavcg.kernels.builder.module_text import add_core_attributes
 from mavcg.kernels.machines import packing_for
 from mavcg.kernels.registry import emit
 from mavcg.passes.graph.pipeline import optimise

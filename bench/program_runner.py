@@ -20,7 +20,8 @@ from mavcg.choose.lowering.pack_weights import pack_weights
 from mavcg.choose.lowering.step_list import plan_model
 from mavcg.graph import DTYPES, Array
 from mavcg.importers.load import import_model
-from mavcg.kernels.builder.emit import add_core_attributes, kernel_name
+from mavcg.kernels.builder.emit import kernel_name
+from mavcg.kernels.builder.module_text import add_core_attributes
 from mavcg.kernels.registry import emit
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.runtime.kernel_call import KernelCall

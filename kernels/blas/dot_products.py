@@ -14,8 +14,7 @@ from mavcg.kernels.blas.emitter import VectorEmitter, begin_function
 from mavcg.kernels.blas.product_tile import TYPES
 from mavcg.kernels.blas.vector_product import SUM_BYTES
 from mavcg.kernels.builder.emit import I32, I64, PTR, Values, address, const, fma, repeat, vector
-from mavcg.kernels.builder.prefetch import prefetch
-from mavcg.kernels.builder.product_loop import CHAINS, COLUMNS, ROWS, ProductLoop, SumTile
+from mavcg.kernels.builder.product_loop import CHAINS, COLUMNS, ROWS, ProductLoop, SumTile, prefetch
 from mavcg.specs.kernel import Machine
 
 FUNCTION_TYPE = ir.FunctionType(ir.VoidType(), [I64, I64, I64, I64, PTR, I64, PTR, I64, PTR, PTR, PTR])

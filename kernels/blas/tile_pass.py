@@ -22,8 +22,7 @@ from mavcg.kernels.builder.emit import (
     type_suffix,
     vector,
 )
-from mavcg.kernels.builder.prefetch import prefetch
-from mavcg.kernels.builder.product_loop import CHAINS, COLUMNS, ROWS, ProductLoop, SumTile
+from mavcg.kernels.builder.product_loop import CHAINS, COLUMNS, ROWS, ProductLoop, SumTile, prefetch
 from mavcg.kernels.gemm.register_tile import by_lane
 from mavcg.specs.blas_blocks import ITEM_BYTES
 from mavcg.specs.kernel import Machine

@@ -1,6 +1,7 @@
 """Unary operators on f32 values in registers, used in epilogues of kernels and by element-wise kernels."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import inf, pi, sqrt
 from typing import TypeAlias
 
@@ -115,6 +116,11 @@ _ACTIVATIONS: dict[str, Callable[..., Value]] = {
     "round": lambda b, x: intrinsic(b, "roundeven", [x]),
     "sign": _sign,
 }
+
+
+def activation(b: ir.IRBuilder, act: str, act_args: tuple[float, ...]) -> Callable[[ir.Value], ir.Value]:
+    """Return the emitter of an activation, for tiles that know nothing of activations."""
+    return partial(activate, b, act, act_args)
 
 
 def activate(b: ir.IRBuilder, act: str, args: Sequence[float], x: Value) -> Value:

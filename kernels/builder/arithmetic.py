@@ -8,30 +8,30 @@ from collections.abc import Callable, Mapping
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.double_math import exp64, fmod64, log64
-from mavcg.kernels.builder.emit import F16, F32, I8, I32, TYPES, intrinsic, lanes_of, type_suffix, vector
-from mavcg.kernels.builder.power import fmod, power
+from mavcg.kernels.builder.double_math import exp64, fmod, fmod64, log64, power
+from mavcg.kernels.builder.emit import (
+    F16,
+    F32,
+    FLOATS,
+    I8,
+    I32,
+    SIGNED,
+    TYPES,
+    intrinsic,
+    number,
+    type_suffix,
+    with_element,
+)
 
 
 def is_float(dtype: str) -> bool:
     """Return True for the tensor types of floats."""
-    return dtype in ("f16", "f32", "f64")
+    return dtype in FLOATS
 
 
 def is_signed(dtype: str) -> bool:
     """Return True for the tensor types of signed integers."""
-    return dtype in ("i8", "i16", "i32", "i64")
-
-
-def with_element(x: ir.Value, element: ir.Type) -> ir.Type:
-    """Return the type with as many lanes as x and the given element type."""
-    return vector(element, lanes_of(x))
-
-
-def number(x: ir.Value, value: float) -> ir.Constant:
-    """Return a constant of x's type with the value in all lanes."""
-    lanes = lanes_of(x)
-    return ir.Constant(x.type, value if lanes == 1 else [value] * lanes)
+    return dtype in SIGNED
 
 
 def truth(b: ir.IRBuilder, flags: ir.Value) -> ir.Value:

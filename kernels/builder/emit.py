@@ -7,8 +7,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.module_text import module_text
-from mavcg.kernels.builder.unchecked import (
+from mavcg.kernels.builder.module_text import (
     Names,
     UncheckedAddress,
     UncheckedCall,
@@ -38,6 +37,7 @@ TYPES: dict[str, ir.Type] = {
     "u64": I64,
     "bool": I8,
 }
+FLOATS, SIGNED = frozenset({"f16", "f32", "f64"}), frozenset({"i8", "i16", "i32", "i64"})  # tensor types
 KERNEL_TYPE = ir.FunctionType(ir.VoidType(), [PTR, I64, I64, PTR])
 
 Values = tuple[ir.Value, ...]
@@ -176,6 +176,17 @@ def vector(typ: ir.Type, lanes: int) -> ir.Type:
     return ir.VectorType(typ, lanes) if lanes > 1 else typ
 
 
+def with_element(x: ir.Value, element: ir.Type) -> ir.Type:
+    """Return the type with as many lanes as x and the given element type."""
+    return vector(element, lanes_of(x))
+
+
+def number(x: ir.Value, value: float) -> ir.Constant:
+    """Return a constant of x's type with the value in all lanes."""
+    lanes = lanes_of(x)
+    return ir.Constant(x.type, value if lanes == 1 else [value] * lanes)
+
+
 def splat(b: ir.IRBuilder, value: ir.Value, lanes: int, name: str = "") -> ir.Value:
     """Return a vector with the scalar `value` in all lanes."""
     if lanes == 1:
@@ -286,28 +297,3 @@ def element_bytes(typ: ir.Type) -> int:
     if isinstance(typ, ir.IntType):
         return max(1, int(typ.width) // 8)
     return _FLOATS[type(typ)][1]
-
-
-# Features of all cores of an architecture. They are stated even if the CPU's name implies them, because LLVM gives a
-# function without features those that the compiler was started with, which are the oldest CPU's.
-_EVERYWHERE = {"aarch64": "+neon", "x86_64": "+fma"}
-
-
-# Callee-saved vector registers: a function that declares them as changed saves them all, and the machine passes may use
-# them for loads in flight. Without them a loop with 20 accumulators in 32 registers would stall on an in-order core.
-_SAVE_ALL = '  call void asm sideeffect "", "' + ",".join(f"~{{v{i}}}" for i in range(8, 16)) + '"()'
-
-
-def add_core_attributes(module: ir.Module, machine: Machine) -> str:
-    """Return the module's text with the core's target attributes on every function that the module defines."""
-    features = ",".join((_EVERYWHERE[machine.arch], *machine.llvm_features))
-    attributes = f'nounwind "target-cpu"="{machine.llvm_cpu}" "target-features"="{features}"'
-    rescheduled = machine.arch == "aarch64" and machine.in_order
-    lines, begins = list[str](), False
-    for line in module_text(module).splitlines():
-        lines.append(line + f" {attributes}" if line.startswith("define ") else line)
-        begins |= line.startswith("define ")
-        if begins and line.endswith(":"):
-            lines += [_SAVE_ALL] * rescheduled
-            begins = False
-    return "\n".join(lines) + "\n"

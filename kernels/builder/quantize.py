@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.arithmetic import is_signed, number, with_element
-from mavcg.kernels.builder.emit import F32, I8, I32, intrinsic
+from mavcg.kernels.builder.emit import F32, I8, I32, SIGNED, intrinsic, number, with_element
 
 
 def limits(dtype: str) -> tuple[int, int]:
@@ -18,7 +17,7 @@ def widen(b: ir.IRBuilder, x: ir.Value, dtype: str) -> ir.Value:
     typ = with_element(x, I32)
     if x.type == typ:
         return x
-    return b.sext(x, typ) if is_signed(dtype) else b.zext(x, typ)
+    return b.sext(x, typ) if dtype in SIGNED else b.zext(x, typ)
 
 
 def narrow(b: ir.IRBuilder, value: ir.Value, zero: ir.Value, low: float, high: float) -> ir.Value:

@@ -6,12 +6,12 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
+from mavcg.kernels.builder.activation import activation
 from mavcg.kernels.builder.emit import address, const, operand, repeat, scale_index
 from mavcg.kernels.conv.loop_plan import prefetches_inputs, register_tiling, share_bytes
 from mavcg.kernels.conv.spec import Conv2d, conv_sum
-from mavcg.kernels.gemm.micro_kernel import emit_tile
+from mavcg.kernels.gemm.micro_kernel import SumBlock, emit_tile, sum_blocks
 from mavcg.kernels.gemm.register_tile import RegisterTiling, lanes_f32
-from mavcg.kernels.gemm.sum_blocks import SumBlock, sum_blocks
 from mavcg.kernels.gemm.tile import F32_BYTES, Part, Pointers, RegisterTile, WeightLayout
 from mavcg.specs.kernel import Machine, View
 from mavcg.specs.tile_plan import MacroTile
@@ -102,7 +102,8 @@ class Blocks:
 
         def tile(shape: RegisterTile, at: Pointers) -> None:
             part: Part | None = block.part
-            emit_tile(b, self.machine, block.total, self.weights, shape, at, spec.act, spec.act_args, part)
+            act = activation(b, spec.act, spec.act_args)
+            emit_tile(b, self.machine, block.total, self.weights, shape, at, act, part)
 
         width = tiling.widths.count + tiling.widths.count_less
         rows = 1 if crossing else self.pass_rows

@@ -16,7 +16,7 @@ from mavcg.kernels.conv.loop_plan import conv2d_registers
 from mavcg.kernels.conv.loops import emit_conv2d
 from mavcg.kernels.conv.row_pieces import in_pieces
 from mavcg.kernels.conv.spec import Conv2d
-from mavcg.kernels.gemm.packing import packed_depthwise, packed_filters
+from mavcg.kernels.gemm.tile import packed_depthwise, packed_filters
 from mavcg.kernels.tensor.plain_product import plain_conv2d
 from mavcg.specs.kernel import Operand, Packing, Step, View
 from mavcg.specs.packed_constant import PackedConstant

@@ -10,11 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import gcd
 
-from mavcg.kernels.builder.prefetch import LINE_BYTES
 from mavcg.kernels.conv.depthwise_window import UNROLLED_TAPS
-from mavcg.kernels.gemm.packing import LINE_CHANNELS
 from mavcg.kernels.gemm.register_tile import lanes_f32
-from mavcg.kernels.gemm.tile import F32_BYTES
+from mavcg.kernels.gemm.tile import F32_BYTES, LINE_BYTES, LINE_CHANNELS
 from mavcg.specs.kernel import Machine, View
 from mavcg.specs.row_kernel import RowKernel
 from mavcg.specs.serialize import spec_format

@@ -22,12 +22,10 @@ from mavcg.kernels.builder.emit import (
     scale_index,
     store_vector,
 )
-from mavcg.kernels.builder.prefetch import LINE_BYTES
 from mavcg.kernels.conv.depthwise import Depthwise, block_rows, is_crowded, tile_of
 from mavcg.kernels.conv.depthwise_window import DepthwiseWindow, prefetch
-from mavcg.kernels.gemm.packing import LINE_CHANNELS
 from mavcg.kernels.gemm.register_tile import cut, lanes_f32
-from mavcg.kernels.gemm.tile import F32_BYTES
+from mavcg.kernels.gemm.tile import F32_BYTES, LINE_BYTES, LINE_CHANNELS
 from mavcg.specs.kernel import Machine, View
 
 Value: TypeAlias = ir.Value

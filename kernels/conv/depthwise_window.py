@@ -7,8 +7,7 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.kernels.builder.emit import F32, I32, PTR, Values, address, const, fma, for_range, load_vector, scale_index
-from mavcg.kernels.builder.prefetch import LINE_BYTES
-from mavcg.kernels.gemm.tile import F32_BYTES
+from mavcg.kernels.gemm.tile import F32_BYTES, LINE_BYTES
 
 Value: TypeAlias = ir.Value
 # With more taps, only one row of taps is unrolled, inside a loop over rows: as fast, with a third of the code.

@@ -2,10 +2,9 @@
 
 from math import gcd
 
-from mavcg.kernels.builder.prefetch import LINE_BYTES
 from mavcg.kernels.conv.spec import Conv2d, conv_sum
 from mavcg.kernels.gemm.register_tile import BlockRegisters, RegisterTiling, choose, lanes_f32, tiling_of
-from mavcg.kernels.gemm.tile import F32_BYTES
+from mavcg.kernels.gemm.tile import F32_BYTES, LINE_BYTES
 from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.specs.tile_plan import MacroTile
 

@@ -14,7 +14,7 @@ from mavcg.kernels.conv.blocks import Blocks, ChannelRun
 from mavcg.kernels.conv.loop_plan import plain_macro, register_tiling
 from mavcg.kernels.conv.part_loops import check_parts, part_runs, rectangles, rows_of_parts
 from mavcg.kernels.conv.spec import Conv2d
-from mavcg.kernels.gemm.sum_blocks import SumBlock, sum_blocks
+from mavcg.kernels.gemm.micro_kernel import SumBlock, sum_blocks
 from mavcg.specs.kernel import Machine
 from mavcg.specs.tile_plan import MacroTile, Order
 

@@ -9,14 +9,13 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.graph import Graph, Node
+from mavcg.kernels.builder.activation import activation
 from mavcg.kernels.builder.block_loops import block_channels, channel_blocks
 from mavcg.kernels.builder.emit import address, const, finish_rows, kernel_function, operand, repeat, scale_index
 from mavcg.kernels.conv.conv2d import conv_step
-from mavcg.kernels.gemm.micro_kernel import emit_tile
-from mavcg.kernels.gemm.packing import packed_matrix
+from mavcg.kernels.gemm.micro_kernel import SumBlock, block_terms, emit_tile, sum_blocks
 from mavcg.kernels.gemm.register_tile import BlockRegisters, RegisterTiling, choose, lanes_f32, tiling_of
-from mavcg.kernels.gemm.sum_blocks import SumBlock, block_terms, sum_blocks
-from mavcg.kernels.gemm.tile import F32_BYTES, Pointers, RegisterTile, Sum, WeightLayout
+from mavcg.kernels.gemm.tile import F32_BYTES, Pointers, RegisterTile, Sum, WeightLayout, packed_matrix
 from mavcg.kernels.tensor.plain_product import plain_matmul
 from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View
 from mavcg.specs.kernel_symbol import shape_text, sizes_text
@@ -282,7 +281,8 @@ class _ProductEmitter:
                 address(b, self.bias, column) if self.bias is not None else None,
                 address(b, starts[3], b.add(scale_index(b, row, steps[2]), column)) if len(starts) > 3 else None,
             )
-            emit_tile(b, self.machine, block.total, weights, tile, pointers, spec.act, spec.act_args, block.part)
+            act = activation(b, spec.act, spec.act_args)
+            emit_tile(b, self.machine, block.total, weights, tile, pointers, act, block.part)
 
         done = 0
         for mr, tiles in (tiling.widths if count == tiling.vectors * lanes else tiling.rest).tiles:

@@ -17,8 +17,7 @@ from mavcg.kernels.builder.emit import address, const, finish_rows, kernel_funct
 from mavcg.kernels.conv.transpose_phases import Phases
 from mavcg.kernels.conv.transpose_plain import Plain
 from mavcg.kernels.conv.transpose_spec import ConvTranspose2d
-from mavcg.kernels.gemm.packing import packed_phases, reach
-from mavcg.kernels.gemm.tile import F32_BYTES
+from mavcg.kernels.gemm.tile import F32_BYTES, packed_phases, reach
 from mavcg.specs.kernel import Machine, Operand, Packing, Step, View
 
 Value: TypeAlias = ir.Value

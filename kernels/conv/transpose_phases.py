@@ -4,6 +4,7 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
+from mavcg.kernels.builder.activation import activation
 from mavcg.kernels.builder.emit import F32, address, const, f32_splat, load_vector, repeat, scale_index, store_vector
 from mavcg.kernels.conv.transpose_spec import RowsOfPixels
 from mavcg.kernels.gemm.micro_kernel import emit_tile
@@ -140,7 +141,7 @@ class Phases(RowsOfPixels):
                 )
                 steps = (tuple(p * pixel for p in range(pixels)), tuple(p * pitch for p in range(pixels)))
                 shape = RegisterTile(*steps, (0,) * pixels, number, count - (number - 1) * lanes)
-                emit_tile(b, self.machine, total, weights, shape, pointers, spec.act, spec.act_args)
+                emit_tile(b, self.machine, total, weights, shape, pointers, activation(b, spec.act, spec.act_args))
 
             done = 0
             for mr, tiles in tiling.widths.tiles if self.least_pixels else ():

@@ -7,8 +7,7 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.kernels.builder.emit import operand
-from mavcg.kernels.gemm.packing import reach
-from mavcg.kernels.gemm.tile import F32_BYTES
+from mavcg.kernels.gemm.tile import F32_BYTES, reach
 from mavcg.specs.kernel import Machine, View
 from mavcg.specs.row_kernel import RowKernel
 from mavcg.specs.serialize import spec_format
@@ -23,7 +22,7 @@ class ConvTranspose2d(RowKernel):
     """act(bias + transposed convolution) of f32 images.
 
     x, out: N, H, W, C. kernel, stride, dilation: (height, width). pads: (top, left); bottom and right follow from the
-    size of out. packed: weights are in the order of packing.packed_phases, else [O, KH, KW, C/groups] as in the graph.
+    size of out. packed: weights are in the order of tile.packed_phases, else [O, KH, KW, C/groups] as in the graph.
     Operands: x, weights, out, bias?. A row of work is a row of output pixels.
     """
 

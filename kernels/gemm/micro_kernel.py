@@ -3,22 +3,22 @@
 Each output is bias + sum over k of input * weight, one fused multiply-add per term in the order of k, whatever the
 tile, so that all tilings give the same bits. Method: Goto and van de Geijn, "Anatomy of High-Performance Matrix
 Multiplication".
+
+A long sum is cut into blocks of neighbouring terms (KC blocking), which are added in the order of the terms.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.emit import Values, address, const, note_tile, scale_index
-from mavcg.kernels.builder.prefetch import LINE_BYTES, prefetch
-from mavcg.kernels.builder.product_loop import SumPosition, TermPointers, term_address, window_loops
-from mavcg.kernels.gemm.f32_products import F32Products, F32Term
+from mavcg.kernels.builder.emit import Values, address, const, note_tile, repeat, scale_index
+from mavcg.kernels.builder.product_loop import SumPosition, TermPointers, prefetch, term_address, window_loops
+from mavcg.kernels.gemm.f32_tile import Ends, F32Products, F32Term
 from mavcg.kernels.gemm.register_tile import lane_counts, lanes_f32, unroll_factor
-from mavcg.kernels.gemm.tile import F32_BYTES, Part, Pointers, RegisterTile, Sum, WeightLayout
-from mavcg.kernels.gemm.tile_ends import Ends
+from mavcg.kernels.gemm.tile import F32_BYTES, LINE_BYTES, Part, Pointers, RegisterTile, Sum, WeightLayout
 from mavcg.specs.kernel import Machine
 
 Value: TypeAlias = ir.Value
@@ -31,13 +31,13 @@ def emit_tile(
     weights: WeightLayout,
     tile: RegisterTile,
     at: Pointers,
-    act: str,
-    act_args: tuple[float, ...],
+    activate: Callable[[Value], Value],
     part: Part | None = None,
 ) -> None:
     """Emit the computation and the stores of one register tile.
 
-    part: position of a block of terms, if `total` and the pointers cover only a block of the sum; None: the whole sum.
+    activate: emits the activation of a vector of outputs. part: position of a block of terms, if `total` and the
+    pointers cover only a block of the sum; None: the whole sum.
     """
     note_tile(b, len(tile.in_offsets), tile.vectors)
     lanes = lanes_f32(machine)
@@ -48,7 +48,7 @@ def emit_tile(
     micro = _MicroKernel(b, machine, weights, tile, at, products)
     ends.prefetch_residual(machine.arch == "x86_64")
     if part is None:
-        ends.finish(micro.sums(total, ends.start()), act, act_args)
+        ends.finish(micro.sums(total, ends.start()), activate)
         return
     with b.if_else(part.first) as (fresh, further):
         with fresh:
@@ -64,7 +64,7 @@ def emit_tile(
     results = micro.sums(total, tuple(joined))
     with b.if_else(part.last) as (whole, partial):
         with whole:
-            ends.finish(results, act, act_args)
+            ends.finish(results, activate)
         with partial:
             ends.store(results)
 
@@ -145,3 +145,82 @@ class _MicroKernel:
         for first in firsts:
             for offset in range(0, count * ws.k_step, LINE_BYTES):
                 prefetch(b, panel, ws.offset(first) + offset + ws.ahead)
+
+
+@dataclass(frozen=True)
+class SumBlock:
+    """A block of neighbouring terms of a sum.
+
+    total: the loops over its terms. in_bytes: offset of its first input. first_term: number of its first term. part:
+    its position in the whole sum; None where it is the whole sum.
+    """
+
+    total: Sum
+    in_bytes: Value
+    first_term: Value
+    part: Part | None
+
+
+def cut_at(total: Sum, kc: int | None) -> tuple[int, int] | None:
+    """Return (number of the loop level that is cut, its iterations per block); None where a block is the whole sum.
+
+    A block has at most kc terms (None: any number), and at least one iteration of the innermost level.
+    """
+    if kc is None or kc >= total.length:
+        return None
+    inside = 1
+    for number in range(len(total.levels) - 1, -1, -1):
+        count, _ = total.levels[number]
+        if kc < inside * count:
+            return number, max(1, kc // inside)
+        inside *= count
+    return None
+
+
+def block_terms(total: Sum, kc: int | None) -> tuple[int, ...]:
+    """Return (terms of a whole block, terms of a shorter last block if there is one)."""
+    cut = cut_at(total, kc)
+    if cut is None:
+        return (total.length,)
+    number, iterations = cut
+    inside = Sum(total.levels[number + 1 :]).length
+    rest = total.levels[number][0] % iterations
+    return (iterations * inside, rest * inside) if rest else (iterations * inside,)
+
+
+def sum_blocks(b: ir.IRBuilder, total: Sum, kc: int | None, body: Callable[[SumBlock], None]) -> None:
+    """Emit body(block) for each block, in the order of the terms."""
+    cut = cut_at(total, kc)
+    if cut is None:
+        body(SumBlock(total, const(0), const(0), None))
+        return
+    number, iterations = cut
+
+    def block(levels: tuple[tuple[int, int], ...], in_bytes: Value, first: Value) -> None:
+        piece = Sum(levels)
+        last = b.icmp_signed("==", first, const(total.length - piece.length))
+        body(SumBlock(piece, in_bytes, first, Part(b.icmp_signed("==", first, const(0)), last)))
+
+    def nest(level: int, in_bytes: Value, first: Value) -> None:
+        count, step = total.levels[level]
+        inside = Sum(total.levels[level + 1 :]).length
+
+        def iteration(index: Value, inner: Callable[[Value, Value], None]) -> None:
+            inner(b.add(in_bytes, scale_index(b, index, step)), b.add(first, scale_index(b, index, inside)))
+
+        if level < number:
+            repeat(b, 0, count, lambda i: iteration(i, lambda x, k: nest(level + 1, x, k)), "tap")
+            return
+        deeper, whole = total.levels[level + 1 :], count // iterations * iterations
+        repeat(
+            b,
+            0,
+            whole,
+            lambda i: iteration(i, lambda x, k: block(((iterations, step), *deeper), x, k)),
+            "terms",
+            iterations,
+        )
+        if count > whole:
+            iteration(const(whole), lambda x, k: block(((count - whole, step), *deeper), x, k))
+
+    nest(0, const(0), const(0))

@@ -1,14 +1,22 @@
-"""Parameters of a micro-kernel: the loops of its sum, the layout of weights, the register tile, pointers."""
+"""Parameters of an f32 micro-kernel: loops of its sum, register tile, pointers; and the packing of its weights.
+
+Weights are packed in the order in which the micro-kernels read them; all versions of a library share them.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import TypeAlias
 
+import numpy as np
 from llvmlite import ir
 
 from mavcg.specs.kernel import F32_BYTES as F32_BYTES
+from mavcg.specs.kernel import Array
+from mavcg.specs.packed_constant import PackedConstant
 
 Value: TypeAlias = ir.Value
+LINE_BYTES = 64  # size of a cache line
 
 
 @dataclass(frozen=True)
@@ -103,3 +111,89 @@ class Pointers:
     bias: Value | None = None
     residual: Value | None = None
     ahead: Value | None = None
+
+
+LINE_CHANNELS = 16  # f32 elements of a cache line of 64 bytes
+
+
+def pack(weights: Array, groups: int, lanes: int) -> Array:
+    """Pack a filter into panels of `lanes` output channels: [O, KH, KW, I] -> [groups, panels, KH * KW * I, lanes].
+
+    The last panel of a group is padded with zeros, whose products are never stored.
+    """
+    out_ch = weights.shape[0] // groups
+    k = int(np.prod(weights.shape[1:]))
+    panels = -(-out_ch // lanes)
+    filled = np.zeros((groups, panels * lanes, k), np.float32)
+    filled[:, :out_ch] = weights.reshape(groups, out_ch, k)
+    return np.ascontiguousarray(filled.reshape(groups, panels, lanes, k).transpose(0, 1, 3, 2))
+
+
+def packed_filters(tensor: str, shape: tuple[int, ...], groups: int, lanes: int) -> PackedConstant:
+    """Return the recipe to pack a constant filter of shape [O, KH, KW, I]. tensor: the constant's name."""
+    panels = -(-(shape[0] // groups) // lanes)
+    return PackedConstant(pack, (tensor,), (groups, lanes), (groups, panels, prod(shape[1:]), lanes))
+
+
+def packed_matrix(tensor: str, shape: tuple[int, int], columns_first: bool, lanes: int) -> PackedConstant:
+    """Return the recipe to pack a constant matrix of shape [columns, terms] if columns_first, else [terms, columns]."""
+    columns, terms = shape if columns_first else shape[::-1]
+    return PackedConstant(_pack_matrix, (tensor,), (columns_first, lanes), (1, -(-columns // lanes), terms, lanes))
+
+
+def _pack_matrix(matrix: Array, columns_first: bool, lanes: int) -> Array:
+    return pack(np.ascontiguousarray(matrix if columns_first else matrix.T)[:, None, None, :], 1, lanes)
+
+
+def packed_depthwise(tensor: str, shape: tuple[int, ...]) -> PackedConstant:
+    """Return the recipe to pack a constant depthwise filter of shape [C, KH, KW, 1]."""
+    lines = -(-shape[0] // LINE_CHANNELS)
+    return PackedConstant(pack_depthwise, (tensor,), (), (lines, shape[1] * shape[2], LINE_CHANNELS))
+
+
+def packed_phases(
+    tensor: str, shape: tuple[int, ...], stride: tuple[int, int], dilation: tuple[int, int], groups: int, lanes: int
+) -> PackedConstant:
+    """Return the recipe to pack a constant transposed filter of shape [O, KH, KW, I] by phases, each as by `pack`."""
+    taps = prod(reach(shape[1 + i], stride[i], dilation[i]) for i in (0, 1))
+    panels = -(-(shape[0] // groups) // lanes)
+    packed = (prod(stride), groups, panels, taps * shape[3], lanes)
+    return PackedConstant(_pack_phases, (tensor,), (stride, dilation, groups, lanes), packed)
+
+
+def _pack_phases(weights: Array, stride: tuple[int, int], dilation: tuple[int, int], groups: int, lanes: int) -> Array:
+    return np.stack([pack(w, groups, lanes) for row in phases(weights, stride, dilation) for w in row])
+
+
+def pack_depthwise(weights: Array) -> Array:
+    """Pack a depthwise filter by cache lines of channels: [C, KH, KW, 1] -> [lines, KH * KW, LINE_CHANNELS].
+
+    The last line is padded with zeros, whose products are never stored.
+    """
+    channels, taps = weights.shape[0], weights.shape[1] * weights.shape[2]
+    lines = -(-channels // LINE_CHANNELS)
+    filled = np.zeros((lines * LINE_CHANNELS, taps), np.float32)
+    filled[:channels] = weights.reshape(channels, taps)
+    return np.ascontiguousarray(filled.reshape(lines, LINE_CHANNELS, taps).transpose(0, 2, 1))
+
+
+def reach(kernel: int, stride: int, dilation: int) -> int:
+    """Return the number of image pixels that the window of one output pixel of a transposed convolution spans."""
+    return (kernel - 1) * dilation // stride + 1
+
+
+def phases(weights: Array, stride: tuple[int, int], dilation: tuple[int, int]) -> Array:
+    """Split a transposed filter by phases: [O, KH, KW, I] -> [stride[0], stride[1], O, rows of taps, taps, I].
+
+    Output pixel q * stride + phase reads image pixel q - j with tap k where k * dilation = j * stride + phase. Taps are
+    in the order of the image's pixels, that is of falling j; a tap is 0 where no such k exists.
+    """
+    out_ch, *kernel, in_ch = weights.shape
+    taps = [reach(kernel[i], stride[i], dilation[i]) for i in (0, 1)]
+    by_phase = np.zeros((*stride, out_ch, *taps, in_ch), np.float32)
+    for ky in range(kernel[0]):
+        j_y, phase_y = divmod(ky * dilation[0], stride[0])
+        for kx in range(kernel[1]):
+            j_x, phase_x = divmod(kx * dilation[1], stride[1])
+            by_phase[phase_y, phase_x, :, taps[0] - 1 - j_y, taps[1] - 1 - j_x] = weights[:, ky, kx]
+    return by_phase

@@ -21,15 +21,16 @@ from mavcg.kernels.builder.emit import (
     splat,
 )
 from mavcg.kernels.builder.nest import shuffle
-from mavcg.kernels.builder.prefetch import LINE_BYTES, prefetch
 from mavcg.kernels.builder.product_loop import (
     ProductLoop,
     SumPosition,
     SumTile,
     TermPointers,
+    prefetch,
     term_address,
     window_loops,
 )
+from mavcg.kernels.gemm.tile import LINE_BYTES
 from mavcg.kernels.int8.register_tile import GROUP, ProductForm, chains
 from mavcg.kernels.int8.sum_run import SumRun
 from mavcg.kernels.int8.tile import QPointers, QTile, TileEnding, TileSums

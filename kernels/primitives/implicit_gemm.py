@@ -13,7 +13,7 @@ from mavcg.kernels.conv.conv2d import PIECE_PIXELS
 from mavcg.kernels.conv.depthwise import MOST_TAPS, Depthwise
 from mavcg.kernels.conv.row_pieces import in_pieces
 from mavcg.kernels.conv.spec import Conv2d
-from mavcg.kernels.gemm.packing import LINE_CHANNELS, pack, pack_depthwise
+from mavcg.kernels.gemm.tile import LINE_CHANNELS, pack, pack_depthwise
 from mavcg.kernels.primitives.border import BorderedInput, input_with_border
 from mavcg.kernels.primitives.common import MOST_BLOCK, epilogue_operand_places, panels_shape
 from mavcg.specs.kernel import Array, KernelSpec, View

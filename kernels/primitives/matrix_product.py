@@ -10,10 +10,10 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
+from mavcg.kernels.builder.activation import activation
 from mavcg.kernels.builder.emit import F32, I1, address, const, f32_splat, repeat, scale_index, splat, store_vector
-from mavcg.kernels.gemm.micro_kernel import emit_tile
+from mavcg.kernels.gemm.micro_kernel import SumBlock, block_terms, emit_tile, sum_blocks
 from mavcg.kernels.gemm.register_tile import choose, lanes_f32
-from mavcg.kernels.gemm.sum_blocks import SumBlock, block_terms, sum_blocks
 from mavcg.kernels.gemm.tile import F32_BYTES, Part, Pointers, RegisterTile, Sum, WeightLayout
 from mavcg.kernels.primitives.common import MOST_BLOCK, Image
 from mavcg.specs.kernel import Machine
@@ -127,7 +127,7 @@ def _tiles(b: ir.IRBuilder, machine: Machine, product: MatrixProduct, at: Pointe
             pointers = replace(pointers, bias=address(b, at.bias, scale_index(b, column, F32_BYTES)))
         elif at.bias is not None and product.bias == "rows":
             part = _store_bias(b, address(b, at.bias, scale_index(b, row, F32_BYTES)), pointers.out, shape, lanes, part)
-        emit_tile(b, machine, block.total, weights, shape, pointers, product.act, product.act_args, part)
+        emit_tile(b, machine, block.total, weights, shape, pointers, activation(b, product.act, product.act_args), part)
 
     def over_rows(body: Callable[[Value, int], None]) -> None:
         done = 0

@@ -19,16 +19,17 @@ from mavcg.kernels.builder.arithmetic import (
     flags,
     is_float,
     larger,
-    number,
     remainder,
     smaller,
 )
+from mavcg.kernels.builder.double_math import EXACT_EXPONENTS, fixed_power
 from mavcg.kernels.builder.emit import (
     TYPES,
     address,
     element_bytes,
     kernel_function,
     load_vector,
+    number,
     operand,
     repeat,
     scale_index,
@@ -46,7 +47,6 @@ from mavcg.kernels.builder.nest import (
     nest_rows,
     store_lanes,
 )
-from mavcg.kernels.builder.power import EXACT_EXPONENTS, fixed_power
 from mavcg.ops.elementwise import ACTIVATIONS, COMPARISONS
 from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View
 from mavcg.specs.serialize import spec_format

@@ -7,7 +7,7 @@ from math import prod
 from llvmlite import ir
 
 from mavcg.graph import Graph, Node
-from mavcg.kernels.builder.arithmetic import number
+from mavcg.kernels.builder.double_math import power
 from mavcg.kernels.builder.emit import (
     F32,
     Values,
@@ -19,6 +19,7 @@ from mavcg.kernels.builder.emit import (
     intrinsic,
     kernel_function,
     load_vector,
+    number,
     operand,
     repeat,
     scale_index,
@@ -32,7 +33,6 @@ from mavcg.kernels.builder.nest import (
     decode,
     store_lanes,
 )
-from mavcg.kernels.builder.power import power
 from mavcg.kernels.tensor.line_loops import PARTS, along_vectors, load_of_line, refuse_other_types
 from mavcg.specs.kernel import F32_BYTES, KernelSpec, Machine, Operand, Packing, Step, View
 from mavcg.specs.kernel_symbol import shape_text, sizes_text

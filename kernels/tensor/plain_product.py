@@ -11,7 +11,7 @@ from llvmlite import ir
 
 from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES, Graph, Node
-from mavcg.kernels.builder.arithmetic import is_float, number
+from mavcg.kernels.builder.arithmetic import is_float
 from mavcg.kernels.builder.emit import (
     TYPES,
     Values,
@@ -19,6 +19,7 @@ from mavcg.kernels.builder.emit import (
     finish_rows,
     fma,
     kernel_function,
+    number,
     operand,
     repeat,
     scale_index,

@@ -15,7 +15,7 @@ from llvmlite import ir
 
 from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES, Graph, Node
-from mavcg.kernels.builder.arithmetic import is_signed, larger, number, smaller, with_element
+from mavcg.kernels.builder.arithmetic import is_signed, larger, smaller
 from mavcg.kernels.builder.emit import (
     I64,
     TYPES,
@@ -26,11 +26,13 @@ from mavcg.kernels.builder.emit import (
     for_range,
     kernel_function,
     load_vector,
+    number,
     operand,
     repeat,
     scale_index,
     store_vector,
     vector,
+    with_element,
 )
 from mavcg.kernels.builder.nest import Nest, collapse, decode, load_lanes, shuffle
 from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View

@@ -14,7 +14,8 @@ from llvmlite import ir
 from numpy.typing import NDArray
 
 from mavcg.graph import DTYPES, Graph, Node, type_of
-from mavcg.kernels.builder.emit import add_core_attributes, kernel_name
+from mavcg.kernels.builder.emit import kernel_name
+from mavcg.kernels.builder.module_text import add_core_attributes
 from mavcg.kernels.registry import Lower, emit, lower
 from mavcg.ops import infer, make_node
 from mavcg.reference import evaluate

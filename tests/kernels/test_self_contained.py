@@ -16,7 +16,8 @@ from llvmlite import ir
 from numpy.typing import NDArray
 
 from mavcg.graph import DTYPES, Graph, Node, TensorType
-from mavcg.kernels.builder.emit import add_core_attributes, kernel_name
+from mavcg.kernels.builder.emit import kernel_name
+from mavcg.kernels.builder.module_text import add_core_attributes
 from mavcg.kernels.registry import emit, lower
 from mavcg.lab.trials import bare_x86
 from mavcg.ops import infer, make_node

@@ -27,7 +27,7 @@ from mavcg.kernels.builder.emit import (
 )
 from mavcg.kernels.builder.nest import maximum
 from mavcg.kernels.builder.product_loop import TermPointers, nested_loops, term_address
-from mavcg.kernels.gemm.f32_products import F32Products, F32Term
+from mavcg.kernels.gemm.f32_tile import F32Products, F32Term
 from mavcg.kernels.gemm.register_tile import (
     RegisterTiling,
     choose,

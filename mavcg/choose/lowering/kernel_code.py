@@ -13,8 +13,8 @@ from mavcg.assembly.tuning_options import FAST, Tuning, has_machine_passes
 from mavcg.files.scratch import scratch_folder
 from mavcg.files.worker_processes import Task, run_tasks
 from mavcg.hardware.core import GENERIC, Core
-from mavcg.kernels.builder.emit import add_core_attributes, kernel_name
-from mavcg.kernels.builder.module_text import release
+from mavcg.kernels.builder.emit import kernel_name
+from mavcg.kernels.builder.module_text import add_core_attributes, release
 from mavcg.kernels.gemm.register_tile import AVX512_BYTES
 from mavcg.kernels.registry import emit
 from mavcg.objects.elf import function_symbols

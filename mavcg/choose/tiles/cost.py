@@ -26,8 +26,8 @@ from mavcg.choose.tiles.prefetch import ChunkPass, is_modelled, shares
 from mavcg.choose.tiles.prefetch import cycles as prefetch_cycles
 from mavcg.choose.tiles.work import KernelWork, k_tile, registers
 from mavcg.hardware.core_model import CoreModel
-from mavcg.kernels.builder.prefetch import LINE_BYTES
 from mavcg.kernels.gemm.register_tile import BlockRegisters
+from mavcg.kernels.gemm.tile import LINE_BYTES
 from mavcg.specs.kernel import Machine
 from mavcg.specs.tile_plan import MacroTile
 

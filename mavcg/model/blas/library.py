@@ -23,7 +23,7 @@ from mavcg.kernels.blas.dot_products import DotProducts, emit_dot_products
 from mavcg.kernels.blas.product_tile import COLUMNS, FORMS, ProductTile
 from mavcg.kernels.blas.tile_pass import emit_product_tile
 from mavcg.kernels.blas.vector_product import VectorProduct, emit_vector_product
-from mavcg.kernels.builder.emit import add_core_attributes
+from mavcg.kernels.builder.module_text import add_core_attributes
 from mavcg.objects.binaries import loaded_bytes, note_assembly
 from mavcg.objects.elf import exported_symbols
 from mavcg.objects.library import link_shared

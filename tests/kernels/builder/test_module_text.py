@@ -26,8 +26,7 @@ from mavcg.kernels.builder.emit import (
     splat,
     vector,
 )
-from mavcg.kernels.builder.module_text import module_text, release
-from mavcg.kernels.builder.unchecked import Names
+from mavcg.kernels.builder.module_text import Names, module_text, release
 from mavcg.kernels.registry import emit
 from tests.conftest import examples
 from tests.kernels.test_self_contained import CORES, NODES, lowered

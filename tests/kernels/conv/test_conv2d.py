@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from mavcg.graph import Graph, Node, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.kernels.conv.depthwise import Depthwise, is_crowded, reads_whole_lines, tile_of
-from mavcg.kernels.gemm.packing import LINE_CHANNELS, pack_depthwise
+from mavcg.kernels.gemm.tile import LINE_CHANNELS, pack_depthwise
 from mavcg.reference import evaluate
 from mavcg.specs.kernel import Machine, Packing, View, dense_view
 from tests.conftest import examples

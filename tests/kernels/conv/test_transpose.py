@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mavcg.kernels.gemm.packing import phases
+from mavcg.kernels.gemm.tile import phases
 from mavcg.specs.kernel import View
 
 CASES = [

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from mavcg.kernels.gemm.packing import pack
+from mavcg.kernels.gemm.tile import pack
 from mavcg.lab.jobs.messages import MARK, Message, MessageError, pack_message
 
 
@@ -153,7 +153,7 @@ HOSTILE: dict[str, Any] = {
     "a row that is no list": ([{"tuple": []}], [0]),
     "a function of the standard library": ([["function", "os:system"]], [0]),
     "a function of mavcg that packs nothing": ([["function", "mavcg.kernels.registry:supports"]], [0]),
-    "a function beside a packing one": ([["function", "mavcg.kernels.gemm.packing:np"]], [0]),
+    "a function beside a packing one": ([["function", "mavcg.kernels.gemm.tile:np"]], [0]),
     "a module that is not loaded": ([["function", "mavcg.kernels.evil:pack"]], [0]),
     "a class of an enumeration's member": ([["enum", f"{HERE}:Colour", "__class__"]], [0]),
     "an unknown member": ([["enum", f"{HERE}:Colour", "GREEN"]], [0]),
