@@ -7,6 +7,7 @@ node with a graph of its own. Reshapes that keep the order of elements are remov
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from mavcg.accelerators.operators.pools import add_mean, add_pool
 from mavcg.accelerators.operators.products import add_conv, add_deconv, add_dense
 from mavcg.accelerators.operators.xgraph_maker import XGraphMaker
 from mavcg.accelerators.shapes import NAME, check_xgraph
-from mavcg.accelerators.xgraph import XGraph, XNode
+from mavcg.accelerators.xgraph import ModelOutput, XGraph, XNode
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
 from mavcg.passes.graph.activations import recognise_activations
@@ -61,6 +62,7 @@ def xgraph_of(graph: Graph, dense_on_host: bool = True) -> XGraph:
     dense_on_host: True to leave fully connected layers to the CPU, as the paper does.
     Raises: MavcgError for inputs that are not f32, and for a graph without an operation that the accelerator has.
     """
+    model = graph
     for rewrite in PASSES:
         graph = rewrite(graph)
     maker = XGraphMaker(graph, dense_on_host)
@@ -78,9 +80,10 @@ def xgraph_of(graph: Graph, dense_on_host: bool = True) -> XGraph:
             not _MAKERS.get(node.op, _is_refused)(maker, node)
         ):
             add_host(maker, node)
-    outputs = tuple(_output(maker, name) for name in graph.outputs)
+    outputs = tuple(map(partial(_output, maker, model), model.outputs, graph.outputs))
     plain = "".join(c if NAME.fullmatch(c) else "_" for c in graph.name) or "net"
-    made = XGraph(plain, tuple(maker.nodes), outputs, maker.parameters, maker.hosts)
+    names = tuple(dict.fromkeys(output.tensor for output in outputs))
+    made = XGraph(plain, tuple(maker.nodes), names, maker.parameters, maker.hosts, outputs)
     made = _without_unread(made)
     check_xgraph(made)
     if not any(node.on_accelerator for node in made.nodes):
@@ -117,10 +120,14 @@ def _is_refused(maker: XGraphMaker, node: Node) -> bool:
     return False
 
 
-def _output(maker: XGraphMaker, name: str) -> str:
-    if name not in maker.now:
+def _output(maker: XGraphMaker, model: Graph, name: str, now: str) -> ModelOutput:
+    """Return an output of the model. name, now: its names before and after the passes."""
+    if now not in maker.now:
         raise MavcgError(f"graph {maker.graph.name}: output {name} is a constant, so nothing would be computed")
-    return maker.now[name]
+    tensor = maker.now[now]
+    # An input that the device has as N, H, W, C, returned as it came.
+    nchw = now in maker.graph.inputs and any(node.name == tensor and node.op == "nchw" for node in maker.nodes)
+    return ModelOutput(name, tensor, tuple(model.shape(name)), nchw)
 
 
 def _without_unread(graph: XGraph) -> XGraph:

@@ -82,10 +82,24 @@ class Parameters:
 
 
 @dataclass(frozen=True)
+class ModelOutput:
+    """An output as the model has it: its name, its dimensions, and the tensor that has its elements, in their order.
+
+    nchw: True if its order is N, C, H, W and the tensor's is N, H, W, C.
+    """
+
+    name: str
+    tensor: str
+    dims: tuple[int, ...]
+    nchw: bool = False
+
+
+@dataclass(frozen=True)
 class XGraph:
     """A network for an accelerator.
 
-    nodes: in an order in which each reads only earlier nodes; inputs are nodes of kind "input". outputs: names.
+    nodes: in an order in which each reads only earlier nodes; inputs are nodes of kind "input". outputs: names of
+    nodes. model_outputs: what the model calls them, several of one node too; () for a network without a model.
     parameters: weights and bias of each node in CONVOLUTIONS. hosts: for each host node, a graph that computes its
     tensor in f32 from the tensors that it reads, in order.
     """
@@ -95,6 +109,7 @@ class XGraph:
     outputs: tuple[str, ...]
     parameters: Mapping[str, Parameters] = field(default_factory=dict)
     hosts: Mapping[str, Graph] = field(default_factory=dict)
+    model_outputs: tuple[ModelOutput, ...] = ()
 
     def by_name(self) -> dict[str, XNode]:
         """Return the nodes by their names."""

@@ -105,9 +105,10 @@ void mavcg_accel_destroy(mavcg_accel_context *context) {
     free(context);
 }
 
-/* Return the index, in the model's own order of dimensions, of the element with dense index `at`. */
-static size_t model_index(const struct value *value, size_t at) {
-    if (!value->nchw) return at;
+/* Return the index, in the model's own order of dimensions, of the element with dense index `at`. nchw: of the model's
+ * order. */
+static size_t model_index(const struct value *value, bool nchw, size_t at) {
+    if (!nchw) return at;
     size_t channels = value->channels, plane = (size_t)value->dims[2] * (size_t)value->dims[3];
     size_t channel = at % channels, pixel = at / channels;
     return (pixel / plane * channels + channel) * plane + pixel % plane;
@@ -117,7 +118,7 @@ static void take_input(mavcg_accel_context *context, uint32_t index, const float
     const struct value *value = &context->program->image.values[index];
     struct buffer *buffer = &context->buffers[index];
     for (size_t i = 0; i < value->tensor.elements; i++) {
-        float real = input[model_index(value, i)];
+        float real = input[model_index(value, value->nchw, i)];
         if (buffer->integers) buffer->integers[i] = quantise(real, value->tensor.radix);
         if (buffer->reals) buffer->reals[i] = real;
     }
@@ -231,18 +232,19 @@ static int wait_for_job(mavcg_accel_context *context) {
     }
 }
 
-static void give_output(mavcg_accel_context *context, uint32_t index, float *output) {
-    const struct value *value = &context->program->image.values[index];
-    const struct buffer *buffer = &context->buffers[index];
+static void give_output(mavcg_accel_context *context, const struct output *output, float *made) {
+    const struct value *value = &context->program->image.values[output->value];
+    const struct buffer *buffer = &context->buffers[output->value];
     for (size_t i = 0; i < value->tensor.elements; i++)
-        output[model_index(value, i)] = buffer->integers ? ldexpf((float)buffer->integers[i], -value->tensor.radix)
-                                                         : buffer->reals[i];
+        made[model_index(value, output->nchw, i)] = buffer->integers
+                                                        ? ldexpf((float)buffer->integers[i], -value->tensor.radix)
+                                                        : buffer->reals[i];
 }
 
 int mavcg_accel_finish(mavcg_accel_context *context, float *const *outputs) {
     if (!context || !outputs) return MAVCG_ACCEL_BAD_ARGUMENT;
     const struct image *image = &context->program->image;
-    for (uint32_t i = 0; i < image->outputs.count; i++)
+    for (uint32_t i = 0; i < image->output_count; i++)
         if (!outputs[i]) return fail(context->message, MAVCG_ACCEL_BAD_ARGUMENT, "output %u is NULL", (unsigned)i);
     if (!context->submitted)
         return fail(context->message, MAVCG_ACCEL_BAD_ARGUMENT, "no job is under way; call mavcg_accel_submit first");
@@ -253,7 +255,7 @@ int mavcg_accel_finish(mavcg_accel_context *context, float *const *outputs) {
     for (uint32_t i = 0; i < image->saved.count; i++) copy_stored(context, image->saved.indices[i], false);
     status = run_part(context, &image->after, &context->program->after, context->after);
     if (status) return status;
-    for (uint32_t i = 0; i < image->outputs.count; i++) give_output(context, image->outputs.indices[i], outputs[i]);
+    for (uint32_t i = 0; i < image->output_count; i++) give_output(context, &image->outputs[i], outputs[i]);
     return MAVCG_ACCEL_OK;
 }
 

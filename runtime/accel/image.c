@@ -128,27 +128,47 @@ static void take_list(struct reader *reader, uint32_t values, struct value_list 
         if ((list->indices[i] = take(reader)) >= values) reader->ends = true;
 }
 
+/* Read a tensor's rank and dims into `dims`, which it then has; false if they are no tensor's. */
+static bool take_dims(struct reader *reader, bool nchw, mavcg_accel_tensor *tensor, int64_t *dims) {
+    uint32_t rank = take(reader);
+    if (reader->ends || rank > MOST_RANK || (nchw && rank != 4)) {
+        reader->ends = true;
+        return false;
+    }
+    uint64_t elements = 1;
+    for (uint32_t i = 0; i < rank; i++) {
+        dims[i] = take(reader);
+        elements *= (uint64_t)dims[i];
+        if (!dims[i] || elements > UINT32_MAX) reader->ends = true;
+        if (reader->ends) return false;
+    }
+    tensor->rank = (int32_t)rank;
+    tensor->dims = dims;
+    tensor->elements = (size_t)elements;
+    return true;
+}
+
+/* Read an output of the network, whose elements are those of a value. */
+static void take_output(struct reader *reader, const struct image *image, struct output *output) {
+    output->value = take(reader);
+    output->tensor.name = take_text(reader);
+    output->nchw = take(reader) != 0;
+    if (!take_dims(reader, output->nchw, &output->tensor, output->dims)) return;
+    const struct value *value = output->value < image->value_count ? &image->values[output->value] : NULL;
+    if (!value || value->tensor.elements != output->tensor.elements || (output->nchw && !value->nchw))
+        reader->ends = true;
+    else output->tensor.radix = value->tensor.radix;
+}
+
 static void take_value(struct reader *reader, uint64_t feature_bytes, struct value *value) {
     value->tensor.name = take_text(reader);
     value->tensor.radix = (int32_t)take(reader);
     value->nchw = take(reader) != 0;
     value->offset = take(reader);
     value->pixel = take(reader);
-    uint32_t rank = take(reader);
-    if (reader->ends || rank > MOST_RANK || (value->nchw && rank != 4)) {
-        reader->ends = true;
-        return;
-    }
-    uint64_t elements = 1;
-    for (uint32_t i = 0; i < rank; i++) {
-        value->dims[i] = take(reader);
-        elements *= (uint64_t)value->dims[i];
-        if (!value->dims[i] || elements > UINT32_MAX) reader->ends = true;
-        if (reader->ends) return;
-    }
-    value->tensor.rank = (int32_t)rank;
-    value->tensor.dims = value->dims;
-    value->tensor.elements = (size_t)elements;
+    if (!take_dims(reader, value->nchw, &value->tensor, value->dims)) return;
+    int32_t rank = value->tensor.rank;
+    size_t elements = value->tensor.elements;
     value->channels = !rank ? 1 : (uint32_t)value->dims[value->nchw ? 1 : rank - 1];
     value->pixels = (uint32_t)(elements / value->channels);
     bool radix_fits = value->tensor.radix == NO_RADIX || (value->tensor.radix >= -64 && value->tensor.radix <= 64);
@@ -176,8 +196,13 @@ static bool read_host_table(struct image *image, struct reader *reader) {
     if (!image->values) return false;
     image->value_count = count;
     for (uint32_t i = 0; i < count && !reader->ends; i++) take_value(reader, image->feature_bytes, &image->values[i]);
+    uint32_t outputs = take(reader);
+    if (reader->ends || outputs > MOST_VALUES) return false;
+    image->outputs = calloc(outputs + 1u, sizeof *image->outputs);
+    if (!image->outputs) return false;
+    image->output_count = outputs;
+    for (uint32_t i = 0; i < outputs && !reader->ends; i++) take_output(reader, image, &image->outputs[i]);
     take_list(reader, count, &image->inputs);
-    take_list(reader, count, &image->outputs);
     take_list(reader, count, &image->loaded);
     take_list(reader, count, &image->saved);
     struct part *parts[] = {&image->before, &image->after};
@@ -216,7 +241,6 @@ static void release_list(struct value_list *list) { free(list->indices); }
 
 void release_image(struct image *image) {
     release_list(&image->inputs);
-    release_list(&image->outputs);
     release_list(&image->loaded);
     release_list(&image->saved);
     release_list(&image->before.inputs);
@@ -224,6 +248,7 @@ void release_image(struct image *image) {
     release_list(&image->after.inputs);
     release_list(&image->after.outputs);
     free(image->values);
+    free(image->outputs);
     free(image->file);
     memset(image, 0, sizeof *image);
 }

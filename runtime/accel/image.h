@@ -9,7 +9,7 @@
 
 enum {
     MESSAGE_BYTES = 256,
-    HOST_TABLE_MAGIC = 0x3054484d, /* "MHT0" */
+    HOST_TABLE_MAGIC = 0x3154484d, /* "MHT1" */
     MOST_RANK = 8,
     NO_RADIX = INT32_MIN
 };
@@ -29,6 +29,14 @@ struct value_list {
     uint32_t *indices;
 };
 
+/* An output of the network: a value by the name and with the dims of the model. */
+struct output {
+    mavcg_accel_tensor tensor;
+    int64_t dims[MOST_RANK];
+    uint32_t value; /* its index */
+    bool nchw;      /* the model's order is N, C, H, W, the value's N, H, W, C */
+};
+
 /* A CPU part: a library that computes some values from others; name is "" if there is no part. */
 struct part {
     const char *name;
@@ -44,8 +52,10 @@ struct image {
     uint64_t feature_bytes;
     uint32_t value_count;
     struct value *values;
-    struct value_list inputs, outputs; /* of the network */
-    struct value_list loaded, saved;   /* values that the device reads, and those that it writes */
+    uint32_t output_count;
+    struct output *outputs;          /* of the network */
+    struct value_list inputs;        /* of the network */
+    struct value_list loaded, saved; /* values that the device reads, and those that it writes */
     struct part before, after;
 };
 

@@ -84,25 +84,23 @@ void mavcg_accel_close(mavcg_accel_program *program) {
     free(program);
 }
 
-static const mavcg_accel_tensor *tensor_of(const mavcg_accel_program *program, const struct value_list *list,
-                                           int index) {
-    return index >= 0 && (uint32_t)index < list->count ? &program->image.values[list->indices[index]].tensor : NULL;
-}
-
 int mavcg_accel_input_count(const mavcg_accel_program *program) {
     return program ? (int)program->image.inputs.count : 0;
 }
 
 int mavcg_accel_output_count(const mavcg_accel_program *program) {
-    return program ? (int)program->image.outputs.count : 0;
+    return program ? (int)program->image.output_count : 0;
 }
 
 const mavcg_accel_tensor *mavcg_accel_input(const mavcg_accel_program *program, int index) {
-    return program ? tensor_of(program, &program->image.inputs, index) : NULL;
+    if (!program || index < 0 || (uint32_t)index >= program->image.inputs.count) return NULL;
+    return &program->image.values[program->image.inputs.indices[index]].tensor;
 }
 
 const mavcg_accel_tensor *mavcg_accel_output(const mavcg_accel_program *program, int index) {
-    return program ? tensor_of(program, &program->image.outputs, index) : NULL;
+    return program && index >= 0 && (uint32_t)index < program->image.output_count
+               ? &program->image.outputs[index].tensor
+               : NULL;
 }
 
 const char *mavcg_accel_status_text(int status) {

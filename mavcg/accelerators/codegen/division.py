@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from mavcg.accelerators.image.host import CpuPart, HostPlan, HostTensor
+from mavcg.accelerators.image.host import CpuPart, HostPlan, HostTensor, own_outputs
 from mavcg.accelerators.xgraph import XGraph, XNode
 
 
@@ -88,7 +88,8 @@ def host_plan(graph: XGraph, division: Division) -> HostPlan:
     )
     by_name = graph.by_name()
     tensors = tuple(host_tensor(by_name[name]) for name in moved)
-    return HostPlan(tensors, inputs, graph.outputs, before, after)
+    outputs = graph.model_outputs or own_outputs(tensors, graph.outputs)
+    return HostPlan(tensors, inputs, outputs, before, after)
 
 
 def _read_by(graph: XGraph, names: tuple[str, ...]) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from mavcg.accelerators.codegen.fit import emit_fitted
 from mavcg.accelerators.codegen.tokens import with_tokens
 from mavcg.accelerators.concats import placements
 from mavcg.accelerators.groups import FusedGroup
-from mavcg.accelerators.image.host import HostPlan
+from mavcg.accelerators.image.host import HostPlan, own_outputs
 from mavcg.accelerators.image.program import AccelProgram, NodeRadix, StoredTensor
 from mavcg.accelerators.isa.datapath import datapath
 from mavcg.accelerators.isa.forms import VERSION
@@ -93,11 +93,12 @@ def generate_group(graph: XGraph, group: FusedGroup, target: IsaTarget) -> tuple
     code.emit("misc.start", {"version": VERSION})
     tile = emit_fitted(code, group.nodes, tensors, group.tile)
     code.emit("misc.end", {})
+    moved = tuple(host_tensor(by_name[name]) for name in (*inputs, *outputs))
     program = replace(
         _program(code, target, arena, chosen),
         inputs=tuple(inputs),
         outputs=tuple(outputs),
-        host=HostPlan(tuple(host_tensor(by_name[name]) for name in (*inputs, *outputs)), tuple(inputs), tuple(outputs)),
+        host=HostPlan(moved, tuple(inputs), own_outputs(moved, outputs)),
     )
     return program, replace(group, tile=tile)
 

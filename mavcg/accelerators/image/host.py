@@ -1,9 +1,13 @@
 """The host's side of a program as values: the tensors that it handles, and the CPU parts around the accelerator."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Annotated
 
 from msgspec import Meta
+
+from mavcg.accelerators.xgraph import ModelOutput
 
 MOST_DIMENSIONS = 8
 LEAST_RADIX, MOST_RADIX = -64, 64
@@ -42,11 +46,11 @@ class CpuPart:
 
 @dataclass(frozen=True)
 class HostPlan:
-    """The work of the host around the accelerator's program. inputs, outputs: tensors of the whole network."""
+    """The work of the host around the accelerator's program. inputs: tensors of the whole network; outputs: its own."""
 
     tensors: tuple[HostTensor, ...] = ()
     inputs: tuple[str, ...] = ()
-    outputs: tuple[str, ...] = ()
+    outputs: tuple[ModelOutput, ...] = ()
     before: CpuPart = CpuPart()
     after: CpuPart = CpuPart()
 
@@ -71,7 +75,21 @@ def host_fault(plan: HostPlan) -> str:
     for key, part in (("before", plan.before), ("after", plan.after)):
         if "/" in part.library:
             return f"{key}.library: {part.library!r} is not the name of a file beside the program"
-    used = [*plan.inputs, *plan.outputs]
+    used = [*plan.inputs, *(output.tensor for output in plan.outputs)]
     used += [name for part in (plan.before, plan.after) for name in (*part.inputs, *part.outputs)]
     lost = sorted(set(used) - set(names))
-    return f"{lost[0]!r} is not among its tensors" if lost else ""
+    if lost:
+        return f"{lost[0]!r} is not among its tensors"
+    for output in plan.outputs:
+        elements, most = prod(plan.tensor(output.tensor).dims), MOST_DIMENSIONS
+        if prod(output.dims) != elements or min(output.dims, default=1) < 1 or len(output.dims) > most:
+            return f"outputs: {output.name!r} has other dimensions than its tensor, {list(output.dims)}"
+        if output.nchw and (len(output.dims) != 4 or not plan.tensor(output.tensor).nchw):
+            return f"outputs: {output.name!r} is not N, C, H, W"
+    return ""
+
+
+def own_outputs(tensors: Iterable[HostTensor], names: Sequence[str]) -> tuple[ModelOutput, ...]:
+    """Return the outputs of a network without a model: these tensors, with their own names and dimensions."""
+    by_name = {tensor.name: tensor for tensor in tensors}
+    return tuple(ModelOutput(name, name, by_name[name].dims, by_name[name].nchw) for name in names)

@@ -8,7 +8,7 @@ from mavcg.accelerators.image.host import HostTensor
 from mavcg.accelerators.image.program import AccelProgram, StoredTensor
 from mavcg.accelerators.isa.datapath import datapath
 
-TABLE_MAGIC = 0x3054484D  # "MHT0"
+TABLE_MAGIC = 0x3154484D  # "MHT1"
 _NO_RADIX = 0x80000000  # INT32_MIN
 
 
@@ -17,9 +17,9 @@ def host_table(program: AccelProgram) -> bytes:
 
     In this order: magic; cores, word, output channels, rows, words of feature and weight memory, banks, rounding; for
     each tensor name, radix position, nchw, offset and pixel distance in the features segment (0, 0: not stored),
-    dimensions; lists of tensor indices: the network's inputs and outputs, the device's inputs and outputs; for each
-    part library, inputs, outputs. A list and a text begin with their length; a text is padded with zeros to a whole
-    word.
+    dimensions; for each output of the network its tensor's index, name, nchw, dimensions; lists of tensor indices: the
+    network's inputs, the device's inputs and outputs; for each part library, inputs, outputs. A list and a text begin
+    with their length; a text is padded with zeros to a whole word.
     """
     plan = program.host
     numbers = {tensor.name: number for number, tensor in enumerate(plan.tensors)}
@@ -28,7 +28,11 @@ def host_table(program: AccelProgram) -> bytes:
     content += struct.pack("<I", len(plan.tensors))
     for tensor in plan.tensors:
         content += _tensor_words(tensor, stored.get(tensor.name))
-    for names in (plan.inputs, plan.outputs, program.inputs, program.outputs):
+    content += struct.pack("<I", len(plan.outputs))
+    for output in plan.outputs:
+        content += struct.pack("<I", numbers[output.tensor]) + _text_words(output.name)
+        content += struct.pack(f"<{2 + len(output.dims)}I", output.nchw, len(output.dims), *output.dims)
+    for names in (plan.inputs, program.inputs, program.outputs):
         content += _list_words(names, numbers)
     for part in (plan.before, plan.after):
         content += _text_words(part.library) + _list_words(part.inputs, numbers) + _list_words(part.outputs, numbers)

@@ -72,7 +72,8 @@ def run_program(options: AccelRunOptions) -> None:
             f"{options.program}: the CPU computes {', '.join(image.cpu_nodes[:6])}: {missing}; or give --accelerator "
             "for the tensors that leave the accelerator"
         )
-    whole = options.driver is not None or (bool(image.cpu_nodes) and not part)
+    beside = bool(image.cpu_nodes) or not {output.tensor for output in image.host.outputs} <= set(image.outputs)
+    whole = options.driver is not None or (beside and not part)
     if image.cpu_nodes and part:
         note(f"{part}: shows the accelerator's outputs; the CPU's {len(image.cpu_nodes)} nodes are not computed")
     shown = (
@@ -80,6 +81,8 @@ def run_program(options: AccelRunOptions) -> None:
         if whole
         else _run_accelerator(image, options.inputs, options.seed, options.integers)
     )
+    if not whole and not part:
+        shown = {output.name: shown[output.tensor].reshape(output.dims) for output in image.host.outputs}
     if options.output is not None:
         write_arrays(options.output, shown)
     summary = [summary_of(name, array) for name, array in shown.items()]
