@@ -10,7 +10,7 @@ from typing import Any
 from mavcg import __version__
 from mavcg.apps.application_file import ApplicationFile
 from mavcg.apps.library_plan import LibraryPlan, check_memory, plan_library
-from mavcg.apps.stage_note import pipeline_note
+from mavcg.apps.stage_balance import StageBalance
 from mavcg.choose.lowering.kernel_code import KernelCode, kernel_code, kernel_tasks, version_symbols
 from mavcg.choose.lowering.pack_weights import packed_weights
 from mavcg.files.scratch import scratch_folder
@@ -29,6 +29,7 @@ from mavcg.runtime.model_build import application_task, engine_tasks
 from mavcg.runtime.model_names import network_symbol
 from mavcg.runtime.model_text import EngineOptions, default_spin_us
 from mavcg.specs.kernel import KernelSpec
+from mavcg.specs.model_program import Program
 from mavcg.specs.tile_plan import TilePlan
 from mavcg.toolchain.codegen import assemble
 
@@ -137,3 +138,30 @@ def _note(file: ApplicationFile, library: LibraryPlan, kernels: KernelCode) -> d
 def _code_bytes(specs: Sequence[KernelSpec], labels: Sequence[str], code: Mapping[str, int]) -> int:
     """Return the bytes of code of these kernels' versions; networks may share kernels."""
     return sum(code.get(symbol, 0) for symbol in version_symbols(specs, labels))
+
+
+def pipeline_note(program: Program, balance: StageBalance | None) -> dict[str, Any]:
+    """Return a pipeline's stages and the buffers between them; sizes in bytes, times in ms.
+
+    stages: first step and number of steps; cores, threads and time if they were predicted. ring_bytes: of the buffers
+    between stages, with all copies.
+    """
+    stages = []
+    for number, stage in enumerate(program.stages):
+        own: dict[str, Any] = {
+            "partition": f"{program.name}.{number}",
+            "first": program.steps[stage.begin].name,
+            "first_step": stage.begin,
+            "steps": stage.end - stage.begin,
+        }
+        if balance is not None:
+            own |= {"cores": list(stage.cores), "threads": stage.threads, "predicted_ms": round(balance.ms[number], 6)}
+        stages.append(own)
+    note: dict[str, Any] = {
+        "stages": stages,
+        "rings": [{"offset": r.offset, "bytes": r.stride, "copies": r.copies} for r in program.rings],
+        "ring_bytes": sum(ring.stride * ring.copies for ring in program.rings),
+    }
+    if balance is not None:
+        note["predicted_per_second"] = round(balance.per_second, 3)
+    return note

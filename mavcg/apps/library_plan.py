@@ -4,21 +4,28 @@
 """
 
 import contextlib
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from mavcg.apps.application import ScheduleBlock, firings, sequential
 from mavcg.apps.application_file import ApplicationFile, NetworkEntry
 from mavcg.apps.buildable import check_buildable, check_precision, parallel_pairs
-from mavcg.apps.scheduled_model import scheduled_model
+from mavcg.apps.given_schedule import with_schedules
+from mavcg.apps.model_network import network_of
 from mavcg.apps.stage_balance import StageBalance
+from mavcg.apps.stage_cuts import steps_of_layer
 from mavcg.apps.stage_plan import PipelinedModel, pipeline_of
-from mavcg.choose.lowering.row_phases import ArenaTooLargeError
+from mavcg.choose.lowering.row_phases import ArenaTooLargeError, plan_in_order
+from mavcg.choose.lowering.step_list import PlannedModel
 from mavcg.choose.predict.depth_first import OFF
 from mavcg.errors import MavcgError
+from mavcg.importers.load import import_model
 from mavcg.memory.shared_placement import place_together
 from mavcg.model.model_request import ModelRequest
 from mavcg.model.prepare import PreparedModel, prepare_model
+from mavcg.passes.graph.pipeline import optimise
 from mavcg.runtime.application_text import ApplicationProgram, PlacedNetwork, check_names
 from mavcg.runtime.companions import library_stem
 from mavcg.runtime.model_text import SCRATCH_ALIGN
@@ -182,3 +189,28 @@ def _by_parts(
             with contextlib.suppress(ArenaTooLargeError):
                 networks[number] = _prepare(file, entry, replace(request, max_arena_bytes=room), progress)
     return networks
+
+
+def scheduled_model(entry: NetworkEntry, prepared: PreparedModel) -> PreparedModel:
+    """Return the network with its steps in the order of its schedule; buffers hold only the rows needed at once.
+
+    prepared: with kernels that work by rows of the image. A layer that runs once per output row is computed row by row
+    if its kernel can; others, such as Winograd's, are computed whole when their first row is due. Layers without steps,
+    such as a concatenation in place, are left out; steps that belong to no layer, such as conversions of layouts, run
+    just before their output is read. Raises: MavcgError as with_schedules.
+    """
+    cnn = network_of(optimise(import_model(entry.file, entry.shapes)), entry.name)
+    (partition,) = with_schedules(cnn, [sequential(cnn)], entry.schedules, entry.schedule_place)
+    return replace(prepared, planned=in_schedule_order(prepared.planned, partition.schedule))
+
+
+def in_schedule_order(planned: PlannedModel, schedule: ScheduleBlock) -> PlannedModel:
+    """Return the program with the steps of each layer in the order of a schedule of all layers."""
+    order = list(firings(schedule))
+    parts, parts_done = Counter(order), Counter[str]()
+    steps = {layer: steps_of_layer(planned.lowered.steps, layer) for layer in parts}
+    ordered = []
+    for layer in order:
+        ordered += [(step, parts_done[layer], parts[layer]) for step in steps[layer]]
+        parts_done[layer] += 1
+    return plan_in_order(planned, ordered)

@@ -91,7 +91,7 @@ def _build_from_tables(options: BuildOptions, config: Path | None) -> None:
 
 def _build_program(options: BuildOptions) -> None:
     """Build the program that options alone describe; if they name no hot function, by the profile that is kept here."""
-    from mavcg.cli.build_program import build_and_report
+    from mavcg.cli.build_project import build_and_report
     from mavcg.console.resource_limits import build_limits
     from mavcg.program.buildfile import PROFILE_NAME
     from mavcg.program.request import make_request

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from mavcg.cli.build_options import BuildOptions
 from mavcg.cli.build_tables import program_options, selection_options
-from mavcg.console.option_values import names_of_option
 from mavcg.console.output import Progress, console, note, print_json
 from mavcg.console.resource_limits import ResourceLimits, build_limits, enforce_limits
+from mavcg.console.shared_options import names_of_option
 from mavcg.errors import MavcgError, ToolError
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ import re
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from mavcg.cli import build_model, build_program
+from mavcg.cli import build_model
 from mavcg.console.output import console, note, print_json
-from mavcg.console.resource_limits import ResourceLimits, build_limits
+from mavcg.console.resource_limits import ResourceLimits, build_limits, enforce_limits
 from mavcg.errors import MavcgError
 from mavcg.program.buildfile import (
     BuildFile,
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from mavcg.model.partial_build import PartialRequest
     from mavcg.program.launched_build import LaunchedBuild
     from mavcg.program.program import BuildRequest
+
 
 # The start of an error that names an option, to be replaced by the key of mavcg.toml that has the same meaning.
 _OPTION = re.compile(r"(?:--(?P<long>[a-z-]+)|(?P<output>-o)(?= )|(?P<build>build)(?=: ))")
@@ -56,7 +57,7 @@ def build_project(
     request = make_project_request(project, options, of_models, jobs)
     document: dict[str, Any] = {}
     if request.program is not None:
-        document |= build_program.build_and_report(*request.program, as_json)
+        document |= build_and_report(*request.program, as_json)
     if request.launched is not None:
         document |= _build_launched(request.launched, as_json)
     models = [_build_model(*model, as_json) for model in request.models]
@@ -238,3 +239,21 @@ def _build_launched(build: "LaunchedBuild", as_json: bool) -> dict[str, Any]:
     elif not as_json:
         console().print(f"{len(lines)} objects got versions by {build.location}")
     return {"launched": {"command": list(build.command), "objects": lines}}
+
+
+def build_and_report(
+    request: "BuildRequest", board: "Board | None", limits: ResourceLimits, as_json: bool
+) -> dict[str, Any]:
+    """Build the library and print its table. Raises: MavcgError, with nothing written.
+
+    Returns: the JSON document, or {} after a table on stdout.
+    """
+    from mavcg.program.program import build_program
+    from mavcg.program.report import build_json, show_build
+
+    with enforce_limits(limits, str(request.output)) as progress:
+        result = build_program(request, progress)
+    if as_json:
+        return build_json(result, board)
+    show_build(result, board, console())
+    return {}

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mavcg.cli.build_options import BuildOptions
-from mavcg.console.option_values import input_from_here, names_of_option, path_from_here, paths_from_here
+from mavcg.console.shared_options import input_from_here, names_of_option, path_from_here, paths_from_here
 
 if TYPE_CHECKING:
     from mavcg.model.request import SelectionOptions

@@ -78,8 +78,8 @@ def run_build(options: AppBuildOptions) -> None:
     from mavcg.apps.application_file import read_application_file
     from mavcg.apps.library import build_application
     from mavcg.apps.library_report import application_json, show_application
-    from mavcg.console.option_values import names_of_option
     from mavcg.console.resource_limits import build_limits, enforce_limits
+    from mavcg.console.shared_options import names_of_option
     from mavcg.model.request import ModelOptions, SelectionOptions, make_model_request, parse_threads
     from mavcg.runtime.companions import companions_sentence, library_stem
 

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mavcg.console.output import Progress, console, note, print_json
-from mavcg.lab.commands.tune_left import note_measurements_left
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,6 +13,7 @@ if TYPE_CHECKING:
     from mavcg.lab.commands.tune_options import TuneOptions
     from mavcg.lab.fleet.fleet_file import Fleet
     from mavcg.specs.primitive import Primitive
+
 
 PREFIX = "fleet:"
 
@@ -76,3 +76,17 @@ def show_fleet(document: dict[str, Any]) -> None:
     from mavcg.lab.fleet.report import show_boards
 
     show_boards(document, console())
+
+
+def note_measurements_left(document: dict[str, Any]) -> None:
+    """Print a note if measurements are left, since the time was up or the user stopped them."""
+    if document["left"] or document["undecided"]:
+        note(
+            f"{why_stopped(document)}: {document['left']} measurements are left, and {document['undecided']} "
+            "convolutions to be measured by interleaved measurement; `mavcg tune` with --resume continues"
+        )
+
+
+def why_stopped(document: dict[str, Any]) -> str:
+    """Return why a run of `mavcg tune` ended before all measurements were made."""
+    return "stopped" if document["stopped"] == "interrupt" else "time is up"

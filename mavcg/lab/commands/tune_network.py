@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from mavcg.console.output import Progress, note
 from mavcg.errors import MavcgError
 from mavcg.kernels.primitives.families import primitives_of_family
-from mavcg.lab.commands.tune_left import note_measurements_left, why_stopped
+from mavcg.lab.commands.tune_fleet import note_measurements_left, why_stopped
 from mavcg.lab.commands.tune_options import HOST, LOCAL, SIMULATE, TuneOptions, refuse_options
 
 if TYPE_CHECKING:

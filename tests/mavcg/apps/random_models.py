@@ -9,10 +9,10 @@ from mavcg.apps.buffers import EdgeData, StepSpan, reuse_buffers, total_size
 from mavcg.apps.csdf import compress
 from mavcg.apps.derivation import Derivation
 from mavcg.apps.given_schedule import with_schedules
+from mavcg.apps.library_plan import in_schedule_order
 from mavcg.apps.model_network import network_of
 from mavcg.apps.models import cut_network
 from mavcg.apps.schedule_notation import parse_schedule, write_schedule
-from mavcg.apps.scheduled_model import in_schedule_order
 from mavcg.apps.stage_cuts import cuts_at, steps_of_layer
 from mavcg.choose.lowering.image_rows import with_image_rows
 from mavcg.choose.lowering.lower import lower_graph

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mavcg.apps.application_file import read_application_file
-from mavcg.apps.scheduled_model import scheduled_model
+from mavcg.apps.library_plan import scheduled_model
 from mavcg.errors import MavcgError
 from mavcg.model.model_request import ModelRequest
 from mavcg.model.prepare import PreparedModel, prepare_model
