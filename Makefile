@@ -23,7 +23,7 @@ $(VENV)/.ready: pyproject.toml scripts/setup.sh
 # Types of other packages and byte code of test files, which mypy and pytest keep.
 $(VENV)/.ready-to-test: $(VENV)/.ready
 	@echo "setup: filling the caches of ziglang, mypy and pytest for the tests (some minutes, once)" >&2
-	@$(BIN)/python -m mavcg.toolchain.warm tests
+	@$(BIN)/python -m scripts.warm_toolchain tests
 	@$(BIN)/python -m scripts.warm_checks
 	@touch $@
 

@@ -55,7 +55,7 @@ make_environment() {
 # take a fraction of a second.
 warm_caches() {
     say "building ziglang's C and C++ libraries for ARM Linux (some minutes, once)"
-    "$VENV/bin/python" -m mavcg.toolchain.warm aarch64-linux-gnu.2.17 || say "warming ziglang's caches failed"
+    "$VENV/bin/python" -m scripts.warm_toolchain aarch64-linux-gnu.2.17 || say "warming ziglang's caches failed"
 }
 
 if command -v apt-get >/dev/null; then

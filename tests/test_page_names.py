@@ -131,7 +131,7 @@ def test_what_pages_name_is_there(page: str) -> None:
     ("text", "missing"),
     [
         ("`kernels/gemm/tile.py` `part_loops.py` `runtime/{build,coreset}` `runtime/csrc/engine_*.c` `docs/`", []),
-        ("`mavcg.kernels.registry.emit` `mavcg.passes` `bench.all` `python -m mavcg.toolchain.warm native`", []),
+        ("`mavcg.kernels.registry.emit` `mavcg.passes` `bench.all` `python -m mavcg.toolchain.zig native`", []),
         ("`mavcg build net.onnx --board b -o x.so` `mavcg launch gcc --any` `mavcg profile -- ./app --any`", []),
         ("```sh\nmavcg build net.onnx \\\n  --gone b\n```\n", ["mavcg build --gone"]),
         ("`kernels/gone.py` `gone.py` `{emit,gone_too}.py`", ["kernels/gone.py", "gone.py", "gone_too.py"]),

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from mavcg.toolchain import warm
 from mavcg.toolchain.target import host_target
-from mavcg.toolchain.warm import HOST, LINKED_BY_TESTS, NATIVE, LinkForm
+from scripts import warm_toolchain as warm
+from scripts.warm_toolchain import HOST, LINKED_BY_TESTS, NATIVE, LinkForm
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Fills ziglang's cache of support libraries: `python -m mavcg.toolchain.warm TARGET..` links a library per target.
+"""Fill ziglang's cache of support libraries: `python -m scripts.warm_toolchain TARGET..` links one for each target.
 
 A target is one of ziglang's, or "tests" for all link forms of the tests (LINKED_BY_TESTS). ziglang builds its C
 library, compiler-rt and libc++ for each target, optimisation level, and with or without debug information.
