@@ -19,7 +19,7 @@ from rich.table import Table
 from bench.models import model_path
 from bench.planner_tables import board_words
 from bench.record import facts, write
-from mavcg.accelerators.explore.board_exploration import explore_boards, sum_board_metrics
+from mavcg.accelerators.explore.board_exploration import explore_boards
 from mavcg.accelerators.explore.board_space import read_board_space
 from mavcg.accelerators.explore.exploration import PLANNED
 from mavcg.accelerators.explore.store import ExplorationStore
@@ -54,7 +54,7 @@ def measure(folder: Path, network: str) -> dict[str, Any]:
     for number, point in enumerate(result.points):
         if result.states[number] != PLANNED:
             continue
-        figures = sum_board_metrics(point, result.figures[number])
+        figures = result.metrics[number]
         rows.append(
             {
                 "board": point.values,

@@ -5,11 +5,8 @@ number of threads within the budget is chosen. Power is that of the working core
 Neither includes shared caches, memory, or anything else on the chip.
 """
 
-import json
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -24,11 +21,14 @@ from mavcg.accelerators.explore.board_predictions import (
     rows_of,
 )
 from mavcg.accelerators.explore.board_space import BoardPoint, BoardSpace
-from mavcg.accelerators.explore.exploration import INFEASIBLE, PLANNED, PRUNED
 from mavcg.accelerators.explore.objective_list import ObjectiveNames, read_objective_list
-from mavcg.accelerators.explore.pareto import Floats
-from mavcg.accelerators.explore.point_rounds import explore_rounds
-from mavcg.accelerators.explore.store import ExplorationStore, PointRow
+from mavcg.accelerators.explore.point_exploration import (
+    Figures,
+    NetworksOnPoints,
+    PointExploration,
+    explore_points,
+)
+from mavcg.accelerators.explore.store import ExplorationStore
 from mavcg.cost.board_model import core_models
 from mavcg.hardware.board import Board, Cluster
 from mavcg.importers.declared_shapes import AS_DECLARED, GivenShapes
@@ -36,31 +36,13 @@ from mavcg.lab.jobs.engine import Engine
 
 OBJECTIVES = ObjectiveNames(("latency", "energy"), ("power", "cores", "cache", "bandwidth"), "boards")
 DEFAULT_OBJECTIVES = "latency,energy,power"
-TASK_PREDICTIONS = 1  # predictions per task: each takes seconds
 # Every algorithm does at least this fraction of a convolution's multiplications: F(4x4, 5x5) does 64 for 400.
 LEAST_MULTIPLICATIONS = 1 / 8
 # int8 products of an instruction per byte of a vector register: SMMLA does 32 in 16 bytes.
 BYTE_DOT_PRODUCTS = 2
-Figures = dict[str, dict[str, float]]
 
 
-@dataclass(frozen=True)
-class BoardExploration:
-    """Result of an exploration.
-
-    states: of each point. figures: of planned points, by network. front: numbers of points, ascending. predictions:
-    number made, without those found in the store.
-    """
-
-    space: BoardSpace
-    points: tuple[BoardPoint, ...]
-    networks: tuple[str, ...]
-    objectives: tuple[str, ...]
-    states: tuple[str, ...]
-    figures: Mapping[int, Figures]
-    front: tuple[int, ...]
-    predictions: int
-    seconds: float
+BoardExploration = PointExploration[BoardSpace, BoardPoint]
 
 
 def read_board_objectives(text: str, networks: Sequence[str]) -> tuple[str, ...]:
@@ -111,115 +93,60 @@ def explore_boards(
     cores is within the budget, or if points of earlier rounds dominate its bounds: all cores within the budget at their
     peak. Raises: MavcgError for a model, a store that cannot be written, or workers that cannot be reached.
     """
-    started = time.perf_counter()
-    points = tuple(space.boards())
-    evaluation = _BoardEvaluation(space, points, models, objectives, engine, store)
+    networks = _BoardNetworks(space, tuple(space.boards()), models, objectives)
+    points = networks.points
     progress("reading the networks")
     works = {name: model_work(model, points[0].board, shapes) for name, model in models.items()}
     peaks = [_peaks(point) for point in points]
     least = [_least(point, peak, works, space.budget_w) for point, peak in zip(points, peaks, strict=True)]
-    bounds = np.array([board_values(point, figures, objectives) for point, figures in zip(points, least, strict=True)])
+    bounds = np.array([networks.values(point, figures) for point, figures in zip(points, least, strict=True)])
     possible = [_is_possible(point, space.budget_w) or not prune for point in points]
     order = sorted(
         (number for number in range(len(points)) if possible[number]),
         key=lambda number: (-sum(rate for rate, _ in peaks[number]), number),
     )
-
-    def begin(done: int) -> None:
-        progress(f"{done} of {len(points)} points, {evaluation.count} predictions")
-
-    rounds = explore_rounds(order, bounds, prune, evaluation.evaluate, begin)
-    result = BoardExploration(
-        space,
-        points,
-        tuple(models),
-        tuple(objectives),
-        tuple(evaluation.states),
-        evaluation.figures,
-        rounds.front,
-        evaluation.count,
-        time.perf_counter() - started,
-    )
-    store.put_points(_request(result, prune), _rows(result))
-    return result
+    return explore_points(networks, order, bounds, prune, (engine, store), progress)
 
 
-class _BoardEvaluation:
-    """Evaluated points. states: of all points; figures: of the planned ones; count: predictions that were computed."""
+class _BoardNetworks(NetworksOnPoints[BoardSpace, BoardPoint]):
+    """Networks that are predicted on boards."""
 
-    def __init__(
-        self,
-        space: BoardSpace,
-        points: Sequence[BoardPoint],
-        models: Mapping[str, str],
-        objectives: Sequence[str],
-        engine: Engine,
-        store: ExplorationStore,
-    ) -> None:
-        self.space, self.points, self.models, self.objectives = space, points, models, objectives
-        self.engine, self.store = engine, store
-        self.digests = {model: model_file_digest(model) for model in models.values()}
-        self.predictions = store.predictions()
-        self.states = [PRUNED] * len(points)
-        self.figures: dict[int, Figures] = {}
-        self.count = 0
+    names, noun = OBJECTIVES, "predictions"
 
-    def evaluate(self, group: Sequence[int]) -> dict[int, Floats]:
-        """Predict the networks on some points; return the objectives of those within the budget, by number."""
-        tasks = {i: self._tasks(self.points[i]) for i in group}
-        missing = {
-            task.key: task
-            for predictions in tasks.values()
-            for task in predictions.values()
-            if task.key not in self.predictions
-        }
-        self.count += len(missing)
-        if missing:
-            self.engine.run(predict_boards, tuple(missing.values()), TASK_PREDICTIONS, self._keep)
-        values: dict[int, Floats] = {}
-        for i, predictions in tasks.items():
-            figures = self._figures(self.points[i], predictions)
-            self.states[i] = PLANNED if figures is not None else INFEASIBLE
-            if figures is not None:
-                self.figures[i] = figures
-                values[i] = board_values(self.points[i], figures, self.objectives)
-        return values
+    @property
+    def work(self) -> Callable[[tuple[BoardPrediction, ...]], tuple[str, ...]]:
+        return predict_boards
 
-    def _tasks(self, point: BoardPoint) -> dict[str, BoardPrediction]:
+    @cached_property
+    def digests(self) -> Mapping[str, str]:
+        return {model: model_file_digest(model) for model in self.models.values()}
+
+    def tasks(self, point: BoardPoint) -> dict[str, BoardPrediction]:
         return {name: BoardPrediction(model, self.digests[model], point.board) for name, model in self.models.items()}
 
-    def _figures(self, point: BoardPoint, tasks: Mapping[str, BoardPrediction]) -> Figures | None:
+    def known(self, store: ExplorationStore) -> dict[str, str]:
+        return store.predictions()
+
+    def keep(self, store: ExplorationStore, results: Mapping[str, str]) -> dict[str, str]:
+        store.put_predictions(results)
+        return dict(results)
+
+    def figures(self, point: BoardPoint, results: Mapping[str, str]) -> Figures | None:
         """Return the networks' figures on a board; None if a network is not within the budget."""
         budget = self.space.budget_w
-        rows = {
-            name: network_figures(point, rows_of(self.predictions[task.key]), budget) for name, task in tasks.items()
-        }
+        rows = {name: network_figures(point, rows_of(result), budget) for name, result in results.items()}
         within = {name: row for name, row in rows.items() if row is not None}
         return within if len(within) == len(rows) else None
 
-    def _keep(self, tasks: Sequence[BoardPrediction], results: Sequence[str]) -> None:
-        predictions = {task.key: result for task, result in zip(tasks, results, strict=True)}
-        self.store.put_predictions(predictions)
-        self.predictions.update(predictions)
+    def own_figures(self, point: BoardPoint, figures: Figures) -> dict[str, float]:
+        """Return the largest power of any network, and the board's figures."""
+        return {"power": max(network["power"] for network in figures.values()), **board_figures(point)}
 
+    def describe(self) -> dict[str, Any]:
+        return {"board": {"target": self.space.target, "budget_w": self.space.budget_w}}
 
-def sum_board_metrics(point: BoardPoint, figures: Figures) -> dict[str, float]:
-    """Return a board's metrics.
-
-    Sums of all networks' latency and energy, the largest power, and the board's own figures.
-    """
-    return {
-        **{key: sum(network[key] for network in figures.values()) for key in OBJECTIVES.of_networks},
-        "power": max(network["power"] for network in figures.values()),
-        **board_figures(point),
-    }
-
-
-def board_values(point: BoardPoint, figures: Figures, objectives: Sequence[str]) -> Floats:
-    """Return the values of a point's objectives."""
-    known = sum_board_metrics(point, figures)
-    known |= {f"{key}:{name}": network[key] for name, network in figures.items() for key in OBJECTIVES.of_networks}
-    return np.array([known[word] for word in objectives], np.float64)
+    def point_values(self, number: int) -> Mapping[str, Any]:
+        return self.points[number].values
 
 
 def _peaks(point: BoardPoint) -> list[tuple[float, float]]:
@@ -259,28 +186,3 @@ def _least(
 
 def _is_possible(point: BoardPoint, budget_w: float | None) -> bool:
     return budget_w is None or min(point.milliwatts.values()) / 1e3 <= budget_w
-
-
-def _request(result: BoardExploration, prune: bool) -> dict[str, Any]:
-    axes = {axis.key: axis.values for axis in result.space.axes}
-    return {
-        "board": {"target": result.space.target, "budget_w": result.space.budget_w, **axes},
-        "networks": result.networks,
-        "objectives": result.objectives,
-        "prune": prune,
-    }
-
-
-def _rows(result: BoardExploration) -> list[PointRow]:
-    rows: list[PointRow] = []
-    front = set(result.front)
-    for i, point in enumerate(result.points):
-        board, figures = json.dumps(point.values), result.figures.get(i)
-        if figures is None:
-            rows.append((i, result.states[i], 0, board, None, None, None, None, None))
-            continue
-        sums = sum_board_metrics(point, figures)
-        rows.append(
-            (i, PLANNED, int(i in front), board, None, sums["latency"], sums["energy"], None, json.dumps(figures))
-        )
-    return rows

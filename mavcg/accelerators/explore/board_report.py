@@ -3,11 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from mavcg.accelerators.explore.board_exploration import BoardExploration, board_values, sum_board_metrics
-from mavcg.accelerators.explore.exploration import INFEASIBLE, PRUNED
-from mavcg.accelerators.explore.picture import draw_front
+from mavcg.accelerators.explore.board_exploration import BoardExploration
+from mavcg.accelerators.explore.picture import draw_points
 from mavcg.accelerators.explore.report import MOST_ROWS
 
 if TYPE_CHECKING:
@@ -23,24 +20,15 @@ def board_exploration_json(result: BoardExploration) -> dict[str, Any]:
     Metrics: latency in seconds and energy in joules of one run of each network; power of the working cores in watts,
     the largest of any network; cores; cache: bytes of the given caches; bandwidth in GB/s.
     """
-    pruned = result.states.count(PRUNED)
     return {
-        "points": len(result.points),
-        "planned": len(result.points) - pruned,
-        "pruned": pruned,
-        "infeasible": result.states.count(INFEASIBLE),
-        "predictions": result.predictions,
-        "objectives": list(result.objectives),
+        **result.counts("predictions"),
         "budget_w": result.space.budget_w,
         "power_sources": {name: power.source for name, power in result.space.powers.items()},
         "assumed": [ASSUMES, *result.space.assumed],
         "front": [
             {
                 "point": dict(result.points[i].values),
-                "metrics": {
-                    **sum_board_metrics(result.points[i], result.figures[i]),
-                    "networks": dict(result.figures[i]),
-                },
+                "metrics": {**result.metrics[i], "networks": dict(result.figures[i])},
             }
             for i in result.front
         ],
@@ -50,19 +38,15 @@ def board_exploration_json(result: BoardExploration) -> dict[str, Any]:
 
 def draw_boards(result: BoardExploration, path: Path) -> None:
     """Draw the predicted boards and their front. Raises: MavcgError as draw_front."""
-    numbers = sorted(result.figures)
-    values = np.array([board_values(result.points[i], result.figures[i], result.objectives) for i in numbers])
-    labels = [f"{word} ({UNITS[word.partition(':')[0]]})" for word in result.objectives]
     budget = "" if result.space.budget_w is None else f", {result.space.budget_w:g} W"
-    title = f"{', '.join(result.networks)}: predicted on boards{budget}"
-    draw_front(values.reshape(-1, len(labels)), [numbers.index(i) for i in result.front], labels, title, path)
+    draw_points(result, UNITS, f"predicted on boards{budget}", path)
 
 
 def show_board_exploration(result: BoardExploration, out: "Console") -> None:
     """Print the front, fastest first, with the keys that differ between points."""
     from rich.table import Table
 
-    front = sorted(result.front, key=lambda i: sum_board_metrics(result.points[i], result.figures[i])["latency"])
+    front = result.fastest_first()
     title = f"{len(front)} of {len(result.points)} boards are on the front of {', '.join(result.objectives)}"
     table = Table(title=title, title_justify="left", box=None)
     table.add_column("cores, GHz")
@@ -70,7 +54,7 @@ def show_board_exploration(result: BoardExploration, out: "Console") -> None:
         table.add_column(heading, justify="right")
     for i in front[:MOST_ROWS]:
         point, of_networks = result.points[i], result.figures[i]
-        sums, values = sum_board_metrics(point, of_networks), point.values
+        sums, values = result.metrics[i], point.values
         clusters = [f"{len(c.cpus)} {c.core} {(c.max_khz or 0) / 1e6:g}" for c in point.board.clusters]
         l3, rate = values.get("l3_bytes"), values.get("memory_gb_per_s")
         table.add_row(
@@ -85,10 +69,10 @@ def show_board_exploration(result: BoardExploration, out: "Console") -> None:
     out.print(table)
     if len(front) > MOST_ROWS:
         out.print(f".. and {len(front) - MOST_ROWS} more: --json, or the table points of the file of -o")
-    pruned = result.states.count(PRUNED)
     out.print(
-        f"{len(result.points) - pruned} boards predicted ({result.states.count(INFEASIBLE)} beyond the budget), "
-        f"{pruned} left out by bounds; {result.predictions} predictions, {result.seconds:.1f} s. Assumed: {ASSUMES}."
+        f"{result.planned} boards predicted ({result.infeasible} beyond the budget), "
+        f"{result.pruned} left out by bounds; {result.computed} predictions, {result.seconds:.1f} s. "
+        f"Assumed: {ASSUMES}."
     )
     for sentence in result.space.assumed:
         out.print(f"Assumed: {sentence}.")

@@ -1,13 +1,15 @@
 """Picture of an exploration: all planned points and the front, by the first two objectives."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from mavcg.accelerators.explore.exploration import Exploration
 from mavcg.accelerators.explore.objectives import objective_values
 from mavcg.accelerators.explore.pareto import Floats
+from mavcg.accelerators.explore.point_exploration import PointExploration
 from mavcg.drawing.svg_plots import save_plot, start_plots
 from mavcg.text.safe_text import plot_label
 
@@ -21,6 +23,18 @@ def write_picture(result: Exploration, path: Path) -> None:
     front = [result.rows[number // rates] * rates + number % rates for number in result.front]
     title = f"{', '.join(result.workload.networks)}: modelled, {result.space.technology.name}"
     draw_front(values, front, [f"{o.text} ({o.unit})" for o in result.objectives], title, path)
+
+
+def draw_points(result: PointExploration[Any, Any], units: Mapping[str, str], title: str, path: Path) -> None:
+    """Draw the planned points of an exploration and their front. units: by objective. Raises: MavcgError as draw_front.
+
+    title: what follows the networks' names.
+    """
+    numbers = sorted(result.figures)
+    values = np.array([result.values(number) for number in numbers]).reshape(-1, len(result.objectives))
+    labels = [f"{word} ({units[word.partition(':')[0]]})" for word in result.objectives]
+    front = [numbers.index(number) for number in result.front]
+    draw_front(values, front, labels, f"{', '.join(result.networks)}: {title}", path)
 
 
 def draw_front(values: Floats, front: Sequence[int], labels: Sequence[str], title: str, path: Path) -> None:

@@ -3,12 +3,9 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from mavcg.accelerators.explore.exploration import INFEASIBLE, PRUNED
-from mavcg.accelerators.explore.picture import draw_front
+from mavcg.accelerators.explore.picture import draw_points
 from mavcg.accelerators.explore.report import MOST_ROWS
-from mavcg.accelerators.explore.target_exploration import TargetExploration, point_values, sum_figures, target_figures
+from mavcg.accelerators.explore.target_exploration import TargetExploration
 from mavcg.accelerators.simulator.report import ENERGY_BASIS
 
 if TYPE_CHECKING:
@@ -31,25 +28,14 @@ def target_exploration_json(result: TargetExploration) -> dict[str, Any]:
     Metrics: latency in seconds, energy in joules, traffic in DDR bytes, for one image of each network on one core;
     macs: multiply-add units; memory: on-chip bytes; bandwidth in GB/s, frequency in MHz.
     """
-    targets = list(result.space.targets())
-    pruned = result.states.count(PRUNED)
     return {
-        "points": len(targets),
-        "planned": len(targets) - pruned,
-        "pruned": pruned,
-        "infeasible": result.states.count(INFEASIBLE),
-        "simulations": result.simulations,
-        "objectives": list(result.objectives),
+        **result.counts("simulations"),
         "search": result.space.search,
         "energy_assumes": ENERGY_BASIS,
         "front": [
             {
                 "point": result.space.point(i),
-                "metrics": {
-                    **sum_figures(result.figures[i]),
-                    **target_figures(targets[i]),
-                    "networks": dict(result.figures[i]),
-                },
+                "metrics": {**result.metrics[i], "networks": dict(result.figures[i])},
             }
             for i in result.front
         ],
@@ -59,42 +45,34 @@ def target_exploration_json(result: TargetExploration) -> dict[str, Any]:
 
 def draw_targets(result: TargetExploration, path: Path) -> None:
     """Draw the simulated targets and their front. Raises: MavcgError as draw_front."""
-    targets = list(result.space.targets())
-    numbers = sorted(result.figures)
-    values = np.array([point_values(targets[i], result.figures[i], result.objectives) for i in numbers])
-    labels = [f"{word} ({UNITS[word.partition(':')[0]]})" for word in result.objectives]
-    title = f"{', '.join(result.networks)}: simulated, {result.space.base.name} changed"
-    front = [numbers.index(i) for i in result.front]
-    draw_front(values.reshape(-1, len(labels)), front, labels, title, path)
+    draw_points(result, UNITS, f"simulated, {result.space.base.name} changed", path)
 
 
 def show_target_exploration(result: TargetExploration, out: "Console") -> None:
     """Print the front, fastest first, with the keys that differ between points."""
     from rich.table import Table
 
-    targets = list(result.space.targets())
     varied = [axis.key for axis in result.space.axes if len(axis.values) > 1]
-    front = sorted(result.front, key=lambda i: sum_figures(result.figures[i])["latency"])
-    title = f"{len(front)} of {len(targets)} targets are on the front of {', '.join(result.objectives)}"
+    front = result.fastest_first()
+    title = f"{len(front)} of {len(result.points)} targets are on the front of {', '.join(result.objectives)}"
     table = Table(title=title, title_justify="left", box=None)
     for heading in (*varied, "latency ms", "multiply-adds", "KiB on chip", "energy mJ", "DDR MB"):
         table.add_column(heading, justify="right")
     for i in front[:MOST_ROWS]:
-        point, sums, own = result.space.point(i), sum_figures(result.figures[i]), target_figures(targets[i])
+        point, metrics = result.space.point(i), result.metrics[i]
         table.add_row(
             *(f"{point[key]:g}" for key in varied),
-            f"{sums['latency'] * 1e3:.3f}",
-            f"{own['macs']:.0f}",
-            f"{own['memory'] / 1024:.0f}",
-            f"{sums['energy'] * 1e3:.3f}",
-            f"{sums['traffic'] / 1e6:.1f}",
+            f"{metrics['latency'] * 1e3:.3f}",
+            f"{metrics['macs']:.0f}",
+            f"{metrics['memory'] / 1024:.0f}",
+            f"{metrics['energy'] * 1e3:.3f}",
+            f"{metrics['traffic'] / 1e6:.1f}",
         )
     out.print(table)
     if len(front) > MOST_ROWS:
         out.print(f".. and {len(front) - MOST_ROWS} more: --json, or the table points of the file of -o")
-    pruned = result.states.count(PRUNED)
     out.print(
-        f"{len(targets) - pruned} targets simulated ({result.states.count(INFEASIBLE)} too small for some node), "
-        f"{pruned} left out by bounds; {result.simulations} simulations, {result.seconds:.1f} s. "
+        f"{result.planned} targets simulated ({result.infeasible} too small for some node), "
+        f"{result.pruned} left out by bounds; {result.computed} simulations, {result.seconds:.1f} s. "
         f"Energy: {ENERGY_BASIS}."
     )

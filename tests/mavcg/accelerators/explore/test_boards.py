@@ -17,7 +17,6 @@ from mavcg.accelerators.explore import board_exploration
 from mavcg.accelerators.explore.board_exploration import (
     BoardExploration,
     board_figures,
-    board_values,
     explore_boards,
     network_figures,
     read_board_objectives,
@@ -151,7 +150,7 @@ def test_the_front_is_that_of_all_points(tmp_path: Path, fake: dict[str, str], o
     space = space_of(tmp_path)
     pruned = explored(space, fake, objectives=objectives)
     whole = explored(space, fake, prune=False, objectives=objectives)
-    values = {i: board_values(whole.points[i], of, whole.objectives) for i, of in whole.figures.items()}
+    values = {i: whole.values(i) for i in whole.figures}
     front = [
         i
         for i, own in values.items()
@@ -208,8 +207,8 @@ def test_it_goes_on_from_its_file(tmp_path: Path, fake: dict[str, str], monkeypa
         explored(space, fake, path)
     monkeypatch.setattr(board_exploration, "predict_boards", whole)
     resumed, fresh = explored(space, fake, path), explored(space, fake)
-    assert resumed.predictions == fresh.predictions - 30 and resumed.figures == fresh.figures
-    assert explored(space, fake, path).predictions == 0
+    assert resumed.computed == fresh.computed - 30 and resumed.figures == fresh.figures
+    assert explored(space, fake, path).computed == 0
     with sqlite3.connect(path) as database:
         (count,) = database.execute("SELECT count(*) FROM points WHERE front").fetchone()
     assert count == len(fresh.front)

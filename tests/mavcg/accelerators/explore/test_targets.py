@@ -16,7 +16,6 @@ from mavcg.accelerators.explore.target_exploration import (
     TargetExploration,
     explore_targets,
     read_target_objectives,
-    sum_figures,
 )
 from mavcg.accelerators.explore.target_space import read_target_space
 from mavcg.accelerators.target import IsaTarget
@@ -121,14 +120,14 @@ def test_the_front_with_bounds_is_the_front_of_all(
     whole = explored(tmp_path, models, objectives, prune=False, store=ExplorationStore(path), text=text)
     again = explored(tmp_path, models, objectives, store=ExplorationStore(path), text=text)
 
-    assert pruned.front == whole.front == again.front and again.simulations == 0
-    assert whole.simulations + pruned.simulations == 2 * len(whole.states) and len(whole.states) >= 8
+    assert pruned.front == whole.front == again.front and again.computed == 0
+    assert whole.computed + pruned.computed == 2 * len(whole.states) and len(whole.states) >= 8
     target = list(whole.space.targets())[last := max(whole.figures)]
     alone = built_program(models["first"], target)
     assert whole.figures[last]["first"]["latency"] == alone.time.cycles / target.frequency_mhz / 1e6
-    for number, of in whole.figures.items():  # what the bounds say is never more than what a program takes
+    for number, metrics in whole.metrics.items():  # what the bounds say is never more than what a program takes
         target = list(whole.space.targets())[number]
-        assert sum_figures(of)["latency"] * target.macs_per_cycle * target.frequency_mhz * 1e6 >= sum(
+        assert metrics["latency"] * target.macs_per_cycle * target.frequency_mhz * 1e6 >= sum(
             16 * 20 * macs for macs in (16 * 27 + 16 * 144 + 256, 24 * 27 + 24 * 216 + 576)
         )
 
