@@ -22,6 +22,7 @@ import numpy as np
 from bench.record import facts, write
 from mavcg import load
 from mavcg.errors import MavcgError
+from mavcg.graph.networks.published import INCEPTION
 from mavcg.importers.caffe_weights import net_parameter
 
 Shape = tuple[int, ...]
@@ -135,27 +136,13 @@ def vgg(letter: str) -> CaffeWriter:
     return m
 
 
-# Table 1: 1x1, 3x3 reduced and 3x3, 5x5 reduced and 5x5, channels behind the pool.
-INCEPTIONS: Mapping[str, tuple[int, int, int, int, int, int]] = {
-    "3a": (64, 96, 128, 16, 32, 32),
-    "3b": (128, 128, 192, 32, 96, 64),
-    "4a": (192, 96, 208, 16, 48, 64),
-    "4b": (160, 112, 224, 24, 64, 64),
-    "4c": (128, 128, 256, 24, 64, 64),
-    "4d": (112, 144, 288, 32, 64, 64),
-    "4e": (256, 160, 320, 32, 128, 128),
-    "5a": (256, 160, 320, 32, 128, 128),
-    "5b": (384, 192, 384, 48, 128, 128),
-}
-
-
 def googlenet() -> CaffeWriter:
     """GoogLeNet without its auxiliary classifiers, which are for training."""
     m = CaffeWriter("googlenet", 224)
     x = m.norm("norm1", m.pool("pool1", m.conv("conv1", "data", (3, 64), 7, pad=3, stride=2), 3, 2))
     x = m.conv("conv2", m.conv("conv2_reduce", x, (64, 64), 1), (64, 192), 3, pad=1)
     x, channels = m.pool("pool2", m.norm("norm2", x), 3, 2), 192
-    for name, (direct, three_in, three, five_in, five, pooled) in INCEPTIONS.items():
+    for name, (direct, three_in, three, five_in, five, pooled) in INCEPTION.items():
         if name in ("4a", "5a"):
             x = m.pool(f"pool_{name}", x, 3, 2)
         branches = [

@@ -5,6 +5,7 @@ Inception v2 (Ioffe and Szegedy 2015, with the separable first convolution of Te
 1000 classes. MobileNet v2 and ResNet-50 are those of mavcg.accelerators.networks.
 """
 
+from bench.seeded_networks.mobilenet import MOBILENET_V1
 from mavcg.graph import Graph
 from mavcg.graph.networks.builder import NetworkBuilder
 
@@ -18,22 +19,6 @@ _EFFICIENTNET = (
     (6, 5, 112, 3, 1),
     (6, 5, 192, 4, 2),
     (6, 3, 320, 1, 1),
-)
-# Channels and stride of each separable convolution.
-_MOBILENET = (
-    (64, 1),
-    (128, 2),
-    (128, 1),
-    (256, 2),
-    (256, 1),
-    (512, 2),
-    (512, 1),
-    (512, 1),
-    (512, 1),
-    (512, 1),
-    (512, 1),
-    (1024, 2),
-    (1024, 1),
 )
 _DENSE_BLOCKS, _GROWTH = (6, 12, 24, 16), 32
 # 1x1; 3x3's reduction, 3x3; double 3x3's reduction, 3x3; the pool's projection. None: a module of stride 2.
@@ -116,7 +101,7 @@ def mobilenet_v1(width: float = 1.0) -> Graph:
         return max(8, int(channels * width))
 
     x = net.relu6(net.conv(net.image, "conv1", wide(32), 3, 2, pad=1, act=""))
-    for number, (channels, stride) in enumerate(_MOBILENET, 1):
+    for number, (channels, stride) in enumerate(MOBILENET_V1, 1):
         inside = net.shape(x)[3]
         x = net.relu6(net.conv(x, f"depthwise{number}", inside, 3, stride, pad=1, groups=inside, act=""))
         x = net.relu6(net.conv(x, f"pointwise{number}", wide(channels), 1, act=""))

@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 from mavcg.choose.algorithms.dt_graph import LAYOUTS, Size
 from mavcg.choose.algorithms.network import Kind, Link, Network, NetworkNode
+from mavcg.graph.networks.published import INCEPTION, INVERTED_RESIDUALS
 from mavcg.specs.primitive import Scenario
 
 
@@ -136,27 +137,13 @@ def vgg_e() -> Network:
     return _vgg("vgg_e")
 
 
-# 1x1, 3x3 reduced and made, 5x5 reduced and made, after the pool.
-_INCEPTIONS = {
-    "3a": (64, 96, 128, 16, 32, 32),
-    "3b": (128, 128, 192, 32, 96, 64),
-    "4a": (192, 96, 208, 16, 48, 64),
-    "4b": (160, 112, 224, 24, 64, 64),
-    "4c": (128, 128, 256, 24, 64, 64),
-    "4d": (112, 144, 288, 32, 64, 64),
-    "4e": (256, 160, 320, 32, 128, 128),
-    "5a": (256, 160, 320, 32, 128, 128),
-    "5b": (384, 192, 384, 48, 128, 128),
-}
-
-
 def googlenet() -> Network:
     """Return GoogLeNet (Szegedy et al., CVPR 2015, table 1); pools as in Caffe."""
     net = Net("googlenet")
     x = net.pool("pool1", net.conv("conv1", net.input(3, 224), 64, 7, 2, 3), 3, 2, upwards=True)
     x = net.conv("conv2", net.conv("conv2_reduce", net.same("norm1", x), 64, 1), 192, 3, 1, 1)
     x = net.pool("pool2", net.same("norm2", x), 3, 2, upwards=True)
-    for name, (direct, three_in, three, five_in, five, after_pool) in _INCEPTIONS.items():
+    for name, (direct, three_in, three, five_in, five, after_pool) in INCEPTION.items():
         if name in ("4a", "5a"):
             x = net.pool(f"pool{name}", x, 3, 2, upwards=True)
         a = net.conv(f"{name}_1x1", x, direct, 1)
@@ -212,15 +199,7 @@ def mobilenet_v2() -> Network:
     net = Net("mobilenet_v2")
     x = net.conv("conv1", net.input(3, 224), 32, 3, 2, 1)
     number = 0
-    for expand, channels, repeats, first in (
-        (1, 16, 1, 1),
-        (6, 24, 2, 2),
-        (6, 32, 3, 2),
-        (6, 64, 4, 2),
-        (6, 96, 3, 1),
-        (6, 160, 3, 2),
-        (6, 320, 1, 1),
-    ):
+    for expand, channels, repeats, first in INVERTED_RESIDUALS:
         for i in range(repeats):
             number, stride = number + 1, first if i == 0 else 1
             y = x if expand == 1 else net.conv(f"{number}_expand", x, expand * x.size.c, 1)

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     import onnx
 
 # Output channels and stride of each depthwise separable block.
-_MOBILENET_V1 = (
+MOBILENET_V1 = (
     (64, 1),
     (128, 2),
     (128, 1),
@@ -35,7 +35,7 @@ def mobilenet_v1() -> "onnx.ModelProto":
     """Return MobileNet v1, width 1, [1, 3, 224, 224] -> [1, 1000]; padding is even, as PyTorch's."""
     net = OnnxWriter("mobilenet_v1")
     x = net.conv(net.image("input", 3, 224), 32, 3, 2, "Relu6", "EVEN")
-    for out_ch, stride in _MOBILENET_V1:
+    for out_ch, stride in MOBILENET_V1:
         in_ch = net.shape[x][0]
         x = net.conv(x, in_ch, 3, stride, "Relu6", "EVEN", groups=in_ch)
         x = net.conv(x, out_ch, 1, 1, "Relu6")

@@ -11,34 +11,13 @@ import numpy as np
 from mavcg.errors import MavcgError
 from mavcg.graph import Array, Graph
 from mavcg.graph.networks.builder import NetworkBuilder
+from mavcg.graph.networks.published import INCEPTION, INVERTED_RESIDUALS
 from mavcg.graph.networks.squeezenet import squeezenet
 from mavcg.graph.networks.vgg16 import vgg16
 
 # Weights of the last convolution of a residual block are scaled down: sums over dozens of blocks must fit into 8 bits.
 _RESIDUAL_END, _RESIDUAL_GAIN = "_end.w", 0.25
 _RESIDUAL_CHANNELS = (64, 128, 256, 512)
-# MobileNet v2: expansion, channels, blocks and first stride of each stage.
-_INVERTED_RESIDUALS = (
-    (1, 16, 1, 1),
-    (6, 24, 2, 2),
-    (6, 32, 3, 2),
-    (6, 64, 4, 2),
-    (6, 96, 3, 1),
-    (6, 160, 3, 2),
-    (6, 320, 1, 1),
-)
-# GoogLeNet: output channels of each module: 1x1; reduction before 3x3, 3x3; reduction before 5x5, 5x5; projection.
-_INCEPTION = {
-    "3a": (64, 96, 128, 16, 32, 32),
-    "3b": (128, 128, 192, 32, 96, 64),
-    "4a": (192, 96, 208, 16, 48, 64),
-    "4b": (160, 112, 224, 24, 64, 64),
-    "4c": (128, 128, 256, 24, 64, 64),
-    "4d": (112, 144, 288, 32, 64, 64),
-    "4e": (256, 160, 320, 32, 128, 128),
-    "5a": (256, 160, 320, 32, 128, 128),
-    "5b": (384, 192, 384, 48, 128, 128),
-}
 _POOLED_BEFORE = ("3a", "4a", "5a")
 _ROUNDED_UP = (0, 0, 1, 1)  # pads at bottom and right, so that a window of stride 2 begins at every second position
 
@@ -79,7 +58,7 @@ def googlenet() -> Graph:
     net = NetworkBuilder("googlenet", 224, 224)
     x = net.max_pool(net.conv(net.image, "conv1", 64, 7, stride=2, pad=3), 3, 2, _ROUNDED_UP)
     x = net.conv(net.conv(x, "conv2_reduce", 64, 1), "conv2", 192, 3, pad=1)
-    for name, (direct, reduce3, three, reduce5, five, pooled) in _INCEPTION.items():
+    for name, (direct, reduce3, three, reduce5, five, pooled) in INCEPTION.items():
         if name in _POOLED_BEFORE:
             x = net.max_pool(x, 3, 2, _ROUNDED_UP)
         part = f"inception_{name}"
@@ -99,7 +78,7 @@ def mobilenet_v2(side: int = 224) -> Graph:
     """
     net = NetworkBuilder("mobilenet_v2", side, side)
     x = net.relu6(net.conv(net.image, "conv1", 32, 3, stride=2, pad=1, act=""))
-    for stage, (expansion, channels, blocks, first_stride) in enumerate(_INVERTED_RESIDUALS, 1):
+    for stage, (expansion, channels, blocks, first_stride) in enumerate(INVERTED_RESIDUALS, 1):
         for block in range(blocks):
             part, stride = f"block{stage}_{block}", first_stride if block == 0 else 1
             y, inside = x, net.shape(x)[3] * expansion

@@ -19,6 +19,7 @@ from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.graph.networks import network
 from mavcg.graph.networks.builder import NetworkBuilder
+from mavcg.graph.networks.published import INCEPTION, INVERTED_RESIDUALS
 from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.specs.primitive import Layout, Primitive, Scenario
@@ -69,19 +70,7 @@ def googlenet() -> Graph:
     n = NetworkBuilder("googlenet", 224, 224)
     x = n.max_pool(n.conv(n.image, "conv1", 64, 7, 2, 3), 3, 2, (0, 0, 1, 1))
     x = n.max_pool(n.conv(n.conv(x, "reduce", 64, 1), "conv2", 192, 3, pad=1), 3, 2, (0, 0, 1, 1))
-    for i, (a, b, c, d, e, f) in enumerate(
-        (
-            (64, 96, 128, 16, 32, 32),
-            (128, 128, 192, 32, 96, 64),
-            (192, 96, 208, 16, 48, 64),
-            (160, 112, 224, 24, 64, 64),
-            (128, 128, 256, 24, 64, 64),
-            (112, 144, 288, 32, 64, 64),
-            (256, 160, 320, 32, 128, 128),
-            (256, 160, 320, 32, 128, 128),
-            (384, 192, 384, 48, 128, 128),
-        )
-    ):
+    for i, (a, b, c, d, e, f) in enumerate(INCEPTION.values()):
         if i in (2, 7):
             x = n.max_pool(x, 3, 2, (0, 0, 1, 1))
         three, five = n.conv(x, f"{i}.3r", b, 1), n.conv(x, f"{i}.5r", d, 1)
@@ -95,16 +84,7 @@ def mobilenet_v2() -> Graph:
     """Inverted residuals of depthwise convolutions."""
     n = NetworkBuilder("mobilenet_v2", 224, 224)
     x = n.conv(n.image, "first", 32, 3, 2, 1)
-    settings = (
-        (1, 16, 1, 1),
-        (6, 24, 2, 2),
-        (6, 32, 3, 2),
-        (6, 64, 4, 2),
-        (6, 96, 3, 1),
-        (6, 160, 3, 2),
-        (6, 320, 1, 1),
-    )
-    for stage, (factor, out_ch, count, stride) in enumerate(settings):
+    for stage, (factor, out_ch, count, stride) in enumerate(INVERTED_RESIDUALS):
         for i in range(count):
             name, wide = f"{stage}.{i}", factor * n.shape(x)[3]
             inner = n.conv(x, f"{name}.wide", wide, 1) if factor > 1 else x
