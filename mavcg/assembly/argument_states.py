@@ -25,7 +25,7 @@ _TABLE_LIMIT = 4096
 _ARGUMENT_LIMIT = 64
 _BASE, _SPACING = 0x60_0000_0000, 1 << 24  # addresses of buffers; an access beyond one does not reach the next
 _ALIGN = 64
-_REGISTERS = 8  # arguments are in x0 to x7 and v0 to v7, then on the stack (AAPCS64, stages B and C)
+_REGISTERS = 8  # of arguments, of each kind
 _MASK64 = (1 << 64) - 1
 _POINTERS, _NUMBERS = "buf:BYTES[+OFFSET], ptrs:COUNTxBYTES, i:NUMBER", "f:NUMBER (float) or d:NUMBER (double)"
 _KINDS, _KINDS_OF_ONE_CALL = f"{_POINTERS}, i:LOW..HIGH/STEP, {_NUMBERS}", f"{_POINTERS}, {_NUMBERS}"
@@ -137,38 +137,57 @@ def _with_size(argument: Argument, word: str, text: str) -> Argument:
     return argument
 
 
+@dataclass
+class PassedArguments:
+    """Where a call's arguments are: in x0 to x7 and v0 to v7, then on the stack (AAPCS64, stages B and C).
+
+    x, v: registers, of which arguments replace the first ones.
+    """
+
+    x: list[int]
+    v: list[int]
+    stack: bytes = b""
+    general: int = 0  # registers in use
+    vector: int = 0
+
+    def add_real(self, argument: Argument) -> None:
+        """Pass a number in f32 or f64."""
+        data = struct.pack(f"<{argument.kind}", argument.number)
+        if self.vector < _REGISTERS:
+            self.v[self.vector] = int.from_bytes(data, "little")
+            self.vector += 1
+        else:
+            self.stack += data.ljust(8, b"\0")
+
+    def add_word(self, value: int) -> None:
+        """Pass an integer or a pointer, of which 64 bits count."""
+        value &= _MASK64
+        if self.general < _REGISTERS:
+            self.x[self.general] = value
+            self.general += 1
+        else:
+            self.stack += value.to_bytes(8, "little")
+
+
 def described_state(seed: int, arguments: Arguments) -> State:
     """Return a function's start state with the described arguments; seed decides all else, as in start_state."""
     state = start_state(seed)
     pick = random.Random(f"arguments {seed}")
-    x, v = list(state.x), list(state.v)
+    passed = PassedArguments(list(state.x), list(state.v))
     given: list[tuple[int, bytes]] = []
-    stack: list[bytes] = []
-    general = vector = 0
     for number, argument in enumerate(arguments):
         if argument.kind in ("f", "d"):
-            data = struct.pack(f"<{argument.kind}", argument.number)
-            if vector < _REGISTERS:
-                v[vector] = int.from_bytes(data, "little")
-                vector += 1
-            else:
-                stack.append(data.ljust(8, b"\0"))
-            continue
-        if argument.kind == "i":
+            passed.add_real(argument)
+        elif argument.kind == "i":
             steps = (argument.high - argument.low) // argument.step
-            value = argument.low + argument.step * pick.randint(0, steps) & _MASK64
+            passed.add_word(argument.low + argument.step * pick.randint(0, steps))
         else:
             value, contents = _buffers(argument, _BASE + number * _SPACING, pick)
-            value += argument.offset
+            passed.add_word(value + argument.offset)
             given += contents
-        if general < _REGISTERS:
-            x[general] = value
-            general += 1
-        else:
-            stack.append(value.to_bytes(8, "little"))
-    if stack:
-        given.append((STACK_TOP, b"".join(stack)))
-    return replace(state, x=tuple(x), v=tuple(v), given=tuple(given))
+    if passed.stack:
+        given.append((STACK_TOP, passed.stack))
+    return replace(state, x=tuple(passed.x), v=tuple(passed.v), given=tuple(given))
 
 
 def _buffers(argument: Argument, base: int, pick: random.Random) -> tuple[int, list[tuple[int, bytes]]]:

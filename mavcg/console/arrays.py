@@ -23,14 +23,11 @@ def load_array_file(file: str, option: str) -> Any:
         raise MavcgError(f"{option}: no array could be read ({error}); give a .npy or .npz file") from error
 
 
-def read_input_arrays(names: Sequence[str], options: Sequence[str], alternative: str = "") -> list[Array]:
-    """Return an array for each input of a model, in the order of the inputs.
+def named_input_arrays(names: Sequence[str], options: Sequence[str], owner: str = "the model") -> dict[str, Array]:
+    """Return the arrays of --input by the names of inputs, of which some may be missing.
 
-    Args:
-        names: names of the model's inputs.
-        options: values of --input, each [NAME=]FILE.
-        alternative: another remedy, for the error if an input has no array.
-    Raises: MavcgError naming the option, for a file without arrays, an unknown name, and inputs without an array.
+    names: of the inputs. options: values of --input, each [NAME=]FILE. owner: of the inputs, for errors.
+    Raises: MavcgError naming the option, for a file without arrays and an unknown name.
     """
     by_name: dict[str, Array] = {}
     for text in options:
@@ -43,10 +40,23 @@ def read_input_arrays(names: Sequence[str], options: Sequence[str], alternative:
             input_name = key if key in names else next((n for n in names if n not in by_name), "")
             if (key and key not in names and not hasattr(loaded, "files")) or not input_name or input_name in by_name:
                 raise MavcgError(
-                    f"--input {text}: the model has no such input, or it has an array already; its inputs are "
+                    f"--input {text}: {owner} has no such input, or it has an array already; its inputs are "
                     f"{', '.join(names)}"
                 )
             by_name[input_name] = array
+    return by_name
+
+
+def read_input_arrays(names: Sequence[str], options: Sequence[str], alternative: str = "") -> list[Array]:
+    """Return an array for each input of a model, in the order of the inputs.
+
+    Args:
+        names: names of the model's inputs.
+        options: values of --input, each [NAME=]FILE.
+        alternative: another remedy, for the error if an input has no array.
+    Raises: MavcgError naming the option, for a file without arrays, an unknown name, and inputs without an array.
+    """
+    by_name = named_input_arrays(names, options)
     missing = [n for n in names if n not in by_name]
     if missing:
         raise MavcgError(

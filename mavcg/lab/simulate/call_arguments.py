@@ -1,19 +1,16 @@
 """Put the arguments of a call into registers and memory, from text such as "buf:4096 i:64" (AAPCS64, section 6.4)."""
 
 import random
-import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mavcg.assembly.argument_states import Argument, Arguments
+from mavcg.assembly.argument_states import Argument, Arguments, PassedArguments
 from mavcg.assembly.code_image import PAGE_BYTES
 from mavcg.errors import MavcgError
 
 BUFFERS = 0x60_0000_0000
 GUARD = 1 << 20  # unmapped bytes after each buffer, so that an access far beyond its end faults
 ALIGN = 4096
-_REGISTERS = 8
-_MASK64 = (1 << 64) - 1
 
 
 @dataclass(frozen=True)
@@ -49,35 +46,24 @@ def call_state(arguments: Arguments, seed: int = 1, contents: Sequence[bytes] = 
                 "give a larger buffer"
             )
     pick = random.Random(f"call {seed}")
-    x, v, stack = [0] * 8, [0] * 8, []
-    general = vector = 0
+    passed = PassedArguments([0] * 8, [0] * 8)
     buffers: list[tuple[int, bytes]] = []
     places: list[str] = []
     at, left = BUFFERS, list(contents)
     for number, argument in enumerate(arguments, 1):
         if argument.kind in ("f", "d"):
-            data = struct.pack(f"<{argument.kind}", argument.number)
-            if vector < _REGISTERS:
-                v[vector] = int.from_bytes(data, "little")
-                vector += 1
-            else:
-                stack.append(data.ljust(8, b"\0"))
-            continue
-        if argument.kind == "i":
+            passed.add_real(argument)
+        elif argument.kind == "i":
             if argument.low != argument.high:
                 raise MavcgError(
                     f"--args: argument {number} is a range of integers; a simulated call takes one: give i:N"
                 )
-            value = argument.low & _MASK64
+            passed.add_word(argument.low)
         else:
             value, at = _buffers(argument, at, pick, buffers, left)
+            passed.add_word(value)
             places.append(f"argument {number}, {argument.bytes} bytes at {value:#x}")
-        if general < _REGISTERS:
-            x[general] = value
-            general += 1
-        else:
-            stack.append(value.to_bytes(8, "little"))
-    return CallState(tuple(x), tuple(v), b"".join(stack), tuple(buffers), tuple(places))
+    return CallState(tuple(passed.x), tuple(passed.v), passed.stack, tuple(buffers), tuple(places))
 
 
 def _buffers(

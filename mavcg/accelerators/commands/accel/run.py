@@ -1,6 +1,6 @@
 """The verb `mavcg accel run`: run a program in the functional simulator, with its CPU parts if this machine can."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -105,10 +105,13 @@ def _run_whole(
     """Run the whole network by the host side in C, and return its outputs by name."""
     from mavcg.accelerators.host.runtime import DeviceDriver, DeviceProgram
     from mavcg.accelerators.images import network_inputs
+    from mavcg.console.arrays import named_input_arrays
 
     tensors = [image.host.tensor(name) for name in image.host.inputs]
-    names = [tensor.name for tensor in tensors]
-    given = _random({t.name: t.dims for t in tensors}, seed) if seed is not None else _arrays(names, inputs or [])
+    if seed is not None:
+        given = _random({tensor.name: tensor.dims for tensor in tensors}, seed)
+    else:
+        given = named_input_arrays(image.host.inputs, inputs or [], "the program")
     with DeviceProgram(path, driver=None if driver is None else DeviceDriver.of(driver)) as device:
         return device.run(network_inputs(given, tensors))
 
@@ -120,10 +123,14 @@ def _run_accelerator(
     from mavcg.accelerators.fixed_point import to_reals
     from mavcg.accelerators.images import read_inputs
     from mavcg.accelerators.simulator.functional import execute
+    from mavcg.console.arrays import named_input_arrays
 
     tensors = {name: image.tensor(name) for name in image.inputs}
     shapes = {name: (1, t.height, t.width, t.channels) for name, t in tensors.items()}
-    given = _random(shapes, seed) if seed is not None else _arrays(image.inputs, inputs or [])
+    if seed is not None:
+        given = _random(shapes, seed)
+    else:
+        given = named_input_arrays(image.inputs, inputs or [], "the program")
     ready = read_inputs(
         given,
         {name: (t.height, t.width, t.channels) for name, t in tensors.items()},
@@ -139,26 +146,3 @@ def _random(shapes: Mapping[str, tuple[int, ...]], seed: int) -> dict[str, Any]:
 
     numbers = np.random.default_rng(seed)
     return {name: numbers.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
-
-
-def _arrays(names: Sequence[str], files: list[str]) -> dict[str, Any]:
-    """Read the arrays of the program's inputs, by name. files: values of --input. Raises: MavcgError naming --input."""
-    from mavcg.console.arrays import load_array_file
-
-    by_name: dict[str, Any] = {}
-    for text in files:
-        name, equals, file = text.partition("=")
-        if not equals or (name not in names and Path(text).exists()):
-            name, file = "", text
-        loaded = load_array_file(file, f"--input {text}")
-        arrays = {key: loaded[key] for key in loaded.files} if hasattr(loaded, "files") else {name: loaded}
-        for key, array in arrays.items():
-            free = [n for n in names if n not in by_name]
-            input_name = key if key else (free[0] if free else "")
-            if input_name not in free:
-                raise MavcgError(
-                    f"--input {text}: the program has no such input, or it has an array already; its inputs are "
-                    f"{', '.join(names)}"
-                )
-            by_name[input_name] = array
-    return by_name
