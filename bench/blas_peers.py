@@ -12,7 +12,6 @@ quiet machine with two CPUs.
 import argparse
 import json
 import os
-import signal
 import statistics
 import subprocess
 import sys
@@ -23,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.blas_libraries import BlasLibrary, blis, mkl, openblas, our_library
-from bench.interleaved import Worker, bound, read_answer
+from bench.interleaved import Worker, bound, when_loaded
 from bench.record import ROOT, facts, write
 from bench.tables import print_record
 from mavcg.errors import MavcgError
@@ -82,15 +81,7 @@ def start(library: BlasLibrary, calls: Path, threads: int) -> Worker:
         text=True,
         env={**kept, "OMP_NUM_THREADS": str(threads), **given},
     )
-    worker = Worker(library.name, process, threads)
-    assert process.stdout is not None
-    try:
-        worker.version = str(read_answer(process.stdout)["version"])
-    except RuntimeError:
-        worker.end()
-        raise
-    os.kill(process.pid, signal.SIGSTOP)
-    return worker
+    return when_loaded(Worker(library.name, process, threads))
 
 
 def measure_size(workers: Sequence[Worker], size: Size, rounds: int, clock: str) -> dict[str, list[float]]:

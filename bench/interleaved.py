@@ -78,6 +78,18 @@ def read_answer(stream: IO[str]) -> dict[str, Any]:
     raise RuntimeError("the worker ended without an answer")
 
 
+def when_loaded(worker: Worker) -> Worker:
+    """Wait until a worker has said its version, and stop it. Raises: RuntimeError with its error; it has ended then."""
+    assert worker.process.stdout is not None
+    try:
+        worker.version = str(read_answer(worker.process.stdout)["version"])
+    except RuntimeError:
+        worker.end()
+        raise
+    os.kill(worker.process.pid, signal.SIGSTOP)
+    return worker
+
+
 SCRIPT = ROOT / "bench" / "worker.py"
 
 
@@ -97,15 +109,7 @@ def start(
         stderr=subprocess.DEVNULL,
         text=True,
     )
-    worker = Worker(runtime, process, threads)
-    assert process.stdout is not None
-    try:
-        worker.version = str(read_answer(process.stdout)["version"])
-    except RuntimeError:
-        worker.end()
-        raise
-    os.kill(process.pid, signal.SIGSTOP)
-    return worker
+    return when_loaded(Worker(runtime, process, threads))
 
 
 def bound(workers: Sequence[Worker], number: int) -> None:

@@ -45,6 +45,62 @@ from mavcg.reference import run
 
 Run = Callable[..., Sequence[Array]]  # the graph's inputs -> its outputs
 Runner = Callable[[Path], Run]  # a model file -> what computes it; raises MavcgError where it is refused
+# Operators that mavcg promises: each has tests that pass, in the reference and in kernels.
+PROMISED = (
+    "Conv",
+    "ConvTranspose",
+    "Gemm",
+    "MatMul",
+    "BatchNormalization",
+    "MaxPool",
+    "AveragePool",
+    "GlobalAveragePool",
+    "GlobalMaxPool",
+    "Relu",
+    "Clip",
+    "PRelu",
+    "LeakyRelu",
+    "HardSwish",
+    "HardSigmoid",
+    "Sigmoid",
+    "Tanh",
+    "Softmax",
+    "Gelu",
+    "Erf",
+    "Add",
+    "Sub",
+    "Mul",
+    "Div",
+    "Concat",
+    "Split",
+    "Slice",
+    "Pad",
+    "Reshape",
+    "Transpose",
+    "Flatten",
+    "Squeeze",
+    "Resize",
+    "LRN",
+    "LayerNormalization",
+    "InstanceNormalization",
+    "GroupNormalization",
+    "Mean",
+    "ReduceMean",
+    "ReduceSum",
+    "ReduceMax",
+    "ReduceL2",
+    "Gather",
+    "DepthToSpace",
+    "SpaceToDepth",
+    "QuantizeLinear",
+    "DequantizeLinear",
+    "QLinearConv",
+    "QLinearMatMul",
+)
+# Attention in half precision: ONNX's results come from wider intermediate values, and differ by the last bit of f16.
+EXPECTED_TO_FAIL = {"test_attention_4d_causal_fp16", "test_attention_4d_causal_fp16_expanded"}
+# Made by ONNX's reference, which does not align corners where a scale makes no whole length; docs/operators.md.
+EXPECTED_TO_FAIL |= {f"test_resize_downsample_scales_{mode}_align_corners" for mode in ("linear", "cubic")}
 
 
 @dataclass(frozen=True)

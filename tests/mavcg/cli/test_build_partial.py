@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from tests.mavcg.cli.in_process import build_in
+from tests.mavcg.cli.other_versions import ONLY_PYTHON_3_11, run_with_version
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -325,22 +326,15 @@ np.savez("y.npz", *session.run(None, {name: np.load(name + ".npy") for name in (
 
 
 @pytest.mark.long
-@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the older versions have wheels for Python 3.11")
+@ONLY_PYTHON_3_11
 @pytest.mark.parametrize("version", ["1.15.1", "1.16.3", "1.17.3", "1.20.1", "1.22.1"])
 def test_versions_of_onnxruntime(built: Path, tmp_path: Path, version: str) -> None:
     """1.16 and later run the model; an earlier one gets an error that says so. Versions come from PyPI."""
-    target = tmp_path / "site"
-    packages = (f"onnxruntime=={version}", "numpy==1.26.4", "packaging", "flatbuffers", "protobuf")
-    command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(target), *packages]
-    if subprocess.run(command, capture_output=True, timeout=1200).returncode:
-        pytest.skip("PyPI cannot be reached")
     for name in ("libm.so", "m.mavcg.onnx"):
         shutil.copy(built / name, tmp_path)
     for name, array in ARRAYS.items():
         np.save(tmp_path / f"{name}.npy", array)
-    # -S: without this environment's own packages.
-    script = [sys.executable, "-S", "-c", VERSIONED, str(target), version]
-    done = subprocess.run(script, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    done = run_with_version(version, tmp_path, VERSIONED, version)
 
     if version == "1.15.1":
         assert f"libm.so needs ONNX Runtime 1.16 or later; this is {version}" in done.stderr

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from tests.mavcg.cli.in_process import build_in
+from tests.mavcg.cli.other_versions import ONLY_PYTHON_3_11, run_with_version
 from tests.mavcg.cli.test_build_partial import ARRAYS, check_results, make_model
 
 onnx = pytest.importorskip("onnx")
@@ -203,22 +204,15 @@ def test_an_inner_tensor_that_the_runtime_reads_too(
 
 
 @pytest.mark.long
-@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the older versions have wheels for Python 3.11")
+@ONLY_PYTHON_3_11
 @pytest.mark.parametrize("version", ["1.22.1", "1.23.2", "1.24.4", "1.27.0"])
 def test_versions_of_onnxruntime(built: Path, tmp_path: Path, version: str) -> None:
     """1.23 and later take the provider; 1.22 gets an error that says so. Versions come from PyPI."""
-    target = tmp_path / "site"
-    packages = (f"onnxruntime=={version}", "numpy==1.26.4", "packaging", "flatbuffers", "protobuf")
-    command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(target), *packages]
-    if subprocess.run(command, capture_output=True, timeout=1200).returncode:
-        pytest.skip("PyPI cannot be reached")
     for name in ("libnet.so", "net.onnx"):
         shutil.copy(built / name, tmp_path)
     for name, array in ARRAYS.items():
         np.save(tmp_path / f"{name}.npy", array)
-    # -S: without this environment's own packages.
-    script = [sys.executable, "-S", "-c", SCRIPT, str(target)]
-    done = subprocess.run(script, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    done = run_with_version(version, tmp_path, SCRIPT)
 
     if version == "1.22.1":
         assert "register_execution_provider_library" in done.stderr or "needs ONNX Runtime 1.23" in done.stderr

@@ -13,6 +13,7 @@ from mavcg.files.store import kept_file
 from mavcg.runtime import binding
 from mavcg.runtime.coreset import CoreSet
 from tests.conftest import zig_cache
+from tests.mavcg.files.spoiled import SPOILED
 
 
 @pytest.fixture
@@ -35,21 +36,6 @@ def _shortened(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1])
 
 
-def _writable(path: Path) -> None:
-    path.chmod(0o720)
-
-
-def _linked(path: Path) -> None:
-    other = path.with_name("other")
-    path.rename(other)
-    path.symlink_to(other)
-
-
-def _pipe(path: Path) -> None:
-    path.unlink()
-    os.mkfifo(path)
-
-
 @pytest.mark.parametrize("suffix", [".so", ".o", ".ll"])
 def test_a_file_is_made_once(tmp_path: Path, make: Callable[[Path], None], suffix: str) -> None:
     first = kept_file(tmp_path, f"x-1{suffix}", make)
@@ -66,7 +52,7 @@ def test_a_file_whose_name_begins_alike_stays(tmp_path: Path, make: Callable[[Pa
     assert kept_file(tmp_path, "x-1-2.so", make) == longer and make.times == 2  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("spoil", [_replaced, _shortened, _writable, _linked, _pipe])
+@pytest.mark.parametrize("spoil", [_replaced, _shortened, *SPOILED])
 def test_one_that_is_not_as_it_was_written_is_made_again(
     tmp_path: Path, make: Callable[[Path], None], spoil: Callable[[Path], None]
 ) -> None:

@@ -13,27 +13,13 @@ from mavcg.errors import MavcgError
 from mavcg.files.own_file import is_own_file, read_own_file, write_own_file
 from mavcg.files.store import EntryStore
 from mavcg.passes.asm.isa.op import Schedule
+from tests.mavcg.files.spoiled import SPOILED
 
 SCHEDULE = Schedule(3, (0, 1, 2), "heuristic", True)
 DIGEST = "ab" * 32
 
 
-def _writable(path: Path) -> None:
-    path.chmod(0o660)
-
-
-def _linked(path: Path) -> None:
-    other = path.with_name("other")
-    path.rename(other)
-    path.symlink_to(other)
-
-
-def _pipe(path: Path) -> None:
-    path.unlink()
-    os.mkfifo(path)
-
-
-@pytest.mark.parametrize("spoil", [_writable, _linked, _pipe])
+@pytest.mark.parametrize("spoil", SPOILED)
 def test_a_file_that_others_could_have_written_is_not_read(spoil: Callable[[Path], None], tmp_path: Path) -> None:
     path = tmp_path / "file"
     write_own_file(path, b"mine")

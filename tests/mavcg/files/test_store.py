@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from mavcg.files.store import EntryStore, cache_root, code_folder, open_store
 from tests.conftest import examples
+from tests.mavcg.files.spoiled import SPOILED
 
 
 def entry_name(key: str) -> str:
@@ -58,21 +59,7 @@ def test_an_entry_under_another_key_is_absent(tmp_path: Path) -> None:
     assert store.get("two") is None
 
 
-def _writable(path: Path) -> None:
-    path.chmod(0o660)
-
-
-def _linked(path: Path) -> None:
-    path.rename(path.with_name("other"))
-    path.symlink_to(path.with_name("other"))
-
-
-def _pipe(path: Path) -> None:
-    path.unlink()
-    os.mkfifo(path)
-
-
-@pytest.mark.parametrize("spoil", [_writable, _linked, _pipe])
+@pytest.mark.parametrize("spoil", SPOILED)
 def test_what_others_could_have_written_is_absent(tmp_path: Path, spoil: Callable[[Path], None]) -> None:
     store = EntryStore(tmp_path)
     store.put("key", b"content")

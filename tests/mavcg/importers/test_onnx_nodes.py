@@ -6,64 +6,7 @@ import pytest
 
 pytest.importorskip("onnx.backend.test.case.node", reason="the tests come with the onnx package")
 
-from bench.onnx_node_tests import Outcome, cases, counts, inputs_behind, run_all  # noqa: E402
-
-# Attention in half precision: ONNX's results come from wider intermediate values, and differ by the last bit of f16.
-EXPECTED_TO_FAIL = {"test_attention_4d_causal_fp16", "test_attention_4d_causal_fp16_expanded"}
-# Made by ONNX's reference, which does not align corners where a scale makes no whole length; docs/operators.md.
-EXPECTED_TO_FAIL |= {f"test_resize_downsample_scales_{mode}_align_corners" for mode in ("linear", "cubic")}
-# Operators that are promised. Of these only forms may be out of scope: other element types, three dimensions, training.
-PROMISED = (
-    "Conv",
-    "ConvTranspose",
-    "Gemm",
-    "MatMul",
-    "BatchNormalization",
-    "MaxPool",
-    "AveragePool",
-    "GlobalAveragePool",
-    "GlobalMaxPool",
-    "Relu",
-    "Clip",
-    "PRelu",
-    "LeakyRelu",
-    "HardSwish",
-    "HardSigmoid",
-    "Sigmoid",
-    "Tanh",
-    "Softmax",
-    "Gelu",
-    "Erf",
-    "Add",
-    "Sub",
-    "Mul",
-    "Div",
-    "Concat",
-    "Split",
-    "Slice",
-    "Pad",
-    "Reshape",
-    "Transpose",
-    "Flatten",
-    "Squeeze",
-    "Resize",
-    "LRN",
-    "LayerNormalization",
-    "InstanceNormalization",
-    "GroupNormalization",
-    "Mean",
-    "ReduceMean",
-    "ReduceSum",
-    "ReduceMax",
-    "ReduceL2",
-    "Gather",
-    "DepthToSpace",
-    "SpaceToDepth",
-    "QuantizeLinear",
-    "DequantizeLinear",
-    "QLinearConv",
-    "QLinearMatMul",
-)
+from bench.onnx_node_tests import EXPECTED_TO_FAIL, PROMISED, Outcome, cases, counts, inputs_behind, run_all  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -86,6 +29,7 @@ def test_each_is_accounted_for(outcomes: list[Outcome]) -> None:
 
 
 def test_what_is_promised_is_in_scope(outcomes: list[Outcome]) -> None:
+    """Only forms may be out of scope: other element types, three dimensions, training."""
     passed = Counter(o.operators[0] for o in outcomes if o.status == "passed" and len(o.operators) == 1)
     reasons = [
         o.reason

@@ -10,9 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import onnx
 import pytest
-from onnx import TensorProto, helper
 
 from mavcg.choose.algorithms.costs.database_file import open_db
 from mavcg.lab.runners import spot
@@ -50,18 +48,6 @@ def board(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("MAVCG_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
     return "desk"
-
-
-@pytest.fixture
-def model(tmp_path: Path) -> Path:
-    """One convolution of 4 channels, 6 x 6."""
-    weights = helper.make_tensor("w", TensorProto.FLOAT, (4, 4, 3, 3), [0.5] * 144)
-    node = helper.make_node("Conv", ["x", "w"], ["y"], name="conv", pads=[1, 1, 1, 1])
-    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, (1, 4, 6, 6)) for name in "xy"]
-    graph = helper.make_graph([node], "small", ends[:1], ends[1:], [weights])
-    path = tmp_path / "small.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
-    return path
 
 
 @pytest.fixture

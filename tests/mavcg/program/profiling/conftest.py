@@ -73,20 +73,6 @@ def hot_program(build_hot: Callable[..., Path]) -> Path:
     return build_hot()
 
 
-@pytest.fixture(scope="session")
-def perf() -> str:
-    """perf, where it is installed and may record."""
-    found = shutil.which("perf")
-    if found is None:
-        pytest.skip("perf is not installed")
-    tried = subprocess.run(
-        [found, "record", "-q", "-e", "cpu-clock", "-o", os.devnull, "--", "true"], capture_output=True
-    )
-    if tried.returncode:
-        pytest.skip(f"perf may not record here: {tried.stderr.decode(errors='replace').strip()[:200]}")
-    return found
-
-
 @pytest.fixture
 def fake_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], Path]:
     """Put a shell script in front of PATH under the name of a tool, to act as versions of it that are not here."""
