@@ -139,7 +139,7 @@ def _with_size(argument: Argument, word: str, text: str) -> Argument:
 
 @dataclass
 class PassedArguments:
-    """Where a call's arguments are: in x0 to x7 and v0 to v7, then on the stack (AAPCS64, stages B and C).
+    """Registers and stack with a call's arguments: x0 to x7, v0 to v7, then the stack (AAPCS64, stages B and C).
 
     x, v: registers, of which arguments replace the first ones.
     """

@@ -124,7 +124,7 @@ class _BoardNetworks(NetworksOnPoints[BoardSpace, BoardPoint]):
     def tasks(self, point: BoardPoint) -> dict[str, BoardPrediction]:
         return {name: BoardPrediction(model, self.digests[model], point.board) for name, model in self.models.items()}
 
-    def known(self, store: ExplorationStore) -> dict[str, str]:
+    def stored_results(self, store: ExplorationStore) -> dict[str, str]:
         return store.predictions()
 
     def keep(self, store: ExplorationStore, results: Mapping[str, str]) -> dict[str, str]:

@@ -70,8 +70,8 @@ def show_board_exploration(result: BoardExploration, out: "Console") -> None:
     if len(front) > MOST_ROWS:
         out.print(f".. and {len(front) - MOST_ROWS} more: --json, or the table points of the file of -o")
     out.print(
-        f"{result.planned} boards predicted ({result.infeasible} beyond the budget), "
-        f"{result.pruned} left out by bounds; {result.computed} predictions, {result.seconds:.1f} s. "
+        f"{result.planned_count} boards predicted ({result.infeasible_count} beyond the budget), "
+        f"{result.pruned_count} left out by bounds; {result.computed} predictions, {result.seconds:.1f} s. "
         f"Assumed: {ASSUMES}."
     )
     for sentence in result.space.assumed:

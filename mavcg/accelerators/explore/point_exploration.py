@@ -24,7 +24,7 @@ Figures = dict[str, dict[str, float]]  # by network and name of the figure
 Point = TypeVar("Point")
 
 
-class Task(Protocol):
+class NetworkTask(Protocol):
     """A network on a point, as an engine computes it; its result has this key in the store."""
 
     @property
@@ -61,17 +61,17 @@ class PointExploration(Generic[Space, Point]):
     seconds: float
 
     @property
-    def pruned(self) -> int:
+    def pruned_count(self) -> int:
         """Number of points that bounds excluded."""
         return self.states.count(PRUNED)
 
     @property
-    def planned(self) -> int:
+    def planned_count(self) -> int:
         """Number of points that were evaluated, infeasible ones included."""
-        return len(self.points) - self.pruned
+        return len(self.points) - self.pruned_count
 
     @property
-    def infeasible(self) -> int:
+    def infeasible_count(self) -> int:
         """Number of points that were evaluated and are impossible."""
         return self.states.count(INFEASIBLE)
 
@@ -79,9 +79,9 @@ class PointExploration(Generic[Space, Point]):
         """Return the counts and objectives of a JSON report. tasks: plural of what was computed."""
         return {
             "points": len(self.points),
-            "planned": self.planned,
-            "pruned": self.pruned,
-            "infeasible": self.infeasible,
+            "planned": self.planned_count,
+            "pruned": self.pruned_count,
+            "infeasible": self.infeasible_count,
             tasks: self.computed,
             "objectives": list(self.objectives),
         }
@@ -121,16 +121,16 @@ class NetworksOnPoints(ABC, Generic[Space, Point]):
     def work(self) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]: ...
 
     @abstractmethod
-    def tasks(self, point: Point) -> Mapping[str, Task]:
+    def tasks(self, point: Point) -> Mapping[str, NetworkTask]:
         """Return the task of each network, by its name."""
 
     @abstractmethod
-    def known(self, store: ExplorationStore) -> dict[str, Any]:
+    def stored_results(self, store: ExplorationStore) -> dict[str, Any]:
         """Return the results in the store by key."""
 
     @abstractmethod
     def keep(self, store: ExplorationStore, results: Mapping[str, Any]) -> dict[str, Any]:
-        """Store results of tasks by key; return them as `known` does."""
+        """Store results of tasks by key; return them as `stored_results` does."""
 
     @abstractmethod
     def figures(self, point: Point, results: Mapping[str, Any]) -> Figures | None:
@@ -209,7 +209,7 @@ class _Evaluation:
 
     def __init__(self, networks: NetworksOnPoints[Any, Any], engine: Engine, store: ExplorationStore) -> None:
         self.networks, self.engine, self.store = networks, engine, store
-        self.known = networks.known(store)
+        self.known = networks.stored_results(store)
         self.states = [PRUNED] * len(networks.points)
         self.figures: dict[int, Figures] = {}
         self.count = 0
@@ -233,7 +233,7 @@ class _Evaluation:
                 values[i] = self.networks.values(points[i], figures)
         return values
 
-    def _keep(self, tasks: Sequence[Task], results: Sequence[Any]) -> None:
+    def _keep(self, tasks: Sequence[NetworkTask], results: Sequence[Any]) -> None:
         by_key = {task.key: result for task, result in zip(tasks, results, strict=True)}
         self.known |= self.networks.keep(self.store, by_key)
 

@@ -100,7 +100,7 @@ class _TargetNetworks(NetworksOnPoints[TargetSpace, IsaTarget]):
             for name, model in self.models.items()
         }
 
-    def known(self, store: ExplorationStore) -> dict[str, Any]:
+    def stored_results(self, store: ExplorationStore) -> dict[str, Any]:
         return store.simulations()
 
     def keep(self, store: ExplorationStore, results: Mapping[str, SimulatedFigures | None]) -> dict[str, Any]:

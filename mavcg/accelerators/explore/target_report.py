@@ -72,7 +72,7 @@ def show_target_exploration(result: TargetExploration, out: "Console") -> None:
     if len(front) > MOST_ROWS:
         out.print(f".. and {len(front) - MOST_ROWS} more: --json, or the table points of the file of -o")
     out.print(
-        f"{result.planned} targets simulated ({result.infeasible} too small for some node), "
-        f"{result.pruned} left out by bounds; {result.computed} simulations, {result.seconds:.1f} s. "
+        f"{result.planned_count} targets simulated ({result.infeasible_count} too small for some node), "
+        f"{result.pruned_count} left out by bounds; {result.computed} simulations, {result.seconds:.1f} s. "
         f"Energy: {ENERGY_BASIS}."
     )
