@@ -18,7 +18,7 @@ from bench.plan_baselines import ASSUMPTIONS, MIB, OURS, PAPER_REDUCTION, SEARCH
 from bench.record import facts, write
 from mavcg.accelerators.gpu.block_machine import block_machine
 from mavcg.accelerators.plans.baselines import BASELINES
-from mavcg.accelerators.plans.network_plan import plan_layers
+from mavcg.accelerators.plans.schedule_cache import plan_layers
 from mavcg.choose.layer_model.graph_layers import layers_of
 from mavcg.graph.networks import NAMES, network
 from mavcg.profiles.gpus import load_gpu

@@ -14,11 +14,11 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.record import facts, write
-from mavcg.accelerators.plans import exact, pruned
+from mavcg.accelerators.plans import exact, grid
 from mavcg.accelerators.plans.baselines import BASELINES, plan
 from mavcg.accelerators.plans.lower_bound import balanced_bytes, lower_bound_bytes, memory_bytes
-from mavcg.accelerators.plans.network_plan import Search, plan_layers
 from mavcg.accelerators.plans.planned import Planned
+from mavcg.accelerators.plans.schedule_cache import Search, plan_layers
 from mavcg.choose.layer_model.graph_layers import layers_of
 from mavcg.choose.layer_model.roofline import compute_gmac_per_s
 from mavcg.choose.layer_model.traffic import no_reload
@@ -54,7 +54,7 @@ def _other(name: str) -> Search:
 
 
 SEARCHES: Mapping[str, Search] = {
-    OURS: pruned.search,
+    OURS: grid.search_pruned,
     "exact": exact.search,
     **{name: _other(name) for name in BASELINES},
 }

@@ -10,7 +10,7 @@ from typing import Any
 
 from bench.record import facts, write
 from bench.tables import print_record
-from mavcg.accelerators.plans.network_plan import schedules
+from mavcg.accelerators.plans.schedule_cache import schedules
 from mavcg.choose.layer_model.graph_layers import layers_of
 from mavcg.graph import Graph
 from mavcg.graph.networks import NAMES, network

@@ -23,8 +23,8 @@ import numpy as np
 from bench.plan_baselines import OURS, SEARCHES, TABLE_8_4
 from bench.record import facts, measured_or_none, write
 from mavcg.accelerators.plans.baselines import BASELINES
-from mavcg.accelerators.plans.network_plan import plan_layers
 from mavcg.accelerators.plans.request import read_graph
+from mavcg.accelerators.plans.schedule_cache import plan_layers
 from mavcg.accelerators.plans.text.emit import emit_plan
 from mavcg.accelerators.plans.text.interpret import count_plan
 from mavcg.accelerators.plans.text.network_c import network_c

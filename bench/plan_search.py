@@ -13,7 +13,7 @@ from typing import Any
 
 from bench.record import facts, write
 from bench.tables import print_record
-from mavcg.accelerators.plans import exact, exhaustive, pruned
+from mavcg.accelerators.plans import exact, grid
 from mavcg.accelerators.plans.exact import ExactOptions
 from mavcg.accelerators.plans.levels import plan_levels
 from mavcg.accelerators.plans.planned import Planned
@@ -38,7 +38,7 @@ OTHERS = {
 }
 
 Search = Callable[[ConvLayer, Accelerator], Planned]
-SEARCHES: dict[str, Search] = {"pruned": pruned.search, "exact": exact.search}
+SEARCHES: dict[str, Search] = {"pruned": grid.search_pruned, "exact": exact.search}
 
 
 def compare(name: str, setup: str) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def compare(name: str, setup: str) -> dict[str, Any]:
     plans_by_search: dict[str, list[Planned]] = {}
     seconds: dict[str, float] = {}
     for run in range(RUNS):
-        for search, of in SEARCHES.items() if run else (SEARCHES | {"exhaustive": exhaustive.search}).items():
+        for search, of in SEARCHES.items() if run else (SEARCHES | {"exhaustive": grid.search_exhaustively}).items():
             start = time.perf_counter()
             plans_by_search[search] = [of(layer, accelerator) for layer in layers]
             taken = time.perf_counter() - start

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.record import facts, write
-from mavcg.accelerators.plans import pruned
-from mavcg.accelerators.plans.network_plan import plan_layers, schedules
-from mavcg.accelerators.plans.schedule_cache import ScheduleCache
+from mavcg.accelerators.plans import grid
+from mavcg.accelerators.plans.schedule_cache import ScheduleCache, plan_layers, schedules
 from mavcg.choose.layer_model.graph_layers import layers_of
 from mavcg.choose.layer_model.roofline import performance_per_access
 from mavcg.files.store import EntryStore
@@ -47,7 +46,7 @@ def row_of(name: str, setup: str, folder: Path) -> dict[str, Any]:
 
     def plan() -> object:
         cache = ScheduleCache(store, f"{name} {setup}")
-        return plan_layers(layers, machine, pruned.search, performance_per_access, cache)
+        return plan_layers(layers, machine, grid.search_pruned, performance_per_access, cache)
 
     plan()
     return {
@@ -55,8 +54,8 @@ def row_of(name: str, setup: str, folder: Path) -> dict[str, Any]:
         "setup": setup,
         "layers": uncached,
         "schedules": cached,
-        "every_layer_ms": least_ms(lambda: [pruned.search(layer, machine) for layer in layers]),
-        "each_kind_once_ms": least_ms(lambda: plan_layers(layers, machine, pruned.search)),
+        "every_layer_ms": least_ms(lambda: [grid.search_pruned(layer, machine) for layer in layers]),
+        "each_kind_once_ms": least_ms(lambda: plan_layers(layers, machine, grid.search_pruned)),
         "from_file_ms": least_ms(plan),
     }
 

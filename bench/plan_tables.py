@@ -12,7 +12,7 @@ from typing import Any
 
 from bench.record import facts, write
 from bench.tables import print_record
-from mavcg.accelerators.plans import exhaustive, pruned, space
+from mavcg.accelerators.plans import grid, space
 from mavcg.accelerators.plans.planned import Planned
 from mavcg.choose.layer_model.graph_layers import layers_of
 from mavcg.choose.layer_model.layer import ConvLayer
@@ -40,7 +40,7 @@ def space_rows(accelerators: Sequence[Accelerator]) -> list[dict[str, Any]]:
     for name in NAMES:
         layers = layers_of(network(name, paper_variant=True), fully_connected=False)
         unpruned = sum(map(space.unpruned_size, layers))
-        sizes = [sum(pruned.space_size(layer, accelerator) for layer in layers) for accelerator in accelerators]
+        sizes = [sum(grid.pruned_size(layer, accelerator) for layer in layers) for accelerator in accelerators]
         made = (f"{unpruned / len(layers) / 1e6:.3f}", *sizes)
         rows.append(
             {
@@ -66,8 +66,8 @@ def search_rows(accelerators: Sequence[Accelerator]) -> list[dict[str, Any]]:
         layers = layers_of(network(name, paper_variant=True))
         keys = [layer.key for layer in layers]
         for accelerator in accelerators:
-            some, some_s = _timed(keys, accelerator, pruned.search)
-            all_, all_s = _timed(keys, accelerator, exhaustive.search)
+            some, some_s = _timed(keys, accelerator, grid.search_pruned)
+            all_, all_s = _timed(keys, accelerator, grid.search_exhaustively)
             pairs = [(some[key], all_[key]) for key in keys]
             ratios = [performance_per_access(b.reached) / performance_per_access(a.reached) for a, b in pairs]
             rows.append(

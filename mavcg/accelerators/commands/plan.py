@@ -167,7 +167,7 @@ def _machines(board: str | None, accelerator: str | None) -> "list[tuple[Acceler
         from mavcg.profiles.accelerators import find_accelerator
 
         return [(find_accelerator(accelerator), ())]
-    from mavcg.accelerators.plans.core_array import core_accelerator
+    from mavcg.accelerators.plans.request import core_accelerator
     from mavcg.cost.board_model import core_models
     from mavcg.hosts.host import HOST, find_board, measured_host_board
 

@@ -33,7 +33,7 @@ def plan(
 ) -> Planned:
     """Return the tiling that a planner chooses for a layer. name: one of BASELINES.
 
-    metric, halo, tile_roof: as in pruned.search. Raises: MavcgError for another name; NoTiling if no tile fits.
+    metric, halo, tile_roof: as in grid.search_pruned. Raises: MavcgError for another name; NoTiling if no tile fits.
     """
     planner = _PLANNERS.get(name)
     if planner is None:

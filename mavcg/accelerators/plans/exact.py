@@ -1,11 +1,10 @@
 """Branch and bound over trip counts: finds the best tiling of a layer without costing each.
 
 Why the tiling that it finds is the best of its whole space:
-1. A metric depends on a tiling's bytes and computation roof, and does not fall with fewer bytes or a higher roof. All
-of
-   roofline.METRICS have this property; `search` requires it of any other metric.
+1. A metric depends on a tiling's bytes and computation roof, and does not fall with fewer bytes or a higher roof, as
+   all of roofline.METRICS do; `search` requires it of any other metric.
 2. A tile is discarded only if another one has the same trip counts, no larger factor, no more traffic and no lower
-   utilisation of the array (accelerators/plans/bounds.py): the other fits wherever it does, and is as good.
+   utilisation of the array (accelerators/plans/entries.py): the other fits wherever it does, and is as good.
 3. The four loops over maps and kernel are chosen together, as one entry. For each entry, the fewest trips of OC and of
    IC that still fit, each taken beside the smallest factor of the other, bound the traffic from below; the bound is
    tight if one of the two loops has one trip. Entries are tried by ascending bound: once a bound is not below the best
@@ -18,22 +17,14 @@ by entry (OH, OW, KH, KW), OC and dataflow.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from mavcg.accelerators.plans import space
-from mavcg.accelerators.plans.bounds import (
-    ChannelFactors,
-    Spatial,
-    channels,
-    largest,
-    least,
-    most_input_channels,
-    spatial,
-    totals,
-)
+from mavcg.accelerators.plans.bounds import largest, least, most_input_channels, totals
+from mavcg.accelerators.plans.entries import ChannelFactors, Spatial, channels, spatial
 from mavcg.accelerators.plans.planned import Planned
 from mavcg.choose.layer_model.halo import traffic_with_halo
 from mavcg.choose.layer_model.layer import ConvLayer
@@ -199,7 +190,7 @@ class _SearchTask:
 
 def _task(layer: ConvLayer, accelerator: Accelerator, metric: Metric, options: ExactOptions) -> _SearchTask:
     grid = axes_of(layer, accelerator, options)
-    memory = _half(accelerator.memory) if options.double_buffer else accelerator.memory
+    memory = space.half_memory(accelerator.memory) if options.double_buffer else accelerator.memory
     smallest = Tile(*(int(grid[name][0]) for name in DIMENSIONS))
     if not memory.holds(*tile_bytes(layer, smallest, options.halo_fits)):
         copies, any_size = 2 if options.double_buffer else 1, "--full-grid" if options.grid == "pe" else ""
@@ -272,13 +263,3 @@ def _performance(
 ) -> Reached:
     kind = Reached if options.overlap else SerialReached
     return kind(layer.macs, moved, compute, memory_gmac_per_s(accelerator, layer.macs, moved))
-
-
-def _half(memory: MemoryLevel) -> MemoryLevel:
-    return replace(
-        memory,
-        input_bytes=memory.input_bytes // 2,
-        weight_bytes=memory.weight_bytes // 2,
-        output_bytes=memory.output_bytes // 2,
-        shared_bytes=memory.shared_bytes // 2,
-    )

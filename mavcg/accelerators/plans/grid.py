@@ -1,4 +1,7 @@
-"""Best tiling of a grid by enumeration: the innermost part of the pruned and of the exhaustive search."""
+"""Best tiling of a grid by enumeration: the paper's search, above algorithm 2's lower bound, and the exhaustive one.
+
+The paper's is fast, but may miss the optimum of its model.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,9 +10,11 @@ from math import prod
 
 import numpy as np
 
+from mavcg.accelerators.plans import space
+from mavcg.accelerators.plans.planned import Planned
 from mavcg.choose.layer_model.cheapest import cheapest
 from mavcg.choose.layer_model.layer import ConvLayer
-from mavcg.choose.layer_model.roofline import Metric, Reached, roofline_performance
+from mavcg.choose.layer_model.roofline import Metric, Reached, performance_per_access, roofline_performance
 from mavcg.choose.layer_model.tile_memory import Axes, Integers, bytes_of
 from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling
 from mavcg.choose.layer_model.traffic import traffic
@@ -127,3 +132,55 @@ def _kinds(n: Axes, dataflow: Dataflow, tiles: Integers) -> Iterator[tuple[int, 
 def _tile_at(factors: Axes, flat_index: int) -> Tile:
     index = np.unravel_index(flat_index, [values.size for values in factors.values()])
     return Tile(*(int(factors[name].flat[i]) for name, i in zip(DIMENSIONS, index, strict=True)))
+
+
+def pruned_size(layer: ConvLayer, accelerator: Accelerator) -> int:
+    """Return the number of tilings above the lower bound, whether they fit or not: a layer's part of table 8.5."""
+    return space.size(space.axes(layer, accelerator, space.lower_bound(layer, accelerator)))
+
+
+def search_pruned(
+    layer: ConvLayer,
+    accelerator: Accelerator,
+    metric: Metric = performance_per_access,
+    *,
+    halo: bool = True,
+    tile_roof: bool = False,
+) -> Planned:
+    """Run algorithms 1, 2 and 4, and return the best of the tilings above the lower bound.
+
+    halo: whether the compared tiles must fit with their halo. The lower bound is computed without halo, as in the
+    paper, and with halo only if no tile above it fits. tile_roof: as for best. Raises: NoTiling, with the smallest
+    memory that suffices.
+    """
+    for bound_halo in (False, True) if halo else (False,):
+        axes = space.axes(layer, accelerator, space.lower_bound(layer, accelerator, bound_halo))
+        tiling_and_cost = best(layer, accelerator, axes, metric, halo, tile_roof)
+        if tiling_and_cost:
+            return Planned(layer, *tiling_and_cost, candidates=space.size(axes))
+    raise space.no_tiling(layer, accelerator, halo)
+
+
+def exhaustive_size(layer: ConvLayer, accelerator: Accelerator) -> int:
+    """Return the number of tilings that `search_exhaustively` evaluates, whether they fit or not."""
+    return space.size(space.axes(layer, accelerator, space.initial_tile(layer, accelerator)))
+
+
+def search_exhaustively(
+    layer: ConvLayer,
+    accelerator: Accelerator,
+    metric: Metric = performance_per_access,
+    *,
+    halo: bool = True,
+    tile_roof: bool = False,
+) -> Planned:
+    """Run algorithms 1 and 4 without 2: return the best tiling of the grid by the model of search_pruned.
+
+    halo: whether a tile must fit with its halo. tile_roof: as for best. It takes seconds for each hundred million
+    tilings, depending on how many fit. Raises: NoTiling, with the smallest memory that suffices.
+    """
+    axes = space.axes(layer, accelerator, space.initial_tile(layer, accelerator))
+    tiling_and_cost = best(layer, accelerator, axes, metric, halo, tile_roof)
+    if tiling_and_cost is None:
+        raise space.no_tiling(layer, accelerator, halo)
+    return Planned(layer, *tiling_and_cost, candidates=space.size(axes))

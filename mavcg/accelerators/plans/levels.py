@@ -21,27 +21,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mavcg.accelerators.plans.bounds import (
-    NOTHING_BEHIND,
-    Before,
-    ChannelFactors,
-    Half,
-    Spatial,
-    combine_maps,
-    largest,
-    least,
-    most_input_channels,
-    pareto_indices,
-    totals,
-)
+from mavcg.accelerators.plans.bounds import NOTHING_BEHIND, Before, largest, least, most_input_channels, totals
+from mavcg.accelerators.plans.entries import ChannelFactors, Half, Spatial, combine_maps, pareto_indices
 from mavcg.accelerators.plans.nested import LevelsPlan, Pieces, before, cut, cut_all, plan_of, rows_of, whole
-from mavcg.accelerators.plans.planned import NoTiling
+from mavcg.accelerators.plans.space import cuts_kernel
 from mavcg.choose.layer_model.layer import ConvLayer
 from mavcg.choose.layer_model.roofline import busy_gmac_per_s
-from mavcg.choose.layer_model.tile_memory import Integers, tile_bytes
+from mavcg.choose.layer_model.tile_memory import Integers
 from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling
 from mavcg.choose.layer_model.windows import WindowAxis, axes
-from mavcg.hardware.accelerator import DIMENSIONS, Accelerator, MemoryLevel
+from mavcg.hardware.accelerator import Accelerator, MemoryLevel
 
 # Tilings of a level that are tried before the best so far is taken. A few suffice if computation or the outermost level
 # is the bound. If a nearer level is, a layer may take a second; with 12, up to a tenth less GMAC/s in a third of it.
@@ -79,43 +68,10 @@ def plan_levels(
     compute = accelerator.peak_gmac_per_s
     if tile_roof:
         compute = busy_gmac_per_s(layer, Tile(*layer.loops.values()), accelerator)
-    task = _LevelsTask(layer, accelerator, _cuts_kernel(layer, accelerator), most_tried, compute)
+    task = _LevelsTask(layer, accelerator, cuts_kernel(layer, accelerator), most_tried, compute)
     best = min([task.compute, *(task.roof(level, task.least_bytes(level)) for level in accelerator.levels)])
     solution = task.solve(len(accelerator.levels) - 1, whole(layer), best)
     return plan_of(layer, accelerator, solution.tilings, best, task.candidates, solution.proved, tile_roof)
-
-
-def _cuts_kernel(layer: ConvLayer, accelerator: Accelerator) -> bool:
-    """True if some level cannot hold a tile with the whole kernel. Raises: NoTiling if a level holds no tile at all."""
-    cuts = False
-    for number, level in enumerate(accelerator.levels):
-        tile = _smallest(layer, accelerator, kernel=True)
-        if level.holds(*tile_bytes(layer, tile, halo=True)):
-            continue
-        cuts = True
-        tile = _smallest(layer, accelerator, kernel=False)
-        need = tile_bytes(layer, tile, halo=True)
-        if not level.holds(*need):
-            needed = f"{sum(need)} bytes" if level.shared_bytes else "{}, {} and {} bytes".format(*need)
-            capacity = (
-                f"{level.shared_bytes} bytes"
-                if level.shared_bytes
-                else f"{level.input_bytes}, {level.weight_bytes} and {level.output_bytes} bytes"
-            )
-            shape = ", ".join(f"{name} {factor}" for name, factor in tile.factors.items())
-            raise NoTiling(
-                f"layer {layer.name}: no tile fits levels[{number}] ({level.name!r}) of {accelerator.name}, which has "
-                f"{capacity}: the smallest ({shape}) needs {needed}; make it at least that large"
-            )
-    return cuts
-
-
-def _smallest(layer: ConvLayer, accelerator: Accelerator, kernel: bool) -> Tile:
-    loops = layer.loops
-    factors = {name: min(accelerator.parallel(name), length) for name, length in loops.items()}
-    if kernel:
-        factors |= {"KH": layer.kh, "KW": layer.kw}
-    return Tile(*(factors[name] for name in DIMENSIONS))
 
 
 @dataclass

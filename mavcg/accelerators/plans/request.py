@@ -6,14 +6,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from mavcg.accelerators.plans import baselines, exact, exhaustive, pruned, space
+from mavcg.accelerators.plans import baselines, exact, grid, space
 from mavcg.accelerators.plans.energy import ALL_METRICS
 from mavcg.accelerators.plans.levels import plan_levels
 from mavcg.accelerators.plans.lower_bound import lower_bound_bytes, memory_bytes
 from mavcg.accelerators.plans.nested import LevelsPlan
-from mavcg.accelerators.plans.network_plan import Search, plan_layers
 from mavcg.accelerators.plans.planned import NoTiling, Planned
-from mavcg.accelerators.plans.schedule_cache import Option, open_cache
+from mavcg.accelerators.plans.schedule_cache import Option, Search, open_cache, plan_layers
 from mavcg.choose.layer_model.graph_layers import layers_of
 from mavcg.choose.layer_model.layer import ConvLayer
 from mavcg.choose.layer_model.roofline import Reached
@@ -22,6 +21,7 @@ from mavcg.errors import MavcgError
 from mavcg.graph import Graph
 from mavcg.graph.networks import NAMES, network
 from mavcg.hardware.accelerator import Accelerator
+from mavcg.hardware.core_model import CoreModel
 from mavcg.importers.load import SUFFIXES, import_model
 from mavcg.passes.graph.pipeline import optimise
 
@@ -174,9 +174,9 @@ def _search(request: PlanRequest) -> tuple[Search, dict[str, Option], type[Reach
         if value:
             raise MavcgError(f"--{option}: applies to --search exact only; leave it out with --search {request.search}")
     if request.search == "pruned":
-        return partial(pruned.search, tile_roof=tile_roof), roof, Reached
+        return partial(grid.search_pruned, tile_roof=tile_roof), roof, Reached
     if request.search == "exhaustive":
-        return partial(exhaustive.search, tile_roof=tile_roof), roof, Reached
+        return partial(grid.search_exhaustively, tile_roof=tile_roof), roof, Reached
     raise MavcgError(f"--search {request.search}: unknown search; choose one of {', '.join(SEARCHES)}")
 
 
@@ -187,7 +187,7 @@ def space_of(layers: Sequence[ConvLayer], accelerator: Accelerator) -> SpaceSize
     """
     convolutions = [layer for layer in layers if layer.oh * layer.ow > 1] or list(layers)
     unpruned = sum(map(space.unpruned_size, convolutions))
-    pruned_size = sum(pruned.space_size(layer, accelerator) for layer in convolutions)
+    pruned_size = sum(grid.pruned_size(layer, accelerator) for layer in convolutions)
     return SpaceSize(len(convolutions), unpruned / len(convolutions), pruned_size, unpruned)
 
 
@@ -229,3 +229,19 @@ def floors(plan: NetworkPlan) -> tuple[int, int]:
     on_chip = memory_bytes(plan.accelerator.memory)
     once = sum(no_reload(p.layer).total_bytes for p in plan.planned)
     return once, sum(int(lower_bound_bytes(p.layer, on_chip)) for p in plan.planned)
+
+
+def core_accelerator(board: str, core: CoreModel) -> Accelerator:
+    """Return a core in the terms of an accelerator, for `mavcg plan --board`. board: its name, for the accelerator's.
+
+    The array has a column for each lane of an f32 vector, along OC (a vector of packed weights is output channels), and
+    a row for each vector multiply-add of a cycle, along OW (each pipe computes another pixel of the row). L1, L2 and L3
+    are levels, each one memory for all operands, with the bandwidth behind it. A cycle of the array is thus a cycle of
+    the core with every multiply-add pipe busy; what else limits an in-order core is the pipeline model's concern.
+    A core with less than one multiply-add of a vector per cycle has a shorter vector: pipes of half the width take two
+    cycles.
+    """
+    columns = min(core.lanes, core.macs_per_cycle)
+    array = columns, core.macs_per_cycle // columns
+    name = f"{board}: {core.cluster.core}"
+    return Accelerator(name, core.ghz, core.levels, array, (("OC",), ("OW",)), any_outputs=True)

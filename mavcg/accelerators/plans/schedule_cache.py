@@ -1,11 +1,11 @@
-"""Cache of plans on disk (paper, 4.2): one file for all layers planned under one request.
+"""Plans of a network's layers, equal ones once (paper, 4.2), cached on disk: a file for all layers of one request.
 
 A request is a machine, a search, a metric, the search's options and a digest of the code; a network takes one read.
 """
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple, replace
 from functools import cache
 from pathlib import Path
@@ -16,7 +16,7 @@ import mavcg.choose.layer_model
 import mavcg.hardware.accelerator
 from mavcg.accelerators.plans.planned import Planned
 from mavcg.choose.layer_model.layer import ConvLayer
-from mavcg.choose.layer_model.roofline import Reached
+from mavcg.choose.layer_model.roofline import Metric, Reached, performance_per_access
 from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling
 from mavcg.choose.layer_model.traffic import Traffic
 from mavcg.files.store import EntryStore, open_store
@@ -24,6 +24,7 @@ from mavcg.hardware.accelerator import Accelerator
 
 Option = bool | int | float | str
 Row = list[Any]
+Search = Callable[[ConvLayer, Accelerator, Metric], Planned]
 
 
 class ScheduleCache:
@@ -126,3 +127,37 @@ def _planned_layer(layer: ConvLayer, row: Row, kind: type[Reached]) -> Planned:
     tile, dataflow, candidates, macs, moved, compute, memory = row
     reached = kind(macs, Traffic(*moved), compute, memory)
     return Planned(layer, Tiling(Tile(*tile), Dataflow(dataflow)), reached, candidates)
+
+
+def plan_layers(
+    layers: Sequence[ConvLayer],
+    accelerator: Accelerator,
+    search: Search,
+    metric: Metric = performance_per_access,
+    cache: ScheduleCache | None = None,
+) -> tuple[Planned, ...]:
+    """Return a plan for each layer, in order; layers with the same tensor parameters share one search.
+
+    cache: plans on disk, opened for this machine, search and metric (open_cache); missing ones are
+    searched for and saved, even if a later layer fails. Raises: NoTiling for the first layer that no tile fits.
+    """
+    plans: dict[ConvLayer, Planned] = {}
+    try:
+        for layer in layers:
+            if layer.key in plans:
+                continue
+            planned = cache.get(layer) if cache is not None else None
+            if planned is None:
+                planned = search(layer, accelerator, metric)
+                if cache is not None:
+                    cache.put(planned)
+            plans[layer.key] = planned
+    finally:
+        if cache is not None:
+            cache.save()
+    return tuple(replace(plans[layer.key], layer=layer) for layer in layers)
+
+
+def schedules(layers: Sequence[ConvLayer]) -> tuple[int, int]:
+    """Return the number of layers and of distinct schedules that they need: table 4.1's "uncached" and "cached"."""
+    return len(layers), len({layer.key for layer in layers})

@@ -1,6 +1,7 @@
 """The space of tiles: algorithms 1 to 3 of e-PlaNNer, the candidates above a tile, and the test whether a tile fits."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from itertools import combinations
 from math import prod
 
@@ -11,7 +12,7 @@ from mavcg.choose.layer_model.layer import ConvLayer
 from mavcg.choose.layer_model.tile_memory import Axes, Integers, tile_bytes
 from mavcg.choose.layer_model.tiling import Dataflow, Tile, Tiling, trips
 from mavcg.choose.layer_model.traffic import reload_input, reload_psum, reload_weight
-from mavcg.hardware.accelerator import DIMENSIONS, Accelerator
+from mavcg.hardware.accelerator import DIMENSIONS, Accelerator, MemoryLevel
 
 # Loops that are never cut, unless the array works along them (algorithm 1, lines 2 and 3).
 _WHOLE = frozenset(("OW", "KH", "KW"))
@@ -152,3 +153,47 @@ def _short(names: Iterable[str], need: Iterable[int], capacities: Iterable[int])
 
 def _tile(factors: Mapping[str, int]) -> Tile:
     return Tile(*(factors[name] for name in DIMENSIONS))
+
+
+def cuts_kernel(layer: ConvLayer, accelerator: Accelerator) -> bool:
+    """True if some level cannot hold a tile with the whole kernel. Raises: NoTiling if a level holds no tile at all."""
+    cuts = False
+    for number, level in enumerate(accelerator.levels):
+        tile = _smallest(layer, accelerator, kernel=True)
+        if level.holds(*tile_bytes(layer, tile, halo=True)):
+            continue
+        cuts = True
+        tile = _smallest(layer, accelerator, kernel=False)
+        need = tile_bytes(layer, tile, halo=True)
+        if not level.holds(*need):
+            needed = f"{sum(need)} bytes" if level.shared_bytes else "{}, {} and {} bytes".format(*need)
+            capacity = (
+                f"{level.shared_bytes} bytes"
+                if level.shared_bytes
+                else f"{level.input_bytes}, {level.weight_bytes} and {level.output_bytes} bytes"
+            )
+            shape = ", ".join(f"{name} {factor}" for name, factor in tile.factors.items())
+            raise NoTiling(
+                f"layer {layer.name}: no tile fits levels[{number}] ({level.name!r}) of {accelerator.name}, which has "
+                f"{capacity}: the smallest ({shape}) needs {needed}; make it at least that large"
+            )
+    return cuts
+
+
+def _smallest(layer: ConvLayer, accelerator: Accelerator, kernel: bool) -> Tile:
+    loops = layer.loops
+    factors = {name: min(accelerator.parallel(name), length) for name, length in loops.items()}
+    if kernel:
+        factors |= {"KH": layer.kh, "KW": layer.kw}
+    return Tile(*(factors[name] for name in DIMENSIONS))
+
+
+def half_memory(memory: MemoryLevel) -> MemoryLevel:
+    """Return a memory of half the size, for tiles that each take their memory twice."""
+    return replace(
+        memory,
+        input_bytes=memory.input_bytes // 2,
+        weight_bytes=memory.weight_bytes // 2,
+        output_bytes=memory.output_bytes // 2,
+        shared_bytes=memory.shared_bytes // 2,
+    )

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mavcg.accelerators.plans import exhaustive, pruned, space
+from mavcg.accelerators.plans import grid, space
 from mavcg.accelerators.plans.baselines import BASELINES, plan
-from mavcg.accelerators.plans.network_plan import plan_layers
 from mavcg.accelerators.plans.planned import NoTiling
+from mavcg.accelerators.plans.schedule_cache import plan_layers
 from mavcg.choose.layer_model.graph_layers import layers_of
 from mavcg.choose.layer_model.layer import ConvLayer
 from mavcg.choose.layer_model.roofline import latency, least_traffic, performance_per_access
@@ -76,7 +76,7 @@ def test_a_plan_fits_has_its_width_whole_and_says_what_it_moves(
 @settings(max_examples=examples(60, 15))
 def test_no_baseline_beats_the_best_of_the_whole_grid(layer: ConvLayer, accelerator: Accelerator) -> None:
     try:
-        best = exhaustive.search(layer, accelerator, least_traffic)
+        best = grid.search_exhaustively(layer, accelerator, least_traffic)
     except NoTiling:
         return
     for name in BASELINES:
@@ -189,5 +189,5 @@ def test_access_against_the_papers_planner_on_vgg_in_setup_a() -> None:
         plans = plan_layers(layers, accelerator, search, performance_per_access)  # type: ignore[arg-type]
         return round(sum(found.reached.traffic.total_bytes for found in plans) / 2**20, 1)
 
-    assert mib(pruned.search) == 801.9
+    assert mib(grid.search_pruned) == 801.9
     assert [mib(lambda *asked, name=name: plan(name, *asked)) for name in BASELINES] == [866.8, 850.6, 1089.6]

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mavcg.accelerators.plans import bounds
+from mavcg.accelerators.plans import entries as entries_of
 from mavcg.accelerators.plans.bounds import Before
 from mavcg.choose.layer_model.halo import traffic_with_halo
 from mavcg.choose.layer_model.layer import ConvLayer
@@ -43,7 +44,7 @@ def layer_of(out_ch: int) -> ConvLayer:
 
 @given(st.integers(1, 3000))
 def test_few_factors_of_a_loop_count(length: int) -> None:
-    kept = bounds.channels(layer_of(length), ONE, "OC", np.arange(1, length + 1), tile_roof=False)
+    kept = entries_of.channels(layer_of(length), ONE, "OC", np.arange(1, length + 1), tile_roof=False)
     assert len(kept) <= 2 * length**0.5
     assert sorted({-(-length // factor) for factor in range(1, length + 1)}, reverse=True) == kept.trips.tolist()
     smaller = kept.factor[kept.factor > 1] - 1
@@ -53,7 +54,7 @@ def test_few_factors_of_a_loop_count(length: int) -> None:
 @given(st.integers(1, 200))
 def test_a_better_used_factor_stays(length: int) -> None:
     every = np.arange(1, length + 1)
-    kept = bounds.channels(layer_of(length), ARRAY, "OC", every, tile_roof=True)
+    kept = entries_of.channels(layer_of(length), ARRAY, "OC", every, tile_roof=True)
     use = loop_utilisation(layer_of(length), ARRAY, "OC", every)
     for factor, of in zip(every.tolist(), use.tolist(), strict=True):
         same = kept.trips == -(-length // factor)
@@ -71,7 +72,7 @@ def test_use_of_the_array() -> None:
 @given(layers(), st.booleans(), st.data())
 def test_entries_count_what_the_models_count(layer: ConvLayer, halo: bool, data: st.DataObject) -> None:
     grid = every_factor(layer)
-    entries = bounds.spatial(layer, ONE, grid, halo_traffic=halo, halo_fits=True, tile_roof=False)
+    entries = entries_of.spatial(layer, ONE, grid, halo_traffic=halo, halo_fits=True, tile_roof=False)
     place = data.draw(st.integers(0, len(entries) - 1))
     oc, ic = data.draw(st.integers(1, layer.oc)), data.draw(st.integers(1, layer.ic))
     oh, ow, kh, kw = entries.tiles[place].tolist()
@@ -91,7 +92,7 @@ def test_entries_count_what_the_models_count(layer: ConvLayer, halo: bool, data:
 @settings(max_examples=examples(60, 15))
 @given(layers(), st.data())
 def test_what_is_left_out_is_dominated(layer: ConvLayer, data: st.DataObject) -> None:
-    entries = bounds.spatial(layer, ONE, every_factor(layer), halo_traffic=True, halo_fits=True, tile_roof=False)
+    entries = entries_of.spatial(layer, ONE, every_factor(layer), halo_traffic=True, halo_fits=True, tile_roof=False)
     lengths = (layer.oh, layer.ow, layer.kh, layer.kw)
     tile = [data.draw(st.integers(1, length)) for length in lengths]
     down, across = axes(layer)
@@ -108,8 +109,8 @@ def test_what_is_left_out_is_dominated(layer: ConvLayer, data: st.DataObject) ->
 def test_no_tile_that_fits_is_below_its_bound(layer: ConvLayer, size: int, shared: bool, data: st.DataObject) -> None:
     memory = MemoryLevel("m", 1.0, shared_bytes=3 * size) if shared else MemoryLevel("m", 1.0, size, size, size)
     grid = every_factor(layer)
-    entries = bounds.spatial(layer, ONE, grid, halo_traffic=True, halo_fits=True, tile_roof=False)
-    oc, ic = (bounds.channels(layer, ONE, name, grid[name], False) for name in ("OC", "IC"))
+    entries = entries_of.spatial(layer, ONE, grid, halo_traffic=True, halo_fits=True, tile_roof=False)
+    oc, ic = (entries_of.channels(layer, ONE, name, grid[name], False) for name in ("OC", "IC"))
     bound, steps, fits = bounds.least(layer, memory, entries, oc, ic)
     place = data.draw(st.integers(0, len(entries) - 1))
     oh, ow, kh, kw = entries.tiles[place].tolist()
@@ -130,7 +131,7 @@ def test_no_tile_that_fits_is_below_its_bound(layer: ConvLayer, size: int, share
 @pytest.mark.parametrize("pad", [0, 1])
 def test_rows_without_padding_have_a_closed_form(pad: int) -> None:
     layer = ConvLayer("conv", 1, 1, 11, 1, 3, 1, 11 * 2 + 3 - 2 * pad, 1, (2, 1), (pad, 0, pad, 0), (2, 1))
-    entries = bounds.spatial(layer, ONE, every_factor(layer), halo_traffic=True, halo_fits=True, tile_roof=False)
+    entries = entries_of.spatial(layer, ONE, every_factor(layer), halo_traffic=True, halo_fits=True, tile_roof=False)
     down, _ = axes(layer)
     for (oh, _, kh, _), each in zip(entries.tiles.tolist(), entries.each.tolist(), strict=True):
         assert each == 4 * rows_read(down, oh, kh)
@@ -139,7 +140,7 @@ def test_rows_without_padding_have_a_closed_form(pad: int) -> None:
 def test_what_is_behind_counts_for_the_stationary_operand() -> None:
     layer = ConvLayer("conv", 4, 4, 4, 4, 1, 1, 4, 4)
     grid = {name: np.array([length]) for name, length in layer.loops.items()}
-    entry = bounds.spatial(layer, ONE, grid, halo_traffic=True, halo_fits=True, tile_roof=False)
+    entry = entries_of.spatial(layer, ONE, grid, halo_traffic=True, halo_fits=True, tile_roof=False)
     one = np.array([1])
     alone = [int(total[0]) for total in bounds.totals(layer, entry, one, one)]
     inside = [int(total[0]) for total in bounds.totals(layer, entry, one, one, Before(oc=2, pixels=3, reductions=4))]

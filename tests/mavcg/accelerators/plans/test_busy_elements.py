@@ -13,13 +13,12 @@ from hypothesis import strategies as st
 
 from mavcg.accelerators.explore.design_space import Structure
 from mavcg.accelerators.explore.metrics import array_share
-from mavcg.accelerators.plans import baselines, exact, exhaustive, pruned, space
-from mavcg.accelerators.plans.core_array import core_accelerator
+from mavcg.accelerators.plans import baselines, exact, grid, space
 from mavcg.accelerators.plans.exact import ExactOptions
 from mavcg.accelerators.plans.levels import plan_levels
-from mavcg.accelerators.plans.network_plan import Search
 from mavcg.accelerators.plans.planned import NoTiling
-from mavcg.accelerators.plans.request import PlanRequest, plan_network
+from mavcg.accelerators.plans.request import PlanRequest, core_accelerator, plan_network
+from mavcg.accelerators.plans.schedule_cache import Search
 from mavcg.choose.layer_model.layer import ConvLayer
 from mavcg.choose.layer_model.roofline import METRICS, Metric, Reached, array_utilisation
 from mavcg.choose.layer_model.tile_memory import tile_bytes
@@ -33,8 +32,8 @@ from tests.conftest import examples
 MAPPINGS = [("IC", "OC"), ("OC", "OW"), ("OH", "OW"), ("KH", "IC")]
 SEARCHES: dict[str, Search] = {
     "exact": partial(exact.search, options=ExactOptions(tile_roof=True)),
-    "exhaustive": partial(exhaustive.search, tile_roof=True),
-    "pruned": partial(pruned.search, tile_roof=True),
+    "exhaustive": partial(grid.search_exhaustively, tile_roof=True),
+    "pruned": partial(grid.search_pruned, tile_roof=True),
 }
 # The depthwise layer of the issue: one channel of 96 at a time on 240 elements.
 DEPTHWISE = ConvLayer("depthwise", 1, 1, 56, 56, 3, 3, 112, 112, (2, 2), (1, 1, 1, 1), groups=96)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from mavcg.accelerators.plans import exact, exhaustive, pruned, space
+from mavcg.accelerators.plans import exact, grid, space
 from mavcg.accelerators.plans.energy import ALL_METRICS
 from mavcg.accelerators.plans.exact import ExactOptions
 from mavcg.accelerators.plans.planned import NoTiling
@@ -37,7 +37,7 @@ def agrees_with_exhaustive(name: str, accelerator: Accelerator, metric: Metric) 
     for layer in {layer.key: layer for layer in layers_of(network(name, paper_variant=True))}.values():
         for halo in (False, True):
             planned = exact.search(layer, accelerator, metric, ExactOptions(halo_fits=halo))
-            reference = exhaustive.search(layer, accelerator, metric, halo=halo)
+            reference = grid.search_exhaustively(layer, accelerator, metric, halo=halo)
             assert metric(planned.reached) == metric(reference.reached), layer
             assert planned.reached.traffic.total_bytes <= reference.reached.traffic.total_bytes
             assert space.fits(layer, planned.tiling.tile, accelerator, halo)
@@ -66,14 +66,14 @@ def test_optimum_of_the_papers_grid(name: str, of: str, mebibytes: float) -> Non
     layers = layers_of(network(name, paper_variant=True))
     moved = sum(exact.search(layer, setup(of)).reached.traffic.total_bytes for layer in layers)
     assert round(moved / 2**20, 1) == mebibytes
-    pruned_moved = sum(pruned.search(layer, setup(of)).reached.traffic.total_bytes for layer in layers)
+    pruned_moved = sum(grid.search_pruned(layer, setup(of)).reached.traffic.total_bytes for layer in layers)
     assert pruned_moved > 1.1 * moved
 
 
 def test_few_candidates_are_looked_at() -> None:
     layers = layers_of(network("vgg16", paper_variant=True))
     looked_at = sum(exact.search(layer, setup("A")).candidates for layer in layers)
-    assert looked_at * 100 < sum(exhaustive.space_size(layer, setup("A")) for layer in layers)
+    assert looked_at * 100 < sum(grid.exhaustive_size(layer, setup("A")) for layer in layers)
 
 
 # -- all tiles of small layers, one by one --------------------------------------------------------------------------

@@ -8,10 +8,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from mavcg.accelerators.plans import exact, nested
-from mavcg.accelerators.plans.core_array import core_accelerator
 from mavcg.accelerators.plans.exact import ExactOptions
 from mavcg.accelerators.plans.levels import plan_levels
 from mavcg.accelerators.plans.planned import NoTiling
+from mavcg.accelerators.plans.request import core_accelerator
 from mavcg.choose.layer_model.graph_layers import layers_of
 from mavcg.choose.layer_model.layer import ConvLayer
 from mavcg.choose.layer_model.tile_memory import tile_bytes

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from mavcg.accelerators.plans import pruned
-from mavcg.accelerators.plans.network_plan import plan_layers, schedules
+from mavcg.accelerators.plans import grid
 from mavcg.accelerators.plans.planned import NoTiling, Planned
-from mavcg.accelerators.plans.schedule_cache import ScheduleCache, open_cache
+from mavcg.accelerators.plans.schedule_cache import ScheduleCache, open_cache, plan_layers, schedules
 from mavcg.choose.layer_model.graph_layers import layers_of
 from mavcg.choose.layer_model.layer import ConvLayer
 from mavcg.choose.layer_model.roofline import Metric, least_traffic, performance_per_access
@@ -29,7 +28,7 @@ class Counting:
 
     def __call__(self, layer: ConvLayer, accelerator: Accelerator, metric: Metric) -> Planned:
         self.layers.append(layer.name)
-        return pruned.search(layer, accelerator, metric)
+        return grid.search_pruned(layer, accelerator, metric)
 
 
 def _cache(folder: Path) -> ScheduleCache | None:
@@ -45,19 +44,19 @@ def test_each_kind_of_layer_is_searched_for_once() -> None:
     assert [plan.layer for plan in plans] == list(layers)
     # A layer that was not searched for has what a search for it alone finds.
     alone = next(i for i, layer in enumerate(layers) if layer.name not in search.layers)
-    assert plans[alone] == pruned.search(layers[alone], SETUP_A, performance_per_access)
+    assert plans[alone] == grid.search_pruned(layers[alone], SETUP_A, performance_per_access)
 
 
 def test_the_metric_reaches_the_search() -> None:
     layers = layers_of(network("squeezenet", paper_variant=True))[:4]
-    assert plan_layers(layers, SETUP_A, pruned.search, least_traffic) == tuple(
-        pruned.search(layer, SETUP_A, least_traffic) for layer in layers
+    assert plan_layers(layers, SETUP_A, grid.search_pruned, least_traffic) == tuple(
+        grid.search_pruned(layer, SETUP_A, least_traffic) for layer in layers
     )
 
 
 def test_networks_share_the_layers_that_they_have_in_common(tmp_path: Path) -> None:
     layers = layers_of(network("squeezenet", paper_variant=True))
-    plan_layers(layers[:10], SETUP_A, pruned.search, cache=_cache(tmp_path))
+    plan_layers(layers[:10], SETUP_A, grid.search_pruned, cache=_cache(tmp_path))
     search = Counting()
     plan_layers(layers, SETUP_A, search, cache=_cache(tmp_path))
     assert len(search.layers) == schedules(layers)[1] - schedules(layers[:10])[1]
@@ -66,7 +65,7 @@ def test_networks_share_the_layers_that_they_have_in_common(tmp_path: Path) -> N
 @pytest.mark.parametrize("name", NAMES)
 def test_a_warm_cache_plans_a_network_without_a_search(name: str, tmp_path: Path) -> None:
     layers = layers_of(network(name, paper_variant=True))
-    first = plan_layers(layers, SETUP_A, pruned.search, cache=_cache(tmp_path))
+    first = plan_layers(layers, SETUP_A, grid.search_pruned, cache=_cache(tmp_path))
     search = Counting()
 
     assert plan_layers(layers_of(network(name, paper_variant=True)), SETUP_A, search, cache=_cache(tmp_path)) == first
@@ -77,7 +76,7 @@ def test_a_layer_that_fits_nowhere_is_named_and_the_others_are_kept(tmp_path: Pa
     small = ConvLayer("small", oc=16, ic=16, oh=4, ow=4, kh=1, kw=1, ih=4, iw=4)
     wide = replace(small, name="wide", ow=1 << 20, iw=1 << 20)
     with pytest.raises(NoTiling, match="layer wide"):
-        plan_layers((small, wide), SETUP_A, pruned.search, cache=_cache(tmp_path))
+        plan_layers((small, wide), SETUP_A, grid.search_pruned, cache=_cache(tmp_path))
     cache = _cache(tmp_path)
     assert cache is not None
     assert cache.get(small)
@@ -85,4 +84,4 @@ def test_a_layer_that_fits_nowhere_is_named_and_the_others_are_kept(tmp_path: Pa
 
 
 def test_no_layers_are_a_plan_too() -> None:
-    assert plan_layers((), SETUP_A, pruned.search) == ()
+    assert plan_layers((), SETUP_A, grid.search_pruned) == ()

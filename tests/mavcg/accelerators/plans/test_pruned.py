@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import booleans, integers, sampled_from
 
-from mavcg.accelerators.plans import exhaustive, pruned, space
+from mavcg.accelerators.plans import grid, space
 from mavcg.accelerators.plans.energy import ALL_METRICS
 from mavcg.accelerators.plans.planned import NoTiling
 from mavcg.choose.layer_model.layer import ConvLayer
@@ -31,7 +31,7 @@ TABLE_8_5 = {
 
 @pytest.mark.parametrize("network", list(TABLE_8_5))
 def test_table_8_5_pruned(paper_convolutions: Networks, setups: Setups, network: str) -> None:
-    sizes = [sum(pruned.space_size(layer, setup) for layer in paper_convolutions[network]) for setup in setups.values()]
+    sizes = [sum(grid.pruned_size(layer, setup) for layer in paper_convolutions[network]) for setup in setups.values()]
     assert tuple(sizes) == TABLE_8_5[network]
 
 
@@ -104,7 +104,7 @@ def test_search_is_algorithm_4(
     machine = Accelerator("any", 1.0, (level,), (2, 3), (("IC",), ("OC",)))
     lowest = space.lower_bound(layer, machine)
     try:
-        planned = pruned.search(layer, machine, metric, halo=halo)
+        planned = grid.search_pruned(layer, machine, metric, halo=halo)
     except NoTiling:
         assert not space.fits(layer, space.initial_tile(layer, machine), machine, halo)
         return
@@ -114,7 +114,7 @@ def test_search_is_algorithm_4(
     assert (planned.tiling, metric(planned.reached)) == (tiling, value)
     assert planned.candidates == space.size(space.axes(layer, machine, lowest))
     whole = plain(layer, machine, space.initial_tile(layer, machine), metric, halo)
-    everything = exhaustive.search(layer, machine, metric, halo=halo)
+    everything = grid.search_exhaustively(layer, machine, metric, halo=halo)
     assert (everything.tiling, metric(everything.reached)) == whole
     assert whole[1] >= value
 
@@ -125,17 +125,17 @@ def test_where_the_halo_does_not_fit_the_bound_is_made_with_it(small_array: Call
     machine = small_array(input_bytes=4 * 6 * 2 * 6, weight_bytes=4 * 3 * 6 * 9, output_bytes=4 * 3 * 8 * 4)
     assert space.lower_bound(layer, machine) == Tile(3, 6, 1, 4, 3, 3)
     assert space.lower_bound(layer, machine, halo=True) == Tile(3, 2, 1, 4, 3, 3)
-    planned = pruned.search(layer, machine)
+    planned = grid.search_pruned(layer, machine)
     assert space.fits(layer, planned.tiling.tile, machine, halo=True)
     assert planned.candidates == 3 * (1 * 3 * 8)
-    as_printed = pruned.search(layer, machine, halo=False)
+    as_printed = grid.search_pruned(layer, machine, halo=False)
     assert (as_printed.tiling.tile.ic, as_printed.candidates) == (6, 3 * 8)
 
 
 def test_a_metric_of_ones_own(setups: Setups, paper_convolutions: Networks) -> None:
     layer = paper_convolutions["vgg16"][8]
     for operand in ("input_bytes", "weight_bytes", "output_bytes"):
-        planned = pruned.search(layer, setups["A"], lambda r, name=operand: -float(getattr(r.traffic, name)))  # type: ignore[misc]
+        planned = grid.search_pruned(layer, setups["A"], lambda r, name=operand: -float(getattr(r.traffic, name)))  # type: ignore[misc]
         least = {"input_bytes": layer.input_elements, "weight_bytes": layer.weight_elements}
         assert getattr(planned.reached.traffic, operand) == 4 * least.get(operand, layer.output_elements)
 
@@ -143,8 +143,8 @@ def test_a_metric_of_ones_own(setups: Setups, paper_convolutions: Networks) -> N
 def test_with_one_roof_the_papers_metric_is_the_traffic(setups: Setups, paper_layers: Networks) -> None:
     # Performance falls with traffic, and is divided by it: the fewest bytes win by both.
     for layer in paper_layers["alexnet"]:
-        by_metric = pruned.search(layer, setups["A"], performance_per_access)
-        by_traffic = pruned.search(layer, setups["A"], least_traffic)
+        by_metric = grid.search_pruned(layer, setups["A"], performance_per_access)
+        by_traffic = grid.search_pruned(layer, setups["A"], least_traffic)
         assert by_metric.reached.traffic.total_bytes == by_traffic.reached.traffic.total_bytes
 
 
@@ -161,7 +161,7 @@ def test_pruning_loses_the_optimum(
 ) -> None:
     # The paper says that its pruning reaches the global optimum (chapter 2). MiB of all layers, with halos in the fit.
     layers, machine = paper_layers[network], setups[setup]
-    some = [pruned.search(layer, machine).reached.traffic.total_bytes for layer in layers]
-    all_ = [exhaustive.search(layer, machine).reached.traffic.total_bytes for layer in layers]
+    some = [grid.search_pruned(layer, machine).reached.traffic.total_bytes for layer in layers]
+    all_ = [grid.search_exhaustively(layer, machine).reached.traffic.total_bytes for layer in layers]
     assert (f"{sum(some) / 2**20:.1f}", f"{sum(all_) / 2**20:.1f}") == (with_pruning, without)
     assert sum(a > b for a, b in zip(some, all_, strict=True)) == worse

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import booleans, builds, integers, tuples
 
-from mavcg.accelerators.plans import pruned, space
+from mavcg.accelerators.plans import grid, space
 from mavcg.accelerators.plans.planned import NoTiling
 from mavcg.choose.layer_model.layer import ConvLayer, ItemBytes
 from mavcg.choose.layer_model.tile_memory import tile_bytes
@@ -170,14 +170,14 @@ def test_the_memory_that_the_error_names_would_do(layer: ConvLayer, room: tuple[
     need = tile_bytes(layer, space.initial_tile(layer, machine), halo)
     enough = tuple(max(pair) for pair in zip(need, room, strict=True))
     if enough == room:
-        assert pruned.search(layer, machine, halo=halo).layer is layer
+        assert grid.search_pruned(layer, machine, halo=halo).layer is layer
         return
     with pytest.raises(NoTiling, match="layer any: no tile fits memory 'sram' of any") as caught:
-        pruned.search(layer, machine, halo=halo)
+        grid.search_pruned(layer, machine, halo=halo)
     for wanted, there, name in zip(need, room, ("input", "weight", "output"), strict=True):
         said = f"{wanted} bytes for the {name}, which has {there}" in str(caught.value)
         assert said == (wanted > there)
-    assert pruned.search(layer, replace(machine, levels=(MemoryLevel("sram", 1.0, *enough),)), halo=halo)
+    assert grid.search_pruned(layer, replace(machine, levels=(MemoryLevel("sram", 1.0, *enough),)), halo=halo)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from mavcg.accelerators.plans.core_array import core_accelerator
+from mavcg.accelerators.plans.request import core_accelerator
 from mavcg.choose.layer_model.roofline import performance_per_access, roofline_performance
 from mavcg.choose.layer_model.tiling_cost import CALIBRATED, ROOFLINE, Term
 from mavcg.choose.layer_model.traffic import no_reload, traffic

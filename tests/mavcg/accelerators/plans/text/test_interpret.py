@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mavcg.accelerators.plans.pruned import search
+from mavcg.accelerators.plans.grid import search_pruned as search
 from mavcg.accelerators.plans.text.emit import emit_plan, emit_pool
 from mavcg.accelerators.plans.text.interpret import CountedTraffic, count_plan, run_plan
 from mavcg.accelerators.plans.text.parser import parse_plan

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mavcg.accelerators.plans.network_plan import plan_layers
-from mavcg.accelerators.plans.pruned import search
+from mavcg.accelerators.plans.grid import search_pruned as search
+from mavcg.accelerators.plans.schedule_cache import plan_layers
 from mavcg.accelerators.plans.text.emit import emit_plan
 from mavcg.accelerators.plans.text.interpret import count_plan
 from mavcg.accelerators.plans.text.network_c import network_c

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis.strategies import integers, sampled_from
 
-from mavcg.accelerators.plans import exhaustive, grid, pruned, space
+from mavcg.accelerators.plans import grid, space
 from mavcg.accelerators.plans.planned import NoTiling, Planned
 from mavcg.choose.layer_model.layer import ConvLayer
 from mavcg.choose.layer_model.roofline import METRICS, Metric, Reached, latency, least_traffic, roofline_performance
@@ -60,12 +60,12 @@ def test_every_tile_is_at_least_as_good(
         every = search_every_tile(layer, machine, metric)
     except NoTiling:
         with pytest.raises(NoTiling):
-            exhaustive.search(layer, machine, metric)
+            grid.search_exhaustively(layer, machine, metric)
         return
     assert every.candidates == space.unpruned_size(layer)
     assert space.fits(layer, every.tiling.tile, machine, halo=True)
     try:
-        planned = exhaustive.search(layer, machine, metric)
+        planned = grid.search_exhaustively(layer, machine, metric)
     except NoTiling:  # a kernel that has to be cut
         assert every.tiling.tile.kh < k or every.tiling.tile.kw < k
         return
@@ -82,15 +82,15 @@ def test_pieces_of_any_size_give_the_same(
 ) -> None:
     layer = ConvLayer("some", 4, 3, 4, 3, 3, 1, 6, 3)
     machine = Accelerator("any", 1.0, (MemoryLevel("sram", 2.0, 120, 80, 60),), (1, 2), (("OW",), ("KH",)))
-    at_once = exhaustive.search(layer, machine, metric)
+    at_once = grid.search_exhaustively(layer, machine, metric)
     assert at_once.candidates == 3 * (4 * 3 * 4 * 3 * 2)
     monkeypatch.setattr(grid, "_BLOCK", piece)
-    assert exhaustive.search(layer, machine, metric) == at_once
+    assert grid.search_exhaustively(layer, machine, metric) == at_once
 
 
 def test_the_first_of_equals_wins(small_array: MakeAccelerator) -> None:
     # Everything fits: then whole loops of one operand do as well as whole tiles.
-    planned = exhaustive.search(SMALL, small_array(10**6, 10**6, 10**6), least_traffic)
+    planned = grid.search_exhaustively(SMALL, small_array(10**6, 10**6, 10**6), least_traffic)
     assert planned.reached.traffic == no_reload(SMALL)
     # One loop of rows keeps the weights; whole channels keep input and sums.
     assert (planned.tiling.tile, planned.tiling.dataflow) == (Tile(3, 5, 6, 4, 3, 3), Dataflow.INPUT)
@@ -99,7 +99,7 @@ def test_the_first_of_equals_wins(small_array: MakeAccelerator) -> None:
 
 def test_a_layer_without_loops(small_array: MakeAccelerator) -> None:
     one = ConvLayer("one", 1, 1, 1, 1, 1, 1, 1, 1)
-    planned = exhaustive.search(one, small_array(4, 4, 4))
+    planned = grid.search_exhaustively(one, small_array(4, 4, 4))
     assert planned.tiling.tile == Tile(*one.loops.values())
     assert planned.reached.traffic.total_bytes == 12
     assert planned.candidates == 3
@@ -107,14 +107,14 @@ def test_a_layer_without_loops(small_array: MakeAccelerator) -> None:
 
 def test_groups_share_nothing(small_array: MakeAccelerator) -> None:
     depthwise = ConvLayer("depthwise", 1, 1, 8, 8, 3, 3, 8, 8, pads=(1, 1, 1, 1), groups=32)
-    planned = exhaustive.search(depthwise, small_array(4 * 6 * 8, 36, 4 * 8 * 8), least_traffic)
+    planned = grid.search_exhaustively(depthwise, small_array(4 * 6 * 8, 36, 4 * 8 * 8), least_traffic)
     assert planned.reached.traffic == no_reload(depthwise)  # a channel at a time
     assert planned.tiling.tile.oh <= 4
 
 
 def test_no_tile_fits(small_array: MakeAccelerator) -> None:
     # The least is three channels out, two in, one row of output: three rows of six columns of input.
-    for search in (exhaustive.search, pruned.search):
+    for search in (grid.search_exhaustively, grid.search_pruned):
         with pytest.raises(NoTiling, match=r"layer small: no tile fits memory 'sram' of small") as caught:
             search(SMALL, small_array(143, 10**6, 47))
         assert "144 bytes for the input, which has 143; 48 bytes for the output, which has 47" in str(caught.value)
@@ -128,7 +128,7 @@ def test_no_tile_fits(small_array: MakeAccelerator) -> None:
 def test_a_slow_memory_makes_latency_the_traffic(small_array: MakeAccelerator) -> None:
     machine = small_array(300, 400, 200)
     slow = replace(machine, levels=(replace(machine.memory, bandwidth_gb_per_s=1e-3),))
-    by_latency, by_traffic = (exhaustive.search(SMALL, slow, metric) for metric in (latency, least_traffic))
+    by_latency, by_traffic = (grid.search_exhaustively(SMALL, slow, metric) for metric in (latency, least_traffic))
     assert by_latency == by_traffic
     assert by_latency.reached.bound == "memory"
 
@@ -140,7 +140,7 @@ def test_never_worse_than_pruned(
     for layers in paper_layers.values():
         for layer in {layer.key: layer for layer in layers}.values():
             for machine in setups.values():
-                some, all_ = pruned.search(layer, machine), exhaustive.search(layer, machine)
+                some, all_ = grid.search_pruned(layer, machine), grid.search_exhaustively(layer, machine)
                 assert all_.reached.traffic.total_bytes <= some.reached.traffic.total_bytes
                 assert all_.candidates >= some.candidates
                 assert space.fits(layer, some.tiling.tile, machine, halo=True)
