@@ -79,12 +79,21 @@ class Graph:
 
 def fresh_name(used_names: Iterable[str], stem: str) -> str:
     """Return `stem` if it is not in `used_names`, else the first free name of stem.1, stem.2, ..."""
-    used = set(used_names)
-    name, number = stem, 0
-    while name in used:
-        number += 1
-        name = f"{stem}.{number}"
-    return name
+    return fresh_names(used_names, [stem])[0]
+
+
+def fresh_names(used_names: Iterable[str], stems: Iterable[str]) -> list[str]:
+    """Return a name for each stem, all different: the first free one of stem, stem.1, stem.2, ..."""
+    used, names = set(used_names), []
+    numbers: dict[str, int] = {}  # those below are taken
+    for stem in stems:
+        number = numbers.get(stem, 0)
+        while (name := f"{stem}.{number}" if number else stem) in used:
+            number += 1
+        numbers[stem] = number + 1
+        used.add(name)
+        names.append(name)
+    return names
 
 
 def prune(graph: Graph) -> Graph:

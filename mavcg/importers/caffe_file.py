@@ -5,7 +5,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from mavcg.errors import MavcgError
-from mavcg.graph import Graph, TensorType, fresh_name
+from mavcg.graph import Graph, TensorType, fresh_names
 from mavcg.importers.caffe_block import CaffeError
 from mavcg.importers.caffe_net import CaffeLayer, CaffeNet, name_text, read_net, shape_of
 from mavcg.importers.caffe_ops.call import CaffeCall, CaffeWeights, LayerType
@@ -116,9 +116,7 @@ class _CaffeImport:
         outputs = list(self.unread)
         if not outputs:
             raise MavcgError(f"{self.path}: the file has no outputs; nothing would be computed")
-        names: list[str] = []
-        for name in outputs:
-            names.append(fresh_name([*self.inputs, *names], name))
+        names = fresh_names(self.inputs, outputs)
         return finish_graph(self.emitter, self.inputs, names, [self.values[name] for name in outputs])
 
     def add_input(self, name: str, declared: tuple[int, ...], line: int) -> None:

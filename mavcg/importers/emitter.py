@@ -14,7 +14,7 @@ import numpy as np
 from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES, Array, TensorType, type_of
 from mavcg.graph.builder import GraphBuilder
-from mavcg.importers.limits import LARGEST_BYTES, LARGEST_TENSOR_BYTES, MOST_BYTES
+from mavcg.importers.limits import LARGEST_BYTES, LARGEST_TENSOR_BYTES, MOST_BYTES, MOST_NODES
 from mavcg.ops import infer, make_node
 from mavcg.ops.op import node_location
 from mavcg.reference import evaluate
@@ -132,6 +132,8 @@ class Emitter:
         """
         kept = _moved_quantised(op, inputs, attrs)
         if kept is not None:
+            if kept.quantised is not None and op == "transpose":
+                self.count_bytes(kept.quantised.q.nbytes, f"node '{origin}' ({op})")
             return kept
         if op != "reshape" and all(v is None or v.is_constant for v in inputs):
             folded = self._fold(op, inputs, origin, attrs)
@@ -141,6 +143,8 @@ class Emitter:
             node = make_node(op, ("0",), ("",), origin, **attrs)
             (type,) = infer(node, {"0": inputs[0].type})
             return Value(type, known=inputs[0].array.reshape(type.shape), stem=inputs[0].stem)
+        if len(self.builder.nodes) >= MOST_NODES:
+            raise MavcgError(f"node '{origin}' ({op}): more than {MOST_NODES} nodes; too large a model")
         names = [self.place(v) if v is not None else "" for v in inputs]
         name = self.builder.add(op, names, origin, **attrs)
         type = self.builder.types[name]

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from mavcg.graph import Graph, fresh_name, prune
+from mavcg.graph import Graph, fresh_names, prune
 from mavcg.importers.emitter import Emitter, Value
 
 
@@ -15,6 +15,7 @@ def finish_graph(emitter: Emitter, inputs: Collection[str], names: Sequence[str]
     """
     builder = emitter.builder
     renamed: dict[str, str] = {}
+    inputs = set(inputs)
     for name, value in zip(names, values, strict=True):
         made = emitter.place(value)
         if made in inputs and made == name:
@@ -31,11 +32,9 @@ def _with_names(graph: Graph, required: Mapping[str, str]) -> Graph:
     """Return the graph with tensors renamed; other tensors with these names get fresh names."""
     names = dict(required)
     taken = set(required.values()) | set(graph.inputs)
-    everything = set(graph.types) | taken
-    for name in graph.types:
-        if name not in names and name in taken and name not in graph.inputs:
-            names[name] = fresh_name(everything, name)
-            everything.add(names[name])
+    inputs = set(graph.inputs)
+    inside = [name for name in graph.types if name not in names and name in taken and name not in inputs]
+    names.update(zip(inside, fresh_names({*graph.types, *taken}, inside), strict=True))
     nodes = tuple(
         replace(node.with_inputs(names), outputs=tuple(names.get(o, o) for o in node.outputs)) for node in graph.nodes
     )

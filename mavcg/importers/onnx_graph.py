@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from mavcg.errors import MavcgError
 from mavcg.importers.declared_shapes import DeclaredShapes, Dims
 from mavcg.importers.emitter import Emitter, NeedsConstant, Value, constant
-from mavcg.importers.limits import LISTED, UnsupportedOp
+from mavcg.importers.limits import LISTED, MOST_NODES, UnsupportedOp
 from mavcg.importers.onnx_functions import (
     expanded_counts,
     function_key,
@@ -29,7 +29,6 @@ from mavcg.importers.onnx_proto import read_attributes, read_tensor
 if TYPE_CHECKING:
     import onnx
 
-MOST_NODES = 200_000  # maximum nodes after the expansion of functions
 DEEPEST = 32  # maximum nesting of functions and branches
 
 

@@ -13,12 +13,12 @@ from types import MappingProxyType
 import numpy as np
 
 from mavcg.errors import MavcgError
-from mavcg.graph import DTYPES, Array, Graph, TensorType, fresh_name
+from mavcg.graph import DTYPES, Array, Graph, TensorType, fresh_names
 from mavcg.importers.declared_shapes import DeclaredShapes, Dims, compared_shapes
 from mavcg.importers.emitter import Emitter, Value, constant
 from mavcg.importers.finish import finish_graph
 from mavcg.importers.free_dimensions import FreeInput, free_dimensions_error
-from mavcg.importers.limits import LARGEST_TENSOR_BYTES, LISTED, UnsupportedOp
+from mavcg.importers.limits import LARGEST_BYTES, LARGEST_TENSOR_BYTES, LISTED, UnsupportedOp
 from mavcg.importers.tflite_model import TfliteModel, TfliteOperator, TfliteTensor, shorten_name
 from mavcg.importers.tflite_ops.call import TfliteCall, scale_and_zero
 from mavcg.importers.tflite_ops.table import HANDLERS
@@ -149,8 +149,10 @@ class TfliteImport:
             raise UnsupportedOp(
                 f"{reader}: {tensor.label} keeps its value from one run to the next; supported: models without state"
             )
-        data = tensor.data if tensor.sparse is None else _dense(tensor, tensor.sparse)
+        data = tensor.data if tensor.sparse is None else self.dense(tensor, tensor.sparse)
         if data is None and 0 in tensor.shape:
+            if math.prod(max(1, n) for n in tensor.shape) > LARGEST_TENSOR_BYTES:  # NumPy multiplies these, too
+                raise MavcgError(f"{reader}: reads {tensor.label}, which is too large: {list(tensor.shape)}")
             data = np.zeros(tensor.shape, DTYPES[dtype])
         if data is None:
             raise MavcgError(
@@ -158,6 +160,20 @@ class TfliteImport:
             )
         self.values[index] = constant(data, dtype, stem=tensor.name or "c")
         return self.values[index]
+
+    def dense(self, tensor: TfliteTensor, sparse: SparseData) -> Array:
+        """Return a sparse constant as a dense array. Raises: MavcgError if it is damaged, or too large, or all are."""
+        total = DTYPES[_dtype(tensor)].itemsize * math.prod(tensor.shape)
+        if any(n < 0 for n in tensor.shape) or total > LARGEST_BYTES:
+            raise MavcgError(
+                f"{tensor.label}: {list(tensor.shape)} takes {total} bytes; at most {LARGEST_BYTES} of a tensor that "
+                "is stored sparse, none negative"
+            )
+        self.emitter.count_bytes(total, tensor.label)
+        try:
+            return sparse.dense(tensor.shape)
+        except ValueError as error:
+            raise MavcgError(f"{tensor.label} is stored sparse: {error}; the file is damaged") from error
 
     def convert(self, operator: TfliteOperator) -> None:
         """Add an operator to the graph. Raises: UnsupportedOp for an operator without a handler."""
@@ -210,19 +226,6 @@ def _as_stored(call: TfliteCall, tensor: TfliteTensor, value: Value) -> Value:
     return value
 
 
-def _dense(tensor: TfliteTensor, sparse: SparseData) -> Array:
-    """Return a sparse constant as a dense array. Raises: MavcgError if it is damaged or too large."""
-    total = DTYPES[_dtype(tensor)].itemsize * math.prod(tensor.shape)
-    if any(n < 0 for n in tensor.shape) or total > LARGEST_TENSOR_BYTES:
-        raise MavcgError(
-            f"{tensor.label}: {list(tensor.shape)} takes {total} bytes; at most {LARGEST_TENSOR_BYTES}, none negative"
-        )
-    try:
-        return sparse.dense(tensor.shape)
-    except ValueError as error:
-        raise MavcgError(f"{tensor.label} is stored sparse: {error}; the file is damaged") from error
-
-
 def _dtype(tensor: TfliteTensor) -> str:
     """Return a tensor's element type. Raises: UnsupportedOp for a type that graphs do not have."""
     if not tensor.dtype:
@@ -235,19 +238,13 @@ def _names(model: TfliteModel) -> list[str]:
 
     A tensor that is an input and an output has one name, also for its first use as an output.
     """
-    names: list[str] = []
-    inputs = dict[int, str]()
-    for index in model.inputs:
-        inputs[index] = fresh_name(names, model.tensors[index].name or f"input_{index}")
-        names.append(inputs[index])
-    passed: set[int] = set()
-    for index in model.outputs:
-        if index in inputs and index not in passed:
-            passed.add(index)
-            names.append(inputs[index])
-        else:
-            names.append(fresh_name(names, model.tensors[index].name or f"output_{index}"))
-    return names
+    of_inputs = fresh_names((), [model.tensors[index].name or f"input_{index}" for index in model.inputs])
+    inputs = dict(zip(model.inputs, of_inputs, strict=True))
+    passed = {index: at for at, index in reversed(list(enumerate(model.outputs))) if index in inputs}
+    made = [index for at, index in enumerate(model.outputs) if passed.get(index) != at]
+    fresh = iter(fresh_names(of_inputs, [model.tensors[index].name or f"output_{index}" for index in made]))
+    outputs = [inputs[index] if passed.get(index) == at else next(fresh) for at, index in enumerate(model.outputs)]
+    return [*of_inputs, *outputs]
 
 
 def needed_operators(model: TfliteModel) -> Sequence[TfliteOperator]:

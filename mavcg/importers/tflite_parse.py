@@ -24,6 +24,8 @@ MOST_TABLES = 1 << 16  # maximum tensors, operators, buffers or subgraphs of a f
 MOST_COMPARED = 1 << 18  # maximum tensors of the subgraphs beside the main one
 MOST_INTS = 1 << 16  # maximum entries of a list: a shape, an operator's inputs, scales
 MOST_RANK = 16
+_READS_PER_BYTE = 4  # maximum bytes of lists and names that are read per byte of the file: tables may share them
+_FEWEST_READS = 1 << 16
 
 # TensorType of schema.fbs -> element type of graphs, which have no strings, complex numbers, 4-bit integers, ...
 DTYPE_NAMES: Mapping[int, str] = {
@@ -70,6 +72,7 @@ class _FlatBufferReader:
         self.data = data
         self.tflite = tflite
         self.location = "the header"
+        self.left = _READS_PER_BYTE * len(data) + _FEWEST_READS
 
     def model(self) -> TfliteModel:
         try:
@@ -153,8 +156,18 @@ class _FlatBufferReader:
 
     def text(self, data: bytes | None) -> str:
         """Return a name, on one line."""
+        self.take(len(data or b""))
         text = (data or b"").decode("utf-8", "replace")
-        return "".join(c if c.isprintable() else "?" for c in text)
+        return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
+
+    def take(self, count: int) -> None:
+        """Count bytes that are copied out of the file. Raises: MavcgError if tables share so much that a small file
+        would fill the memory."""
+        self.left -= count
+        if self.left < 0:
+            raise self.fail(
+                f"names and lists that several tables share make more than {_READS_PER_BYTE} times the file"
+            )
 
     def vector(self, table: Any, name: str) -> Array:
         """Return a list of numbers."""
@@ -163,7 +176,9 @@ class _FlatBufferReader:
         length = getattr(table, name + "Length")()
         if length > MOST_INTS:
             raise self.fail(f"{name} has {length} entries; at most {MOST_INTS} are read")
-        return np.asarray(getattr(table, name + "AsNumpy")())
+        numbers = np.asarray(getattr(table, name + "AsNumpy")())
+        self.take(numbers.nbytes)
+        return numbers
 
     def ints(self, table: Any, name: str) -> tuple[int, ...]:
         return tuple(self.vector(table, name).tolist())
@@ -219,7 +234,7 @@ class _FlatBufferReader:
     def sparse(self, raw: memoryview, dtype: str, sparsity: Any) -> SparseData:
         if len(raw) % DTYPES[dtype].itemsize:
             raise self.fail(f"{len(raw)} bytes are not a whole number of elements of {dtype}")
-        layout = read_layout(sparsity, self.tflite, len(self.data))
+        layout = read_layout(sparsity, self.tflite, len(self.data), self.take)
         return SparseData(layout, self.constant(raw, dtype, (len(raw) // DTYPES[dtype].itemsize,)))
 
     def constant(self, raw: memoryview, dtype: str, shape: tuple[int, ...]) -> Array:
@@ -230,9 +245,12 @@ class _FlatBufferReader:
         if required != len(raw):
             raise self.fail(f"{dtype}{list(shape)} takes {required} bytes; its buffer has {len(raw)}")
         if dtype == "bool":
+            self.take(len(raw))
             return np.asarray(np.frombuffer(raw, np.uint8).reshape(shape) != 0)
-        # NumPy needs elements aligned to their size; other data is copied.
-        return np.require(np.frombuffer(raw, kind.newbyteorder("<")), requirements="A").reshape(shape)
+        stored = np.frombuffer(raw, kind.newbyteorder("<"))
+        if not stored.flags.aligned:
+            self.take(len(raw))  # NumPy needs elements aligned to their size; other data is copied
+        return np.require(stored, requirements="A").reshape(shape)
 
     def quant(self, table: Any, shape: tuple[int, ...], dtype: str) -> Quant | None:
         """Return a tensor's quantization; None if it has none, or only the range of real numbers."""
@@ -274,6 +292,7 @@ class _FlatBufferReader:
             length = operator.CustomOptionsLength()
             if length > len(self.data):
                 raise self.fail(f"its {length} bytes of options are more than the file's {len(self.data)}")
+            self.take(length)
             return MappingProxyType({CUSTOM_OPTIONS: bytes(operator.CustomOptionsAsNumpy())} if length else {})
         kinds = {value: key for key, value in vars(self.tflite.BuiltinOptions).items() if not key.startswith("_")}
         if number not in kinds:

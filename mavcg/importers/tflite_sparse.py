@@ -6,7 +6,7 @@ n + k - 1). A dense level has all positions; a compressed level lists the stored
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -127,40 +127,44 @@ def _check_compressed(segments: Array, indices: Array, parents: int, size: int) 
         raise ValueError(f"indices of a compressed level do not rise, or are outside of 0 to {size - 1}")
 
 
-def read_layout(table: Any, tflite: Any, most: int) -> SparseLayout:
+def read_layout(table: Any, tflite: Any, most: int, take: Callable[[int], None]) -> SparseLayout:
     """Return the layout in a flatbuffer's SparsityParameters.
 
-    most: maximum entries of a list. Raises: ValueError for a longer list, or an unknown form.
+    most: maximum entries of a list. take: counts the bytes of each list. Raises: ValueError for a longer list, or an
+    unknown form.
     """
-    order = tuple(_numbers(table, "TraversalOrder", most).tolist())
-    block_map = tuple(_numbers(table, "BlockMap", most).tolist())
+    order = tuple(_numbers(table, "TraversalOrder", most, take).tolist())
+    block_map = tuple(_numbers(table, "BlockMap", most, take).tolist())
     count = table.DimMetadataLength()
     if count != len(order):
         raise ValueError(f"{count} levels, but an order of {len(order)}")
-    return SparseLayout(order, block_map, tuple(_read_level(table.DimMetadata(i), tflite, most) for i in range(count)))
+    levels = (_read_level(table.DimMetadata(i), tflite, most, take) for i in range(count))
+    return SparseLayout(order, block_map, tuple(levels))
 
 
-def _read_level(table: Any, tflite: Any, most: int) -> SparseLevel:
+def _read_level(table: Any, tflite: Any, most: int, take: Callable[[int], None]) -> SparseLevel:
     form = table.Format()
     if form == tflite.DimensionType.DENSE:
         return SparseLevel(table.DenseSize())
     if form != tflite.DimensionType.SPARSE_CSR:
         raise ValueError(f"a level of unknown form {form}")
-    segments = _index_vector(table.ArraySegmentsType(), table.ArraySegments(), tflite, most)
-    return SparseLevel(0, segments, _index_vector(table.ArrayIndicesType(), table.ArrayIndices(), tflite, most))
+    segments = _index_vector(table.ArraySegmentsType(), table.ArraySegments(), tflite, most, take)
+    return SparseLevel(0, segments, _index_vector(table.ArrayIndicesType(), table.ArrayIndices(), tflite, most, take))
 
 
-def _index_vector(kind: int, at: Any, tflite: Any, most: int) -> Array:
+def _index_vector(kind: int, at: Any, tflite: Any, most: int, take: Callable[[int], None]) -> Array:
     if kind not in _INDEX_VECTORS or at is None:
         raise ValueError(f"a list of unknown kind {kind}")
     vector = getattr(tflite, _INDEX_VECTORS[kind])()
     vector.Init(at.Bytes, at.Pos)
-    return _numbers(vector, "Values", most)
+    return _numbers(vector, "Values", most, take)
 
 
-def _numbers(table: Any, name: str, most: int) -> Array:
+def _numbers(table: Any, name: str, most: int, take: Callable[[int], None]) -> Array:
     if getattr(table, name + "IsNone")():
         return np.zeros(0, np.int64)
     if getattr(table, name + "Length")() > most:
         raise ValueError(f"{name} has more than {most} entries")
-    return np.asarray(getattr(table, name + "AsNumpy")()).astype(np.int64)
+    numbers = np.asarray(getattr(table, name + "AsNumpy")())
+    take(numbers.nbytes)
+    return numbers.astype(np.int64)

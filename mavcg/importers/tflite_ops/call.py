@@ -12,7 +12,7 @@ from typing import Any
 from mavcg.graph import DTYPES
 from mavcg.importers.call import NodeCall
 from mavcg.importers.emitter import Value, constant
-from mavcg.importers.limits import LARGEST_TENSOR_BYTES
+from mavcg.importers.limits import LARGEST_BYTES, LARGEST_TENSOR_BYTES
 from mavcg.importers.tflite_model import Quant, TfliteTensor
 
 _ACTIVATIONS: Mapping[int, tuple[str, Mapping[str, float]]] = {  # schema.fbs, ActivationFunctionType
@@ -60,10 +60,20 @@ class TfliteCall(NodeCall):
                 raise self.unsupported(f"its input {i} holds 16-bit quantised numbers", "8-bit ones")
             return value
         if value.is_constant:
-            real = self.dequantize(value, tensor)
-            return real if self.eight_bit else constant(real.array, stem=real.stem)
+            return self.dequantize(value, tensor) if self.eight_bit else self.real_constant(value, tensor)
         if tensor.index not in self.dequantized:
             self.dequantized[tensor.index] = self.dequantize(value, tensor)
+        return self.dequantized[tensor.index]
+
+    def real_constant(self, value: Value, tensor: TfliteTensor) -> Value:
+        """Return an 8-bit constant as f32, made once for all its readers. Raises: MavcgError if it is too large."""
+        if tensor.index not in self.dequantized:
+            bytes = 4 * value.type.elements
+            if bytes > LARGEST_BYTES:
+                raise self.fail(f"{tensor.label} takes {bytes} bytes as f32; at most {LARGEST_BYTES}")
+            self.emitter.count_bytes(bytes, self.location)
+            real = self.dequantize(value, tensor)
+            self.dequantized[tensor.index] = constant(real.array, stem=real.stem)
         return self.dequantized[tensor.index]
 
     @property

@@ -1,5 +1,6 @@
 """TFLite operators that read or write elements by indices."""
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -30,6 +31,7 @@ def scatter_nd(call: TfliteCall) -> Results:
     """Import SCATTER_ND: add the updates (input 1) to a tensor of zeros with the shape in input 2."""
     updates = call.input(1)
     shape = call.check_shape(call.ints(2, "shape"), updates)
+    call.emitter.count_bytes(DTYPES[updates.dtype].itemsize * math.prod(shape), call.location)
     zeros = constant(np.zeros(shape, DTYPES[updates.dtype]), stem="zeros")
     return indices.scatter_nd(call, zeros, call.input(0), updates, "add", from_end=False)
 

@@ -232,6 +232,9 @@ def mirror_pad(call: TfliteCall) -> Results:
         if not 0 <= b <= length or not 0 <= a <= length:
             raise call.fail(f"paddings of {b} and {a} are not 0 to {length}, the length of dimension {axis}")
         if a or b:
+            # Before the table of indices is made, which may be larger than both tensors.
+            call.check_shape([*x.shape[:axis], b + length + a, *x.shape[axis + 1 :]], x)
+            call.emitter.count_bytes(4 * (b + length + a), call.location)
             indices = np.pad(np.arange(length, dtype=np.int32), (b, a), "symmetric")
             x = call.add("gather", x, constant(indices, stem="indices"), axis=axis)
     return x
