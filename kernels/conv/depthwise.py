@@ -16,6 +16,7 @@ from mavcg.kernels.gemm.tile import F32_BYTES, LINE_BYTES, LINE_CHANNELS
 from mavcg.specs.kernel import Machine, View
 from mavcg.specs.row_kernel import RowKernel
 from mavcg.specs.serialize import spec_format
+from mavcg.specs.work_counts import OperandBytes, WeightReads, WorkCounts, vector_work
 
 MOST_TAPS = 49  # larger filters are computed by conv2d's loops
 # Output rows of a block per input row that two neighbouring blocks share: half of the input is read twice. More rows
@@ -64,6 +65,14 @@ class Depthwise(RowKernel):
     @property
     def work(self) -> int:
         return 2 * self.read_elements
+
+    def counts(self, machine: Machine, weight_bytes: float) -> WorkCounts:
+        return WorkCounts(
+            vectors=vector_work(("depthwise", self.read_elements)),
+            read=OperandBytes(self.x.elements * F32_BYTES),
+            written=OperandBytes(self.out.elements * F32_BYTES),
+            weights=WeightReads(self.out.shape[3] * self.window.taps * F32_BYTES),
+        )
 
     @property
     def few(self) -> bool:

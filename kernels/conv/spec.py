@@ -7,11 +7,12 @@ from math import prod
 from mavcg.graph import DTYPES
 from mavcg.kernels.gemm.register_tile import plain_rows
 from mavcg.kernels.gemm.tile import F32_BYTES, Sum, merge_levels
-from mavcg.specs.kernel import View
+from mavcg.specs.kernel import Machine, View
 from mavcg.specs.row_kernel import RowKernel
 from mavcg.specs.serialize import spec_format
 from mavcg.specs.sums_of_products import SumSizes, SumsOfProducts, TilingRules
 from mavcg.specs.window import Window
+from mavcg.specs.work_counts import OperandBytes, TileProduct, WeightReads, WorkCounts
 
 # With fewer rows of pixels than this, threads share the output channels instead.
 FEW_ROWS = 4
@@ -145,6 +146,16 @@ class Conv2d(Convolution):
     @property
     def work(self) -> int:
         return 2 * self.read_elements
+
+    def counts(self, machine: Machine, weight_bytes: float) -> WorkCounts:
+        pixels, terms = self.out.shape[2], self.in_channels * self.window.taps
+        times = self.pixel_rows * self.groups
+        return WorkCounts(
+            products=(TileProduct("product_implicit", pixels, self.out_channels, terms, times),),
+            read=OperandBytes(self.x.elements * F32_BYTES),
+            written=OperandBytes(self.out.elements * F32_BYTES),
+            weights=WeightReads(self.out.shape[3] * terms * F32_BYTES),
+        )
 
 
 def conv_sum(spec: Conv2d) -> Sum:

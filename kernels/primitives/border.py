@@ -22,6 +22,7 @@ from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.specs.kernel_symbol import shape_text
 from mavcg.specs.primitive import F32_BYTES, Layout, Scenario, Stage, StageOperand
 from mavcg.specs.serialize import spec_format
+from mavcg.specs.work_counts import WorkCounts, vector_work
 
 Value: TypeAlias = ir.Value
 
@@ -66,6 +67,10 @@ class Padded(KernelSpec):
     @property
     def work(self) -> int:
         return self.out.elements
+
+    def counts(self, machine: Machine, weight_bytes: float) -> WorkCounts:
+        copied = vector_work(("gather" if self.phases > 1 else "copy", self.out.values))
+        return WorkCounts(vectors=copied, read=self.image.operand_bytes)  # the copy's bytes are part of the constant
 
 
 def emit_padded(module: ir.Module, spec: Padded, machine: Machine) -> ir.Function:

@@ -25,6 +25,7 @@ from mavcg.specs.kernel import Array, Machine
 from mavcg.specs.kernel_symbol import sizes_text
 from mavcg.specs.primitive import F32_BYTES, Epilogue, Layout, StageOperand
 from mavcg.specs.serialize import spec_format
+from mavcg.specs.work_counts import OperandBytes, VectorWork, vector_work
 
 Value: TypeAlias = ir.Value
 # Channels of the longest CHWc block of any library. A primitive whose blocks must not span two groups requires that for
@@ -98,6 +99,16 @@ class Image:
         per_pixel = self.blocks * self.block if self.layout is Layout.CHWC else self.channels
         return per_pixel * self.height * self.row_width
 
+    @property
+    def values(self) -> int:
+        """Number of elements without padding."""
+        return self.channels * self.height * self.width
+
+    @property
+    def operand_bytes(self) -> OperandBytes:
+        """The bytes of all values, as an operand that a kernel reads or writes."""
+        return OperandBytes(self.values * F32_BYTES)
+
     def column(self, x: int) -> int:
         """Return the offset of column x within a row, in elements."""
         return (x % self.phases * (self.row_width // self.phases) + x // self.phases) * self.column_step
@@ -127,6 +138,14 @@ def padded_image(image: Image, pads: tuple[int, int], phases: int = 1) -> Image:
     phases: of its columns.
     """
     return replace(image, height=image.height + 2 * pads[0], width=image.width + 2 * pads[1], phases=phases)
+
+
+def transpose_work(image: Image, along_pixels: bool) -> tuple[VectorWork, ...]:
+    """Return the work of transposing an image whose neighbours in memory are not neighbours in vectors.
+
+    along_pixels: True if vectors run along the pixels of the image, False if they run along its channels.
+    """
+    return vector_work(("turn", image.values)) if image.layout.planar is not along_pixels else ()
 
 
 def lanes_of(machine: Machine, panel: int) -> int:

@@ -144,8 +144,8 @@ class PrimitiveFit:
 
     tile_cycles: cycles of the start and end of a register tile. least_us: fixed time of every primitive. bytes_exposed:
     exposed fraction of the memory time. kernel_ns: time of each kernel of a primitive after the first.
-    planar_pool_cycles: cycles per element of the windows of a pool vectorised along columns. cycles: constants of the
-    parts of primitives, by name of the part (choose/algorithms/costs/part_counts.py).
+    planar_pool_cycles: cycles per element of the windows of a pool vectorised along columns. cycles: constants of
+    counted work, by the name of the count (specs/work_counts.py).
     """
 
     tile_cycles: float = constant("cycles")

@@ -21,6 +21,7 @@ from mavcg.specs.serialize import spec_format
 from mavcg.specs.sums_of_products import F32_BYTES as F32_BYTES
 from mavcg.specs.sums_of_products import SumsOfProducts
 from mavcg.specs.weight_parts import WHOLE_WEIGHTS, WeightParts
+from mavcg.specs.work_counts import WorkCounts
 
 Array = NDArray[Any]
 
@@ -173,6 +174,13 @@ class KernelSpec(ABC):
     def loaded_iterations(self, weight_bytes: int) -> float | None:
         """Return the mean trip count of loops whose bounds are loaded from weights of this size; None without such
         loops."""
+        return None
+
+    def counts(self, machine: Machine, weight_bytes: float) -> WorkCounts | None:
+        """Return the counted work of all rows; None for a kernel for which no constants are fitted.
+
+        weight_bytes: size of the weights, for kernels whose spec does not have it.
+        """
         return None
 
     @property

@@ -148,6 +148,10 @@ class Primitive(ABC):
         """Return the scenario that is the key of costs: without the weights' sparsity unless the time depends on it."""
         return scenario.dense
 
+    def expected_weight_bytes(self, scenario: Scenario) -> float:
+        """Return the expected size of packed weights whose sparsity decides it, in bytes; 0 for all others."""
+        return 0.0
+
     @abstractmethod
     def workspace_bytes(self, scenario: Scenario) -> int:
         """Return the size of the workspace that all threads share, in bytes, without KernelSpec.scratch_bytes."""

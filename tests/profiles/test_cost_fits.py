@@ -4,13 +4,16 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from mavcg.choose.algorithms.costs import part_counts
 from mavcg.errors import ProfileError
 from mavcg.hardware.cost_fit import ALL_CORES, IN_ORDER, KINDS, OUT_OF_ORDER_AARCH64, X86
+from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.profiles.cost_fits import fit_faults, load_cost_fit
 from mavcg.profiles.load import HERE, files
+from mavcg.specs.kernel import Machine
+from mavcg.specs.primitive import Epilogue, Scenario
 
 
 def test_there_is_a_file_for_each_kind_and_one_for_all() -> None:
@@ -46,15 +49,20 @@ def test_the_cost_of_a_handover_is_what_was_measured() -> None:
     assert 430 * 3.2 <= load_cost_fit(X86).steps.handover_cycles <= 590 * 3.2
 
 
-def test_every_part_of_a_primitive_has_its_cycles() -> None:
-    named = set(
-        re.findall(
-            r'"(product_\w+|copy|gather|turn\w*|patch\w*|shifted|depthwise|transform|butterfly)"',
-            Path(part_counts.__file__).read_text(),
-        )
-    )
+def test_all_counted_work_has_a_constant() -> None:
+    weights, machine = np.float32(0), Machine("generic", "aarch64", "generic")
+    named = set[str]()
+    for scenario in (Scenario(3, 12, 12, 2, 3, 16, 1), Scenario(16, 7, 7, 1, 3, 16, 1), Scenario(8, 6, 6, 1, 1, 8)):
+        for primitive in all_primitives():
+            if primitive.applies(scenario):
+                zeros = np.broadcast_to(weights, scenario.weights_shape)
+                for stage in primitive.lower(scenario, zeros, Epilogue(), 8).stages:
+                    counts = stage.spec.counts(machine, 64.0)
+                    assert counts is not None, primitive.name
+                    named |= {product.name for product in counts.products}
+                    named |= {work.name for work in counts.vectors} | {loop.name for loop in counts.loops}
 
-    assert len(named) > 10
+    assert len(named) > 25
     assert all(named <= set(load_cost_fit(kind).primitives.cycles) for kind in KINDS)
 
 

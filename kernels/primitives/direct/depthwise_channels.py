@@ -48,6 +48,7 @@ from mavcg.specs.primitive import (
 )
 from mavcg.specs.serialize import spec_format
 from mavcg.specs.weight_parts import WeightParts
+from mavcg.specs.work_counts import WeightReads, WorkCounts, vector_work
 
 Value: TypeAlias = ir.Value
 CHUNK_CHANNELS = 64  # channels of a row of work: whole blocks, and at least a cache line
@@ -87,6 +88,15 @@ class DepthwiseChannels(ImageKernel):
     @property
     def weight_parts(self) -> WeightParts:
         return WeightParts(self.chunks)
+
+    def counts(self, machine: Machine, weight_bytes: float) -> WorkCounts:
+        taps = self.window.taps
+        return WorkCounts(
+            vectors=vector_work(("depthwise", self.out.values * taps)),
+            read=self.x.operand_bytes,
+            written=self.out.operand_bytes,
+            weights=WeightReads(self.out.channels * taps * F32_BYTES),
+        )
 
 
 def channels_of_whole_blocks(channels: int) -> int:

@@ -6,12 +6,14 @@ Vectors run along the output channels or along the columns of the output.
 from dataclasses import dataclass
 from enum import StrEnum
 
-from mavcg.kernels.primitives.common import Image
+from mavcg.kernels.primitives.common import Image, transpose_work
 from mavcg.kernels.primitives.direct.terms import TermOrder
 from mavcg.kernels.primitives.image_kernel import GroupedImageKernel
+from mavcg.specs.kernel import Machine
 from mavcg.specs.primitive import F32_BYTES, AxisWindow, Epilogue
 from mavcg.specs.serialize import spec_format
 from mavcg.specs.weight_parts import WeightParts
+from mavcg.specs.work_counts import TileProduct, WeightReads, WorkCounts
 
 
 @spec_format("vector_axis")
@@ -87,3 +89,36 @@ class DirectConv(GroupedImageKernel):
     def weight_parts(self) -> WeightParts:
         parts = self.groups * self.chunks
         return WeightParts(parts) if self.rows_outer else WeightParts(parts, parts, self.chunks)
+
+    def counts(self, machine: Machine, weight_bytes: float) -> WorkCounts:
+        out, in_columns = self.out, self.along is VectorAxis.COLUMNS
+        rows, columns = (self.out_channels, out.width) if in_columns else (out.width, self.out_channels)
+        one_row, one_vector = (self.tile_extent is extent for extent in (TileExtent.ONE_SCALAR, TileExtent.ONE_VECTOR))
+        product = TileProduct(
+            self._product_name,
+            rows,
+            columns,
+            self.terms,
+            out.height * self.groups,
+            1 if one_row else None,
+            1 if one_vector else None,
+        )
+        size = out.channels * self.terms * F32_BYTES
+        return WorkCounts(
+            products=(product,),
+            vectors=transpose_work(out, in_columns),
+            read=self.x.operand_bytes,
+            written=out.operand_bytes,
+            weights=WeightReads(size, out.height) if self.rows_outer else WeightReads(size, divided=True),
+        )
+
+    @property
+    def _product_name(self) -> str:
+        """The constant of the products: by the tile, and by how far apart in memory successive terms of a sum are."""
+        if self.along is VectorAxis.COLUMNS:
+            return "product_columns" if self.tile_extent is TileExtent.BOTH else "product_columns_single"
+        if self.tile_extent is not TileExtent.BOTH:
+            return "product_pixel" if self.tile_extent is TileExtent.ONE_SCALAR else "product_one_vector"
+        if self.order is TermOrder.CHANNELS:  # successive terms of a sum are an image's size from one another
+            return "product_far_channels" if self.window.taps > 1 else "product_plane_channels"
+        return "product_first" if self.long_unroll else "product_channels"

@@ -51,6 +51,7 @@ from mavcg.specs.primitive import (
 )
 from mavcg.specs.serialize import spec_format
 from mavcg.specs.weight_parts import WeightParts
+from mavcg.specs.work_counts import OperandBytes, VectorWork, WorkCounts, WorkUnit
 
 Value: TypeAlias = ir.Value
 
@@ -86,6 +87,20 @@ class SumOfChannels(GroupedImageKernel):
     @property
     def weight_parts(self) -> WeightParts:
         return WeightParts(self.out.channels, self.out.channels, self.out.channels // self.groups)
+
+    def counts(self, machine: Machine, weight_bytes: float) -> WorkCounts:
+        out, taps = self.out, self.window.taps
+        if not self.columns:
+            sums = VectorWork("product_scalar", out.values * self.in_channels * taps, WorkUnit.CHAINED)
+            return WorkCounts(vectors=(sums,))
+        vectors = out.channels * out.height * self.in_channels * -(-out.width // lanes_f32(machine))
+        return WorkCounts(
+            vectors=(
+                VectorWork("product_sum2d", vectors * taps, WorkUnit.VECTORS),
+                VectorWork("product_sum2d_sofar", vectors, WorkUnit.VECTORS),
+            ),
+            within=OperandBytes(out.values * self.in_channels * F32_BYTES, out.height * out.width * F32_BYTES),
+        )
 
 
 def emit_sum2d(module: ir.Module, spec: SumOfChannels, machine: Machine) -> ir.Function:

@@ -6,15 +6,17 @@ row of X is stored twice, as (re, im) and (im, -re), whose products with W's (re
 """
 
 from dataclasses import dataclass
+from math import log2
 
 import numpy as np
 
-from mavcg.kernels.primitives.common import MOST_BLOCK, Image, align_workspace, pack_panels
+from mavcg.kernels.primitives.common import MOST_BLOCK, Image, align_workspace, pack_panels, transpose_work
 from mavcg.kernels.primitives.matrix_product import PANEL
-from mavcg.specs.kernel import Array, KernelSpec
+from mavcg.specs.kernel import Array, KernelSpec, Machine
 from mavcg.specs.kernel_symbol import shape_text, sizes_text
 from mavcg.specs.primitive import F32_BYTES, Epilogue, Scenario
 from mavcg.specs.serialize import spec_format
+from mavcg.specs.work_counts import OperandBytes, TileProduct, VectorWork, WeightReads, WorkCounts, vector_work
 
 
 @spec_format("fft_transforms")
@@ -85,6 +87,16 @@ class Transforms:
         return self.outputs_at + align_workspace(self.coefficients * self.out_bytes)
 
     @property
+    def operand_bytes(self) -> tuple[OperandBytes, OperandBytes]:
+        """The bytes of transformed inputs and of outputs; all are touched, twice, between two uses."""
+        sides = [self.coefficients * size for size in (self.in_bytes, self.out_bytes)]
+        return OperandBytes(sides[0], 2 * sum(sides)), OperandBytes(sides[1], 2 * sum(sides))
+
+    def butterflies(self, rows: int) -> tuple[VectorWork, ...]:
+        """Return the work of transforming so many rows of all channels and tiles."""
+        return vector_work(("butterfly", self.tiles * rows * self.length * log2(self.length)))
+
+    @property
     def outputs_at(self) -> int:
         """Offset of the outputs in the workspace, in bytes."""
         return align_workspace(self.coefficients * self.in_bytes)
@@ -138,6 +150,11 @@ class ForwardRows(KernelSpec):
         t = self.transforms
         return t.in_rows * t.tiles * t.scenario.c * t.length * t.length.bit_length()
 
+    def counts(self, machine: Machine, weight_bytes: float) -> WorkCounts:
+        t = self.transforms
+        vectors = (*t.butterflies(t.in_rows * self.x.channels), *transpose_work(self.x, False))
+        return WorkCounts(vectors=vectors, read=self.x.operand_bytes, written=t.operand_bytes[0])
+
 
 @spec_format("fft_products")
 @dataclass(frozen=True)
@@ -168,6 +185,18 @@ class CoefficientProducts(KernelSpec):
     def work(self) -> int:
         t, s = self.transforms, self.transforms.scenario
         return 2 * t.coefficients * t.tiles * s.out_h * 2 * s.m * s.k * 2 * t.in_channels
+
+    def counts(self, machine: Machine, weight_bytes: float) -> WorkCounts:
+        t, s = self.transforms, self.transforms.scenario
+        terms = 2 * t.in_channels * s.k
+        # Coefficients 0 and length / 2 are real, so that they count as one.
+        times = t.tiles * s.groups * (t.coefficients - 1)
+        return WorkCounts(
+            products=(TileProduct("product_fft", 2 * s.out_h, t.out_channels, terms, times),),
+            read=t.operand_bytes[0],
+            written=t.operand_bytes[1],
+            weights=WeightReads(t.coefficients * terms * s.m * F32_BYTES, divided=True),
+        )
 
 
 @spec_format("fft_inverse")
@@ -202,3 +231,8 @@ class InverseRows(KernelSpec):
     def work(self) -> int:
         t = self.transforms
         return self.out.height * t.tiles * self.out.channels * t.length * t.length.bit_length()
+
+    def counts(self, machine: Machine, weight_bytes: float) -> WorkCounts:
+        t = self.transforms
+        vectors = (*t.butterflies(self.out.height * self.out.channels), *transpose_work(self.out, False))
+        return WorkCounts(vectors=vectors, read=t.operand_bytes[1], written=self.out.operand_bytes)

@@ -26,6 +26,7 @@ from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.specs.kernel_symbol import shape_text, sizes_text
 from mavcg.specs.primitive import F32_BYTES, Layout, Scenario
 from mavcg.specs.serialize import spec_format
+from mavcg.specs.work_counts import OperandBytes, VectorWork, WorkCounts, vector_work
 
 Value: TypeAlias = ir.Value
 
@@ -92,6 +93,22 @@ class Patches:
         """Distance from a term to the next, in bytes."""
         return self.row_bytes if self.columns else F32_BYTES
 
+    @property
+    def operand_bytes(self) -> OperandBytes:
+        """The bytes of the matrix, without padding; it is written whole before it is read."""
+        size = self.terms * self.pixels * F32_BYTES
+        return OperandBytes(size, 2 * size)
+
+    def copy_work(self, machine: Machine, pixels: int) -> tuple[VectorWork, ...]:
+        """Return the work of copying the patches of so many output pixels.
+
+        Runs of vectors are copied where neighbours in memory are neighbours in the matrix, else single elements.
+        """
+        s = self.scenario
+        vectors = s.along.stride == 1 if self.columns else s.c // s.groups >= lanes_f32(machine)
+        straight = vectors and self.layout.planar is self.columns
+        return vector_work(("patch" if straight else "patch_far", self.terms * pixels))
+
 
 @spec_format("im2_patches")
 @dataclass(frozen=True)
@@ -120,6 +137,10 @@ class PatchMatrix(KernelSpec):
     @property
     def work(self) -> int:
         return 2 * self.patches.terms * self.patches.pixels
+
+    def counts(self, machine: Machine, weight_bytes: float) -> WorkCounts:
+        p = self.patches
+        return WorkCounts(vectors=p.copy_work(machine, p.pixels), read=p.image.operand_bytes, written=p.operand_bytes)
 
 
 def emit_patch_matrix(module: ir.Module, spec: PatchMatrix, machine: Machine) -> ir.Function:

@@ -26,6 +26,7 @@ from mavcg.specs.kernel_symbol import shape_text
 from mavcg.specs.primitive import F32_BYTES, Epilogue, Layout
 from mavcg.specs.serialize import spec_format
 from mavcg.specs.weight_parts import WHOLE_WEIGHTS, WeightParts
+from mavcg.specs.work_counts import TileProduct, WeightReads, WorkCounts
 
 Value: TypeAlias = ir.Value
 
@@ -109,6 +110,20 @@ class PatchProduct(KernelSpec):
     @property
     def work(self) -> int:
         return 2 * self.patches.scenario.macs
+
+    def counts(self, machine: Machine, weight_bytes: float) -> WorkCounts:
+        out, patches, terms = self.out, self.patches, self.patches.group_terms
+        pixels = out.height * out.width
+        piece = min(pixels, self.pieces.rows * self.pieces.columns)
+        rows, columns = (self.channels, piece) if self.along_pixels else (piece, self.channels)
+        name = "im2_rows" if not self.along_pixels else "im2_columns_turned" if self.transposed else "im2_columns"
+        return WorkCounts(
+            products=(TileProduct(f"product_{name}", rows, columns, terms, pixels / piece * self.groups),),
+            vectors=patches.copy_work(machine, pixels) if self.strips else (),
+            read=patches.image.operand_bytes if self.strips else patches.operand_bytes,
+            written=out.operand_bytes,
+            weights=WeightReads(out.channels * terms * F32_BYTES, self.pieces.count if self.strips else 1),
+        )
 
 
 def emit_patch_product(module: ir.Module, spec: PatchProduct, machine: Machine) -> ir.Function:

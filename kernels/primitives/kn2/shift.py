@@ -25,6 +25,7 @@ from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.specs.kernel_symbol import shape_text
 from mavcg.specs.primitive import F32_BYTES, Epilogue, Layout, Scenario
 from mavcg.specs.serialize import spec_format
+from mavcg.specs.work_counts import OperandBytes, WorkCounts, vector_work
 
 Value: TypeAlias = ir.Value
 
@@ -60,6 +61,11 @@ class ShiftedSum(KernelSpec):
     @property
     def work(self) -> int:
         return self.out.elements * self.scenario.taps
+
+    def counts(self, machine: Machine, weight_bytes: float) -> WorkCounts:
+        sums = self.partial.operand_bytes.size
+        added = vector_work(("shifted", self.partial.values))
+        return WorkCounts(vectors=added, read=OperandBytes(sums, 2 * sums), written=self.out.operand_bytes)
 
 
 def emit_shifted_sum(module: ir.Module, spec: ShiftedSum, machine: Machine) -> ir.Function:

@@ -7,7 +7,7 @@ from llvmlite import ir
 
 from mavcg.kernels.builder.emit import I1, address, const, finish_rows, kernel_function, operand, repeat, scale_index
 from mavcg.kernels.gemm.tile import Part, Pointers, Sum
-from mavcg.kernels.primitives.common import Image, epilogue_operands
+from mavcg.kernels.primitives.common import Image, epilogue_operands, transpose_work
 from mavcg.kernels.primitives.im2.pieces import STRIP_PIXELS, channels_of_part
 from mavcg.kernels.primitives.kn2.lines import ChannelSpan, OutputRows
 from mavcg.kernels.primitives.matrix_product import (
@@ -23,6 +23,7 @@ from mavcg.specs.kernel_symbol import shape_text
 from mavcg.specs.primitive import F32_BYTES, Epilogue, Layout, Scenario
 from mavcg.specs.serialize import spec_format
 from mavcg.specs.weight_parts import WeightParts
+from mavcg.specs.work_counts import OperandBytes, TileProduct, WeightReads, WorkCounts
 
 Value: TypeAlias = ir.Value
 
@@ -104,6 +105,20 @@ class TapProducts(KernelSpec):
     @property
     def work(self) -> int:
         return 2 * self.scenario.macs
+
+    def counts(self, machine: Machine, weight_bytes: float) -> WorkCounts:
+        s, x, out, along_pixels = self.scenario, self.x, self.out, self.out.layout.planar
+        rows, columns = (self.channels, out.width) if along_pixels else (out.width, self.channels)
+        name = "product_kn2_row" if along_pixels else "product_kn2_col"
+        return WorkCounts(
+            products=(TileProduct(name, rows, columns, self.terms, out.height * self.taps * s.groups),),
+            vectors=transpose_work(x, along_pixels) if self.taps > 1 else (),
+            read=x.operand_bytes,
+            written=out.operand_bytes
+            if self.accumulating
+            else OperandBytes(out.operand_bytes.size, 2 * out.operand_bytes.size),
+            weights=WeightReads(s.m * s.c // s.groups * self.taps * F32_BYTES),
+        )
 
     def columns(self, kx: int) -> tuple[int, int]:
         """Return (first, count) of the output columns that read the image, not the border, through a column of taps."""

@@ -7,7 +7,7 @@ import numpy as np
 
 from mavcg.kernels.primitives.common import align_workspace, epilogue_operand_places, image_of
 from mavcg.kernels.primitives.im2.patches import Patches, PatchMatrix
-from mavcg.kernels.primitives.sparse.pattern import BLOCK_ROWS, pack_sparse, packed_elements
+from mavcg.kernels.primitives.sparse.pattern import BLOCK_ROWS, pack_sparse, packed_bytes, packed_elements
 from mavcg.kernels.primitives.sparse.product import EMIT as EMIT
 from mavcg.kernels.primitives.sparse.product import SparseProduct
 from mavcg.specs.kernel import Array
@@ -50,6 +50,9 @@ class Sparse(Primitive):
     def cost_scenario(self, scenario: Scenario) -> Scenario:
         """Return the scenario unchanged: the time depends on the sparsity."""
         return scenario
+
+    def expected_weight_bytes(self, scenario: Scenario) -> float:
+        return packed_bytes(scenario, self.block_rows)
 
     def in_place(self, s: Scenario) -> bool:
         """Return True if the image itself is the matrix, without a copy of its patches."""

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
+from mavcg.hardware.instruction_mix import InstructionMix
 from mavcg.kernels.builder.emit import (
     F32,
     I32,
@@ -35,6 +36,7 @@ from mavcg.specs.kernel_symbol import shape_text
 from mavcg.specs.primitive import F32_BYTES, Epilogue
 from mavcg.specs.serialize import spec_format
 from mavcg.specs.weight_parts import WeightParts
+from mavcg.specs.work_counts import LoopWork, OperandBytes, WeightReads, WorkCounts
 
 Value: TypeAlias = ir.Value
 
@@ -113,6 +115,20 @@ class SparseProduct(KernelSpec):
         """Return the mean number of stored blocks in a row of blocks, from the size of the packed weights."""
         elements = weight_bytes // F32_BYTES - (self.blocks + 1)
         return max(0.0, elements / (1 + self.block_rows) / self.blocks)
+
+    def counts(self, machine: Machine, weight_bytes: float) -> WorkCounts:
+        rows, lanes, matrix = self.block_rows, lanes_f32(machine), self.terms * self.pixels * F32_BYTES
+        vectors = tile_vectors(machine, rows)
+        used = min(vectors, -(-self.pixels // lanes))
+        entry = InstructionMix(fma=rows * used, loads=used + 1 + rows, other=4, chain=1)
+        tiles = -(-self.pixels // (vectors * lanes))
+        entries = self.loaded_iterations(int(weight_bytes)) * self.blocks
+        return WorkCounts(
+            loops=(LoopWork("sparse", entry, tiles * entries, tiles * self.blocks),),
+            read=OperandBytes(matrix, 2 * matrix),
+            written=self.out.operand_bytes,
+            weights=WeightReads(weight_bytes),
+        )
 
     @property
     def work(self) -> int:

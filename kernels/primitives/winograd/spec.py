@@ -1,11 +1,33 @@
 """Specs of the kernels of Winograd convolutions: the single kernel, and the three stages."""
 
 from dataclasses import dataclass
+from math import ceil
 
+from mavcg.kernels.gemm.register_tile import lanes_f32
 from mavcg.kernels.primitives.winograd.tiles import SLACK_TILES, Located, Planes, Tiles, input_planes, products
-from mavcg.specs.kernel import KernelSpec
+from mavcg.specs.kernel import F32_BYTES, KernelSpec, Machine
 from mavcg.specs.kernel_symbol import shape_text, sizes_text
 from mavcg.specs.serialize import spec_format
+from mavcg.specs.work_counts import OperandBytes, TileProduct, VectorWork, WeightReads, WorkCounts, vector_work
+
+
+def _plane_elements(tiles: Tiles, channels: int, machine: Machine) -> int:
+    """Return the number of elements of an image's transformed tiles, whose vectors are full."""
+    return tiles.planes * tiles.count * max(channels, lanes_f32(machine))
+
+
+def _plane_bytes(tiles: Tiles, machine: Machine, read: bool = True, written: bool = True) -> OperandBytes:
+    """Return the bytes of transformed inputs, of sums, or of both; all are touched between two uses."""
+    sides = [_plane_elements(tiles, channels, machine) * F32_BYTES for channels in (tiles.in_ch, tiles.out_ch)]
+    return OperandBytes(sides[0] * read + sides[1] * written, sum(sides))
+
+
+def _transform_work(tiles: Tiles, image: Located, channels: int, machine: Machine) -> tuple[VectorWork, ...]:
+    """Return the work of transforming an image's tiles, with its transpose if its channels are not contiguous."""
+    per_element = tiles.t * (2 if tiles.two_d else 1)
+    transposed = 0 if image.along_channels else image.view.elements
+    elements = image.view.shape[0] * _plane_elements(tiles, channels, machine)
+    return vector_work(("transform", per_element * elements), ("turn_winograd", transposed))
 
 
 @spec_format("winograd")
@@ -72,6 +94,23 @@ class Winograd(KernelSpec):
     def work(self) -> int:
         return 2 * self.out.view.shape[0] * self.tiles.macs
 
+    def counts(self, machine: Machine, weight_bytes: float) -> WorkCounts:
+        tiles, images = self.tiles, self.out.view.shape[0]
+        passes = images * tiles.count / self.block
+        product = TileProduct("product_winograd", self.block, tiles.out_ch, tiles.terms, tiles.planes * passes)
+        every = _plane_bytes(tiles, machine).size
+        return WorkCounts(
+            products=(product,),
+            vectors=(
+                *_transform_work(tiles, self.x, self.x.stored_channels, machine),
+                *_transform_work(tiles, self.out, tiles.out_ch, machine),
+            ),
+            read=OperandBytes(self.x.view.elements * F32_BYTES),
+            written=OperandBytes(self.out.view.elements * F32_BYTES),
+            within=OperandBytes(2 * images * every, every * self.block / tiles.count),
+            weights=WeightReads(tiles.planes * tiles.terms * tiles.out_ch * F32_BYTES, ceil(passes)),
+        )
+
 
 # Approximate elementary operations of a transform per element of a plane: additions, a load and a store.
 TRANSFORM_WORK = 8
@@ -110,6 +149,13 @@ class WinogradInput(KernelSpec):
     @property
     def work(self) -> int:
         return TRANSFORM_WORK * self.inputs.tiles * self.inputs.count * self.tiles.in_ch
+
+    def counts(self, machine: Machine, weight_bytes: float) -> WorkCounts:
+        return WorkCounts(
+            vectors=_transform_work(self.tiles, self.x, self.x.stored_channels, machine),
+            read=OperandBytes(self.x.view.elements * F32_BYTES),
+            written=_plane_bytes(self.tiles, machine, written=False),
+        )
 
 
 @spec_format("winograd_products")
@@ -157,6 +203,15 @@ class WinogradProducts(KernelSpec):
     def work(self) -> int:
         return 2 * self.tiles.macs
 
+    def counts(self, machine: Machine, weight_bytes: float) -> WorkCounts:
+        t = self.tiles
+        return WorkCounts(
+            products=(TileProduct("product_winograd_staged", t.count, t.out_ch, t.terms, t.planes),),
+            read=_plane_bytes(t, machine, written=False),
+            written=_plane_bytes(t, machine, read=False),
+            weights=WeightReads(t.planes * t.terms * t.out_ch * F32_BYTES, divided=True),
+        )
+
 
 @spec_format("winograd_output")
 @dataclass(frozen=True)
@@ -197,3 +252,10 @@ class WinogradOutput(KernelSpec):
     @property
     def work(self) -> int:
         return TRANSFORM_WORK * self.sums.tiles * self.sums.count * self.tiles.out_ch
+
+    def counts(self, machine: Machine, weight_bytes: float) -> WorkCounts:
+        return WorkCounts(
+            vectors=_transform_work(self.tiles, self.out, self.tiles.out_ch, machine),
+            read=_plane_bytes(self.tiles, machine, read=False),
+            written=OperandBytes(self.out.view.elements * F32_BYTES),
+        )
