@@ -62,7 +62,7 @@ def compared(core_name: str, scenario: Scenario, rivals: int = RIVALS) -> dict[s
         "best": chosen[best][0].name,
         "ratio": round(cycles[0] / cycles[best], 4),
         "rows": [
-            {"primitive": primitive.name, "modelled": round(ms * 1e6 / model.cycle_ns), "simulated": count}
+            {"primitive": primitive.name, "modelled": round(ms * 1e6 / model.core.cycle_ns), "simulated": count}
             for (primitive, ms), count in zip(chosen, cycles, strict=True)
         ],
     }

@@ -21,9 +21,9 @@ import numpy as np
 
 from bench.record import facts, measured, write
 from bench.simulated_fills import exposed
-from mavcg.choose.algorithms.costs.modelled import ModelledCosts, modelled_costs
-from mavcg.choose.algorithms.costs.part_counts import parts_of
+from mavcg.choose.algorithms.costs.modelled import STARTS, ModelledCosts, modelled_costs
 from mavcg.cost.board_model import core_model
+from mavcg.cost.kernel_cost import BYTES, Cycles
 from mavcg.graph import Array
 from mavcg.hardware.cost_fit import IN_ORDER, OUT_OF_ORDER_AARCH64, PrimitiveFit
 from mavcg.hardware.fits import fit_of
@@ -48,9 +48,9 @@ SCENARIOS = (
     Scenario(96, 7, 7, 1, 3, 96, 1, 96),
     Scenario(32, 9, 9, 2, 3, 96, 1),
 )
-ALIKE = 2  # primitives that are counted by the same parts, of a scenario
+ALIKE = 2  # primitives of a scenario whose counts have the same names
 TILE_CYCLES = (0.0, 5.0, 10.0, 20.0, 40.0)
-INTERCEPT, BYTES = "least_us", "bytes"
+INTERCEPT = "least_us"
 FILLS = {
     "l1_fill_exposed": "from_l2",
     "l2_fill_exposed": "from_memory",
@@ -74,12 +74,12 @@ class SimulatedRow:
 
 
 def chosen_primitives(model: ModelledCosts, scenario: Scenario, pick: random.Random) -> list[Primitive]:
-    """Return up to ALIKE primitives for each set of parts."""
+    """Return up to ALIKE primitives for each set of terms."""
     groups: dict[tuple[str, ...], list[Primitive]] = {}
     for primitive in all_primitives():
-        parts = parts_of(model, scenario, primitive) if primitive.applies(scenario) else None
-        if parts is not None:
-            groups.setdefault(tuple(sorted(parts)), []).append(primitive)
+        cycles = model.primitive_cycles(scenario, primitive)
+        if cycles is not None:
+            groups.setdefault(tuple(sorted(_by_constant(cycles))), []).append(primitive)
     return [primitive for group in groups.values() for primitive in pick.sample(group, min(ALIKE, len(group)))]
 
 
@@ -115,18 +115,19 @@ def recorded_rows(kind: str) -> tuple[ModelledCosts, list[SimulatedRow]]:
 
 def unit_cycles(model: ModelledCosts, row: SimulatedRow) -> dict[str, float]:
     """Return the cycles that a row takes for each constant if that is 1; for the intercept, 1."""
-    parts = parts_of(model, row.scenario, row.primitive)
-    assert parts is not None
-    cycles = {INTERCEPT: 1.0}
-    for name, count in parts.items():
-        if name == "kernel":  # starts of kernels: these belong to the engine's steps
-            continue
-        cycles[name] = model.part_ns(name, count) / model.cycle_ns
-    return cycles
+    cycles = model.primitive_cycles(row.scenario, row.primitive)
+    assert cycles is not None
+    return {INTERCEPT: 1.0, **_by_constant(cycles)}
+
+
+def _by_constant(cycles: Cycles) -> dict[str, float]:
+    """Return the terms by their constants: bytes of all levels together, without starts, which are the engine's."""
+    terms = {name: count for name, count in cycles.terms.items() if name != STARTS and not name.startswith(BYTES)}
+    return {**terms, BYTES: sum(count for name, count in cycles.terms.items() if name.startswith(BYTES))}
 
 
 def ones(names: Sequence[str], tile_cycles: float) -> PrimitiveFit:
-    """Return constants of 1, with which a part's time is its count."""
+    """Return constants of 1, with which a term's cycles are its count."""
     return PrimitiveFit(tile_cycles, 0.0, 1.0, 0.0, 0.0, dict.fromkeys(names, 1.0))
 
 
@@ -157,7 +158,7 @@ def least_squares(a: Array, b: Array) -> Array:
 
 def fit(model: ModelledCosts, rows: Sequence[SimulatedRow]) -> tuple[float, dict[str, float], float]:
     """Return the cycles at a tile's ends, the constants, and the root mean square of the relative errors."""
-    names = sorted(fit_of(model.machine).primitives.cycles)
+    names = sorted(fit_of(model.core.machine).primitives.cycles)
     best: tuple[float, dict[str, float], float] | None = None
     for tile_cycles in TILE_CYCLES:
         table = [unit_cycles(replace(model, constants=ones(names, tile_cycles)), row) for row in rows]
@@ -180,13 +181,13 @@ def ratios(model: ModelledCosts, rows: Sequence[SimulatedRow]) -> list[float]:
     for row in rows:
         cost = model.primitive(row.scenario, row.primitive)
         assert cost is not None
-        all_ratios.append(row.cycles * model.cycle_ns / (cost.ms * 1e6))
+        all_ratios.append(row.cycles * model.core.cycle_ns / (cost.ms * 1e6))
     return all_ratios
 
 
 def fitted(model: ModelledCosts, tile_cycles: float, constants: Mapping[str, float]) -> PrimitiveFit:
-    """Return the constants of a kind; parts without rows get those of the nearest part that has some."""
-    before = fit_of(model.machine).primitives
+    """Return the constants of a kind; counts without rows get those of the nearest one that has some."""
+    before = fit_of(model.core.machine).primitives
     products = [value for name, value in constants.items() if name.startswith("product_") and "sum2d" not in name]
     known = {**constants, "convert": max(constants["copy"], constants["turn"])}
     cycles = {
@@ -199,7 +200,7 @@ def fitted(model: ModelledCosts, tile_cycles: float, constants: Mapping[str, flo
     return replace(
         before,
         tile_cycles=tile_cycles,
-        least_us=constants.get(INTERCEPT, 0.0) * model.cycle_ns / 1e3,
+        least_us=constants.get(INTERCEPT, 0.0) * model.core.cycle_ns / 1e3,
         bytes_exposed=constants.get(BYTES, 0.0),
         cycles=cycles,
     )

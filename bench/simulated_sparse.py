@@ -20,7 +20,6 @@ import numpy as np
 from bench.record import facts, write
 from bench.simulated_fits import CORES, HELD_OUT, cluster_of, summary, with_constant
 from mavcg.choose.algorithms.costs.modelled import ModelledCosts, modelled_costs
-from mavcg.choose.algorithms.costs.part_counts import parts_of
 from mavcg.cost.board_model import core_model
 from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.kernels.primitives.sparse.family import Sparse
@@ -61,11 +60,10 @@ def sparse_rows(kind: str, layers: Sequence[Scenario]) -> tuple[ModelledCosts, l
                     cases.append((scenario, primitive))
         jobs = [prepared_job(CheckCase(primitive, s, block=model.block, ranges=False)) for s, primitive in cases]
         for (scenario, primitive), cycles in zip(cases, simulate_jobs(jobs, core, board), strict=True):
-            parts = parts_of(model, scenario, primitive)
-            cost = model.primitive(scenario, primitive)
-            assert parts is not None and cost is not None
-            own = model.part_ns("sparse", parts["sparse"]) / model.cycle_ns
-            rest = cost.ms * 1e6 / model.cycle_ns - own
+            modelled = model.primitive_cycles(scenario, primitive)
+            assert modelled is not None
+            own = modelled.terms["sparse"]
+            rest = model.ms(modelled) * 1e6 / model.core.cycle_ns - own
             factor = max(0.0, cycles - rest) / (own / model.fit.cycles["sparse"])
             row = {"scenario": str(scenario), "primitive": primitive.name, "cycles": cycles, "factor": round(factor, 2)}
             rows.append(row | {"modelled": round(own + rest)})

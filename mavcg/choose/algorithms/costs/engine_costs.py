@@ -25,7 +25,7 @@ from mavcg.graph import Graph
 from mavcg.hardware.cost_fit import CostFit
 from mavcg.hardware.fits import fit_of
 from mavcg.passes.graph.layout_forms import is_entry
-from mavcg.specs.primitive import F32_BYTES, Layout, Primitive, Scenario
+from mavcg.specs.primitive import Layout, Primitive, Scenario
 
 Predicted = Mapping[str, Mapping[str, float]]
 
@@ -68,19 +68,20 @@ class LibraryModel:
         """Return the time to copy so many elements, in ms: the mean of one thread and of all, as costs are."""
         if not elements:
             return 0.0
-        ns = self.single_thread.ns({"copy": elements, "bytes": self.single_thread.bytes_ns(2 * elements * F32_BYTES)})
-        return ns / 1e6 / math.sqrt(self.threads)
+        model = self.single_thread
+        return model.ms(model.moving("copy", elements, 2 * elements)) / math.sqrt(self.threads)
 
     @property
     def step_ms(self) -> float:
         """Time to hand over a step, in ms. No model of a layer resolves less, so an alternative must gain more than
         this."""
-        return fit_of(self.single_thread.machine).steps.handover_cycles * self.single_thread.cycle_ns / 1e6
+        core = self.single_thread.core
+        return fit_of(core.machine).steps.handover_cycles * core.cycle_ns / 1e6
 
     def pool_ms(self, windows: int) -> float:
         """Return the time of a pool's columns in CHW and HCW, counted as elements of windows, in ms."""
         cycles = windows * self.single_thread.fit.planar_pool_cycles
-        return cycles * self.single_thread.cycle_ns / 1e6 / math.sqrt(self.threads)
+        return cycles * self.single_thread.core.cycle_ns / 1e6 / math.sqrt(self.threads)
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,12 @@ Each has its share of caches and bandwidth (cost/board_model.py), and reads all 
 divide them.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from mavcg.choose.algorithms.costs.modelled import ModelledCosts, modelled_costs
-from mavcg.choose.algorithms.costs.part_counts import parts_of
+from mavcg.choose.algorithms.costs.modelled import ModelledCosts, ModelledStage, modelled_costs
 from mavcg.choose.algorithms.costs.provider import MODELLED, Cost
-from mavcg.choose.algorithms.costs.stage_rows import StageRows, stage_rows
 from mavcg.cost.guided_chunks import simulated_ns
 from mavcg.hardware.core_model import CoreModel
 from mavcg.hardware.fits import fit_of
@@ -33,21 +31,21 @@ class ThreadedCosts:
 
     def primitive(self, scenario: Scenario, primitive: Primitive) -> Cost | None:
         """Implement `CostProvider.primitive`."""
-        if not primitive.applies(scenario):
-            return None
         if isinstance(primitive, EightBit):
-            return self._eight_bit(scenario, primitive)
-        rows = stage_rows(scenario, primitive, self.block)
-        part_times: list[dict[str, float]] = []
+            return self._eight_bit(scenario, primitive) if primitive.applies(scenario) else None
+        of_workers: list[tuple[ModelledStage, ...]] = []
         for model in self.workers:
-            if part_times and model == self.workers[len(part_times) - 1]:
-                part_times.append(part_times[-1])
-                continue
-            parts = parts_of(model, scenario, primitive)
-            if parts is None:
+            same = of_workers and model == self.workers[len(of_workers) - 1]
+            stages = of_workers[-1] if same else model.stages(scenario, primitive)
+            if stages is None:
                 return None
-            part_times.append({name: model.part_ns(name, count) for name, count in parts.items()})
-        return Cost((self.workers[0].fit.least_us * 1e3 + sum(self._stages(rows, part_times))) / 1e6, MODELLED)
+            of_workers.append(stages)
+        caller = self.workers[0]
+        ns = caller.starts(of_workers[0]).total * caller.core.cycle_ns  # a kernel starts on the caller alone
+        for stage in zip(*of_workers, strict=True):
+            alone = [one.cycles.total * model.core.cycle_ns for one, model in zip(stage, self.workers, strict=True)]
+            ns += self._together(stage[0].rows, alone)
+        return Cost((caller.fit.least_us * 1e3 + ns) / 1e6, MODELLED)
 
     def _eight_bit(self, scenario: Scenario, primitive: EightBit) -> Cost | None:
         """Share each step's rows among the workers, like those of f32 primitives."""
@@ -61,27 +59,16 @@ class ThreadedCosts:
         """Implement `CostProvider.conversion`; a row of work is a row of the image."""
         if layout_from is layout_to:
             return Cost(0.0, MODELLED)
-        ns_of_workers = []
-        for model in self.workers:
-            parts = model.conversion_parts(layout_from, layout_to, c, h, w)
-            ns_of_workers.append(sum(model.part_ns(name, count) for name, count in parts.items()))
-        return Cost((self.workers[0].fit.least_us * 1e3 + self._together(h, ns_of_workers)) / 1e6, MODELLED)
-
-    def _stages(self, rows: StageRows, parts_ns: Sequence[dict[str, float]]) -> Iterator[float]:
-        """Yield the ns of each stage; the start of a kernel runs on the caller alone."""
-        yield parts_ns[0].get("kernel", 0.0)
-        of: dict[int, list[str]] = {rows.main: []}
-        for name in parts_ns[0]:
-            if name != "kernel":
-                of.setdefault(rows.of(name), []).append(name)
-        for count, names in of.items():
-            yield self._together(count, [sum(parts[name] for name in names) for parts in parts_ns])
-        # Stages whose parts are counted together are handed over one by one all the same.
-        yield max(0, rows.stages - len(of)) * self._handover_ns if len(self.workers) > 1 else 0.0
+        alone = [
+            model.conversion_cycles(layout_from, layout_to, c, h, w).total * model.core.cycle_ns
+            for model in self.workers
+        ]
+        return Cost((self.workers[0].fit.least_us * 1e3 + self._together(h, alone)) / 1e6, MODELLED)
 
     @cached_property
     def _handover_ns(self) -> float:
-        return fit_of(self.workers[0].machine).steps.handover_cycles * max(model.cycle_ns for model in self.workers)
+        cycles = fit_of(self.workers[0].core.machine).steps.handover_cycles
+        return cycles * max(model.core.cycle_ns for model in self.workers)
 
     def _together(self, rows: int, alone_ns: Sequence[float]) -> float:
         """Return the time of a stage in ns; it stays with the first worker if that is faster. alone_ns: by worker."""
@@ -99,7 +86,7 @@ def threaded_costs(workers: Sequence[CoreModel], between_bytes: float = 0.0) -> 
     """Return the costs on one thread for each of these cores; each machine has its core's share of caches and
     bandwidth.
 
-    between_bytes: as PrimitiveModel.
+    between_bytes: as ModelledCosts.
     """
     known: dict[int, ModelledCosts] = {}
     for machine in workers:

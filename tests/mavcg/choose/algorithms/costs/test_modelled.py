@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from mavcg.choose.algorithms.costs.modelled import ModelledCosts, modelled_costs
-from mavcg.choose.algorithms.costs.part_counts import parts_of
 from mavcg.cost.board_model import core_model
+from mavcg.cost.memory import read_ns
 from mavcg.hardware.accelerator import MemoryLevel
 from mavcg.hardware.core_model import CoreModel
 from mavcg.hardware.cost_fit import X86
@@ -127,7 +127,7 @@ def test_slow_memory_costs_those_most_who_write_most(little: ModelledCosts) -> N
 
 def test_larger_cores_are_faster(little: ModelledCosts) -> None:
     big = modelled_costs(cluster(2))
-    assert big.machine.name == "exynos-m4" and little.machine.name == "cortex-a55"
+    assert big.core.label == "exynos-m4" and little.core.label == "cortex-a55"
     for primitive in all_primitives():
         if primitive.applies(USUAL):
             assert ms(big, USUAL, primitive.name) < ms(little, USUAL, primitive.name)
@@ -138,8 +138,8 @@ def test_weights_come_from_where_a_network_leaves_them() -> None:
     alone, in_network = (modelled_costs(cluster(2), 1, between) for between in (0.0, 1e9))
     small = Scenario(16, 14, 14, 1, 3, 16, 1)
     for name, weights in (("implicit_gemm_hwc_hwc", 16 * 16 * 9 * 4), ("winograd_2d_f4_k3_hwc_hwc", 16 * 16 * 36 * 4)):
-        from_memory = in_network.part_ns("bytes", in_network.bytes_ns(weights, 1e9)) / 1e6
-        nearer = alone.part_ns("bytes", alone.bytes_ns(weights)) / 1e6
+        exposed = alone.fit.bytes_exposed / 1e6
+        from_memory, nearer = (read_ns(weights, touched, alone.core.levels) * exposed for touched in (1e9, weights))
         assert 0 <= nearer < from_memory
         assert ms(in_network, small, name) - ms(alone, small, name) == pytest.approx(from_memory - nearer)
 
@@ -163,7 +163,8 @@ def test_no_primitive_of_an_arm_core_is_much_faster_than_its_multiply_adds(numbe
     """Constants come from small scenarios with few channels, too: those of products must hold for many."""
     model = modelled_costs(cluster(number))
     for scenario in (Scenario(512, 14, 14, 1, 1, 512), Scenario(128, 28, 28, 1, 3, 128, 1)):
-        least_ms = scenario.macs / (model.lanes * model.core.rates.fma_per_cycle) * model.cycle_ns / 1e6
+        core = model.core
+        least_ms = scenario.macs / (core.lanes * core.rates.fma_per_cycle) * core.cycle_ns / 1e6
         for primitive in all_primitives():
             if primitive.applies(scenario) and primitive.family not in ("winograd", "fft"):
                 assert ms(model, scenario, primitive.name) > 0.8 * least_ms, primitive.name
@@ -174,9 +175,9 @@ def test_few_multiply_adds_a_cycle_stretch_no_latency(little: ModelledCosts) -> 
     twice = replace(little, core=replace(little.core, rates=replace(little.core.rates, fma_per_cycle=0.5)))
 
     def products(model: ModelledCosts, scenario: Scenario) -> float:
-        parts = parts_of(model, scenario, find_primitive("direct_pixel_hwc_hwc"))
-        assert parts is not None
-        return parts["product_pixel"] * model.product_slowdown
+        cycles = model.primitive_cycles(scenario, find_primitive("direct_pixel_hwc_hwc"))
+        assert cycles is not None
+        return cycles.terms["product_pixel"]
 
     wide = replace(narrow, m=256)
     assert products(twice, wide) == pytest.approx(2 * products(little, wide), rel=0.05)

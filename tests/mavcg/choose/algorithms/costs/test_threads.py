@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from mavcg.choose.algorithms.costs.modelled import ModelledCosts, modelled_costs
-from mavcg.choose.algorithms.costs.stage_rows import stage_rows
 from mavcg.choose.algorithms.costs.threads import ThreadedCosts, threaded_costs
 from mavcg.choose.algorithms.select_workers import label_of, workers_of
 from mavcg.cost.guided_chunks import simulated_ns
@@ -30,43 +29,41 @@ SCENARIOS = (
 )
 
 
-# A 3x3 convolution of 56x56 by its definition: rows of the image; patches by rows; a border of one pixel more on each
-# side; 14 x 14 tiles of F(4x4) and their 36 planes, 10 x 10 of F(6x6); the coefficients of a real FFT
-# of 16; 49 runs of 64 pixels for each of 9 taps.
+# A 3x3 convolution of 56x56 by its definition, stage by stage: rows of the image; patches by rows; a border of one
+# pixel more on each side, then the blocks of 16 channels; 14 x 14 tiles of F(4x4) and their 36 planes, 10 x 10 of
+# F(6x6); the coefficients of a real FFT of 16; 49 runs of 64 pixels for each of 9 taps.
 @pytest.mark.parametrize(
-    ("name", "main", "part", "rows", "stages"),
+    ("name", "rows"),
     [
-        ("im2row_hwc_hwc", 56, "patch", 56, 2),
-        ("im2col_strips_chw_chw", 56, "bytes", 56, 1),
-        ("implicit_gemm_hwc_chwc", 56, "copy", 58, 5),
-        ("winograd_2d_f4_k3_staged_hwc_hwc", 36, "transform", 196, 3),
-        ("winograd_2d_f6_k3_hwc_hwc", 100, "transform", 100, 1),
-        ("fft_hwc_hwc", 9, "turn", 56, 3),
-        ("kn2row_full_chw_chw", 49 * 9, "shifted", 56, 2),
+        ("im2row_hwc_hwc", [56, 56]),
+        ("im2col_strips_chw_chw", [56]),
+        ("implicit_gemm_hwc_chwc", [58, 56, 56, 56, 56]),
+        ("winograd_2d_f4_k3_staged_hwc_hwc", [196, 36, 196]),
+        ("winograd_2d_f6_k3_hwc_hwc", [100]),
+        ("fft_hwc_hwc", [58, 9, 56]),
+        ("kn2row_full_chw_chw", [49 * 9, 56]),
     ],
 )
-def test_rows_of_the_products_and_of_what_is_done_beside_them(
-    name: str, main: int, part: str, rows: int, stages: int
-) -> None:
-    counted = stage_rows(USUAL, find_primitive(name), 16)
+def test_rows_of_the_stages(name: str, rows: list[int]) -> None:
+    stages = replace(one_thread(), block=16).stages(USUAL, find_primitive(name))
 
-    assert (counted.main, counted.of(part), counted.stages) == (main, rows, stages)
+    assert stages is not None and [stage.rows for stage in stages] == rows
 
 
 def test_a_batch_of_plain_products_is_one_run_of_pixels() -> None:
     one, three = (replace(Scenario(48, 13, 13, 1, 1, 40), batch=batch) for batch in (1, 3))
-    staged = find_primitive("im2row_hwc_hwc")
+    model, staged = one_thread(), find_primitive("im2row_hwc_hwc")
 
-    assert stage_rows(three, staged, 16).stages == 3 * stage_rows(one, staged, 16).stages
-    assert stage_rows(three, find_primitive("implicit_gemm_hwc_hwc"), 16).stages == 1
+    assert len(model.stages(three, staged) or ()) == 3 * len(model.stages(one, staged) or ()) == 6
+    assert len(model.stages(three, find_primitive("implicit_gemm_hwc_hwc")) or ()) == 1
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
-def test_every_primitive_has_rows(scenario: Scenario) -> None:
-    applying = [primitive for primitive in all_primitives() if primitive.applies(scenario)]
-    counted = [stage_rows(scenario, primitive, 16) for primitive in applying if not isinstance(primitive, EightBit)]
+def test_every_stage_has_rows_and_cycles(scenario: Scenario) -> None:
+    applying = [p for p in all_primitives() if p.applies(scenario) and not isinstance(p, EightBit)]
+    stages = [stage for primitive in applying for stage in one_thread().stages(scenario, primitive) or (None,)]
 
-    assert counted and all(min(rows.main, rows.stages, *rows.others.values()) >= 1 for rows in counted)
+    assert all(stage is not None and stage.rows >= 1 and stage.cycles.total > 0 for stage in stages)
 
 
 def one_thread(number: int = 0) -> ModelledCosts:
@@ -104,7 +101,8 @@ def test_a_stage_of_one_row_is_one_threads() -> None:
     four = threaded_costs(workers_of(BOARD, "cortex-a55", 4))
     alone = ThreadedCosts(four.workers[:1])
     flat = Scenario(256, 1, 6, 1, 3, 256, 1)  # F(6 x 6): a single tile
-    assert stage_rows(flat, find_primitive("winograd_2d_f6_k3_hwc_hwc"), 8).main == 1
+    (stage,) = one_thread().stages(flat, find_primitive("winograd_2d_f6_k3_hwc_hwc")) or ()
+    assert stage.rows == 1
     assert ms(four, flat, "winograd_2d_f6_k3_hwc_hwc") == ms(alone, flat, "winograd_2d_f6_k3_hwc_hwc")
     three = Scenario(256, 13, 6, 1, 3, 256, 1)  # three tiles: a third of the time, and handing over
     shared = ms(four, three, "winograd_2d_f6_k3_hwc_hwc") / ms(alone, three, "winograd_2d_f6_k3_hwc_hwc")
@@ -133,7 +131,7 @@ def test_threads_read_the_weights_each() -> None:
 def test_unequal_cores_share_by_their_speed() -> None:
     both = threaded_costs(workers_of(BOARD, "cortex-a75,cortex-a55", 4))
     name = "im2col_strips_chw_chw"
-    rows = stage_rows(USUAL, find_primitive(name), both.block).main
+    (rows,) = (stage.rows for stage in both.workers[0].stages(USUAL, find_primitive(name)) or ())
     alone = [ms(ThreadedCosts((worker,)), USUAL, name) * 1e6 for worker in both.workers]
 
     assert ms(both, USUAL, name) < min(alone) / 1e6
