@@ -23,9 +23,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from bench.apps.joint_networks import efficientnet_lite0
 from bench.host_library import no_costs
 from bench.interleaved import round_medians, start
-from bench.joint_networks import efficientnet_lite0
 from bench.models import model_path
 from bench.peers import difference, outputs_of
 from bench.record import facts, write

@@ -92,7 +92,9 @@ def measured(name: str) -> dict[str, Any]:
     """
     path = ROWS / f"{name}.json"
     if not path.is_file():
-        raise MavcgError(f"{path}: there are no measured rows of {name} on this machine; run `python -m bench.{name}`")
+        module = next((ROOT / "bench").rglob(f"{name}.py"), ROOT / "bench" / f"{name}.py").relative_to(ROOT)
+        command = f"python -m {'.'.join(module.with_suffix('').parts)}"
+        raise MavcgError(f"{path}: there are no measured rows of {name} on this machine; run `{command}`")
     known: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return known
 

@@ -1,8 +1,9 @@
 """Time of computing by parts of rows on this machine, interleaved: `python -m bench.row_times [--record] [--cpu-time]`.
 
-The networks of bench.row_parts, built for this machine layer by layer, under limits on the arena (`--max-arena`), and
-in the least arena; timed in turns with one thread and with two. A ratio is the median of the rounds' ratios to layer by
-layer; above 1 is slower. Results are compared: they have the same bits. About three minutes on a quiet machine.
+The networks of bench.apps.row_parts, built for this machine layer by layer, under limits on the arena (`--max-arena`),
+and in the least arena; timed in turns with one thread and with two. A ratio is the median of the rounds' ratios to
+layer by layer; above 1 is slower. Results are compared: they have the same bits. About three minutes on a quiet
+machine.
 """
 
 import argparse
@@ -13,10 +14,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from bench.apps.row_parts import NETWORKS
 from bench.depth_first import WHOLE, measure
 from bench.host_library import no_costs
 from bench.record import facts, write
-from bench.row_parts import NETWORKS
 from mavcg.accelerators.networks import with_seeded_weights
 from mavcg.choose.lowering.row_phases import ArenaTooLargeError
 from mavcg.choose.predict.depth_first import OFF

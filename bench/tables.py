@@ -7,15 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bench import (
-    accelerator_tables,
     blas_tables,
-    gpu_baselines,
-    gpu_record,
     headline_tables,
     memory_tables,
     model_tables,
     paper_tables,
-    planner_tables,
     records,
     selection_tables,
     silicon_tables,
@@ -23,6 +19,7 @@ from bench import (
     thread_tables,
     unsure_tables,
 )
+from bench.accelerators import accelerator_tables, gpu_baselines, gpu_record, planner_tables
 from bench.dispatch import WORDS
 from bench.machine_tables import ir_split, machine_passes
 from bench.record import RESULTS

@@ -1,4 +1,4 @@
-"""Draw the picture of docs/gpu.md from the rows of bench.gpu: kernels beside their predictions and beside cuDNN."""
+"""Draw the picture of docs/gpu.md from the rows of bench.accelerators.gpu: kernels, predictions and cuDNN."""
 
 from collections.abc import Sequence
 

@@ -1,9 +1,9 @@
 """Draw the diagrams of the pages into docs/pictures/: `python -m scripts.draw_pictures`.
 
-The picture of the rooms is drawn from scripts/floors.toml, which tests/test_floors.py holds; the bars of
-the peers from bench/results/peers.json, the workers of exploring from explore.json. Those of boards and GPUs need the
-rows that bench.explore_boards and bench.gpu measured on this machine. The others are drawings. The same input makes the
-same bytes.
+The picture of the rooms is drawn from scripts/floors.toml, which tests/test_floors.py holds; the bars of the peers from
+bench/results/peers.json, the workers of exploring from explore.json. Those of boards and GPUs need the rows that
+bench.accelerators.explore_boards and bench.accelerators.gpu measured on this machine. The others are drawings. The same
+input makes the same bytes.
 """
 
 from collections.abc import Callable, Mapping, Sequence

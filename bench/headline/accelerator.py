@@ -1,13 +1,13 @@
 """Two networks' programs for ZU2, simulated cycle by cycle, beside DNNVM: `python -m bench.headline.accelerator`.
 
-As bench.accel_simulated does it, with the networks that its table III begins with.
+As bench.accelerators.accel_simulated does it, with the networks that its table III begins with.
 """
 
 import sys
 from collections.abc import Mapping
 from typing import Any
 
-from bench.accel_simulated import PAPER_ZU2, network_rows, quantised
+from bench.accelerators.accel_simulated import PAPER_ZU2, network_rows, quantised
 from bench.headline import run
 from mavcg.accelerators.target import find_target
 

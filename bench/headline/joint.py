@@ -1,13 +1,13 @@
 """Applications of MobileNet v2 in one memory, beside Minakova's thesis: `python -m bench.headline.joint`.
 
-As bench.joint_memory does it, with two of its six applications.
+As bench.apps.joint_memory does it, with two of its six applications.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
+from bench.apps.joint_memory import APPLICATIONS, evaluated, graphs_and_times
 from bench.headline import run
-from bench.joint_memory import APPLICATIONS, evaluated, graphs_and_times
 from mavcg.apps.search import GeneticLimits
 
 NUMBERS = ("1", "3")

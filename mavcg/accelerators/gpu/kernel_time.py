@@ -9,7 +9,7 @@ from mavcg.choose.layer_model.tiling import Dataflow
 from mavcg.hardware.gpu import Gpu
 
 # Constants of the model. FRAME_REGISTERS is read off machine code; the others down to L2_OVER_MEMORY are fitted to the
-# times of some 650 kernels of five networks' layers on an H100 (bench/gpu.py); they absorb what is not modelled.
+# times of some 650 kernels of five networks' layers on an H100 (bench.accelerators.gpu); they absorb the rest.
 FRAME_REGISTERS = 40  # addresses and loop counters, beside sums and operands
 MANY_SUMS, CONVERTED_REGISTERS = 64, 30  # f16, with MANY_SUMS: operands that the compiler keeps converted, or it spills
 PACKED_REGISTERS = 4  # f16, int8: packing of several elements into a word before the store

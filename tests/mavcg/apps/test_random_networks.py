@@ -12,7 +12,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from bench.application_runner import ApplicationRunner
+from bench.apps.application_runner import ApplicationRunner
 from bench.program_runner import KernelStore, ProgramRunner
 from mavcg.apps.library_plan import ARENA_ALIGN, place_networks
 from mavcg.apps.plan import plan_application

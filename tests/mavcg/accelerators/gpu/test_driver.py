@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from bench.gpu_driver import Driver, compile_with_nvcc, gpu_present
+from bench.accelerators.gpu_driver import Driver, compile_with_nvcc, gpu_present
 from mavcg.accelerators.gpu.check_layer import layer_case
 from mavcg.accelerators.gpu.emulation import HEADERS
 from mavcg.accelerators.gpu.kernel_plan import Kernel

@@ -1,4 +1,6 @@
-"""Pipelines of two stages, one CPU each, beside single runs: `python -m bench.pipelines [--seconds S] [NETWORK ..]`.
+"""Pipelines of two stages, one CPU each, beside single runs.
+
+python -m bench.apps.pipelines [--seconds S] [NETWORK ..]
 
 Each network is built by `mavcg app build` with `partitions = "auto:2"` for this machine, balanced by prediction, and
 measured as `mavcg bench LIB --network N` does: pipeline and single runs with one and two threads in turns. It needs a
@@ -64,7 +66,7 @@ def main(words: Sequence[str] | None = None) -> None:
     options = parser.parse_args(words)
     cpus = sorted(os.sched_getaffinity(0))
     if len(cpus) < 2:
-        raise MavcgError(f"bench.pipelines: this process may use CPU {cpus[0]} only; give it two")
+        raise MavcgError(f"bench.apps.pipelines: this process may use CPU {cpus[0]} only; give it two")
     os.sched_setaffinity(0, cpus[:2])
     rows = []
     with tempfile.TemporaryDirectory(prefix="mavcg-pipelines-") as folder:
@@ -72,7 +74,7 @@ def main(words: Sequence[str] | None = None) -> None:
             rows.append(measured(name, Path(folder), options.seconds))
             say(f"{name}: {rows[-1]['ratio']:.3f} of the frames of the best of single runs")
     if tuple(options.networks) == NETWORKS:
-        record = facts("measured", "bench.pipelines") | {"cpus": cpus[:2], "rows": rows}
+        record = facts("measured", "bench.apps.pipelines") | {"cpus": cpus[:2], "rows": rows}
         say(f"the record is {write('pipelines', record)}")
 
 

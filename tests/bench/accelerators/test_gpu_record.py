@@ -1,4 +1,4 @@
-"""The record of a GPU's measurement is made from what `python -m bench.gpu --measure` writes, and from nothing else."""
+"""The record of a GPU's measurement is made from the file of `bench.accelerators.gpu --measure` alone."""
 
 import json
 from pathlib import Path
@@ -8,11 +8,11 @@ import pytest
 
 import bench.record
 from bench import records
-from bench.gpu_record import write_record
+from bench.accelerators.gpu_record import write_record
 
 
 def measured() -> dict[str, Any]:
-    """Return a measurement of two layers a type, with the keys of `python -m bench.gpu --measure` alone."""
+    """Return a measurement of two layers a type, with the keys of `bench.accelerators.gpu --measure` alone."""
     library = {"f32": ("cudnn_f32_ms", "cudnn_tf32_ms"), "f16": ("cudnn_f16_ms", "cudnn_f16_nhwc_ms"), "i8": ()}
     rows = []
     for kind, keys in library.items():

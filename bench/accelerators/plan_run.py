@@ -1,6 +1,6 @@
 """Plans run on this machine: whole networks as C by five planners, in seconds of CPU time.
 
-    python -m bench.plan_run [--networks N,..] [--setups A,..] [--blas LIBRARY.so] [--record]
+    python -m bench.accelerators.plan_run [--networks N,..] [--setups A,..] [--blas LIBRARY.so] [--record]
 
 Each network's plans for a setup (`mavcg plan NETWORK --accelerator setup-a --emit-c`, the thesis' searches and the
 three fixed policies of its section 8.2) are compiled by clang -O2 and run; tiles are copied into the arrays that stand
@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.plan_baselines import OURS, SEARCHES, TABLE_8_4
+from bench.accelerators.plan_baselines import OURS, SEARCHES, TABLE_8_4
 from bench.record import facts, measured_or_none, write
 from mavcg.accelerators.plans.baselines import BASELINES
 from mavcg.accelerators.plans.request import read_graph
@@ -73,7 +73,7 @@ def once(made: Mapping[str, Any]) -> tuple[float, Array]:
     pointers = [array.ctypes.data_as(ctypes.c_void_p) for array in (made["weights"], made["image"], result)]
     start = time.thread_time()
     if made["library"].network(*pointers):
-        raise MavcgError("bench.plan_run: memory lacks")
+        raise MavcgError("bench.accelerators.plan_run: memory lacks")
     return time.thread_time() - start, result
 
 
@@ -95,7 +95,9 @@ def compare(network: str, setup: str, blas: str) -> dict[str, Any]:
     for planner, result in results.items():
         difference = float(np.abs(result - results[OURS]).max() / np.abs(results[OURS]).max())
         if not difference <= 1e-4:
-            raise MavcgError(f"bench.plan_run: {network}, setup {setup}: {planner} differs by {difference:.2g}")
+            raise MavcgError(
+                f"bench.accelerators.plan_run: {network}, setup {setup}: {planner} differs by {difference:.2g}"
+            )
     least = {planner: min(values) for planner, values in seconds.items()}
     return {
         "network": network,

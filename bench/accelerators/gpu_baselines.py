@@ -1,4 +1,4 @@
-"""Tilings for GPUs beside other planners of the literature: `python -m bench.gpu_baselines --record`.
+"""Tilings for GPUs beside other planners of the literature: `python -m bench.accelerators.gpu_baselines --record`.
 
 Modelled, for the e-PlaNNer thesis's five networks and the GPUs of profiles/gpus, each as one block's shared memory and
 registers (accelerators/gpu/block_machine.py): speed-ups as its table 8.4 has them, less off-chip access as its figure
@@ -14,7 +14,16 @@ from typing import Any
 from rich.console import Console
 from rich.markdown import Markdown
 
-from bench.plan_baselines import ASSUMPTIONS, MIB, OURS, PAPER_REDUCTION, SEARCHES, TABLE_8_4, compare, mean
+from bench.accelerators.plan_baselines import (
+    ASSUMPTIONS,
+    MIB,
+    OURS,
+    PAPER_REDUCTION,
+    SEARCHES,
+    TABLE_8_4,
+    compare,
+    mean,
+)
 from bench.record import facts, write
 from mavcg.accelerators.gpu.block_machine import block_machine
 from mavcg.accelerators.plans.baselines import BASELINES
@@ -136,7 +145,7 @@ def main() -> None:
             print(f"bench: {name}, {gpu}", file=sys.stderr, flush=True)
             rows.append(compare(name, gpu, block_machine(load_gpu(gpu))))
     record = {
-        **facts("modelled", "bench.gpu_baselines"),
+        **facts("modelled", "bench.accelerators.gpu_baselines"),
         "assumptions": [*OWN_ASSUMPTIONS, *ASSUMPTIONS],
         "gpus": gpus,
         "rows": rows,

@@ -1,4 +1,6 @@
-"""DNNVM's table III and the fusion columns of table IV, by the analytic model: `python -m bench.accel_fusion [--json]`.
+"""DNNVM's table III and the fusion columns of table IV, by the analytic model.
+
+python -m bench.accelerators.accel_fusion [--json]
 
 For each network and target: nodes, CPU times of the compiler's stages, rates of the convolutions without fusion, with
 greedy fusion, with the paper's search and with the exact one, beside what the paper measured on its boards. Rates are
@@ -129,7 +131,7 @@ def main() -> None:
             )
         if name in NETWORKS:
             by_bandwidth[name] = sensitivity(graph, find_target("zu2"))
-    record = {**facts("modelled", "bench.accel_fusion"), "rows": rows, "zu2_by_bandwidth": by_bandwidth}
+    record = {**facts("modelled", "bench.accelerators.accel_fusion"), "rows": rows, "zu2_by_bandwidth": by_bandwidth}
     if list(args.networks) == [*NETWORKS, *OTHERS]:
         write("accel_fusion", record)
     if args.json:

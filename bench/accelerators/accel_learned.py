@@ -1,4 +1,4 @@
-"""Errors and regret of learned costs of groups: `python -m bench.accel_learned [--json]`.
+"""Errors and regret of learned costs of groups: `python -m bench.accelerators.accel_learned [--json]`.
 
 The reference is the simulated costs of all groups of a network. The learned provider simulates some groups and predicts
 the others; its error is over the predicted ones. Regret is the cost, by simulation, of the path that the exact search
@@ -90,7 +90,7 @@ def main() -> None:
             rows.append(row(name, find_target(TARGET), file))
             if not args.json:
                 Console(width=200).print(rows[-1])
-    record = {**facts("modelled", "bench.accel_learned"), "rows": rows}
+    record = {**facts("modelled", "bench.accelerators.accel_learned"), "rows": rows}
     if args.networks == list(NETWORKS):
         write("accel_learned", record)
     if args.json:

@@ -1,7 +1,7 @@
 """Layers of five networks as CUDA kernels on this machine's GPU: checked, and timed beside cuDNN and the roofline.
 
-    python -m bench.gpu --measure gpu-raw.json     # on the machine with the GPU (nvcc, PyTorch and NumPy)
-    python -m bench.gpu --record gpu-raw.json      # anywhere: bench/results/gpu.json
+    python -m bench.accelerators.gpu --measure gpu-raw.json     # on the machine with the GPU (nvcc, PyTorch and NumPy)
+    python -m bench.accelerators.gpu --record gpu-raw.json      # anywhere: bench/results/gpu.json
 
 docs/gpu.md says what is measured. Without a GPU the first command says so and ends with status 2.
 """
@@ -18,9 +18,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from bench.gpu_driver import Driver, compile_with_nvcc
-from bench.gpu_programs import run_planners, run_programs
-from bench.gpu_times import buffer_bytes, ceilings, library_ms, own_ms
+from bench.accelerators.gpu_driver import Driver, compile_with_nvcc
+from bench.accelerators.gpu_programs import run_planners, run_programs
+from bench.accelerators.gpu_times import buffer_bytes, ceilings, library_ms, own_ms
 from mavcg.accelerators.gpu.check_layer import layer_case
 from mavcg.accelerators.gpu.emulation import HEADERS
 from mavcg.accelerators.gpu.gpu_layer import GpuLayer, typed_layer
@@ -239,7 +239,7 @@ def counters(board: str, networks: tuple[str, ...], types: tuple[str, ...]) -> d
         ",".join(COUNTERS),
         sys.executable,
         "-m",
-        "bench.gpu",
+        "bench.accelerators.gpu",
         "--once",
         "--board",
         board,
@@ -285,7 +285,7 @@ def main() -> None:
         once(options.board, networks, types)
         return
     if options.record is not None:
-        from bench.gpu_record import write_record
+        from bench.accelerators.gpu_record import write_record
 
         write_record(json.loads(options.record.read_text()))
         return

@@ -1,7 +1,7 @@
 """The planner's searches on the paper's five networks and setups A to D.
 
-python -m bench.plan_tables            prints table 8.5 and what its pruning loses; bench/results/plan_tables.json
-python -m bench.plan_tables --json     prints the record instead and writes nothing
+python -m bench.accelerators.plan_tables          prints table 8.5 and what its pruning loses, writes plan_tables.json
+python -m bench.accelerators.plan_tables --json   prints the record instead and writes nothing
 """
 
 import argparse
@@ -109,7 +109,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     accelerators = [find_accelerator(name) for name in SETUPS]
     spaces, searches = space_rows(accelerators), search_rows(accelerators)
-    record = facts("modelled, but for the seconds", "bench.plan_tables") | {"spaces": spaces, "searches": searches}
+    record = facts("modelled, but for the seconds", "bench.accelerators.plan_tables") | {
+        "spaces": spaces,
+        "searches": searches,
+    }
     if options.json:
         print(json.dumps(record, indent=2))
         return

@@ -1,4 +1,4 @@
-"""The planner's three searches: seconds, candidates, loss by pruning: `python -m bench.plan_search`.
+"""The planner's three searches: seconds, candidates, loss by pruning: `python -m bench.accelerators.plan_search`.
 
 Every layer of the five networks on setups A to D is planned, none from a cache, with performance per access as metric
 and tiles that fit with halo. Seconds are the least of some runs in turn, those of the exhaustive search of one run.
@@ -106,7 +106,13 @@ def main() -> None:
     sums = {
         key: {of: round(sum(row[key][of] for row in rows), 3) for of in searches} for key in ("seconds", "candidates")
     }
-    record = {**facts("measured", "bench.plan_search"), "runs": RUNS, "rows": rows, **sums, "other_options": others()}
+    record = {
+        **facts("measured", "bench.accelerators.plan_search"),
+        "runs": RUNS,
+        "rows": rows,
+        **sums,
+        "other_options": others(),
+    }
     write("plan_search", record)
     if args.json:
         print(json.dumps(record, indent=2))

@@ -1,4 +1,6 @@
-"""Time of scheduling a network, with and without the cache of layers: `python -m bench.plan_seconds [--record]`.
+"""Time of scheduling a network, with and without the cache of layers.
+
+python -m bench.accelerators.plan_seconds [--record]
 
 The e-PlaNNer thesis, section 8.4: less than 1.4 s for every network, 36.6 ms for AlexNet. Each of the five networks on
 setups A to D by the pruned search, with performance per access as metric: every layer searched; each kind of layer
@@ -62,7 +64,9 @@ def row_of(name: str, setup: str, folder: Path) -> dict[str, Any]:
 
 def main() -> None:
     """Run the command line."""
-    parser = argparse.ArgumentParser(prog="python -m bench.plan_seconds", description="Seconds of scheduling networks")
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.accelerators.plan_seconds", description="Seconds of scheduling networks"
+    )
     parser.add_argument("--record", action="store_true", help="into bench/results/plan_seconds.json")
     arguments = parser.parse_args()
     rows = []
@@ -73,7 +77,10 @@ def main() -> None:
                 print(rows[-1], flush=True)
     if arguments.record:
         paper = {"most_ms": PAPER_MOST_MS, "alexnet_ms": PAPER_ALEXNET_MS}
-        write("plan_seconds", facts("measured", "bench.plan_seconds --record") | {"rows": rows, "paper": paper})
+        write(
+            "plan_seconds",
+            facts("measured", "bench.accelerators.plan_seconds --record") | {"rows": rows, "paper": paper},
+        )
 
 
 if __name__ == "__main__":

@@ -6,8 +6,8 @@ from functools import partial
 
 import pytest
 
-from bench.joint_memory import application
-from bench.joint_networks import densenet121, efficientnet_b0, inception_v2, mobilenet_v1
+from bench.apps.joint_memory import application
+from bench.apps.joint_networks import densenet121, efficientnet_b0, inception_v2, mobilenet_v1
 from mavcg.apps.model_network import network_of
 from mavcg.graph import Graph
 

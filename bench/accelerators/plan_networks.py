@@ -1,4 +1,4 @@
-"""The e-PlaNNer thesis's networks beside its tables 4.1 and 8.1: `python -m bench.plan_networks [--json]`.
+"""The e-PlaNNer thesis's networks beside its tables 4.1 and 8.1: `python -m bench.accelerators.plan_networks [--json]`.
 
 Counted, from the graphs that mavcg/planner/networks builds. What the paper calls MB is MiB of f32 weights without
 biases; its "Gflops" are 2^30 multiply-accumulates, not operations a second.
@@ -75,7 +75,7 @@ def main() -> None:
     counted = [row for row in shared if row["paper"]]
     mean = sum(row["repeated_percent"] for row in counted) / len(counted)
     record = {
-        **facts("counted", "bench.plan_networks"),
+        **facts("counted", "bench.accelerators.plan_networks"),
         "table_4_1": shared,
         "table_8_1": sizes,
         "mean_repeated_percent": {"ours": round(mean, 3), "paper": 37.14},

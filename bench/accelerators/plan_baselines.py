@@ -1,4 +1,4 @@
-"""The planner beside other planners of the literature: `python -m bench.plan_baselines [--json]`.
+"""The planner beside other planners of the literature: `python -m bench.accelerators.plan_baselines [--json]`.
 
 Modelled, for the e-PlaNNer thesis's five networks and setups A to D: off-chip bytes as its figure 8.2 compares them,
 and latencies as its table 8.4 does. Its table is measured on a Jetson TX2; nothing here is.
@@ -127,7 +127,7 @@ def main() -> None:
     }
     reductions = {key: {"ours": round(of, 2), "paper": PAPER_REDUCTION.get(key)} for key, of in means.items()}
     record = {
-        **facts("modelled", "bench.plan_baselines"),
+        **facts("modelled", "bench.accelerators.plan_baselines"),
         "assumptions": ASSUMPTIONS,
         "rows": rows,
         "reduction_percent": reductions,

@@ -1,4 +1,4 @@
-"""The record bench/results/gpu.json of what bench/gpu.py measured on a GPU, and its tables."""
+"""The record bench/results/gpu.json of what bench/accelerators/gpu.py measured on a GPU, and its tables."""
 
 import math
 import statistics
@@ -22,10 +22,10 @@ _BEFORE_FIT = {"f32": 0.9693, "f16": 0.9840, "i8": 0.9576}
 def write_record(raw: Mapping[str, Any]) -> None:
     """Write bench/results/gpu.json.
 
-    raw: the file of `python -m bench.gpu --measure`.
+    raw: the file of `python -m bench.accelerators.gpu --measure`.
     """
     rows = [_row(layer, raw["ceilings"]) for layer in raw["rows"]]
-    head = facts("measured", "bench.gpu")
+    head = facts("measured", "bench.accelerators.gpu")
     gpu = raw["gpu"]
     what = f"{gpu['name']}, {gpu['arch']}, {gpu['sms']} multiprocessors, up to {gpu['clock_mhz']:.0f} MHz"
     head["machine"] = {"processor": what, "cpus": raw["cpus"], "virtual": "yes"}

@@ -1,4 +1,4 @@
-"""Buffers of networks by four methods: `python -m bench.row_parts [--json]`.
+"""Buffers of networks by four methods: `python -m bench.apps.row_parts [--json]`.
 
 Each edge its own and Algorithm 8 (Minakova's thesis, chapter 6), offsets in one arena layer by layer, and computed by
 parts of rows in the least memory that is found. Bytes of f32 activations are counted; weights are beside them.
@@ -72,7 +72,7 @@ def main() -> None:
         rows.append(sizes(name, made()))
     if options.json:
         print(json.dumps(rows, indent=2))
-    say(f"the record is {write('row_parts', facts('counted', 'bench.row_parts') | {'rows': rows})}")
+    say(f"the record is {write('row_parts', facts('counted', 'bench.apps.row_parts') | {'rows': rows})}")
 
 
 if __name__ == "__main__":

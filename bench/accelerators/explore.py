@@ -1,4 +1,4 @@
-"""Exploration of 100,000 accelerators for five networks, and its scaling over workers: `python -m bench.explore`.
+"""Explore 100,000 accelerators for five networks with several workers: `python -m bench.accelerators.explore`.
 
 First one process explores, and the CPU time of every search is recorded. Then 1, 2 and 4 forked processes explore and
 must produce the same database. Times with more workers are simulated: the tasks of each round are list scheduled
@@ -168,7 +168,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print the record instead of tables")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        record = {**facts("measured", "bench.explore"), **measure(Path(folder))}
+        record = {**facts("measured", "bench.accelerators.explore"), **measure(Path(folder))}
     write("explore", record)
     if args.json:
         print(json.dumps(record, indent=2))

@@ -1,4 +1,4 @@
-"""Exploration of boards under a power budget for one network: `python -m bench.explore_boards [--json]`.
+"""Exploration of boards under a power budget for one network: `python -m bench.accelerators.explore_boards [--json]`.
 
 Mixes of Cortex-A55, A76 and X1 cores, their clocks, level-3 caches and memory bandwidths, each predicted for SqueezeNet
 with seeded weights, on which no prediction depends. Latency is modelled; watts are published CoreMark figures of one
@@ -16,8 +16,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from bench.accelerators.planner_tables import board_words
 from bench.models import model_path
-from bench.planner_tables import board_words
 from bench.record import facts, write
 from mavcg.accelerators.explore.board_exploration import explore_boards
 from mavcg.accelerators.explore.board_space import read_board_space
@@ -79,7 +79,10 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print the record instead of a table")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        record = {**facts("modelled", "bench.explore_boards"), **measure(Path(folder), "squeezenet-random")}
+        record = {
+            **facts("modelled", "bench.accelerators.explore_boards"),
+            **measure(Path(folder), "squeezenet-random"),
+        }
     write("explore_boards", record)
     if args.json:
         print(json.dumps(record, indent=2))

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from bench.accel_simulated import figure_rows
+from bench.accelerators.accel_simulated import figure_rows
 from mavcg.accelerators.target import find_target
 
 # Each map is read and written once, without the rows that two tiles of the pooling both read.

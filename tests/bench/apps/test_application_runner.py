@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from bench.application_runner import ApplicationRunner
+from bench.apps.application_runner import ApplicationRunner
 from bench.program_runner import KernelStore
 from mavcg.apps.library_plan import place_networks
 from mavcg.choose.lowering.step_list import PlannedModel

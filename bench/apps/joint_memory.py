@@ -1,4 +1,6 @@
-"""The evaluation of joint memory (Minakova's thesis, section 6.6), repeated: `python -m bench.joint_memory [--json]`.
+"""The evaluation of joint memory (Minakova's thesis, section 6.6), repeated.
+
+python -m bench.apps.joint_memory [--json]
 
 Table 6.6: six applications without reduction, with buffers shared within each CNN ([76]), with all layers by parts and
 nothing shared ([65]), and joint, under the paper's limits. Table 6.8: four applications of Table 6.7 by precision,
@@ -13,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from bench.joint_networks import densenet121, efficientnet_b0, inception_v2, mobilenet_v1
+from bench.apps.joint_networks import densenet121, efficientnet_b0, inception_v2, mobilenet_v1
 from bench.record import facts, write
 from mavcg.accelerators.networks import mobilenet_v2, resnet50, with_seeded_weights
 from mavcg.apps.application import Application, Partition, sequential
@@ -204,7 +206,7 @@ def main() -> None:
     if options.json:
         print(json.dumps({"rows": rows, "precisions": precisions}, indent=2))
     if options.only is None and options.seed == 0:
-        head = facts("modelled", "bench.joint_memory")
+        head = facts("modelled", "bench.apps.joint_memory")
         path = write("joint_memory", head | {"board": BOARD, "rows": rows, "precisions": precisions})
         say(f"the record is {path}")
 

@@ -1,4 +1,4 @@
-"""Accuracy of 8-bit radix positions against f32: `python -m bench.accel_accuracy [MODEL ..]`.
+"""Accuracy of 8-bit radix positions against f32: `python -m bench.accelerators.accel_accuracy [MODEL ..]`.
 
 Networks are quantised over calibration inputs by the search of mavcg.accelerators.quantise: one radix position for each
 tensor, without and with corrected biases; positions for channels of depthwise convolutions, which is the default; and
@@ -110,7 +110,7 @@ def main() -> None:
     for model in args.models or MODELS:
         graph = graph_of(model)
         rows += [row(model, graph, kind, choice) for kind in KINDS for choice in CHOICES]
-    record = {**facts("counted", "bench.accel_accuracy"), "calibration_inputs": CALIBRATION, "rows": rows}
+    record = {**facts("counted", "bench.accelerators.accel_accuracy"), "calibration_inputs": CALIBRATION, "rows": rows}
     if not args.models:
         write("accel_accuracy", record)
     if args.json:

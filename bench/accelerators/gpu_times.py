@@ -3,7 +3,7 @@
 import statistics
 from typing import Any
 
-from bench.gpu_driver import Driver
+from bench.accelerators.gpu_driver import Driver
 from mavcg.accelerators.gpu.gpu_layer import GpuLayer
 from mavcg.accelerators.gpu.kernel_search import FoundKernel
 from mavcg.accelerators.gpu.launch import launches_of

@@ -1,4 +1,6 @@
-"""DNNVM's figures 7 and 8 and tables III to V by cycle-accurate simulation: `python -m bench.accel_simulated [--json]`.
+"""DNNVM's figures 7 and 8 and tables III to V by cycle-accurate simulation.
+
+python -m bench.accelerators.accel_simulated [--json]
 
 Whole programs are generated for each network, target and search, with costs of groups by simulation, and simulated.
 Weights are seeded, radix positions fixed: cycles do not depend on values. Nothing is measured on a board. Energy
@@ -197,7 +199,12 @@ def main() -> None:
             if not args.json:
                 out.print(_line(row))
     figures = figure_rows(find_target("zu2"))
-    record = {**facts("modelled", "bench.accel_simulated"), "figures": figures, "rows": rows, "power_w": POWER_W}
+    record = {
+        **facts("modelled", "bench.accelerators.accel_simulated"),
+        "figures": figures,
+        "rows": rows,
+        "power_w": POWER_W,
+    }
     if list(args.networks) == [*NETWORKS, *OTHERS] and args.targets == ["zu2", "zu9"]:
         write("accel_simulated", record)
     if args.json:

@@ -1,4 +1,4 @@
-"""Whole programs on a GPU, for bench/gpu.py.
+"""Whole programs on a GPU, for bench/accelerators/gpu.py.
 
 Networks by their host programs, and plans as the paper's planners make them.
 """
