@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from mavcg.kernels.blas.emitter import VectorEmitter, begin_function
-from mavcg.kernels.blas.product_tile import TYPES
+from mavcg.kernels.blas.product_tile import TYPES, VectorEmitter, begin_function
 from mavcg.kernels.blas.vector_product import SUM_BYTES
 from mavcg.kernels.builder.emit import I32, I64, PTR, Values, address, const, fma, repeat, vector
 from mavcg.kernels.builder.product_loop import CHAINS, COLUMNS, ROWS, ProductLoop, SumTile, prefetch

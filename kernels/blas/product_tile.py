@@ -5,17 +5,47 @@ column-major. Each element of C is one sum, a fused multiply-add per term in ord
 versions give the same bits. Method: Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication".
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from llvmlite import ir
 
 from mavcg.hardware.instruction_mix import throughput_cycles
-from mavcg.kernels.builder.emit import (
-    F32,
-    F64,
-)
+from mavcg.kernels.builder.emit import F32, F64
 from mavcg.kernels.gemm.register_tile import by_lane, tile_rates
+from mavcg.specs.blas_blocks import ITEM_BYTES
 from mavcg.specs.kernel import Machine
+
+
+def begin_function(
+    module: ir.Module, kind: ir.FunctionType, name: str, arguments: Sequence[str], written: str
+) -> ir.IRBuilder:
+    """Return a builder in the first block of a new function. written: the argument through which it alone writes."""
+    function = ir.Function(module, kind, name)
+    for argument, argument_name in zip(function.args, arguments, strict=True):
+        argument.name = argument_name
+    function.args[list(arguments).index(written)].add_attribute("noalias")
+    return ir.IRBuilder(function.append_basic_block("entry"))
+
+
+@dataclass(frozen=True)
+class VectorEmitter:
+    """Base of emitters over whole vectors of a core. dtype: "f32" or "f64"."""
+
+    b: ir.IRBuilder
+    machine: Machine
+    dtype: str
+
+    @property
+    def item(self) -> int:
+        """Size of an element, in bytes."""
+        return ITEM_BYTES[self.dtype]
+
+    @property
+    def lanes(self) -> int:
+        """Elements of a vector."""
+        return self.machine.vector_bytes // self.item
+
 
 TYPES: dict[str, ir.Type] = {"f32": F32, "f64": F64}
 

@@ -6,8 +6,7 @@ from functools import partial
 
 from llvmlite import ir
 
-from mavcg.kernels.blas.emitter import begin_function
-from mavcg.kernels.blas.product_tile import PACKED, TERMS, TYPES, ProductTile, pass_shape
+from mavcg.kernels.blas.product_tile import PACKED, TERMS, TYPES, ProductTile, begin_function, pass_shape
 from mavcg.kernels.builder.emit import (
     I1,
     I32,

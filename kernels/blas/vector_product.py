@@ -11,8 +11,7 @@ from functools import partial
 
 from llvmlite import ir
 
-from mavcg.kernels.blas.emitter import VectorEmitter, begin_function
-from mavcg.kernels.blas.product_tile import TYPES
+from mavcg.kernels.blas.product_tile import TYPES, VectorEmitter, begin_function
 from mavcg.kernels.builder.emit import (
     I32,
     I64,

@@ -8,8 +8,7 @@ from llvmlite import ir
 
 from mavcg.kernels.builder.activation import activation
 from mavcg.kernels.builder.emit import address, const, operand, repeat, scale_index
-from mavcg.kernels.conv.loop_plan import prefetches_inputs, register_tiling, share_bytes
-from mavcg.kernels.conv.spec import Conv2d, conv_sum
+from mavcg.kernels.conv.spec import Conv2d, conv_sum, prefetches_inputs, register_tiling, share_bytes
 from mavcg.kernels.gemm.micro_kernel import SumBlock, emit_tile, sum_blocks
 from mavcg.kernels.gemm.register_tile import RegisterTiling, lanes_f32
 from mavcg.kernels.gemm.tile import F32_BYTES, Part, Pointers, RegisterTile, WeightLayout

@@ -1,25 +1,182 @@
-"""Lowering of convolutions and of products with a constant matrix to implicit GEMM.
+"""Convolutions by implicit GEMM: their lowering, and that of products with a constant matrix; their loops over blocks.
 
 The sum runs over the input in place, without an im2col copy; weights are packed in panels of output channels, which
-all versions of a library share.
+all versions of a library share. The macro-tile sets the sizes of the blocks of rows, channels and terms and their
+order; blocks.py has the loops inside.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
+
+from llvmlite import ir
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
+from mavcg.kernels.builder.emit import Values, const, for_range, kernel_function, repeat
+from mavcg.kernels.conv.blocks import Blocks, ChannelRun
 from mavcg.kernels.conv.depthwise import MOST_TAPS, Depthwise
 from mavcg.kernels.conv.depthwise_loops import emit_depthwise
-from mavcg.kernels.conv.loop_plan import conv2d_registers
-from mavcg.kernels.conv.loops import emit_conv2d
-from mavcg.kernels.conv.row_pieces import in_pieces
-from mavcg.kernels.conv.spec import Conv2d
+from mavcg.kernels.conv.part_loops import (
+    block_channels,
+    blocks,
+    check_parts,
+    part_runs,
+    rectangles,
+    row_blocks,
+    rows_of_parts,
+)
+from mavcg.kernels.conv.spec import Conv2d, conv2d_registers, plain_macro, register_tiling
+from mavcg.kernels.gemm.micro_kernel import SumBlock, sum_blocks
 from mavcg.kernels.gemm.tile import packed_depthwise, packed_filters
 from mavcg.kernels.tensor.plain_product import plain_conv2d
-from mavcg.specs.kernel import Operand, Packing, Step, View
+from mavcg.specs.kernel import Machine, Operand, Packing, Step, View
 from mavcg.specs.packed_constant import PackedConstant
+from mavcg.specs.row_kernel import in_pieces
+from mavcg.specs.tile_plan import MacroTile, Order
+
+Value: TypeAlias = ir.Value
+
+
+def emit_conv2d(module: ir.Module, spec: Conv2d, machine: Machine, macro: MacroTile | None = None) -> ir.Function:
+    """Emit the function of a spec for a machine. macro: the planned macro-tile; None: plain_macro."""
+    macro = macro or plain_macro(spec)
+    check_parts(spec, macro)
+    function, b = kernel_function(module, spec, machine)
+    _Conv2dEmitter(b, spec, machine, macro).emit(function.args[1], function.args[2])
+    b.ret_void()
+    return function
+
+
+class _Conv2dEmitter(Blocks):
+    """Emitter of the loops over the blocks of one function."""
+
+    def emit(self, begin: Value, end: Value) -> None:
+        """Emit the loops over the rows of work from begin to end."""
+        b, spec = self.b, self.spec
+        if self.macro.parts > 1:
+            rectangles(b, self.macro.parts, begin, end, self.panel_parts if spec.by_channels else self.row_parts)
+        elif spec.by_channels:
+            self.by_channels(begin, end)
+        elif self.macro.order is Order.ROWS and spec.groups > 1:
+
+            def block(first: Value, last: Value) -> None:
+                repeat(b, 0, spec.groups, lambda group: self.group(group, first, last), "group")
+
+            row_blocks(b, begin, end, self.macro.mc, block)
+        else:
+            repeat(b, 0, spec.groups, lambda group: self.group(group, begin, end), "group")
+
+    def panel_parts(self, first: Value, last: Value, low: Value, high: Value) -> None:
+        """Emit the rows of pixels of parts low to high, for panels first to last; there is one group."""
+        self.in_order(const(0), first, last, rows_of_parts(self.b, self.spec, self.macro, low, high))
+
+    def row_parts(self, first: Value, last: Value, low: Value, high: Value) -> None:
+        """Emit the output channels of parts low to high, for rows first to last; there is one group."""
+        spec, macro = self.spec, self.macro
+        tiling, _ = register_tiling(spec, self.machine, macro, spec.out_channels)
+
+        def rows(begin: Value, end: Value) -> None:
+            def terms(block: SumBlock) -> None:
+                def part(channel: Value, count: int) -> None:
+                    self.chunks(ChannelRun(const(0), channel, count, begin, end), block)
+
+                part_runs(self.b, macro, spec.out_channels, spec.lanes, tiling.vectors * self.lanes, low, high, part)
+
+            sum_blocks(self.b, self.total, macro.kc, terms)
+
+        row_blocks(self.b, first, last, macro.mc, rows)
+
+    def group(self, group: Value, begin: Value, end: Value) -> None:
+        """Emit all of a group's output channels for a range of rows."""
+
+        def block(channel: Value, count: int, first: Value, last: Value) -> None:
+            self.channels(ChannelRun(group, channel, count, first, last))
+
+        blocks(self.b, self.macro, self.spec.out_channels, self.spec.lanes, begin, end, block)
+
+    @property
+    def block_rows(self) -> int | None:
+        """Rows of a block where work is cut along the channels; None: all rows."""
+        mc = self.macro.mc
+        return mc if mc is not None and mc < self.spec.pixel_rows else None
+
+    def by_channels(self, begin: Value, end: Value) -> None:
+        """Emit the panels from begin to end, group by group."""
+        b, spec = self.b, self.spec
+        per_group = const(spec.panels)
+
+        def iteration(group: Value) -> None:
+            first = b.mul(group, per_group)
+            low = self.clamp(b.sub(begin, first), spec.panels)
+            high = self.clamp(b.sub(end, first), spec.panels)
+            self.in_order(group, low, high, every)
+
+        every = const(0), const(spec.pixel_rows)
+        if spec.groups == 1:
+            self.in_order(const(0), begin, end, every)
+        else:
+            first = b.sdiv(begin, per_group)
+            after = b.sdiv(b.add(end, const(spec.panels - 1)), per_group)
+            repeat(b, first, after, iteration, "group")
+
+    def in_order(self, group: Value, begin: Value, end: Value, rows: tuple[Value, Value]) -> None:
+        """Emit a range of a group's panels for a range of rows, in the macro-tile's loop order."""
+        if self.macro.order is Order.ROWS:
+
+            def block(first: Value, last: Value) -> None:
+                self.panels(
+                    begin, end, lambda channel, count: self.channels(ChannelRun(group, channel, count, first, last))
+                )
+
+            row_blocks(self.b, *rows, self.block_rows, block)
+            return
+
+        def stationary(channel: Value, count: int) -> None:
+            def block(first: Value, last: Value) -> None:
+                self.channels(ChannelRun(group, channel, count, first, last))
+
+            row_blocks(self.b, *rows, self.block_rows, block)
+
+        self.panels(begin, end, stationary)
+
+    def clamp(self, value: Value, most: int) -> Value:
+        """Return value clamped to 0 .. most."""
+        b = self.b
+        low = b.select(b.icmp_signed("<", value, const(0)), const(0), value)
+        return b.select(b.icmp_signed(">", low, const(most)), const(most), low)
+
+    def panels(self, begin: Value, end: Value, run: Callable[[Value, int], None]) -> None:
+        """Emit run(first channel, count) over a range of a group's panels that is known at run time only.
+
+        Whole blocks come first, then whole chunks, then single panels.
+        """
+        b, spec = self.b, self.spec
+        tail = spec.out_channels % spec.lanes
+        whole = const(spec.panels - bool(tail))
+        last_whole = b.select(b.icmp_signed("<", end, whole), end, whole)
+        tiling, _ = register_tiling(spec, self.machine, self.macro, spec.out_channels)
+        chunk = max(1, tiling.vectors * self.lanes // spec.lanes) if spec.packed else 1
+        at: Value = begin
+
+        largest = max(chunk, (block_channels(self.macro, spec.lanes) or 0) // spec.lanes)
+        for count in dict.fromkeys((largest, chunk, 1)):
+
+            def block(index: Value, _: Values, count: int = count) -> Values:
+                run(b.mul(index, const(spec.lanes)), count * spec.lanes)
+                return ()
+
+            if spec.panels - bool(tail) < count:
+                continue
+            iterations = b.sdiv(b.sub(last_whole, at), const(count))
+            # Where `at` is already past the last whole panel, the division gives 0 or less.
+            stop = b.add(at, b.mul(iterations, const(count)))
+            for_range(b, at, stop, count, (), block, "chunk")
+            at = b.select(b.icmp_signed(">", stop, at), stop, at)
+        if tail:
+            with b.if_then(b.and_(b.icmp_signed("<=", begin, whole), b.icmp_signed(">", end, whole))):
+                run(const((spec.panels - 1) * spec.lanes), tail)
+
 
 PIECE_PIXELS = 64  # maximum pixels of a piece of a long row, whose inputs then stay in a level-1 cache
 

@@ -7,7 +7,6 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.kernels.builder.activation import activate
-from mavcg.kernels.builder.block_loops import row_blocks
 from mavcg.kernels.builder.emit import (
     F32,
     Values,
@@ -22,8 +21,8 @@ from mavcg.kernels.builder.emit import (
     scale_index,
     store_vector,
 )
-from mavcg.kernels.conv.depthwise import Depthwise, block_rows, is_crowded, tile_of
-from mavcg.kernels.conv.depthwise_window import DepthwiseWindow, prefetch
+from mavcg.kernels.conv.depthwise import Depthwise, DepthwiseWindow, block_rows, is_crowded, prefetch, tile_of
+from mavcg.kernels.conv.part_loops import row_blocks
 from mavcg.kernels.gemm.register_tile import cut, lanes_f32
 from mavcg.kernels.gemm.tile import F32_BYTES, LINE_BYTES, LINE_CHANNELS
 from mavcg.specs.kernel import Machine, View

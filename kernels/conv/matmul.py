@@ -10,9 +10,9 @@ from llvmlite import ir
 
 from mavcg.graph import Graph, Node
 from mavcg.kernels.builder.activation import activation
-from mavcg.kernels.builder.block_loops import block_channels, channel_blocks
 from mavcg.kernels.builder.emit import address, const, finish_rows, kernel_function, operand, repeat, scale_index
 from mavcg.kernels.conv.conv2d import conv_step
+from mavcg.kernels.conv.part_loops import block_channels, channel_blocks
 from mavcg.kernels.gemm.micro_kernel import SumBlock, block_terms, emit_tile, sum_blocks
 from mavcg.kernels.gemm.register_tile import BlockRegisters, RegisterTiling, choose, lanes_f32, tiling_of
 from mavcg.kernels.gemm.tile import F32_BYTES, Pointers, RegisterTile, Sum, WeightLayout, packed_matrix
@@ -20,9 +20,8 @@ from mavcg.kernels.tensor.plain_product import plain_matmul
 from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View
 from mavcg.specs.kernel_symbol import shape_text, sizes_text
 from mavcg.specs.serialize import spec_format
-from mavcg.specs.sums_of_products import SumSizes, SumsOfProducts
+from mavcg.specs.sums_of_products import SumSizes, SumsOfProducts, Window
 from mavcg.specs.tile_plan import MacroTile
-from mavcg.specs.window import Window
 
 PLAIN = MacroTile()
 Shape: TypeAlias = tuple[int, ...]

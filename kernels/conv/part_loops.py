@@ -1,8 +1,9 @@
-"""Loops over rows of work that are cut into parts: a range of parts becomes rectangles of rows by parts.
+"""Loops over parts of rows of work, and over the blocks of a macro-tile, for convolutions of all types.
 
-Parts are numbered row by row. Where rows are too few to be shared evenly by threads, a thread's range begins and ends
-in the middle of a row. The parts of a row of pixels are ranges of output channels; where a row of work is a panel of
-channels, its parts are ranges of rows of pixels. Convolutions of all types share these loops.
+A range of parts becomes rectangles of rows by parts. Parts are numbered row by row. Where rows are too few to be shared
+evenly by threads, a thread's range begins and ends in the middle of a row. The parts of a row of pixels are ranges of
+output channels; where a row of work is a panel of channels, its parts are ranges of rows of pixels. Blocks are of the
+rows and the output channels of a call, in the macro-tile's loop order.
 """
 
 from collections.abc import Callable
@@ -11,13 +12,65 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.errors import MavcgError
-from mavcg.kernels.builder.block_loops import block_channels
 from mavcg.kernels.builder.emit import const, kernel_name, repeat
 from mavcg.kernels.conv.spec import Convolution
 from mavcg.specs.kernel import KernelSpec
-from mavcg.specs.tile_plan import MacroTile
+from mavcg.specs.tile_plan import MacroTile, Order
 
 Value: TypeAlias = ir.Value
+Block = Callable[[Value, int, Value, Value], None]  # (first channel, channels, first row, end of rows)
+
+
+def row_blocks(
+    b: ir.IRBuilder, begin: Value, end: Value, rows: int | None, body: Callable[[Value, Value], None]
+) -> None:
+    """Emit body(first, end) for each block of `rows` rows from begin to end; the last may be shorter. None: one
+    block."""
+    if rows is None:
+        body(begin, end)
+        return
+
+    def block(first: Value) -> None:
+        last = b.add(first, const(rows))
+        body(first, b.select(b.icmp_signed("<", last, end), last, end))
+
+    repeat(b, begin, end, block, "block", rows)
+
+
+def channel_blocks(b: ir.IRBuilder, count: int, step: int | None, body: Callable[[Value, int], None]) -> None:
+    """Emit body(first, channels) for each block of `step` output channels; the last may be shorter. None: one block."""
+    step = min(count, step or count)
+    whole = count // step * step
+    if whole == step:
+        body(const(0), step)
+    else:
+        repeat(b, 0, whole, lambda first: body(first, step), "channels", step)
+    if count > whole:
+        body(const(whole), count - whole)
+
+
+def block_channels(macro: MacroTile, lanes: int) -> int | None:
+    """Return the output channels of a block, a multiple of `lanes` (whole panels); None: all channels."""
+    return None if macro.nc is None else -(-macro.nc // lanes) * lanes
+
+
+def blocks(b: ir.IRBuilder, macro: MacroTile, channels: int, lanes: int, begin: Value, end: Value, body: Block) -> None:
+    """Emit body for each block of output channels and of the rows from begin to end, in the macro-tile's loop order."""
+    step = block_channels(macro, lanes)
+    if macro.order is Order.ROWS:
+
+        def rows(first: Value, last: Value) -> None:
+            channel_blocks(b, channels, step, lambda channel, count: body(channel, count, first, last))
+
+        row_blocks(b, begin, end, macro.mc, rows)
+        return
+
+    def outside(channel: Value, count: int) -> None:
+        row_blocks(b, begin, end, macro.mc, lambda first, last: body(channel, count, first, last))
+
+    channel_blocks(b, channels, step, outside)
+
+
 Rectangle = Callable[[Value, Value, Value, Value], None]  # (first row, end of rows, first part, end of parts)
 Run = Callable[[Value, int], None]  # (first channel, number of channels)
 

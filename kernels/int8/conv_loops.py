@@ -6,13 +6,12 @@ from typing import Any, Protocol, TypeAlias
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.block_loops import blocks, row_blocks
 from mavcg.kernels.builder.emit import I8, address, const, kernel_function, operand, repeat, scale_index
-from mavcg.kernels.conv.part_loops import check_parts, part_runs, rectangles, rows_of_parts
+from mavcg.kernels.conv.part_loops import blocks, check_parts, part_runs, rectangles, row_blocks, rows_of_parts
 from mavcg.kernels.gemm.register_tile import BlockRegisters
-from mavcg.kernels.int8.conv_spec import EightBitConvolution, QConv2d
 from mavcg.kernels.int8.micro_kernel import F32_BYTES, emit_qtile
 from mavcg.kernels.int8.register_tile import GROUP, Int8Tiling, ProductForm, choose_tiling, widths_of
+from mavcg.kernels.int8.specs import EightBitConvolution, QConv2d
 from mavcg.kernels.int8.tile import QPointers, QTile, RequantizedEnding, TileEnding
 from mavcg.specs.kernel import KernelSpec, Machine, View
 from mavcg.specs.tile_plan import MacroTile, Order

@@ -18,7 +18,6 @@ from mavcg.graph import Graph, Node
 from mavcg.kernels.builder.emit import F32, address
 from mavcg.kernels.builder.nest import load_lanes, store_lanes
 from mavcg.kernels.conv.matmul import as_image
-from mavcg.kernels.conv.row_pieces import in_pieces
 from mavcg.kernels.int8.conv2d import (
     FLIP,
     FLIP_WORDS,
@@ -32,14 +31,13 @@ from mavcg.kernels.int8.conv2d import (
 from mavcg.kernels.int8.conv_loops import PLAIN, Endings, emit_convolution, flip_register, qconv2d_registers
 from mavcg.kernels.int8.depthwise import PLAIN as PLAIN_DEPTHWISE
 from mavcg.kernels.int8.depthwise import emit_depthwise_sums
-from mavcg.kernels.int8.depthwise_spec import CHANNELS, in_vectors
-from mavcg.kernels.int8.integer_endings import IntegerEnding, integer_ending
-from mavcg.kernels.int8.integer_spec import IntegerConv2d, IntegerDepthwise, IntegerSums
+from mavcg.kernels.int8.integer_sums import IntegerConv2d, IntegerDepthwise, IntegerEnding, IntegerSums, integer_ending
 from mavcg.kernels.int8.micro_kernel import F32_BYTES
 from mavcg.kernels.int8.register_tile import GROUP, sums_in_i16
-from mavcg.kernels.int8.sum_run import SumRun
+from mavcg.kernels.int8.specs import CHANNELS, SumRun, in_vectors
 from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View
 from mavcg.specs.packed_constant import PackedConstant
+from mavcg.specs.row_kernel import in_pieces
 from mavcg.specs.tile_plan import MacroTile
 
 Array: TypeAlias = NDArray[Any]

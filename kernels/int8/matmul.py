@@ -28,7 +28,7 @@ from mavcg.kernels.builder.quantize import requantize_value, subtract_zero
 from mavcg.kernels.conv.matmul import UnpackedProducts, as_image, product_sizes
 from mavcg.kernels.int8.conv2d import WeightForm, qconv_step
 from mavcg.kernels.int8.micro_kernel import F32_BYTES
-from mavcg.kernels.int8.requantize import Int8Epilogue, epilogue_of
+from mavcg.kernels.int8.specs import Int8Epilogue, epilogue_of
 from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View
 from mavcg.specs.serialize import spec_format
 

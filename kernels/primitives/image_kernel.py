@@ -4,7 +4,7 @@ from mavcg.kernels.primitives.common import Image
 from mavcg.specs.kernel import KernelSpec
 from mavcg.specs.kernel_symbol import shape_text
 from mavcg.specs.primitive import AxisWindow
-from mavcg.specs.window import Window
+from mavcg.specs.sums_of_products import Window
 
 
 class ImageKernel(KernelSpec):

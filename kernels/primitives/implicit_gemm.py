@@ -11,7 +11,6 @@ import numpy as np
 
 from mavcg.kernels.conv.conv2d import PIECE_PIXELS
 from mavcg.kernels.conv.depthwise import MOST_TAPS, Depthwise
-from mavcg.kernels.conv.row_pieces import in_pieces
 from mavcg.kernels.conv.spec import Conv2d
 from mavcg.kernels.gemm.tile import LINE_CHANNELS, pack, pack_depthwise
 from mavcg.kernels.primitives.border import BorderedInput, input_with_border
@@ -28,6 +27,7 @@ from mavcg.specs.primitive import (
     StageOperand,
     image_view,
 )
+from mavcg.specs.row_kernel import in_pieces
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from mavcg.kernels.builder.nest import (
     decode,
     store_lanes,
 )
-from mavcg.kernels.tensor.line_loops import PARTS, along_vectors, load_of_line, refuse_other_types
+from mavcg.kernels.tensor.layer_norm import PARTS, along_vectors, load_of_line, refuse_other_types
 from mavcg.specs.kernel import F32_BYTES, KernelSpec, Machine, Operand, Packing, Step, View
 from mavcg.specs.kernel_symbol import shape_text, sizes_text
 from mavcg.specs.serialize import spec_format

@@ -24,7 +24,7 @@ from mavcg.choose.predict.algorithms import WORTH, PredictedAlgorithms, predict_
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
 from mavcg.hardware.core_model import BoardModel
-from mavcg.kernels.int8.im2row import eight_bit_primitive
+from mavcg.kernels.int8.conv2d import eight_bit_primitive
 from mavcg.kernels.machines import packing_for
 from mavcg.memory.node_order import order_nodes
 from mavcg.specs.kernel import Packing

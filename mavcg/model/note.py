@@ -14,7 +14,7 @@ from mavcg.choose.lowering.weight_sizes import weight_sizes
 from mavcg.choose.predict.work import step_works
 from mavcg.graph import Node
 from mavcg.kernels.builder.emit import kernel_name
-from mavcg.kernels.int8.im2row import eight_bit_primitive
+from mavcg.kernels.int8.conv2d import eight_bit_primitive
 from mavcg.kernels.primitives.convert import find_conversion
 from mavcg.specs.kernel import KernelSpec
 from mavcg.specs.layout import Layout

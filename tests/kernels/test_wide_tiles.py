@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from mavcg.choose.lowering.kernel_code import kernel_flags, kernel_module
-from mavcg.kernels.conv.loop_plan import register_tiling, uncrowded_pixels
-from mavcg.kernels.conv.spec import Conv2d
+from mavcg.kernels.conv.spec import Conv2d, register_tiling, uncrowded_pixels
 from mavcg.kernels.gemm.register_tile import lane_counts
 from mavcg.kernels.machines import machines_for
 from mavcg.profiles.load import load_core

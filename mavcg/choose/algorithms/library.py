@@ -12,7 +12,7 @@ from mavcg.choose.algorithms.network import Kind, Network, NetworkNode
 from mavcg.choose.algorithms.usual_primitives import USUAL
 from mavcg.graph import Graph, Node
 from mavcg.kernels.conv.conv2d import is_depthwise
-from mavcg.kernels.int8.im2row import IM2ROW, eight_bit_primitive, im2row_choices
+from mavcg.kernels.int8.conv2d import IM2ROW, eight_bit_primitive, im2row_choices
 from mavcg.kernels.primitives.winograd.node_step import winograd_choices
 from mavcg.passes.graph.legalise import ChosenPrimitive, LayoutChoice
 from mavcg.specs.primitive import Layout, Primitive

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from mavcg.choose.lowering.lower import LoweredGraph, LoweredStep
 from mavcg.kernels.conv.spec import Conv2d
-from mavcg.kernels.int8.conv_spec import QConv2d
-from mavcg.kernels.int8.integer_spec import IntegerConv2d
+from mavcg.kernels.int8.integer_sums import IntegerConv2d
+from mavcg.kernels.int8.specs import QConv2d
 from mavcg.specs.kernel import KernelSpec
 
 

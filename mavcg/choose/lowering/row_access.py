@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from mavcg.kernels.builder.nest import Nest
 from mavcg.kernels.conv.depthwise import Depthwise
 from mavcg.kernels.conv.spec import Convolution
-from mavcg.kernels.int8.depthwise_spec import EightBitDepthwise
+from mavcg.kernels.int8.specs import EightBitDepthwise
 from mavcg.kernels.tensor.copies import CopySpec
 from mavcg.kernels.tensor.elementwise import ElementwiseSpec
 from mavcg.kernels.tensor.pad import PadBorder

@@ -11,7 +11,7 @@ from mavcg.choose.lowering.step_list import call_rows
 from mavcg.choose.tiles.core_team import core_team
 from mavcg.choose.tiles.parts import GAIN, over_ideal
 from mavcg.hardware.core_model import CoreModel
-from mavcg.kernels.int8.depthwise_spec import CHANNELS, EightBitDepthwise
+from mavcg.kernels.int8.specs import CHANNELS, EightBitDepthwise
 from mavcg.specs.tile_plan import CHUNK_WORK, MacroTile
 
 # Fewest operations of a chunk: each takes two or three times as long as in a product, since it loads its operands.

@@ -10,7 +10,7 @@ profiles/fits/x86.toml, were fitted to layers of SqueezeNet on a Zen 3, with and
 from dataclasses import dataclass
 
 from mavcg.hardware.fits import fit_of
-from mavcg.kernels.conv.loop_plan import LEAST_SHARING, share_bytes
+from mavcg.kernels.conv.spec import LEAST_SHARING, share_bytes
 from mavcg.kernels.gemm.register_tile import Widths, unroll_factor
 from mavcg.kernels.gemm.tile import LINE_BYTES
 from mavcg.specs.kernel import KernelSpec, Machine

@@ -20,7 +20,7 @@ from mavcg.choose.tiles.winograd_parts import winograd_chunk
 from mavcg.choose.tiles.work import KernelWork, work_of
 from mavcg.hardware.core_model import CoreModel
 from mavcg.kernels.builder.emit import kernel_name
-from mavcg.kernels.int8.depthwise_spec import EightBitDepthwise
+from mavcg.kernels.int8.specs import EightBitDepthwise
 from mavcg.kernels.primitives.winograd.spec import Winograd
 from mavcg.specs.kernel import KernelSpec
 from mavcg.specs.tile_plan import MacroTile, Order, TilePlan

@@ -18,7 +18,7 @@ from mavcg.hardware.board import Board, Cluster
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.conv.part_loops import parts_of
 from mavcg.kernels.conv.spec import Conv2d
-from mavcg.kernels.int8.conv_spec import QConv2d
+from mavcg.kernels.int8.specs import QConv2d
 from mavcg.kernels.machines import machines_for
 from mavcg.profiles.load import load_board, load_cores
 from mavcg.specs.kernel import Packing

@@ -1,7 +1,7 @@
-"""Emitter of the epilogues of integer sums, with the same operations in the same order on every core.
+"""Specs of sums of 8-bit products that end in f32 or i32, and the emitter of their epilogues.
 
-The operations are those of the unfused graph: subtraction of the zero point's share and the bias in i32, conversion
-to f32, multiplier, shift, residual, activation.
+The operations are those of the unfused graph, in the same order on every core: subtraction of the zero point's share
+and the bias in i32, conversion to f32, multiplier, shift, residual, activation.
 """
 
 from dataclasses import dataclass, replace
@@ -12,10 +12,104 @@ from llvmlite import ir
 from mavcg.kernels.builder.activation import activate
 from mavcg.kernels.builder.emit import F32, I8, I32, address, const, operand, scale_index, splat
 from mavcg.kernels.builder.nest import load_lanes, store_lanes
-from mavcg.kernels.int8.integer_spec import IntegerConv2d, IntegerDepthwise, IntegerSums
 from mavcg.kernels.int8.micro_kernel import F32_BYTES
 from mavcg.kernels.int8.register_tile import ProductForm
+from mavcg.kernels.int8.specs import EightBitConvolution, EightBitDepthwise
 from mavcg.kernels.int8.tile import QPointers, QTile, TileSums
+from mavcg.specs.kernel import View
+from mavcg.specs.serialize import spec_format
+
+
+@spec_format("integer_sums")
+@dataclass(frozen=True)
+class IntegerSums:
+    """The epilogue of integer sums: act(f32(sum + bias) * multiplier + shift + residual), or sum + bias as i32.
+
+    bias: True if an i32 per channel is added. multiplier: "" for i32 results, "one" for a single f32, "channels" for an
+    f32 per channel. shift: True if an f32 per channel is added. The kernel's spec has the residual.
+    """
+
+    bias: bool
+    multiplier: str
+    shift: bool
+    act: str
+    act_args: tuple[float, ...]
+
+    @property
+    def operands(self) -> int:
+        """Number of operands that the epilogue reads, without the residual."""
+        return self.bias + bool(self.multiplier) + self.shift
+
+
+@spec_format("integer_conv2d")
+@dataclass(frozen=True)
+class IntegerConv2d(EightBitConvolution):
+    """A convolution with sums of (x - zero) * (w + offset) over 8-bit images, and an epilogue.
+
+    x, out, residual: N, H, W, C. Operands: x, packed weights i8 as in QConv2d, out, constants i32, zero (of x's type),
+    bias i32 [C]?, multiplier f32?, shift f32 [C]?, residual?. constants: sums of w + offset [groups * panels * lanes],
+    offsets of the same shape if there are any, 16 words of bytes 128. offsets: True if some channel's weights are not
+    within i8; then offset * sum(x) is added.
+    """
+
+    x: View
+    out: View
+    residual: View | None
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    groups: int
+    lanes: int
+    ending: IntegerSums
+    narrow: bool
+    in_i16: int
+    offsets: bool
+
+    @property
+    def family(self) -> str:
+        return f"iconv2d_{self.x.dtype}"
+
+    @property
+    def window_sums(self) -> bool:
+        return self.offsets
+
+    @property
+    def residual_operand(self) -> int:
+        """Number of the residual among the operands."""
+        return 5 + self.ending.operands
+
+
+@spec_format("integer_depthwise")
+@dataclass(frozen=True)
+class IntegerDepthwise(EightBitDepthwise):
+    """A depthwise convolution with sums of (x - zero) * w over 8-bit images, and an epilogue.
+
+    x, out, residual: N, H, W, C. Operands: x, weights i16 [taps, C'], out, sums of weights i32 [C'], zero (of x's
+    type), then as in IntegerConv2d. narrow: all weights are within -127 .. 127.
+    """
+
+    x: View
+    out: View
+    residual: View | None
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    ending: IntegerSums
+    narrow: bool
+
+    @property
+    def family(self) -> str:
+        return f"idepthwise_{self.x.dtype}"
+
+    @property
+    def weight_bytes(self) -> int:
+        return 2
+
+    @property
+    def residual_operand(self) -> int:
+        """Number of the residual among the operands."""
+        return 5 + self.ending.operands
+
 
 Value: TypeAlias = ir.Value
 

@@ -1,0 +1,236 @@
+"""Specs of 8-bit convolutions, everything that decides their code except the core; the loops of their sums."""
+
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mavcg.graph import Node
+from mavcg.kernels.conv.spec import Convolution
+from mavcg.kernels.int8.register_tile import GROUP, ProductForm, form_of
+from mavcg.specs.kernel import F32_BYTES as F32_BYTES
+from mavcg.specs.kernel import Machine, View
+from mavcg.specs.row_kernel import RowKernel
+from mavcg.specs.serialize import spec_format
+from mavcg.specs.sums_of_products import TilingRules
+
+
+@dataclass(frozen=True)
+class SumRun:
+    """The loops of a sum over the inputs: levels of (count, step in bytes), outermost first, around contiguous runs.
+
+    length: bytes of a run, which is read in groups of four. The last group ends where the run ends, so that some bytes
+    may be in two groups; their weights are zero in one of them. A run of fewer than four bytes is one group.
+    """
+
+    levels: tuple[tuple[int, int], ...]
+    length: int
+
+    @property
+    def groups(self) -> int:
+        """Number of groups of one run."""
+        return -(-self.length // GROUP)
+
+    @property
+    def steps(self) -> int:
+        """Number of groups of the whole sum."""
+        total = self.groups
+        for count, _ in self.levels:
+            total *= count
+        return total
+
+    def terms(self) -> list[tuple[int, ...]]:
+        """Return, for each group, the byte of the run that each position multiplies; -1: its weight is zero."""
+        groups = []
+        for start in range(0, self.length, GROUP):
+            first = max(0, min(start, self.length - GROUP))
+            groups.append(tuple(i if start <= i < self.length else -1 for i in range(first, first + GROUP)))
+        return groups
+
+
+@spec_format("int8_epilogue")
+@dataclass(frozen=True)
+class Int8Epilogue:
+    """The requantization of a sum: clamp(round_half_even(f32(sum) * multiplier) + zero, lo, hi) as type `to`, i8 or
+    u8."""
+
+    zero: int
+    lo: int
+    hi: int
+    to: str
+
+
+def epilogue_of(node: Node) -> Int8Epilogue:
+    """Return the requantization of a node's sums, from its attributes."""
+    return Int8Epilogue(node.attr("out_zero"), node.attr("lo"), node.attr("hi"), node.attr("to"))
+
+
+class EightBitConvolution(Convolution):
+    """Base of the specs of convolutions over 8-bit images, for all epilogues.
+
+    narrow: no packed weight is -128. in_i16: number of groups whose products i16 can sum (register_tile.sums_in_i16).
+    window_sums: True if the sum of each output's inputs is needed too.
+    """
+
+    narrow: bool
+    in_i16: int
+
+    @property
+    def window_sums(self) -> bool:
+        return False
+
+    @property
+    def family(self) -> str:
+        return f"qconv2d_{self.x.dtype}"
+
+    @property
+    def tiling_rules(self) -> TilingRules:
+        return replace(
+            super().tiling_rules,
+            packed=True,
+            partial_sums=False,
+            step_terms=GROUP,
+            channels_outer=True,
+            single_panels=True,
+        )
+
+    @property
+    def panel_channels(self) -> int:
+        return self.lanes
+
+    @property
+    def run(self) -> SumRun:
+        """The loops of a sum over its inputs: rows of taps, taps, channels; contiguous ones are merged into one
+        level."""
+        _, row, col, _ = self.x.strides
+        steps = (self.dilation[0] * row, self.dilation[1] * col)
+        return merged_run(list(zip(self.kernel, steps, strict=True)), self.in_channels)
+
+    @property
+    def panel_bytes(self) -> int:
+        """Size of the packed weights of one panel, in bytes."""
+        return self.run.steps * self.lanes * GROUP
+
+    @property
+    def weight_bytes(self) -> int:
+        return self.groups * self.panels * self.panel_bytes
+
+    @property
+    def work(self) -> int:
+        return self.read_elements
+
+    def form(self, machine: Machine) -> ProductForm:
+        """Return the machine's form of the products."""
+        return form_of(machine, self.lanes, self.x.dtype, self.in_i16, self.window_sums)
+
+
+@spec_format("q_conv2d")
+@dataclass(frozen=True)
+class QConv2d(EightBitConvolution):
+    """A requantized convolution of 8-bit images: clamp(round(f32(sum + bias) * multiplier) + zero, lo, hi).
+
+    x, out: N, H, W, C. kernel, stride, dilation: (height, width). Operands: x, packed weights i8 [groups, panels,
+    steps,
+    lanes, 4], out, bias i32 [2 * groups * panels * lanes + 16], multiplier f32 [groups * panels * lanes]. The bias
+    includes the zero point of x; its parts are for inputs taken as i8, for inputs taken as u8, and 16 words of bytes
+    128, which convert one to the other. A row of work is a row of output pixels, or, where by_channels, a panel.
+    """
+
+    x: View
+    out: View
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    groups: int
+    lanes: int
+    epilogue: Int8Epilogue
+    narrow: bool
+    in_i16: int = 0
+
+
+def merged_run(levels: list[tuple[int, int]], length: int) -> SumRun:
+    """Return equivalent loops with as few levels as possible: a level that continues its inner level is merged with it.
+
+    levels: (count, step in bytes), outermost first, around runs of `length` contiguous bytes.
+    """
+    merged: list[tuple[int, int]] = []
+    for count, step in reversed(levels):
+        if count == 1:
+            continue
+        if not merged and step == length:
+            length *= count
+        elif merged and step == merged[0][0] * merged[0][1]:
+            merged[0] = (count * merged[0][0], merged[0][1])
+        else:
+            merged.insert(0, (count, step))
+    return SumRun(tuple(merged), length)
+
+
+Array: TypeAlias = NDArray[Any]
+
+
+CHANNELS = 32  # packed constants are padded to a multiple of this, the channels of the longest vector
+
+
+class EightBitDepthwise(RowKernel):
+    """Base of the specs of depthwise convolutions of 8-bit images, for all epilogues.
+
+    x, out: N, H, W, C, with equally many channels. C' is C padded to whole vectors. narrow: i16 can hold the sum of
+    two products of i8 inputs. A row of work is a row of output pixels.
+    """
+
+    narrow: bool
+
+    @property
+    @abstractmethod
+    def weight_bytes(self) -> int:
+        """Size of one weight in bytes: 1 for i8, 2 for i16."""
+
+    @property
+    def macs(self) -> int:
+        return self.read_elements
+
+    @property
+    def padded_channels(self) -> int:
+        """C': channels padded to a multiple of CHANNELS."""
+        return -(-self.out.shape[3] // CHANNELS) * CHANNELS
+
+    @property
+    def work(self) -> int:
+        return 2 * self.read_elements
+
+
+@spec_format("q_depthwise")
+@dataclass(frozen=True)
+class QDepthwise(EightBitDepthwise):
+    """A requantized depthwise convolution of 8-bit images with equally many channels in and out.
+
+    Operands: x, weights i8 [taps, C'], out, bias i32 [2, C'], multiplier f32 [C']. The bias includes the zero point of
+    x, as in QConv2d. narrow: no weight is -128.
+    """
+
+    x: View
+    out: View
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    epilogue: Int8Epilogue
+    narrow: bool
+
+    @property
+    def family(self) -> str:
+        return f"qdepthwise_{self.x.dtype}"
+
+    @property
+    def weight_bytes(self) -> int:
+        return 1
+
+
+def in_vectors(values: Array) -> Array:
+    """Pad [rows, C] with zeros to [rows, C'], C' a multiple of CHANNELS."""
+    rows, channels = values.shape
+    filled = np.zeros((rows, -(-channels // CHANNELS) * CHANNELS), values.dtype)
+    filled[:, :channels] = values
+    return filled
