@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mavcg.choose.lowering.kernel_code import kernel_objects
+from mavcg.choose.lowering.kernel_code import kernel_code, kernel_tasks
 from mavcg.choose.lowering.lower import lower_graph
 from mavcg.choose.lowering.memory_plan import plan_memory
 from mavcg.choose.lowering.pack_weights import pack_weights
@@ -18,6 +18,7 @@ from mavcg.choose.lowering.step_list import make_step_list
 from mavcg.choose.tiles.core_shares import kernel_core_shares
 from mavcg.choose.tiles.tiles import plan_tiles
 from mavcg.cost.board_model import cores_of
+from mavcg.files.worker_processes import run_tasks
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.hardware.core import Core
@@ -80,7 +81,8 @@ def build_layers(ratio: int, in_parts: bool, waking: str, folder: Path) -> Path:
         program, steps=tuple(replace(s, name=name) for s, name in zip(program.steps, called, strict=True))
     )
     folder.mkdir(parents=True, exist_ok=True)
-    code = kernel_objects(lowered.specs, {"big": machine}, (), target, folder, 1, lambda what: None, plan=plan)
+    tasks = kernel_tasks(lowered.specs, {"big": machine}, (), target, folder, plan=plan)
+    code = kernel_code(run_tasks(tasks, 1, lambda what: None), {"big": machine}, plan)
     repeated = [
         _repeated(kernel_name(spec), label, times, target, folder)
         for spec in lowered.specs

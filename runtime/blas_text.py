@@ -4,6 +4,7 @@ It is pure: values in, text out.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from mavcg.runtime.core_speeds import MAX_SPEED
 from mavcg.runtime.coreset import NEED_WORDS, CoreSet, c_array
@@ -14,12 +15,24 @@ from mavcg.text.safe_text import c_string, comment
 BLAS_TABLES = "mavcg_blas_tables.h"
 
 
+@dataclass(frozen=True)
+class BlasSymbols:
+    """The symbols of a BLAS library's kernels without versions, by element type.
+
+    tiles: register tiles by form, then rows (narrow where there is such a tile, then units, from 1 on), then columns;
+    then the tall tiles by columns. vector_products: products with a vector by columns, then sums. dot_products: that of
+    columns with columns.
+    """
+
+    tiles: Mapping[str, Sequence[str]]
+    vector_products: Mapping[str, Sequence[str]]
+    dot_products: Mapping[str, Sequence[str]]
+
+
 def blas_tables_text(
     blocks: Sequence[BlasBlocks],
     core_set: CoreSet,
-    tiles: Mapping[str, Sequence[str]],
-    vector_products: Mapping[str, Sequence[str]],
-    dot_products: Mapping[str, Sequence[str]],
+    symbols: BlasSymbols,
     labels: Sequence[str],
     speeds: Mapping[str, int],
     base_needs: Sequence[int] = (0,) * NEED_WORDS,
@@ -27,12 +40,9 @@ def blas_tables_text(
 ) -> str:
     """Return mavcg_blas_tables.h.
 
-    blocks: of f32 and f64, in this order. tiles: dtype -> symbols of its register tiles without versions, by form, then
-    rows (narrow where there is such a tile, then units, from 1 on), then columns; then
-    the tall tiles by columns. vector_products: the same of products with a vector: by
-    columns, then sums. dot_products: that of columns with columns. labels: the version that generic and each core of
-    the set run, in the order of their ids. speeds: of each of these, in one unit, 1 to MAX_SPEED. base_needs: CPUID
-    bits that every version needs (csrc/x86_needs.h). spin_us: time that waiting threads poll before they sleep.
+    blocks: of f32 and f64, in this order. labels: the version that generic and each core of the set run, in the order
+    of their ids. speeds: of each of these, in one unit, 1 to MAX_SPEED. base_needs: CPUID bits that every version needs
+    (csrc/x86_needs.h). spin_us: time that waiting threads poll before they sleep.
     """
     assert all(1 <= speed <= MAX_SPEED for speed in speeds.values())
     rows = ["{" + ", ".join(map(str, _fields(block))) + "}, " + f"/* {block.dtype} */" for block in blocks]
@@ -49,12 +59,12 @@ def blas_tables_text(
             "uint16_t core_speeds[]", [f"{speeds[label]}, /* {comment(label)} */" for label in (labels[0], *labels)]
         ),
     ]
-    for stem, kind, symbols, routine in (
-        ("product", "blas_tile", tiles, "gemm"),
-        ("vector", "blas_vector_product", vector_products, "gemv"),
-        ("dot", "blas_dot_products", dot_products, "gemm"),
+    for stem, kind, of_types, routine in (
+        ("product", "blas_tile", symbols.tiles, "gemm"),
+        ("vector", "blas_vector_product", symbols.vector_products, "gemv"),
+        ("dot", "blas_dot_products", symbols.dot_products, "gemm"),
     ):
-        parts += _versions(stem, kind, symbols, routine, core_set, labels)
+        parts += _versions(stem, kind, of_types, routine, core_set, labels)
     return "".join(parts)
 
 

@@ -7,7 +7,7 @@ from mavcg.graph import TensorType
 from mavcg.hardware.core import Core, Midr
 from mavcg.runtime.amalgamation import SOURCES
 from mavcg.runtime.application_text import ApplicationProgram, PlacedNetwork, application_tables
-from mavcg.runtime.blas_text import blas_tables_text
+from mavcg.runtime.blas_text import BlasSymbols, blas_tables_text
 from mavcg.runtime.coreset import CoreSet, table_text
 from mavcg.runtime.drop_in_text import DropInPart, parts_text
 from mavcg.runtime.model_text import tables_text
@@ -57,7 +57,7 @@ def sample_tables() -> dict[str, str]:
     speeds = {"generic": 100, "cortex-a55": 100, "cortex-a75": 256}
     return {
         "mavcg_blas_tables.h": blas_tables_text(
-            _BLOCKS, _CORES, tiles, tiles, tiles, ("generic", *_CORES.names), speeds
+            _BLOCKS, _CORES, BlasSymbols(tiles, tiles, tiles), ("generic", *_CORES.names), speeds
         ),
         "mavcg_core_table.h": table_text(_CORES, {}),
         "mavcg_parts.h": parts_text("libsample.so", (DropInPart(_PROGRAM, "0123456789abcdef"),)),

@@ -7,7 +7,7 @@ order; blocks.py has the loops inside.
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from llvmlite import ir
 
@@ -33,6 +33,7 @@ from mavcg.kernels.tensor.plain_product import plain_conv2d
 from mavcg.specs.kernel import Machine, Operand, Packing, Step, View
 from mavcg.specs.packed_constant import PackedConstant
 from mavcg.specs.row_kernel import in_pieces
+from mavcg.specs.sums_of_products import Window
 from mavcg.specs.tile_plan import MacroTile, Order
 
 Value: TypeAlias = ir.Value
@@ -193,18 +194,8 @@ def lower_conv2d(node: Node, graph: Graph, views: Mapping[str, View], packing: P
         return (_depthwise_step(node, graph, views),)
     groups = node.attr("groups")
     packed = packed_filters(w, shape, groups, packing.lanes) if w in graph.constants else None
-    return conv_step(
-        node,
-        x,
-        views[node.output],
-        shape[1:3],
-        node.attr("stride"),
-        node.attr("dilation"),
-        groups,
-        views,
-        packing,
-        packed,
-    )
+    window = Window((shape[1], shape[2]), tuple(node.attr("stride")), tuple(node.attr("dilation")), groups)
+    return conv_step(node, x, views[node.output], window, views, packing, packed)
 
 
 def is_depthwise(node: Node, graph: Graph) -> bool:
@@ -238,10 +229,7 @@ def conv_step(
     node: Node,
     x: View,
     out: View,
-    kernel: Any,
-    stride: Any,
-    dilation: Any,
-    groups: int,
+    window: Window,
     views: Mapping[str, View],
     packing: Packing,
     weights: PackedConstant | None,
@@ -255,10 +243,10 @@ def conv_step(
         x,
         out,
         views[residual] if residual else None,
-        tuple(kernel),
-        tuple(stride),
-        tuple(dilation),
-        groups,
+        window.kernel,
+        window.stride,
+        window.dilation,
+        window.groups,
         packing.lanes,
         bool(bias),
         weights is not None,

@@ -108,8 +108,7 @@ def lower_matmul(node: Node, graph: Graph, views: Mapping[str, View], packing: P
         rows, columns = constant.shape
         weights = packed_matrix(right, (rows, columns), bool(node.attr("transpose_b")), packing.lanes)
         seen = {**views, **{name: view for name, view in images.items() if view is not None}}
-        unit = (1, 1)
-        return conv_step(node, seen[node.inputs[0]], seen[node.output], unit, unit, unit, 1, seen, packing, weights)
+        return conv_step(node, seen[node.inputs[0]], seen[node.output], Window(), seen, packing, weights)
     return _lower_unpacked(node, a, views[right], out, views)
 
 

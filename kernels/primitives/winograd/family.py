@@ -51,25 +51,19 @@ def block_of(tiles: Tiles) -> int:
     return min(tiles.rows, rows, room) * tiles.across
 
 
-def winograd_spec(
-    x: View,
-    out: View,
-    residual: View | None,
-    m: int,
-    k: int,
-    two_d: bool,
-    lanes: int,
-    bias: bool,
-    act: str,
-    act_args: tuple[float, ...],
-    pad: tuple[int, int] = (0, 0),
-) -> Winograd:
-    """Return the spec of the single kernel of a stride-1 convolution between N, H, W, C views with any strides.
+def tiles_between(x: View, out: View, m: int, k: int, two_d: bool, lanes: int, pad: tuple[int, int] = (0, 0)) -> Tiles:
+    """Return the tiles of a stride-1 convolution between N, H, W, C views with any strides.
 
-    m: outputs of a tile along a row. pad: (rows above, columns left) of zeros that are not in x; those below and right
-    follow from the size of out. lanes: output channels of a panel of packed weights.
+    m: outputs of a tile along a row. k: taps along a row. pad: (rows above, columns left) of zeros that are not in x;
+    those below and right follow from the size of out. lanes: output channels of a panel of packed weights.
     """
-    tiles = Tiles(m, k, two_d, pad, x.shape[1], x.shape[2], x.shape[3], out.shape[1], out.shape[2], out.shape[3], lanes)
+    return Tiles(m, k, two_d, pad, x.shape[1], x.shape[2], x.shape[3], out.shape[1], out.shape[2], out.shape[3], lanes)
+
+
+def winograd_spec(
+    tiles: Tiles, x: View, out: View, residual: View | None, bias: bool, act: str, act_args: tuple[float, ...]
+) -> Winograd:
+    """Return the spec of the single kernel of a convolution between N, H, W, C views with these tiles."""
     residual_view = Located(residual) if residual is not None else None
     return Winograd(tiles, Located(x), Located(out), residual_view, block_of(tiles), bias, act, act_args)
 

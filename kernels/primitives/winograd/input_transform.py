@@ -141,8 +141,8 @@ class InputTransform:
             self.transform(start, down, right, planes, address(b, target, scale_index(b, number, lanes * F32_BYTES)))
 
         new = [i * self.row_step + j * self.column_step for i in range(tiles.t_h) for j in range(tiles.k - 1, tiles.t)]
-        pixels = address(b, corner, tiles.m * self.column_step) if self.ahead else None
-        over_cache_lines(b, planes, target, vectors, lanes, emit_vector, True, pixels, new)
+        pixels = (address(b, corner, tiles.m * self.column_step), new) if self.ahead else None
+        over_cache_lines(b, planes, target, vectors, lanes, emit_vector, True, pixels)
 
     def channel_bytes(self, number: Value) -> Value:
         """Emit the offset of vector `number` of channels within a pixel, in bytes."""

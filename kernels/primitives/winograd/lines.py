@@ -32,14 +32,13 @@ def over_cache_lines(
     lanes: int,
     body: Callable[[Value], None],
     write: bool,
-    pixels: Value | None,
-    steps: Sequence[int],
+    pixels: tuple[Value, Sequence[int]] | None,
 ) -> None:
     """Emit body(number of a vector of channels) for all vectors of a tile, with prefetches of its planes and pixels.
 
     tile: pointer to the tile in the first plane. write: True if planes are written and the image is read, else vice
-    versa. pixels: pointer to the next tile's first pixel; None: pixels are not prefetched. steps: bytes from there to
-    each of its pixels.
+    versa. pixels: (pointer to the next tile's first pixel, bytes from there to each of its pixels); None: pixels are
+    not prefetched.
     """
     per_line = max(1, LINE // (lanes * F32_BYTES))
     far = planes.bytes > NEAR_BYTES
@@ -50,7 +49,8 @@ def over_cache_lines(
     def line(first: Value) -> None:
         here = scale_index(b, first, lanes * F32_BYTES)
         if pixels is not None:
-            pixel = address(b, pixels, here)
+            start, steps = pixels
+            pixel = address(b, start, here)
             for step in steps:
                 prefetch_to_l1(b, address(b, pixel, step), not write)
         ahead = address(b, tile, here)

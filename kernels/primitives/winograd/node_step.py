@@ -8,7 +8,13 @@ from collections.abc import Mapping
 
 from mavcg.graph import Graph, Node
 from mavcg.kernels.conv.depthwise import MOST_TAPS
-from mavcg.kernels.primitives.winograd.family import ERROR_BOUNDS, packed_winograd, staged_kernels, winograd_spec
+from mavcg.kernels.primitives.winograd.family import (
+    ERROR_BOUNDS,
+    packed_winograd,
+    staged_kernels,
+    tiles_between,
+    winograd_spec,
+)
 from mavcg.specs.kernel import Operand, Packing, Step, View
 
 STAGED = "_staged"
@@ -45,18 +51,9 @@ def winograd_steps(
     """Return the steps of a node by an algorithm of winograd_choices, given by its name."""
     m, k = _TILES[name.removesuffix(STAGED)]
     bias, residual = (*node.inputs[2:], "", "")[:2]
-    spec = winograd_spec(
-        views[node.inputs[0]],
-        views[node.output],
-        views[residual] if residual else None,
-        m,
-        k,
-        True,
-        packing.lanes,
-        bool(bias),
-        node.attr("act"),
-        tuple(node.attr("act_args")),
-    )
+    image, result, added = views[node.inputs[0]], views[node.output], views[residual] if residual else None
+    tiles = tiles_between(image, result, m, k, True, packing.lanes)
+    spec = winograd_spec(tiles, image, result, added, bool(bias), node.attr("act"), tuple(node.attr("act_args")))
     x, out = Operand(node.inputs[0]), Operand(node.output, written=True)
     weights = Operand(constant=packed_winograd(spec.tiles, node.inputs[1]))
     epilogue = tuple(Operand(tensor) for tensor in (bias, residual) if tensor)

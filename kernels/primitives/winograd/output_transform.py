@@ -122,10 +122,10 @@ class OutputTransform:
 
             _, down, right, _ = (step * F32_BYTES for step in self.image.view.strides)
             next_tile = [i * down + j * right for i in range(tiles.m_h) for j in range(tiles.m)]
-            corner = (
-                address(b, self.address_of(self.image, out, y, x, const(0)), tiles.m * right) if self.ahead else None
-            )
-            over_cache_lines(b, planes, source, vectors, self.lanes, vector, False, corner, next_tile)
+            pixels = None
+            if self.ahead:
+                pixels = address(b, self.address_of(self.image, out, y, x, const(0)), tiles.m * right), next_tile
+            over_cache_lines(b, planes, source, vectors, self.lanes, vector, False, pixels)
 
         repeat(b, const(0), count, emit_tile, "tile")
 

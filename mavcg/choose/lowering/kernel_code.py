@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -11,7 +11,7 @@ from llvmlite import ir
 
 from mavcg.assembly.tuning_options import FAST, Tuning, has_machine_passes
 from mavcg.files.scratch import scratch_folder
-from mavcg.files.worker_processes import Task, run_tasks
+from mavcg.files.worker_processes import Task
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.builder.module_text import add_core_attributes, release
@@ -130,25 +130,6 @@ class KernelObject:
     tiles: Mapping[str, tuple[str, ...]]
 
 
-def kernel_objects(
-    specs: Sequence[KernelSpec],
-    machines: Mapping[str, Machine],
-    cores: Sequence[Core],
-    target: Target,
-    folder: Path,
-    workers: int,
-    progress: Callable[[str], None],
-    tuning: Tuning = FAST,
-    plan: TilePlan = UNPLANNED,
-) -> KernelCode:
-    """Compile every spec for every machine into objects in `folder`, with the plan's macro-tiles.
-
-    cores: cores whose profiles may enable machine passes. Raises: ToolError with the compiler's message.
-    """
-    tasks = kernel_tasks(specs, machines, cores, target, folder, tuning, plan)
-    return kernel_code(run_tasks(tasks, workers, progress), machines, plan)
-
-
 def kernel_tasks(
     specs: Sequence[KernelSpec],
     machines: Mapping[str, Machine],
@@ -158,7 +139,11 @@ def kernel_tasks(
     tuning: Tuning = FAST,
     plan: TilePlan = UNPLANNED,
 ) -> list[Task[KernelObject]]:
-    """Return the tasks of kernel_objects, with their estimated time as cost."""
+    """Return the tasks that compile every spec for every machine into objects in `folder`, by the plan's macro-tiles.
+
+    Their cost is their estimated time. cores: cores whose profiles may enable machine passes. A task raises ToolError
+    with the compiler's message; kernel_code puts the results of all together.
+    """
     modules = kernel_modules(specs, machines, cores, target, tuning, plan)
     if any(module.settings.tuned for module in modules):
         import mavcg.assembly.tuning  # noqa: F401 - once, before workers are copies of this process

@@ -9,7 +9,8 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from mavcg.assembly.tuning_options import FAST, Tuning
-from mavcg.choose.lowering.kernel_code import kernel_objects, version_symbol
+from mavcg.choose.lowering.kernel_code import UNPLANNED, kernel_code, kernel_tasks, version_symbol
+from mavcg.files.worker_processes import run_tasks
 from mavcg.hardware.core import Core
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.primitives.foreign.product import foreign_libraries
@@ -80,7 +81,9 @@ def build_program(
     """
     specs = tuple(dict.fromkeys(stage.spec for job in jobs for stage in job.stages))
     cores = () if core is None else (core,)
-    code = kernel_objects(specs, {machine.name: machine}, cores, target, folder, workers, progress, tuning)
+    machines = {machine.name: machine}
+    tasks = kernel_tasks(specs, machines, cores, target, folder, tuning)
+    code = kernel_code(run_tasks(tasks, workers, progress), machines, UNPLANNED)
     (folder / "bench_jobs.h").write_text(_tables(jobs, specs, machine.name, target))
     libraries = foreign_libraries(specs)
     sources = [CSRC / "bench.c"]

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mavcg.assembly.code_image import CodeImage
-from mavcg.choose.lowering.kernel_code import kernel_objects, version_symbol
+from mavcg.choose.lowering.kernel_code import kernel_code, kernel_tasks, version_symbol
 from mavcg.choose.lowering.step_list import call_rows
 from mavcg.choose.tiles.tiles import plan_tiles
 from mavcg.cost.board_model import cores_of
 from mavcg.cost.core_facts import simulated_core
 from mavcg.errors import MavcgError
+from mavcg.files.worker_processes import run_tasks
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core
 from mavcg.kernels.builder.emit import kernel_name
@@ -70,7 +71,8 @@ def compile_jobs(
     specs = tuple(dict.fromkeys(stage.spec for job in jobs for stage in job.lowering.stages))
     labels = {core.name: machine}
     plan = plan_tiles(specs, cores_of((core.name,), target, board))
-    code = kernel_objects(specs, labels, (core,), target, folder, workers, progress, plan=plan)
+    tasks = kernel_tasks(specs, labels, (core,), target, folder, plan=plan)
+    code = kernel_code(run_tasks(tasks, workers, progress), labels, plan)
     library = folder / "libkernels.so"
     link_shared(code.objects, library, target)
     return SimulatedKernels(read_program(library), plan, core, board)

@@ -31,7 +31,7 @@ from mavcg.objects.link_options import LinkOptions
 from mavcg.passes.ir.protection import protect
 from mavcg.profiles.load import load_cores
 from mavcg.runtime.blas_build import blas_object
-from mavcg.runtime.blas_text import blas_tables_text
+from mavcg.runtime.blas_text import BlasSymbols, blas_tables_text
 from mavcg.runtime.coreset import NEED_WORDS, CoreSet
 from mavcg.runtime.model_build import kernel_needs, selector_of
 from mavcg.runtime.model_text import default_spin_us
@@ -122,9 +122,7 @@ def blas_objects(
     tables = blas_tables_text(
         blocks,
         core_set,
-        symbols,
-        vectors,
-        dots,
+        BlasSymbols(symbols, vectors, dots),
         (GENERIC, *core_set.names),
         speeds,
         needs,

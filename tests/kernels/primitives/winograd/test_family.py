@@ -16,6 +16,7 @@ from mavcg.kernels.primitives.winograd.family import (
     PRIMITIVES,
     WinogradPrimitive,
     pack_winograd,
+    tiles_between,
     winograd_spec,
 )
 from mavcg.kernels.primitives.winograd.spec import Winograd
@@ -46,7 +47,7 @@ def test_activations(name: str, act: tuple[str, tuple[float, ...]], host: Machin
 def test_long_activations_are_written_for_a_row_of_outputs_only(host: Machine) -> None:
     """Of 36 outputs, six of which are a row."""
     image = strided((1, 12, 12, 16), 16, 12)
-    spec = winograd_spec(image, image, None, 6, 3, True, 16, False, "", (), (1, 1))
+    spec = winograd_spec(tiles_between(image, image, 6, 3, True, 16, (1, 1)), image, image, None, False, "", ())
     plain, short, long = (
         kernel_module([replace(spec, act=act)], host, "", host_target()).count("\n") for act in ("", "relu", "silu")
     )
@@ -146,7 +147,8 @@ def run_views(machine: Machine, two_d: bool, parts: int) -> tuple[Array, Array]:
     other_view = strided((2, 10, 7, 19), 19, 7)
     x, other = rng.standard_normal(x_view.shape), rng.standard_normal(out_view.shape)
     weights, bias = rng.standard_normal((19, 3, 3, 10)), rng.standard_normal(19)
-    spec = winograd_spec(x_view, out_view, other_view, 4, 3, two_d, 16, True, "relu", ())
+    tiles = tiles_between(x_view, out_view, 4, 3, two_d, 16)
+    spec = winograd_spec(tiles, x_view, out_view, other_view, True, "relu", ())
     packed = pack_winograd(spec.tiles, weights)
     step = Step(spec, tuple(Operand(name) for name in ("x", "w", "y", "bias", "other")))
     whole = [View("f32", a.shape, tuple(s // 4 for s in a.strides)) for a in (packed, bias.astype(np.float32))]

@@ -1,6 +1,7 @@
 """Kernels compiled once a core: names, versions, machine passes, what is said of them."""
 
 import io
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,11 +11,13 @@ from rich.console import Console
 
 from mavcg.assembly.tuning_options import FAST, Tuning
 from mavcg.choose.lowering import kernel_code
-from mavcg.choose.lowering.kernel_code import KernelCode, kernel_module, kernel_objects, tiles_of, version_symbol
+from mavcg.choose.lowering.kernel_code import KernelCode, kernel_module, kernel_tasks, tiles_of, version_symbol
 from mavcg.choose.lowering.lower import lower_graph
 from mavcg.choose.lowering.step_list import plan_model
+from mavcg.files.worker_processes import run_tasks
 from mavcg.graph import TensorType
 from mavcg.graph.builder import GraphBuilder
+from mavcg.hardware.core import Core
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.machines import machines_for, packing_for
 from mavcg.kernels.registry import emit
@@ -62,12 +65,27 @@ def test_tiles_are_those_that_the_machine_s_registers_hold() -> None:
     assert tiles_of("define void @f() { ret void }") == {}
 
 
+def compiled(
+    specs: Sequence[KernelSpec],
+    machines: Mapping[str, Machine],
+    cores: Sequence[Core],
+    folder: Path,
+    workers: int,
+    progress: Callable[[str], None],
+    tuning: Tuning = FAST,
+    plan: TilePlan = kernel_code.UNPLANNED,
+) -> KernelCode:
+    """Every spec for every machine, as a build has them compiled."""
+    tasks = kernel_tasks(specs, machines, cores, ARM, folder, tuning, plan)
+    return kernel_code.kernel_code(run_tasks(tasks, workers, progress), machines, plan)
+
+
 def test_a_version_is_made_by_its_own_macro_tile(tmp_path: Path) -> None:
     (spec,) = some_specs()
     plan = TilePlan({(kernel_name(spec), "cortex-a55"): MacroTile(prefetch_distance_bytes=4096)})
     machines = machines_for(CORES, ARM)
     texts = {label: kernel_module([spec], machines[label], label, ARM, plan) for label in machines}
-    made = kernel_objects([spec], machines, (), ARM, tmp_path, 2, lambda what: None, plan=plan)
+    made = compiled([spec], machines, (), tmp_path, 2, lambda what: None, plan=plan)
 
     assert [label for label, text in texts.items() if "llvm.prefetch" in text] == ["cortex-a55"]
     assert made.plan == plan
@@ -107,7 +125,7 @@ def test_every_kernel_has_every_version(tmp_path: Path, tuning: Tuning) -> None:
     specs = some_specs(9)  # more than one module's
     said: list[str] = []
     machines = machines_for(CORES, ARM)
-    made = kernel_objects(specs, machines, CORES, ARM, tmp_path, 2, said.append, tuning)
+    made = compiled(specs, machines, CORES, tmp_path, 2, said.append, tuning)
 
     wanted = {version_symbol(kernel_name(spec), label) for spec in specs for label in machines}
     symbols = [name for path in made.objects for name, size in function_symbols(path) if size]
@@ -122,7 +140,7 @@ def test_the_same_kernels_give_the_same_objects(tmp_path: Path) -> None:
     objects: list[dict[str, bytes]] = []
     for folder in (tmp_path / "a", tmp_path / "b"):
         folder.mkdir()
-        made = kernel_objects(specs, machines, CORES, ARM, folder, 1 + len(objects), lambda what: None)
+        made = compiled(specs, machines, CORES, folder, 1 + len(objects), lambda what: None)
         objects.append({path.name: path.read_bytes() for path in made.objects})
 
     assert objects[0] == objects[1]
@@ -137,13 +155,13 @@ def test_each_kernel_is_emitted_once_for_each_core(tmp_path: Path, monkeypatch: 
         return emit(module, spec, machine, macro)
 
     monkeypatch.setattr(kernel_code, "emit", count_emission)
-    kernel_objects(specs, machines, CORES, ARM, tmp_path, 1, lambda what: None)
+    compiled(specs, machines, CORES, tmp_path, 1, lambda what: None)
 
     wanted = [(spec, machine.name) for machine in machines.values() for spec in specs]
     assert len(emitted) == len(set(emitted)) and set(emitted) == set(wanted)
 
 
 def test_no_kernels_are_no_objects(tmp_path: Path) -> None:
-    made = kernel_objects((), machines_for(CORES, ARM), CORES, ARM, tmp_path, 2, lambda what: None)
+    made = compiled((), machines_for(CORES, ARM), CORES, tmp_path, 2, lambda what: None)
 
     assert made.objects == () and made.code_bytes() == {}

@@ -11,7 +11,7 @@ from mavcg.graph import TensorType
 from mavcg.hardware.core_model import CoreModel
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.machines import machines_for
-from mavcg.kernels.primitives.winograd.family import winograd_spec
+from mavcg.kernels.primitives.winograd.family import tiles_between, winograd_spec
 from mavcg.kernels.primitives.winograd.spec import Winograd
 from mavcg.profiles.load import load_board, load_cores
 from mavcg.specs.kernel import Machine, dense_view
@@ -22,7 +22,7 @@ from mavcg.toolchain.target import parse_target
 def layer(side: int, channels: int) -> Winograd:
     """A 3x3 convolution of an image of side x side with as many channels out as in, in tiles of 4x4."""
     x, out = (dense_view(TensorType("f32", (1, n, n, channels))) for n in (side + 2, side))
-    return winograd_spec(x, out, None, 4, 3, True, 8, False, "relu", ())
+    return winograd_spec(tiles_between(x, out, 4, 3, True, 8), x, out, None, False, "relu", ())
 
 
 def board_cores(name: str) -> tuple[dict[str, Machine], dict[str, CoreModel], dict[str, int]]:
