@@ -14,7 +14,7 @@ from mavcg.kernels.gemm.register_tile import BlockRegisters
 from mavcg.kernels.int8 import conv2d as qconv2d
 from mavcg.kernels.int8 import integer_conv, mean_pool, means
 from mavcg.kernels.int8 import matmul as qmatmul
-from mavcg.kernels.primitives import node_step as primitive_step
+from mavcg.kernels.primitives import registry as primitive_step
 from mavcg.kernels.primitives.registry import primitive_emitters
 from mavcg.kernels.tensor import (
     arg_reduce,

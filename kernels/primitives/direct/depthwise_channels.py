@@ -32,8 +32,8 @@ from mavcg.kernels.primitives.common import (
     lanes_of,
     load_partial,
 )
+from mavcg.kernels.primitives.direct.spec import ImageKernel
 from mavcg.kernels.primitives.direct.tile_outputs import DirectTileOutputs
-from mavcg.kernels.primitives.image_kernel import ImageKernel
 from mavcg.specs.kernel import Array, Machine
 from mavcg.specs.primitive import (
     F32_BYTES,
@@ -246,6 +246,3 @@ class DepthwisePrimitive(Primitive):
 
         operands = (x.operand, StageOperand("weights"), StageOperand("out"), *epilogue_operand_places(epilogue))
         return Lowering((*x.stages, Stage(spec, operands)), pack_weights, shape, x.workspace_bytes)
-
-
-EMIT = {DepthwiseChannels: emit_depthwise}

@@ -249,6 +249,3 @@ class _DirectEmitter:
             panel = scale_index(b, b.udiv(channel, const(spec.panel)), spec.panel_bytes)
             inside = b.add(panel, scale_index(b, b.urem(channel, const(spec.panel)), F32_BYTES))
         return b.add(scale_index(b, group, spec.group_bytes), inside, name="weights_at") if spec.groups > 1 else inside
-
-
-EMIT = {DirectConv: emit_direct}

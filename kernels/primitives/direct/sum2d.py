@@ -36,7 +36,7 @@ from mavcg.kernels.primitives.common import (
     load_partial,
     store_partial,
 )
-from mavcg.kernels.primitives.image_kernel import GroupedImageKernel
+from mavcg.kernels.primitives.direct.spec import GroupedImageKernel
 from mavcg.specs.kernel import Array, Machine
 from mavcg.specs.primitive import (
     F32_BYTES,

@@ -28,8 +28,7 @@ from mavcg.kernels.primitives.common import (
     store_partial,
     zero_other_lanes,
 )
-from mavcg.kernels.primitives.fft.codelets import forward, inverse
-from mavcg.kernels.primitives.fft.lanes import ChannelLanes
+from mavcg.kernels.primitives.fft.lanes import ChannelLanes, forward, inverse
 from mavcg.kernels.primitives.fft.specs import CoefficientProducts, ForwardRows, InverseRows
 from mavcg.kernels.primitives.matrix_product import PANEL, emit_product, packed_product
 from mavcg.specs.kernel import Machine

@@ -10,16 +10,18 @@ from mavcg.kernels.builder.emit import address, const, finish_rows, kernel_funct
 from mavcg.kernels.gemm.tile import Pointers, Sum
 from mavcg.kernels.primitives.common import Image, epilogue_operands
 from mavcg.kernels.primitives.im2.patches import Patches, PixelRegion, emit_patches
-from mavcg.kernels.primitives.im2.pieces import PixelPieces, channels_of_part, pieces_of
 from mavcg.kernels.primitives.matrix_product import (
     PANEL,
     MatrixProduct,
+    PixelPieces,
     activation_of,
+    channels_of_part,
     emit_full_or_tail,
     emit_in_blocks,
     emit_product,
     fill_last_block,
     packed_product,
+    pieces_of,
 )
 from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.specs.kernel_symbol import shape_text

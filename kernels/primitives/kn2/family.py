@@ -19,10 +19,9 @@ from mavcg.kernels.primitives.common import (
     pack_panels,
     panels_shape,
 )
-from mavcg.kernels.primitives.im2.pieces import STRIP_PIXELS
 from mavcg.kernels.primitives.kn2.shift import ShiftedSum, emit_shifted_sum
 from mavcg.kernels.primitives.kn2.taps import TapProducts, emit_tap_products
-from mavcg.kernels.primitives.matrix_product import PANEL, blocks_within_groups
+from mavcg.kernels.primitives.matrix_product import PANEL, STRIP_PIXELS, blocks_within_groups
 from mavcg.specs.kernel import Array
 from mavcg.specs.primitive import F32_BYTES, Epilogue, Layout, Lowering, Primitive, Scenario, Stage, StageOperand
 

@@ -8,11 +8,12 @@ from llvmlite import ir
 from mavcg.kernels.builder.emit import I1, address, const, finish_rows, kernel_function, operand, repeat, scale_index
 from mavcg.kernels.gemm.tile import Part, Pointers, Sum
 from mavcg.kernels.primitives.common import Image, epilogue_operands, transpose_work
-from mavcg.kernels.primitives.im2.pieces import STRIP_PIXELS, channels_of_part
-from mavcg.kernels.primitives.kn2.lines import ChannelSpan, OutputRows
+from mavcg.kernels.primitives.kn2.shift import ChannelSpan, OutputRows
 from mavcg.kernels.primitives.matrix_product import (
     PANEL,
+    STRIP_PIXELS,
     MatrixProduct,
+    channels_of_part,
     emit_full_or_tail,
     emit_in_blocks,
     emit_product,

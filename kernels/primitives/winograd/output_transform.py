@@ -25,9 +25,8 @@ from mavcg.kernels.builder.emit import (
 from mavcg.kernels.builder.nest import minimum
 from mavcg.kernels.gemm.register_tile import lanes_f32
 from mavcg.kernels.primitives.common import lanes_of, load_partial, store_partial, transpose_vectors, zero_other_lanes
-from mavcg.kernels.primitives.winograd.linear import operations_of
-from mavcg.kernels.primitives.winograd.lines import over_cache_lines, prefetches_pixels
-from mavcg.kernels.primitives.winograd.tiles import Located, Planes, Tiles
+from mavcg.kernels.primitives.winograd.matrices import operations_of
+from mavcg.kernels.primitives.winograd.tiles import Located, Planes, Tiles, over_cache_lines, prefetches_pixels
 from mavcg.specs.kernel import Machine
 from mavcg.specs.primitive import F32_BYTES
 

@@ -8,7 +8,7 @@ from mavcg.choose.algorithms.choice import Alternative, Problem
 from mavcg.choose.algorithms.strategies import Selected, select
 from mavcg.errors import MavcgError
 from mavcg.hosts.host import HOST
-from mavcg.kernels.primitives.foreign.family import FAMILY, foreign_primitives
+from mavcg.kernels.primitives.foreign_gemm import FAMILY, foreign_primitives
 from mavcg.specs.foreign_library import ForeignLibrary
 from mavcg.specs.primitive import Primitive
 

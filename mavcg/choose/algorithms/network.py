@@ -12,7 +12,7 @@ from enum import StrEnum
 from mavcg.choose.algorithms.dt_graph import Size
 from mavcg.graph import Graph, Node, fresh_name
 from mavcg.kernels.primitives.common import MOST_BLOCK
-from mavcg.kernels.primitives.sparse.pattern import with_sparsity
+from mavcg.kernels.primitives.sparse.family import with_sparsity
 from mavcg.passes.graph.layout_forms import is_entry, is_image, layouts_of
 from mavcg.specs.primitive import AxisWindow, Layout, Scenario
 

@@ -15,7 +15,7 @@ import numpy as np
 from mavcg.choose.algorithms.choice import Alternative, Problem, make_choice
 from mavcg.choose.algorithms.strategies import FAMILY, LOCAL, PBQP, Selected, is_baseline, select
 from mavcg.errors import MavcgError
-from mavcg.kernels.primitives.sparse.pattern import mask_of
+from mavcg.kernels.primitives.sparse.family import mask_of
 from mavcg.specs.primitive import F32_BYTES, Epilogue, Primitive, Scenario
 
 T = TypeVar("T")

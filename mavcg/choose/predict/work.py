@@ -7,7 +7,7 @@ from typing import Any
 from mavcg.choose.lowering.lower import LoweredGraph
 from mavcg.choose.lowering.memory_plan import tensor_address
 from mavcg.choose.lowering.step_list import PlannedModel
-from mavcg.kernels.primitives.node_step import scenario_of
+from mavcg.kernels.primitives.registry import scenario_of
 from mavcg.specs.kernel import KernelSpec, View
 from mavcg.specs.model_program import OperandAddress
 from mavcg.specs.weight_parts import WHOLE_WEIGHTS, WeightParts

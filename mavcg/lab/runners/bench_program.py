@@ -13,7 +13,7 @@ from mavcg.choose.lowering.kernel_code import UNPLANNED, kernel_code, kernel_tas
 from mavcg.files.worker_processes import run_tasks
 from mavcg.hardware.core import Core
 from mavcg.kernels.builder.emit import kernel_name
-from mavcg.kernels.primitives.foreign.product import foreign_libraries
+from mavcg.kernels.primitives.foreign_gemm import foreign_libraries
 from mavcg.lab.runners.foreign_text import foreign_text
 from mavcg.lab.trials.jobs import BASES
 from mavcg.specs.kernel import KernelSpec, Machine

@@ -7,7 +7,7 @@ from pathlib import Path
 from shutil import rmtree
 
 from mavcg.hardware.core import Core
-from mavcg.kernels.primitives.foreign.product import foreign_libraries
+from mavcg.kernels.primitives.foreign_gemm import foreign_libraries
 from mavcg.lab.runners.bench_program import BenchJob, BenchProgram, bench_job, bench_target, build_program
 from mavcg.lab.runners.lowered_job import lowered_job
 from mavcg.lab.runners.shell_runner import ShellRunner

@@ -26,7 +26,7 @@ from mavcg.files.store import open_store
 from mavcg.files.worker_processes import Task, run_tasks
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core
-from mavcg.kernels.primitives.sparse.pattern import even_packed
+from mavcg.kernels.primitives.sparse.family import even_packed
 from mavcg.kernels.primitives.sparse.product import SparseProduct
 from mavcg.lab.simulate.program_image import read_program
 from mavcg.lab.simulate.row_windows import TouchedMemory

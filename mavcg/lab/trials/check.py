@@ -11,7 +11,7 @@ import numpy as np
 
 from mavcg.errors import MavcgError
 from mavcg.kernels.machines import packing_for
-from mavcg.kernels.primitives.sparse.pattern import mask_of
+from mavcg.kernels.primitives.sparse.family import mask_of
 from mavcg.lab.trials.jobs import GuardedMemory, TrialJob, all_rows, memory, random_ranges
 from mavcg.lab.trials.run import run_jobs
 from mavcg.reference.elementwise import activate

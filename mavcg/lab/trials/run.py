@@ -9,7 +9,7 @@ from mavcg.hosts.foreign_library import sgemm_address
 from mavcg.hosts.host import HOST, host_board
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.machines import machines_for
-from mavcg.kernels.primitives.foreign.product import foreign_libraries
+from mavcg.kernels.primitives.foreign_gemm import foreign_libraries
 from mavcg.lab.trials.emulation import LABEL, emulate, emulator_missing, runs_here
 from mavcg.lab.trials.jobs import TrialJob, memory
 from mavcg.profiles.load import cores_for

@@ -16,7 +16,7 @@ from mavcg.choose.algorithms.select_network import read_network
 from mavcg.choose.algorithms.select_workers import board_of, label_of, workers_of
 from mavcg.cli.app import make_app
 from mavcg.hosts.foreign_library import find_foreign
-from mavcg.kernels.primitives.foreign.family import foreign_primitives
+from mavcg.kernels.primitives.foreign_gemm import foreign_primitives
 from mavcg.kernels.primitives.registry import find_primitive
 from mavcg.lab.trials.check import block_of
 from mavcg.lab.trials.run import find_machine

@@ -18,7 +18,7 @@ from mavcg.graph.builder import GraphBuilder
 from mavcg.graph.parts import TensorType
 from mavcg.importers.load import import_model
 from mavcg.kernels.primitives.convert import conversions, lower_conversion
-from mavcg.kernels.primitives.foreign.family import foreign_primitives
+from mavcg.kernels.primitives.foreign_gemm import foreign_primitives
 from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.kernels.registry import lower
 from mavcg.lab.trials.cases import EPILOGUES, scenarios_of

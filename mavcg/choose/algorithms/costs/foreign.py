@@ -4,7 +4,7 @@ faster."""
 from dataclasses import dataclass, replace
 
 from mavcg.choose.algorithms.costs.provider import MEASURED, Cost, CostProvider
-from mavcg.kernels.primitives.foreign.family import FAMILY
+from mavcg.kernels.primitives.foreign_gemm import FAMILY
 from mavcg.specs.primitive import Layout, Primitive, Scenario
 
 

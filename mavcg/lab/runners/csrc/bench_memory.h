@@ -31,7 +31,7 @@ static void fill_randomly(struct memory *memory, uint64_t seed) {
 }
 
 /* The counts and positions of sparse weights, over numbers that are there: as many blocks in each row of blocks, and as
- * far from one another. kernels/primitives/sparse/pattern.py has the form. */
+ * far from one another. kernels/primitives/sparse/family.py has the form. */
 static void fill_positions(struct memory *memory, const struct sparse *form) {
     int32_t *counts = (int32_t *)(void *)memory->inner;
     int32_t *entry = counts + form->blocks + 1;

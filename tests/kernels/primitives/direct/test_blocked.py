@@ -2,7 +2,7 @@
 
 import pytest
 
-from mavcg.kernels.primitives.direct.blocked import PRIMITIVES
+from mavcg.kernels.primitives.direct.family import PRIMITIVES
 from mavcg.lab.trials.check import CheckCase
 from mavcg.specs.kernel import Machine
 from mavcg.specs.primitive import Scenario

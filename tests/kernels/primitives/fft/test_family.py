@@ -8,8 +8,8 @@ import pytest
 from llvmlite import ir
 
 from mavcg.kernels.builder.emit import F32, PTR, address
-from mavcg.kernels.primitives.fft.codelets import forward, inverse
 from mavcg.kernels.primitives.fft.family import LENGTHS, PRIMITIVES, best_length
+from mavcg.kernels.primitives.fft.lanes import forward, inverse
 from mavcg.kernels.primitives.fft.specs import Transforms, transformed_weights
 from mavcg.specs.primitive import Scenario
 

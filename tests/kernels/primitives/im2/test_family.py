@@ -3,7 +3,7 @@
 import pytest
 
 from mavcg.kernels.primitives.im2.family import PRIMITIVES
-from mavcg.kernels.primitives.im2.pieces import pieces_of
+from mavcg.kernels.primitives.matrix_product import pieces_of
 from mavcg.specs.primitive import Layout, Scenario
 
 

@@ -19,9 +19,9 @@ from mavcg.graph import TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.kernels.primitives.common import Image
 from mavcg.kernels.primitives.registry import all_primitives
-from mavcg.kernels.primitives.sparse.family import PRIMITIVES
-from mavcg.kernels.primitives.sparse.pattern import (
+from mavcg.kernels.primitives.sparse.family import (
     BLOCK_ROWS,
+    PRIMITIVES,
     mask_of,
     measured_sparsity,
     pack_sparse,

@@ -11,8 +11,7 @@ import pytest
 from llvmlite import ir
 
 from mavcg.kernels.builder.emit import F32, PTR, address
-from mavcg.kernels.primitives.winograd.linear import operations_of
-from mavcg.kernels.primitives.winograd.matrices import Matrix, as_array, filtering, transform_weights
+from mavcg.kernels.primitives.winograd.matrices import Matrix, as_array, filtering, operations_of, transform_weights
 
 KINDS = ((2, 3), (4, 3), (6, 3), (2, 5), (4, 5))
 

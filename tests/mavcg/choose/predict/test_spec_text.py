@@ -10,7 +10,7 @@ import pytest
 from mavcg.choose.predict.spec_text import read_spec
 from mavcg.errors import MavcgError
 from mavcg.kernels.int8.integer_sums import IntegerConv2d, IntegerDepthwise
-from mavcg.kernels.primitives.foreign.product import ForeignProduct
+from mavcg.kernels.primitives.foreign_gemm import ForeignProduct
 from mavcg.kernels.primitives.sparse.product import SparseProduct
 from mavcg.kernels.registry import emitters
 from mavcg.kernels.tensor.dynamic_range import DynamicRange, Extremes

@@ -8,7 +8,7 @@ import pytest
 
 from mavcg.errors import MavcgError
 from mavcg.hosts.foreign_library import find_foreign
-from mavcg.kernels.primitives.foreign.family import foreign_primitives
+from mavcg.kernels.primitives.foreign_gemm import foreign_primitives
 from mavcg.lab.runners.bench_program import BenchProgram, build_program
 from mavcg.lab.runners.bench_run import BenchOptions, run_bench
 from mavcg.lab.runners.foreign_text import foreign_text

@@ -14,7 +14,7 @@ from mavcg.choose.predict.predict import Prediction
 from mavcg.choose.predict.work import INPUT, OUTPUT, WEIGHT, StepWork, Touch
 from mavcg.errors import ProfileError
 from mavcg.hardware.core import Core
-from mavcg.kernels.primitives.sparse.pattern import BLOCK_ROWS, even_packed, pack_sparse
+from mavcg.kernels.primitives.sparse.family import BLOCK_ROWS, even_packed, pack_sparse
 from mavcg.lab.simulate import simulated_layers
 from mavcg.lab.simulate.model_run import simulate_model
 from mavcg.lab.simulate.row_windows import WindowEstimate

@@ -1,4 +1,11 @@
-"""Primitives of the direct families, and their lowering to stages."""
+"""Primitives of the direct families, and their lowering to stages.
+
+Plain loops have register tiles of a single scalar, a single vector, or one of each: vectors along the columns or along
+the channels; sums over channels inside of taps, or taps inside of channels; one channel's columns, one pixel's
+channels, or one vector of channels of some pixels in registers. Blocked ones have register tiles of output channels by
+pixels, with forms for special layers: 1x1 (rows of pixels of any length), the first layer of a network (few channels),
+depthwise (each channel by itself).
+"""
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -13,6 +20,8 @@ from mavcg.kernels.primitives.common import (
     pack_panels,
     panels_shape,
 )
+from mavcg.kernels.primitives.direct.depthwise_channels import DepthwiseChannels, DepthwisePrimitive, emit_depthwise
+from mavcg.kernels.primitives.direct.loops import emit_direct
 from mavcg.kernels.primitives.direct.spec import DirectConv, TileExtent, VectorAxis
 from mavcg.kernels.primitives.direct.terms import TermOrder, ordered_weights
 from mavcg.specs.kernel import Array
@@ -136,3 +145,85 @@ class DirectPrimitive(Primitive):
             return image
         width = lengths[-1] if lengths else pixels
         return replace(image, height=pixels // width, width=width)
+
+
+PLANAR = tuple(layout for layout in Layout if layout.planar)
+DEEP = (Layout.HWC, Layout.CHWC)
+# The order of terms in which inputs of successive terms are near each other, by layout.
+NATURAL = {
+    Layout.CHW: TermOrder.CHANNELS,
+    Layout.HCW: TermOrder.CHANNELS,
+    Layout.HWC: TermOrder.TAPS,
+    Layout.CHWC: TermOrder.BLOCKS,
+}
+
+
+def _columns(name: str, order: TermOrder) -> list[Primitive]:
+    """Return the primitives that compute one output channel at a time, with vectors along the columns."""
+    return [
+        DirectPrimitive(a, b, "direct", name, order, VectorAxis.COLUMNS, TileExtent.ONE_SCALAR)
+        for a in PLANAR
+        for b in PLANAR
+    ]
+
+
+def _channels(name: str, tile_extent: TileExtent) -> list[Primitive]:
+    """Return the primitives with vectors along the output channels."""
+    return [
+        DirectPrimitive(a, b, "direct", name, NATURAL[a], VectorAxis.CHANNELS, tile_extent)
+        for a in Layout
+        for b in DEEP
+    ]
+
+
+PLAIN_PRIMITIVES: tuple[Primitive, ...] = (
+    *_columns("columns", TermOrder.CHANNELS),
+    *_columns("columns_by_taps", TermOrder.TAPS),
+    *_channels("pixel", TileExtent.ONE_SCALAR),
+    *_channels("channels", TileExtent.ONE_VECTOR),
+)
+
+
+FAMILY = "direct_blocked"
+
+
+def _blocked_primitive(
+    layout_in: Layout,
+    layout_out: Layout,
+    variant: str,
+    order: TermOrder,
+    along: VectorAxis,
+    special: SpecialLayer = SpecialLayer.ANY,
+) -> Primitive:
+    return DirectPrimitive(layout_in, layout_out, FAMILY, variant, order, along, TileExtent.BOTH, special)
+
+
+_CHANNELS = [_blocked_primitive(a, b, "channels", NATURAL[a], VectorAxis.CHANNELS) for a in Layout for b in Layout]
+_COLUMNS = [
+    _blocked_primitive(a, b, "columns", TermOrder.CHANNELS, VectorAxis.COLUMNS)
+    for a in PLANAR
+    for b in (*PLANAR, Layout.HWC)
+]
+# Not HCW, whose pixels have no constant distance.
+_ONE_BY_ONE = [
+    _blocked_primitive(a, b, "1x1", NATURAL[a], VectorAxis.CHANNELS, SpecialLayer.ONE_BY_ONE)
+    for a in (Layout.CHW, *DEEP)
+    for b in (Layout.CHW, *DEEP)
+    if (a, b) != (Layout.CHW, Layout.CHW)
+] + [_blocked_primitive(Layout.CHW, Layout.CHW, "1x1", TermOrder.CHANNELS, VectorAxis.COLUMNS, SpecialLayer.ONE_BY_ONE)]
+_FIRST = [
+    _blocked_primitive(a, b, "first", TermOrder.TAPS, VectorAxis.CHANNELS, SpecialLayer.FIRST_LAYER)
+    for a in (Layout.CHW, Layout.HCW, Layout.HWC)
+    for b in DEEP
+] + [_blocked_primitive(a, a, "first", TermOrder.TAPS, VectorAxis.COLUMNS, SpecialLayer.FIRST_LAYER) for a in PLANAR]
+_DEPTHWISE = [DepthwisePrimitive(a, b) for a in DEEP for b in DEEP]
+
+PRIMITIVES: tuple[Primitive, ...] = (
+    *PLAIN_PRIMITIVES,
+    *_CHANNELS,
+    *_COLUMNS,
+    *_ONE_BY_ONE,
+    *_FIRST,
+    *_DEPTHWISE,
+)
+EMIT = {DirectConv: emit_direct, DepthwiseChannels: emit_depthwise}

@@ -6,7 +6,7 @@ import pytest
 
 from mavcg.errors import MavcgError
 from mavcg.hosts.foreign_library import find_foreign
-from mavcg.kernels.primitives.foreign.family import foreign_primitives
+from mavcg.kernels.primitives.foreign_gemm import foreign_primitives
 from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.lab.trials.check import CheckCase
 from mavcg.specs.foreign_library import ForeignLibrary

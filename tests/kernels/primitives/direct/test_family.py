@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mavcg.kernels.primitives.common import Image
-from mavcg.kernels.primitives.direct.plain import PRIMITIVES
+from mavcg.kernels.primitives.direct.family import PLAIN_PRIMITIVES
 from mavcg.kernels.primitives.direct.terms import TermLoop, TermOrder, Terms, ordered_weights, terms_of
 from mavcg.specs.primitive import AxisWindow, Layout, Scenario
 
 
 def test_channels_that_leave_vectors_empty_are_refused() -> None:
-    by_name = {primitive.name: primitive for primitive in PRIMITIVES}
+    by_name = {primitive.name: primitive for primitive in PLAIN_PRIMITIVES}
     depthwise, halves = Scenario(32, 8, 8, 1, 3, 32, 1, 32), Scenario(24, 8, 8, 1, 3, 24, 1, 2)
 
     assert not by_name["direct_pixel_hwc_hwc"].applies(depthwise)

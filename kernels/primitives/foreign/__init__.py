@@ -1,1 +1,0 @@
-"""Convolutions whose matrix product a shared library of this machine computes."""
