@@ -34,7 +34,7 @@ from mavcg.choose.lowering.row_phases import ArenaTooLargeError
 from mavcg.choose.predict.depth_first import AUTO, OFF, ON
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
-from mavcg.graph.networks.squeezenet import squeezenet
+from mavcg.graph.networks import squeezenet
 from mavcg.importers.load import import_model
 from mavcg.model.model import build_model
 from mavcg.model.model_request import ModelRequest

@@ -8,8 +8,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mavcg.errors import MavcgError
-from mavcg.runtime.model_header import CSRC, fill_template, model_declarations, shared_declarations, tensor_lists
-from mavcg.runtime.model_names import api_name, network_symbol
+from mavcg.runtime.model_header import (
+    CSRC,
+    api_name,
+    fill_template,
+    model_declarations,
+    network_symbol,
+    shared_declarations,
+    tensor_lists,
+)
 from mavcg.specs.model_program import Program
 from mavcg.text.safe_text import c_string, comment
 

@@ -1,15 +1,118 @@
-"""Compile the routines of a BLAS library (csrc/blas_*.c) with its tables."""
+"""Compilation of the routines of a BLAS library, with the tables of its kernels as C text."""
 
 import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from mavcg.files.scratch import scratch_folder
 from mavcg.runtime.amalgamation import write_unit
-from mavcg.runtime.blas_text import BLAS_TABLES
 from mavcg.runtime.build import machine_flags
+from mavcg.runtime.core_speeds import MAX_SPEED
+from mavcg.runtime.coreset import NEED_WORDS, CoreSet, c_array
 from mavcg.runtime.model_build import ENGINE_FLAGS
+from mavcg.runtime.model_text import DEFAULT_SPIN_US
+from mavcg.specs.blas_blocks import ITEM_BYTES, ROUTINE_PREFIX, TALL_COLUMNS, BlasBlocks
+from mavcg.text.safe_text import c_string, comment
 from mavcg.toolchain.target import Target
 from mavcg.toolchain.zig import GUARDED_CODE_FLAGS, protection_flags, run_zig
+
+BLAS_TABLES = "mavcg_blas_tables.h"
+
+
+@dataclass(frozen=True)
+class BlasSymbols:
+    """The symbols of a BLAS library's kernels without versions, by element type.
+
+    tiles: register tiles by form, then rows (narrow where there is such a tile, then units, from 1 on), then columns;
+    then the tall tiles by columns. vector_products: products with a vector by columns, then sums. dot_products: that of
+    columns with columns.
+    """
+
+    tiles: Mapping[str, Sequence[str]]
+    vector_products: Mapping[str, Sequence[str]]
+    dot_products: Mapping[str, Sequence[str]]
+
+
+def blas_tables_text(
+    blocks: Sequence[BlasBlocks],
+    core_set: CoreSet,
+    symbols: BlasSymbols,
+    labels: Sequence[str],
+    speeds: Mapping[str, int],
+    base_needs: Sequence[int] = (0,) * NEED_WORDS,
+    spin_us: int = DEFAULT_SPIN_US,
+) -> str:
+    """Return mavcg_blas_tables.h.
+
+    blocks: of f32 and f64, in this order. labels: the version that generic and each core of the set run, in the order
+    of their ids. speeds: of each of these, in one unit, 1 to MAX_SPEED. base_needs: CPUID bits that every version needs
+    (csrc/x86_needs.h). spin_us: time that waiting threads poll before they sleep.
+    """
+    assert all(1 <= speed <= MAX_SPEED for speed in speeds.values())
+    rows = ["{" + ", ".join(map(str, _fields(block))) + "}, " + f"/* {block.dtype} */" for block in blocks]
+    parts = [
+        "/* Register tiles of a BLAS library. Made by mavcg. */\n",
+        f"#define MAVCG_SET {core_set.tag}\n#define VERSIONS {core_set.version_count}\n",
+        c_array("uint32_t base_needs[MAVCG_NEED_WORDS]", [", ".join(f"{word:#x}" for word in base_needs)]),
+        c_array("struct blas_blocks blocks_table[]", rows),
+        f"#define TALL_COLUMNS {TALL_COLUMNS}\n#define SPIN_US {spin_us}\n",
+        f"#define EQUAL_CORES {int(len(set(speeds.values())) == 1)}\n",
+        _array("void *const core_ids[]", [f"(void *){number}," for number in range(core_set.version_count)]),
+        f"static uint64_t core_runs[{core_set.version_count}];\n",
+        c_array(
+            "uint16_t core_speeds[]", [f"{speeds[label]}, /* {comment(label)} */" for label in (labels[0], *labels)]
+        ),
+    ]
+    for stem, kind, of_types, routine in (
+        ("product", "blas_tile", symbols.tiles, "gemm"),
+        ("vector", "blas_vector_product", symbols.vector_products, "gemv"),
+        ("dot", "blas_dot_products", symbols.dot_products, "gemm"),
+    ):
+        parts += _versions(stem, kind, of_types, routine, core_set, labels)
+    return "".join(parts)
+
+
+def _fields(b: BlasBlocks) -> tuple[int, ...]:
+    """Return the fields of struct blas_blocks (csrc/blas.h)."""
+    return b.item_bytes, b.lanes, b.narrow_rows, b.rows, b.columns, b.kc, b.mc, b.nc, b.dot_columns, b.tall_rows
+
+
+def _versions(
+    stem: str, kind: str, symbols: Mapping[str, Sequence[str]], routine: str, core_set: CoreSet, labels: Sequence[str]
+) -> list[str]:
+    """Return the tables of functions of this kind, one for each type and version, from which the selector chooses."""
+    parts = []
+    for dtype in ITEM_BYTES:
+        for label in dict.fromkeys(labels):
+            table = f"{stem}_{dtype}_{labels.index(label)}"
+            names = [f"{table}_{i}" for i in range(len(symbols[dtype]))]
+            parts += [
+                f"extern {kind} {name} __asm__({c_string(f'{symbol}.{label}')}) "
+                '__attribute__((visibility("hidden")));\n'
+                for name, symbol in zip(names, symbols[dtype], strict=True)
+            ]
+            parts.append(_array(f"{kind} *const {table}[]", [f"{name}," for name in names]))
+    versions = [
+        "{" + ", ".join(["0", *(f"(void *){stem}_{dtype}_{labels.index(label)}" for label in labels)]) + "},"
+        for dtype in ITEM_BYTES
+    ]
+    functions = [
+        f"{{{c_string(ROUTINE_PREFIX[dtype] + routine)}, {stem}_versions[{i}], {stem}_runs[{i}], 0}},"
+        for i, dtype in enumerate(ITEM_BYTES)
+    ]
+    types = len(ITEM_BYTES)
+    return [
+        *parts,
+        _array(f"void *const {stem}_versions[{types}][{core_set.version_count}]", versions),
+        f"static uint64_t {stem}_runs[{types}][{core_set.version_count}];\n",
+        _array(f"struct mavcg_function {stem}_functions[]", functions),
+    ]
+
+
+def _array(declaration: str, lines: Sequence[str]) -> str:
+    """Return the C text of a static array that is not const."""
+    return c_array(declaration, lines).replace("static const ", "static ", 1)
 
 
 def blas_object(tables: str, target: Target, ilp64: bool, out: Path) -> Path:

@@ -15,8 +15,7 @@ from mavcg.runtime.amalgamation import unit_text, write_unit
 from mavcg.runtime.coreset import RUNTIME_ABI, CoreSet, table_text
 from mavcg.runtime.needs import needs_words
 from mavcg.toolchain.target import Target
-from mavcg.toolchain.versions import package_version
-from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, protection_flags, run_zig, zig_program
+from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, package_version, protection_flags, run_zig, zig_program
 
 # The runtime needs no libc: freestanding keeps the compiler from putting in calls of memset.
 RUNTIME_FLAGS = (

@@ -9,9 +9,8 @@ from mavcg.errors import MavcgError
 from mavcg.files.whole_file import write_whole
 from mavcg.runtime.application_text import ApplicationProgram, application_header
 from mavcg.runtime.cpp_header import cpp_header_text, sized_cpp_header_text
-from mavcg.runtime.model_header import header_text
-from mavcg.runtime.model_names import api_name, renaming_reason
-from mavcg.runtime.sizes_text import sized_header
+from mavcg.runtime.drop_in_text import sized_header
+from mavcg.runtime.model_header import api_name, header_text, renaming_reason
 from mavcg.specs.model_program import Program
 from mavcg.text.safe_text import c_identifier, cmake_string, cmake_target, comment, pkg_config_flag, printable
 

@@ -14,9 +14,8 @@ from mavcg.runtime.cpp_header_template import (
     SIZED_DESCRIPTIONS,
     SIZED_PRIVATE,
 )
-from mavcg.runtime.model_header import fill_template, tensor_lists
-from mavcg.runtime.model_names import EXPORTED, api_name
-from mavcg.runtime.sizes_text import size_lists
+from mavcg.runtime.drop_in_text import size_lists
+from mavcg.runtime.model_header import EXPORTED, api_name, fill_template, tensor_lists
 from mavcg.specs.model_program import Program, ProgramTensor
 from mavcg.text.safe_text import comment
 

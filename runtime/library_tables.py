@@ -15,7 +15,11 @@ import numpy as np
 from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES
 from mavcg.runtime.declared import ffi
-from mavcg.runtime.type_codes import TYPE_CODES
+
+TYPE_CODES: dict[str, int] = {
+    name.removeprefix("MAVCG_").lower(): code for code, name in sorted(ffi.typeof("enum mavcg_type").elements.items())
+}
+
 
 API: int = ffi.integer_const("MAVCG_MODEL_API")
 SIZES_API: int = ffi.integer_const("MAVCG_SIZES_API")

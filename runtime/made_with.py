@@ -7,7 +7,7 @@ from typing import Any
 
 from mavcg import __version__
 from mavcg.runtime.amalgamation import SOURCES, unit_files
-from mavcg.toolchain.versions import package_version
+from mavcg.toolchain.zig import package_version
 
 TOOLS = ("llvmlite", "ziglang")
 

@@ -15,7 +15,7 @@ from mavcg.objects.elf import function_symbols
 from mavcg.runtime.amalgamation import write_unit
 from mavcg.runtime.build import machine_flags, runtime_object
 from mavcg.runtime.coreset import GENERIC_ID, NEED_WORDS, CoreSet, stand_in_id
-from mavcg.runtime.model_names import constants_symbol
+from mavcg.runtime.model_header import constants_symbol
 from mavcg.runtime.model_text import DEFAULT_OPTIONS, EngineOptions, kernels_of, tables_text
 from mavcg.runtime.needs import X86_BASE, allowed_extensions, kernel_extensions, llvm_needs
 from mavcg.specs.model_program import Program

@@ -10,9 +10,9 @@ from mavcg.graph import DTYPES
 from mavcg.hardware.board import Board
 from mavcg.runtime.core_speeds import plan_rows, speed_rows, stage_plan
 from mavcg.runtime.coreset import NEED_WORDS, SLOW_ID, CoreSet
-from mavcg.runtime.model_names import EXPORTED, api_name, constants_symbol
+from mavcg.runtime.library_tables import TYPE_CODES
+from mavcg.runtime.model_header import EXPORTED, api_name, constants_symbol
 from mavcg.runtime.program_check import check_program
-from mavcg.runtime.type_codes import TYPE_CODES
 from mavcg.specs.model_program import OperandAddress, Program, ProgramPhase, ProgramTensor, RingBuffer
 from mavcg.text.safe_text import c_string, comment
 

@@ -7,11 +7,10 @@ from mavcg.graph import TensorType
 from mavcg.hardware.core import Core, Midr
 from mavcg.runtime.amalgamation import SOURCES
 from mavcg.runtime.application_text import ApplicationProgram, PlacedNetwork, application_tables
-from mavcg.runtime.blas_text import BlasSymbols, blas_tables_text
+from mavcg.runtime.blas_build import BlasSymbols, blas_tables_text
 from mavcg.runtime.coreset import CoreSet, table_text
-from mavcg.runtime.drop_in_text import DropInPart, parts_text
+from mavcg.runtime.drop_in_text import DropInPart, parts_text, sizes_text
 from mavcg.runtime.model_text import tables_text
-from mavcg.runtime.sizes_text import sizes_text
 from mavcg.specs.blas_blocks import BlasBlocks
 from mavcg.specs.model_program import OperandAddress, Program, ProgramStep, ProgramTensor, ThreadPlan
 

@@ -1,9 +1,17 @@
-"""Time a model library: warm runs, medians, spread."""
+"""Time a model library, and a pipeline beside single runs: warm interleaved runs, medians, frames per second."""
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import repeat
+from pathlib import Path
+from typing import Any
+
+from mavcg.runtime.application import LoadedApplication, load_application
+from mavcg.runtime.loading import Array, Model
+from mavcg.runtime.pipeline import Pipeline
 
 
 @dataclass(frozen=True)
@@ -57,3 +65,73 @@ def parse_threads(text: str) -> tuple[int, ...]:
     if not counts or min(counts) < 0:
         raise ValueError(text)
     return counts
+
+
+ROUNDS = 15
+_WARM_FRAMES = 4
+
+
+def measure_pipeline(library: Path, network: str, arrays: Sequence[Array], seconds: float) -> dict[str, Any]:
+    """Measure the frames per second of a pipeline, and of single runs with 1 to as many threads as all its stages have.
+
+    arrays: inputs of every frame. seconds: time for each of these, in interleaved rounds, so that noise falls on all of
+    them.
+    Returns: medians over the rounds, spreads (interquartile range), and the median of the rounds' ratios of the
+    pipeline to the best number of threads for single runs.
+    Raises: MavcgError as load_application.
+    """
+    with ExitStack() as stack:
+        first = stack.enter_context(load_application(library))
+        pipeline = first.pipeline(network)
+        counts = range(1, sum(pipeline.threads) + 1)
+        singles = [_network(stack.enter_context(load_application(library, threads=n)), network) for n in counts]
+        calls: list[Callable[[float], float]] = [_single_rate(model, arrays) for model in singles]
+        calls.append(_pipeline_rate(pipeline, arrays))
+        rounds = [[call(seconds / ROUNDS) for call in calls] for _ in range(ROUNDS + 1)][1:]  # the first one warms up
+    columns = list(zip(*rounds, strict=True))
+    rows: list[dict[str, Any]] = [
+        {"threads": [model.threads]} | _rate(column) for model, column in zip(singles, columns[:-1], strict=True)
+    ]
+    best = max(range(len(rows)), key=lambda n: rows[n]["per_second"])
+    ratio = statistics.median(row[-1] / row[best] for row in rounds)
+    pipelined = {"stages": pipeline.stages, "threads": list(pipeline.threads)} | _rate(columns[-1])
+    return {"network": network, "single": rows, "pipelined": pipelined, "best_single": best, "ratio": round(ratio, 4)}
+
+
+def _network(application: LoadedApplication, network: str) -> Model:
+    return application[network]
+
+
+def _rate(column: tuple[float, ...]) -> dict[str, float]:
+    low, _, high = statistics.quantiles(column, n=4)
+    return {"per_second": round(statistics.median(column), 3), "spread": round(high - low, 3)}
+
+
+def _single_rate(model: Model, arrays: Sequence[Array]) -> Callable[[float], float]:
+    def rate(seconds: float) -> float:
+        model.run(*arrays)
+        start, frames = time.perf_counter(), 0
+        while time.perf_counter() - start < seconds or not frames:
+            model.run(*arrays)
+            frames += 1
+        return frames / (time.perf_counter() - start)
+
+    return rate
+
+
+def _pipeline_rate(pipeline: Pipeline, arrays: Sequence[Array]) -> Callable[[float], float]:
+    """Return a function that measures the frames per second of a full pipeline for some seconds."""
+
+    def rate(seconds: float) -> float:
+        outputs = pipeline.map(repeat(arrays))
+        for _ in range(_WARM_FRAMES):
+            next(outputs)
+        start, frames = time.perf_counter(), 0
+        while time.perf_counter() - start < seconds or not frames:
+            next(outputs)
+            frames += 1
+        passed = time.perf_counter() - start
+        outputs.close()  # type: ignore[attr-defined]  # a generator: it cancels what is in flight
+        return frames / passed
+
+    return rate

@@ -23,7 +23,7 @@ from mavcg.choose.layer_model.roofline import performance_per_access
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
 from mavcg.graph.networks import NAMES, network
-from mavcg.graph.networks.drawn import drawn_constants
+from mavcg.graph.networks.builder import drawn_constants
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.profiles.accelerators import find_accelerator
 from mavcg.profiles.gpus import load_gpu

@@ -13,8 +13,7 @@ from bench.tables import print_record
 from mavcg.accelerators.plans.schedule_cache import schedules
 from mavcg.choose.layer_model.graph_layers import layers_of
 from mavcg.graph import Graph
-from mavcg.graph.networks import NAMES, network
-from mavcg.graph.networks.yolov2 import yolov2
+from mavcg.graph.networks import NAMES, network, yolov2
 
 # Uncached, cached (table 4.1; AlexNet, which repeats no layer, is not in it).
 TABLE_4_1 = {"vgg16": (16, 12), "resnet50": (50, 21), "squeezenet": (26, 18), "yolov2": (23, 15)}

@@ -34,7 +34,7 @@ from mavcg.choose.layer_model.graph_layers import layers_of
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
 from mavcg.graph.networks import NAMES
-from mavcg.graph.networks.drawn import drawn_constants
+from mavcg.graph.networks.builder import drawn_constants
 from mavcg.profiles.accelerators import find_accelerator
 from mavcg.toolchain.target import host_target
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig

@@ -22,7 +22,7 @@ from mavcg.cli.run import random_inputs
 from mavcg.errors import MavcgError
 from mavcg.model.request import ModelOptions, make_model_request
 from mavcg.runtime.application import load_application
-from mavcg.runtime.timed_pipeline import measure_pipeline
+from mavcg.runtime.timed_runs import measure_pipeline
 from mavcg.text.terminal import say
 
 NETWORKS = (

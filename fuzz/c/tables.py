@@ -9,8 +9,7 @@ from pathlib import Path
 from mavcg.profiles.load import load_cores
 from mavcg.runtime.coreset import CoreSet, table_text
 from mavcg.runtime.model_build import constants_object, versions_of
-from mavcg.runtime.model_header import header_text
-from mavcg.runtime.model_names import constants_symbol
+from mavcg.runtime.model_header import constants_symbol, header_text
 from mavcg.runtime.model_text import tables_text
 from mavcg.runtime.needs import X86_BASE, llvm_needs
 from mavcg.toolchain.target import host_target

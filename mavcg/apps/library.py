@@ -18,7 +18,7 @@ from mavcg.files.worker_processes import run_tasks
 from mavcg.model.link import bands_note, library_selector
 from mavcg.model.model_request import ModelRequest
 from mavcg.model.note import model_note
-from mavcg.objects.binaries import loaded_bytes, note_assembly
+from mavcg.objects.inspection import loaded_bytes, note_assembly
 from mavcg.objects.library import link_shared
 from mavcg.objects.link_options import LinkOptions
 from mavcg.runtime.application_text import ApplicationProgram, application_tables
@@ -26,7 +26,7 @@ from mavcg.runtime.companions import check_companions, library_stem, write_appli
 from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.made_with import made_with
 from mavcg.runtime.model_build import application_task, engine_tasks
-from mavcg.runtime.model_names import network_symbol
+from mavcg.runtime.model_header import network_symbol
 from mavcg.runtime.model_text import EngineOptions, default_spin_us
 from mavcg.specs.kernel import KernelSpec
 from mavcg.specs.model_program import Program

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from mavcg.assembly.schedule_grid import Cell, headline, schedule_rows, verdict
-from mavcg.drawing.svg_colours import FAINT, INK
+from mavcg.drawing.svg_plots import FAINT, INK
 from mavcg.hardware.instr_classes import CLASSES, FAMILIES
 from mavcg.passes.asm.models.estimate import IN_ORDER, LoopEstimate, OpEstimate
 from mavcg.text.safe_text import xml_attribute, xml_text

@@ -90,7 +90,7 @@ def _pipeline_of(library: Path, network: str | None, seconds: float) -> dict[str
     """Measure the pipeline of a network beside its single runs; None if it is not a pipeline."""
     from mavcg.cli.run import random_inputs
     from mavcg.runtime.application import is_application, load_application
-    from mavcg.runtime.timed_pipeline import measure_pipeline
+    from mavcg.runtime.timed_runs import measure_pipeline
 
     if network is None or not is_application(library):
         return None

@@ -31,7 +31,7 @@ def runtime(
     mavcg runtime -o lib
     mavcg runtime --target aarch64-linux-gnu.2.17 -o board/usr/lib
     """
-    from mavcg.objects.binaries import loaded_bytes
+    from mavcg.objects.inspection import loaded_bytes
     from mavcg.runtime.coreset import RUNTIME_ABI
     from mavcg.runtime.shared import install_shared_runtime
     from mavcg.toolchain.target import host_target, parse_target

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mavcg.errors import MavcgError
-from mavcg.objects.binaries import imports_of, notes
-from mavcg.objects.inspection import inspect_library
+from mavcg.objects.inspection import imports_of, inspect_library, notes
 from mavcg.runtime.made_with import (
     application_sources,
     engine_sources,

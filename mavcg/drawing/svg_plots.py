@@ -10,6 +10,9 @@ from typing import Any
 from mavcg.errors import MavcgError, import_problem
 from mavcg.files.whole_file import write_whole
 
+INK, FAINT = "#1b1f23", "#6a737d"
+
+
 FORMATS = (".svg", ".png")
 _DPI = 150
 

@@ -1,7 +1,7 @@
 """The graph of a model as immutable values, which are printed and parsed as text.
 
 Every tensor is a dense row-major array. Images are N, H, W, C: importers of formats with another order add transposes
-around operators, which passes cancel. mavcg.ops defines the operators; mavcg.ops.verify checks graphs.
+around operators, which passes cancel. mavcg.ops defines the operators; mavcg.ops.nodes checks graphs.
 """
 
 from collections.abc import Iterable, Mapping
@@ -9,8 +9,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from mavcg.graph.parser import parse_fields
-from mavcg.graph.parts import DTYPES, Array, AttrValue, Node, TensorType, type_of
-from mavcg.graph.printer import Fields, digest, text_of
+from mavcg.graph.parts import DTYPES, Array, AttrValue, Fields, Node, TensorType, digest, text_of, type_of
 
 __all__ = [
     "DTYPES",

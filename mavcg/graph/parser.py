@@ -1,4 +1,4 @@
-"""Parser of the text format of graphs (printer.py), for tests and experiments."""
+"""Parser of the text format of graphs (parts.py prints it), for tests and experiments."""
 
 import re
 from collections.abc import Mapping
@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from mavcg.errors import MavcgError
-from mavcg.graph.parts import DTYPES, Array, AttrValue, Node, TensorType, type_of
-from mavcg.graph.printer import PLAIN, Fields, digest, scalar_text
+from mavcg.graph.parts import DTYPES, PLAIN, Array, AttrValue, Fields, Node, TensorType, digest, scalar_text, type_of
 
 DIGITS = 400  # maximum length of a number; the largest f64 in full has 309 digits before its point
 

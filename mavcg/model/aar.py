@@ -14,9 +14,9 @@ from pathlib import Path
 from mavcg.errors import MavcgError
 from mavcg.files.disk_space import with_room
 from mavcg.files.whole_file import whole
-from mavcg.objects.bionic import API_LEVEL
+from mavcg.objects.library import API_LEVEL
 from mavcg.runtime.companions import library_stem
-from mavcg.runtime.model_names import api_name
+from mavcg.runtime.model_header import api_name
 from mavcg.toolchain.target import Target
 
 ABIS = {"aarch64": "arm64-v8a", "x86_64": "x86_64"}  # Android's names

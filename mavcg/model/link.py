@@ -16,7 +16,7 @@ from mavcg.model.dump import dump
 from mavcg.model.model_request import ModelRequest
 from mavcg.model.note import model_note
 from mavcg.model.prepare import PreparedModel, Progress
-from mavcg.objects.binaries import loaded_bytes, note_assembly
+from mavcg.objects.inspection import loaded_bytes, note_assembly
 from mavcg.objects.library import link_shared
 from mavcg.objects.link_options import LinkOptions
 from mavcg.profiles.load import load_cores

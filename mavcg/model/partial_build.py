@@ -38,10 +38,10 @@ from mavcg.model.partial.tflite_sets import delegate_sets
 from mavcg.model.partial_library import PartEntry, link_parts
 from mavcg.model.prepare import choose_for
 from mavcg.model.sizes import size_text
-from mavcg.objects.binaries import loaded_bytes
+from mavcg.objects.inspection import loaded_bytes
 from mavcg.runtime.companions import library_stem
 from mavcg.runtime.drop_in_text import NO_FILE, DropInFile, ModelFile
-from mavcg.runtime.model_names import api_name
+from mavcg.runtime.model_header import api_name
 
 Progress = Callable[[str], None]
 Choose = Callable[[Graph], AlgorithmChoice]

@@ -24,12 +24,11 @@ from mavcg.model.note import model_note
 from mavcg.model.prepare import plan_choice
 from mavcg.runtime.companions import library_stem
 from mavcg.runtime.coreset import CoreSet
-from mavcg.runtime.drop_in_text import DropInFile, DropInPart, ModelFile, part_symbol, parts_text
+from mavcg.runtime.drop_in_text import DropInFile, DropInPart, ModelFile, part_symbol, parts_text, sizes_text
 from mavcg.runtime.made_with import made_with
 from mavcg.runtime.model_build import constants_task, drop_in_task, engine_task, sizes_task
-from mavcg.runtime.model_names import constants_symbol
+from mavcg.runtime.model_header import constants_symbol
 from mavcg.runtime.model_text import EngineOptions, default_spin_us
-from mavcg.runtime.sizes_text import sizes_text
 from mavcg.specs.model_program import Program
 
 Progress = Callable[[str], None]

@@ -19,7 +19,7 @@ from mavcg.importers.load import is_tflite
 from mavcg.model.aar import check_aar
 from mavcg.model.model_request import MAX_ERROR, ModelRequest
 from mavcg.model.sizes import parse_shapes, parse_sizes
-from mavcg.objects.bionic import check_soname
+from mavcg.objects.library import check_soname
 from mavcg.profiles.load import cores_for
 from mavcg.toolchain.codegen import default_workers
 from mavcg.toolchain.target import Target, default_target, host_target, parse_target

@@ -20,7 +20,7 @@ from mavcg.model.model_request import ModelRequest
 from mavcg.model.partial_library import PartEntry, link_parts
 from mavcg.model.prepare import choose_for, prepare_graph
 from mavcg.model.sizes import Shape, size_text
-from mavcg.objects.binaries import loaded_bytes
+from mavcg.objects.inspection import loaded_bytes
 from mavcg.runtime.companions import (
     HEADER_SUFFIXES,
     check_companions,

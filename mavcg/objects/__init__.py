@@ -3,6 +3,6 @@
 Where the next thing goes:
 
 - Option of the link: link_options.py: options passed on, options refused with reasons (docs/linking.md).
-- Extension of AArch64: its encodings in a64_extensions.py, its kernel bits in mavcg/hardware/extensions.py
+- Extension of AArch64: its encodings in code_extensions.py, its kernel bits in mavcg/hardware/extensions.py
   (docs/runtime.md).
 """

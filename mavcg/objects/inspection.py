@@ -1,13 +1,68 @@
-"""Describes a built library from its notes and symbols, for `mavcg inspect`."""
+"""Reads sizes, symbols and notes of built files, ELF or Mach-O, and describes a built library for `mavcg inspect`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from mavcg.errors import MavcgError
-from mavcg.objects.binaries import imports_of, loaded_bytes, notes, protection
-from mavcg.objects.growth import growth_percent
+from mavcg.objects import elf, macho
+from mavcg.toolchain.target import Target
+
+
+def loaded_bytes(path: Path) -> int:
+    """Return the bytes that a file adds to a program's image, without mavcg's note.
+
+    Raises: MavcgError for a file of another format.
+    """
+    return macho.loaded_bytes(path) if macho.is_macho(path) else elf.loaded_bytes(path)
+
+
+def symbol_bytes(path: Path, symbol: str) -> int:
+    """Return the size of a function's code, in bytes; 0 if the file does not define it."""
+    return macho.symbol_bytes(path, symbol) if macho.is_macho(path) else elf.symbol_bytes(path, symbol)
+
+
+def imports_of(path: Path) -> tuple[list[str], list[str]]:
+    """Return the (libraries, symbols) that a file imports; an object has no list of libraries."""
+    return (macho.libraries(path), macho.undefined_symbols(path)) if macho.is_macho(path) else elf.imports_of(path)
+
+
+def notes(path: Path) -> list[Any]:
+    """Read the JSON documents of a file's mavcg notes, in link order. Raises: MavcgError for a garbled note."""
+    return macho.notes(path) if macho.is_macho(path) else elf.notes(path)
+
+
+def note_assembly(value: Any, target: Target) -> str:
+    """Return assembly of a note that contains a JSON document."""
+    if target.system == "macos":
+        return macho.note_assembly(value)
+    return elf.note_assembly(value) + elf.property_note(target.arch)
+
+
+def protection(path: Path) -> list[str]:
+    """Return the branch protection that a file's property note states for all its code; [] for Mach-O."""
+    return [] if macho.is_macho(path) else elf.protection(path)
+
+
+def growth_percent(
+    summaries: Sequence[Mapping[str, Any]],
+    runtime_bytes: int,
+    total_bytes: int,
+    single_library_bytes: int | None = None,
+) -> float:
+    """Return the code growth over the single-version build, in percent of it.
+
+    Args:
+        summaries: the modules' notes. runtime_bytes: size of the selector. total_bytes: of the library.
+        single_library_bytes: size of the library linked without versions; None to compute it from total_bytes and the
+            modules' notes.
+    """
+    if single_library_bytes is not None:
+        return 100 * (total_bytes - single_library_bytes) / max(1, single_library_bytes)
+    extra = sum(int(s["multi_bytes"]) - int(s["single_bytes"]) for s in summaries) + runtime_bytes
+    return 100 * extra / max(1, total_bytes - extra)
+
 
 T = TypeVar("T")
 

@@ -1,20 +1,101 @@
-"""Links object files to a shared library, or merges them into one object for a build with its own link step."""
+"""Links object files to a shared library, or merges them into one object for a build with its own link step.
+
+For Android the linker gets stubs of its C libraries, so that no NDK is needed. A stub defines names but no code, and
+at load the device's own library of the same soname is used. For macOS, Mach-O objects are linked by ziglang's linker
+and its stub of libSystem.
+"""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 from mavcg.errors import MavcgError
 from mavcg.files.disk_space import with_room
 from mavcg.files.whole_file import whole_beside
-from mavcg.objects.bionic import check_soname, write_stubs
-from mavcg.objects.dylib import link_dylib
+from mavcg.objects import macho
 from mavcg.objects.elf import exported_symbols, undefined_symbols
 from mavcg.objects.link_options import LinkOptions
 from mavcg.text.safe_text import is_assembly_symbol, printable
 from mavcg.toolchain.target import Target, host_target
 from mavcg.toolchain.zig import run_tool, run_zig
+
+API_LEVEL = 21  # Android 5.0, the first with 64-bit programs
+_BIONIC_TABLE = Path(__file__).with_name("bionic_api21.txt")
+
+
+@cache
+def bionic_names() -> dict[str, frozenset[str]]:
+    """Return library (libc.so, libm.so, libdl.so) -> names that it defines since API level 21.
+
+    Source: named in the table's first lines.
+    """
+    names: dict[str, set[str]] = {}
+    library = ""
+    for line in _BIONIC_TABLE.read_text().splitlines():
+        if line.startswith("["):
+            library = line.strip("[]")
+        elif not line.startswith("#"):
+            names.setdefault(library, set()).update(line.split())
+    return {library: frozenset(defined) for library, defined in names.items()}
+
+
+def check_soname(soname: str) -> None:
+    """Raise MavcgError if an output has the name of a library of Android itself, which the loader would use instead."""
+    if soname in bionic_names():
+        raise MavcgError(f"{soname}: is the name of Android's own library, which would be loaded; name another output")
+
+
+def write_stubs(imported: Collection[str], target: Target, folder: Path) -> list[Path]:
+    """Write stub libraries that define the imported names that bionic has; return their paths.
+
+    A stub without names is not written. A library linked with the stubs needs Android's own libc.so at load. Stubs have
+    no code and must not be shipped.
+    Raises: ToolError if assembling or linking fails.
+    """
+    folder.mkdir(exist_ok=True)
+    stubs = []
+    for library, defined in bionic_names().items():
+        if not (names := sorted(defined.intersection(imported))):
+            continue
+        source, stub = folder / f"{library}.s", folder / library
+        source.write_text(
+            "".join(f"\t.globl {name}\n\t.type {name}, @function\n{name}:\n" for name in names)
+            + '\t.section .note.GNU-stack,"",@progbits\n'
+        )
+        flags = ["-target", f"{target.arch}-linux-musl", "-shared", "-nostdlib", "-Wl,-soname," + library]
+        run_zig("cc", [*flags, str(source), "-o", str(stub)], f"linking a stub of Android's {library}")
+        source.unlink()
+        stubs.append(stub)
+    return stubs
+
+
+# Undefined symbols that a C++ library defines, without the leading underscore of Mach-O.
+_CXX_NAMES = re.compile(r"_Zn[wa]|_Zd[la]|__cxa_(?!atexit)|__gxx_personality|_ZT[ISV]|_ZNK?St|_ZSt")
+
+
+def link_dylib(objects: Sequence[Path], output: Path, target: Target, options: LinkOptions) -> None:
+    """Link a dylib with the install name @rpath/<file name or soname>, signed ad hoc as arm64 Macs require.
+
+    C++ library symbols are resolved at load time, from the system's library in the program.
+    Raises: ToolError with the linker's message; MavcgError for options that do not exist for Mach-O.
+    """
+    if options.version_script:
+        raise MavcgError(
+            f"--version-script {options.version_script}: macOS libraries have no symbol versions; leave it out, and "
+            'hide what is not to be exported by __attribute__((visibility("hidden")))'
+        )
+    if linker := [option for option in options.options if option.startswith("-")]:
+        raise MavcgError(f"--link-option {linker[0]}: is for ELF libraries; for macOS give -l, -L or --soname")
+    undefined = {name for path in objects if macho.is_macho(path) for name in macho.undefined_symbols(path)}
+    name = options.soname or output.name
+    flags = ["-target", target.zig_name, "-dynamiclib", "-g0", "-fno-sanitize=all"]
+    flags += ["-Xlinker", "-install_name", "-Xlinker", f"@rpath/{name}"]
+    flags += ["-Wl,-undefined,dynamic_lookup"] if any(_CXX_NAMES.match(symbol) for symbol in undefined) else []
+    flags += ["-Wl,-s"] if options.strip else []
+    run_zig("cc", [*flags, *map(str, objects), *options.inputs, "-o", str(output)], f"linking {output.name}")
+
 
 # Android has 16 KiB pages since version 15, on x86-64 too; the larger alignment works everywhere.
 _LARGE_PAGES = ("-Wl,-z,max-page-size=16384",)

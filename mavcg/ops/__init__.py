@@ -6,7 +6,6 @@ Where the next thing goes:
 - Activation: elementwise.py, mavcg/reference/elementwise.py, kernels/builder/activation.py (docs/add-an-operator.md).
 """
 
-from mavcg.ops.nodes import infer, make_node
-from mavcg.ops.table import OPS
+from mavcg.ops.nodes import OPS, infer, make_node
 
 __all__ = ["OPS", "infer", "make_node"]

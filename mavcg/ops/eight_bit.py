@@ -1,11 +1,4 @@
-"""Operators on quantised 8-bit tensors, which represent (q - zero) * scale.
-
-passes/graph/quantized.py creates the operators q..; no importer does. iconv2d and imatmul are the sums alone, with a
-zero point computed at run time: zero is a scalar of x's type, and w holds 8-bit weights minus their zero point.
-
-Sums are exact integers; one f32 product, rounded half to even, requantizes them (requantize in
-mavcg/reference/eight_bit.py). Results are clamped to lo .. hi, which include an activation's bounds.
-"""
+"""Operators on 8-bit integers, and those that convert between them and real numbers."""
 
 from collections.abc import Mapping
 
@@ -15,6 +8,46 @@ from mavcg.graph import TensorType
 from mavcg.ops.elementwise import check_activation
 from mavcg.ops.op import Attr, Operator, TypedNode
 from mavcg.ops.spatial import ACT, divisors, window_counts
+
+
+def _check_scale(case: TypedNode, shape: tuple[int, ...]) -> None:
+    """Check that scale and zero are both scalars, or both have an element per position along the axis."""
+    scale, zero = case.type("scale", ("f32",)), case.type("zero")
+    if scale.shape != zero.shape:
+        raise case.fail("scale and zero differ in shape")
+    if scale.shape and scale.shape != (shape[case.axis(len(shape))],):
+        raise case.fail(f"scale {scale} is neither a scalar nor as long as axis {case.attr('axis')}")
+
+
+def _dynamic_range(case: TypedNode) -> tuple[TensorType, ...]:
+    case.type("x", ("f32",))
+    return (TensorType("f32", (2,)),)
+
+
+def _quantize(case: TypedNode) -> tuple[TensorType, ...]:
+    x = case.type("x", ("f32",))
+    _check_scale(case, x.shape)
+    if case.type("zero").dtype != case.attr("to"):
+        raise case.fail(f"zero is not {case.attr('to')}, the type of the result")
+    return (TensorType(case.attr("to"), x.shape),)
+
+
+def _dequantize(case: TypedNode) -> tuple[TensorType, ...]:
+    # i32 is the type of an 8-bit convolution's bias.
+    x = case.type("x", ("i8", "u8", "i16", "u16", "i32"))
+    _check_scale(case, x.shape)
+    case.same_dtype("x", "zero")
+    return (TensorType("f32", x.shape),)
+
+
+_AXIS = Attr("int", 0)  # has no meaning if scale and zero are scalars
+_QUANTIZATION = (
+    # Scale and zero point of u8 for a range that includes 0 and all of x; the scale is 1 if all of x is 0.
+    Operator("dynamic_range", ("x",), _dynamic_range, {}),
+    Operator("quantize", ("x", "scale", "zero"), _quantize, {"axis": _AXIS, "to": Attr("str", choices=("i8", "u8"))}),
+    Operator("dequantize", ("x", "scale", "zero"), _dequantize, {"axis": _AXIS}),
+)
+
 
 EIGHT = ("i8", "u8")
 _INT = Attr("int")
@@ -153,7 +186,7 @@ _ZEROS = {"a_zero": _INT, "b_zero": _INT, **_RESULT}
 # With a multiplier the result is f32: act(f32(sum + bias) * multiplier + shift + residual).
 _INTEGER = ("x", "w", "zero", "bias?", "multiplier?", "shift?", "residual?")
 _SCALES = {"a_scale": Attr("float"), "b_scale": Attr("float")}
-OPS = (
+_EIGHT_BIT = (
     Operator("qconv2d", ("x", "w", "bias", "multiplier"), _qconv2d, {**_STEPS, "groups": Attr("int", 1), **_ONE}),
     Operator("qmatmul", ("a", "b", "bias", "multiplier"), _qmatmul, {"transpose_b": Attr("bool", False), **_ONE}),
     Operator("iconv2d", _INTEGER, _iconv2d, {**_STEPS, "groups": Attr("int", 1), **ACT}),
@@ -164,3 +197,5 @@ OPS = (
     Operator("qmean", ("x",), _qmean, {"axes": Attr("ints"), "keepdims": Attr("bool", True), **_MULTIPLIER, **_ONE}),
     Operator("lookup", ("x", "table"), _lookup, {}),
 )
+
+OPS = (*_QUANTIZATION, *_EIGHT_BIT)

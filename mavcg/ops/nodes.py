@@ -1,4 +1,4 @@
-"""Creation of nodes with their operator's defaults, and inference of the types of their outputs."""
+"""All operators by name; making nodes of them, inference of their types, and verification of graphs between passes."""
 
 import difflib
 from collections.abc import Mapping, Sequence
@@ -9,9 +9,14 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from mavcg.errors import MavcgError
-from mavcg.graph import Array, AttrValue, Node, TensorType
-from mavcg.ops.op import Attr, Operator, TypedNode, node_location
-from mavcg.ops.table import OPS
+from mavcg.graph import Array, AttrValue, Graph, Node, TensorType, type_of
+from mavcg.ops import eight_bit, elementwise, layouts, reduction, spatial
+from mavcg.ops.op import Attr, Operator, TypedNode, check_type, node_location
+
+# Each family of operators is a module with a tuple OPS; a new family is added here.
+FAMILIES = (spatial, elementwise, reduction, layouts, eight_bit)
+
+OPS: Mapping[str, Operator] = MappingProxyType({op.name: op for family in FAMILIES for op in family.OPS})
 
 
 def operator(node: Node) -> Operator:
@@ -140,3 +145,46 @@ def _scalar(kind: str, value: Any) -> bool | int | float | str | None:
     if isinstance(value, bool) or not isinstance(value, int if kind == "int" else int | float):
         return None
     return value if kind == "int" else float(value)
+
+
+def verify(graph: Graph) -> None:
+    """Check that each tensor is made once and before it is read, that types are right and attributes complete.
+
+    Raises: MavcgError that names the first node or tensor that breaks a rule.
+    """
+    where = f"graph {graph.name}"
+    made: set[str] = set()
+
+    def make(name: str, by: str) -> None:
+        if not name:
+            raise MavcgError(f"{by}: a tensor without a name")
+        if name in made:
+            raise MavcgError(f"{by}: %{name} is made twice; every tensor must be made once")
+        if name not in graph.types:
+            raise MavcgError(f"{by}: %{name} has no type")
+        check_type(by, name, graph.types[name])
+        made.add(name)
+
+    for name in graph.inputs:
+        make(name, f"{where}, its inputs")
+    for name, array in graph.constants.items():
+        make(name, f"{where}, its constants")
+        if type_of(array) != graph.types[name]:
+            raise MavcgError(f"{where}: constant %{name} is declared as {graph.types[name]} and is {type_of(array)}")
+    for node in graph.nodes:
+        for name in node.inputs:
+            if name and name not in made:
+                raise MavcgError(f"{node_location(node)}: it reads %{name}, which no earlier node makes")
+        inferred = infer(node, graph.types, graph.constants)
+        if len(inferred) != len(node.outputs):
+            count = len(node.outputs)
+            raise MavcgError(f"{node_location(node)}: {count} outputs where the operator has {len(inferred)}")
+        for name, tensor in zip(node.outputs, inferred, strict=True):
+            make(name, node_location(node))
+            if graph.types[name] != tensor:
+                raise MavcgError(f"{node_location(node)}: %{name} is declared as {graph.types[name]} and is {tensor}")
+    if not graph.outputs:
+        raise MavcgError(f"{where}: it has no outputs; nothing would be computed")
+    for name in graph.outputs:
+        if name not in made:
+            raise MavcgError(f"{where}: no node makes its output %{name}")

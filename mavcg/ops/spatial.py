@@ -117,7 +117,7 @@ def divisors(node: Node, axis: int, length: int, count: int) -> Array:
 
 
 _POOL = {"kernel": Attr("ints", length=2), **_STEPS}
-OPS = (
+_SPATIAL = (
     # exact: sums of integers that the type can hold; only algorithms that compute products and sums of these are
     # allowed.
     Operator(
@@ -135,3 +135,26 @@ OPS = (
     Operator("max_pool2d", ("x",), _max_pool2d, _POOL),
     Operator("avg_pool2d", ("x",), _avg_pool2d, {**_POOL, "count_pads": _PADS}),
 )
+
+
+def _matmul(case: TypedNode) -> tuple[TensorType, ...]:
+    a, b = case.type("a", NUMBERS, rank_min=2), case.type("b", NUMBERS, rank_min=2)
+    case.same_dtype("a", "b", "bias", "residual")
+    depth, width = b.shape[-2:] if not case.attr("transpose_b") else b.shape[:-3:-1]
+    if a.shape[-1] != depth:
+        raise case.fail(f"rows of a have {a.shape[-1]} elements where columns of b have {depth}")
+    result = TensorType(a.dtype, (*case.broadcast(a.shape[:-2], b.shape[:-2]), a.shape[-2], width))
+    bias, residual = case.maybe("bias"), case.maybe("residual")
+    if bias is not None and bias.shape != (width,):
+        raise case.fail(f"bias {bias} where {width} elements are needed")
+    if residual is not None and residual != result:
+        raise case.fail(f"residual {residual} where {result} is needed")
+    check_activation(case)
+    if a.dtype not in FLOATS and case.attr("act") not in ("", "relu", "clip"):
+        raise case.fail(f"act {case.attr('act')} of {a.dtype}; whole numbers take relu and clip")
+    return (result,)
+
+
+_LINEAR = (Operator("matmul", ("a", "b", "bias?", "residual?"), _matmul, {"transpose_b": Attr("bool", False), **ACT}),)
+
+OPS = (*_SPATIAL, *_LINEAR)

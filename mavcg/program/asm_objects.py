@@ -14,8 +14,8 @@ from mavcg.assembly.tuning import TuningFailure, TuningJob, tune_versions
 from mavcg.assembly.tuning_options import Tuning, has_machine_passes
 from mavcg.errors import ToolError
 from mavcg.hardware.core import GENERIC, Core
-from mavcg.objects.binaries import loaded_bytes, note_assembly, symbol_bytes
 from mavcg.objects.code_extensions import function_extensions
+from mavcg.objects.inspection import loaded_bytes, note_assembly, symbol_bytes
 from mavcg.passes.asm.analysis.blocks import Function, functions_of
 from mavcg.passes.asm.analysis.debug_labels import debug_statements
 from mavcg.passes.asm.isa.source import Statement, parse_source

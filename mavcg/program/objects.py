@@ -9,7 +9,7 @@ from typing import Any
 from mavcg import __version__
 from mavcg.assembly.tuning import VersionTuning
 from mavcg.errors import ToolError
-from mavcg.objects.binaries import loaded_bytes, note_assembly, symbol_bytes
+from mavcg.objects.inspection import loaded_bytes, note_assembly, symbol_bytes
 from mavcg.passes.asm.transforms.remove_definitions import CannotSeparate
 from mavcg.program.choose_versions import (
     choose_versions,

@@ -12,10 +12,8 @@ from mavcg.assembly.tuning_options import FAST, Tuning
 from mavcg.errors import MavcgError
 from mavcg.files.scratch import scratch_folder
 from mavcg.hardware.core import Core
-from mavcg.objects.binaries import imports_of, loaded_bytes, note_assembly, protection
 from mavcg.objects.elf import note_assembly as json_note
-from mavcg.objects.growth import growth_percent
-from mavcg.objects.inspection import HAS_SETTINGS
+from mavcg.objects.inspection import HAS_SETTINGS, growth_percent, imports_of, loaded_bytes, note_assembly, protection
 from mavcg.objects.library import link_relocatable, link_shared
 from mavcg.objects.link_options import LinkOptions
 from mavcg.passes.asm.transforms.remove_definitions import defined_symbols

@@ -6,9 +6,8 @@ from pathlib import Path
 
 from mavcg.errors import MavcgError
 from mavcg.hardware.core import GENERIC
-from mavcg.objects.binaries import notes
 from mavcg.objects.elf import function_symbols
-from mavcg.objects.inspection import HAS_SETTINGS, inspect_library
+from mavcg.objects.inspection import HAS_SETTINGS, inspect_library, notes
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,44 @@ from mavcg.reference import spatial
 from mavcg.reference.elementwise import apply_activation
 
 
+def _along(node: Node, x: Array, parameter: Array) -> Array:
+    """Return a parameter, a scalar or an element per position of the axis, in a shape that broadcasts to x."""
+    if not parameter.shape:
+        return parameter
+    return parameter.reshape([-1 if i == node.attr("axis") else 1 for i in range(x.ndim)])
+
+
+def _dynamic_range(node: Node, inputs: Sequence[Any]) -> Array:
+    # In f32, as ONNX defines it: the nearest zero point may depend on the rounding of the scale.
+    x = inputs[0].astype(np.float32)
+    low, high = np.min(x, initial=np.float32(0)), np.max(x, initial=np.float32(0))
+    scale = (high - low) / np.float32(255)
+    scale = scale if scale != 0 else np.float32(1)
+    point = np.clip(np.rint(-low / scale), 0, 255)
+    return np.array([scale, 0 if np.isnan(point) else point], np.float32)
+
+
+def _quantize(node: Node, inputs: Sequence[Any]) -> Array:
+    x, scale, zero = inputs
+    to = DTYPES[node.attr("to")]
+    limits = np.iinfo(to)
+    # The quotient is an f32: the nearest integer may depend on its rounding.
+    quotient = (x / _along(node, x, scale)).astype(np.float32).astype(np.float64)
+    return np.asarray(np.clip(np.rint(quotient) + _along(node, x, zero), limits.min, limits.max)).astype(to)
+
+
+def _dequantize(node: Node, inputs: Sequence[Any]) -> Array:
+    x, scale, zero = inputs
+    return np.asarray((x.astype(np.int64) - _along(node, x, zero)) * _along(node, x, scale))
+
+
+_QUANTIZATION: Mapping[str, Callable[[Node, Sequence[Any]], Array]] = {
+    "dynamic_range": _dynamic_range,
+    "quantize": _quantize,
+    "dequantize": _dequantize,
+}
+
+
 def requantize(node: Node, value: Array) -> Array:
     """Return clamp(round_half_even(value) + out_zero, lo, hi). value: f32 in units of the result's scale."""
     rounded = np.rint(value.astype(np.float32)).astype(np.float64) + node.attr("out_zero")
@@ -105,7 +143,7 @@ def _lookup(node: Node, inputs: Sequence[Any]) -> Array:
     return np.asarray(table[x.astype(np.int64) - least])
 
 
-DEFINITIONS: Mapping[str, Callable[[Node, Sequence[Any]], Array]] = {
+_EIGHT_BIT: Mapping[str, Callable[[Node, Sequence[Any]], Array]] = {
     "qconv2d": _qconv2d,
     "qmatmul": _qmatmul,
     "iconv2d": _iconv2d,
@@ -116,3 +154,5 @@ DEFINITIONS: Mapping[str, Callable[[Node, Sequence[Any]], Array]] = {
     "qmean": _qmean,
     "lookup": _lookup,
 }
+
+DEFINITIONS = {**_QUANTIZATION, **_EIGHT_BIT}

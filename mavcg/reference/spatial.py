@@ -1,4 +1,4 @@
-"""Definitions of operators with windows on images [N, H, W, C], as loops over the positions in the window."""
+"""Definitions of operators on images, and of matrix products."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -71,9 +71,21 @@ def _avg_pool2d(node: Node, inputs: Sequence[Any]) -> Array:
     return np.asarray(total / (rows[:, None, None] * cols[:, None]))
 
 
-DEFINITIONS: Mapping[str, Callable[[Node, Sequence[Any]], Array]] = {
+_SPATIAL: Mapping[str, Callable[[Node, Sequence[Any]], Array]] = {
     "conv2d": _conv2d,
     "conv_transpose2d": _conv_transpose2d,
     "max_pool2d": _max_pool2d,
     "avg_pool2d": _avg_pool2d,
 }
+
+
+def _matmul(node: Node, inputs: Sequence[Any]) -> Array:
+    a, b, bias, residual = inputs
+    total = np.matmul(a, np.swapaxes(b, -1, -2) if node.attr("transpose_b") else b)
+    total = total if bias is None else total + bias
+    return apply_activation(node, total if residual is None else total + residual)
+
+
+_LINEAR: Mapping[str, Callable[[Node, Sequence[Any]], Array]] = {"matmul": _matmul}
+
+DEFINITIONS = {**_SPATIAL, **_LINEAR}

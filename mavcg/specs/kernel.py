@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 
 from mavcg.graph import DTYPES, TensorType
 from mavcg.hardware.machine import Machine as Machine
-from mavcg.specs.packed_constant import PackedConstant
+from mavcg.specs.packed_constant import WHOLE_WEIGHTS, PackedConstant, WeightParts
 from mavcg.specs.serialize import spec_format
 from mavcg.specs.sums_of_products import F32_BYTES as F32_BYTES
 from mavcg.specs.sums_of_products import SumsOfProducts
-from mavcg.specs.weight_parts import WHOLE_WEIGHTS, WeightParts
 from mavcg.specs.work_counts import WorkCounts
 
 Array = NDArray[Any]

@@ -1,11 +1,35 @@
 """Digests of source files that survive changes of docstrings, comments and the formatting of Python."""
 
+import ast
 import hashlib
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from mavcg.text.c_code import c_without_comments
-from mavcg.text.python_code import code_without_words
+# A string or character literal is matched first, so that a comment inside it counts as its content.
+_LITERAL_OR_COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_SPACES = re.compile(r"[ \t]+$", re.MULTILINE)
+
+
+def c_without_comments(source: str) -> str:
+    """Return a C source with a space in place of each comment, and without blank lines and spaces at lines' ends."""
+    code = _LITERAL_OR_COMMENT.sub(lambda match: " " if match[0].startswith("/") else match[0], source)
+    return "\n".join(line for line in _SPACES.sub("", code).split("\n") if line)
+
+
+_WITH_BODY = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def code_without_words(source: str) -> str:
+    """Return the code that a source's syntax tree stands for, without docstrings, comments and formatting.
+
+    Two sources with the same result are the same program. Raises: SyntaxError for text that is not Python.
+    """
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, _WITH_BODY) and ast.get_docstring(node, clean=False) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
+    return ast.unparse(tree)
 
 
 def digest_of_code(paths: Iterable[Path], root: Path) -> str:

@@ -15,6 +15,24 @@ from mavcg.files.disk_space import full_folders
 from mavcg.files.scratch import making
 from mavcg.toolchain.target import Target
 
+
+@cache
+def compiler_version() -> str:
+    """Return the version of the compiler of kernels: in this process, and in builds."""
+    return ", ".join(f"{name} {package_version(name) or 'none'}" for name in ("llvmlite", "ziglang"))
+
+
+def package_version(package: str) -> str:
+    """Return the version of an installed package; "" if it is not installed."""
+    # Imported here, since it brings the parser of e-mails: 20 ms that most commands can do without.
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
+
+
 # On every zig command, against zig's defaults, which a library does not need; the user's flags follow and override.
 GUARDED_CODE_FLAGS = ("-fno-sanitize=all", "-fomit-frame-pointer", "-g0")
 PLAIN_CODE_FLAGS = (*GUARDED_CODE_FLAGS, "-fno-stack-protector")

@@ -63,7 +63,7 @@ struct blas_product {
     union blas_scalar alpha, beta;
 };
 
-#include "mavcg_blas_tables.h" /* generated, see runtime/blas_text.py */
+#include "mavcg_blas_tables.h" /* generated, see runtime/blas_build.py */
 
 MAVCG_DECLARE(MAVCG_SET)
 

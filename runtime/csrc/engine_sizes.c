@@ -4,7 +4,7 @@
 #include "engine_api.h"
 #include "sizes_api.h"
 
-#include "mavcg_sizes.h" /* generated, see runtime/sizes_text.py */
+#include "mavcg_sizes.h" /* generated, see runtime/drop_in_text.py */
 
 #define EXPORT __attribute__((visibility("default")))
 

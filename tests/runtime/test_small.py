@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mavcg.hardware.core import Core, Midr
-from mavcg.objects.binaries import loaded_bytes
+from mavcg.objects.inspection import loaded_bytes
 from mavcg.profiles.load import load_cores
 from mavcg.runtime.amalgamation import SOURCES
 from mavcg.runtime.build import linked_selector, runtime_object

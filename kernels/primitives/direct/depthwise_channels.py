@@ -35,6 +35,7 @@ from mavcg.kernels.primitives.common import (
 from mavcg.kernels.primitives.direct.spec import ImageKernel
 from mavcg.kernels.primitives.direct.tile_outputs import DirectTileOutputs
 from mavcg.specs.kernel import Array, Machine
+from mavcg.specs.packed_constant import WeightParts
 from mavcg.specs.primitive import (
     F32_BYTES,
     AxisWindow,
@@ -47,7 +48,6 @@ from mavcg.specs.primitive import (
     StageOperand,
 )
 from mavcg.specs.serialize import spec_format
-from mavcg.specs.weight_parts import WeightParts
 from mavcg.specs.work_counts import WeightReads, WorkCounts, vector_work
 
 Value: TypeAlias = ir.Value

@@ -10,10 +10,10 @@ from mavcg.kernels.primitives.common import Image, transpose_work
 from mavcg.kernels.primitives.direct.terms import TermOrder
 from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.specs.kernel_symbol import shape_text
+from mavcg.specs.packed_constant import WeightParts
 from mavcg.specs.primitive import F32_BYTES, AxisWindow, Epilogue
 from mavcg.specs.serialize import spec_format
 from mavcg.specs.sums_of_products import Window
-from mavcg.specs.weight_parts import WeightParts
 from mavcg.specs.work_counts import TileProduct, WeightReads, WorkCounts
 
 

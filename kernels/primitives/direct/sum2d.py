@@ -38,6 +38,7 @@ from mavcg.kernels.primitives.common import (
 )
 from mavcg.kernels.primitives.direct.spec import GroupedImageKernel
 from mavcg.specs.kernel import Array, Machine
+from mavcg.specs.packed_constant import WeightParts
 from mavcg.specs.primitive import (
     F32_BYTES,
     AxisWindow,
@@ -50,7 +51,6 @@ from mavcg.specs.primitive import (
     StageOperand,
 )
 from mavcg.specs.serialize import spec_format
-from mavcg.specs.weight_parts import WeightParts
 from mavcg.specs.work_counts import OperandBytes, VectorWork, WorkCounts, WorkUnit
 
 Value: TypeAlias = ir.Value

@@ -25,9 +25,9 @@ from mavcg.kernels.primitives.matrix_product import (
 )
 from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.specs.kernel_symbol import shape_text
+from mavcg.specs.packed_constant import WHOLE_WEIGHTS, WeightParts
 from mavcg.specs.primitive import F32_BYTES, Epilogue, Layout
 from mavcg.specs.serialize import spec_format
-from mavcg.specs.weight_parts import WHOLE_WEIGHTS, WeightParts
 from mavcg.specs.work_counts import TileProduct, WeightReads, WorkCounts
 
 Value: TypeAlias = ir.Value

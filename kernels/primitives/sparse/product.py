@@ -33,9 +33,9 @@ from mavcg.kernels.primitives.common import Image, epilogue_operands, finish, lo
 from mavcg.kernels.primitives.matrix_product import emit_full_or_tail
 from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.specs.kernel_symbol import shape_text
+from mavcg.specs.packed_constant import WeightParts
 from mavcg.specs.primitive import F32_BYTES, Epilogue
 from mavcg.specs.serialize import spec_format
-from mavcg.specs.weight_parts import WeightParts
 from mavcg.specs.work_counts import LoopWork, OperandBytes, WeightReads, WorkCounts
 
 Value: TypeAlias = ir.Value

@@ -47,7 +47,7 @@ def _network(plans: "list[TextPlan]", graph: "Graph", c: Path) -> dict[Path, str
     from mavcg.accelerators.plans.text.network_c import network_c
     from mavcg.accelerators.plans.text.network_c_library import BLAS_RUNTIME
     from mavcg.accelerators.plans.text.network_plan_text import network_text
-    from mavcg.graph.networks.drawn import drawn_constants
+    from mavcg.graph.networks.builder import drawn_constants
 
     network = network_text(graph, plans)
     # Built-in networks have no weights: their constants are drawn at random.

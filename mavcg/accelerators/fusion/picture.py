@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from mavcg.accelerators.groups import FusionPlan
 from mavcg.accelerators.xgraph import XGraph, XNode
-from mavcg.drawing.svg_colours import FAINT, INK
+from mavcg.drawing.svg_plots import FAINT, INK
 from mavcg.text.safe_text import xml_attribute, xml_text
 
 # Light fills that keep black text readable; neighbours in the list differ in lightness, too.

@@ -16,7 +16,7 @@ from mavcg.accelerators.gpu.network_steps import NetworkStep
 from mavcg.accelerators.gpu.packing import pack_bias, pack_weights
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
-from mavcg.graph.networks.drawn import drawn_constants
+from mavcg.graph.networks.builder import drawn_constants
 from mavcg.text.safe_text import comment
 
 Array = NDArray[Any]

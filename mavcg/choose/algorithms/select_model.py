@@ -30,7 +30,7 @@ from mavcg.errors import MavcgError
 from mavcg.graph import Graph
 from mavcg.hardware.core_model import BoardModel, CoreModel
 from mavcg.kernels.primitives.registry import all_primitives, eight_bit_primitives
-from mavcg.ops.verify import verify
+from mavcg.ops.nodes import verify
 from mavcg.passes.graph.legalise import legalise
 from mavcg.specs.kernel import Packing
 from mavcg.specs.primitive import Primitive

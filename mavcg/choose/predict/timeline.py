@@ -6,8 +6,7 @@ from pathlib import Path
 
 from mavcg.choose.predict.predict import Prediction
 from mavcg.choose.predict.report import ARE, best_sentence, slower_sets
-from mavcg.drawing.svg_colours import FAINT, INK
-from mavcg.drawing.svg_plots import save_drawing
+from mavcg.drawing.svg_plots import FAINT, INK, save_drawing
 from mavcg.text.safe_text import xml_attribute, xml_text
 
 _WIDTH, _LEFT, _PAD, _LANE, _GAP = 1180.0, 190.0, 16.0, 34.0, 14.0

@@ -10,7 +10,7 @@ from mavcg.choose.lowering.step_list import PlannedModel
 from mavcg.kernels.primitives.registry import scenario_of
 from mavcg.specs.kernel import KernelSpec, View
 from mavcg.specs.model_program import OperandAddress
-from mavcg.specs.weight_parts import WHOLE_WEIGHTS, WeightParts
+from mavcg.specs.packed_constant import WHOLE_WEIGHTS, WeightParts
 
 INPUT, WEIGHT, OUTPUT = "input", "weight", "output"
 

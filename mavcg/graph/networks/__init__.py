@@ -5,11 +5,137 @@ from types import MappingProxyType
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
-from mavcg.graph.networks.alexnet import alexnet
-from mavcg.graph.networks.resnet50 import resnet50
-from mavcg.graph.networks.squeezenet import squeezenet
-from mavcg.graph.networks.vgg16 import vgg16
-from mavcg.graph.networks.yolov2 import yolov2
+from mavcg.graph.networks.builder import NetworkBuilder
+
+_BLOCKS = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))  # channels, convolutions; a pool behind each
+
+
+def vgg16(paper_variant: bool = False) -> Graph:
+    """Return VGG-16 at 224x224. e-PlaNNer's variant is the same network."""
+    net = NetworkBuilder("vgg16", 224, 224)
+    x = net.image
+    for block, (channels, count) in enumerate(_BLOCKS, 1):
+        for number in range(1, count + 1):
+            x = net.conv(x, f"conv{block}_{number}", channels, 3, pad=1)
+        x = net.max_pool(x, 2, 2)
+    x = net.dense(x, "fc6", 4096)
+    x = net.dense(x, "fc7", 4096)
+    return net.finish(net.softmax(net.dense(x, "fc8", 1000, act="")))
+
+
+_STAGES = ((64, 3), (128, 4), (256, 6), (512, 3))  # channels inside a block, blocks
+
+
+def resnet50(paper_variant: bool = False) -> Graph:
+    """Return ResNet-50 at 224x224: 54 layers, with a projection (1x1 convolution) in the first block of each stage.
+
+    paper_variant: e-PlaNNer's 50 layers, those of Darknet's cfg/resnet50.cfg: at 256x256, a 2x2 pool, no projections. A
+    shortcut between different shapes then is Darknet's: every other row and column if the block has a stride, and zeros
+    for the missing channels. The last layer is fully connected, as table 8.1 counts it (Darknet's is a 1x1 convolution
+    before the mean).
+    """
+    side = 256 if paper_variant else 224
+    net = NetworkBuilder("resnet50", side, side)
+    x = net.conv(net.image, "conv1", 64, 7, stride=2, pad=3)
+    x = net.max_pool(x, 2, 2) if paper_variant else net.max_pool(x, 3, 2, (1, 1, 1, 1))
+    for stage, (channels, blocks) in enumerate(_STAGES, 2):
+        for block in range(blocks):
+            stride = 2 if stage > 2 and block == 0 else 1
+            x = _block(net, x, f"res{stage}{'abcdef'[block]}", channels, stride, projected=not paper_variant)
+    return net.finish(net.softmax(net.dense(net.mean(x), "fc", 1000, act="")))
+
+
+def _block(net: NetworkBuilder, x: str, name: str, channels: int, stride: int, projected: bool) -> str:
+    y = net.conv(x, f"{name}_1x1a", channels, 1)
+    y = net.conv(y, f"{name}_3x3", channels, 3, stride, pad=1)
+    y = net.conv(y, f"{name}_1x1b", 4 * channels, 1, act="")
+    if net.shape(x) != net.shape(y):
+        if projected:
+            x = net.conv(x, f"{name}_projection", 4 * channels, 1, stride, act="")
+        else:
+            x = net.widen(x, 4 * channels, stride)
+    return net.add(y, x, name, act="relu")
+
+
+def alexnet(paper_variant: bool = False) -> Graph:
+    """Return AlexNet at 227x227 as published: two groups in conv2, conv4 and conv5, and response normalisation.
+
+    paper_variant: e-PlaNNer's, without groups (and without normalisation, which the paper does not mention).
+    """
+    groups = 1 if paper_variant else 2
+    net = NetworkBuilder("alexnet", 227, 227)
+
+    def pool(x: str) -> str:
+        if not paper_variant:
+            x = net.lrn(x, size=5, alpha=5e-4, beta=0.75, bias=2.0)  # ONNX divides alpha by size: 1e-4 a term
+        return net.max_pool(x, 3, 2)
+
+    x = pool(net.conv(net.image, "conv1", 96, 11, stride=4))
+    x = pool(net.conv(x, "conv2", 256, 5, pad=2, groups=groups))
+    x = net.conv(x, "conv3", 384, 3, pad=1)
+    x = net.conv(x, "conv4", 384, 3, pad=1, groups=groups)
+    x = net.max_pool(net.conv(x, "conv5", 256, 3, pad=1, groups=groups), 3, 2)
+    x = net.dense(x, "fc6", 4096)
+    x = net.dense(x, "fc7", 4096)
+    return net.finish(net.softmax(net.dense(x, "fc8", 1000, act="")))
+
+
+_FIRES = ((16, 64), (16, 64), (32, 128), (32, 128), (48, 192), (48, 192), (64, 256), (64, 256))  # squeezed, each branch
+_POOLED_BEFORE = (2, 4, 6)
+
+
+def squeezenet(paper_variant: bool = False, side: int = 224) -> Graph:
+    """Return SqueezeNet at 224x224 (or side x side), with pools that round up: maps of 111, 55, 27 and 13.
+
+    paper_variant: e-PlaNNer's, at 227x227 with pools padded by one on all sides as in Darknet: 113, 57, 29, 15.
+    """
+    side = 227 if paper_variant else side
+    net = NetworkBuilder("squeezenet", side, side)
+    x = net.conv(net.image, "conv1", 64, 3, stride=2)
+    for number, (squeezed, expanded) in enumerate(_FIRES, 2):
+        if number in _POOLED_BEFORE:
+            x = net.max_pool(x, 3, 2, (1, 1, 1, 1) if paper_variant else (0, 0, 0, 0))
+        x = net.conv(x, f"fire{number}_squeeze", squeezed, 1)
+        parts = [net.conv(x, f"fire{number}_expand{k}x{k}", expanded, k, pad=k // 2) for k in (1, 3)]
+        x = net.concat(*parts)
+    x = net.mean(net.conv(x, "conv10", 1000, 1))
+    return net.finish(net.softmax(net.flat(x)))
+
+
+_OUTPUTS = 5 * (80 + 5)  # anchors x (COCO's classes, box and confidence)
+# Channels of Darknet-19's convolutions, 3x3 and 1x1 alternating; a pool before each group but the first.
+_GROUPS = ((32,), (64,), (128, 64, 128), (256, 128, 256), (512, 256, 512, 256, 512), (1024, 512, 1024, 512, 1024))
+
+
+def yolov2(paper_variant: bool = False, conv2_kernel: int = 3) -> Graph:
+    """Return YOLOv2 at 416x416 with 80 classes.
+
+    Its output is the map of 425 values per cell from which boxes are decoded. The passthrough takes blocks of 2x2
+    positions as channels in row-major order; Darknet's `reorg` has another order, which only permutes the next layer's
+    weights. paper_variant: e-PlaNNer's, at 608x608. conv2_kernel: kernel size of the second convolution, 1 in table 8.1
+    and 3 in table 8.5.
+    """
+    side = 608 if paper_variant else 416
+    net = NetworkBuilder("yolov2", side, side)
+    x, number = net.image, 0
+
+    def conv(x: str, out_ch: int, kernel: int, act: str = "leaky") -> str:
+        nonlocal number
+        number += 1
+        return net.conv(x, f"conv{number}", out_ch, kernel, pad=kernel // 2, act=act)
+
+    passthrough = x
+    for group, channels in enumerate(_GROUPS):
+        if group:
+            passthrough = x  # after the loop: the input of the last pool
+            x = net.max_pool(x, 2, 2)
+        for index, out_ch in enumerate(channels):
+            kernel = conv2_kernel if number == 1 else (3, 1)[index % 2]
+            x = conv(x, out_ch, kernel)
+    x = conv(conv(x, 1024, 3), 1024, 3)
+    x = net.concat(net.space_to_depth(conv(passthrough, 64, 1), 2), x)
+    return net.finish(conv(conv(x, 1024, 3), _OUTPUTS, 1, act=""))
+
 
 _NETWORKS: Mapping[str, Callable[[bool], Graph]] = MappingProxyType(
     {

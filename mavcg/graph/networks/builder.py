@@ -1,8 +1,11 @@
 """Builder of the five networks: layers with weights, appended to a graph."""
 
+from collections.abc import Sequence
+from math import prod
+
 import numpy as np
 
-from mavcg.graph import Graph, TensorType
+from mavcg.graph import Array, Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
 
 LEAKY_SLOPE = 0.1  # Darknet's leaky ReLU
@@ -118,3 +121,18 @@ class NetworkBuilder:
     def _weights(self, name: str, shape: tuple[int, ...]) -> tuple[str, str]:
         w = self._graph.input(f"{name}.w", TensorType("f32", shape))
         return w, self._graph.input(f"{name}.b", TensorType("f32", shape[:1]))
+
+
+WEIGHTS_SEED = 20261123
+
+
+def drawn_constants(graph: Graph, names: Sequence[str]) -> dict[str, Array]:
+    """Return seeded random weights for these inputs of a graph: normal, of variance 2 / fan-in (He et al., 2015)."""
+    rng = np.random.default_rng(WEIGHTS_SEED)
+    constants: dict[str, Array] = {}
+    for name in sorted(names):
+        shape = graph.types[name].shape
+        fan_in = prod(shape[1:]) if len(shape) > 1 else 1
+        scale = (2 / fan_in) ** 0.5 if len(shape) > 1 else 0.1
+        constants[name] = (rng.standard_normal(shape, np.float32) * np.float32(scale)).astype(np.float32)
+    return constants

@@ -8,7 +8,7 @@ from pathlib import Path
 import mavcg
 from mavcg.choose.algorithms.costs.database_file import default_path
 from mavcg.errors import MavcgError
-from mavcg.toolchain.versions import package_version
+from mavcg.toolchain.zig import package_version
 
 _SUFFIXES = (".py", ".c", ".h", ".S", ".toml", ".json")
 

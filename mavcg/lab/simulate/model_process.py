@@ -20,7 +20,7 @@ from mavcg.lab.simulate.engine_host import EngineHost, system_call
 from mavcg.lab.simulate.program_image import constructors
 from mavcg.lab.simulate.run import INSTRUCTION_LIMIT, CallCounts, SimulatedProgram
 from mavcg.lab.simulate.sampling import SampledRun, SamplePlan
-from mavcg.runtime.type_codes import TYPE_CODES
+from mavcg.runtime.library_tables import TYPE_CODES
 
 WARM_TAIL = 20_000_000  # last instructions of the warming run whose accesses go through the caches
 # Data of libc that the selector reads if present: the environment, and the location of the thread's CPU number (rseq).

@@ -24,14 +24,13 @@ from mavcg.kernels.blas.product_tile import COLUMNS, FORMS, ProductTile
 from mavcg.kernels.blas.tile_pass import emit_product_tile
 from mavcg.kernels.blas.vector_product import VectorProduct, emit_vector_product
 from mavcg.kernels.builder.module_text import add_core_attributes
-from mavcg.objects.binaries import loaded_bytes, note_assembly
 from mavcg.objects.elf import exported_symbols
+from mavcg.objects.inspection import loaded_bytes, note_assembly
 from mavcg.objects.library import link_shared
 from mavcg.objects.link_options import LinkOptions
 from mavcg.passes.ir.protection import protect
 from mavcg.profiles.load import load_cores
-from mavcg.runtime.blas_build import blas_object
-from mavcg.runtime.blas_text import BlasSymbols, blas_tables_text
+from mavcg.runtime.blas_build import BlasSymbols, blas_object, blas_tables_text
 from mavcg.runtime.coreset import NEED_WORDS, CoreSet
 from mavcg.runtime.model_build import kernel_needs, selector_of
 from mavcg.runtime.model_text import default_spin_us

@@ -23,7 +23,7 @@ from mavcg.accelerators.shapes import check_xgraph
 from mavcg.accelerators.xgraph import CONVOLUTIONS, Parameters, XGraph, XNode
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
-from mavcg.graph.printer import digest
+from mavcg.graph.parts import digest
 
 _HEAD = re.compile(r"xgraph (\S+) \{")
 _LINE = re.compile(r"  %(\S+) = (\w+)\(([^()]*)\)(.*)")

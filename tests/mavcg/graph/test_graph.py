@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES, Graph, Node, TensorType, digest, fresh_name, prune, type_of
-from mavcg.graph.printer import INLINE_ELEMENTS
+from mavcg.graph.parts import INLINE_ELEMENTS
 
 TEXT = """\
 graph g {

@@ -6,9 +6,8 @@ import pytest
 from mavcg.choose.layer_model.graph_layers import layers_of
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
-from mavcg.graph.networks import NAMES, network
-from mavcg.graph.networks.yolov2 import yolov2
-from mavcg.ops.verify import verify
+from mavcg.graph.networks import NAMES, network, yolov2
+from mavcg.ops.nodes import verify
 from mavcg.reference import run
 
 # Uncached and cached layers (table 4.1; AlexNet is not in it). The paper has 15 for YOLOv2: two of its layers have

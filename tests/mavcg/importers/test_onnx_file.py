@@ -14,7 +14,7 @@ from mavcg.graph import Graph, TensorType
 from mavcg.importers.emitter import NeedsConstant
 from mavcg.importers.limits import Unsupported, UnsupportedOp
 from mavcg.importers.onnx_file import import_onnx
-from mavcg.ops.verify import verify
+from mavcg.ops.nodes import verify
 from mavcg.reference import run
 
 onnx = pytest.importorskip("onnx", reason="the importer reads files by the onnx package")

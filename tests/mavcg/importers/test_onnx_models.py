@@ -8,7 +8,7 @@ import pytest
 from bench.models import MODELS, PREPARED, model_path, shapes_of
 from mavcg.errors import MavcgError
 from mavcg.importers.onnx_file import import_onnx
-from mavcg.ops.verify import verify
+from mavcg.ops.nodes import verify
 from mavcg.reference import run
 
 pytest.importorskip("onnx", reason="the importer reads files by the onnx package")

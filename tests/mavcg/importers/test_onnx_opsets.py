@@ -9,7 +9,7 @@ import pytest
 
 from mavcg.graph import Graph
 from mavcg.importers.onnx_file import import_onnx
-from mavcg.ops.verify import verify
+from mavcg.ops.nodes import verify
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.reference import run
 

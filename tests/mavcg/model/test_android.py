@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from mavcg.objects.bionic import bionic_names
+from mavcg.objects.library import bionic_names
 from mavcg.toolchain.target import host_target
 
 HOST_ARCH = host_target().arch

@@ -7,9 +7,8 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from mavcg.errors import MavcgError
-from mavcg.objects.bionic import bionic_names
 from mavcg.objects.elf import imports_of
-from mavcg.objects.library import NO_OPTIONS, link_shared
+from mavcg.objects.library import NO_OPTIONS, bionic_names, link_shared
 from mavcg.objects.link_options import LinkOptions
 from mavcg.toolchain.target import parse_target
 from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, run_zig

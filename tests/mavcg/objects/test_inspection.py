@@ -7,8 +7,7 @@ import pytest
 
 from mavcg.errors import MavcgError
 from mavcg.objects.elf import note_assembly
-from mavcg.objects.growth import growth_percent
-from mavcg.objects.inspection import inspect_library
+from mavcg.objects.inspection import growth_percent, inspect_library
 from mavcg.toolchain.codegen import assemble
 from mavcg.toolchain.target import host_target
 from mavcg.toolchain.zig import run_zig

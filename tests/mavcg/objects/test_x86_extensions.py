@@ -16,8 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mavcg.objects.code_extensions import code_extensions, function_extensions
-from mavcg.objects.x86_code import instructions
-from mavcg.objects.x86_extensions import _TABLES, _rows, x86_extensions
+from mavcg.objects.x86_extensions import _TABLES, _rows, instructions, x86_extensions
 from mavcg.runtime.needs import _cpuid_bits
 from mavcg.toolchain.codegen import assemble
 from mavcg.toolchain.target import parse_target

@@ -8,7 +8,7 @@ import pytest
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, TensorType
-from mavcg.ops.verify import verify
+from mavcg.ops.nodes import verify
 
 GOOD = Graph.parse("""
 graph g {

@@ -14,8 +14,8 @@ from mavcg.assembly.code_image import read_image
 from mavcg.assembly.equivalence import compare
 from mavcg.assembly.tuning_options import FAST, Tuning
 from mavcg.errors import MavcgError
-from mavcg.objects.binaries import protection, symbol_bytes
 from mavcg.objects.elf import function_symbols, undefined_symbols
+from mavcg.objects.inspection import protection, symbol_bytes
 from mavcg.profiles.load import cores_for
 from mavcg.program.asm_module import read_asm_module
 from mavcg.program.asm_objects import build_asm_objects

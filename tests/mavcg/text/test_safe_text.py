@@ -31,8 +31,7 @@ from mavcg.passes.asm.isa.op import Op, RegisterRead
 from mavcg.passes.asm.models.estimate import estimate_loop
 from mavcg.runtime.companions import cmake_text, pkg_config_text
 from mavcg.runtime.coreset import CoreSet, table_text
-from mavcg.runtime.model_header import header_text
-from mavcg.runtime.model_names import api_name
+from mavcg.runtime.model_header import api_name, header_text
 from mavcg.runtime.model_text import tables_text
 from mavcg.specs.model_program import OperandAddress, Program, ProgramStep, ProgramTensor, ThreadPlan
 from mavcg.text.safe_text import (

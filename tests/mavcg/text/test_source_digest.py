@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mavcg.text.c_code import c_without_comments
-from mavcg.text.source_digest import digest_of_code
+from mavcg.text.source_digest import c_without_comments, digest_of_code
 
 PYTHON = '"""A module."""\n\nSIZE = 4  # bytes\n'
 C = '/* A file. */\nint size(void) { return 4; } // bytes\nconst char *text = "/* kept */ // kept";\n'

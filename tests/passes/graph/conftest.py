@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mavcg.graph import DTYPES, Graph
 from mavcg.ops import infer, make_node
-from mavcg.ops.verify import verify
+from mavcg.ops.nodes import verify
 from mavcg.reference import run
 
 Array = NDArray[Any]

@@ -14,7 +14,7 @@ from mavcg.errors import MavcgError
 from mavcg.graph import Array, Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.kernels.primitives.registry import all_primitives
-from mavcg.ops.verify import verify
+from mavcg.ops.nodes import verify
 from mavcg.passes.graph.explicit_padding import explicit_padding
 from mavcg.passes.graph.legalise import ChosenPrimitive, LayoutChoice, legalise
 from mavcg.reference import run

@@ -8,7 +8,7 @@ import pytest
 
 from mavcg.graph import DTYPES, Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
-from mavcg.ops.verify import verify
+from mavcg.ops.nodes import verify
 from mavcg.passes.graph.explicit_padding import explicit_padding
 from mavcg.passes.graph.prune import prune
 from mavcg.passes.graph.quantized import eight_bit

@@ -16,8 +16,7 @@ from mavcg.runtime.amalgamation import SOURCES, write_unit
 from mavcg.runtime.companions import write_companions
 from mavcg.runtime.coreset import CoreSet, table_text
 from mavcg.runtime.model_build import build_model_objects, constants_object, versions_of
-from mavcg.runtime.model_header import header_text
-from mavcg.runtime.model_names import constants_symbol
+from mavcg.runtime.model_header import constants_symbol, header_text
 from mavcg.runtime.model_text import tables_text
 from mavcg.runtime.needs import compiler_needs
 from mavcg.specs.model_program import OperandAddress, Program, ProgramStep, ProgramTensor, ThreadPlan

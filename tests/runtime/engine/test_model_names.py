@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mavcg.runtime.companions import companion_paths, companions_sentence
-from mavcg.runtime.model_names import api_name
+from mavcg.runtime.model_header import api_name
 
 
 @pytest.mark.parametrize(

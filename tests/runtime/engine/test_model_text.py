@@ -12,10 +12,10 @@ from mavcg.profiles.load import load_board
 from mavcg.runtime import library_tables, loading
 from mavcg.runtime.amalgamation import SOURCES
 from mavcg.runtime.coreset import CoreSet
+from mavcg.runtime.library_tables import TYPE_CODES
 from mavcg.runtime.model_build import engine_object
 from mavcg.runtime.model_header import header_text
 from mavcg.runtime.model_text import EngineOptions, default_spin_us, kernels_of, tables_text
-from mavcg.runtime.type_codes import TYPE_CODES
 from mavcg.specs.model_program import OperandAddress, Program, ProgramStep, ProgramTensor
 from mavcg.toolchain.target import host_target
 from mavcg.toolchain.zig import run_zig

@@ -14,7 +14,7 @@ from mavcg.runtime.amalgamation import SOURCES, write_unit
 from mavcg.runtime.application_text import ApplicationProgram, PlacedNetwork, application_header, application_tables
 from mavcg.runtime.coreset import table_text
 from mavcg.runtime.model_build import constants_object, versions_of
-from mavcg.runtime.model_names import constants_symbol, network_symbol
+from mavcg.runtime.model_header import constants_symbol, network_symbol
 from mavcg.runtime.model_text import EngineOptions, tables_text
 from mavcg.runtime.needs import compiler_needs
 from mavcg.specs.model_program import OperandAddress, Program, ProgramStage, ProgramStep, ProgramTensor, RingBuffer

@@ -13,7 +13,7 @@ from mavcg.accelerators.plans.text.network_plan_text import NetworkText, plan_we
 from mavcg.accelerators.plans.text.plan import Types
 from mavcg.errors import MavcgError
 from mavcg.graph import Array, Node
-from mavcg.runtime.model_names import api_name
+from mavcg.runtime.model_header import api_name
 from mavcg.text.safe_text import comment
 
 # C11, 6.4.1, and main, which has another type.

@@ -32,7 +32,7 @@ from mavcg.files.database import Database, DatabaseKind
 from mavcg.files.disk_space import with_room
 from mavcg.files.whole_file import whole
 from mavcg.specs.primitive import Layout, Primitive, Scenario
-from mavcg.toolchain.versions import compiler_version
+from mavcg.toolchain.zig import compiler_version
 
 __all__ = ["Conversion", "CostDb", "KnownCosts", "Record", "compiler_version"]
 

@@ -16,7 +16,7 @@ from mavcg.hardware.cost_fit import KINDS
 from mavcg.hardware.fits import fit_of_kind
 from mavcg.kernels.primitives.registry import module_of
 from mavcg.specs.primitive import Scenario
-from mavcg.text.python_code import code_without_words
+from mavcg.text.source_digest import code_without_words
 
 # Modules that take part in generating every kernel of any family: facts of cores, function prologues.
 _COMMON = (

@@ -11,7 +11,7 @@ from typing import Any
 from mavcg.choose.algorithms.costs.provider import IMPORTED, KINDS, SIMULATED, Cost
 from mavcg.errors import MavcgError
 from mavcg.specs.primitive import AxisWindow, Layout, Scenario
-from mavcg.toolchain.versions import compiler_version
+from mavcg.toolchain.zig import compiler_version
 
 VERSION = 3
 BEFORE_KERNELS = 1  # the version of tables that do not say of which kernels a figure is

@@ -14,8 +14,8 @@ from mavcg.cost.memory import level_for
 from mavcg.hardware.accelerator import MemoryLevel
 from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.profiles.load import load_board
+from mavcg.specs.packed_constant import WeightParts
 from mavcg.specs.primitive import Epilogue, Scenario
-from mavcg.specs.weight_parts import WeightParts
 from tests.conftest import examples
 
 BLOCK = 16

@@ -11,8 +11,7 @@ from mavcg.cost.board_model import cores_each, cores_of
 from mavcg.hardware.core import Core
 from mavcg.kernels.machines import machines_for
 from mavcg.profiles.load import files, load_core, load_cores
-from mavcg.specs.blas_blocks import ITEM_BYTES
-from mavcg.specs.blocking import Blocking
+from mavcg.specs.blas_blocks import ITEM_BYTES, Blocking
 from mavcg.toolchain.target import default_target
 
 

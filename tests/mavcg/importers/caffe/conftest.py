@@ -9,7 +9,7 @@ import pytest
 
 from mavcg.graph import Array, Graph
 from mavcg.importers.caffe_file import import_caffe
-from mavcg.ops.verify import verify
+from mavcg.ops.nodes import verify
 from mavcg.reference import run
 
 pytest.importorskip("google.protobuf", reason="the importer reads weights by protobuf")

@@ -9,7 +9,7 @@ import pytest
 
 from mavcg.graph import DTYPES, Array, Graph
 from mavcg.importers.tflite_file import import_tflite
-from mavcg.ops.verify import verify
+from mavcg.ops.nodes import verify
 from mavcg.reference import run
 
 schema = pytest.importorskip("ai_edge_litert.schema_py_generated", reason="ai-edge-litert writes and runs the models")

@@ -19,8 +19,7 @@ from mavcg.accelerators.plans.text.network_plan_text import NetworkText, network
 from mavcg.choose.layer_model.graph_layers import layers_of
 from mavcg.errors import MavcgError
 from mavcg.graph import Array, Graph
-from mavcg.graph.networks.builder import NetworkBuilder
-from mavcg.graph.networks.drawn import drawn_constants
+from mavcg.graph.networks.builder import NetworkBuilder, drawn_constants
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.reference.evaluate import run

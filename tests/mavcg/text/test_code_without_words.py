@@ -2,7 +2,7 @@
 
 import pytest
 
-from mavcg.text.python_code import code_without_words
+from mavcg.text.source_digest import code_without_words
 
 SOURCE = '''"""Module."""
 

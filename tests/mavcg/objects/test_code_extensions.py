@@ -9,8 +9,7 @@ import capstone
 import pytest
 
 from mavcg.hardware.extensions import HWCAP_BITS, INVISIBLE, hwcap_words
-from mavcg.objects.a64_extensions import _ROWS, BASE, a64_extensions
-from mavcg.objects.code_extensions import code_extensions, function_extensions
+from mavcg.objects.code_extensions import _ROWS, BASE, a64_extensions, code_extensions, function_extensions
 from mavcg.profiles.load import load_cores
 from mavcg.toolchain.codegen import assemble
 from mavcg.toolchain.target import parse_target
