@@ -1,7 +1,7 @@
 """The verb `mavcg build` with a mavcg.toml: the program's library or its launched build, then every model's library."""
 
 import re
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from mavcg.cli import build_model
@@ -238,7 +238,7 @@ def _build_launched(build: "LaunchedBuild", as_json: bool) -> dict[str, Any]:
         )
     elif not as_json:
         console().print(f"{len(lines)} objects got versions by {build.location}")
-    return {"launched": {"command": list(build.command), "objects": lines}}
+    return {"launched": {"command": list(build.command), "objects": [asdict(line) for line in lines]}}
 
 
 def build_and_report(

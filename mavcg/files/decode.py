@@ -94,9 +94,11 @@ def read_toml(path: Path, remedy: str = "correct it", error: type[MavcgError] = 
     return toml_document(read_text(path, remedy, error), str(path), remedy, error)
 
 
-def json_document(text: str, where: str, remedy: str, error: type[MavcgError] = MavcgError) -> Document:
-    """Parse JSON text, in which no key occurs twice and all numbers are finite. Raises: `error`."""
+def json_document(text: str | bytes, where: str, remedy: str, error: type[MavcgError] = MavcgError) -> Document:
+    """Parse JSON, in UTF-8 if it is bytes, in which no key occurs twice and all numbers are finite. Raises: `error`."""
     try:
+        if isinstance(text, bytes):
+            text = text.decode()
         value = json.loads(text, object_pairs_hook=_once, parse_constant=_no_number)
         return Document(_without_surrogates(value) if "\\ud" in text.lower() else value, where, remedy, error)
     except json.JSONDecodeError as fault:

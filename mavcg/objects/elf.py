@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mavcg.errors import MavcgError
+from mavcg.files.decode import json_document
 
 NOTE_NAME = "mavcg"
 NOTE_SECTION = ".note.mavcg"
@@ -186,10 +187,10 @@ def _property(data: bytes, kind: int) -> int:
     return 0
 
 
-def notes(path: Path) -> list[Any]:
+def notes(path: Path) -> list[dict[str, Any]]:
     """Read the JSON documents of a file's mavcg notes, in link order. Raises: MavcgError for a garbled note."""
     with _reading(path) as elf:
-        documents = []
+        documents: list[dict[str, Any]] = []
         for section in elf.iter_sections():
             if section.name == NOTE_SECTION:
                 data = section.data()
@@ -197,11 +198,8 @@ def notes(path: Path) -> list[Any]:
                 while at + 12 <= len(data):
                     name_size, size, _ = (int.from_bytes(data[at + i : at + i + 4], "little") for i in (0, 4, 8))
                     start = at + 12 + (name_size + 3) // 4 * 4
-                    try:
-                        documents.append(json.loads(data[start : start + size]))
-                    except ValueError as error:
-                        raise MavcgError(
-                            f"{path}: its {NOTE_SECTION} is damaged ({error}); build the library again"
-                        ) from error
+                    where = f"{path}: its {NOTE_SECTION} is damaged"
+                    document = json_document(data[start : start + size], where, "build the library again")
+                    documents.append(document.decode(dict[str, Any]))
                     at = start + (size + 3) // 4 * 4
         return documents

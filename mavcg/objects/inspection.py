@@ -28,7 +28,7 @@ def imports_of(path: Path) -> tuple[list[str], list[str]]:
     return (macho.libraries(path), macho.undefined_symbols(path)) if macho.is_macho(path) else elf.imports_of(path)
 
 
-def notes(path: Path) -> list[Any]:
+def notes(path: Path) -> list[dict[str, Any]]:
     """Read the JSON documents of a file's mavcg notes, in link order. Raises: MavcgError for a garbled note."""
     return macho.notes(path) if macho.is_macho(path) else elf.notes(path)
 

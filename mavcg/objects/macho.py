@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mavcg.errors import MavcgError
+from mavcg.files.decode import json_document
 
 MAGIC = b"\xcf\xfa\xed\xfe"  # MH_MAGIC_64
 NOTE_SECTION = "__mavcg"
@@ -209,16 +210,15 @@ def note_assembly(value: Any) -> str:
     )
 
 
-def notes(path: Path) -> list[Any]:
+def notes(path: Path) -> list[dict[str, Any]]:
     """Read the JSON documents of a file's mavcg notes. Raises: MavcgError for a garbled note."""
     documents = []
     for section in sections(path):
         at = 0
         while section.name == NOTE_SECTION and at + 4 <= len(section.data):
             size = int.from_bytes(section.data[at : at + 4], "little")
-            try:
-                documents.append(json.loads(section.data[at + 4 : at + 4 + size]))
-            except ValueError as error:
-                raise MavcgError(f"{path}: its {NOTE_SECTION} is damaged ({error}); build it again") from error
+            where = f"{path}: its {NOTE_SECTION} is damaged"
+            document = json_document(section.data[at + 4 : at + 4 + size], where, "build it again")
+            documents.append(document.decode(dict[str, Any]))
             at += 4 + (size + 3) // 4 * 4
     return documents

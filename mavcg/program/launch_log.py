@@ -4,10 +4,21 @@ import json
 import os
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from mavcg.files.decode import json_document, read_text
+
+_AGAIN = "build again"
 VARIABLE = "MAVCG_LAUNCH_LOG"  # path of the log; if it is not set, nothing is written
+
+
+@dataclass(frozen=True)
+class LaunchedObject:
+    """An object with versions. object: its path. functions: their names."""
+
+    object: str
+    functions: tuple[str, ...]
 
 
 def log_versions(unit: Path, functions: Sequence[str]) -> None:
@@ -27,6 +38,7 @@ def log_versions(unit: Path, functions: Sequence[str]) -> None:
             os.close(descriptor)
 
 
-def read_log(path: Path) -> tuple[dict[str, Any], ...]:
-    """Return the entries of a log, {"object": path, "functions": names}, in the order in which they were written."""
-    return tuple(json.loads(line) for line in path.read_text(encoding="utf-8").splitlines())
+def read_log(path: Path) -> tuple[LaunchedObject, ...]:
+    """Return the entries of a log in the order in which they were written. Raises: MavcgError for another file."""
+    lines = enumerate(read_text(path, _AGAIN).splitlines(), 1)
+    return tuple(json_document(line, f"{path}:{number}", _AGAIN).decode(LaunchedObject) for number, line in lines)

@@ -2,11 +2,10 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from mavcg.files.scratch import scratch_folder
 from mavcg.program.buildfile import BuildFile, ProjectFile
-from mavcg.program.launch_log import VARIABLE, read_log
+from mavcg.program.launch_log import VARIABLE, LaunchedObject, read_log
 from mavcg.program.launching import hot_of
 from mavcg.program.project_commands import run_command
 from mavcg.program.request import settings
@@ -39,8 +38,8 @@ def make_launched_build(build: BuildFile, project: ProjectFile) -> LaunchedBuild
     return LaunchedBuild(build.command, project.folder, project.path.absolute(), f"{project.path}: build.command")
 
 
-def run_launched_build(build: LaunchedBuild, stdout: int | None = None) -> tuple[dict[str, Any], ...]:
-    """Run the build; return an entry {"object": path, "functions": names} for each object with versions.
+def run_launched_build(build: LaunchedBuild, stdout: int | None = None) -> tuple[LaunchedObject, ...]:
+    """Run the build; return an entry for each object with versions.
 
     Args:
         stdout: a file descriptor for the build's output; None for this process's stdout.

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum
 from pathlib import Path, PurePath
 from types import FunctionType
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
+import msgspec
 import numpy as np
 
 from mavcg.errors import MavcgError
@@ -28,7 +29,6 @@ _DIGEST_BYTES = 32
 _PLAIN = (str, int, float, bool, type(None))
 _ARRAY_KINDS = "biuf"  # booleans, integers, floating point; no Python objects
 _MOST_AXES = 64  # of a NumPy array
-_KEYS = {"labels": dict, "rows": list, "blobs": list}  # of its JSON, which has "root" too
 
 
 class MessageError(MavcgError):
@@ -107,11 +107,11 @@ class Message:
     def __init__(self, content: Any) -> None:
         """Take the message apart. Raises: MessageError if it is none, or if sizes or the digest do not agree."""
         head, body = _head(content)
-        self.labels: dict[str, str] = head["labels"]
-        self._rows: list[Any] = head["rows"]
-        self._root = head["root"]
+        self.labels = head.labels
+        self._rows = head.rows
+        self._root = head.root
         self._blobs: list[memoryview] = []
-        for length in head["blobs"]:
+        for length in head.blobs:
             self._blobs.append(body[:length])
             body = body[length:]
 
@@ -129,7 +129,16 @@ class Message:
         return value
 
 
-def _head(content: Any) -> tuple[dict[str, Any], memoryview]:
+class _Head(msgspec.Struct, forbid_unknown_fields=True):
+    """The JSON of a message. labels: see pack_message. root: reference to its value. blobs: sizes in bytes."""
+
+    labels: dict[str, str]
+    rows: list[Any]
+    root: Any
+    blobs: list[Annotated[int, msgspec.Meta(ge=0)]]
+
+
+def _head(content: Any) -> tuple[_Head, memoryview]:
     """Return the JSON of a message, and its blobs in a row. Raises: MessageError as Message."""
     if type(content) is not bytes or not content.startswith(MARK):
         raise MessageError("not a message of mavcg")
@@ -140,15 +149,12 @@ def _head(content: Any) -> tuple[dict[str, Any], memoryview]:
         raise MessageError("the digest of a message is not that of its content")
     try:
         (size,) = _SIZES.unpack_from(body)
-        head = json.loads(bytes(body[_SIZES.size : _SIZES.size + size]))
-    except (struct.error, ValueError, RecursionError):
-        raise MessageError("the JSON of a message cannot be read") from None
-    if not isinstance(head, dict) or {key: type(value) for key, value in head.items() if key != "root"} != _KEYS:
-        raise MessageError("the JSON of a message has other keys")
-    if not all(type(text) is str for text in head["labels"].values()):
-        raise MessageError("a message has a label that is not a text")
+        # Not json_document, because values that are not finite are sent too.
+        head = msgspec.convert(json.loads(bytes(body[_SIZES.size : _SIZES.size + size])), _Head)
+    except (struct.error, ValueError, RecursionError) as error:
+        raise MessageError(f"the JSON of a message cannot be read ({error})") from None
     blobs = body[_SIZES.size + size :]
-    if not all(type(length) is int and length >= 0 for length in head["blobs"]) or sum(head["blobs"]) != len(blobs):
+    if sum(head.blobs) != len(blobs):
         raise MessageError("the sizes of a message are not those of its content")
     return head, blobs
 

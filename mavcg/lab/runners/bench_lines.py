@@ -1,11 +1,14 @@
 """Parses the output of the measuring program: lines about its CPU, about a job, and about interleaved jobs."""
 
-import json
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
+from msgspec import Meta
+
+from mavcg.files.decode import json_document
 from mavcg.hardware.core import Core
 from mavcg.lab.runners.finished import RunnerError
 
@@ -93,6 +96,76 @@ class InterleavedTimes:
     after: Condition = UNKNOWN
 
 
+@dataclass(frozen=True)
+class MachineLine:
+    """The CPU in a line of the program. vendor, family, model, kind: of x86, by CPUID; "" and 0 if not known."""
+
+    jobs: int
+    cpu: int
+    midr: int
+    governor: str
+    khz: int
+    lost: int
+    vendor: str = ""
+    family: int = 0
+    model: int = 0
+    kind: int = 0
+
+
+@dataclass(frozen=True)
+class _Times:
+    """Rounds of a job in a line: ns of a run in each round, whether another program ran meanwhile, runs of them all."""
+
+    ns: Annotated[tuple[float, ...], Meta(min_length=1, description="a list of times")]
+    lost: tuple[int, ...]
+    runs: int
+
+    def __post_init__(self) -> None:
+        if len(self.ns) != len(self.lost):
+            raise ValueError(f"{len(self.ns)} times and {len(self.lost)} losses")
+
+    def rounds(self) -> Rounds:
+        kept = [ns for ns, lost in zip(self.ns, self.lost, strict=True) if not lost]
+        if len(kept) < 3:
+            kept = list(self.ns)
+        low, middle, high = statistics.quantiles(kept, n=4, method="inclusive") if len(kept) > 1 else kept * 3
+        return Rounds(middle / 1e6, (high - low) / 1e6, self.runs, len(self.ns), sum(map(bool, self.lost)))
+
+    def each(self) -> tuple[tuple[float, ...], tuple[bool, ...], int]:
+        return tuple(ns / 1e6 for ns in self.ns), tuple(map(bool, self.lost)), self.runs
+
+
+@dataclass(frozen=True)
+class _InterleavedJob:
+    job: int
+    sum: str
+    times: _Times
+
+
+class _Line(msgspec.Struct, frozen=True, rename={"interleaved": "turns"}):
+    """A line of the program: about its machine, a job, interleaved jobs, or why it cannot run.
+
+    khz, mc: clock and thousandths of a degree before and after the jobs; 0 for unknown.
+    """
+
+    machine: MachineLine | None = None
+    end: MachineLine | None = None
+    job: int | None = None
+    interleaved: tuple[_InterleavedJob, ...] = ()
+    fault: str | None = None
+    sum: str = ""
+    warm: _Times | None = None
+    cold: _Times | None = None
+    khz: tuple[int, int] = (0, 0)
+    mc: tuple[int, int] = (0, 0)
+
+    def conditions(self) -> tuple[Condition, Condition]:
+        before, after = (
+            Condition(khz or None, mc / 1000 if mc else None) for khz, mc in zip(self.khz, self.mc, strict=True)
+        )
+        return before, after
+
+
 class BenchLineReader:
     """Parses the program's lines. seen: jobs with a record. gave_up: True if the program named a job that ended it."""
 
@@ -109,97 +182,56 @@ class BenchLineReader:
     def __call__(self, line: str) -> None:
         if not line.startswith("{"):
             return  # a message of a shell or linker
-        try:
-            record = json.loads(line)
-            if "machine" in record:
-                self.before = self._machine(record["machine"])
-            elif "end" in record:
-                self.after = self._machine(record["end"])
-            elif "job" in record:
-                self._job(record)
-            elif "turns" in record:
-                self._read_interleaved(record["turns"], *_conditions(record))
-            else:
-                self.fault = str(record["fault"])
-        except (ValueError, KeyError, TypeError, statistics.StatisticsError) as error:
-            raise RunnerError(
-                f"{self.name}: {line[:80]!r} is not a line of the measuring program ({error}); run it again"
-            ) from None
-
-    def _job(self, record: dict[str, Any]) -> None:
-        job = record["job"]
-        self.gave_up = "fault" in record
-        if self.gave_up:
-            result: JobTimes | JobFailed = JobFailed(job, str(record["fault"]))
+        where = f"{self.name}: {line[:80]!r} is not a line of the measuring program"
+        document = json_document(line, where, "run it again", RunnerError)
+        record = document.decode(_Line, of_others=True)
+        if record.machine is not None:
+            self.before = self._report(record.machine)
+        elif record.end is not None:
+            self.after = self._report(record.end)
+        elif record.job is not None and record.fault is not None:
+            self.gave_up = True
+            self._take(JobFailed(record.job, record.fault))
+        elif record.job is not None and record.warm is not None:
+            self.gave_up = False
+            cold = record.cold.rounds() if record.cold is not None else None
+            self._take(JobTimes(record.job, record.warm.rounds(), cold, record.sum, *record.conditions()))
+        elif record.interleaved:
+            if len({len(job.times.ns) for job in record.interleaved}) != 1:
+                raise document.fault("turns", "rounds of different lengths")
+            for job in record.interleaved:
+                self._take(InterleavedTimes(job.job, job.sum, *job.times.each(), *record.conditions()))
+        elif record.fault is not None:
+            self.fault = record.fault
         else:
-            cold = _rounds(record["cold"]) if "cold" in record else None
-            warm = _rounds(record["warm"])
-            result = JobTimes(job, warm, cold, str(record["sum"]), *_conditions(record))
-        self.seen.append(job)
+            raise RunnerError(f"{where}: it has no key of one; run it again")
+
+    def _take(self, result: JobTimes | JobFailed | InterleavedTimes) -> None:
+        self.seen.append(result.job)
         self.on_result(result)
 
-    def _read_interleaved(self, record: Sequence[dict[str, Any]], before: Condition, after: Condition) -> None:
-        group = []
-        for entry in record:
-            times = entry["times"]
-            ms, lost = tuple(float(ns) / 1e6 for ns in times["ns"]), tuple(map(bool, times["lost"]))
-            runs = int(times["runs"])
-            group.append(InterleavedTimes(entry["job"], str(entry["sum"]), ms, lost, runs, before, after))
-        if len({(len(group_times.ms), len(group_times.lost)) for group_times in group}) != 1:
-            raise ValueError("rounds of different lengths")
-        self.seen += [group_times.job for group_times in group]
-        for times_of_job in group:
-            self.on_result(times_of_job)
-
-    def _machine(self, record: dict[str, Any]) -> MachineReport:
-        report = MachineReport(
-            int(record["cpu"]),
-            int(record["midr"]),
-            str(record["governor"]),
-            int(record["khz"]) or None,
-            int(record["lost"]),
-        )
-        if record["jobs"] != self.jobs:
-            raise RunnerError(f"{self.name}: runs a program of {record['jobs']} jobs, not of {self.jobs}; run it again")
-        if self.cpu is not None and report.cpu not in (-1, self.cpu):
-            raise RunnerError(f"{self.name}: runs on CPU {report.cpu}, not on {self.cpu}; run it again")
-        core = self.core
-        if core is not None and self.cpu is not None:
-            identified = other_core(core, report.midr, record)
-            if identified:
-                raise RunnerError(
-                    f"{self.name}: CPU {self.cpu} is not a {core.name} ({identified}); "
-                    "`mavcg tune --check` lists the board's cores"
-                )
-        return report
+    def _report(self, machine: MachineLine) -> MachineReport:
+        if machine.jobs != self.jobs:
+            raise RunnerError(f"{self.name}: runs a program of {machine.jobs} jobs, not of {self.jobs}; run it again")
+        if self.cpu is not None and machine.cpu not in (-1, self.cpu):
+            raise RunnerError(f"{self.name}: runs on CPU {machine.cpu}, not on {self.cpu}; run it again")
+        if self.core is not None and self.cpu is not None and (identified := other_core(self.core, machine)):
+            raise RunnerError(
+                f"{self.name}: CPU {self.cpu} is not a {self.core.name} ({identified}); "
+                "`mavcg tune --check` lists the board's cores"
+            )
+        return MachineReport(machine.cpu, machine.midr, machine.governor, machine.khz or None, machine.lost)
 
 
-def other_core(core: Core, midr: int, record: dict[str, Any]) -> str:
+def other_core(core: Core, machine: MachineLine) -> str:
     """Return the core that a CPU identifies as if it is not the expected one; "" if it is, or does not identify."""
-    if core.midr and midr:
-        return "" if any(identity.matches(midr) for identity in core.midr) else f"MIDR_EL1 {midr:#010x}"
-    if core.x86_models and "vendor" in record:
-        vendor, family, model = str(record["vendor"]), int(record["family"]), int(record["model"])
-        kind = int(record["kind"])
-        if not any(identity.matches(vendor, family, model) for identity in core.x86_models):
-            return f"{vendor} family {family} model {model}"
-        if core.x86_kind and kind and kind != HYBRID_KINDS[core.x86_kind]:
-            return f"the other kind of a hybrid, {kind:#x}"
+    if core.midr and machine.midr:
+        matches = any(identity.matches(machine.midr) for identity in core.midr)
+        return "" if matches else f"MIDR_EL1 {machine.midr:#010x}"
+    if core.x86_models and machine.vendor:
+        model = machine.vendor, machine.family, machine.model
+        if not any(identity.matches(*model) for identity in core.x86_models):
+            return f"{machine.vendor} family {machine.family} model {machine.model}"
+        if core.x86_kind and machine.kind and machine.kind != HYBRID_KINDS[core.x86_kind]:
+            return f"the other kind of a hybrid, {machine.kind:#x}"
     return ""
-
-
-def _conditions(record: dict[str, Any]) -> tuple[Condition, Condition]:
-    """Return the machine's state before and after; the record has kHz and thousandths of a degree, 0 for unknown."""
-    pairs = zip(record["khz"], record["mc"], strict=True)
-    before, after = (Condition(int(khz) or None, int(mc) / 1000 if int(mc) else None) for khz, mc in pairs)
-    return before, after
-
-
-def _rounds(record: dict[str, Any]) -> Rounds:
-    ns = [float(value) for value in record["ns"]]
-    lost = [bool(value) for value in record["lost"]]
-    kept = [value for value, gone in zip(ns, lost, strict=True) if not gone]
-    if len(kept) < 3:
-        kept = ns
-    low, middle, high = statistics.quantiles(kept, n=4, method="inclusive") if len(kept) > 1 else kept * 3
-    return Rounds(middle / 1e6, (high - low) / 1e6, int(record["runs"]), len(ns), sum(lost))

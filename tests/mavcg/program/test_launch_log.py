@@ -19,8 +19,8 @@ def test_every_object_is_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     for writer in writers:
         writer.join()
     lines = read_log(log)
-    assert {line["object"] for line in lines} == {str(tmp_path / f"{n}.o") for n in range(40)}
-    assert all(line["functions"] == ["f", "g" * 200] for line in lines)
+    assert {line.object for line in lines} == {str(tmp_path / f"{n}.o") for n in range(40)}
+    assert all(line.functions == ("f", "g" * 200) for line in lines)
 
 
 def test_without_a_reader_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,10 @@
 """Parser of the text of plans (docs/plan-text.md). It checks the syntax only; text/verify.py checks the meaning."""
 
-import json
 import re
 from dataclasses import dataclass, field
 from typing import NoReturn
+
+import msgspec
 
 from mavcg.accelerators.plans.text.plan import (
     ITEM_BYTES,
@@ -233,9 +234,7 @@ def _layer_name(file: str, number: int, text: str) -> str:
     match = _HEADER.fullmatch(text)
     try:
         if match and match[1]:
-            name = json.loads(match[1])
-            assert isinstance(name, str)
-            return name
+            return msgspec.json.decode(match[1], type=str)
         if match and PLAIN_NAME.fullmatch(match[2]):
             return match[2]
     except ValueError:

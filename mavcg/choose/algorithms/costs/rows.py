@@ -10,6 +10,7 @@ from typing import Any
 
 from mavcg.choose.algorithms.costs.provider import IMPORTED, KINDS, SIMULATED, Cost
 from mavcg.errors import MavcgError
+from mavcg.files.decode import json_document, read_text
 from mavcg.specs.primitive import AxisWindow, Layout, Scenario
 from mavcg.toolchain.zig import compiler_version
 
@@ -148,26 +149,22 @@ def table_text(rows: list[tuple[Any, ...]]) -> str:
 
 def read_table(path: Path) -> list[tuple[Any, ...]]:
     """Read the rows of an exported table. Raises: MavcgError for a file that `export` did not write."""
+    remedy = "name a file that `mavcg tune --export` wrote"
+    document = json_document(read_text(path, remedy), f"{path}: is not a table of costs", remedy)
+    table = document.of_format(FORMAT, BEFORE_KERNELS, BEFORE_TURNS, VERSION).value
+    version = document.value["version"]
     try:
-        document = json.loads(path.read_bytes())
-        if document["format"] != FORMAT or document["version"] not in (BEFORE_KERNELS, BEFORE_TURNS, VERSION):
-            raise ValueError(f"format {document['format']}, version {document['version']} is not supported")
-        version = document["version"]
         return [
             _imported_row(
                 entry,
                 entry["kernels"] if version > BEFORE_KERNELS else "",
                 entry["turns"] if version > BEFORE_TURNS else 0,
             )
-            for entry in document["costs"]
+            for entry in table["costs"]
         ]
-    except OSError as error:
-        raise MavcgError(f"{path}: cannot be read ({error.strerror}); name a file of `mavcg tune --export`") from None
     except (KeyError, TypeError, ValueError, RecursionError, MavcgError) as error:
         words = f"without {error}" if isinstance(error, KeyError) else str(error)
-        raise MavcgError(
-            f"{path}: is not a table of costs ({words}); name a file that `mavcg tune --export` wrote"
-        ) from None
+        raise MavcgError(f"{document.where} ({words}); {remedy}") from None
 
 
 def _imported_row(value: Any, kernels: Any, rounds: Any) -> tuple[Any, ...]:

@@ -1,7 +1,9 @@
 """What comes of a program's jobs, whatever happens to the program, the machine and the way to it."""
 
+import json
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -108,10 +110,36 @@ def test_the_cpu_that_was_asked_for_is_taken(fake_bench: Any) -> None:
 
 
 def test_a_processor_of_x86_is_known_by_its_model() -> None:
-    said = {"vendor": "AuthenticAMD", "family": 25, "model": 1, "kind": 0}
-    assert bench_lines.other_core(ZEN3, 0, said) == ""
-    assert bench_lines.other_core(ZEN3, 0, said | {"model": 97}) == "AuthenticAMD family 25 model 97"
-    assert bench_lines.other_core(ZEN3, 0, {}) == ""  # says nothing
+    silent = bench_lines.MachineLine(1, 0, 0, "", 0, 0)
+    milan = replace(silent, vendor="AuthenticAMD", family=25, model=1)
+    assert bench_lines.other_core(ZEN3, milan) == bench_lines.other_core(ZEN3, silent) == ""
+    assert bench_lines.other_core(ZEN3, replace(milan, model=97)) == "AuthenticAMD family 25 model 97"
+
+
+TIMES = {"ns": [1.0, 2.0], "lost": [0, 1], "runs": 2}
+TURN = {"job": 0, "sum": "", "times": TIMES}
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("{", "line 1, column 2: not JSON"),
+        ("{}", "it has no key of one"),
+        ('{"job": 1}', "it has no key of one"),
+        ('{"job": "x", "fault": "y"}', 'job: "x" is not a whole number'),
+        ({"job": 1, "warm": {**TIMES, "ns": []}}, r"warm.ns: \[\] is not a list of times"),
+        ({"job": 1, "warm": {**TIMES, "lost": [0]}}, "warm: 2 times and 1 losses"),
+        ({"job": 1, "warm": {"ns": [1.0], "lost": [0]}}, "warm.runs: missing"),
+        ({"job": 1, "warm": TIMES, "khz": [1]}, "khz: .* is not"),
+        ({"turns": [TURN, {**TURN, "times": {**TIMES, "ns": [1], "lost": [0]}}]}, "turns: rounds of different lengths"),
+        ({"machine": {"jobs": 1}}, "machine.cpu: missing"),
+    ],
+)
+def test_another_line_is_refused_with_its_key(line: Any, words: str) -> None:
+    reader = bench_lines.BenchLineReader("ssh:desk", 2, None, None, lambda result: None)
+    with pytest.raises(RunnerError, match=f"^ssh:desk: .* is not a line of the measuring program: .*{words}.*; "):
+        reader(line if isinstance(line, str) else json.dumps(line))
+    assert reader.seen == []
 
 
 def test_what_a_reader_raises_ends_it(fake_bench: Any) -> None:
