@@ -7,7 +7,8 @@ connection is opened again, and jobs measured before are not measured again.
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from pathlib import Path
 
 from mavcg.hardware.core import Core
 from mavcg.hardware.cpu_list import cpu_ranges
@@ -64,9 +65,10 @@ def run_bench(
     units = [(job,) for job in jobs]
 
     def words(remaining: Sequence[Sequence[int]]) -> list[str]:
-        return ["--jobs", cpu_ranges([job for unit in remaining for job in unit])]
+        return [*_arguments(cpus, options), "--jobs", cpu_ranges([job for unit in remaining for job in unit])]
 
-    return _run(runner, program, units, words, cpus, core, options, on_result, note)
+    read = partial(BenchLineReader, runner.name, program.jobs, cpus[0] if cpus else None, core, on_result)
+    return _run(runner, _ProgramCall(program.path, words, read, options.silence_s), units, note)
 
 
 def run_interleaved(
@@ -86,36 +88,39 @@ def run_interleaved(
     ordered = [tuple(sorted(group)) for group in groups]
 
     def words(remaining: Sequence[Sequence[int]]) -> list[str]:
-        return [word for group in remaining for word in ("--turns", cpu_ranges(group))]
+        general = _arguments(cpus, replace(options, cold_rounds=0))
+        return [*general, *(word for group in remaining for word in ("--turns", cpu_ranges(group)))]
 
-    return _run(runner, program, ordered, words, cpus, core, replace(options, cold_rounds=0), on_result, note)
+    read = partial(BenchLineReader, runner.name, program.jobs, cpus[0] if cpus else None, core, on_result)
+    return _run(runner, _ProgramCall(program.path, words, read, options.silence_s), ordered, note)
+
+
+@dataclass(frozen=True)
+class _ProgramCall:
+    """A program with its arguments.
+
+    arguments_of: arguments for the remaining units of jobs. read: makes a reader of its lines. silence_s: time without
+    output after which it is stopped.
+    """
+
+    path: Path
+    arguments_of: Callable[[Sequence[Sequence[int]]], list[str]]
+    read: Callable[[], BenchLineReader]
+    silence_s: float
 
 
 def _run(
-    runner: ShellRunner,
-    program: BenchProgram,
-    units: Sequence[tuple[int, ...]],
-    arguments_of: Callable[[Sequence[Sequence[int]]], list[str]],
-    cpus: Sequence[int],
-    core: Core | None,
-    options: BenchOptions,
-    on_result: Callable[[Any], None],
-    note: Callable[[str], None],
+    runner: ShellRunner, program: _ProgramCall, units: Sequence[tuple[int, ...]], note: Callable[[str], None]
 ) -> tuple[MachineReport, MachineReport]:
-    """Run units of jobs; results of a unit arrive together. arguments_of: arguments for the remaining units."""
+    """Run units of jobs; results of a unit arrive together."""
     left, waits, failures = list(units), list(WAITS_S), 0
     while True:
-        reader = BenchLineReader(runner.name, program.jobs, cpus[0] if cpus else None, core, on_result)
+        reader = program.read()
         lost: ConnectionLost | None = None
         done: Finished | None = None
         silent = ""
         try:
-            done = runner.run(
-                program.path,
-                [*_arguments(cpus, options), *arguments_of(left)],
-                on_line=reader,
-                silence_s=options.silence_s,
-            )
+            done = runner.run(program.path, program.arguments_of(left), on_line=reader, silence_s=program.silence_s)
         except ConnectionLost as error:
             lost = error
         except Silent as error:
@@ -138,7 +143,7 @@ def _run(
                 raise RunnerError(f"{runner.name}: {how}; see what `--check` says of the machine")
             if not reader.gave_up:  # else it named the job that failed
                 for job in left[0]:
-                    on_result(JobFailed(job, how))
+                    reader.on_result(JobFailed(job, how))
                 left, failures = left[1:], failures + 1
             if failures == MOST_FAILURES:
                 raise RunnerError(

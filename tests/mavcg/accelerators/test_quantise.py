@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mavcg.accelerators.accuracy import accuracy_of, integer_images
 from mavcg.accelerators.apply_radices import with_radices
 from mavcg.accelerators.fixed_point import convolution_sums, evaluate, to_integers, to_reals
 from mavcg.accelerators.float_reference import arrange_inputs, evaluate_f32, evaluate_node_f32
@@ -14,6 +13,7 @@ from mavcg.accelerators.image.program import NodeRadix
 from mavcg.accelerators.quantise import QuantisedGraph, quantise, sqnr_db
 from mavcg.accelerators.samples import EVENLY, LARGEST, Sample, widest_radix
 from mavcg.accelerators.shapes import check_xgraph
+from mavcg.accelerators.validate import accuracy_of, integer_images
 from mavcg.accelerators.xgraph import CONVOLUTIONS, Parameters, XGraph, XNode
 from mavcg.errors import MavcgError
 from mavcg.graph import Array

@@ -11,7 +11,7 @@ import pytest
 
 from mavcg.lab.runners import bench_run, spot
 from mavcg.lab.runners.bench_program import BenchProgram
-from mavcg.lab.runners.local import LocalTransport
+from mavcg.lab.runners.open import LocalTransport
 from mavcg.lab.runners.shell_runner import FOLDER_VARIABLE, ShellRunner
 from mavcg.lab.runners.ssh import COMMAND_VARIABLE
 from mavcg.toolchain.target import host_target

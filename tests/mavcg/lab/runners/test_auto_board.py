@@ -10,7 +10,7 @@ import pytest
 from mavcg.errors import ProfileError, ToolError
 from mavcg.lab.runners.auto_board import RunsThere
 from mavcg.lab.runners.facts import CpuFacts, MachineFacts
-from mavcg.lab.runners.local import LocalTransport
+from mavcg.lab.runners.open import LocalTransport
 from mavcg.lab.runners.shell_runner import ShellRunner
 from mavcg.program.profiling.record import RecordOptions
 

@@ -16,9 +16,8 @@ from mavcg.lab.runners import bench_program
 from mavcg.lab.runners.bench_lines import InterleavedTimes, JobTimes
 from mavcg.lab.runners.bench_program import BenchProgram, bench_target, build_program
 from mavcg.lab.runners.bench_run import BenchOptions, run_bench, run_interleaved
-from mavcg.lab.runners.local import LocalTransport
 from mavcg.lab.runners.lowered_job import WITH_BIAS
-from mavcg.lab.runners.open import open_runner
+from mavcg.lab.runners.open import LocalTransport, open_runner
 from mavcg.lab.runners.shell_runner import ShellRunner
 from mavcg.lab.runners.spot import bench_job_of
 from mavcg.lab.runners.work_list import Job

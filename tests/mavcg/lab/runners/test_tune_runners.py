@@ -15,7 +15,7 @@ import pytest
 from mavcg.choose.algorithms.costs.database_file import open_db
 from mavcg.lab.runners import spot
 from mavcg.lab.runners.bench_program import BenchProgram
-from mavcg.lab.runners.local import LocalTransport
+from mavcg.lab.runners.open import LocalTransport
 from mavcg.lab.runners.shell_runner import FOLDER_VARIABLE, ShellRunner
 from mavcg.toolchain.target import host_target
 
