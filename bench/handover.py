@@ -5,7 +5,6 @@ threads a step takes what one row takes, plus waking the other thread, taking ch
 One thread and two are interleaved; the lower quartile of the rounds counts, as other programs only add.
 """
 
-import argparse
 import json
 import statistics
 import tempfile
@@ -15,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.record import facts, write
+from bench.record import facts, parser_with_json, write
 from bench.tables import print_record
 from mavcg.graph import TensorType
 from mavcg.hardware.cost_fit import X86
@@ -92,8 +91,7 @@ def measure(rounds: int = ROUNDS) -> list[dict[str, float]]:
 
 def main() -> None:
     """Measure, print, and write bench/results/handover.json."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true", help="print the record instead of a table")
+    parser = parser_with_json(__doc__, "the record instead of a table")
     args = parser.parse_args()
     rows = measure()
     steps = fit_of_kind(X86).steps

@@ -4,6 +4,7 @@ The rows are a bench's own, to go on from or to fit constants to; the repository
 pages print: bench/records.py.
 """
 
+import argparse
 import datetime
 import json
 import os
@@ -26,6 +27,13 @@ RESULTS = ROOT / "bench/results"
 ROWS = ROOT / "build/bench"
 _PACKAGES = ("llvmlite", "ziglang", "numpy", "onnx", "onnxruntime", "ai-edge-litert", "tflite")
 _DEBIAN = ("libeigen3-dev", "libgemmlowp-dev")
+
+
+def parser_with_json(description: str | None, shown: str) -> argparse.ArgumentParser:
+    """Return the parser of a bench's command line, with --json, which prints what is `shown`."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true", help=f"print {shown}")
+    return parser
 
 
 def versions() -> dict[str, str]:

@@ -7,7 +7,6 @@ more than caches hold, in bursts of under a millisecond; sources alternate. The 
 other programs can only reduce bandwidth; the median shows how often they did.
 """
 
-import argparse
 import ctypes
 import json
 import os
@@ -22,7 +21,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from bench.host_library import build_for_host
-from bench.record import facts, write
+from bench.record import facts, parser_with_json, write
 from bench.tables import print_record
 from mavcg.errors import MavcgError
 from mavcg.runtime.loading import Model, load
@@ -120,8 +119,7 @@ def measure(rounds: int = ROUNDS) -> list[dict[str, Any]]:
 
 def main() -> None:
     """Measure, print, and write bench/results/streaming.json."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true", help="print the rows instead of a table")
+    parser = parser_with_json(__doc__, "the rows instead of a table")
     args = parser.parse_args()
     rows = measure()
     record = {

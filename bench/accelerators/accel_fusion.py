@@ -7,7 +7,6 @@ greedy fusion, with the paper's search and with the exact one, beside what the p
 modelled, not measured; DDR bandwidths are those of the targets' files, and halved and doubled for the sensitivity.
 """
 
-import argparse
 import json
 import time
 from dataclasses import replace
@@ -16,7 +15,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench.record import facts, write
+from bench.record import facts, parser_with_json, write
 from mavcg.accelerators.from_graph import xgraph_of
 from mavcg.accelerators.fusion.costs import ModelledGroupCosts
 from mavcg.accelerators.fusion.group_shape import GraphFacts
@@ -91,8 +90,7 @@ def sensitivity(graph: XGraph, target: IsaTarget) -> dict[str, dict[str, float]]
 
 def main() -> None:
     """Model, print, and write bench/results/accel_fusion.json."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true", help="print the record instead of tables")
+    parser = parser_with_json(__doc__, "the record instead of tables")
     parser.add_argument("--networks", nargs="*", default=[*NETWORKS, *OTHERS], help="only these; writes no record")
     args = parser.parse_args()
     rows, by_bandwidth = [], {}

@@ -7,7 +7,6 @@ replace the costs of all chosen groups by simulated ones, as `mavcg accel build 
 simulated, nothing is measured.
 """
 
-import argparse
 import json
 import tempfile
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from bench.record import facts, write
+from bench.record import facts, parser_with_json, write
 from mavcg.accelerators.apply_radices import with_fixed_radices
 from mavcg.accelerators.codegen.simulated_costs import SimulatedGroupCosts
 from mavcg.accelerators.costs.kept import GroupCostFile, KeptGroupCosts
@@ -80,8 +79,7 @@ def row(name: str, target: IsaTarget, file: GroupCostFile) -> dict[str, Any]:
 
 def main() -> None:
     """Simulate, learn, print, and write bench/results/accel_learned.json."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true", help="print the record instead of lines")
+    parser = parser_with_json(__doc__, "the record instead of lines")
     parser.add_argument("--networks", nargs="*", default=list(NETWORKS), help="only these; writes no record")
     args = parser.parse_args()
     rows = []

@@ -7,7 +7,6 @@ Weights are seeded, radix positions fixed: cycles do not depend on values. Nothi
 efficiency divides simulated rates by the power that the paper measured (table V), which is not simulated.
 """
 
-import argparse
 import json
 from dataclasses import replace
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from bench.record import facts, write
+from bench.record import facts, parser_with_json, write
 from mavcg.accelerators.apply_radices import with_fixed_radices
 from mavcg.accelerators.codegen.choose_tile import tiled_group
 from mavcg.accelerators.codegen.generate import generate, generate_group
@@ -183,8 +182,7 @@ def _simulated(program: AccelProgram) -> dict[str, Any]:
 
 def main() -> None:
     """Simulate, print, and write bench/results/accel_simulated.json."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true", help="print the record instead of lines")
+    parser = parser_with_json(__doc__, "the record instead of lines")
     parser.add_argument("--networks", nargs="*", default=[*NETWORKS, *OTHERS], help="only these; writes no record")
     parser.add_argument("--targets", nargs="*", default=["zu2", "zu9"], help="only these; writes no record")
     args = parser.parse_args()

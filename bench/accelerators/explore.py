@@ -7,7 +7,6 @@ each task (Dask's own figure, "about one millisecond"), one after the other, and
 time between rounds.
 """
 
-import argparse
 import heapq
 import json
 import os
@@ -24,7 +23,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench.record import facts, write
+from bench.record import facts, parser_with_json, write
 from mavcg.accelerators.explore.exploration import PRUNED, TASK_SEARCHES, Exploration, explore
 from mavcg.accelerators.explore.objectives import read_objectives
 from mavcg.accelerators.explore.space_file import read_space
@@ -164,8 +163,7 @@ def measure(folder: Path) -> dict[str, Any]:
 
 def main() -> None:
     """Explore, print, write bench/results/explore.json; status 1 if a database differs or a bound is missed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true", help="print the record instead of tables")
+    parser = parser_with_json(__doc__, "the record instead of tables")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         record = {**facts("measured", "bench.accelerators.explore"), **measure(Path(folder))}

@@ -6,7 +6,6 @@ core at each clock, summed over the cores at work. A prediction takes seconds of
 the figures do not depend on what else runs.
 """
 
-import argparse
 import json
 import tempfile
 from collections.abc import Mapping
@@ -18,7 +17,7 @@ from rich.table import Table
 
 from bench.accelerators.planner_tables import board_words
 from bench.models import model_path
-from bench.record import facts, write
+from bench.record import facts, parser_with_json, write
 from mavcg.accelerators.explore.board_exploration import explore_boards
 from mavcg.accelerators.explore.board_space import read_board_space
 from mavcg.accelerators.explore.exploration import PLANNED
@@ -75,8 +74,7 @@ def measure(folder: Path, network: str) -> dict[str, Any]:
 
 def main() -> None:
     """Explore, print, write bench/results/explore_boards.json."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true", help="print the record instead of a table")
+    parser = parser_with_json(__doc__, "the record instead of a table")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         record = {

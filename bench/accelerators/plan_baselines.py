@@ -4,7 +4,6 @@ Modelled, for the e-PlaNNer thesis's five networks and setups A to D: off-chip b
 and latencies as its table 8.4 does. Its table is measured on a Jetson TX2; nothing here is.
 """
 
-import argparse
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench.record import facts, write
+from bench.record import facts, parser_with_json, write
 from mavcg.accelerators.plans import exact, grid
 from mavcg.accelerators.plans.baselines import BASELINES, plan
 from mavcg.accelerators.plans.lower_bound import balanced_bytes, lower_bound_bytes, memory_bytes
@@ -112,8 +111,7 @@ def mean(rows: Sequence[Mapping[str, Any]], key: str, **chosen: str) -> float:
 
 def main() -> None:
     """Plan, print, and write bench/results/plan_baselines.json."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true", help="print the record instead of tables")
+    parser = parser_with_json(__doc__, "the record instead of tables")
     args = parser.parse_args()
     rows = []
     for name in NAMES:

@@ -4,11 +4,10 @@ Counted, from the graphs that mavcg/planner/networks builds. What the paper call
 biases; its "Gflops" are 2^30 multiply-accumulates, not operations a second.
 """
 
-import argparse
 import json
 from typing import Any
 
-from bench.record import facts, write
+from bench.record import facts, parser_with_json, write
 from bench.tables import print_record
 from mavcg.accelerators.plans.schedule_cache import schedules
 from mavcg.choose.layer_model.graph_layers import layers_of
@@ -64,8 +63,7 @@ def work(name: str, variant: str, graph: Graph) -> dict[str, Any]:
 
 def main() -> None:
     """Count, print, and write bench/results/plan_networks.json."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true", help="print the record instead of tables")
+    parser = parser_with_json(__doc__, "the record instead of tables")
     args = parser.parse_args()
     shared = [sharing(name) for name in NAMES]
     sizes = [work(name, "paper", network(name, paper_variant=True)) for name in NAMES]

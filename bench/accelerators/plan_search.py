@@ -4,14 +4,13 @@ Every layer of the five networks on setups A to D is planned, none from a cache,
 and tiles that fit with halo. Seconds are the least of some runs in turn, those of the exhaustive search of one run.
 """
 
-import argparse
 import json
 import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
-from bench.record import facts, write
+from bench.record import facts, parser_with_json, write
 from bench.tables import print_record
 from mavcg.accelerators.plans import exact, grid
 from mavcg.accelerators.plans.exact import ExactOptions
@@ -94,8 +93,7 @@ def _whole(candidates_of: Callable[[ConvLayer, Accelerator], int]) -> dict[str, 
 
 def main() -> None:
     """Plan, print, and write bench/results/plan_search.json; status 1 where a bound is missed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true", help="print the record instead of tables")
+    parser = parser_with_json(__doc__, "the record instead of tables")
     args = parser.parse_args()
     rows = []
     for name in NAMES:

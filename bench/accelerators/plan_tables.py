@@ -4,13 +4,12 @@ python -m bench.accelerators.plan_tables          prints table 8.5 and what its 
 python -m bench.accelerators.plan_tables --json   prints the record instead and writes nothing
 """
 
-import argparse
 import json
 from collections.abc import Callable, Iterable, Sequence
 from time import perf_counter
 from typing import Any
 
-from bench.record import facts, write
+from bench.record import facts, parser_with_json, write
 from bench.tables import print_record
 from mavcg.accelerators.plans import grid, space
 from mavcg.accelerators.plans.planned import Planned
@@ -104,8 +103,7 @@ def _timed(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Count and search; print, and write bench/results/plan_tables.json."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true", help="print the record as JSON, write nothing")
+    parser = parser_with_json(__doc__, "the record as JSON, write nothing")
     options = parser.parse_args(arguments)
     accelerators = [find_accelerator(name) for name in SETUPS]
     spaces, searches = space_rows(accelerators), search_rows(accelerators)

@@ -7,7 +7,6 @@ nothing shared ([65]), and joint, under the paper's limits. Table 6.8: four appl
 sizes only. Bytes are counted; frames per second are modelled for a board of mavcg's, not for the paper's.
 """
 
-import argparse
 import json
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -16,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from bench.apps.joint_networks import densenet121, efficientnet_b0, inception_v2, mobilenet_v1
-from bench.record import facts, write
+from bench.record import facts, parser_with_json, write
 from mavcg.accelerators.networks import mobilenet_v2, resnet50, with_seeded_weights
 from mavcg.apps.application import Application, Partition, sequential
 from mavcg.apps.derivation import LayerId
@@ -187,8 +186,7 @@ def graphs_and_times(names: Collection[str]) -> tuple[dict[str, Graph], dict[Lay
 
 def main() -> None:
     """Make both tables; print them as JSON if asked, and record them if nothing was left out."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true", help="print the rows")
+    parser = parser_with_json(__doc__, "the rows")
     parser.add_argument(
         "--only",
         metavar="N",

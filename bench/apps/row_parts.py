@@ -4,14 +4,13 @@ Each edge its own and Algorithm 8 (Minakova's thesis, chapter 6), offsets in one
 parts of rows in the least memory that is found. Bytes of f32 activations are counted; weights are beside them.
 """
 
-import argparse
 import json
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from bench.record import facts, write
+from bench.record import facts, parser_with_json, write
 from mavcg.accelerators.networks import mobilenet_v2, resnet50, with_seeded_weights, yolo_small
 from mavcg.apps.application import Application, sequential
 from mavcg.apps.buffers import edge_data, naive_buffers, reuse_buffers, total_size
@@ -63,8 +62,7 @@ def sizes(name: str, graph: Graph) -> dict[str, Any]:
 
 def main() -> None:
     """Make the table; print it as JSON if asked, and record it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true", help="print the rows")
+    parser = parser_with_json(__doc__, "the rows")
     options = parser.parse_args()
     rows = []
     for name, made in NETWORKS.items():
