@@ -12,7 +12,7 @@ from mavcg.program.sources.compile_commands import LANGUAGES
 
 _DEPTH = 3  # levels of folders that are searched
 _FILES = 20_000  # maximum of files that are examined
-_TEXT_BYTES = 1 << 20  # maximum that is read of a text file
+_TEXT_BYTES = 16 << 20  # maximum that is read of a text file; duktape.c and sqlite3.c have 4 and 9 MB
 _SKIPPED = {"node_modules", "__pycache__", "CMakeFiles", "third_party", "venv"}
 _SOURCES = set(LANGUAGES) - {".i", ".ii"}
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")  # in make's order

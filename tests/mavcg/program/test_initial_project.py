@@ -133,14 +133,15 @@ def test_what_make_would_link(tmp_path: Path, text: str, programs: tuple[str, ..
 def test_copies_of_one_library_are_taken_once(tmp_path: Path) -> None:
     functions = [f"DUK_EXTERNAL int duk_{n}(void *ctx, int (*f)(int)) {{\n\treturn {n};\n}}\n" for n in range(20)]
     files = {
-        "src/duktape.c": "".join(functions),
+        "src/duktape.c": f"/*{' ' * (1 << 20)}*/\n{''.join(functions)}",  # as long as amalgamations are
         "src-noline/duktape.c": "".join(functions),
+        **{f"src-input/duk_{n}.c": text for n, text in enumerate(functions)},
         **{f"src-separate/duk_{n}.c": text for n, text in enumerate(functions)},
         "extras/print.c": "".join(f"int extra_{n}(void)\n{{\n}}\n" for n in range(9)) + functions[0],
     }
     found = tree(tmp_path, files)
     assert found.sources == ("extras/print.c", "src/duktape.c")
-    assert found.copies == ("src-noline", "src-separate")
+    assert found.copies == ("src-input", "src-noline", "src-separate")
     [guess] = propose(found, "host").guesses
     assert guess.startswith("build.sources: without src") and "src-separate" in guess
 
