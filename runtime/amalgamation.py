@@ -50,11 +50,11 @@ _SMALL = "MAVCG_SMALL_SELECTOR 1"
 UNITS: Mapping[str, Unit] = {
     # The selector of one core set.
     "runtime": Unit(("select.c", "entries.c"), ("set.c", *_SELECTOR)),
-    "small": Unit(("select.c", "entries.c"), ("set.c", *_SELECTOR), (_SMALL,)),
+    "small": Unit(("entries.c",), ("set.c", *_SELECTOR, "select.c"), (_SMALL,)),
     # The selector of all core sets of a link, and one set's part of it.
     "linked_selector": Unit(("select.c", "shared_selector.c"), _SELECTOR, (_SHARED, _LINKED)),
     "linked_set": Unit(("set.c", "entries.c"), defines=(_LOADED, _LINKED)),
-    "small_selector": Unit(("select.c", "shared_selector.c"), _SELECTOR, (_SHARED, _LINKED, _SMALL)),
+    "small_selector": Unit(("shared_selector.c",), (*_SELECTOR, "select.c"), (_SHARED, _LINKED, _SMALL)),
     "small_set": Unit(("set.c", "entries.c"), defines=(_LOADED, _LINKED, _SMALL)),
     # libmavcg_rt.so, and a library's part of it.
     "shared_selector": Unit(("select.c", "shared_selector.c"), _SELECTOR, (_SHARED,)),

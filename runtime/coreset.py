@@ -238,10 +238,9 @@ def table_text(
             "char core_names[]",
             [
                 f'"\\{number:03o}" {c_string(name)} "\\000"'
-                for name, number in _named_versions(core_set, all_cores, needs)
-                if not core_set.small  # only settings name cores
-            ]
-            or ['""'],
+                # Of a small set the settings, which libmavcg_rt.so has, name its own versions alone.
+                for name, number in _named_versions(core_set, {} if core_set.small else all_cores, needs)
+            ],
             "",
             "",
         )

@@ -12,13 +12,13 @@ from mavcg.toolchain.target import Target
 
 NAME = "libmavcg_rt.so"
 SONAME = f"{NAME}.2"  # changes when a later selector no longer takes the sets of an earlier one
-FUNCTIONS = ("mavcg_rt_finish", "mavcg_rt_select", "mavcg_rt_start")  # csrc/mavcg_rt.h
+EXPORTS = ("mavcg_rt_entries", "mavcg_rt_finish", "mavcg_rt_select", "mavcg_rt_start")  # csrc/mavcg_rt.h
 
 
 def build_shared_runtime(target: Target, folder: Path, abi: int = RUNTIME_ABI) -> Path:
     """Build the shared selector for a target, and return its path, folder/libmavcg_rt.so.2.
 
-    Its functions have the symbol version MAVCG_RT_<abi>: a loader refuses a library that was linked with a later
+    Its symbols have the symbol version MAVCG_RT_<abi>: a loader refuses a library that was linked with a later
     version, and names the version. A later ABI keeps the versions of earlier ones, so that libraries stay loadable.
     abi: the ABI's number; only tests give another than the present one.
     Raises: ToolError if compilation fails; MavcgError if the file cannot be written.
@@ -27,7 +27,7 @@ def build_shared_runtime(target: Target, folder: Path, abi: int = RUNTIME_ABI) -
         made = compile_runtime("shared_selector", "", target, scratch / "mavcg_rt.o", (f"-DMAVCG_ABI={abi}", "-c"))
         script = scratch / "exports"
         script.write_text(
-            "".join([f"MAVCG_RT_{abi} {{\n  global:\n", *(f"    {n};\n" for n in FUNCTIONS), "  local: *;\n};\n"])
+            "".join([f"MAVCG_RT_{abi} {{\n  global:\n", *(f"    {n};\n" for n in EXPORTS), "  local: *;\n};\n"])
         )
         options = LinkOptions(("-Wl,-z,nodelete",), script, soname=SONAME, strip=True)
         link_shared([made], folder / SONAME, target, options=options)

@@ -57,6 +57,10 @@ class Job:
     prepare: Callable[[Path], Sequence[str]]
 
 
+# The selector with all settings, the default of earlier commits, so that their records can be compared.
+_STATIC = ("--runtime", "static")
+
+
 def _edge_app(folder: Path) -> None:
     shutil.copytree(ROOT / "examples/edge_app", folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("build"))
 
@@ -64,7 +68,17 @@ def _edge_app(folder: Path) -> None:
 def _c_program(board: str, folder: Path) -> Sequence[str]:
     _edge_app(folder)
     options = ("--source", "ops/*.c", "--flag=-std=c11", "--flag=-O3", "--flag=-ffp-contract=off")
-    return (*MAVCG, "build", *options, "--hot", "*_f32,gemm_s8", *PROGRAM_BOARDS[board], "-o", "out/libops.so")
+    return (
+        *MAVCG,
+        "build",
+        *options,
+        "--hot",
+        "*_f32,gemm_s8",
+        *PROGRAM_BOARDS[board],
+        *_STATIC,
+        "-o",
+        "out/libops.so",
+    )
 
 
 def _cxx_program(board: str, folder: Path) -> Sequence[str]:
@@ -77,6 +91,7 @@ def _cxx_program(board: str, folder: Path) -> Sequence[str]:
         "--hot",
         "*draw_image*,*random_weights*",
         *PROGRAM_BOARDS[board],
+        *_STATIC,
         "-o",
         "out/net.o",
     )
@@ -86,13 +101,13 @@ def _assembly(board: str, folder: Path) -> Sequence[str]:
     """The assembly is for AArch64: for the host it is built for the core of the generic job, rescheduled."""
     shutil.copy(ROOT / "tests/pipelines/handwritten_gemm.S", folder / "gemm.S")
     where = ("--cores", "cortex-a72", "--tune", "best") if board == "host" else PROGRAM_BOARDS[board]
-    return (*MAVCG, "build", "--source", "gemm.S", "--hot", "gemm_row", *where, "-o", "out/libgemm.so")
+    return (*MAVCG, "build", "--source", "gemm.S", "--hot", "gemm_row", *where, *_STATIC, "-o", "out/libgemm.so")
 
 
 def _launch(board: str, folder: Path) -> Sequence[str]:
     _edge_app(folder)
     cores = 'cores = ["cortex-a55"]' if board == "generic" else f'board = "{board}"'
-    (folder / "mavcg.toml").write_text(f'[build]\nhot = ["gemm_f32"]\n{cores}\n')
+    (folder / "mavcg.toml").write_text(f'[build]\nhot = ["gemm_f32"]\nruntime = "static"\n{cores}\n')
     compiler = (sys.executable, "-m", "ziglang", "cc", "-g0", "-target", HOST if board == "host" else ARM)
     return (*MAVCG, "launch", "--strict", *compiler, "-O3", "-std=c11", "-c", "ops/gemm_f32.c", "-o", "out/gemm_f32.o")
 

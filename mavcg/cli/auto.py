@@ -132,7 +132,12 @@ def _auto_request(options: AutoOptions) -> "AutoRequest":
     defaults = AutoRequest(project, build)
     request = AutoRequest(
         project,
-        replace(build, output=output, threshold=build.threshold if options.threshold is None else options.threshold),
+        replace(
+            build,
+            output=output,
+            runtime=build.runtime or "static",
+            threshold=build.threshold if options.threshold is None else options.threshold,
+        ),
         options.jobs,
         options.runs or defaults.runs,
         (table and table.frequency) or defaults.frequency_hz,
@@ -141,7 +146,7 @@ def _auto_request(options: AutoOptions) -> "AutoRequest":
     if build.runtime == "small":
         raise MavcgError(
             f"{project.path}: build.runtime small: has no MAVCG_CPU_MAP, by which mavcg auto runs versions in turn; "
-            "take static here, and small in a last mavcg build"
+            "leave it out here; a last mavcg build makes the library with the small selector"
         )
     _ = request.threshold  # raises for an invalid value now, not after a build
     return request

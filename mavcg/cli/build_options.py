@@ -291,9 +291,10 @@ class BuildOptions:
     runtime: Annotated[
         str | None,
         typer.Option(
-            metavar="static|shared|small",
-            help="The selector: static: in the library; shared: in libmavcg_rt.so; small: in the library, under 3 kB, "
-            "without MAVCG_CPU_MAP and MAVCG_TRACE; default static.",
+            metavar="small|static|shared",
+            help="The selector: small: in the library, under 3 kB, with MAVCG_CPU_MAP and MAVCG_TRACE only where "
+            "libmavcg_rt.so is loaded; static: in the library, with both; shared: libmavcg_rt.so itself. Default "
+            "small, for macOS static.",
         ),
     ] = None
     jobs: Jobs = None

@@ -1,6 +1,7 @@
 """The verb `mavcg measure`: measure the gain of each version on its core, if this machine has that core."""
 
 import os
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -86,7 +87,7 @@ def run_measure(options: MeasureVerbOptions) -> None:
     settings = measure_versions.MeasureOptions(
         options.runs or defaults.runs, options.frequency or defaults.frequency_hz, options.event
     )
-    with Progress() as progress:
+    with nullcontext() if versions.has_settings else perf_runs.preloaded_settings(), Progress() as progress:
         measured = measure_versions.measure(versions, groups, options.command, settings, progress)
     for line in measured.notes:
         note(line)

@@ -1,4 +1,4 @@
-"""The verb `mavcg runtime`: build the selector that libraries built with --runtime shared load."""
+"""The verb `mavcg runtime`: build the selector of libraries built with --runtime shared."""
 
 from pathlib import Path
 from typing import Annotated
@@ -26,9 +26,11 @@ def runtime(
     """Build libmavcg_rt.so, the selector that libraries built with `mavcg build --runtime shared` load.
 
     Put it beside those libraries, or into a folder of the loader; all libraries of a process share one selector.
+    Loaded by LD_PRELOAD, it gives programs with the small selector MAVCG_CPU_MAP and MAVCG_TRACE.
 
     \b
     mavcg runtime -o lib
+    LD_PRELOAD=lib/libmavcg_rt.so MAVCG_TRACE=1 ./app
     mavcg runtime --target aarch64-linux-gnu.2.17 -o board/usr/lib
     """
     from mavcg.objects.inspection import loaded_bytes

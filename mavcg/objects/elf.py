@@ -15,6 +15,7 @@ NOTE_NAME = "mavcg"
 NOTE_SECTION = ".note.mavcg"
 NOTE_TYPE = 1
 _ALLOC = 0x2  # SHF_ALLOC
+_DF_1_PIE = 0x08000000
 _PROPERTY_TYPE = 5  # NT_GNU_PROPERTY_TYPE_0
 
 
@@ -121,6 +122,20 @@ def imports_of(path: Path) -> tuple[list[str], list[str]]:
             if section["sh_type"] == "SHT_DYNSYM":
                 symbols += [s.name for s in section.iter_symbols() if s["st_shndx"] == "SHN_UNDEF" and s.name]
         return libraries, sorted(symbols)
+
+
+def is_static_program(path: Path) -> bool:
+    """True for a program that no dynamic loader starts, at a fixed address or not."""
+    with _reading(path) as elf:
+        segments = [segment.header.p_type for segment in elf.iter_segments()]
+        tags = [
+            tag.entry
+            for segment in elf.iter_segments(type="PT_DYNAMIC")
+            for tag in segment.iter_tags()
+            if tag.entry.d_tag == "DT_FLAGS_1"
+        ]
+        is_program = elf.header.e_type == "ET_EXEC" or any(entry.d_val & _DF_1_PIE for entry in tags)
+        return is_program and "PT_INTERP" not in segments
 
 
 def note_assembly(value: Any) -> str:

@@ -83,7 +83,7 @@ class BuildFile:
     only_hot: bool | None = None
     keep_slower: bool | None = None
     query_driver: tuple[str, ...] = ()
-    # Options of the link, documented in mavcg.objects.link_options.LinkOptions. runtime: "static", "shared" or "small".
+    # Options of the link, documented in mavcg.objects.link_options.LinkOptions. runtime: "small", "static" or "shared".
     link_options: tuple[str, ...] = ()
     version_script: str | None = None
     libraries: tuple[str, ...] = ()

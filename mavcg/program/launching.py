@@ -240,7 +240,7 @@ def _build(
     from mavcg.program.compiler_object import own_assembly, own_notes, rounding_as_gcc
     from mavcg.program.program import BuildRequest, build_program
     from mavcg.program.report import build_line
-    from mavcg.program.request import has_runtime, settings
+    from mavcg.program.request import runtime_kind, settings
 
     assert unit.output is not None
     target = _target(unit)
@@ -258,8 +258,7 @@ def _build(
         gains=chosen.gains,
         per_core_rounding=chosen.per_core_rounding,
         tuning=chosen.tuning,
-        shared_runtime=has_runtime(file, "shared", target),
-        small_runtime=has_runtime(file, "small", target),
+        runtime=runtime_kind(file, target),
         code_flags=("-fPIC", *(flag for flag in unit.flags if _CODE_FLAGS.match(flag))),
         keep_debug=any(re.match(r"-g[\dg]?$|-gdwarf", flag) and flag != "-g0" for flag in unit.flags),
         workers=1,  # the build starts as many compilers as it needs

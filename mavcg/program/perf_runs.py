@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from mavcg.errors import MavcgError, ToolError
+from mavcg.files.scratch import scratch_folder
 from mavcg.hardware.cpu_list import cpus_text
 from mavcg.program.profiling.record import Recording, RecordOptions, check_program, record
 from mavcg.runtime.binding import DetectedCpu
@@ -140,6 +141,21 @@ def pin_as(cpus: Sequence[int], label: str) -> Iterator[None]:
             yield
         finally:
             os.sched_setaffinity(0, allowed)
+
+
+@contextmanager
+def preloaded_settings() -> Iterator[None]:
+    """Within the context, programs load libmavcg_rt.so, which has the settings that small selectors lack.
+
+    Raises: MavcgError if it cannot be built.
+    """
+    from mavcg.runtime.shared import build_shared_runtime
+    from mavcg.toolchain.target import host_target
+
+    with scratch_folder("mavcg-rt-") as folder:
+        libraries = f"{build_shared_runtime(host_target(), folder)} {os.environ.get('LD_PRELOAD', '')}"
+        with with_variables({"LD_PRELOAD": libraries.rstrip()}):
+            yield
 
 
 def describe_machine(cpus: Sequence[int], root: Path = Path("/")) -> str:

@@ -65,8 +65,8 @@ class BuildRequest:
         own: assembly by the own compiler of the only unit, which provides all functions but the hot ones.
         notes: messages about the selection of the inputs.
         link: options for the link of a library.
-        shared_runtime: True if the selector is in libmavcg_rt.so; False if it is linked into the output.
-        small_runtime: True for the selector without MAVCG_CPU_MAP and MAVCG_TRACE.
+        runtime: the selector: "static" or, without MAVCG_CPU_MAP and MAVCG_TRACE, "small", both linked into the
+            output; "shared": libmavcg_rt.so.
         workers: number of compilers that run at a time.
         lto: if the output is to be LLVM bitcode, whose code the program's link generates; None for machine code.
     """
@@ -88,8 +88,7 @@ class BuildRequest:
     own: PlainAssembly | None = None
     notes: tuple[str, ...] = ()
     link: LinkOptions = LinkOptions()
-    shared_runtime: bool = False
-    small_runtime: bool = False
+    runtime: str = "static"
     workers: int = field(default_factory=default_workers)
     lto: Lto | None = None
 
@@ -142,7 +141,7 @@ def build_program(request: BuildRequest, progress: Progress = lambda message: No
         assembly = [read_asm_module(unit, request.target) for unit in request.asm_units]
         assembled = [name for module in assembly for name in module.function_names]
         hot, not_found = match_hot(request.hot, [module.text for module in modules], assembled)
-        core_set = CoreSet(request.cores, small=request.small_runtime)
+        core_set = CoreSet(request.cores, small=request.runtime == "small")
         built = [_build_module(module, hot, core_set, request, folder, progress) for module in modules]
         built += [_build_assembly(module, hot, core_set, request, folder, progress) for module in assembly]
         _check_something_versioned(built, not_found)
@@ -154,10 +153,10 @@ def build_program(request: BuildRequest, progress: Progress = lambda message: No
             progress("compiling the run-time selector")
             selector = _selector_objects(core_sets, request, folder)
             facts = {"runtime": {path.stem: loaded_bytes(path) for path in selector}}
-            if request.small_runtime:
+            if request.runtime == "small":
                 facts[HAS_SETTINGS] = False
             objects += selector
-            if request.shared_runtime:
+            if request.runtime == "shared":
                 runtime_library = build_shared_runtime(request.target, folder)
                 shared_note = (_shared_note(request, loaded_bytes(runtime_library)),)
                 request = replace(request, link=replace(request.link, runtime=runtime_library))
@@ -165,7 +164,7 @@ def build_program(request: BuildRequest, progress: Progress = lambda message: No
             progress("linking the single-version library, to compare sizes")
             single_bytes = facts["single_library_bytes"] = _single_library_bytes(built, request, folder)
         if facts:
-            facts["made_with"] = made_with(selector=not request.shared_runtime)
+            facts["made_with"] = made_with(selector=request.runtime != "shared")
             note = folder / "library-note.o"
             assemble(note_assembly(facts, request.target), note, request.target, "the library's note")
             objects.append(note)
@@ -204,7 +203,7 @@ def _refuse_in_bitcode(request: BuildRequest) -> None:
         raise MavcgError(
             f"{where}: bitcode holds no assembly; build {request.asm_units[0].source.name} as an object (.o)"
         )
-    if request.shared_runtime:
+    if request.runtime == "shared":
         raise MavcgError(f"{where}: --runtime shared is for machine code; bitcode has the selector in it, leave it out")
 
 
@@ -246,14 +245,14 @@ def _selector_objects(core_sets: Sequence[CoreSet], request: BuildRequest, folde
 
     Objects of a program may have several tables, and those that other builds add: they share the selector's code.
     """
-    if request.shared_runtime:
+    if request.runtime == "shared":
         unit = "shared_set"
     else:
         unit = "runtime" if len(core_sets) == 1 and request.output.suffix != ".o" else "linked_set"
     all_cores = load_cores()
     tables = [runtime_object(core_set, all_cores, request.target, folder, unit) for core_set in core_sets]
     has_part = unit == "linked_set" and request.target.system != "macos"
-    return [linked_selector(request.target, folder, request.small_runtime), *tables] if has_part else tables
+    return [linked_selector(request.target, folder, request.runtime == "small"), *tables] if has_part else tables
 
 
 def _single_library_bytes(built: Sequence[ModuleObjects], request: BuildRequest, folder: Path) -> int:

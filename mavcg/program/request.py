@@ -64,8 +64,7 @@ def make_request(
         per_core_rounding=chosen.per_core_rounding,
         tuning=chosen.tuning,
         link=_link(file, folder, target),
-        shared_runtime=has_runtime(file, "shared", target),
-        small_runtime=has_runtime(file, "small", target),
+        runtime=runtime_kind(file, target),
         lto=Lto() if Path(file.output or "").suffix == ".bc" else None,
     )
     return (replace(request, workers=jobs) if jobs else request), board
@@ -86,20 +85,20 @@ def _output(file: BuildFile, folder: Path, target: Target) -> Path:
     return output
 
 
-def has_runtime(file: BuildFile, kind: str, target: Target) -> bool:
-    """True if the option --runtime selects this kind of selector.
+def runtime_kind(file: BuildFile, target: Target) -> str:
+    """Return the selector's kind by the option --runtime: "small", the default, "static" or "shared".
 
     Raises: MavcgError for an unknown value, and for a target that has the static one only.
     """
     if file.runtime not in (None, "static", "shared", "small"):
         raise MavcgError(
-            f"--runtime {file.runtime}: is neither static nor shared nor small; static needs no other file"
+            f"--runtime {file.runtime}: is neither small nor static nor shared; small and static need no other file"
         )
     if file.runtime in ("shared", "small") and target.system == "macos":
         raise MavcgError(
             f"--runtime {file.runtime}: is for Linux and Android, and the target is {target.zig_name}; leave it out"
         )
-    return file.runtime == kind
+    return file.runtime or ("static" if target.system == "macos" else "small")
 
 
 def _link(file: BuildFile, folder: Path, target: Target) -> LinkOptions:

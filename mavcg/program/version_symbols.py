@@ -6,7 +6,7 @@ from pathlib import Path
 
 from mavcg.errors import MavcgError
 from mavcg.hardware.core import GENERIC
-from mavcg.objects.elf import function_symbols
+from mavcg.objects.elf import function_symbols, is_static_program
 from mavcg.objects.inspection import HAS_SETTINGS, inspect_library, notes
 
 
@@ -18,12 +18,14 @@ class VersionedLibrary:
         code_labels: function -> for each module that defines it, (label -> label of the version whose code it runs).
         symbols: symbol of a version -> (function, label).
         copies: symbols of copied helpers.
+        has_settings: False for a small selector, which has MAVCG_CPU_MAP by libmavcg_rt.so alone.
     """
 
     path: Path
     code_labels: Mapping[str, Sequence[Mapping[str, str]]]
     symbols: Mapping[str, tuple[str, str]]
     copies: frozenset[str]
+    has_settings: bool = True
 
     @property
     def cores(self) -> tuple[str, ...]:
@@ -75,12 +77,13 @@ def read_library(path: Path) -> VersionedLibrary:
             symbols[symbol] = (name, label)
         else:
             copies.add(symbol)
-    if any(note.get(HAS_SETTINGS) is False for note in notes(path)):
+    has_settings = not any(note.get(HAS_SETTINGS) is False for note in notes(path))
+    if not has_settings and is_static_program(path):
         raise MavcgError(
-            f"{path}: was built with --runtime small, without the MAVCG_CPU_MAP by which its versions are run in turn; "
-            "measure a build without this option"
+            f"{path}: is a static program, whose small selector has no MAVCG_CPU_MAP, by which its versions are run in "
+            "turn; measure a build with --runtime static"
         )
-    library = VersionedLibrary(path, code_labels, symbols, frozenset(copies))
+    library = VersionedLibrary(path, code_labels, symbols, frozenset(copies), has_settings)
     if not library.cores:
         raise MavcgError(f"{path}: every function has one version for all cores; there is nothing to measure")
     if not symbols:

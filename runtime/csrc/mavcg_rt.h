@@ -6,9 +6,8 @@
 #ifndef MAVCG_RT_H
 #define MAVCG_RT_H
 
+#include "internal.h"
 #include "mavcg_runtime.h"
-
-struct mavcg_set;
 
 #if defined(MAVCG_LINKED_SELECTOR) && defined(MAVCG_SMALL_SELECTOR) /* a link may have both */
 #define mavcg_rt_start MAVCG_NAME(small_start, MAVCG_ABI)
@@ -27,5 +26,15 @@ struct mavcg_set;
 MAVCG_RT void mavcg_rt_start(const struct mavcg_set *set);
 MAVCG_RT void mavcg_rt_finish(const struct mavcg_set *set);
 MAVCG_RT void *mavcg_rt_select(const struct mavcg_set *set, struct mavcg_function *function);
+
+/* The functions of libmavcg_rt.so, for small selectors: they refer to mavcg_rt_entries as a weak symbol, and leave their
+ * sets to libmavcg_rt.so, which has the settings, where the process has loaded it. */
+struct mavcg_rt_entries {
+    void (*start)(const struct mavcg_set *set);
+    void (*finish)(const struct mavcg_set *set);
+    void *(*select)(const struct mavcg_set *set, struct mavcg_function *function);
+};
+
+extern const struct mavcg_rt_entries mavcg_rt_entries MAVCG_WEAK_IMPORT;
 
 #endif

@@ -2,6 +2,7 @@
 #include "select.h"
 
 #include "internal.h"
+#include "mavcg_rt.h"
 #include "platform.h"
 #include "process.h"
 #include "settings.h"
@@ -55,7 +56,11 @@ static unsigned running_core(const struct mavcg_set *set) {
     return id ? id : find_core(set);
 }
 
+/* True if libmavcg_rt.so serves the set of a small selector. */
+static bool is_served(void) { return MAVCG_SMALL && &mavcg_rt_entries; }
+
 MAVCG_PRIVATE void *select_in(const struct mavcg_set *set, struct mavcg_function *function) {
+    if (is_served()) return mavcg_rt_entries.select(set, function);
     if (!__atomic_load_n(&set->state->ready, __ATOMIC_ACQUIRE)) start_selecting(set);
     unsigned id = running_core(set);
     if (!MAVCG_SMALL && __atomic_load_n(&set->state->trace, __ATOMIC_RELAXED) & TRACE_RUNS)
@@ -66,12 +71,17 @@ MAVCG_PRIVATE void *select_in(const struct mavcg_set *set, struct mavcg_function
 /* If a dispatched call came earlier, glibc's references may not have been bound at that time: publish the offset
  * again. */
 MAVCG_PRIVATE void start_set(const struct mavcg_set *set) {
+    if (is_served()) {
+        mavcg_rt_entries.start(set);
+        return;
+    }
     if (MAVCG_SMALL) report_missing_settings();
     if (__atomic_load_n(&set->state->ready, __ATOMIC_ACQUIRE)) publish_rseq(set);
     else start_selecting(set);
 }
 
 MAVCG_PRIVATE void finish_set(const struct mavcg_set *set) {
+    if (is_served()) mavcg_rt_entries.finish(set);
     if (MAVCG_SMALL || !(__atomic_load_n(&set->state->trace, __ATOMIC_RELAXED) & TRACE_RUNS)) return;
     if (!__atomic_exchange_n(&set->state->printed, 1, __ATOMIC_RELAXED)) print_all_runs(set);
 }

@@ -101,7 +101,8 @@ MAVCG_PRIVATE uint32_t read_settings(const struct mavcg_set *set, struct mavcg_t
 MAVCG_PRIVATE void report_missing_settings(void) {
     const uint32_t map_name = 0xa5203665;   /* MAVCG_CPU_MAP */
     const uint32_t trace_name = 0x68527127; /* MAVCG_TRACE */
-    static const char message[] = "mavcg: MAVCG_CPU_MAP and MAVCG_TRACE have no effect: built with --runtime small\n";
+    static const char message[] =
+        "mavcg: MAVCG_CPU_MAP and MAVCG_TRACE need LD_PRELOAD=libmavcg_rt.so (mavcg runtime)\n";
     struct text_part part;
     part.text = message;
     part.bytes = sizeof message - 1;

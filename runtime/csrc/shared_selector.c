@@ -20,10 +20,20 @@ MAVCG_SHARED void *mavcg_rt_select(const struct mavcg_set *set, struct mavcg_fun
  * ABI, but musl's has not. */
 static bool is_known(const struct mavcg_set *set) { return set->abi <= MAVCG_ABI; }
 
+/* The first calls of a small selector's set may have come before its library was bound to this one, and have filled the
+ * table without the settings: forget it. */
+static void start_again(const struct mavcg_set *set) {
+    struct mavcg_state *state = set->state;
+    if (!state->ready || state->complained) return;
+    for (int cpu = 0; cpu < MAVCG_CPUS; cpu++) set->core_of_cpu[cpu] = MAVCG_NOT_KNOWN;
+    *set->rseq_offset = state->only_core = state->ready = 0;
+}
+
 MAVCG_EXPORT void mavcg_rt_start(const struct mavcg_set *set) {
     struct digits own, required;
     struct line line;
     if (is_known(set)) {
+        start_again(set);
         start_set(set);
         return;
     }
@@ -43,4 +53,6 @@ MAVCG_EXPORT void mavcg_rt_finish(const struct mavcg_set *set) {
 MAVCG_EXPORT void *mavcg_rt_select(const struct mavcg_set *set, struct mavcg_function *function) {
     return is_known(set) ? select_in(set, function) : function->versions[MAVCG_GENERIC];
 }
+
+MAVCG_EXPORT const struct mavcg_rt_entries mavcg_rt_entries = {mavcg_rt_start, mavcg_rt_finish, mavcg_rt_select};
 #endif

@@ -67,7 +67,8 @@ class Example:
 
     def mavcg(self, *arguments: object) -> Any:
         """The JSON document of a mavcg command, which must succeed."""
-        done = _mavcg(*arguments, "--json")
+        traced = ("--runtime", "static") if arguments[0] == "build" else ()
+        done = _mavcg(*arguments, *traced, "--json")
         assert done.returncode == 0, f"mavcg {arguments}: {done.returncode}: {done.stderr[-2000:]}"
         return json.loads(done.stdout)
 

@@ -29,6 +29,7 @@ hot     = ["gemm_row", "call_row", "total"]
 cores   = ["cortex-a55", "cortex-a53", "cortex-a76"]
 target  = "{MUSL}"
 output  = "libkernels.o"
+runtime = "static"
 """
 TOTAL = "float total(const float *c, int n) { float s = 0; for (int i = 0; i < n; i++) s += c[i]; return s; }\n"
 

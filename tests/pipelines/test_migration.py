@@ -59,7 +59,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
     library = folder / "libkernels.so"
     flags = ["-std=c11", "-O3", "-ffp-contract=off"]
     build = ["build", "--source", str(APP / "ops/*.c"), *(f"--flag={flag}" for flag in flags)]
-    build += ["--hot", ",".join(KERNELS), "--cores", ",".join(CORES), "-o", str(library)]
+    build += ["--hot", ",".join(KERNELS), "--cores", ",".join(CORES), "--runtime", "static", "-o", str(library)]
     subprocess.run([sys.executable, "-m", "mavcg.cli", *build], check=True, capture_output=True)
     renamed = [f"-D{kernel}=plain_{kernel}" for kernel in KERNELS]
     for kernel in KERNELS:

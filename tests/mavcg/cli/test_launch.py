@@ -40,7 +40,7 @@ def project(here: Path, cores: Sequence[str], gcc: object) -> Path:
 
 def config(folder: Path, hot: str, cores: Sequence[str], more: str = "") -> None:
     names = ", ".join(f'"{core}"' for core in cores)
-    (folder / "mavcg.toml").write_text(f'[build]\nhot = ["{hot}"]\ncores = [{names}]\n{more}')
+    (folder / "mavcg.toml").write_text(f'[build]\nhot = ["{hot}"]\ncores = [{names}]\nruntime = "static"\n{more}')
 
 
 def launch(mavcg: Any, *words: str) -> Any:

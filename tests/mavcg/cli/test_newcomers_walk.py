@@ -71,9 +71,11 @@ def test_lz4_five_lines_two_commands(
     assert run_program("make", "-s", "-C", "lib", "liblz4").status == 0
     plain = next((folder / "lib").glob("liblz4.so.*")).resolve()
     assert exported_symbols(plain) <= exported_symbols(folder / "liblz4.so")
+    assert shell("mavcg runtime").returncode == 0
+    settings = {"LD_PRELOAD": str(folder / "libmavcg_rt.so")}
     right = run_program(sys.executable, "-c", USE, plain)
-    used = run_program(sys.executable, "-c", USE, folder / "liblz4.so", MAVCG_TRACE="1")
-    generic = run_program(sys.executable, "-c", USE, folder / "liblz4.so", MAVCG_CPU_MAP="*=generic")
+    used = run_program(sys.executable, "-c", USE, folder / "liblz4.so", MAVCG_TRACE="1", **settings)
+    generic = run_program(sys.executable, "-c", USE, folder / "liblz4.so", MAVCG_CPU_MAP="*=generic", **settings)
     assert right.status == used.status == generic.status == 0, used.stderr
     assert len(right.stdout.splitlines()) == 24 and right.stdout == used.stdout == generic.stdout
     ran = {words[1]: words[2] for words in map(str.split, used.stderr.splitlines()) if words[:1] == ["mavcg:"]}

@@ -20,7 +20,7 @@ WHOLE = "cold functions of this file are made by clang, too"
 @pytest.fixture
 def launch(mavcg: Any, here: Path, cores: Sequence[str], gcc: object) -> Any:
     names = ", ".join(f'"{core}"' for core in cores)
-    (here / "mavcg.toml").write_text(f'[build]\nhot = ["*hot*"]\ncores = [{names}]\n')
+    (here / "mavcg.toml").write_text(f'[build]\nhot = ["*hot*"]\ncores = [{names}]\nruntime = "static"\n')
     for name in ("shared.c", "shared.cpp"):
         shutil.copy(PROGRAMS / name, here)
 

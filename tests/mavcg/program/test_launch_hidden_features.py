@@ -48,7 +48,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("ZIG_GLOBAL_CACHE_DIR", zig_cache())
     (tmp_path / "at.c").write_text(SOURCE)
     (tmp_path / "main.c").write_text(MAIN)
-    (tmp_path / "mavcg.toml").write_text('[build]\nhot = ["hot_add"]\nboard = "exynos9820"\n')
+    (tmp_path / "mavcg.toml").write_text('[build]\nhot = ["hot_add"]\nboard = "exynos9820"\nruntime = "static"\n')
     if shutil.which(COMPILER) is None:
         tools = tmp_path / "bin"
         tools.mkdir()

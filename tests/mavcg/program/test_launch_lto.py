@@ -87,7 +87,9 @@ def write_sources(folder: Path) -> Path:
 
 def write_toml(folder: Path, cores: tuple[str, ...]) -> None:
     names = ", ".join(f'"{core}"' for core in cores)
-    (folder / "mavcg.toml").write_text(f'[build]\nhot = ["add", "take"]\ncores = [{names}]\nkeep_slower = true\n')
+    (folder / "mavcg.toml").write_text(
+        f'[build]\nhot = ["add", "take"]\ncores = [{names}]\nkeep_slower = true\nruntime = "static"\n'
+    )
 
 
 def shell(folder: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -190,7 +192,7 @@ def test_bitcode_of_another_language(folder: Path, mavcg: Any, monkeypatch: pyte
     monkeypatch.chdir(folder)
     (folder / "k.ll").write_text(SAXPY.replace("@saxpy", f"@{name}"))
     words = ("--hot", name, "--cores", "cortex-a55", "--target", "aarch64-linux-musl", "--keep-slower", "-o", "k.bc")
-    done = mavcg("build", "--ir", "k.ll", *words)
+    done = mavcg("build", "--ir", "k.ll", *words, "--runtime", "static")
     assert done.status == 0, done.stderr
     declared = f"{KERNEL.format('add')};"
     main = MAIN.replace(declared, f'{declared[:-1]} __asm__("{name}");').replace("take(y, x, 1003, -.3f);", "")
