@@ -74,7 +74,7 @@ def modelled(
             macro = plan.of(name, core.label)
             assert macro is not None
             differ[label] += macro != chosen
-            cycles[label] += times[name] * cost(work, core, macro).cycles
+            cycles[label] += times[name] * cost(work.spec, macro, core).total
         rows = plans["roofline"].call_rows(name) or 1
         task = work.task(rows)
         tiles = candidates(work, core, plain_tile(work, rows))

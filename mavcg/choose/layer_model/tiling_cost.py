@@ -9,6 +9,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
+from mavcg.cost.kernel_cost import Cycles
+
+ARRAY = "array"  # the term of an array that is always full, without REGISTER_TILES
+LEVEL_1, LEVEL_2 = "L1", "L2"  # levels of Cycles.roofs and level_bytes
+
 
 class Term(StrEnum):
     """A term of the cost that the paper's model lacks.
@@ -44,12 +49,12 @@ class TilingModel:
     metric: Literal["latency", "performance-per-access"]
     must_fit: bool
 
-    def value(self, cost: "TilingCost") -> float:
+    def value(self, cost: Cycles) -> float:
         """Return the objective to be minimised: cycles, or cycles x bytes (the inverse of equation 6.13 for one layer).
 
         Both are of one layer, so the number of its multiply-accumulates is a constant factor.
         """
-        return cost.cycles if self.metric == "latency" else cost.cycles * cost.l2_bytes
+        return cost.total if self.metric == "latency" else cost.total * cost.level_bytes[LEVEL_2]
 
     def without(self, term: Term) -> "TilingModel":
         """Return the model without a term."""
@@ -58,37 +63,3 @@ class TilingModel:
 
 ROOFLINE = TilingModel(frozenset(), "performance-per-access", must_fit=True)
 CALIBRATED = TilingModel(frozenset(Term), "latency", must_fit=False)
-
-
-@dataclass(frozen=True)
-class TilingCost:
-    """Cycles of all calls of a kernel by term, and bytes that are moved into each level. A term that is off is 0.
-
-    array_cycles, l1_cycles, l2_cycles: the roofs of the array and of the bandwidths behind level 1 and level 2.
-    register_tile_cycles: replaces array_cycles if its term is on.
-    """
-
-    array_cycles: float
-    l1_bytes: float
-    l2_bytes: float
-    l1_cycles: float
-    l2_cycles: float
-    register_tile_cycles: float = 0.0
-    tile_end_cycles: float = 0.0
-    resumed_sum_cycles: float = 0.0
-    chunk_start_cycles: float = 0.0
-    exposed_weight_cycles: float = 0.0
-    exposed_fill_cycles: float = 0.0
-    exposed_residual_cycles: float = 0.0
-
-    @property
-    def compute_cycles(self) -> float:
-        """Cycles of arithmetic, with the overheads of register tiles and chunks."""
-        tiles = self.register_tile_cycles or self.array_cycles
-        return tiles + self.tile_end_cycles + self.resumed_sum_cycles + self.chunk_start_cycles
-
-    @property
-    def cycles(self) -> float:
-        """The highest roof (equation 6.12 over all levels); transfers that do not overlap with arithmetic add to it."""
-        exposed = self.exposed_weight_cycles + self.exposed_fill_cycles + self.exposed_residual_cycles
-        return max(self.compute_cycles + exposed, self.l1_cycles, self.l2_cycles)

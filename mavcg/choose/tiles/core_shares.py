@@ -33,7 +33,7 @@ def _core_shares(spec: KernelSpec, cores: Mapping[str, CoreModel], plan: TilePla
     for label, core in cores.items():
         macro = plan.of(kernel_name(spec), label)
         if work is not None and macro is not None:
-            cycles = cost(work, core, macro).cycles
+            cycles = cost(work.spec, macro, core).total
         else:
             cycles = 1.0 / core.macs_per_cycle if spec.compute_bound else 1.0
         seconds.append(cycles / core.ghz)

@@ -1,4 +1,4 @@
-"""Cost of a macro-tile on a cluster: the planner's roofline with the terms of cores that have caches.
+"""Cost of a kernel on a core: of a macro-tile the planner's roofline with the terms of cores that have caches.
 
 Traffic into level 1 and level 2 comes from level_traffic.py (equations 6.1 to 6.5 of the paper); the roofs are those of
 6.6 to 6.12; the other terms are calibrated (choose/layer_model/tiling_cost.py names them). Cycles are those of one
@@ -12,7 +12,7 @@ arithmetic. Those of x86 cores were fitted to timings of the layers of ResNet-50
 from dataclasses import dataclass
 
 from mavcg.choose.layer_model.tiling import Tile, Tiling
-from mavcg.choose.layer_model.tiling_cost import Term, TilingCost
+from mavcg.choose.layer_model.tiling_cost import ARRAY, LEVEL_1, LEVEL_2, Term
 from mavcg.choose.tiles.level_traffic import (
     block_channels,
     l1_budget,
@@ -24,18 +24,46 @@ from mavcg.choose.tiles.level_traffic import (
 )
 from mavcg.choose.tiles.prefetch import ChunkPass, is_modelled, shares
 from mavcg.choose.tiles.prefetch import cycles as prefetch_cycles
-from mavcg.choose.tiles.work import KernelWork, k_tile, registers
+from mavcg.choose.tiles.work import KernelWork, k_tile, registers, work_of
+from mavcg.cost.kernel_cost import ALONE, Cycles, Run, counted_cycles
+from mavcg.errors import MavcgError
 from mavcg.hardware.core_model import CoreModel
+from mavcg.hardware.cost_fit import PrimitiveFit
+from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.gemm.register_tile import BlockRegisters
 from mavcg.kernels.gemm.tile import LINE_BYTES
-from mavcg.specs.kernel import Machine
+from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.specs.tile_plan import MacroTile
 
 ALL_TERMS = frozenset(Term)
 
 
-def cost(work: KernelWork, core: CoreModel, macro: MacroTile, terms: frozenset[Term] = ALL_TERMS) -> TilingCost:
-    """Return the cost of all calls, executed in sequence on one core: the roofline and the given further terms."""
+def cost(
+    spec: KernelSpec,
+    blocking: MacroTile | None,
+    core: CoreModel,
+    terms: frozenset[Term] = ALL_TERMS,
+    run: Run = ALONE,
+    constants: PrimitiveFit | None = None,
+) -> Cycles:
+    """Return the cycles of all rows of a kernel on one core, executed in sequence.
+
+    blocking: the macro-tile; its cost is the roofline and the given further terms. None: the kernel cuts its own work,
+    and its cost is that of the work that its spec counts; run, constants: as for counted_cycles.
+    Raises: MavcgError where the kernel has no such cost.
+    """
+    if blocking is None:
+        counts = spec.counts(core.machine, run.weight_bytes)
+        if counts is None:
+            raise MavcgError(f"{kernel_name(spec)}: its work is not counted, so it has no cost; give a macro-tile")
+        return counted_cycles(counts, core, run, constants)
+    work = work_of(spec)
+    if work is None:
+        raise MavcgError(f"{kernel_name(spec)}: is no sum of products, so it has no macro-tiles; give none")
+    return _tile_cycles(work, core, blocking, terms)
+
+
+def _tile_cycles(work: KernelWork, core: CoreModel, macro: MacroTile, terms: frozenset[Term]) -> Cycles:
     task = work.task(macro.call_rows)
     tiling = l2_tiling(macro, task)
     tiles = registers(work, core.machine, macro, tiling.tile.oc)
@@ -47,29 +75,21 @@ def cost(work: KernelWork, core: CoreModel, macro: MacroTile, terms: frozenset[T
     exposed = fit.l2_fill_exposed_prefetched if prefetched else fit.l2_fill_exposed
     late = work.by_channels and not prefetched and shares(work.rules, core.machine, chunk_pass)
     first_exposed = fit.memory_fill_exposed if late else exposed
-
-    def cycles_if(term: Term, cycles: float) -> float:
-        return cycles if term in terms else 0.0
-
-    return TilingCost(
-        work.layer.macs / core.macs_per_cycle,
-        moving.l1_bytes,
-        moving.l2_bytes,
-        moving.l1_cycles,
-        moving.l2_cycles,
-        register_tile_cycles=cycles_if(Term.REGISTER_TILES, arithmetic.register_tiles),
-        tile_end_cycles=cycles_if(Term.TILE_ENDS, arithmetic.tile_ends),
-        resumed_sum_cycles=cycles_if(Term.RESUMED_SUMS, arithmetic.resumed_sums),
-        chunk_start_cycles=cycles_if(Term.CHUNK_STARTS, arithmetic.chunk_starts),
-        exposed_weight_cycles=cycles_if(
-            Term.EXPOSED_WEIGHTS, first_exposed * moving.first_weights + exposed * moving.later_weights
-        ),
-        exposed_fill_cycles=cycles_if(
-            Term.EXPOSED_FILLS, fit.l1_fill_exposed * moving.l1_cycles + fit.l2_fill_exposed * moving.others
-        ),
-        exposed_residual_cycles=cycles_if(
-            Term.EXPOSED_FILLS, fit.l2_fill_exposed * moving.residual_bytes / moving.l2_bytes_per_cycle
-        ),
+    residual = moving.residual_bytes / moving.l2_bytes_per_cycle
+    others = fit.l1_fill_exposed * moving.l1_cycles + fit.l2_fill_exposed * (moving.others + residual)
+    by_term = {
+        Term.REGISTER_TILES: arithmetic.register_tiles,
+        Term.TILE_ENDS: arithmetic.tile_ends,
+        Term.RESUMED_SUMS: arithmetic.resumed_sums,
+        Term.CHUNK_STARTS: arithmetic.chunk_starts,
+        Term.EXPOSED_WEIGHTS: first_exposed * moving.first_weights + exposed * moving.later_weights,
+        Term.EXPOSED_FILLS: others,
+    }
+    array = {} if Term.REGISTER_TILES in terms else {ARRAY: work.layer.macs / core.macs_per_cycle}
+    return Cycles(
+        {**array, **{str(term): cycles for term, cycles in by_term.items() if term in terms}},
+        {LEVEL_1: moving.l1_cycles, LEVEL_2: moving.l2_cycles},
+        {LEVEL_1: moving.l1_bytes, LEVEL_2: moving.l2_bytes},
     )
 
 

@@ -80,7 +80,7 @@ def _best_of_all(
     for call_rows in task_sizes(work, [core.machine for core in cores]):
         chosen = [best_macro(work, core, call_rows, model=model) for core in cores]
         seconds = sum(
-            model.value(cost(work, core, macro, model.terms)) / core.ghz
+            model.value(cost(work.spec, macro, core, model.terms)) / core.ghz
             for core, macro in zip(cores, chosen, strict=True)
         )
         if best is None or seconds < LARGER_TASK_WORTH * best[0]:
@@ -103,7 +103,7 @@ def _share_out(
     if not (work.rules.packed or work.by_channels) or sum(counts) < 2:
         return tiles
     versions = list(zip(cores, tiles, strict=True))
-    cycles = [cost(work, *version).cycles for version in versions]
+    cycles = [cost(work.spec, macro, core).total for core, macro in versions]
     present = [number for number, count in enumerate(counts) if count]
     team = CoreTeam(tuple(cores[number] for number in present), tuple(counts[number] for number in present))
     seconds = [cycles[number] / cores[number].ghz for number in present]
@@ -128,7 +128,7 @@ def in_parts(work: KernelWork, core: CoreModel, macro: MacroTile, channels: int)
     """
     if macro.nc is not None:
         whole = best_macro(work, core, macro.call_rows, work.layer.oc)
-        if cost(work, core, whole).cycles > PARTS_WORTH * cost(work, core, macro).cycles:
+        if cost(work.spec, whole, core).total > PARTS_WORTH * cost(work.spec, macro, core).total:
             return None
         macro = replace(whole, order=Order.ROWS)
     return replace(macro, nc=channels)
@@ -155,7 +155,7 @@ def best_macro(
     )
 
     def value(macro: MacroTile) -> float:
-        return model.value(cost(work, core, macro, model.terms))
+        return model.value(cost(work.spec, macro, core, model.terms))
 
     if not model.must_fit:
         chosen = cheapest(fitting, value, plain=plain, least_ratio=core.fit.macro_tile.min_gain)

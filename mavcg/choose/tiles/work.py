@@ -1,6 +1,7 @@
 """A kernel as a layer of the planner, and the sizes of its tiles."""
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from mavcg.choose.layer_model.layer import ConvLayer, ItemBytes
 from mavcg.kernels.gemm.register_tile import BlockRegisters
@@ -8,6 +9,8 @@ from mavcg.kernels.registry import block_registers
 from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.specs.sums_of_products import TilingRules
 from mavcg.specs.tile_plan import MacroTile
+
+_KEPT = 1 << 12  # kernels; every macro-tile of a kernel asks again
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,7 @@ class KernelWork:
         return replace(layer, oh=rows, ih=min(layer.ih, layer.input_rows(rows)))
 
 
+@lru_cache(_KEPT)
 def work_of(spec: KernelSpec) -> KernelWork | None:
     """Return the work of a kernel; None for kernels that have no macro-tiles."""
     if spec.products is None:

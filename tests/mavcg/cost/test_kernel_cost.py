@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mavcg.cost.board_model import core_model
-from mavcg.cost.kernel_cost import ALONE, Cycles, Run, cost
+from mavcg.cost.kernel_cost import ALONE, Cycles, Run, counted_cycles
 from mavcg.hardware.accelerator import MemoryLevel
 from mavcg.hardware.instruction_mix import InstructionMix
 from mavcg.hosts.host import find_board
@@ -32,7 +32,7 @@ FIT = replace(CORE.fit.primitives, tile_cycles=0.0, bytes_exposed=1.0)
 
 
 def terms(counts: WorkCounts, run: Run = ALONE) -> dict[str, float]:
-    return dict(cost(counts, CORE, run, FIT).terms)
+    return dict(counted_cycles(counts, CORE, run, FIT).terms)
 
 
 @settings(max_examples=30, deadline=None)
@@ -80,7 +80,7 @@ def test_ends_of_tiles_count_each() -> None:
     tiling = choose(CORE.machine, 6, 3, 30)
     tiles = (tiling.widths.count + tiling.widths.count_less) * -(-3 // tiling.vectors) * 4
     without, with_ends = (
-        cost(WorkCounts(products=(product,)), CORE, constants=replace(FIT, tile_cycles=cycles)).total
+        counted_cycles(WorkCounts(products=(product,)), CORE, constants=replace(FIT, tile_cycles=cycles)).total
         for cycles in (0.0, 10.0)
     )
     assert with_ends - without == pytest.approx(10 * tiles * FIT.cycles["product_implicit"])
@@ -148,3 +148,10 @@ def test_sums_of_cycles_keep_their_terms() -> None:
     both = Cycles({"copy": 1.0, "turn": 2.0}) + Cycles({"turn": 3.0})
 
     assert both == Cycles({"copy": 1.0, "turn": 5.0}) and both.total == 6.0
+
+
+def test_a_roof_is_awaited_beyond_the_terms() -> None:
+    bound, free = Cycles({"copy": 3.0}, {"L1": 2.0, "L2": 10.0}), Cycles({"copy": 1.0}, {"L1": 0.5})
+
+    assert (bound.total, free.total) == (10.0, 1.0)
+    assert bound + free == Cycles({"copy": 4.0, "bandwidth": 7.0})

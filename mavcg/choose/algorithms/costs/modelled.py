@@ -11,7 +11,8 @@ import numpy as np
 
 from mavcg.choose.algorithms.costs.eight_bit import EightBitStep, eight_bit_steps
 from mavcg.choose.algorithms.costs.provider import MODELLED, Cost
-from mavcg.cost.kernel_cost import Cycles, Run, cost
+from mavcg.choose.tiles.cost import cost
+from mavcg.cost.kernel_cost import Cycles, Run, counted_cycles
 from mavcg.hardware.core_model import CoreModel
 from mavcg.hardware.cost_fit import PrimitiveFit
 from mavcg.hardware.fits import fit_of
@@ -61,10 +62,6 @@ class ModelledCosts:
     def fit(self) -> PrimitiveFit:
         """Fitted constants of primitives."""
         return self.constants or fit_of(self.core.machine).primitives
-
-    def cycles(self, counts: WorkCounts, run: Run | None = None) -> Cycles:
-        """Return the cycles of a kernel's counted work."""
-        return cost(counts, self.core, run or Run(), self.fit)
 
     def ms(self, cycles: Cycles) -> float:
         """Return the time of a start and of these cycles, in ms."""
@@ -117,7 +114,7 @@ class ModelledCosts:
                 read_passed=stage.operands[0].base == "workspace",
                 write_passed=all(operand.base != "out" for operand in stage.operands),
             )
-            cycles = self.cycles(counts, run)
+            cycles = cost(stage.spec, None, self.core, run=run, constants=self.fit)
             stages.append(ModelledStage(stage.spec.rows, cycles, counts.weights is not None))
         return tuple(stages)
 
@@ -144,7 +141,8 @@ class ModelledCosts:
     def moving(self, name: str, elements: int, moved: int) -> Cycles:
         """Return the cycles of vector work on elements, and of reading and writing `moved` of them."""
         size = moved * F32_BYTES
-        return self.cycles(WorkCounts(vectors=vector_work((name, elements)), within=OperandBytes(size, size)))
+        counts = WorkCounts(vectors=vector_work((name, elements)), within=OperandBytes(size, size))
+        return counted_cycles(counts, self.core, constants=self.fit)
 
 
 @lru_cache(_KEPT)

@@ -6,7 +6,7 @@ import pytest
 
 from mavcg.accelerators.plans.request import core_accelerator
 from mavcg.choose.layer_model.roofline import performance_per_access, roofline_performance
-from mavcg.choose.layer_model.tiling_cost import CALIBRATED, ROOFLINE, Term
+from mavcg.choose.layer_model.tiling_cost import CALIBRATED, LEVEL_1, LEVEL_2, ROOFLINE, Term
 from mavcg.choose.layer_model.traffic import no_reload, traffic
 from mavcg.choose.tiles.candidates import candidates, plain_tile, task_sizes
 from mavcg.choose.tiles.cost import cost
@@ -28,11 +28,11 @@ def test_without_further_terms_a_macro_tile_costs_what_the_roofline_says(layer: 
         task = work.task(macro.call_rows)
         assert task.oh == work.layer.oh and task.oc == work.layer.oc
         tiling = l2_tiling(macro, task)
-        total_cost = cost(work, core, macro, ROOFLINE.terms)
+        total_cost = cost(work.spec, macro, core, ROOFLINE.terms)
         reached = roofline_performance(work.layer, traffic(work.layer, tiling), core_accelerator("b", core))
 
-        assert total_cost.l2_bytes == reached.traffic.total_bytes and total_cost.l1_bytes == 0
-        assert total_cost.cycles / core.ghz * 1e-9 == pytest.approx(reached.seconds)
+        assert total_cost.level_bytes == {LEVEL_1: 0, LEVEL_2: reached.traffic.total_bytes}
+        assert total_cost.total / core.ghz * 1e-9 == pytest.approx(reached.seconds)
         assert 1 / ROOFLINE.value(total_cost) == pytest.approx(
             performance_per_access(reached) / work.layer.macs / core.ghz
         )
@@ -51,7 +51,7 @@ def test_the_roofline_alone_takes_the_tile_of_most_performance_per_access_that_f
         if fits_level_2(ZEN3, task, l2_tiling(macro, task))
     ]
     chosen = best_macro(work, ZEN3, call_rows, model=ROOFLINE)
-    values = [ROOFLINE.value(cost(work, ZEN3, macro, ROOFLINE.terms)) for macro in fitting]
+    values = [ROOFLINE.value(cost(work.spec, macro, ZEN3, ROOFLINE.terms)) for macro in fitting]
 
     assert fitting and chosen == fitting[values.index(min(values))]
 
@@ -79,8 +79,8 @@ def test_each_term_changes_a_cost_and_none_makes_another_cheaper_than_the_roofli
     for work in works:
         plain = plain_tile(work, task_sizes(work, [X86])[0])
         for macro in (plain, replace(plain, kc=64), replace(plain, prefetch_distance_bytes=4096)):
-            whole = cost(work, core, macro)
-            changed |= cost(work, core, macro, CALIBRATED.without(term).terms) != whole
-            assert whole.cycles >= max(whole.register_tile_cycles, whole.l1_cycles, whole.l2_cycles)
+            whole = cost(work.spec, macro, core)
+            changed |= cost(work.spec, macro, core, CALIBRATED.without(term).terms) != whole
+            assert whole.total >= max(whole.terms[Term.REGISTER_TILES], *whole.roofs.values())
 
     assert changed

@@ -94,7 +94,7 @@ def ends(layers: tuple[Layer, ...], name: str, together: bool = True, dtype: str
         for label, count in counts.items():
             tile = plan.of(kernel_name(spec), label)
             assert tile is not None
-            seconds += [cost(work, cores[label], tile).cycles / cores[label].ghz] * count
+            seconds += [cost(work.spec, tile, cores[label]).total / cores[label].ghz] * count
         rows, ideal = spec.rows * macro.parts, 1 / sum(1 / each for each in seconds)
         least = macro.call_rows if spec.by_channels else worthwhile_chunk_rows(spec, macro.parts)
         min_chunk = macro.min_chunk_rows or least

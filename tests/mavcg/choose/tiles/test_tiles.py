@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from mavcg.choose.layer_model.tiling_cost import LEVEL_1, LEVEL_2
 from mavcg.choose.lowering.lower import lower_graph
 from mavcg.choose.tiles.candidates import LEAST_TASKS, candidates, plain_tile, task_sizes
 from mavcg.choose.tiles.cost import cost
@@ -13,14 +14,17 @@ from mavcg.choose.tiles.level_traffic import l1_budget
 from mavcg.choose.tiles.tiles import best_macro, plan_tiles
 from mavcg.choose.tiles.work import KernelWork, registers, work_of
 from mavcg.cost.board_model import cores_of
+from mavcg.cost.kernel_cost import Cycles
+from mavcg.errors import MavcgError
 from mavcg.graph import TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.hardware.core_model import CoreModel
 from mavcg.hardware.fits import fit_of
 from mavcg.kernels.builder.emit import kernel_name
+from mavcg.kernels.conv.depthwise import Depthwise
 from mavcg.kernels.conv.spec import Conv2d
 from mavcg.profiles.load import load_board
-from mavcg.specs.kernel import KernelSpec, Machine, Packing, dense_view
+from mavcg.specs.kernel import KernelSpec, Machine, Packing, View, dense_view
 from mavcg.specs.tile_plan import MacroTile, worthwhile_call_rows
 from mavcg.toolchain.target import parse_target
 from tests.mavcg.hardware.some_core import some_core
@@ -55,6 +59,11 @@ def conv(
     graph = b.finish([b.add("conv2d", names, pads=(0, 0, 0, 0), groups=groups)])
     (spec,) = lower_graph(graph, Packing(lanes)).specs
     return spec
+
+
+def computing(cycles: Cycles) -> float:
+    """The cycles of a core's own instructions and of chunks' starts, without waits for transfers."""
+    return sum(count for term, count in cycles.terms.items() if not term.startswith("exposed"))
 
 
 def qconv(size: int, in_ch: int, out_ch: int) -> KernelSpec:
@@ -115,7 +124,7 @@ def test_what_is_no_product_has_no_macro_tile() -> None:
 def test_the_cheapest_of_all_candidates_is_taken_or_the_plain_one(spec: KernelSpec, label: str) -> None:
     work, core = known(spec), ARM_CORES[label]
     plain = plain_tile(work, task_sizes(work, [core.machine])[0])
-    by_cost = {m: cost(work, core, m).cycles for m in (plain, *candidates(work, core, plain))}
+    by_cost = {m: cost(work.spec, m, core).total for m in (plain, *candidates(work, core, plain))}
     chosen = best_macro(work, core, plain.call_rows)
 
     assert by_cost[chosen] == min(by_cost.values()) or (
@@ -136,7 +145,7 @@ def test_long_sums_are_blocked_where_level_2_is_slow_so_that_a_block_s_weights_s
     assert 0 < macro.kc < work.terms and work.terms % macro.kc == 0
     assert panel <= l1_budget(slow)
     whole = replace(macro, kc=None)
-    assert cost(work, slow, macro).l1_bytes < cost(work, slow, whole).l1_bytes
+    assert cost(work.spec, macro, slow).level_bytes[LEVEL_1] < cost(work.spec, whole, slow).level_bytes[LEVEL_1]
     # By the simulated A55's share of fills that shows, reading and writing the sums again costs more than it saves.
     assert best_macro(work, A55, call_rows).kc is None
 
@@ -168,7 +177,7 @@ def test_weights_that_rows_pass_over_are_prefetched_where_they_do_not_stay_in_le
 def test_weights_leave_level_2_where_a_residual_takes_their_room() -> None:
     """192 KB of weights in the 384 KB that count, beside a row's inputs and outputs of 112 KB; its residual has 84."""
     bare, added = (known(conv(56, 128, 384, 1, 16, residual=residual)) for residual in (False, True))
-    bytes_of = [cost(work, ZEN3, plain_tile(work, 1)).l2_bytes for work in (bare, added)]
+    bytes_of = [cost(work.spec, plain_tile(work, 1), ZEN3).level_bytes[LEVEL_2] for work in (bare, added)]
     weights, residual = 128 * 384 * 4, 56 * 56 * 384 * 4
 
     assert bytes_of[0] < 2 * weights + residual + 56 * 56 * 128 * 4
@@ -179,13 +188,12 @@ def test_a_product_with_one_row_is_bound_by_memory_and_left_plain() -> None:
     work = known(conv(1, 2048, 1000, 1, 16))
     call_rows = task_sizes(work, [X86])[0]
     macro = best_macro(work, ZEN3, call_rows)
-    total_cost = cost(work, ZEN3, macro)
+    total_cost = cost(work.spec, macro, ZEN3)
 
     assert macro == plain_tile(work, call_rows)
-    assert (
-        total_cost.cycles == pytest.approx(total_cost.l2_bytes / 8, rel=0.05)
-        and total_cost.cycles > 2 * total_cost.compute_cycles
-    )
+    assert total_cost.total == pytest.approx(
+        total_cost.level_bytes[LEVEL_2] / 8, rel=0.05
+    ) and total_cost.total > 2 * computing(total_cost)
 
 
 def by_channels(size: int, in_ch: int, out_ch: int, kernel: int = 1) -> KernelWork:
@@ -207,7 +215,7 @@ def test_weights_from_memory_that_are_passed_over_once_are_prefetched(
     plain = plain_tile(work, call_rows)
     prefetching = replace(plain, prefetch_distance_bytes=4096)
     far_cycles = work.layer.weight_elements * 4 / 8
-    saved = cost(work, ZEN3, plain).cycles - cost(work, ZEN3, prefetching).cycles
+    saved = cost(work.spec, plain, ZEN3).total - cost(work.spec, prefetching, ZEN3).total
 
     assert best_macro(work, ZEN3, call_rows).prefetch_distance_bytes
     assert 0.4 * far_cycles < saved <= 0.75 * far_cycles  # 0.75, less the prefetches
@@ -222,7 +230,7 @@ def test_register_tiles_are_a_panel_wide_where_weights_are_passed_over_once() ->
 
     assert registers(work, X86, wide, 32).channels == 32 and registers(work, X86, macro, 32).channels == 16
     assert macro == replace(wide, nr=16)
-    assert cost(work, ZEN3, macro).l1_bytes < 0.7 * cost(work, ZEN3, wide).l1_bytes
+    assert cost(work.spec, macro, ZEN3).level_bytes[LEVEL_1] < 0.7 * cost(work.spec, wide, ZEN3).level_bytes[LEVEL_1]
 
 
 def test_register_tiles_stay_as_chosen_where_rows_or_residuals_decide() -> None:
@@ -240,7 +248,7 @@ def test_blocks_of_terms_cost_each_tile_a_wait_for_its_sums() -> None:
     work = by_channels(7, 960, 160)
     whole = replace(plain_tile(work, 1), prefetch_distance_bytes=4096)
     parts = replace(whole, kc=192)
-    waits = cost(work, ZEN3, parts).compute_cycles - cost(work, ZEN3, whole).compute_cycles
+    waits = computing(cost(work.spec, parts, ZEN3)) - computing(cost(work.spec, whole, ZEN3))
 
     fit = fit_of(X86).macro_tile
     assert waits > 4 * 10 * 9 * (fit.resume_cycles + fit.tile_cycles) - 10 * 960 * 16 * 4 / 64
@@ -272,13 +280,13 @@ def test_tasks_are_whole_chunks_and_leave_something_to_share_out(spec: KernelSpe
 def test_the_model_is_no_better_than_the_arithmetic_and_larger_caches_cost_nothing(spec: KernelSpec) -> None:
     work = known(spec)
     macro = plain_tile(work, task_sizes(work, [BIG])[0])
-    total_cost = cost(work, M4, macro)
+    total_cost = cost(work.spec, macro, M4)
     l1, l2 = M4.levels
     larger = replace(M4, levels=(l1, replace(l2, shared_bytes=8 * l2.shared_bytes)))
 
-    assert total_cost.compute_cycles >= work.layer.macs / (4 * 2)  # lanes, and the pipes that the register model counts
-    assert total_cost.l2_bytes >= 4 * (work.layer.input_elements + work.layer.weight_elements)
-    assert cost(work, larger, macro).cycles <= total_cost.cycles
+    assert computing(total_cost) >= work.layer.macs / (4 * 2)  # lanes, and the pipes that the register model counts
+    assert total_cost.level_bytes[LEVEL_2] >= 4 * (work.layer.input_elements + work.layer.weight_elements)
+    assert cost(work.spec, macro, larger).total <= total_cost.total
 
 
 def test_boards_say_whose_caches_they_are_and_other_labels_get_typical_ones() -> None:
@@ -316,7 +324,7 @@ def test_a_residual_is_moved_once_and_changes_no_register_tile() -> None:
 
     assert [(tiles.widths.mr, tiles.channels) for tiles in chosen] == [(3, 32), (3, 32)]
     macro = plain_tile(plain, 1)
-    more = cost(added, zen3, macro).l2_bytes - cost(plain, zen3, macro).l2_bytes
+    more = cost(added.spec, macro, zen3).level_bytes[LEVEL_2] - cost(plain.spec, macro, zen3).level_bytes[LEVEL_2]
     assert more == 4 * plain.layer.output_elements
 
 
@@ -330,3 +338,22 @@ def test_of_an_image_that_is_stepped_over_only_what_is_read_counts() -> None:
     assert known(spec).layer.input_elements == 14 * 14 * 512
     whole = replace(spec, kernel=(3, 3), out=dense_view(TensorType("f32", (1, 13, 13, 64))))
     assert not whole.by_channels
+
+
+def test_a_kernel_has_the_cost_of_its_macro_tile_or_of_its_counted_work() -> None:
+    spec = conv(14, 64, 64, 3, 16)
+    work = work_of(spec)
+    assert work is not None
+    tiled, counted = cost(spec, plain_tile(work, 1), ZEN3), cost(spec, None, ZEN3)
+
+    assert {"register-tiles", "tile-ends"} <= set(tiled.terms) and set(tiled.roofs) == {LEVEL_1, LEVEL_2}
+    assert "product_implicit" in counted.terms and not counted.roofs
+    assert (tiled + counted).total == pytest.approx(tiled.total + counted.total)
+
+
+def test_a_kernel_without_such_a_cost_is_one_error() -> None:
+    with pytest.raises(MavcgError, match="its work is not counted"):
+        cost(qconv(14, 64, 64), None, ZEN3)
+    image = View("f32", (1, 4, 4, 8), (128, 32, 8, 1))
+    with pytest.raises(MavcgError, match="no macro-tiles"):
+        cost(Depthwise(image, image, None, (1, 1), (1, 1), (1, 1), False, "", ()), MacroTile(), ZEN3)
