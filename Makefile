@@ -57,7 +57,7 @@ test: setup $(VENV)/.ready-to-test ## lint, types and the fast tests (some 6 min
 fast-tests: setup $(VENV)/.ready-to-test
 	@env -u MAKEFLAGS -u MFLAGS $(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations=40 -m "not long"
 
-test-core: setup $(VENV)/.ready-to-test ## the fast tests without those of accelerators, lab and apps (some 4 minutes)
+test-core: setup $(VENV)/.ready-to-test ## the fast tests without those of accelerators, lab and apps
 	@env -u MAKEFLAGS -u MFLAGS $(BIN)/pytest --core -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "not long"
 
 check: test ## the same gate by its usual name
