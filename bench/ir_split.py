@@ -18,9 +18,8 @@ from bench.asm_loops import TARGET, Loop, cycles, tuned
 from bench.machine_passes import KERNELS, Kernel, main_loop_of
 from bench.record import ROOT, facts, write
 from mavcg.hardware.core import Core
-from mavcg.passes.ir.innermost_loops import blocks_of, innermost_blocks
 from mavcg.passes.ir.module_text import parse_module
-from mavcg.passes.ir.split_vector_loads import count_splits, split_vector_loads
+from mavcg.passes.ir.split_vector_loads import blocks_of, count_splits, innermost_blocks, split_vector_loads
 from mavcg.profiles.load import load_core
 from mavcg.profiles.timing import load_timing
 from mavcg.toolchain.codegen import canonical

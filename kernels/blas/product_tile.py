@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from mavcg.hardware.instruction_mix import throughput_cycles
+from mavcg.hardware.issue_rates import throughput_cycles
 from mavcg.kernels.builder.emit import F32, F64
 from mavcg.kernels.gemm.register_tile import by_lane, tile_rates
 from mavcg.specs.blas_blocks import ITEM_BYTES

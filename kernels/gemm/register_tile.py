@@ -12,8 +12,7 @@ from typing import TypeAlias
 
 from mavcg.hardware.cost_fit import RegisterTileFit
 from mavcg.hardware.fits import fit_of
-from mavcg.hardware.instruction_mix import throughput_cycles
-from mavcg.hardware.issue_rates import IssueRates
+from mavcg.hardware.issue_rates import IssueRates, throughput_cycles
 from mavcg.specs.kernel import Machine
 
 # Registers left free for scheduling, so that loads for the next term may precede the last use of this term's.

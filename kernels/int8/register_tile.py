@@ -11,8 +11,7 @@ from math import inf
 import numpy as np
 
 from mavcg.hardware.fits import all_cores_fit
-from mavcg.hardware.instruction_mix import throughput_cycles
-from mavcg.hardware.issue_rates import IssueRates
+from mavcg.hardware.issue_rates import IssueRates, throughput_cycles
 from mavcg.kernels.gemm.register_tile import Widths, cut
 from mavcg.specs.kernel import Array, Machine
 

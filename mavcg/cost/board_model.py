@@ -11,9 +11,9 @@ from mavcg.hardware.accelerator import MemoryLevel
 from mavcg.hardware.board import Board, Cluster
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.hardware.core_model import AssumedFact, BoardModel, CoreModel, no_cores
+from mavcg.hardware.core_rates import timing_rates, x86_rates
 from mavcg.hardware.cost_fit import IN_ORDER, OUT_OF_ORDER_AARCH64, X86, CostFit, TypicalCore
 from mavcg.hardware.fits import all_cores_fit, core_kind, fit_of_kind
-from mavcg.hardware.instruction_mix import timing_rates, x86_rates
 from mavcg.hardware.issue_rates import IssueRates
 from mavcg.hardware.machine import Machine
 from mavcg.hardware.timing import MissingFact, Timing

@@ -17,7 +17,7 @@ from mavcg.hardware.core import GENERIC, Core
 from mavcg.objects.code_extensions import function_extensions
 from mavcg.objects.inspection import loaded_bytes, note_assembly, symbol_bytes
 from mavcg.passes.asm.analysis.blocks import Function, functions_of
-from mavcg.passes.asm.analysis.debug_labels import debug_statements
+from mavcg.passes.asm.analysis.labels import debug_statements
 from mavcg.passes.asm.isa.source import Statement, parse_source
 from mavcg.passes.asm.transforms.dispatcher_text import dispatcher_text
 from mavcg.passes.asm.transforms.function_copies import (

@@ -17,10 +17,10 @@ from mavcg.passes.asm.transforms.remove_definitions import (
     remove_functions,
     words_in_function,
 )
+from mavcg.passes.ir.grammar import symbols_in
 from mavcg.passes.ir.hot_module import HotModule, shared_name, version_symbol
 from mavcg.passes.ir.module_text import Entity, ModuleText, with_entities
 from mavcg.passes.ir.shared import alias_of, keep_for_versions, shared_declaration
-from mavcg.passes.ir.symbol_names import symbols_in
 
 _MERGED = frozenset({"linkonce", "linkonce_odr", "weak", "weak_odr"})
 _NUMBER = re.compile(r"\d+$")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from mavcg.errors import MavcgError, fault_text
 from mavcg.passes.ir.module_text import ModuleText
-from mavcg.passes.ir.openmp import outlined_regions
+from mavcg.passes.ir.refuse import outlined_regions
 from mavcg.passes.ir.source_lines import enclosing_function, line_of_code
 from mavcg.toolchain.codegen import CodegenJob, Failure, IrError
 

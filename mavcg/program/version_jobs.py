@@ -17,10 +17,9 @@ from mavcg.passes.ir.arithmetic import (
 )
 from mavcg.passes.ir.attributes import base_features, choose_cpu, cpu_attributes_of, features_of, fused_types
 from mavcg.passes.ir.clone import Version, make_version
-from mavcg.passes.ir.definition_text import with_cpu
+from mavcg.passes.ir.definition_text import relabel_module, with_cpu
 from mavcg.passes.ir.hot_module import HotModule
 from mavcg.passes.ir.module_text import ModuleText, parse_module
-from mavcg.passes.ir.relabel import relabel_module
 from mavcg.toolchain.codegen import CodegenJob, Failure, canonical, compile_all
 from mavcg.toolchain.target import Target
 

@@ -19,8 +19,7 @@ from mavcg.passes.ir.attributes import base_features, features_of, fused_types
 from mavcg.passes.ir.clone import make_version
 from mavcg.passes.ir.hot_module import HotModule, version_symbol
 from mavcg.passes.ir.module_text import ModuleText, parse_module
-from mavcg.passes.ir.openmp import outlined_regions, why_foreign
-from mavcg.passes.ir.refuse import why_not
+from mavcg.passes.ir.refuse import outlined_regions, why_foreign, why_not
 from mavcg.passes.ir.split_vector_loads import split_vector_loads
 from mavcg.program.version_failures import VersionFailures, parse_error
 from mavcg.program.version_jobs import VersionJobs, definitions_text

@@ -7,7 +7,7 @@ that prices it, in [primitives.cycles] of profiles/fits.
 from dataclasses import dataclass
 from enum import StrEnum
 
-from mavcg.hardware.instruction_mix import InstructionMix
+from mavcg.hardware.issue_rates import InstructionMix
 
 
 class WorkUnit(StrEnum):

@@ -10,7 +10,7 @@ from mavcg.passes.asm.isa.op import NO_SCHEDULE, Edge, Op, Schedule
 from mavcg.passes.asm.schedule.issue_order import kernel_issue_order
 from mavcg.passes.asm.schedule.modulo import STAGES, kernel_order, schedule_loop, with_emission_order
 from mavcg.passes.asm.schedule.nop_padding import pad_with_nops
-from mavcg.passes.asm.schedule.schedule_check import is_schedule_of
+from mavcg.passes.asm.schedule.reservation_table import is_schedule_of
 
 
 class ScheduleStore(Protocol):

@@ -9,8 +9,16 @@ from mavcg.passes.asm.analysis.dependences import Code, loop_edges, with_effects
 from mavcg.passes.asm.isa.op import Edge, Op
 from mavcg.passes.asm.isa.operation_count import OperationCount, count_operations
 from mavcg.passes.asm.isa.syntax import Instr
-from mavcg.passes.asm.loop_context import CodeParts, LoopContext
-from mavcg.passes.asm.loop_forms import LoopForm, addressing_forms, forms_of, is_kernel, reroll_loop, sink_updates
+from mavcg.passes.asm.loop_forms import (
+    CodeParts,
+    LoopContext,
+    LoopForm,
+    addressing_forms,
+    forms_of,
+    is_kernel,
+    reroll_loop,
+    sink_updates,
+)
 from mavcg.passes.asm.loop_schedule import SchedulingEffort, find_schedule, padded_kernel_order
 from mavcg.passes.asm.models.estimate import loop_cycles
 from mavcg.passes.asm.schedule.modulo import min_initiation_interval

@@ -3,12 +3,11 @@
 from mavcg.graph import Graph
 from mavcg.ops.nodes import verify
 from mavcg.passes.graph.activations import recognise_activations
-from mavcg.passes.graph.explicit_padding import explicit_padding
 from mavcg.passes.graph.float_widths import spell_out_double, widen_half
 from mavcg.passes.graph.fold import fold_constants
 from mavcg.passes.graph.integer_results import fuse_integer_results
 from mavcg.passes.graph.intrinsic import fold_scale_after, fold_scale_before, merge_scales
-from mavcg.passes.graph.pads import fold_pads
+from mavcg.passes.graph.pads import explicit_padding, fold_pads
 from mavcg.passes.graph.pointwise import fuse_pointwise
 from mavcg.passes.graph.prune import prune
 from mavcg.passes.graph.quantized import eight_bit

@@ -12,19 +12,23 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mavcg.graph import Array, Graph, Node
-from mavcg.passes.graph.any_order import ELEMENTWISE, indifferent, operands_in_order, reorder_attributes
 from mavcg.passes.graph.flattened import Flattened, flattened_for_matmul
 from mavcg.passes.graph.permutation import (
+    ELEMENTWISE,
     Perm,
+    PreferredOrders,
     after_groups,
     compose,
     identity,
+    indifferent,
     inverse,
     moves,
+    operands_in_order,
+    preferred_orders,
+    reorder_attributes,
     reshape_groups,
     scatter,
 )
-from mavcg.passes.graph.preferred_orders import PreferredOrders, preferred_orders
 from mavcg.passes.graph.rewrite import Rewrite, use_counts
 
 

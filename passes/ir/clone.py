@@ -16,7 +16,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from mavcg.passes.ir.attributes import has_attribute, without_cpu
-from mavcg.passes.ir.clonable import why_not_clonable
 from mavcg.passes.ir.definition_text import (
     copy_definition,
     plain_definition,
@@ -24,10 +23,10 @@ from mavcg.passes.ir.definition_text import (
     uses_in_body,
     uses_in_header,
 )
+from mavcg.passes.ir.grammar import quote
 from mavcg.passes.ir.hot_module import MERGEABLE, HotModule, shared_name, version_symbol
 from mavcg.passes.ir.module_text import Entity, ModuleText, linkage, with_entities
-from mavcg.passes.ir.shared import alias_target, shared_declaration
-from mavcg.passes.ir.symbol_names import quote
+from mavcg.passes.ir.shared import alias_target, shared_declaration, why_not_clonable
 
 _INLINABLE = {"external", "internal", "private", "linkonce_odr", "weak_odr", "available_externally"}
 

@@ -2,16 +2,18 @@
 
 Text is used because llvmlite's objects cannot copy a function within a module, remove an attribute, add one with a
 value, change a comdat, or list the symbols that a function refers to outside of its instructions.
+
+An optimised version's module is reused for another core, if the optimisation did not depend on the core.
 """
 
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from mavcg.passes.ir.attributes import without_cpu
+from mavcg.passes.ir.grammar import NAME, SYMBOL_OR_TEXT, find_closing, own_symbol, quote, symbols_in, unquote
 from mavcg.passes.ir.module_objects import Use
-from mavcg.passes.ir.module_text import LINKAGES, LOCAL_LINKAGE, Entity, ModuleText
-from mavcg.passes.ir.symbol_names import SYMBOL_OR_TEXT, own_symbol, quote, symbols_in, unquote
-from mavcg.passes.ir.types import find_closing
+from mavcg.passes.ir.module_text import LINKAGES, LOCAL_LINKAGE, Entity, ModuleText, parse_module
 
 # Words before a function's name that make a constant of it: what is then called is that constant.
 _MADE_CONSTANT = ("dso_local_equivalent ", "no_cfi ")
@@ -128,3 +130,31 @@ def with_linkage(entity: Entity, new: str) -> Entity:
         tail = tail[preempt.end() :]
     text = head + " ".join([*parts, tail])
     return replace(entity, text=text + entity.text[len(first) :])
+
+
+_COMDATS = re.compile(rf"\$({NAME})")
+
+
+def relabel_module(text: str, old_label: str, new_label: str) -> ModuleText:
+    """Return the module with every symbol `name.old_label` renamed to `name.new_label`, and without CPU attributes.
+
+    define hidden float @f.generic(...) #0     ->     define hidden float @f.cortex-a55(...) #0
+    """
+    suffix = "." + old_label
+
+    def new_name(name: str, _: bool = False) -> str:
+        return f"{name.removesuffix(suffix)}.{new_label}" if name.endswith(suffix) else name
+
+    def new_comdat(match: re.Match[str]) -> str:
+        return "$" + quote(new_name(unquote(match[1])))
+
+    module = parse_module(rename_symbols(text, new_name))
+    comdats = {new_name(name): _COMDATS.sub(new_comdat, line, count=1) for name, line in module.comdats.items()}
+    entities = {
+        name: replace(entity, text=_COMDATS.sub(new_comdat, entity.header) + entity.text[len(entity.header) :])
+        if "comdat(" in entity.header
+        else entity
+        for name, entity in module.entities.items()
+    }
+    groups = {number: without_cpu(group) for number, group in module.attribute_groups.items()}
+    return replace(module, entities=entities, comdats=comdats, attribute_groups=groups)

@@ -13,11 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mavcg.passes.ir.attributes import cpu_attributes_of
+from mavcg.passes.ir.grammar import escape, find_closing, own_symbol, quote
 from mavcg.passes.ir.hot_module import MERGEABLE, HotModule, version_symbol
 from mavcg.passes.ir.module_text import Entity, ModuleText, parse_module
 from mavcg.passes.ir.signature import Signature, declaration, function_type, parse_signature
-from mavcg.passes.ir.symbol_names import escape, own_symbol, quote
-from mavcg.passes.ir.types import find_closing
 
 # Function attributes about calls and unwinding, which the dispatcher keeps; all others describe the body.
 _CALL_ATTRIBUTES = re.compile(

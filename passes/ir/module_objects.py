@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from mavcg.passes.ir.symbol_names import escape, quote, symbols_in, unescape
+from mavcg.passes.ir.grammar import escape, quote, symbols_in, unescape
 
 if TYPE_CHECKING:
     from llvmlite.binding import ModuleRef, TypeRef, ValueRef

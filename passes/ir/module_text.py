@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from mavcg.passes.ir.grammar import NAME, own_symbol, unquote
 from mavcg.passes.ir.module_objects import IrObjects, read_objects
-from mavcg.passes.ir.symbol_names import NAME, own_symbol, unquote
 
 _VALUE_OR_TEXT = re.compile(rf'ptr @({NAME})|"[^"]*"')
 _GLOBAL = re.compile(rf"@({NAME}) = ")

@@ -10,8 +10,8 @@ A constructor names a variable of the group: it goes with it (LangRef, llvm.glob
 import re
 from dataclasses import replace
 
+from mavcg.passes.ir.grammar import quote
 from mavcg.passes.ir.module_text import Entity, ModuleText
-from mavcg.passes.ir.symbol_names import quote
 
 
 def in_one_comdat(module: ModuleText, group: str) -> ModuleText:

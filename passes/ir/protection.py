@@ -7,8 +7,7 @@ suffice; the shadow stack (SHSTK) needs no code. All these instructions are no-o
 
 import re
 
-from mavcg.passes.ir.symbol_names import own_symbol
-from mavcg.passes.ir.types import find_closing
+from mavcg.passes.ir.grammar import find_closing, own_symbol
 
 _FUNCTION_ATTRIBUTES = {
     "aarch64": '"branch-target-enforcement" "guarded-control-stack" "sign-return-address"="non-leaf" '

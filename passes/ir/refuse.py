@@ -1,12 +1,49 @@
-"""Finds the reason, if any, why a function cannot be versioned; such functions stay unchanged."""
+"""Finds the reason, if any, why a function cannot be versioned, and OpenMP regions; refused functions stay unchanged.
 
+OpenMP's outlined functions are those whose addresses are passed to the runtime library:
+
+    define void @f(...) { ... call void (ptr, i32, ptr, ...) @__kmpc_fork_call(..., ptr @f.omp_outlined, ...) }
+
+Each thread of a team calls the outlined function, so that a dispatcher in its place chooses by the thread's core.
+Source: clang/lib/CodeGen/CGOpenMPRuntime.cpp.
+"""
+
+import re
+
+from mavcg.hardware.core import GENERIC
 from mavcg.passes.ir.attributes import base_features, features_of, has_attribute
-from mavcg.passes.ir.clonable import why_not_clonable
 from mavcg.passes.ir.clone import make_version
 from mavcg.passes.ir.hot_module import HotModule
 from mavcg.passes.ir.module_objects import FunctionObject
 from mavcg.passes.ir.module_text import ModuleText
-from mavcg.passes.ir.shared import alias_target
+from mavcg.passes.ir.shared import alias_target, why_not_clonable
+
+_OUTLINED = re.compile(r"\.?omp_outlined\b")
+
+
+def outlined_regions(module: ModuleText, function: str) -> tuple[str, ...]:
+    """Return the outlined functions of the OpenMP regions in a function, nested regions included."""
+    regions: dict[str, None] = {}
+    pending = [function]
+    while pending:
+        caller = module.objects.functions.get(pending.pop())
+        for name in [use.name for use in caller.body.uses] if caller else []:
+            outlined = _OUTLINED.search(name) and module.entities[name].kind == "define" and module.is_local(name)
+            if outlined and name not in regions:
+                regions[name] = None
+                pending.append(name)
+    return tuple(regions)
+
+
+def why_foreign(module: ModuleText, function: str) -> str | None:
+    """Return the reason why a function cannot be versioned if the program links gcc's OpenMP library, or None."""
+    if module.entities[function].kind != "define":
+        return None
+    version = make_version(HotModule(module, frozenset({function}), ""), function, GENERIC)
+    if not any(name.startswith("__kmpc_") for name in version.needs):
+        return None
+    return "it has an OpenMP region, whose code clang makes for LLVM's OpenMP library, and the program links gcc's"
+
 
 # The widest vector that the x86-64 calling convention passes in one register, by base feature. A version with more
 # features would expect its arguments in other registers than its caller.

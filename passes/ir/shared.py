@@ -1,16 +1,42 @@
-"""Declare the program's symbols in version modules, and keep them reachable in the program's own module."""
+"""Declare the program's symbols in version modules, and keep them reachable in the program's own module.
+
+A function's body may have a reason why it cannot be copied to another module.
+"""
 
 import re
 from collections.abc import Collection
 from dataclasses import replace
 
-from mavcg.passes.ir.clonable import symbols_in_asm
 from mavcg.passes.ir.definition_text import rename_symbols, with_linkage
+from mavcg.passes.ir.grammar import NAME, quote, split_commas, split_type, unescape, unquote
 from mavcg.passes.ir.hot_module import HotModule, shared_name
 from mavcg.passes.ir.module_text import REPLACEABLE, Entity, ModuleText
 from mavcg.passes.ir.signature import declaration, function_type, parse_signature
-from mavcg.passes.ir.symbol_names import NAME, quote, unquote
-from mavcg.passes.ir.types import split_commas, split_type
+
+_WORD = re.compile(r"[A-Za-z_.$][\w.$]*")
+_GLOBAL_LABEL = re.compile(r"\.(?:globl|global|weak)\s+([\w.$]+)")
+
+
+def why_not_clonable(module: ModuleText, name: str) -> str | None:
+    """Return the reason why a function's body cannot be copied to another module, or None if it can."""
+    if name in module.labels_in_data:
+        return "the addresses of its labels are stored in data"
+    asm = "\n".join(module.objects.functions[name].body.assembly)
+    defined = _GLOBAL_LABEL.search(asm)
+    if defined:
+        return f"its inline assembly defines the global symbol {defined[1]}, which may exist only once"
+    named = next((word for word in _WORD.findall(asm) if module.is_local(word)), None)
+    if named:
+        return f"its inline assembly names {named}, which is local to its file"
+    return None
+
+
+def symbols_in_asm(module: ModuleText) -> frozenset[str]:
+    """Return the module's local symbols that inline or module-level assembly refers to: they cannot be renamed."""
+    inline = (text for function in module.objects.functions.values() for text in function.body.assembly)
+    words = _WORD.findall("\n".join([*(unescape(line) for line in module.module_asm), *inline]))
+    return frozenset(word for word in words if module.is_local(word))
+
 
 _KEPT = {"linkonce_odr": "weak_odr", "linkonce": "weak"}
 

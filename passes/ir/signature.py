@@ -3,9 +3,8 @@
 import re
 from dataclasses import dataclass
 
+from mavcg.passes.ir.grammar import NAME, find_closing, own_symbol, quote, split_commas, split_type, type_start, unquote
 from mavcg.passes.ir.module_text import LINKAGES, Entity
-from mavcg.passes.ir.symbol_names import NAME, own_symbol, quote, unquote
-from mavcg.passes.ir.types import find_closing, split_commas, split_type, type_start
 
 _PREEMPTION = ("dso_local", "dso_preemptable")
 _VISIBILITY = ("default", "hidden", "protected")

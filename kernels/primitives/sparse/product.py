@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from mavcg.hardware.instruction_mix import InstructionMix
+from mavcg.hardware.issue_rates import InstructionMix
 from mavcg.kernels.builder.emit import (
     F32,
     I32,

@@ -29,7 +29,7 @@ from mavcg.choose.predict.natural_loops import successors
 from mavcg.files.scratch import scratch_folder
 from mavcg.hardware.core_model import CoreModel
 from mavcg.hardware.fits import all_cores_fit
-from mavcg.hardware.instruction_mix import InstructionMix
+from mavcg.hardware.issue_rates import InstructionMix
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.registry import emit
 from mavcg.specs.kernel import KernelSpec

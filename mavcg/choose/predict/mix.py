@@ -11,7 +11,7 @@ from typing import Any
 from llvmlite import ir
 from llvmlite.ir import instructions as instr
 
-from mavcg.hardware.instruction_mix import InstructionMix
+from mavcg.hardware.issue_rates import InstructionMix
 from mavcg.specs.kernel import Machine
 
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 
 import networkx as nx
 
-from mavcg.passes.asm.analysis.debug_labels import debug_labels
-from mavcg.passes.asm.analysis.fixed_distances import offset_labels, why_distances_are_fixed
+from mavcg.passes.asm.analysis.labels import debug_labels, offset_labels, why_distances_are_fixed
 from mavcg.passes.asm.isa.effects import Effects, Malformed
 from mavcg.passes.asm.isa.instruction import effects
 from mavcg.passes.asm.isa.source import Statement, asm_error

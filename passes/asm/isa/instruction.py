@@ -15,12 +15,11 @@ from mavcg.passes.asm.isa.effects import (
     Effects,
     Malformed,
     check_operand_count,
+    memory_effects,
     register_accesses,
     register_bits,
 )
-from mavcg.passes.asm.isa.memory_access import memory_effects
-from mavcg.passes.asm.isa.mnemonics import INTEGER, SCALAR_FP, VECTOR, Row
-from mavcg.passes.asm.isa.operand_counts import COUNTS
+from mavcg.passes.asm.isa.mnemonics import COUNTS, INTEGER, SCALAR_FP, VECTOR, Row
 from mavcg.passes.asm.isa.syntax import CONDITIONS, Imm, Instr, Mem, Operand, RawOperand, Reg, RegList, parse_register
 
 

@@ -1,8 +1,11 @@
 """A port-bound model of an out-of-order core: lower bounds on a loop's cycles, for a window of unlimited size.
 
-There are three bounds per iteration: micro-ops dispatched, busy units (port_pressure.py), and recurrences
+There are three bounds per iteration: micro-ops dispatched, busy units (port pressure), and recurrences
 (recurrences.py). The model leaves out a reorder buffer or issue queues that fill up, caches (every load hits), branch
 misses, and values that go from a store to a load through memory. Registers are renamed, so only true dependences count.
+
+Port pressure distributes the micro-operations of a loop over pools of execution units as evenly as possible. `work` is,
+per op, a list of (pools whose units can execute a micro-operation, busy cycles).
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,10 +16,111 @@ from functools import cached_property
 from mavcg.errors import MavcgError
 from mavcg.hardware.timing import Timing
 from mavcg.passes.asm.isa.op import Op
-from mavcg.passes.asm.models.bounds import CycleBound
 from mavcg.passes.asm.models.issue_constraints import unit_uses
-from mavcg.passes.asm.models.port_pressure import pool_pressure, pool_work, utilization_levels
-from mavcg.passes.asm.models.recurrences import critical_recurrence
+from mavcg.passes.asm.models.recurrences import CycleBound, critical_recurrence
+
+
+def pool_work(work: Sequence[Sequence[tuple[frozenset[str], int]]]) -> dict[frozenset[str], int]:
+    """Return set of pools -> total busy cycles of the micro-operations that exactly these pools can execute."""
+    total: dict[frozenset[str], int] = {}
+    for uses in work:
+        for pools, cycles in uses:
+            total[pools] = total.get(pools, 0) + cycles
+    return total
+
+
+def utilization_levels(
+    total: Mapping[frozenset[str], int], counts: Mapping[str, int]
+) -> list[tuple[frozenset[str], Fraction]]:
+    """Return (set of pools, busy cycles of each of its units) for evenly distributed work, the busiest set first.
+
+    total: as from pool_work. counts: pool -> number of units. The busiest set has the most work per unit among the work
+    that no other pool can execute; that ratio is a lower bound, and by Hall's theorem it is reached. Work that other
+    pools can execute too goes to them, and the remaining pools are solved in the same manner.
+    """
+    left = {pools: cycles for pools, cycles in total.items() if cycles}
+    levels: list[tuple[frozenset[str], Fraction]] = []
+    while left:
+        unions: set[frozenset[str]] = set()
+        for pools in left:
+            unions |= {pools | union for union in unions} | {pools}
+        ratios = {
+            union: Fraction(sum(c for pools, c in left.items() if pools <= union), sum(counts[p] for p in union))
+            for union in unions
+        }
+        # Among equal ratios the smallest set names the cause best; the order by name makes runs reproducible.
+        tightest = min(unions, key=lambda union: (-ratios[union], len(union), sorted(union)))
+        levels.append((tightest, ratios[tightest]))
+        rest: dict[frozenset[str], int] = {}
+        for pools, cycles in left.items():
+            if not pools <= tightest:
+                rest[pools - tightest] = rest.get(pools - tightest, 0) + cycles
+        left = rest
+    return levels
+
+
+def pool_pressure(
+    work: Sequence[Sequence[tuple[frozenset[str], int]]],
+    total: Mapping[frozenset[str], int],
+    levels: Sequence[tuple[frozenset[str], Fraction]],
+    timing: Timing,
+) -> tuple[Mapping[str, Fraction], ...]:
+    """Return, for each op, pool -> busy cycles per iteration that the op adds to each unit of the pool."""
+    room = {pool: level * timing.pools[pool] for pools, level in levels for pool in pools}
+    spread = _distribute(total, room)
+    pressure: list[Mapping[str, Fraction]] = []
+    for uses in work:
+        shares: dict[str, Fraction] = {}
+        for pools, cycles in uses:
+            for pool in sorted(pools):
+                if (part := spread.get((pools, pool), Fraction(0))) > 0:
+                    per_unit = part * cycles / total[pools] / timing.pools[pool]
+                    shares[pool] = shares.get(pool, Fraction(0)) + per_unit
+        pressure.append(shares)
+    return tuple(pressure)
+
+
+def _distribute(
+    total: Mapping[frozenset[str], int], room: Mapping[str, Fraction]
+) -> dict[tuple[frozenset[str], str], Fraction]:
+    """Distribute the cycles of each kind of work over its pools so that no pool exceeds its capacity, `room`.
+
+    Source: Edmonds and Karp (1972): augmenting paths from a full pool to one with room, shortest first.
+    """
+    given: dict[tuple[frozenset[str], str], Fraction] = {}
+    space = dict(room)
+    for kind in sorted(total, key=lambda pools: (len(pools), sorted(pools))):
+        need = Fraction(total[kind])
+        while need > 0:
+            path = _path_to_room(kind, given, space)
+            amount = min(
+                [need, space[path[-1][1]], *(given[k, p] for (_, p), (k, _) in zip(path, path[1:], strict=False))]
+            )
+            for number, (mover, pool) in enumerate(path):
+                given[mover, pool] = given.get((mover, pool), Fraction(0)) + amount
+                if number + 1 < len(path):
+                    given[path[number + 1][0], pool] -= amount
+            space[path[-1][1]] -= amount
+            need -= amount
+    return given
+
+
+def _path_to_room(
+    kind: frozenset[str], assigned: Mapping[tuple[frozenset[str], str], Fraction], space: Mapping[str, Fraction]
+) -> list[tuple[frozenset[str], str]]:
+    """Return an augmenting path of (work, pool): work is added to the first pool; each step moves work to the next."""
+    paths = [[(kind, pool)] for pool in sorted(kind)]
+    seen = set(kind)
+    for path in paths:  # grows as it is walked
+        pool = path[-1][1]
+        if space.get(pool, 0) > 0:
+            return path
+        movers = [mover for (mover, where), amount in assigned.items() if where == pool and amount > 0]
+        for mover in movers:
+            for onward in sorted(mover - seen):
+                seen.add(onward)
+                paths.append([*path, (mover, onward)])
+    raise AssertionError("the levels leave room for all work")
 
 
 @dataclass(frozen=True)

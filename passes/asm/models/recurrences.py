@@ -1,12 +1,26 @@
 """Finds the critical recurrence of a loop: the cycle of dependences with the largest latency per iteration (RecMII)."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 from mavcg.hardware.timing import Timing
 from mavcg.passes.asm.isa.op import Op
-from mavcg.passes.asm.models.bounds import CycleBound
 from mavcg.passes.asm.models.issue_constraints import Dependence, op_dependences
+
+
+@dataclass(frozen=True)
+class CycleBound:
+    """A lower bound on the cycles per iteration.
+
+    kind: "dispatch", "units" or "recurrence". ops: indices into the body of the ops that cause it. why: the cause, as
+    text for a message.
+    """
+
+    kind: str
+    cycles: Fraction
+    ops: tuple[int, ...]
+    why: str
 
 
 def critical_recurrence(ops: Sequence[Op], timing: Timing) -> CycleBound:

@@ -13,8 +13,8 @@ from mavcg.hardware.timing import Timing
 from mavcg.passes.asm.isa.op import Edge, Op, Schedule
 from mavcg.passes.asm.schedule.iterative_modulo import iterative_modulo_schedule
 from mavcg.passes.asm.schedule.list_schedule import list_schedule
+from mavcg.passes.asm.schedule.reservation_table import edges_hold, slots_hold
 from mavcg.passes.asm.schedule.resource_table import resource_min_interval, resource_table
-from mavcg.passes.asm.schedule.schedule_check import edges_hold, slots_hold
 from mavcg.passes.asm.schedule.slack import recurrences_fit
 
 HEURISTIC_SHARE = 0.6  # fraction of exact_seconds for the heuristic, which finds most of the optimal schedules

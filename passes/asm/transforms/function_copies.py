@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 
 from mavcg.passes.asm.analysis.blocks import Function
-from mavcg.passes.asm.analysis.debug_labels import debug_statements
+from mavcg.passes.asm.analysis.labels import debug_statements
 from mavcg.passes.asm.isa.instruction import effects
 from mavcg.passes.asm.isa.source import Statement
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from mavcg.passes.asm.analysis.aliasing import address_range, track_registers
 from mavcg.passes.asm.analysis.dependences import Code, with_effects
-from mavcg.passes.asm.analysis.trip_count import LoopCounter, loop_counter
+from mavcg.passes.asm.analysis.loop_nest import LoopCounter, loop_counter
 from mavcg.passes.asm.isa.effects import FLAGS
 from mavcg.passes.asm.isa.encoding import STEP_LIMIT, at_offset
 from mavcg.passes.asm.isa.syntax import Imm, Instr, Mem, Reg

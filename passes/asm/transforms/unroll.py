@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from mavcg.passes.asm.analysis.dependences import Code, with_effects
-from mavcg.passes.asm.analysis.trip_count import LoopCounter, loop_counter
+from mavcg.passes.asm.analysis.loop_nest import LoopCounter, loop_counter
 from mavcg.passes.asm.isa.effects import FLAGS
 from mavcg.passes.asm.isa.encoding import STEP_LIMIT, at_offset
 from mavcg.passes.asm.isa.syntax import Imm, Instr, RawOperand, Reg

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mavcg.cost.board_model import core_model
 from mavcg.cost.kernel_cost import ALONE, Cycles, Run, counted_cycles
 from mavcg.hardware.accelerator import MemoryLevel
-from mavcg.hardware.instruction_mix import InstructionMix
+from mavcg.hardware.issue_rates import InstructionMix
 from mavcg.hosts.host import find_board
 from mavcg.kernels.gemm.register_tile import choose
 from mavcg.kernels.primitives.registry import all_primitives

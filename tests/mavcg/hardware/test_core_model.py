@@ -11,8 +11,7 @@ from mavcg.cost.memory import level_for, read_ns, transfer_ns
 from mavcg.hardware.accelerator import MemoryLevel
 from mavcg.hardware.core_model import CoreModel
 from mavcg.hardware.fits import fit_of
-from mavcg.hardware.instruction_mix import InstructionMix
-from mavcg.hardware.issue_rates import IssueRates
+from mavcg.hardware.issue_rates import InstructionMix, IssueRates
 from mavcg.hardware.timing import MissingFact, Timing
 from mavcg.kernels.gemm.register_tile import step_cycles, tile_rates
 from mavcg.profiles.load import load_board

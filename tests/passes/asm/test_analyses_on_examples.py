@@ -6,13 +6,12 @@ import pytest
 
 from mavcg.passes.asm.analysis.aliasing import block_accesses, may_overlap
 from mavcg.passes.asm.analysis.blocks import Function, functions_of
-from mavcg.passes.asm.analysis.debug_labels import debug_labels
 from mavcg.passes.asm.analysis.dependences import with_effects
 from mavcg.passes.asm.analysis.identical import names_symbol, without_label
+from mavcg.passes.asm.analysis.labels import debug_labels
 from mavcg.passes.asm.analysis.liveness import liveness
-from mavcg.passes.asm.analysis.loop_nest import block_frequencies, loops_of
+from mavcg.passes.asm.analysis.loop_nest import block_frequencies, loop_counter, loops_of
 from mavcg.passes.asm.analysis.segments import segments_of
-from mavcg.passes.asm.analysis.trip_count import loop_counter
 from mavcg.passes.asm.isa.effects import Effects
 from mavcg.passes.asm.isa.encoding import at_offset
 from mavcg.passes.asm.isa.instruction import effects

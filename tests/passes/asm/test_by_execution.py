@@ -24,7 +24,7 @@ from mavcg.assembly.emulation import State, start_state
 from mavcg.assembly.equivalence import Comparison, compare
 from mavcg.hardware.core import LoadPolicy
 from mavcg.hardware.timing import Timing
-from mavcg.passes.asm import loop_context, loop_tuning
+from mavcg.passes.asm import loop_forms, loop_tuning
 from mavcg.passes.asm.analysis import dependences, liveness
 from mavcg.passes.asm.isa.syntax import Instr
 from mavcg.passes.asm.loop_schedule import SchedulingEffort
@@ -270,7 +270,7 @@ def _no_live_out(function: Any, *more: Any) -> Any:
 dependences_of_registers = dependences._register_edges
 real_liveness = liveness.liveness
 BROKEN = {
-    "a renaming that forgets what comes in": (loop_context, "allocate", _forgetful_renaming),
+    "a renaming that forgets what comes in": (loop_forms, "allocate", _forgetful_renaming),
     "stores and loads in any order": (dependences, "_memory_edges", _no_memory_edges),
     "an epilogue that ends early": (loop_tuning, "emit_pipeline", _short_drain),
     "registers overwritten before they are read": (dependences, "_register_edges", _only_true_dependences),

@@ -17,13 +17,12 @@ from mavcg.passes.asm.models.estimate import estimate_block, estimate_loop
 from mavcg.passes.asm.models.in_order import simulate, steady_state
 from mavcg.passes.asm.models.issue_constraints import issue_constraints, unit_names
 from mavcg.passes.asm.models.main_loop import main_loop
-from mavcg.passes.asm.models.port_pressure import utilization_levels
-from mavcg.passes.asm.models.ports import port_bounds
+from mavcg.passes.asm.models.ports import port_bounds, utilization_levels
 from mavcg.passes.asm.models.recurrences import critical_recurrence
 from mavcg.passes.asm.models.window import window_cycles_at
 from mavcg.passes.asm.schedule.exact_modulo import solve_interval
-from mavcg.passes.asm.schedule.issue_window import IssueWindow
 from mavcg.passes.asm.schedule.iterative_modulo import iterative_modulo_schedule
+from mavcg.passes.asm.schedule.list_schedule import IssueWindow
 from mavcg.passes.asm.schedule.modulo import (
     branch_edges,
     min_initiation_interval,

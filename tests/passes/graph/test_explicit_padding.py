@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from mavcg.passes.graph.explicit_padding import explicit_padding
+from mavcg.passes.graph.pads import explicit_padding
 
 
 def test_an_image_that_is_the_residual_too_is_added_without_its_border(h: Any) -> None:

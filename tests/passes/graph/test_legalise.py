@@ -15,8 +15,8 @@ from mavcg.graph import Array, Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.kernels.primitives.registry import all_primitives
 from mavcg.ops.nodes import verify
-from mavcg.passes.graph.explicit_padding import explicit_padding
 from mavcg.passes.graph.legalise import ChosenPrimitive, LayoutChoice, legalise
+from mavcg.passes.graph.pads import explicit_padding
 from mavcg.reference import run
 from mavcg.specs.kernel import Packing
 from mavcg.specs.layout import Layout

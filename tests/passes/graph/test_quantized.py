@@ -9,7 +9,7 @@ import pytest
 from mavcg.graph import DTYPES, Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.ops.nodes import verify
-from mavcg.passes.graph.explicit_padding import explicit_padding
+from mavcg.passes.graph.pads import explicit_padding
 from mavcg.passes.graph.prune import prune
 from mavcg.passes.graph.quantized import eight_bit
 from mavcg.reference import run

@@ -7,17 +7,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mavcg.passes.ir.arithmetic import declare_fma, explicit_fmuladd, fuse_contracted, without_fast_math
-from mavcg.passes.ir.call_text import CallText, read_call
+from mavcg.passes.ir.arithmetic import (
+    CallText,
+    declare_fma,
+    explicit_fmuladd,
+    fuse_contracted,
+    read_call,
+    without_fast_math,
+)
 from mavcg.passes.ir.clone import make_version
-from mavcg.passes.ir.definition_text import with_cpu
+from mavcg.passes.ir.definition_text import relabel_module, with_cpu
 from mavcg.passes.ir.dispatch import Dispatch, RuntimeNames, add_dispatchers
 from mavcg.passes.ir.hot_module import HotModule, version_symbol
 from mavcg.passes.ir.module_text import parse_module, with_entities
-from mavcg.passes.ir.openmp import outlined_regions
 from mavcg.passes.ir.protection import protect
-from mavcg.passes.ir.refuse import why_not
-from mavcg.passes.ir.relabel import relabel_module
+from mavcg.passes.ir.refuse import outlined_regions, why_not
 from mavcg.passes.ir.shared import keep_for_versions
 from mavcg.passes.ir.split_vector_loads import split_vector_loads
 from mavcg.toolchain.codegen import canonical

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from mavcg.passes.ir.definition_text import uses_in_body, uses_in_header
+from mavcg.passes.ir.grammar import escape
 from mavcg.passes.ir.module_objects import Call, Use, read_objects
 from mavcg.passes.ir.module_text import ModuleText, linkage, parse_module
-from mavcg.passes.ir.symbol_names import escape
 from mavcg.toolchain.codegen import canonical
 
 PROGRAMS = Path(__file__).parent / "programs"

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mavcg.passes.ir.definition_text import rename_symbols, with_linkage
+from mavcg.passes.ir.grammar import quote, unquote
 from mavcg.passes.ir.module_text import Entity, linkage, parse_module, with_entities
-from mavcg.passes.ir.symbol_names import quote, unquote
 from mavcg.toolchain.codegen import canonical
 
 PROGRAMS = Path(__file__).parent / "programs"

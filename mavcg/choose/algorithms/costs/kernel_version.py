@@ -22,7 +22,7 @@ from mavcg.text.source_digest import code_without_words
 _COMMON = (
     "mavcg.specs.kernel",
     "mavcg.specs.primitive",
-    "mavcg.hardware.instruction_mix",
+    "mavcg.hardware.core_rates",
     "mavcg.choose.lowering.kernel_code",
     "mavcg.kernels.machines",
 )

@@ -24,7 +24,7 @@ from mavcg.kernels.machines import packing_for
 from mavcg.kernels.primitives.eight_bit import DEFAULTS
 from mavcg.kernels.primitives.registry import eight_bit_primitives
 from mavcg.lab.runners.work_list import plan_of
-from mavcg.passes.graph.explicit_padding import explicit_padding
+from mavcg.passes.graph.pads import explicit_padding
 from mavcg.profiles.load import cores_for
 from mavcg.toolchain.target import parse_target
 

@@ -10,9 +10,9 @@ from mavcg.choose.predict.kernel_cycles import PIPELINE, RATES, KernelModel, ker
 from mavcg.cost.board_model import core_model
 from mavcg.hardware.board import Board, Cluster
 from mavcg.hardware.core_model import CoreModel
+from mavcg.hardware.core_rates import x86_rates
 from mavcg.hardware.cost_fit import X86
 from mavcg.hardware.fits import fit_of_kind
-from mavcg.hardware.instruction_mix import x86_rates
 from mavcg.kernels.machines import machines_for
 from mavcg.profiles.load import load_core
 from mavcg.profiles.timing import load_timing

@@ -19,7 +19,7 @@ import pytest
 
 from mavcg.assembly.code_image import assemble_image
 from mavcg.passes.asm.analysis.blocks import functions_of
-from mavcg.passes.asm.isa import memory_access as isa_memory
+from mavcg.passes.asm.isa import effects as isa_memory
 from mavcg.passes.asm.isa import mnemonics as isa_rows
 from mavcg.passes.asm.isa.effects import Effects, Malformed
 from mavcg.passes.asm.isa.instruction import effects

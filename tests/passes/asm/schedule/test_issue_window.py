@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from mavcg.hardware.timing import ClassTiming, Timing, UnitUse
 from mavcg.passes.asm.isa.op import Op
-from mavcg.passes.asm.schedule.issue_window import IssueWindow
+from mavcg.passes.asm.schedule.list_schedule import IssueWindow
 from mavcg.passes.asm.schedule.resource_table import resource_min_interval, resource_table
 from tests.passes.asm.loops import LIKE_A53, cycle_complaints, op
 from tests.passes.asm.schedule.test_reservation_table import CLASSES, EITHER

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mavcg.passes.asm.isa.op import NO_SCHEDULE, Schedule
 from mavcg.passes.asm.loop_schedule import SchedulingEffort, find_schedule
 from mavcg.passes.asm.schedule.modulo import STAGES, schedule_loop, sequential_interval, with_emission_order
-from mavcg.passes.asm.schedule.schedule_check import is_schedule_of
+from mavcg.passes.asm.schedule.reservation_table import is_schedule_of
 from tests.passes.asm.loops import LIKE_A53, LIKE_A55, complaints, edges_of, outer_product
 
 LOOP = outer_product(4, 4)

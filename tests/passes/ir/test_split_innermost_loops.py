@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mavcg.passes.ir.innermost_loops import IrBlock, blocks_of, innermost_blocks
+from mavcg.passes.ir.split_vector_loads import IrBlock, blocks_of, innermost_blocks
 
 NEST = """\
   br label %outer

@@ -8,8 +8,7 @@ from mavcg.hardware.timing import Timing
 from mavcg.passes.asm.analysis.dependences import Code, block_edges, code_of
 from mavcg.passes.asm.isa.syntax import parse_instr
 from mavcg.passes.asm.models.estimate import block_cycles
-from mavcg.passes.asm.schedule.accumulation_order import chained_edges
-from mavcg.passes.asm.straight_tuning import block_order
+from mavcg.passes.asm.straight_tuning import block_order, chained_edges
 from mavcg.passes.asm.tune import tune
 from mavcg.profiles.load import load_core
 from mavcg.profiles.timing import load_timing

@@ -1,4 +1,10 @@
-"""Finds functions whose instructions must keep their distances, because code or data counts bytes between them."""
+"""Finds labels that only debug information refers to, and functions whose instructions must keep their distances.
+
+Instructions may move across the former. Compilers with -g put such labels between instructions (`.Ltmp12:` by clang,
+`.LVL3:` and `.LBB4:` by gcc), for the address ranges in .debug_info, .debug_loc and the like. No branch can go to them,
+because the file refers to them in debug sections only, and names that begin with .L are local to the file. Distances
+are kept where code or data counts the bytes between two labels.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -6,6 +12,55 @@ from collections.abc import Mapping, Sequence
 from mavcg.passes.asm.isa.effects import Effects
 from mavcg.passes.asm.isa.source import Statement
 from mavcg.passes.asm.isa.syntax import Imm, Mem
+
+_LOCAL_NAME = re.compile(r"(?<![\w.$])\.L[\w.$]+")
+_DEBUG_SECTION = re.compile(r'\.(?:push)?section\s+"?(?:\.debug_|\.eh_frame|__DWARF)')
+
+
+def debug_labels(statements: Sequence[Statement]) -> frozenset[str]:
+    """Return the local labels that no instruction, data or exception table of the file refers to."""
+    referenced: set[str] = set()
+    in_debug = debug_statements(statements)
+    for at, s in enumerate(statements):
+        is_directive = s.kind == "directive" and s.name != ".loc" and s.name not in _SECTION_CHANGES
+        if s.kind in ("instr", "macro") or (is_directive and at not in in_debug):
+            referenced.update(_LOCAL_NAME.findall(s.code))
+    labels = {s.name for s in statements if s.kind == "label" and s.name.startswith(".L")}
+    return frozenset(labels - referenced)
+
+
+def debug_statements(statements: Sequence[Statement]) -> frozenset[int]:
+    """Return the indices of the statements in sections of debug or unwind information, but for section directives."""
+    indices: set[int] = set()
+    sections = [False]  # True for a debug section, by depth of .pushsection
+    previous = False
+    for at, s in enumerate(statements):
+        if s.kind == "directive" and s.name in _SECTION_CHANGES:
+            previous = _change_section(sections, s, previous)
+        elif sections[-1]:
+            indices.add(at)
+    return frozenset(indices)
+
+
+_SECTION_CHANGES = frozenset(
+    (".section", ".text", ".data", ".bss", ".rodata", ".pushsection", ".popsection", ".previous", ".subsection")
+)
+
+
+def _change_section(sections: list[bool], s: Statement, previous: bool) -> bool:
+    """Apply a section directive to the stack of sections; return whether the section before it was a debug section."""
+    before = sections[-1]
+    if s.name == ".popsection":
+        if len(sections) > 1:
+            sections.pop()
+    elif s.name == ".pushsection":
+        sections.append(_DEBUG_SECTION.match(s.code) is not None)
+    elif s.name == ".previous":
+        sections[-1] = previous
+    elif s.name != ".subsection":
+        sections[-1] = _DEBUG_SECTION.match(s.code) is not None
+    return before
+
 
 _OWN_PLACE = re.compile(r"(?<![\w.$])(?:\.(?=\s*(?:[-+,)]|$))|\d+[bf]\s*[-+])")
 _LABEL_OFFSET = re.compile(r'(?<![\w.$"])([A-Za-z_.$][\w.$]*|"[^"\n]*")\s*[-+]\s*\(?\s*(?:0x)?\d')

@@ -1,65 +1,10 @@
-"""Cycles of a mix of instructions at a core's rates: the compute bound of the cost model.
-
-A throughput model: every kind of instruction at its rate, all together at the issue width, a chain of sums at its
-latency. It ignores the schedule; for cores with a timing profile the pipeline model (passes/asm/models) is used.
-"""
-
-from dataclasses import dataclass
+"""Issue rates of cores: from the facts in a core's file, or from its timing profile."""
 
 from mavcg.hardware.core import Core
 from mavcg.hardware.cost_fit import IN_ORDER, OUT_OF_ORDER_AARCH64, X86
 from mavcg.hardware.fits import fit_of_kind
 from mavcg.hardware.issue_rates import IssueRates
 from mavcg.hardware.timing import Timing
-
-
-@dataclass(frozen=True)
-class InstructionMix:
-    """Numbers of instructions by kind, for the machine's registers.
-
-    chain: dependent multiply-adds from one iteration to the next, if the mix is that of a loop body.
-    """
-
-    fma: float = 0.0
-    vector: float = 0.0
-    loads: float = 0.0
-    stores: float = 0.0
-    divisions: float = 0.0
-    other: float = 0.0
-    chain: int = 0
-
-    @property
-    def moves_data(self) -> bool:
-        """True if it has any instructions besides control."""
-        return bool(self.fma or self.vector or self.loads or self.stores or self.divisions)
-
-    def cycles(self, rates: IssueRates) -> float:
-        """Return the cycles of the mix, by the tightest bound."""
-        return throughput_cycles(
-            rates, self.fma, self.loads, self.other, self.chain, self.vector, self.stores, self.divisions
-        )
-
-
-def throughput_cycles(
-    rates: IssueRates,
-    fma: float,
-    loads: float,
-    other: float = 0.0,
-    chain: float = 0,
-    vector: float = 0.0,
-    stores: float = 0.0,
-    divisions: float = 0.0,
-) -> float:
-    """Return the cycles of these instructions, by the tightest bound. Arguments: as in InstructionMix."""
-    arithmetic = fma + vector
-    return max(
-        fma / rates.fma_per_cycle + loads * rates.load_fma_cycles,
-        arithmetic / rates.vector_per_cycle + divisions * rates.div_cycles,
-        loads / rates.loads_per_cycle,
-        stores / rates.stores_per_cycle,
-        (arithmetic + loads + stores + divisions + other) / rates.width,
-        chain * rates.fma_latency,
-    )
 
 
 def x86_rates(core: Core | None) -> tuple[IssueRates, tuple[str, ...]]:

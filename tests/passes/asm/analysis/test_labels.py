@@ -2,7 +2,7 @@
 
 import pytest
 
-from mavcg.passes.asm.analysis.debug_labels import debug_labels
+from mavcg.passes.asm.analysis.labels import debug_labels
 from mavcg.passes.asm.isa.source import parse_source
 
 CODE = "\t.text\nf:\n.LVL1:\n\tadd x0, x0, #1\n.L2:\n\tcbnz x0, .L2\n\tret\n"
