@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mavcg.importers.operator_list import operators_page
+from mavcg.importers.operators import operators_page
 from mavcg.ops import OPS
 
 ROOT = Path(__file__).parent.parent

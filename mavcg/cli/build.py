@@ -107,7 +107,7 @@ def _build_program(options: BuildOptions) -> None:
 
 def _list_operators(as_json: bool) -> None:
     """Print the operators that the importers support, by format."""
-    from mavcg.importers.operator_list import operators_json, operators_page
+    from mavcg.importers.operators import operators_json, operators_page
 
     if as_json:
         print_json(operators_json())

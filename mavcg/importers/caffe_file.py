@@ -12,8 +12,7 @@ from mavcg.importers.caffe_ops.call import CaffeCall, CaffeWeights, LayerType
 from mavcg.importers.caffe_ops.table import DATA, LAYERS, TRAINING
 from mavcg.importers.caffe_text import parse_prototxt
 from mavcg.importers.caffe_weights import read_caffemodel
-from mavcg.importers.emitter import Emitter, Value
-from mavcg.importers.finish import finish_graph
+from mavcg.importers.emitter import Emitter, Value, finish_graph
 from mavcg.importers.limits import LARGEST_TENSOR_BYTES, LISTED, UnsupportedOp
 
 _LARGEST_TEXT = 1 << 26  # maximum bytes of a prototxt; the largest networks have about 100 kB

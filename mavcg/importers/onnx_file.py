@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, TensorType
-from mavcg.importers.declared_shapes import DeclaredShapes, compared_shapes
-from mavcg.importers.emitter import Emitter, Value
-from mavcg.importers.finish import finish_graph
-from mavcg.importers.free_dimensions import FreeInput, free_dimensions_error
+from mavcg.importers.declared_shapes import DeclaredShapes, FreeInput, compared_shapes, free_dimensions_error
+from mavcg.importers.emitter import Emitter, Value, finish_graph
 from mavcg.importers.limits import LARGEST_TENSOR_BYTES, Unsupported
 from mavcg.importers.onnx_functions import opsets_of
 from mavcg.importers.onnx_graph import OnnxGraphBody, Scope, Walker, declared_dims, read_initializers

@@ -14,10 +14,8 @@ import numpy as np
 
 from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES, Array, Graph, TensorType, fresh_names
-from mavcg.importers.declared_shapes import DeclaredShapes, Dims, compared_shapes
-from mavcg.importers.emitter import Emitter, Value, constant
-from mavcg.importers.finish import finish_graph
-from mavcg.importers.free_dimensions import FreeInput, free_dimensions_error
+from mavcg.importers.declared_shapes import DeclaredShapes, Dims, FreeInput, compared_shapes, free_dimensions_error
+from mavcg.importers.emitter import Emitter, Value, constant, finish_graph
 from mavcg.importers.limits import LARGEST_BYTES, LARGEST_TENSOR_BYTES, LISTED, UnsupportedOp
 from mavcg.importers.tflite_model import TfliteModel, TfliteOperator, TfliteTensor, shorten_name
 from mavcg.importers.tflite_ops.call import TfliteCall, scale_and_zero

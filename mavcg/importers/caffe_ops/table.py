@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from mavcg.importers.caffe_ops import convolution, movement, normalisation, pointwise, pooling
+from mavcg.importers.caffe_ops import convolution, movement, pointwise
 from mavcg.importers.caffe_ops.call import LayerType
 
 # Each family is a module with a mapping LAYERS; a new family is added here.
-FAMILIES = (convolution, pooling, normalisation, pointwise, movement)
+FAMILIES = (convolution, pointwise, movement)
 
 LAYERS: Mapping[str, LayerType] = MappingProxyType(
     {name: layer for family in FAMILIES for name, layer in family.LAYERS.items()}

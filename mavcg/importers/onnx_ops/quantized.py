@@ -11,8 +11,7 @@ import numpy as np
 from mavcg.graph import DTYPES
 from mavcg.importers.emitter import Value, constant
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
-from mavcg.importers.onnx_ops.convolution import convolve, convolve_integers
-from mavcg.importers.onnx_ops.linear import multiply
+from mavcg.importers.onnx_ops.convolution import convolve, convolve_integers, multiply
 from mavcg.importers.onnx_proto import dtype_of
 
 _EXACT_F32 = 1 << 24  # integers up to this size are exact in f32

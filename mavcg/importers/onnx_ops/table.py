@@ -6,17 +6,13 @@ from types import MappingProxyType
 from mavcg.importers.onnx_ops import (
     convolution,
     elementwise,
-    gathering,
     indexing,
     known,
-    linear,
     microsoft,
     normalisation,
     pooling,
     quantized,
     recurrent,
-    recurrent_quantized,
-    reduction,
     resize,
     shape,
 )
@@ -26,22 +22,18 @@ from mavcg.importers.onnx_ops.call import Handler
 FAMILIES = (
     convolution,
     elementwise,
-    gathering,
     indexing,
     known,
-    linear,
     normalisation,
     pooling,
     quantized,
     recurrent,
-    reduction,
     resize,
     shape,
 )
 MICROSOFT = "com.microsoft"
-MICROSOFT_FAMILIES = (microsoft, recurrent_quantized)
 
 HANDLERS: Mapping[tuple[str, str], Handler] = MappingProxyType(
     {("", op): handler for family in FAMILIES for op, handler in family.HANDLERS.items()}
-    | {(MICROSOFT, op): handler for family in MICROSOFT_FAMILIES for op, handler in family.HANDLERS.items()}
+    | {(MICROSOFT, op): handler for op, handler in microsoft.HANDLERS.items()}
 )

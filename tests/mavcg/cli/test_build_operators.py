@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from mavcg.importers.operator_list import operators_page
+from mavcg.importers.operators import operators_page
 from tests.mavcg.cli.in_process import build_in
 
 
