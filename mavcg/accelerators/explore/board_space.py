@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mavcg.accelerators.explore.design_space import SpaceAxis
+from mavcg.accelerators.explore.space_keys import read_table, read_values
 from mavcg.errors import MavcgError
 from mavcg.hardware.board import Board, Cluster
 from mavcg.hardware.core import Core
@@ -93,13 +94,8 @@ def read_board_space(path: Path) -> BoardSpace:
     """
     table = schema.read_toml(path)
     schema.only(path, table, ("board",))
-    keys = table["board"]
-    if not isinstance(keys, dict):
-        raise refuse(
-            path, "board", f"{schema.value_text(keys)} is not a table", "write [board] with mix and max_khz below it"
-        )
     known = ("target", "power", "budget_w", "mix", "memory_gb_per_s", *OF_CORES, *OF_BOARDS)
-    schema.only(path, keys, known, "board.")
+    keys = read_table(path, table, "board", known, "write [board] with mix and max_khz below it")
     target = schema.text(path, keys, "target", DEFAULT_TARGET, key_path="board.target")
     try:
         parse_target(target)
@@ -115,7 +111,7 @@ def read_board_space(path: Path) -> BoardSpace:
             axes.append(SpaceAxis(key, _whole_values(path, keys[key], f"board.{key}", low, high)))
     if "memory_gb_per_s" in keys:
         key_path = "board.memory_gb_per_s"
-        rates = _values(path, keys["memory_gb_per_s"], key_path, lambda value: schema.rate(path, value, key_path))
+        rates = read_values(path, key_path, keys["memory_gb_per_s"], lambda value: schema.rate(path, value, key_path))
         axes.append(SpaceAxis("memory_gb_per_s", rates))
     budget_w = keys.get("budget_w")
     if budget_w is not None:
@@ -189,17 +185,7 @@ def _whole_values(path: Path, listed: Any, key_path: str, low: int, high: int) -
     def check(value: Any) -> int:
         return schema.whole(path, {unit: value}, unit, key_path, low, high, unit=unit)
 
-    return _values(path, listed, key_path, check)
-
-
-def _values(path: Path, listed: Any, key_path: str, checked: Any) -> tuple[Any, ...]:
-    values = listed if isinstance(listed, list) else [listed]
-    if not values:
-        raise refuse(path, key_path, "has no values", "give it at least one, or a value without a list")
-    for number, value in enumerate(values):
-        if value in values[:number]:
-            raise refuse(path, key_path, f"{schema.value_text(value)} is given twice", "remove one of them")
-    return tuple(checked(value) for value in values)
+    return read_values(path, key_path, listed, check)
 
 
 def _powers(

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from mavcg.accelerators.explore.design_space import AXIS_KEYS, MEMORY_KEYS, DesignSpace, SpaceAxis
+from mavcg.accelerators.explore.space_keys import read_table
 from mavcg.errors import ProfileError
 from mavcg.hardware.accelerator import Accelerator, MemoryLevel
 from mavcg.hardware.technology import ELEMENT_TYPES
@@ -29,11 +30,8 @@ def read_space(path: Path) -> DesignSpace:
     """
     table = schema.read_toml(path)
     schema.only(path, table, ("accelerator", "technology"))
-    keys = table.get("accelerator")
-    if not isinstance(keys, dict):
-        wrong = "missing" if keys is None else f"{schema.value_text(keys)} is not a table"
-        raise refuse(path, "accelerator", wrong, "write [accelerator] with the keys of an accelerator's file below it")
-    schema.only(path, keys, AXIS_KEYS, "accelerator.")
+    remedy = "write [accelerator] with the keys of an accelerator's file below it"
+    keys = read_table(path, table, "accelerator", AXIS_KEYS, remedy)
     if ("levels" in keys) == ("mem_size" in keys):
         wrong = "given beside mem_size" if "levels" in keys else "missing, and levels too"
         remedy = "give mem_size for one level of memory on the chip, levels for several"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mavcg.accelerators.explore.design_space import SpaceAxis
+from mavcg.accelerators.explore.space_keys import read_table, read_values
 from mavcg.accelerators.fusion.plan import SEARCHES
 from mavcg.accelerators.target import WHOLE, IsaTarget, check_sizes, find_target, frequency_of
 from mavcg.errors import ProfileError
@@ -63,12 +64,8 @@ def read_target_space(path: Path) -> TargetSpace:
     """
     table = schema.read_toml(path)
     schema.only(path, table, ("target",))
-    keys = table["target"]
-    if not isinstance(keys, dict):
-        raise refuse(
-            path, "target", f"{schema.value_text(keys)} is not a table", "write [target] with base and keys below it"
-        )
-    schema.only(path, keys, ("base", "search", *TARGET_KEYS), "target.")
+    known = ("base", "search", *TARGET_KEYS)
+    keys = read_table(path, table, "target", known, "write [target] with base and keys below it")
     base = find_target(schema.text(path, keys, "base", key_path="target.base"))
     search = schema.one_of(path, keys.get("search", NO_FUSION), "target.search", (NO_FUSION, *SEARCHES))
     axes = tuple(SpaceAxis(key, _values(path, key, keys[key])) for key in TARGET_KEYS if key in keys)
@@ -84,16 +81,14 @@ def read_target_space(path: Path) -> TargetSpace:
 
 
 def _values(path: Path, key: str, listed: Any) -> tuple[Any, ...]:
-    values = tuple(listed) if isinstance(listed, list) else (listed,)
     key_path = f"target.{key}"
-    if not values:
-        raise refuse(path, key_path, "has no values", "give it at least one, or a value without a list")
-    for number, value in enumerate(values):
-        if value in values[:number]:
-            raise refuse(path, key_path, f"{schema.value_text(value)} is given twice", "remove one of them")
-    if key == "frequency_mhz":
-        return tuple(frequency_of(path, value, key_path) for value in values)
-    if key == "ddr_gb_per_s":
-        return tuple(schema.rate(path, value, key_path) for value in values)
-    low, high, unit = WHOLE[key]
-    return tuple(schema.whole(path, {key: value}, key, key_path, low, high, unit=unit) for value in values)
+
+    def check(value: Any) -> float:
+        if key == "frequency_mhz":
+            return frequency_of(path, value, key_path)
+        if key == "ddr_gb_per_s":
+            return schema.rate(path, value, key_path)
+        low, high, unit = WHOLE[key]
+        return schema.whole(path, {key: value}, key, key_path, low, high, unit=unit)
+
+    return read_values(path, key_path, listed, check)

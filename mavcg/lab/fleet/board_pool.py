@@ -12,7 +12,7 @@ from mavcg.lab.fleet.board_task import BoardAnswer, BoardTask, Result, Unit
 from mavcg.lab.fleet.fleet_file import FleetBoard, FleetRules
 from mavcg.lab.fleet.hosts import BoardHosts
 from mavcg.lab.fleet.verdicts import FAILED, GOOD, HOT, BoardSummary, reference_ms, summary, verdict
-from mavcg.lab.runners.bench_lines import InterleavedTimes, JobFailed, JobTimes
+from mavcg.lab.runners.bench_lines import JobFailed, JobTimes
 from mavcg.lab.runners.finished import RunnerError
 
 POLL_S = 0.1
@@ -244,12 +244,7 @@ def _best(attempts: Sequence[Attempt]) -> Attempt | None:
     """Return the attempt with the least time; any attempt if none has a time; None without attempts."""
 
     def ms(attempt: Attempt) -> float:
-        times = [
-            result.warm.ms if isinstance(result, JobTimes) else min(result.ms)
-            for result in attempt.results
-            if isinstance(result, JobTimes | InterleavedTimes)
-        ]
-        failed = any(isinstance(result, JobFailed) for result in attempt.results)
-        return float("inf") if failed or not times else sum(times)
+        times = [float("inf") if isinstance(result, JobFailed) else result.run_ms for result in attempt.results]
+        return sum(times) if times else float("inf")
 
     return min(attempts, key=ms, default=None)

@@ -35,10 +35,6 @@ def put_figures(
         for result in attempt.results:
             if not isinstance(result, JobTimes | InterleavedTimes):
                 continue
-            alone = isinstance(result, JobTimes)
-            ms, spread = (
-                (result.warm.ms, result.warm.spread_ms) if isinstance(result, JobTimes) else (min(result.ms), None)
-            )
             operation = jobs[result.job].what
             rows.append(
                 (
@@ -50,9 +46,9 @@ def put_figures(
                     kernel_version(operation),
                     attempt.board,
                     kind,
-                    int(not alone),
-                    ms,
-                    spread,
+                    int(result.interleaved),
+                    result.run_ms,
+                    result.spread_ms,
                     attempt.verdict,
                     int(accepted),
                     result.before.khz,

@@ -3,7 +3,7 @@
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 from msgspec import Meta
@@ -55,6 +55,17 @@ class JobTimes:
     checksum: str
     before: Condition = UNKNOWN
     after: Condition = UNKNOWN
+    interleaved: ClassVar[bool] = False
+
+    @property
+    def run_ms(self) -> float:
+        """Time of a run with warm caches."""
+        return self.warm.ms
+
+    @property
+    def spread_ms(self) -> float | None:
+        """Difference of the quartiles of the rounds with warm caches."""
+        return self.warm.spread_ms
 
 
 @dataclass(frozen=True)
@@ -94,6 +105,17 @@ class InterleavedTimes:
     runs: int
     before: Condition = UNKNOWN
     after: Condition = UNKNOWN
+    interleaved: ClassVar[bool] = True
+
+    @property
+    def run_ms(self) -> float:
+        """Time of a run in the fastest round."""
+        return min(self.ms)
+
+    @property
+    def spread_ms(self) -> float | None:
+        """Implement `JobTimes.spread_ms`: rounds are compared one by one, so that there is none."""
+        return None
 
 
 @dataclass(frozen=True)
