@@ -24,7 +24,7 @@ from typing import Any
 from bench.blas_libraries import BlasLibrary, blis, mkl, openblas, our_library
 from bench.interleaved import Worker, bound, when_loaded
 from bench.record import ROOT, facts, write
-from bench.tables import print_record
+from bench.tables import show_record
 from mavcg.errors import MavcgError
 from mavcg.toolchain.zig import run_zig
 
@@ -230,10 +230,7 @@ def main() -> None:
     }
     if not args.shapes and not args.cpu_time and args.letters == "sd" and threads == [1, 2]:
         write("blas_peers", record)
-    if args.json:
-        json.dump(record, sys.stdout, indent=2)
-        return
-    print_record("blas_peers", record)
+    show_record("blas_peers", record, args.json)
 
 
 if __name__ == "__main__":

@@ -13,9 +13,7 @@ right side. All results are compared; the command fails if they differ.
 
 import argparse
 import ctypes
-import json
 import statistics
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +27,7 @@ from bench.conv_layers import aligned, peak_caller, product_step
 from bench.jit import Compiled, Loops, call_rows, compile_step, host_machine, planned
 from bench.onednn import OneDnn, Product
 from bench.record import facts, write
-from bench.tables import print_record
+from bench.tables import show_record
 from mavcg.graph import Array
 from mavcg.kernels.builder.emit import F32, I64, PTR, Values, address, const, f32_splat, for_range, kernel_name
 from mavcg.kernels.builder.module_text import add_core_attributes
@@ -303,10 +301,7 @@ def main() -> None:
     record = {**facts("measured", "bench.gemm_peers"), "peers": versions, "rows": rows}
     if not shapes:
         write("gemm_peers", record)
-    if args.json:
-        json.dump(record, sys.stdout, indent=2)
-        return
-    print_record("gemm_peers", record)
+    show_record("gemm_peers", record, args.json)
 
 
 if __name__ == "__main__":

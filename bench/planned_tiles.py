@@ -13,7 +13,6 @@ their noise.
 
 import argparse
 import ctypes
-import json
 import math
 import os
 import random
@@ -31,7 +30,7 @@ from llvmlite import ir
 from bench.jit import Compiled, Loops, host_machine
 from bench.models import model_path, shapes_of
 from bench.record import facts, write
-from bench.tables import print_record
+from bench.tables import show_record
 from mavcg.choose.lowering.lower import lower_graph
 from mavcg.choose.lowering.pack_weights import pack_weights
 from mavcg.choose.lowering.step_list import plan_model
@@ -273,10 +272,7 @@ def main() -> None:
     record = {**facts("measured", "bench.planned_tiles"), "geometric_means": mean, "rows": rows}
     if args.models == NETWORKS:
         write("planned_tiles", record)
-    if args.json:
-        print(json.dumps(record, indent=2))
-        return
-    print_record("planned_tiles", record)
+    show_record("planned_tiles", record, args.json)
 
 
 if __name__ == "__main__":

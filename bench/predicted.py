@@ -8,7 +8,6 @@ the second all count alike.
 """
 
 import argparse
-import json
 import resource
 import statistics
 import sys
@@ -21,7 +20,7 @@ import numpy as np
 from bench.models import model_path
 from bench.record import facts, write
 from bench.runners import built_library
-from bench.tables import print_record
+from bench.tables import show_record
 from mavcg.choose.predict.correlation import Agreement, agreement
 from mavcg.choose.predict.predict import Prediction
 from mavcg.choose.predict.report import correlation_json
@@ -138,10 +137,7 @@ def main() -> None:
     }
     if tuple(args.models) == NETWORKS and args.threads == 1:
         write("predicted", record)
-    if args.json:
-        print(json.dumps(record, indent=2))
-        return
-    print_record("predicted", record)
+    show_record("predicted", record, args.json)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """The markdown tables of each bench's record; `python -m bench.tables [NAME ...]` prints records."""
 
 import argparse
+import json
 import statistics
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -177,6 +178,14 @@ def shown(record: records.Record) -> str:
 def print_record(name: str, measured: Record) -> None:
     """Print what a bench measured, all of it or a part, as its record has it."""
     print(shown(summary(name, measured)))
+
+
+def show_record(name: str, measured: Record, as_json: bool) -> None:
+    """Print what a bench measured as JSON, or as its record has it."""
+    if as_json:
+        print(json.dumps(measured, indent=2))
+    else:
+        print_record(name, measured)
 
 
 def main(arguments: Sequence[str] = ()) -> None:

@@ -4,11 +4,10 @@ Counted, from the graphs that mavcg/planner/networks builds. What the paper call
 biases; its "Gflops" are 2^30 multiply-accumulates, not operations a second.
 """
 
-import json
 from typing import Any
 
 from bench.record import facts, parser_with_json, write
-from bench.tables import print_record
+from bench.tables import show_record
 from mavcg.accelerators.plans.schedule_cache import schedules
 from mavcg.choose.layer_model.graph_layers import layers_of
 from mavcg.graph import Graph
@@ -78,10 +77,7 @@ def main() -> None:
         "mean_repeated_percent": {"ours": round(mean, 3), "paper": 37.14},
     }
     write("plan_networks", record)
-    if args.json:
-        print(json.dumps(record, indent=2))
-        return
-    print_record("plan_networks", record)
+    show_record("plan_networks", record, args.json)
 
 
 if __name__ == "__main__":

@@ -4,14 +4,13 @@ Every layer of the five networks on setups A to D is planned, none from a cache,
 and tiles that fit with halo. Seconds are the least of some runs in turn, those of the exhaustive search of one run.
 """
 
-import json
 import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
 from bench.record import facts, parser_with_json, write
-from bench.tables import print_record
+from bench.tables import show_record
 from mavcg.accelerators.plans import exact, grid
 from mavcg.accelerators.plans.exact import ExactOptions
 from mavcg.accelerators.plans.levels import plan_levels
@@ -112,10 +111,7 @@ def main() -> None:
         "other_options": others(),
     }
     write("plan_search", record)
-    if args.json:
-        print(json.dumps(record, indent=2))
-    else:
-        print_record("plan_search", record)
+    show_record("plan_search", record, args.json)
     wrong = [f"{row['network']} {row['setup']}" for row in rows if not row["exact_is_exhaustive"]]
     if wrong:
         sys.exit(f"bench: exact search is not as good as exhaustive search: {', '.join(wrong)}")
