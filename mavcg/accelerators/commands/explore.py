@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -16,6 +16,8 @@ from mavcg.importers.declared_shapes import GivenShapes
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from mavcg.accelerators.explore.point_exploration import PointExploration
 
 INTERRUPTED = 130  # exit status after Ctrl-C, as shells report it
 
@@ -101,11 +103,12 @@ def run_explore(options: ExploreOptions) -> None:
     if repeated := next((name for i, name in enumerate(names) if name in names[:i]), None):
         raise MavcgError(f"{repeated}: is named twice; name each network once, and give files different names")
     models, output = dict(zip(names, options.models, strict=True)), options.output
-    explore_space = _explore_accelerators
+    explore_space: Callable[[ExploreOptions, dict[str, str]], _Explored] = _explore_accelerators
     if is_target_space(options.space) or is_board_space(options.space):
         if options.paper_variant:
             raise MavcgError("--paper-variant: is for spaces with [accelerator]; leave it out")
-        explore_space = _explore_boards if is_board_space(options.space) else _explore_targets
+        kind = _boards() if is_board_space(options.space) else _targets()
+        explore_space = partial(_explore_points, kind)
     try:
         document, show = explore_space(options, models)
     except KeyboardInterrupt:
@@ -159,35 +162,45 @@ def _explore_accelerators(options: ExploreOptions, models: dict[str, str]) -> _E
     return exploration_json(result), partial(show_exploration, result)
 
 
-def _explore_boards(options: ExploreOptions, models: dict[str, str]) -> _Explored:
-    """Explore boards with the predictor. Returns: the document of --json, and a function that prints the report."""
+class _PointKind(NamedTuple):
+    """Points on which networks are predicted or simulated one by one.
+
+    objectives: their names by default. digest: of what results depend on. nothing: what to say if no point is possible.
+    """
+
+    read_space: Callable[[Path], Any]
+    count_points: Callable[[Any], int]
+    objectives: str
+    read_objectives: Callable[[str, tuple[str, ...]], tuple[str, ...]]
+    explore: Callable[..., "PointExploration[Any, Any]"]
+    document: Callable[[Any], dict[str, Any]]
+    show: Callable[[Any, "Console"], None]
+    draw: Callable[[Any, Path], None]
+    digest: Callable[[], str]
+    nothing: Callable[[Any], str]
+
+
+def _boards() -> _PointKind:
     from mavcg.accelerators.explore.board_exploration import DEFAULT_OBJECTIVES, explore_boards, read_board_objectives
     from mavcg.accelerators.explore.board_report import board_exploration_json, draw_boards, show_board_exploration
     from mavcg.accelerators.explore.board_space import read_board_space
-    from mavcg.accelerators.explore.store import ExplorationStore
-    from mavcg.lab.jobs.open_engine import FEW_PREDICTIONS, open_engine
     from mavcg.lab.jobs.sources_digest import compiler_digest
 
-    space = read_board_space(options.space)
-    objectives = read_board_objectives(options.objective or DEFAULT_OBJECTIVES, tuple(models))
-    is_small = sum(1 for _ in space.boards()) * len(models) <= FEW_PREDICTIONS
-    with (
-        ExplorationStore(options.output) as store,
-        open_engine(options.workers, is_small, note, compiler_digest, options.insecure) as engine,
-        Progress() as progress,
-    ):
-        shapes = GivenShapes(ignore_declared=options.ignore_declared_shapes)
-        result = explore_boards(space, models, objectives, engine, store, not options.no_prune, progress, shapes)
-    if not result.figures:
-        note(f"{options.space}: no board runs all networks within {space.budget_w:g} W; give a larger budget_w")
-    if options.plot is not None:
-        draw_boards(result, options.plot)
-    return board_exploration_json(result), partial(show_board_exploration, result)
+    return _PointKind(
+        read_board_space,
+        lambda space: sum(1 for _ in space.boards()),
+        DEFAULT_OBJECTIVES,
+        read_board_objectives,
+        explore_boards,
+        board_exploration_json,
+        show_board_exploration,
+        draw_boards,
+        compiler_digest,
+        lambda space: f"no board runs all networks within {space.budget_w:g} W; give a larger budget_w",
+    )
 
 
-def _explore_targets(options: ExploreOptions, models: dict[str, str]) -> _Explored:
-    """Explore targets with the simulator. Returns: the document of --json, and a function that prints the report."""
-    from mavcg.accelerators.explore.store import ExplorationStore
+def _targets() -> _PointKind:
     from mavcg.accelerators.explore.target_exploration import (
         DEFAULT_OBJECTIVES,
         explore_targets,
@@ -196,20 +209,38 @@ def _explore_targets(options: ExploreOptions, models: dict[str, str]) -> _Explor
     from mavcg.accelerators.explore.target_report import draw_targets, show_target_exploration, target_exploration_json
     from mavcg.accelerators.explore.target_space import read_target_space
     from mavcg.accelerators.plans.schedule_cache import fingerprint
-    from mavcg.lab.jobs.open_engine import FEW_SIMULATIONS, open_engine
 
-    space = read_target_space(options.space)
-    objectives = read_target_objectives(options.objective or DEFAULT_OBJECTIVES, tuple(models))
-    is_small = space.points * len(models) <= FEW_SIMULATIONS
+    return _PointKind(
+        read_target_space,
+        lambda space: int(space.points),
+        DEFAULT_OBJECTIVES,
+        read_target_objectives,
+        explore_targets,
+        target_exploration_json,
+        show_target_exploration,
+        draw_targets,
+        fingerprint,
+        lambda space: f"on none of the {space.points} targets do all nodes fit; give larger buffers",
+    )
+
+
+def _explore_points(kind: _PointKind, options: ExploreOptions, models: dict[str, str]) -> _Explored:
+    """Explore boards or targets. Returns: the document of --json, and a function that prints the report."""
+    from mavcg.accelerators.explore.store import ExplorationStore
+    from mavcg.lab.jobs.open_engine import FEW_TASKS, open_engine
+
+    space = kind.read_space(options.space)
+    objectives = kind.read_objectives(options.objective or kind.objectives, tuple(models))
+    is_small = kind.count_points(space) * len(models) <= FEW_TASKS
     with (
         ExplorationStore(options.output) as store,
-        open_engine(options.workers, is_small, note, fingerprint, options.insecure) as engine,
+        open_engine(options.workers, is_small, note, kind.digest, options.insecure) as engine,
         Progress() as progress,
     ):
         shapes = GivenShapes(ignore_declared=options.ignore_declared_shapes)
-        result = explore_targets(space, models, objectives, engine, store, not options.no_prune, progress, shapes)
+        result = kind.explore(space, models, objectives, engine, store, not options.no_prune, progress, shapes)
     if not result.figures:
-        note(f"{options.space}: on none of the {space.points} targets do all nodes fit; give larger buffers")
+        note(f"{options.space}: {kind.nothing(space)}")
     if options.plot is not None:
-        draw_targets(result, options.plot)
-    return target_exploration_json(result), partial(show_target_exploration, result)
+        kind.draw(result, options.plot)
+    return kind.document(result), partial(kind.show, result)

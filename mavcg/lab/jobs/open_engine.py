@@ -11,8 +11,7 @@ from mavcg.lab.jobs.forked_engine import ForkedEngine
 
 # Amounts of work that this process finishes before other processes would have started.
 FEW_SEARCHES = 20_000
-FEW_SIMULATIONS = 4
-FEW_PREDICTIONS = 4
+FEW_TASKS = 4  # simulations, or predictions, of networks
 
 
 @contextmanager
