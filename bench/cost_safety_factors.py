@@ -33,7 +33,7 @@ from bench.record import facts, measured, write
 from bench.strategies import ENGINE
 from bench.strategy_rounds import inputs_of
 from mavcg.choose.algorithms.choice import Alternative
-from mavcg.choose.algorithms.costs.engine_costs import NO_SAFETY_FACTORS
+from mavcg.choose.algorithms.costs.node_costs import NO_SAFETY_FACTORS
 from mavcg.choose.algorithms.costs.provider import MODELLED
 from mavcg.choose.algorithms.library import engine_primitives
 from mavcg.choose.algorithms.select_model import ModelQuestion, select_for_library

@@ -12,13 +12,12 @@ import numpy as np
 from mavcg.choose.algorithms.choice import Choice, Limits, Problem, make_problem
 from mavcg.choose.algorithms.costs.engine_costs import (
     LibraryModel,
-    SafetyFactors,
     conversions_in_network,
     in_library,
     predicted_costs,
-    safety_factors_of,
 )
 from mavcg.choose.algorithms.costs.modelled import modelled_costs
+from mavcg.choose.algorithms.costs.node_costs import SafetyFactors, safety_factors_of
 from mavcg.choose.algorithms.costs.provider import CostProvider, mean_of
 from mavcg.choose.algorithms.library import library_choice, without_computed_weights
 from mavcg.choose.algorithms.network import network_of

@@ -10,15 +10,13 @@ from bench import cost_safety_factors, records
 from bench.record import RESULTS
 from mavcg.choose.algorithms.choice import Limits, Problem, make_choice, make_problem
 from mavcg.choose.algorithms.costs.engine_costs import (
-    NO_SAFETY_FACTORS,
     LibraryModel,
-    SafetyFactors,
     conversions_in_network,
     in_library,
     predicted_costs,
-    safety_factors_of,
 )
 from mavcg.choose.algorithms.costs.modelled import modelled_costs
+from mavcg.choose.algorithms.costs.node_costs import NO_SAFETY_FACTORS, SafetyFactors, safety_factors_of
 from mavcg.choose.algorithms.costs.provider import MEASURED, Cost
 from mavcg.choose.algorithms.network import network_of
 from mavcg.choose.algorithms.select_model import ModelQuestion, SelectedModel, select_for_library
