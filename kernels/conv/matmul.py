@@ -290,9 +290,8 @@ class _ProductEmitter:
             done += mr * tiles
 
 
-def matmul_registers(spec: KernelSpec, machine: Machine, macro: MacroTile, channels: int) -> BlockRegisters:
+def matmul_registers(spec: MatMul, machine: Machine, macro: MacroTile, channels: int) -> BlockRegisters:
     """Return the register tiles of all columns of a piece."""
-    assert isinstance(spec, MatMul)
     lanes, rows = lanes_f32(machine), min(spec.m, PIECE_ROWS)
     vectors = -(-spec.n // lanes)
     tiling = choose(machine, rows, vectors, min(spec.k, macro.kc or spec.k))

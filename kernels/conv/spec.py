@@ -232,9 +232,8 @@ def register_tiling(spec: Conv2d, machine: Machine, macro: MacroTile, channels: 
     return by_row, False
 
 
-def conv2d_registers(spec: KernelSpec, machine: Machine, macro: MacroTile, channels: int) -> BlockRegisters:
+def conv2d_registers(spec: Conv2d, machine: Machine, macro: MacroTile, channels: int) -> BlockRegisters:
     """Return the register tiles of a block of `channels` output channels."""
-    assert isinstance(spec, Conv2d)
     lanes = lanes_f32(machine)
     tiling, crossing = register_tiling(spec, machine, macro, channels)
     pixels = spec.out.shape[2] * (spec.pixel_rows if crossing else 1)

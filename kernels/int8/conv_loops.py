@@ -13,7 +13,7 @@ from mavcg.kernels.int8.micro_kernel import F32_BYTES, emit_qtile
 from mavcg.kernels.int8.register_tile import GROUP, Int8Tiling, ProductForm, choose_tiling, widths_of
 from mavcg.kernels.int8.specs import EightBitConvolution, QConv2d
 from mavcg.kernels.int8.tile import QPointers, QTile, RequantizedEnding, TileEnding
-from mavcg.specs.kernel import KernelSpec, Machine, View
+from mavcg.specs.kernel import Machine, View
 from mavcg.specs.tile_plan import MacroTile, Order
 
 Value: TypeAlias = ir.Value
@@ -22,9 +22,8 @@ Value: TypeAlias = ir.Value
 PLAIN = MacroTile(order=Order.CHANNELS)
 
 
-def emit_qconv2d(module: ir.Module, spec: KernelSpec, machine: Machine, macro: MacroTile = PLAIN) -> ir.Function:
+def emit_qconv2d(module: ir.Module, spec: QConv2d, machine: Machine, macro: MacroTile = PLAIN) -> ir.Function:
     """Emit the function of a spec for a machine. The macro-tile's kc has no effect: 8-bit outputs cannot hold sums."""
-    assert isinstance(spec, QConv2d)
     return emit_convolution(module, spec, machine, macro, _requantized_endings)
 
 
@@ -96,9 +95,8 @@ def register_tiling(spec: EightBitConvolution, machine: Machine, macro: MacroTil
     return choose_tiling(form, registers, width, vectors, panel)
 
 
-def qconv2d_registers(spec: KernelSpec, machine: Machine, macro: MacroTile, channels: int) -> BlockRegisters:
+def qconv2d_registers(spec: EightBitConvolution, machine: Machine, macro: MacroTile, channels: int) -> BlockRegisters:
     """Return the register tiles of a block of `channels` output channels."""
-    assert isinstance(spec, EightBitConvolution)
     chosen = register_tiling(spec, machine, macro, channels)
     form = spec.form(machine)
     per_chunk = sum(n * form.step_cycles(mr, chosen.vectors * form.parts) for mr, n in chosen.widths.tiles)

@@ -29,7 +29,7 @@ from mavcg.kernels.gemm.register_tile import cut
 from mavcg.kernels.int8.micro_kernel import F32_BYTES
 from mavcg.kernels.int8.specs import CHANNELS, EightBitDepthwise, Int8Epilogue, QDepthwise
 from mavcg.kernels.int8.tile import to_eight_bits
-from mavcg.specs.kernel import KernelSpec, Machine, View
+from mavcg.specs.kernel import Machine, View
 from mavcg.specs.tile_plan import MacroTile
 
 Array: TypeAlias = NDArray[Any]
@@ -47,9 +47,8 @@ def tap_pairs(height: int, width: int) -> list[list[tuple[int, int]]]:
     return pairs + [rest[i : i + 2] for i in range(0, len(rest), 2)]
 
 
-def emit_qdepthwise(module: ir.Module, spec: KernelSpec, machine: Machine, macro: MacroTile = PLAIN) -> ir.Function:
+def emit_qdepthwise(module: ir.Module, spec: QDepthwise, machine: Machine, macro: MacroTile = PLAIN) -> ir.Function:
     """Emit the function of a spec for a machine; only the macro-tile's parts have an effect."""
-    assert isinstance(spec, QDepthwise)
     return emit_depthwise_sums(module, spec, machine, macro, _RequantizedPixels)
 
 

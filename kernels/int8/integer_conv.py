@@ -35,7 +35,7 @@ from mavcg.kernels.int8.integer_sums import IntegerConv2d, IntegerDepthwise, Int
 from mavcg.kernels.int8.micro_kernel import F32_BYTES
 from mavcg.kernels.int8.register_tile import GROUP, sums_in_i16
 from mavcg.kernels.int8.specs import CHANNELS, SumRun, in_vectors
-from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View
+from mavcg.specs.kernel import Machine, Operand, Packing, Step, View
 from mavcg.specs.packed_constant import PackedConstant
 from mavcg.specs.row_kernel import in_pieces
 from mavcg.specs.tile_plan import MacroTile
@@ -213,17 +213,15 @@ def _endings(b: ir.IRBuilder, spec: IntegerConv2d, machine: Machine) -> Endings:
     return _IntegerEndings(first, residual, flip)
 
 
-def emit_iconv2d(module: ir.Module, spec: KernelSpec, machine: Machine, macro: MacroTile = PLAIN) -> ir.Function:
+def emit_iconv2d(module: ir.Module, spec: IntegerConv2d, machine: Machine, macro: MacroTile = PLAIN) -> ir.Function:
     """Emit the function of an IntegerConv2d."""
-    assert isinstance(spec, IntegerConv2d)
     return emit_convolution(module, spec, machine, macro, _endings)
 
 
 def emit_idepthwise(
-    module: ir.Module, spec: KernelSpec, machine: Machine, macro: MacroTile = PLAIN_DEPTHWISE
+    module: ir.Module, spec: IntegerDepthwise, machine: Machine, macro: MacroTile = PLAIN_DEPTHWISE
 ) -> ir.Function:
     """Emit the function of an IntegerDepthwise."""
-    assert isinstance(spec, IntegerDepthwise)
     return emit_depthwise_sums(module, spec, machine, macro, _DepthwiseEndings)
 
 

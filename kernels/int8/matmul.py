@@ -29,7 +29,7 @@ from mavcg.kernels.conv.matmul import UnpackedProducts, as_image, product_sizes
 from mavcg.kernels.int8.conv2d import WeightForm, qconv_step
 from mavcg.kernels.int8.micro_kernel import F32_BYTES
 from mavcg.kernels.int8.specs import Int8Epilogue, epilogue_of
-from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View
+from mavcg.specs.kernel import Machine, Operand, Packing, Step, View
 from mavcg.specs.serialize import spec_format
 
 Value: TypeAlias = ir.Value
@@ -88,9 +88,8 @@ def lower_qmatmul(node: Node, graph: Graph, views: Mapping[str, View], packing: 
     return (Step(spec, tuple(Operand(name, written=name == node.output) for name in names), node.origin),)
 
 
-def emit_qmatmul(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
+def emit_qmatmul(module: ir.Module, spec: QMatMul, machine: Machine) -> ir.Function:
     """Emit the product: vectors of columns if these are contiguous, else one column after the other."""
-    assert isinstance(spec, QMatMul)
     _, b = kernel_function(module, spec, machine)
     names = ("a", "b", "out", "bias", "multiplier")
     bases = [operand(b, i, name) for i, name in enumerate(names)]

@@ -32,7 +32,7 @@ from mavcg.kernels.builder.nest import (
 )
 from mavcg.kernels.builder.quantize import widen
 from mavcg.kernels.int8.means import Requantize, emit_quantized_mean, requantize_of, zero_sums
-from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View
+from mavcg.specs.kernel import Machine, Operand, Packing, Step, View
 from mavcg.specs.row_kernel import RowKernel
 from mavcg.specs.serialize import spec_format
 
@@ -87,9 +87,8 @@ def _taps(
     return maximum(b, first, const(0)), minimum(b, maximum(b, last, const(0)), const(spec.kernel[axis]))
 
 
-def emit_pool(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
+def emit_pool(module: ir.Module, spec: QAvgPoolSpec, machine: Machine) -> ir.Function:
     """Emit the loops over rows, pixels, vectors of channels, and taps inside of the image."""
-    assert isinstance(spec, QAvgPoolSpec)
     _, b = kernel_function(module, spec, machine)
     lanes = machine.vector_bytes // 4 if spec.x.strides[3] == spec.out.strides[3] == 1 else 1
     emitter = _EightBitPoolEmitter(b, spec, operand(b, 0, "x"), operand(b, 1, "out"), lanes)

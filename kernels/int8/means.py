@@ -111,9 +111,8 @@ def _lower_mean(node: Node, graph: Graph, views: Mapping[str, View], packing: Pa
     return (Step(spec, (Operand(node.inputs[0]), Operand(node.output, written=True)), node.origin),)
 
 
-def emit_mean(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
+def emit_mean(module: ir.Module, spec: QMeanSpec, machine: Machine) -> ir.Function:
     """Emit the loops: vectors along the outputs if these are contiguous, a sum per lane; else one output at a time."""
-    assert isinstance(spec, QMeanSpec)
     function, b = kernel_function(module, spec, machine)
     x_step, out_step = (strides[-1] for strides in spec.kept.strides)
     lanes = machine.vector_bytes // 4

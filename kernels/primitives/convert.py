@@ -123,12 +123,11 @@ def _spec(source: Image, target: Image) -> KernelSpec:
     return step.spec
 
 
-def emit_ragged_blocks(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
+def emit_ragged_blocks(module: ir.Module, spec: RaggedBlocks, machine: Machine) -> ir.Function:
     """Emit the copy, row by row and block by block.
 
     Channels are contiguous in at least one of source and target, columns or channels in the other.
     """
-    assert isinstance(spec, RaggedBlocks)
     _, b = kernel_function(module, spec, machine)
     pointers = operand(b, 0, "source"), operand(b, 1, "target")
     source, target = spec.source, spec.target

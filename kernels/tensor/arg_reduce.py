@@ -69,9 +69,8 @@ def lower_arg(node: Node, graph: Graph, views: Mapping[str, View], packing: Pack
     return (Step(spec, (Operand(node.inputs[0]), Operand(node.output, written=True)), node.origin),)
 
 
-def emit_arg(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
+def emit_arg(module: ir.Module, spec: ArgReduce, machine: Machine) -> ir.Function:
     """Emit the loops over outputs and over the elements of the axis."""
-    assert isinstance(spec, ArgReduce)
     _, b = kernel_function(module, spec, machine)
     x, out = operand(b, 0, "x"), operand(b, 1, "out")
     typ, size = TYPES[spec.dtype], DTYPES[spec.dtype].itemsize

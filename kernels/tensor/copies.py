@@ -95,9 +95,8 @@ def copy_steps(
     return (Step(spec, (Operand(source), Operand(target, written=True)), origin),)
 
 
-def emit_copy(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
+def emit_copy(module: ir.Module, spec: CopySpec, machine: Machine) -> ir.Function:
     """Emit a copy, in vectors where the innermost dimension is contiguous in both views or broadcasts an element."""
-    assert isinstance(spec, CopySpec)
     function, b = kernel_function(module, spec, machine)
     size = spec.item_bytes
     typ = ir.IntType(size * 8)
@@ -134,9 +133,8 @@ def emit_copy(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Funct
     return function
 
 
-def emit_relaid(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
+def emit_relaid(module: ir.Module, spec: RelaidSpec, machine: Machine) -> ir.Function:
     """Emit a copy in row-major order, one element at a time; both addresses are computed for every element."""
-    assert isinstance(spec, RelaidSpec)
     function, b = kernel_function(module, spec, machine)
     size = spec.source.item_bytes
     pointers = (operand(b, 0, "source"), operand(b, 1, "target"))

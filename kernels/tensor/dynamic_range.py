@@ -111,9 +111,8 @@ def _merge_pairs(b: ir.IRBuilder, low: Value, high: Value, x: Value, y: Value) -
     return smaller(b, "f32", x, low), larger(b, "f32", y, high)
 
 
-def emit_extremes(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
+def emit_extremes(module: ir.Module, spec: Extremes, machine: Machine) -> ir.Function:
     """Emit the loops over pieces and their vectors, or their elements where these are not contiguous."""
-    assert isinstance(spec, Extremes)
     _, b = kernel_function(module, spec, machine)
     x, pairs = operand(b, 0, "x"), operand(b, 1, "pairs")
     (strides,) = spec.nest.strides
@@ -184,9 +183,8 @@ def _reduce_lanes(b: ir.IRBuilder, combine: Combine, value: Value, lanes: int) -
     return b.extract_element(value, const(0, I32)) if isinstance(value.type, ir.VectorType) else value
 
 
-def emit_dynamic_range(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
+def emit_dynamic_range(module: ir.Module, spec: DynamicRange, machine: Machine) -> ir.Function:
     """Emit the reduction of the pairs, then scale and zero point as ONNX's DynamicQuantizeLinear defines them."""
-    assert isinstance(spec, DynamicRange)
     _, b = kernel_function(module, spec, machine)
     pairs, out = operand(b, 0, "pairs"), operand(b, 1, "out")
     size = element_bytes(F32)

@@ -48,7 +48,7 @@ from mavcg.kernels.builder.nest import (
     store_lanes,
 )
 from mavcg.ops.elementwise import ACTIVATIONS, COMPARISONS
-from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View
+from mavcg.specs.kernel import Machine, Operand, Packing, Step, View
 from mavcg.specs.serialize import spec_format
 
 _CHEAP = (
@@ -169,10 +169,9 @@ def _is_scalar_only(spec: ElementwiseSpec) -> bool:
     return (spec.op in ("div", "pow", "mod") and whole) or spec.op == "mod"
 
 
-def emit_elementwise(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
+def emit_elementwise(module: ir.Module, spec: ElementwiseSpec, machine: Machine) -> ir.Function:
     """Emit the loops: vectors along the innermost dimension if each input is contiguous or broadcast there, else
     scalars."""
-    assert isinstance(spec, ElementwiseSpec)
     function, b = kernel_function(module, spec, machine)
     types = [TYPES[dtype] for dtype in spec.dtypes]
     sizes = [element_bytes(typ) for typ in types]

@@ -31,7 +31,7 @@ from mavcg.kernels.builder.nest import (
     nest_rows,
     store_lanes,
 )
-from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View
+from mavcg.specs.kernel import Machine, Operand, Packing, Step, View
 from mavcg.specs.serialize import spec_format
 
 
@@ -83,10 +83,9 @@ def index_at(b: ir.IRBuilder, pointer: ir.Value, index_bytes: int, length: int) 
     return minimum(b, maximum(b, index, const(0)), const(length - 1), "index_inside")
 
 
-def emit_gather(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
+def emit_gather(module: ir.Module, spec: GatherSpec, machine: Machine) -> ir.Function:
     """Emit a gather: elements that share an index are copied in vectors; else each element is loaded by its own
     index."""
-    assert isinstance(spec, GatherSpec)
     function, b = kernel_function(module, spec, machine)
     size = spec.item_bytes
     typ, lanes = ir.IntType(size * 8), machine.vector_bytes // size
@@ -150,9 +149,8 @@ def _lower_lookup(node: Node, graph: Graph, views: Mapping[str, View], packing: 
     return (Step(spec, (*map(Operand, node.inputs), Operand(node.output, written=True)), node.origin),)
 
 
-def emit_lookup(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
+def emit_lookup(module: ir.Module, spec: LookupSpec, machine: Machine) -> ir.Function:
     """Emit a table look-up: NEON has 16 look-ups per instruction in registers; on other targets each is a load."""
-    assert isinstance(spec, LookupSpec)
     function, b = kernel_function(module, spec, machine)
     x, table, out = (operand(b, i, name) for i, name in enumerate(("x", "table", "out")))
     steps = [strides[-1] for strides in spec.nest.strides]

@@ -142,9 +142,8 @@ def _lower_layer_norm(node: Node, graph: Graph, views: Mapping[str, View], packi
     return (Step(spec, (*map(Operand, names), Operand(node.output, written=True)), node.origin),)
 
 
-def emit_layer_norm(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
+def emit_layer_norm(module: ir.Module, spec: LayerNormSpec, machine: Machine) -> ir.Function:
     """Emit three loops over each row: the sum, the sum of squared differences from the mean, the results."""
-    assert isinstance(spec, LayerNormSpec)
     _, b = kernel_function(module, spec, machine)
     pointers = [operand(b, i) for i in range(len(spec.inner.strides))]
     steps = [strides[-1] for strides in spec.inner.strides]

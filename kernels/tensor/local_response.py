@@ -104,9 +104,8 @@ def _divide(b: ir.IRBuilder, x: ir.Value, base: ir.Value, beta: float) -> ir.Val
     return b.fdiv(x, power(b, "f32", base, number(base, beta)))
 
 
-def emit_lrn(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
+def emit_lrn(module: ir.Module, spec: LrnSpec, machine: Machine) -> ir.Function:
     """Emit the loops over pixels: squares are stored to scratch once; each sum then loads `size` neighbours."""
-    assert isinstance(spec, LrnSpec)
     function, b = kernel_function(module, spec, machine)
     x, out, scratch = operand(b, 0, "x"), operand(b, 1, "out"), function.args[3]
     length, x_step, out_step = spec.channels

@@ -160,9 +160,8 @@ def border(shape: Sequence[int], before: Sequence[int], after: Sequence[int]) ->
     return [region for region in boxes if all(low < high for low, high in region)]
 
 
-def emit_border(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
+def emit_border(module: ir.Module, spec: PadBorder, machine: Machine) -> ir.Function:
     """Emit the stores of a border, a loop nest for each of its boxes."""
-    assert isinstance(spec, PadBorder)
     function, b = kernel_function(module, spec, machine)
     size = spec.out.item_bytes
     typ = ir.IntType(8 * size)
@@ -222,9 +221,8 @@ def emit_border(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Fun
     return function
 
 
-def emit_mapped(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
+def emit_mapped(module: ir.Module, spec: PadMapped, machine: Machine) -> ir.Function:
     """Emit a pad by edge or reflect, one element at a time, as it is rare and small."""
-    assert isinstance(spec, PadMapped)
     _, b = kernel_function(module, spec, machine)
     x, out = operand(b, 0, "x"), operand(b, 1, "out")
     typ = TYPES[spec.out.dtype]

@@ -157,9 +157,8 @@ def _step(
     return (Step(spec, tuple(operands), node.origin),)
 
 
-def emit_plain_product(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
+def emit_plain_product(module: ir.Module, spec: PlainProduct, machine: Machine) -> ir.Function:
     """Emit the loops: one accumulator, one product per iteration, in the order of the inner dimensions."""
-    assert isinstance(spec, PlainProduct)
     _, b = kernel_function(module, spec, machine)
     typ, size = TYPES[spec.dtype], DTYPES[spec.dtype].itemsize
     pointers = [operand(b, i, name) for i, name in enumerate(("a", "w", "out"))]

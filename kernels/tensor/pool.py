@@ -28,7 +28,7 @@ from mavcg.kernels.builder.emit import (
     vector,
 )
 from mavcg.kernels.builder.nest import maximum, minimum
-from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View
+from mavcg.specs.kernel import Machine, Operand, Packing, Step, View
 from mavcg.specs.row_kernel import RowKernel
 from mavcg.specs.serialize import spec_format
 
@@ -92,9 +92,8 @@ class _PoolWindow:
     counted: Value
 
 
-def emit_pool(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
+def emit_pool(module: ir.Module, spec: Pool, machine: Machine) -> ir.Function:
     """Emit the loops over rows, pixels, groups of vectors of channels, and taps."""
-    assert isinstance(spec, Pool)
     _, b = kernel_function(module, spec, machine)
     emitter = _PoolEmitter(b, spec, operand(b, 0, "x"), operand(b, 1, "out"), machine.vector_bytes // spec.x.item_bytes)
     return finish_rows(b, emitter.row)

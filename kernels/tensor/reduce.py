@@ -164,9 +164,8 @@ def identity(kind: str, dtype: str) -> Any:
     return int(info.min if kind == "max" else info.max)
 
 
-def emit_reduce(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
+def emit_reduce(module: ir.Module, spec: Reduce, machine: Machine) -> ir.Function:
     """Emit the reduction in the order that the spec sets."""
-    assert isinstance(spec, Reduce)
     _, b = kernel_function(module, spec, machine)
     x, out = operand(b, 0, "x"), operand(b, 1, "out")
     typ, size = TYPES[spec.dtype], DTYPES[spec.dtype].itemsize

@@ -88,10 +88,9 @@ def _lower(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing
     return (Step(spec, (*map(Operand, node.inputs), Operand(node.output, written=True)), node.origin),)
 
 
-def emit_resample(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
+def emit_resample(module: ir.Module, spec: ResampleSpec, machine: Machine) -> ir.Function:
     """Emit the loops: vectors along the dimensions inside of the axis; one output at a time if the axis is
     innermost."""
-    assert isinstance(spec, ResampleSpec)
     function, b = kernel_function(module, spec, machine)
     emitter = _ResampleEmitter(b, spec, machine.vector_bytes // F32_BYTES)
     pointers = [operand(b, i, name) for i, name in enumerate(("x", "index", "weight", "out"))]

@@ -138,13 +138,12 @@ def _lower_flat_index(node: Node, graph: Graph, views: Mapping[str, View], packi
     return (Step(spec, operands, node.origin),)
 
 
-def emit_flat_index(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
+def emit_flat_index(module: ir.Module, spec: FlatIndexSpec, machine: Machine) -> ir.Function:
     """Emit the loop over flattened positions, of which a row of work is a piece.
 
     Threads that set the fault word store the same aligned 32 bits, which is atomic on every core; the engine reads it
     after the step.
     """
-    assert isinstance(spec, FlatIndexSpec)
     function, b = kernel_function(module, spec, machine)
     indices, out, fault = (operand(b, i, name) for i, name in enumerate(("indices", "out", "fault")))
     typ, size = ir.IntType(spec.index_bytes * 8), spec.index_bytes
@@ -206,9 +205,8 @@ def _lower_scatter(node: Node, graph: Graph, views: Mapping[str, View], packing:
     return (*copy, Step(spec, operands, node.origin))
 
 
-def emit_scatter(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
+def emit_scatter(module: ir.Module, spec: ScatterSpec, machine: Machine) -> ir.Function:
     """Emit a scatter: each row of work visits all indices in order, so that the last of equal indices wins."""
-    assert isinstance(spec, ScatterSpec)
     function, b = kernel_function(module, spec, machine)
     indices, updates, out = (operand(b, i, name) for i, name in enumerate(("indices", "updates", "out")))
     moved = spec.reduction == "none"

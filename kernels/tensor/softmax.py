@@ -90,9 +90,8 @@ def lower_softmax(node: Node, graph: Graph, views: Mapping[str, View], packing: 
     return (Step(spec, (Operand(node.inputs[0]), Operand(node.output, written=True)), node.origin),)
 
 
-def emit_softmax(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
+def emit_softmax(module: ir.Module, spec: Softmax, machine: Machine) -> ir.Function:
     """Emit three loops along the axis: the largest element, the sum of exponentials, the results."""
-    assert isinstance(spec, Softmax)
     _, b = kernel_function(module, spec, machine)
     x, out = operand(b, 0, "x"), operand(b, 1, "out")
 

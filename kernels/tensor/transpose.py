@@ -243,9 +243,8 @@ def _block_routine(spec: TransposeSpec, machine: Machine) -> Callable[[ir.IRBuil
     return lambda b, plane, ps, qs: _squares(b, plane, ps, qs, groups)
 
 
-def emit_transpose(module: ir.Module, spec: KernelSpec, machine: Machine) -> ir.Function:
+def emit_transpose(module: ir.Module, spec: TransposeSpec, machine: Machine) -> ir.Function:
     """Emit a transpose, block by block."""
-    assert isinstance(spec, TransposeSpec)
     _, b = kernel_function(module, spec, machine)
     size = spec.item_bytes
     pointers = [operand(b, 0, "source"), operand(b, 1, "target")]
