@@ -18,6 +18,7 @@ from mavcg.kernels.builder.emit import (
     SIGNED,
     TYPES,
     intrinsic,
+    lanes_and_element,
     number,
     type_suffix,
     with_element,
@@ -207,7 +208,7 @@ def _resize_float(b: ir.IRBuilder, x: ir.Value, source: str, target: str) -> ir.
         x = b.fpext(x, with_element(x, F32))
     typ = with_element(x, TYPES[target])
     sizes = {F16: 0, F32: 1}
-    before = x.type.element if isinstance(x.type, ir.VectorType) else x.type
+    _, before = lanes_and_element(x.type)
     return b.fpext(x, typ) if sizes.get(before, 2) < sizes.get(TYPES[target], 2) else b.fptrunc(x, typ)
 
 
@@ -223,7 +224,7 @@ def _f32_to_odd(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
 
 
 def _to_whole(b: ir.IRBuilder, x: ir.Value, typ: ir.Type, signed: bool) -> ir.Value:
-    if (x.type.element if isinstance(x.type, ir.VectorType) else x.type) == F16:
+    if lanes_and_element(x.type)[1] == F16:
         x = b.fpext(x, with_element(x, F32))
     stem = "llvm.fptosi.sat" if signed else "llvm.fptoui.sat"
     full = f"{stem}.{type_suffix(typ)}.{type_suffix(x.type)}"

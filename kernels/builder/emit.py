@@ -82,20 +82,29 @@ def const(value: int, typ: ir.Type = I64) -> ir.Constant:
     return ir.Constant(typ, value)
 
 
+def lanes_and_element(typ: ir.Type) -> tuple[int, ir.Type]:
+    """Return (number of lanes, type of each) of a type; a scalar is its own only lane."""
+    return (int(typ.count), typ.element) if isinstance(typ, ir.VectorType) else (1, typ)
+
+
 def lanes_of(x: ir.Value) -> int:
     """Return the number of lanes of a value; 1 for a scalar."""
-    return int(x.type.count) if isinstance(x.type, ir.VectorType) else 1
+    return lanes_and_element(x.type)[0]
+
+
+def index_value(index: ir.Value | int) -> ir.Value:
+    """Return an index as i64, a constant where it is known."""
+    return const(index) if isinstance(index, int) else index
 
 
 def address(b: ir.IRBuilder, base: ir.Value, offset_bytes: ir.Value | int, name: str = "") -> ir.Value:
     """Return base + offset_bytes."""
-    offset = const(offset_bytes) if isinstance(offset_bytes, int) else offset_bytes
-    return insert(b, UncheckedAddress(b.block, base, offset, I8, name))
+    return insert(b, UncheckedAddress(b.block, base, index_value(offset_bytes), I8, name))
 
 
 def element(b: ir.IRBuilder, base: ir.Value, index: ir.Value | int, typ: ir.Type, name: str = "") -> ir.Value:
     """Return the address of element `index` of an array of `typ`."""
-    return insert(b, UncheckedAddress(b.block, base, const(index) if isinstance(index, int) else index, typ, name))
+    return insert(b, UncheckedAddress(b.block, base, index_value(index), typ, name))
 
 
 def scale_index(b: ir.IRBuilder, index: ir.Value, factor: int, name: str = "") -> ir.Value:
@@ -157,8 +166,7 @@ def repeat(
         body(index)
         return ()
 
-    first, last = (const(v) if isinstance(v, int) else v for v in (begin, end))
-    for_range(b, first, last, step, (), iteration, name)
+    for_range(b, index_value(begin), index_value(end), step, (), iteration, name)
 
 
 def finish_rows(b: ir.IRBuilder, row: Callable[[ir.Value], Any], name: str = "row") -> ir.Function:
@@ -232,10 +240,11 @@ _FLOATS = {ir.HalfType: ("f16", 2), ir.FloatType: ("f32", 4), ir.DoubleType: ("f
 
 def type_suffix(typ: ir.Type) -> str:
     """Return the suffix of an overloaded intrinsic's name, such as v4f32."""
-    if isinstance(typ, ir.VectorType):
-        return f"v{typ.count}{type_suffix(typ.element)}"
-    if isinstance(typ, ir.IntType):
-        return f"i{typ.width}"
+    match typ:
+        case ir.VectorType():
+            return f"v{typ.count}{type_suffix(typ.element)}"
+        case ir.IntType():
+            return f"i{typ.width}"
     return _FLOATS[type(typ)][0]
 
 
@@ -265,8 +274,7 @@ def load_vector(
 
     used: number of lanes to load, the others being 0; None: all. align: known alignment in bytes; 0: the element's.
     """
-    lanes = typ.count if isinstance(typ, ir.VectorType) else 1
-    element_type = typ.element if isinstance(typ, ir.VectorType) else typ
+    lanes, element_type = lanes_and_element(typ)
     align = align or element_bytes(element_type)
     if used is None or used == lanes:
         return insert(b, UncheckedLoad(b.block, pointer, typ, align, name))
@@ -280,8 +288,7 @@ def load_vector(
 def store_vector(b: ir.IRBuilder, value: ir.Value, pointer: ir.Value, used: int | None = None, align: int = 0) -> None:
     """Emit a vector's store to an address aligned to its elements. used: number of lanes to store; None: all."""
     typ = value.type
-    lanes = typ.count if isinstance(typ, ir.VectorType) else 1
-    element_type = typ.element if isinstance(typ, ir.VectorType) else typ
+    lanes, element_type = lanes_and_element(typ)
     align = align or element_bytes(element_type)
     if used is None or used == lanes:
         b.store(value, pointer, align=align)

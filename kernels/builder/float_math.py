@@ -38,7 +38,7 @@ def as_bits(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
 
 def as_floats(b: ir.IRBuilder, bits: ir.Value) -> ir.Value:
     """Return i32 lanes reinterpreted as f32 lanes."""
-    return b.bitcast(bits, F32 if not isinstance(bits.type, ir.VectorType) else ir.VectorType(F32, bits.type.count))
+    return b.bitcast(bits, vector(F32, lanes_of(bits)))
 
 
 def polynomial(b: ir.IRBuilder, x: ir.Value, coefficients: Sequence[float]) -> ir.Value:

@@ -17,6 +17,7 @@ from mavcg.kernels.builder.emit import (
     const,
     element_bytes,
     i32_lanes,
+    lanes_and_element,
     load_vector,
     repeat,
     scale_index,
@@ -262,7 +263,7 @@ def load_lanes(b: ir.IRBuilder, pointer: ir.Value, typ: ir.Type, lanes: int, use
 
 def store_lanes(b: ir.IRBuilder, value: ir.Value, pointer: ir.Value, lanes: int, used: int) -> None:
     """Emit stores of the first `used` lanes of a vector, in powers of two."""
-    typ = value.type.element if isinstance(value.type, ir.VectorType) else value.type
+    _, typ = lanes_and_element(value.type)
     size_of = element_bytes(typ)
     if used == lanes:
         b.store(value, pointer, align=size_of)

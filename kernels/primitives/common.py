@@ -13,6 +13,7 @@ from mavcg.kernels.builder.emit import (
     I32,
     const,
     f32_splat,
+    lanes_and_element,
     load_vector,
     operand,
     scale_index,
@@ -226,7 +227,7 @@ def pack_panels(weights: Array, groups: int, panel: int) -> Array:
 
 def transpose_vectors(b: ir.IRBuilder, rows: Sequence[Value]) -> list[Value]:
     """Transpose n vectors of L lanes, n a power of two of at most L, into L vectors of n lanes."""
-    lanes, count = rows[0].type.count if isinstance(rows[0].type, ir.VectorType) else 1, len(rows)
+    lanes, count = lanes_and_element(rows[0].type)[0], len(rows)
     if lanes == 1:
         return list(rows)
     if count == 1:

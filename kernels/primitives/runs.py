@@ -10,6 +10,7 @@ from mavcg.kernels.builder.emit import (
     address,
     const,
     f32_splat,
+    lanes_and_element,
     load_vector,
     repeat,
     scale_index,
@@ -72,7 +73,7 @@ def zero_run_of(b: ir.IRBuilder, machine: Machine, target: Value, count: Value, 
     """Emit stores of `count` zeros, a number known at run time. step: from an element to the next, in bytes."""
 
     def clear(index: Value, typ: ir.Type) -> None:
-        lanes = typ.count if isinstance(typ, ir.VectorType) else 1
+        lanes, _ = lanes_and_element(typ)
         b.store(f32_splat(0.0, lanes), address(b, target, scale_index(b, index, step)), align=F32_BYTES)
 
     _run(b, machine, count, step == F32_BYTES, clear)

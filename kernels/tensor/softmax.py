@@ -21,6 +21,7 @@ from mavcg.kernels.builder.emit import (
     const,
     finish_rows,
     kernel_function,
+    lanes_and_element,
     operand,
     repeat,
     scale_index,
@@ -141,9 +142,7 @@ def _along_axis(b: ir.IRBuilder, spec: Softmax, x: Value, out: Value) -> None:
     if spec.log:
 
         def term(value: Value) -> Value:
-            return exp_of_negative(
-                b, subtract_largest(value, value.type.count if isinstance(value.type, ir.VectorType) else 1)
-            )
+            return exp_of_negative(b, subtract_largest(value, lanes_and_element(value.type)[0]))
 
         total = total_of(b, Nest((length,), ((x_step,),)), "f32", x, _SUM, term)
         log_total = log_(b, total)

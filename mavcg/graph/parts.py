@@ -171,10 +171,11 @@ def scalar_text(value: bool | int | float) -> str:
 
 
 def _attr_text(value: AttrValue) -> str:
-    if isinstance(value, str):
-        return _quote(value)
-    if isinstance(value, tuple):
-        return "[" + ", ".join(scalar_text(v) for v in value) + "]"
+    match value:
+        case str():
+            return _quote(value)
+        case tuple():
+            return "[" + ", ".join(scalar_text(v) for v in value) + "]"
     return scalar_text(value)
 
 

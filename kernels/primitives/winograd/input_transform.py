@@ -15,6 +15,7 @@ from mavcg.kernels.builder.emit import (
     address,
     const,
     f32_splat,
+    index_value,
     load_vector,
     repeat,
     scale_index,
@@ -156,9 +157,7 @@ class InputTransform:
         """Emit the address of a pixel of the patch."""
         b = self.b
         offset = b.add(scale_index(b, i, self.tiles.t * self.pixel), scale_index(b, j, self.pixel))
-        return address(
-            b, address(b, self.patch, offset), scale_index(b, const(lane) if isinstance(lane, int) else lane, 4)
-        )
+        return address(b, address(b, self.patch, offset), scale_index(b, index_value(lane), 4))
 
     def copy(self, window: _TileInputs, pointer: Value, whole: Value, tail: int) -> None:
         """Emit the copy of the tile's inputs inside of the image to the patch."""

@@ -154,17 +154,26 @@ def parse_instr(text: str) -> Instr:
         previous = operands[-1] if operands else None
         step = _operand(piece)
         if isinstance(previous, Mem) and previous.mode == "offset" and not previous.index and not previous.symbol:
-            if isinstance(step, Imm) and previous.offset == 0:
-                operands[-1] = replace(previous, offset=step.value, mode="post")
-                continue
-            if isinstance(step, Reg) and previous.offset == 0:
-                operands[-1] = replace(previous, index=step, mode="post")
-                continue
-            if isinstance(step, RawOperand) and previous.offset == 0:
-                operands[-1] = replace(previous, offset=None, symbol=step.text, mode="post")
+            stepped = _post_indexed(previous, step)
+            if stepped is not None:
+                operands[-1] = stepped
                 continue
         operands.append(step)
     return Instr(mnemonic.lower(), tuple(operands))
+
+
+def _post_indexed(address: Mem, step: Operand) -> Mem | None:
+    """Return an address with the step that follows it; None where the operand is none, as after an offset."""
+    if address.offset != 0:
+        return None
+    match step:
+        case Imm():
+            return replace(address, offset=step.value, mode="post")
+        case Reg():
+            return replace(address, index=step, mode="post")
+        case RawOperand():
+            return replace(address, offset=None, symbol=step.text, mode="post")
+    return None
 
 
 def parse_register(text: str) -> Reg | None:
@@ -278,21 +287,23 @@ def _list(text: str) -> Operand:
 
 
 def _registers(operand: Operand) -> tuple[Reg, ...]:
-    if isinstance(operand, Reg):
-        return (operand,)
-    if isinstance(operand, RegList):
-        return operand.registers
-    if isinstance(operand, Mem):
-        return (operand.base, operand.index) if operand.index else (operand.base,)
+    match operand:
+        case Reg():
+            return (operand,)
+        case RegList():
+            return operand.registers
+        case Mem():
+            return (operand.base, operand.index) if operand.index else (operand.base,)
     return ()
 
 
 def _rename(operand: Operand, names: list[str]) -> Operand:
-    if isinstance(operand, Reg):
-        return replace(operand, name=names.pop(0))
-    if isinstance(operand, RegList):
-        return replace(operand, registers=tuple(replace(reg, name=names.pop(0)) for reg in operand.registers))
-    if isinstance(operand, Mem):
-        base = replace(operand.base, name=names.pop(0))
-        return replace(operand, base=base, index=replace(operand.index, name=names.pop(0)) if operand.index else None)
+    match operand:
+        case Reg():
+            return replace(operand, name=names.pop(0))
+        case RegList():
+            return replace(operand, registers=tuple(replace(reg, name=names.pop(0)) for reg in operand.registers))
+        case Mem(base, index=index):
+            base = replace(base, name=names.pop(0))
+            return replace(operand, base=base, index=replace(index, name=names.pop(0)) if index else None)
     return operand

@@ -69,20 +69,17 @@ _Parts = tuple[tuple[Instr, ...], tuple[Instr, ...], tuple[Instr, ...]]
 def _split(instr: Instr) -> _Parts | None:
     """Return (code before, single loads without writeback, code after) that replaces a load; None for other code."""
     m, ops = instr.mnemonic, instr.operands
-    if not ops or not isinstance(ops[-1], Mem):
-        return None
-    address = ops[-1]
-    if m in ("ldr", "ldur") and isinstance(ops[0], Reg) and ops[0].view == "q":
-        targets, size = [ops[0]], 16
-    elif m == "ldp" and isinstance(ops[0], Reg) and isinstance(ops[1], Reg) and ops[0].view in "qdsxw":
-        targets, size = [ops[0], ops[1]], {"q": 16, "d": 8, "x": 8}.get(ops[0].view, 4)
-    elif m == "ld1" and isinstance(ops[0], RegList) and ops[0].lane is None:
-        arrangement = ops[0].registers[0].arrangement
-        if arrangement not in ("16b", "8h", "4s", "2d"):
+    match m, *ops:
+        case "ldr" | "ldur", Reg(view="q") as target, *_, Mem() as address:
+            targets, size = [target], 16
+        case "ldp", Reg() as target, Reg() as other, *_, Mem() as address if target.view in "qdsxw":
+            targets, size = [target, other], {"q": 16, "d": 8, "x": 8}.get(target.view, 4)
+        case "ld1", RegList(lane=None) as several, *_, Mem() as address:
+            if several.registers[0].arrangement not in ("16b", "8h", "4s", "2d"):
+                return None
+            targets, size = [Reg(r.name, "q") for r in several.registers], 16
+        case _:
             return None
-        targets, size = [Reg(r.name, "q") for r in ops[0].registers], 16
-    else:
-        return None
     if address.offset is None or address.base.name == ZERO:
         return None
     if any(t.name == address.base.name for t in targets[:-1]):  # a later load would use the changed base
