@@ -1,8 +1,10 @@
 """Design spaces: every machine of a product of figures, planned exactly for several networks, and their Pareto front.
 
-Layers: design_space, workload  <  tilings, metrics, pareto  <  store, engine  <  exploration  <  report.
+Layers: design_space, workload  <  tilings, metrics, pareto  <  store  <  exploration, point_exploration  <  report.
 
 Where the next thing goes:
 
 - Objective of an exploration: its figure in metrics.py with a bound, its name in objectives.py (docs/exploring.md).
+- Kind of points on which networks are computed one by one, as boards and targets: its NetworksOnPoints
+  (point_exploration.py), its space by space_keys.py, its report, and its entry in commands/explore.py.
 """
