@@ -19,8 +19,8 @@ from bench.depth_first import WHOLE, measure
 from bench.host_library import no_costs
 from bench.record import facts, write
 from mavcg.accelerators.networks import with_seeded_weights
+from mavcg.choose.bands.banded_range import OFF
 from mavcg.choose.lowering.row_phases import ArenaTooLargeError
-from mavcg.choose.predict.depth_first import OFF
 from mavcg.model.model import build_model
 from mavcg.model.request import ModelOptions, SelectionOptions, make_model_request
 from mavcg.text.terminal import say

@@ -17,7 +17,7 @@ from typing import Any
 
 from bench.models import model_path
 from bench.record import facts, write
-from mavcg.choose.predict.depth_first import OFF, ON
+from mavcg.choose.bands.banded_range import OFF, ON
 from mavcg.lab.simulate.model_run import simulate_model
 from mavcg.model.model import build_model
 from mavcg.model.request import ModelOptions, make_model_request

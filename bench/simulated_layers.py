@@ -17,7 +17,7 @@ from typing import Any
 from bench.models import model_path, shapes_of
 from bench.network_options import network_options
 from bench.record import facts, write
-from mavcg.choose.predict.depth_first import OFF
+from mavcg.choose.bands.banded_range import OFF
 from mavcg.choose.predict.predict import Prediction
 from mavcg.lab.simulate.model_run import ModelSimulation, simulate_model
 from mavcg.lab.simulate.sampling import UNITS, SamplePlan

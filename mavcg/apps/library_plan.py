@@ -17,9 +17,9 @@ from mavcg.apps.model_network import network_of
 from mavcg.apps.stage_balance import StageBalance
 from mavcg.apps.stage_cuts import steps_of_layer
 from mavcg.apps.stage_plan import PipelinedModel, pipeline_of
+from mavcg.choose.bands.banded_range import OFF
 from mavcg.choose.lowering.row_phases import ArenaTooLargeError, plan_in_order
 from mavcg.choose.lowering.step_list import PlannedModel
-from mavcg.choose.predict.depth_first import OFF
 from mavcg.errors import MavcgError
 from mavcg.importers.load import import_model
 from mavcg.memory.shared_placement import place_together

@@ -11,8 +11,8 @@ import numpy as np
 
 from mavcg.choose.algorithms.select_model import ModelQuestion
 from mavcg.choose.algorithms.strategies import PBQP
+from mavcg.choose.bands.banded_range import OFF
 from mavcg.choose.lowering.step_list import plan_model
-from mavcg.choose.predict.depth_first import OFF
 from mavcg.choose.predict.files import is_model_file, library_note
 from mavcg.choose.predict.predict import PredictedProgram, Prediction, predict
 from mavcg.choose.predict.spec_text import read_spec

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from mavcg.assembly.tuning_options import FAST, Tuning
 from mavcg.choose.algorithms.select_model import ENGINE
-from mavcg.choose.predict.depth_first import AUTO
+from mavcg.choose.bands.banded_range import AUTO
 from mavcg.graph import Graph
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core
@@ -27,7 +27,7 @@ class ModelRequest:
     largest error of an f32 algorithm relative to its largest sum before the activation; 0: sums by definition.
     strategy: of selection, as in --strategy. db, max_workspace_bytes: as in ModelQuestion. max_size_bytes: limit of
     packed weights. max_arena_bytes: limit of a context's buffers. depth_first: "auto", "on" or "off": whether layers
-    are computed by bands of rows for speed, on a board (choose/predict/depth_first.py). strip: drop local symbols of
+    are computed by bands of rows for speed, on a board (choose/bands/choose_bands.py). strip: drop local symbols of
     the library. weights: of a Caffe network; None for the file beside the model. aar: path of an Android archive to
     write. image_rows: every kernel that can works by rows of the image, for programs by parts of rows. graph: the model
     as a graph if it was not read from the file; the file is then used for its name and hash only.

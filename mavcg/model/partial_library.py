@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from mavcg import __version__
+from mavcg.choose.bands.banded_range import OFF
 from mavcg.choose.lowering.kernel_code import kernel_code, kernel_tasks, version_symbols
 from mavcg.choose.lowering.memory_plan import ConstantPool
 from mavcg.choose.lowering.pack_weights import packed_pool
 from mavcg.choose.lowering.step_list import PlannedModel
-from mavcg.choose.predict.depth_first import OFF
 from mavcg.choose.tiles.tiles import plan_tiles
 from mavcg.files.scratch import scratch_folder
 from mavcg.files.worker_processes import Task, run_tasks

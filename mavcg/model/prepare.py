@@ -4,11 +4,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from mavcg.choose.algorithms.select_model import ENGINE, ModelQuestion
+from mavcg.choose.bands.banded_range import AUTO, OFF, DepthFirst
+from mavcg.choose.bands.choose_bands import with_depth_first
 from mavcg.choose.lowering.image_rows import with_image_rows
 from mavcg.choose.lowering.memory_plan import ConstantPool, plan_memory
 from mavcg.choose.lowering.row_phases import ArenaTooLargeError, plan_within
 from mavcg.choose.lowering.step_list import PlannedModel, make_step_list
-from mavcg.choose.predict.depth_first import AUTO, OFF, DepthFirst, with_depth_first
 from mavcg.choose.predict.predict import PredictedProgram, predict, thread_plans
 from mavcg.choose.predict.work import step_works
 from mavcg.choose.tiles.core_shares import kernel_core_shares

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mavcg.assembly.tuning_options import parse_tuning
 from mavcg.choose.algorithms.select_model import ENGINE
 from mavcg.choose.algorithms.strategies import PBQP
-from mavcg.choose.predict.depth_first import AUTO, OFF, ON
+from mavcg.choose.bands.banded_range import AUTO, OFF, ON
 from mavcg.errors import MavcgError
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core

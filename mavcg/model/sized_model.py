@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from mavcg.choose.bands.banded_range import OFF
 from mavcg.choose.lowering.row_phases import ArenaTooLargeError
 from mavcg.choose.lowering.step_list import PlannedModel
-from mavcg.choose.predict.depth_first import OFF
 from mavcg.cost.board_model import board_model
 from mavcg.graph import Graph
 from mavcg.hardware.core_model import BoardModel

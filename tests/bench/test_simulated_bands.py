@@ -3,7 +3,7 @@
 import pytest
 
 from bench.simulated_bands import CORES, row_of
-from mavcg.choose.predict.band_times import LEAST_GAIN, BandTimes
+from mavcg.choose.bands.banded_range import LEAST_GAIN, BandTimes
 from mavcg.hardware.cost_fit import KINDS
 from mavcg.hardware.fits import fit_of_kind
 

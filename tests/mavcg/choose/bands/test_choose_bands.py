@@ -8,11 +8,12 @@ import pytest
 
 from bench.program_runner import ProgramRunner
 from mavcg.accelerators.networks import with_seeded_weights
+from mavcg.choose.bands.band_model import banded_steps
+from mavcg.choose.bands.banded_range import DepthFirst
+from mavcg.choose.bands.choose_bands import DepthFirstModel, with_depth_first
 from mavcg.choose.lowering.lower import lower_graph
 from mavcg.choose.lowering.row_phases import program_rows
 from mavcg.choose.lowering.step_list import PlannedModel, plan_model
-from mavcg.choose.predict.bands import banded_steps
-from mavcg.choose.predict.depth_first import DepthFirst, DepthFirstModel, with_depth_first
 from mavcg.choose.predict.work import step_works
 from mavcg.choose.tiles.tiles import plan_tiles
 from mavcg.cost.board_model import board_model

@@ -10,11 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from mavcg.choose.bands.banded_range import BandTimes
 from mavcg.choose.lowering.row_phases import ProgramRows
 from mavcg.choose.predict.kernel_cycles import KernelModel
 from mavcg.choose.predict.latency import StepModel
 from mavcg.choose.predict.memory import Distances, reuse_distances
 from mavcg.choose.predict.work import INPUT, OUTPUT, WEIGHT, StepWork, Touch
+from mavcg.hardware.core_model import CoreModel
 from mavcg.memory.row_demand import ByteAccess
 from mavcg.memory.row_segments import StepRange
 
@@ -140,3 +142,12 @@ def band_models(
         )
         modelled.append((StepModel(step.work, Distances(own), models), step.count))
     return modelled
+
+
+def compare_times(
+    before: Sequence[float], models: Sequence[tuple[StepModel, int]], workers: Sequence[CoreModel]
+) -> BandTimes:
+    """Compare the times of steps layer by layer, in ms, with the times of the models' calls."""
+    after = [count * model.together(workers) for model, count in models]
+    saved = [a - b for a, b in zip(before, after, strict=True)]
+    return BandTimes(sum(before), sum(after), sum(max(0.0, s) for s in saved), sum(max(0.0, -s) for s in saved))

@@ -11,14 +11,12 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
+from mavcg.choose.bands.band_model import band_models, banded_steps, compare_times
+from mavcg.choose.bands.banded_range import ClusterTimes, DepthFirst
 from mavcg.choose.lowering.image_rows import with_image_rows
 from mavcg.choose.lowering.row_phases import ProgramRows, plan_phases, program_rows
 from mavcg.choose.lowering.step_list import CoreShares, PlannedModel, make_step_list
-from mavcg.choose.predict.band_candidates import band_sizes, cache_bytes, candidate_ranges
-from mavcg.choose.predict.band_times import ClusterTimes, compare_times
-from mavcg.choose.predict.bands import band_models, banded_steps
 from mavcg.choose.predict.kernel_cycles import KernelModel, kernel_models
 from mavcg.choose.predict.latency import StepModel
 from mavcg.choose.predict.memory import Distances, reuse_distances
@@ -27,46 +25,14 @@ from mavcg.choose.tiles.tiles import plan_tiles
 from mavcg.files.worker_processes import Task, started_tasks
 from mavcg.hardware.core_model import BoardModel, CoreModel
 from mavcg.kernels.builder.emit import kernel_name
-from mavcg.memory.row_segments import StepRange
+from mavcg.memory.row_segments import StepRange, cheapest_cuts
 from mavcg.specs.kernel import KernelSpec
 from mavcg.specs.tile_plan import TilePlan
 
-# Values of --depth-first: ranges that pay by a margin; all ranges that are predicted to be faster; none.
-AUTO, ON, OFF = "auto", "on", "off"
 NEARLY = 0.9  # of the most that any size of bands saves: the smallest bands that save as much are taken
+MOST_STEPS = 16  # of a range
+MOST_CUTS = 6  # between the two cuts of a range, those left out
 SLACK = 1.0  # fraction by which windows are enlarged, so that fewer bytes are moved
-
-
-@dataclass(frozen=True)
-class DepthFirst:
-    """A range of steps by bands, with its predicted times, of the fastest cluster first."""
-
-    steps: StepRange
-    times: tuple[ClusterTimes, ...]
-    names: tuple[str, str] = ("", "")
-
-    @property
-    def saved_ms(self) -> float:
-        """Time that bands save on one core of the fastest cluster, in ms."""
-        return self.times[0].gain * self.times[0].alone.whole_ms
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the range's first and last layer, rows of a band, and modelled milliseconds by cluster."""
-        return {
-            "first": self.names[0],
-            "last": self.names[1],
-            "steps": self.steps.end - self.steps.begin,
-            "band_rows": self.steps.band_units,
-            "modelled_ms": {
-                t.cluster: {
-                    "layer_by_layer": round(t.alone.whole_ms, 4),
-                    "bands": round(t.alone.bands_ms, 4),
-                    "layer_by_layer_all_cores": round(t.together.whole_ms, 4),
-                    "bands_all_cores": round(t.together.bands_ms, 4),
-                }
-                for t in self.times
-            },
-        }
 
 
 @dataclass(frozen=True)
@@ -286,3 +252,30 @@ def _most_saved(worth: Mapping[int, Sequence[DepthFirst]], count: int) -> list[D
             options.append((saved + option.saved_ms, [*before, option]))
         best.append(max(options, key=lambda option: option[0]))
     return best[count][1]
+
+
+def cache_bytes(core: CoreModel) -> int:
+    """Return the size of the second-level cache, or of the only cache."""
+    levels = core.levels
+    return levels[min(1, len(levels) - 1)].shared_bytes
+
+
+def band_sizes(units: int) -> list[int]:
+    """Return the numbers of rows of a band to try, for a last step of so many rows: two bands at least."""
+    return [band for band in (1, 2, 4, 8, 16, 32) if 2 * band <= units]
+
+
+def candidate_ranges(rows: ProgramRows, cache_bytes: int) -> tuple[tuple[int, int], ...]:
+    """Return ranges between cuts, computed by rows only, with an inner tensor that is too large for the cache."""
+    cuts = cheapest_cuts(rows.steps, rows.sizes)
+    ranges = []
+    for number, begin in enumerate(cuts):
+        for end in cuts[number + 1 : number + 1 + MOST_CUTS]:
+            steps = rows.steps[begin:end]
+            if not 2 <= end - begin <= MOST_STEPS or any(step.units < 2 for step in steps):
+                continue
+            outside = {a.buffer for step in (*rows.steps[:begin], *rows.steps[end:]) for a in step.accesses}
+            inside = {a.buffer for step in steps for a in step.accesses if a.buffer in rows.sizes} - outside
+            if any(rows.sizes[buffer] > cache_bytes // 2 for buffer in inside):
+                ranges.append((begin, end))
+    return tuple(ranges)
