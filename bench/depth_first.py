@@ -79,7 +79,7 @@ def _built(request: ModelRequest) -> dict[str, Any]:
         made = build_model(request)
     except ArenaTooLargeError as error:
         made = build_model(replace(request, max_arena_bytes=error.least_bytes))
-    program = made.planned.program
+    program = made.plan.program
     return {
         "library": str(made.output),
         "arena_bytes": program.arena_bytes,

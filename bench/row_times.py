@@ -48,7 +48,7 @@ def build_ways(name: str, folder: Path) -> dict[str, dict[str, Any]]:
             made = build_model(request)
         except ArenaTooLargeError as error:
             made = build_model(replace(request, max_arena_bytes=error.least_bytes))
-        program = made.planned.program
+        program = made.plan.program
         by_mode[mode] = {
             "library": str(made.output),
             "arena_bytes": program.arena_bytes,

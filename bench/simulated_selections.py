@@ -36,7 +36,7 @@ from mavcg.lab.runners.simulated_choices import simulate_unsure
 from mavcg.lab.runners.simulated_tuning import simulate_jobs_on, simulated_cores
 from mavcg.lab.runners.tune_network import core_plan
 from mavcg.lab.runners.tuning_state import ALL_AT_ONCE
-from mavcg.lab.runners.work_list import Job, Plan
+from mavcg.lab.runners.work_list import Job, WorkList
 from mavcg.specs.primitive import Scenario
 
 NAME, BOARD = "simulated_selections", "exynos9820"
@@ -55,7 +55,7 @@ def read(name: str, folder: Path) -> Network:
     return read_network(str(model_path(name)), dict(shapes_of(name)))
 
 
-def near_jobs(plan: Plan, worse: float = WORSE) -> list[Job]:
+def near_jobs(plan: WorkList, worse: float = WORSE) -> list[Job]:
     """Return all conversions of a plan, and the primitives that may be at most so many times as slow as the fastest."""
     best: dict[Scenario, float] = {}
     for job in plan.jobs:

@@ -12,7 +12,7 @@ import numpy as np
 
 from bench.program_runner import STALE, GuardedMemory, KernelAddresses, phase_calls, phases_of
 from mavcg.choose.lowering.pack_weights import pack_weights
-from mavcg.choose.lowering.step_list import PlannedModel
+from mavcg.choose.plan import Plan
 from mavcg.graph import DTYPES, Array
 from mavcg.runtime.application_text import ApplicationProgram, PlacedNetwork
 from mavcg.specs.model_program import OperandAddress, ProgramPhase
@@ -29,7 +29,7 @@ class ApplicationRunner:
     def __init__(
         self,
         application: ApplicationProgram,
-        networks: Sequence[PlannedModel],
+        networks: Sequence[Plan],
         kernels: KernelAddresses,
         parts: int,
     ) -> None:

@@ -15,7 +15,7 @@ from mavcg.choose.lowering.kernel_code import KernelCode, kernel_code, kernel_ta
 from mavcg.choose.lowering.pack_weights import packed_weights
 from mavcg.files.scratch import scratch_folder
 from mavcg.files.worker_processes import run_tasks
-from mavcg.model.link import bands_note, library_selector
+from mavcg.model.link import library_selector
 from mavcg.model.model_request import ModelRequest
 from mavcg.model.note import model_note
 from mavcg.objects.inspection import loaded_bytes, note_assembly
@@ -62,7 +62,7 @@ def build_application(
     check_memory(file, library)
     networks, application = library.networks, library.application
     machines, core_set = networks[0].machines, CoreSet(request.cores)
-    specs = tuple(dict.fromkeys(spec for network in networks for spec in network.planned.specs))
+    specs = tuple(dict.fromkeys(spec for network in networks for spec in network.specs))
     tiles = TilePlan({key: macro for network in networks for key, macro in network.tiles.tiles.items()})
     with scratch_folder("mavcg-app-") as folder:
         shared_tasks: list[Any] = [
@@ -71,18 +71,17 @@ def build_application(
         for number, network in enumerate(networks):
             own = folder / f"network-{number}"
             own.mkdir()
-            planned = network.planned
             shared_tasks += engine_tasks(
-                planned.program,
-                partial(packed_weights, planned.memory, planned.lowered.graph.constants),
-                version_symbols(planned.specs, tuple(machines)),
+                network.program,
+                partial(packed_weights, network.memory, network.lowered.graph.constants),
+                version_symbols(network.specs, tuple(machines)),
                 core_set,
                 request.target,
                 own,
                 EngineOptions(
                     request.threads,
                     default_spin_us(request.board),
-                    network_symbol(planned.program.name),
+                    network_symbol(network.program.name),
                     in_application=True,
                 ),
             )
@@ -115,8 +114,8 @@ def _note(file: ApplicationFile, library: LibraryPlan, kernels: KernelCode) -> d
     code = kernels.code_bytes()
     notes = []
     for network, balance, placed in zip(library.networks, library.balances, application.networks, strict=True):
-        own = model_note(network.planned, kernels, network.choice.selection) | bands_note(network)
-        own["code_bytes"] = _code_bytes(network.planned.specs, tuple(network.machines), code)
+        own = model_note(network, kernels)
+        own["code_bytes"] = _code_bytes(network.specs, tuple(network.machines), code)
         own["phases"] = len(placed.program.phases) or len(placed.program.steps)
         own["arena_offset"] = placed.arena_offset
         own["scratch_offset"] = placed.scratch_offset

@@ -19,12 +19,12 @@ from mavcg.apps.stage_cuts import steps_of_layer
 from mavcg.apps.stage_plan import PipelinedModel, pipeline_of
 from mavcg.choose.bands.banded_range import OFF
 from mavcg.choose.lowering.row_phases import ArenaTooLargeError, plan_in_order
-from mavcg.choose.lowering.step_list import PlannedModel
+from mavcg.choose.plan import Plan
 from mavcg.errors import MavcgError
 from mavcg.importers.load import import_model
 from mavcg.memory.shared_placement import place_together
 from mavcg.model.model_request import ModelRequest
-from mavcg.model.prepare import PreparedModel, prepare_model
+from mavcg.model.stages import plan_model
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.runtime.application_text import ApplicationProgram, PlacedNetwork, check_names
 from mavcg.runtime.companions import library_stem
@@ -42,7 +42,7 @@ class LibraryPlan:
     steps' buffers takes less than this.
     """
 
-    networks: tuple[PreparedModel, ...]
+    networks: tuple[Plan, ...]
     balances: tuple[StageBalance | None, ...]
     application: ApplicationProgram
     memory: int | None
@@ -74,8 +74,8 @@ def plan_library(
     pipelined = [_prepare_pipelined(file, entry, request, progress) for entry in file.networks]
     balances = tuple(model.balance for model in pipelined)
 
-    def plan(networks: Sequence[PreparedModel]) -> LibraryPlan:
-        programs = [network.planned.program for network in networks]
+    def plan(networks: Sequence[Plan]) -> LibraryPlan:
+        programs = [network.program for network in networks]
         application = place_networks(name, programs, pairs)
         bounds = [program.arena_lower_bound_bytes for program in programs]
         placed = place_together(bounds, pairs)
@@ -143,12 +143,12 @@ def check_memory(file: ApplicationFile, planned: LibraryPlan) -> None:
 
 def _prepare(
     file: ApplicationFile, entry: NetworkEntry, request: ModelRequest, progress: Callable[[str], None]
-) -> PreparedModel:
+) -> Plan:
     own = replace(request, model=entry.file, shapes=entry.shapes)
     if entry.partitions:  # stages do not divide steps
         own = replace(own, depth_first=OFF)
     try:
-        return prepare_model(own, entry.name, lambda message: progress(f"{entry.name}: {message}"))
+        return plan_model(own, entry.name, lambda message: progress(f"{entry.name}: {message}"))
     except ArenaTooLargeError:
         raise
     except MavcgError as error:
@@ -162,7 +162,7 @@ def _prepare_pipelined(
     if entry.partitions or entry.schedules:  # stages run layer by layer, schedules in the given order
         request = replace(request, image_rows=bool(entry.schedules), depth_first="off")
     prepared = _prepare(file, entry, request, progress)
-    check_precision(entry, prepared.choice.graph, f"{file.path}: line {entry.line}: network '{entry.name}'")
+    check_precision(entry, prepared.graph, f"{file.path}: line {entry.line}: network '{entry.name}'")
     if entry.schedules:
         prepared = scheduled_model(entry, prepared)
     if not entry.partitions:
@@ -176,7 +176,7 @@ def _by_parts(
     request: ModelRequest,
     pairs: frozenset[frozenset[int]],
     progress: Callable[[str], None],
-) -> list[PreparedModel]:
+) -> list[Plan]:
     """Return the networks; those whose arena exceeds the memory left beside all weights are computed by parts of rows.
 
     Pipelines, networks with a schedule, and networks that run at the same time as others stay unchanged.
@@ -185,13 +185,13 @@ def _by_parts(
     room = (file.memory or 0) - planned.weight_bytes
     for number, entry in enumerate(file.networks):
         alone = not entry.partitions and not entry.schedules and not any(number in pair for pair in pairs)
-        if alone and room > 0 and networks[number].planned.program.arena_bytes > room:
+        if alone and room > 0 and networks[number].program.arena_bytes > room:
             with contextlib.suppress(ArenaTooLargeError):
                 networks[number] = _prepare(file, entry, replace(request, max_arena_bytes=room), progress)
     return networks
 
 
-def scheduled_model(entry: NetworkEntry, prepared: PreparedModel) -> PreparedModel:
+def scheduled_model(entry: NetworkEntry, prepared: Plan) -> Plan:
     """Return the network with its steps in the order of its schedule; buffers hold only the rows needed at once.
 
     prepared: with kernels that work by rows of the image. A layer that runs once per output row is computed row by row
@@ -201,10 +201,10 @@ def scheduled_model(entry: NetworkEntry, prepared: PreparedModel) -> PreparedMod
     """
     cnn = network_of(optimise(import_model(entry.file, entry.shapes)), entry.name)
     (partition,) = with_schedules(cnn, [sequential(cnn)], entry.schedules, entry.schedule_place)
-    return replace(prepared, planned=in_schedule_order(prepared.planned, partition.schedule))
+    return in_schedule_order(prepared, partition.schedule)
 
 
-def in_schedule_order(planned: PlannedModel, schedule: ScheduleBlock) -> PlannedModel:
+def in_schedule_order(planned: Plan, schedule: ScheduleBlock) -> Plan:
     """Return the program with the steps of each layer in the order of a schedule of all layers."""
     order = list(firings(schedule))
     parts, parts_done = Counter(order), Counter[str]()

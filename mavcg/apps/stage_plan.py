@@ -7,11 +7,11 @@ from mavcg.apps.application_file import ApplicationFile, NetworkEntry
 from mavcg.apps.stage_balance import StageBalance, StageCores, balance_stages, core_teams
 from mavcg.apps.stage_cuts import cuts_at
 from mavcg.choose.lowering.stage_memory import buffer_uses, plan_stages
+from mavcg.choose.plan import Plan
 from mavcg.choose.predict.predict import PredictedProgram, Prediction, predict
 from mavcg.choose.predict.work import step_works
 from mavcg.errors import MavcgError
 from mavcg.model.model_request import ModelRequest
-from mavcg.model.prepare import PreparedModel
 from mavcg.runtime.program_check import MAX_STAGES
 from mavcg.specs.model_program import ProgramStage
 
@@ -20,14 +20,14 @@ from mavcg.specs.model_program import ProgramStage
 class PipelinedModel:
     """A network with stages. balance: predicted times of the stages; None if no board was given."""
 
-    prepared: PreparedModel
+    prepared: Plan
     balance: StageBalance | None
 
 
 def pipeline_of(
     file: ApplicationFile,
     entry: NetworkEntry,
-    prepared: PreparedModel,
+    prepared: Plan,
     request: ModelRequest,
     progress: Callable[[str], None],
 ) -> PipelinedModel:
@@ -36,13 +36,12 @@ def pipeline_of(
     Raises: MavcgError for unknown layers, `auto` without a board, or more partitions than the network has steps.
     """
     location = f"{file.path}: line {entry.line}: network '{entry.name}': partitions"
-    planned = prepared.planned
-    steps = len(planned.lowered.steps)
+    steps = len(prepared.lowered.steps)
     cuts = None
     if isinstance(entry.partitions, str):
         count = _count(entry.partitions, request, location)
     else:
-        cuts = cuts_at(planned.lowered.steps, entry.partitions, location)
+        cuts = cuts_at(prepared.lowered.steps, entry.partitions, location)
         count = len(cuts) + 1
     if count > MAX_STAGES:
         raise MavcgError(f"{location}: {count}; a pipeline has up to {MAX_STAGES}: write fewer")
@@ -67,7 +66,7 @@ def pipeline_of(
             replace(stage, cores=(label_of[team.cluster],), threads=team.cores)
             for stage, team in zip(stages, balance.teams, strict=True)
         ]
-    return PipelinedModel(replace(prepared, planned=plan_stages(planned, stages)), balance)
+    return PipelinedModel(plan_stages(prepared, stages), balance)
 
 
 def _count(partitions: str, request: ModelRequest, location: str) -> int:
@@ -91,7 +90,7 @@ def _teams(request: ModelRequest, count: int) -> tuple[StageCores, ...]:
 
 
 def _predict_stages(
-    entry: NetworkEntry, prepared: PreparedModel, request: ModelRequest, count: int, progress: Callable[[str], None]
+    entry: NetworkEntry, prepared: Plan, request: ModelRequest, count: int, progress: Callable[[str], None]
 ) -> Prediction:
     assert request.board is not None
     progress(f"{entry.name}: predicting on {request.board.name}")
@@ -99,8 +98,8 @@ def _predict_stages(
     return predict(
         PredictedProgram(
             entry.name,
-            step_works(prepared.planned),
-            prepared.planned.specs,
+            step_works(prepared),
+            prepared.specs,
             prepared.tiles,
             available=[core.name for core in request.cores],
         ),
@@ -114,13 +113,13 @@ def _predict_stages(
 
 def _balance(
     prediction: Prediction,
-    prepared: PreparedModel,
+    prepared: Plan,
     entry: NetworkEntry,
     count: int,
     cuts: tuple[int, ...] | None,
     request: ModelRequest,
 ) -> StageBalance | None:
-    lowered = prepared.planned.lowered
+    lowered = prepared.lowered
     numbers = {node.output: number for number, node in enumerate(lowered.graph.nodes)}
     nodes = [numbers[node.output] for node in lowered.nodes]
     team_ms = list(zip(_teams(request, count), prediction.team_ms, strict=True))

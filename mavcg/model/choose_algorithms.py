@@ -11,91 +11,71 @@ from typing import Any, Protocol
 from mavcg.choose.algorithms.costs.provider import MODELLED
 from mavcg.choose.algorithms.select_model import (
     ENGINE,
-    ModelQuestion,
     SelectedModel,
     select_for_library,
     within_weights,
 )
 from mavcg.choose.limits.weight_limit import Option, TooSmall, options_within
-from mavcg.choose.lowering.lower import LoweredGraph, LoweringCandidates, lower_candidates, lower_graph
+from mavcg.choose.lowering.lower import LoweringCandidates, lower_candidates, lower_graph
 from mavcg.choose.lowering.memory_plan import plan_memory
 from mavcg.choose.lowering.weight_sizes import weight_sizes
+from mavcg.choose.plan import Plan
 from mavcg.choose.predict.algorithms import WORTH, PredictedAlgorithms, predict_algorithms
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
-from mavcg.hardware.core_model import BoardModel
 from mavcg.kernels.int8.conv2d import eight_bit_primitive
 from mavcg.kernels.machines import packing_for
 from mavcg.memory.node_order import order_nodes
+from mavcg.model.model_request import PlanContext
 from mavcg.specs.kernel import Packing
 
-Progress = Callable[[str], None]
 Dump = Callable[[str, object], None]
 # Attempts to fit a limit: alignment and shared equal constants change the size only when memory is planned.
 TRIES = 4
 
 
-@dataclass(frozen=True)
-class AlgorithmChoice:
-    """A graph with all choices made.
-
-    graph: with the selected primitives and layouts. lowered: the same as kernels. selection: for reports and the
-    library's note.
-    """
-
-    graph: Graph
-    lowered: LoweredGraph
-    selection: Mapping[str, Any]
-
-
 class AlgorithmStrategy(Protocol):
-    """A strategy of choice."""
+    """A strategy of choice. Its results are plans whose graph, lowered graph and selection are filled in."""
 
     @property
     def light_message(self) -> str:
         """Progress message while smaller weights than those of `choose` are searched for."""
 
-    def choose(self) -> AlgorithmChoice:
+    def choose(self) -> Plan:
         """Return the fastest choice."""
 
-    def choose_within(self, weight_bytes: int) -> AlgorithmChoice:
+    def choose_within(self, weight_bytes: int) -> Plan:
         """Return the fastest choice whose convolutions' weights take so many bytes at most. Raises: TooSmall."""
 
 
-def choose_algorithms(
-    graph: Graph,
-    question: ModelQuestion,
-    max_size_bytes: int | None,
-    board: BoardModel,
-    progress: Progress,
-    dump: Dump,
-    workers: int = 1,
-) -> AlgorithmChoice:
+def choose_algorithms(plan: Plan, context: PlanContext, dump: Dump = lambda stage, value: None) -> Plan:
     """Choose by the requested strategy, and lower the graph, with its nodes in the order that needs the least memory.
 
-    max_size_bytes: of all packed constants. workers: processes that predict.
     Raises: MavcgError as select_for_library, and with the smallest possible size if no choice meets max_size_bytes.
     """
+    board, question, progress = context.board, context.question, context.progress
     packing = packing_for(board.target)
-    graph = order_nodes(graph).graph
+    plan = replace(plan, graph=order_nodes(plan.graph).graph)
+    graph = plan.graph
     if question.strategy != ENGINE and not board.named:
         raise MavcgError(f"--strategy {question.strategy}: costs belong to a board; name a --board")
     progress("choosing algorithms")
     candidates = lower_candidates(graph, packing, question.max_error)
-    predicted = predict_algorithms(candidates, board, progress, workers)
+    predicted = predict_algorithms(candidates, board, progress, context.workers)
     dump("algorithms", predicted)
     selected = None
     if question.strategy != ENGINE:
         selected = select_for_library(graph, packing, board, question, predicted, progress)
     strategy: AlgorithmStrategy
     if selected is None:
-        strategy = FastestPredicted(graph, candidates, predicted)
+        strategy = FastestPredicted(plan, candidates, predicted)
     else:
-        strategy = NetworkSelection(graph, packing, candidates, selected)
+        strategy = NetworkSelection(plan, packing, candidates, selected)
     choice = strategy.choose()
-    if max_size_bytes is not None and (size := _constants_bytes(choice)) > max_size_bytes:
+    limit = context.max_size_bytes
+    if limit is not None and (size := _constants_bytes(choice)) > limit:
         progress(strategy.light_message)
-        choice = _within_size(strategy, choice, size, max_size_bytes)
+        choice = _within_size(strategy, choice, size, limit)
     if selected is not None:
         dump("legalised", choice.graph)
     eight_bit = eight_bit_json(candidates.storage.graph, predicted, choice.lowered.algorithms)
@@ -125,16 +105,16 @@ def eight_bit_json(graph: Graph, predicted: PredictedAlgorithms, chosen: Mapping
 class FastestPredicted:
     """The strategy "engine": for each node the algorithm that is predicted to be fastest."""
 
-    graph: Graph
+    plan: Plan
     candidates: LoweringCandidates
     predicted: PredictedAlgorithms
     light_message: str = "choosing lighter kernels"
 
-    def choose(self) -> AlgorithmChoice:
+    def choose(self) -> Plan:
         """Return the fastest choice."""
         return self._choice(self.predicted.fastest)
 
-    def choose_within(self, weight_bytes: int) -> AlgorithmChoice:
+    def choose_within(self, weight_bytes: int) -> Plan:
         """Return the fastest choice whose convolutions' weights take so many bytes at most. Raises: TooSmall."""
         producers = self.candidates.storage.graph.producers()
         options = {
@@ -155,46 +135,44 @@ class FastestPredicted:
         others_fastest = {node: name for node, name in self.predicted.fastest.items() if node not in options}
         return self._choice({**others_fastest, **{node: option.name for node, option in chosen.items() if option.name}})
 
-    def _choice(self, algorithms: Mapping[str, str]) -> AlgorithmChoice:
-        return AlgorithmChoice(self.graph, self.candidates.lower(algorithms), {"strategy": ENGINE})
+    def _choice(self, algorithms: Mapping[str, str]) -> Plan:
+        return replace(self.plan, lowered=self.candidates.lower(algorithms), selection={"strategy": ENGINE})
 
 
 @dataclass(frozen=True)
 class NetworkSelection:
     """All other strategies: primitives and layouts selected for the network as a whole."""
 
-    graph: Graph
+    plan: Plan
     packing: Packing
     candidates: LoweringCandidates
     selected: SelectedModel
     light_message: str = "choosing lighter primitives"
 
-    def choose(self) -> AlgorithmChoice:
+    def choose(self) -> Plan:
         """Return the strategy's selection."""
         return self._choice(self.selected)
 
-    def choose_within(self, weight_bytes: int) -> AlgorithmChoice:
+    def choose_within(self, weight_bytes: int) -> Plan:
         """Return the strategy's selection where convolutions' weights take so many bytes at most. Raises: TooSmall."""
-        return self._choice(within_weights(self.selected, self.graph, self.packing, weight_bytes))
+        return self._choice(within_weights(self.selected, self.plan.graph, self.packing, weight_bytes))
 
-    def _choice(self, selected: SelectedModel) -> AlgorithmChoice:
-        if selected.graph is self.graph and self._is_lowered(selected.algorithms):
+    def _choice(self, selected: SelectedModel) -> Plan:
+        if selected.graph is self.plan.graph and self._is_lowered(selected.algorithms):
             lowered = self.candidates.lower(selected.algorithms)
         else:
             lowered = lower_graph(selected.graph, self.packing, selected.algorithms)
-        return AlgorithmChoice(selected.graph, lowered, selected.as_json())
+        return replace(self.plan, graph=selected.graph, lowered=lowered, selection=selected.as_json())
 
     def _is_lowered(self, algorithms: Mapping[str, str]) -> bool:
         return all((node, name) in self.candidates.steps for node, name in algorithms.items())
 
 
-def _constants_bytes(choice: AlgorithmChoice) -> int:
+def _constants_bytes(choice: Plan) -> int:
     return plan_memory(choice.lowered).constants_bytes
 
 
-def _within_size(
-    strategy: AlgorithmStrategy, choice: AlgorithmChoice, size_bytes: int, max_size_bytes: int
-) -> AlgorithmChoice:
+def _within_size(strategy: AlgorithmStrategy, choice: Plan, size_bytes: int, max_size_bytes: int) -> Plan:
     """Choose with a falling limit for the convolutions' weights, until all constants fit.
 
     size_bytes: of the constants of `choice`, which is too large.

@@ -2,7 +2,7 @@
 
 import resource
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,13 +12,12 @@ import numpy as np
 from mavcg.choose.algorithms.select_model import ModelQuestion
 from mavcg.choose.algorithms.strategies import PBQP
 from mavcg.choose.bands.banded_range import OFF
-from mavcg.choose.lowering.step_list import plan_model
+from mavcg.choose.plan import Plan
 from mavcg.choose.predict.files import is_model_file, library_note
 from mavcg.choose.predict.predict import PredictedProgram, Prediction, predict
 from mavcg.choose.predict.spec_text import read_spec
 from mavcg.choose.predict.unsure import BuiltKernels, LibrarySimulator, StepSimulator
 from mavcg.choose.predict.work import StepWork, step_works, works_from_json
-from mavcg.choose.tiles.tiles import plan_tiles
 from mavcg.cost.board_model import board_model
 from mavcg.errors import MavcgError
 from mavcg.files.scratch import scratch_folder
@@ -28,12 +27,12 @@ from mavcg.hardware.core import Core
 from mavcg.hosts.host import HOST, find_board, measured_host_board
 from mavcg.importers.load import import_model
 from mavcg.kernels.builder.emit import kernel_name
-from mavcg.model.choose_algorithms import choose_algorithms
 from mavcg.model.dump import dump
 from mavcg.model.model import build_model
-from mavcg.model.model_request import MAX_ERROR
+from mavcg.model.model_request import MAX_ERROR, PlanContext, Progress
 from mavcg.model.note import macro_from_note
 from mavcg.model.request import ModelOptions, make_model_request
+from mavcg.model.stages import LAY_OUT, choose_and_lower, run_stages
 from mavcg.objects.elf import open_elf
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.profiles.load import load_cores
@@ -43,7 +42,6 @@ from mavcg.specs.serialize import check_format
 from mavcg.specs.tile_plan import TilePlan
 from mavcg.toolchain.target import parse_target
 
-Progress = Callable[[str], None]
 _ELF_ARCH = {"EM_AARCH64": "aarch64", "EM_X86_64": "x86_64"}
 WARM_RUNS, LEAST_RUNS, MOST_RUNS, SECONDS = 3, 5, 50, 2.0
 
@@ -89,10 +87,9 @@ def lower_for_board(name: str, graph: Graph, board: Board, progress: Progress) -
     target = parse_target(board.target)
     cores = load_cores()
     model = board_model([cores[core] for core in board.cores if core in cores], target, board)
-    question = ModelQuestion(PBQP, None, MAX_ERROR)
-    lowered = choose_algorithms(graph, question, None, model, progress, dump).lowered
-    plan = plan_tiles(lowered.specs, model.versions, model.counts)
-    return PredictedProgram(name, step_works(plan_model(lowered, plan)), lowered.specs, plan)
+    context = PlanContext(model, ModelQuestion(PBQP, None, MAX_ERROR), depth_first=OFF, progress=progress)
+    plan = run_stages(Plan(graph, model.machines), context, (choose_and_lower, *LAY_OUT))
+    return PredictedProgram(name, step_works(plan), plan.specs, plan.tiles)
 
 
 def _names(specs: Mapping[str, KernelSpec]) -> dict[str, str]:

@@ -8,14 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from mavcg.choose.lowering.kernel_code import KernelCode, KernelObject, kernel_code
-from mavcg.choose.lowering.step_list import PlannedModel
-from mavcg.graph import Graph
+from mavcg.choose.plan import Plan
 from mavcg.hardware.core import Core
 from mavcg.model.aar import write_aar
 from mavcg.model.dump import dump
-from mavcg.model.model_request import ModelRequest
+from mavcg.model.model_request import ModelRequest, Progress
 from mavcg.model.note import model_note
-from mavcg.model.prepare import PreparedModel, Progress
 from mavcg.objects.inspection import loaded_bytes, note_assembly
 from mavcg.objects.library import link_shared
 from mavcg.objects.link_options import LinkOptions
@@ -23,7 +21,6 @@ from mavcg.profiles.load import load_cores
 from mavcg.runtime.companions import HEADER_SUFFIXES, library_stem, program_version, write_companions
 from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.model_build import selector_of
-from mavcg.specs.kernel import Machine
 from mavcg.toolchain.codegen import assemble
 from mavcg.toolchain.target import Target
 
@@ -39,9 +36,7 @@ class ModelResult:
     output: Path
     target: Target
     cores: tuple[Core, ...]
-    machines: Mapping[str, Machine]
-    graph: Graph
-    planned: PlannedModel
+    plan: Plan
     operators: Mapping[str, int]
     companions: tuple[Path, ...]
     library_bytes: int
@@ -52,11 +47,11 @@ class ModelResult:
     @property
     def code_bytes(self) -> int:
         """Loaded bytes without the packed weights, as counted by `mavcg inspect`."""
-        return self.loaded_bytes - self.planned.program.constants_bytes
+        return self.loaded_bytes - self.plan.program.constants_bytes
 
 
 def link_model(
-    prepared: PreparedModel,
+    plan: Plan,
     request: ModelRequest,
     parts: Sequence[Path],
     kernel_objects: Sequence[KernelObject],
@@ -70,26 +65,23 @@ def link_model(
     parts: results of part_tasks. kernel_objects: in the order of kernel_modules. facts: made_with
     of the model's file. folder: for the note's object. started: by time.monotonic. Raises: ToolError.
     """
-    planned, machines, graph = prepared.planned, prepared.machines, prepared.choice.graph
-    kernels = kernel_code(kernel_objects, machines, prepared.tiles)
+    kernels = kernel_code(kernel_objects, plan.machines, plan.tiles)
     dump("generate_code", kernels)
-    dump("pack_weights", f"{len(planned.memory.constants)} constants, {planned.memory.constants_bytes} bytes\n")
-    note = model_note(planned, kernels, prepared.choice.selection) | bands_note(prepared) | {"made_with": facts}
+    dump("pack_weights", f"{len(plan.memory.constants)} constants, {plan.memory.constants_bytes} bytes\n")
+    note = model_note(plan, kernels) | {"made_with": facts}
     selector = library_selector(kernels, request, folder)
     link_with_note((*kernels.objects, *parts, selector), note, request, folder, progress)
-    companions = write_companions(planned.program, request.output, request.threads)
+    companions = write_companions(plan.program, request.output, request.threads)
     if request.aar is not None:
-        name, version = library_stem(request.output), program_version(planned.program)
+        name, version = library_stem(request.output), program_version(plan.program)
         headers = [path for path in companions if path.suffix in HEADER_SUFFIXES]
         companions = (*companions, write_aar(request.aar, request.output, headers, name, version, request.target))
     return ModelResult(
         request.output,
         request.target,
         request.cores,
-        machines,
-        graph,
-        planned,
-        dict(Counter(node.op for node in graph.nodes).most_common()),
+        plan,
+        dict(Counter(node.op for node in plan.graph.nodes).most_common()),
         tuple(companions),
         request.output.stat().st_size,
         loaded_bytes(request.output),
@@ -102,11 +94,6 @@ def library_selector(kernels: KernelCode, request: ModelRequest, folder: Path) -
     """Compile the selector, which knows what the kernels' versions need."""
     all_cores = load_cores(request.target.arch)
     return selector_of(kernels.objects, CoreSet(request.cores), all_cores, request.target, folder)
-
-
-def bands_note(prepared: PreparedModel) -> dict[str, Any]:
-    """Return the note's entry on layers computed by bands of rows; empty if there are none."""
-    return {"depth_first": [band.as_json() for band in prepared.bands]} if prepared.bands else {}
 
 
 def link_with_note(

@@ -1,7 +1,6 @@
 """The model pipeline: an ONNX, TFLite or Caffe file and cores -> an engine library with its header, stage by stage.
 
-Each stage is a function from values to a new value, which MAVCG_DUMP=<stage> prints. STAGES in dump.py lists the
-stages.
+The stages that decide are STAGES in stages.py, the last is in link.py; MAVCG_DUMP=<stage> prints what each makes.
 """
 
 import time
@@ -11,11 +10,12 @@ from typing import Any
 
 from mavcg.choose.lowering.kernel_code import kernel_tasks, version_symbols
 from mavcg.choose.lowering.pack_weights import packed_weights
+from mavcg.choose.plan import Plan
 from mavcg.files.scratch import scratch_folder
 from mavcg.files.worker_processes import Task, run_tasks, started_tasks
 from mavcg.model.link import ModelResult, link_model
-from mavcg.model.model_request import ModelRequest
-from mavcg.model.prepare import PreparedModel, Progress, prepare_model
+from mavcg.model.model_request import ModelRequest, Progress
+from mavcg.model.stages import plan_model
 from mavcg.runtime.companions import check_companions, library_stem
 from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.made_with import made_with
@@ -32,31 +32,29 @@ def build_model(request: ModelRequest, progress: Progress = lambda message: None
         # Independent of all stages, so this task runs beside them.
         early: list[Task[Any]] = [Task("hashing the model", partial(made_with, request.model))]
         with started_tasks(early, 1 if request.workers > 1 else 0) as early_results:
-            prepared = prepare_model(request, name, progress)
+            plan = plan_model(request, name, progress)
             tasks = kernel_tasks(
-                prepared.planned.lowered.specs,
-                prepared.machines,
+                plan.specs,
+                plan.machines,
                 request.cores,
                 request.target,
                 folder,
                 request.tuning,
-                prepared.tiles,
+                plan.tiles,
             )
-            part_task_list = part_tasks(prepared, request, folder)
+            part_task_list = part_tasks(plan, request, folder)
             objects: list[Any] = run_tasks([*part_task_list, *tasks], request.workers, progress)
             [facts] = early_results()
         parts, kernels = objects[: len(part_task_list)], objects[len(part_task_list) :]
-        return link_model(prepared, request, parts, kernels, facts, folder, started, progress)
+        return link_model(plan, request, parts, kernels, facts, folder, started, progress)
 
 
-def part_tasks(prepared: PreparedModel, request: ModelRequest, folder: Path) -> tuple[Task[Path], ...]:
+def part_tasks(plan: Plan, request: ModelRequest, folder: Path) -> tuple[Task[Path], ...]:
     """Return the tasks that compile a library's objects other than kernels and the selector."""
-    planned = prepared.planned
-    lowered, memory = planned.lowered, planned.memory
     return engine_tasks(
-        planned.program,
-        partial(packed_weights, memory, lowered.graph.constants),
-        version_symbols(lowered.specs, tuple(prepared.machines)),
+        plan.program,
+        partial(packed_weights, plan.memory, plan.lowered.graph.constants),
+        version_symbols(plan.specs, tuple(plan.machines)),
         CoreSet(request.cores),
         request.target,
         folder,

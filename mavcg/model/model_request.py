@@ -1,20 +1,24 @@
-"""The request for a model library: model, cores, target, limits."""
+"""The request for a model library: model, cores, target, limits; and what of it the stages of planning need."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from mavcg.assembly.tuning_options import FAST, Tuning
-from mavcg.choose.algorithms.select_model import ENGINE
+from mavcg.choose.algorithms.select_model import ENGINE, ModelQuestion
 from mavcg.choose.bands.banded_range import AUTO
+from mavcg.choose.lowering.memory_plan import ConstantPool
+from mavcg.cost.board_model import board_model
 from mavcg.graph import Graph
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core
+from mavcg.hardware.core_model import BoardModel
 from mavcg.toolchain.codegen import default_workers
 from mavcg.toolchain.target import Target
 
 # Allows Winograd's F(2x2) and F(4x4) of 3x3 and 5x5; F(6x6) has a larger error (kernels/primitives/winograd/family.py).
 MAX_ERROR = 1e-4
+Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -55,3 +59,39 @@ class ModelRequest:
     aar: Path | None = None
     image_rows: bool = False
     sizes: tuple[Mapping[str, tuple[int, ...]], ...] = ()
+
+
+@dataclass(frozen=True)
+class PlanContext:
+    """The inputs of the stages beside the plan.
+
+    question: strategy and limits of the choice of algorithms. max_size_bytes: limit of packed weights. max_arena_bytes:
+    limit of a context's buffers. image_rows, depth_first, threads: as in ModelRequest. pool: constants of all models of
+    the same library; None: each model has its own.
+    """
+
+    board: BoardModel
+    question: ModelQuestion = ModelQuestion()
+    max_size_bytes: int | None = None
+    max_arena_bytes: int | None = None
+    image_rows: bool = False
+    depth_first: str = AUTO
+    threads: int = 1
+    workers: int = 1
+    progress: Progress = lambda message: None
+    pool: ConstantPool | None = None
+
+
+def plan_context(request: ModelRequest, progress: Progress) -> PlanContext:
+    """Return what the stages need of a request for a library. Raises: MavcgError as board_model."""
+    return PlanContext(
+        board_model(request.cores, request.target, request.board),
+        ModelQuestion(request.strategy, request.db, request.max_error, request.max_workspace_bytes),
+        request.max_size_bytes,
+        request.max_arena_bytes,
+        request.image_rows,
+        request.depth_first,
+        request.threads,
+        request.workers,
+        progress,
+    )

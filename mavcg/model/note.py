@@ -9,8 +9,8 @@ from mavcg import __version__
 from mavcg.choose.algorithms.library import primitive_of
 from mavcg.choose.lowering.kernel_code import KernelCode, version_symbol
 from mavcg.choose.lowering.lower import LoweredGraph
-from mavcg.choose.lowering.step_list import PlannedModel
 from mavcg.choose.lowering.weight_sizes import weight_sizes
+from mavcg.choose.plan import Plan
 from mavcg.choose.predict.work import step_works
 from mavcg.graph import Node
 from mavcg.kernels.builder.emit import kernel_name
@@ -22,7 +22,7 @@ from mavcg.specs.serialize import FORMAT, to_json
 from mavcg.specs.tile_plan import MacroTile, Order
 
 
-def model_note(model: PlannedModel, kernels: KernelCode, selection: Mapping[str, Any]) -> dict[str, Any]:
+def model_note(plan: Plan, kernels: KernelCode) -> dict[str, Any]:
     """Return the note of a library with these kernels; sizes are counted, in bytes.
 
     steps: with what `mavcg estimate` needs: multiply-accumulates, and bytes touched. "primitive" of a step: the
@@ -30,9 +30,9 @@ def model_note(model: PlannedModel, kernels: KernelCode, selection: Mapping[str,
     packing of its weights, its spec (specs/serialize.py, in spec_format), and for each version ("generic" and core
     names) bytes of machine code, kinds of tiles, extensions that its instructions need, and its macro-tile if planned.
     extensions: those that each version's kernels need in all. selection: the strategy that selected primitives and
-    layouts, and its result.
+    layouts, and its result. depth_first: layers by bands of rows, if any.
     """
-    program, lowered = model.program, model.lowered
+    program, lowered = plan.program, plan.lowered
     sizes, needs = kernels.code_bytes(), kernels.extensions()
     of_specs = {kernel_name(spec): _kernel(spec, kernels, sizes, needs) for spec in lowered.specs}
     return {
@@ -56,12 +56,12 @@ def model_note(model: PlannedModel, kernels: KernelCode, selection: Mapping[str,
             {"name": s.name, "op": s.op, "kernel": s.kernel, "rows": s.rows, "grain": s.min_chunk_rows, "work": s.work}
             | work.as_json()
             | _primitive(node, lowered)
-            for s, work, node in zip(program.steps, step_works(model), lowered.nodes, strict=True)
+            for s, work, node in zip(program.steps, step_works(plan), lowered.nodes, strict=True)
         ],
         "not_moved": len(lowered.storage.silent),
-        "selection": dict(selection),
+        "selection": dict(plan.selection),
         "weights": asdict(weight_sizes(lowered)),
-    }
+    } | ({"depth_first": [band.as_json() for band in plan.bands]} if plan.bands else {})
 
 
 def _primitive(node: Node, lowered: LoweredGraph) -> dict[str, str]:

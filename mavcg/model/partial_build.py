@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from mavcg.choose.lowering.step_list import PlannedModel
-from mavcg.cost.board_model import board_model
+from mavcg.choose.plan import Plan
 from mavcg.errors import MavcgError
 from mavcg.files.whole_file import write_whole
 from mavcg.graph import Graph
@@ -19,9 +18,8 @@ from mavcg.importers.declared_shapes import GivenShapes
 from mavcg.importers.load import is_tflite
 from mavcg.importers.onnx_file import import_model
 from mavcg.importers.tflite_support import TfliteSupport, part_graph, tflite_support
-from mavcg.model.choose_algorithms import AlgorithmChoice
 from mavcg.model.dump import dump
-from mavcg.model.model_request import ModelRequest
+from mavcg.model.model_request import ModelRequest, Progress, plan_context
 from mavcg.model.partial.convex import convex_sets
 from mavcg.model.partial.onnx_files import onnx_files
 from mavcg.model.partial.onnx_nodes import nodes_of_sizes, onnx_nodes, read_support
@@ -36,17 +34,16 @@ from mavcg.model.partial.plan import Nodes, PartialPlan, plan_subgraphs
 from mavcg.model.partial.tflite_nodes import tflite_nodes
 from mavcg.model.partial.tflite_sets import delegate_sets
 from mavcg.model.partial_library import PartEntry, link_parts
-from mavcg.model.prepare import choose_for
 from mavcg.model.sizes import size_text
+from mavcg.model.stages import CHOOSE, run_stages
 from mavcg.objects.inspection import loaded_bytes
 from mavcg.runtime.companions import library_stem
 from mavcg.runtime.drop_in_text import NO_FILE, DropInFile, ModelFile
 from mavcg.runtime.model_header import api_name
 
-Progress = Callable[[str], None]
-Choose = Callable[[Graph], AlgorithmChoice]
+Choose = Callable[[Graph], Plan]
 Made = tuple[PartEntry, ...]  # a subgraph, in each size
-Plan = PartialPlan[Made]
+Division = PartialPlan[Made]
 
 
 @dataclass(frozen=True)
@@ -71,8 +68,8 @@ class PartialResult:
     """
 
     request: PartialRequest
-    plan: Plan
-    planned: tuple[PlannedModel, ...]
+    plan: Division
+    planned: tuple[Plan, ...]
     sizes: tuple[tuple[str, float], ...]
     weight_bytes: int
     library_bytes: int
@@ -88,7 +85,7 @@ class _Planned:
     model: to be written. model_files: the user's files.
     """
 
-    plan: Plan
+    plan: Division
     entries: tuple[PartEntry, ...]
     file: DropInFile
     model: Any = None
@@ -102,15 +99,15 @@ def build_partial(request: PartialRequest, progress: Progress = lambda message: 
     """
     started = time.monotonic()
     build = request.build
-    board = board_model(build.cores, build.target, build.board)
+    context = plan_context(build, progress)
     progress(f"reading {build.model.name}")
 
-    def choose(graph: Graph) -> AlgorithmChoice:
+    def choose(graph: Graph) -> Plan:
         dump("import", graph)
-        return choose_for(graph, build, board, progress)
+        return run_stages(Plan(graph, context.board.machines), context, CHOOSE)
 
     planned = (_plan_tflite if is_tflite(build.model) else _plan_onnx)(request, choose)
-    linked = link_parts(build, planned.entries, planned.file, board, progress, planned.model_files)
+    linked = link_parts(build, planned.entries, planned.file, context, planned.model_files)
     if request.also is not None and planned.model is not None:
         write_whole(request.also, planned.model.SerializeToString(), "--also")
     programs = dict(zip(map(_entry_key, planned.entries), linked.planned, strict=True))
@@ -127,7 +124,7 @@ def build_partial(request: PartialRequest, progress: Progress = lambda message: 
 
 
 def _entry_key(entry: PartEntry) -> str:
-    return entry.choice.graph.name
+    return entry.plan.graph.name
 
 
 def _size_shares(request: PartialRequest, planned: _Planned) -> Iterator[tuple[str, float]]:
@@ -214,7 +211,9 @@ def _plan_tflite(request: PartialRequest, choose: Choose) -> _Planned:
     return _Planned(first, tuple(entries), file)
 
 
-def _plan_tflite_size(request: PartialRequest, support: TfliteSupport, number: int, dense: int, choose: Choose) -> Plan:
+def _plan_tflite_size(
+    request: PartialRequest, support: TfliteSupport, number: int, dense: int, choose: Choose
+) -> Division:
     """Plan the subgraphs of a TFLite file in one size.
 
     number: of the size. dense: its number among sizes with subgraphs.
@@ -239,7 +238,7 @@ def _name(request: PartialRequest, nodes: Nodes) -> str:
     return f"{api_name(library_stem(request.build.output))}_{nodes[0]}"
 
 
-def _check_any(request: PartialRequest, plan: Plan) -> None:
+def _check_any(request: PartialRequest, plan: Division) -> None:
     """Raise MavcgError with the reasons if no subgraph can be built."""
     if plan.subgraphs:
         return

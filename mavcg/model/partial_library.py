@@ -1,6 +1,6 @@
 """Links subgraphs of one model to a library that other runtimes load."""
 
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -11,17 +11,14 @@ from mavcg.choose.bands.banded_range import OFF
 from mavcg.choose.lowering.kernel_code import kernel_code, kernel_tasks, version_symbols
 from mavcg.choose.lowering.memory_plan import ConstantPool
 from mavcg.choose.lowering.pack_weights import packed_pool
-from mavcg.choose.lowering.step_list import PlannedModel
-from mavcg.choose.tiles.tiles import plan_tiles
+from mavcg.choose.plan import Plan
 from mavcg.files.scratch import scratch_folder
 from mavcg.files.worker_processes import Task, run_tasks
-from mavcg.hardware.core_model import BoardModel
-from mavcg.model.choose_algorithms import AlgorithmChoice
 from mavcg.model.dump import dump
 from mavcg.model.link import library_selector, link_with_note
-from mavcg.model.model_request import ModelRequest
+from mavcg.model.model_request import ModelRequest, PlanContext
 from mavcg.model.note import model_note
-from mavcg.model.prepare import plan_choice
+from mavcg.model.stages import LAY_OUT, run_stages
 from mavcg.runtime.companions import library_stem
 from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.drop_in_text import DropInFile, DropInPart, ModelFile, part_symbol, parts_text, sizes_text
@@ -30,19 +27,19 @@ from mavcg.runtime.model_build import constants_task, drop_in_task, engine_task,
 from mavcg.runtime.model_header import constants_symbol
 from mavcg.runtime.model_text import EngineOptions, default_spin_us
 from mavcg.specs.model_program import Program
-
-Progress = Callable[[str], None]
+from mavcg.specs.tile_plan import TilePlan
 
 
 @dataclass(frozen=True)
 class PartEntry:
     """A subgraph to be linked, in one size.
 
-    fingerprint: of the node in an ONNX model. nodes, inputs, outputs, op, size, input_names, output_names: as in
-    DropInPart. size_of_request: number of the size among the requested ones. plan_nodes: positions in the plan.
+    plan: after the stages CHOOSE. fingerprint: of the node in an ONNX model. nodes, inputs, outputs, op, size,
+    input_names, output_names: as in DropInPart. size_of_request: number of the size among the requested ones.
+    plan_nodes: positions in the model.
     """
 
-    choice: AlgorithmChoice
+    plan: Plan
     fingerprint: str = ""
     nodes: tuple[int, ...] = ()
     inputs: tuple[int, ...] = ()
@@ -62,7 +59,7 @@ class LinkedParts:
     weight_bytes: of all packed constants, shared ones counted once.
     """
 
-    planned: tuple[PlannedModel, ...]
+    planned: tuple[Plan, ...]
     weight_bytes: int
 
 
@@ -70,8 +67,7 @@ def link_parts(
     build: ModelRequest,
     entries: Sequence[PartEntry],
     file: DropInFile | None,
-    board: BoardModel,
-    progress: Progress,
+    context: PlanContext,
     model_files: Sequence[ModelFile] = (),
 ) -> LinkedParts:
     """Compile all subgraphs, which share kernels and constants, and link the library.
@@ -79,14 +75,11 @@ def link_parts(
     file: the model's file if the other runtime reads it too; None for a library without entries for other runtimes,
     whose entries are the sizes of one model. model_files: files from which an ONNX model was read.
     """
-    choices = [entry.choice for entry in entries]
-    specs = tuple(dict.fromkeys(spec for choice in choices for spec in choice.lowered.specs))
-    machines = board.machines
-    tiles = plan_tiles(specs, board.versions, board.counts)
-    dump("plan_tiles", tiles)
-    pool = ConstantPool()
-    whole = replace(build, depth_first=OFF)  # subgraphs share kernels and tiles
-    planned = tuple(plan_choice(choice, whole, board, tiles, progress, pool)[0] for choice in choices)
+    pool, machines = ConstantPool(), context.board.machines
+    whole = replace(context, depth_first=OFF, pool=pool)
+    planned = tuple(run_stages(entry.plan, whole, LAY_OUT) for entry in entries)
+    specs = tuple(dict.fromkeys(spec for model in planned for spec in model.specs))
+    tiles = TilePlan({key: macro for model in planned for key, macro in model.tiles.tiles.items()})
     planned = tuple(replace(model, program=replace(model.program, constants_bytes=pool.end)) for model in planned)
     parts = [_drop_in_part(model.program, entry) for model, entry in zip(planned, entries, strict=True)]
     defined = version_symbols(specs, tuple(machines))
@@ -98,10 +91,10 @@ def link_parts(
             *_engine_tasks(build, planned, pool, defined, folder),
         ]
         tasks = kernel_tasks(specs, machines, build.cores, build.target, folder, build.tuning, tiles)
-        objects: list[Any] = run_tasks([*part_tasks, *tasks], build.workers, progress)
+        objects: list[Any] = run_tasks([*part_tasks, *tasks], build.workers, context.progress)
         kernels = kernel_code(objects[len(part_tasks) :], machines, tiles)
         dump("generate_code", kernels)
-        notes = [model_note(model, kernels, choice.selection) for model, choice in zip(planned, choices, strict=True)]
+        notes = [model_note(model, kernels) for model in planned]
         note = {
             "mavcg": __version__,
             "model": library_stem(build.output),
@@ -110,7 +103,7 @@ def link_parts(
             "made_with": made_with(build.model),
         }
         selector = library_selector(kernels, build, folder)
-        link_with_note([*kernels.objects, *objects[: len(part_tasks)], selector], note, build, folder, progress)
+        link_with_note([*kernels.objects, *objects[: len(part_tasks)], selector], note, build, folder, context.progress)
     return LinkedParts(planned, pool.end)
 
 
@@ -129,7 +122,7 @@ def _drop_in_part(program: Program, entry: PartEntry) -> DropInPart:
 
 
 def _engine_tasks(
-    build: ModelRequest, planned: Sequence[PlannedModel], pool: ConstantPool, defined: Set[str], folder: Path
+    build: ModelRequest, planned: Sequence[Plan], pool: ConstantPool, defined: Set[str], folder: Path
 ) -> Iterator[Task[Path]]:
     """Yield the tasks that compile the shared constants, and each program's engine."""
     core_set, symbol = CoreSet(build.cores), constants_symbol(planned[0].program)

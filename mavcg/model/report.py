@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def model_json(result: ModelResult) -> dict[str, Any]:
     """Return the document of `mavcg build MODEL --json`; sizes are counted."""
-    program = result.planned.program
+    program = result.plan.program
     return {
         "output": str(result.output),
         "target": result.target.zig_name,
@@ -31,8 +31,8 @@ def model_json(result: ModelResult) -> dict[str, Any]:
         "library_bytes": result.library_bytes,
         "loaded_bytes": result.loaded_bytes,
         "operators": dict(result.operators),
-        "kernels": len(result.planned.specs),
-        "versions": list(result.machines),
+        "kernels": len(result.plan.specs),
+        "versions": list(result.plan.machines),
         "inputs": [{"name": t.name, "type": str(t.type)} for t in program.inputs],
         "outputs": [{"name": t.name, "type": str(t.type)} for t in program.outputs],
         "thread_plans": [
@@ -104,16 +104,16 @@ def show_model(result: ModelResult, to: "Console") -> None:
     """Print the report of a build."""
     from rich.table import Table
 
-    program = result.planned.program
+    program = result.plan.program
     operators = ", ".join(f"{count} {op}" for op, count in result.operators.items())
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     rows = {
         "library": f"{result.output} for {result.target.zig_name}, {_size(result.library_bytes)}",
-        "versions": ", ".join(result.machines),
+        "versions": ", ".join(result.plan.machines),
         "inputs": ", ".join(f"{t.name} {t.type}" for t in program.inputs),
         "outputs": ", ".join(f"{t.name} {t.type}" for t in program.outputs),
         "operators": operators,
-        "kernels": f"{len(result.planned.specs)} in {len(program.steps)} steps",
+        "kernels": f"{len(result.plan.specs)} in {len(program.steps)} steps",
         "primitives": selection_sentence(result.note),
         "weights": _size(program.constants_bytes) + weights_sentence(result.note),
         "code": f"{_size(result.code_bytes)}, all versions and the engine",

@@ -8,18 +8,15 @@ from typing import Any
 
 from mavcg.choose.bands.banded_range import OFF
 from mavcg.choose.lowering.row_phases import ArenaTooLargeError
-from mavcg.choose.lowering.step_list import PlannedModel
-from mavcg.cost.board_model import board_model
+from mavcg.choose.plan import Plan
 from mavcg.graph import Graph
-from mavcg.hardware.core_model import BoardModel
 from mavcg.importers.load import import_model
 from mavcg.model.aar import write_aar
-from mavcg.model.choose_algorithms import AlgorithmChoice
 from mavcg.model.dump import dump
-from mavcg.model.model_request import ModelRequest
+from mavcg.model.model_request import ModelRequest, PlanContext, plan_context
 from mavcg.model.partial_library import PartEntry, link_parts
-from mavcg.model.prepare import choose_for, prepare_graph
 from mavcg.model.sizes import Shape, size_text
+from mavcg.model.stages import CHOOSE, plan_graph, run_stages
 from mavcg.objects.inspection import loaded_bytes
 from mavcg.runtime.companions import (
     HEADER_SUFFIXES,
@@ -39,7 +36,7 @@ class SizedResult:
     """
 
     request: ModelRequest
-    planned: tuple[PlannedModel, ...]
+    planned: tuple[Plan, ...]
     companions: tuple[Path, ...]
     weight_bytes: int
     library_bytes: int
@@ -52,15 +49,15 @@ def build_sized(request: ModelRequest, progress: Callable[[str], None] = lambda 
     started = time.monotonic()
     name = library_stem(request.output)
     check_companions(name, request.output)
-    board = board_model(request.cores, request.target, request.board)
+    context = plan_context(request, progress)
     entries = []
     for number, size in enumerate(request.sizes):
         progress(f"reading {request.model.name}, {size_text(size)}")
         graph = import_model(request.model, size, request.weights)
         graph = replace(graph, name=name if number == 0 else f"{name}_size{number}")
         dump("import", graph)
-        entries.append(PartEntry(_choose_within(graph, size, request, board, progress)))
-    linked = link_parts(request, entries, None, board, progress)
+        entries.append(PartEntry(_choose_within(graph, size, context)))
+    linked = link_parts(request, entries, None, context)
     programs = [planned.program for planned in linked.planned]
     companions = write_sized_companions(programs, request.output, request.threads)
     if request.aar is not None:
@@ -78,24 +75,18 @@ def build_sized(request: ModelRequest, progress: Callable[[str], None] = lambda 
     )
 
 
-def _choose_within(
-    graph: Graph,
-    size: Mapping[str, Shape],
-    request: ModelRequest,
-    board: BoardModel,
-    progress: Callable[[str], None],
-) -> AlgorithmChoice:
+def _choose_within(graph: Graph, size: Mapping[str, Shape], context: PlanContext) -> Plan:
     """Choose how each node of a size is computed, within the limit on the arena if there is one.
 
     A kernel's tiles do not depend on the other kernels, so link_parts, which plans all sizes together, plans the same
     arena. Raises: MavcgError naming the size that exceeds the limit.
     """
-    if request.max_arena_bytes is None:
-        return choose_for(graph, request, board, progress)
+    if context.max_arena_bytes is None:
+        return run_stages(Plan(graph, context.board.machines), context, CHOOSE)
     # Threads and bands of rows are not decided here, and link_parts plans no bands.
-    alone = replace(request, threads=1, depth_first=OFF)
+    alone = replace(context, threads=1, depth_first=OFF)
     try:
-        return prepare_graph(graph, alone, board, progress).choice
+        return plan_graph(graph, alone)
     except ArenaTooLargeError as error:
         raise ArenaTooLargeError(f"{size_text(size)}: {error}", error.least_bytes) from error
 

@@ -11,7 +11,7 @@ from mavcg.choose.algorithms.strategies import PBQP, select
 from mavcg.graph import TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.kernels.primitives.registry import all_primitives, find_primitive
-from mavcg.lab.runners.work_list import Job, Plan
+from mavcg.lab.runners.work_list import Job, WorkList
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.specs.primitive import Layout, Primitive, Scenario
 
@@ -24,8 +24,8 @@ def test_near_jobs_are_conversions_defaults_and_what_may_be_fast() -> None:
     jobs = [Job((SCENARIO, name), ms, find_primitive(name)) for name, ms in zip(NAMES, times, strict=True)]
     conversion = Job(Conversion(Layout.CHW, Layout.HWC, 32, 14, 14), 0.1)
 
-    assert near_jobs(Plan((SCENARIO,), (), (*jobs, conversion), 0), 2.0) == [jobs[0], jobs[2], conversion]
-    assert near_jobs(Plan((SCENARIO,), (), (*jobs, conversion), 0), 2.5) == [*jobs, conversion]
+    assert near_jobs(WorkList((SCENARIO,), (), (*jobs, conversion), 0), 2.0) == [jobs[0], jobs[2], conversion]
+    assert near_jobs(WorkList((SCENARIO,), (), (*jobs, conversion), 0), 2.5) == [*jobs, conversion]
 
 
 class _Costs:

@@ -250,7 +250,7 @@ def make_road(
     zig = ["-target", target.zig_name, "-std=gnu11", "-O2", "-pthread", "-fno-sanitize=all", f"-I{folder}"]
     link = [str(HERE / "run_model.c"), str(folder / "libroad.so"), f"-Wl,-rpath,{folder}"]
     run_zig("cc", [*zig, *link, "-o", str(folder / "run_model")], "linking the program")
-    shapes_in = tuple(t.type.shape for t in result.planned.program.inputs)
+    shapes_in = tuple(t.type.shape for t in result.plan.program.inputs)
     return Road(model, folder, target.arch == "aarch64" != host_target().arch, shapes_in)
 
 

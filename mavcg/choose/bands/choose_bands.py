@@ -16,11 +16,13 @@ from mavcg.choose.bands.band_model import band_models, banded_steps, compare_tim
 from mavcg.choose.bands.banded_range import ClusterTimes, DepthFirst
 from mavcg.choose.lowering.image_rows import with_image_rows
 from mavcg.choose.lowering.row_phases import ProgramRows, plan_phases, program_rows
-from mavcg.choose.lowering.step_list import CoreShares, PlannedModel, make_step_list
+from mavcg.choose.lowering.step_list import make_step_list
+from mavcg.choose.plan import Plan
 from mavcg.choose.predict.kernel_cycles import KernelModel, kernel_models
 from mavcg.choose.predict.latency import StepModel
 from mavcg.choose.predict.memory import Distances, reuse_distances
 from mavcg.choose.predict.work import StepWork, step_works
+from mavcg.choose.tiles.core_shares import kernel_core_shares
 from mavcg.choose.tiles.tiles import plan_tiles
 from mavcg.files.worker_processes import Task, started_tasks
 from mavcg.hardware.core_model import BoardModel, CoreModel
@@ -35,46 +37,36 @@ MOST_CUTS = 6  # between the two cuts of a range, those left out
 SLACK = 1.0  # fraction by which windows are enlarged, so that fewer bytes are moved
 
 
-@dataclass(frozen=True)
-class DepthFirstModel:
-    """A model with the steps computed by bands. tiles: of its kernels, including those whose rows changed."""
-
-    planned: PlannedModel
-    tiles: TilePlan
-    ranges: tuple[DepthFirst, ...]
-
-
 def with_depth_first(
-    planned: PlannedModel,
-    tiles: TilePlan,
-    shares: CoreShares,
+    planned: Plan,
     board: BoardModel,
     careful: bool = True,
     progress: Callable[[str], None] = lambda message: None,
     workers: int = 1,
-) -> DepthFirstModel:
-    """Return the model with the ranges of steps by bands that pay; unchanged if none pays.
+) -> Plan:
+    """Return the plan with the ranges of steps by bands that pay; unchanged if none pays.
 
-    planned: layer by layer. tiles: of its kernels. careful: False takes every range that is predicted to be faster.
+    planned: layer by layer. careful: False takes every range that is predicted to be faster.
     """
-    unchanged = DepthFirstModel(planned, tiles, ())
-    choice = _Choice.of(planned, tiles, board, careful)
+    choice = _Choice.of(planned, planned.tiles, board, careful)
     if not choice.candidates:
-        return unchanged
+        return planned
     chosen = choice.choose(workers, progress)
     if not chosen:
-        return unchanged
+        return planned
     inside = {number for range_ in chosen for number in range(range_.steps.begin, range_.steps.end)}
     lowered = with_image_rows(planned.lowered, inside)
     tiles = choice.tiles_of(lowered.specs)
-    banded = replace(planned, lowered=lowered, program=make_step_list(lowered, planned.memory, tiles, shares))
+    shares = kernel_core_shares(planned.specs, board.versions, planned.tiles)
+    program = make_step_list(lowered, planned.memory, tiles, shares)
+    banded = replace(planned, lowered=lowered, tiles=tiles, program=program, bands=tuple(chosen))
     ranges = []
     at = 0
     for steps in (*[steps.steps for steps in chosen], StepRange(len(lowered.steps), len(lowered.steps))):
         ranges += [StepRange(at, steps.begin)] if steps.begin > at else []
         ranges += [steps] if steps.end > steps.begin else []
         at = steps.end
-    return DepthFirstModel(plan_phases(banded, program_rows(banded), ranges, SLACK), tiles, tuple(chosen))
+    return plan_phases(banded, program_rows(banded), ranges, SLACK)
 
 
 @dataclass(frozen=True)
@@ -84,7 +76,7 @@ class _Programs:
     Each with the steps' works and reuse distances. tiles: of the kernels of both.
     """
 
-    by_rows: PlannedModel
+    by_rows: Plan
     tiles: TilePlan
     rows: ProgramRows
     works: Sequence[StepWork]
@@ -101,9 +93,9 @@ class _Choice:
     pay.
     """
 
-    planned: PlannedModel
+    planned: Plan
     tiles: TilePlan
-    by_rows: PlannedModel
+    by_rows: Plan
     rows: ProgramRows
     board: BoardModel
     cores: Sequence[CoreModel]
@@ -111,7 +103,7 @@ class _Choice:
     candidates: tuple[tuple[int, int], ...]
 
     @staticmethod
-    def of(planned: PlannedModel, tiles: TilePlan, board: BoardModel, careful: bool) -> "_Choice":
+    def of(planned: Plan, tiles: TilePlan, board: BoardModel, careful: bool) -> "_Choice":
         cores = board.by_speed
         lowered = with_image_rows(planned.lowered)
         by_rows = replace(planned, lowered=lowered, program=make_step_list(lowered, planned.memory, tiles))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from mavcg.choose.lowering.lower import LoweredGraph, LoweredStep
 from mavcg.choose.lowering.memory_plan import buffer_sizes, operand_buffer
 from mavcg.choose.lowering.row_access import unit_access
-from mavcg.choose.lowering.step_list import PlannedModel
+from mavcg.choose.plan import Plan
 from mavcg.errors import MavcgError
 from mavcg.memory.arena import Arena, Lifetime, place_buffers
 from mavcg.memory.row_demand import ALIGN, ByteAccess, UnitStep
@@ -31,9 +31,7 @@ class ArenaTooLargeError(MavcgError):
         self.least_bytes = least_bytes
 
 
-def plan_within(
-    planned: PlannedModel, max_arena_bytes: int, progress: Callable[[str], None] = lambda message: None
-) -> PlannedModel:
+def plan_within(planned: Plan, max_arena_bytes: int, progress: Callable[[str], None] = lambda message: None) -> Plan:
     """Return the model unchanged if its arena is within the limit, else planned by parts of rows.
 
     Of the plans within the limit, the one with the fewest phases and moves is chosen.
@@ -92,7 +90,7 @@ class ProgramRows:
     outputs: tuple[str, ...]
 
 
-def program_rows(planned: PlannedModel) -> ProgramRows:
+def program_rows(planned: Plan) -> ProgramRows:
     """Return a program's steps in units of rows."""
     lowered, program = planned.lowered, planned.program
     works = tuple(_step_rows(step, row) for step, row in zip(lowered.steps, program.steps, strict=True))
@@ -101,7 +99,7 @@ def program_rows(planned: PlannedModel) -> ProgramRows:
     return ProgramRows(works, steps, unit_bytes, buffer_sizes(lowered), tuple(lowered.graph.outputs))
 
 
-def plan_phases(planned: PlannedModel, rows: ProgramRows, ranges: Sequence[StepRange], slack: float) -> PlannedModel:
+def plan_phases(planned: Plan, rows: ProgramRows, ranges: Sequence[StepRange], slack: float) -> Plan:
     """Plan a program in consecutive ranges of steps. slack: fraction by which windows are enlarged.
 
     Raises: MavcgError if there would be more than MOST_PHASES phases.
@@ -111,7 +109,7 @@ def plan_phases(planned: PlannedModel, rows: ProgramRows, ranges: Sequence[StepR
     return _with_schedule(planned, rows, schedule_rows(steps, rows.sizes, rows.outputs, cuts, slack, bands))
 
 
-def plan_in_order(planned: PlannedModel, firings: Sequence[tuple[int, int, int]]) -> PlannedModel:
+def plan_in_order(planned: Plan, firings: Sequence[tuple[int, int, int]]) -> Plan:
     """Plan a program that runs steps, or parts of steps, in a given order.
 
     firings: (number of a step, part, number of its parts); parts of a step are in order. A step that does not process
@@ -123,7 +121,7 @@ def plan_in_order(planned: PlannedModel, firings: Sequence[tuple[int, int, int]]
     return _with_schedule(planned, rows, schedule_in_order(rows.steps, rows.sizes, rows.outputs, order))
 
 
-def _with_schedule(planned: PlannedModel, rows: ProgramRows, schedule: RowSchedule) -> PlannedModel:
+def _with_schedule(planned: Plan, rows: ProgramRows, schedule: RowSchedule) -> Plan:
     """Place the windows of a schedule in the arena and return its phases. Raises: MavcgError for too many phases."""
     lowered, program = planned.lowered, planned.program
     if len(schedule.phases) > MOST_PHASES:
@@ -202,7 +200,7 @@ def _phase(
     phase: Firing | Move,
     step: int,
     lowered: LoweredGraph,
-    planned: PlannedModel,
+    planned: Plan,
     works: Sequence[StepRows],
     arena: Arena,
 ) -> ProgramPhase:
@@ -222,7 +220,7 @@ def _phase(
     return ProgramPhase(step, first, min(rows.rows, phase.end * rows.rows_per_unit) - first, tuple(operands))
 
 
-def _addresses(planned: PlannedModel, arena: Arena) -> tuple[tuple[OperandAddress, ...], ...]:
+def _addresses(planned: Plan, arena: Arena) -> tuple[tuple[OperandAddress, ...], ...]:
     """Return the addresses of all steps' operands with each buffer at the beginning of its window in the arena."""
     lowered = planned.lowered
     by_step = []

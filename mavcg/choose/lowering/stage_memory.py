@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from mavcg.choose.lowering.lower import LoweredGraph
 from mavcg.choose.lowering.memory_plan import buffer_sizes, operand_buffer, workspace_name
-from mavcg.choose.lowering.step_list import PlannedModel
+from mavcg.choose.plan import Plan
 from mavcg.memory.arena import Lifetime, align_size, place_buffers
 from mavcg.specs.model_program import OperandAddress, ProgramStage, RingBuffer
 
@@ -34,7 +34,7 @@ def buffer_uses(lowered: LoweredGraph) -> tuple[BufferUse, ...]:
     return tuple(BufferUse(name, size, *spans[name]) for name, size in sizes.items() if name in spans)
 
 
-def plan_stages(planned: PlannedModel, stages: Sequence[ProgramStage]) -> PlannedModel:
+def plan_stages(planned: Plan, stages: Sequence[ProgramStage]) -> Plan:
     """Return the model planned as a pipeline of stages that cover all steps in order.
 
     Stages run at the same time on different frames. The buffers of a single stage share memory within a range of the
@@ -63,13 +63,13 @@ def plan_stages(planned: PlannedModel, stages: Sequence[ProgramStage]) -> Planne
 
 
 def _with_offsets(
-    planned: PlannedModel,
+    planned: Plan,
     offsets: Mapping[str, int],
     arena_bytes: int,
     bound: int,
     stages: Sequence[ProgramStage],
     rings: Sequence[RingBuffer],
-) -> PlannedModel:
+) -> Plan:
     lowered, program, memory = planned.lowered, planned.program, planned.memory
     addresses = []
     for step, row in zip(lowered.steps, memory.addresses, strict=True):

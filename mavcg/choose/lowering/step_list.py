@@ -1,10 +1,10 @@
 """Create the engine's step list: kernels in order, operands' addresses, call rows and minimum chunks."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from mavcg.choose.lowering.lower import LoweredGraph, LoweredStep
 from mavcg.choose.lowering.memory_plan import ContentDigests, MemoryPlan, plan_memory
+from mavcg.choose.plan import Plan
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.memory.arena import align_size
 from mavcg.specs.kernel import KernelSpec
@@ -15,26 +15,11 @@ DEFAULT_TILES = TilePlan()
 CoreShares = Mapping[str, tuple[tuple[str, int], ...]]
 
 
-@dataclass(frozen=True)
-class PlannedModel:
-    """A completely planned model, before machine code and the bytes of constants are generated."""
-
-    lowered: LoweredGraph
-    memory: MemoryPlan
-    program: Program
-
-    @property
-    def specs(self) -> tuple[KernelSpec, ...]:
-        """All kernels, without repetition."""
-        return self.lowered.specs
-
-
-def plan_model(
-    lowered: LoweredGraph, tiles: TilePlan = DEFAULT_TILES, digests: ContentDigests | None = None
-) -> PlannedModel:
+def plan_model(lowered: LoweredGraph, tiles: TilePlan = DEFAULT_TILES, digests: ContentDigests | None = None) -> Plan:
     """Plan a lowered graph's memory and step list, without core shares."""
     memory = plan_memory(lowered, digests)
-    return PlannedModel(lowered, memory, make_step_list(lowered, memory, tiles))
+    program = make_step_list(lowered, memory, tiles)
+    return Plan(lowered.graph, lowered=lowered, tiles=tiles, memory=memory, program=program)
 
 
 def make_step_list(

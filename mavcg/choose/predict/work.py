@@ -6,7 +6,7 @@ from typing import Any
 
 from mavcg.choose.lowering.lower import LoweredGraph
 from mavcg.choose.lowering.memory_plan import tensor_address
-from mavcg.choose.lowering.step_list import PlannedModel
+from mavcg.choose.plan import Plan
 from mavcg.kernels.primitives.registry import scenario_of
 from mavcg.specs.kernel import KernelSpec, View
 from mavcg.specs.model_program import OperandAddress
@@ -93,7 +93,7 @@ class StepWork:
         }
 
 
-def step_works(model: PlannedModel) -> tuple[StepWork, ...]:
+def step_works(model: Plan) -> tuple[StepWork, ...]:
     """Return the work of every step of a program, in order."""
     lowered, program = model.lowered, model.program
     ends = _constant_ends(model)
@@ -173,7 +173,7 @@ class _Workspaces:
     the other steps read it.
     """
 
-    def __init__(self, model: PlannedModel) -> None:
+    def __init__(self, model: Plan) -> None:
         self.ranges = {output: (begin, begin + size) for output, (begin, size) in model.memory.workspaces.items()}
         self.parts: dict[str, set[int]] = {}
         for step, node in zip(model.program.steps, model.lowered.nodes, strict=True):
@@ -196,7 +196,7 @@ class _Workspaces:
         return Touch(role, "arena", operand.offset, end - operand.offset, end - operand.offset)
 
 
-def _constant_ends(model: PlannedModel) -> list[int]:
+def _constant_ends(model: Plan) -> list[int]:
     """Return the first bytes of constants, in order, and the end of the last one.
 
     Including constants of other models.
@@ -205,7 +205,7 @@ def _constant_ends(model: PlannedModel) -> list[int]:
     return sorted({*starts, *(constant.offset for constant in model.memory.constants), model.memory.constants_bytes})
 
 
-def _places(model: PlannedModel, names: tuple[str, ...]) -> dict[OperandAddress, tuple[str, View]]:
+def _places(model: Plan, names: tuple[str, ...]) -> dict[OperandAddress, tuple[str, View]]:
     """Return the addresses of a node's tensors."""
     storage = model.lowered.storage
     by_address: dict[OperandAddress, tuple[str, View]] = {}

@@ -21,6 +21,7 @@ from mavcg.choose.lowering.kernel_code import (
     kernel_modules,
     version_symbol,
 )
+from mavcg.choose.plan import Plan
 from mavcg.errors import MavcgError
 from mavcg.files.scratch import scratch_folder
 from mavcg.files.worker_processes import run_tasks
@@ -29,8 +30,8 @@ from mavcg.lab.jobs.remote_tasks import is_worker
 from mavcg.model.link import link_model
 from mavcg.model.model import part_tasks
 from mavcg.model.model_request import ModelRequest
-from mavcg.model.prepare import PreparedModel, prepare_model
 from mavcg.model.report import model_json
+from mavcg.model.stages import plan_model
 from mavcg.runtime.companions import library_stem
 
 _FLAGS = frozenset((*KERNEL_FLAGS, *UNSCHEDULED_FLAGS))
@@ -65,7 +66,7 @@ class EmittedModule:
 class PreparedLibrary:
     """A library before code generation. modules: in the order of the link. ir: the emitted module of each."""
 
-    prepared: PreparedModel
+    plan: Plan
     modules: tuple[KernelModule, ...]
     ir: tuple[EmittedModule, ...]
 
@@ -102,16 +103,16 @@ def prepare_libraries(items: tuple[LibraryTask, ...]) -> tuple[PreparedLibrary |
 def _choose_and_plan(request: ModelRequest) -> PreparedLibrary | Refusal:
     try:
         _refuse_paths(request)
-        prepared = prepare_model(request, library_stem(request.output), _quiet)
+        plan = plan_model(request, library_stem(request.output), _quiet)
         modules = kernel_modules(
-            prepared.planned.lowered.specs,
-            prepared.machines,
+            plan.specs,
+            plan.machines,
             request.cores,
             request.target,
             request.tuning,
-            prepared.tiles,
+            plan.tiles,
         )
-        return PreparedLibrary(prepared, tuple(modules), tuple(map(ir_module, modules)))
+        return PreparedLibrary(plan, tuple(modules), tuple(map(ir_module, modules)))
     except MavcgError as error:
         return Refusal(str(error))
 
@@ -164,8 +165,8 @@ def _link_library(item: LinkTask) -> LinkedFiles | Refusal:
                 path = objects / f"{_plain_name(module.name)}.o"
                 path.write_bytes(content)
                 kernels.append(module.kernel_object(path, ir.text))
-            parts = run_tasks(part_tasks(library.prepared, own, objects), own.workers)
-            done = link_model(library.prepared, own, parts, kernels, item.task.facts, objects, started, _quiet)
+            parts = run_tasks(part_tasks(library.plan, own, objects), own.workers)
+            done = link_model(library.plan, own, parts, kernels, item.task.facts, objects, started, _quiet)
         except MavcgError as error:
             return Refusal(str(error))
         paths = (done.output, *done.companions)

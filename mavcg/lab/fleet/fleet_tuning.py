@@ -35,14 +35,14 @@ from mavcg.lab.runners.tuning_state import (
     TuningState,
     batches_of,
 )
-from mavcg.lab.runners.work_list import Job, Plan
+from mavcg.lab.runners.work_list import Job, WorkList
 
 BATCH = 12  # jobs of a program without its two probes; fewer than for one board, so that all boards stay busy
 Decision = tuple[CandidateGroup, dict[Job, Cost], dict[Job, str]]
 
 
 def tune_on_fleet(
-    plan: Plan,
+    plan: WorkList,
     database: CostDb,
     core: MeasuredCore,
     pool: BoardPool,

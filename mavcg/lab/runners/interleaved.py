@@ -13,7 +13,7 @@ from functools import cache
 
 from mavcg.choose.algorithms.costs.provider import Cost
 from mavcg.choose.algorithms.usual_primitives import USUAL_NAMES
-from mavcg.lab.runners.work_list import Job, Plan
+from mavcg.lab.runners.work_list import Job, WorkList
 from mavcg.specs.primitive import Scenario
 
 # Candidates beyond this multiple of the fastest one's time, each measured by itself, are not measured again: on a busy
@@ -43,7 +43,7 @@ class CandidateGroup:
             yield (self.base, *entrants[first : first + GROUP - 1])
 
 
-def candidate_groups(plan: Plan, known: Known) -> list[CandidateGroup]:
+def candidate_groups(plan: WorkList, known: Known) -> list[CandidateGroup]:
     """Return a group for each scenario whose candidates for the fastest were not all measured interleaved.
 
     known: returns the measured cost of a job. Candidates are those near the fastest, the base, and the fastest by the

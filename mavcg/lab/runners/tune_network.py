@@ -23,7 +23,7 @@ from mavcg.lab.runners.shell_runner import ShellRunner
 from mavcg.lab.runners.spot import Spot
 from mavcg.lab.runners.tuning_run import tune_on
 from mavcg.lab.runners.tuning_state import RunControl, TunedOn
-from mavcg.lab.runners.work_list import Plan, fastest, plan_of
+from mavcg.lab.runners.work_list import WorkList, fastest, plan_of
 from mavcg.lab.trials.check import block_of
 from mavcg.profiles.load import cores_for
 from mavcg.specs.kernel import Machine
@@ -64,7 +64,7 @@ class TunedCore:
     """The costs of a network's primitives, measured on one core."""
 
     board_core: BoardCore
-    plan: Plan
+    plan: WorkList
     tuned: TunedOn
 
 
@@ -143,7 +143,7 @@ def tune_network(
 
 def core_plan(
     network: Network, primitives: Sequence[Primitive], core: BoardCore, where: str, note: Callable[[str], None]
-) -> Plan:
+) -> WorkList:
     """Return the plan of measurements of a network on a core, with notes on assumptions. Raises: as plan_of."""
     model = modelled_costs(core.model) if core.threads == 1 else threaded_costs([core.model] * core.threads)
     plan = plan_of(network, primitives, model)

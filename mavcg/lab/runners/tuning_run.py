@@ -24,7 +24,7 @@ from mavcg.lab.runners.tuning_state import (
     TuningState,
     batches_of,
 )
-from mavcg.lab.runners.work_list import Job, Plan
+from mavcg.lab.runners.work_list import Job, WorkList
 
 FIRST_BATCH, BATCH = 8, 24  # jobs of a program; the first batch is small so that progress is shown soon
 DEFAULT_OPTIONS = BenchOptions()
@@ -32,7 +32,7 @@ SLOWED = 0.9  # ratio to the clock before; a lower clock means that the machine 
 
 
 def tune_on(
-    plan: Plan,
+    plan: WorkList,
     database: CostDb,
     spot: Spot,
     control: RunControl = ALL_AT_ONCE,

@@ -9,7 +9,7 @@ from mavcg.choose.algorithms.costs.provider import MEASURED, Cost
 from mavcg.lab.runners.bench_lines import JobFailed, JobTimes, Rounds
 from mavcg.lab.runners.interleaved import CandidateGroup, candidate_groups
 from mavcg.lab.runners.spot import MeasuredCore
-from mavcg.lab.runners.work_list import Job, Plan
+from mavcg.lab.runners.work_list import Job, WorkList
 from mavcg.lab.trials.check import block_of
 
 NOTHING = Cost(0.0, MEASURED)
@@ -68,7 +68,7 @@ class TuningState:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: WorkList,
         database: CostDb,
         core: MeasuredCore,
         control: RunControl,

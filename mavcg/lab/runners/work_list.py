@@ -39,7 +39,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Plan:
+class WorkList:
     """The measurements of a network.
 
     jobs: for each scenario the default primitive, then the most promising ones. pruned: number of measurements that the
@@ -53,7 +53,7 @@ class Plan:
     left_out: tuple[str, ...] = ()
 
 
-def plan_of(network: Network, primitives: Sequence[Primitive], model: CostProvider) -> Plan:
+def plan_of(network: Network, primitives: Sequence[Primitive], model: CostProvider) -> WorkList:
     """Return the measurements of a network.
 
     Each scenario by each promising primitive, and all conversions of its images.
@@ -82,10 +82,10 @@ def plan_of(network: Network, primitives: Sequence[Primitive], model: CostProvid
     jobs = tuple(
         {job.what: job for job in interleaved}.values()
     )  # of scenarios that differ in sparsity, dense ones once
-    return Plan(tuple(measurable), sizes, jobs, pruned, tuple(left_out))
+    return WorkList(tuple(measurable), sizes, jobs, pruned, tuple(left_out))
 
 
-def unsure_jobs(plan: Plan, safety: float) -> tuple[Job, ...]:
+def unsure_jobs(plan: WorkList, safety: float) -> tuple[Job, ...]:
     """Return the jobs of primitives among which the model cannot tell the fastest one of a scenario.
 
     safety: cost safety factor of modelled figures. Two of them may be as far apart as its square and still be in the
@@ -172,7 +172,9 @@ def _conversions(size: Size, model: CostProvider) -> list[Job]:
     return jobs
 
 
-def fastest(plan: Plan, costs: CostProvider, primitives: Sequence[Primitive]) -> Iterator[tuple[Scenario, str, Cost]]:
+def fastest(
+    plan: WorkList, costs: CostProvider, primitives: Sequence[Primitive]
+) -> Iterator[tuple[Scenario, str, Cost]]:
     """Yield for each scenario the primitive of least cost by itself, among those with a known cost.
 
     Compared is the upper end of each cost: a primitive that was measured interleaved with the default must be faster

@@ -8,7 +8,7 @@ import pytest
 from bench.apps.application_runner import ApplicationRunner
 from bench.program_runner import KernelStore
 from mavcg.apps.library_plan import place_networks
-from mavcg.choose.lowering.step_list import PlannedModel
+from mavcg.choose.plan import Plan
 from mavcg.graph import Array, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.specs.kernel import Machine
@@ -25,7 +25,7 @@ TABLE = np.random.default_rng(5).standard_normal((7, 5)).astype(np.float32)
 RIGHT = np.array([[0], [6], [3]])
 
 
-def picking(name: str) -> PlannedModel:
+def picking(name: str) -> Plan:
     """Rows of a table, whose numbers are the input."""
     builder = GraphBuilder(name)
     rows = builder.input("rows", TensorType("i64", RIGHT.shape))

@@ -18,7 +18,8 @@ from mavcg.choose.lowering.image_rows import with_image_rows
 from mavcg.choose.lowering.lower import lower_graph
 from mavcg.choose.lowering.row_phases import ArenaTooLargeError, plan_within
 from mavcg.choose.lowering.stage_memory import buffer_uses, plan_stages
-from mavcg.choose.lowering.step_list import PlannedModel, plan_model
+from mavcg.choose.lowering.step_list import plan_model
+from mavcg.choose.plan import Plan
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
 from mavcg.graph.networks.builder import NetworkBuilder
@@ -39,8 +40,8 @@ class RandomNetwork:
 
     kind: str
     cnn: Cnn
-    whole: PlannedModel
-    planned: PlannedModel
+    whole: Plan
+    planned: Plan
     partitions: tuple[Partition, ...]
 
 
@@ -82,7 +83,7 @@ def random_graph(generator: random.Random, name: str) -> Graph:
     return order_nodes(optimise(with_seeded_weights(net.finish(tensors[-1])))).graph
 
 
-def planned_graph(graph: Graph) -> PlannedModel:
+def planned_graph(graph: Graph) -> Plan:
     """Plan a graph layer by layer, with kernels that go by rows of the image."""
     return plan_model(with_image_rows(lower_graph(graph, Packing(16 if host_target().arch == "x86_64" else 8))))
 
@@ -125,7 +126,7 @@ def _random_network(generator: random.Random, name: str) -> RandomNetwork:
     return RandomNetwork("layer by layer", cnn, whole, whole, (sequential(cnn),))
 
 
-def _random_cuts(generator: random.Random, cnn: Cnn, whole: PlannedModel) -> list[tuple[int, int]]:
+def _random_cuts(generator: random.Random, cnn: Cnn, whole: Plan) -> list[tuple[int, int]]:
     """Return cuts of a network, as numbers of layers and of steps; none where it has one step."""
     steps = whole.lowered.steps
     layers = [n for n, layer in enumerate(cnn.layers) if n and steps_of_layer(steps, layer.name)]
@@ -149,7 +150,7 @@ def _random_schedule(generator: random.Random, cnn: Cnn) -> Partition:
     return partition
 
 
-def _by_parts(generator: random.Random, planned: PlannedModel) -> PlannedModel:
+def _by_parts(generator: random.Random, planned: Plan) -> Plan:
     """Plan within a random limit between the least arena and layer by layer."""
     try:
         return plan_within(planned, 1)

@@ -6,9 +6,10 @@ import pytest
 
 from mavcg.apps.application_file import read_application_file
 from mavcg.apps.library_plan import scheduled_model
+from mavcg.choose.plan import Plan
 from mavcg.errors import MavcgError
 from mavcg.model.model_request import ModelRequest
-from mavcg.model.prepare import PreparedModel, prepare_model
+from mavcg.model.stages import plan_model
 from mavcg.specs.model_program import Program
 from mavcg.toolchain.target import host_target
 from tests.mavcg.apps.small_networks import write_network
@@ -17,20 +18,20 @@ LAYERS = "transpose:transpose, {head}, y, y:reshape"
 
 
 @pytest.fixture(scope="module")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, PreparedModel]:
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Plan]:
     pytest.importorskip("onnx")
     folder = tmp_path_factory.mktemp("scheduled")
     model = write_network(folder / "net.onnx", 8, 24, 0)
     request = ModelRequest(model, folder / "libnet.so", host_target(), (), max_error=0, image_rows=True)
-    return folder, prepare_model(request, "net", lambda message: None)
+    return folder, plan_model(request, "net", lambda message: None)
 
 
-def program_of(prepared: tuple[Path, PreparedModel], schedule: str) -> Program:
+def program_of(prepared: tuple[Path, Plan], schedule: str) -> Program:
     folder, model = prepared
     text = f'[[network]]\nname = "net"\nfile = "net.onnx"\nschedule = "{schedule}"\n'
     (folder / "app.toml").write_text(text)
     (entry,) = read_application_file(folder / "app.toml").networks
-    return scheduled_model(entry, model).planned.program
+    return scheduled_model(entry, model).program
 
 
 def order_of(program: Program) -> list[tuple[str, int, int]]:
@@ -44,7 +45,7 @@ def order_of(program: Program) -> list[tuple[str, int, int]]:
     ]
 
 
-def test_rows_run_in_the_order_that_is_given(prepared: tuple[Path, PreparedModel]) -> None:
+def test_rows_run_in_the_order_that_is_given(prepared: tuple[Path, Plan]) -> None:
     program = program_of(prepared, LAYERS.format(head="[a:conv2d, a:conv2d, c:conv2d] x 12"))
     expected = []
     for row in range(12):
@@ -66,6 +67,6 @@ def test_rows_run_in_the_order_that_is_given(prepared: tuple[Path, PreparedModel
         ("a:conv2d", "layer 'c:conv2d' of net is missing; add it"),
     ],
 )
-def test_schedules_that_cannot_be(prepared: tuple[Path, PreparedModel], head: str, words: str) -> None:
+def test_schedules_that_cannot_be(prepared: tuple[Path, Plan], head: str, words: str) -> None:
     with pytest.raises(MavcgError, match=words):
         program_of(prepared, LAYERS.format(head=head))

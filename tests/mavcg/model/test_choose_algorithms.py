@@ -1,5 +1,6 @@
 """The choice of algorithms: by prediction or as a strategy selects, within a number of bytes of weights."""
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from mavcg.choose.lowering.memory_plan import plan_memory
 from mavcg.choose.lowering.pack_weights import pack_weights
 from mavcg.choose.lowering.step_list import plan_model
 from mavcg.choose.lowering.weight_sizes import weight_sizes
+from mavcg.choose.plan import Plan
 from mavcg.choose.predict.spec_text import read_spec
 from mavcg.choose.predict.work import step_works
 from mavcg.cost.board_model import board_model
@@ -21,7 +23,8 @@ from mavcg.errors import MavcgError
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.hardware.board import Board
-from mavcg.model.choose_algorithms import AlgorithmChoice, choose_algorithms
+from mavcg.model.choose_algorithms import choose_algorithms
+from mavcg.model.model_request import PlanContext
 from mavcg.model.note import model_note
 from mavcg.model.report import primitives_json, selection_sentence, weights_sentence
 from mavcg.model.request import ModelOptions, SelectionOptions, make_model_request, parse_size
@@ -54,19 +57,19 @@ def net(side: int = 12, channels: int = 24) -> Graph:
 
 
 @cache
-def how_small(strategy: str) -> AlgorithmChoice:
+def how_small(strategy: str) -> Plan:
     """The choice for a small net, which several tests look at."""
     return how(net(8, 16), strategy)
 
 
-def how(graph: Graph, strategy: str, max_size: int | None = None, board: Board | None = None) -> AlgorithmChoice:
+def how(graph: Graph, strategy: str, max_size: int | None = None, board: Board | None = None) -> Plan:
     """For a board of x86 cores of the host's kind, or one that is given."""
     target = parse_target(board.target) if board else host_target()
     cores = cores_for(board.cores) if board else ()
     where = board or load_board("rk3588")
     question = ModelQuestion(strategy, Path("/nowhere"), 1e-4) if strategy == ENGINE else ModelQuestion(strategy)
     model = board_model(cores, target, where)
-    return choose_algorithms(graph, question, max_size, model, lambda m: None, lambda s, g: None)
+    return choose_algorithms(Plan(graph), PlanContext(model, question, max_size))
 
 
 @pytest.fixture(autouse=True)
@@ -104,9 +107,8 @@ def test_what_the_engine_does_itself_stays_a_conv2d() -> None:
 
 def test_the_note_names_primitives_conversions_and_bytes_of_weights() -> None:
     chosen_algorithms = how(net(), "family:direct_blocked", board=RK3588)
-    note = model_note(
-        plan_model(chosen_algorithms.lowered), KernelCode((), {"generic": {}}), chosen_algorithms.selection
-    )
+    plan = replace(plan_model(chosen_algorithms.lowered), selection=chosen_algorithms.selection)
+    note = model_note(plan, KernelCode((), {"generic": {}}))
     named = {one["name"]: one["primitive"] for one in primitives_json(note) if one["op"] == "primitive_conv2d"}
     chosen = {node["name"]: node["primitive"] for node in chosen_algorithms.selection["nodes"]}
     assert named and all(chosen[name] == primitive for name, primitive in named.items())

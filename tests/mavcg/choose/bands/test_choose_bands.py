@@ -10,10 +10,11 @@ from bench.program_runner import ProgramRunner
 from mavcg.accelerators.networks import with_seeded_weights
 from mavcg.choose.bands.band_model import banded_steps
 from mavcg.choose.bands.banded_range import DepthFirst
-from mavcg.choose.bands.choose_bands import DepthFirstModel, with_depth_first
+from mavcg.choose.bands.choose_bands import with_depth_first
 from mavcg.choose.lowering.lower import lower_graph
 from mavcg.choose.lowering.row_phases import program_rows
-from mavcg.choose.lowering.step_list import PlannedModel, plan_model
+from mavcg.choose.lowering.step_list import plan_model
+from mavcg.choose.plan import Plan
 from mavcg.choose.predict.work import step_works
 from mavcg.choose.tiles.tiles import plan_tiles
 from mavcg.cost.board_model import board_model
@@ -50,48 +51,48 @@ def board(*clusters: Cluster) -> Board:
     return Board("test", "", host_target().zig_name, clusters)
 
 
-def planned_model() -> PlannedModel:
+def planned_model() -> Plan:
     return plan_model(lower_graph(inverted_residual(), Packing(lanes=16 if CORE == "haswell" else 8)))
 
 
 @cache
-def chosen(own: Board, careful: bool = True) -> DepthFirstModel:
+def chosen(own: Board, careful: bool = True) -> Plan:
     planned, model = planned_model(), board_model([load_cores()[CORE]], host_target(), own)
-    return with_depth_first(planned, plan_tiles(planned.specs, model.versions), {}, model, careful)
+    return with_depth_first(replace(planned, tiles=plan_tiles(planned.specs, model.versions)), model, careful)
 
 
 def test_bands_are_chosen_where_memory_is_slow() -> None:
     """The same bits, in less memory, in an arena with guards; several sizes of parts of each phase."""
     made = chosen(board(NARROW))
     whole = planned_model()
-    names = [each.as_json() for each in made.ranges]
-    steps = [whole.lowered.steps[n].name for each in made.ranges for n in range(each.steps.begin, each.steps.end)]
+    names = [each.as_json() for each in made.bands]
+    steps = [whole.lowered.steps[n].name for each in made.bands for n in range(each.steps.begin, each.steps.end)]
     assert {"expand", "depthwise"} <= set(steps)
     assert all(row["modelled_ms"][CORE]["bands"] < row["modelled_ms"][CORE]["layer_by_layer"] for row in names)
-    assert made.planned.program.arena_bytes < 0.8 * whole.program.arena_bytes and made.planned.program.phases
+    assert made.program.arena_bytes < 0.8 * whole.program.arena_bytes and made.program.phases
 
     x = np.random.default_rng(0).standard_normal((1, SIDE, SIDE, 3)).astype(np.float32)
     machine = machines_for([load_cores()[CORE]], host_target())[CORE]
-    runner = ProgramRunner(made.planned.lowered, machine)
+    runner = ProgramRunner(made.lowered, machine)
     right = runner.run(x)[0]
-    runner.program = made.planned.program
+    runner.program = made.program
     for runner.parts in (1, 3):
         assert runner.run(x)[0].tobytes() == right.tobytes()
 
 
 def test_nothing_is_chosen_where_caches_hold_the_images() -> None:
     made = chosen(board(ROOMY))
-    assert made.ranges == () and not made.planned.program.phases
+    assert made.bands == () and not made.program.phases
 
 
 def test_bands_have_to_pay_on_every_cluster() -> None:
-    assert chosen(board(NARROW)).ranges and chosen(board(NARROW, ROOMY)).ranges == ()
+    assert chosen(board(NARROW)).bands and chosen(board(NARROW, ROOMY)).bands == ()
 
 
 def test_a_gain_within_the_doubt_is_not_taken() -> None:
     """Memory that is a little slower than level 2: faster by the model, and not by more than its cost safety factor."""
     near = replace(NARROW, l3_gb_per_s=28.0, memory_gb_per_s=28.0)
-    assert chosen(board(near), careful=False).ranges and not chosen(board(near)).ranges
+    assert chosen(board(near), careful=False).bands and not chosen(board(near)).bands
 
 
 @pytest.mark.parametrize("core", ["cortex-a55", "cortex-a75"])
@@ -103,7 +104,7 @@ def test_an_arm_boards_choice_follows_its_level_2(core: str) -> None:
     def ranges(*clusters: Cluster) -> tuple[DepthFirst, ...]:
         own = Board("test", "", "aarch64-linux-gnu", clusters)
         model = board_model([load_cores()[core]], target, own)
-        return with_depth_first(planned, plan_tiles(planned.specs, model.versions), {}, model).ranges
+        return with_depth_first(replace(planned, tiles=plan_tiles(planned.specs, model.versions)), model).bands
 
     narrow, roomy = replace(NARROW, core=core), replace(ROOMY, core=core)
     chosen_ranges = ranges(narrow)
@@ -115,8 +116,8 @@ def test_an_arm_boards_choice_follows_its_level_2(core: str) -> None:
 def test_the_steady_state_is_that_of_the_schedule(band: int) -> None:
     """Rows and calls of each step in the middle of the schedule that bands have."""
     made = chosen(board(NARROW))
-    rows, works = program_rows(made.planned), step_works(made.planned)
-    begin, end = made.ranges[0].steps.begin, made.ranges[0].steps.end
+    rows, works = program_rows(made), step_works(made)
+    begin, end = made.bands[0].steps.begin, made.bands[0].steps.end
     banded = banded_steps(rows, works, StepRange(begin, end, 0, band))
     assert banded is not None
     for number, step in enumerate(banded, begin):

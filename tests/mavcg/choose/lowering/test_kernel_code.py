@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -100,7 +101,7 @@ def test_the_note_and_its_table_say_what_was_planned() -> None:
     macro = MacroTile(3, 16, 24, Order.CHANNELS, 8, 512, 5)
     plan = TilePlan({(name, "generic"): macro})
     code = KernelCode((), {"generic": {name: ("4x2",)}, "other": {}}, plan)
-    note = model_note(plan_model(lowered), code, {"strategy": "engine"})
+    note = model_note(replace(plan_model(lowered), selection={"strategy": "engine"}), code)
     shown = io.StringIO()
     show_note({**note, "code_bytes": 1}, Console(file=shown, width=200))
 

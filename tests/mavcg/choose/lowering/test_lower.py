@@ -8,7 +8,8 @@ import pytest
 from mavcg.choose.lowering.lower import lower_candidates, lower_graph
 from mavcg.choose.lowering.memory_plan import plan_memory
 from mavcg.choose.lowering.pack_weights import pack_weights
-from mavcg.choose.lowering.step_list import PlannedModel, plan_model
+from mavcg.choose.lowering.step_list import plan_model
+from mavcg.choose.plan import Plan
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
@@ -28,7 +29,7 @@ from mavcg.specs.tile_plan import (
 PACKING = Packing(8)
 
 
-def planned_model(graph: Graph, tiles: TilePlan | None = None) -> PlannedModel:
+def planned_model(graph: Graph, tiles: TilePlan | None = None) -> Plan:
     return plan_model(lower_graph(graph, PACKING), tiles or TilePlan())
 
 

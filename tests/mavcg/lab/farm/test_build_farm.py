@@ -21,8 +21,8 @@ from mavcg.lab.jobs.engine import LocalEngine
 from mavcg.lab.jobs.forked_engine import ForkedEngine
 from mavcg.lab.jobs.sources_digest import worker_digest
 from mavcg.model.model_request import ModelRequest
-from mavcg.model.prepare import prepare_model
 from mavcg.model.request import ModelOptions, make_model_request
+from mavcg.model.stages import plan_model
 from tests.mavcg.accelerators.explore.dask_cluster import DaskCluster, cluster
 from tests.mavcg.accelerators.explore.explored import KillingEngine
 
@@ -141,10 +141,8 @@ def test_several_models_need_boards(mavcg: Any, tiny: Path, here: Path) -> None:
 
 def test_modules_with_other_settings_have_other_digests(tiny: Path, tmp_path: Path) -> None:
     request = two_requests(tiny, tmp_path)[0]
-    prepared = prepare_model(request, "tiny", lambda message: None)
-    (module, *_) = kernel_modules(
-        prepared.planned.lowered.specs, prepared.machines, request.cores, request.target, plan=prepared.tiles
-    )
+    plan = plan_model(request, "tiny", lambda message: None)
+    (module, *_) = kernel_modules(plan.specs, plan.machines, request.cores, request.target, plan=plan.tiles)
     tuned_again = replace(module, settings=replace(module.settings, tuning=Tuning(solver_seconds=3)))
     said = replace(module, settings=replace(module.settings, what="otherwise said"))
 

@@ -31,7 +31,7 @@ from mavcg.lab.runners.interleaved import (
 from mavcg.lab.runners.spot import Spot
 from mavcg.lab.runners.tuning_run import tune_on
 from mavcg.lab.runners.tuning_state import RunControl, TunedOn
-from mavcg.lab.runners.work_list import Job, Plan, fastest
+from mavcg.lab.runners.work_list import Job, WorkList, fastest
 from mavcg.lab.trials.check import block_of
 from mavcg.lab.trials.run import find_machine
 from mavcg.specs.primitive import Scenario
@@ -56,8 +56,8 @@ def job(name: str, predicted_ms: float = 1.0) -> Job:
     return Job((SCENARIO, name), predicted_ms, find_primitive(name))
 
 
-def plan_with(names: Sequence[str], **predicted_ms: float) -> Plan:
-    return Plan((SCENARIO,), (), tuple(job(name, predicted_ms.get(name, 1.0)) for name in names), 0)
+def plan_with(names: Sequence[str], **predicted_ms: float) -> WorkList:
+    return WorkList((SCENARIO,), (), tuple(job(name, predicted_ms.get(name, 1.0)) for name in names), 0)
 
 
 @dataclass
@@ -127,7 +127,7 @@ def numbers(text: str) -> list[int]:
 
 @pytest.fixture
 def tuned(monkeypatch: pytest.MonkeyPatch) -> Callable[..., TunedOn]:
-    def work(runner: NoisyRunner, plan: Plan, database: CostDb, **given_: Any) -> TunedOn:
+    def work(runner: NoisyRunner, plan: WorkList, database: CostDb, **given_: Any) -> TunedOn:
         monkeypatch.setattr(tuning_run, "programs", runner.programs)
         monkeypatch.setattr(interleaved_run, "programs", runner.programs)
         where = Spot(MACHINE, None, (), False, "here", runner=runner)  # type: ignore[arg-type]

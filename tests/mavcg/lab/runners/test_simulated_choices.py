@@ -9,7 +9,7 @@ from mavcg.choose.algorithms.costs.provider import MEASURED, MODELLED, SIMULATED
 from mavcg.choose.algorithms.costs.rows import Conversion
 from mavcg.kernels.primitives.registry import all_primitives, find_primitive
 from mavcg.lab.runners.simulated_choices import _jobs_of_choice
-from mavcg.lab.runners.work_list import Job, Plan, unsure_jobs
+from mavcg.lab.runners.work_list import Job, WorkList, unsure_jobs
 from mavcg.specs.primitive import Layout, Scenario
 
 SCENARIO = Scenario(32, 14, 14, 1, 3, 48, 1)
@@ -42,7 +42,7 @@ def test_primitives_near_the_fastest_are_unsure_with_the_default() -> None:
         job(DEFAULT, 1.6, other),
         Job(Conversion(Layout.CHW, Layout.HWC, 32, 14, 14), 0.1),
     )
-    plan = Plan((SCENARIO, other), (), jobs, 0)
+    plan = WorkList((SCENARIO, other), (), jobs, 0)
 
     assert unsure_jobs(plan, 1.1) == (jobs[0], jobs[1], jobs[3])
     assert unsure_jobs(plan, 1.0) == ()
@@ -53,7 +53,7 @@ def test_scenarios_that_differ_in_sparsity_are_one_choice() -> None:
     sparse = replace(SCENARIO, sparsity=60)
     dense, csr = job(DEFAULT, 1.0), job(IM2, 1.05, sparse)
 
-    assert unsure_jobs(Plan((sparse,), (), (dense, csr), 0), 1.1) == (dense, csr)
+    assert unsure_jobs(WorkList((sparse,), (), (dense, csr), 0), 1.1) == (dense, csr)
 
 
 @pytest.mark.parametrize("kind", [SIMULATED, MEASURED])

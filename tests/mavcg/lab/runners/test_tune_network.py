@@ -11,7 +11,7 @@ from mavcg.lab.runners.facts import MachineFacts
 from mavcg.lab.runners.open import open_runner
 from mavcg.lab.runners.tune_network import TunedCore, board_cores, board_of, disagreements, facts_document
 from mavcg.lab.runners.tuning_state import TunedOn
-from mavcg.lab.runners.work_list import Job, Plan
+from mavcg.lab.runners.work_list import Job, WorkList
 from mavcg.profiles.load import load_board
 from mavcg.specs.primitive import Layout
 
@@ -67,7 +67,7 @@ def test_another_machine_is_of_some_board() -> None:
 def test_cores_that_compute_other_bits_are_told(phone: MachineFacts) -> None:
     places, _ = board_cores(S10, (), "adb:R58M", phone)
     same, other = (Job(Conversion(Layout.CHW, Layout.HWC, 4, n, n), 0.0) for n in (5, 6))
-    plan = Plan((), (), (same, other), 0)
+    plan = WorkList((), (), (same, other), 0)
 
     def tuned_core(number: int, sums: dict[Job, str]) -> TunedCore:
         return TunedCore(places[number], plan, TunedOn((), 0, 0, "", 0.0, checksums=sums))

@@ -1,0 +1,133 @@
+"""The stages of a model's build between its file and code generation: each takes a Plan and returns one.
+
+STAGES lists them in order. What they decide is printed by MAVCG_DUMP (dump.py).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from mavcg.choose.algorithms.select_model import ENGINE, ModelQuestion
+from mavcg.choose.bands.banded_range import AUTO, OFF
+from mavcg.choose.bands.choose_bands import with_depth_first
+from mavcg.choose.lowering.image_rows import with_image_rows
+from mavcg.choose.lowering.memory_plan import plan_memory
+from mavcg.choose.lowering.row_phases import ArenaTooLargeError, plan_within
+from mavcg.choose.lowering.step_list import make_step_list
+from mavcg.choose.plan import Plan
+from mavcg.choose.predict.predict import PredictedProgram, predict, thread_plans
+from mavcg.choose.predict.work import step_works
+from mavcg.choose.tiles.core_shares import kernel_core_shares
+from mavcg.choose.tiles.tiles import plan_tiles
+from mavcg.errors import MavcgError
+from mavcg.graph import Graph
+from mavcg.hardware.core import GENERIC
+from mavcg.importers.load import import_model
+from mavcg.model.choose_algorithms import choose_algorithms
+from mavcg.model.dump import dump
+from mavcg.model.model_request import ModelRequest, PlanContext, Progress, plan_context
+from mavcg.passes.graph.pipeline import optimise
+
+
+def optimise_graph(plan: Plan, context: PlanContext) -> Plan:
+    """Rewrite the graph by all passes, whose result is the same for every core."""
+    context.progress("rewriting the graph")
+    graph = optimise(plan.graph, dump)
+    dump("optimise", graph)
+    return replace(plan, graph=graph)
+
+
+def choose_and_lower(plan: Plan, context: PlanContext) -> Plan:
+    """Choose how each node is computed, and lower it to kernels. Raises: MavcgError as choose_algorithms."""
+    chosen = choose_algorithms(plan, context, dump)
+    dump("lower", chosen.lowered)
+    return replace(chosen, lowered=with_image_rows(chosen.lowered)) if context.image_rows else chosen
+
+
+def tile_kernels(plan: Plan, context: PlanContext) -> Plan:
+    """Give every kernel a macro-tile for each core's caches; it does not depend on the other kernels."""
+    tiles = plan_tiles(plan.specs, context.board.versions, context.board.counts)
+    dump("plan_tiles", tiles)
+    return replace(plan, tiles=tiles)
+
+
+def place_memory(plan: Plan, context: PlanContext) -> Plan:
+    """Give buffers and constants their addresses."""
+    memory = plan_memory(plan.lowered, pool=context.pool)
+    dump("plan_memory", memory)
+    return replace(plan, memory=memory)
+
+
+def list_steps(plan: Plan, context: PlanContext) -> Plan:
+    """Make the engine's step list."""
+    shares = kernel_core_shares(plan.specs, context.board.versions, plan.tiles)
+    return replace(plan, program=make_step_list(plan.lowered, plan.memory, plan.tiles, shares))
+
+
+def choose_bands(plan: Plan, context: PlanContext) -> Plan:
+    """Compute the ranges of steps that pay by bands of rows, on a board, within the limit on the arena."""
+    if not context.board.named or context.depth_first == OFF:
+        return plan
+    banded = with_depth_first(plan, context.board, context.depth_first == AUTO, context.progress, context.workers)
+    limit = context.max_arena_bytes
+    return plan if limit is not None and banded.program.arena_bytes > limit else banded
+
+
+def limit_arena(plan: Plan, context: PlanContext) -> Plan:
+    """Compute the program by parts of rows if its arena exceeds the limit. Raises: ArenaTooLargeError."""
+    if context.max_arena_bytes is not None:
+        plan = plan_within(plan, context.max_arena_bytes, context.progress)
+    dump("plan_phases", f"{len(plan.program.phases)} phases, arena {plan.program.arena_bytes} bytes\n")
+    return plan
+
+
+def choose_threads(plan: Plan, context: PlanContext) -> Plan:
+    """Add the thread plans among which the engine chooses, if it does. Raises: MavcgError without a board."""
+    board = context.board
+    if context.threads:
+        return plan
+    if not board.named:
+        raise MavcgError("--threads auto: needs a board to predict for; name a --board, or a number of threads")
+    context.progress(f"predicting on {board.board.name} with each number of threads")
+    available = [label for label in board.versions if label != GENERIC]
+    program = PredictedProgram(plan.graph.name, step_works(plan), plan.specs, plan.tiles, available=available)
+    prediction = predict(program, board.board, 0, board.target, context.workers, context.progress)
+    return replace(plan, program=replace(plan.program, thread_plans=thread_plans(prediction)))
+
+
+Stage = Callable[[Plan, PlanContext], Plan]
+# Of one graph; its kernels and constants may then be shared with other graphs of the same library.
+CHOOSE: tuple[Stage, ...] = (optimise_graph, choose_and_lower)
+LAY_OUT: tuple[Stage, ...] = (tile_kernels, place_memory, list_steps, choose_bands, limit_arena, choose_threads)
+STAGES = CHOOSE + LAY_OUT
+
+
+def run_stages(plan: Plan, context: PlanContext, stages: Sequence[Stage] = STAGES) -> Plan:
+    """Return the plan after these stages. Raises: MavcgError for a node without a kernel, and as the stages."""
+    for stage in stages:
+        plan = stage(plan, context)
+    return plan
+
+
+def plan_model(request: ModelRequest, name: str, progress: Progress) -> Plan:
+    """Read a model and plan its library. name: of the graph. Raises: as build_model."""
+    progress(f"reading {request.model.name}")
+    graph = replace(request.graph or import_model(request.model, request.shapes, request.weights), name=name)
+    dump("import", graph)
+    return plan_graph(graph, plan_context(request, progress))
+
+
+def plan_graph(graph: Graph, context: PlanContext) -> Plan:
+    """Run all stages, with the first algorithms that keep a limit on the arena.
+
+    Raises: ArenaTooLargeError with the smallest arena found; MavcgError for a node without a kernel.
+    """
+    # By parts of rows: first with the fastest algorithms, then with algorithms that all work row by row.
+    plain = replace(context, question=ModelQuestion(ENGINE, None, 0), image_rows=True)
+    least: ArenaTooLargeError | None = None
+    for own in (context, replace(context, image_rows=True), plain):
+        try:
+            return run_stages(Plan(graph, context.board.machines), own)
+        except ArenaTooLargeError as error:
+            least = error if least is None or error.least_bytes < least.least_bytes else least
+    assert least is not None
+    raise least
