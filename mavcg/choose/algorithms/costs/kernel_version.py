@@ -2,7 +2,8 @@
 
 The digest covers the module of the primitive's family, all modules of `kernels/` that it imports, directly or not, and
 the modules that generate every kernel. A change of their code changes the digest, whether the generated kernels differ
-or not; a change of docstrings, comments or formatting does not.
+or not; a change of docstrings, comments or formatting does not. A simulated cost also depends on the facts of its core
+and on the simulator (cost/simulator_version.py): `cost_version` has both.
 """
 
 import hashlib
@@ -11,10 +12,14 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
+from mavcg.choose.algorithms.costs.provider import SIMULATED
 from mavcg.choose.algorithms.costs.rows import Conversion
+from mavcg.cost.simulator_version import core_version
+from mavcg.errors import ProfileError
 from mavcg.hardware.cost_fit import KINDS
 from mavcg.hardware.fits import fit_of_kind
 from mavcg.kernels.primitives.registry import module_of
+from mavcg.profiles.load import load_cores
 from mavcg.specs.primitive import Scenario
 from mavcg.text.source_digest import code_without_words
 
@@ -97,3 +102,21 @@ def _path(module: str) -> Path | None:
     except ModuleNotFoundError:  # the parent of the name is a module, not a package
         return None
     return None if spec is None or spec.origin is None else Path(spec.origin)
+
+
+def cost_version(operation: tuple[Scenario, str] | Conversion, kind: str, core: str) -> str:
+    """Return the version of today's cost of a scenario's primitive or of a conversion on the core of this name."""
+    kernels = kernel_version(operation)
+    return f"{kernels} {_facts_version(core)}".strip() if kind == SIMULATED else kernels
+
+
+@cache
+def _facts_version(name: str) -> str:
+    """Return the version of a core's facts; "" for a core that cannot be simulated."""
+    core = load_cores().get(name)
+    if core is None or core.arch != "aarch64":
+        return ""
+    try:
+        return core_version(core)
+    except ProfileError:
+        return ""

@@ -51,7 +51,7 @@ def test_every_primitive_has_the_version_of_its_family() -> None:
     ("module", "some"),
     [
         # The engine's emitters.
-        ("implicit_gemm", {"conv.conv2d", "conv.loop_plan", "gemm.micro_kernel", "primitives.common", REGISTER_TILE}),
+        ("implicit_gemm", {"conv.conv2d", "conv.blocks", "gemm.micro_kernel", "primitives.common", REGISTER_TILE}),
         ("im2.family", {"primitives.im2.patches", "primitives.im2.stages", "primitives.matrix_product", REGISTER_TILE}),
         ("winograd.family", {"primitives.winograd.input_transform", "primitives.winograd.matrices"}),
         ("convert", {"primitives.common", "builder.emit"}),
