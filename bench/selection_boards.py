@@ -38,7 +38,8 @@ from mavcg.choose.lowering.kernel_code import HEURISTIC_SECONDS, KERNEL_FLAGS, k
 from mavcg.hardware.core import Core
 from mavcg.hardware.timing import Timing
 from mavcg.kernels.builder.emit import kernel_name
-from mavcg.kernels.int8.specs import Int8Epilogue, QConv2d
+from mavcg.kernels.builder.quantize import Int8Epilogue
+from mavcg.kernels.int8.specs import QConv2d
 from mavcg.kernels.machines import machines_for, packing_for
 from mavcg.kernels.primitives.registry import find_primitive
 from mavcg.passes.asm.analysis.blocks import functions_of

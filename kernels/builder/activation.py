@@ -5,9 +5,11 @@ from functools import partial
 from math import inf, pi, sqrt
 from typing import TypeAlias
 
+import numpy as np
 from llvmlite import ir
 
-from mavcg.kernels.builder.emit import intrinsic
+from mavcg.kernels.builder.arithmetic import DOUBLE_UNARY, WHOLE_UNARY, larger, smaller
+from mavcg.kernels.builder.emit import intrinsic, number
 from mavcg.kernels.builder.float_math import (
     erf,
     exp,
@@ -19,6 +21,7 @@ from mavcg.kernels.builder.float_math import (
     tanh,
 )
 from mavcg.kernels.builder.trigonometry import cos, sin, tan
+from mavcg.specs.primitive import Epilogue
 
 Value: TypeAlias = ir.Value
 
@@ -129,3 +132,43 @@ def activate(b: ir.IRBuilder, act: str, args: Sequence[float], x: Value) -> Valu
     The operations are the same on every core, so that results are bit-identical. NaN gives NaN.
     """
     return _ACTIVATIONS[act](b, x, *args) if act else x
+
+
+def unary(b: ir.IRBuilder, op: str, args: Sequence[float], dtype: str, x: ir.Value) -> ir.Value:
+    """Return the result of a unary operator that `supported_unary` accepts."""
+    if dtype == "f32":
+        return activate(b, op, args, x)
+    if dtype == "f64":
+        return _clip_double(b, x, *args) if op == "clip" else DOUBLE_UNARY[op](b, x)
+    return _clip_whole(b, dtype, x, *args) if op == "clip" else WHOLE_UNARY[op](b, dtype, x)
+
+
+def supported_unary(op: str, dtype: str) -> bool:
+    """Return True if there is a kernel of a unary operator for a tensor type."""
+    if dtype in ("f16", "f64"):
+        return dtype == "f64" and (op in DOUBLE_UNARY or op == "clip")
+    return dtype == "f32" or op in WHOLE_UNARY or op == "clip"
+
+
+def _clip_whole(b: ir.IRBuilder, dtype: str, x: ir.Value, low: float, high: float) -> ir.Value:
+    """Return integer x clamped to low .. high, rounded inwards; a bound beyond the type's range has no effect."""
+    info = np.iinfo(dtype.replace("u", "uint") if dtype[0] == "u" else dtype.replace("i", "int"))
+    if low > info.min:
+        x = larger(b, dtype, x, number(x, info.max if low > info.max else int(np.ceil(low))))
+    if high < info.max:
+        x = smaller(b, dtype, x, number(x, info.min if high < info.min else int(np.floor(high))))
+    return x
+
+
+def _clip_double(b: ir.IRBuilder, x: ir.Value, low: float, high: float) -> ir.Value:
+    """Return f64 x clamped to low .. high; NaN stays NaN."""
+    x = b.select(b.fcmp_ordered("<", x, number(x, low)), number(x, low), x)
+    return b.select(b.fcmp_ordered(">", x, number(x, high)), number(x, high), x)
+
+
+def finish(b: ir.IRBuilder, epilogue: Epilogue, value: Value, residual: Value | None) -> Value:
+    """Return activation(value + residual). value: the sum, bias included. residual: None if the epilogue has no
+    residual."""
+    if residual is not None:
+        value = b.fadd(value, residual, name="with_residual")
+    return activate(b, "" if epilogue.act == "none" else epilogue.act, epilogue.act_args, value)

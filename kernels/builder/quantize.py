@@ -1,10 +1,13 @@
 """Quantization and dequantization of lanes, with the same rounding in every kernel that stores 8 bits."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from llvmlite import ir
 
+from mavcg.graph import Node
 from mavcg.kernels.builder.emit import F32, I8, I32, SIGNED, intrinsic, number, with_element
+from mavcg.specs.serialize import spec_format
 
 
 def limits(dtype: str) -> tuple[int, int]:
@@ -73,3 +76,20 @@ def multiply_quantized(
     factors = [subtract_zero(b, x, dtype, int(zero)) for x, dtype, zero in zip(values, dtypes, args[1:3], strict=False)]
     exact = b.sitofp(b.mul(*factors), with_element(factors[0], F32))
     return requantize_value(b, b.fmul(exact, number(exact, args[0])), int(args[3]), int(args[4]), int(args[5]))
+
+
+@spec_format("int8_epilogue")
+@dataclass(frozen=True)
+class Int8Epilogue:
+    """The requantization of a sum: clamp(round_half_even(f32(sum) * multiplier) + zero, lo, hi) as type `to`, i8 or
+    u8."""
+
+    zero: int
+    lo: int
+    hi: int
+    to: str
+
+
+def epilogue_of(node: Node) -> Int8Epilogue:
+    """Return the requantization of a node's sums, from its attributes."""
+    return Int8Epilogue(node.attr("out_zero"), node.attr("lo"), node.attr("hi"), node.attr("to"))

@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
 from mavcg.kernels.builder.nest import collapse
+from mavcg.kernels.builder.quantize import epilogue_of
 from mavcg.kernels.conv.depthwise import MOST_TAPS
 from mavcg.kernels.int8.conv_loops import emit_qconv2d, qconv2d_registers
 from mavcg.kernels.int8.depthwise import emit_qdepthwise
-from mavcg.kernels.int8.register_tile import GROUP, sums_in_i16
-from mavcg.kernels.int8.specs import CHANNELS, QConv2d, QDepthwise, SumRun, epilogue_of, in_vectors
+from mavcg.kernels.int8.register_tile import GROUP, SumRun, sums_in_i16
+from mavcg.kernels.int8.specs import CHANNELS, QConv2d, QDepthwise, in_vectors
 from mavcg.kernels.tensor.copies import CopySpec
 from mavcg.specs.kernel import Operand, Packing, Step, View, dense_strides
 from mavcg.specs.packed_constant import PackedConstant

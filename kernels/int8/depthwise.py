@@ -24,10 +24,11 @@ from mavcg.kernels.builder.emit import (
     scale_index,
 )
 from mavcg.kernels.builder.nest import load_lanes, shuffle, store_lanes
+from mavcg.kernels.builder.quantize import Int8Epilogue
 from mavcg.kernels.conv.part_loops import channel_groups, channel_steps, check_groups
 from mavcg.kernels.gemm.register_tile import cut
 from mavcg.kernels.int8.micro_kernel import F32_BYTES
-from mavcg.kernels.int8.specs import CHANNELS, EightBitDepthwise, Int8Epilogue, QDepthwise
+from mavcg.kernels.int8.specs import CHANNELS, EightBitDepthwise, QDepthwise
 from mavcg.kernels.int8.tile import to_eight_bits
 from mavcg.specs.kernel import Machine, View
 from mavcg.specs.tile_plan import MacroTile

@@ -33,8 +33,8 @@ from mavcg.kernels.int8.depthwise import PLAIN as PLAIN_DEPTHWISE
 from mavcg.kernels.int8.depthwise import emit_depthwise_sums
 from mavcg.kernels.int8.integer_sums import IntegerConv2d, IntegerDepthwise, IntegerEnding, IntegerSums, integer_ending
 from mavcg.kernels.int8.micro_kernel import F32_BYTES
-from mavcg.kernels.int8.register_tile import GROUP, sums_in_i16
-from mavcg.kernels.int8.specs import CHANNELS, SumRun, in_vectors
+from mavcg.kernels.int8.register_tile import GROUP, SumRun, sums_in_i16
+from mavcg.kernels.int8.specs import CHANNELS, in_vectors
 from mavcg.specs.kernel import Machine, Operand, Packing, Step, View
 from mavcg.specs.packed_constant import PackedConstant
 from mavcg.specs.row_kernel import in_pieces

@@ -31,8 +31,7 @@ from mavcg.kernels.builder.product_loop import (
     window_loops,
 )
 from mavcg.kernels.gemm.tile import LINE_BYTES
-from mavcg.kernels.int8.register_tile import GROUP, ProductForm, chains
-from mavcg.kernels.int8.specs import SumRun
+from mavcg.kernels.int8.register_tile import GROUP, ProductForm, SumRun, chains
 from mavcg.kernels.int8.tile import QPointers, QTile, TileEnding, TileSums
 from mavcg.specs.kernel import F32_BYTES as F32_BYTES
 from mavcg.specs.kernel import Machine

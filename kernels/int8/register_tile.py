@@ -176,3 +176,36 @@ def chains(form: ProductForm, pixels: int, pieces: int, registers: int, most: in
     while count > 1 and form.registers(pixels, pieces * count) > registers:
         count -= 1
     return 1 if form.kind in ("madd", "maddubs", "mull") else count
+
+
+@dataclass(frozen=True)
+class SumRun:
+    """The loops of a sum over the inputs: levels of (count, step in bytes), outermost first, around contiguous runs.
+
+    length: bytes of a run, which is read in groups of four. The last group ends where the run ends, so that some bytes
+    may be in two groups; their weights are zero in one of them. A run of fewer than four bytes is one group.
+    """
+
+    levels: tuple[tuple[int, int], ...]
+    length: int
+
+    @property
+    def groups(self) -> int:
+        """Number of groups of one run."""
+        return -(-self.length // GROUP)
+
+    @property
+    def steps(self) -> int:
+        """Number of groups of the whole sum."""
+        total = self.groups
+        for count, _ in self.levels:
+            total *= count
+        return total
+
+    def terms(self) -> list[tuple[int, ...]]:
+        """Return, for each group, the byte of the run that each position multiplies; -1: its weight is zero."""
+        groups = []
+        for start in range(0, self.length, GROUP):
+            first = max(0, min(start, self.length - GROUP))
+            groups.append(tuple(i if start <= i < self.length else -1 for i in range(first, first + GROUP)))
+        return groups

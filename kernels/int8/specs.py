@@ -1,4 +1,4 @@
-"""Specs of 8-bit convolutions, everything that decides their code except the core; the loops of their sums."""
+"""Specs of 8-bit convolutions: everything that decides their code except the core."""
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
@@ -7,64 +7,14 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from mavcg.graph import Node
+from mavcg.kernels.builder.quantize import Int8Epilogue
 from mavcg.kernels.conv.spec import Convolution
-from mavcg.kernels.int8.register_tile import GROUP, ProductForm, form_of
+from mavcg.kernels.int8.register_tile import GROUP, ProductForm, SumRun, form_of
 from mavcg.specs.kernel import F32_BYTES as F32_BYTES
 from mavcg.specs.kernel import Machine, View
 from mavcg.specs.row_kernel import RowKernel
 from mavcg.specs.serialize import spec_format
 from mavcg.specs.sums_of_products import TilingRules
-
-
-@dataclass(frozen=True)
-class SumRun:
-    """The loops of a sum over the inputs: levels of (count, step in bytes), outermost first, around contiguous runs.
-
-    length: bytes of a run, which is read in groups of four. The last group ends where the run ends, so that some bytes
-    may be in two groups; their weights are zero in one of them. A run of fewer than four bytes is one group.
-    """
-
-    levels: tuple[tuple[int, int], ...]
-    length: int
-
-    @property
-    def groups(self) -> int:
-        """Number of groups of one run."""
-        return -(-self.length // GROUP)
-
-    @property
-    def steps(self) -> int:
-        """Number of groups of the whole sum."""
-        total = self.groups
-        for count, _ in self.levels:
-            total *= count
-        return total
-
-    def terms(self) -> list[tuple[int, ...]]:
-        """Return, for each group, the byte of the run that each position multiplies; -1: its weight is zero."""
-        groups = []
-        for start in range(0, self.length, GROUP):
-            first = max(0, min(start, self.length - GROUP))
-            groups.append(tuple(i if start <= i < self.length else -1 for i in range(first, first + GROUP)))
-        return groups
-
-
-@spec_format("int8_epilogue")
-@dataclass(frozen=True)
-class Int8Epilogue:
-    """The requantization of a sum: clamp(round_half_even(f32(sum) * multiplier) + zero, lo, hi) as type `to`, i8 or
-    u8."""
-
-    zero: int
-    lo: int
-    hi: int
-    to: str
-
-
-def epilogue_of(node: Node) -> Int8Epilogue:
-    """Return the requantization of a node's sums, from its attributes."""
-    return Int8Epilogue(node.attr("out_zero"), node.attr("lo"), node.attr("hi"), node.attr("to"))
 
 
 class EightBitConvolution(Convolution):

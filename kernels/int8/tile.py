@@ -10,9 +10,8 @@ from llvmlite import ir
 
 from mavcg.kernels.builder.emit import F32, I8, I16, I32, address, intrinsic
 from mavcg.kernels.builder.nest import shuffle, store_lanes
-from mavcg.kernels.builder.quantize import limits
+from mavcg.kernels.builder.quantize import Int8Epilogue, limits
 from mavcg.kernels.int8.register_tile import ProductForm
-from mavcg.kernels.int8.specs import Int8Epilogue
 from mavcg.specs.kernel import F32_BYTES as F32_BYTES
 from mavcg.specs.kernel import Machine
 

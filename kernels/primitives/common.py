@@ -7,7 +7,6 @@ from typing import TypeAlias
 import numpy as np
 from llvmlite import ir
 
-from mavcg.kernels.builder.activation import activate
 from mavcg.kernels.builder.emit import (
     F32,
     I32,
@@ -176,14 +175,6 @@ def zero_other_lanes(b: ir.IRBuilder, value: Value, lanes: int, used: int) -> Va
     if used == 0:
         return f32_splat(0.0, lanes)
     return shuffle(b, value, f32_splat(0.0, lanes), [i if i < used else lanes for i in range(lanes)])
-
-
-def finish(b: ir.IRBuilder, epilogue: Epilogue, value: Value, residual: Value | None) -> Value:
-    """Return activation(value + residual). value: the sum, bias included. residual: None if the epilogue has no
-    residual."""
-    if residual is not None:
-        value = b.fadd(value, residual, name="with_residual")
-    return activate(b, "" if epilogue.act == "none" else epilogue.act, epilogue.act_args, value)
 
 
 def epilogue_operand_places(epilogue: Epilogue) -> tuple[StageOperand, ...]:

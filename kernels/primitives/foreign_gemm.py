@@ -15,6 +15,7 @@ from typing import TypeAlias
 import numpy as np
 from llvmlite import ir
 
+from mavcg.kernels.builder.activation import finish
 from mavcg.kernels.builder.emit import (
     F32,
     I32,
@@ -33,14 +34,7 @@ from mavcg.kernels.builder.emit import (
     vector,
 )
 from mavcg.kernels.gemm.register_tile import lanes_f32
-from mavcg.kernels.primitives.common import (
-    Image,
-    align_workspace,
-    epilogue_operand_places,
-    epilogue_operands,
-    finish,
-    image_of,
-)
+from mavcg.kernels.primitives.common import Image, align_workspace, epilogue_operand_places, epilogue_operands, image_of
 from mavcg.kernels.primitives.im2.patches import Patches, PatchMatrix
 from mavcg.kernels.primitives.runs import along
 from mavcg.specs.foreign_library import ForeignLibrary

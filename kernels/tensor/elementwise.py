@@ -10,17 +10,13 @@ from llvmlite import ir
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
 from mavcg.kernels.builder import quantize
-from mavcg.kernels.builder.activation import activate
+from mavcg.kernels.builder.activation import supported_unary, unary
 from mavcg.kernels.builder.arithmetic import (
     BINARY,
-    DOUBLE_UNARY,
-    WHOLE_UNARY,
     convert,
     flags,
     is_float,
-    larger,
     remainder,
-    smaller,
 )
 from mavcg.kernels.builder.double_math import EXACT_EXPONENTS, fixed_power
 from mavcg.kernels.builder.emit import (
@@ -103,31 +99,6 @@ class ElementwiseSpec(NestKernel):
     @property
     def work(self) -> int:
         return self.nest.elements * (1 if self.cheap else 8)
-
-
-def _clip_whole(b: ir.IRBuilder, dtype: str, x: ir.Value, low: float, high: float) -> ir.Value:
-    """Return integer x clamped to low .. high, rounded inwards; a bound beyond the type's range has no effect."""
-    info = np.iinfo(dtype.replace("u", "uint") if dtype[0] == "u" else dtype.replace("i", "int"))
-    if low > info.min:
-        x = larger(b, dtype, x, number(x, info.max if low > info.max else int(np.ceil(low))))
-    if high < info.max:
-        x = smaller(b, dtype, x, number(x, info.min if high < info.min else int(np.floor(high))))
-    return x
-
-
-def unary(b: ir.IRBuilder, op: str, args: Sequence[float], dtype: str, x: ir.Value) -> ir.Value:
-    """Return the result of a unary operator that `supported_unary` accepts."""
-    if dtype == "f32":
-        return activate(b, op, args, x)
-    if dtype == "f64":
-        return _clip_double(b, x, *args) if op == "clip" else DOUBLE_UNARY[op](b, x)
-    return _clip_whole(b, dtype, x, *args) if op == "clip" else WHOLE_UNARY[op](b, dtype, x)
-
-
-def _clip_double(b: ir.IRBuilder, x: ir.Value, low: float, high: float) -> ir.Value:
-    """Return f64 x clamped to low .. high; NaN stays NaN."""
-    x = b.select(b.fcmp_ordered("<", x, number(x, low)), number(x, low), x)
-    return b.select(b.fcmp_ordered(">", x, number(x, high)), number(x, high), x)
 
 
 Values = Sequence[ir.Value]
@@ -219,13 +190,6 @@ def emit_elementwise(module: ir.Module, spec: ElementwiseSpec, machine: Machine)
     nest_rows(b, spec.nest, pointers, sizes, vectors if in_vectors else singly)
     b.ret_void()
     return function
-
-
-def supported_unary(op: str, dtype: str) -> bool:
-    """Return True if there is a kernel of a unary operator for a tensor type."""
-    if dtype in ("f16", "f64"):
-        return dtype == "f64" and (op in DOUBLE_UNARY or op == "clip")
-    return dtype == "f32" or op in WHOLE_UNARY or op == "clip"
 
 
 def _is_supported(op: str, dtype: str) -> bool:

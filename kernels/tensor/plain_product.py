@@ -11,6 +11,7 @@ from llvmlite import ir
 
 from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES, Graph, Node
+from mavcg.kernels.builder.activation import supported_unary, unary
 from mavcg.kernels.builder.arithmetic import is_float
 from mavcg.kernels.builder.emit import (
     TYPES,
@@ -26,7 +27,6 @@ from mavcg.kernels.builder.emit import (
 )
 from mavcg.kernels.builder.nest import decode
 from mavcg.kernels.builder.product_loop import ProductLoop, TermPointers, nested_loops, single_products
-from mavcg.kernels.tensor.elementwise import supported_unary, unary
 from mavcg.specs.kernel import KernelSpec, Machine, Operand, Step, View
 from mavcg.specs.kernel_symbol import shape_text, sizes_text
 from mavcg.specs.serialize import spec_format

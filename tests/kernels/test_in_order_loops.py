@@ -8,7 +8,8 @@ import pytest
 from mavcg.assembly.tuning import TuningJob, tune_version
 from mavcg.choose.lowering.kernel_code import HEURISTIC_SECONDS, KERNEL_FLAGS, kernel_module, version_symbol
 from mavcg.kernels.builder.emit import kernel_name
-from mavcg.kernels.int8.specs import Int8Epilogue, QConv2d
+from mavcg.kernels.builder.quantize import Int8Epilogue
+from mavcg.kernels.int8.specs import QConv2d
 from mavcg.kernels.machines import machines_for
 from mavcg.kernels.primitives.registry import find_primitive
 from mavcg.passes.asm.models.main_loop import main_loop

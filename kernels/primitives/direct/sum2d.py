@@ -11,6 +11,7 @@ from typing import TypeAlias
 import numpy as np
 from llvmlite import ir
 
+from mavcg.kernels.builder.activation import finish
 from mavcg.kernels.builder.emit import (
     F32,
     Values,
@@ -31,7 +32,6 @@ from mavcg.kernels.primitives.common import (
     Image,
     epilogue_operand_places,
     epilogue_operands,
-    finish,
     image_of,
     load_partial,
     store_partial,

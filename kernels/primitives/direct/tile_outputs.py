@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
+from mavcg.kernels.builder.activation import finish
 from mavcg.kernels.builder.emit import (
     F32,
     Values,
@@ -17,14 +18,7 @@ from mavcg.kernels.builder.emit import (
     store_vector,
     vector,
 )
-from mavcg.kernels.primitives.common import (
-    Image,
-    finish,
-    load_partial,
-    store_partial,
-    transpose_vectors,
-    zero_other_lanes,
-)
+from mavcg.kernels.primitives.common import Image, load_partial, store_partial, transpose_vectors, zero_other_lanes
 from mavcg.specs.kernel import Machine
 from mavcg.specs.primitive import F32_BYTES, Epilogue, Layout
 

@@ -5,6 +5,7 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
+from mavcg.kernels.builder.activation import finish
 from mavcg.kernels.builder.emit import (
     F32,
     address,
@@ -20,14 +21,7 @@ from mavcg.kernels.builder.emit import (
     vector,
 )
 from mavcg.kernels.gemm.tile import Pointers, Sum
-from mavcg.kernels.primitives.common import (
-    MOST_BLOCK,
-    epilogue_operands,
-    finish,
-    load_partial,
-    store_partial,
-    zero_other_lanes,
-)
+from mavcg.kernels.primitives.common import MOST_BLOCK, epilogue_operands, load_partial, store_partial, zero_other_lanes
 from mavcg.kernels.primitives.fft.lanes import ChannelLanes, forward, inverse
 from mavcg.kernels.primitives.fft.specs import CoefficientProducts, ForwardRows, InverseRows
 from mavcg.kernels.primitives.matrix_product import PANEL, emit_product, packed_product

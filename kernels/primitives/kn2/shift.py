@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
+from mavcg.kernels.builder.activation import finish
 from mavcg.kernels.builder.emit import (
     F32,
     address,
@@ -25,7 +26,7 @@ from mavcg.kernels.builder.emit import (
     vector,
 )
 from mavcg.kernels.gemm.register_tile import lanes_f32
-from mavcg.kernels.primitives.common import Image, epilogue_operands, finish
+from mavcg.kernels.primitives.common import Image, epilogue_operands
 from mavcg.kernels.primitives.matrix_product import fill_last_block
 from mavcg.kernels.primitives.runs import along
 from mavcg.specs.kernel import KernelSpec, Machine

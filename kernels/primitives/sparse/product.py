@@ -12,6 +12,7 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.hardware.issue_rates import InstructionMix
+from mavcg.kernels.builder.activation import finish
 from mavcg.kernels.builder.emit import (
     F32,
     I32,
@@ -29,7 +30,7 @@ from mavcg.kernels.builder.emit import (
 )
 from mavcg.kernels.builder.product_loop import ProductLoop, SumTile, TermPointers
 from mavcg.kernels.gemm.register_tile import lanes_f32
-from mavcg.kernels.primitives.common import Image, epilogue_operands, finish, load_partial, store_partial
+from mavcg.kernels.primitives.common import Image, epilogue_operands, load_partial, store_partial
 from mavcg.kernels.primitives.matrix_product import emit_full_or_tail
 from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.specs.kernel_symbol import shape_text

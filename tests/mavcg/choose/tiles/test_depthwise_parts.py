@@ -11,7 +11,8 @@ from mavcg.cost.board_model import cores_each, cores_of
 from mavcg.graph import TensorType
 from mavcg.hardware.core_model import CoreModel
 from mavcg.kernels.builder.emit import kernel_name
-from mavcg.kernels.int8.specs import Int8Epilogue, QDepthwise
+from mavcg.kernels.builder.quantize import Int8Epilogue
+from mavcg.kernels.int8.specs import QDepthwise
 from mavcg.kernels.machines import machines_for
 from mavcg.profiles.load import load_board, load_cores
 from mavcg.specs.kernel import Machine, dense_view
