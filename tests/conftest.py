@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -54,9 +55,14 @@ def pytest_configure(config: pytest.Config) -> None:
     gc.set_threshold(300_000)
     settings.register_profile("any", deadline=None)  # no test fails because the machine is busy
     settings.register_profile("same", settings.get_profile("any"), derandomize=True, max_examples=10)
-    settings.load_profile("same" if config.getoption("markexpr") == "not long" else "any")
+    settings.load_profile("same" if is_fast(config) else "any")
     config.addinivalue_line("markers", "spread(times=1): the fast suite runs a few of its copies, with every value")
     config.addinivalue_line("markers", "sample(copies): the fast suite runs so many of its copies, evenly spaced")
+
+
+def is_fast(config: pytest.Config) -> bool:
+    """Whether it is the fast suite that runs."""
+    return str(config.getoption("markexpr")) == "not long"
 
 
 # Folders and files that take longest: they run first, so that no worker has one of them left when the others are done.
@@ -81,10 +87,18 @@ SLOW_FIRST = (
 
 
 @pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(collector: pytest.Collector, obj: object) -> list[pytest.Item] | None:
+    """The fast suite makes no copies of tests that are long with every value, a third of all copies."""
+    if not is_fast(collector.config) or not isinstance(getattr(obj, "pytestmark", None), list):
+        return None
+    return [] if any(mark.name == "long" for mark in obj.pytestmark) else None  # type: ignore[attr-defined]
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the copies of spread and sampled tests that the fast suite leaves out as long; put slow folders first."""
-    rank = {folder: number for number, folder in enumerate(SLOW_FIRST)}
-    items.sort(key=lambda item: next((n for folder, n in rank.items() if item.nodeid.startswith(folder)), len(rank)))
+    rank = lru_cache(rank_of)  # a file has thousands of items
+    items.sort(key=lambda item: rank(item.nodeid.partition("::")[0]))
     for name, choose in (("spread", copies_with_every_value), ("sample", copies_evenly_spaced)):
         copies: dict[str, list[pytest.Function]] = {}
         for item in items:
@@ -96,6 +110,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             for number, item in enumerate(those):
                 if number not in kept:
                     item.add_marker(pytest.mark.long)
+
+
+def rank_of(file: str) -> int:
+    """Which entry of SLOW_FIRST a file of tests belongs to; their number if to none."""
+    return next((number for number, folder in enumerate(SLOW_FIRST) if file.startswith(folder)), len(SLOW_FIRST))
 
 
 def copies_with_every_value(copies: Sequence[pytest.Function], times: int) -> set[int]:
