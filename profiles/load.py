@@ -8,9 +8,10 @@ users can correct a fact without a change of the installation.
 import difflib
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 
 from mavcg.errors import MavcgError, ProfileError
 from mavcg.hardware.board import Board
@@ -133,13 +134,20 @@ def files(kind: str) -> dict[str, Path]:
     """
     by_name: dict[str, Path] = {}
     for folder in _folders():
-        here: dict[str, Path] = {}
-        for path in sorted(path for suffix in SUFFIXES[kind] for path in (folder / kind).glob(f"*{suffix}")):
-            if path.stem in here:
-                raise ProfileError(f"{path}: {here[path.stem].name} beside it has the same name; remove one of them")
-            here[path.stem] = path
-        by_name |= here
+        by_name |= _by_name(folder / kind, tuple(os.listdir(folder / kind)) if (folder / kind).is_dir() else (), kind)
     return dict(sorted(by_name.items()))
+
+
+@lru_cache(maxsize=64)
+def _by_name(folder: Path, entries: tuple[str, ...], kind: str) -> Mapping[str, Path]:
+    """Return the files of a kind among a folder's entries. The result is kept, because one command lists the cores for
+    each of some hundred loops. Raises: as files."""
+    here: dict[str, Path] = {}
+    for path in sorted(folder / entry for entry in entries if entry.endswith(tuple(SUFFIXES[kind]))):
+        if path.stem in here:
+            raise ProfileError(f"{path}: {here[path.stem].name} beside it has the same name; remove one of them")
+        here[path.stem] = path
+    return MappingProxyType(here)
 
 
 def read_core(path: Path) -> Core:

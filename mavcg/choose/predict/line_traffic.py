@@ -184,15 +184,13 @@ def _distinct(
     """Return the distinct lines of accesses while these loops run, by operand and whether any of them is a store."""
     stored = {a.base for a in accesses if a.is_store}
     groups: dict[tuple[str, tuple[tuple[float, int], ...]], set[tuple[int, int]]] = {}
+    moves_of: dict[tuple[tuple[str, float], ...], tuple[tuple[float, int], ...]] = {}  # most accesses share them
     for access in accesses:
-        moves = tuple(
-            sorted(
-                (stride, max(1, round(trips.get(name, 1.0))))
-                for name, stride in access.strides.items()
-                if name in trips or name == "?"
-            )
-        )
-        moves = tuple((s, t) for s, t in moves if t > 1)
+        strides = tuple(access.strides.items())
+        moves = moves_of.get(strides)
+        if moves is None:
+            known = ((stride, round(trips.get(name, 1.0))) for name, stride in strides if name in trips or name == "?")
+            moves = moves_of[strides] = tuple(sorted((stride, count) for stride, count in known if count > 1))
         groups.setdefault((access.base, moves), set()).add((access.offset, access.offset + access.bytes))
     places_of: dict[str, list[RunsOfBytes]] = {}
     for (base, moves), places in groups.items():

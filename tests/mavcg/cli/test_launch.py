@@ -127,6 +127,7 @@ def test_a_function_that_cannot_have_versions_leaves_the_others_theirs(
     assert re.match(told, ended.stderr) and not labels(project / "hot.o", "warm")
 
 
+@pytest.mark.spread
 @pytest.mark.parametrize("verb", ["build", "launch"])
 @pytest.mark.parametrize(
     ("fault", "why"),

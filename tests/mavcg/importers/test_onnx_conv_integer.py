@@ -126,6 +126,7 @@ def random_case(rng: np.random.Generator, spatial: int) -> tuple[dict[str, np.nd
     return arrays, attrs
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("seed", range(24))
 def test_random_forms_beside_onnxruntime(tmp_path: Path, seed: int) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
