@@ -253,7 +253,9 @@ def _model_remark(version: VersionChoice, line: str) -> str:
         return f"runs the version of {version.body}: {version.nearly_equal}"
     if version.shares_body_with:
         return f"same machine code as {version.shares_body_with}"
-    return version.verdict.why if version.verdict and (version.verdict.is_slower or not line) else line
+    if version.verdict and (version.verdict.is_slower or not line):
+        return version.verdict.why
+    return line or "not modelled, and kept"
 
 
 def count_to_functions(profile: "Profile", library: VersionedLibrary | None) -> "Profile":

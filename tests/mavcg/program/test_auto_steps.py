@@ -61,3 +61,26 @@ def test_functions_that_no_source_holds_build_nothing(tmp_path: Path, only_hot: 
 
     assert (built.library, built.versions, dict(built.left)) == (None, (), {"main": "not in the input"})
     assert not (tmp_path / "libhot.so").exists()
+
+
+@pytest.mark.parametrize(
+    ("core", "target", "kept", "dropped"),
+    [
+        ("haswell", "x86_64-linux-gnu.2.17", ["not modelled, and kept"], []),
+        ("cortex-a76", "aarch64-linux-gnu.2.17", [], ["within the model's error of"]),
+    ],
+)
+def test_where_nothing_runs_the_model_decides_where_there_is_one(
+    tmp_path: Path, core: str, target: str, kept: list[str], dropped: list[str]
+) -> None:
+    """A version that gains nothing by the model goes; one of a core without a model stays and says so."""
+    (tmp_path / "a.c").write_text("int sum(const int *x, int n) { int s = 0; while (n--) s += x[n]; return s; }\n")
+    build = BuildFile(output="libhot.so", cores=(core,), target=target, sources=("a.c",), flags=("-O2",))
+    project = ProjectFile(tmp_path / "mavcg.toml")
+    steps = ProgramSteps(AutoRequest(project, build), AutoMachine(RunsHere(), (), "it is a test"))
+
+    built = steps.build([HotSymbol("sum", named_by_user=False)], {}, True)
+
+    assert [version.how for version in built.versions] == kept
+    assert len(built.dropped) == len(dropped)
+    assert all("(model)" in v.why and words in v.why for v, words in zip(built.dropped, dropped, strict=True))
