@@ -11,7 +11,7 @@ from pathlib import Path
 from mavcg.assembly.argument_states import DESCRIBED_LIMIT, Arguments, described_state
 from mavcg.assembly.code_image import CodeImage, assemble_image
 from mavcg.assembly.emulation import INSTRUCTION_LIMIT, State, start_state
-from mavcg.assembly.equivalence import Comparison, compare
+from mavcg.assembly.equivalence import Comparison, RunLimits, compare
 from mavcg.errors import MavcgError
 from mavcg.files.store import NOTHING_KEPT, EntryStore
 
@@ -88,8 +88,8 @@ def _check_function(before: CodeImage, after: CodeImage, name: str, described: S
     def start(seed: int) -> State:
         return described_state(seed, described[seed % len(described)]) if described else start_state(seed)
 
-    limit = DESCRIBED_LIMIT if described else INSTRUCTION_LIMIT
-    compared: Comparison = compare(before, after, name, range(STATES), limit=limit, start=start)
+    limits = RunLimits(DESCRIBED_LIMIT if described else INSTRUCTION_LIMIT)
+    compared: Comparison = compare(before, after, name, range(STATES), limits=limits, start=start)
     return FunctionCheck(
         compared.agreed,
         len(compared.undecided),

@@ -79,24 +79,34 @@ class Comparison:
         return f"{self.function}: the same from {self.agreed} states, {len(self.undecided)} undecided{reason}"
 
 
+@dataclass(frozen=True)
+class RunLimits:
+    """Limits of a comparison.
+
+    instructions: of the form before; the form after may take four times as many. seconds: for all seeds together.
+    """
+
+    instructions: int = INSTRUCTION_LIMIT
+    seconds: float = COMPARISON_SECONDS
+
+
 def compare(
     before: CodeImage,
     after: CodeImage,
     function: str,
     seeds: Iterable[int],
     observed: Sequence[str] = CALLER_SEES,
-    limit: int = INSTRUCTION_LIMIT,
+    limits: RunLimits = RunLimits(),
     renamed: str | None = None,
     start: Callable[[int], State] = start_state,
-    seconds: float = COMPARISON_SECONDS,
 ) -> Comparison:
     """Run a function of both images from the start state of each seed, and compare the results.
 
     Results are equal if: both end in the same manner; all `observed` registers (names as in RunResult.register) are
     equal, and all bytes that either form wrote, except the dead stack below the final sp; and `after` reads no byte
     that `before` did not read, because it could fault there, except its own stack and the images.
-    limit: of instructions for `before`; `after` may take four times as many. renamed: the function's name in `after`.
-    start: returns the start state of a seed. seconds: for all seeds together; the remaining seeds are undecided.
+    limits: seeds that remain when the seconds are over are undecided. renamed: the function's name in `after`. start:
+    returns the start state of a seed.
     Raises: MavcgError if either image lacks the function.
     """
     first, second = EmulatedCore(before), EmulatedCore(after)
@@ -104,18 +114,18 @@ def compare(
     differences: list[Difference] = []
     undecided: list[Undecided] = []
     executed: set[int] = set()
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + limits.seconds
     for seed in seeds:
         left = deadline - time.monotonic()
         if left <= 0:
-            undecided.append(Undecided(seed, f"the {seconds:g} seconds for the check are over"))
+            undecided.append(Undecided(seed, f"the {limits.seconds:g} seconds for the check are over"))
             continue
         state = start(seed)
-        old = first.run(function, state, limit, min(left, SECONDS_LIMIT))
+        old = first.run(function, state, limits.instructions, min(left, SECONDS_LIMIT))
         if old.end != End.RETURNED:
             undecided.append(Undecided(seed, _why(old)))
             continue
-        new = second.run(renamed or function, state, 4 * limit, SECONDS_LIMIT)
+        new = second.run(renamed or function, state, 4 * limits.instructions, SECONDS_LIMIT)
         if new.end == End.TIME:
             undecided.append(Undecided(seed, _why(new)))
             continue

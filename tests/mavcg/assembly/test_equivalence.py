@@ -5,7 +5,7 @@ import time
 import pytest
 
 from mavcg.assembly.code_image import assemble_image
-from mavcg.assembly.equivalence import CALLER_SEES, Comparison, Undecided, compare
+from mavcg.assembly.equivalence import CALLER_SEES, Comparison, RunLimits, Undecided, compare
 
 pytest.importorskip("unicorn", reason="the emulator (mavcg[check]) is not installed")
 
@@ -15,7 +15,7 @@ SEEDS = range(6)
 def compared(before: str, after: str, observed: tuple[str, ...] = CALLER_SEES, limit: int = 500) -> Comparison:
     """Both with x9 as a pointer to somewhere harmless."""
     images = [assemble_image(f"\t.text\nf:\n\tmov x9, #0x50000000\n{code}\n\tret\n") for code in (before, after)]
-    return compare(images[0], images[1], "f", SEEDS, observed, limit)
+    return compare(images[0], images[1], "f", SEEDS, observed, RunLimits(limit))
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_a_long_walk_through_memory_is_decided() -> None:
 
 def test_time_that_is_over_leaves_the_rest_undecided() -> None:
     image = assemble_image("\t.text\nf:\n\tret\n")
-    comparison = compare(image, image, "f", SEEDS, seconds=0)
+    comparison = compare(image, image, "f", SEEDS, limits=RunLimits(seconds=0))
     assert not comparison.passed and [undecided.seed for undecided in comparison.undecided] == list(SEEDS)
     assert "the 0 seconds for the check are over" in str(comparison)
 

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 import mavcg.passes.asm.tune as tune_module
 from mavcg.assembly.code_image import assemble_image
 from mavcg.assembly.emulation import State, start_state
-from mavcg.assembly.equivalence import Comparison, compare
+from mavcg.assembly.equivalence import Comparison, RunLimits, compare
 from mavcg.hardware.core import LoadPolicy
 from mavcg.hardware.timing import Timing
 from mavcg.passes.asm import loop_forms, loop_tuning
@@ -524,7 +524,9 @@ def _escaped(kernel: str, mutants: Sequence[Mutant]) -> list[str]:
     escaped = []
     for number, mutant in enumerate(mutants):
         for seeds in (MUTANT_SEEDS[:1], MUTANT_SEEDS[1:]):  # most show with the first
-            compared = compare(before, after, "kernel", seeds, limit=1000, renamed=f"m{number}", start=start)
+            compared = compare(
+                before, after, "kernel", seeds, limits=RunLimits(1000), renamed=f"m{number}", start=start
+            )
             assert compared.agreed + len(compared.differences) > 0, "the kernel itself never returned"
             if compared.differences:
                 break
@@ -576,7 +578,9 @@ def test_mutants_of_random_functions_are_caught() -> None:
     caught: Counter[str] = Counter()
     for number, (function, mutant) in enumerate(mutants):
         caught[mutant.kind] += any(
-            compare(before, after, f"f{function}", [seed], limit=1000, renamed=f"m{number}", start=start).differences
+            compare(
+                before, after, f"f{function}", [seed], limits=RunLimits(1000), renamed=f"m{number}", start=start
+            ).differences
             for seed in MUTANT_SEEDS[:4]
         )
     total = Counter(mutant.kind for _, mutant in mutants)
