@@ -82,12 +82,12 @@ def on_arm(name: str) -> dict[str, Any]:
 
     prediction = predict_file(model_path(NETWORKS[name]), load_board(BOARD), 1, {}, 1)
     shares = {}
-    for cluster in prediction.clusters:
+    for label, core in prediction.clusters.items():
         sums = dict.fromkeys(CLASSES, 0.0)
         for layer in prediction.layers:
-            sums[class_of(layer.work.kernel, layer.work.kernel)] += layer.on[cluster.label].ms
+            sums[class_of(layer.work.kernel, layer.work.kernel)] += layer.on[label].ms
         total = sum(sums.values())
-        shares[cluster.core] = {"ms": total, "shares": {key: ms / total for key, ms in sums.items()}}
+        shares[core.label] = {"ms": total, "shares": {key: ms / total for key, ms in sums.items()}}
     return {"arm": shares}
 
 

@@ -10,7 +10,6 @@ from mavcg.apps.model_network import layer_names, network_of
 from mavcg.apps.search import Constraints
 from mavcg.apps.throughput import LayerTime, balanced_cuts, phase_cost_ms
 from mavcg.choose.predict.predict import Prediction, predict
-from mavcg.cost.board_model import core_models
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
 from mavcg.hardware.board import Board
@@ -56,18 +55,17 @@ def predict_layers(
     """Predict the layers of a CNN on one core of each of the board's clusters. graph: the CNN's optimised graph."""
     source = lower_for_board(cnn.name, graph, board, progress)
     progress(f"{cnn.name}: predicting on {board.name}")
-    prediction = predict(source, board, 1, None, workers, progress)
-    return _layer_times(cnn, graph, prediction, board)
+    prediction = predict(source, 1, workers, progress)
+    return _layer_times(cnn, graph, prediction)
 
 
-def _layer_times(cnn: Cnn, graph: Graph, prediction: Prediction, board: Board) -> dict[LayerId, LayerTime]:
+def _layer_times(cnn: Cnn, graph: Graph, prediction: Prediction) -> dict[LayerId, LayerTime]:
     """Return each layer's time: that of the steps that come from its node in the user's file.
 
     If several layers come from one node, those of the same operator share its time evenly. Steps of no layer count for
     the first layer.
     """
-    machines = core_models(board)
-    labels = [info.label for info in prediction.clusters]
+    labels = list(prediction.clusters)
     keys: dict[tuple[str, str], list[str]] = {}
     own = {layer.name for layer in cnn.layers}
     for node, name in zip(graph.nodes, layer_names(graph), strict=True):
@@ -86,10 +84,9 @@ def _layer_times(cnn: Cnn, graph: Graph, prediction: Prediction, board: Board) -
     layer_times = {}
     for cnn_layer in cnn.layers:
         cost = []
-        for info in prediction.clusters:
-            levels = machines[info.number].levels
-            sizes, rates = [v.shared_bytes for v in levels], [v.bandwidth_gb_per_s for v in levels]
-            cost.append(phase_cost_ms(cnn_layer.weights, sizes, rates, info.ghz, machines[info.number].fit.steps))
+        for core in prediction.clusters.values():
+            sizes, rates = zip(*((v.shared_bytes, v.bandwidth_gb_per_s) for v in core.levels), strict=True)
+            cost.append(phase_cost_ms(cnn_layer.weights, sizes, rates, core.ghz, core.fit.steps))
         layer_times[(cnn.name, cnn_layer.name)] = LayerTime(
             tuple(ms[cnn_layer.name]), tasks[cnn_layer.name], tuple(cost)
         )

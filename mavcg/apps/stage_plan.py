@@ -10,6 +10,7 @@ from mavcg.choose.lowering.stage_memory import buffer_uses, plan_stages
 from mavcg.choose.plan import Plan
 from mavcg.choose.predict.predict import PredictedProgram, Prediction, predict
 from mavcg.choose.predict.work import step_works
+from mavcg.cost.board_model import board_model
 from mavcg.errors import MavcgError
 from mavcg.model.model_request import ModelRequest
 from mavcg.runtime.program_check import MAX_STAGES
@@ -61,7 +62,7 @@ def pipeline_of(
     bounds = list(zip((0, *cuts), (*cuts, steps), strict=True))
     stages = [ProgramStage(begin, end) for begin, end in bounds]
     if balance is not None:
-        label_of = {info.number: info.core for info in prediction.clusters}
+        label_of = {core.number: core.label for core in prediction.clusters.values()}
         stages = [
             replace(stage, cores=(label_of[team.cluster],), threads=team.cores)
             for stage, team in zip(stages, balance.teams, strict=True)
@@ -98,14 +99,13 @@ def _predict_stages(
     return predict(
         PredictedProgram(
             entry.name,
+            board_model(request.cores, request.target, request.board),
             step_works(prepared),
             prepared.specs,
             prepared.tiles,
             available=[core.name for core in request.cores],
         ),
-        request.board,
         1,
-        request.target,
         request.workers,
         teams=teams,
     )

@@ -23,7 +23,7 @@ from mavcg.errors import MavcgError
 from mavcg.files.scratch import scratch_folder
 from mavcg.graph import Graph
 from mavcg.hardware.board import Board
-from mavcg.hardware.core import Core
+from mavcg.hardware.core_model import BoardModel, CoreModel
 from mavcg.hosts.host import HOST, find_board, measured_host_board
 from mavcg.importers.load import import_model
 from mavcg.kernels.builder.emit import kernel_name
@@ -77,19 +77,24 @@ def read_source(
     specs = {name: read_spec(k["spec"], f"{path}: kernel {name}") for name, k in note["kernels"].items()}
     plan = _plan_of(note["kernels"], specs)
     works = works_from_json(note["steps"])
+    model = _model_of(board)
     return PredictedProgram(
-        str(note["model"]), works, tuple(specs.values()), plan, path, note["versions"], _names(specs)
+        str(note["model"]), model, works, tuple(specs.values()), plan, path, note["versions"], _names(specs)
     )
+
+
+def _model_of(board: Board) -> BoardModel:
+    """Return a board with a version of kernels for each core of it that is known."""
+    cores = load_cores()
+    return board_model([cores[core] for core in board.cores if core in cores], parse_target(board.target), board)
 
 
 def lower_for_board(name: str, graph: Graph, board: Board, progress: Progress) -> PredictedProgram:
     """Return an optimised graph's steps and kernels, as `mavcg build` would make them for the board."""
-    target = parse_target(board.target)
-    cores = load_cores()
-    model = board_model([cores[core] for core in board.cores if core in cores], target, board)
+    model = _model_of(board)
     context = PlanContext(model, ModelQuestion(PBQP, None, MAX_ERROR), depth_first=OFF, progress=progress)
     plan = run_stages(Plan(graph, model.machines), context, (choose_and_lower, *LAY_OUT))
-    return PredictedProgram(name, step_works(plan), plan.specs, plan.tiles)
+    return PredictedProgram(name, model, step_works(plan), plan.specs, plan.tiles)
 
 
 def _names(specs: Mapping[str, KernelSpec]) -> dict[str, str]:
@@ -133,15 +138,8 @@ def predict_file(
             library = _build(path, board.name, shapes, folder, progress)
             return predict_file(library, board, threads, {}, workers, progress, simulator)
     source = read_source(path, board, shapes, progress)
-    return predict(
-        source,
-        board,
-        threads,
-        None,
-        workers,
-        progress,
-        simulate=_simulator(source, path, board, workers, progress, simulator) if simulator is not None else None,
-    )
+    simulate = None if simulator is None else _simulator(source, path, workers, progress, simulator)
+    return predict(source, threads, workers, progress, simulate=simulate)
 
 
 def _build(
@@ -155,16 +153,14 @@ def _build(
 
 
 def _simulator(
-    source: PredictedProgram, library: Path, board: Board, workers: int, progress: Progress, simulator: LibrarySimulator
+    source: PredictedProgram, library: Path, workers: int, progress: Progress, simulator: LibrarySimulator
 ) -> StepSimulator:
     """Return what simulates steps of a library."""
     own = {kernel_name(spec): spec for spec in source.specs}
     kernels = BuiltKernels(library, {name: own[current] for name, current in source.names.items()})
 
-    def simulate(
-        works: Sequence[StepWork], numbers: Sequence[int], core: Core, label: str
-    ) -> Mapping[int, float | str]:
-        return simulator(works, numbers, kernels, core, board, label, workers, progress)
+    def simulate(works: Sequence[StepWork], numbers: Sequence[int], core: CoreModel) -> Mapping[int, float | str]:
+        return simulator(works, numbers, kernels, core, source.board.board, workers, progress)
 
     return simulate
 

@@ -89,8 +89,8 @@ def choose_threads(plan: Plan, context: PlanContext) -> Plan:
         raise MavcgError("--threads auto: needs a board to predict for; name a --board, or a number of threads")
     context.progress(f"predicting on {board.board.name} with each number of threads")
     available = [label for label in board.versions if label != GENERIC]
-    program = PredictedProgram(plan.graph.name, step_works(plan), plan.specs, plan.tiles, available=available)
-    prediction = predict(program, board.board, 0, board.target, context.workers, context.progress)
+    program = PredictedProgram(plan.graph.name, board, step_works(plan), plan.specs, plan.tiles, available=available)
+    prediction = predict(program, 0, context.workers, context.progress)
     return replace(plan, program=replace(plan.program, thread_plans=thread_plans(prediction)))
 
 

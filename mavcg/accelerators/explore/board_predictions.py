@@ -93,7 +93,7 @@ def model_work(model: str, board: Board, shapes: GivenShapes) -> ModelWork:
 
 def _predict(task: BoardPrediction) -> str:
     source = lower_for_board(Path(task.model).stem, _graph(task.model, task.digest), task.board, _quiet)
-    prediction = predict(source, task.board)
+    prediction = predict(source)
     return json.dumps([[row.cores, row.ms] for row in prediction.by_threads])
 
 

@@ -8,7 +8,7 @@ from mavcg.assembly.tuning_options import has_machine_passes
 from mavcg.choose.predict.asm_blocks import BuiltLoop, built_loops
 from mavcg.choose.predict.kernel_cycles import KernelModel, kernel_models
 from mavcg.hardware.core import GENERIC, Core
-from mavcg.hardware.core_model import CoreModel
+from mavcg.hardware.core_model import BoardModel, CoreModel
 from mavcg.kernels.machines import machines_for
 from mavcg.profiles.load import load_cores
 from mavcg.specs.kernel import KernelSpec
@@ -37,23 +37,15 @@ class ProgramKernels:
     workers: int
     progress: Callable[[str], None]
 
-    def on_clusters(
-        self, clusters: Sequence[CoreModel], versions: Sequence[str], assumed: dict[str, None]
-    ) -> list[dict[str, KernelModel]]:
-        """Return the models on each cluster, by kernel name. assumed: gets the assumptions.
-
-        versions: labels of the versions that the clusters' cores run.
-        """
-        cores = load_cores()
-        machines = machines_for([cores[label] for label in dict.fromkeys(versions) if label in cores], self.target)
+    def on_clusters(self, cores: Sequence[CoreModel], assumed: dict[str, None]) -> list[dict[str, KernelModel]]:
+        """Return the models on each cluster, by kernel name. cores: one of each. assumed: gets the assumptions."""
         known: dict[str, dict[str, KernelModel]] = {}
         by_cluster = []
-        for cluster, version in zip(clusters, versions, strict=True):
-            label = cluster.core.name if cluster.core is not None else GENERIC
-            core = cluster.running(machines[version])
+        for core in cores:
+            label = core.core.name if core.core is not None else GENERIC
             assumed |= dict.fromkeys((*core.assumed, *core.assumed_rates))
-            if version != label:
-                assumed[f"{label}: the library has no version for it: it runs {version}'s"] = None
+            if core.label != label:
+                assumed[f"{label}: the library has no version for it: it runs {core.label}'s"] = None
             if label not in known:
                 built = self._built_loops(core)
                 if built is None and self._is_tuned(core):
@@ -76,8 +68,18 @@ class ProgramKernels:
         return core.core is not None and core.timing is not None and has_machine_passes(core.core)
 
 
+def running_cores(board: BoardModel, available: Sequence[str] | None) -> list[CoreModel]:
+    """Return a core of each cluster as it runs a library. available: versions of the library; None: every core's own.
+
+    A core without its own version runs a stand-in's, else the generic one.
+    """
+    versions = [version_of(core.core, available) for core in board.clusters]
+    cores = load_cores()
+    machines = machines_for([cores[label] for label in dict.fromkeys(versions) if label in cores], board.target)
+    return [core.running(machines[version]) for core, version in zip(board.clusters, versions, strict=True)]
+
+
 def version_of(core: Core | None, available: Sequence[str] | None) -> str:
-    """Return the label of the version that a core runs. available: versions of the library; None: every core's own."""
     if core is None:
         return GENERIC
     candidates = (core.name, *core.stand_ins)

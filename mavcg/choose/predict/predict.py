@@ -5,19 +5,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mavcg.choose.lowering.kernel_code import UNPLANNED
-from mavcg.choose.predict.cluster_kernels import ProgramKernels, version_of
+from mavcg.choose.predict.cluster_kernels import ProgramKernels, running_cores
 from mavcg.choose.predict.latency import StepCost, StepModel, total_ms
 from mavcg.choose.predict.memory import reuse_distances
 from mavcg.choose.predict.unsure import StepSimulator, unsure_because, with_simulated
 from mavcg.choose.predict.work import StepWork
-from mavcg.cost.board_model import core_model, core_models
+from mavcg.cost.board_model import core_model
 from mavcg.errors import MavcgError
 from mavcg.hardware.board import Board
-from mavcg.hardware.core_model import CoreModel
+from mavcg.hardware.core_model import BoardModel, CoreModel, no_cores
 from mavcg.specs.kernel import KernelSpec
 from mavcg.specs.model_program import ThreadPlan
 from mavcg.specs.tile_plan import TilePlan
-from mavcg.toolchain.target import Target, parse_target
 
 ASSUMED_ALWAYS = (
     "the model runs again and again: caches hold what the run before left, as far as it fits",
@@ -25,21 +24,6 @@ ASSUMED_ALWAYS = (
     "foreseen",
     "clocks stay at the board's figures: no throttling, no governor; nothing else runs",
 )
-
-
-@dataclass(frozen=True)
-class ClusterInfo:
-    """A cluster of the prediction.
-
-    label: name of the core, with the cluster's first CPU if several clusters have it. core: label of the version that
-    it runs.
-    """
-
-    label: str
-    core: str
-    number: int
-    cpus: int
-    ghz: float
 
 
 @dataclass(frozen=True)
@@ -82,14 +66,15 @@ class ThreadPrediction:
 class Prediction:
     """Prediction of a model on a board; all figures are modelled, or simulated where the model is unsure.
 
-    clusters: the fastest first. chosen: the threads that `layers` were predicted for. by_threads: one row for each
+    clusters: a core of each, which works alone, the fastest first; by the core's name, with the cluster's first CPU if
+    several clusters have it. chosen: the threads that `layers` were predicted for. by_threads: one row for each
     number of threads, on the fastest cores. sets: whole clusters, added one after the other, and each alone. team_ms:
     of each layer, for each of the requested teams.
     """
 
     model: str
     board: str
-    clusters: tuple[ClusterInfo, ...]
+    clusters: Mapping[str, CoreModel]
     layers: tuple[LayerPrediction, ...]
     chosen: ThreadPrediction
     by_threads: tuple[ThreadPrediction, ...]
@@ -114,9 +99,9 @@ def thread_plans(prediction: Prediction) -> tuple[ThreadPlan, ...]:
     There is one for each number, on the fastest cores, with its time divided by the best.
     """
     least = best_threads(prediction).ms or 1.0
-    core_of = {cluster.label: cluster.core for cluster in prediction.clusters}
+    cores = prediction.clusters
     return tuple(
-        ThreadPlan(tuple(dict.fromkeys(core_of[label] for label in row.cores)), row.threads, row.ms / least)
+        ThreadPlan(tuple(dict.fromkeys(cores[label].label for label in row.cores)), row.threads, row.ms / least)
         for row in prediction.by_threads
         if row.ms > 0
     )
@@ -126,12 +111,13 @@ def thread_plans(prediction: Prediction) -> tuple[ThreadPlan, ...]:
 class PredictedProgram:
     """The steps to predict, with the specs and the macro-tiles of their kernels.
 
-    library: where it is built: its loops count as the machine passes left them. available: the versions that the
-    library has; a core without its own runs a stand-in's, else the generic one. names: a kernel's name in `works` and
-    in the library -> kernel_name of its spec, where they differ.
+    board: that they are lowered for. library: where it is built: its loops count as the machine passes left them.
+    available: the versions that the library has; a core without its own runs a stand-in's, else the generic one. names:
+    a kernel's name in `works` and in the library -> kernel_name of its spec, where they differ.
     """
 
     name: str
+    board: BoardModel
     works: Sequence[StepWork]
     specs: Sequence[KernelSpec]
     plan: TilePlan = UNPLANNED
@@ -142,38 +128,38 @@ class PredictedProgram:
 
 def predict(
     program: PredictedProgram,
-    board: Board,
     threads: int = 1,
-    target: Target | None = None,
     workers: int = 1,
     progress: Callable[[str], None] = lambda message: None,
     teams: Sequence[tuple[int, int]] = (),
     simulate: StepSimulator | None = None,
 ) -> Prediction:
-    """Predict a lowered model on a board.
+    """Predict a lowered model on its board.
 
     threads: for `layers` and `chosen`, the fastest cores first; 0: the best number.
     teams: (cluster's number on the board, cores of it), which work at the same time, on a run each.
     simulate: steps whose time by the model is unsure; None: they stay modelled.
-    Raises: MavcgError for more threads than the board has CPUs, and whatever the machines raise.
+    Raises: MavcgError for more threads than the board has CPUs, and for a board of which no core is known.
     """
+    model, board = program.board, program.board.board
+    if not model.clusters:
+        raise MavcgError(no_cores(board))
     cpus = sum(len(cluster.cpus) for cluster in board.clusters)
     if not 0 <= threads <= cpus:
         raise MavcgError(f"--threads {threads}: {board.name} has {cpus} CPUs; give 1 to {cpus}, or auto for the best")
-    alone = core_models(board)
-    versions = [version_of(machine.core, program.available) for machine in alone]
+    alone = running_cores(model, program.available)
     assumed: dict[str, None] = {}
     kernel_names = {work.kernel: program.names.get(work.kernel, work.kernel) for work in program.works}
     kernels = ProgramKernels(
         program.specs,
         kernel_names,
-        target or parse_target(board.target),
+        model.target,
         program.plan,
         program.library,
         workers,
         progress,
     )
-    models = kernels.on_clusters(alone, versions, assumed)
+    models = kernels.on_clusters(alone, assumed)
     steps = [
         StepModel(work, distance, {n: by_kernel[kernel_names[work.kernel]] for n, by_kernel in enumerate(models)})
         for work, distance in zip(program.works, reuse_distances(program.works), strict=True)
@@ -181,7 +167,7 @@ def predict(
     unsure = [{w.number: why for w in alone if (why := unsure_because(step, w))} for step in steps]
     refused: list[dict[int, str]] = [{} for _ in steps]
     if simulate is not None:
-        steps = with_simulated(steps, unsure, refused, alone, versions, simulate)
+        steps = with_simulated(steps, unsure, refused, alone, simulate)
     order = sorted(range(len(alone)), key=lambda n: (total_ms(steps, [alone[n]]), n))
     labels = _labels(board)
     cores = _BoardCores(board, steps, order, labels, assumed)
@@ -189,12 +175,11 @@ def predict(
     chosen = threads or min(by_threads, key=lambda row: (row.ms, row.threads)).threads
     team = cores.workers(cores.fastest(chosen))
     layers = [_layer(step, team, cores, alone, *why) for step, *why in zip(steps, unsure, refused, strict=True)]
-    infos = tuple(ClusterInfo(labels[n], versions[n], n, cores.sizes[n], alone[n].ghz) for n in order)
     sets = tuple(cores.prediction(counts) for counts in cores.sets())
     return Prediction(
         program.name,
         board.name,
-        infos,
+        {labels[n]: alone[n] for n in order},
         tuple(layers),
         by_threads[chosen - 1],
         by_threads,

@@ -56,7 +56,10 @@ def prediction_json(prediction: Prediction, measured: Sequence[float] | None = N
         "cluster_sets": [_threads(row) for row in prediction.sets],
         "best_threads": best_threads(prediction).threads,
         "slower_with_more": slower_sets(prediction),
-        "clusters": [{"label": c.label, "cpus": c.cpus, "ghz": c.ghz} for c in prediction.clusters],
+        "clusters": [
+            {"label": label, "cpus": len(core.cluster.cpus), "ghz": core.ghz}
+            for label, core in prediction.clusters.items()
+        ],
         "assumed": list(prediction.assumed),
     }
     if measured is not None:
@@ -124,18 +127,18 @@ def show_prediction(prediction: Prediction, measured: Sequence[float] | None, to
     table = Table(title=title, title_justify="left", box=None)
     for heading in ("layer", "op", "kernel"):
         table.add_column(heading, overflow="ellipsis", no_wrap=True, max_width=28)
-    headings = [f"1 {cluster.label}" for cluster in prediction.clusters]
+    headings = [f"1 {label}" for label in prediction.clusters]
     headings += [f"{chosen.threads} threads"] * several + ["measured", "ratio"] * (measured is not None)
     for heading in headings:
         table.add_column(heading, justify="right")
     table.add_column("bound by")
     for number, layer in enumerate(prediction.layers):
-        cells = [_shown_ms(layer, cluster.label) for cluster in prediction.clusters]
+        cells = [_shown_ms(layer, label) for label in prediction.clusters]
         cells += [f"{layer.ms:.4f}"] * several
         if measured is not None:
             cells += [f"{measured[number]:.4f}", f"{layer.ms / measured[number]:.2f}" if measured[number] else ""]
         table.add_row(layer.work.name, layer.work.op, layer.work.family, *cells, layer.bound)
-    totals = [f"{sum(layer.on[c.label].ms for layer in prediction.layers):.3f}" for c in prediction.clusters]
+    totals = [f"{sum(layer.on[label].ms for layer in prediction.layers):.3f}" for label in prediction.clusters]
     totals += [f"{prediction.total_ms:.3f}"] * several
     if measured is not None:
         totals += [f"{sum(measured):.3f}", f"{prediction.total_ms / sum(measured):.2f}" if sum(measured) else ""]
@@ -165,7 +168,7 @@ def _shown_ms(layer: LayerPrediction, label: str) -> str:
 def _unsure_sentences(prediction: Prediction) -> list[str]:
     """Return for each cluster the number of layers that the model is unsure of, and the number that was simulated."""
     sentences = []
-    for label in (cluster.label for cluster in prediction.clusters):
+    for label in prediction.clusters:
         unsure = [layer for layer in prediction.layers if label in layer.unsure]
         if not unsure:
             continue

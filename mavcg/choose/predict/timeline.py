@@ -41,14 +41,14 @@ class Lane:
 def lanes_of(prediction: Prediction, measured: Sequence[float] | None = None) -> tuple[Lane, ...]:
     """Return one core of each cluster, then the chosen threads if several, then the measured times."""
     lanes = []
-    for cluster in prediction.clusters:
+    for label in prediction.clusters:
         bars = []
         for layer in prediction.layers:
-            cost = layer.on[cluster.label]
+            cost = layer.on[label]
             parts = f"compute {cost.compute_ms:.4f}, memory {cost.memory_ms:.4f}, overhead {cost.overhead_ms:.4f}"
             hover = f"{layer.work.name} ({layer.work.op}): {cost.ms:.4f} ms predicted; {parts}"
             bars.append(Bar(layer.work.name, cost.ms, cost.bound, hover))
-        lanes.append(Lane(f"1 {cluster.label}", tuple(bars)))
+        lanes.append(Lane(f"1 {label}", tuple(bars)))
     if prediction.chosen.threads > 1:
         lanes.append(
             Lane(

@@ -25,7 +25,6 @@ from mavcg.choose.predict.latency import StepModel
 from mavcg.choose.predict.memory import Distances
 from mavcg.choose.predict.work import StepWork
 from mavcg.hardware.board import Board
-from mavcg.hardware.core import Core
 from mavcg.hardware.core_model import CoreModel
 from mavcg.hardware.cost_fit import ExposedFit
 from mavcg.specs.kernel import KernelSpec
@@ -35,9 +34,8 @@ MOST_SHARE = 0.2
 MOST_CHANGE = 0.1
 _TIMES = (0.5, 2.0)  # of the reuse distances
 
-# Simulates steps of a program: (all steps, the numbers of some, a core, the label of the version that it runs) -> ms by
-# number, or why not.
-StepSimulator = Callable[[Sequence[StepWork], Sequence[int], Core, str], Mapping[int, float | str]]
+# Simulates steps of a program: (all steps, the numbers of some, a core) -> ms by number, or why not.
+StepSimulator = Callable[[Sequence[StepWork], Sequence[int], CoreModel], Mapping[int, float | str]]
 
 
 @dataclass(frozen=True)
@@ -48,10 +46,10 @@ class BuiltKernels:
     specs: Mapping[str, KernelSpec]
 
 
-# Simulates steps of a library on a board: (all steps, the numbers of some, their kernels, a core, the board, the label
-# of the version, worker processes, progress). lab.simulate.simulated_layers has it.
+# Simulates steps of a library on a board: (all steps, the numbers of some, their kernels, a core, the board, worker
+# processes, progress). lab.simulate.simulated_layers has it.
 LibrarySimulator = Callable[
-    [Sequence[StepWork], Sequence[int], BuiltKernels, Core, Board, str, int, Callable[[str], None]],
+    [Sequence[StepWork], Sequence[int], BuiltKernels, CoreModel, Board, int, Callable[[str], None]],
     Mapping[int, float | str],
 ]
 
@@ -98,7 +96,6 @@ def with_simulated(
     unsure: Sequence[Mapping[int, str]],
     refused: Sequence[dict[int, str]],
     single: Sequence[CoreModel],
-    versions: Sequence[str],
     simulate: StepSimulator,
 ) -> list[StepModel]:
     """Return the steps with simulated times where the model is unsure.
@@ -110,13 +107,13 @@ def with_simulated(
     times: list[list[tuple[CoreModel, float]]] = [[] for _ in steps]
     known: dict[tuple[str, str], Mapping[int, float | str]] = {}
     for worker in single:
-        core, label = worker.core, versions[worker.number]
         numbers = [number for number, why in enumerate(unsure) if worker.number in why]
-        if core is None or not numbers:
+        if worker.core is None or not numbers:
             continue
-        if (core.name, label) not in known:
-            known[core.name, label] = simulate(works, numbers, core, label)
-        for number, result in known[core.name, label].items():
+        key = worker.core.name, worker.label
+        if key not in known:
+            known[key] = simulate(works, numbers, worker)
+        for number, result in known[key].items():
             if isinstance(result, str):
                 refused[number][worker.number] = result
             else:

@@ -26,6 +26,7 @@ from mavcg.files.store import open_store
 from mavcg.files.worker_processes import Task, run_tasks
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core
+from mavcg.hardware.core_model import CoreModel
 from mavcg.kernels.primitives.sparse.family import even_packed
 from mavcg.kernels.primitives.sparse.product import SparseProduct
 from mavcg.lab.simulate.program_image import read_program
@@ -47,17 +48,18 @@ def simulated_steps(
     works: Sequence[StepWork],
     numbers: Sequence[int],
     kernels: BuiltKernels,
-    core: Core,
+    model: CoreModel,
     board: Board,
-    label: str,
     workers: int = 1,
     progress: Callable[[str], None] = lambda message: None,
 ) -> dict[int, float | str]:
     """Return the simulated ms of each of these steps on one core, by its number; or why it cannot be simulated.
 
-    works: of the whole program, which runs again and again. label: of the kernels' version that the core runs. workers:
-    processes. Raises: MavcgError where the simulator is not installed, and for a library that cannot be read.
+    works: of the whole program, which runs again and again. workers: processes. Raises: MavcgError where the simulator
+    is not installed, and for a library that cannot be read.
     """
+    core, label = model.core, model.label
+    assert core is not None  # a core without a file cannot be simulated
     try:
         load_timing(core)
     except ProfileError as error:

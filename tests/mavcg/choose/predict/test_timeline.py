@@ -1,13 +1,13 @@
 """The picture: well-formed whatever the names are, lanes as long as what they stand for."""
 
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mavcg.choose.predict.predict import (
-    ClusterInfo,
     LayerPrediction,
     Prediction,
     ThreadPrediction,
@@ -28,7 +28,11 @@ def prediction(make: Any) -> Prediction:
         on = {"big": model.alone(make.worker()), "little": model.alone(make.worker(cluster=1))}
         layers.append(LayerPrediction(model.work, on["big"].ms, on, {"big": "pipeline model", "little": "work"}))
     one, two = ThreadPrediction(1, {"big": 1}, 3.0), ThreadPrediction(2, {"big": 1, "little": 1}, 4.0)
-    clusters = (ClusterInfo("big", "a76", 1, 1, 2.0), ClusterInfo("little", "a55", 0, 1, 1.0))
+    big, little = make.worker(), make.worker(cluster=1)
+    clusters = {
+        "big": big.running(replace(big.machine, name="a76")),
+        "little": little.running(replace(little.machine, name="a55")),
+    }
     return Prediction('m<&"\x01', "b]]>", clusters, tuple(layers), one, (one, two), (one, two), ("as is",))
 
 
