@@ -19,7 +19,10 @@ _EQUAL = 1 + 1e-9  # times within this ratio count as equal
 
 @dataclass(frozen=True)
 class StageCores:
-    """Cores that compute a stage: number of the cluster on the board, and number of its cores."""
+    """Cores that compute a stage: number of the cluster on the board, and number of its cores.
+
+    A choice among a board's cores; what they are, the CoreModel of that number says.
+    """
 
     cluster: int
     cores: int

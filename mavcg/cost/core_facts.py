@@ -58,6 +58,10 @@ class CacheFacts:
 class SimulatedCore:
     """Facts of a core for the simulator.
 
+    It differs from CoreModel: a cache may be slower than the level behind it, a level no larger than the nearer one
+    stays, cores share the memory's bandwidth equally if the board states no total, a mispredicted branch costs what the
+    core's file says, and of several clusters with the core, the board's first counts.
+
     reorder_buffer: micro-operations in flight. issue_queue: operations that wait before each unit; 0 for no limit.
     load_queue: loads in flight. store_queue: stores in flight; on an in-order core, entries of the store buffer.
     mispredict: cycles from the issue of a mispredicted branch to that of the next instruction. history_bits: branch

@@ -21,9 +21,10 @@ from mavcg.toolchain.target import host_target
 class MeasuredCore:
     """A core that primitives are measured on.
 
-    core: None for generic code. cpus: a thread is bound to each; () for one unbound thread. ahead: True if the next
-    program may be built while one runs, because it runs on another machine. host: machine that the costs belong to in
-    the database. workers: compilers that run at a time.
+    A place where code runs, with nothing modelled of it, unlike CoreModel. core: None for generic code. cpus: a thread
+    is bound to each; () for one unbound thread. ahead: True if the next program may be built while one runs, because it
+    runs on another machine. host: machine that the costs belong to in the database. workers: compilers that run at a
+    time.
     """
 
     machine: Machine
