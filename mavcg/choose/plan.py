@@ -9,6 +9,7 @@ from mavcg.choose.lowering.lower import LoweredGraph
 from mavcg.choose.lowering.memory_plan import MemoryPlan
 from mavcg.graph import Graph
 from mavcg.memory.arena import Arena
+from mavcg.memory.row_segments import RowDivision
 from mavcg.memory.storage import Storage
 from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.specs.model_program import Program
@@ -25,7 +26,8 @@ class Plan:
 
     A field is empty until its stage has run (STAGES in mavcg/model/stages.py). graph: with the selected primitives and
     layouts. machines: the versions of kernels, by label. selection: how algorithms were chosen, for reports and the
-    library's note. lowered: the graph as kernels. tiles: of these kernels. memory: where buffers and constants lie.
+    library's note. lowered: the graph as kernels. rows: the order by parts of rows that keeps the limit on the arena.
+    tiles: of these kernels. memory: where buffers and constants lie.
     program: the engine's steps. bands: ranges of steps that are computed by bands of rows for speed.
     """
 
@@ -33,6 +35,7 @@ class Plan:
     machines: Mapping[str, Machine] = field(default_factory=dict)
     selection: Mapping[str, Any] = field(default_factory=dict)
     lowered: LoweredGraph = NOT_LOWERED
+    rows: RowDivision = RowDivision()
     tiles: TilePlan = field(default_factory=TilePlan)
     memory: MemoryPlan = NO_MEMORY
     program: Program = NO_PROGRAM

@@ -31,6 +31,18 @@ class StepRange:
 
 
 @dataclass(frozen=True)
+class RowDivision:
+    """A program's order by parts of rows: consecutive ranges that cover all steps; without ranges, layer by layer.
+
+    slack: fraction by which windows of rows are enlarged. arena_bytes: size of the arena.
+    """
+
+    ranges: tuple[StepRange, ...] = ()
+    slack: float = 0.0
+    arena_bytes: int = 0
+
+
+@dataclass(frozen=True)
 class RowSegment:
     """Steps between two cuts, with their cost."""
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from mavcg.choose.bands.banded_range import OFF
 from mavcg.choose.lowering.row_phases import ArenaTooLargeError
 from mavcg.choose.plan import Plan
 from mavcg.graph import Graph
@@ -16,7 +15,7 @@ from mavcg.model.dump import dump
 from mavcg.model.model_request import ModelRequest, PlanContext, plan_context
 from mavcg.model.partial_library import PartEntry, link_parts
 from mavcg.model.sizes import Shape, size_text
-from mavcg.model.stages import CHOOSE, plan_graph, run_stages
+from mavcg.model.stages import CHOOSE, run_stages
 from mavcg.objects.inspection import loaded_bytes
 from mavcg.runtime.companions import (
     HEADER_SUFFIXES,
@@ -76,17 +75,9 @@ def build_sized(request: ModelRequest, progress: Callable[[str], None] = lambda 
 
 
 def _choose_within(graph: Graph, size: Mapping[str, Shape], context: PlanContext) -> Plan:
-    """Choose how each node of a size is computed, within the limit on the arena if there is one.
-
-    A kernel's tiles do not depend on the other kernels, so link_parts, which plans all sizes together, plans the same
-    arena. Raises: MavcgError naming the size that exceeds the limit.
-    """
-    if context.max_arena_bytes is None:
-        return run_stages(Plan(graph, context.board.machines), context, CHOOSE)
-    # Threads and bands of rows are not decided here, and link_parts plans no bands.
-    alone = replace(context, threads=1, depth_first=OFF)
+    """Choose how each node of a size is computed. Raises: MavcgError naming the size that exceeds the arena's limit."""
     try:
-        return plan_graph(graph, alone)
+        return run_stages(Plan(graph, context.board.machines), context, CHOOSE)
     except ArenaTooLargeError as error:
         raise ArenaTooLargeError(f"{size_text(size)}: {error}", error.least_bytes) from error
 

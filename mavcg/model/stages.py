@@ -4,22 +4,22 @@ STAGES lists them in order. What they decide is printed by MAVCG_DUMP (dump.py).
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from mavcg.choose.algorithms.select_model import ENGINE, ModelQuestion
 from mavcg.choose.bands.banded_range import AUTO, OFF
 from mavcg.choose.bands.choose_bands import with_depth_first
 from mavcg.choose.lowering.image_rows import with_image_rows
 from mavcg.choose.lowering.memory_plan import plan_memory
-from mavcg.choose.lowering.row_phases import ArenaTooLargeError, plan_within
+from mavcg.choose.lowering.row_phases import ArenaTooLargeError, arena_too_large, divide_rows_of, division_within
 from mavcg.choose.lowering.step_list import make_step_list
+from mavcg.choose.lowering.step_list import plan_model as make_plan
 from mavcg.choose.plan import Plan
 from mavcg.choose.predict.predict import PredictedProgram, predict, thread_plans
 from mavcg.choose.predict.work import step_works
 from mavcg.choose.tiles.core_shares import kernel_core_shares
 from mavcg.choose.tiles.tiles import plan_tiles
 from mavcg.errors import MavcgError
-from mavcg.graph import Graph
 from mavcg.hardware.core import GENERIC
 from mavcg.importers.load import import_model
 from mavcg.model.choose_algorithms import choose_algorithms
@@ -37,10 +37,41 @@ def optimise_graph(plan: Plan, context: PlanContext) -> Plan:
 
 
 def choose_and_lower(plan: Plan, context: PlanContext) -> Plan:
-    """Choose how each node is computed, and lower it to kernels. Raises: MavcgError as choose_algorithms."""
-    chosen = choose_algorithms(plan, context, dump)
-    dump("lower", chosen.lowered)
-    return replace(chosen, lowered=with_image_rows(chosen.lowered)) if context.image_rows else chosen
+    """Choose how each node is computed, and lower it to kernels: the first choice whose arena keeps the limit.
+
+    Raises: ArenaTooLargeError with the smallest arena found; MavcgError as choose_algorithms.
+    """
+    limit, tried = context.max_arena_bytes, list[ArenaTooLargeError]()
+    chosen, question = plan, None
+    for choice in _choices(context):
+        if choice.question != question:
+            question = choice.question
+            chosen = choose_algorithms(plan, replace(context, question=question), dump)
+            dump("lower", chosen.lowered)
+        own = replace(chosen, lowered=with_image_rows(chosen.lowered)) if choice.image_rows else chosen
+        if limit is None:
+            return own
+        untiled = make_plan(own.lowered)
+        division = division_within(untiled, limit, context.progress)
+        if division.arena_bytes <= limit:
+            return replace(own, rows=division)
+        tried.append(arena_too_large(untiled, division, limit))
+    raise min(tried, key=lambda error: error.least_bytes)
+
+
+@dataclass(frozen=True)
+class _ChoiceCandidate:
+    """A way to choose algorithms. image_rows: every kernel that can works by rows of the image."""
+
+    question: ModelQuestion
+    image_rows: bool
+
+
+def _choices(context: PlanContext) -> tuple[_ChoiceCandidate, ...]:
+    """Return the choices by preference: as requested, by rows, and with algorithms that all work by rows."""
+    plain = ModelQuestion(ENGINE, None, 0)
+    requested = _ChoiceCandidate(context.question, context.image_rows)
+    return tuple(dict.fromkeys((requested, _ChoiceCandidate(context.question, True), _ChoiceCandidate(plain, True))))
 
 
 def tile_kernels(plan: Plan, context: PlanContext) -> Plan:
@@ -72,10 +103,10 @@ def choose_bands(plan: Plan, context: PlanContext) -> Plan:
     return plan if limit is not None and banded.program.arena_bytes > limit else banded
 
 
-def limit_arena(plan: Plan, context: PlanContext) -> Plan:
-    """Compute the program by parts of rows if its arena exceeds the limit. Raises: ArenaTooLargeError."""
-    if context.max_arena_bytes is not None:
-        plan = plan_within(plan, context.max_arena_bytes, context.progress)
+def divide_rows(plan: Plan, context: PlanContext) -> Plan:
+    """Compute the program by the parts of rows that keep the limit on the arena, unless bands of rows keep it."""
+    if not plan.bands:
+        plan = divide_rows_of(plan, plan.rows)
     dump("plan_phases", f"{len(plan.program.phases)} phases, arena {plan.program.arena_bytes} bytes\n")
     return plan
 
@@ -97,7 +128,7 @@ def choose_threads(plan: Plan, context: PlanContext) -> Plan:
 Stage = Callable[[Plan, PlanContext], Plan]
 # Of one graph; its kernels and constants may then be shared with other graphs of the same library.
 CHOOSE: tuple[Stage, ...] = (optimise_graph, choose_and_lower)
-LAY_OUT: tuple[Stage, ...] = (tile_kernels, place_memory, list_steps, choose_bands, limit_arena, choose_threads)
+LAY_OUT: tuple[Stage, ...] = (tile_kernels, place_memory, list_steps, choose_bands, divide_rows, choose_threads)
 STAGES = CHOOSE + LAY_OUT
 
 
@@ -113,21 +144,5 @@ def plan_model(request: ModelRequest, name: str, progress: Progress) -> Plan:
     progress(f"reading {request.model.name}")
     graph = replace(request.graph or import_model(request.model, request.shapes, request.weights), name=name)
     dump("import", graph)
-    return plan_graph(graph, plan_context(request, progress))
-
-
-def plan_graph(graph: Graph, context: PlanContext) -> Plan:
-    """Run all stages, with the first algorithms that keep a limit on the arena.
-
-    Raises: ArenaTooLargeError with the smallest arena found; MavcgError for a node without a kernel.
-    """
-    # By parts of rows: first with the fastest algorithms, then with algorithms that all work row by row.
-    plain = replace(context, question=ModelQuestion(ENGINE, None, 0), image_rows=True)
-    least: ArenaTooLargeError | None = None
-    for own in (context, replace(context, image_rows=True), plain):
-        try:
-            return run_stages(Plan(graph, context.board.machines), own)
-        except ArenaTooLargeError as error:
-            least = error if least is None or error.least_bytes < least.least_bytes else least
-    assert least is not None
-    raise least
+    context = plan_context(request, progress)
+    return run_stages(Plan(graph, context.board.machines), context)

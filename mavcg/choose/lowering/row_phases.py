@@ -11,7 +11,15 @@ from mavcg.errors import MavcgError
 from mavcg.memory.arena import Arena, Lifetime, place_buffers
 from mavcg.memory.row_demand import ALIGN, ByteAccess, UnitStep
 from mavcg.memory.row_schedule import schedule_in_order, schedule_rows
-from mavcg.memory.row_segments import StepRange, all_segments, blocked_steps, cheapest_within, least_peak
+from mavcg.memory.row_segments import (
+    RowDivision,
+    RowSegment,
+    StepRange,
+    all_segments,
+    blocked_steps,
+    cheapest_within,
+    least_peak,
+)
 from mavcg.memory.row_windows import Firing, Move, RowSchedule
 from mavcg.specs.model_program import OperandAddress, ProgramPhase, ProgramStep
 
@@ -34,11 +42,42 @@ class ArenaTooLargeError(MavcgError):
 def plan_within(planned: Plan, max_arena_bytes: int, progress: Callable[[str], None] = lambda message: None) -> Plan:
     """Return the model unchanged if its arena is within the limit, else planned by parts of rows.
 
-    Of the plans within the limit, the one with the fewest phases and moves is chosen.
     Raises: ArenaTooLargeError if no plan is within the limit.
     """
-    if planned.program.arena_bytes <= max_arena_bytes:
+    division = division_within(planned, max_arena_bytes, progress)
+    if division.arena_bytes > max_arena_bytes:
+        raise arena_too_large(planned, division, max_arena_bytes)
+    return divide_rows_of(planned, division)
+
+
+def divide_rows_of(planned: Plan, division: RowDivision) -> Plan:
+    """Return the program in the order of a division; unchanged layer by layer."""
+    if not division.ranges:
         return planned
+    return plan_phases(planned, program_rows(planned), division.ranges, division.slack)
+
+
+def arena_too_large(planned: Plan, division: RowDivision, max_arena_bytes: int) -> ArenaTooLargeError:
+    """Return the error for a program, layer by layer, whose smallest arena is that of this division."""
+    whole = planned.program.arena_bytes
+    least = min(division.arena_bytes, whole)
+    return ArenaTooLargeError(
+        f"--max-arena {max_arena_bytes}: the buffers of {planned.program.name} take {least} bytes at "
+        f"least, computed by parts of rows, and {whole} layer by layer; allow {least}",
+        least,
+    )
+
+
+def division_within(
+    planned: Plan, max_arena_bytes: int, progress: Callable[[str], None] = lambda message: None
+) -> RowDivision:
+    """Return the division within the limit with the fewest phases and moves; the smallest one if none is within it.
+
+    planned: layer by layer; the tiles of its kernels do not matter.
+    """
+    whole = RowDivision(arena_bytes=planned.program.arena_bytes)
+    if whole.arena_bytes <= max_arena_bytes:
+        return whole
     rows = program_rows(planned)
     segments = all_segments(
         rows.steps,
@@ -48,30 +87,25 @@ def plan_within(planned: Plan, max_arena_bytes: int, progress: Callable[[str], N
         BLOCK_BYTES,
         lambda done, total: progress(f"planning parts of rows: {100 * done // total} %"),
     )
+
+    def division(path: Sequence[RowSegment], slack: float) -> RowDivision:
+        ranges = tuple(segment.steps for segment in path)
+        return RowDivision(ranges, slack, plan_phases(planned, rows, ranges, slack).program.arena_bytes)
+
     limit = max_arena_bytes
     for _ in range(TRIES):
         path = cheapest_within(segments, limit)
         if path is None:
             break
-        ranges = [segment.steps for segment in path]
-        made = plan_phases(planned, rows, ranges, 0.0)
-        if made.program.arena_bytes <= max_arena_bytes:
-            for slack in SLACKS[:-1]:
-                roomier = plan_phases(planned, rows, ranges, slack)
-                if roomier.program.arena_bytes <= max_arena_bytes:
-                    return roomier
-            return made
+        made = division(path, 0.0)
+        if made.arena_bytes <= max_arena_bytes:
+            roomier = (division(path, slack) for slack in SLACKS[:-1])
+            return next((own for own in roomier if own.arena_bytes <= max_arena_bytes), made)
         # Fragmentation made the arena larger than the live peak; lower the next peak's limit by the same factor.
-        limit = min(limit * max_arena_bytes // made.program.arena_bytes, limit - ALIGN)
-    least = planned.program.arena_bytes
-    if (path := cheapest_within(segments, least_peak(segments))) is not None:
-        least = plan_phases(planned, rows, [segment.steps for segment in path], 0.0).program.arena_bytes
-    whole = planned.program.arena_bytes
-    raise ArenaTooLargeError(
-        f"--max-arena {max_arena_bytes}: the buffers of {planned.program.name} take {min(least, whole)} bytes at "
-        f"least, computed by parts of rows, and {whole} layer by layer; allow {min(least, whole)}",
-        min(least, whole),
-    )
+        limit = min(limit * max_arena_bytes // made.arena_bytes, limit - ALIGN)
+    path = cheapest_within(segments, least_peak(segments))
+    least = whole if path is None else division(path, 0.0)
+    return min(whole, least, key=lambda own: own.arena_bytes)
 
 
 @dataclass(frozen=True)
