@@ -46,24 +46,28 @@ class PrivateConventions:
 
 def private_conventions(functions: Sequence[Function]) -> PrivateConventions:
     """Find the registers that the functions of a file pass to each other; unknown code is assumed to read nothing."""
-    names = {f.name for f in functions}
-    inner = frozenset(label for f in functions for block in f.blocks for label in block.labels) - names
+    # A function may have several names, such as a global one and a local one that its file calls.
+    names = {label: f.name for f in functions for block in f.blocks[:1] for label in block.labels}
+    names |= {f.name: f.name for f in functions}
+    inner = frozenset(label for f in functions for block in f.blocks for label in block.labels) - set(names.values())
     seen = PrivateConventions({name: frozenset() for name in names}, {name: frozenset() for name in names}, inner)
     while True:
         read_by, read_after = dict(seen.read_by), dict(seen.read_after)
         for f in functions:
             live = _solve(f, partial(_read_after_exit, f, seen), seen, frozenset(), frozenset())
             if f.blocks:
-                read_by[f.name] |= live.at_top[0]
+                for name in (f.name, *f.blocks[0].labels):
+                    read_by[name] |= live.at_top[0]
             for block, at_end in zip(f.blocks, live.at_end, strict=True):
                 for at, line in enumerate(block.lines):
                     effect = line.effects
                     if effect is None or effect.target not in names:
                         continue
+                    callee = names[effect.target]
                     if effect.flow == "call":
-                        read_after[effect.target] |= live_before(block, at_end, at + 1, seen, frozenset(), frozenset())
+                        read_after[callee] |= live_before(block, at_end, at + 1, seen, frozenset(), frozenset())
                     else:  # a tail call: its callers are this one's
-                        read_after[effect.target] |= read_after[f.name]
+                        read_after[callee] |= read_after[f.name]
         if (read_by, read_after) == (seen.read_by, seen.read_after):
             return seen
         seen = PrivateConventions(read_by, read_after, inner)

@@ -116,6 +116,33 @@ tail:
     assert "v21" not in f | helper | tail
 
 
+def test_a_function_is_called_by_any_of_its_names() -> None:
+    """dav1d's itx.S: an exported function has a local name too, by which its file calls it, and a helper of its own."""
+    text = """
+.globl f
+f:  mov x15, x30
+    bl middle
+    ret x15
+.globl _dav1d_middle
+_dav1d_middle:
+middle:
+    mov x14, x30
+    fmul v20.4s, v25.4s, v1.4s
+    bl helper
+    ret x14
+.type helper, %function
+helper:
+    add x9, x9, #1
+    ret
+    """
+    parsed_functions = functions(text)
+    private = private_conventions(parsed_functions)
+    f, middle, helper = (liveness(one, private=private) for one in parsed_functions)
+    assert [one.name for one in parsed_functions] == ["f", "_dav1d_middle", "helper"]
+    assert "v25" in f.at_top[0] and "x15" in middle.at_end[-1]
+    assert {"x14", "x15"} <= helper.at_end[-1]
+
+
 def test_compiled_functions_agree_on_nothing_more() -> None:
     parsed_functions = functions(
         ".globl f\nf: str x30, [sp, #-16]!\nbl g\nldr x30, [sp], #16\nret\n.type g, %function\ng: add x0, x0, x1\nret\n"
