@@ -171,14 +171,16 @@ def _kind(core: Core) -> str:
     return core_kind(core.arch, in_order=core.order == IN_ORDER)
 
 
-def simulated_core(core: Core, board: Board | None = None, sharing: int = 1) -> SimulatedCore:
+def simulated_core(
+    core: Core, board: Board | None = None, sharing: int = 1, cluster: Cluster | None = None
+) -> SimulatedCore:
     """Return the facts of a core for the simulator.
 
     board: gives caches, clock and memory; None to take them from the core's file. sharing: number of cores that use the
-    shared caches and the memory equally.
+    shared caches and the memory equally. cluster: of the board's clusters with this core; None for the first.
     Raises: MavcgError for a board without this core, and for figures that no core can have.
     """
-    cluster = _cluster(core, board)
+    cluster = cluster or _cluster(core, board)
     facts = _Facts(core, cluster)
     typical = _typical(facts)
     khz = cluster.max_khz if cluster else None

@@ -100,20 +100,16 @@ def with_simulated(
 ) -> list[StepModel]:
     """Return the steps with simulated times where the model is unsure.
 
-    refused: gets the reason for each step that cannot be simulated. Clusters of one core and version are simulated
-    once.
+    refused: gets the reason for each step that cannot be simulated. Each cluster is simulated by itself: two with the
+    same core may differ in clock and caches, and in the steps that are unsure.
     """
     works = [step.work for step in steps]
     times: list[list[tuple[CoreModel, float]]] = [[] for _ in steps]
-    known: dict[tuple[str, str], Mapping[int, float | str]] = {}
     for worker in single:
         numbers = [number for number, why in enumerate(unsure) if worker.number in why]
         if worker.core is None or not numbers:
             continue
-        key = worker.core.name, worker.label
-        if key not in known:
-            known[key] = simulate(works, numbers, worker)
-        for number, result in known[key].items():
+        for number, result in simulate(works, numbers, worker).items():
             if isinstance(result, str):
                 refused[number][worker.number] = result
             else:

@@ -19,7 +19,7 @@ from mavcg.assembly.code_image import CodeImage
 from mavcg.choose.lowering.kernel_code import version_symbol
 from mavcg.choose.predict.unsure import BuiltKernels
 from mavcg.choose.predict.work import INPUT, OUTPUT, WEIGHT, StepWork, Touch, base_of
-from mavcg.cost.core_facts import simulated_core
+from mavcg.cost.core_facts import SimulatedCore, simulated_core
 from mavcg.cost.simulator_version import DIGITS, simulator_version
 from mavcg.errors import MavcgError, ProfileError
 from mavcg.files.store import open_store
@@ -64,7 +64,7 @@ def simulated_steps(
         load_timing(core)
     except ProfileError as error:
         return dict.fromkeys(numbers, str(error))
-    facts, image = simulated_core(core, board), read_program(kernels.library)
+    facts, image = simulated_core(core, board, cluster=model.cluster), read_program(kernels.library)
     ghz, last = facts.ghz, max(level.size for level in facts.levels)
     calls: dict[int, StepCalls] = {}
     ms_of: dict[int, float | str] = {}
@@ -73,7 +73,7 @@ def simulated_steps(
             calls[number] = step_calls(works, number, kernels.specs[works[number].kernel], label, last)
         else:
             ms_of[number] = "the note of the library does not have its operands: build it again"
-    store, keys = open_store(FOLDER), _keys(works, calls, image, core, board)
+    store, keys = open_store(FOLDER), _keys(works, calls, image, core, facts)
     missing: dict[str, int] = {}
     for number, key in keys.items():
         cycles = store.read(key, float)
@@ -82,7 +82,7 @@ def simulated_steps(
         else:
             ms_of[number] = cycles / ghz / 1e6
     action = f"simulating steps on {core.name}"
-    tasks = [Task(action, partial(_cycles, image, core, board, calls[number])) for number in missing.values()]
+    tasks = [Task(action, partial(_cycles, image, core, facts, calls[number])) for number in missing.values()]
     new = dict(zip(missing, run_tasks(tasks, workers, progress), strict=True))
     for key, simulated in new.items():
         if not isinstance(simulated, str):
@@ -94,9 +94,9 @@ def simulated_steps(
     return ms_of
 
 
-def _cycles(image: CodeImage, core: Core, board: Board, calls: StepCalls) -> float | str:
+def _cycles(image: CodeImage, core: Core, facts: SimulatedCore, calls: StepCalls) -> float | str:
     try:
-        return simulate_step(image, core, board, calls).cycles
+        return simulate_step(image, core, facts, calls).cycles
     except MavcgError as error:
         if "unicorn" in str(error):
             raise
@@ -178,10 +178,10 @@ class _Addresses:
 
 
 def _keys(
-    works: Sequence[StepWork], calls: Mapping[int, StepCalls], image: CodeImage, core: Core, board: Board
+    works: Sequence[StepWork], calls: Mapping[int, StepCalls], image: CodeImage, core: Core, facts: SimulatedCore
 ) -> dict[int, str]:
     """Return the key under which each step's time is kept: everything that it depends on, as text."""
-    common = json.dumps([_simulator(), repr(replace(simulated_core(core, board), assumed=())), repr(load_timing(core))])
+    common = json.dumps([_simulator(), repr(replace(facts, assumed=())), repr(load_timing(core))])
     digests = {calls[number].symbol: _code_digest(image, calls[number].symbol) for number in calls}
     return {
         number: f"{common} {digests[step_calls.symbol]} {json.dumps(_plain(step_calls))}"

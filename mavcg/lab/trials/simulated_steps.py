@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mavcg.assembly.code_image import CodeImage
-from mavcg.cost.core_facts import simulated_core
+from mavcg.cost.core_facts import SimulatedCore
 from mavcg.errors import MavcgError
-from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core
 from mavcg.lab.simulate.call_arguments import moderate_lanes, page_range
 from mavcg.lab.simulate.row_windows import KernelCalls, TouchedMemory, WindowEstimate, estimate_after
@@ -46,15 +45,15 @@ class StepCalls:
     contents: tuple[tuple[int, bytes], ...] = ()
 
 
-def simulate_step(image: CodeImage, core: Core, board: Board, step: StepCalls) -> WindowEstimate:
-    """Return the cycles of a step on one core of a board. image: contains the kernel's version.
+def simulate_step(image: CodeImage, core: Core, facts: SimulatedCore, step: StepCalls) -> WindowEstimate:
+    """Return the cycles of a step on one core. image: contains the kernel's version. facts: of the core's cluster.
 
     Raises: MavcgError if operands are too large, if a call does not end, and if unicorn is not installed.
     """
     size = sum(memory.bytes for memory in step.own)
     if size > MOST_BYTES:
         raise MavcgError(f"simulate: {size} bytes of operands; at most {MOST_BYTES} can be simulated")
-    program = SimulatedProgram(image, load_timing(core), simulated_core(core, board))
+    program = SimulatedProgram(image, load_timing(core), facts)
     program.emulator.keep_memory()
     pick = random.Random("simulated step")
     for first, end in _page_runs(step):

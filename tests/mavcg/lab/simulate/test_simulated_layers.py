@@ -132,6 +132,27 @@ def test_facts_of_the_core_are_a_part_of_the_key(
     assert seen
 
 
+def test_two_clusters_of_one_core_are_simulated_with_their_own_clocks(
+    built_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on Snapdragon 865, whose fastest core is of the same kind as the three beside it."""
+    monkeypatch.setenv("MAVCG_CACHE", str(tmp_path))
+    board = load_board(BOARD)
+    slow = board.clusters[0]
+    prime = replace(slow, cpus=(max(cpu for each in board.clusters for cpu in each.cpus) + 1,), max_khz=3 * 10**6)
+    clocks: set[float] = set()
+
+    def watched(*given: Any) -> WindowEstimate:
+        clocks.add(given[2].ghz)
+        return simulate_step(*given)
+
+    monkeypatch.setattr(simulated_layers, "simulate_step", watched)
+    two = replace(board, clusters=(slow, prime))
+    predict_file(built_library, two, 1, {}, 1, simulator=simulated_layers.simulated_steps)
+
+    assert clocks == {(slow.max_khz or 0) / 1e6, 3.0}
+
+
 def test_a_core_without_timing_stays_modelled(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(core: Core) -> None:
         raise ProfileError(f"{core.name}: no timing")
