@@ -33,7 +33,7 @@ from bench.record import facts, write
 from bench.tables import show_record
 from mavcg.choose.lowering.lower import lower_graph
 from mavcg.choose.lowering.pack_weights import pack_weights
-from mavcg.choose.lowering.step_list import plan_model
+from mavcg.choose.lowering.step_list import plan_lowered
 from mavcg.choose.tiles.candidates import plain_tile
 from mavcg.choose.tiles.tiles import plan_tiles
 from mavcg.choose.tiles.work import work_of
@@ -90,7 +90,7 @@ class Network:
     def __init__(self, name: str, machine: Machine) -> None:
         graph = optimise(import_model(model_path(name), shapes_of(name)), lambda stage, graph: None)
         self.machine, self.lowered = machine, lower_graph(graph, packing_for(host_target()))
-        model = plan_model(self.lowered)
+        model = plan_lowered(self.lowered)
         self.program = program = model.program
         self.bases = {"arena": buffer(program.arena_bytes), "constants": buffer(program.constants_bytes)}
         self.bases["constants"][:] = np.frombuffer(pack_weights(model.memory, self.lowered.graph.constants), np.uint8)

@@ -17,7 +17,7 @@ from llvmlite import ir
 from bench.jit import Compiled
 from mavcg.choose.lowering.lower import LoweredGraph, lower_graph
 from mavcg.choose.lowering.pack_weights import pack_weights
-from mavcg.choose.lowering.step_list import plan_model
+from mavcg.choose.lowering.step_list import plan_lowered
 from mavcg.graph import DTYPES, Array
 from mavcg.importers.load import import_model
 from mavcg.kernels.builder.emit import kernel_name
@@ -58,7 +58,7 @@ class ProgramRunner:
     def __init__(
         self, lowered: LoweredGraph, machine: Machine, parts: int = 2, kernels: KernelAddresses | None = None
     ) -> None:
-        model = plan_model(lowered)
+        model = plan_lowered(lowered)
         self.program, self.parts = model.program, parts
         self.kernels = compiled(lowered.specs, machine) if kernels is None else kernels
         self.constants = GuardedMemory(pack_weights(model.memory, lowered.graph.constants).tobytes())

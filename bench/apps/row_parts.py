@@ -18,7 +18,7 @@ from mavcg.apps.model_network import network_of
 from mavcg.choose.lowering.image_rows import with_image_rows
 from mavcg.choose.lowering.lower import lower_graph
 from mavcg.choose.lowering.row_phases import ArenaTooLargeError, plan_within
-from mavcg.choose.lowering.step_list import plan_model
+from mavcg.choose.lowering.step_list import plan_lowered
 from mavcg.graph import Graph
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.specs.kernel import Packing
@@ -38,7 +38,7 @@ def sizes(name: str, graph: Graph) -> dict[str, Any]:
     cnn = network_of(graph, name)
     app = Application((cnn,), (sequential(cnn),))
     data = edge_data(app)
-    planned = plan_model(with_image_rows(lower_graph(graph, Packing(LANES))))
+    planned = plan_lowered(with_image_rows(lower_graph(graph, Packing(LANES))))
     start = time.process_time()
     try:
         plan_within(planned, 1)

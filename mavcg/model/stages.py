@@ -12,8 +12,7 @@ from mavcg.choose.bands.choose_bands import with_depth_first
 from mavcg.choose.lowering.image_rows import with_image_rows
 from mavcg.choose.lowering.memory_plan import plan_memory
 from mavcg.choose.lowering.row_phases import ArenaTooLargeError, arena_too_large, divide_rows_of, division_within
-from mavcg.choose.lowering.step_list import make_step_list
-from mavcg.choose.lowering.step_list import plan_model as make_plan
+from mavcg.choose.lowering.step_list import make_step_list, plan_lowered
 from mavcg.choose.plan import Plan
 from mavcg.choose.predict.predict import PredictedProgram, predict, thread_plans
 from mavcg.choose.predict.work import step_works
@@ -51,7 +50,7 @@ def choose_and_lower(plan: Plan, context: PlanContext) -> Plan:
         own = replace(chosen, lowered=with_image_rows(chosen.lowered)) if choice.image_rows else chosen
         if limit is None:
             return own
-        untiled = make_plan(own.lowered)
+        untiled = plan_lowered(own.lowered)
         division = division_within(untiled, limit, context.progress)
         if division.arena_bytes <= limit:
             return replace(own, rows=division)

@@ -57,7 +57,7 @@ def with_depth_first(
     inside = {number for range_ in chosen for number in range(range_.steps.begin, range_.steps.end)}
     lowered = with_image_rows(planned.lowered, inside)
     tiles = choice.tiles_of(lowered.specs)
-    shares = kernel_core_shares(planned.specs, board.versions, planned.tiles)
+    shares = kernel_core_shares(lowered.specs, board.versions, tiles)
     program = make_step_list(lowered, planned.memory, tiles, shares)
     banded = replace(planned, lowered=lowered, tiles=tiles, program=program, bands=tuple(chosen))
     ranges = []

@@ -15,7 +15,7 @@ DEFAULT_TILES = TilePlan()
 CoreShares = Mapping[str, tuple[tuple[str, int], ...]]
 
 
-def plan_model(lowered: LoweredGraph, tiles: TilePlan = DEFAULT_TILES, digests: ContentDigests | None = None) -> Plan:
+def plan_lowered(lowered: LoweredGraph, tiles: TilePlan = DEFAULT_TILES, digests: ContentDigests | None = None) -> Plan:
     """Plan a lowered graph's memory and step list, without core shares."""
     memory = plan_memory(lowered, digests)
     program = make_step_list(lowered, memory, tiles)

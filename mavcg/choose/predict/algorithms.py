@@ -11,7 +11,7 @@ from functools import partial
 
 from mavcg.choose.lowering.lower import LoweringCandidates
 from mavcg.choose.lowering.memory_plan import ContentDigests
-from mavcg.choose.lowering.step_list import plan_model
+from mavcg.choose.lowering.step_list import plan_lowered
 from mavcg.choose.predict.kernel_cycles import KernelModel, kernel_models
 from mavcg.choose.predict.latency import StepModel
 from mavcg.choose.predict.memory import Distances, reuse_distances
@@ -134,7 +134,7 @@ def _works(candidates: LoweringCandidates, nodes_of: Mapping[str, Sequence[str]]
     works_of = {}
     for name, nodes in nodes_of.items():
         lowered = candidates.lower(dict.fromkeys(nodes, name))
-        works = step_works(plan_model(lowered, digests=digests))
+        works = step_works(plan_lowered(lowered, digests=digests))
         works_of[name] = tuple(
             _NodeStep(node.output, work, distances)
             for node, work, distances in zip(lowered.nodes, works, reuse_distances(works), strict=True)

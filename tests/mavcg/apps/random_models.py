@@ -18,7 +18,7 @@ from mavcg.choose.lowering.image_rows import with_image_rows
 from mavcg.choose.lowering.lower import lower_graph
 from mavcg.choose.lowering.row_phases import ArenaTooLargeError, plan_within
 from mavcg.choose.lowering.stage_memory import buffer_uses, plan_stages
-from mavcg.choose.lowering.step_list import plan_model
+from mavcg.choose.lowering.step_list import plan_lowered
 from mavcg.choose.plan import Plan
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph
@@ -85,7 +85,7 @@ def random_graph(generator: random.Random, name: str) -> Graph:
 
 def planned_graph(graph: Graph) -> Plan:
     """Plan a graph layer by layer, with kernels that go by rows of the image."""
-    return plan_model(with_image_rows(lower_graph(graph, Packing(16 if host_target().arch == "x86_64" else 8))))
+    return plan_lowered(with_image_rows(lower_graph(graph, Packing(16 if host_target().arch == "x86_64" else 8))))
 
 
 def random_models(seed: int) -> RandomModels:

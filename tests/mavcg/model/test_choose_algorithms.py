@@ -13,7 +13,7 @@ from mavcg.choose.algorithms.select_model import ENGINE, ModelQuestion
 from mavcg.choose.lowering.kernel_code import KernelCode
 from mavcg.choose.lowering.memory_plan import plan_memory
 from mavcg.choose.lowering.pack_weights import pack_weights
-from mavcg.choose.lowering.step_list import plan_model
+from mavcg.choose.lowering.step_list import plan_lowered
 from mavcg.choose.lowering.weight_sizes import weight_sizes
 from mavcg.choose.plan import Plan
 from mavcg.choose.predict.spec_text import read_spec
@@ -107,14 +107,14 @@ def test_what_the_engine_does_itself_stays_a_conv2d() -> None:
 
 def test_the_note_names_primitives_conversions_and_bytes_of_weights() -> None:
     chosen_algorithms = how(net(), "family:direct_blocked", board=RK3588)
-    plan = replace(plan_model(chosen_algorithms.lowered), selection=chosen_algorithms.selection)
+    plan = replace(plan_lowered(chosen_algorithms.lowered), selection=chosen_algorithms.selection)
     note = model_note(plan, KernelCode((), {"generic": {}}))
     named = {one["name"]: one["primitive"] for one in primitives_json(note) if one["op"] == "primitive_conv2d"}
     chosen = {node["name"]: node["primitive"] for node in chosen_algorithms.selection["nodes"]}
     assert named and all(chosen[name] == primitive for name, primitive in named.items())
     sizes = weight_sizes(chosen_algorithms.lowered)
     assert sizes.definition_bytes == 4 * (24 * 27 + 24 * 9 * 24 + 24 * 24 + 48 * 9 * 24)
-    biases_and_others = plan_model(chosen_algorithms.lowered).program.constants_bytes - sizes.packed_bytes
+    biases_and_others = plan_lowered(chosen_algorithms.lowered).program.constants_bytes - sizes.packed_bytes
     assert sizes.packed_bytes >= sizes.definition_bytes and 0 <= biases_and_others < 4096
     assert note["weights"] == {"definition_bytes": sizes.definition_bytes, "packed_bytes": sizes.packed_bytes}
     assert selection_sentence(note).startswith("family:direct_blocked: ")
@@ -139,7 +139,7 @@ def test_specs_of_primitives_are_read_back_and_their_work_is_counted() -> None:
     for strategy in ("sum2d", "family:im2", "family:kn2", "family:fft", "family:direct_blocked"):
         lowered = how_small(strategy).lowered
         assert all(read_spec(to_json(spec)) == spec for spec in lowered.specs)
-        works = step_works(plan_model(lowered))
+        works = step_works(plan_lowered(lowered))
         macs = sum(work.macs for work in works if work.op in ("primitive_conv2d", "conv2d"))
         assert macs == 64 * 16 * 27 + 64 * 16 * 9 * 16 + 16 * 16 * 16 + 16 * 32 * 9 * 16
         assert all(touch.bytes <= touch.span for work in works for touch in work.touches)

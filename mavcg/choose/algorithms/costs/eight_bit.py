@@ -10,7 +10,7 @@ from functools import cache
 import numpy as np
 
 from mavcg.choose.lowering.lower import lower_graph
-from mavcg.choose.lowering.step_list import plan_model
+from mavcg.choose.lowering.step_list import plan_lowered
 from mavcg.choose.predict.algorithms import rows_per_reading
 from mavcg.choose.predict.kernel_cycles import kernel_models
 from mavcg.choose.predict.latency import StepModel
@@ -52,7 +52,7 @@ def eight_bit_steps(scenario: Scenario, primitive: EightBit, core: CoreModel, bl
     counted = core.without_timing()  # cycles go by counted blocks, without compiling, as for all algorithms
     plan = plan_tiles(lowered.specs, {core.label: core})
     models = kernel_models(lowered.specs, counted, default_target(core.machine.arch), plan=plan)
-    works = step_works(plan_model(lowered))
+    works = step_works(plan_lowered(lowered))
     times = []
     for work, distances in zip(works, reuse_distances(works), strict=True):
         call_rows = rows_per_reading(specs[work.kernel], work.call_rows)

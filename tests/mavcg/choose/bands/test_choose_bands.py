@@ -13,7 +13,7 @@ from mavcg.choose.bands.banded_range import DepthFirst
 from mavcg.choose.bands.choose_bands import with_depth_first
 from mavcg.choose.lowering.lower import lower_graph
 from mavcg.choose.lowering.row_phases import program_rows
-from mavcg.choose.lowering.step_list import plan_model
+from mavcg.choose.lowering.step_list import plan_lowered
 from mavcg.choose.plan import Plan
 from mavcg.choose.predict.work import step_works
 from mavcg.choose.tiles.tiles import plan_tiles
@@ -52,7 +52,7 @@ def board(*clusters: Cluster) -> Board:
 
 
 def planned_model() -> Plan:
-    return plan_model(lower_graph(inverted_residual(), Packing(lanes=16 if CORE == "haswell" else 8)))
+    return plan_lowered(lower_graph(inverted_residual(), Packing(lanes=16 if CORE == "haswell" else 8)))
 
 
 @cache
@@ -95,11 +95,24 @@ def test_a_gain_within_the_doubt_is_not_taken() -> None:
     assert chosen(board(near), careful=False).bands and not chosen(board(near)).bands
 
 
+def test_kernels_by_bands_have_the_shares_of_each_core_as_others_have() -> None:
+    """Bands change a kernel to rows of the image, which is another kernel, with shares of its own."""
+    target = parse_target("aarch64-linux-gnu")
+    names = ("cortex-a55", "cortex-a75")
+    slow = [replace(NARROW, core=name, cpus=(cpu,), l2_bytes=16384) for cpu, name in enumerate(names)]
+    model = board_model([load_cores()[name] for name in names], target, Board("two", "", target.zig_name, tuple(slow)))
+    planned = plan_lowered(lower_graph(inverted_residual(), Packing(lanes=4)))
+    made = with_depth_first(replace(planned, tiles=plan_tiles(planned.specs, model.versions)), model, careful=False)
+
+    assert made.bands
+    assert all([label for label, _ in step.core_speeds] == list(model.versions) for step in made.program.steps)
+
+
 @pytest.mark.parametrize("core", ["cortex-a55", "cortex-a75"])
 def test_an_arm_boards_choice_follows_its_level_2(core: str) -> None:
     """The same core type and memory: bands where level 2 is small, and none where it is large, alone or beside it."""
     target = parse_target("aarch64-linux-gnu")
-    planned = plan_model(lower_graph(inverted_residual(), Packing(lanes=8)))
+    planned = plan_lowered(lower_graph(inverted_residual(), Packing(lanes=8)))
 
     def ranges(*clusters: Cluster) -> tuple[DepthFirst, ...]:
         own = Board("test", "", "aarch64-linux-gnu", clusters)

@@ -14,7 +14,7 @@ from mavcg.assembly.tuning_options import FAST, Tuning
 from mavcg.choose.lowering import kernel_code
 from mavcg.choose.lowering.kernel_code import KernelCode, kernel_module, kernel_tasks, tiles_of, version_symbol
 from mavcg.choose.lowering.lower import lower_graph
-from mavcg.choose.lowering.step_list import plan_model
+from mavcg.choose.lowering.step_list import plan_lowered
 from mavcg.files.worker_processes import run_tasks
 from mavcg.graph import TensorType
 from mavcg.graph.builder import GraphBuilder
@@ -101,7 +101,7 @@ def test_the_note_and_its_table_say_what_was_planned() -> None:
     macro = MacroTile(3, 16, 24, Order.CHANNELS, 8, 512, 5)
     plan = TilePlan({(name, "generic"): macro})
     code = KernelCode((), {"generic": {name: ("4x2",)}, "other": {}}, plan)
-    note = model_note(replace(plan_model(lowered), selection={"strategy": "engine"}), code)
+    note = model_note(replace(plan_lowered(lowered), selection={"strategy": "engine"}), code)
     shown = io.StringIO()
     show_note({**note, "code_bytes": 1}, Console(file=shown, width=200))
 

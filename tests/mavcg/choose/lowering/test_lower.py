@@ -8,7 +8,7 @@ import pytest
 from mavcg.choose.lowering.lower import lower_candidates, lower_graph
 from mavcg.choose.lowering.memory_plan import plan_memory
 from mavcg.choose.lowering.pack_weights import pack_weights
-from mavcg.choose.lowering.step_list import plan_model
+from mavcg.choose.lowering.step_list import plan_lowered
 from mavcg.choose.plan import Plan
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, TensorType
@@ -30,7 +30,7 @@ PACKING = Packing(8)
 
 
 def planned_model(graph: Graph, tiles: TilePlan | None = None) -> Plan:
-    return plan_model(lower_graph(graph, PACKING), tiles or TilePlan())
+    return plan_lowered(lower_graph(graph, PACKING), tiles or TilePlan())
 
 
 def image(b: GraphBuilder, channels: int = 8, side: int = 6) -> str:
@@ -167,7 +167,7 @@ def test_candidates_are_each_lowered_once_and_give_the_same_graph_as_a_lowering(
             alone.packed_bytes,
             str(alone),
         )
-        assert (plan_model(from_candidates).program) == plan_model(alone).program
+        assert (plan_lowered(from_candidates).program) == plan_lowered(alone).program
 
 
 def test_packed_constants_are_as_large_as_they_were_planned() -> None:

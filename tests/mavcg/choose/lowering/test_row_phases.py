@@ -10,7 +10,7 @@ from bench.program_runner import ProgramRunner
 from mavcg.choose.lowering.image_rows import with_image_rows
 from mavcg.choose.lowering.lower import LoweredGraph, lower_graph
 from mavcg.choose.lowering.row_phases import ArenaTooLargeError, plan_within
-from mavcg.choose.lowering.step_list import plan_model
+from mavcg.choose.lowering.step_list import plan_lowered
 from mavcg.errors import MavcgError
 from mavcg.importers.load import import_model
 from mavcg.passes.graph.pipeline import optimise
@@ -85,7 +85,7 @@ def mixed(folder: Path) -> LoweredGraph:
 def test_parts_of_rows_give_the_same_bits(tmp_path: Path) -> None:
     """Under every limit from layer by layer to the least, in parts of rows that are computed last first."""
     lowered = mixed(tmp_path)
-    planned = plan_model(lowered)
+    planned = plan_lowered(lowered)
     with pytest.raises(ArenaTooLargeError) as refused:
         plan_within(planned, 1)
     least, whole = refused.value.least_bytes, planned.program.arena_bytes
@@ -106,7 +106,7 @@ def test_parts_of_rows_give_the_same_bits(tmp_path: Path) -> None:
 
 
 def test_rows_of_steps_are_each_computed_once(tmp_path: Path) -> None:
-    planned = plan_model(mixed(tmp_path))
+    planned = plan_lowered(mixed(tmp_path))
     program = plan_within(planned, int(planned.program.arena_bytes * 0.8)).program
     for number, step in enumerate(program.steps):
         parts = [p for p in program.phases if p.step == number and not p.moved_bytes]
@@ -121,6 +121,6 @@ def test_images_of_a_batch_are_computed_as_a_whole(tmp_path: Path) -> None:
     weights = {"w": rng.standard_normal((8, 3, 3, 3)).astype(np.float32)}
     nodes = [helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1])]
     lowered = lowered_model(tmp_path, nodes, weights, (2, 3, 16, 16))
-    planned = plan_model(lowered)
+    planned = plan_lowered(lowered)
     with pytest.raises(MavcgError, match="--max-arena 64: the buffers of .* bytes at least"):
         plan_within(planned, 64)

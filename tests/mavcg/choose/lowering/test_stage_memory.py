@@ -7,7 +7,7 @@ import pytest
 
 from mavcg.choose.lowering.lower import lower_graph
 from mavcg.choose.lowering.stage_memory import buffer_uses, plan_stages
-from mavcg.choose.lowering.step_list import plan_model
+from mavcg.choose.lowering.step_list import plan_lowered
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.kernels.machines import packing_for
@@ -34,7 +34,7 @@ def residual_graph() -> Graph:
 @pytest.mark.parametrize("cuts", [(1,), (2, 4), (1, 2, 3)])
 def test_stages_share_no_byte(cuts: tuple[int, ...]) -> None:
     lowered = lower_graph(residual_graph(), packing_for(host_target()))
-    planned = plan_model(lowered)
+    planned = plan_lowered(lowered)
     steps = len(planned.program.steps)
     stages = [ProgramStage(a, b) for a, b in zip((0, *cuts), (*cuts, steps), strict=True)]
     made = plan_stages(planned, stages)

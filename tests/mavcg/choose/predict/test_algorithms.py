@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mavcg.choose.lowering.lower import LoweredGraph, lower_candidates
-from mavcg.choose.lowering.step_list import plan_model
+from mavcg.choose.lowering.step_list import plan_lowered
 from mavcg.choose.predict.algorithms import AlgorithmTime, PredictedAlgorithms, fastest_of, predict_algorithms
 from mavcg.choose.predict.work import step_works
 from mavcg.cost.board_model import board_model
@@ -130,7 +130,7 @@ def test_threads_share_weights_that_are_large_beside_the_image() -> None:
 
 def test_bytes_that_the_steps_of_a_node_leave_for_one_another() -> None:
     found = chosen(net(channels=128, side=8), None).lowered
-    inputs, products, output = [w for w in step_works(plan_model(found)) if w.family.startswith("winograd")][:3]
+    inputs, products, output = [w for w in step_works(plan_lowered(found)) if w.family.startswith("winograd")][:3]
 
     # 4 tiles of 36 numbers in 128 channels; planes are an odd number of lines.
     assert 4 * 36 * 4 * 128 < inputs.bytes_of("output") < 1.1 * 4 * 36 * 4 * 128
