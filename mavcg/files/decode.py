@@ -94,13 +94,21 @@ def read_toml(path: Path, remedy: str = "correct it", error: type[MavcgError] = 
     return toml_document(read_text(path, remedy, error), str(path), remedy, error)
 
 
-def json_document(text: str | bytes, where: str, remedy: str, error: type[MavcgError] = MavcgError) -> Document:
-    """Parse JSON, in UTF-8 if it is bytes, in which no key occurs twice and all numbers are finite. Raises: `error`."""
+def json_document(
+    text: str | bytes, where: str, remedy: str, error: type[MavcgError] = MavcgError, file_names: bool = False
+) -> Document:
+    """Parse JSON, in UTF-8 if it is bytes, in which no key occurs twice and all numbers are finite.
+
+    file_names: True where texts are names of files, in which Python has bytes that are not UTF-8 as lone surrogates;
+    elsewhere these become ?. Raises: `error`.
+    """
     try:
         if isinstance(text, bytes):
             text = text.decode()
         value = json.loads(text, object_pairs_hook=_once, parse_constant=_no_number)
-        return Document(_without_surrogates(value) if "\\ud" in text.lower() else value, where, remedy, error)
+        if not file_names and "\\ud" in text.lower():
+            value = _without_surrogates(value)
+        return Document(value, where, remedy, error)
     except json.JSONDecodeError as fault:
         place = f"line {fault.lineno}, column {fault.colno}"
         raise error(f"{where}: {place}: not JSON ({fault.msg}); {remedy}") from None

@@ -214,7 +214,9 @@ def notes(path: Path) -> list[dict[str, Any]]:
                     name_size, size, _ = (int.from_bytes(data[at + i : at + i + 4], "little") for i in (0, 4, 8))
                     start = at + 12 + (name_size + 3) // 4 * 4
                     where = f"{path}: its {NOTE_SECTION} is damaged"
-                    document = json_document(data[start : start + size], where, "build the library again")
+                    document = json_document(
+                        data[start : start + size], where, "build the library again", file_names=True
+                    )
                     documents.append(document.decode(dict[str, Any]))
                     at = start + (size + 3) // 4 * 4
         return documents

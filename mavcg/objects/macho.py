@@ -218,7 +218,7 @@ def notes(path: Path) -> list[dict[str, Any]]:
         while section.name == NOTE_SECTION and at + 4 <= len(section.data):
             size = int.from_bytes(section.data[at : at + 4], "little")
             where = f"{path}: its {NOTE_SECTION} is damaged"
-            document = json_document(section.data[at + 4 : at + 4 + size], where, "build it again")
+            document = json_document(section.data[at + 4 : at + 4 + size], where, "build it again", file_names=True)
             documents.append(document.decode(dict[str, Any]))
             at += 4 + (size + 3) // 4 * 4
     return documents

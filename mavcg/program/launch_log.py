@@ -41,4 +41,7 @@ def log_versions(unit: Path, functions: Sequence[str]) -> None:
 def read_log(path: Path) -> tuple[LaunchedObject, ...]:
     """Return the entries of a log in the order in which they were written. Raises: MavcgError for another file."""
     lines = enumerate(read_text(path, _AGAIN).splitlines(), 1)
-    return tuple(json_document(line, f"{path}:{number}", _AGAIN).decode(LaunchedObject) for number, line in lines)
+    return tuple(
+        json_document(line, f"{path}:{number}", _AGAIN, file_names=True).decode(LaunchedObject)
+        for number, line in lines
+    )

@@ -1,5 +1,6 @@
 """The log of a launched build: whole lines from compilers that run side by side, nothing where nobody reads it."""
 
+import os
 import threading
 from pathlib import Path
 
@@ -29,3 +30,12 @@ def test_without_a_reader_nothing_is_written(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv(VARIABLE, str(tmp_path / "absent"))  # the build that read it is over
     log_versions(tmp_path / "a.o", ["f"])
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_name_that_is_not_utf_8_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = tmp_path / "log"
+    log.touch()
+    monkeypatch.setenv(VARIABLE, str(log))
+    unit = tmp_path / os.fsdecode(b"caf\xe9.o")
+    log_versions(unit, ["f"])
+    assert [entry.object for entry in read_log(log)] == [str(unit)]
