@@ -3,15 +3,18 @@
 import difflib
 import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from mavcg.errors import MavcgError
-from mavcg.hardware.core import Core
-from mavcg.hardware.timing import Timing
+
+if TYPE_CHECKING:  # modules of verbs import this one for `mavcg --help` too
+    from mavcg.hardware.core import Core
+    from mavcg.hardware.timing import Timing
 
 _SETTING = re.compile(r"\s*([\w*]+)\s*->\s*([\w*]+)\s*(?:\.\s*(\w+)\s*)?=\s*(\d{1,4})\s*")
 
 
-def core_timing(name: str, settings: Sequence[str] = ()) -> tuple[Core, Timing]:
+def core_timing(name: str, settings: Sequence[str] = ()) -> "tuple[Core, Timing]":
     """Return the AArch64 core of this name, and its timing with the settings applied. settings: values of --set.
 
     Raises: MavcgError for an unknown core, one of another architecture, one without timing facts, and a bad setting.
@@ -37,7 +40,7 @@ def of_core_option(error: MavcgError) -> MavcgError:
     return type(error)("--core " + message.removeprefix("--cores ")) if message.startswith("--cores ") else error
 
 
-def with_setting(timing: Timing, setting: str) -> Timing:
+def with_setting(timing: "Timing", setting: str) -> "Timing":
     """Return the timing with one latency changed, as "producer->consumer[.role]=cycles" says.
 
     Without a role the latency holds for every operand, and replaces the core's figures for single operands.

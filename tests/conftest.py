@@ -113,7 +113,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def rank_of(file: str) -> int:
-    """Which entry of SLOW_FIRST a file of tests belongs to; their number if to none."""
+    """Return the index of the entry of SLOW_FIRST that a test file belongs to; len(SLOW_FIRST) if there is none."""
     return next((number for number, folder in enumerate(SLOW_FIRST) if file.startswith(folder)), len(SLOW_FIRST))
 
 

@@ -80,7 +80,7 @@ def run(app: Path, **environment: str) -> tuple[str, str]:
 
 @pytest.mark.parametrize("output", ["libdot.so", "dot.o", "dot.bc"])
 def test_settings_work_where_libmavcg_rt_is_loaded(mavcg: Mavcg, tmp_path: Path, output: str) -> None:
-    """As docs/runtime.md has it: LD_PRELOAD=$PWD/libmavcg_rt.so MAVCG_TRACE=1 ./app."""
+    """The command of docs/runtime.md: LD_PRELOAD=$PWD/libmavcg_rt.so MAVCG_TRACE=1 ./app."""
     app = program(tmp_path, built(mavcg, tmp_path, host_target().zig_name, ",".join(CORES), output))
     assert mavcg("runtime", "-o", tmp_path).status == 0
     preload = {"LD_PRELOAD": str(tmp_path / "libmavcg_rt.so"), "MAVCG_TRACE": "1"}

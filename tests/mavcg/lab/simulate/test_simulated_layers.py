@@ -135,7 +135,7 @@ def test_facts_of_the_core_are_a_part_of_the_key(
 def test_two_clusters_of_one_core_are_simulated_with_their_own_clocks(
     built_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As on Snapdragon 865, whose fastest core is of the same kind as the three beside it."""
+    """Snapdragon 865 has such clusters: three Cortex-A77, and a fourth one with a higher clock and more level 2."""
     monkeypatch.setenv("MAVCG_CACHE", str(tmp_path))
     board = load_board(BOARD)
     slow = board.clusters[0]

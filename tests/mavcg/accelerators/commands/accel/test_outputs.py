@@ -36,7 +36,7 @@ def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def results(nodes: list[onnx.NodeProto], outputs: dict[str, list[int]], *options: str) -> dict[str, np.ndarray]:
+def checked_results(nodes: list[onnx.NodeProto], outputs: dict[str, list[int]], *options: str) -> dict[str, np.ndarray]:
     """Build a network for the accelerator, run it, compare it with onnxruntime, and return its outputs."""
     numbers = np.random.default_rng(7)
     weights = numbers.standard_normal((4, 3, 3, 3)).astype(np.float32) / 5
@@ -69,13 +69,13 @@ def results(nodes: list[onnx.NodeProto], outputs: dict[str, list[int]], *options
 
 @pytest.mark.parametrize("end", ENDS)
 def test_outputs_are_the_models(end: str, capsys: pytest.CaptureFixture[str]) -> None:
-    results(*ENDS[end])
+    checked_results(*ENDS[end])
 
     assert "\x1b" not in capsys.readouterr().out
 
 
 def test_the_accelerators_own_outputs_keep_their_names_and_shapes() -> None:
-    results(*ENDS["flatten"])
+    checked_results(*ENDS["flatten"])
 
     assert run(["accel", "run", "net.elf", "--input", "x.npy", "--accelerator", "-o", "inner.npz"]) == 0
 
@@ -84,13 +84,13 @@ def test_the_accelerators_own_outputs_keep_their_names_and_shapes() -> None:
 
 @pytest.mark.parametrize("end", ON_CPU)
 def test_outputs_of_cpu_parts_are_the_models(end: str) -> None:
-    results(*ON_CPU[end], "--board", "host")
+    checked_results(*ON_CPU[end], "--board", "host")
 
 
 def test_the_host_side_in_c_gives_the_same_outputs() -> None:
     from mavcg.accelerators.host.runtime import DeviceProgram
 
-    made = results(*ENDS["two of one"])
+    made = checked_results(*ENDS["two of one"])
 
     with DeviceProgram(Path("net.elf")) as device:
         assert device.outputs == {"t": (1, 6, 5, 4), "y": (1, 120)}
