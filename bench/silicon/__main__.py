@@ -65,7 +65,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _line(row: Row) -> str:
     figure = row.figure
     told = f"{row.modelled:.2f} {row.error:+.1%}" if row.modelled is not None and row.error is not None else row.why
-    held_out = " held out" if figure.held_out else ""
+    held_out = " held out" if figure.held_out else " blind" if figure.blind else ""
     return f"{figure.core} {figure.name} {figure.kind} {figure.when}: {figure.value:.2f}, {told}{held_out}"
 
 
@@ -73,7 +73,7 @@ def as_json(row: Row) -> dict[str, Any]:
     """Return a figure beside the model's, as it is kept."""
     figure = row.figure
     known = {"modelled": round(row.modelled, 3)} if row.modelled is not None else {"why": row.why}
-    held_out = {"held_out": True} if figure.held_out else {}
+    held_out = {"held_out": True} if figure.held_out else {"blind": True} if figure.blind else {}
     head = {"core": figure.core, "name": figure.name, "kind": figure.kind, "when": figure.when}
     change = {"change": figure.change} if figure.change else {}
     return {**head, "published": figure.published, **change, "silicon": round(figure.value, 3), **known, **held_out}
@@ -85,6 +85,9 @@ def _show(figures: dict[str, Any]) -> None:
 
     for entry in figures["cores"]:
         held_out = f"held out {entry['held_out']}: {percent(entry['held_out_error'])}"
+        if entry["blind"]:
+            blind = f"{percent(entry['blind_error'])}, bias {percent(entry['blind_bias'])}"
+            held_out += f", blind {entry['blind']}: {blind}"
         cells = (percent(entry["bias"]), percent(entry["mean_abs_error"]), percent(entry["median_abs_error"]))
         print(
             f"{entry['core']:16} {entry['kind']:11} {entry['modelled']:4} of {entry['figures']:4}  bias {cells[0]:>7}  "

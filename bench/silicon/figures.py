@@ -9,7 +9,7 @@ import hashlib
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from bench.silicon.calls import LATER, Benchmark, Call, checkasm_calls
 from mavcg.errors import MavcgError
 
 HERE = Path(__file__).resolve().parent
+BLIND = "blind.toml"  # projects that are held out whole, beside the lists
 LOT_SEED = 20261123  # of the lot that holds figures out
 HELD_OUT = 0.3  # share of kernels that were not seen before
 MOST_INSTRUCTIONS = (
@@ -33,7 +34,8 @@ class Figure:
         `code`. when: "before" or "after" a commit, of cycles that are compared with one another. less: calls
         whose mean cycles are taken off, where the figure is of the further bytes of a longer call. change: what
         "before" and "after" of one name share, where `published` differs. reason: why no model can be asked; "" where
-        one can. seen: known when the models' facts were fitted, so never held out.
+        one can. seen: known when the models' facts were fitted, so never held out. blind: of a project that is held
+        out whole (blind.toml).
     """
 
     source: str
@@ -50,10 +52,16 @@ class Figure:
     code: str = ""
     reason: str = ""
     seen: bool = False
+    blind: bool = False
 
     @property
     def held_out(self) -> bool:
-        """True if the lot took it: facts are never fitted to it. All figures of one kernel share a lot."""
+        """True if the lot took it: facts are never fitted to it. All figures of one kernel share a lot.
+
+        Blind figures are in no lot.
+        """
+        if self.blind:
+            return False
         drawn = hashlib.sha256(f"{LOT_SEED} {self.source} {self.name}".encode()).digest()
         return not self.seen and int.from_bytes(drawn[:8], "big") < HELD_OUT * 2**64
 
@@ -76,7 +84,34 @@ class SourceList:
 
 def read_lists(folder: Path = HERE) -> tuple[SourceList, ...]:
     """Read every list of a folder. Raises: MavcgError for one that is not as bench/README.md says."""
-    return tuple(read_list(path) for path in sorted(folder.glob("*.toml")))
+    blind = blind_projects(folder / BLIND)
+    return tuple(_blinded(read_list(path), blind) for path in sorted(folder.glob("*.toml")) if path.name != BLIND)
+
+
+def blind_projects(path: Path = HERE / BLIND) -> Mapping[str, str]:
+    """Read the projects that are held out whole: name of each, which is that of its list, and its address.
+
+    A folder without the file has none. Raises: MavcgError naming the file and an entry that lacks a key.
+    """
+    if not path.exists():
+        return {}
+    try:
+        entries = tomllib.loads(path.read_text(encoding="utf-8"))["project"]
+        return {str(entry["name"]): str(entry["url"]) for entry in entries if entry["why"]}
+    except (KeyError, ValueError, TypeError) as error:
+        raise MavcgError(f"{path}: not a list of [[project]] with name, url and why ({error!r})") from None
+
+
+def _blinded(source: SourceList, blind: Mapping[str, str]) -> SourceList:
+    """Return a list with its figures marked blind if its name or address is that of a blind project.
+
+    Raises: MavcgError where such a list says that facts were fitted to one of its figures.
+    """
+    if source.name not in blind and source.url not in blind.values():
+        return source
+    if any(figure.seen for figure in source.figures):
+        raise MavcgError(f"{source.name}: a figure is `seen`, but {BLIND} holds the project out; remove one of the two")
+    return replace(source, figures=tuple(replace(figure, blind=True) for figure in source.figures))
 
 
 def read_list(path: Path) -> SourceList:

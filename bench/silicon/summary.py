@@ -31,6 +31,7 @@ def errors(rows: Sequence[Row]) -> dict[str, Any]:
     known = [row for row in rows if row.error is not None]
     all_errors = [row.error for row in known if row.error is not None]
     held_out = [row.error for row in known if row.figure.held_out and row.error is not None]
+    blind = [row.error for row in known if row.figure.blind and row.error is not None]
     pairs = [(row.figure.value, row.modelled) for row in known if row.modelled is not None]
     return {
         "figures": len(rows),
@@ -41,6 +42,9 @@ def errors(rows: Sequence[Row]) -> dict[str, Any]:
         "correlation": _correlation(pairs),
         "held_out": len(held_out),
         "held_out_error": _mean(map(abs, held_out)),
+        "blind": len(blind),
+        "blind_error": _mean(map(abs, blind)),
+        "blind_bias": _mean(blind),
     }
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from bench.silicon.compare import instruction_cycles
-from bench.silicon.figures import Figure, read_list, read_lists
+from bench.silicon.figures import BLIND, Figure, blind_projects, read_list, read_lists
 from mavcg.errors import MavcgError
 
 
@@ -152,3 +152,43 @@ def test_a_wrong_list_is_refused_with_its_name(tmp_path: Path, text: str) -> Non
     path.write_text(text)
     with pytest.raises(MavcgError, match=r"wrong\.toml: not a list of silicon figures"):
         read_list(path)
+
+
+BLIND_MADE = """
+[[project]]
+name = "made"
+url  = "https://example.org/made"
+why  = "this test"
+"""
+
+
+def test_a_blind_project_is_held_out_whole(tmp_path: Path) -> None:
+    (tmp_path / "made.toml").write_text(KERNELS)
+    figures = [figure for source in read_lists(tmp_path) for figure in source.figures]
+    assert figures and not any(figure.blind for figure in figures)
+    (tmp_path / BLIND).write_text(BLIND_MADE)
+    (source,) = read_lists(tmp_path)
+    assert source.figures and all(figure.blind and not figure.held_out for figure in source.figures)
+
+
+def test_a_blind_project_whose_figures_were_fitted_to_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "made.toml").write_text(KERNELS.replace('symbol    = "permute"', 'symbol    = "permute"\nseen = true'))
+    (tmp_path / BLIND).write_text(BLIND_MADE)
+    with pytest.raises(MavcgError, match="made: a figure is `seen`"):
+        read_lists(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["", "[[project]]\nname = 'x'\nurl = 'y'\n", "["])
+def test_a_wrong_list_of_blind_projects_is_refused_with_its_name(tmp_path: Path, text: str) -> None:
+    (tmp_path / BLIND).write_text(text)
+    with pytest.raises(MavcgError, match=r"blind\.toml: not a list of \[\[project\]\]"):
+        read_lists(tmp_path)
+
+
+def test_no_fact_of_a_core_cites_a_blind_project() -> None:
+    """A source that names one would say that the fact was fitted to it."""
+    cores = Path(__file__).resolve().parents[3] / "profiles/cores"
+    texts = {path.name: path.read_text(encoding="utf-8").lower() for path in sorted(cores.glob("*.toml"))}
+    projects = blind_projects()
+    assert len(projects) >= 6
+    assert not [(name, project) for name, text in texts.items() for project in projects if project in text]
