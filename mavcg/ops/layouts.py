@@ -208,7 +208,8 @@ def _convert_layout(case: TypedNode) -> tuple[TensorType, ...]:
 
 
 def _primitive_conv2d(case: TypedNode) -> tuple[TensorType, ...]:
-    x, w = _reads(case, ("f32",), "layout_in"), case.type("w", ("f32",), rank=4)
+    x, w = _reads(case, ("f32", "f16"), "layout_in"), case.type("w", ("f32", "f16"), rank=4)
+    case.same_dtype("x", "w")
     case.at_least(1, "stride", "dilation", "groups")
     case.at_least(0, "pads")
     channels, groups, (out_ch, *kernel, per_group) = case.attr("c"), case.attr("groups"), w.shape

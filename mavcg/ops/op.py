@@ -119,6 +119,15 @@ class TypedNode:
         if len({t.dtype for t in map(self.maybe, names) if t is not None}) > 1:
             raise self.fail(f"{', '.join(names)} differ in type")
 
+    def same_or_wider_dtype(self, x: str, *names: str) -> None:
+        """Check that the inputs of these names, except absent ones, have x's dtype, or f32 where x is f16: parameters
+        of f16 arithmetic that are added or multiplied before the result is rounded. Raises: MavcgError."""
+        allowed = ("f16", "f32") if self.type(x).dtype == "f16" else (self.type(x).dtype,)
+        for name in names:
+            tensor = self.maybe(name)
+            if tensor is not None and tensor.dtype not in allowed:
+                raise self.fail(f"{name} is {tensor.dtype} where {x} is {self.type(x).dtype}")
+
     def axis(self, rank: int, name: str = "axis") -> int:
         """Return an attribute that is an axis, counted from 0. Raises: MavcgError for an axis out of range."""
         axis: int = self.attr(name)

@@ -37,7 +37,7 @@ def _softmax(case: TypedNode) -> tuple[TensorType, ...]:
 def _layer_norm(case: TypedNode) -> tuple[TensorType, ...]:
     x = case.type("x", FLOATS)
     axis = case.axis(len(x.shape))
-    case.same_dtype("x", "scale", "bias")
+    case.same_or_wider_dtype("x", "scale", "bias")
     case.broadcasts_to("scale", x.shape[axis:])
     case.broadcasts_to("bias", x.shape[axis:])
     return (x,)

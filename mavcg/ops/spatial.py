@@ -36,7 +36,8 @@ def window_counts(case: TypedNode, kernel: tuple[int, ...], lengths: tuple[int, 
 def _filter(case: TypedNode) -> tuple[TensorType, TensorType]:
     """Return the types of a convolution's image and filter, after a check against each other."""
     x, w = case.type("x", FLOATS, rank=4), case.type("w", FLOATS, rank=4)
-    case.same_dtype("x", "w", "bias")
+    case.same_dtype("x", "w")
+    case.same_or_wider_dtype("x", "bias")
     case.at_least(1, "groups")
     groups = case.attr("groups")
     out_ch, in_ch = w.shape[0], x.shape[3]
@@ -139,7 +140,8 @@ _SPATIAL = (
 
 def _matmul(case: TypedNode) -> tuple[TensorType, ...]:
     a, b = case.type("a", NUMBERS, rank_min=2), case.type("b", NUMBERS, rank_min=2)
-    case.same_dtype("a", "b", "bias", "residual")
+    case.same_dtype("a", "b", "residual")
+    case.same_or_wider_dtype("a", "bias")
     depth, width = b.shape[-2:] if not case.attr("transpose_b") else b.shape[:-3:-1]
     if a.shape[-1] != depth:
         raise case.fail(f"rows of a have {a.shape[-1]} elements where columns of b have {depth}")

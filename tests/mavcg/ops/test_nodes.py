@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,7 @@ def test_infer_wants_nodes_complete() -> None:
 
 
 IMAGE, FILTER = "f32[1,8,9,4]", "f32[6,3,3,4]"
+HALF_IMAGE, HALF_FILTER = "f16[1,8,9,4]", "f16[6,3,3,4]"
 
 
 @pytest.mark.parametrize(
@@ -139,6 +141,12 @@ IMAGE, FILTER = "f32[1,8,9,4]", "f32[6,3,3,4]"
         (lambda: shapes("quantize", IMAGE, "f32[]", "u8[]", to="u8"), "u8[1,8,9,4]"),
         (lambda: shapes("quantize", IMAGE, "f32[4]", "i8[4]", to="i8", axis=3), "i8[1,8,9,4]"),
         (lambda: shapes("dequantize", "i32[6]", "f32[6]", "i32[6]"), "f32[6]"),
+        *(
+            (partial(shapes, "conv2d", HALF_IMAGE, HALF_FILTER, bias, "f16[1,6,7,6]"), "f16[1,6,7,6]")
+            for bias in ("", "f16[6]", "f32[6]")
+        ),
+        (lambda: shapes("matmul", "f16[2,3]", "f16[3,4]", "f32[4]", "f16[2,4]"), "f16[2,4]"),
+        (lambda: shapes("layer_norm", "f16[2,3]", "f32[3]", "f16[3]", axis=1), "f16[2,3]"),
     ],
 )
 def test_types_follow(found: Any, wanted: str) -> None:
@@ -155,7 +163,15 @@ def test_types_follow(found: Any, wanted: str) -> None:
         ),
         (lambda: shapes("conv2d", "f32[8,9,4]", FILTER), "x has 3 dimensions where 4 are needed"),
         (lambda: shapes("conv2d", "i8[1,8,9,4]", FILTER), "x is i8; supported: f32, f16, f64"),
-        (lambda: shapes("conv2d", "f16[1,8,9,4]", FILTER), "x, w, bias differ in type"),
+        (lambda: shapes("conv2d", "f16[1,8,9,4]", FILTER), "x, w differ in type"),
+        (lambda: shapes("conv2d", IMAGE, FILTER, "f16[6]"), "bias is f16 where x is f32"),
+        (lambda: shapes("conv2d", HALF_IMAGE, HALF_FILTER, "f64[6]"), "bias is f64 where x is f16"),
+        (
+            lambda: shapes("conv2d", HALF_IMAGE, HALF_FILTER, "f32[6]", "f32[1,6,7,6]"),
+            r"residual f32.* where f16\[1,6,7,6\] is needed",
+        ),
+        (lambda: shapes("matmul", "f16[2,3]", "f16[3,4]", "f64[4]"), "bias is f64 where a is f16"),
+        (lambda: shapes("layer_norm", "f64[2,3]", "f32[3]", axis=1), "scale is f32 where x is f64"),
         (lambda: shapes("conv2d", IMAGE, FILTER, "f32[5]"), "bias f32.5. where 6 elements are needed"),
         (lambda: shapes("conv2d", IMAGE, FILTER, "", "f32[6]"), r"residual f32\[6\] where f32\[1,6,7,6\] is needed"),
         (lambda: shapes("conv2d", IMAGE, FILTER, groups=0), "groups is 0; it must be 1 to"),

@@ -85,6 +85,18 @@ def close(found: Array, expected: Array, tolerance: float = 1e-5) -> None:
         np.testing.assert_array_equal(found, expected)
 
 
+def test_half_sums_with_a_bias_of_f32_are_rounded_once() -> None:
+    x, w = (normal(1, 4, 5, 3, seed=1).astype(np.float16), normal(6, 3, 3, 3, seed=2).astype(np.float16))
+    bias = np.array([1e-5, 2048.5, -3.14159, 0, 1 / 3, 6e4], np.float32)
+    added = normal(1, 2, 3, 6, seed=3).astype(np.float16)
+    wide = ours("conv2d", x.astype(np.float64), w.astype(np.float64), bias.astype(np.float64), added, wide=True)
+    got = ours("conv2d", x, w, bias, added)
+    assert got.dtype == np.float16 and wide.dtype == np.float64
+    np.testing.assert_array_equal(got, wide.astype(np.float16))
+    matrix = ours("matmul", x[0, 0], w[0, 0].T, bias[:3])
+    np.testing.assert_array_equal(matrix, (x[0, 0].astype(np.float64) @ w[0, 0].T + bias[:3]).astype(np.float16))
+
+
 def test_every_operator_is_defined() -> None:
     assert set(DEFINITIONS) == set(OPS)
 
