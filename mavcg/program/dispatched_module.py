@@ -26,7 +26,7 @@ from mavcg.program.sources.to_assembly import PlainAssembly
 from mavcg.program.version_choice import (
     FunctionChoice,
 )
-from mavcg.program.version_needs import VersionNeeds, set_for
+from mavcg.program.version_needs import VersionNeeds, needs_with_callees, set_for
 from mavcg.program.versions import CompiledVersion, VersionedModule
 from mavcg.runtime.coreset import TABLE_CPUS, CoreSet, symbols
 from mavcg.toolchain.codegen import CodegenJob, assemble, compile_module
@@ -45,7 +45,7 @@ class DispatchedModule:
 
     Args:
         paths: symbol of a version -> its object file.
-        needs: of each version.
+        needs: of each version's own instructions.
         level: -O level for the module's own code.
         own: the assembly of the program's own compiler, if cold functions come from it.
     """
@@ -108,7 +108,8 @@ class DispatchedModule:
         Either the program's own module with its dispatchers, and no objects; or, if cold functions come from the
         program's own compiler, a module of the dispatchers, and that compiler's object. Raises: CannotSeparate.
         """
-        dispatches = [self._dispatch(choice) for choice in choices if not choice.is_single]
+        all_needs = needs_with_callees(self.module, self.needs, choices, self.target)
+        dispatches = [self._dispatch(choice, all_needs) for choice in choices if not choice.is_single]
         if self.own is None:
             return _base_module(self.module, choices, needs, dispatches), []
         names = [dispatch.name for dispatch in dispatches]
@@ -124,9 +125,9 @@ class DispatchedModule:
             raise CannotSeparate(f"the compiler aligns {parts.named[low]} to less than {parts.aligned[low]} bytes")
         return with_entities(made, made.entities), [cold]
 
-    def _dispatch(self, choice: FunctionChoice) -> Dispatch:
+    def _dispatch(self, choice: FunctionChoice, needs: VersionNeeds) -> Dispatch:
         symbols = tuple(version_symbol(self.module.hot, choice.function, k.body) for k in choice.versions)
-        core_set = set_for(choice, self.core_set, self.needs)
+        core_set = set_for(choice, self.core_set, needs)
         return Dispatch(choice.function, symbols, runtime_names(core_set, self.target))
 
 

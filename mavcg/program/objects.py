@@ -21,7 +21,7 @@ from mavcg.program.sources.to_assembly import PlainAssembly
 from mavcg.program.version_choice import FunctionChoice, Gains, Sizes, VersionChoice, VersionLimits
 from mavcg.program.version_failures import FunctionFailures, first_error
 from mavcg.program.version_growth import GrowthLimit, drop_for_growth
-from mavcg.program.version_needs import VersionNeeds, set_for, version_needs
+from mavcg.program.version_needs import VersionNeeds, needs_with_callees, set_for, version_needs
 from mavcg.program.versions import CompiledVersion, VersionedModule, adding_products
 from mavcg.runtime.coreset import CoreSet
 from mavcg.toolchain.codegen import CodegenJob, assemble, compile_module
@@ -44,7 +44,7 @@ class ModuleObjects:
             not requested.
         sums_products: function that sums floating-point products -> True if the program's base features have a fused
             multiply-add for them.
-        needs: (function, label) -> extensions that the version's instructions need beyond its base.
+        needs: (function, label) -> extensions that the version, with the versions that it calls, needs beyond its base.
         ir_texts: for bitcode, the IR of the module with its dispatchers and of its versions; `objects` then only tell
             sizes.
         assumed: (function, label) of versions with instructions that mavcg does not know: their needs are all that
@@ -174,6 +174,7 @@ def build_objects(
     objects, added, choices, whole = _objects_within_limit(dispatched_module, choices, limit, single_bytes)
     progress()
 
+    needs = needs_with_callees(module, needs, choices, target)
     core_sets = dict.fromkeys(set_for(choice, core_set, needs) for choice in choices if not choice.is_single)
     objects = objects or [plain]
     module_objects = ModuleObjects(

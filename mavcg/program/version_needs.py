@@ -45,11 +45,35 @@ def version_needs(
             found = allowed[at]
         elif "bmi" not in allowed.get(at, ("bmi",)):
             found = found - {"bmi"}  # `rep bsf`, which the compiler writes for processors with and without tzcnt
-        features = base_features(features_of(module.hot.attributes(body.function)), target.arch)
-        base = {entry[1:] for entry in features if entry[0] == "+"}
-        needs[body.function, body.label] = tuple(sorted(found - base))
+        needs[body.function, body.label] = tuple(sorted(found - _base_of(module, body.function, target)))
     unread = () if module.ir else {at for at, found in by_key.items() if found is None and allowed[at]}
     return needs, frozenset((b.function, b.label) for b in module.bodies if (b.function, b.key) in unread)
+
+
+def needs_with_callees(
+    module: VersionedModule, needs: VersionNeeds, choices: Sequence[FunctionChoice], target: Target
+) -> VersionNeeds:
+    """Return what each version needs with the versions that it calls: f.cortex-a55 calls g.cortex-a55 by itself.
+
+    choices: for each function, the code that stands behind the symbols of its versions.
+    """
+    code = {(choice.function, k.label): (choice.function, k.body) for choice in choices for k in choice.versions}
+    called = {(b.function, b.label): [code[name, b.label] for name in b.calls] for b in module.bodies}
+    closed = {at: set(names) for at, names in needs.items()}
+    waiting = [at for at, callees in called.items() if callees]
+    while waiting:
+        found = {at: set().union(*(closed[callee] for callee in called[at])) for at in waiting}
+        more = {at: names - _base_of(module, at[0], target) - closed[at] for at, names in found.items()}
+        waiting = waiting if any(more.values()) else []
+        for at in waiting:
+            closed[at] |= more[at]
+    return {at: tuple(sorted(names)) for at, names in closed.items()}
+
+
+def _base_of(module: VersionedModule, function: str, target: Target) -> frozenset[str]:
+    """Return the extensions that a function was compiled with: it may use them wherever the program calls it."""
+    features = base_features(features_of(module.hot.attributes(function)), target.arch)
+    return frozenset(entry[1:] for entry in features if entry[0] == "+")
 
 
 def _allowed_extensions(module: VersionedModule, cores: Sequence[Core]) -> dict[tuple[str, str], frozenset[str]]:

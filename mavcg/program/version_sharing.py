@@ -9,7 +9,6 @@ from dataclasses import replace
 from mavcg.assembly.tuning import modelled_rate
 from mavcg.errors import ProfileError
 from mavcg.hardware.core import GENERIC, Core
-from mavcg.passes.asm.analysis.identical import names_symbol
 from mavcg.program.version_choice import FunctionChoice, Gains, VersionChoice
 from mavcg.program.version_model import model_error
 from mavcg.program.versions import CompiledVersion
@@ -33,7 +32,7 @@ def share_nearly_equal(
         for version in choice.versions
         if version.body == version.label != GENERIC and _may_share(version, choice.function, gains)
     }
-    if len(waiting) < 2 or any(_calls_versions(own[label], compiled) for label in waiting):
+    if len(waiting) < 2 or any(own[label].calls for label in waiting):
         return choice
     shared: dict[str, VersionChoice] = {}
     while waiting:
@@ -62,11 +61,6 @@ def _follow(version: VersionChoice, moved: Mapping[str, str], choice: FunctionCh
 def _may_share(version: VersionChoice, function: str, gains: Gains) -> bool:
     verdict = version.verdict
     return verdict is not None and verdict.gain > verdict.error and (function, version.label) not in gains
-
-
-def _calls_versions(body: CompiledVersion, compiled: Sequence[CompiledVersion]) -> bool:
-    others = (other for other in compiled if other.label == body.label and other.function != body.function)
-    return any(names_symbol(body.asm, other.symbol) for other in others)
 
 
 def _can_run(body: CompiledVersion, version: VersionChoice, cores: Mapping[str, Core]) -> bool:

@@ -36,6 +36,7 @@ class CompiledVersion:
         symbol: its name in the object.
         key: equal for versions with equal machine code.
         needs: symbols of the module that it uses.
+        calls: functions whose versions of the same label it calls.
         tuning: result of the machine passes, if the core's profile enables any.
     """
 
@@ -46,6 +47,7 @@ class CompiledVersion:
     key: str
     needs: frozenset[str]
     tuning: VersionTuning | None = None
+    calls: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -305,17 +307,19 @@ def _model_versions(
 
 
 def key_by_callees(hot: HotModule, bodies: Sequence[CompiledVersion]) -> tuple[CompiledVersion, ...]:
-    """Return the versions with keys that differ also if the versions that they call differ."""
+    """Return the versions with what they call, and keys that differ also if the versions that they call differ."""
     made = {(body.function, body.label): body for body in bodies}
+    functions = dict.fromkeys(body.function for body in bodies)
 
-    def callees(body: CompiledVersion) -> frozenset[tuple[str, str]]:
-        other_functions = [name for name in dict.fromkeys(b.function for b in bodies) if name != body.function]
-        return frozenset(
-            (n, body.label) for n in other_functions if names_symbol(body.asm, version_symbol(hot, n, body.label))
-        )
+    def callees(body: CompiledVersion) -> frozenset[str]:
+        others = [name for name in functions if name != body.function]
+        return frozenset(name for name in others if names_symbol(body.asm, version_symbol(hot, name, body.label)))
 
-    keys = refine_keys({at: body.key for at, body in made.items()}, {at: callees(body) for at, body in made.items()})
-    return tuple(replace(body, key=keys[body.function, body.label]) for body in bodies)
+    calls = {at: callees(body) for at, body in made.items()}
+    called = {at: frozenset((name, at[1]) for name in names) for at, names in calls.items()}
+    keys = refine_keys({at: body.key for at, body in made.items()}, called)
+    at_of = [(body, (body.function, body.label)) for body in bodies]
+    return tuple(replace(body, key=keys[at], calls=calls[at]) for body, at in at_of)
 
 
 def adding_products(hot: HotModule, functions: Sequence[str], arch: str) -> dict[str, bool]:

@@ -82,6 +82,38 @@ def test_a_version_with_atomics_does_not_run_where_the_kernel_hides_them(folder:
     assert run(program, A55) == (0, "130 46\n", "mavcg: hot_add cortex-a55 1\n")
 
 
+def test_a_version_that_calls_one_with_atomics_needs_them_too(folder: Path, mavcg: Any) -> None:
+    """Versions call each other without a second dispatch: what the callee needs, its caller needs."""
+    caller = "long scaled(_Atomic long *p, float *x, int n) { for (int i = 0; i < n; i++) x[i] = x[i] * 3 + x[i] / n; "
+    source = "__attribute__((noinline)) " + SOURCE.split("\n", 1)[1] + caller + "return hot_add(p, n) + (long)x[1]; }\n"
+    (folder / "at.c").write_text("#include <stdatomic.h>\n" + source)
+    main = MAIN.replace("hot_add(_Atomic long *p, int n);", "scaled(_Atomic long *p, float *x, int n);")
+    (folder / "main.c").write_text(
+        main.replace("long s = hot_add(&p, 10)", "float x[10] = {9, 7}; long s = scaled(&p, x, 10)")
+    )
+    options = [
+        "--source",
+        "at.c",
+        "--hot",
+        "hot_add,scaled",
+        "--cores",
+        "cortex-a55",
+        "--runtime",
+        "static",
+        "--keep-slower",
+    ]
+    mavcg("build", *options, "--target", "aarch64-linux-musl", "-o", "at.o")
+    static = [zig_program(), "cc", "-target", "aarch64-linux-musl", "-static", "-O2", "main.c", "at.o", "-o", "app"]
+    subprocess.run(static, check=True)
+
+    assert run(folder / "app", A55) == (0, "151 46\n", "mavcg: scaled cortex-a55 1\n")
+    assert run(folder / "app", A53_AS_A55) == (0, "151 46\n", "mavcg: scaled generic 1\n")
+    [function] = [
+        f for f in json.loads(mavcg("inspect", "at.o", "--json").stdout)["functions"] if f["name"] == "scaled"
+    ]
+    assert {v["core"]: v["extensions"] for v in function["versions"]} == {"generic": [], "cortex-a55": ["lse"]}
+
+
 def test_nor_does_a_map_make_it(folder: Path) -> None:
     program = launched(folder)
     status, output, messages = run(program, A53, MAVCG_CPU_MAP="all=exynos-m4")
