@@ -10,7 +10,7 @@ from mavcg.kernels.builder.activation import activation
 from mavcg.kernels.builder.emit import address, const, operand, repeat, scale_index
 from mavcg.kernels.conv.spec import Conv2d, conv_sum, prefetches_inputs, register_tiling, share_bytes
 from mavcg.kernels.gemm.micro_kernel import SumBlock, emit_tile, sum_blocks
-from mavcg.kernels.gemm.register_tile import RegisterTiling, lanes_f32
+from mavcg.kernels.gemm.register_tile import RegisterTiling, vector_lanes
 from mavcg.kernels.gemm.tile import F32_BYTES, Part, Pointers, RegisterTile, WeightLayout
 from mavcg.specs.kernel import Machine, View
 from mavcg.specs.tile_plan import MacroTile
@@ -37,14 +37,15 @@ class Blocks:
         self.x, self.w, self.out = (operand(b, i, name) for i, name in enumerate(("x", "weights", "out")))
         self.bias = operand(b, 3, "bias") if spec.bias else None
         self.residual = operand(b, 3 + spec.bias, "residual") if spec.residual else None
-        self.lanes = lanes_f32(machine)
+        self.lanes, self.item = vector_lanes(machine, spec.x.dtype), spec.item_bytes
         self.total = conv_sum(spec)
-        k = self.total.length * F32_BYTES
+        k, dtype = self.total.length * self.item, spec.x.dtype
         if spec.packed:
             ahead = macro.prefetch_distance_bytes or 0
-            self.weights = WeightLayout(spec.lanes * F32_BYTES, F32_BYTES, k * spec.lanes, spec.lanes, True, ahead)
+            panel = spec.lanes * self.item
+            self.weights = WeightLayout(panel, self.item, k * spec.lanes, spec.lanes, True, ahead, dtype)
         else:
-            self.weights = WeightLayout(F32_BYTES, k, k * spec.lanes, spec.lanes, False)
+            self.weights = WeightLayout(self.item, k, k * spec.lanes, spec.lanes, False, dtype=dtype)
 
     def channels(self, run: ChannelRun) -> None:
         """Emit a block: for each block of terms all chunks; a chunk has the channels of one register tile."""
@@ -76,15 +77,17 @@ class Blocks:
         b, spec = self.b, self.spec
         vectors = -(-run.count // self.lanes)
         used = run.count - (vectors - 1) * self.lanes
-        k_bytes = self.total.length * F32_BYTES
-        in_first = b.mul(run.group, const(spec.in_channels * F32_BYTES))
+        k_bytes = self.total.length * self.item
+        in_first = b.mul(run.group, const(spec.in_channels * self.item))
         if block.part is not None:
             in_first = b.add(in_first, block.in_bytes)
-        out_first = b.mul(b.add(b.mul(run.group, const(spec.out_channels)), run.first), const(F32_BYTES))
+        out_channel = b.add(b.mul(run.group, const(spec.out_channels)), run.first)
+        out_first = b.mul(out_channel, const(self.item))
         panel_channels = spec.panels * spec.lanes if spec.packed else spec.out_channels
         w_first = b.mul(b.add(b.mul(run.group, const(panel_channels)), run.first), const(k_bytes))
         if block.part is not None:
             w_first = b.add(w_first, scale_index(b, block.first_term, self.weights.k_step))
+        bias_first = out_first if self.item == F32_BYTES else b.mul(out_channel, const(F32_BYTES))
         images = [(self.x, spec.x, in_first), (self.out, spec.out, out_first)]
         if spec.residual is not None:
             images.append((self.residual, spec.residual, out_first))
@@ -95,7 +98,7 @@ class Blocks:
             for pointer, view, first in images:
                 offset = first if row is None else b.add(self.row_offset(view, row), first)
                 addresses.append(address(b, pointer, offset))
-            bias = address(b, self.bias, out_first) if self.bias is not None else None
+            bias = address(b, self.bias, bias_first) if self.bias is not None else None
             residual = addresses[2] if len(addresses) > 2 else None
             return Pointers(addresses[0], address(b, self.w, w_first), addresses[1], bias, residual)
 
@@ -106,7 +109,7 @@ class Blocks:
 
         width = tiling.widths.count + tiling.widths.count_less
         rows = 1 if crossing else self.pass_rows
-        size = share_bytes(self.spec, self.macro, vectors * self.lanes * F32_BYTES, width * rows)
+        size = share_bytes(self.spec, self.macro, vectors * self.lanes * self.item, width * rows)
         share = size * block.total.length  # bytes
 
         def with_next_weights(at: Pointers, row: Value | None) -> Pointers:
@@ -138,8 +141,8 @@ class Blocks:
         image, y = (b.udiv(row, const(height)), b.urem(row, const(height))) if height > 1 else (row, const(0))
         if self.spec.out.shape[0] == 1:
             image, y = const(0), row
-        down = view.strides[1] * F32_BYTES * (self.spec.stride[0] if view is self.spec.x else 1)
-        return b.add(scale_index(b, image, view.strides[0] * F32_BYTES), scale_index(b, y, down))
+        down = view.strides[1] * self.item * (self.spec.stride[0] if view is self.spec.x else 1)
+        return b.add(scale_index(b, image, view.strides[0] * self.item), scale_index(b, y, down))
 
     def crossing(
         self,
@@ -167,7 +170,7 @@ class Blocks:
                     row, column = b.udiv(number, const(width), name="y"), b.urem(number, const(width), name="x")
                     for view, view_offsets in zip(views, offsets, strict=True):
                         if view is not None:
-                            step = view.strides[2] * F32_BYTES * (spec.stride[1] if view is spec.x else 1)
+                            step = view.strides[2] * self.item * (spec.stride[1] if view is spec.x else 1)
                             offset = b.add(self.row_offset(view, row), scale_index(b, column, step), name="offset")
                             view_offsets.append(offset)
                 tile = RegisterTile(
@@ -203,9 +206,9 @@ class Blocks:
         """
         b, spec = self.b, self.spec
         steps = (
-            spec.x.strides[2] * spec.stride[1] * F32_BYTES,
-            spec.out.strides[2] * F32_BYTES,
-            spec.residual.strides[2] * F32_BYTES if spec.residual else 0,
+            spec.x.strides[2] * spec.stride[1] * self.item,
+            spec.out.strides[2] * self.item,
+            spec.residual.strides[2] * self.item if spec.residual else 0,
         )
         prefetches, done = prefetches_inputs(spec, self.machine, tiling.vectors * self.lanes), 0
         for mr, count in tiling.widths.tiles:

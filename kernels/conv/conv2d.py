@@ -193,7 +193,7 @@ def lower_conv2d(node: Node, graph: Graph, views: Mapping[str, View], packing: P
     if is_depthwise(node, graph):
         return (_depthwise_step(node, graph, views),)
     groups = node.attr("groups")
-    packed = packed_filters(w, shape, groups, packing.lanes) if w in graph.constants else None
+    packed = packed_filters(w, shape, groups, packing.lanes, x.dtype) if w in graph.constants else None
     window = Window((shape[1], shape[2]), tuple(node.attr("stride")), tuple(node.attr("dilation")), groups)
     return conv_step(node, x, views[node.output], window, views, packing, packed)
 
@@ -219,7 +219,7 @@ def _depthwise_step(node: Node, graph: Graph, views: Mapping[str, View]) -> Step
         node.attr("act"),
         tuple(node.attr("act_args")),
     )
-    weights = Operand(constant=packed_depthwise(node.inputs[1], shape))
+    weights = Operand(constant=packed_depthwise(node.inputs[1], shape, spec.x.dtype))
     operands = [Operand(node.inputs[0]), weights, Operand(node.output, written=True)]
     operands += [Operand(name) for name in (bias, residual) if name]
     return Step(spec, tuple(operands), node.origin)

@@ -13,9 +13,10 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.emit import F32, I32, PTR, Values, address, const, fma, for_range, load_vector, scale_index
-from mavcg.kernels.gemm.register_tile import lanes_f32
-from mavcg.kernels.gemm.tile import F32_BYTES, LINE_BYTES, LINE_CHANNELS
+from mavcg.graph import DTYPES
+from mavcg.kernels.builder.emit import I32, PTR, TYPES, Values, address, const, fma, for_range, load_vector, scale_index
+from mavcg.kernels.gemm.register_tile import vector_lanes
+from mavcg.kernels.gemm.tile import LINE_BYTES
 from mavcg.specs.kernel import Machine, View
 from mavcg.specs.row_kernel import RowKernel
 from mavcg.specs.serialize import spec_format
@@ -28,12 +29,21 @@ UNROLLED_TAPS = 9
 
 @dataclass(frozen=True)
 class DepthwiseWindow:
-    """The taps of a filter on an image. x_strides: distance of rows and of columns of the image, in elements."""
+    """The taps of a filter on an image.
+
+    x_strides: distance of rows and of columns of the image, in elements. dtype: of the image and the weights.
+    """
 
     kernel: tuple[int, int]
     stride: tuple[int, int]
     dilation: tuple[int, int]
     x_strides: tuple[int, ...]
+    dtype: str = "f32"
+
+    @property
+    def item_bytes(self) -> int:
+        """Size of an element, in bytes."""
+        return DTYPES[self.dtype].itemsize
 
     def columns(self, pixels: int) -> list[int]:
         """Return the input columns that the windows of `pixels` neighbouring pixels read, relative to the first."""
@@ -47,7 +57,7 @@ class DepthwiseWindow:
         """
         seen = [y for y in rows if y % self.dilation[0] == 0]
         down, across = self.x_strides
-        return [(y * down + x * across) * F32_BYTES for y in seen for x in self.columns(pixels)]
+        return [(y * down + x * across) * self.item_bytes for y in seen for x in self.columns(pixels)]
 
     def sums(
         self, b: ir.IRBuilder, at: tuple[Value, Value], tile: tuple[int, int], used: tuple[int, ...], start: Values
@@ -58,21 +68,19 @@ class DepthwiseWindow:
         vector). used: lanes of each vector that are channels.
         """
         pixels, lanes = tile
-        across, spacing = range(self.kernel[1]), self.dilation[1]
-        down, typ = self.dilation[0] * self.x_strides[0] * F32_BYTES, ir.VectorType(F32, lanes)
+        across, spacing, item = range(self.kernel[1]), self.dilation[1], self.item_bytes
+        down, typ = self.dilation[0] * self.x_strides[0] * item, ir.VectorType(TYPES[self.dtype], lanes)
 
         def row(x: Value, weights: Value, acc: Values) -> Values:
             """Emit the products of a row of taps: each weight is loaded once for all pixels, each input once for all
             windows."""
             updated = list(acc)
             for v, count in enumerate(used):
-                side = v * lanes * F32_BYTES
+                side = v * lanes * item
                 places = [address(b, weights, kx * LINE_BYTES + side) for kx in across]
-                w = [load_vector(b, pointer, typ, name="w", align=lanes * F32_BYTES) for pointer in places]
+                w = [load_vector(b, pointer, typ, name="w", align=lanes * item) for pointer in places]
                 for column in self.columns(pixels):
-                    value = load_vector(
-                        b, address(b, x, column * self.x_strides[1] * F32_BYTES + side), typ, count, "x"
-                    )
+                    value = load_vector(b, address(b, x, column * self.x_strides[1] * item + side), typ, count, "x")
                     for p in range(pixels):
                         kx, rest = divmod(column - p * self.stride[1], spacing)
                         if kx in across and not rest:
@@ -138,7 +146,7 @@ class Depthwise(RowKernel):
 
     @property
     def family(self) -> str:
-        return "depthwise_f32"
+        return f"depthwise_{self.x.dtype}"
 
     @property
     def macs(self) -> int:
@@ -151,10 +159,15 @@ class Depthwise(RowKernel):
     def counts(self, machine: Machine, weight_bytes: float) -> WorkCounts:
         return WorkCounts(
             vectors=vector_work(("depthwise", self.read_elements)),
-            read=OperandBytes(self.x.elements * F32_BYTES),
-            written=OperandBytes(self.out.elements * F32_BYTES),
-            weights=WeightReads(self.out.shape[3] * self.window.taps * F32_BYTES),
+            read=OperandBytes(self.x.elements * self.item_bytes),
+            written=OperandBytes(self.out.elements * self.item_bytes),
+            weights=WeightReads(self.out.shape[3] * self.window.taps * self.item_bytes),
         )
+
+    @property
+    def line_channels(self) -> int:
+        """Number of channels of a cache line."""
+        return LINE_BYTES // self.item_bytes
 
     @property
     def few(self) -> bool:
@@ -185,7 +198,7 @@ def _available_lines(spec: Depthwise, level_1: tuple[int, int]) -> int:
     """Return the number of level-1 lines available to one channel's pixels: the sets that they map to, times the
     ways."""
     way_bytes, ways = level_1
-    return way_bytes // gcd(way_bytes, spec.x.strides[2] * F32_BYTES) * ways
+    return way_bytes // gcd(way_bytes, spec.x.strides[2] * spec.item_bytes) * ways
 
 
 def _window_columns(spec: Depthwise, pixels: int) -> int:
@@ -218,7 +231,7 @@ def _most_in_a_set(spec: Depthwise, pixels: int, level_1: tuple[int, int]) -> in
     sets = level_1[0] // LINE_BYTES
 
     def most(elements: Iterable[int]) -> int:
-        return max(Counter(element * F32_BYTES // LINE_BYTES % sets for element in elements).values())
+        return max(Counter(element * spec.item_bytes // LINE_BYTES % sets for element in elements).values())
 
     down, across = spec.x.strides[1] * spec.dilation[0], spec.x.strides[2]
     columns = range(_window_columns(spec, pixels))
@@ -248,7 +261,7 @@ def tile_of(spec: Depthwise, machine: Machine) -> tuple[int, int]:
     channels that takes twice as long on a Zen 3. On Arm a tile has a whole line only where that would happen.
     """
     width = spec.kernel[1]
-    vectors = LINE_CHANNELS // lanes_f32(machine) if reads_whole_lines(spec, machine) else 1
+    vectors = spec.line_channels // vector_lanes(machine, spec.x.dtype) if reads_whole_lines(spec, machine) else 1
     if vectors == 1:
         return most_pixels(machine, width), 1
     return max(1, (machine.vector_registers - max(width, 5) - 1) // vectors), vectors

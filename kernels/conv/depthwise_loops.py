@@ -23,8 +23,8 @@ from mavcg.kernels.builder.emit import (
 )
 from mavcg.kernels.conv.depthwise import Depthwise, DepthwiseWindow, block_rows, is_crowded, prefetch, tile_of
 from mavcg.kernels.conv.part_loops import row_blocks
-from mavcg.kernels.gemm.register_tile import cut, lanes_f32
-from mavcg.kernels.gemm.tile import F32_BYTES, LINE_BYTES, LINE_CHANNELS
+from mavcg.kernels.gemm.register_tile import cut, vector_lanes
+from mavcg.kernels.gemm.tile import F32_BYTES, LINE_BYTES
 from mavcg.specs.kernel import Machine, View
 
 Value: TypeAlias = ir.Value
@@ -39,13 +39,13 @@ def emit_depthwise(module: ir.Module, spec: Depthwise, machine: Machine) -> ir.F
     return function
 
 
-def by_lines(b: ir.IRBuilder, channels: int, body: Callable[[Value, int], None]) -> None:
-    """Emit body(first channel, count) for every cache line of channels; the last line may be partial."""
-    whole = channels // LINE_CHANNELS * LINE_CHANNELS
-    if whole == LINE_CHANNELS:
-        body(const(0), LINE_CHANNELS)
+def by_lines(b: ir.IRBuilder, channels: int, line: int, body: Callable[[Value, int], None]) -> None:
+    """Emit body(first channel, count) for every cache line of `line` channels; the last line may be partial."""
+    whole = channels // line * line
+    if whole == line:
+        body(const(0), line)
     elif whole:
-        repeat(b, 0, whole, lambda channel: body(channel, LINE_CHANNELS), "line", LINE_CHANNELS)
+        repeat(b, 0, whole, lambda channel: body(channel, line), "line", line)
     if channels > whole:
         body(const(whole), channels - whole)
 
@@ -70,8 +70,9 @@ class _DepthwiseEmitter:
 
     def __init__(self, b: ir.IRBuilder, spec: Depthwise, machine: Machine) -> None:
         self.b, self.spec = b, spec
-        self.window = DepthwiseWindow(spec.kernel, spec.stride, spec.dilation, spec.x.strides[1:3])
-        self.lanes = lanes_f32(machine)
+        self.dtype, self.item, self.line_channels = spec.x.dtype, spec.item_bytes, spec.line_channels
+        self.window = DepthwiseWindow(spec.kernel, spec.stride, spec.dilation, spec.x.strides[1:3], self.dtype)
+        self.lanes = vector_lanes(machine, self.dtype)
         self.x, self.w, self.out = (operand(b, i, name) for i, name in enumerate(("x", "weights", "out")))
         self.bias = operand(b, 3, "bias") if spec.bias else None
         self.residual = operand(b, 3 + spec.bias, "residual") if spec.residual else None
@@ -117,7 +118,7 @@ class _DepthwiseEmitter:
                 scale_index(b, pixel, view.strides[2] * stride[1]),
             )
             offset = b.add(b.add(scale_index(b, image, view.strides[0]), down), across)
-            return address(b, pointer, b.mul(offset, const(F32_BYTES)))
+            return address(b, pointer, b.mul(offset, const(self.item)))
 
         def tile(pixel: Value, mr: int) -> None:
             x, out = start(self.x, spec.x, spec.stride, pixel), start(self.out, spec.out, (1, 1), pixel)
@@ -130,15 +131,15 @@ class _DepthwiseEmitter:
                 ahead = None
                 if self.prefetches:
                     # After the last line of channels the next unit is the next tile's first line.
-                    next_line = self.advance(first, b.add(channel, const(LINE_CHANNELS)))
-                    more = b.icmp_signed("<", b.add(channel, const(LINE_CHANNELS)), const(channels))
+                    next_line = self.advance(first, b.add(channel, const(self.line_channels)))
+                    more = b.icmp_signed("<", b.add(channel, const(self.line_channels)), const(channels))
                     ahead = b.select(more, next_line[0], following), b.select(more, next_line[1], self.w)
                 self.unit(_Unit(rows, at, ahead, mr, count))
 
             if self.by_rows:
                 unit(const(0), channels)
             else:
-                by_lines(b, channels, unit)
+                by_lines(b, channels, self.line_channels, unit)
 
         done = 0
         for mr, count in self.widths.tiles:
@@ -151,11 +152,10 @@ class _DepthwiseEmitter:
     def advance(self, at: Pointers, channel: Value) -> Pointers:
         """Return the pointers advanced by `channel` channels, a multiple of a line for the weights."""
         taps = self.spec.kernel[0] * self.spec.kernel[1]
-        steps = (1, taps, 1, 1, 1)
+        steps = (self.item, taps * self.item, self.item, F32_BYTES, self.item)
         pairs = zip(at, steps, strict=True)
         return tuple(
-            address(self.b, p, scale_index(self.b, channel, step * F32_BYTES)) if p is not None else None
-            for p, step in pairs
+            address(self.b, p, scale_index(self.b, channel, step)) if p is not None else None for p, step in pairs
         )
 
     def unit(self, unit: _Unit) -> None:
@@ -176,7 +176,7 @@ class _DepthwiseEmitter:
             def prefetch_row(y: Value) -> None:
                 prefetch(
                     b,
-                    address(b, x, scale_index(b, y, spec.x.strides[1] * F32_BYTES)),
+                    address(b, x, scale_index(b, y, spec.x.strides[1] * self.item)),
                     self.window.inputs(range(1), unit.pixels),
                 )
 
@@ -188,11 +188,16 @@ class _DepthwiseEmitter:
 
         def row(y: Value) -> None:
             pairs = zip(unit.at, steps, strict=True)
-            at = tuple(address(b, p, scale_index(b, y, s * F32_BYTES)) if p is not None else None for p, s in pairs)
+            at = tuple(address(b, p, scale_index(b, y, s * self.item)) if p is not None else None for p, s in pairs)
             if unit.ahead is not None:
-                x = address(b, unit.ahead[0], scale_index(b, y, steps[0] * F32_BYTES))
+                x = address(b, unit.ahead[0], scale_index(b, y, steps[0] * self.item))
                 prefetch(b, x, self.window.inputs(range(shared, reach), unit.pixels))
-            by_lines(b, unit.channels, lambda channel, n: self.line(self.advance(at, channel), unit.pixels, n))
+            by_lines(
+                b,
+                unit.channels,
+                self.line_channels,
+                lambda channel, n: self.line(self.advance(at, channel), unit.pixels, n),
+            )
 
         repeat(b, const(0), unit.rows, row, "row")
 
@@ -202,7 +207,8 @@ class _DepthwiseEmitter:
         whole = channels // step * step
 
         def advance(channel: Value) -> Pointers:
-            return tuple(address(b, p, scale_index(b, channel, F32_BYTES)) if p is not None else None for p in at)
+            sizes = zip(at, (self.item, self.item, self.item, F32_BYTES, self.item), strict=True)
+            return tuple(address(b, p, scale_index(b, channel, size)) if p is not None else None for p, size in sizes)
 
         if whole == step:
             self.tile(at, pixels, self.vectors, self.lanes)

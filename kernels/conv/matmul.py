@@ -8,13 +8,13 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from mavcg.graph import Graph, Node
+from mavcg.graph import DTYPES, Graph, Node
 from mavcg.kernels.builder.activation import activation
 from mavcg.kernels.builder.emit import address, const, finish_rows, kernel_function, operand, repeat, scale_index
 from mavcg.kernels.conv.conv2d import conv_step
 from mavcg.kernels.conv.part_loops import block_channels, channel_blocks
 from mavcg.kernels.gemm.micro_kernel import SumBlock, block_terms, emit_tile, sum_blocks
-from mavcg.kernels.gemm.register_tile import BlockRegisters, RegisterTiling, choose, lanes_f32, tiling_of
+from mavcg.kernels.gemm.register_tile import BlockRegisters, RegisterTiling, choose, tiling_of, vector_lanes
 from mavcg.kernels.gemm.tile import F32_BYTES, Pointers, RegisterTile, Sum, WeightLayout, packed_matrix
 from mavcg.kernels.tensor.plain_product import plain_matmul
 from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View
@@ -52,11 +52,11 @@ class UnpackedProducts(KernelSpec):
 @spec_format("matmul")
 @dataclass(frozen=True)
 class MatMul(UnpackedProducts):
-    """act(a b + bias + residual) of f32 matrices, neither of which is packed.
+    """act(a b + bias + residual) of matrices of floats, neither of which is packed.
 
     batch: the leading dimensions. m, k, n: sizes of one product, [m, k] x [k, n]. Strides are in elements: one for each
-    batch dimension, 0 to broadcast, then two of the matrix. A row of work is PIECE_ROWS rows of one product. Operands:
-    a, b, out, bias?, residual?.
+    batch dimension, 0 to broadcast, then two of the matrix. dtype: of all but the bias, which is f32. A row of work is
+    PIECE_ROWS rows of one product. Operands: a, b, out, bias?, residual?.
     """
 
     batch: tuple[int, ...]
@@ -70,16 +70,24 @@ class MatMul(UnpackedProducts):
     bias: bool
     act: str
     act_args: tuple[float, ...]
+    dtype: str = "f32"
 
     @property
     def family(self) -> str:
-        return "matmul_f32"
+        return f"matmul_{self.dtype}"
+
+    @property
+    def item_bytes(self) -> int:
+        """Size of an element of the matrices, in bytes."""
+        return DTYPES[self.dtype].itemsize
 
     @property
     def products(self) -> SumsOfProducts:
         # Each piece counts as a group of its own, whose rows are the pixels of a single row.
         columns = min(self.m, PIECE_ROWS)
-        return SumsOfProducts(SumSizes(self.n, self.k, 1, columns, 1, columns), Window(groups=max(1, self.rows)))
+        return SumsOfProducts(
+            SumSizes(self.n, self.k, 1, columns, 1, columns, self.item_bytes), Window(groups=max(1, self.rows))
+        )
 
     @property
     def pieces(self) -> int:
@@ -106,7 +114,7 @@ def lower_matmul(node: Node, graph: Graph, views: Mapping[str, View], packing: P
     constant = graph.constants.get(right)
     if constant is not None and constant.ndim == 2 and all(view is not None for view in images.values()):
         rows, columns = constant.shape
-        weights = packed_matrix(right, (rows, columns), bool(node.attr("transpose_b")), packing.lanes)
+        weights = packed_matrix(right, (rows, columns), bool(node.attr("transpose_b")), packing.lanes, out.dtype)
         seen = {**views, **{name: view for name, view in images.items() if view is not None}}
         return conv_step(node, seen[node.inputs[0]], seen[node.output], Window(), seen, packing, weights)
     return _lower_unpacked(node, a, views[right], out, views)
@@ -120,6 +128,7 @@ def _lower_unpacked(node: Node, a: View, right: View, out: View, views: Mapping[
         bool(bias),
         node.attr("act"),
         tuple(node.attr("act_args")),
+        out.dtype,
     )
     operands = [Operand(node.inputs[0]), Operand(node.inputs[1]), Operand(node.output, written=True)]
     operands += [Operand(name) for name in (bias, residual) if name]
@@ -193,11 +202,11 @@ class _ProductEmitter:
 
     @property
     def lanes(self) -> int:
-        return lanes_f32(self.machine)
+        return vector_lanes(self.machine, self.spec.dtype)
 
     @property
     def total(self) -> Sum:
-        return Sum(((self.spec.k, F32_BYTES),))
+        return Sum(((self.spec.k, self.spec.item_bytes),))
 
     def task(self, index: ir.Value) -> None:
         """Emit a row of work: one piece of one product."""
@@ -225,11 +234,11 @@ class _ProductEmitter:
             strides.append(spec.residual_strides)
         addresses = []
         for base, all_strides in zip(self.bases, strides, strict=True):
-            offset, outer = scale_index(b, first_row, all_strides[-2] * F32_BYTES), number
+            offset, outer = scale_index(b, first_row, all_strides[-2] * spec.item_bytes), number
             if all_strides is spec.b_strides:
                 offset = const(0)
             for length, stride in reversed(list(zip(spec.batch, all_strides[:-2], strict=True))):
-                offset = b.add(offset, scale_index(b, b.srem(outer, const(length)), stride * F32_BYTES))
+                offset = b.add(offset, scale_index(b, b.srem(outer, const(length)), stride * spec.item_bytes))
                 outer = b.sdiv(outer, const(length))
             addresses.append(address(b, base, offset))
         return tuple(addresses)
@@ -263,11 +272,14 @@ class _ProductEmitter:
     def _columns(self, piece: _ProductPiece, first: ir.Value, count: int, block: SumBlock) -> None:
         """Emit the columns of one register tile, or fewer, for all rows of the piece."""
         b, spec, lanes, tiling, starts = self.b, self.spec, self.lanes, piece.tiling, piece.starts
-        steps = [s[-2] * F32_BYTES for s in (spec.a_strides, spec.out_strides, spec.residual_strides or (0, 0))]
-        k_step, n_step = (s * F32_BYTES for s in spec.b_strides[-2:])
-        weights = WeightLayout(k_step, n_step if spec.n > 1 else F32_BYTES, lanes * n_step, lanes, False)
+        item = spec.item_bytes
+        steps = [s[-2] * item for s in (spec.a_strides, spec.out_strides, spec.residual_strides or (0, 0))]
+        k_step, n_step = (s * item for s in spec.b_strides[-2:])
+        n_step = n_step if spec.n > 1 else item
+        weights = WeightLayout(k_step, n_step, lanes * n_step, lanes, False, dtype=spec.dtype)
         used = count - (-(-count // lanes) - 1) * lanes
-        column = b.mul(first, const(F32_BYTES))
+        column = b.mul(first, const(item))
+        bias_column = column if item == F32_BYTES else b.mul(first, const(F32_BYTES))
         inputs = address(b, starts[0], block.in_bytes)
         weights_offset = b.add(scale_index(b, first, n_step), scale_index(b, block.first_term, k_step))
 
@@ -276,7 +288,7 @@ class _ProductEmitter:
                 address(b, inputs, scale_index(b, row, steps[0])),
                 address(b, starts[1], weights_offset),
                 address(b, starts[2], b.add(scale_index(b, row, steps[1]), column)),
-                address(b, self.bias, column) if self.bias is not None else None,
+                address(b, self.bias, bias_column) if self.bias is not None else None,
                 address(b, starts[3], b.add(scale_index(b, row, steps[2]), column)) if len(starts) > 3 else None,
             )
             act = activation(b, spec.act, spec.act_args)
@@ -292,7 +304,7 @@ class _ProductEmitter:
 
 def matmul_registers(spec: MatMul, machine: Machine, macro: MacroTile, channels: int) -> BlockRegisters:
     """Return the register tiles of all columns of a piece."""
-    lanes, rows = lanes_f32(machine), min(spec.m, PIECE_ROWS)
+    lanes, rows = vector_lanes(machine, spec.dtype), min(spec.m, PIECE_ROWS)
     vectors = -(-spec.n // lanes)
     tiling = choose(machine, rows, vectors, min(spec.k, macro.kc or spec.k))
     cycles = tiling_of(machine, rows, vectors, tiling.vectors, 0).cycles

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from math import gcd, prod
 
 from mavcg.graph import DTYPES
-from mavcg.kernels.gemm.register_tile import BlockRegisters, RegisterTiling, choose, lanes_f32, plain_rows, tiling_of
-from mavcg.kernels.gemm.tile import F32_BYTES, LINE_BYTES, Sum, merge_levels
+from mavcg.kernels.gemm.register_tile import BlockRegisters, RegisterTiling, choose, plain_rows, tiling_of, vector_lanes
+from mavcg.kernels.gemm.tile import LINE_BYTES, Sum, merge_levels
 from mavcg.specs.kernel import KernelSpec, Machine, View
 from mavcg.specs.row_kernel import RowKernel
 from mavcg.specs.serialize import spec_format
@@ -124,11 +124,11 @@ class Conv2d(Convolution):
 
     @property
     def family(self) -> str:
-        return "conv2d_f32" if self.packed else "conv2d_f32_unpacked"
+        return f"conv2d_{self.x.dtype}" if self.packed else f"conv2d_{self.x.dtype}_unpacked"
 
     @property
     def tiling_rules(self) -> TilingRules:
-        row_bytes = self.out.shape[2] * self.stride[1] * self.stride[0] * self.x.shape[3] * F32_BYTES
+        row_bytes = self.out.shape[2] * self.stride[1] * self.stride[0] * self.x.shape[3] * self.item_bytes
         rows = None if self.by_channels else plain_rows(row_bytes)
         return replace(
             super().tiling_rules,
@@ -144,7 +144,8 @@ class Conv2d(Convolution):
 
     @property
     def weight_bytes(self) -> int:
-        return self.groups * self.panels * self.lanes * self.kernel[0] * self.kernel[1] * self.in_channels * F32_BYTES
+        channels = self.groups * self.panels * self.lanes
+        return channels * self.window.taps * self.in_channels * self.item_bytes
 
     @property
     def work(self) -> int:
@@ -155,21 +156,22 @@ class Conv2d(Convolution):
         times = self.pixel_rows * self.groups
         return WorkCounts(
             products=(TileProduct("product_implicit", pixels, self.out_channels, terms, times),),
-            read=OperandBytes(self.x.elements * F32_BYTES),
-            written=OperandBytes(self.out.elements * F32_BYTES),
-            weights=WeightReads(self.out.shape[3] * terms * F32_BYTES),
+            read=OperandBytes(self.x.elements * self.item_bytes),
+            written=OperandBytes(self.out.elements * self.out.item_bytes),
+            weights=WeightReads(self.out.shape[3] * terms * self.item_bytes),
         )
 
 
 def conv_sum(spec: Conv2d) -> Sum:
     """Return the loops of a sum: rows of taps, taps, input channels; contiguous ones are merged into one level."""
-    _, row, col, _ = spec.x.strides
+    (_, row, col, _), size = spec.x.strides, spec.item_bytes
     return merge_levels(
         [
-            (spec.kernel[0], spec.dilation[0] * row * F32_BYTES),
-            (spec.kernel[1], spec.dilation[1] * col * F32_BYTES),
-            (spec.in_channels, F32_BYTES),
-        ]
+            (spec.kernel[0], spec.dilation[0] * row * size),
+            (spec.kernel[1], spec.dilation[1] * col * size),
+            (spec.in_channels, size),
+        ],
+        size,
     )
 
 
@@ -200,7 +202,7 @@ def uncrowded_pixels(spec: Conv2d, machine: Machine) -> int | None:
     """
     if machine.arch != "x86_64":
         return None
-    pitch = spec.x.strides[2] * spec.stride[1] * F32_BYTES
+    pitch = spec.x.strides[2] * spec.stride[1] * spec.item_bytes
     return L1_WAY_BYTES // gcd(L1_WAY_BYTES, max(pitch, LINE_BYTES)) * INPUT_WAYS
 
 
@@ -212,7 +214,7 @@ def register_tiling(spec: Conv2d, machine: Machine, macro: MacroTile, channels: 
     """
     terms = conv_sum(spec).length
     terms = min(terms, macro.kc or terms)
-    lanes, most = lanes_f32(machine), uncrowded_pixels(spec, machine)
+    lanes, most = vector_lanes(machine, spec.x.dtype), uncrowded_pixels(spec, machine)
 
     def tiling(pixels: int) -> RegisterTiling:
         if not spec.packed:
@@ -234,7 +236,7 @@ def register_tiling(spec: Conv2d, machine: Machine, macro: MacroTile, channels: 
 
 def conv2d_registers(spec: Conv2d, machine: Machine, macro: MacroTile, channels: int) -> BlockRegisters:
     """Return the register tiles of a block of `channels` output channels."""
-    lanes = lanes_f32(machine)
+    lanes = vector_lanes(machine, spec.x.dtype)
     tiling, crossing = register_tiling(spec, machine, macro, channels)
     pixels = spec.out.shape[2] * (spec.pixel_rows if crossing else 1)
     # terms = 0 leaves out the register model's cost of weights beyond level 1, which the planner counts as traffic.
@@ -252,7 +254,7 @@ def prefetches_inputs(spec: Conv2d, machine: Machine, chunk: int) -> bool:
     """
     if machine.arch != "x86_64" or spec.by_channels or spec.kernel[1] > spec.stride[1]:
         return False
-    row_bytes = spec.out.shape[2] * spec.stride[1] * spec.kernel[0] * spec.x.shape[3] * F32_BYTES
+    row_bytes = spec.out.shape[2] * spec.stride[1] * spec.kernel[0] * spec.x.shape[3] * spec.item_bytes
     return row_bytes > ROW_NEAR_BYTES or spec.out_channels <= FEW_CHUNKS * chunk
 
 

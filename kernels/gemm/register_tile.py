@@ -10,6 +10,7 @@ from functools import cache
 from math import inf
 from typing import TypeAlias
 
+from mavcg.graph import DTYPES
 from mavcg.hardware.cost_fit import RegisterTileFit
 from mavcg.hardware.fits import fit_of
 from mavcg.hardware.issue_rates import IssueRates, throughput_cycles
@@ -68,6 +69,16 @@ def tile_fit(machine: Machine) -> RegisterTileFit:
 def lanes_f32(machine: Machine) -> int:
     """Return the number of f32 lanes of the machine's vectors."""
     return machine.vector_bytes // 4
+
+
+# f16 vectors of x86 are at most this long: their sums as f32 are one AVX-512 register, and a panel of packed weights.
+MOST_F16_BYTES = 32
+
+
+def vector_lanes(machine: Machine, dtype: str) -> int:
+    """Return the lanes of the vectors in which products of a float type are computed."""
+    size = DTYPES[dtype].itemsize
+    return (min(machine.vector_bytes, MOST_F16_BYTES) if dtype == "f16" else machine.vector_bytes) // size
 
 
 def lane_counts(machine: Machine, vectors: int, used: int) -> tuple[int, ...]:

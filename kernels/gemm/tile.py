@@ -1,4 +1,4 @@
-"""Parameters of an f32 micro-kernel: loops of its sum, register tile, pointers; and the packing of its weights.
+"""Parameters of a micro-kernel: loops of its sum, register tile, pointers; and the packing of its weights.
 
 Weights are packed in the order in which the micro-kernels read them; all versions of a library share them.
 """
@@ -11,6 +11,7 @@ from typing import TypeAlias
 import numpy as np
 from llvmlite import ir
 
+from mavcg.graph import DTYPES
 from mavcg.specs.kernel import F32_BYTES as F32_BYTES
 from mavcg.specs.kernel import Array
 from mavcg.specs.packed_constant import PackedConstant
@@ -21,7 +22,10 @@ LINE_BYTES = 64  # size of a cache line
 
 @dataclass(frozen=True)
 class Sum:
-    """The loops over the inputs of a sum. levels: (count, step in bytes), outermost first; the innermost step is 4."""
+    """The loops over the inputs of a sum.
+
+    levels: (count, step in bytes), outermost first; the innermost step is an element.
+    """
 
     levels: tuple[tuple[int, int], ...]
 
@@ -34,12 +38,15 @@ class Sum:
         return total
 
 
-def merge_levels(levels: Sequence[tuple[int, int]]) -> Sum:
+def merge_levels(levels: Sequence[tuple[int, int]], item_bytes: int = F32_BYTES) -> Sum:
     """Return equivalent loops with as few levels as possible: a level that continues its inner level is merged with
-    it."""
+    it.
+
+    item_bytes: size of an input element.
+    """
     merged: list[tuple[int, int]] = []
     for count, step in levels:
-        if count == 1 and step != F32_BYTES:
+        if count == 1 and step != item_bytes:
             continue
         merged.append((count, step))
     while len(merged) > 1 and merged[-2][1] == merged[-1][0] * merged[-1][1]:
@@ -63,8 +70,9 @@ class Part:
 class WeightLayout:
     """The layout of a chunk's weights: weight (term k, channel n) lies k * k_step + offset(n) bytes from the pointer.
 
-    offset(n) = n // lanes * panel_step + n % lanes * n_step; n_step is 4 where vectors of channels are contiguous.
-    padded: whole vectors may be read past the last channel. ahead: prefetch distance in bytes; 0: no prefetch.
+    offset(n) = n // lanes * panel_step + n % lanes * n_step; n_step is item_bytes where vectors of channels are
+    contiguous. padded: whole vectors may be read past the last channel. ahead: prefetch distance in bytes; 0: no
+    prefetch. dtype: of the weights, the inputs and the outputs.
     """
 
     k_step: int
@@ -73,6 +81,12 @@ class WeightLayout:
     lanes: int
     padded: bool
     ahead: int = 0
+    dtype: str = "f32"
+
+    @property
+    def item_bytes(self) -> int:
+        """Size of an element, in bytes."""
+        return DTYPES[self.dtype].itemsize
 
     def offset(self, channel: int) -> int:
         """Return the offset of a channel of the chunk, in bytes."""
@@ -124,41 +138,52 @@ def pack(weights: Array, groups: int, lanes: int) -> Array:
     out_ch = weights.shape[0] // groups
     k = int(np.prod(weights.shape[1:]))
     panels = -(-out_ch // lanes)
-    filled = np.zeros((groups, panels * lanes, k), np.float32)
+    filled = np.zeros((groups, panels * lanes, k), weights.dtype)
     filled[:, :out_ch] = weights.reshape(groups, out_ch, k)
     return np.ascontiguousarray(filled.reshape(groups, panels, lanes, k).transpose(0, 1, 3, 2))
 
 
-def packed_filters(tensor: str, shape: tuple[int, ...], groups: int, lanes: int) -> PackedConstant:
+def packed_filters(tensor: str, shape: tuple[int, ...], groups: int, lanes: int, dtype: str = "f32") -> PackedConstant:
     """Return the recipe to pack a constant filter of shape [O, KH, KW, I]. tensor: the constant's name."""
     panels = -(-(shape[0] // groups) // lanes)
-    return PackedConstant(pack, (tensor,), (groups, lanes), (groups, panels, prod(shape[1:]), lanes))
+    packed = (groups, panels, prod(shape[1:]), lanes)
+    return PackedConstant(pack, (tensor,), (groups, lanes), packed, DTYPES[dtype].name)
 
 
-def packed_matrix(tensor: str, shape: tuple[int, int], columns_first: bool, lanes: int) -> PackedConstant:
+def packed_matrix(
+    tensor: str, shape: tuple[int, int], columns_first: bool, lanes: int, dtype: str = "f32"
+) -> PackedConstant:
     """Return the recipe to pack a constant matrix of shape [columns, terms] if columns_first, else [terms, columns]."""
     columns, terms = shape if columns_first else shape[::-1]
-    return PackedConstant(_pack_matrix, (tensor,), (columns_first, lanes), (1, -(-columns // lanes), terms, lanes))
+    packed = (1, -(-columns // lanes), terms, lanes)
+    return PackedConstant(_pack_matrix, (tensor,), (columns_first, lanes), packed, DTYPES[dtype].name)
 
 
 def _pack_matrix(matrix: Array, columns_first: bool, lanes: int) -> Array:
     return pack(np.ascontiguousarray(matrix if columns_first else matrix.T)[:, None, None, :], 1, lanes)
 
 
-def packed_depthwise(tensor: str, shape: tuple[int, ...]) -> PackedConstant:
+def packed_depthwise(tensor: str, shape: tuple[int, ...], dtype: str = "f32") -> PackedConstant:
     """Return the recipe to pack a constant depthwise filter of shape [C, KH, KW, 1]."""
-    lines = -(-shape[0] // LINE_CHANNELS)
-    return PackedConstant(pack_depthwise, (tensor,), (), (lines, shape[1] * shape[2], LINE_CHANNELS))
+    line = LINE_BYTES // DTYPES[dtype].itemsize
+    packed = (-(-shape[0] // line), shape[1] * shape[2], line)
+    return PackedConstant(pack_depthwise, (tensor,), (), packed, DTYPES[dtype].name)
 
 
 def packed_phases(
-    tensor: str, shape: tuple[int, ...], stride: tuple[int, int], dilation: tuple[int, int], groups: int, lanes: int
+    tensor: str,
+    shape: tuple[int, ...],
+    stride: tuple[int, int],
+    dilation: tuple[int, int],
+    groups: int,
+    lanes: int,
+    dtype: str = "f32",
 ) -> PackedConstant:
     """Return the recipe to pack a constant transposed filter of shape [O, KH, KW, I] by phases, each as by `pack`."""
     taps = prod(reach(shape[1 + i], stride[i], dilation[i]) for i in (0, 1))
     panels = -(-(shape[0] // groups) // lanes)
     packed = (prod(stride), groups, panels, taps * shape[3], lanes)
-    return PackedConstant(_pack_phases, (tensor,), (stride, dilation, groups, lanes), packed)
+    return PackedConstant(_pack_phases, (tensor,), (stride, dilation, groups, lanes), packed, DTYPES[dtype].name)
 
 
 def _pack_phases(weights: Array, stride: tuple[int, int], dilation: tuple[int, int], groups: int, lanes: int) -> Array:
@@ -166,15 +191,16 @@ def _pack_phases(weights: Array, stride: tuple[int, int], dilation: tuple[int, i
 
 
 def pack_depthwise(weights: Array) -> Array:
-    """Pack a depthwise filter by cache lines of channels: [C, KH, KW, 1] -> [lines, KH * KW, LINE_CHANNELS].
+    """Pack a depthwise filter by cache lines of channels: [C, KH, KW, 1] -> [lines, KH * KW, channels of a line].
 
     The last line is padded with zeros, whose products are never stored.
     """
     channels, taps = weights.shape[0], weights.shape[1] * weights.shape[2]
-    lines = -(-channels // LINE_CHANNELS)
-    filled = np.zeros((lines * LINE_CHANNELS, taps), np.float32)
+    line = LINE_BYTES // weights.itemsize
+    lines = -(-channels // line)
+    filled = np.zeros((lines * line, taps), weights.dtype)
     filled[:channels] = weights.reshape(channels, taps)
-    return np.ascontiguousarray(filled.reshape(lines, LINE_CHANNELS, taps).transpose(0, 2, 1))
+    return np.ascontiguousarray(filled.reshape(lines, line, taps).transpose(0, 2, 1))
 
 
 def reach(kernel: int, stride: int, dilation: int) -> int:
@@ -190,7 +216,7 @@ def phases(weights: Array, stride: tuple[int, int], dilation: tuple[int, int]) -
     """
     out_ch, *kernel, in_ch = weights.shape
     taps = [reach(kernel[i], stride[i], dilation[i]) for i in (0, 1)]
-    by_phase = np.zeros((*stride, out_ch, *taps, in_ch), np.float32)
+    by_phase = np.zeros((*stride, out_ch, *taps, in_ch), weights.dtype)
     for ky in range(kernel[0]):
         j_y, phase_y = divmod(ky * dilation[0], stride[0])
         for kx in range(kernel[1]):

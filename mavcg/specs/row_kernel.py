@@ -25,6 +25,11 @@ class RowKernel(KernelSpec):
         return Window(self.kernel, self.stride, self.dilation)
 
     @property
+    def item_bytes(self) -> int:
+        """Size of an element of x, in bytes."""
+        return self.x.item_bytes
+
+    @property
     def summed_channels(self) -> int | None:
         """Number of input channels that an output sums; None if it reads its own channel only."""
         return None
