@@ -96,6 +96,22 @@ def emitters() -> Mapping[type[KernelSpec], Emit]:
     return by_spec
 
 
+@cache
+def _half_operators() -> Mapping[str, ModuleType]:
+    return {op: family for family in _FAMILIES for op in getattr(family, "HALF", ())}
+
+
+def has_half_kernel(node: Node, graph: Graph) -> bool:
+    """Return True if there is a kernel that computes a node whose f32 tensors are f16 instead.
+
+    A family has HALF, its operators with such kernels, and may have refuses_half(node, graph) for nodes without one.
+    Bias and scale may stay f32 (docs/design/model-graph.md).
+    """
+    family = _half_operators().get(node.op)
+    refuses = getattr(family, "refuses_half", None)
+    return family is not None and not (refuses is not None and refuses(node, graph))
+
+
 def lower(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
     """Return the steps that compute a node. Raises: MavcgError for an operator without a kernel."""
     lower_node = lowerings().get(node.op)

@@ -1,4 +1,4 @@
-"""Unary operators on f32 values in registers, used in epilogues of kernels and by element-wise kernels."""
+"""Unary operators on values in registers, used in epilogues of kernels and by element-wise kernels."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 from llvmlite import ir
 
-from mavcg.kernels.builder.arithmetic import DOUBLE_UNARY, WHOLE_UNARY, larger, smaller
+from mavcg.kernels.builder.arithmetic import DOUBLE_UNARY, WHOLE_UNARY, larger, narrowed, smaller, widened
 from mavcg.kernels.builder.emit import intrinsic, number
 from mavcg.kernels.builder.float_math import (
     erf,
@@ -121,6 +121,11 @@ _ACTIVATIONS: dict[str, Callable[..., Value]] = {
 }
 
 
+# Unary operators that are computed in f16 where the tensor is f16. A bound of clip that f16 does not represent is
+# rounded, as the f32 result would be.
+_HALF_UNARY = ("relu", "clip", "neg", "abs", "sqrt", "reciprocal", "floor", "ceil", "round")
+
+
 def activation(b: ir.IRBuilder, act: str, act_args: tuple[float, ...]) -> Callable[[ir.Value], ir.Value]:
     """Return the emitter of an activation, for tiles that know nothing of activations."""
     return partial(activate, b, act, act_args)
@@ -135,9 +140,15 @@ def activate(b: ir.IRBuilder, act: str, args: Sequence[float], x: Value) -> Valu
 
 
 def unary(b: ir.IRBuilder, op: str, args: Sequence[float], dtype: str, x: ir.Value) -> ir.Value:
-    """Return the result of a unary operator that `supported_unary` accepts."""
-    if dtype == "f32":
+    """Return the result of a unary operator that `supported_unary` accepts.
+
+    Of f16, operators that are one operation or choose an operand are computed in f16, all others in f32 and rounded
+    once: the bits are the same, as f32 has more than twice the bits of f16.
+    """
+    if dtype == "f32" or (dtype == "f16" and op in _HALF_UNARY):
         return activate(b, op, args, x)
+    if dtype == "f16":
+        return narrowed(b, activate(b, op, args, widened(b, x)), dtype)
     if dtype == "f64":
         return _clip_double(b, x, *args) if op == "clip" else DOUBLE_UNARY[op](b, x)
     return _clip_whole(b, dtype, x, *args) if op == "clip" else WHOLE_UNARY[op](b, dtype, x)
@@ -145,9 +156,9 @@ def unary(b: ir.IRBuilder, op: str, args: Sequence[float], dtype: str, x: ir.Val
 
 def supported_unary(op: str, dtype: str) -> bool:
     """Return True if there is a kernel of a unary operator for a tensor type."""
-    if dtype in ("f16", "f64"):
-        return dtype == "f64" and (op in DOUBLE_UNARY or op == "clip")
-    return dtype == "f32" or op in WHOLE_UNARY or op == "clip"
+    if dtype == "f64":
+        return op in DOUBLE_UNARY or op == "clip"
+    return dtype in ("f16", "f32") or op in WHOLE_UNARY or op == "clip"
 
 
 def _clip_whole(b: ir.IRBuilder, dtype: str, x: ir.Value, low: float, high: float) -> ir.Value:

@@ -11,13 +11,28 @@ from math import factorial, inf, log, nan, pi, sqrt
 import numpy as np
 from llvmlite import ir
 
-from mavcg.kernels.builder.emit import F32, I32, f32_splat, fma, i32_lanes, intrinsic, lanes_of, vector
+from mavcg.kernels.builder.emit import (
+    F16,
+    F32,
+    I32,
+    f32_splat,
+    fma,
+    i32_lanes,
+    intrinsic,
+    lanes_and_element,
+    lanes_of,
+    number,
+    vector,
+)
 
 ROUNDER = 12582912.0  # 1.5 * 2^23: a small number plus this has its nearest integer in the low mantissa bits
 
 
 def like(x: ir.Value, value: float) -> ir.Constant:
-    """Return a constant of x's type with the value in all lanes."""
+    """Return a constant of x's type, f32 or f16, with the value, rounded to it, in all lanes."""
+    if lanes_and_element(x.type)[1] == F16:
+        with np.errstate(over="ignore"):  # to infinity, as a conversion of the value does
+            return number(x, float(np.float64(value).astype(np.float16)))
     return f32_splat(float(np.float32(value)), lanes_of(x))
 
 

@@ -245,3 +245,4 @@ LOWER = {
     "slice": _lower_slice,
 }
 EMIT = {CopySpec: emit_copy, RelaidSpec: emit_relaid}
+HALF = ("reshape", "broadcast_to", "concat", "slice")

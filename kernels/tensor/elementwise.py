@@ -16,7 +16,9 @@ from mavcg.kernels.builder.arithmetic import (
     convert,
     flags,
     is_float,
+    narrowed,
     remainder,
+    widened,
 )
 from mavcg.kernels.builder.double_math import EXACT_EXPONENTS, fixed_power
 from mavcg.kernels.builder.emit import (
@@ -43,7 +45,7 @@ from mavcg.kernels.builder.nest import (
     nest_rows,
     store_lanes,
 )
-from mavcg.ops.elementwise import ACTIVATIONS, COMPARISONS
+from mavcg.ops.elementwise import ACTIVATIONS, ARITHMETIC, COMPARISONS
 from mavcg.specs.kernel import Machine, Operand, Packing, Step, View
 from mavcg.specs.serialize import spec_format
 
@@ -118,12 +120,31 @@ def _compute_binary(op: str) -> Compute:
     return lambda b, args, dtypes, values: BINARY[op](b, dtypes[0], values[0], values[1])
 
 
+def _through_f32(compute: Compute) -> Compute:
+    """Return the computation in f32 of values of f16, with one rounding at the end; of other values unchanged."""
+
+    def emit(b: ir.IRBuilder, args: Sequence[float], dtypes: Sequence[str], values: Values) -> ir.Value:
+        wide = ["f32" if dtype == "f16" else dtype for dtype in dtypes]
+        return narrowed(b, compute(b, args, wide, [widened(b, value) for value in values]), dtypes[-1])
+
+    return emit
+
+
+def _mod(b: ir.IRBuilder, args: Sequence[float], dtypes: Sequence[str], values: Values) -> ir.Value:
+    return remainder(b, dtypes[0], values[0], values[1], bool(args[0]))
+
+
+def _fixed_pow(b: ir.IRBuilder, args: Sequence[float], dtypes: Sequence[str], values: Values) -> ir.Value:
+    return fixed_power(b, values[0], args[0])
+
+
 COMPUTE: Mapping[str, Compute] = {
     **{op: _compute_unary(op) for op in ACTIVATIONS},
     **{op: _compute_binary(op) for op in BINARY},
     "not": lambda b, args, dtypes, values: b.xor(values[0], number(values[0], 1)),
-    "mod": lambda b, args, dtypes, values: remainder(b, dtypes[0], values[0], values[1], bool(args[0])),
-    "fixed_pow": lambda b, args, dtypes, values: fixed_power(b, values[0], args[0]),
+    "mod": _through_f32(_mod),
+    "pow": _through_f32(_compute_binary("pow")),
+    "fixed_pow": _through_f32(_fixed_pow),
     "prelu": _prelu,
     "where": lambda b, args, dtypes, values: b.select(flags(b, values[0]), values[1], values[2]),
     "cast": lambda b, args, dtypes, values: convert(b, values[0], dtypes[0], dtypes[1]),
@@ -195,7 +216,9 @@ def emit_elementwise(module: ir.Module, spec: ElementwiseSpec, machine: Machine)
 def _is_supported(op: str, dtype: str) -> bool:
     if op in ACTIVATIONS:
         return supported_unary(op, dtype)
-    return dtype != "f16" and not (dtype == "f64" and op == "pow")
+    if op in ("quantize", "dequantize"):
+        return dtype != "f16"
+    return not (dtype == "f64" and op == "pow")
 
 
 def elementwise_step(
@@ -233,7 +256,8 @@ def _lower_pow(node: Node, graph: Graph, views: Mapping[str, View], packing: Pac
     base, exponent = node.inputs
     known = graph.constants.get(exponent)
     simple = known is not None and known.size > 0 and bool(np.all(known == known.flat[0]))
-    if known is not None and simple and views[base].dtype == "f32" and float(known.flat[0]) in EXACT_EXPONENTS:
+    has_fixed = views[base].dtype in ("f32", "f16")
+    if known is not None and simple and has_fixed and float(known.flat[0]) in EXACT_EXPONENTS:
         return elementwise_step(node, views, "fixed_pow", (float(known.flat[0]),), (base,))
     return elementwise_step(node, views, "pow", (), node.inputs)
 
@@ -273,3 +297,4 @@ LOWER = {
     **dict.fromkeys(_EIGHT_BIT_ARGS, _lower_eight_bit),
 }
 EMIT = {ElementwiseSpec: emit_elementwise}
+HALF = (*ACTIVATIONS, *ARITHMETIC, *COMPARISONS, "prelu", "where")

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES
+from mavcg.ops.elementwise import ACTIVATIONS
 from mavcg.specs.kernel import View
 from tests.kernels.onnxruntime_node import by_onnxruntime
 
@@ -309,6 +310,39 @@ def test_eight_bit_sums_and_products(assert_node: AssertNode, to: str, dtype: st
 
 
 def test_unsupported_type_is_named(assert_node: AssertNode) -> None:
-    half = np.ones(3, np.float16)
-    with pytest.raises(MavcgError, match=r"node 'tested' \(add\): no kernel for f16"):
-        assert_node("add", (half, half))
+    powers = np.ones(3)
+    with pytest.raises(MavcgError, match=r"node 'tested' \(pow\): no kernel for f64"):
+        assert_node("pow", (powers, powers))
+
+
+# Every f16 and its neighbours in a step of 37: all exponents, subnormal numbers, both zeros, infinities, NaN.
+EVERY_37TH_HALF = np.arange(0, 1 << 16, 37, dtype=np.uint16).view(np.float16)
+
+
+@pytest.mark.spread(3)
+@pytest.mark.parametrize("op", ["add", "sub", "mul", "div", "max", "min", "less", "equal", "greater_equal"])
+def test_half_binary_is_rounded_once(assert_node: AssertNode, op: str) -> None:
+    a, b = EVERY_37TH_HALF[:1400], np.random.default_rng(0).permutation(EVERY_37TH_HALF)[:1400]
+    ordinary = ~(np.isnan(a) | np.isnan(b))
+    assert_node(op, (a[ordinary], b[ordinary]))
+    assert_node(op, (numbers("f16", (3, 1, 41)), numbers("f16", (2, 41), 1)))
+
+
+@pytest.mark.spread(3)
+@pytest.mark.parametrize("op", sorted(ACTIVATIONS))
+def test_half_unary_is_rounded_once(assert_node: AssertNode, op: str) -> None:
+    x = EVERY_37TH_HALF[np.isfinite(EVERY_37TH_HALF)]
+    attrs = {"lo": -1.7, "hi": 70000.0} if op == "clip" else {}
+    exact = op in ("relu", "clip", "neg", "abs", "sqrt", "reciprocal", "floor", "ceil", "round", "sign", "leaky_relu")
+    x = x if op != "log" and op != "sqrt" else np.abs(x)
+    # Others are computed in f32, with an error near the absolute one of f32 where terms cancel, then rounded.
+    assert_node(op, (x,), rtol=0 if exact else 2.0**-10, atol=0 if exact else 6e-7, **attrs)
+
+
+def test_half_of_three_operands(assert_node: AssertNode) -> None:
+    x = numbers("f16", (2, 3, 4, 24))
+    assert_node("prelu", (x, numbers("f16", (24,), 1)))
+    assert_node("where", (numbers("bool", (24,)), x, numbers("f16", (4, 1), 1)))
+    assert_node("mod", (x, numbers("f16", (24,), 1)), rtol=1e-3, atol=1e-3, fmod=True)
+    assert_node("pow", (np.abs(x), numbers("f16", (24,), 1)), rtol=1e-3, atol=2.0**-24)
+    assert_node("pow", (x, np.full((), 2, np.float16)), constants=(1,))
