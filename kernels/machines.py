@@ -1,6 +1,6 @@
 """Descriptions of a build's cores for emitters (Machine), and the packing that all cores share."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from mavcg.errors import MavcgError
 from mavcg.hardware.core import GENERIC, Core
@@ -14,12 +14,15 @@ _VNNI = ((2, 11), (4, 4))
 _X86_VECTORS = {64: 32, 32: 16}  # bytes of a vector register -> number of registers
 
 
-def packing_for(target: Target) -> Packing:
-    """Return the packing of an architecture.
+def packing_for(target: Target, machines: Iterable[Machine] = ()) -> Packing:
+    """Return the packing of an architecture, for a build of these machines.
 
-    Panels have the width of the longest f32 vector on x86, and of two NEON registers on AArch64.
+    Panels have the width of the longest f32 vector on x86, and of two NEON registers on AArch64. The 8-bit weights of a
+    sum may lie in groups of eight terms if at least half of the cores multiply matrices of them: dot products of the
+    other versions then unpack what they load.
     """
-    return Packing(lanes=16 if target.arch == "x86_64" else 8)
+    matrix = [machine.matrix_product for machine in machines if machine.name != GENERIC]
+    return Packing(16 if target.arch == "x86_64" else 8, 8 if matrix and 2 * sum(matrix) >= len(matrix) else 4)
 
 
 def machines_for(cores: Sequence[Core], target: Target) -> dict[str, Machine]:
@@ -39,9 +42,18 @@ def _generic(target: Target) -> Machine:
 def _machine(core: Core) -> Machine:
     if core.arch == "x86_64":
         return _x86(core.name, core.llvm_cpu, core.llvm_features, x86_needs(core))
-    dot = "dotprod" in core.extensions and "-dotprod" not in core.llvm_features
+
+    def has(extension: str) -> bool:
+        return extension in core.extensions and f"-{extension}" not in core.llvm_features
+
     return Machine(
-        core.name, core.arch, core.llvm_cpu, core.llvm_features, in_order=core.order == "in", dot_product=dot
+        core.name,
+        core.arch,
+        core.llvm_cpu,
+        core.llvm_features,
+        in_order=core.order == "in",
+        dot_product=has("dotprod"),
+        matrix_product=has("dotprod") and has("i8mm"),
     )
 
 

@@ -22,7 +22,7 @@ from mavcg.kernels.conv.depthwise import MOST_TAPS
 from mavcg.kernels.int8.conv_loops import emit_qconv2d, qconv2d_registers
 from mavcg.kernels.int8.depthwise import emit_qdepthwise
 from mavcg.kernels.int8.register_tile import GROUP, SumRun, sums_in_i16
-from mavcg.kernels.int8.specs import CHANNELS, QConv2d, QDepthwise, in_vectors
+from mavcg.kernels.int8.specs import CHANNELS, QConv2d, QDepthwise, in_vectors, packed_terms
 from mavcg.kernels.tensor.copies import CopySpec
 from mavcg.specs.kernel import Operand, Packing, Step, View, dense_strides
 from mavcg.specs.packed_constant import PackedConstant
@@ -72,6 +72,7 @@ def qconv_step(
         x, out = in_pieces((spec.x, spec.out), PIECE_PIXELS)
         spec = replace(spec, x=x, out=out)
     spec = replace(spec, in_i16=sums_in_i16(in_groups(weights, spec.run).reshape(-1, spec.run.groups, 1, GROUP)))
+    spec = replace(spec, terms=packed_terms(spec, packing.terms))
     lanes, (tensor, bias, multiplier) = packing.lanes, node.inputs[1:4]
     panels = -(-(weights.shape[0] // groups) // lanes)
     zero = (x.dtype, int(node.attr("x_zero")))
@@ -80,7 +81,7 @@ def qconv_step(
             _pack_weights,
             (tensor,),
             (form, groups, lanes, spec.run),
-            (groups, panels, spec.run.steps, lanes, GROUP),
+            (groups, panels, spec.run.steps, lanes, spec.terms),
             "int8",
         ),
         PackedConstant(
@@ -116,19 +117,20 @@ def in_panels(values: Array, groups: int, lanes: int) -> Array:
 
 
 def pack_weights(weights: Array, groups: int, lanes: int, run: SumRun) -> Array:
-    """Pack weights [O, KH, KW, C/groups] into [groups, panels, run.steps, lanes, 4], padded with zeros."""
-    out_ch = weights.shape[0] // groups
+    """Pack weights [O, KH, KW, C/groups] into [groups, panels, run.steps, lanes, run.group], padded with zeros."""
+    out_ch, terms = weights.shape[0] // groups, run.group
     panels = -(-out_ch // lanes)
-    filled = np.zeros((groups, panels * lanes, run.steps, GROUP), np.int8)
-    filled[:, :out_ch] = in_groups(weights, run).reshape(groups, out_ch, run.steps, GROUP)
-    return np.ascontiguousarray(filled.reshape(groups, panels, lanes, run.steps, GROUP).transpose(0, 1, 3, 2, 4))
+    filled = np.zeros((groups, panels * lanes, run.steps, terms), np.int8)
+    filled[:, :out_ch] = in_groups(weights, run).reshape(groups, out_ch, run.steps, terms)
+    return np.ascontiguousarray(filled.reshape(groups, panels, lanes, run.steps, terms).transpose(0, 1, 3, 2, 4))
 
 
 def in_groups(weights: Array, run: SumRun) -> Array:
-    """Arrange weights [O, KH, KW, C/groups] as [O, run.steps, 4]: four terms for each group of inputs that is read."""
+    """Arrange weights [O, KH, KW, C/groups] as [O, run.steps, run.group]: the terms of each group of inputs that is
+    read."""
     terms = np.array(run.terms(), np.int64)
     flat = weights.reshape(weights.shape[0], -1, run.length)
-    return np.where(terms >= 0, flat[..., np.maximum(terms, 0)], 0).reshape(weights.shape[0], run.steps, GROUP)
+    return np.where(terms >= 0, flat[..., np.maximum(terms, 0)], 0).reshape(weights.shape[0], run.steps, run.group)
 
 
 def _pack_weights(constant: Array, form: WeightForm, groups: int, lanes: int, run: SumRun) -> Array:

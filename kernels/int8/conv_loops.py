@@ -10,7 +10,7 @@ from mavcg.kernels.builder.emit import I8, address, const, kernel_function, oper
 from mavcg.kernels.conv.part_loops import blocks, check_parts, part_runs, rectangles, row_blocks, rows_of_parts
 from mavcg.kernels.gemm.register_tile import BlockRegisters
 from mavcg.kernels.int8.micro_kernel import F32_BYTES, emit_qtile
-from mavcg.kernels.int8.register_tile import GROUP, Int8Tiling, ProductForm, choose_tiling, widths_of
+from mavcg.kernels.int8.register_tile import Int8Tiling, ProductForm, choose_tiling, widths_of
 from mavcg.kernels.int8.specs import EightBitConvolution, QConv2d
 from mavcg.kernels.int8.tile import QPointers, QTile, RequantizedEnding, TileEnding
 from mavcg.specs.kernel import Machine, View
@@ -218,7 +218,9 @@ class _ConvolutionEmitter:
         packed_first = b.add(b.mul(group, const(spec.panels * lanes)), channel)
         panel = b.add(b.mul(group, const(spec.panels)), b.udiv(channel, const(lanes)))
         w_first = b.add(
-            b.mul(panel, const(spec.panel_bytes)), b.mul(b.urem(channel, const(lanes)), const(GROUP)), name="w_first"
+            b.mul(panel, const(spec.panel_bytes)),
+            b.mul(b.urem(channel, const(lanes)), const(spec.terms)),
+            name="w_first",
         )
         weights = address(b, self.w, w_first)
         ending = self.endings.at(packed_first, out_first)

@@ -34,7 +34,7 @@ from mavcg.kernels.int8.depthwise import emit_depthwise_sums
 from mavcg.kernels.int8.integer_sums import IntegerConv2d, IntegerDepthwise, IntegerEnding, IntegerSums, integer_ending
 from mavcg.kernels.int8.micro_kernel import F32_BYTES
 from mavcg.kernels.int8.register_tile import GROUP, SumRun, sums_in_i16
-from mavcg.kernels.int8.specs import CHANNELS, in_vectors
+from mavcg.kernels.int8.specs import CHANNELS, in_vectors, packed_terms
 from mavcg.specs.kernel import Machine, Operand, Packing, Step, View
 from mavcg.specs.packed_constant import PackedConstant
 from mavcg.specs.row_kernel import in_pieces
@@ -117,12 +117,13 @@ def _step(node: Node, graph: Graph, x: View, out: View, residual: View | None, p
         x, out, *rest = in_pieces([v for v in (x, out, residual) if v is not None], PIECE_PIXELS)
         spec = replace(spec, x=x, out=out, residual=rest[0] if rest else None)
     spec = replace(spec, in_i16=sums_in_i16(in_groups(parts, spec.run).reshape(-1, spec.run.groups, 1, GROUP)))
+    spec = replace(spec, terms=packed_terms(spec, packing.terms))
     panels = spec.panels
     packed = PackedConstant(
         _pack_weights,
         (tensor,),
         (form, groups, lanes, spec.run),
-        (groups, panels, spec.run.steps, lanes, GROUP),
+        (groups, panels, spec.run.steps, lanes, spec.terms),
         "int8",
     )
     words = (1 + spec.offsets) * groups * panels * lanes + FLIP_WORDS

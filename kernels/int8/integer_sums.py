@@ -13,7 +13,7 @@ from mavcg.kernels.builder.activation import activate
 from mavcg.kernels.builder.emit import F32, I8, I32, address, const, operand, scale_index, splat
 from mavcg.kernels.builder.nest import load_lanes, store_lanes
 from mavcg.kernels.int8.micro_kernel import F32_BYTES
-from mavcg.kernels.int8.register_tile import ProductForm
+from mavcg.kernels.int8.register_tile import GROUP, ProductForm
 from mavcg.kernels.int8.specs import EightBitConvolution, EightBitDepthwise
 from mavcg.kernels.int8.tile import QPointers, QTile, TileSums
 from mavcg.specs.kernel import View
@@ -64,6 +64,7 @@ class IntegerConv2d(EightBitConvolution):
     narrow: bool
     in_i16: int
     offsets: bool
+    terms: int = GROUP
 
     @property
     def family(self) -> str:

@@ -1,7 +1,8 @@
 """Emitter of the 8-bit micro-kernel: a register tile of exact sums, followed by an epilogue.
 
 Packed weights have groups of four terms for each channel of a panel, so that one instruction computes four terms of a
-vector of channels. Inputs are read in place, four bytes at a time.
+vector of channels; or groups of eight, so that one computes eight terms of two channels and two pixels. Inputs are read
+in place, as many bytes at a time.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,6 +15,7 @@ from mavcg.kernels.builder.emit import (
     I8,
     I16,
     I32,
+    I64,
     Values,
     address,
     const,
@@ -31,7 +33,7 @@ from mavcg.kernels.builder.product_loop import (
     window_loops,
 )
 from mavcg.kernels.gemm.tile import LINE_BYTES
-from mavcg.kernels.int8.register_tile import GROUP, ProductForm, SumRun, chains
+from mavcg.kernels.int8.register_tile import GROUP, MATRIX_GROUP, ProductForm, SumRun, chains
 from mavcg.kernels.int8.tile import QPointers, QTile, TileEnding, TileSums
 from mavcg.specs.kernel import F32_BYTES as F32_BYTES
 from mavcg.specs.kernel import Machine
@@ -39,7 +41,7 @@ from mavcg.specs.kernel import Machine
 Value: TypeAlias = ir.Value
 # Groups of terms per iteration; half of them on x86 with 16 registers, and IN_ORDER_NEIGHBOURS on NEON's in-order
 # cores.
-UNROLL = {"sdot": 4, "vnni": 4, "madd": 2, "mull": 2, "maddubs": 2}
+UNROLL = {"sdot": 4, "vnni": 4, "madd": 2, "mull": 2, "maddubs": 2, "smmla": 2, "usmmla": 2}
 # Groups of a pixel's inputs per load, where products read them by lane. An in-order core dual-issues a load of 64 bits
 # with a product, but needs three instructions for one of 128 bits (passes/asm/transforms/split_loads.py): loads of
 # eight pixels then take 16 issue slots instead of 24 for four groups. An iteration has one load per pixel: LLVM would
@@ -70,7 +72,8 @@ def emit_qtile(
 
 @dataclass(frozen=True)
 class _Groups:
-    """Groups that are multiplied at once. at: pointers to the first of the unrolled ones. groups: their numbers.
+    """Groups that are multiplied at once, each of a product's terms. at: pointers to the first of the unrolled ones.
+    groups: their numbers.
 
     wide: of each pixel the inputs of several groups, if these are loaded at once. terms: as in SumRun.terms.
     """
@@ -82,7 +85,10 @@ class _Groups:
 
 
 class _Int8MicroKernel:
-    """The products of 8 bits: groups of pixels' inputs are the left values, those of weights the right ones."""
+    """The products of 8 bits: groups of pixels' inputs are the left values, those of weights the right ones.
+
+    A product of matrices takes the inputs of two pixels as its left value.
+    """
 
     def __init__(
         self, b: ir.IRBuilder, machine: Machine, form: ProductForm, tile: QTile, at: QPointers, run: SumRun
@@ -98,23 +104,35 @@ class _Int8MicroKernel:
         # Groups whose products are added before they are widened; an iteration has a multiple of them.
         self.at_once = 2 if form.kind == "mull" and tile.narrow else form.together
         self.unroll = max(self.unroll, self.at_once)
+        self.rows = form.rows(self.pixels)
         self.chains = chains(form, self.pixels, self.pieces, machine.vector_registers, self.unroll)
 
     def sums(self) -> TileSums:
         """Emit the loops over all terms and return the tile's sums."""
-        b, form, size = self.b, self.form, self.pixels * self.pieces
+        b, form, size = self.b, self.form, self.rows * self.pieces
         zero = ir.Constant(ir.VectorType(I32, form.lanes), [0] * form.lanes)
         start = (zero,) * (size * self.chains)
         acc = window_loops(b, self.run.levels, self.run.groups, self.at.inputs, self.neighbours, start)
         total = list(acc[:size])
         for chain in range(1, self.chains):
             total = [b.add(x, y) for x, y in zip(total, acc[chain * size : (chain + 1) * size], strict=True)]
-        rows = [total[p * self.pieces : p * self.pieces + self.weight_pieces] for p in range(self.pixels)]
+        rows = [total[p * self.pieces : p * self.pieces + self.weight_pieces] for p in range(self.rows)]
         windows = total[self.weight_pieces :: self.pieces] if form.window_sums else []
         if form.parts == 1:
             return TileSums(rows, windows)
+        if form.matrix:
+            return TileSums(self.by_pixels(rows), [x for (x,) in self.by_pixels([[w, w] for w in windows])])
         rows = [[self.add_neighbours(x, y) for x, y in zip(row[::2], row[1::2], strict=True)] for row in rows]
         return TileSums(rows, [self.add_neighbours(x, x) for x in windows])
+
+    def by_pixels(self, rows: list[list[Value]]) -> list[list[Value]]:
+        """Return [pixel][vector] of sums of pairs of pixels: lanes are two channels of the first, then of the second
+        pixel."""
+        sides = [(row, side) for row in rows for side in ((0, 1, 4, 5), (2, 3, 6, 7))]
+        return [
+            [shuffle(self.b, x, y, side) for x, y in zip(row[::2], row[1::2], strict=True)]
+            for row, side in sides[: self.pixels]
+        ]
 
     def add_neighbours(self, x: Value, y: Value) -> Value:
         """Return the sums of neighbouring lanes of x, then of y."""
@@ -124,36 +142,51 @@ class _Int8MicroKernel:
 
     def neighbours(self, at: SumPosition, acc: Values) -> Values:
         """Emit one run of contiguous inputs, whose terms are groups."""
-        b, group_bytes, full = self.b, self.tile.panel * GROUP, self.run.length // GROUP
-        tile = SumTile(self.pixels, self.pieces, chains=self.chains)
+        b, terms, group_bytes = self.b, self.form.terms, self.group_bytes
+        packed, length = self.form.packed, self.run.length
+        whole = length // packed * packed
+        tile = SumTile(self.rows, self.pieces, holds_left=self.form.matrix, chains=self.chains)
         products = ProductLoop(b, tile, self.pixel_inputs, self.piece_weights, self.multiply_add)
-        panel = at.panel(b, self.at.weights, group_bytes)
+        panel = at.panel(b, self.at.weights, self.tile.panel * packed)
 
         def steps(index: Value | int, count: int) -> Iterator[_Groups]:
-            here = term_address(b, at.inputs, index, GROUP, "x")
+            here = term_address(b, at.inputs, index, terms, "x")
             return self.steps(count, TermPointers(here, term_address(b, panel, index, group_bytes, "w")))
 
-        acc = products.run(full, self.unroll, steps, acc)
-        if self.run.length % GROUP:
-            here = address(b, at.inputs, max(0, self.run.length - GROUP))
-            last = TermPointers(here, address(b, panel, full * group_bytes))
-            acc = products.terms(self.steps(1, last, self.run.terms()[-1]), acc)
+        acc = products.run(whole // terms, self.unroll, steps, acc)
+        if length > whole:
+            here = address(b, at.inputs, max(0, length - packed))
+            last = TermPointers(here, address(b, panel, whole * self.tile.panel))
+            acc = products.terms(self.steps(packed // terms, last, self.run.terms()[-1]), acc)
         return acc
 
-    def steps(self, count: int, at: TermPointers, terms: tuple[int, ...] = (0,) * GROUP) -> Iterator[_Groups]:
+    @property
+    def group_bytes(self) -> int:
+        """Size of the packed weights of one product's terms, of all channels of a panel."""
+        return self.tile.panel * self.form.terms
+
+    def steps(self, count: int, at: TermPointers, terms: tuple[int, ...] = ()) -> Iterator[_Groups]:
         """Emit the prefetches of `count` groups, and loads of several groups' inputs, step by step.
 
         terms: as in SumRun.terms; terms of -1 do not count in window sums.
         """
-        self.prefetch_weights(count * self.tile.panel * GROUP, at.right)
+        terms = terms or (0,) * count * self.form.terms
+        self.prefetch_weights(count * self.group_bytes, at.right)
         wide: list[Value] = []
         for done in range(0, count, self.at_once):
             if self.by_lane(count) and done % self.by_lane_at_once == 0:
                 wide = [self.wide(address(self.b, at.left, o + done * GROUP)) for o in self.tile.in_offsets]
-            yield _Groups(at, range(done, min(count, done + self.at_once)), wide, terms)
+            at_once = range(done, min(count, done + self.at_once))
+            yield _Groups(at, at_once, wide, terms[done * self.form.terms :][: self.form.terms])
 
     def pixel_inputs(self, step: _Groups) -> Iterator[list[Value]]:
-        """Return the groups of each pixel's inputs, broadcast."""
+        """Return the groups of each pixel's inputs, broadcast; for products of matrices, those of each two pixels."""
+        if self.form.matrix:
+            (group,) = step.groups
+            for first in range(0, self.pixels, 2):
+                pair = self.tile.in_offsets[first : first + 2]
+                yield [self.pair([address(self.b, step.at.left, offset + group * MATRIX_GROUP) for offset in pair])]
+            return
         for groups in step.wide:
             yield [self.lane(groups, g % self.by_lane_at_once) for g in step.groups]
         for offset in () if step.wide else self.tile.in_offsets:
@@ -161,9 +194,8 @@ class _Int8MicroKernel:
 
     def piece_weights(self, step: _Groups) -> Iterator[list[Value]]:
         """Return the groups of each piece's weights; the last piece is 1 for window sums."""
-        group_bytes = self.tile.panel * GROUP
         for piece in range(self.weight_pieces):
-            yield [self.weight(address(self.b, step.at.right, g * group_bytes), piece) for g in step.groups]
+            yield [self.weight(step.at.right, g, piece) for g in step.groups]
         if self.form.window_sums:
             yield [self.ones(step.terms)] * len(step.groups)
 
@@ -179,6 +211,15 @@ class _Int8MicroKernel:
     def by_lane(self, count: int) -> bool:
         """Return True if inputs of `count` groups are loaded several groups at a time and multiplied by lane."""
         return self.form.kind == "sdot" and count % self.by_lane_at_once == 0
+
+    def pair(self, pointers: Sequence[Value]) -> Value:
+        """Emit the loads of eight inputs of one or two pixels, a matrix of two rows; both are the same of one pixel."""
+        b = self.b
+        rows = [b.load(pointer, name="x8", align=1, typ=I64) for pointer in pointers]
+        both = splat(b, rows[0], 2)
+        if len(rows) == 2:
+            both = b.insert_element(both, rows[1], const(1, I32))
+        return b.bitcast(both, ir.VectorType(I8, 2 * MATRIX_GROUP))
 
     def wide(self, pointer: Value) -> Value:
         """Emit the load of the inputs of by_lane_at_once groups."""
@@ -212,7 +253,7 @@ class _Int8MicroKernel:
         x = self.flip_signs(b.bitcast(words, ir.VectorType(I8, 4 * self.form.lanes)))
         if self.form.kind == "madd":
             return self.widen_u8(x)
-        return x if self.form.parts == 1 else self.input(self.lane(x, 0))
+        return self.input(self.lane(x, 0)) if self.form.widens else x
 
     def widen_u8(self, x: Value) -> Value:
         """Widen broadcast u8 to i16, where all i32 lanes hold the same four bytes.
@@ -227,16 +268,19 @@ class _Int8MicroKernel:
 
     def input(self, x: Value) -> Value:
         """Return bytes in the type that the product takes."""
-        return x if self.form.parts == 1 else self.b.sext(x, ir.VectorType(I16, x.type.count))
+        return self.b.sext(x, ir.VectorType(I16, x.type.count)) if self.form.widens else x
 
-    def weight(self, group: Value, piece: int) -> Value:
-        """Emit the load of the weights of one piece. group: pointer to the group's weights in the chunk's first
-        panel."""
-        form, tile = self.form, self.tile
-        channel = piece * form.piece
-        offset = channel // tile.panel * tile.panel_bytes + channel % tile.panel * GROUP
-        pointer, size = address(self.b, group, offset), form.weight_bytes
-        return self.input(self.b.load(pointer, name="w", align=size, typ=ir.VectorType(I8, size)))
+    def weight(self, panel: Value, group: int, piece: int) -> Value:
+        """Emit the load of a group's weights of one piece. panel: pointer to those of the iteration's first group in
+        the chunk's first panel."""
+        b, form, tile = self.b, self.form, self.tile
+        channel, (packed, half) = piece * form.piece, divmod(group, form.packed // form.terms)
+        offset = channel // tile.panel * tile.panel_bytes + channel % tile.panel * form.packed
+        pointer, size = address(b, address(b, panel, packed * tile.panel * form.packed), offset), form.weight_bytes
+        if not form.unpacks:
+            return self.input(b.load(pointer, name="w", align=size, typ=ir.VectorType(I8, size)))
+        words = b.load(pointer, name="w8", align=2 * size, typ=ir.VectorType(I32, 2 * form.piece))
+        return self.input(b.bitcast(shuffle(b, words, words, range(half, 2 * form.piece, 2)), ir.VectorType(I8, size)))
 
     def ones(self, terms: tuple[int, ...]) -> Value:
         """Return weights of 1, and of 0 for inputs that are not terms."""
@@ -248,6 +292,8 @@ class _Int8MicroKernel:
         b, kind = self.b, self.form.kind
         if kind == "sdot":
             return self.call("llvm.aarch64.neon.sdot.v4i32.v16i8", acc.type, acc, weights[0], xs[0])
+        if self.form.matrix:
+            return self.call(f"llvm.aarch64.neon.{kind}.v4i32.v16i8", acc.type, acc, xs[0], weights[0])
         if kind == "vnni":
             name = f"llvm.x86.avx512.vpdpbusd.{self.form.lanes * 32}"
             return self.call(name, acc.type, acc, xs[0], weights[0])

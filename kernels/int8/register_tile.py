@@ -1,7 +1,7 @@
 """Choice of the product instructions and the register tiles of 8-bit micro-kernels for a core.
 
-All sums are exact, so each core may use its own instructions. All cores share the packing of weights: groups of four
-terms of a sum for one output channel after the other.
+All sums are exact, so each core may use its own instructions. All cores share the packing of weights: groups of four or
+eight terms of a sum for one output channel after the other.
 """
 
 from dataclasses import dataclass
@@ -15,8 +15,10 @@ from mavcg.hardware.issue_rates import IssueRates, throughput_cycles
 from mavcg.kernels.gemm.register_tile import Widths, cut
 from mavcg.specs.kernel import Array, Machine
 
-SIGNED = ("sdot", "mull")
-GROUP = 4  # neighbouring terms of a sum in packed weights
+SIGNED = ("sdot", "mull", "smmla")
+MATRIX = ("smmla", "usmmla")
+GROUP = 4  # neighbouring terms of a sum in packed weights, which a dot product adds
+MATRIX_GROUP = 8  # the same of weights for products of matrices
 
 LEAST_CHANNELS = 8  # minimum channels of a tile, if there are as many: bytes of one store
 MOST_VECTORS = 8
@@ -38,10 +40,13 @@ class ProductForm:
 
     "sdot": NEON, four products i8 x i8 added to each i32 lane. "vnni": the same on x86, u8 x i8. "maddubs": x86 without
     VNNI, products u8 x i8 added in pairs as i16, where i16 holds them. "madd": else, products of i16 added in pairs.
-    "mull": NEON without dot products, products i8 x i8 as i16, added in pairs. lanes: i32 lanes of a register. parts:
-    lanes that add up to a channel's sum. flip: True if u8 is multiplied as i8 or i8 as u8, with a difference of 128
-    that the bias corrects. together: groups whose products are added as i16. window_sums: True if each pixel has one
-    more accumulator for the sum of its inputs, by products with weights of 1, which are not loaded.
+    "mull": NEON without dot products, products i8 x i8 as i16, added in pairs. "smmla", "usmmla": NEON, products of two
+    pixels' eight inputs (i8, u8) and two channels' eight weights, of which each i32 lane is one. lanes: i32 lanes of a
+    register. parts: lanes that add up to a channel's sum; of a product of matrices: pixels of an accumulator. flip:
+    True if u8 is multiplied as i8 or i8 as u8, with a difference of 128 that the bias corrects. together: groups whose
+    products are added as i16. window_sums: True if each pixel has one more accumulator for the sum of its inputs, by
+    products with weights of 1, which are not loaded. packed: neighbouring terms in packed weights, GROUP or
+    MATRIX_GROUP.
     """
 
     kind: str
@@ -50,6 +55,31 @@ class ProductForm:
     flip: bool
     together: int = 1
     window_sums: bool = False
+    packed: int = GROUP
+
+    @property
+    def matrix(self) -> bool:
+        """True if a product is one of matrices."""
+        return self.kind in MATRIX
+
+    @property
+    def widens(self) -> bool:
+        """True if bytes are widened to i16 before they are multiplied."""
+        return self.kind in ("madd", "mull")
+
+    @property
+    def terms(self) -> int:
+        """Number of terms of a sum that one product adds."""
+        return MATRIX_GROUP if self.matrix else GROUP
+
+    @property
+    def unpacks(self) -> bool:
+        """True if a product takes half of each group of packed weights."""
+        return self.terms < self.packed
+
+    def rows(self, pixels: int) -> int:
+        """Return the number of rows of accumulators of a tile."""
+        return -(-pixels // 2) if self.matrix else pixels
 
     @property
     def piece(self) -> int:
@@ -59,7 +89,7 @@ class ProductForm:
     @property
     def weight_bytes(self) -> int:
         """Size of the packed weights of one product, in bytes."""
-        return self.piece * GROUP
+        return self.piece * self.terms
 
     @property
     def signed(self) -> bool:
@@ -72,6 +102,9 @@ class ProductForm:
         pieces: number of accumulators of a pixel, that is of vectors of weights.
         """
         pieces += self.window_sums
+        if self.matrix:
+            rows = self.rows(pixels)
+            return rows * pieces + rows + 3
         others = {
             "sdot": pixels + 4,
             "vnni": min(pixels, pieces) + 1,
@@ -79,11 +112,17 @@ class ProductForm:
             "mull": 2 * pieces + 5,
             "maddubs": 5,
         }
-        return pixels * pieces + others[self.kind] + self.flip
+        return pixels * pieces + others[self.kind] + self.flip + 2 * self.unpacks
 
     def step_cycles(self, pixels: int, pieces: int) -> float:
-        """Return the modelled cycles of four terms of the sum: the throughput of all, and of multiplying,
+        """Return the modelled cycles of a product's terms of the sum: the throughput of all, and of multiplying,
         instructions."""
+        stream = pieces * self.weight_bytes / all_cores_fit().int8_register_tile.weight_bytes_per_cycle
+        if self.matrix:
+            # The second pixel of a row is loaded into the upper half of a register, by a load and a vector instruction.
+            rows = self.rows(pixels)
+            vectors = rows * (pieces + self.window_sums) + rows
+            return throughput_cycles(_tile_rates(), vectors, 2 * rows + pieces) + stream
         # "madd" also adds, "mull" takes three instructions for two steps, "maddubs" widens and adds once for all groups
         # that
         # are added as i16; all but "sdot" broadcast each input separately.
@@ -91,27 +130,30 @@ class ProductForm:
         multiplies = 1 + 1 / self.together if self.kind == "maddubs" else 1.0
         instructions = {"sdot": 1.0, "vnni": 1.0, "madd": 2.0, "mull": 1.5, "maddubs": multiplies + 1}[self.kind]
         inputs = pixels * (0.25 if self.kind == "sdot" else 1.0)
-        stream = pieces * self.weight_bytes / all_cores_fit().int8_register_tile.weight_bytes_per_cycle
-        extra_instructions = products * (instructions - multiplies)
+        extra_instructions = products * (instructions - multiplies) + pieces * self.unpacks
         return throughput_cycles(_tile_rates(), products * multiplies, inputs + pieces, extra_instructions) + stream
 
 
-def form_of(machine: Machine, panel: int, dtype: str, together: int = 0, window_sums: bool = False) -> ProductForm:
+def form_of(
+    machine: Machine, panel: int, dtype: str, together: int = 0, window_sums: bool = False, packed: int = GROUP
+) -> ProductForm:
     """Return the machine's product form for inputs of type dtype (i8 or u8), with registers no longer than a panel.
 
     panel: channels of a panel of packed weights. together: groups whose products i16 can sum (sums_in_i16).
-    window_sums: True if sums of inputs are needed too.
+    window_sums: True if sums of inputs are needed too. packed: neighbouring terms in packed weights.
     """
     if machine.arch == "aarch64":
         kind, lanes = "sdot" if machine.dot_product else "mull", 4
+        if machine.matrix_product and packed == MATRIX_GROUP:
+            kind = "smmla" if dtype == "i8" else "usmmla"
     else:
         # Machines with registers of 64 bytes have 32 of them (AVX-512); on others longer vectors are several registers.
         register_bytes = min(machine.vector_bytes, 64 if machine.vector_registers >= 32 else 32)
         kind = "vnni" if machine.dot_product else "maddubs" if together else "madd"
         lanes = min(register_bytes // 4, panel)
-    parts = 2 if kind in ("madd", "mull") else 1
+    parts = 2 if kind in ("madd", "mull", *MATRIX) else 1
     flip, added = (kind in SIGNED) != (dtype == "i8"), together if kind == "maddubs" else 1
-    return ProductForm(kind, lanes, parts, flip, added, window_sums)
+    return ProductForm(kind, lanes, parts, flip, added, window_sums, packed)
 
 
 def sums_in_i16(packed: Array) -> int:
@@ -135,7 +177,32 @@ def sums_in_i16(packed: Array) -> int:
 def widths_of(form: ProductForm, registers: int, width: int, vectors: int) -> Widths | None:
     """Cut a row of `width` pixels into tiles of `vectors` vectors of channels; None if no tile fits the registers."""
     fitting = [mr for mr in range(1, width + 1) if form.registers(mr, vectors * form.parts) <= registers]
-    return cut(width, fitting[-1]) if fitting else None
+    if not fitting:
+        return None
+    return cut_pairs(width, fitting[-1]) if form.matrix else cut(width, fitting[-1])
+
+
+@dataclass(frozen=True)
+class PairWidths(Widths):
+    """A row of pixels cut into tiles of pairs: `count` of `mr` pixels, `count_less` of mr - 2. width: of the row; if it
+    is odd, the last tile has one pixel less."""
+
+    width: int
+
+    @property
+    def tiles(self) -> tuple[tuple[int, int], ...]:
+        """(pixels, number of tiles) for each width of tiles that occurs, in the order of the row."""
+        whole = [(mr, n) for mr, n in ((self.mr, self.count), (self.mr - 2, self.count_less)) if n]
+        if self.width % 2:
+            mr, n = whole.pop()
+            whole += [(mr, n - 1), (mr - 1, 1)]
+        return tuple((mr, n) for mr, n in whole if n)
+
+
+def cut_pairs(width: int, most: int) -> PairWidths:
+    """Cut a row of `width` pixels into tiles of at most `most` pixels, all but the last of whole pairs."""
+    pairs = cut(-(-width // 2), -(-most // 2))
+    return PairWidths(2 * pairs.mr, pairs.count, pairs.count_less, width)
 
 
 @dataclass(frozen=True)
@@ -144,6 +211,15 @@ class Int8Tiling:
 
     vectors: int
     widths: Widths
+
+    def step_cycles(self, form: ProductForm, vectors: int) -> float:
+        """Return the modelled cycles of a product's terms for a row of pixels. vectors: of all output channels."""
+        chunks, rest = divmod(vectors, self.vectors)
+        return sum(
+            count * n * form.step_cycles(mr, nv * form.parts)
+            for nv, count in ((self.vectors, chunks), (rest, 1 if rest else 0))
+            for mr, n in self.widths.tiles
+        )
 
 
 @cache
@@ -158,12 +234,8 @@ def choose_tiling(form: ProductForm, registers: int, width: int, vectors: int, p
         widths = widths_of(form, registers, width, nv)
         if widths is None or (nv % panel and panel % nv and nv != vectors):
             continue
-        chunks, rest = divmod(vectors, nv)
-
-        def cycles(nv: int, widths: Widths = widths) -> float:
-            return sum(n * form.step_cycles(mr, nv * form.parts) for mr, n in widths.tiles)
-
-        candidates.append((chunks * cycles(nv) + (cycles(rest) if rest else 0), -nv, Int8Tiling(nv, widths)))
+        tiling = Int8Tiling(nv, widths)
+        candidates.append((tiling.step_cycles(form, vectors), -nv, tiling))
     return min(candidates, key=lambda candidate: candidate[:2])[2]
 
 
@@ -172,7 +244,7 @@ def chains(form: ProductForm, pixels: int, pieces: int, registers: int, most: in
 
     most: maximum number. Partial sums are added at the end.
     """
-    count = min(most, -(-CHAIN // (pixels * pieces)))
+    count = min(most, -(-CHAIN // (form.rows(pixels) * pieces)))
     while count > 1 and form.registers(pixels, pieces * count) > registers:
         count -= 1
     return 1 if form.kind in ("madd", "maddubs", "mull") else count
@@ -182,17 +254,19 @@ def chains(form: ProductForm, pixels: int, pieces: int, registers: int, most: in
 class SumRun:
     """The loops of a sum over the inputs: levels of (count, step in bytes), outermost first, around contiguous runs.
 
-    length: bytes of a run, which is read in groups of four. The last group ends where the run ends, so that some bytes
-    may be in two groups; their weights are zero in one of them. A run of fewer than four bytes is one group.
+    length: bytes of a run, which is read in groups of `group` bytes. The last group ends where the run ends, so that
+    some bytes may be in two groups; their weights are zero in one of them. A run of fewer than four bytes is one group
+    of four.
     """
 
     levels: tuple[tuple[int, int], ...]
     length: int
+    group: int = GROUP
 
     @property
     def groups(self) -> int:
         """Number of groups of one run."""
-        return -(-self.length // GROUP)
+        return -(-self.length // self.group)
 
     @property
     def steps(self) -> int:
@@ -204,8 +278,8 @@ class SumRun:
 
     def terms(self) -> list[tuple[int, ...]]:
         """Return, for each group, the byte of the run that each position multiplies; -1: its weight is zero."""
-        groups = []
-        for start in range(0, self.length, GROUP):
-            first = max(0, min(start, self.length - GROUP))
-            groups.append(tuple(i if start <= i < self.length else -1 for i in range(first, first + GROUP)))
+        groups, size = [], self.group
+        for start in range(0, self.length, size):
+            first = max(0, min(start, self.length - size))
+            groups.append(tuple(i if start <= i < self.length else -1 for i in range(first, first + size)))
         return groups

@@ -7,9 +7,17 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from mavcg.hardware.fits import all_cores_fit
 from mavcg.kernels.builder.quantize import Int8Epilogue
 from mavcg.kernels.conv.spec import Convolution
-from mavcg.kernels.int8.register_tile import GROUP, ProductForm, SumRun, form_of
+from mavcg.kernels.int8.register_tile import (
+    GROUP,
+    MATRIX_GROUP,
+    ProductForm,
+    SumRun,
+    choose_tiling,
+    form_of,
+)
 from mavcg.specs.kernel import F32_BYTES as F32_BYTES
 from mavcg.specs.kernel import Machine, View
 from mavcg.specs.row_kernel import RowKernel
@@ -21,11 +29,13 @@ class EightBitConvolution(Convolution):
     """Base of the specs of convolutions over 8-bit images, for all epilogues.
 
     narrow: no packed weight is -128. in_i16: number of groups whose products i16 can sum (register_tile.sums_in_i16).
-    window_sums: True if the sum of each output's inputs is needed too.
+    terms: neighbouring terms of a sum in packed weights, GROUP or MATRIX_GROUP. window_sums: True if the sum of each
+    output's inputs is needed too.
     """
 
     narrow: bool
     in_i16: int
+    terms: int
 
     @property
     def window_sums(self) -> bool:
@@ -41,7 +51,7 @@ class EightBitConvolution(Convolution):
             super().tiling_rules,
             packed=True,
             partial_sums=False,
-            step_terms=GROUP,
+            step_terms=self.terms,
             channels_outer=True,
             single_panels=True,
         )
@@ -56,12 +66,12 @@ class EightBitConvolution(Convolution):
         level."""
         _, row, col, _ = self.x.strides
         steps = (self.dilation[0] * row, self.dilation[1] * col)
-        return merged_run(list(zip(self.kernel, steps, strict=True)), self.in_channels)
+        return merged_run(list(zip(self.kernel, steps, strict=True)), self.in_channels, self.terms)
 
     @property
     def panel_bytes(self) -> int:
         """Size of the packed weights of one panel, in bytes."""
-        return self.run.steps * self.lanes * GROUP
+        return self.run.steps * self.lanes * self.terms
 
     @property
     def weight_bytes(self) -> int:
@@ -73,7 +83,7 @@ class EightBitConvolution(Convolution):
 
     def form(self, machine: Machine) -> ProductForm:
         """Return the machine's form of the products."""
-        return form_of(machine, self.lanes, self.x.dtype, self.in_i16, self.window_sums)
+        return form_of(machine, self.lanes, self.x.dtype, self.in_i16, self.window_sums, self.terms)
 
 
 @spec_format("q_conv2d")
@@ -82,10 +92,9 @@ class QConv2d(EightBitConvolution):
     """A requantized convolution of 8-bit images: clamp(round(f32(sum + bias) * multiplier) + zero, lo, hi).
 
     x, out: N, H, W, C. kernel, stride, dilation: (height, width). Operands: x, packed weights i8 [groups, panels,
-    steps,
-    lanes, 4], out, bias i32 [2 * groups * panels * lanes + 16], multiplier f32 [groups * panels * lanes]. The bias
-    includes the zero point of x; its parts are for inputs taken as i8, for inputs taken as u8, and 16 words of bytes
-    128, which convert one to the other. A row of work is a row of output pixels, or, where by_channels, a panel.
+    steps, lanes, terms], out, bias i32 [2 * groups * panels * lanes + 16], multiplier f32 [groups * panels * lanes].
+    The bias includes the zero point of x; its parts are for inputs taken as i8, for inputs taken as u8, and 16 words of
+    bytes 128, which convert one to the other. A row of work is a row of output pixels, or, where by_channels, a panel.
     """
 
     x: View
@@ -98,12 +107,40 @@ class QConv2d(EightBitConvolution):
     epilogue: Int8Epilogue
     narrow: bool
     in_i16: int = 0
+    terms: int = GROUP
 
 
-def merged_run(levels: list[tuple[int, int]], length: int) -> SumRun:
+# A core with products of matrices, for the choice of a packing, which does not depend on its other properties.
+_MATRIX_CORE = Machine("matrix", "aarch64", "generic", dot_product=True, matrix_product=True)
+
+
+def packed_terms(spec: EightBitConvolution, most: int) -> int:
+    """Return the neighbouring terms in packed weights for which a core with products of matrices needs fewest cycles.
+
+    Such products compute two pixels at once, and their sums are sorted by pixels at the end: one pixel, few terms, or
+    runs of terms that eight does not divide gain less or nothing.
+
+    spec: of a convolution with GROUP terms. most: of the build (Packing).
+    """
+    paired = replace(spec, terms=MATRIX_GROUP)  # type: ignore[call-arg]  # a field of every subclass
+    if most < MATRIX_GROUP or paired.run.length < MATRIX_GROUP:
+        return GROUP
+    return min((GROUP, spec), (MATRIX_GROUP, paired), key=lambda choice: _row_cycles(choice[1]))[0]
+
+
+def _row_cycles(spec: EightBitConvolution) -> float:
+    """Return the modelled cycles of a row of output pixels on a core with products of matrices."""
+    form, width, registers = spec.form(_MATRIX_CORE), spec.out.shape[2], _MATRIX_CORE.vector_registers
+    vectors = -(-spec.out_channels // form.lanes)
+    tiling = choose_tiling(form, registers, width, vectors, spec.lanes // form.lanes)
+    sorting = width * vectors / all_cores_fit().int8_register_tile.multiplies_per_cycle if form.matrix else 0.0
+    return spec.run.steps * tiling.step_cycles(form, vectors) + sorting
+
+
+def merged_run(levels: list[tuple[int, int]], length: int, terms: int = GROUP) -> SumRun:
     """Return equivalent loops with as few levels as possible: a level that continues its inner level is merged with it.
 
-    levels: (count, step in bytes), outermost first, around runs of `length` contiguous bytes.
+    levels: (count, step in bytes), outermost first, around runs of `length` contiguous bytes. terms: bytes of a group.
     """
     merged: list[tuple[int, int]] = []
     for count, step in reversed(levels):
@@ -115,7 +152,7 @@ def merged_run(levels: list[tuple[int, int]], length: int) -> SumRun:
             merged[0] = (count * merged[0][0], merged[0][1])
         else:
             merged.insert(0, (count, step))
-    return SumRun(tuple(merged), length)
+    return SumRun(tuple(merged), length, terms)
 
 
 Array: TypeAlias = NDArray[Any]

@@ -10,7 +10,9 @@ class Machine:
     arch: "aarch64" or "x86_64". llvm_cpu, llvm_features: target attributes of functions; features have a sign.
     vector_bytes: size of the vectors to use, in bytes; vector_registers: their number. in_order: True for an in-order
     core. dot_product: True if one instruction adds four 8-bit products to 32 bits (NEON dot product, AVX-VNNI,
-    AVX512-VNNI). Every core has an f32 fused multiply-add: on x86 a model library needs at least x86-64-v3.
+    AVX512-VNNI). matrix_product: True if one instruction adds the product of a 2x8 and an 8x2 matrix of 8-bit numbers
+    to 32 bits (NEON i8mm: smmla, usmmla). Every core has an f32 fused multiply-add: on x86 a model library needs at
+    least x86-64-v3.
     """
 
     name: str
@@ -21,3 +23,4 @@ class Machine:
     vector_registers: int = 32
     in_order: bool = False
     dot_product: bool = False
+    matrix_product: bool = False

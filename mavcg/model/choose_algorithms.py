@@ -54,7 +54,7 @@ def choose_algorithms(plan: Plan, context: PlanContext, dump: Dump = lambda stag
     Raises: MavcgError as select_for_library, and with the smallest possible size if no choice meets max_size_bytes.
     """
     board, question, progress = context.board, context.question, context.progress
-    packing = packing_for(board.target)
+    packing = packing_for(board.target, board.machines.values())
     plan = replace(plan, graph=order_nodes(plan.graph).graph)
     graph = plan.graph
     if question.strategy != ENGINE and not board.named:

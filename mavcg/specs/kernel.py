@@ -75,10 +75,13 @@ def dense_view(tensor: TensorType) -> View:
 class Packing:
     """The layout of packed constants, which all versions of a library's kernels share (docs/design/kernels.md).
 
-    lanes: output channels in a panel of packed weights; a multiple of every version's f32 vector length.
+    lanes: output channels in a panel of packed weights; a multiple of every version's f32 vector length. terms: most
+    neighbouring terms of an 8-bit sum that the weights of a channel keep together: 4 for dot products, 8 for products
+    of matrices.
     """
 
     lanes: int
+    terms: int = 4
 
 
 @dataclass(frozen=True)

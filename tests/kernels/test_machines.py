@@ -34,6 +34,25 @@ def test_arm_machines_are_what_their_profiles_say() -> None:
     assert {(m.vector_bytes, m.vector_registers) for m in machine_of.values()} == {(16, 32)}
 
 
+def test_products_of_matrices_are_where_all_cores_of_a_board_have_them() -> None:
+    named = ["cortex-a78", "cortex-a510", "cortex-a715", "cortex-x2", "neoverse-v1", "apple-blizzard"]
+    cores = cores_for(named)
+    machines = machines_for(cores, ARM)
+    assert [name for name in named if not machines[name].matrix_product] == ["cortex-a78"]
+    assert not machines["generic"].matrix_product
+
+    off = replace(cores[1], llvm_features=(*cores[1].llvm_features, "-i8mm"))
+    assert not machines_for([off], ARM)["cortex-a510"].matrix_product
+
+
+def test_weights_are_packed_for_products_of_matrices_if_half_of_the_cores_have_them() -> None:
+    def terms(*names: str) -> int:
+        return packing_for(ARM, machines_for(cores_for(names), ARM).values()).terms
+
+    assert terms("cortex-a510", "cortex-a710", "cortex-x2") == terms("cortex-a55", "cortex-a715") == 8
+    assert terms("cortex-a55", "cortex-a76", "cortex-x2") == terms("cortex-a55") == packing_for(ARM).terms == 4
+
+
 def test_x86_machines_are_what_their_profiles_say() -> None:
     machine_of = machines_for(cores_for(["haswell", "skylake-avx512", "icelake-server", "intel-gracemont"]), X86)
     widths = {name: (m.vector_bytes, m.vector_registers, m.dot_product) for name, m in machine_of.items()}

@@ -102,7 +102,9 @@ def _call(instruction: instr.CallInstr, machine: Machine) -> Kind:
         return "stores", _register_count(typ, machine) if machine.arch == "x86_64" else typ.count
     if name.startswith("llvm.sqrt"):
         return "divisions", _register_count(instruction.type, machine)
-    return ("fma" if "dot" in name or "dp" in name else "vector"), _register_count(instruction.type, machine)
+    return ("fma" if any(part in name for part in ("dot", "dp", "mmla")) else "vector"), _register_count(
+        instruction.type, machine
+    )
 
 
 def _rearrangement(instruction: instr.Instruction, machine: Machine) -> Kind:

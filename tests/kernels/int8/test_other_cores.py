@@ -39,13 +39,26 @@ MACHINES = {
     "arm in order with dot product": Machine(
         "a55", "aarch64", "cortex-a55", ("+dotprod",), in_order=True, dot_product=True
     ),
+    "arm with products of matrices": Machine(
+        "a715", "aarch64", "cortex-a715", ("-sve",), dot_product=True, matrix_product=True
+    ),
+    "arm in order with products of matrices": Machine(
+        "a510", "aarch64", "cortex-a510", ("-sve",), in_order=True, dot_product=True, matrix_product=True
+    ),
     "x86": Machine("v3", "x86_64", "x86-64-v3", (), 32, 16),
     "x86 with vnni": Machine("vnni", "x86_64", bare_x86.CPU, (), 32, 16, dot_product=True),
     "x86 with long vectors": Machine("avx512", "x86_64", "skylake-avx512", ("-prefer-256-bit",), 64, 32),
     "x86 with long vnni": Machine("vnni512", "x86_64", bare_x86.CPU, ("-prefer-256-bit",), 64, 32, dot_product=True),
 }
 # Run by the long suite only: their instructions are those of the others, in other loops.
-LONG_CORES = ("arm with dot product", "x86 with vnni", "x86 with long vectors")
+LONG_CORES = (
+    "arm with dot product",
+    "arm in order with products of matrices",
+    "x86 with vnni",
+    "x86 with long vectors",
+)
+# Weights in groups of eight terms, which products of matrices read, and the other versions of their libraries.
+PAIRED = ("arm", "arm with dot product", "arm in order with dot product")
 # x, w, attributes; of a product: without kernel and stride. most: that no weight is further from 0 than. kind: of the
 # weights of exact sums by a zero point of the run (test_integer_conv.py).
 SHAPES: tuple[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]], ...] = (
@@ -72,7 +85,23 @@ SHAPES: tuple[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]], ...] = (
 # Bochs 2.7 misreads the displacement of the EVEX form of vpinsrb, by which the last of 3 channels is read.
 MISREAD = (12, 13)
 USUAL, SMALL = (2, 3), (22, 23)  # the same image by i8 and by u8, with all weights and with small ones
-CASES = [(*shape, dtype) for shape in SHAPES for dtype in ("i8", "u8")]
+# Pixels, channels and terms around the tiles of products of matrices, which are two pixels by two channels by eight.
+EDGES = tuple(
+    ((1, 1, pixels, terms), (channels, 1, 1, terms), {} if kind is None else {"kind": kind})
+    for pixels, channels, terms, kind in (
+        (2, 16, 16, None),
+        (3, 15, 24, None),
+        (4, 25, 17, "channels"),
+        (5, 32, 31, None),
+        (6, 16, 14, None),
+        (7, 33, 40, None),
+        (8, 9, 25, "u8"),
+        (11, 41, 23, None),
+        (13, 7, 48, None),
+        (31, 24, 33, "channels"),
+    )
+)
+CASES = [(*shape, dtype) for shape in (*SHAPES, *EDGES) for dtype in ("i8", "u8")]
 
 
 def numbers(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> Array:
@@ -81,7 +110,7 @@ def numbers(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> Arr
     return np.where(rng.random(shape) < 0.1, ends, rng.integers(info.min, info.max + 1, shape)).astype(DTYPES[dtype])
 
 
-def integer_case(number: int, lanes: int) -> tuple[Node, list[Array | None], Step]:
+def integer_case(number: int, packing: Packing) -> tuple[Node, list[Array | None], Step]:
     """Lower a node of exact integer sums, as `lowered` does; all operands but x are constants, the zero point too."""
     x, w, attrs, dtype = CASES[number]
     rng, attrs, kind = np.random.default_rng(number), dict(attrs), attrs["kind"]
@@ -93,7 +122,7 @@ def integer_case(number: int, lanes: int) -> tuple[Node, list[Array | None], Ste
     types = {f"x{i}": type_of(array) for i, array in enumerate(inputs)}
     types["y"] = infer(node, types)[0]
     graph = Graph("test", ("x0",), ("y",), (node,), types, {"x1": weights, "x2": zero})
-    (step,) = lower(node, graph, {name: dense_view(kind) for name, kind in types.items()}, Packing(lanes))
+    (step,) = lower(node, graph, {name: dense_view(kind) for name, kind in types.items()}, packing)
     operands = tuple(replace(o, tensor="", constant=zero) if o.tensor == "x2" else o for o in step.operands)
     return node, [*inputs, *[None] * 4], with_packed(replace(step, operands=operands), graph)
 
@@ -107,11 +136,15 @@ def with_packed(step: Step, graph: Graph) -> Step:
     return replace(step, operands=operands)
 
 
-def lowered(number: int, lanes: int) -> tuple[Node, list[Any], Step]:
+def packing_of(machine: Machine, terms: int = 4) -> Packing:
+    return Packing(16 if machine.arch == "x86_64" else 8, 8 if machine.matrix_product else terms)
+
+
+def lowered(number: int, packing: Packing) -> tuple[Node, list[Any], Step]:
     """A case: its node, the node's inputs, its one step. Every other case has weights of -128."""
     x, w, attrs, dtype = CASES[number]
     if "kind" in attrs:
-        return integer_case(number, lanes)
+        return integer_case(number, packing)
     rng, most = np.random.default_rng(number), attrs.get("most", 128)
     attrs = {name: value for name, value in attrs.items() if name != "most"}
     weights = np.clip(numbers(rng, "i8", w), max(-128 + number // 2 % 2, -most), min(127, most)).astype(np.int8)
@@ -125,7 +158,7 @@ def lowered(number: int, lanes: int) -> tuple[Node, list[Any], Step]:
     types = {name: type_of(array) for name, array in zip(names, inputs, strict=True)}
     types["y"] = infer(node, types)[0]
     graph = Graph("test", ("x0",), ("y",), (node,), types, dict(zip(names[1:], inputs[1:], strict=True)))
-    (step,) = lower(node, graph, {name: dense_view(kind) for name, kind in types.items()}, Packing(lanes))
+    (step,) = lower(node, graph, {name: dense_view(kind) for name, kind in types.items()}, packing)
     return node, inputs, with_packed(step, graph)
 
 
@@ -207,28 +240,49 @@ def run(machine: Machine, source: str, kernels: Path, data: bytes, output_bytes:
 
 @pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.long)], ids=["in turns", "every case"])
 @pytest.mark.parametrize(
-    "core", [pytest.param(core, marks=[pytest.mark.long] if core in LONG_CORES else []) for core in MACHINES]
+    "core, terms",
+    [
+        *(pytest.param(core, 4, marks=[pytest.mark.long] if core in LONG_CORES else []) for core in MACHINES),
+        *(pytest.param(core, 8, marks=[pytest.mark.long] if core in LONG_CORES else []) for core in PAIRED),
+    ],
 )
 @pytest.mark.sample(1)
-def test_every_core_computes_the_same(core: str, every: bool, tmp_path: Path) -> None:
-    """In turns: each shape by i8 or by u8, by the other on the next machine."""
+def test_every_core_computes_the_same(core: str, terms: int, every: bool, tmp_path: Path) -> None:
+    """In turns: each shape by i8 or by u8, by the other on the next machine. terms: most in a group of weights."""
     machine = MACHINES[core]
-    target = TARGETS[machine.arch]
     turn = list(MACHINES).index(core)
-    numbers_of = [number for number in range(len(CASES)) if every or (number % 2 + number // 2 + turn) % 2 == 0]
+    numbers_of = [number for number in range(2 * len(SHAPES)) if every or (number % 2 + number // 2 + turn) % 2 == 0]
     numbers_of = [number for number in numbers_of if number not in MISREAD or not needs_bochs(machine)]
-    cases = [lowered(number, 16 if machine.arch == "x86_64" else 8) for number in numbers_of]
+    assert_exact(numbers_of, machine, packing_of(machine, terms), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "core", ["arm with products of matrices", pytest.param("arm in order with dot product", marks=pytest.mark.long)]
+)
+def test_sums_of_eight_terms_around_the_edges_of_tiles(core: str, tmp_path: Path) -> None:
+    """By products of matrices, and by the dot products of another version, which unpacks the same weights."""
+    packing, first = Packing(8, 8), 2 * len(SHAPES)
+    numbers_of = [first + 2 * edge + edge % 2 for edge in range(len(EDGES))]
+    terms = [getattr(lowered(number, packing)[2].spec, "terms", 0) for number in numbers_of]
+    assert terms == [8] * len(EDGES)
+    assert_exact(numbers_of, MACHINES[core], packing, tmp_path)
+
+
+def assert_exact(numbers_of: Sequence[int], machine: Machine, packing: Packing, folder: Path) -> None:
+    """Check that these cases' kernels, in one program, compute what the reference does."""
+    target = TARGETS[machine.arch]
+    cases = [lowered(number, packing) for number in numbers_of]
     expected = [evaluate(node, inputs)[0] for node, inputs, _ in cases]
     steps = [step for _, _, step in cases]
     text = kernel_module([*dict.fromkeys(s.spec for s in steps)], machine, "tested", target)
-    compile_module(CodegenJob(text, target, core, opt_level="2", emit="obj"), tmp_path / "kernels.o")
+    compile_module(CodegenJob(text, target, machine.name, opt_level="2", emit="obj"), folder / "kernels.o")
     data = b"".join(
         inputs[0].tobytes()
         + b"".join(constant_array(o.constant, {}).tobytes() for o in step.operands if o.constant is not None)
         for _, inputs, step in cases
     )
     source = driver(steps, [want.nbytes for want in expected])
-    written = run(machine, source, tmp_path / "kernels.o", data, sum(2 * want.nbytes for want in expected))
+    written = run(machine, source, folder / "kernels.o", data, sum(2 * want.nbytes for want in expected))
     start = 0
     for (node, _, _), want in zip(cases, expected, strict=True):
         for _ in range(2):
@@ -243,6 +297,7 @@ def test_every_core_computes_the_same(core: str, every: bool, tmp_path: Path) ->
     [
         (MACHINES["arm with dot product"], r"sdot\s+v\d+\.4s, v\d+\.16b, v\d+\.4b", USUAL),
         (MACHINES["arm in order with dot product"], r"sdot\s+v\d+\.4s, v\d+\.16b, v\d+\.4b", USUAL),
+        (MACHINES["arm with products of matrices"], r"u?smmla\s+v\d+\.4s, v\d+\.16b, v\d+\.16b", USUAL),
         (MACHINES["arm"], r"sadalp\s+v\d+\.4s", USUAL),
         (MACHINES["x86"], r"vpmaddwd\s+%ymm", USUAL),
         (MACHINES["x86"], r"vpmaddubsw\s+.*%ymm", SMALL),
@@ -257,7 +312,7 @@ def test_cores_use_what_they_have(
     machine: Machine, instruction: str, numbers_of: tuple[int, int], which: int, tmp_path: Path
 ) -> None:
     target = parse_target(f"{machine.arch}-linux-gnu")
-    _, _, step = lowered(numbers_of[which], 16 if machine.arch == "x86_64" else 8)
+    _, _, step = lowered(numbers_of[which], packing_of(machine))
     compile_module(CodegenJob(kernel_module([step.spec], machine, "t", target), target, "test"), tmp_path / "kernel.s")
     text = (tmp_path / "kernel.s").read_text()
     assert len(re.findall(instruction, text)) > 10

@@ -1,6 +1,7 @@
 """A model library on a machine that hides an extension that its cores have: the engine runs what the kernel offers.
 
-Versions of 8-bit kernels for the Exynos 9820's cores use the dot product, which the generic version does not.
+Versions of 8-bit kernels for the Exynos 9820's cores use the dot product, which the generic version does not; those for
+the Snapdragon 8 Gen 1's cores products of matrices, whose weights all versions of that library read.
 """
 
 import json
@@ -8,6 +9,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ SYSROOT = Path("/usr/aarch64-linux-gnu")
 RUN_MODEL = Path(__file__).parents[2] / "pipelines/run_model.c"
 INPUT = np.random.default_rng(3).integers(-128, 128, (1, 9, 9, 8)).astype(np.int8)
 A55, A53_AS_A55 = "max,midr=0x412fd050", "cortex-a53,midr=0x412fd050"
+X2, A76_AS_X2 = "max,midr=0x410fd480", "cortex-a76,midr=0x410fd480"
 
 
 def eight_bit_model(path: Path) -> Path:
@@ -42,14 +45,23 @@ def eight_bit_model(path: Path) -> Path:
     return path
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def library_folder(board: str, factory: pytest.TempPathFactory) -> Path:
     from mavcg.cli.app import run
 
-    folder = tmp_path_factory.mktemp("eight")
+    folder = factory.mktemp("eight")
     model = eight_bit_model(folder / "road.onnx")
-    assert run(["build", str(model), "--board", "exynos9820", "-o", str(folder / "libroad.so")]) == 0
+    assert run(["build", str(model), "--board", board, "-o", str(folder / "libroad.so")]) == 0
     return folder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return library_folder("exynos9820", tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
+def matrix_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return library_folder("snapdragon-8-gen-1", tmp_path_factory)
 
 
 def test_inspect_names_what_each_version_needs(folder: Path, mavcg: Any) -> None:
@@ -69,11 +81,33 @@ def test_inspect_names_what_each_version_needs(folder: Path, mavcg: Any) -> None
     )
 
 
-@pytest.mark.skipif(
+def test_versions_for_cores_with_products_of_matrices_need_them(matrix_folder: Path, mavcg: Any) -> None:
+    needs = json.loads(mavcg("inspect", matrix_folder / "libroad.so", "--json").stdout)["extensions"]
+    assert needs.pop("generic") == []
+    assert needs and all(extensions == ["i8mm"] for extensions in needs.values())
+
+
+on_qemu = pytest.mark.skipif(
     QEMU is None or not (SYSROOT / "lib/ld-linux-aarch64.so.1").exists(),
     reason="needs qemu-aarch64 and a C library for it in /usr/aarch64-linux-gnu",
 )
+
+
+@on_qemu
 def test_the_engine_runs_no_version_whose_extension_is_hidden(folder: Path) -> None:
+    (own, wanted), (hidden, found) = runs(folder, (A55, A53_AS_A55))
+    assert (own, hidden) == ({"cortex-a55"}, {"generic"}) and wanted == found
+
+
+@on_qemu
+def test_a_core_without_its_products_of_matrices_computes_the_same(folder: Path, matrix_folder: Path) -> None:
+    (own, wanted), (hidden, found) = runs(matrix_folder, (X2, A76_AS_X2))
+    assert (own, hidden) == ({"cortex-x2"}, {"generic"}) and wanted == found
+    assert runs(folder, (A55,))[0][1] == wanted
+
+
+def runs(folder: Path, cpus: Sequence[str]) -> list[tuple[set[str], bytes]]:
+    """The versions that ran on each emulated processor, and the outputs."""
     flags = ["-target", "aarch64-linux-gnu.2.17", "-std=gnu11", "-O1", "-pthread", "-fno-sanitize=all", f"-I{folder}"]
     link = [str(RUN_MODEL), str(folder / "libroad.so"), f"-Wl,-rpath,{folder}", "-o", str(folder / "run_model")]
     run_zig("cc", [*flags, *link], "linking the program")
@@ -88,8 +122,7 @@ def test_the_engine_runs_no_version_whose_extension_is_hidden(folder: Path) -> N
         ran = set(re.findall(r"^mavcg: \S+ (\S+) [1-9]\d*$", done.stderr, re.MULTILINE))
         return ran, (folder / "outputs.bin").read_bytes()
 
-    (own, wanted), (hidden, found) = run(A55), run(A53_AS_A55)
-    assert (own, hidden) == ({"cortex-a55"}, {"generic"}) and wanted == found
+    return [run(cpu) for cpu in cpus]
 
 
 X86_QEMU = shutil.which("qemu-x86_64-static") or shutil.which("qemu-x86_64")

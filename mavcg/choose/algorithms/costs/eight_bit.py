@@ -19,6 +19,7 @@ from mavcg.choose.predict.work import step_works
 from mavcg.choose.tiles.tiles import plan_tiles
 from mavcg.hardware.core_model import CoreModel
 from mavcg.kernels.builder.emit import kernel_name
+from mavcg.kernels.machines import packing_for
 from mavcg.kernels.primitives.eight_bit import EightBit, node_graph
 from mavcg.specs.kernel import Packing
 from mavcg.specs.primitive import Scenario
@@ -47,11 +48,13 @@ def eight_bit_steps(scenario: Scenario, primitive: EightBit, core: CoreModel, bl
     core: with its share of caches and bandwidth. block: channels of a panel of weights.
     """
     graph = node_graph(scenario, typical_weights(scenario))
-    lowered = lower_graph(graph, Packing(block), dict.fromkeys(graph.outputs, primitive.algorithm))
+    target = default_target(core.machine.arch)
+    packing = Packing(block, packing_for(target, (core.machine,)).terms)
+    lowered = lower_graph(graph, packing, dict.fromkeys(graph.outputs, primitive.algorithm))
     specs = {kernel_name(spec): spec for spec in lowered.specs}
     counted = core.without_timing()  # cycles go by counted blocks, without compiling, as for all algorithms
     plan = plan_tiles(lowered.specs, {core.label: core})
-    models = kernel_models(lowered.specs, counted, default_target(core.machine.arch), plan=plan)
+    models = kernel_models(lowered.specs, counted, target, plan=plan)
     works = step_works(plan_lowered(lowered))
     times = []
     for work, distances in zip(works, reuse_distances(works), strict=True):
