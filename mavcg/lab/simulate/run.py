@@ -153,7 +153,9 @@ class SimulatedProgram:
         grown = len(self.tables.classes), len(self.tables.patterns)
         if grown != self._tables_made:
             patterns, latencies = self.tables.pattern_table(), self.tables.latency_table()
-            self._need_memory(library().sim_tables(self._sim, latencies, grown[0], patterns, len(patterns)))
+            self._need_memory(
+                library().sim_tables(self._sim, latencies, self.tables.latency_room, patterns, len(patterns))
+            )
             self._tables_made = grown
         self._need_memory(library().sim_add_block(self._sim, address, size, c_rows(rows), len(rows)))
         if watched:

@@ -18,6 +18,7 @@ from mavcg.passes.asm.models.issue_constraints import blocked_cycles, matches, t
 
 UNMODELLED_LATENCY = 4  # cycles of an instruction without facts; on in-order cores it issues alone
 _ROLES = ("", *ROLES)
+_LATENCY_ROLES = len(_ROLES) + 1
 _ACCUMULATOR = "acc"
 _WRITEBACK = "writeback"
 # Fields with the same name in sim_machine and SimulatedCore.
@@ -37,6 +38,8 @@ class TimingTables:
         self.patterns: dict[tuple[str, bool], int] = {}
         self._uses: list[Op] = []
         self._latencies: dict[tuple[str, str, str, bool], int] = {}
+        self.latency_room = self._latency_classes = 0
+        self._latency_cells: Any = None
         if len(self.units) > library().SIM_UNITS:
             raise MavcgError(f"cores/{timing.core}.toml: issue.pools: {len(self.units)} units; the simulator has 64")
 
@@ -66,6 +69,7 @@ class TimingTables:
             row.reads[at], row.roles[at] = register_number(read.register), _ROLES.index(read.role)
         for at, register in enumerate(op.writes):
             row.writes[at] = register_number(register)
+        row.unmodelled = not known
         row.accumulates = known and self.timing.accumulates(op.op_class)
         row.queued = known and self.timing.vector_queue > 0 and touches_vectors(op)
         if decoded.memory == PREFETCH and decoded.address is not None:
@@ -81,16 +85,23 @@ class TimingTables:
         return UNMODELLED_LATENCY if name == UNMODELLED else self.timing.of(name).latency
 
     def latency_table(self) -> Any:
-        """Return the latencies in cycles, [producer][consumer][role], for sim_tables.
+        """Return the latencies in cycles, [producer][consumer][role], for sim_tables; `latency_room` rows and columns.
 
-        The last role is an accumulator that another multiply-accumulate separates from its producer.
+        The last role is an accumulator that another multiply-accumulate separates from its producer. Only classes
+        that are new since the last call are computed, because code of many classes arrives block by block.
         """
-        names, table = list(self.classes), []
-        for producer in names:
-            for consumer in names:
-                table += [self._latency(producer, consumer, role) for role in _ROLES]
-                table.append(self._latency(producer, consumer, _ACCUMULATOR, adjacent=False))
-        return ffi().new("int16_t[]", table)
+        names, done = list(self.classes), self._latency_classes
+        if len(names) > self.latency_room:
+            self.latency_room, done = max(16, 2 * len(names)), 0
+            self._latency_cells = ffi().new("int16_t[]", self.latency_room**2 * _LATENCY_ROLES)
+        for producer, by in enumerate(names):
+            for consumer in range(done if producer < done else 0, len(names)):
+                at = (producer * self.latency_room + consumer) * _LATENCY_ROLES
+                cells = [self._latency(by, names[consumer], role) for role in _ROLES]
+                cells.append(self._latency(by, names[consumer], _ACCUMULATOR, adjacent=False))
+                self._latency_cells[at : at + _LATENCY_ROLES] = cells
+        self._latency_classes = len(names)
+        return self._latency_cells
 
     def _latency(self, producer: str, consumer: str, role: str, adjacent: bool = True) -> int:
         key = producer, consumer, role, adjacent

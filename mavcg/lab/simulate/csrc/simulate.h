@@ -122,6 +122,9 @@ struct sim {
     uint32_t block_slots, block_count;
     sim_access *accesses;
     uint32_t access_count, access_room;
+    sim_block **numbered; /* blocks of a traced program, by number */
+    uint64_t *records;    /* of the accesses of its running block */
+    uint32_t numbered_room, record_count, record_room;
     sim_block *pending; /* the running block, which is timed when the next one begins */
     size_t last_hook, memory_hook;
     uint32_t phase; /* phase of the running block */
@@ -158,6 +161,11 @@ uint64_t in_order_issue(sim *s, const sim_row *row, const sim_access *access, ui
 void in_order_pass(sim *s, uint64_t cycle);
 void out_of_order_pass(sim *s, uint64_t cycle);
 
+/* Make a block of these rows, which are copied; NULL without memory. */
+sim_block *block_new(uint64_t address, uint32_t bytes, const sim_row *rows, uint32_t count);
+void block_delete(sim_block *block);
+void traced_delete(sim *s);
+
 int out_of_order_new(sim *s);
 void out_of_order_delete(sim *s);
 uint64_t out_of_order_issue(sim *s, const sim_row *row, const sim_access *access, uint64_t pc);
@@ -171,6 +179,12 @@ void sample_skip(sim *s, uint32_t count);
 /* Return the current cycle, also in skipped parts. sample_callee ends a callee at a later cycle. */
 uint64_t sample_clock(const sim *s);
 void sample_callee(sim *s, uint64_t cycle);
+
+/* Time an instruction, or process it in caches and predictor alone, as the phase says. access: its memory access or
+   NULL. next: the address after its block. n: its index in the block. */
+void process_row(sim *s, const sim_row *row, const sim_access *access, uint64_t pc, uint64_t next, uint32_t n);
+/* Count a block whose instructions are processed. seen: the caches processed its accesses. */
+void count_block(sim *s, const sim_block *block, int seen);
 
 uint64_t now(const sim *s);
 /* Return the extra cycles for which an unaligned access keeps its units: if it crosses 16 bytes, or a cache line. */

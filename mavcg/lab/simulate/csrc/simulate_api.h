@@ -68,7 +68,8 @@ typedef struct {
 } sim_pattern;
 
 /* One instruction. op_class, writeback_class: rows of the latency table. bytes: size of its memory access. writeback:
-   the address register that it updates. base to offset: the address operands of a prefetch. */
+   the address register that it updates. base to offset: the address operands of a prefetch. beside: in a traced
+   program, 1 + the index in the block of the access that a prefetch is `offset` bytes away from; 0 if there is none. */
 typedef struct {
     uint32_t bytes;
     uint16_t op_class, writeback_class, pattern;
@@ -78,6 +79,8 @@ typedef struct {
     uint8_t base, index, extend, shift; /* extend: 0 none, 1 uxtw, 2 sxtw */
     uint8_t queued;                     /* in-order cores: it may wait in the vector queue */
     uint8_t accumulates;                /* in-order cores: see Timing.accumulates of mavcg/hardware/timing.py */
+    uint8_t unmodelled;                 /* no timing facts */
+    uint16_t beside;
     int64_t offset;
 } sim_row;
 
@@ -117,6 +120,7 @@ typedef struct {
     uint64_t cycles, instructions, branches, mispredicts, unaligned, prefetches, prefetched_lines, streamed;
     uint64_t stalls[SIM_CAUSES];
     uint64_t hits[SIM_LEVELS], misses[SIM_LEVELS], memory_lines, written_lines;
+    uint64_t unmodelled, unknown_addresses; /* of traced programs: instructions without facts; accesses not reported */
 } sim_counts;
 
 /* A sampled run since the last report. instructions: all. measured, cycles, stalls: of the units, which alone were
@@ -189,3 +193,18 @@ void sim_trace(sim *s, const sim_access *accesses, const uint64_t *cycles, uint3
 
 /* Predict one branch, then train the predictor with the outcome. Returns 1 for a misprediction. */
 int sim_branch(sim *s, uint64_t address, int taken);
+
+/* Kinds of records in the trace of a program, in their upper 3 bits; csrc/plugin/trace_plugin.c writes them. Access:
+   9 bits index of the instruction in its block, 3 bits log2(bytes), 1 bit store, 48 bits address. Block: its number.
+   Begin of a region: number of the call. End: address of the block that follows. */
+enum sim_record { SIM_RECORD_ACCESS, SIM_RECORD_BLOCK, SIM_RECORD_BEGIN, SIM_RECORD_END };
+
+enum sim_fed { SIM_FED, SIM_UNKNOWN_BLOCK, SIM_REGION_BEGINS, SIM_REGION_ENDS, SIM_FEED_NO_MEMORY };
+
+/* Give a block of a traced program its number; the rows are copied. Returns 0 without memory. */
+int sim_number_block(sim *s, uint32_t number, uint64_t address, const sim_row *rows, uint32_t count);
+
+/* Time the records of a trace from *used on; *used: receives the number of records that are done. value: number of an
+   unknown block, which is needed before that record is fed again; or number of the call that begins. Returns an enum
+   sim_fed. */
+int sim_feed(sim *s, const uint64_t *records, uint64_t count, uint64_t *used, uint64_t *value);

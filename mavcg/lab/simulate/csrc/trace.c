@@ -64,8 +64,7 @@ static int grow_blocks(sim *s) {
     return 1;
 }
 
-int sim_add_block(sim *s, uint64_t address, uint32_t bytes, const sim_row *rows, uint32_t count) {
-    if (s->block_count * 2 >= s->block_slots && !grow_blocks(s)) return 0;
+sim_block *block_new(uint64_t address, uint32_t bytes, const sim_row *rows, uint32_t count) {
     sim_block *block = calloc(1, sizeof *block);
     sim_row *copy = malloc((count ? count : 1) * sizeof *copy);
     uint32_t *marked = malloc((count ? count : 1) * sizeof *marked), marked_count = 0;
@@ -73,12 +72,26 @@ int sim_add_block(sim *s, uint64_t address, uint32_t bytes, const sim_row *rows,
         free(block);
         free(copy);
         free(marked);
-        return 0;
+        return NULL;
     }
     memcpy(copy, rows, count * sizeof *copy);
     for (uint32_t n = 0; n < count; n++)
         if (rows[n].memory || rows[n].flow != SIM_NEXT) marked[marked_count++] = n;
     *block = (sim_block){address, bytes, count, marked_count, copy, marked, NULL, NULL};
+    return block;
+}
+
+void block_delete(sim_block *block) {
+    if (block == NULL) return;
+    free(block->rows);
+    free(block->marked);
+    free(block);
+}
+
+int sim_add_block(sim *s, uint64_t address, uint32_t bytes, const sim_row *rows, uint32_t count) {
+    if (s->block_count * 2 >= s->block_slots && !grow_blocks(s)) return 0;
+    sim_block *block = block_new(address, bytes, rows, count);
+    if (block == NULL) return 0;
     uint32_t at = slot_of(s, address);
     while (s->blocks[at] != NULL) at = (at + 1) & (s->block_slots - 1);
     s->blocks[at] = block;
@@ -118,6 +131,30 @@ static const sim_access *take_access(sim *s, const sim_row *row, uint64_t pc, ui
     return whole;
 }
 
+void process_row(sim *s, const sim_row *row, const sim_access *access, uint64_t pc, uint64_t next, uint32_t n) {
+    int timed = s->phase > SAMPLE_SKIP;
+    uint64_t issue = 0;
+    if (timed)
+        issue = s->machine.in_order ? in_order_issue(s, row, access, pc) : out_of_order_issue(s, row, access, pc);
+    else if (access != NULL) caches_access(s, pc, access->address, access->bytes, access->kind, sample_cycle(s, n));
+    if (row->flow == SIM_NEXT) return;
+    s->counts.branches++;
+    if (predictor_jump(s, row->flow, pc, pc + 4, next)) {
+        s->counts.mispredicts++;
+        if (timed) {
+            s->fetch_ready = issue + s->machine.mispredict;
+            s->fetch_cause = SIM_BRANCH;
+        }
+    }
+}
+
+void count_block(sim *s, const sim_block *block, int seen) {
+    s->counts.instructions += block->count;
+    if (s->phase <= SAMPLE_SKIP) sample_skip(s, block->count);
+    s->sampler.position += block->count;
+    s->sampler.found.seen += seen ? block->count : 0;
+}
+
 /* Process the block that has run; `next` is the address that follows. In a skipped part only the branch predictor and,
    if the emulator reports accesses, the caches are updated. */
 static void finish(sim *s, uint64_t next) {
@@ -127,7 +164,7 @@ static void finish(sim *s, uint64_t next) {
     s->pending = NULL;
     for (uint32_t k = 0; k < count; k++) {
         uint32_t n = timed ? k : block->marked[k];
-        uint64_t pc = block->address + 4 * n, issue = 0;
+        uint64_t pc = block->address + 4 * n;
         const sim_row *row = &block->rows[n];
         sim_access whole;
         const sim_access *access = row->memory && s->hooked ? take_access(s, row, pc, &at, &whole) : NULL;
@@ -135,24 +172,9 @@ static void finish(sim *s, uint64_t next) {
             stop(s, SIM_MISMATCH, pc, access->bytes);
             return;
         }
-        if (timed)
-            issue = s->machine.in_order ? in_order_issue(s, row, access, pc) : out_of_order_issue(s, row, access, pc);
-        else if (access != NULL) caches_access(s, pc, whole.address, whole.bytes, whole.kind, sample_cycle(s, n));
-        if (row->flow != SIM_NEXT) {
-            s->counts.branches++;
-            if (predictor_jump(s, row->flow, pc, pc + 4, next)) {
-                s->counts.mispredicts++;
-                if (timed) {
-                    s->fetch_ready = issue + s->machine.mispredict;
-                    s->fetch_cause = SIM_BRANCH;
-                }
-            }
-        }
+        process_row(s, row, access, pc, next, n);
     }
-    s->counts.instructions += block->count;
-    if (!timed) sample_skip(s, block->count);
-    s->sampler.position += block->count;
-    s->sampler.found.seen += s->hooked ? block->count : 0;
+    count_block(s, block, s->hooked);
 }
 
 /* ---- hooks ---- */
@@ -307,13 +329,9 @@ sim *sim_new(const sim_emulator *emulator, const sim_machine *machine, uint64_t 
 }
 
 void sim_delete(sim *s) {
-    for (uint32_t n = 0; s->blocks != NULL && n < s->block_slots; n++)
-        if (s->blocks[n] != NULL) {
-            free(s->blocks[n]->rows);
-            free(s->blocks[n]->marked);
-            free(s->blocks[n]);
-        }
+    for (uint32_t n = 0; s->blocks != NULL && n < s->block_slots; n++) block_delete(s->blocks[n]);
     free(s->blocks);
+    traced_delete(s);
     free(s->accesses);
     free(s->latencies);
     free(s->patterns);
