@@ -6,6 +6,7 @@ from mavcg.console.option_class import command_of
 from mavcg.console.output import Progress, console, note, print_json
 from mavcg.errors import MavcgError
 from mavcg.lab.commands.simulate_options import SimulateOptions
+from mavcg.lab.commands.simulate_process import refuse_process_options, run_process
 from mavcg.profiles.core_timing import core_timing
 
 if TYPE_CHECKING:
@@ -21,7 +22,8 @@ def run_simulate(options: SimulateOptions) -> None:
     The code runs in an emulator. Each instruction is timed by the facts that `mavcg estimate` uses, and by models of
     the caches, the branch predictor, and the store buffer or the out-of-order window. Unknown facts are assumed, and
     the report names them. The figures are simulated, not measured. Calls to functions in the file are followed; memcpy
-    and similar functions of other libraries are executed at a stated cost.
+    and similar functions of other libraries are executed at a stated cost. With --process a whole program runs, with
+    its libraries and system calls, in qemu (Debian's package qemu-user).
 
     \b
     mavcg simulate kernel.S --function axpy --core cortex-a55 --args "buf:4096 buf:4096 i:1024 f:2"
@@ -30,11 +32,17 @@ def run_simulate(options: SimulateOptions) -> None:
     mavcg simulate libnet.so --board exynos9820 --core cortex-a55 --per-layer
     mavcg simulate libnet.so --board exynos9820 --core cortex-a55 --per-layer --input x=x.npy
     mavcg simulate libnet.so --board exynos9820 --core cortex-a75 --per-layer --whole --json
+    mavcg simulate --process --core cortex-a55 --json -- ./app --frames 3
+    mavcg simulate --process --sysroot root --core cortex-a76 --function blur --call 3 -- ./app image.pgm
     """
     from mavcg.profiles.load import load_board
 
     core, timing = core_timing(options.core, options.settings or ())
     board = load_board(options.board) if options.board is not None else None
+    if options.process:
+        run_process(options, core, timing, board)
+        return
+    refuse_process_options(options)
     if options.per_layer:
         _simulate_layers(options, core, timing, board)
     else:

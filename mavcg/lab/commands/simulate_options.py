@@ -15,10 +15,53 @@ class SimulateOptions:
 
     source: Annotated[
         Path,
-        typer.Argument(metavar="FILE", help="AArch64 assembly, object, library or program that holds the function."),
+        typer.Argument(
+            metavar="FILE",
+            help="AArch64 assembly, object, library or program that holds the function; with --process the program.",
+        ),
     ]
     core: Annotated[str, typer.Option(metavar="CORE", help="The core to simulate; `mavcg cores` lists them.")]
-    function: Annotated[str | None, typer.Option(metavar="F", help="The function to call.")] = None
+    program_arguments: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[ARGS]...", help="With --process: the program's arguments.", show_default=False),
+    ] = None
+    process: Annotated[
+        bool,
+        typer.Option(
+            "--process",
+            help="Run FILE with ARGS in qemu, as a program, and simulate all of it, or the calls of --function. Its "
+            "output goes to standard error. Give options first, then -- FILE ARGS.",
+        ),
+    ] = False
+    sysroot: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="With --process: where the program finds its loader, libraries and /proc, /sys files."
+        ),
+    ] = None
+    call: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="With --process: count the N-th call of --function alone; default all."),
+    ] = None
+    between: Annotated[
+        bool,
+        typer.Option(
+            "--between",
+            help="With --process: count what runs from the end of call N of --function to the begin of the next call.",
+        ),
+    ] = False
+    every: Annotated[
+        int | None,
+        typer.Option(
+            min=1_000_000,
+            metavar="N",
+            help="With --process: time one sample of 40,000 instructions in every N and estimate the others; default "
+            "all are timed.",
+        ),
+    ] = None
+    function: Annotated[
+        str | None, typer.Option(metavar="F", help="The function to call; with --process the one to count.")
+    ] = None
     per_layer: Annotated[
         bool,
         typer.Option(

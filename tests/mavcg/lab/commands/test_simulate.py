@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from mavcg.toolchain.zig import run_zig
+from tests.mavcg.lab.simulate.traced_programs import needs_traced_qemu, program_of
 
 KERNEL = """
 	.text
@@ -37,7 +38,7 @@ def _kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def simulated(mavcg: Any, *arguments: str | Path) -> dict[str, Any]:
-    done = mavcg("simulate", *arguments, "--json")
+    done = mavcg("simulate", "--json", *arguments)
     assert done.status == 0, done.stderr
     document: dict[str, Any] = json.loads(done.stdout)
     return document
@@ -97,11 +98,27 @@ def test_people_see_cycles_their_loss_and_what_was_assumed(mavcg: Any) -> None:
             ("--core", "cortex-a55", "--board", "exynos9820", "--per-layer", "--whole", "--samples", "9"),
             "--samples: nothing is sampled with --whole",
         ),
+        (("--core", "cortex-a55", "--function", "axpy", "--call", "2"), "--call: is for whole programs; give it with"),
+        (("--core", "cortex-a55", "--", "word"), "ARGS: is for whole programs; give it with --process"),
+        (("--core", "cortex-a55", "--process", "--per-layer"), "--per-layer: has no effect with --process"),
+        (("--core", "cortex-a55", "--process", "--between"), "--call, --between: count calls of a function; name a"),
     ],
 )
 def test_wrong_input_is_an_error_with_a_remedy(mavcg: Any, more: tuple[str, ...], error: str) -> None:
     done = mavcg("simulate", "kernel.S", *more)
     assert done.status == 2 and error in done.stderr and not done.stdout, done.stderr
+
+
+def test_a_program_runs_as_a_whole(mavcg: Any) -> None:
+    needs_traced_qemu()
+    source = "#include <stdio.h>\nint main(int n, char **w) { return puts(w[n - 1]) < 0; }\n"
+    program = program_of(Path.cwd(), "echo", source, suffix=".c")
+    call = ("--process", "--core", "cortex-a55", "--function", "puts")
+    document = simulated(mavcg, *call, "--", program, "-x", "--json")
+    assert document["calls"] == 1 and document["instructions"] > 20 and document["branches"]["count"] > 2
+    done = mavcg("simulate", *call, "--", program)
+    assert done.status == 0 and "branches mispredicted" in done.stdout
+    assert str(program) not in done.stdout.splitlines()  # the program's output is not part of the report
 
 
 def test_source_code_is_to_be_compiled(mavcg: Any) -> None:
