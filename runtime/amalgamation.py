@@ -94,6 +94,7 @@ UNITS: Mapping[str, Unit] = {
             "blas_team.c",
             "blas_memory.c",
             "blas_pack.c",
+            "blas_half.c",
             "blas_block.c",
             "blas_product.c",
             "blas_vector.c",

@@ -12,7 +12,7 @@ from mavcg.runtime.core_speeds import MAX_SPEED
 from mavcg.runtime.coreset import NEED_WORDS, CoreSet, c_array
 from mavcg.runtime.model_build import ENGINE_FLAGS
 from mavcg.runtime.model_text import DEFAULT_SPIN_US
-from mavcg.specs.blas_blocks import ITEM_BYTES, ROUTINE_PREFIX, TALL_COLUMNS, BlasBlocks
+from mavcg.specs.blas_blocks import PRODUCT_TYPES, TALL_COLUMNS, BlasBlocks
 from mavcg.text.safe_text import c_string, comment
 from mavcg.toolchain.target import Target
 from mavcg.toolchain.zig import GUARDED_CODE_FLAGS, protection_flags, run_zig
@@ -25,7 +25,8 @@ class BlasSymbols:
     """The symbols of a BLAS library's kernels without versions, by element type.
 
     tiles: register tiles by form, then rows (narrow where there is such a tile, then units, from 1 on), then columns;
-    then the tall tiles by columns. vector_products: products with a vector by columns, then sums. dot_products: that of
+    then the tall tiles by columns. Those of bf16 in pairs are the packed ones alone; types that are converted have
+    those of their sums. vector_products: products with a vector by columns, then sums. dot_products: that of
     columns with columns.
     """
 
@@ -45,9 +46,9 @@ def blas_tables_text(
 ) -> str:
     """Return mavcg_blas_tables.h.
 
-    blocks: of f32 and f64, in this order. labels: the version that generic and each core of the set run, in the order
-    of their ids. speeds: of each of these, in one unit, 1 to MAX_SPEED. base_needs: CPUID bits that every version needs
-    (csrc/x86_needs.h). spin_us: time that waiting threads poll before they sleep.
+    blocks: of the types of PRODUCT_TYPES, in this order. labels: the version that generic and each core of the set run,
+    in the order of their ids. speeds: of each of these, in one unit, 1 to MAX_SPEED. base_needs: CPUID bits that every
+    version needs (csrc/x86_needs.h). spin_us: time that waiting threads poll before they sleep.
     """
     assert all(1 <= speed <= MAX_SPEED for speed in speeds.values())
     rows = ["{" + ", ".join(map(str, _fields(block))) + "}, " + f"/* {block.dtype} */" for block in blocks]
@@ -75,7 +76,9 @@ def blas_tables_text(
 
 def _fields(b: BlasBlocks) -> tuple[int, ...]:
     """Return the fields of struct blas_blocks (csrc/blas.h)."""
-    return b.item_bytes, b.lanes, b.narrow_rows, b.rows, b.columns, b.kc, b.mc, b.nc, b.dot_columns, b.tall_rows
+    given = PRODUCT_TYPES[b.dtype].given_bytes
+    shape = b.lanes, b.narrow_rows, b.rows, b.columns, b.kc, b.mc, b.nc, b.dot_columns, b.tall_rows
+    return b.item_bytes, given, b.step_terms, *shape
 
 
 def _versions(
@@ -83,7 +86,7 @@ def _versions(
 ) -> list[str]:
     """Return the tables of functions of this kind, one for each type and version, from which the selector chooses."""
     parts = []
-    for dtype in ITEM_BYTES:
+    for dtype in symbols:
         for label in dict.fromkeys(labels):
             table = f"{stem}_{dtype}_{labels.index(label)}"
             names = [f"{table}_{i}" for i in range(len(symbols[dtype]))]
@@ -95,13 +98,13 @@ def _versions(
             parts.append(_array(f"{kind} *const {table}[]", [f"{name}," for name in names]))
     versions = [
         "{" + ", ".join(["0", *(f"(void *){stem}_{dtype}_{labels.index(label)}" for label in labels)]) + "},"
-        for dtype in ITEM_BYTES
+        for dtype in symbols
     ]
     functions = [
-        f"{{{c_string(ROUTINE_PREFIX[dtype] + routine)}, {stem}_versions[{i}], {stem}_runs[{i}], 0}},"
-        for i, dtype in enumerate(ITEM_BYTES)
+        f"{{{c_string(PRODUCT_TYPES[dtype].prefix + routine)}, {stem}_versions[{i}], {stem}_runs[{i}], 0}},"
+        for i, dtype in enumerate(symbols)
     ]
-    types = len(ITEM_BYTES)
+    types = len(symbols)
     return [
         *parts,
         _array(f"void *const {stem}_versions[{types}][{core_set.version_count}]", versions),

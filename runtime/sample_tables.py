@@ -11,7 +11,7 @@ from mavcg.runtime.blas_build import BlasSymbols, blas_tables_text
 from mavcg.runtime.coreset import CoreSet, table_text
 from mavcg.runtime.drop_in_text import DropInPart, parts_text, sizes_text
 from mavcg.runtime.model_text import tables_text
-from mavcg.specs.blas_blocks import BlasBlocks
+from mavcg.specs.blas_blocks import ITEM_BYTES, BlasBlocks
 from mavcg.specs.model_program import OperandAddress, Program, ProgramStep, ProgramTensor, ThreadPlan
 
 SAMPLE = SOURCES / "sample"
@@ -45,7 +45,12 @@ _PROGRAM = Program(
     4096,
     (ThreadPlan(("cortex-a75",), 2, 1.0),),
 )
-_BLOCKS = (BlasBlocks("f32", 4, 1, 1, 256, 64, 512, 16), BlasBlocks("f64", 2, 1, 1, 256, 64, 512, 16))
+_BLOCKS = (
+    BlasBlocks("f32", 4, 1, 1, 256, 64, 512, 16),
+    BlasBlocks("f64", 2, 1, 1, 256, 64, 512, 16),
+    BlasBlocks("bf16", 4, 1, 1, 512, 64, 512, 0, step_terms=2),
+    BlasBlocks("f16", 4, 1, 1, 256, 64, 512, 0),
+)
 _APPLICATION = ApplicationProgram("sample_app", (PlacedNetwork(_PROGRAM, 0, 0, frozenset([0])),), 4096, 128)
 
 
@@ -53,10 +58,11 @@ def sample_tables() -> dict[str, str]:
     """Return the sample's generated headers, by name."""
     versions = {"add_1": ("add_1.generic", "add_1.cortex-a55", "add_1.cortex-a75")}
     tiles = {blocks.dtype: [f"{blocks.dtype}_packed", f"{blocks.dtype}_strided"] for blocks in _BLOCKS}
+    others = {dtype: tiles[dtype] for dtype in ITEM_BYTES}
     speeds = {"generic": 100, "cortex-a55": 100, "cortex-a75": 256}
     return {
         "mavcg_blas_tables.h": blas_tables_text(
-            _BLOCKS, _CORES, BlasSymbols(tiles, tiles, tiles), ("generic", *_CORES.names), speeds
+            _BLOCKS, _CORES, BlasSymbols(tiles, others, others), ("generic", *_CORES.names), speeds
         ),
         "mavcg_core_table.h": table_text(_CORES, {}),
         "mavcg_parts.h": parts_text("libsample.so", (DropInPart(_PROGRAM, "0123456789abcdef"),)),

@@ -13,7 +13,7 @@ from llvmlite import ir
 from mavcg.hardware.issue_rates import throughput_cycles
 from mavcg.kernels.builder.emit import F32, F64
 from mavcg.kernels.gemm.register_tile import by_lane, tile_rates
-from mavcg.specs.blas_blocks import ITEM_BYTES
+from mavcg.specs.blas_blocks import ITEM_BYTES, PRODUCT_TYPES
 from mavcg.specs.kernel import Machine
 
 
@@ -62,7 +62,8 @@ class ProductTile:
     in place, and rows of A beyond last_rows are not read: "terms" if the terms of a column of B are contiguous,
     "columns" if the columns of a term are; the other distances are in `steps`. narrow: the last unit has half of its
     rows only, and vectors are at most this long; a half vector takes half the time on a core that computes a whole one
-    in two passes. prefetched_terms: prefetch distance of A, in terms; 0: no prefetches.
+    in two passes. prefetched_terms: prefetch distance of A, in terms; 0: no prefetches. dtype "bf16": a term is a pair
+    of bf16 terms, the first of them in the low half of 32 bits, and the tile is packed.
     """
 
     dtype: str
@@ -77,6 +78,16 @@ class ProductTile:
     def symbol(self) -> str:
         """The function's name, without a version."""
         return f"mavcg_product_{self.dtype}_{self.rows}x{self.columns}_{self.form}"
+
+    @property
+    def sums(self) -> str:
+        """Type of the sums, of C and of the scalars."""
+        return PRODUCT_TYPES[self.dtype].sums
+
+    @property
+    def item(self) -> int:
+        """Size of an element of C and of a term of a row or column, in bytes."""
+        return ITEM_BYTES[self.sums]
 
     @property
     def unit_rows(self) -> int:

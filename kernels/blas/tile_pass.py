@@ -6,6 +6,7 @@ from functools import partial
 
 from llvmlite import ir
 
+from mavcg.kernels.blas.pair_product import add_pair_products
 from mavcg.kernels.blas.product_tile import PACKED, TERMS, TYPES, ProductTile, begin_function, pass_shape
 from mavcg.kernels.builder.emit import (
     I1,
@@ -23,7 +24,6 @@ from mavcg.kernels.builder.emit import (
 )
 from mavcg.kernels.builder.product_loop import CHAINS, COLUMNS, ROWS, ProductLoop, SumTile, prefetch
 from mavcg.kernels.gemm.register_tile import by_lane
-from mavcg.specs.blas_blocks import ITEM_BYTES
 from mavcg.specs.kernel import Machine
 
 TILE_TYPE = ir.FunctionType(ir.VoidType(), [I64, PTR, PTR, PTR, PTR, I64])
@@ -36,7 +36,7 @@ A_STEP, B_STEP, B_COLUMN, C_COLUMN, ALPHA, BETA = 0, 8, 16, 24, 32, 40
 def emit_product_tile(module: ir.Module, machine: Machine, tile: ProductTile) -> None:
     """Emit the tile's function for a core, with as many passes over the terms as its registers need for the sums."""
     b = begin_function(module, TILE_TYPE, tile.symbol, ARGUMENTS, "c")
-    lanes = min(machine.vector_bytes // ITEM_BYTES[tile.dtype], tile.unit_rows)
+    lanes = min(machine.vector_bytes // tile.item, tile.unit_rows)
     vectors = tile.rows // lanes
     rows_each, columns_each = pass_shape(machine, vectors, tile.columns)
     for first_column in range(0, tile.columns, columns_each):
@@ -68,11 +68,11 @@ class _TilePass:
 
     @property
     def item(self) -> int:
-        return ITEM_BYTES[self.tile.dtype]
+        return self.tile.item
 
     @property
     def type(self) -> ir.Type:
-        return vector(TYPES[self.tile.dtype], self.lanes)
+        return vector(TYPES[self.tile.sums], self.lanes)
 
     def emit(self) -> None:
         """Emit the sums, then the update of C."""
@@ -180,7 +180,9 @@ class _TilePass:
         yield from term.elements()  # its address is computed after A's loads
 
     def multiply_add(self, total: ir.Value, x: ir.Value, element: ir.Value, row: int, column: int) -> ir.Value:
-        """Return total + x * element, rounded once."""
+        """Return total + x * element, rounded once; for bf16 the sum with two products."""
+        if self.tile.dtype == "bf16":
+            return add_pair_products(self.b, self.machine, total, x, element)
         return fma(self.b, x, element, total)
 
     def prefetch_rows(self, row: ir.Value) -> None:
@@ -195,7 +197,7 @@ class _TilePass:
 
     def adjacent_columns(self, row: ir.Value) -> Iterator[ir.Value]:
         """Yield the elements of a row of B that are contiguous, each broadcast to all lanes."""
-        b, element = self.b, TYPES[self.tile.dtype]
+        b, element = self.b, TYPES[self.tile.sums]
         together = 16 // self.item
         columns = list(self.columns)
         while columns:
@@ -211,7 +213,7 @@ class _TilePass:
 
     def distant_columns(self, columns: tuple[ir.Value, ...], index: ir.Value, offset: int) -> Iterator[ir.Value]:
         """Yield the elements of a row of B whose columns are B_COLUMN apart, each broadcast to all lanes."""
-        b, element = self.b, TYPES[self.tile.dtype]
+        b, element = self.b, TYPES[self.tile.sums]
         first, step = b.mul(index, const(self.item)), self.step(B_COLUMN)
         for number in range(len(self.columns)):
             row = address(b, columns[number // 3], first)
@@ -222,7 +224,7 @@ class _TilePass:
     def finish(self, sums: Values) -> None:
         """Emit C = alpha * sums + beta * C; C is not read where beta is 0."""
         b = self.b
-        element = TYPES[self.tile.dtype]
+        element = TYPES[self.tile.sums]
         alpha, beta = (
             b.load(address(b, b.function.args[4], offset), align=self.item, typ=element) for offset in (ALPHA, BETA)
         )

@@ -6,8 +6,7 @@ from math import prod
 
 from llvmlite import ir
 
-from mavcg.graph import DTYPES, Graph, Node
-from mavcg.kernels.builder.arithmetic import round_to
+from mavcg.graph import Graph, Node
 from mavcg.kernels.builder.double_math import power
 from mavcg.kernels.builder.emit import (
     F32,
@@ -47,7 +46,7 @@ class LrnSpec(KernelSpec):
     beta.
 
     A row of work is a pixel. outer: loops over pixels with strides of x and out. channels: (number of channels, stride
-    in x, stride in out). The scratch holds a pixel's squares with zeros before and after them, in f32.
+    in x, stride in out). The scratch holds a pixel's squares with zeros before and after them.
     """
 
     outer: Nest
@@ -56,11 +55,10 @@ class LrnSpec(KernelSpec):
     alpha: float
     beta: float
     bias: float
-    dtype: str = "f32"
 
     @property
     def family(self) -> str:
-        return f"lrn_{self.dtype}"
+        return "lrn_f32"
 
     @property
     def symbol_shape(self) -> str:
@@ -80,7 +78,7 @@ class LrnSpec(KernelSpec):
 
 
 def _lower_lrn(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
-    """Return the node's step, a single kernel. Raises: MavcgError for a type without a kernel."""
+    """Return the node's step, a single kernel. Raises: MavcgError for a type other than f32."""
     x, out = views[node.inputs[0]], views[node.output]
     refuse_other_types(node, x)
     if out.elements == 0:
@@ -88,11 +86,7 @@ def _lower_lrn(node: Node, graph: Graph, views: Mapping[str, View], packing: Pac
     spec = LrnSpec(
         collapse(x.shape[:-1], (x.strides[:-1], out.strides[:-1])),
         (x.shape[-1], x.strides[-1], out.strides[-1]),
-        node.attr("size"),
-        node.attr("alpha"),
-        node.attr("beta"),
-        node.attr("bias"),
-        x.dtype,
+        *(node.attr(name) for name in ("size", "alpha", "beta", "bias")),
     )
     return (Step(spec, (Operand(node.inputs[0]), Operand(node.output, written=True)), node.origin),)
 
@@ -116,7 +110,7 @@ def emit_lrn(module: ir.Module, spec: LrnSpec, machine: Machine) -> ir.Function:
     x, out, scratch = operand(b, 0, "x"), operand(b, 1, "out"), function.args[3]
     length, x_step, out_step = spec.channels
     lanes = PARTS if x_step == out_step == 1 else 1
-    before, size = (spec.size - 1) // 2, DTYPES[spec.dtype].itemsize
+    before = (spec.size - 1) // 2
     squares = address(b, scratch, before * F32_BYTES, "squares")
 
     def clear(i: ir.Value) -> None:
@@ -128,11 +122,11 @@ def emit_lrn(module: ir.Module, spec: LrnSpec, machine: Machine) -> ir.Function:
     def row(index: ir.Value) -> None:
         addresses = [x, out]
         for i, *strides in zip(decode(b, index, spec.outer.shape), *spec.outer.strides, strict=True):
-            addresses = advance(b, addresses, strides, i, (size, size))
+            addresses = advance(b, addresses, strides, i, (F32_BYTES, F32_BYTES))
         from_, to = addresses
 
         def square(i: ir.Value, used: int, _: Values) -> Values:
-            value = load_of_line(b, from_, i, x_step, lanes, used, spec.dtype)
+            value = load_of_line(b, from_, i, x_step, lanes, used)
             store_lanes(b, b.fmul(value, value), address(b, squares, scale_index(b, i, F32_BYTES)), lanes, used)
             return ()
 
@@ -145,9 +139,8 @@ def emit_lrn(module: ir.Module, spec: LrnSpec, machine: Machine) -> ir.Function:
 
             (around,) = for_range(b, const(1), const(spec.size), 1, (load_vector(b, first, typ),), tap, "tap")
             base = fma(b, around, number(around, spec.alpha / spec.size), number(around, spec.bias))
-            value = _divide(b, load_of_line(b, from_, i, x_step, lanes, used, spec.dtype), base, spec.beta)
-            at = address(b, to, scale_index(b, i, out_step * size))
-            store_lanes(b, round_to(b, value, spec.dtype), at, lanes, used)
+            value = _divide(b, load_of_line(b, from_, i, x_step, lanes, used), base, spec.beta)
+            store_lanes(b, value, address(b, to, scale_index(b, i, out_step * F32_BYTES)), lanes, used)
             return ()
 
         along_vectors(b, length, lanes, (), square)
@@ -158,4 +151,3 @@ def emit_lrn(module: ir.Module, spec: LrnSpec, machine: Machine) -> ir.Function:
 
 LOWER = {"lrn": _lower_lrn}
 EMIT = {LrnSpec: emit_lrn}
-HALF = tuple(LOWER)

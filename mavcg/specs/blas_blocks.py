@@ -19,7 +19,34 @@ class Blocking:
 
 
 ITEM_BYTES = {"f32": 4, "f64": 8}
-ROUTINE_PREFIX = {"f32": "s", "f64": "d"}
+
+
+@dataclass(frozen=True)
+class ProductType:
+    """The elements of a matrix product C = alpha * op(A) * op(B) + beta * C.
+
+    prefix: of its routine's name, as in sgemm. sums: type of C, of the scalars and of the sums, "f32" or "f64".
+    given_bytes: size of an element of A and B, which are of the type of the sums or, in half precision, converted to
+    it exactly.
+    """
+
+    prefix: str
+    sums: str
+    given_bytes: int
+
+    @property
+    def is_half(self) -> bool:
+        """True if A and B are in half precision; they are always packed then."""
+        return self.given_bytes < ITEM_BYTES[self.sums]
+
+
+# In the order of enum blas_type of csrc/blas.h. Source of the prefixes in half precision: OpenBLAS, cblas.h.
+PRODUCT_TYPES = {
+    "f32": ProductType("s", "f32", 4),
+    "f64": ProductType("d", "f64", 8),
+    "bf16": ProductType("sb", "f32", 2),
+    "f16": ProductType("sh", "f32", 2),
+}
 TALL_COLUMNS = 6  # maximum columns of a tall register tile
 SHORTEST_VECTOR = 16  # bytes; half of such a vector is not a vector
 
@@ -29,11 +56,13 @@ class BlasBlocks:
     """Register tile and cache blocks of products of one element type. C is m x n with k terms; matrices are
     column-major.
 
-    dtype: "f32" or "f64". lanes: rows that packed A is rounded up to, a multiple of every version's vector length.
+    dtype: a type of PRODUCT_TYPES. lanes: rows that packed A is rounded up to, a multiple of every version's vector
+    length.
     units, columns: size of the register tile, units * lanes rows by `columns` columns. kc: terms of a block, on which
     the bits of the result depend. mc, nc: rows and columns of a block of C. dot_columns: maximum columns of C for which
     a product of a transposed A with many terms is computed as dot products without packing. tall_units: size, in lanes,
     of the rows of the tall register tile, for at most TALL_COLUMNS columns and an unpacked A; 0: there is none.
+    step_terms: terms that one packed element holds: 2 if bf16 is multiplied in pairs, else 1.
     """
 
     dtype: str
@@ -45,11 +74,12 @@ class BlasBlocks:
     nc: int
     dot_columns: int
     tall_units: int = 0
+    step_terms: int = 1
 
     @property
     def item_bytes(self) -> int:
-        """Size of an element, in bytes."""
-        return ITEM_BYTES[self.dtype]
+        """Size of an element of C and of a packed element of A and B, in bytes."""
+        return ITEM_BYTES[PRODUCT_TYPES[self.dtype].sums]
 
     @property
     def rows(self) -> int:

@@ -13,7 +13,10 @@
 
 #define BLAS_EXPORT __attribute__((visibility("default")))
 
-enum blas_type { BLAS_F32, BLAS_F64 };
+/* The type of a product. BLAS_BF16, BLAS_F16: A and B are of this type; C, the scalars and the sums are f32. */
+enum blas_type { BLAS_F32, BLAS_F64, BLAS_BF16, BLAS_F16 };
+
+static inline bool is_half(enum blas_type type) { return type >= BLAS_BF16; }
 
 union blas_scalar {
     float f32;
@@ -28,7 +31,7 @@ struct blas_steps {
 };
 
 /* Computes C = alpha * A * B + beta * C for a register tile; C is not read if beta is 0. a, b, c: first elements of the
- * tile. last_rows: valid rows in the last vector of `lanes` rows. */
+ * tile. terms: of bf16 in pairs, the number of pairs. last_rows: valid rows in the last vector of `lanes` rows. */
 typedef void blas_tile(int64_t terms, const void *a, const void *b, void *c, const struct blas_steps *steps,
                        int64_t last_rows);
 
@@ -42,10 +45,11 @@ typedef void blas_dot_products(int64_t steps, int64_t tails, int64_t a_columns, 
                                int64_t a_bytes, const void *b, int64_t b_bytes, const void *a_tail, const void *b_tail,
                                void *sums);
 
-/* Sizes of the register tile and of the cache blocks for an element type (mavcg/specs/blas_blocks.py): item in bytes,
- * the others in elements. */
+/* Sizes of the register tile and of the cache blocks for an element type (mavcg/specs/blas_blocks.py), in elements but
+ * for item, the size of an element of C and of a packed element of A and B, and given_item, that of A's and B's own
+ * elements, both in bytes. step_terms: terms in a packed element. */
 struct blas_blocks {
-    int64_t item, lanes, narrow_rows, rows, columns, kc, mc, nc, dot_columns, tall_rows;
+    int64_t item, given_item, step_terms, lanes, narrow_rows, rows, columns, kc, mc, nc, dot_columns, tall_rows;
 };
 
 /* How a register tile reads A and B (kernels/blas/product_tile.py). FORM_PACKED: both from packed panels. FORM_TERMS,

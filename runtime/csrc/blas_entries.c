@@ -27,8 +27,9 @@ enum { NO_CHOICE = -1 };
 
 static const char *const gemv_names[] = {"SGEMV ", "DGEMV "}, *const cblas_gemv_names[] = {"cblas_sgemv",
                                                                                            "cblas_dgemv"};
-static const char *const gemm_names[] = {"SGEMM ", "DGEMM "}, *const cblas_gemm_names[] = {"cblas_sgemm",
-                                                                                           "cblas_dgemm"};
+/* By enum blas_type. */
+static const char *const gemm_names[] = {"SGEMM ", "DGEMM ", "SBGEMM", "SHGEMM"};
+static const char *const cblas_gemm_names[] = {"cblas_sgemm", "cblas_dgemm", "cblas_sbgemm", "cblas_shgemm"};
 
 /* Return 0 (not transposed) or 1 (transposed) for a letter of the Fortran interface, NO_CHOICE for an invalid
  * letter. */
@@ -76,6 +77,7 @@ BLAS_INLINE bool multiplies_small(enum blas_type type, int a_transposed, int b_t
                                   int64_t k, union blas_scalar alpha, const void *a, int64_t lda, const void *b,
                                   int64_t ldb, union blas_scalar beta, void *c, int64_t ldc) {
     const struct blas_blocks *blocks = &blocks_table[type];
+    if (is_half(type)) return false; /* these are always packed */
     if (a_transposed || b_transposed == NO_CHOICE || !is_small_product(blocks, m, n, k) || !reads_rows(blocks, m))
         return false;
     if (lda < m || ldb < (b_transposed ? n : k) || ldc < m) return false;
@@ -87,13 +89,13 @@ BLAS_INLINE bool multiplies_small(enum blas_type type, int a_transposed, int b_t
 
 /* Complete a product whose arguments are valid, and compute it. */
 static void compute_valid(struct blas_product *product, bool a_transposed, bool b_transposed) {
-    const int64_t item = blocks_table[product->type].item;
+    const int64_t given = blocks_table[product->type].given_item;
     int64_t m = product->m, n = product->n, k = product->k;
     product->a_transposed = a_transposed;
     product->b_transposed = b_transposed;
-    product->a_stride = stride_bytes(product->a_stride, item, a_transposed ? m : k, a_transposed ? k : m);
-    product->b_stride = stride_bytes(product->b_stride, item, b_transposed ? k : n, b_transposed ? n : k);
-    product->c_stride = stride_bytes(product->c_stride, item, n, m);
+    product->a_stride = stride_bytes(product->a_stride, given, a_transposed ? m : k, a_transposed ? k : m);
+    product->b_stride = stride_bytes(product->b_stride, given, b_transposed ? k : n, b_transposed ? n : k);
+    product->c_stride = stride_bytes(product->c_stride, blocks_table[product->type].item, n, m);
     compute_product(product);
 }
 
@@ -234,43 +236,44 @@ static void cblas_gemv(enum blas_type type, bool wide, int order, int number, co
     }
 
 /* name##_at_first runs until the processor's instruction sets have been checked, and always if they do not suffice. */
-#define FORTRAN_GEMM(symbol, type, real, field, integer)                                                           \
-    BLAS_EXPORT void symbol(const char *transa, const char *transb, const integer *m, const integer *n,            \
-                            const integer *k, const real *alpha, const real *a, const integer *lda, const real *b, \
-                            const integer *ldb, const real *beta, real *c, const integer *ldc);                    \
-    __attribute__((noinline)) static void symbol##_at_first(                                                       \
-        const char *transa, const char *transb, const integer *m, const integer *n, const integer *k,              \
-        const real *alpha, const real *a, const integer *lda, const real *b, const integer *ldb, const real *beta, \
-        real *c, const integer *ldc) {                                                                             \
-        FORWARD(symbol, transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)                              \
-        symbol(transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);                                      \
-    }                                                                                                              \
-    void symbol(const char *transa, const char *transb, const integer *m, const integer *n, const integer *k,      \
-                const real *alpha, const real *a, const integer *lda, const real *b, const integer *ldb,           \
-                const real *beta, real *c, const integer *ldc) {                                                   \
-        if (!known_to_suffice()) {                                                                                 \
-            symbol##_at_first(transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);                       \
-            return;                                                                                                \
-        }                                                                                                          \
-        if (multiplies_small(type, transposed_by_letter(*transa), transposed_by_letter(*transb), *m, *n, *k,       \
-                             (union blas_scalar){.field = *alpha}, a, *lda, b, *ldb,                               \
-                             (union blas_scalar){.field = *beta}, c, *ldc))                                        \
-            return;                                                                                                \
-        struct blas_product product = PRODUCT_OF(type, field, *m, *n, *k, *lda, *ldb, *ldc, *alpha, *beta);        \
-        gemm(&product, sizeof(integer) == sizeof(int64_t), *transa, *transb);                                      \
+#define FORTRAN_GEMM(symbol, type, given, real, field, integer)                                                      \
+    BLAS_EXPORT void symbol(const char *transa, const char *transb, const integer *m, const integer *n,              \
+                            const integer *k, const real *alpha, const given *a, const integer *lda, const given *b, \
+                            const integer *ldb, const real *beta, real *c, const integer *ldc);                      \
+    __attribute__((noinline)) static void symbol##_at_first(                                                         \
+        const char *transa, const char *transb, const integer *m, const integer *n, const integer *k,                \
+        const real *alpha, const given *a, const integer *lda, const given *b, const integer *ldb, const real *beta, \
+        real *c, const integer *ldc) {                                                                               \
+        FORWARD(symbol, transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)                                \
+        symbol(transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);                                        \
+    }                                                                                                                \
+    void symbol(const char *transa, const char *transb, const integer *m, const integer *n, const integer *k,        \
+                const real *alpha, const given *a, const integer *lda, const given *b, const integer *ldb,           \
+                const real *beta, real *c, const integer *ldc) {                                                     \
+        if (!known_to_suffice()) {                                                                                   \
+            symbol##_at_first(transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);                         \
+            return;                                                                                                  \
+        }                                                                                                            \
+        if (multiplies_small(type, transposed_by_letter(*transa), transposed_by_letter(*transb), *m, *n, *k,         \
+                             (union blas_scalar){.field = *alpha}, a, *lda, b, *ldb,                                 \
+                             (union blas_scalar){.field = *beta}, c, *ldc))                                          \
+            return;                                                                                                  \
+        struct blas_product product = PRODUCT_OF(type, field, *m, *n, *k, *lda, *ldb, *ldc, *alpha, *beta);          \
+        gemm(&product, sizeof(integer) == sizeof(int64_t), *transa, *transb);                                        \
     }
 
-#define CBLAS_GEMM(symbol, type, real, field, integer)                                                                 \
+#define CBLAS_GEMM(symbol, type, given, real, field, integer)                                                          \
     BLAS_EXPORT void symbol(int order, int transa, int transb, integer m, integer n, integer k, real alpha,            \
-                            const real *a, integer lda, const real *b, integer ldb, real beta, real *c, integer ldc);  \
+                            const given *a, integer lda, const given *b, integer ldb, real beta, real *c,              \
+                            integer ldc);                                                                              \
     __attribute__((noinline)) static void symbol##_at_first(                                                           \
-        int order, int transa, int transb, integer m, integer n, integer k, real alpha, const real *a, integer lda,    \
-        const real *b, integer ldb, real beta, real *c, integer ldc) {                                                 \
+        int order, int transa, int transb, integer m, integer n, integer k, real alpha, const given *a, integer lda,   \
+        const given *b, integer ldb, real beta, real *c, integer ldc) {                                                \
         FORWARD(symbol, order, transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)                           \
         symbol(order, transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);                                   \
     }                                                                                                                  \
-    void symbol(int order, int transa, int transb, integer m, integer n, integer k, real alpha, const real *a,         \
-                integer lda, const real *b, integer ldb, real beta, real *c, integer ldc) {                            \
+    void symbol(int order, int transa, int transb, integer m, integer n, integer k, real alpha, const given *a,        \
+                integer lda, const given *b, integer ldb, real beta, real *c, integer ldc) {                           \
         if (!known_to_suffice()) {                                                                                     \
             symbol##_at_first(order, transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);                    \
             return;                                                                                                    \
@@ -310,6 +313,13 @@ static void cblas_gemv(enum blas_type type, bool wide, int order, int number, co
     }
 /* NOLINTEND(bugprone-macro-parentheses) */
 
+/* The names of OpenBLAS for routines that only it has: without those of the reference, MKL, NumPy and SciPy. */
+#define OPENBLAS_NAMES(routine, type, given, real, field)           \
+    FORTRAN_GEMM(routine##_, type, given, real, field, blas_int)    \
+    FORTRAN_GEMM(routine##_64_, type, given, real, field, int64_t)  \
+    CBLAS_GEMM(cblas_##routine, type, given, real, field, blas_int) \
+    CBLAS_GEMM(cblas_##routine##64_, type, given, real, field, int64_t)
+
 /* Defines a routine under all of its names; FORTRAN and CBLAS are a pair of the macros above. */
 #define ALL_NAMES(FORTRAN, CBLAS, routine, type, real, field)  \
     FORTRAN(routine##_, type, real, field, blas_int)           \
@@ -322,7 +332,12 @@ static void cblas_gemv(enum blas_type type, bool wide, int order, int number, co
     CBLAS(cblas_##routine##64_, type, real, field, int64_t)    \
     CBLAS(scipy_cblas_##routine##64_, type, real, field, int64_t)
 
-ALL_NAMES(FORTRAN_GEMM, CBLAS_GEMM, sgemm, BLAS_F32, float, f32)
-ALL_NAMES(FORTRAN_GEMM, CBLAS_GEMM, dgemm, BLAS_F64, double, f64)
+#define FORTRAN_GEMM_OF_ONE(symbol, type, real, field, integer) FORTRAN_GEMM(symbol, type, real, real, field, integer)
+#define CBLAS_GEMM_OF_ONE(symbol, type, real, field, integer) CBLAS_GEMM(symbol, type, real, real, field, integer)
+
+ALL_NAMES(FORTRAN_GEMM_OF_ONE, CBLAS_GEMM_OF_ONE, sgemm, BLAS_F32, float, f32)
+ALL_NAMES(FORTRAN_GEMM_OF_ONE, CBLAS_GEMM_OF_ONE, dgemm, BLAS_F64, double, f64)
+OPENBLAS_NAMES(sbgemm, BLAS_BF16, uint16_t, float, f32) /* bits of bfloat16 */
+OPENBLAS_NAMES(shgemm, BLAS_F16, uint16_t, float, f32)  /* bits of IEEE 754 binary16 */
 ALL_NAMES(FORTRAN_GEMV, CBLAS_GEMV, sgemv, BLAS_F32, float, f32)
 ALL_NAMES(FORTRAN_GEMV, CBLAS_GEMV, dgemv, BLAS_F64, double, f64)

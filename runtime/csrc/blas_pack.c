@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "blas.h"
+#include "blas_half.h"
+#include "blas_tiles.h"
 #include "internal.h"
 
 /* All code of this file runs only after the check for AVX2 (blas_next.h); the other files of the unit use the
@@ -13,8 +15,9 @@
 #pragma clang attribute push(__attribute__((target("avx2"))), apply_to = function)
 #endif
 
-typedef float f32x4 __attribute__((vector_size(16), aligned(4)));
-typedef float f32x8 __attribute__((vector_size(32), aligned(4)));
+/* Elements may be pairs of two bytes each, with their alignment. */
+typedef float f32x4 __attribute__((vector_size(16), aligned(2)));
+typedef float f32x8 __attribute__((vector_size(32), aligned(2)));
 typedef double f64x2 __attribute__((vector_size(16), aligned(8)));
 typedef double f64x4 __attribute__((vector_size(32), aligned(8)));
 typedef uint64_t chunk32 __attribute__((vector_size(32), aligned(4)));
@@ -163,7 +166,8 @@ static int64_t transpose_blocks(const struct blas_panels *panels, char *to, cons
     return line;
 }
 
-static void transpose_panel(const struct blas_panels *panels, char *to, const char *from, int64_t used, int64_t width) {
+MAVCG_PRIVATE void transpose_lines(const struct blas_panels *panels, char *to, const char *from, int64_t used,
+                                   int64_t width) {
     const int64_t side = panels->item == sizeof(float) ? 4 : 2, step = panels->item, stride = width * step;
     const int64_t lines = used / side * side, terms = panels->terms / side * side;
     int64_t most = TRANSPOSED_BYTES / stride / LEAST_TRANSPOSED_TERMS * LEAST_TRANSPOSED_TERMS;
@@ -172,21 +176,28 @@ static void transpose_panel(const struct blas_panels *panels, char *to, const ch
         transpose_blocks(panels, to, from, used, stride, first, at_most(first + most, terms));
     transpose_rest(panels, to, from, width, 0, lines, terms);
     transpose_rest(panels, to, from, width, lines, used, 0);
+}
+
+static void transpose_panel(const struct blas_panels *panels, char *to, const char *from, int64_t used, int64_t width) {
+    const int64_t step = panels->item, stride = width * step;
+    transpose_lines(panels, to, from, used, width);
     if (used < width)
         for (int64_t term = 0; term < panels->terms; term++)
             memset(to + term * stride + used * step, 0, (size_t)((width - used) * step));
 }
 
 MAVCG_PRIVATE void pack_panels(const struct blas_panels *panels, int64_t first, int64_t last) {
-    const bool copies = panels->line_stride == panels->item;
+    const bool half = is_half(panels->type), copies = !half && panels->line_stride == panels->item;
+    const int64_t steps = steps_of(&blocks_table[panels->type], panels->terms);
     for (int64_t panel = first, count; panel < last; panel += count) {
         const int64_t line = panel * panels->width, used = at_most(panels->count - line, panels->width);
         const int64_t width = (used + panels->round - 1) / panels->round * panels->round;
-        char *to = panels->to + line * panels->terms * panels->item;
+        char *to = panels->to + line * steps * panels->item;
         const char *from = panels->from + line * panels->line_stride;
         count = copies ? at_most(at_most(panels->count / panels->width, last) - panel, PANELS_TOGETHER) : 1;
         if (count < 1) count = 1; /* the last, partial panel */
-        if (copies) copy_panels(panels, to, from, used, width, count);
+        if (half) pack_half_panel(panels, to, from, used, width);
+        else if (copies) copy_panels(panels, to, from, used, width, count);
         else transpose_panel(panels, to, from, used, width);
     }
 }

@@ -31,12 +31,12 @@ enum {
 static const double PARALLEL_PRODUCT = 2e6;
 
 static bool equals(enum blas_type type, union blas_scalar scalar, double value) {
-    return type == BLAS_F32 ? (double)scalar.f32 == value : scalar.f64 == value;
+    return type != BLAS_F64 ? (double)scalar.f32 == value : scalar.f64 == value;
 }
 
 static union blas_scalar scalar_one(enum blas_type type) {
     union blas_scalar scalar = {.f64 = 1};
-    if (type == BLAS_F32) scalar.f32 = 1;
+    if (type != BLAS_F64) scalar.f32 = 1;
     return scalar;
 }
 
@@ -47,7 +47,7 @@ static void scale_result(const struct blas_product *p) {
         char *column = p->c + j * p->c_stride;
         if (overwrites) {
             memset(column, 0, (size_t)(p->m * blocks_table[p->type].item));
-        } else if (p->type == BLAS_F32) {
+        } else if (p->type != BLAS_F64) {
             for (int64_t i = 0; i < p->m; i++) ((float *)column)[i] *= p->beta.f32;
         } else {
             for (int64_t i = 0; i < p->m; i++) ((double *)column)[i] *= p->beta.f64;
@@ -69,7 +69,7 @@ static bool is_small(const struct blas_product *p) {
 
 /* True if register tiles can read the rows of A without packing. */
 static bool reads_a(const struct blas_product *p) {
-    return !p->a_transposed && reads_rows(&blocks_table[p->type], p->m);
+    return !is_half(p->type) && !p->a_transposed && reads_rows(&blocks_table[p->type], p->m);
 }
 
 /* Block sizes, and which matrices are packed. */
@@ -83,7 +83,7 @@ static struct plan plan_product(const struct blas_product *p, uint32_t threads) 
     const bool small = is_small(p);
     struct plan plan;
     plan.packs_a = !reads_a(p) || (!small && p->n > PACKED_A_USES * blocks->columns);
-    plan.packs_b = !small && p->m > PACKED_B_USES * blocks->rows;
+    plan.packs_b = is_half(p->type) || (!small && p->m > PACKED_B_USES * blocks->rows);
     plan.kc = block_size(p->k, blocks->kc, TERMS_UNIT);
     plan.mc = block_size(p->m, blocks->mc * threads, blocks->rows);
     plan.nc = block_size(p->n, blocks->nc, blocks->columns);
@@ -93,11 +93,13 @@ static struct plan plan_product(const struct blas_product *p, uint32_t threads) 
 static int64_t a_bytes(const struct blas_product *p, const struct plan *plan) {
     const struct blas_blocks *blocks = &blocks_table[p->type];
     if (!plan->packs_a) return 0;
-    return round_up(round_up(least(p->m, plan->mc), blocks->lanes) * least(p->k, plan->kc) * blocks->item, PANEL_ALIGN);
+    const int64_t steps = steps_of(blocks, least(p->k, plan->kc));
+    return round_up(round_up(least(p->m, plan->mc), blocks->lanes) * steps * blocks->item, PANEL_ALIGN);
 }
 
 static int64_t b_bytes(const struct blas_product *p, const struct plan *plan) {
-    return plan->packs_b ? least(p->n, plan->nc) * least(p->k, plan->kc) * blocks_table[p->type].item : 0;
+    const struct blas_blocks *blocks = &blocks_table[p->type];
+    return plan->packs_b ? least(p->n, plan->nc) * steps_of(blocks, least(p->k, plan->kc)) * blocks->item : 0;
 }
 
 /* Compute a product if there is no memory for a buffer: pack a few terms of one register tile's rows at a time on the
@@ -116,6 +118,28 @@ static void compute_without_buffer(const struct blas_product *p) {
             block.beta = scalar_one(p->type);
         }
     }
+}
+
+/* The same for half precision, whose B is packed too, a register tile's columns at a time. */
+static void compute_half_without_buffer(const struct blas_product *p) {
+    const struct blas_blocks *blocks = &blocks_table[p->type];
+    __attribute__((aligned(PANEL_ALIGN))) char panels[STACK_BYTES];
+    const int64_t steps = STACK_BYTES / ((blocks->rows + blocks->columns) * blocks->item);
+    const int64_t most_terms = least(blocks->kc, steps * blocks->step_terms);
+    char *b_panel = panels + steps * blocks->rows * blocks->item;
+    for (int64_t row = 0; row < p->m; row += blocks->rows)
+        for (int64_t column = 0; column < p->n; column += blocks->columns) {
+            struct blas_block block = {p, row, 0, column, 0, 0, 0, panels, b_panel, p->beta};
+            block.rows = least(p->m - row, blocks->rows), block.columns = least(p->n - column, blocks->columns);
+            for (; block.term < p->k; block.term += block.terms) {
+                block.terms = least(p->k - block.term, most_terms);
+                const struct blas_panels rows = rows_of_a(&block), columns = columns_of_b(&block);
+                pack_panels(&rows, 0, 1);
+                pack_panels(&columns, 0, 1);
+                multiply_block(&block, 0, block.rows, 0, block.columns);
+                block.beta = scalar_one(p->type);
+            }
+        }
 }
 
 /* The packing step that threads share. Its "rows" are the panels of B, if B is packed, followed by the panels of A. */
@@ -222,6 +246,7 @@ __attribute__((noinline)) static void compute_large_product(const struct blas_pr
     } else {
         struct blas_buffer buffer = take_buffer((size_t)bytes);
         if (buffer.bytes) compute_blocks(p, &plan, buffer.start, team);
+        else if (is_half(p->type)) compute_half_without_buffer(p);
         else compute_without_buffer(p);
         return_buffer(buffer);
     }
@@ -257,7 +282,8 @@ MAVCG_PRIVATE void compute_product(const struct blas_product *p) {
         if (!equals(p->type, p->beta, 1)) scale_result(p);
         return;
     }
-    if (is_small_product(&blocks_table[p->type], p->m, p->n, p->k) && !reads_a(p) && copy_bytes(p) <= STACK_BYTES) {
+    if (!is_half(p->type) && is_small_product(&blocks_table[p->type], p->m, p->n, p->k) && !reads_a(p) &&
+        copy_bytes(p) <= STACK_BYTES) {
         if (p->type == BLAS_F32) multiply_copy_f32(p);
         else multiply_copy_f64(p);
         return;

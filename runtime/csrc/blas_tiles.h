@@ -43,6 +43,11 @@ BLAS_INLINE int64_t last_rows_of(const struct blas_blocks *blocks, int64_t rows)
     return ((rows - 1) & (blocks->lanes - 1)) + 1;
 }
 
+/* Return the number of packed elements that hold so many terms of a row or column. step_terms is 1 or 2. */
+BLAS_INLINE int64_t steps_of(const struct blas_blocks *blocks, int64_t terms) {
+    return (terms + blocks->step_terms - 1) >> (blocks->step_terms - 1);
+}
+
 /* Return the register tiles for a form and number of rows, indexed by the number of columns, from 1. */
 BLAS_INLINE blas_tile *const *tiles_of_rows(blas_tile *const *tiles, const struct blas_blocks *blocks,
                                             enum blas_form form, int64_t rows) {

@@ -5,6 +5,7 @@ decides rounding. So each size is the best for all cores of the board together.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from mavcg.choose.tiles.level_traffic import l1_budget, l2_budget
 from mavcg.hardware.core import GENERIC
@@ -12,7 +13,7 @@ from mavcg.hardware.core_model import CoreModel
 from mavcg.kernels.blas.dot_products import GROUPS, dot_group
 from mavcg.kernels.blas.product_tile import pass_cycles, pass_shape
 from mavcg.kernels.gemm.register_tile import SPARE_OF_LLVM, by_lane
-from mavcg.specs.blas_blocks import ITEM_BYTES, TALL_COLUMNS, BlasBlocks
+from mavcg.specs.blas_blocks import ITEM_BYTES, PRODUCT_TYPES, TALL_COLUMNS, BlasBlocks
 from mavcg.specs.kernel import Machine
 
 MOST_COLUMNS, MOST_UNITS = 16, 8
@@ -34,12 +35,20 @@ FASTEST = 1024  # of the speeds of cores, which are whole numbers
 
 
 def plan_blas_blocks(dtype: str, cores: Mapping[str, CoreModel], together: Mapping[str, int]) -> BlasBlocks:
-    """Return the register tile and cache blocks of matrix products of a type.
+    """Return the register tile and cache blocks of matrix products of a type of PRODUCT_TYPES.
+
+    Half precision has the blocks of the type of its sums, since a packed element has the same size. bf16 is multiplied
+    in pairs if all named cores have the instruction, so that all versions read the same panels; else it is converted.
 
     cores: one core of each label's cluster (tiles.cores_of). together: number of cores of each label. The generic
     version counts only if there is no other.
     """
     named = [label for label in cores if label != GENERIC] or [GENERIC]
+    if PRODUCT_TYPES[dtype].is_half:
+        of_sums = plan_blas_blocks(PRODUCT_TYPES[dtype].sums, cores, together)
+        pairs = dtype == "bf16" and all(cores[label].machine.bf16_dot for label in named)
+        step_terms = 2 if pairs else 1
+        return replace(of_sums, dtype=dtype, kc=of_sums.kc * step_terms, dot_columns=0, step_terms=step_terms)
     item = ITEM_BYTES[dtype]
     lanes = max(core.machine.vector_bytes for core in cores.values()) // item
     units, columns = min(

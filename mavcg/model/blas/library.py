@@ -20,7 +20,7 @@ from mavcg.files.worker_processes import Task, run_tasks
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.kernels.blas.dot_products import DotProducts, emit_dot_products
-from mavcg.kernels.blas.product_tile import COLUMNS, FORMS, ProductTile
+from mavcg.kernels.blas.product_tile import COLUMNS, FORMS, PACKED, ProductTile
 from mavcg.kernels.blas.tile_pass import emit_product_tile
 from mavcg.kernels.blas.vector_product import VectorProduct, emit_vector_product
 from mavcg.kernels.builder.module_text import add_core_attributes
@@ -35,7 +35,7 @@ from mavcg.runtime.coreset import NEED_WORDS, CoreSet
 from mavcg.runtime.model_build import kernel_needs, selector_of
 from mavcg.runtime.model_text import default_spin_us
 from mavcg.runtime.needs import X86_BASE, llvm_needs
-from mavcg.specs.blas_blocks import ITEM_BYTES, TALL_COLUMNS, BlasBlocks
+from mavcg.specs.blas_blocks import ITEM_BYTES, PRODUCT_TYPES, TALL_COLUMNS, BlasBlocks
 from mavcg.specs.kernel import Machine
 from mavcg.toolchain.codegen import CodegenJob, assemble, compile_module, default_workers
 from mavcg.toolchain.target import Target
@@ -110,11 +110,12 @@ def blas_objects(
     """
     board = board_model(request.cores, request.target, request.board)
     machines = board.machines
-    blocks = [plan_blas_blocks(dtype, board.versions, board.counts) for dtype in ITEM_BYTES]
+    blocks = [plan_blas_blocks(dtype, board.versions, board.counts) for dtype in PRODUCT_TYPES]
     core_set = CoreSet(request.cores)
-    tiles = {block.dtype: product_tiles(block) for block in blocks}
+    of_dtype = {block.dtype: product_tiles(block) for block in blocks}
+    tiles = {dtype: of_dtype[dtype] for dtype in of_dtype if of_dtype[dtype][0].dtype == dtype}  # without the converted
     needs = llvm_needs(X86_BASE, ()) if request.target.arch == "x86_64" else (0,) * NEED_WORDS
-    symbols = {dtype: [tile.symbol for tile in of_dtype] for dtype, of_dtype in tiles.items()}
+    symbols = {dtype: [tile.symbol for tile in of_one] for dtype, of_one in of_dtype.items()}
     vectors = {dtype: [VectorProduct(dtype, sums).symbol for sums in (False, True)] for dtype in ITEM_BYTES}
     dots = {dtype: [DotProducts(dtype).symbol] for dtype in ITEM_BYTES}
     speeds = blas_core_speeds(blocks[0], board.versions)
@@ -165,21 +166,24 @@ def _routines(path: Path) -> list[str]:
 def product_tiles(blocks: BlasBlocks) -> tuple[ProductTile, ...]:
     """Return the register tiles of a type, in the order of the table in C.
 
-    The order is by form, by narrow or number of units, and by number of columns; tall tiles follow, by columns.
+    The order is by form, by narrow or number of units, and by number of columns; tall tiles follow, by columns. A type
+    that is converted when it is packed has the tiles of its sums; pairs of bf16 have packed tiles only.
     """
+    pairs = blocks.step_terms > 1
+    dtype = blocks.dtype if pairs else PRODUCT_TYPES[blocks.dtype].sums
     heights = [(1, True)] if blocks.narrow_rows else []
     heights += [(units, False) for units in range(1, blocks.units + 1)]
     regular = [
-        ProductTile(blocks.dtype, blocks.lanes, units, columns, form, narrow)
-        for form in FORMS
+        ProductTile(dtype, blocks.lanes, units, columns, form, narrow)
+        for form in ((PACKED,) if pairs else FORMS)
         for units, narrow in heights
         for columns in range(1, blocks.columns + 1)
     ]
     tall = [
-        ProductTile(blocks.dtype, blocks.lanes, blocks.tall_units, columns, COLUMNS, prefetched_terms=PREFETCHED_TERMS)
+        ProductTile(dtype, blocks.lanes, blocks.tall_units, columns, COLUMNS, prefetched_terms=PREFETCHED_TERMS)
         for columns in range(1, TALL_COLUMNS + 1)
     ]
-    return (*regular, *(tall if blocks.tall_units else ()))
+    return (*regular, *(tall if blocks.tall_units and not pairs else ()))
 
 
 @dataclass(frozen=True)
@@ -195,10 +199,10 @@ class _TileJob:
 def _jobs(tiles: Mapping[str, tuple[ProductTile, ...]], machine: Machine, label: str) -> list[_TileJob]:
     """Return a version's compile jobs: tiles by type and form, about equal in work, and the other products."""
     parts: list[tuple[Function, ...]] = [
-        tuple(tile for tile in of_dtype if tile.form == form) for of_dtype in tiles.values() for form in FORMS
+        part for of_dtype in tiles.values() for form in FORMS if (part := tuple(t for t in of_dtype if t.form == form))
     ]
-    parts[0] += tuple(VectorProduct(dtype, sums) for dtype in tiles for sums in (False, True))
-    parts[0] += tuple(DotProducts(dtype) for dtype in tiles)
+    parts[0] += tuple(VectorProduct(dtype, sums) for dtype in ITEM_BYTES for sums in (False, True))
+    parts[0] += tuple(DotProducts(dtype) for dtype in ITEM_BYTES)
     return [_TileJob(part, machine, label, number) for number, part in enumerate(parts)]
 
 

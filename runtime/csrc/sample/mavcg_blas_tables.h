@@ -5,8 +5,10 @@ static const uint32_t base_needs[MAVCG_NEED_WORDS] = {
     0x0, 0x0, 0x0, 0x0, 0x0, 0x0, 0x0
 };
 static const struct blas_blocks blocks_table[] = {
-    {4, 4, 0, 4, 1, 256, 64, 512, 16, 0}, /* f32 */
-    {8, 2, 0, 2, 1, 256, 64, 512, 16, 0}, /* f64 */
+    {4, 4, 1, 4, 0, 4, 1, 256, 64, 512, 16, 0}, /* f32 */
+    {8, 8, 1, 2, 0, 2, 1, 256, 64, 512, 16, 0}, /* f64 */
+    {4, 2, 2, 4, 0, 4, 1, 512, 64, 512, 0, 0}, /* bf16 */
+    {4, 2, 1, 4, 0, 4, 1, 256, 64, 512, 0, 0}, /* f16 */
 };
 #define TALL_COLUMNS 6
 #define SPIN_US 50
@@ -60,14 +62,54 @@ static blas_tile *const product_f64_2[] = {
     product_f64_2_0,
     product_f64_2_1,
 };
-static void *const product_versions[2][4] = {
+extern blas_tile product_bf16_0_0 __asm__("bf16_packed.generic") __attribute__((visibility("hidden")));
+extern blas_tile product_bf16_0_1 __asm__("bf16_strided.generic") __attribute__((visibility("hidden")));
+static blas_tile *const product_bf16_0[] = {
+    product_bf16_0_0,
+    product_bf16_0_1,
+};
+extern blas_tile product_bf16_1_0 __asm__("bf16_packed.cortex-a55") __attribute__((visibility("hidden")));
+extern blas_tile product_bf16_1_1 __asm__("bf16_strided.cortex-a55") __attribute__((visibility("hidden")));
+static blas_tile *const product_bf16_1[] = {
+    product_bf16_1_0,
+    product_bf16_1_1,
+};
+extern blas_tile product_bf16_2_0 __asm__("bf16_packed.cortex-a75") __attribute__((visibility("hidden")));
+extern blas_tile product_bf16_2_1 __asm__("bf16_strided.cortex-a75") __attribute__((visibility("hidden")));
+static blas_tile *const product_bf16_2[] = {
+    product_bf16_2_0,
+    product_bf16_2_1,
+};
+extern blas_tile product_f16_0_0 __asm__("f16_packed.generic") __attribute__((visibility("hidden")));
+extern blas_tile product_f16_0_1 __asm__("f16_strided.generic") __attribute__((visibility("hidden")));
+static blas_tile *const product_f16_0[] = {
+    product_f16_0_0,
+    product_f16_0_1,
+};
+extern blas_tile product_f16_1_0 __asm__("f16_packed.cortex-a55") __attribute__((visibility("hidden")));
+extern blas_tile product_f16_1_1 __asm__("f16_strided.cortex-a55") __attribute__((visibility("hidden")));
+static blas_tile *const product_f16_1[] = {
+    product_f16_1_0,
+    product_f16_1_1,
+};
+extern blas_tile product_f16_2_0 __asm__("f16_packed.cortex-a75") __attribute__((visibility("hidden")));
+extern blas_tile product_f16_2_1 __asm__("f16_strided.cortex-a75") __attribute__((visibility("hidden")));
+static blas_tile *const product_f16_2[] = {
+    product_f16_2_0,
+    product_f16_2_1,
+};
+static void *const product_versions[4][4] = {
     {0, (void *)product_f32_0, (void *)product_f32_1, (void *)product_f32_2},
     {0, (void *)product_f64_0, (void *)product_f64_1, (void *)product_f64_2},
+    {0, (void *)product_bf16_0, (void *)product_bf16_1, (void *)product_bf16_2},
+    {0, (void *)product_f16_0, (void *)product_f16_1, (void *)product_f16_2},
 };
-static uint64_t product_runs[2][4];
+static uint64_t product_runs[4][4];
 static struct mavcg_function product_functions[] = {
     {"sgemm", product_versions[0], product_runs[0], 0},
     {"dgemm", product_versions[1], product_runs[1], 0},
+    {"sbgemm", product_versions[2], product_runs[2], 0},
+    {"shgemm", product_versions[3], product_runs[3], 0},
 };
 extern blas_vector_product vector_f32_0_0 __asm__("f32_packed.generic") __attribute__((visibility("hidden")));
 extern blas_vector_product vector_f32_0_1 __asm__("f32_strided.generic") __attribute__((visibility("hidden")));

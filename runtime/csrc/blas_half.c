@@ -1,0 +1,134 @@
+/* Packs panels of bf16 and f16. */
+#include "blas_half.h"
+
+#include <string.h>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include "blas.h"
+#include "blas_pack.h"
+#include "internal.h"
+
+/* All code of this file runs only after the check for AVX2 and F16C, as that of blas_pack.c. */
+#if defined(__clang__) && defined(__x86_64__)
+#pragma clang attribute push(__attribute__((target("avx2,f16c"))), apply_to = function)
+#endif
+
+typedef float f32_group __attribute__((vector_size(32), aligned(4)));
+typedef uint16_t half_group __attribute__((vector_size(16), aligned(2)));
+typedef uint16_t half_few __attribute__((vector_size(8), aligned(2)));
+typedef uint16_t pair_group __attribute__((vector_size(32), aligned(4)));
+typedef uint16_t pair_few __attribute__((vector_size(16), aligned(4)));
+typedef uint32_t bits_group __attribute__((vector_size(32), aligned(4)));
+
+/* GROUP, FEW: lines that are paired at once. RUN_TERMS: terms that are converted before they are transposed. */
+enum { GROUP = 8, FEW = 4, RUN_TERMS = 16 };
+
+#if defined(__x86_64__)
+static inline f32_group f32_of_f16(half_group halves) { return (f32_group)_mm256_cvtph_ps((__m128i)halves); }
+#else
+typedef _Float16 f16_group __attribute__((vector_size(16)));
+
+static inline f32_group f32_of_f16(half_group halves) { return __builtin_convertvector((f16_group)halves, f32_group); }
+#endif
+
+/* Convert GROUP elements of bf16 or f16 to f32; bf16 is the upper half of an f32. */
+static inline f32_group f32_of(enum blas_type type, half_group halves) {
+    if (type == BLAS_F16) return f32_of_f16(halves);
+    return (f32_group)(__builtin_convertvector(halves, bits_group) << 16);
+}
+
+static inline uint16_t half_at(const char *from) {
+    uint16_t half;
+    memcpy(&half, from, sizeof half);
+    return half;
+}
+
+/* Convert contiguous elements of bf16 or f16 to f32. */
+static inline void convert_run(enum blas_type type, float *to, const char *from, int64_t count) {
+    int64_t i = 0;
+    for (; i + GROUP <= count; i += GROUP)
+        *(f32_group *)(to + i) = f32_of(type, *(const half_group *)(from + i * (int64_t)sizeof(uint16_t)));
+    if (i < count) {
+        half_group last = {0};
+        memcpy(&last, from + i * (int64_t)sizeof(uint16_t), (size_t)(count - i) * sizeof(uint16_t));
+        const f32_group converted = f32_of(type, last);
+        memcpy(to + i, &converted, (size_t)(count - i) * sizeof(float));
+    }
+}
+
+/* Convert a panel whose source has contiguous lines (of a term) or contiguous terms (of a line). */
+static inline void convert_panel(enum blas_type type, const struct blas_panels *panels, char *to, const char *from,
+                                 int64_t used, int64_t width) {
+    const int64_t stride = width * panels->item;
+    if (panels->line_stride == (int64_t)sizeof(uint16_t)) {
+        for (int64_t term = 0; term < panels->terms; term++)
+            convert_run(type, (float *)(to + term * stride), from + term * panels->term_stride, used);
+        return;
+    }
+    float run[GROUP][RUN_TERMS];
+    struct blas_panels runs = {.item = panels->item, .line_stride = sizeof run[0]};
+    for (int64_t line = 0; line < used; line += GROUP) {
+        const int64_t lines = used - line < GROUP ? used - line : GROUP;
+        for (int64_t term = 0; term < panels->terms; term += RUN_TERMS) {
+            runs.terms = panels->terms - term < RUN_TERMS ? panels->terms - term : RUN_TERMS;
+            for (int64_t i = 0; i < lines; i++)
+                convert_run(type, run[i], from + (line + i) * panels->line_stride + term * (int64_t)sizeof(uint16_t),
+                            runs.terms);
+            transpose_lines(&runs, to + term * stride + line * panels->item, (const char *)run, lines, width);
+        }
+    }
+}
+
+/* Store pairs of the elements of two terms. second: NULL for an odd number of terms. */
+static inline void pair_lines(char *to, const char *first, const char *second, int64_t count) {
+    int64_t i = 0;
+    for (; second && i + GROUP <= count; i += GROUP) {
+        const half_group a = *(const half_group *)(first + 2 * i), b = *(const half_group *)(second + 2 * i);
+        *(pair_group *)(to + 4 * i) = __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7,
+                                                              15);
+    }
+    for (; second && i + FEW <= count; i += FEW) {
+        const half_few a = *(const half_few *)(first + 2 * i), b = *(const half_few *)(second + 2 * i);
+        *(pair_few *)(to + 4 * i) = __builtin_shufflevector(a, b, 0, 4, 1, 5, 2, 6, 3, 7);
+    }
+    for (; i < count; i++) {
+        const uint32_t pair = (uint32_t)half_at(first + 2 * i) | (second ? (uint32_t)half_at(second + 2 * i) << 16 : 0);
+        memcpy(to + 4 * i, &pair, sizeof pair);
+    }
+}
+
+/* Pack a panel in pairs: terms that are contiguous already lie as pairs, and are transposed as f32 is. */
+static void pair_panel(const struct blas_panels *panels, char *to, const char *from, int64_t used, int64_t width) {
+    const int64_t stride = width * panels->item, pairs = panels->terms / 2, odd = panels->terms % 2;
+    if (panels->line_stride == (int64_t)sizeof(uint16_t)) {
+        for (int64_t pair = 0; pair < pairs + odd; pair++) {
+            const char *first = from + 2 * pair * panels->term_stride;
+            pair_lines(to + pair * stride, first, pair < pairs ? first + panels->term_stride : NULL, used);
+        }
+        return;
+    }
+    struct blas_panels whole = *panels;
+    whole.terms = pairs;
+    transpose_lines(&whole, to, from, used, width);
+    for (int64_t line = 0; odd && line < used; line++)
+        pair_lines(to + pairs * stride + line * panels->item, from + line * panels->line_stride + 4 * pairs, NULL, 1);
+}
+
+MAVCG_PRIVATE void pack_half_panel(const struct blas_panels *panels, char *to, const char *from, int64_t used,
+                                   int64_t width) {
+    const int64_t step_terms = blocks_table[panels->type].step_terms, stride = width * panels->item;
+    const int64_t steps = (panels->terms + step_terms - 1) / step_terms;
+    if (step_terms > 1) pair_panel(panels, to, from, used, width);
+    else if (panels->type == BLAS_F16) convert_panel(BLAS_F16, panels, to, from, used, width);
+    else convert_panel(BLAS_BF16, panels, to, from, used, width);
+    if (used < width)
+        for (int64_t step = 0; step < steps; step++)
+            memset(to + step * stride + used * panels->item, 0, (size_t)((width - used) * panels->item));
+}
+
+#if defined(__clang__) && defined(__x86_64__)
+#pragma clang attribute pop
+#endif
