@@ -7,9 +7,25 @@ from typing import Any
 import numpy as np
 
 Array = np.ndarray[Any, Any]
-DTYPES: dict[str, Any] = {"s": np.float32, "d": np.float64}
-EPS = {"s": 2.0**-24, "d": 2.0**-53}
+# Of C and the scalars, by the prefix of a routine's name; A and B of sb are bits of bfloat16, of sh float16.
+DTYPES: dict[str, Any] = {"s": np.float32, "d": np.float64, "sb": np.float32, "sh": np.float32}
+EPS = {"s": 2.0**-24, "d": 2.0**-53, "sb": 2.0**-24, "sh": 2.0**-24}
 COLUMN_MAJOR, ROW_MAJOR, PLAIN, TRANSPOSED = 102, 101, 111, 112
+
+
+def given(letter: str, numbers: Array) -> Array:
+    """Numbers as elements of A and B of a routine; bfloat16 is rounded towards 0."""
+    if letter == "sb":
+        return (np.ascontiguousarray(numbers, np.float32).view(np.uint32) >> 16).astype(np.uint16)
+    return numbers.astype(np.float16 if letter == "sh" else DTYPES[letter])
+
+
+def in_double(letter: str, elements: Array) -> Array:
+    """Elements of A and B in double."""
+    if letter == "sb":
+        elements = (elements.astype(np.uint32) << 16).view(np.float32)  # the upper half of an f32
+    with np.errstate(invalid="ignore"):  # signalling NaN
+        return elements.astype(np.float64)
 
 
 @dataclass(frozen=True)
@@ -34,14 +50,15 @@ class Product:
             (self.k, self.n) if self.trans_b else (self.n, self.k),
             (self.n, self.m),
         )
-        return tuple(  # type: ignore[return-value]
-            random.uniform(-1, 1, (columns, max(1, rows + more))).astype(DTYPES[self.letter])
+        a, b, c = (
+            random.uniform(-1, 1, (columns, max(1, rows + more)))
             for (columns, rows), more in zip(shapes, self.more, strict=True)
         )
+        return given(self.letter, a), given(self.letter, b), c.astype(DTYPES[self.letter])
 
     def reference(self, a: Array, b: Array, c: Array) -> tuple[Array, Array]:
         """C in double, and how far each element may be off: one rounding a term and some for alpha and beta."""
-        wide = [x.astype(np.float64) for x in (a, b, c)]
+        wide = [in_double(self.letter, a), in_double(self.letter, b), c.astype(np.float64)]
         left = wide[0][: self.m, : self.k] if self.trans_a else wide[0][: self.k, : self.m].T
         right = wide[1][: self.k, : self.n] if self.trans_b else wide[1][: self.n, : self.k].T
         before = wide[2][: self.n, : self.m].T
@@ -56,7 +73,7 @@ def fortran_gemm(library: ctypes.CDLL, p: Product, a: Array, b: Array, c: Array,
     """Call sgemm_ or dgemm_, or another symbol of the same interface; names with 64_ have wide integers."""
     symbol = symbol or f"{p.letter}gemm_"
     integer = ctypes.c_int64 if "64" in symbol else ctypes.c_int32
-    real = ctypes.c_float if p.letter == "s" else ctypes.c_double
+    real = ctypes.c_double if p.letter == "d" else ctypes.c_float
     letters = [ctypes.c_char(b"T" if t else b"N") for t in (p.trans_a, p.trans_b)]
     sizes = [integer(x) for x in (p.m, p.n, p.k, a.shape[1], b.shape[1], c.shape[1])]
     alpha, beta = real(p.alpha), real(p.beta)
@@ -85,7 +102,7 @@ def cblas_gemm(
     """
     symbol = symbol or f"cblas_{p.letter}gemm"
     integer = ctypes.c_int64 if "64" in symbol else ctypes.c_int32
-    real = ctypes.c_float if p.letter == "s" else ctypes.c_double
+    real = ctypes.c_double if p.letter == "d" else ctypes.c_float
     flags = [TRANSPOSED if t else PLAIN for t in (p.trans_a, p.trans_b)]
     m, n, first, second = p.m, p.n, a, b
     if order == ROW_MAJOR:

@@ -13,7 +13,7 @@ from mavcg.kernels.machines import machines_for
 from mavcg.model.blas.library import product_tiles
 from mavcg.objects.elf import exported_symbols
 from mavcg.profiles.load import cores_for, load_boards
-from mavcg.specs.blas_blocks import TALL_COLUMNS, BlasBlocks
+from mavcg.specs.blas_blocks import PRODUCT_TYPES, TALL_COLUMNS, BlasBlocks
 from mavcg.toolchain.target import parse_target
 
 THREADS = {"mavcg_blas_set_num_threads", "mavcg_blas_get_num_threads"}
@@ -54,7 +54,7 @@ def blocks_of(board_name: str, dtype: str) -> BlasBlocks:
     return plan_blas_blocks(dtype, cores_of(labels, target, board), cores_each(labels, board))
 
 
-@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("dtype", sorted(PRODUCT_TYPES))
 @pytest.mark.parametrize("board", sorted(load_boards()))
 def test_blocks_fit_the_caches_of_every_board(board: str, dtype: str) -> None:
     blocks = blocks_of(board, dtype)
@@ -62,11 +62,13 @@ def test_blocks_fit_the_caches_of_every_board(board: str, dtype: str) -> None:
 
     assert blocks.mc % blocks.rows == 0 and blocks.nc % blocks.columns == 0 and blocks.kc >= 32
     levels = cores_of(load_boards()[board].cores, parse_target(load_boards()[board].target), load_boards()[board])
-    assert blocks.kc * (blocks.rows + blocks.columns) * blocks.item_bytes <= min(
+    assert blocks.kc // blocks.step_terms * (blocks.rows + blocks.columns) * blocks.item_bytes <= min(
         core.levels[0].shared_bytes for core in levels.values()
     )
     assert all(blocks.lanes * blocks.item_bytes % machine.vector_bytes == 0 for machine in machines.values())
     heights = blocks.units + (blocks.narrow_rows > 0)
-    tall = TALL_COLUMNS if blocks.tall_units else 0
-    assert len({tile.symbol for tile in product_tiles(blocks)}) == 3 * heights * blocks.columns + tall
+    pairs = blocks.step_terms > 1
+    tall = TALL_COLUMNS if blocks.tall_units and not pairs else 0
+    forms = 1 if pairs else 3
+    assert len({tile.symbol for tile in product_tiles(blocks)}) == forms * heights * blocks.columns + tall
     assert blocks.narrow_rows in (0, blocks.lanes // 2)
