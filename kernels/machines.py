@@ -1,6 +1,8 @@
 """Descriptions of a build's cores for emitters (Machine), and the packing that all cores share."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
 
 from mavcg.errors import MavcgError
 from mavcg.hardware.core import GENERIC, Core
@@ -11,6 +13,10 @@ from mavcg.toolchain.target import Target
 # (word, bit) of CPUID, as in runtime/csrc/x86_needs.h.
 _FMA, _AVX2, _AVX512 = (0, 12), (1, 5), ((1, 16), (1, 30), (1, 31))
 _VNNI, _AVX512_BF16 = ((2, 11), (4, 4)), (4, 5)
+_AVX512_FP16 = (3, 23)
+HALF = "fullfp16"  # LLVM's name of FEAT_FP16: vectors of f16 in arithmetic
+# What the generic version is compiled for where kernels compute in f16: LLVM's CPU and features.
+_HALF_BASE = {"aarch64": ("generic", ("+neon", f"+{HALF}")), "x86_64": ("x86-64-v4", ("+avx512fp16",))}
 _X86_VECTORS = {64: 32, 32: 16}  # bytes of a vector register -> number of registers
 
 
@@ -31,6 +37,32 @@ def machines_for(cores: Sequence[Core], target: Target) -> dict[str, Machine]:
     Raises: MavcgError for an x86 core without AVX2 and FMA.
     """
     return {GENERIC: _generic(target)} | {core.name: _machine(core) for core in cores}
+
+
+def cores_without_half(cores: Sequence[Core]) -> tuple[str, ...]:
+    """Return the names of the cores that have no arithmetic of f16 vectors (FEAT_FP16, AVX512-FP16)."""
+    return tuple(core.name for core in cores if not _has_half(core))
+
+
+def _has_half(core: Core) -> bool:
+    if core.arch == "x86_64":
+        return _has(x86_needs(core), _AVX512_FP16)
+    return HALF in core.extensions and f"-{HALF}" not in core.llvm_features
+
+
+def with_half(machine: Machine) -> Machine:
+    """Return a build's machine for kernels that compute in f16, which every version then does.
+
+    Conversions between operations, which a machine without the arithmetic needs, would not round a fused multiply-add
+    as the instruction does. So the generic version has the arithmetic, too, and the library is refused where it is not
+    offered. A core's own version has it by the core's features.
+    """
+    if machine.name != GENERIC:
+        return machine
+    cpu, features = _HALF_BASE[machine.arch]
+    if machine.arch == "x86_64":
+        return _x86(GENERIC, cpu, features, llvm_needs(cpu, features))
+    return replace(machine, llvm_cpu=cpu, llvm_features=features)
 
 
 def _generic(target: Target) -> Machine:
@@ -58,10 +90,7 @@ def _machine(core: Core) -> Machine:
 
 
 def _x86(name: str, cpu: str, features: tuple[str, ...], cpuid_words: tuple[int, ...]) -> Machine:
-    def has(feature: tuple[int, int]) -> bool:
-        word, bit = feature
-        return bool(cpuid_words[word] >> bit & 1)
-
+    has = partial(_has, cpuid_words)
     if not (has(_FMA) and has(_AVX2)):
         raise MavcgError(f"--cores {name}: has no AVX2 or FMA, which a model library needs on x86; name later cores")
     vector_bytes = 64 if all(map(has, _AVX512)) else 32
@@ -76,3 +105,8 @@ def _x86(name: str, cpu: str, features: tuple[str, ...], cpuid_words: tuple[int,
         dot_product=any(map(has, _VNNI)),
         bf16_dot=vector_bytes == 64 and has(_AVX512_BF16),
     )
+
+
+def _has(cpuid_words: Sequence[int], feature: tuple[int, int]) -> bool:
+    word, bit = feature
+    return bool(cpuid_words[word] >> bit & 1)

@@ -14,10 +14,10 @@ from mavcg.objects.data_object import write_data_object
 from mavcg.objects.elf import function_symbols
 from mavcg.runtime.amalgamation import write_unit
 from mavcg.runtime.build import machine_flags, runtime_object
-from mavcg.runtime.coreset import GENERIC_ID, NEED_WORDS, CoreSet, stand_in_id
+from mavcg.runtime.coreset import GENERIC_ID, CoreSet, stand_in_id
 from mavcg.runtime.model_header import constants_symbol
 from mavcg.runtime.model_text import DEFAULT_OPTIONS, EngineOptions, kernels_of, tables_text
-from mavcg.runtime.needs import X86_BASE, allowed_extensions, kernel_extensions, llvm_needs
+from mavcg.runtime.needs import allowed_extensions, base_needs, kernel_extensions
 from mavcg.specs.model_program import Program
 from mavcg.toolchain.target import Target
 from mavcg.toolchain.zig import GUARDED_CODE_FLAGS, PLAIN_CODE_FLAGS, protection_flags, run_zig
@@ -113,7 +113,7 @@ def engine_task(
             f"--target {target.zig_name}: model libraries are built for Linux and Android only; take another target"
         )
     versions = {kernel: versions_of(kernel, defined, core_set) for kernel in kernels_of(program)}
-    needs = llvm_needs(X86_BASE, ()) if target.arch == "x86_64" else (0,) * NEED_WORDS
+    needs = base_needs(target.arch, options.base_extensions)
     tables = tables_text(program, core_set, versions, needs, options)
     return Task("compiling the engine", partial(engine_object, tables, target, folder / "mavcg_engine.o"), ENGINE_MS)
 

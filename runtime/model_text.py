@@ -51,7 +51,8 @@ class EngineOptions:
     threads: default of a context; 0 for one for each CPU. spin_us: time that waiting threads spin before they sleep, in
     microseconds, unless MAVCG_SPIN_US is set. part: symbol of the engine's table, if the model is one of several in a
     library. in_application: True if these share memory (runtime/application_text.py). constants: symbol of the
-    constants, if several models share them.
+    constants, if several models share them. base_extensions: LLVM's names of what all versions need beyond the base of
+    the architecture; a context is refused where it is not offered.
     """
 
     threads: int = 1
@@ -59,6 +60,7 @@ class EngineOptions:
     part: str = ""
     in_application: bool = False
     constants: str = ""
+    base_extensions: tuple[str, ...] = ()
 
 
 DEFAULT_OPTIONS = EngineOptions()
@@ -76,7 +78,7 @@ def tables_text(
     Args:
         versions: for each kernel, linkage names of the versions that generic and each core of the set run, in the order
             of their ids.
-        base_needs: CPUID bits that every version needs (csrc/x86_needs.h).
+        base_needs: bits of CPUID (csrc/x86_needs.h), or of AT_HWCAP and AT_HWCAP2, that every version needs.
     Raises: MavcgError for a program that the engine's tables cannot hold.
     """
     check_program(program)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from mavcg.errors import MavcgError
 from mavcg.hardware.core import GENERIC, Core
-from mavcg.hardware.extensions import hwcap_words
+from mavcg.hardware.extensions import HWCAP_BITS, hwcap_words
 from mavcg.runtime.amalgamation import SOURCES
 from mavcg.runtime.coreset import NEED_WORDS, CoreSet
 from mavcg.toolchain.zig import run_zig
@@ -61,6 +61,26 @@ def _cpuid_bits() -> dict[str, list[tuple[int, int]]]:
     for word, bit, name in _LINE.findall((SOURCES / "x86_needs.h").read_text()):
         bits.setdefault(name, []).append((int(word), int(bit)))
     return bits
+
+
+def base_needs(arch: str, extensions: Iterable[str] = ()) -> tuple[int, ...]:
+    """Return the bits that every version of a library needs, in words as of needs_words.
+
+    extensions: LLVM's names of those that its generic versions use beyond Armv8.0-A, or X86_BASE. Raises: MavcgError
+    for an extension that no bit shows.
+    """
+    if arch == "aarch64":
+        return (*hwcap_words(extensions), *(0,) * (NEED_WORDS - 4))
+    words = zip(llvm_needs(X86_BASE, ()), cpuid_words(extensions), strict=True)
+    return tuple(base | own for base, own in words)
+
+
+def base_extensions(generic: "Machine") -> tuple[str, ...]:
+    """Return LLVM's names of the extensions that a generic version may use beyond Armv8.0-A, or X86_BASE."""
+    if generic.arch == "x86_64":
+        own = compiler_extensions(generic.llvm_cpu, generic.llvm_features)
+        return tuple(sorted(own - compiler_extensions(X86_BASE, ())))
+    return tuple(name[1:] for name in generic.llvm_features if name[0] == "+" and name[1:] in HWCAP_BITS)
 
 
 def kernel_extensions(objects: Iterable[Path], allowed: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:

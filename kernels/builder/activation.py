@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 from llvmlite import ir
 
-from mavcg.kernels.builder.arithmetic import DOUBLE_UNARY, WHOLE_UNARY, larger, narrowed, smaller, widened
+from mavcg.kernels.builder.arithmetic import DOUBLE_UNARY, WHOLE_UNARY, larger, round_to, smaller, widen_half
 from mavcg.kernels.builder.emit import intrinsic, number
 from mavcg.kernels.builder.float_math import (
     erf,
@@ -148,7 +148,7 @@ def unary(b: ir.IRBuilder, op: str, args: Sequence[float], dtype: str, x: ir.Val
     if dtype == "f32" or (dtype == "f16" and op in _HALF_UNARY):
         return activate(b, op, args, x)
     if dtype == "f16":
-        return narrowed(b, activate(b, op, args, widened(b, x)), dtype)
+        return round_to(b, activate(b, op, args, widen_half(b, x)), dtype)
     if dtype == "f64":
         return _clip_double(b, x, *args) if op == "clip" else DOUBLE_UNARY[op](b, x)
     return _clip_whole(b, dtype, x, *args) if op == "clip" else WHOLE_UNARY[op](b, dtype, x)

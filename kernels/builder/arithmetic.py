@@ -200,14 +200,15 @@ def convert(b: ir.IRBuilder, x: ir.Value, source: str, target: str) -> ir.Value:
     return b.sext(x, typ) if is_signed(source) else b.zext(x, typ)
 
 
-def widened(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
+def widen_half(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
     """Return lanes of f16 as f32, which holds each of them exactly; other lanes unchanged."""
     return b.fpext(x, with_element(x, F32)) if lanes_and_element(x.type)[1] == F16 else x
 
 
-def narrowed(b: ir.IRBuilder, x: ir.Value, dtype: str) -> ir.Value:
-    """Return lanes of f32 rounded to f16 where that is the tensor type; unchanged for another type."""
-    return b.fptrunc(x, with_element(x, F16)) if dtype == "f16" else x
+def round_to(b: ir.IRBuilder, x: ir.Value, dtype: str) -> ir.Value:
+    """Return lanes of f32 rounded to f16 where that is the tensor type; other lanes, and other types, unchanged."""
+    wide = dtype == "f16" and lanes_and_element(x.type)[1] == F32
+    return b.fptrunc(x, with_element(x, F16)) if wide else x
 
 
 def _resize_float(b: ir.IRBuilder, x: ir.Value, source: str, target: str) -> ir.Value:

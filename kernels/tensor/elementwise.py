@@ -16,9 +16,9 @@ from mavcg.kernels.builder.arithmetic import (
     convert,
     flags,
     is_float,
-    narrowed,
     remainder,
-    widened,
+    round_to,
+    widen_half,
 )
 from mavcg.kernels.builder.double_math import EXACT_EXPONENTS, fixed_power
 from mavcg.kernels.builder.emit import (
@@ -125,7 +125,7 @@ def _through_f32(compute: Compute) -> Compute:
 
     def emit(b: ir.IRBuilder, args: Sequence[float], dtypes: Sequence[str], values: Values) -> ir.Value:
         wide = ["f32" if dtype == "f16" else dtype for dtype in dtypes]
-        return narrowed(b, compute(b, args, wide, [widened(b, value) for value in values]), dtypes[-1])
+        return round_to(b, compute(b, args, wide, [widen_half(b, value) for value in values]), dtypes[-1])
 
     return emit
 

@@ -1,18 +1,21 @@
-"""Kernel of f32 layer normalisation, over the last axes of a tensor, and the loops over lines of normalised tensors."""
+"""Kernel of layer normalisation over the last axes of a tensor, and the loops over lines of normalised tensors."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from llvmlite import ir
 
 from mavcg.errors import MavcgError
-from mavcg.graph import Graph, Node
+from mavcg.graph import DTYPES, Graph, Node
+from mavcg.kernels.builder.arithmetic import round_to, widen_half
 from mavcg.kernels.builder.emit import (
     F32,
     I32,
+    TYPES,
     Values,
     address,
     const,
+    element_bytes,
     f32_splat,
     finish_rows,
     for_range,
@@ -33,23 +36,31 @@ from mavcg.kernels.builder.nest import (
     shuffle,
     store_lanes,
 )
-from mavcg.specs.kernel import F32_BYTES, KernelSpec, Machine, Operand, Packing, Step, View
+from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View
 from mavcg.specs.kernel_symbol import shape_text, sizes_text
 from mavcg.specs.serialize import spec_format
 
 PARTS = 16  # partial sums of a line, in one vector; part of the spec, so that sums have the same order on every core
 
 
-def refuse_other_types(node: Node, view: View) -> None:
-    """Raise MavcgError unless a node's tensor has elements of f32."""
-    if view.dtype != "f32":
+def refuse_other_types(node: Node, view: View, dtypes: Sequence[str] = ("f32", "f16")) -> None:
+    """Raise MavcgError unless a node's tensor has elements of one of these types."""
+    if view.dtype not in dtypes:
         raise MavcgError(f"node '{node.origin}' ({node.op}): no kernel for {view.dtype}; cast to f32 before it")
 
 
 def over_lines(
-    b: ir.IRBuilder, nest: Nest, pointers: list[ir.Value], acc: Values, line: Callable[[list[ir.Value], Values], Values]
+    b: ir.IRBuilder,
+    nest: Nest,
+    pointers: list[ir.Value],
+    item_bytes: Sequence[int],
+    acc: Values,
+    line: Callable[[list[ir.Value], Values], Values],
 ) -> Values:
-    """Emit acc = line(addresses, acc) for each run along the nest's innermost dimension; return the final acc."""
+    """Emit acc = line(addresses, acc) for each run along the nest's innermost dimension; return the final acc.
+
+    item_bytes: element size of each operand.
+    """
 
     def level(dim: int, addresses: list[ir.Value], acc: Values) -> Values:
         if dim == len(nest.shape) - 1:
@@ -57,7 +68,7 @@ def over_lines(
         steps = [strides[dim] for strides in nest.strides]
 
         def iteration(i: ir.Value, carried: Values) -> Values:
-            return level(dim + 1, advance(b, addresses, steps, i, (F32_BYTES,) * len(steps)), carried)
+            return level(dim + 1, advance(b, addresses, steps, i, item_bytes), carried)
 
         return for_range(b, const(0), const(nest.shape[dim]), 1, acc, iteration, f"i{dim}")
 
@@ -86,10 +97,13 @@ def sum_of_lanes(b: ir.IRBuilder, parts: ir.Value) -> ir.Value:
     return b.extract_element(parts, const(0, I32), name="total")
 
 
-def load_of_line(b: ir.IRBuilder, pointer: ir.Value, i: ir.Value, step: int, lanes: int, used: int) -> ir.Value:
-    """Return a vector of a line's elements from number i on. step: 1 (contiguous) or 0 (broadcast)."""
-    at = address(b, pointer, scale_index(b, i, step * F32_BYTES))
-    return splat(b, load_vector(b, at, F32), lanes) if step == 0 else load_lanes(b, at, F32, lanes, used)
+def load_of_line(
+    b: ir.IRBuilder, pointer: ir.Value, i: ir.Value, step: int, lanes: int, used: int, dtype: str = "f32"
+) -> ir.Value:
+    """Return a vector of a line's elements from number i on, as f32. step: 1 (contiguous) or 0 (broadcast)."""
+    typ = TYPES[dtype]
+    at = address(b, pointer, scale_index(b, i, step * element_bytes(typ)))
+    return widen_half(b, splat(b, load_vector(b, at, typ), lanes) if step == 0 else load_lanes(b, at, typ, lanes, used))
 
 
 @spec_format("layer_norm")
@@ -98,17 +112,18 @@ class LayerNormSpec(KernelSpec):
     """A layer normalisation, (x - mean) / sqrt(variance + epsilon) * scale + bias.
 
     A row of work is the elements of one mean. outer: loops over rows with strides of x and out. inner: loops inside a
-    row with strides of x, scale, bias?, out.
+    row with strides of x, scale, bias?, out. dtype: of x and out; sums, scale and bias are f32.
     """
 
     outer: Nest
     inner: Nest
     bias: bool
     epsilon: float
+    dtype: str = "f32"
 
     @property
     def family(self) -> str:
-        return "layer_norm_f32"
+        return f"layer_norm_{self.dtype}"
 
     @property
     def symbol_shape(self) -> str:
@@ -124,10 +139,12 @@ class LayerNormSpec(KernelSpec):
 
 
 def _lower_layer_norm(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
-    """Return the node's step, a single kernel. Raises: MavcgError for a type other than f32."""
+    """Return the node's step, a single kernel. Raises: MavcgError for a type without a kernel."""
     names = [name for name in node.inputs if name]
     x, out = views[names[0]], views[node.output]
     refuse_other_types(node, x)
+    for name in names[1:]:
+        refuse_other_types(node, views[name], ("f32",))
     if out.elements == 0:
         return ()
     axis = node.attr("axis") % len(x.shape)
@@ -138,6 +155,7 @@ def _lower_layer_norm(node: Node, graph: Graph, views: Mapping[str, View], packi
         collapse(inside, (x.strides[axis:], *parameters, out.strides[axis:])),
         len(names) == 3,
         node.attr("epsilon"),
+        x.dtype,
     )
     return (Step(spec, (*map(Operand, names), Operand(node.output, written=True)), node.origin),)
 
@@ -147,6 +165,8 @@ def emit_layer_norm(module: ir.Module, spec: LayerNormSpec, machine: Machine) ->
     _, b = kernel_function(module, spec, machine)
     pointers = [operand(b, i) for i in range(len(spec.inner.strides))]
     steps = [strides[-1] for strides in spec.inner.strides]
+    dtypes = (spec.dtype, *["f32"] * (len(steps) - 2), spec.dtype)
+    sizes = [DTYPES[dtype].itemsize for dtype in dtypes]
     lanes = PARTS if steps[0] == steps[-1] == 1 and all(step in (0, 1) for step in steps) else 1
     length, count = spec.inner.shape[-1], float(spec.inner.elements)
     zero = f32_splat(0.0, lanes)
@@ -154,19 +174,19 @@ def emit_layer_norm(module: ir.Module, spec: LayerNormSpec, machine: Machine) ->
     def sum_of(addresses: list[ir.Value], term: Callable[[ir.Value], ir.Value]) -> ir.Value:
         def line(at: list[ir.Value], acc: Values) -> Values:
             def vector(i: ir.Value, used: int, carried: Values) -> Values:
-                value = term(load_of_line(b, at[0], i, steps[0], lanes, used))
+                value = term(load_of_line(b, at[0], i, steps[0], lanes, used, spec.dtype))
                 if used < lanes:
                     value = shuffle(b, value, zero, [j if j < used else lanes + j for j in range(lanes)])
                 return (b.fadd(carried[0], value),)
 
             return along_vectors(b, length, lanes, acc, vector)
 
-        return sum_of_lanes(b, over_lines(b, spec.inner, addresses, (zero,), line)[0])
+        return sum_of_lanes(b, over_lines(b, spec.inner, addresses, sizes, (zero,), line)[0])
 
     def row(index: ir.Value) -> None:
         x, *parameters, out = pointers
         for i, x_step, out_step in zip(decode(b, index, spec.outer.shape), *spec.outer.strides, strict=True):
-            x, out = advance(b, (x, out), (x_step, out_step), i, (F32_BYTES, F32_BYTES))
+            x, out = advance(b, (x, out), (x_step, out_step), i, (sizes[0], sizes[-1]))
         addresses = [x, *parameters, out]
         mean = b.fdiv(sum_of(addresses, lambda value: value), ir.Constant(F32, count), name="mean")
         means = splat(b, mean, lanes)
@@ -182,20 +202,22 @@ def emit_layer_norm(module: ir.Module, spec: LayerNormSpec, machine: Machine) ->
         def line(at: list[ir.Value], acc: Values) -> Values:
             def vector(i: ir.Value, used: int, carried: Values) -> Values:
                 value, *others = (
-                    load_of_line(b, pointer, i, step, lanes, used)
-                    for pointer, step in zip(at[:-1], steps[:-1], strict=True)
+                    load_of_line(b, pointer, i, step, lanes, used, dtype)
+                    for pointer, step, dtype in zip(at[:-1], steps[:-1], dtypes[:-1], strict=True)
                 )
                 value = b.fmul(b.fmul(b.fsub(value, means), factor), others[0])
                 value = b.fadd(value, others[1]) if spec.bias else value
-                store_lanes(b, value, address(b, at[-1], scale_index(b, i, steps[-1] * F32_BYTES)), lanes, used)
+                to = address(b, at[-1], scale_index(b, i, steps[-1] * sizes[-1]))
+                store_lanes(b, round_to(b, value, spec.dtype), to, lanes, used)
                 return ()
 
             return along_vectors(b, length, lanes, acc, vector)
 
-        over_lines(b, spec.inner, addresses, (), line)
+        over_lines(b, spec.inner, addresses, sizes, (), line)
 
     return finish_rows(b, row)
 
 
 LOWER = {"layer_norm": _lower_layer_norm}
 EMIT = {LayerNormSpec: emit_layer_norm}
+HALF = tuple(LOWER)

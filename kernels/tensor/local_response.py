@@ -6,7 +6,8 @@ from math import prod
 
 from llvmlite import ir
 
-from mavcg.graph import Graph, Node
+from mavcg.graph import DTYPES, Graph, Node
+from mavcg.kernels.builder.arithmetic import round_to
 from mavcg.kernels.builder.double_math import power
 from mavcg.kernels.builder.emit import (
     F32,
@@ -46,7 +47,7 @@ class LrnSpec(KernelSpec):
     beta.
 
     A row of work is a pixel. outer: loops over pixels with strides of x and out. channels: (number of channels, stride
-    in x, stride in out). The scratch holds a pixel's squares with zeros before and after them.
+    in x, stride in out). The scratch holds a pixel's squares with zeros before and after them, in f32.
     """
 
     outer: Nest
@@ -55,10 +56,11 @@ class LrnSpec(KernelSpec):
     alpha: float
     beta: float
     bias: float
+    dtype: str = "f32"
 
     @property
     def family(self) -> str:
-        return "lrn_f32"
+        return f"lrn_{self.dtype}"
 
     @property
     def symbol_shape(self) -> str:
@@ -78,7 +80,7 @@ class LrnSpec(KernelSpec):
 
 
 def _lower_lrn(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
-    """Return the node's step, a single kernel. Raises: MavcgError for a type other than f32."""
+    """Return the node's step, a single kernel. Raises: MavcgError for a type without a kernel."""
     x, out = views[node.inputs[0]], views[node.output]
     refuse_other_types(node, x)
     if out.elements == 0:
@@ -86,7 +88,11 @@ def _lower_lrn(node: Node, graph: Graph, views: Mapping[str, View], packing: Pac
     spec = LrnSpec(
         collapse(x.shape[:-1], (x.strides[:-1], out.strides[:-1])),
         (x.shape[-1], x.strides[-1], out.strides[-1]),
-        *(node.attr(name) for name in ("size", "alpha", "beta", "bias")),
+        node.attr("size"),
+        node.attr("alpha"),
+        node.attr("beta"),
+        node.attr("bias"),
+        x.dtype,
     )
     return (Step(spec, (Operand(node.inputs[0]), Operand(node.output, written=True)), node.origin),)
 
@@ -110,7 +116,7 @@ def emit_lrn(module: ir.Module, spec: LrnSpec, machine: Machine) -> ir.Function:
     x, out, scratch = operand(b, 0, "x"), operand(b, 1, "out"), function.args[3]
     length, x_step, out_step = spec.channels
     lanes = PARTS if x_step == out_step == 1 else 1
-    before = (spec.size - 1) // 2
+    before, size = (spec.size - 1) // 2, DTYPES[spec.dtype].itemsize
     squares = address(b, scratch, before * F32_BYTES, "squares")
 
     def clear(i: ir.Value) -> None:
@@ -122,11 +128,11 @@ def emit_lrn(module: ir.Module, spec: LrnSpec, machine: Machine) -> ir.Function:
     def row(index: ir.Value) -> None:
         addresses = [x, out]
         for i, *strides in zip(decode(b, index, spec.outer.shape), *spec.outer.strides, strict=True):
-            addresses = advance(b, addresses, strides, i, (F32_BYTES, F32_BYTES))
+            addresses = advance(b, addresses, strides, i, (size, size))
         from_, to = addresses
 
         def square(i: ir.Value, used: int, _: Values) -> Values:
-            value = load_of_line(b, from_, i, x_step, lanes, used)
+            value = load_of_line(b, from_, i, x_step, lanes, used, spec.dtype)
             store_lanes(b, b.fmul(value, value), address(b, squares, scale_index(b, i, F32_BYTES)), lanes, used)
             return ()
 
@@ -139,8 +145,9 @@ def emit_lrn(module: ir.Module, spec: LrnSpec, machine: Machine) -> ir.Function:
 
             (around,) = for_range(b, const(1), const(spec.size), 1, (load_vector(b, first, typ),), tap, "tap")
             base = fma(b, around, number(around, spec.alpha / spec.size), number(around, spec.bias))
-            value = _divide(b, load_of_line(b, from_, i, x_step, lanes, used), base, spec.beta)
-            store_lanes(b, value, address(b, to, scale_index(b, i, out_step * F32_BYTES)), lanes, used)
+            value = _divide(b, load_of_line(b, from_, i, x_step, lanes, used, spec.dtype), base, spec.beta)
+            at = address(b, to, scale_index(b, i, out_step * size))
+            store_lanes(b, round_to(b, value, spec.dtype), at, lanes, used)
             return ()
 
         along_vectors(b, length, lanes, (), square)
@@ -151,3 +158,4 @@ def emit_lrn(module: ir.Module, spec: LrnSpec, machine: Machine) -> ir.Function:
 
 LOWER = {"lrn": _lower_lrn}
 EMIT = {LrnSpec: emit_lrn}
+HALF = tuple(LOWER)

@@ -10,6 +10,7 @@ from llvmlite import ir
 
 from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES, Graph, Node
+from mavcg.kernels.builder.arithmetic import is_float, round_to, widen_half
 from mavcg.kernels.builder.emit import (
     TYPES,
     Values,
@@ -39,7 +40,7 @@ TOGETHER = 4  # vectors of channels that are pooled at a time, to hide the laten
 @spec_format("pool2d")
 @dataclass(frozen=True)
 class Pool(RowKernel):
-    """A pooling; kind: "max" (f32, i8, u8) or "avg" (f32).
+    """A pooling; kind: "max" (f32, f16, i8, u8) or "avg" (f32, f16; its sums are f32).
 
     x, out: N, H, W, C. pads: (top, left, bottom, right); count_pads: the part of pads that counts in an average's
     divisor. A row of work is a row of output pixels. Operands: x, out.
@@ -62,13 +63,20 @@ class Pool(RowKernel):
     def work(self) -> int:
         return self.read_elements
 
+    @property
+    def total_dtype(self) -> str:
+        """Type of a window's sum or maximum until it is stored."""
+        return "f32" if self.kind == "avg" else self.x.dtype
+
 
 def lower_pool(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
     """Return the step of a max_pool2d or avg_pool2d node. Raises: MavcgError for a type without a kernel."""
     x, out = views[node.inputs[0]], views[node.output]
     kind = node.op.partition("_")[0]
-    if x.dtype not in (("f32", "i8", "u8") if kind == "max" else ("f32",)):
-        raise MavcgError(f"node '{node.origin}' ({node.op}): its type is {x.dtype}; supported: f32 (max: i8, u8 too)")
+    if x.dtype not in (("f32", "f16", "i8", "u8") if kind == "max" else ("f32", "f16")):
+        raise MavcgError(
+            f"node '{node.origin}' ({node.op}): its type is {x.dtype}; supported: f32, f16 (max: i8, u8 too)"
+        )
     counted = tuple(node.attr("count_pads")) if kind == "avg" else (0, 0, 0, 0)
     spec = Pool(
         kind,
@@ -155,7 +163,7 @@ class _PoolEmitter:
     def _pixel(self, rows: _PoolWindow, columns: _PoolWindow, x_pixel: Value, out_pixel: Value) -> None:
         """Emit all channels of an output pixel. x_pixel: address of the window's first tap, inside of x or not."""
         b, spec, size, lanes = self.b, self.spec, self.size, self.lanes
-        typ = TYPES[spec.x.dtype]
+        typ = TYPES[spec.total_dtype]
         divisor = None
         if spec.kind == "avg":
             divisor = splat(b, b.sitofp(b.mul(rows.counted, columns.counted), typ), lanes)
@@ -172,7 +180,7 @@ class _PoolEmitter:
             pointer = address(b, out_pixel, b.mul(channel, const(size)))
             for v, value in enumerate(results):
                 value = b.fdiv(value, divisor) if divisor is not None else value
-                store_vector(b, value, address(b, pointer, v * lanes * size), used)
+                store_vector(b, round_to(b, value, spec.out.dtype), address(b, pointer, v * lanes * size), used)
 
         _along_channels(b, spec.x.shape[3], lanes, group)
 
@@ -189,6 +197,8 @@ class _PoolEmitter:
             load_vector(b, address(b, pointer, v * self.lanes * size), of_vector, used, "x") for v in range(len(acc))
         ]
         combine = _combine(b, spec)
+        if spec.kind == "avg":
+            loaded = [widen_half(b, value) for value in loaded]
         return tuple(combine(a, value) for a, value in zip(acc, loaded, strict=True))
 
 
@@ -215,14 +225,14 @@ def _start(b: ir.IRBuilder, spec: Pool, typ: ir.Type) -> Value:
     """Return the initial value of a window's result: 0 for an average, the smallest value for a maximum."""
     if spec.kind == "avg":
         return ir.Constant(typ, [0.0] * typ.count)
-    low = -inf if spec.x.dtype == "f32" else int(np.iinfo(DTYPES[spec.x.dtype]).min)
+    low = -inf if is_float(spec.x.dtype) else int(np.iinfo(DTYPES[spec.x.dtype]).min)
     return ir.Constant(typ, [low] * typ.count)
 
 
 def _combine(b: ir.IRBuilder, spec: Pool) -> Callable[[Value, Value], Value]:
     if spec.kind == "avg":
         return lambda acc, value: b.fadd(acc, value)
-    if spec.x.dtype == "f32":
+    if is_float(spec.x.dtype):
         return lambda acc, value: _larger(b, acc, value)
     compare = b.icmp_signed if spec.x.dtype == "i8" else b.icmp_unsigned
     return lambda acc, value: b.select(compare(">", value, acc), value, acc)
@@ -239,3 +249,4 @@ def _larger(b: ir.IRBuilder, acc: Value, value: Value) -> Value:
 
 LOWER = {"max_pool2d": lower_pool, "avg_pool2d": lower_pool}
 EMIT = {Pool: emit_pool}
+HALF = tuple(LOWER)

@@ -13,10 +13,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from llvmlite import ir
 
-from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES, Graph, Node
-from mavcg.kernels.builder.arithmetic import is_signed, larger, smaller
+from mavcg.kernels.builder.arithmetic import is_signed, larger, round_to, smaller, widen_half
 from mavcg.kernels.builder.emit import (
+    F32,
     I64,
     TYPES,
     Values,
@@ -97,12 +97,10 @@ class Reduce(KernelSpec):
 
 
 def lower_reduce(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
-    """Return the step of a reduction: reduce_sum, reduce_max and the others. Raises: MavcgError for f16."""
+    """Return the step of a reduction: reduce_sum, reduce_max and the others."""
     x, out = views[node.inputs[0]], views[node.output]
     kind, rank = node.op.removeprefix("reduce_"), len(x.shape)
     axes = {a % rank for a in node.attr("axes")}
-    if x.dtype == "f16":
-        raise MavcgError(f"node '{node.origin}' ({node.op}): no kernel for f16; cast to f32 before it")
     kept = kept_loops(x, out, axes, node.attr("keepdims"))
     gone = sorted(axes)
     reduced = collapse([x.shape[a] for a in gone], [[x.strides[a] for a in gone]])
@@ -146,7 +144,9 @@ def combiner(kind: str, dtype: str) -> Combine:
 
 
 def partial_type(kind: str, dtype: str) -> ir.Type:
-    """Return the type of partial results."""
+    """Return the type of partial results. Sums and products of f16 are f32 until the end."""
+    if dtype == "f16" and kind in ("sum", "mean", "prod"):
+        return F32
     return I64 if kind == "mean" and not dtype.startswith("f") else TYPES[dtype]
 
 
@@ -172,10 +172,16 @@ def emit_reduce(module: ir.Module, spec: Reduce, machine: Machine) -> ir.Functio
     combine, start = combiner(spec.kind, spec.dtype), identity(spec.kind, spec.dtype)
     partial = partial_type(spec.kind, spec.dtype)
 
-    parts = F32_SUM_PARTS if spec.kind in ("sum", "mean") and spec.dtype == "f32" else PARTS
+    parts = F32_SUM_PARTS if spec.kind in ("sum", "mean") and spec.dtype in ("f32", "f16") else PARTS
     reduction = Reduction(combine, start, parts, partial=partial)
 
+    def wide(value: Value) -> Value:
+        return widen_half(b, value) if partial == F32 else value
+
     def finish(value: Value) -> Value:
+        return round_to(b, quotient(value), spec.dtype)
+
+    def quotient(value: Value) -> Value:
         if spec.kind != "mean":
             return value
         count = number(value, spec.reduced.elements)
@@ -194,7 +200,7 @@ def emit_reduce(module: ir.Module, spec: Reduce, machine: Machine) -> ir.Functio
         if spec.along:
             line(from_, to)
         else:
-            b.store(finish(total_of(b, spec.reduced, spec.dtype, from_, reduction)), to, align=size)
+            b.store(finish(total_of(b, spec.reduced, spec.dtype, from_, reduction, wide)), to, align=size)
 
     def line(from_: Value, to: Value) -> None:
         lanes, length = machine.vector_bytes // size, spec.kept.shape[-1]
@@ -205,10 +211,10 @@ def emit_reduce(module: ir.Module, spec: Reduce, machine: Machine) -> ir.Functio
 
             def term(address_: Value, acc: Values) -> Values:
                 loaded = [load_vector(b, address(b, address_, v * lanes * size), of_vector, used) for v in range(count)]
-                return tuple(combine(b, a, value) for a, value in zip(acc, loaded, strict=True))
+                return tuple(combine(b, a, wide(value)) for a, value in zip(acc, loaded, strict=True))
 
             starts = (ir.Constant(vector(partial, lanes), [start] * lanes),) * count
-            in_parts = spec.kind == "mean" and spec.dtype == "f32"
+            in_parts = spec.kind == "mean" and spec.dtype in ("f32", "f16")
             acc = (walk_in_parts if in_parts else walk)(b, spec.reduced, size, pointer, starts, term)
             for v, value in enumerate(acc):
                 at = address(b, to, b.add(b.mul(first, const(size)), const(v * lanes * size)))
@@ -300,7 +306,6 @@ def total_of(
         )
         return value
     parts = vector(typ, count)
-    filling = ir.Constant(parts, [reduction.start] * count)
     outer = Nest(nest.shape[:-1] or (1,), ((nest.strides[0][:-1] or (0,)),))
     whole, rest = length // count * count, length % count
 
@@ -313,7 +318,7 @@ def total_of(
         if rest:
             loaded = term(load_lanes(b, address(b, at, whole * size), typ, count, rest))
             lanes = [i if i < rest else count + i for i in range(count)]
-            value = combine(b, value, shuffle(b, loaded, filling, lanes))
+            value = combine(b, value, shuffle(b, loaded, ir.Constant(loaded.type, [reduction.start] * count), lanes))
         return (value,)
 
     (value,) = walk(b, outer, size, pointer, (ir.Constant(vector(partial, count), [reduction.start] * count),), run)
@@ -330,3 +335,4 @@ def total_of(
 
 LOWER = {f"reduce_{kind}": lower_reduce for kind in ("sum", "mean", "max", "min", "prod")}
 EMIT = {Reduce: emit_reduce}
+HALF = tuple(LOWER)

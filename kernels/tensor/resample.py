@@ -7,9 +7,11 @@ import numpy as np
 from llvmlite import ir
 
 from mavcg.errors import MavcgError
-from mavcg.graph import Graph, Node
+from mavcg.graph import DTYPES, Graph, Node
+from mavcg.kernels.builder.arithmetic import round_to, widen_half
 from mavcg.kernels.builder.emit import (
     F32,
+    TYPES,
     address,
     const,
     fma,
@@ -37,7 +39,8 @@ class ResampleSpec(KernelSpec):
     """out[.., o, ..] = sum over t of weight[o, t] * x[.., index[o, t], ..], by fused multiply-adds in the order of t.
 
     nest: loops with strides of x without the axis, of index and weight (both dense), of out. length, step: length and
-    stride of x along the axis, in elements. plain: there is one tap, of weight 1. Operands: x, index, weight, out.
+    stride of x along the axis, in elements. plain: there is one tap, of weight 1. dtype: of x and out; weights and sums
+    are f32. Operands: x, index, weight, out.
     """
 
     nest: Nest
@@ -45,10 +48,16 @@ class ResampleSpec(KernelSpec):
     length: int
     step: int
     plain: bool
+    dtype: str = "f32"
 
     @property
     def family(self) -> str:
-        return "resample_f32"
+        return f"resample_{self.dtype}"
+
+    @property
+    def size(self) -> int:
+        """Bytes of an element of x and out."""
+        return DTYPES[self.dtype].itemsize
 
     @property
     def symbol_shape(self) -> str:
@@ -64,11 +73,11 @@ class ResampleSpec(KernelSpec):
 
 
 def _lower(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
-    """Return the step of a resample node. Raises: MavcgError for a type other than f32, and for tables that are not
+    """Return the step of a resample node. Raises: MavcgError for a type without a kernel, and for tables that are not
     dense."""
     x, index, weight = (views[name] for name in node.inputs)
     out = views[node.output]
-    if x.dtype != "f32":
+    if x.dtype not in ("f32", "f16"):
         raise MavcgError(f"node '{node.origin}' (resample): no kernel for {x.dtype}; cast to f32 before it")
     if not index.dense or not weight.dense:
         raise MavcgError(
@@ -83,7 +92,12 @@ def _lower(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing
     weights = graph.constants.get(node.inputs[2])
     plain = taps == 1 and weights is not None and bool(np.all(weights == 1))
     spec = ResampleSpec(
-        collapse(out.shape, (along_x, table, table, out.strides)), taps, x.shape[axis], x.strides[axis], plain
+        collapse(out.shape, (along_x, table, table, out.strides)),
+        taps,
+        x.shape[axis],
+        x.strides[axis],
+        plain,
+        x.dtype,
     )
     return (Step(spec, (*map(Operand, node.inputs), Operand(node.output, written=True)), node.origin),)
 
@@ -92,10 +106,11 @@ def emit_resample(module: ir.Module, spec: ResampleSpec, machine: Machine) -> ir
     """Emit the loops: vectors along the dimensions inside of the axis; one output at a time if the axis is
     innermost."""
     function, b = kernel_function(module, spec, machine)
-    emitter = _ResampleEmitter(b, spec, machine.vector_bytes // F32_BYTES)
+    emitter = _ResampleEmitter(b, spec, machine.vector_bytes // spec.size)
     pointers = [operand(b, i, name) for i, name in enumerate(("x", "index", "weight", "out"))]
     by_vectors = [strides[-1] for strides in spec.nest.strides] == [1, 0, 0, 1] and spec.taps > 0
-    nest_rows(b, spec.nest, pointers, (F32_BYTES,) * 4, emitter.by_vectors if by_vectors else emitter.by_elements)
+    sizes = (spec.size, F32_BYTES, F32_BYTES, spec.size)
+    nest_rows(b, spec.nest, pointers, sizes, emitter.by_vectors if by_vectors else emitter.by_elements)
     b.ret_void()
     return function
 
@@ -114,10 +129,10 @@ class _ResampleEmitter:
         few = [self._tap(addresses, const(t)) for t in range(spec.taps)] if spec.taps <= _FEW else []
 
         def emit_vectors(first: ir.Value, count: int, used: int) -> None:
-            offsets = [scale_index(b, b.add(first, const(i * lanes)), F32_BYTES) for i in range(count)]
+            offsets = [scale_index(b, b.add(first, const(i * lanes)), spec.size) for i in range(count)]
             totals = [self._vector(addresses, few, offset, used) for offset in offsets]
             for offset, total in zip(offsets, totals, strict=True):
-                store_lanes(b, total, address(b, addresses[3], offset), lanes, used)
+                store_lanes(b, round_to(b, total, spec.dtype), address(b, addresses[3], offset), lanes, used)
 
         along_line(b, line, lanes, 2 if few else 1, emit_vectors)
 
@@ -128,7 +143,7 @@ class _ResampleEmitter:
         b, spec, lanes = self.b, self.spec, self.lanes
 
         def load(source: ir.Value) -> ir.Value:
-            return load_lanes(b, address(b, source, offset), F32, lanes, used, "value")
+            return widen_half(b, load_lanes(b, address(b, source, offset), TYPES[spec.dtype], lanes, used, "value"))
 
         if spec.plain:
             return load(few[0][0])
@@ -139,13 +154,17 @@ class _ResampleEmitter:
 
     def by_elements(self, addresses: list[ir.Value], line: Line) -> None:
         """Emit a line output by output."""
-        b = self.b
-        steps = [strides[-1] * F32_BYTES for strides in self.spec.nest.strides]
+        b, spec = self.b, self.spec
+        sizes = (spec.size, F32_BYTES, F32_BYTES, spec.size)
+        steps = [strides[-1] * size for strides, size in zip(spec.nest.strides, sizes, strict=True)]
+
+        def load(source: ir.Value) -> ir.Value:
+            return widen_half(b, load_vector(b, source, TYPES[spec.dtype]))
 
         def emit_element(index: ir.Value) -> None:
             at_index = [address(b, p, scale_index(b, index, step)) for p, step in zip(addresses, steps, strict=True)]
-            total = self._loop_over_taps(at_index, lambda source: load_vector(b, source, F32), 1)
-            store_vector(b, total, at_index[3])
+            total = self._loop_over_taps(at_index, load, 1)
+            store_vector(b, round_to(b, total, spec.dtype), at_index[3])
 
         repeat(b, line.begin, line.end(b), emit_element, "element")
 
@@ -166,7 +185,7 @@ class _ResampleEmitter:
         offset = scale_index(b, t, F32_BYTES)
         index = index_at(b, address(b, addresses[1], offset), 4, spec.length)
         weight = load_vector(b, address(b, addresses[2], offset), F32, name="weight")
-        return address(b, addresses[0], scale_index(b, index, spec.step * F32_BYTES), "tap"), weight
+        return address(b, addresses[0], scale_index(b, index, spec.step * spec.size), "tap"), weight
 
     def _add_weighted(self, value: ir.Value, weight: ir.Value, total: ir.Value | None, lanes: int) -> ir.Value:
         """Return total + value * weight, by a fused multiply-add; the product alone without a total."""
@@ -176,3 +195,4 @@ class _ResampleEmitter:
 
 LOWER = {"resample": _lower}
 EMIT = {ResampleSpec: emit_resample}
+HALF = tuple(LOWER)

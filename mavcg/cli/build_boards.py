@@ -76,6 +76,7 @@ def farm_requests(options: BuildOptions, boards: str) -> "list[ModelRequest]":
                     jobs=options.jobs,
                     tune=options.tune,
                     max_error=options.max_error,
+                    precision=options.precision,
                 ),
                 selection,
             )

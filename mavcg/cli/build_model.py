@@ -44,6 +44,7 @@ def build_model_file(options: BuildOptions, model: Path) -> None:
             jobs=options.jobs,
             tune=options.tune,
             max_error=options.max_error,
+            precision=options.precision,
             weights=options.weights,
             aar=options.aar,
             several=True,

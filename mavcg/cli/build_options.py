@@ -173,6 +173,14 @@ class BuildOptions:
             help="Largest error of a model's f32 operators, relative to the largest sum in them; default 1e-4.",
         ),
     ] = None
+    precision: Annotated[
+        str | None,
+        typer.Option(
+            metavar="f32|f16",
+            help="Arithmetic of a model's floats; f16: every layer in half precision that has kernels for it, on cores "
+            "with FEAT_FP16 or AVX512-FP16; inputs and outputs keep their types; default f32.",
+        ),
+    ] = None
     strategy: Annotated[
         str | None,
         typer.Option(

@@ -188,6 +188,7 @@ def _model_request(
                 jobs=jobs,
                 tune=table.tune,
                 max_error=table.max_error,
+                precision=table.precision,
                 weights=weights,
                 several=True,
             ),

@@ -17,7 +17,7 @@ from mavcg.hardware.fits import all_cores_fit, core_kind, fit_of_kind
 from mavcg.hardware.issue_rates import IssueRates
 from mavcg.hardware.machine import Machine
 from mavcg.hardware.timing import MissingFact, Timing
-from mavcg.kernels.machines import machines_for
+from mavcg.kernels.machines import machines_for, with_half
 from mavcg.profiles.load import files, read_core
 from mavcg.profiles.timing import load_timing
 from mavcg.specs.kernel import F32_BYTES
@@ -58,6 +58,20 @@ def board_model(cores: Sequence[Core], target: Target, board: Board | None) -> B
         cores_each(labels, board),
         core_models(known) if known.clusters else (),
         tuple(core_model(known, number, len(cluster.cpus)) for number, cluster in enumerate(known.clusters)),
+    )
+
+
+def with_half_arithmetic(model: BoardModel) -> BoardModel:
+    """Return the model of the same cores with versions of kernels that compute in f16 (kernels/machines.py)."""
+
+    def half(core: CoreModel) -> CoreModel:
+        return replace(core, machine=with_half(core.machine))
+
+    return replace(
+        model,
+        versions={label: half(core) for label, core in model.versions.items()},
+        clusters=tuple(map(half, model.clusters)),
+        teams=tuple(map(half, model.teams)),
     )
 
 

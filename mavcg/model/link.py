@@ -9,11 +9,12 @@ from typing import Any
 
 from mavcg.choose.lowering.kernel_code import KernelCode, KernelObject, kernel_code
 from mavcg.choose.plan import Plan
-from mavcg.hardware.core import Core
+from mavcg.hardware.core import GENERIC, Core
 from mavcg.model.aar import write_aar
 from mavcg.model.dump import dump
 from mavcg.model.model_request import ModelRequest, Progress
 from mavcg.model.note import model_note
+from mavcg.model.precision import F16, precision_json
 from mavcg.objects.inspection import loaded_bytes, note_assembly
 from mavcg.objects.library import link_shared
 from mavcg.objects.link_options import LinkOptions
@@ -21,6 +22,8 @@ from mavcg.profiles.load import load_cores
 from mavcg.runtime.companions import HEADER_SUFFIXES, library_stem, program_version, write_companions
 from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.model_build import selector_of
+from mavcg.runtime.model_text import EngineOptions, default_spin_us
+from mavcg.runtime.needs import base_extensions
 from mavcg.toolchain.codegen import assemble
 from mavcg.toolchain.target import Target
 
@@ -68,7 +71,7 @@ def link_model(
     kernels = kernel_code(kernel_objects, plan.machines, plan.tiles)
     dump("generate_code", kernels)
     dump("pack_weights", f"{len(plan.memory.constants)} constants, {plan.memory.constants_bytes} bytes\n")
-    note = model_note(plan, kernels) | {"made_with": facts}
+    note = model_note(plan, kernels) | {"precision": precision_json(plan, request.precision), "made_with": facts}
     selector = library_selector(kernels, request, folder)
     link_with_note((*kernels.objects, *parts, selector), note, request, folder, progress)
     companions = write_companions(plan.program, request.output, request.threads)
@@ -94,6 +97,12 @@ def library_selector(kernels: KernelCode, request: ModelRequest, folder: Path) -
     """Compile the selector, which knows what the kernels' versions need."""
     all_cores = load_cores(request.target.arch)
     return selector_of(kernels.objects, CoreSet(request.cores), all_cores, request.target, folder)
+
+
+def engine_options(plan: Plan, request: ModelRequest) -> EngineOptions:
+    """Return the facts that are fixed in the library's engine."""
+    base = base_extensions(plan.machines[GENERIC]) if request.precision == F16 else ()
+    return EngineOptions(request.threads, default_spin_us(request.board), base_extensions=base)
 
 
 def link_with_note(

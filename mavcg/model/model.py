@@ -13,14 +13,13 @@ from mavcg.choose.lowering.pack_weights import packed_weights
 from mavcg.choose.plan import Plan
 from mavcg.files.scratch import scratch_folder
 from mavcg.files.worker_processes import Task, run_tasks, started_tasks
-from mavcg.model.link import ModelResult, link_model
+from mavcg.model.link import ModelResult, engine_options, link_model
 from mavcg.model.model_request import ModelRequest, Progress
 from mavcg.model.stages import plan_model
 from mavcg.runtime.companions import check_companions, library_stem
 from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.made_with import made_with
 from mavcg.runtime.model_build import engine_tasks
-from mavcg.runtime.model_text import EngineOptions, default_spin_us
 
 
 def build_model(request: ModelRequest, progress: Progress = lambda message: None) -> ModelResult:
@@ -58,5 +57,5 @@ def part_tasks(plan: Plan, request: ModelRequest, folder: Path) -> tuple[Task[Pa
         CoreSet(request.cores),
         request.target,
         folder,
-        EngineOptions(request.threads, default_spin_us(request.board)),
+        engine_options(plan, request),
     )

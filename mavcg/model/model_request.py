@@ -8,11 +8,12 @@ from mavcg.assembly.tuning_options import FAST, Tuning
 from mavcg.choose.algorithms.select_model import ENGINE, ModelQuestion
 from mavcg.choose.bands.banded_range import AUTO
 from mavcg.choose.lowering.memory_plan import ConstantPool
-from mavcg.cost.board_model import board_model
+from mavcg.cost.board_model import board_model, with_half_arithmetic
 from mavcg.graph import Graph
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core
 from mavcg.hardware.core_model import BoardModel
+from mavcg.model.precision import F32
 from mavcg.toolchain.codegen import default_workers
 from mavcg.toolchain.target import Target
 
@@ -34,7 +35,8 @@ class ModelRequest:
     are computed by bands of rows for speed, on a board (choose/bands/choose_bands.py). strip: drop local symbols of
     the library. weights: of a Caffe network; None for the file beside the model. aar: path of an Android archive to
     write. image_rows: every kernel that can works by rows of the image, for programs by parts of rows. graph: the model
-    as a graph if it was not read from the file; the file is then used for its name and hash only.
+    as a graph if it was not read from the file; the file is then used for its name and hash only. precision: of
+    arithmetic (precision.py).
     """
 
     model: Path
@@ -59,6 +61,7 @@ class ModelRequest:
     aar: Path | None = None
     image_rows: bool = False
     sizes: tuple[Mapping[str, tuple[int, ...]], ...] = ()
+    precision: str = F32
 
 
 @dataclass(frozen=True)
@@ -66,8 +69,8 @@ class PlanContext:
     """The inputs of the stages beside the plan.
 
     question: strategy and limits of the choice of algorithms. max_size_bytes: limit of packed weights. max_arena_bytes:
-    limit of a context's buffers. image_rows, depth_first, threads: as in ModelRequest. pool: constants of all models of
-    the same library; None: each model has its own.
+    limit of a context's buffers. image_rows, depth_first, threads, precision: as in ModelRequest. pool: constants of
+    all models of the same library; None: each model has its own.
     """
 
     board: BoardModel
@@ -80,12 +83,14 @@ class PlanContext:
     workers: int = 1
     progress: Progress = lambda message: None
     pool: ConstantPool | None = None
+    precision: str = F32
 
 
 def plan_context(request: ModelRequest, progress: Progress) -> PlanContext:
     """Return what the stages need of a request for a library. Raises: MavcgError as board_model."""
+    board = board_model(request.cores, request.target, request.board)
     return PlanContext(
-        board_model(request.cores, request.target, request.board),
+        board if request.precision == F32 else with_half_arithmetic(board),
         ModelQuestion(request.strategy, request.db, request.max_error, request.max_workspace_bytes),
         request.max_size_bytes,
         request.max_arena_bytes,
@@ -94,4 +99,5 @@ def plan_context(request: ModelRequest, progress: Progress) -> PlanContext:
         request.threads,
         request.workers,
         progress,
+        precision=request.precision,
     )

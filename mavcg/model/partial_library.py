@@ -15,7 +15,7 @@ from mavcg.choose.plan import Plan
 from mavcg.files.scratch import scratch_folder
 from mavcg.files.worker_processes import Task, run_tasks
 from mavcg.model.dump import dump
-from mavcg.model.link import library_selector, link_with_note
+from mavcg.model.link import engine_options, library_selector, link_with_note
 from mavcg.model.model_request import ModelRequest, PlanContext
 from mavcg.model.note import model_note
 from mavcg.model.stages import LAY_OUT, run_stages
@@ -25,7 +25,6 @@ from mavcg.runtime.drop_in_text import DropInFile, DropInPart, ModelFile, part_s
 from mavcg.runtime.made_with import made_with
 from mavcg.runtime.model_build import constants_task, drop_in_task, engine_task, sizes_task
 from mavcg.runtime.model_header import constants_symbol
-from mavcg.runtime.model_text import EngineOptions, default_spin_us
 from mavcg.specs.model_program import Program
 from mavcg.specs.tile_plan import TilePlan
 
@@ -136,5 +135,5 @@ def _engine_tasks(
             core_set,
             build.target,
             own_folder,
-            EngineOptions(build.threads, default_spin_us(build.board), part_symbol(model.program), constants=symbol),
+            replace(engine_options(model, build), part=part_symbol(model.program), constants=symbol),
         )

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mavcg.model.link import ModelResult
+from mavcg.model.precision import precision_words
 from mavcg.objects.inspection import versions_text
 from mavcg.runtime.companions import companions_sentence
 from mavcg.specs.model_program import Program, ThreadPlan
@@ -42,6 +43,7 @@ def model_json(result: ModelResult) -> dict[str, Any]:
         "selection": result.note["selection"],
         "primitives": primitives_json(result.note),
         "weights": result.note["weights"],
+        "precision": result.note["precision"],
         "files": [str(path) for path in (result.output, *result.companions)],
     }
 
@@ -115,6 +117,7 @@ def show_model(result: ModelResult, to: "Console") -> None:
         "operators": operators,
         "kernels": f"{len(result.plan.specs)} in {len(program.steps)} steps",
         "primitives": selection_sentence(result.note),
+        "precision": precision_words(result.note["precision"]),
         "weights": _size(program.constants_bytes) + weights_sentence(result.note),
         "code": f"{_size(result.code_bytes)}, all versions and the engine",
         "memory": memory_sentence(program) + phases_words(program),

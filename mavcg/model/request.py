@@ -18,6 +18,7 @@ from mavcg.importers.declared_shapes import GivenShapes
 from mavcg.importers.load import is_tflite
 from mavcg.model.aar import check_aar
 from mavcg.model.model_request import MAX_ERROR, ModelRequest
+from mavcg.model.precision import F32, parse_precision
 from mavcg.model.sizes import parse_shapes, parse_sizes
 from mavcg.objects.library import check_soname
 from mavcg.profiles.load import cores_for
@@ -61,6 +62,7 @@ class ModelOptions:
     weights: Path | None = None
     aar: Path | None = None
     several: bool = False
+    precision: str | None = None
 
 
 def make_model_request(
@@ -108,6 +110,7 @@ def make_model_request(
         parse_size(selection.max_arena, "--max-arena"),
         _depth_first(selection.depth_first, board_facts),
         weights=options.weights,
+        precision=parse_precision(options.precision, chosen),
         aar=options.aar,
         sizes=sizes if len(sizes) > 1 else (),
     )
@@ -198,6 +201,10 @@ def make_partial_request(
         raise MavcgError(
             f"--aar {build.aar}: packs whole models, whose header it holds; copy a partial library to the "
             "application's jniLibs folder, or leave out --partial"
+        )
+    if build.precision != F32:
+        raise MavcgError(
+            f"--precision {build.precision}: applies to whole models; leave it out, or leave out --partial"
         )
     if build.depth_first == ON:
         raise MavcgError(f"--depth-first {ON}: applies to whole models; leave it out, or leave out --partial")

@@ -24,15 +24,25 @@ from mavcg.importers.load import import_model
 from mavcg.model.choose_algorithms import choose_algorithms
 from mavcg.model.dump import dump
 from mavcg.model.model_request import ModelRequest, PlanContext, Progress, plan_context
+from mavcg.model.precision import F32, set_precision
 from mavcg.passes.graph.pipeline import optimise
+from mavcg.passes.graph.precision import in_single
 
 
 def optimise_graph(plan: Plan, context: PlanContext) -> Plan:
     """Rewrite the graph by all passes, whose result is the same for every core."""
     context.progress("rewriting the graph")
-    graph = optimise(plan.graph, dump)
+    graph = optimise(plan.graph if context.precision == F32 else in_single(plan.graph), dump)
     dump("optimise", graph)
     return replace(plan, graph=graph)
+
+
+def choose_precision(plan: Plan, context: PlanContext) -> Plan:
+    """Compute nodes in half precision where it is requested and kernels have it."""
+    lowered = set_precision(plan, context.precision)
+    if lowered is not plan:
+        dump("precision", lowered.graph)
+    return lowered
 
 
 def choose_and_lower(plan: Plan, context: PlanContext) -> Plan:
@@ -126,7 +136,7 @@ def choose_threads(plan: Plan, context: PlanContext) -> Plan:
 
 Stage = Callable[[Plan, PlanContext], Plan]
 # Of one graph; its kernels and constants may then be shared with other graphs of the same library.
-CHOOSE: tuple[Stage, ...] = (optimise_graph, choose_and_lower)
+CHOOSE: tuple[Stage, ...] = (optimise_graph, choose_precision, choose_and_lower)
 LAY_OUT: tuple[Stage, ...] = (tile_kernels, place_memory, list_steps, choose_bands, divide_rows, choose_threads)
 STAGES = CHOOSE + LAY_OUT
 

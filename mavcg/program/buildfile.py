@@ -102,6 +102,7 @@ class ModelTable:
         shapes: "NAME=1x3x224x224".
         threads: a number or "auto".
         max_size, max_arena: bytes or a text such as "4MB".
+        precision: "f32" or "f16".
         depth_first: "auto", "on" or "off".
         db: a file of costs.
         max_seconds, max_memory: limits on the build.
@@ -120,6 +121,7 @@ class ModelTable:
     threads: int | str | None = None
     tune: str | None = None
     max_error: float | None = None
+    precision: str | None = None
     strategy: str | None = None
     db: str | None = None
     max_workspace: int | None = None

@@ -12,5 +12,15 @@ MAVCG_PRIVATE bool offers_base(const uint32_t needs[MAVCG_NEED_WORDS]) {
     return !missing;
 }
 #else
-MAVCG_PRIVATE bool offers_base(const uint32_t needs[MAVCG_NEED_WORDS]) { return (void)needs, true; }
+extern unsigned long getauxval(unsigned long type) MAVCG_WEAK_IMPORT; /* not on a machine without a kernel */
+
+MAVCG_PRIVATE bool offers_base(const uint32_t needs[MAVCG_NEED_WORDS]) {
+    static const unsigned long hwcaps[] = {16, 26}; /* AT_HWCAP, AT_HWCAP2: include/uapi/linux/auxvec.h */
+    static const int half = 32;
+    for (int number = 0; number < 2; number++) {
+        uint64_t needed = needs[2 * number] | (uint64_t)needs[2 * number + 1] << half;
+        if (needed && (!getauxval || needed & ~(uint64_t)getauxval(hwcaps[number]))) return false;
+    }
+    return true;
+}
 #endif

@@ -17,7 +17,7 @@ enum mavcg_status {
     MAVCG_ERROR_OPTION = -5,    /* threads out of range, an unknown flag, or a reserved field that is not 0 */
     MAVCG_ERROR_MEMORY = -6,    /* the system has no memory for the context */
     MAVCG_ERROR_THREADS = -7,   /* the system does not let the context start its threads */
-    MAVCG_ERROR_CPU = -8,       /* the processor lacks instructions that every version needs (x86: AVX2, FMA) */
+    MAVCG_ERROR_CPU = -8,       /* the processor lacks instructions that every version needs: AVX2, FMA, of f16 */
     MAVCG_ERROR_INDEX = -9      /* the run read or computed an index out of range; the outputs are undefined */
 };
 

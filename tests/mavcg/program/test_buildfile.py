@@ -75,6 +75,7 @@ shapes = ["x=1x3x8x8"]
 threads = 2
 tune = "off"
 max_error = 0
+precision = "f16"
 strategy = "engine"
 db = "costs.json"
 max_workspace = 4096
@@ -119,7 +120,18 @@ WRONG: dict[str, dict[str, tuple[str, str]]] = {
     "model[0]": {
         **{
             key: ("7", "a string")
-            for key in ("file", "output", "board", "target", "tune", "strategy", "db", "weights", "depth_first")
+            for key in (
+                "file",
+                "output",
+                "board",
+                "target",
+                "tune",
+                "strategy",
+                "db",
+                "weights",
+                "depth_first",
+                "precision",
+            )
         },
         **{key: ('"x"', "a list of strings") for key in ("cores", "shapes")},
         **{key: ("1.5", "a whole number or a string") for key in ("threads", "max_size", "max_arena", "max_memory")},

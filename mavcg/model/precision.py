@@ -1,0 +1,72 @@
+"""The precision of a model's arithmetic: what is requested, what the cores have, and the graph that follows."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from mavcg.choose.plan import Plan
+from mavcg.errors import MavcgError
+from mavcg.graph import Graph
+from mavcg.hardware.core import Core
+from mavcg.kernels.machines import cores_without_half
+from mavcg.kernels.registry import has_half_kernel
+from mavcg.ops.nodes import verify
+from mavcg.passes.graph.precision import in_half
+
+F32, F16 = "f32", "f16"
+PRECISIONS = (F32, F16)
+
+
+def parse_precision(text: str | None, cores: Sequence[Core]) -> str:
+    """Return the precision that --precision names, f32 by default.
+
+    Raises: MavcgError for an unknown one, and for f16 where a core has no arithmetic of f16.
+    """
+    precision = text or F32
+    if precision not in PRECISIONS:
+        raise MavcgError(f"--precision {text}: give {' or '.join(PRECISIONS)}")
+    if precision == F16 and (without := cores_without_half(cores)):
+        names = ", ".join(without)
+        raise MavcgError(
+            f"--precision {F16}: {names} {'has' if len(without) == 1 else 'have'} no arithmetic of half precision "
+            f"(FEAT_FP16, AVX512-FP16); leave it out for {F32}, or name other --cores"
+        )
+    return precision
+
+
+def half_graph(graph: Graph) -> Graph:
+    """Return an optimised f32 graph with all nodes in f16 that have kernels for it."""
+    lowered = in_half(graph, has_half_kernel)
+    verify(lowered)
+    return lowered
+
+
+def layer_precisions(plan: Plan) -> dict[str, str]:
+    """Return the type in which each layer with floats computes, by its name in the user's file.
+
+    A layer of several steps, or of several nodes of the same name, is f16 only if all of them are.
+    """
+    types, layers = plan.lowered.graph.types, dict[str, str]()
+    for step in plan.lowered.steps:
+        node = step.node
+        dtypes = {types[name].dtype for name in (*node.inputs[:1], *node.outputs) if name} & {F16, F32}
+        if node.op != "cast" and dtypes:
+            dtype = F32 if F32 in dtypes else F16
+            layers[step.name] = F32 if layers.get(step.name) == F32 else dtype
+    return layers
+
+
+def precision_json(plan: Plan, requested: str) -> dict[str, Any]:
+    """Return what a build's document says of precision. requested: of PRECISIONS."""
+    return {"requested": requested, "layers": layer_precisions(plan)}
+
+
+def precision_words(precision: Mapping[str, Any]) -> str:
+    """Return the line of a report on precision_json's value."""
+    layers = list(precision["layers"].values())
+    return f"{precision['requested']}: {layers.count(F16)} of {len(layers)} layers in {F16}"
+
+
+def set_precision(plan: Plan, precision: str) -> Plan:
+    """Return the plan with its optimised graph in this precision."""
+    return plan if precision == F32 else replace(plan, graph=half_graph(plan.graph))

@@ -1,0 +1,163 @@
+"""Libraries that compute in f16: AArch64's in an emulator, against the f32 graph in double precision."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from mavcg.importers.load import import_model
+from mavcg.model.model import build_model
+from mavcg.model.request import ModelOptions, make_model_request
+from mavcg.passes.graph.pipeline import optimise
+from mavcg.reference import run as run_graph
+from mavcg.toolchain.zig import run_zig
+
+onnx = pytest.importorskip("onnx")
+
+Array = NDArray[Any]
+QEMU = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
+SYSROOT = Path("/usr/aarch64-linux-gnu")
+RUN_MODEL = Path(__file__).parents[2] / "pipelines/run_model.c"
+MIDRS = {"cortex-a55": 0x412FD050, "cortex-a75": 0x413FD0A0, "exynos-m4": 0x531F0030}
+emulated = pytest.mark.skipif(
+    QEMU is None or not (SYSROOT / "lib/ld-linux-aarch64.so.1").exists(),
+    reason="needs qemu-aarch64 and a C library for it in /usr/aarch64-linux-gnu",
+)
+
+
+def network(path: Path, dtype: Any = np.float32) -> Path:
+    """Every kind of layer: convolutions, a residual, pools, attention, norms, an activation, a resize."""
+    rng, kind = np.random.default_rng(0), onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+
+    def array(name: str, *shape: int, size: float = 0.3) -> Any:
+        return onnx.numpy_helper.from_array((rng.standard_normal(shape) * size).astype(dtype), name)
+
+    node, value = onnx.helper.make_node, onnx.helper.make_tensor_value_info
+    nodes = [
+        node("Conv", ["x", "w1", "b1"], ["a"], "conv_1", pads=[1, 1, 1, 1], strides=[2, 2]),
+        node("Relu", ["a"], ["b"], "relu"),
+        node("Conv", ["b", "wd"], ["c"], "depthwise", pads=[1, 1, 1, 1], group=16),
+        node("Add", ["c", "b"], ["d"], "add"),
+        node("MaxPool", ["d"], ["e"], "max_pool", kernel_shape=[2, 2], strides=[2, 2]),
+        node("Conv", ["e", "w2", "b2"], ["f"], "conv_2"),
+        node("HardSwish", ["f"], ["g"], "hard_swish"),
+        node("Resize", ["g", "", "scales"], ["h"], "resize", mode="linear"),
+        node("AveragePool", ["h"], ["i"], "average_pool", kernel_shape=[3, 3], strides=[2, 2]),
+        node("Reshape", ["i", "rows"], ["j"], "rows"),
+        node("Transpose", ["j"], ["k"], "columns", perm=[0, 2, 1]),
+        node("MatMul", ["j", "k"], ["l"], "scores"),
+        node("Softmax", ["l"], ["m"], "softmax", axis=2),
+        node("MatMul", ["m", "j"], ["n"], "mix"),
+        node("LayerNormalization", ["n", "scale", "shift"], ["o"], "norm", axis=2),
+        node("ReduceMean", ["o"], ["p"], "mean", axes=[1], keepdims=0),
+        node("Gemm", ["p", "w3", "b3"], ["y"], "classes", transB=1),
+    ]
+    arrays = [
+        array("w1", 16, 3, 3, 3),
+        array("b1", 16),
+        array("wd", 16, 1, 3, 3),
+        array("w2", 24, 16, 1, 1),
+        array("b2", 24),
+        array("scale", 49, size=1),
+        array("shift", 49),
+        array("w3", 10, 49),
+        array("b3", 10),
+        onnx.numpy_helper.from_array(np.array([1, 1, 2, 2], np.float32), "scales"),
+        onnx.numpy_helper.from_array(np.array([1, 24, 49]), "rows"),
+    ]
+    graph = onnx.helper.make_graph(
+        nodes, "layers", [value("x", kind, [1, 3, 32, 32])], [value("y", kind, [1, 10])], arrays
+    )
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+def image() -> Array:
+    return np.random.default_rng(3).standard_normal((1, 3, 32, 32)).astype(np.float32)
+
+
+def build(model: Path, library: Path, precision: str) -> Mapping[str, Any]:
+    request, _ = make_model_request(
+        model,
+        str(library),
+        ModelOptions(cores=("cortex-a55", "cortex-a75", "exynos-m4"), tune="off", precision=precision),
+    )
+    return build_model(request).note
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("half")
+    network(folder / "road.onnx")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def note(folder: Path) -> Mapping[str, Any]:
+    return build(folder / "road.onnx", folder / "libroad.so", "f16")
+
+
+def link(folder: Path) -> None:
+    flags = ["-target", "aarch64-linux-gnu.2.17", "-std=gnu11", "-O1", "-pthread", "-fno-sanitize=all", f"-I{folder}"]
+    end = [str(RUN_MODEL), str(folder / "libroad.so"), f"-Wl,-rpath,{folder}", "-o", str(folder / "run_model")]
+    run_zig("cc", [*flags, *end], "linking the program")
+
+
+def emulate(folder: Path, cpu: str, threads: int = 1, check: bool = True) -> "subprocess.CompletedProcess[str]":
+    words = [str(QEMU), "-L", str(SYSROOT), "-cpu", cpu, "./run_model", "inputs.bin", "outputs.bin", str(threads), "2"]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MAVCG_")}
+    return subprocess.run(
+        words, cwd=folder, env=environment | {"MAVCG_TRACE": "1"}, capture_output=True, text=True, check=check
+    )
+
+
+def test_layers_are_in_half_and_weights_and_arena_are_halved(folder: Path, note: Mapping[str, Any]) -> None:
+    single = build(folder / "road.onnx", folder / "libsingle.so", "f32")
+    assert note["precision"]["requested"] == "f16" and single["precision"]["requested"] == "f32"
+    assert set(single["precision"]["layers"].values()) == {"f32"}
+    layers = note["precision"]["layers"]
+    products = {"conv_1", "depthwise", "conv_2", "scores", "mix", "classes"}
+    assert {name for name, dtype in layers.items() if dtype == "f32"} <= products
+    assert [tensor["type"] for tensor in (*note["inputs"], *note["outputs"])] == ["f32[1,3,32,32]", "f32[1,10]"]
+    assert all("fullfp16" in needs for needs in note["extensions"].values()) and "generic" in note["extensions"]
+
+
+@emulated
+def test_results_are_near_the_exact_ones_and_the_same_on_every_core(folder: Path, note: Mapping[str, Any]) -> None:
+    link(folder)
+    (folder / "inputs.bin").write_bytes(image().tobytes())
+    (wanted,) = run_graph(optimise(import_model(folder / "road.onnx", {})), image(), wide=True)
+    found: dict[str, bytes] = {}
+    for name, cpu in {"generic": "max", **{core: f"max,midr={midr:#x}" for core, midr in MIDRS.items()}}.items():
+        done = emulate(folder, cpu, threads=1 + len(found) % 2)
+        assert name in done.stderr
+        found[name] = (folder / "outputs.bin").read_bytes()
+    assert len(set(found.values())) == 1
+    error = np.abs(np.frombuffer(found["generic"], np.float32).reshape(1, 10) - wanted).max() / np.abs(wanted).max()
+    assert 1e-6 < error < 5e-3
+
+
+@emulated
+def test_a_machine_without_half_precision_is_refused(folder: Path, note: Mapping[str, Any]) -> None:
+    """Whatever its register says of the core: the kernel does not offer FEAT_FP16."""
+    link(folder)
+    (folder / "inputs.bin").write_bytes(image().tobytes())
+    refused = emulate(folder, "cortex-a53,midr=0x412fd050", check=False)
+    assert refused.returncode == 3 and "MAVCG_OK" in refused.stderr
+
+
+def test_a_core_without_half_precision_is_named(folder: Path, capfd: Any) -> None:
+    from mavcg.cli.app import run
+
+    words = ["build", str(folder / "road.onnx"), "-o", str(folder / "libno.so"), "--precision", "f16"]
+    assert run([*words, "--cores", "cortex-a55,cortex-a53,cortex-a72"]) == 2
+    assert "--precision f16: cortex-a53, cortex-a72 have no arithmetic of half precision" in capfd.readouterr().err
+    assert run([*words[:-1], "f8", "--cores", "cortex-a55"]) == 2
+    assert "--precision f8: give f32 or f16" in capfd.readouterr().err
+    assert not (folder / "libno.so").exists()
