@@ -126,9 +126,21 @@ _ACTIVATIONS: dict[str, Callable[..., Value]] = {
 _HALF_UNARY = ("relu", "clip", "neg", "abs", "sqrt", "reciprocal", "floor", "ceil", "round")
 
 
-def activation(b: ir.IRBuilder, act: str, act_args: tuple[float, ...]) -> Callable[[ir.Value], ir.Value]:
-    """Return the emitter of an activation, for tiles that know nothing of activations."""
-    return partial(activate, b, act, act_args)
+def activation(
+    b: ir.IRBuilder, act: str, act_args: tuple[float, ...], dtype: str = "f32"
+) -> Callable[[ir.Value], ir.Value]:
+    """Return the emitter of `output` of f32 lanes, for tiles that know nothing of activations."""
+    return partial(output, b, act, act_args, dtype)
+
+
+def output(b: ir.IRBuilder, act: str, args: Sequence[float], dtype: str, x: Value) -> Value:
+    """Return the activation of f32 lanes as an output of type f32 or f16, rounded once.
+
+    The choice between x and a bound is the same after the rounding, in half as many vectors of f16.
+    """
+    if dtype == "f16" and act in ("relu", "clip"):
+        return activate(b, act, args, narrowed(b, x, dtype))
+    return narrowed(b, activate(b, act, args, x), dtype)
 
 
 def activate(b: ir.IRBuilder, act: str, args: Sequence[float], x: Value) -> Value:

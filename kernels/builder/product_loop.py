@@ -165,10 +165,12 @@ def window_loops(
     inputs: Value,
     run: Callable[[SumPosition, Values], Values],
     sums: Values,
+    first_term: Value | None = None,
 ) -> Values:
     """Emit the loops over the taps of a window around run(position, sums), which adds a run of contiguous inputs.
 
-    levels: (count, step in bytes), outermost first. run_terms: number of terms of a run.
+    levels: (count, step in bytes), outermost first. run_terms: number of terms of a run. first_term: number of the
+    first term; None: 0.
     """
     counts = [count for count, _ in levels]
 
@@ -177,7 +179,7 @@ def window_loops(
         first = address(b, at.inputs, scale_index(b, index, levels[level][1]), "taps")
         return SumPosition(first, b.add(at.term, scale_index(b, index, inside)))
 
-    return nested_loops(b, counts, SumPosition(inputs, const(0)), move, run, sums)
+    return nested_loops(b, counts, SumPosition(inputs, first_term or const(0)), move, run, sums)
 
 
 def term_address(b: ir.IRBuilder, base: Value, index: Value | int, step: int, name: str) -> Value:

@@ -9,8 +9,9 @@ from llvmlite import ir
 from mavcg.kernels.builder.activation import activation
 from mavcg.kernels.builder.emit import address, const, operand, repeat, scale_index
 from mavcg.kernels.conv.spec import Conv2d, conv_sum, prefetches_inputs, register_tiling, share_bytes
-from mavcg.kernels.gemm.micro_kernel import SumBlock, emit_tile, sum_blocks
+from mavcg.kernels.gemm.micro_kernel import emit_tile
 from mavcg.kernels.gemm.register_tile import RegisterTiling, vector_lanes
+from mavcg.kernels.gemm.sum_blocks import SumBlock, sum_blocks
 from mavcg.kernels.gemm.tile import F32_BYTES, Part, Pointers, RegisterTile, WeightLayout
 from mavcg.specs.kernel import Machine, View
 from mavcg.specs.tile_plan import MacroTile
@@ -33,6 +34,8 @@ class Blocks:
     """Emitter of the loops inside a convolution's blocks, with the operands of its function."""
 
     def __init__(self, b: ir.IRBuilder, spec: Conv2d, machine: Machine, macro: MacroTile) -> None:
+        if not spec.tiling_rules.partial_sums:
+            macro = replace(macro, kc=None)
         self.b, self.spec, self.machine, self.macro = b, spec, machine, macro
         self.x, self.w, self.out = (operand(b, i, name) for i, name in enumerate(("x", "weights", "out")))
         self.bias = operand(b, 3, "bias") if spec.bias else None
@@ -104,7 +107,7 @@ class Blocks:
 
         def tile(shape: RegisterTile, at: Pointers) -> None:
             part: Part | None = block.part
-            act = activation(b, spec.act, spec.act_args)
+            act = activation(b, spec.act, spec.act_args, spec.out.dtype)
             emit_tile(b, self.machine, block.total, self.weights, shape, at, act, part)
 
         width = tiling.widths.count + tiling.widths.count_less

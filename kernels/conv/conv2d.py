@@ -27,7 +27,7 @@ from mavcg.kernels.conv.part_loops import (
     rows_of_parts,
 )
 from mavcg.kernels.conv.spec import Conv2d, conv2d_registers, plain_macro, register_tiling
-from mavcg.kernels.gemm.micro_kernel import SumBlock, sum_blocks
+from mavcg.kernels.gemm.sum_blocks import SumBlock, sum_blocks
 from mavcg.kernels.gemm.tile import packed_depthwise, packed_filters
 from mavcg.kernels.tensor.plain_product import plain_conv2d
 from mavcg.specs.kernel import Machine, Operand, Packing, Step, View
@@ -179,16 +179,22 @@ class _Conv2dEmitter(Blocks):
                 run(const((spec.panels - 1) * spec.lanes), tail)
 
 
+# Types of products in vectors, with a bias of f32.
+PRODUCT_TYPES = ("f32", "f16")
 PIECE_PIXELS = 64  # maximum pixels of a piece of a long row, whose inputs then stay in a level-1 cache
 
 
 def lower_conv2d(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
-    """Return the steps of a conv2d node. Raises: MavcgError for a node with pads; padding is a separate step."""
+    """Return the steps of a conv2d node.
+
+    Raises: MavcgError for a node with pads, as padding is a separate step; as check_bias.
+    """
     x, w = views[node.inputs[0]], node.inputs[1]
     if any(node.attr("pads")):
         raise MavcgError(f"node '{node.origin}' (conv2d): has pads; padding must be a node of its own before it")
-    if x.dtype != "f32":
+    if x.dtype not in PRODUCT_TYPES:
         return plain_conv2d(node, graph, views)
+    check_bias(node, views)
     shape = graph.shape(w)
     if is_depthwise(node, graph):
         return (_depthwise_step(node, graph, views),)
@@ -196,6 +202,15 @@ def lower_conv2d(node: Node, graph: Graph, views: Mapping[str, View], packing: P
     packed = packed_filters(w, shape, groups, packing.lanes, x.dtype) if w in graph.constants else None
     window = Window((shape[1], shape[2]), tuple(node.attr("stride")), tuple(node.attr("dilation")), groups)
     return conv_step(node, x, views[node.output], window, views, packing, packed)
+
+
+def check_bias(node: Node, views: Mapping[str, View]) -> None:
+    """Check the bias of a product, which is added in f32. Raises: MavcgError where it has another type."""
+    bias = (*node.inputs[2:], "")[0]
+    if bias and views[bias].dtype != "f32":
+        raise MavcgError(
+            f"node '{node.origin}' ({node.op}): its bias is {views[bias].dtype}; its kernel adds f32, so cast it to f32"
+        )
 
 
 def is_depthwise(node: Node, graph: Graph) -> bool:
@@ -265,4 +280,5 @@ def conv_step(
 LOWER = {"conv2d": lower_conv2d}
 EMIT = {Conv2d: emit_conv2d, Depthwise: emit_depthwise}
 EMIT_TILED = {Conv2d: emit_conv2d}
+HALF = ("conv2d",)
 REGISTERS = {Conv2d: conv2d_registers}

@@ -1,4 +1,4 @@
-"""Emitter of f32 depthwise convolutions: loops over blocks of rows, tiles of pixels, lines of channels, rows, taps."""
+"""Emitter of depthwise convolutions of floats: loops over blocks of rows, pixels, lines of channels, rows, taps."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,9 +6,11 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.activation import activate
+from mavcg.kernels.builder.activation import output
+from mavcg.kernels.builder.arithmetic import widened
 from mavcg.kernels.builder.emit import (
     F32,
+    TYPES,
     Values,
     address,
     const,
@@ -20,6 +22,7 @@ from mavcg.kernels.builder.emit import (
     repeat,
     scale_index,
     store_vector,
+    with_element,
 )
 from mavcg.kernels.conv.depthwise import Depthwise, DepthwiseWindow, block_rows, is_crowded, prefetch, tile_of
 from mavcg.kernels.conv.part_loops import row_blocks
@@ -227,22 +230,26 @@ class _DepthwiseEmitter:
         b, spec = self.b, self.spec
         note_tile(b, pixels, vectors)
         x, weights, out, bias, residual = at
-        typ = ir.VectorType(F32, self.lanes)
-        sides = [(v * self.lanes * F32_BYTES, used if v == vectors - 1 else self.lanes) for v in range(vectors)]
-        acc: Values = ()
-        for side, count in sides:
-            start = f32_splat(0.0, self.lanes)
-            if bias is not None:
-                start = load_vector(b, address(b, bias, side), typ, count, "bias")
-            acc += (start,) * pixels
-
+        typ, element = ir.VectorType(F32, self.lanes), TYPES[self.dtype]
+        sides = [(v * self.lanes, used if v == vectors - 1 else self.lanes) for v in range(vectors)]
+        biases = [f32_splat(0.0, self.lanes)] * len(sides)
+        if bias is not None:
+            biases = [load_vector(b, address(b, bias, side * F32_BYTES), typ, count, "bias") for side, count in sides]
+        # A sum of f16 is one block: its bias, of f32, is added after it.
+        starts = (
+            biases if element == F32 else [ir.Constant(with_element(x, element), [0.0] * self.lanes) for x in biases]
+        )
+        acc: Values = tuple(start for start in starts for _ in range(pixels))
         counts = tuple(count for _, count in sides)
         acc = self.window.sums(b, (x, weights), (pixels, self.lanes), counts, acc)
         for p in range(pixels):
             for v, (side, count) in enumerate(sides):
                 value = acc[v * pixels + p]
+                if element != F32:
+                    value = b.fadd(widened(b, value), biases[v], name="sum") if bias is not None else widened(b, value)
                 if residual is not None and spec.residual is not None:
-                    pointer = address(b, residual, p * spec.residual.strides[2] * F32_BYTES + side)
-                    value = b.fadd(value, load_vector(b, pointer, typ, count, "residual"))
-                value = activate(b, spec.act, spec.act_args, value)
-                store_vector(b, value, address(b, out, p * spec.out.strides[2] * F32_BYTES + side), count)
+                    pointer = address(b, residual, (p * spec.residual.strides[2] + side) * self.item)
+                    added = load_vector(b, pointer, ir.VectorType(element, self.lanes), count, "residual")
+                    value = b.fadd(value, widened(b, added))
+                value = output(b, spec.act, spec.act_args, self.dtype, value)
+                store_vector(b, value, address(b, out, (p * spec.out.strides[2] + side) * self.item), count)

@@ -1,7 +1,7 @@
-"""f32 matrix products: a constant right side becomes a 1x1 convolution; a computed one is read in place, unpacked."""
+"""Products of matrices of floats: a constant right side becomes a 1x1 convolution; a computed one is read in place."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 from typing import TypeAlias
@@ -11,16 +11,17 @@ from llvmlite import ir
 from mavcg.graph import DTYPES, Graph, Node
 from mavcg.kernels.builder.activation import activation
 from mavcg.kernels.builder.emit import address, const, finish_rows, kernel_function, operand, repeat, scale_index
-from mavcg.kernels.conv.conv2d import conv_step
+from mavcg.kernels.conv.conv2d import PRODUCT_TYPES, check_bias, conv_step
 from mavcg.kernels.conv.part_loops import block_channels, channel_blocks
-from mavcg.kernels.gemm.micro_kernel import SumBlock, block_terms, emit_tile, sum_blocks
+from mavcg.kernels.gemm.micro_kernel import emit_tile
 from mavcg.kernels.gemm.register_tile import BlockRegisters, RegisterTiling, choose, tiling_of, vector_lanes
+from mavcg.kernels.gemm.sum_blocks import SumBlock, block_terms, sum_blocks
 from mavcg.kernels.gemm.tile import F32_BYTES, Pointers, RegisterTile, Sum, WeightLayout, packed_matrix
 from mavcg.kernels.tensor.plain_product import plain_matmul
 from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View
 from mavcg.specs.kernel_symbol import shape_text, sizes_text
 from mavcg.specs.serialize import spec_format
-from mavcg.specs.sums_of_products import SumSizes, SumsOfProducts, Window
+from mavcg.specs.sums_of_products import SumSizes, SumsOfProducts, TilingRules, Window
 from mavcg.specs.tile_plan import MacroTile
 
 PLAIN = MacroTile()
@@ -85,9 +86,8 @@ class MatMul(UnpackedProducts):
     def products(self) -> SumsOfProducts:
         # Each piece counts as a group of its own, whose rows are the pixels of a single row.
         columns = min(self.m, PIECE_ROWS)
-        return SumsOfProducts(
-            SumSizes(self.n, self.k, 1, columns, 1, columns, self.item_bytes), Window(groups=max(1, self.rows))
-        )
+        sizes = SumSizes(self.n, self.k, 1, columns, 1, columns, self.item_bytes)
+        return SumsOfProducts(sizes, Window(groups=max(1, self.rows)), TilingRules(partial_sums=self.dtype == "f32"))
 
     @property
     def pieces(self) -> int:
@@ -104,11 +104,14 @@ class MatMul(UnpackedProducts):
 
 
 def lower_matmul(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
-    """Return the step of a matmul node: with packed weights if the right side is constant and rows are evenly
-    spaced."""
+    """Return the step of a matmul node: with packed weights if the right side is constant and rows are evenly spaced.
+
+    Raises: as check_bias.
+    """
     a, right, out = views[node.inputs[0]], node.inputs[1], views[node.output]
-    if out.dtype != "f32":
+    if out.dtype not in PRODUCT_TYPES:
         return plain_matmul(node, views)
+    check_bias(node, views)
     names = [node.inputs[0], node.output, *(n for n in node.inputs[3:] if n)]
     images = {name: as_image(views[name]) for name in names}
     constant = graph.constants.get(right)
@@ -170,8 +173,9 @@ def as_image(view: View) -> View | None:
 def emit_matmul(module: ir.Module, spec: MatMul, machine: Machine, macro: MacroTile = PLAIN) -> ir.Function:
     """Emit the function of a spec for a machine.
 
-    Only nc, nr and kc of the macro-tile are used: rows are cut into pieces by the spec.
+    Only nc, nr and kc of the macro-tile are used: rows are cut into pieces by the spec. f16 sums are not cut by kc.
     """
+    macro = macro if spec.products.rules.partial_sums else replace(macro, kc=None)
     _, b = kernel_function(module, spec, machine)
     bases = [operand(b, i, name) for i, name in enumerate(("a", "b", "out"))]
     bias = operand(b, 3, "bias") if spec.bias else None
@@ -255,11 +259,11 @@ class _ProductEmitter:
 
     def _tiling(self, rows: int) -> RegisterTiling:
         """Return the register tiles of a piece: as wide as nr, or those with the fewest cycles."""
-        nr, vectors = self.macro.nr, -(-self.spec.n // self.lanes)
+        nr, dtype, vectors = self.macro.nr, self.spec.dtype, -(-self.spec.n // self.lanes)
         terms = block_terms(self.total, self.macro.kc)[0]
         if nr is None:
-            return choose(self.machine, rows, vectors, terms)
-        return tiling_of(self.machine, rows, vectors, min(vectors, max(1, nr // self.lanes)), terms)
+            return choose(self.machine, rows, vectors, terms, dtype=dtype)
+        return tiling_of(self.machine, rows, vectors, min(vectors, max(1, nr // self.lanes)), terms, dtype=dtype)
 
     def _block(self, piece: _ProductPiece, first: ir.Value, count: int, block: SumBlock) -> None:
         """Emit a block of columns for some terms of the sum, register tile by register tile."""
@@ -291,7 +295,7 @@ class _ProductEmitter:
                 address(b, self.bias, bias_column) if self.bias is not None else None,
                 address(b, starts[3], b.add(scale_index(b, row, steps[2]), column)) if len(starts) > 3 else None,
             )
-            act = activation(b, spec.act, spec.act_args)
+            act = activation(b, spec.act, spec.act_args, spec.dtype)
             emit_tile(b, self.machine, block.total, weights, tile, pointers, act, block.part)
 
         done = 0
@@ -306,12 +310,13 @@ def matmul_registers(spec: MatMul, machine: Machine, macro: MacroTile, channels:
     """Return the register tiles of all columns of a piece."""
     lanes, rows = vector_lanes(machine, spec.dtype), min(spec.m, PIECE_ROWS)
     vectors = -(-spec.n // lanes)
-    tiling = choose(machine, rows, vectors, min(spec.k, macro.kc or spec.k))
-    cycles = tiling_of(machine, rows, vectors, tiling.vectors, 0).cycles
+    tiling = choose(machine, rows, vectors, min(spec.k, macro.kc or spec.k), dtype=spec.dtype)
+    cycles = tiling_of(machine, rows, vectors, tiling.vectors, 0, dtype=spec.dtype).cycles
     return BlockRegisters(tiling.widths, tiling.vectors * lanes, tiling.vectors, cycles, False, cycles)
 
 
 LOWER = {"matmul": lower_matmul}
 EMIT = {MatMul: emit_matmul}
 EMIT_TILED = {MatMul: emit_matmul}
+HALF = ("matmul",)
 REGISTERS = {MatMul: matmul_registers}

@@ -1,4 +1,4 @@
-"""Specs of f32 convolutions, everything that decides their code except the core, and what is chosen for a core.
+"""Specs of convolutions of floats, everything that decides their code except the core, and what is chosen for a core.
 
 Choices before the loops are emitted: register tiles and prefetches.
 """
@@ -101,12 +101,12 @@ class Convolution(RowKernel):
 @spec_format("conv2d")
 @dataclass(frozen=True)
 class Conv2d(Convolution):
-    """act(bias + convolution + residual) of f32 images, computed as implicit GEMM.
+    """act(bias + convolution + residual) of images of floats, computed as implicit GEMM.
 
-    x, out, residual: N, H, W, C. kernel, stride, dilation: (height, width). packed: weights are packed in panels of
-    `lanes` channels, [groups, panels, KH, KW, C/groups, lanes], else [O, KH, KW, C/groups] as in the graph. Operands:
-    x, weights, out, bias?, residual?. A row of work is a row of output pixels, or, where by_channels, a panel of
-    `lanes` output channels of a group.
+    x, out, residual: N, H, W, C, of f32 or f16, as the weights are; the bias is f32. kernel, stride, dilation: (height,
+    width). packed: weights are packed in panels of `lanes` channels, [groups, panels, KH, KW, C/groups, lanes], else
+    [O, KH, KW, C/groups] as in the graph. Operands: x, weights, out, bias?, residual?. A row of work is a row of output
+    pixels, or, where by_channels, a panel of `lanes` output channels of a group.
     """
 
     x: View
@@ -135,6 +135,7 @@ class Conv2d(Convolution):
             packed=self.packed,
             residual=self.residual is not None,
             plain_rows=rows,
+            partial_sums=self.x.dtype == "f32",
             shared_prefetch=self.packed,
         )
 
@@ -213,17 +214,18 @@ def register_tiling(spec: Conv2d, machine: Machine, macro: MacroTile, channels: 
     Tiles continue in the next row only where one block is all rows of the images.
     """
     terms = conv_sum(spec).length
-    terms = min(terms, macro.kc or terms)
-    lanes, most = vector_lanes(machine, spec.x.dtype), uncrowded_pixels(spec, machine)
+    terms = min(terms, macro.kc or terms) if spec.tiling_rules.partial_sums else terms
+    dtype = spec.x.dtype
+    lanes, most = vector_lanes(machine, dtype), uncrowded_pixels(spec, machine)
 
     def tiling(pixels: int) -> RegisterTiling:
         if not spec.packed:
-            return choose(machine, pixels, 1, terms, most=most)
+            return choose(machine, pixels, 1, terms, most=most, dtype=dtype)
         vectors, panel = -(-channels // lanes), max(1, spec.lanes // lanes)
         if macro.nr is not None:
             whole = max(1, macro.nr // (panel * lanes)) * panel
-            return tiling_of(machine, pixels, vectors, min(vectors, whole), terms, most)
-        return choose(machine, pixels, vectors, terms, panel, most)
+            return tiling_of(machine, pixels, vectors, min(vectors, whole), terms, most, dtype)
+        return choose(machine, pixels, vectors, terms, panel, most, dtype)
 
     by_row = tiling(spec.out.shape[2])
     whole = macro.parts == 1 and (macro.mc is None or macro.mc >= spec.pixel_rows)
@@ -241,7 +243,7 @@ def conv2d_registers(spec: Conv2d, machine: Machine, macro: MacroTile, channels:
     pixels = spec.out.shape[2] * (spec.pixel_rows if crossing else 1)
     # terms = 0 leaves out the register model's cost of weights beyond level 1, which the planner counts as traffic.
     most = uncrowded_pixels(spec, machine)
-    cycles = tiling_of(machine, pixels, -(-channels // lanes), tiling.vectors, 0, most).cycles
+    cycles = tiling_of(machine, pixels, -(-channels // lanes), tiling.vectors, 0, most, spec.x.dtype).cycles
     shared = tiling.shared * (1 if crossing else spec.pixel_rows)
     return BlockRegisters(tiling.widths, tiling.vectors * lanes, tiling.vectors, cycles, crossing, shared)
 

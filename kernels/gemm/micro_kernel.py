@@ -1,10 +1,12 @@
-"""Emitter of the f32 micro-kernel: a register tile of outputs stays in registers during the loops over the terms.
+"""Emitter of the micro-kernel of floats: a register tile of outputs stays in registers during the loops over the terms.
 
 Each output is bias + sum over k of input * weight, one fused multiply-add per term in the order of k, whatever the
 tile, so that all tilings give the same bits. Method: Goto and van de Geijn, "Anatomy of High-Performance Matrix
 Multiplication".
 
-A long sum is cut into blocks of neighbouring terms (KC blocking), which are added in the order of the terms.
+A long f32 sum is cut into blocks of neighbouring terms (KC blocking), which are added in the order of the terms; their
+partial sums lie in the output. f16 terms are added in f16 within short blocks, and the blocks in f32
+(sum_blocks.py), in registers: f16 outputs hold no partial sums.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,11 +16,13 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.emit import Values, address, const, note_tile, repeat, scale_index
+from mavcg.kernels.builder.arithmetic import widened
+from mavcg.kernels.builder.emit import F16, Values, address, const, note_tile, scale_index, with_element
 from mavcg.kernels.builder.product_loop import SumPosition, TermPointers, prefetch, term_address, window_loops
-from mavcg.kernels.gemm.f32_tile import Ends, F32Products, F32Term
-from mavcg.kernels.gemm.register_tile import lane_counts, lanes_f32, unroll_factor
-from mavcg.kernels.gemm.tile import F32_BYTES, LINE_BYTES, Part, Pointers, RegisterTile, Sum, WeightLayout
+from mavcg.kernels.gemm.float_tile import Ends, FloatProducts, FloatTerm
+from mavcg.kernels.gemm.register_tile import lane_counts, unroll_factor, vector_lanes
+from mavcg.kernels.gemm.sum_blocks import SumBlock, fold_blocks, half_cut
+from mavcg.kernels.gemm.tile import LINE_BYTES, Part, Pointers, RegisterTile, Sum, WeightLayout
 from mavcg.specs.kernel import Machine
 
 Value: TypeAlias = ir.Value
@@ -40,11 +44,11 @@ def emit_tile(
     pointers cover only a block of the sum; None: the whole sum.
     """
     note_tile(b, len(tile.in_offsets), tile.vectors)
-    lanes = lanes_f32(machine)
+    lanes, dtype = vector_lanes(machine, weights.dtype), weights.dtype
     used = [lanes] * (tile.vectors - 1) + [tile.used]
-    counts = lane_counts(machine, tile.vectors, tile.used)
-    ends = Ends(b, tile, at, used, counts, lanes)
-    products = F32Products(b, machine, weights, tile.in_offsets, used, counts)
+    counts = lane_counts(machine, tile.vectors, tile.used) if dtype == "f32" else (lanes,) * tile.vectors
+    ends = Ends(b, tile, at, used, counts, lanes, dtype)
+    products = FloatProducts(b, machine, weights, tile.in_offsets, used, counts)
     micro = _MicroKernel(b, machine, weights, tile, at, products)
     ends.prefetch_residual(machine.arch == "x86_64")
     if part is None:
@@ -78,23 +82,38 @@ class _MicroKernel:
     weights: WeightLayout
     tile: RegisterTile
     at: Pointers
-    products: F32Products
+    products: FloatProducts
 
     def sums(self, total: Sum, start: Values) -> Values:
         """Emit the loops over all terms and return the sums."""
+        if self.weights.dtype == "f16":
+            return fold_blocks(self.b, total, half_cut(total), start, self.add_half_block)
+        return self.loops(total, SumPosition(self.at.inputs, const(0)), start)
+
+    def add_half_block(self, block: SumBlock, sums: Values) -> Values:
+        """Emit a block's sums in f16, and their addition to the f32 sums of the blocks before."""
+        b = self.b
+        first = SumPosition(address(b, self.at.inputs, block.in_bytes, "block"), block.first_term)
+        zeros = tuple(ir.Constant(with_element(total, F16), [0.0] * total.type.count) for total in sums)
+        added = self.loops(block.total, first, zeros)
+        return tuple(b.fadd(total, widened(b, half), name="sum") for total, half in zip(sums, added, strict=True))
+
+    def loops(self, total: Sum, first: SumPosition, start: Values) -> Values:
+        """Emit the loops over neighbouring terms, added to `start`."""
         *levels, (count, _) = total.levels
 
         def run(at: SumPosition, sums: Values) -> Values:
             panel = at.panel(self.b, self.at.weights, self.weights.k_step)
             steps = partial(self.steps, at, panel, count)
-            return self.products.loop.run(count, unroll_factor(self.machine, count), steps, sums)
+            unroll = unroll_factor(self.machine, count, self.weights.dtype)
+            return self.products.loop.run(count, unroll, steps, sums)
 
-        return window_loops(self.b, levels, count, self.at.inputs, run, start)
+        return window_loops(self.b, levels, count, first.inputs, run, start, first.term)
 
-    def steps(self, at: SumPosition, panel: Value, length: int, index: Value | int, count: int) -> Iterator[F32Term]:
+    def steps(self, at: SumPosition, panel: Value, length: int, index: Value | int, count: int) -> Iterator[FloatTerm]:
         """Emit the addresses of `count` terms of a run, and prefetches; length: terms of the run."""
         b = self.b
-        inputs = term_address(b, at.inputs, index, F32_BYTES, "x")
+        inputs = term_address(b, at.inputs, index, self.weights.item_bytes, "x")
         if isinstance(index, int):
             if not index:
                 self.prefetch_inputs(count, length, at.inputs, const(0))
@@ -117,12 +136,13 @@ class _MicroKernel:
             return
         offsets = [offset for offset in tile.in_offsets if isinstance(offset, int)]
         pixels, gap = len(offsets), offsets[1] - offsets[0]
-        if gap <= count * F32_BYTES:  # the pixels are one contiguous range
+        item = self.weights.item_bytes
+        if gap <= count * item:  # the pixels are one contiguous range
             lines = -(-pixels * gap * steps // (count * LINE_BYTES))
             first = address(b, inputs, scale_index(b, index, lines * LINE_BYTES // steps))
             offsets_ahead = [pixels * gap + line * LINE_BYTES for line in range(lines)]
         else:
-            first = address(b, inputs, scale_index(b, index, F32_BYTES))
+            first = address(b, inputs, scale_index(b, index, item))
             offsets_ahead = [pixels * gap + offset for offset in offsets]
         for pointer in offsets_ahead:
             prefetch(b, first, pointer)
@@ -138,89 +158,10 @@ class _MicroKernel:
 
     def prefetch_weights(self, count: int, panel: Value) -> None:
         """Emit prefetches of the weights that lie the prefetch distance after those of `count` terms, in each panel."""
-        b, ws, lanes = self.b, self.weights, lanes_f32(self.machine)
+        b, ws, lanes = self.b, self.weights, vector_lanes(self.machine, self.weights.dtype)
         if not ws.ahead:
             return
         firsts = dict.fromkeys(v * lanes // ws.lanes * ws.lanes for v in range(self.tile.vectors))
         for first in firsts:
             for offset in range(0, count * ws.k_step, LINE_BYTES):
                 prefetch(b, panel, ws.offset(first) + offset + ws.ahead)
-
-
-@dataclass(frozen=True)
-class SumBlock:
-    """A block of neighbouring terms of a sum.
-
-    total: the loops over its terms. in_bytes: offset of its first input. first_term: number of its first term. part:
-    its position in the whole sum; None where it is the whole sum.
-    """
-
-    total: Sum
-    in_bytes: Value
-    first_term: Value
-    part: Part | None
-
-
-def cut_at(total: Sum, kc: int | None) -> tuple[int, int] | None:
-    """Return (number of the loop level that is cut, its iterations per block); None where a block is the whole sum.
-
-    A block has at most kc terms (None: any number), and at least one iteration of the innermost level.
-    """
-    if kc is None or kc >= total.length:
-        return None
-    inside = 1
-    for number in range(len(total.levels) - 1, -1, -1):
-        count, _ = total.levels[number]
-        if kc < inside * count:
-            return number, max(1, kc // inside)
-        inside *= count
-    return None
-
-
-def block_terms(total: Sum, kc: int | None) -> tuple[int, ...]:
-    """Return (terms of a whole block, terms of a shorter last block if there is one)."""
-    cut = cut_at(total, kc)
-    if cut is None:
-        return (total.length,)
-    number, iterations = cut
-    inside = Sum(total.levels[number + 1 :]).length
-    rest = total.levels[number][0] % iterations
-    return (iterations * inside, rest * inside) if rest else (iterations * inside,)
-
-
-def sum_blocks(b: ir.IRBuilder, total: Sum, kc: int | None, body: Callable[[SumBlock], None]) -> None:
-    """Emit body(block) for each block, in the order of the terms."""
-    cut = cut_at(total, kc)
-    if cut is None:
-        body(SumBlock(total, const(0), const(0), None))
-        return
-    number, iterations = cut
-
-    def block(levels: tuple[tuple[int, int], ...], in_bytes: Value, first: Value) -> None:
-        piece = Sum(levels)
-        last = b.icmp_signed("==", first, const(total.length - piece.length))
-        body(SumBlock(piece, in_bytes, first, Part(b.icmp_signed("==", first, const(0)), last)))
-
-    def nest(level: int, in_bytes: Value, first: Value) -> None:
-        count, step = total.levels[level]
-        inside = Sum(total.levels[level + 1 :]).length
-
-        def iteration(index: Value, inner: Callable[[Value, Value], None]) -> None:
-            inner(b.add(in_bytes, scale_index(b, index, step)), b.add(first, scale_index(b, index, inside)))
-
-        if level < number:
-            repeat(b, 0, count, lambda i: iteration(i, lambda x, k: nest(level + 1, x, k)), "tap")
-            return
-        deeper, whole = total.levels[level + 1 :], count // iterations * iterations
-        repeat(
-            b,
-            0,
-            whole,
-            lambda i: iteration(i, lambda x, k: block(((iterations, step), *deeper), x, k)),
-            "terms",
-            iterations,
-        )
-        if count > whole:
-            iteration(const(whole), lambda x, k: block(((count - whole, step), *deeper), x, k))
-
-    nest(0, const(0), const(0))

@@ -1,4 +1,4 @@
-"""Choice of MR (pixels) and NR (vectors of output channels) of f32 micro-kernels for a core.
+"""Choice of MR (pixels) and NR (vectors of output channels) of micro-kernels of floats for a core.
 
 A micro-kernel has MR x NV accumulators and loads NV vectors of weights and MR inputs for each term. Results do not
 depend on the choice.
@@ -6,7 +6,7 @@ depend on the choice.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from math import inf
 from typing import TypeAlias
 
@@ -25,6 +25,10 @@ AVX512_BYTES = 64  # size of a vector register
 # Maximum vectors of AVX-512 tiles of several pixels: tiles of four by six read least per multiply-add. On 1x1 layers of
 # 512 and 1024 channels they are the fastest on a Zen 4, by 1 to 12 percent over three by eight and two by thirteen.
 WIDEST_AVX512 = 4
+# Terms that are added in f16. Each addition rounds by at most 2^-11 of the sum so far, 64 of them by some 2^-8 if
+# roundings are independent. Longer sums are cut into blocks of at most so many terms, which are added in f32.
+F16_BLOCK_TERMS = 64
+NEARLY = 1.01  # cycles of a tile over the fewest, up to which it counts as equally good
 ONE_PIXEL_VECTORS = 12  # of tiles of one pixel: hides the latency; hardware does not prefetch more streams of weights
 
 
@@ -102,6 +106,36 @@ def by_lane(machine: Machine) -> bool:
     return machine.arch == "aarch64" and not machine.in_order
 
 
+QUAD = 4  # f32 inputs of a pixel that are loaded at once
+# f16 inputs of a pixel that are loaded at once, 128 bits or 64: an in-order core issues `ldr d` with a multiply-add,
+# and nothing with the second half of `ldr q`.
+F16_TERMS, F16_TERMS_IN_ORDER = 8, 4
+
+
+def most_terms_at_once(machine: Machine, dtype: str = "f32") -> int:
+    """Return the terms whose inputs of a pixel one load reads, to be multiplied by lane; 1 for loads of single
+    elements."""
+    if dtype == "f16":
+        return 1 if machine.arch != "aarch64" else F16_TERMS_IN_ORDER if machine.in_order else F16_TERMS
+    return QUAD if by_lane(machine) else 1
+
+
+def terms_at_once(machine: Machine, dtype: str, count: int) -> list[int]:
+    """Return the terms of each load of a pixel's inputs, for `count` terms of an iteration.
+
+    f32 inputs are loaded one by one where an iteration has other than QUAD terms.
+    """
+    most = most_terms_at_once(machine, dtype)
+    if most == 1 or (dtype != "f16" and count != most):
+        return [1] * count
+    sizes = list[int]()
+    while most > 1:
+        number, count = divmod(count, most)
+        sizes += [most] * number
+        most = most // 2 if most > F16_TERMS_IN_ORDER else 1
+    return [*sizes, *[1] * count]
+
+
 def keeps_inputs(machine: Machine, pixels: int, vectors: int) -> bool:
     """Return True if a term's inputs stay in registers while vectors of weights are loaded one by one, not vice versa.
 
@@ -110,36 +144,41 @@ def keeps_inputs(machine: Machine, pixels: int, vectors: int) -> bool:
     return machine.arch == "x86_64" and pixels < vectors
 
 
-def unroll_factor(machine: Machine, count: int) -> int:
+def unroll_factor(machine: Machine, count: int, dtype: str = "f32") -> int:
     """Return the number of terms per iteration of the innermost loop. count: terms of the run.
 
     The loop overhead matters where two threads share a core: shared_width in profiles/fits/x86.toml.
     """
     if machine.arch != "x86_64":
-        return 4 if by_lane(machine) else 2
+        return max(2, most_terms_at_once(machine, dtype))
     return 8 if count >= LONG_RUN else 4
 
 
-def most_pixels(machine: Machine, vectors: int) -> int:
+# Pixels of f16 tiles: `fmla` by an f16 lane reads it from v0 to v15, and the next inputs are loaded beside these.
+MOST_F16_PIXELS = 12
+
+
+def most_pixels(machine: Machine, vectors: int, dtype: str = "f32") -> int:
     """Return the largest MR whose accumulators, weights and inputs fit the registers."""
     free = machine.vector_registers - vectors
     if machine.arch == "aarch64":
         free -= SPARE_REGISTERS
     elif machine.vector_registers > 16:
         free -= SPARE_OF_LLVM
-    if by_lane(machine):
-        return max(1, free // (vectors + 1))
+    if most_terms_at_once(machine, dtype) > 1:
+        most = max(1, free // (vectors + 1))
+        return min(most, MOST_F16_PIXELS) if dtype == "f16" else most
     most = max(1, (free - 1) // vectors)
     # Or the inputs stay in registers: MR x NV accumulators, MR inputs and one vector of weights.
     fewer = min(vectors - 1, (free + vectors - 1) // (vectors + 1))
     return max(most, fewer) if keeps_inputs(machine, fewer, vectors) else most
 
 
-def most_vectors(machine: Machine, pixels: int) -> int:
+def most_vectors(machine: Machine, pixels: int, dtype: str = "f32") -> int:
     """Return the largest NV of tiles of at most `pixels` pixels."""
     if pixels == 1:
         return ONE_PIXEL_VECTORS
-    return max(nv for nv in range(1, machine.vector_registers) if nv == 1 or most_pixels(machine, nv) >= 2)
+    return max(nv for nv in range(1, machine.vector_registers) if nv == 1 or most_pixels(machine, nv, dtype) >= 2)
 
 
 @cache
@@ -162,30 +201,41 @@ def tile_rates(machine: Machine, shared: bool = False) -> IssueRates:
     )
 
 
-def step_cycles(machine: Machine, pixels: int, vectors: int, terms: int, chain: float = 1) -> float:
+def step_cycles(machine: Machine, pixels: int, vectors: int, terms: int, chain: float = 1, dtype: str = "f32") -> float:
     """Return the modelled cycles of one term: throughput of multiply-adds and loads, latency, transfer of weights.
 
     terms: terms of the sum. chain: latencies of a multiply-add that a term waits for.
     """
-    loads = vectors + (pixels / 4 if by_lane(machine) else pixels)
+    products, loads = _instructions(machine, pixels, vectors, terms, dtype)
     near, _ = _stream_cycles(machine, vectors, terms)
-    return throughput_cycles(tile_rates(machine), pixels * vectors, loads, chain=chain) + near
+    return throughput_cycles(tile_rates(machine), products, loads, chain=chain) + near
+
+
+def _instructions(machine: Machine, pixels: int, vectors: int, terms: int, dtype: str) -> tuple[float, float]:
+    """Return (vector arithmetic, loads) of one term.
+
+    A block of f16 terms ends with its sums' widening to f32 and addition. The f32 sums of all blocks that find no
+    register during a block are loaded and stored then; a store counts as a load.
+    """
+    products = float(pixels * vectors)
+    loads = vectors + pixels / most_terms_at_once(machine, dtype)
+    if dtype == "f16" and terms > F16_BLOCK_TERMS:
+        registers = 3 * pixels * vectors + vectors + pixels + SPARE_REGISTERS
+        loads += 2 * min(2 * pixels * vectors, max(0, registers - machine.vector_registers)) / F16_BLOCK_TERMS
+        products += 4 * pixels * vectors / F16_BLOCK_TERMS
+    return products, loads
 
 
 StepCycles: TypeAlias = Callable[[Machine, int, int, int], float]
 
 
-def shared_cycles(machine: Machine, pixels: int, vectors: int, terms: int) -> float:
+def shared_cycles(machine: Machine, pixels: int, vectors: int, terms: int, dtype: str = "f32") -> float:
     """Return step_cycles where another thread takes half of the core's issue slots; the same on cores other than
     x86."""
-    loads = vectors + (pixels / 4 if by_lane(machine) else pixels)
+    products, loads = _instructions(machine, pixels, vectors, terms, dtype)
     near, far = _stream_cycles(machine, vectors, terms)
-    loop_instructions = LOOP_INSTRUCTIONS / unroll_factor(machine, terms)
-    return (
-        throughput_cycles(tile_rates(machine, shared=True), pixels * vectors, loads, loop_instructions, chain=1)
-        + near
-        + far
-    )
+    loop_instructions = LOOP_INSTRUCTIONS / unroll_factor(machine, terms, dtype)
+    return throughput_cycles(tile_rates(machine, shared=True), products, loads, loop_instructions, chain=1) + near + far
 
 
 def _stream_cycles(machine: Machine, vectors: int, terms: int) -> tuple[float, float]:
@@ -211,7 +261,7 @@ class RegisterTiling:
 
     vectors: NV of a whole chunk of output channels. widths: tiles of the row; rest: its tiles for a shorter last chunk,
     else equal to widths. cycles: modelled cycles of one term of all sums; shared: the same on a core whose issue slots
-    another thread shares.
+    another thread shares. loads: of one term of all sums.
     """
 
     vectors: int
@@ -219,10 +269,11 @@ class RegisterTiling:
     rest: Widths
     cycles: float
     shared: float
+    loads: float
 
 
 def tiling_of(
-    machine: Machine, width: int, vectors: int, nv: int, terms: int, most: int | None = None
+    machine: Machine, width: int, vectors: int, nv: int, terms: int, most: int | None = None, dtype: str = "f32"
 ) -> RegisterTiling:
     """Return the tiling of `width` pixels by `vectors` vectors of channels in chunks of `nv`; the last may be shorter.
 
@@ -230,8 +281,8 @@ def tiling_of(
     """
     chunks, left = divmod(vectors, nv)
     width_most = min(width, most or width)
-    widths = cut(width, min(width_most, most_pixels(machine, nv)))
-    rest = cut(width, min(width_most, most_pixels(machine, left))) if left else widths
+    widths = cut(width, min(width_most, most_pixels(machine, nv, dtype)))
+    rest = cut(width, min(width_most, most_pixels(machine, left, dtype))) if left else widths
     begun = tile_fit(machine).pixel_cycles * width / terms if terms else 0.0
 
     def total(of_step: StepCycles) -> float:
@@ -240,26 +291,40 @@ def tiling_of(
 
         return chunks * of(nv, widths) + (of(left, rest) if left else 0.0)
 
-    return RegisterTiling(nv, widths, rest, total(step_cycles), total(shared_cycles))
+    def loads(_: Machine, pixels: int, count: int, length: int) -> float:
+        return _instructions(machine, pixels, count, length, dtype)[1]
+
+    cycles, shared = (total(partial(of_step, dtype=dtype)) for of_step in (step_cycles, shared_cycles))
+    return RegisterTiling(nv, widths, rest, cycles, shared, total(loads))
 
 
 @cache
 def choose(
-    machine: Machine, width: int, vectors: int, terms: int, panel: int = 1, most: int | None = None
+    machine: Machine,
+    width: int,
+    vectors: int,
+    terms: int,
+    panel: int = 1,
+    most: int | None = None,
+    dtype: str = "f32",
 ) -> RegisterTiling:
     """Return the tiling of `width` pixels by `vectors` vectors of channels with the fewest modelled cycles.
 
     terms: terms of each sum. panel: vectors of a panel of packed weights; a chunk is whole panels or all vectors. most:
     maximum pixels of a tile; None: any number.
     """
-    widest = min(vectors, max(panel, most_vectors(machine, width)))
+    widest = min(vectors, max(panel, most_vectors(machine, width, dtype)))
     if machine.vector_bytes == AVX512_BYTES and width > 1:
         widest = min(widest, max(panel, WIDEST_AVX512))
     tilings = [
-        tiling_of(machine, width, vectors, nv, terms, most)
+        tiling_of(machine, width, vectors, nv, terms, most, dtype)
         for nv in range(1, widest + 1)
         if nv % panel == 0 or nv == vectors
     ]
+    if dtype == "f16":
+        # f16 multiply-adds use up operands twice as fast: of tiles that are nearly as good, the one that loads least.
+        best = min(tiling.shared for tiling in tilings)
+        return min((t for t in tilings if t.shared <= NEARLY * best), key=lambda t: (t.loads, t.shared))
     return min(tilings, key=lambda tiling: (tiling.shared, -tiling.vectors))
 
 

@@ -14,7 +14,7 @@ from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES, Graph, Node, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.kernels.conv.spec import LEAST_SHARING, Conv2d, register_tiling, share_bytes
-from mavcg.kernels.gemm.micro_kernel import block_terms, cut_at
+from mavcg.kernels.gemm.sum_blocks import block_terms, cut_at
 from mavcg.kernels.gemm.tile import Sum
 from mavcg.kernels.registry import emit, lower
 from mavcg.specs.kernel import Machine, Packing, View, dense_view

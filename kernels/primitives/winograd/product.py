@@ -27,7 +27,7 @@ from mavcg.kernels.builder.emit import (
 )
 from mavcg.kernels.builder.nest import maximum
 from mavcg.kernels.builder.product_loop import TermPointers, nested_loops, term_address
-from mavcg.kernels.gemm.f32_tile import F32Products, F32Term
+from mavcg.kernels.gemm.float_tile import FloatProducts, FloatTerm
 from mavcg.kernels.gemm.register_tile import (
     RegisterTiling,
     choose,
@@ -166,7 +166,7 @@ class WinogradProduct:
         start = tuple(f32_splat(0.0, lanes) for _ in range(mr * vectors))
         weights = WeightLayout(tiles.lanes * F32_BYTES, F32_BYTES, tiles.panel_bytes, tiles.lanes, True)
         pixels, counts = tuple(p * self.inputs.pitch for p in range(mr)), (lanes,) * vectors
-        products = F32Products(b, self.machine, weights, pixels, counts, counts)
+        products = FloatProducts(b, self.machine, weights, pixels, counts, counts)
 
         def row(first: ProductPointers, level: int, tap: Value) -> ProductPointers:
             x = address(b, first.inputs, scale_index(b, tap, tiles.across * self.inputs.pitch))
@@ -185,7 +185,9 @@ class WinogradProduct:
                 pointer = address(b, at.sums, p * self.sums.pitch + v * lanes * F32_BYTES)
                 store_vector(b, sums[p * vectors + v], pointer)
 
-    def steps(self, products: F32Products, at: ProductPointers, index: Value | int, count: int) -> Iterator[F32Term]:
+    def steps(
+        self, products: FloatProducts, at: ProductPointers, index: Value | int, count: int
+    ) -> Iterator[FloatTerm]:
         """Emit the addresses of `count` terms, and the prefetches of their share of the next weights."""
         b = self.b
         if self.prefetches and not isinstance(index, int):

@@ -1,7 +1,8 @@
-"""The parts of an f32 register tile: its prologue and epilogue, and the three callables of its products.
+"""The parts of a register tile of floats: its prologue and epilogue, and the three callables of its products.
 
 The prologue is the bias, or partial sums; the epilogue is the residual, the activation, the store. Inputs are read in
-place, weights are packed or not.
+place, weights are packed or not. Prologue and epilogue compute in f32 whatever the type of the products: f16 operands
+are widened, and a result is rounded once, at its store.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -10,9 +11,12 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
+from mavcg.graph import DTYPES
+from mavcg.kernels.builder.arithmetic import widened
 from mavcg.kernels.builder.emit import (
     F32,
     I32,
+    TYPES,
     Values,
     address,
     broadcast_lane,
@@ -24,29 +28,29 @@ from mavcg.kernels.builder.emit import (
     store_vector,
 )
 from mavcg.kernels.builder.product_loop import ProductLoop, SumTile, TermPointers, prefetch
-from mavcg.kernels.gemm.register_tile import by_lane, keeps_inputs, lanes_f32
+from mavcg.kernels.gemm.register_tile import keeps_inputs, terms_at_once, vector_lanes
 from mavcg.kernels.gemm.tile import F32_BYTES, LINE_BYTES, Pointers, RegisterTile, WeightLayout
 from mavcg.specs.kernel import Machine
 
 Value: TypeAlias = ir.Value
-QUAD = 4  # lanes of a vector of inputs that are multiplied lane by lane
 
 
 @dataclass(frozen=True)
-class F32Term:
+class FloatTerm:
     """A term of some unrolled ones. at: pointers to the first of them. number: among them.
 
-    quads: of each pixel the inputs of all of them, if these are loaded at once.
+    vectors: of each pixel the inputs of several terms, if these are loaded at once. lane: the term's.
     """
 
     at: TermPointers
     number: int
-    quads: Sequence[Value]
+    vectors: Sequence[Value]
+    lane: int
 
 
 @dataclass(frozen=True)
-class F32Products:
-    """A pixel's input is a left value, the weights of a vector of channels are a right value.
+class FloatProducts:
+    """A pixel's input is a left value, the weights of a vector of channels are a right value. Their type is `weights`'.
 
     in_offsets: of each pixel, in bytes. used: lanes of each vector that are channels. counts: those that are computed.
     """
@@ -59,45 +63,58 @@ class F32Products:
     counts: Sequence[int]
 
     @property
-    def loop(self) -> ProductLoop[F32Term]:
+    def typ(self) -> ir.Type:
+        """LLVM's type of an element."""
+        return TYPES[self.weights.dtype]
+
+    @property
+    def loop(self) -> ProductLoop[FloatTerm]:
         """The emitter of the tile's terms."""
         pixels, vectors = len(self.in_offsets), len(self.counts)
         tile = SumTile(pixels, vectors, keeps_inputs(self.machine, pixels, vectors))
         return ProductLoop(self.b, tile, self.inputs, self.weight_vectors, self.multiply_add)
 
-    def steps(self, at: TermPointers, count: int) -> Iterator[F32Term]:
-        """Emit the loads of the inputs of `count` terms, if these are loaded at once, and return the terms."""
-        quads, typ = list[Value](), ir.VectorType(F32, QUAD)
-        if by_lane(self.machine) and count == QUAD:
-            quads = [load_vector(self.b, offset_pointer(self.b, at.left, o), typ, name="x4") for o in self.in_offsets]
-        return (F32Term(at, number, quads) for number in range(count))
+    def steps(self, at: TermPointers, count: int) -> Iterator[FloatTerm]:
+        """Emit the terms; the inputs of several are loaded at once where the machine multiplies by lane."""
+        number = 0
+        for size in terms_at_once(self.machine, self.weights.dtype, count):
+            vectors, typ = list[Value](), ir.VectorType(self.typ, size)
+            if size > 1:
+                first = number * self.weights.item_bytes
+                vectors = [
+                    load_vector(self.b, offset_pointer(self.b, at.left, offset, first), typ, name=f"x{size}")
+                    for offset in self.in_offsets
+                ]
+            yield from (FloatTerm(at, number + lane, vectors, lane) for lane in range(size))
+            number += size
 
-    def inputs(self, term: F32Term) -> Iterator[list[Value]]:
+    def inputs(self, term: FloatTerm) -> Iterator[list[Value]]:
         """Return each pixel's input, broadcast, once for each vector of channels."""
-        b, lanes, vectors = self.b, lanes_f32(self.machine), len(self.counts)
-        for quad in term.quads:
-            yield [broadcast_lane(b, quad, term.number, lanes)] * vectors
+        b, vectors, item = self.b, len(self.counts), self.weights.item_bytes
+        lanes = vector_lanes(self.machine, self.weights.dtype)
+        for vector in term.vectors:
+            yield [broadcast_lane(b, vector, term.lane, lanes)] * vectors
         short = self.counts[-1] < lanes
-        for offset in () if term.quads else self.in_offsets:
-            pointer = offset_pointer(b, term.at.left, offset, term.number * F32_BYTES)
-            scalar = load_vector(b, pointer, F32, name="x1", align=4)
+        for offset in () if term.vectors else self.in_offsets:
+            pointer = offset_pointer(b, term.at.left, offset, term.number * item)
+            scalar = load_vector(b, pointer, self.typ, name="x1", align=item)
             whole = [splat(b, scalar, lanes)] * (vectors - short)
             yield [*whole, splat(b, scalar, self.counts[-1])] if short else whole
 
-    def weight_vectors(self, term: F32Term) -> Iterator[Value]:
+    def weight_vectors(self, term: FloatTerm) -> Iterator[Value]:
         """Return the weights, a vector of channels after the other."""
         return (self._weight(term, v) for v in range(len(self.counts)))
 
-    def _weight(self, term: F32Term, vector: int) -> Value:
-        b, lanes, ws = self.b, lanes_f32(self.machine), self.weights
-        typ, first = ir.VectorType(F32, self.counts[vector]), term.number * ws.k_step
+    def _weight(self, term: FloatTerm, vector: int) -> Value:
+        b, lanes, ws = self.b, vector_lanes(self.machine, self.weights.dtype), self.weights
+        typ, first = ir.VectorType(self.typ, self.counts[vector]), term.number * ws.k_step
         used = self.counts[vector] if ws.padded else self.used[vector]
-        if ws.n_step == F32_BYTES:
+        if ws.n_step == ws.item_bytes:
             return load_vector(b, address(b, term.at.right, first + ws.offset(vector * lanes)), typ, used, "w")
-        gathered: Value = f32_splat(0.0, self.counts[vector])
+        gathered: Value = ir.Constant(typ, [0.0] * self.counts[vector])
         for lane in range(used):
             pointer = address(b, term.at.right, first + ws.offset(vector * lanes + lane))
-            gathered = b.insert_element(gathered, b.load(pointer, align=4, typ=F32), const(lane, I32))
+            gathered = b.insert_element(gathered, b.load(pointer, align=ws.item_bytes, typ=self.typ), const(lane, I32))
         return gathered
 
     def multiply_add(self, total: Value, x: list[Value], weight: Value, pixel: int, vector: int) -> Value:
@@ -107,10 +124,10 @@ class F32Products:
 
 @dataclass(frozen=True)
 class Ends:
-    """Emitter of a register tile's prologue and epilogue. The tile's sums are one list, by pixel, then vector.
+    """Emitter of a register tile's prologue and epilogue. The tile's sums are one list of f32, by pixel, then vector.
 
     used: lanes of each vector that are output channels. counts: lanes of each vector that are computed. lanes: lanes of
-    a whole vector.
+    a whole vector. dtype: of residual and output, "f32" or "f16"; the bias is f32.
     """
 
     b: ir.IRBuilder
@@ -119,6 +136,12 @@ class Ends:
     used: Sequence[int]
     counts: Sequence[int]
     lanes: int
+    dtype: str = "f32"
+
+    @property
+    def item_bytes(self) -> int:
+        """Size of an element of the output, in bytes."""
+        return DTYPES[self.dtype].itemsize
 
     def positions(self) -> list[tuple[int, int]]:
         """Return (pixel, vector) of each sum."""
@@ -149,12 +172,12 @@ class Ends:
         if next_too and len(known) > 1:
             offsets += tuple(offset + len(known) * (known[1] - known[0]) for offset in known)
         for offset in offsets:
-            for first in range(0, self.tile.vectors * self.lanes * F32_BYTES, LINE_BYTES):
+            for first in range(0, self.tile.vectors * self.lanes * self.item_bytes, LINE_BYTES):
                 prefetch(self.b, offset_pointer(self.b, self.at.residual, offset), first)
 
     def out(self, pixel: int, vector: int) -> Value:
         """Return the address of an output."""
-        return offset_pointer(self.b, self.at.out, self.tile.out_offsets[pixel], vector * self.lanes * F32_BYTES)
+        return offset_pointer(self.b, self.at.out, self.tile.out_offsets[pixel], vector * self.lanes * self.item_bytes)
 
     def load_sums(self) -> Values:
         """Load the partial sums that the previous block of terms stored."""
@@ -169,15 +192,17 @@ class Ends:
             store_vector(self.b, value, self.out(p, v), self.used[v])
 
     def finish(self, results: Values, activate: Callable[[Value], Value]) -> None:
-        """Add the residual, apply the activation, and store."""
+        """Add the residual, apply the activation, and store. activate: f32 lanes -> lanes of the output."""
         b, at = self.b, self.at
         for (p, v), value in zip(self.positions(), results, strict=True):
             if at.residual is not None:
-                pointer = offset_pointer(b, at.residual, self.tile.residual_offsets[p], v * self.lanes * F32_BYTES)
-                residual = load_vector(b, pointer, value.type, self.used[v], "residual")
+                pointer = offset_pointer(
+                    b, at.residual, self.tile.residual_offsets[p], v * self.lanes * self.item_bytes
+                )
+                typ = ir.VectorType(TYPES[self.dtype], self.counts[v])
+                residual = widened(b, load_vector(b, pointer, typ, self.used[v], "residual"))
                 value = b.fadd(value, residual, name="with_residual")
-            value = activate(value)
-            store_vector(b, value, self.out(p, v), self.used[v])
+            store_vector(b, activate(value), self.out(p, v), self.used[v])
 
 
 def offset_pointer(b: ir.IRBuilder, base: Value, offset: int | Value, extra: int = 0) -> Value:

@@ -1,0 +1,207 @@
+"""f16 convolutions and matrix products of Arm cores: the bits of their definition, and the error of that.
+
+The definition is in NumPy: products are added in f16 in the order of the terms, each rounded once, within blocks of at
+most 64 terms; blocks, bias and residual are added in f32.
+"""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from mavcg.errors import MavcgError
+from mavcg.graph import Graph, Node, TensorType
+from mavcg.graph.builder import GraphBuilder
+from mavcg.kernels.conv.spec import Conv2d, conv_sum
+from mavcg.kernels.gemm.sum_blocks import half_cut
+from mavcg.kernels.gemm.tile import Sum
+from mavcg.kernels.registry import has_half_kernel
+from mavcg.reference import evaluate
+from mavcg.specs.kernel import Machine
+from tests.kernels.emulated_steps import EmulatedNode, compiled, emulated_node, run_emulated
+
+Array = NDArray[Any]
+LITTLE = Machine("little", "aarch64", "cortex-a55", in_order=True)
+BIG = Machine("big", "aarch64", "cortex-a76")
+CONV = {"pads": (0, 0, 0, 0)}
+# x, w, attributes; residual: one is added; computed: the weights are an input; plain: no bias.
+CASES: tuple[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]], ...] = (
+    ((1, 5, 9, 64), (24, 1, 1, 64), {"act": "relu"}),
+    ((1, 3, 7, 37), (21, 1, 1, 37), {"plain": True}),
+    ((1, 9, 11, 3), (10, 3, 3, 3), {"stride": (2, 2)}),
+    ((1, 6, 9, 32), (20, 3, 3, 32), {"residual": True}),
+    ((1, 5, 8, 100), (16, 3, 3, 100), {"act": "clip", "act_args": (0.0, 6.0), "residual": True}),
+    ((2, 6, 6, 16), (24, 3, 3, 8), {"groups": 2, "dilation": (2, 1)}),
+    ((1, 1, 1, 520), (70, 1, 1, 520), {"act": "hard_swish"}),
+    ((1, 4, 13, 131), (33, 1, 1, 131), {"residual": True}),
+    ((1, 5, 6, 24), (16, 2, 3, 24), {"computed": True}),
+    ((1, 5, 13, 24), (24, 3, 3, 1), {"groups": 24, "act": "relu"}),
+    ((1, 6, 6, 35), (35, 2, 3, 1), {"groups": 35, "stride": (1, 2), "plain": True}),
+    ((2, 7, 8, 104), (104, 5, 5, 1), {"groups": 104, "residual": True, "act": "sigmoid"}),
+    ((3, 11, 33), (3, 33, 40), {"computed": True}),
+    ((27, 150), (150, 17), {"computed": True, "residual": True, "act": "relu"}),
+    ((9, 70), (30, 70), {"computed": True, "transpose_b": True}),
+    ((9, 70), (70, 30), {"act": "tanh"}),
+)
+
+
+def case(number: int) -> tuple[EmulatedNode, list[Array | None]]:
+    """A case, and its node's inputs."""
+    x, w, options = CASES[number]
+    attrs = {k: v for k, v in options.items() if k not in ("residual", "computed", "plain")}
+    conv, rng, b = len(w) == 4, np.random.default_rng(number), GraphBuilder("test")
+    channels = w[0] if conv or attrs.get("transpose_b") else w[-1]
+    arrays = {"x": rng.standard_normal(x), "w": rng.standard_normal(w) / 4, "bias": rng.standard_normal(channels)}
+    halves = {name: arrays[name].astype(np.float16) for name in ("x", "w")}
+    names = [b.input("x", TensorType("f16", x))]
+    computed = bool(options.get("computed"))
+    names.append(b.input("w", TensorType("f16", w)) if computed else b.constant(halves["w"], "w"))
+    bias = None if options.get("plain") else arrays["bias"].astype(np.float32)
+    names.append("" if bias is None else b.constant(bias, "bias"))
+    op, attrs = ("conv2d", {**CONV, **attrs}) if conv else ("matmul", attrs)
+    inputs = {"x": halves["x"], **({"w": halves["w"]} if computed else {})}
+    residual = None
+    if options.get("residual"):
+        shape = evaluated_shape(op, halves["x"], halves["w"], attrs)
+        residual = inputs["residual"] = rng.standard_normal(shape).astype(np.float16)
+        names.append(b.input("residual", TensorType("f16", shape)))
+    graph = b.finish([b.add(op, names, **attrs)])
+    return emulated_node(graph, inputs), [halves["x"], halves["w"], bias, residual]
+
+
+def evaluated_shape(op: str, x: Array, w: Array, attrs: dict[str, Any]) -> tuple[int, ...]:
+    b = GraphBuilder("shape")
+    names = [b.input("x", TensorType("f16", x.shape)), b.constant(w)]
+    graph = b.finish([b.add(op, names, **attrs)])
+    return graph.shape(graph.outputs[0])
+
+
+def terms_of(node: EmulatedNode, x: Array, w: Array) -> tuple[Array, Array]:
+    """The factors of each output's terms, in their order: both [.., terms], which broadcast to the output."""
+    (of_graph,) = node.graph.nodes
+    if of_graph.op == "matmul":
+        w = w if of_graph.attr("transpose_b") else np.swapaxes(w, -1, -2)
+        return x[..., :, None, :], w[..., None, :, :]
+    _, height, width, channels = node.graph.shape(node.output)
+    groups, (down, across), (gap_h, gap_w) = (of_graph.attr(name) for name in ("groups", "stride", "dilation"))
+    taps = [
+        x[:, ky * gap_h :, kx * gap_w :][:, ::down, ::across][:, :height, :width]
+        for ky in range(w.shape[1])
+        for kx in range(w.shape[2])
+    ]
+    by_group = np.stack(taps, 3).reshape(*taps[0].shape[:3], len(taps), groups, -1)
+    left = np.moveaxis(by_group, 4, 3).reshape(*taps[0].shape[:3], groups, 1, -1)
+    right = w.reshape(groups, channels // groups, -1)
+    return np.repeat(left, channels // groups, 4).reshape(*left.shape[:3], channels, -1), right.reshape(channels, -1)
+
+
+def blocks_of(node: EmulatedNode, terms: int) -> list[int]:
+    """The lengths of the blocks of a sum."""
+    spec = node.steps[-1].spec
+    total = conv_sum(spec) if isinstance(spec, Conv2d) else Sum(((terms, 2),))
+    cut = half_cut(total)
+    if cut is None:
+        return [terms]
+    number, iterations = cut
+    inside = Sum(total.levels[number + 1 :]).length
+    count, outer = total.levels[number][0], Sum(total.levels[:number]).length
+    whole, rest = divmod(count, iterations)
+    return ([iterations * inside] * whole + [rest * inside] * bool(rest)) * outer
+
+
+def defined(node: EmulatedNode, inputs: list[Array | None]) -> Array:
+    """The sums by their definition."""
+    x, w, bias, residual = inputs
+    assert x is not None and w is not None
+    left, right = (side.astype(np.float64) for side in terms_of(node, x, w))
+    shape = node.graph.shape(node.output)
+    total = np.zeros(shape, np.float32) + (0 if bias is None else bias)
+    k = 0
+    for length in blocks_of(node, left.shape[-1]):
+        block = np.zeros(shape, np.float16)
+        for _ in range(length):
+            # Exact in f64: products of f16 have 22 bits.
+            block = (block.astype(np.float64) + left[..., k] * right[..., k]).astype(np.float16)
+            k += 1
+        total = total + block.astype(np.float32)
+    assert k == left.shape[-1]
+    total = total + (0 if residual is None else residual.astype(np.float32))
+    return np.asarray(total, np.float32)
+
+
+@pytest.fixture(scope="module")
+def computed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Array]]:
+    """The outputs of all cases from an in-order and an out-of-order core."""
+    nodes, folder = [case(number)[0] for number in range(len(CASES))], tmp_path_factory.mktemp("half")
+    return {machine.name: run_emulated(nodes, machine, folder / machine.name) for machine in (LITTLE, BIG)}
+
+
+@pytest.mark.parametrize("number", range(len(CASES)))
+def test_products_have_the_bits_of_their_definition(computed: dict[str, list[Array]], number: int) -> None:
+    node, inputs = case(number)
+    (of_graph,) = node.graph.nodes
+    sums = defined(node, inputs)
+    little, big = computed["little"][number], computed["big"][number]
+    assert little.tobytes() == big.tobytes()
+    if of_graph.attr("act") in ("", "relu", "clip"):
+        low, high = {"": (-np.inf, np.inf), "relu": (0, np.inf)}.get(of_graph.attr("act"), of_graph.attr("act_args"))
+        expected = np.clip(sums, low, high)
+        np.testing.assert_array_equal(little, expected.astype(np.float16))
+
+
+@pytest.mark.parametrize("number", range(len(CASES)))
+def test_products_are_near_the_exact_ones(computed: dict[str, list[Array]], number: int) -> None:
+    """Within the rounding of each term, and that of the result."""
+    node, inputs = case(number)
+    (of_graph,) = node.graph.nodes
+    (exact,) = evaluate(of_graph, inputs, wide=True)
+    sizes = [None if value is None else np.abs(value) for value in inputs]
+    (bound,) = evaluate(of_graph.with_attrs(act="", act_args=()), sizes, wide=True)
+    most = max(blocks_of(node, terms_of(node, inputs[0], inputs[1])[0].shape[-1]))  # type: ignore[arg-type]
+    error = np.abs(computed["little"][number].astype(np.float64) - exact)
+    assert np.all(error <= (most + 2) * 2.0**-11 * bound + 1e-3)
+    # Roundings are as often up as down.
+    assert np.sqrt(np.mean((error / bound) ** 2)) < 2.0**-11
+
+
+@given(st.integers(1, 7), st.integers(1, 7), st.integers(1, 700), st.sampled_from([1, 2]))
+def test_blocks_of_terms_cover_a_sum_and_are_short(height: int, width: int, channels: int, apart: int) -> None:
+    """apart: the distance between runs of channels, 1 where they continue each other."""
+    total = Sum(((height, 1 << 20), (width, apart * channels * 2), (channels, 2)))
+    cut = half_cut(total)
+    if cut is None:
+        assert total.length <= 64
+        return
+    number, iterations = cut
+    inside = Sum(total.levels[number + 1 :]).length
+    assert 1 <= iterations < total.levels[number][0] and iterations * inside <= 64
+    # Longer blocks would not do.
+    assert inside * total.levels[number][0] > 64
+
+
+@pytest.mark.parametrize("machine", [LITTLE, BIG], ids=lambda machine: machine.name)
+def test_cores_multiply_by_lane(machine: Machine, tmp_path: Path) -> None:
+    """All sums are `fmla` of eight halves; conversions are the ends of blocks only."""
+    text = compiled([case(0)[0], case(3)[0]], machine, tmp_path, "asm").read_text()
+    lanes = re.findall(r"\bfmla\s+v\d+\.8h, v\d+\.8h, v\d+\.h\[(\d)\]", text)
+    assert len(lanes) > 50 and {"0", "1", "2", "3"} <= set(lanes)
+    assert not re.search(r"\bfmla\s+v\d+\.(4s|8h, v\d+\.8h, v\d+\.8h)|\bdup\b|\bbl\b", text)
+
+
+def test_a_bias_of_f16_is_refused_and_products_of_f16_have_kernels() -> None:
+    b = GraphBuilder("test")
+    x, w = b.input("x", TensorType("f16", (2, 3))), b.constant(np.ones((3, 4), np.float16))
+    graph = b.finish([b.add("matmul", [x, w, b.constant(np.ones(4, np.float16))])])
+    with pytest.raises(MavcgError, match=r"matmul\): its bias is f16; .* cast it to f32"):
+        emulated_node(graph, {})
+    assert all(has_half_kernel(*node_and_graph(number)) for number in range(len(CASES)))
+
+
+def node_and_graph(number: int) -> tuple[Node, Graph]:
+    graph = case(number)[0].graph
+    return graph.nodes[0], graph
