@@ -73,7 +73,8 @@ def qconv_step(
         spec = replace(spec, x=x, out=out)
     spec = replace(spec, in_i16=sums_in_i16(in_groups(weights, spec.run).reshape(-1, spec.run.groups, 1, GROUP)))
     spec = replace(spec, terms=packed_terms(spec, packing.terms))
-    lanes, (tensor, bias, multiplier) = packing.lanes, node.inputs[1:4]
+    spec = replace(spec, shift=bool(node.inputs[4]))
+    lanes, (tensor, bias, *factors_of) = packing.lanes, [name for name in node.inputs[1:] if name]
     panels = -(-(weights.shape[0] // groups) // lanes)
     zero = (x.dtype, int(node.attr("x_zero")))
     constants = (
@@ -91,7 +92,12 @@ def qconv_step(
             (2 * groups * panels * lanes + FLIP_WORDS,),
             "int32",
         ),
-        PackedConstant(_pack_factors, (multiplier,), (groups, lanes), (1, groups * panels * lanes)),
+        PackedConstant(
+            _pack_shifted if spec.shift else _pack_factors,
+            tuple(factors_of),
+            (groups, lanes),
+            (len(factors_of), groups * panels * lanes),
+        ),
     )
     packed, sums, factors = (Operand(constant=constant) for constant in constants)
     operands = (Operand(node.inputs[0]), packed, Operand(node.output, written=True), sums, factors)
@@ -146,6 +152,10 @@ def _pack_factors(multiplier: Array, groups: int, lanes: int) -> Array:
     return in_panels(multiplier.astype(np.float32)[None], groups, lanes)
 
 
+def _pack_shifted(multiplier: Array, shift: Array, groups: int, lanes: int) -> Array:
+    return in_panels(np.stack([multiplier, shift]).astype(np.float32), groups, lanes)
+
+
 def _pack_taps(weights: Array) -> Array:
     return in_vectors(weights.reshape(weights.shape[0], -1).T)
 
@@ -156,6 +166,10 @@ def _pack_depthwise_sums(bias: Array, weights: Array, dtype: str, zero: int) -> 
 
 def _pack_depthwise_factors(multiplier: Array) -> Array:
     return in_vectors(multiplier.astype(np.float32)[None])
+
+
+def _pack_depthwise_shifted(multiplier: Array, shift: Array) -> Array:
+    return in_vectors(np.stack([multiplier, shift]).astype(np.float32))
 
 
 def lower_qconv2d(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
@@ -186,26 +200,43 @@ def _depthwise_step(node: Node, graph: Graph, views: Mapping[str, View], weights
     kernel = (int(weights.shape[1]), int(weights.shape[2]))
     narrow = not bool((weights == -128).any())
     spec = QDepthwise(
-        x, out, kernel, tuple(node.attr("stride")), tuple(node.attr("dilation")), epilogue_of(node), narrow
+        x,
+        out,
+        kernel,
+        tuple(node.attr("stride")),
+        tuple(node.attr("dilation")),
+        epilogue_of(node),
+        narrow,
+        bool(node.inputs[4]),
     )
-    tensor, bias, multiplier = node.inputs[1:4]
+    tensor, bias, *factors_of = [name for name in node.inputs[1:] if name]
     filled = -(-weights.shape[0] // CHANNELS) * CHANNELS
     zero = (x.dtype, int(node.attr("x_zero")))
     packed = (
         PackedConstant(_pack_taps, (tensor,), (), (kernel[0] * kernel[1], filled), str(weights.dtype)),
         PackedConstant(_pack_depthwise_sums, (bias, tensor), zero, (2, filled), "int32"),
-        PackedConstant(_pack_depthwise_factors, (multiplier,), (), (1, filled)),
+        PackedConstant(
+            _pack_depthwise_shifted if spec.shift else _pack_depthwise_factors,
+            tuple(factors_of),
+            (),
+            (len(factors_of), filled),
+        ),
     )
     taps, sums, factors = (Operand(constant=constant) for constant in packed)
     return Step(spec, (Operand(node.inputs[0]), taps, Operand(node.output, written=True), sums, factors), node.origin)
 
 
-def constants_of(node: Node, graph: Graph) -> tuple[Array, Array]:
-    """Return (bias, multiplier), arrays of shape [O]. Raises: MavcgError where they are not constants."""
-    bias, multiplier = (graph.constants.get(name) for name in node.inputs[2:4])
-    if bias is None or multiplier is None:
-        raise MavcgError(f"node '{node.origin}' ({node.op}): bias or multiplier is computed; both must be constants")
-    return bias, multiplier
+def constants_of(node: Node, graph: Graph) -> tuple[Array, ...]:
+    """Return (bias, multiplier), with a shift if there is one, arrays of shape [O].
+
+    Raises: MavcgError where they are not constants.
+    """
+    found = [graph.constants[name] for name in node.inputs[2:] if name in graph.constants]
+    if len(found) < sum(bool(name) for name in node.inputs[2:]):
+        raise MavcgError(
+            f"node '{node.origin}' ({node.op}): bias, multiplier or shift is computed; all must be constants"
+        )
+    return tuple(found)
 
 
 LOWER = {"qconv2d": lower_qconv2d}
@@ -225,7 +256,7 @@ def im2row_choices(node: Node, graph: Graph) -> tuple[str, ...]:
     There are none for 1 x 1 kernels of stride 1, whose image is the matrix already, and for depthwise convolutions,
     whose sums are short.
     """
-    if node.op != "qconv2d" or any(name not in graph.constants for name in node.inputs[1:4]):
+    if node.op != "qconv2d" or any(name not in graph.constants for name in node.inputs[1:] if name):
         return ()
     out_ch, *kernel, per_group = graph.shape(node.inputs[1])
     empty = 0 in graph.shape(node.output) or 0 in (out_ch, *kernel, per_group)

@@ -70,13 +70,15 @@ class _RequantizedEndings:
         form, bias, self.multiplier = spec.form(machine), operand(b, 3, "bias"), operand(b, 4, "multiplier")
         outputs = spec.groups * spec.panels * spec.lanes
         self.bias = address(b, bias, 0 if form.signed else outputs * F32_BYTES)
+        self.shift = address(b, self.multiplier, outputs * F32_BYTES) if spec.shift else None
         self.flip = flip_register(b, form, address(b, bias, 2 * outputs * F32_BYTES))
 
     def at(self, packed: Value, channel: Value) -> TileEnding:
         """Return the epilogue of tiles that begin at a channel."""
         b, move = self.b, self.b.mul(packed, const(F32_BYTES))
         bias, multiplier = (address(b, p, move) for p in (self.bias, self.multiplier))
-        return RequantizedEnding(b, self.machine, self.spec.epilogue, bias, multiplier)
+        shift = self.shift and address(b, self.shift, move)
+        return RequantizedEnding(b, self.machine, self.spec.epilogue, bias, multiplier, shift)
 
 
 def _requantized_endings(b: ir.IRBuilder, spec: QConv2d, machine: Machine) -> Endings:

@@ -41,7 +41,7 @@ class QMatMul(UnpackedProducts):
 
     batch: the leading dimensions. m, k, n: sizes of one product, [m, k] x [k, n]. Strides are in elements: one for each
     batch dimension, 0 to broadcast, then two of the matrix. A row of work is a row of one product. Operands: a, b, out,
-    bias i32[n], multiplier f32[n].
+    bias i32[n], multiplier f32[n], shift f32[n] if there is one.
     """
 
     batch: tuple[int, ...]
@@ -54,6 +54,7 @@ class QMatMul(UnpackedProducts):
     dtype: str
     x_zero: int
     epilogue: Int8Epilogue
+    shift: bool = False
 
     @property
     def family(self) -> str:
@@ -71,7 +72,7 @@ class QMatMul(UnpackedProducts):
 def lower_qmatmul(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
     """Return the step of a qmatmul: with packed weights if the right side is constant and rows are evenly spaced."""
     a, right, out = (views[name] for name in (node.inputs[0], node.inputs[1], node.output))
-    constants = [graph.constants.get(name) for name in node.inputs[1:4]]
+    constants = [graph.constants.get(name) for name in node.inputs[1:] if name]
     x, y = as_image(a), as_image(out)
     weights = constants[0]
     if weights is not None and weights.ndim == 2 and all(c is not None for c in constants) and x and y and weights.size:
@@ -82,15 +83,16 @@ def lower_qmatmul(node: Node, graph: Graph, views: Mapping[str, View], packing: 
         a.dtype,
         node.attr("x_zero"),
         epilogue_of(node),
+        bool(node.inputs[4]),
     )
-    names = (node.inputs[0], node.inputs[1], node.output, *node.inputs[2:4])
+    names = (node.inputs[0], node.inputs[1], node.output, *(name for name in node.inputs[2:] if name))
     return (Step(spec, tuple(Operand(name, written=name == node.output) for name in names), node.origin),)
 
 
 def emit_qmatmul(module: ir.Module, spec: QMatMul, machine: Machine) -> ir.Function:
     """Emit the product: vectors of columns if these are contiguous, else one column after the other."""
     _, b = kernel_function(module, spec, machine)
-    names = ("a", "b", "out", "bias", "multiplier")
+    names = ("a", "b", "out", "bias", "multiplier", *(("shift",) if spec.shift else ()))
     bases = [operand(b, i, name) for i, name in enumerate(names)]
     beside = spec.n == 1 or (spec.b_strides[-1] == 1 and spec.out_strides[-1] == 1)
     lanes = machine.vector_bytes // 4 if beside and spec.n > 1 else 1
@@ -99,7 +101,7 @@ def emit_qmatmul(module: ir.Module, spec: QMatMul, machine: Machine) -> ir.Funct
     def columns(addresses: list[Value], first: Value, used: int) -> None:
         """Emit a vector of outputs of one row, from column `first` on."""
         weights = address(b, addresses[1], scale_index(b, first, spec.b_strides[-1]))
-        bias, multiplier = (address(b, p, scale_index(b, first, F32_BYTES)) for p in bases[3:])
+        bias, multiplier, *shift = (address(b, p, scale_index(b, first, F32_BYTES)) for p in bases[3:])
 
         def left(k: Value) -> Value:
             return b.load(address(b, addresses[0], scale_index(b, k, a_step)), name="x", align=1, typ=I8)
@@ -116,6 +118,8 @@ def emit_qmatmul(module: ir.Module, spec: QMatMul, machine: Machine) -> ir.Funct
         (total,) = products.loop(const(0), const(spec.k), 1, lambda k, _: [k], (start,))
         factor = load_lanes(b, multiplier, F32, lanes, used, "multiplier")
         value = b.fmul(b.sitofp(total, vector(F32, lanes)), factor)
+        for added in shift:
+            value = b.fadd(value, load_lanes(b, added, F32, lanes, used, "shift"))
         result = requantize_value(b, value, spec.epilogue.zero, spec.epilogue.lo, spec.epilogue.hi)
         store_lanes(b, result, address(b, addresses[2], scale_index(b, first, spec.out_strides[-1])), lanes, used)
 

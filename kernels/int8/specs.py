@@ -89,12 +89,13 @@ class EightBitConvolution(Convolution):
 @spec_format("q_conv2d")
 @dataclass(frozen=True)
 class QConv2d(EightBitConvolution):
-    """A requantized convolution of 8-bit images: clamp(round(f32(sum + bias) * multiplier) + zero, lo, hi).
+    """A requantized convolution of 8-bit images: clamp(round(f32(sum + bias) * multiplier + shift) + zero, lo, hi).
 
     x, out: N, H, W, C. kernel, stride, dilation: (height, width). Operands: x, packed weights i8 [groups, panels,
-    steps, lanes, terms], out, bias i32 [2 * groups * panels * lanes + 16], multiplier f32 [groups * panels * lanes].
-    The bias includes the zero point of x; its parts are for inputs taken as i8, for inputs taken as u8, and 16 words of
-    bytes 128, which convert one to the other. A row of work is a row of output pixels, or, where by_channels, a panel.
+    steps, lanes, terms], out, bias i32 [2 * groups * panels * lanes + 16], multiplier f32 [1, groups * panels * lanes],
+    or multiplier and shift [2, ..]. The bias includes the zero point of x; its parts are for inputs taken as i8, for
+    inputs taken as u8, and 16 words of bytes 128, which convert one to the other. A row of work is a row of output
+    pixels, or, where by_channels, a panel.
     """
 
     x: View
@@ -108,6 +109,7 @@ class QConv2d(EightBitConvolution):
     narrow: bool
     in_i16: int = 0
     terms: int = GROUP
+    shift: bool = False
 
 
 # A core with products of matrices, for the choice of a packing, which does not depend on its other properties.
@@ -194,8 +196,8 @@ class EightBitDepthwise(RowKernel):
 class QDepthwise(EightBitDepthwise):
     """A requantized depthwise convolution of 8-bit images with equally many channels in and out.
 
-    Operands: x, weights i8 [taps, C'], out, bias i32 [2, C'], multiplier f32 [C']. The bias includes the zero point of
-    x, as in QConv2d. narrow: no weight is -128.
+    Operands: x, weights i8 [taps, C'], out, bias i32 [2, C'], multiplier f32 [1, C'], or multiplier and shift [2, C'].
+    The bias includes the zero point of x, as in QConv2d. narrow: no weight is -128. shift: as in QConv2d.
     """
 
     x: View
@@ -205,6 +207,7 @@ class QDepthwise(EightBitDepthwise):
     dilation: tuple[int, int]
     epilogue: Int8Epilogue
     narrow: bool
+    shift: bool = False
 
     @property
     def family(self) -> str:

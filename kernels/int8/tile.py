@@ -23,13 +23,22 @@ SHORT = (-(1 << 15), (1 << 15) - 1)
 TOP = 65536.0
 
 
-def to_eight_bits(b: ir.IRBuilder, machine: Machine, sums: Value, multiplier: Value, epilogue: Int8Epilogue) -> Value:
+def to_eight_bits(
+    b: ir.IRBuilder,
+    machine: Machine,
+    sums: Value,
+    multiplier: Value,
+    epilogue: Int8Epilogue,
+    shift: Value | None = None,
+) -> Value:
     """Return a vector of i32 sums, of at least four lanes, requantized by a vector of f32 multipliers to 8 bits.
 
+    shift: a vector of f32 that is added to the products, or None.
     Rounded numbers saturate to i16 first, which changes only numbers far beyond lo and hi.
     """
     count = sums.type.count
     real = b.fmul(b.sitofp(sums, multiplier.type), multiplier, name="real")
+    real = real if shift is None else b.fadd(real, shift, name="shifted")
     short = _saturate(b, _round(b, machine, real), SHORT, I16)
     short = intrinsic(b, "sadd.sat", [short, _all(short, epilogue.zero)]) if epilogue.zero else short
     least, most = limits(epilogue.to)
@@ -141,7 +150,8 @@ class TileEnding(Protocol):
 class RequantizedEnding:
     """An epilogue that requantizes the sums to 8 bits.
 
-    bias, multiplier: pointers to the values of the tile's first channel, i32 and f32, padded to whole panels.
+    bias, multiplier, shift: pointers to the values of the tile's first channel, i32 and f32, padded to whole panels; no
+    shift if None.
     """
 
     b: ir.IRBuilder
@@ -149,6 +159,7 @@ class RequantizedEnding:
     epilogue: Int8Epilogue
     bias: Value
     multiplier: Value
+    shift: Value | None = None
 
     def store(self, form: ProductForm, tile: QTile, at: QPointers, sums: TileSums) -> None:
         """Emit the requantization and the stores, of at most 32 bytes each."""
@@ -161,7 +172,8 @@ class RequantizedEnding:
                 bias = b.load(address(b, self.bias, move), name="bias", align=4, typ=total.type)
                 kind = ir.VectorType(F32, count * lanes)
                 multiplier = b.load(address(b, self.multiplier, move), name="multiplier", align=4, typ=kind)
-                result = to_eight_bits(b, self.machine, b.add(total, bias), multiplier, self.epilogue)
+                shift = self.shift and b.load(address(b, self.shift, move), name="shift", align=4, typ=kind)
+                result = to_eight_bits(b, self.machine, b.add(total, bias), multiplier, self.epilogue, shift)
                 store_lanes(b, result, address(b, at.out, tile.out_offsets[p] + first * lanes), count * lanes, used)
 
 

@@ -76,10 +76,12 @@ def _zero(case: TypedNode, name: str, tensor: TensorType) -> None:
 
 
 def _channels(case: TypedNode, count: int) -> None:
-    """Check that bias and multiplier have an element per output channel."""
+    """Check that bias, multiplier and shift have an element per output channel."""
     for name, dtype in (("bias", "i32"), ("multiplier", "f32")):
         if case.type(name, (dtype,)).shape != (count,):
             raise case.fail(f"{name} {case.type(name)} where {count} elements are needed")
+    if case.maybe("shift") is not None and case.type("shift", ("f32",)).shape != (count,):
+        raise case.fail(f"shift {case.maybe('shift')} where {count} elements are needed")
 
 
 def _qconv2d(case: TypedNode) -> tuple[TensorType, ...]:
@@ -186,9 +188,11 @@ _ZEROS = {"a_zero": _INT, "b_zero": _INT, **_RESULT}
 # With a multiplier the result is f32: act(f32(sum + bias) * multiplier + shift + residual).
 _INTEGER = ("x", "w", "zero", "bias?", "multiplier?", "shift?", "residual?")
 _SCALES = {"a_scale": Attr("float"), "b_scale": Attr("float")}
+# Of requantized f32(sum + bias) * multiplier + shift.
+_REAL = ("bias", "multiplier", "shift?")
 _EIGHT_BIT = (
-    Operator("qconv2d", ("x", "w", "bias", "multiplier"), _qconv2d, {**_STEPS, "groups": Attr("int", 1), **_ONE}),
-    Operator("qmatmul", ("a", "b", "bias", "multiplier"), _qmatmul, {"transpose_b": Attr("bool", False), **_ONE}),
+    Operator("qconv2d", ("x", "w", *_REAL), _qconv2d, {**_STEPS, "groups": Attr("int", 1), **_ONE}),
+    Operator("qmatmul", ("a", "b", *_REAL), _qmatmul, {"transpose_b": Attr("bool", False), **_ONE}),
     Operator("iconv2d", _INTEGER, _iconv2d, {**_STEPS, "groups": Attr("int", 1), **ACT}),
     Operator("imatmul", _INTEGER, _imatmul, {"transpose_b": Attr("bool", False), **ACT}),
     Operator("qadd", ("a", "b"), _pair, {**_SCALES, **_ZEROS}),

@@ -57,9 +57,10 @@ def requantize(node: Node, value: Array) -> Array:
     return np.asarray(np.clip(rounded, node.attr("lo"), node.attr("hi"))).astype(DTYPES[node.attr("to")])
 
 
-def _scale(node: Node, total: Array, multiplier: Any) -> Array:
-    """Return exact sums, at most 2**31, times an f32 multiplier, rounded as f32 arithmetic does."""
-    return requantize(node, total.astype(np.float32) * np.asarray(multiplier, np.float32))
+def _scale(node: Node, total: Array, multiplier: Any, shift: Array | None = None) -> Array:
+    """Return exact sums, at most 2**31, times an f32 multiplier, plus an f32 shift, rounded as f32 arithmetic does."""
+    real = total.astype(np.float32) * np.asarray(multiplier, np.float32)
+    return requantize(node, real if shift is None else real + np.asarray(shift, np.float32))
 
 
 def _centre(x: Array, zero: int) -> Array:
@@ -75,15 +76,16 @@ def _convolve(node: Node, x: Array, w: Array, bias: Array | None, groups: int) -
 
 
 def _qconv2d(node: Node, inputs: Sequence[Any]) -> Array:
-    x, w, bias, multiplier = inputs
-    return _scale(node, _convolve(node, _centre(x, node.attr("x_zero")), w, bias, node.attr("groups")), multiplier)
+    x, w, bias, multiplier, shift = inputs
+    total = _convolve(node, _centre(x, node.attr("x_zero")), w, bias, node.attr("groups"))
+    return _scale(node, total, multiplier, shift)
 
 
 def _qmatmul(node: Node, inputs: Sequence[Any]) -> Array:
-    a, b, bias, multiplier = inputs
+    a, b, bias, multiplier, shift = inputs
     wide = b.astype(np.float64)
     total = np.matmul(_centre(a, node.attr("x_zero")), np.swapaxes(wide, -1, -2) if node.attr("transpose_b") else wide)
-    return _scale(node, total + bias, multiplier)
+    return _scale(node, total + bias, multiplier, shift)
 
 
 def _integer_result(node: Node, total: Array, inputs: Sequence[Any]) -> Array:

@@ -24,10 +24,12 @@ _EXACT = (*shape.MOVES, "where", "cast", "convert_layout")  # operators without 
 def evaluate(node: Node, inputs: Sequence[Array | None], wide: bool = False) -> tuple[Array, ...]:
     """Return the outputs of a node as contiguous arrays.
 
-    inputs: an array for each of the node's inputs, None for absent ones. wide: floats are accepted in any precision,
-    computed as float64 and returned as float64, without rounding to the graph's type, for comparison with kernels.
+    inputs: an array for each of the node's inputs, None for absent ones, which may be left out at the end. wide: floats
+    are accepted in any precision, computed as float64 and returned as float64, without rounding to the graph's type,
+    for comparison with kernels.
     Raises: MavcgError for inputs that the operator does not accept.
     """
+    inputs = (*inputs, *[None for name in node.inputs[len(inputs) :] if not name])
     if len(inputs) != len(node.inputs):
         raise MavcgError(f"{node_location(node)}: {len(inputs)} arrays for {len(node.inputs)} inputs")
     names = [f"{i}" if array is not None else "" for i, array in enumerate(inputs)]

@@ -60,7 +60,8 @@ def eight_bit(graph: Graph) -> Graph:
     of 256 entries; data movements and max_pool2d move 8-bit numbers. Weights must be i8 with zero point 0; u8 with zero
     point 128 is converted. All other operators stay and compute in f32. Results differ by at most one quantum. Products
     and quotients of scales are rounded to f32 one by one, as in onnxruntime and XNNPACK: a last bit in a multiplier
-    changes few results, but a network may amplify the difference to several quanta.
+    changes few results, but a network may amplify the difference to several quanta. A channel whose bias is so large
+    that the integer sum could wrap around adds it in f32, after the multiplier.
     """
     walk = _QuantizedRewrite(graph)
     for node in graph.nodes:
@@ -213,23 +214,28 @@ class _QuantizedRewrite:
         least, most = limits(image.format.dtype)
         furthest = max(image.format.zero - least, most - image.format.zero)
         by_channel = np.abs(np.moveaxis(weights.array.astype(np.int64), axis, 0)).reshape(channels, -1).sum(axis=1)
-        if whole_bias is None or bool((by_channel * furthest + np.abs(whole_bias) > MOST_SUM).any()):
+        if whole_bias is None or bool((by_channel * furthest > MOST_SUM).any()):
             return None
         multiplier = scales / np.float32(to.scale)
-        inputs = (
+        # A bias with which a sum could wrap around in 32 bits is added to the scaled sum instead, as a real number.
+        large = by_channel * furthest + np.abs(whole_bias) > MOST_SUM
+        inputs = [
             image.name,
             weights.name,
-            self.new.constant(whole_bias.astype(np.int32), bias or "bias"),
+            self.new.constant(np.where(large, 0, whole_bias).astype(np.int32), bias or "bias"),
             self.new.constant(multiplier, "multiplier"),
-        )
+        ]
+        if large.any():
+            shift = np.where(large, whole_bias, 0) * multiplier.astype(np.float64)
+            inputs.append(self.new.constant(shift.astype(np.float32), "shift"))
         attrs = {name: value for name, value in node.attrs if name not in ("act", "act_args", "exact")}
         attrs |= to.attrs() | {"x_zero": image.format.zero}
         return self.new.add("q" + node.op, inputs, node.output, node.origin, **attrs)
 
     def whole_bias(self, name: str, scales: Array) -> Array | None:
-        """Return a bias in units of the integer sums, i64[channels]; None if it is not constant or not finite."""
+        """Return a bias in units of the integer sums, whole f64[channels]; None if it is not constant or not finite."""
         if not name:
-            return np.zeros(len(scales), np.int64)
+            return np.zeros(len(scales))
         array, node = self.new.array(name), self.new.made.get(name)
         if node is not None and node.op == "dequantize":
             parts = [self.new.array(n) for n in node.inputs]
@@ -240,7 +246,7 @@ class _QuantizedRewrite:
             return None
         with np.errstate(all="ignore"):
             units = np.rint(array.astype(np.float64) / scales.astype(np.float64))
-        return units.astype(np.int64) if bool((np.abs(units) <= MOST_SUM).all()) else None
+        return units if bool(np.isfinite(units).all()) else None
 
     def pair(self, node: Node, to: Format) -> str | None:
         a, b = (self.eight_bit_source(n) for n in node.inputs)

@@ -68,6 +68,32 @@ def test_sums_of_every_length(assert_node: Any, terms: int) -> None:
     assert_conv(assert_node, (1, 2, 3, terms), (9, 1, 1, terms), "u8" if terms % 2 else "i8", least=-128)
 
 
+@pytest.mark.parametrize(
+    "x, w, attrs",
+    [
+        ((1, 4, 9, 5), (19, 3, 3, 5), {}),
+        ((1, 3, 6, 35), (35, 2, 3, 1), {"groups": 35}),
+        ((1, 1, 1, 70), (57, 1, 1, 70), {}),
+        ((2, 5, 5, 16), (24, 3, 3, 8), {"groups": 2}),
+    ],
+)
+def test_shifts_are_added_after_the_multiplier(
+    assert_node: Any, x: tuple[int, ...], w: tuple[int, ...], attrs: dict[str, Any]
+) -> None:
+    bias, multiplier, result = ending(3, w[1] * w[2] * w[3], w[0], "u8", "i8")
+    shift = np.where(np.arange(w[0]) % 3, 0, np.random.default_rng(5).normal(0, 60, w[0])).astype(np.float32)
+    inputs = [numbers(1, "u8", x), numbers(2, "i8", w), bias, multiplier, shift]
+    assert_node("qconv2d", inputs, constants=(1, 2, 3, 4), **attrs, **result)
+
+
+@pytest.mark.parametrize("constants", [(1, 2, 3, 4), (2, 3, 4)])
+def test_shifts_of_products(assert_node: Any, constants: tuple[int, ...]) -> None:
+    bias, multiplier, result = ending(3, 33, 40, "u8", "u8")
+    inputs = [numbers(1, "u8", (11, 33)), numbers(2, "i8", (33, 40)), bias, multiplier, np.linspace(-9, 9, 40)]
+    inputs[4] = inputs[4].astype(np.float32)
+    assert_node("qmatmul", inputs, constants=constants, **result)
+
+
 WEIGHTS = st.integers(-128, 127) | st.sampled_from([-64, -32, 32, 64])
 PACKED = st.integers(1, 5).flatmap(lambda steps: arrays(np.int8, (2, steps, 3, 4), elements=WEIGHTS))
 

@@ -208,6 +208,27 @@ def test_sums_that_could_wrap_around_stay_in_f32() -> None:
     assert str(eight_bit(graph)) == str(graph)
 
 
+@pytest.mark.parametrize("groups", [1, 6])
+@pytest.mark.parametrize("stored", [True, False])
+def test_a_bias_with_which_sums_could_wrap_around_is_added_in_f32(groups: int, stored: bool) -> None:
+    """Two channels are dead: their weights are so small that the bias in their units is near the end of i32."""
+    m = Model("u8")
+    scales = np.array([0.004, 1e-9, 0.003, 1e-9, 0.005, 0.002], np.float32)
+    q = m.number(m.rng.integers(-127, 128, (6, 3, 3, 6 // groups)), "i8")
+    w = m.b.add("dequantize", (q, m.number(scales), m.number(np.zeros(6), "i8")), axis=0)
+    units = scales * np.float32(0.05)
+    whole = np.array([300, 2**31 - 1, -500, -(2**31), 40, 9])
+    if stored:
+        b = m.b.add("dequantize", (m.number(whole, "i32"), m.number(units), m.number(np.zeros(6), "i32")), axis=0)
+    else:
+        b = m.number(np.where(np.abs(whole) > 1000, 4 * whole, whole) * units)
+    y = m.b.add("conv2d", (m.input((1, 6, 5, 6)), w, b), groups=groups)
+    after = checked(m, [m.quantize(y)])
+    assert ops(after) == ["qconv2d"]
+    bias, shift = (after.constants[after.nodes[0].inputs[i]] for i in (2, 4))
+    assert [*np.flatnonzero(shift)] == [1, 3] and not bias[[1, 3]].any() and bias[[0, 2, 4, 5]].all()
+
+
 def test_the_pad_of_a_padded_image_is_its_zero_point() -> None:
     m = Model("i8")
     y = m.b.add("conv2d", (m.input((1, 3, 3, 2)), m.weights((2, 3, 3, 2), 0)), pads=(1, 1, 1, 1))
