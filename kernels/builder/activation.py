@@ -139,8 +139,8 @@ def output(b: ir.IRBuilder, act: str, args: Sequence[float], dtype: str, x: Valu
     The choice between x and a bound is the same after the rounding, in half as many vectors of f16.
     """
     if dtype == "f16" and act in ("relu", "clip"):
-        return activate(b, act, args, narrowed(b, x, dtype))
-    return narrowed(b, activate(b, act, args, x), dtype)
+        return activate(b, act, args, round_to(b, x, dtype))
+    return round_to(b, activate(b, act, args, x), dtype)
 
 
 def activate(b: ir.IRBuilder, act: str, args: Sequence[float], x: Value) -> Value:

@@ -7,7 +7,7 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.kernels.builder.activation import output
-from mavcg.kernels.builder.arithmetic import widened
+from mavcg.kernels.builder.arithmetic import widen_half
 from mavcg.kernels.builder.emit import (
     F32,
     TYPES,
@@ -246,10 +246,14 @@ class _DepthwiseEmitter:
             for v, (side, count) in enumerate(sides):
                 value = acc[v * pixels + p]
                 if element != F32:
-                    value = b.fadd(widened(b, value), biases[v], name="sum") if bias is not None else widened(b, value)
+                    value = (
+                        b.fadd(widen_half(b, value), biases[v], name="sum")
+                        if bias is not None
+                        else widen_half(b, value)
+                    )
                 if residual is not None and spec.residual is not None:
                     pointer = address(b, residual, (p * spec.residual.strides[2] + side) * self.item)
                     added = load_vector(b, pointer, ir.VectorType(element, self.lanes), count, "residual")
-                    value = b.fadd(value, widened(b, added))
+                    value = b.fadd(value, widen_half(b, added))
                 value = output(b, spec.act, spec.act_args, self.dtype, value)
                 store_vector(b, value, address(b, out, (p * spec.out.strides[2] + side) * self.item), count)

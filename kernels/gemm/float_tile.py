@@ -12,7 +12,7 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.graph import DTYPES
-from mavcg.kernels.builder.arithmetic import widened
+from mavcg.kernels.builder.arithmetic import widen_half
 from mavcg.kernels.builder.emit import (
     F32,
     I32,
@@ -200,7 +200,7 @@ class Ends:
                     b, at.residual, self.tile.residual_offsets[p], v * self.lanes * self.item_bytes
                 )
                 typ = ir.VectorType(TYPES[self.dtype], self.counts[v])
-                residual = widened(b, load_vector(b, pointer, typ, self.used[v], "residual"))
+                residual = widen_half(b, load_vector(b, pointer, typ, self.used[v], "residual"))
                 value = b.fadd(value, residual, name="with_residual")
             store_vector(b, activate(value), self.out(p, v), self.used[v])
 

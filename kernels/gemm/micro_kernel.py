@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.arithmetic import widened
+from mavcg.kernels.builder.arithmetic import widen_half
 from mavcg.kernels.builder.emit import F16, Values, address, const, note_tile, scale_index, with_element
 from mavcg.kernels.builder.product_loop import SumPosition, TermPointers, prefetch, term_address, window_loops
 from mavcg.kernels.gemm.float_tile import Ends, FloatProducts, FloatTerm
@@ -96,7 +96,7 @@ class _MicroKernel:
         first = SumPosition(address(b, self.at.inputs, block.in_bytes, "block"), block.first_term)
         zeros = tuple(ir.Constant(with_element(total, F16), [0.0] * total.type.count) for total in sums)
         added = self.loops(block.total, first, zeros)
-        return tuple(b.fadd(total, widened(b, half), name="sum") for total, half in zip(sums, added, strict=True))
+        return tuple(b.fadd(total, widen_half(b, half), name="sum") for total, half in zip(sums, added, strict=True))
 
     def loops(self, total: Sum, first: SumPosition, start: Values) -> Values:
         """Emit the loops over neighbouring terms, added to `start`."""
