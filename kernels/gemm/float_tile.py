@@ -2,7 +2,7 @@
 
 The prologue is the bias, or partial sums; the epilogue is the residual, the activation, the store. Inputs are read in
 place, weights are packed or not. Prologue and epilogue compute in f32 whatever the type of the products: f16 operands
-are widened, and a result is rounded once, at its store.
+are widen_half, and a result is rounded once, at its store.
 """
 
 from collections.abc import Callable, Iterator, Sequence
