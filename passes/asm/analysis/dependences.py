@@ -109,16 +109,15 @@ def _output_latency(first: Op, second: Op, register: str, timing: Timing) -> int
 def _memory_edges(code: Sequence[Code], last_distance: int) -> Iterator[Edge]:
     """Yield an edge for each two accesses, one of them a store, that may overlap within `last_distance` iterations."""
     accesses = block_accesses([(c.instr, c.effects) for c in code])
-    touching = [i for i, c in enumerate(code) if c.effects.memory is not None and c.effects.memory.bytes]
+    touching = {i: c.effects.memory.store for i, c in enumerate(code) if c.effects.memory and c.effects.memory.bytes}
+    stores = [i for i, is_store in touching.items() if is_store]
     for distance in range(last_distance + 1):
-        for source in touching:
-            for target in touching:
-                first, second = code[source].effects.memory, code[target].effects.memory
-                assert first is not None and second is not None
-                if (distance == 0 and source >= target) or not (first.store or second.store):
+        for source, is_store in touching.items():
+            for target in touching if is_store else stores:
+                if distance == 0 and source >= target:
                     continue
                 if may_overlap(accesses.ranges[source], accesses.ranges[target], accesses.steps, distance):
-                    yield Edge(source, target, 1 if first.store else 0, distance)
+                    yield Edge(source, target, 1 if is_store else 0, distance)
 
 
 def _longest(edges: Sequence[Edge]) -> tuple[Edge, ...]:
@@ -126,5 +125,6 @@ def _longest(edges: Sequence[Edge]) -> tuple[Edge, ...]:
     longest: dict[tuple[int, int, int], int] = {}
     for edge in edges:
         key = (edge.source, edge.target, edge.distance)
-        longest[key] = max(longest.get(key, 0), edge.latency)
+        if edge.latency >= longest.get(key, 0):
+            longest[key] = edge.latency
     return tuple(Edge(s, t, latency, d) for (s, t, d), latency in sorted(longest.items()))

@@ -104,6 +104,7 @@ def _solve(
     count = len(function.blocks)
     at_top: list[frozenset[str]] = [frozenset()] * count
     at_end: list[frozenset[str]] = [frozenset()] * count
+    transfers = [_transfer(block, 0, private, at_call, at_unknown) for block in function.blocks]
     changed = True
     while changed:
         changed = False
@@ -112,7 +113,8 @@ def _solve(
             end = frozenset[str]().union(*(at_top[s] for s in block.successors))
             if block.leaves:
                 end |= left_with(block)
-            top = live_before(block, end, 0, private, at_call, at_unknown)
+            overwritten, read = transfers[i]
+            top = end - overwritten | read
             if (top, end) != (at_top[i], at_end[i]):
                 at_top[i], at_end[i], changed = top, end, True
     return Liveness(tuple(at_top), tuple(at_end))
@@ -130,18 +132,26 @@ def live_before(
 
     at_call: registers that any callee may read; at_unknown: registers that an unknown instruction may read.
     """
-    live = at_end
+    overwritten, read = _transfer(block, first, private, at_call, at_unknown)
+    return at_end - overwritten | read
+
+
+def _transfer(
+    block: Block, first: int, private: PrivateConventions, at_call: frozenset[str], at_unknown: frozenset[str]
+) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the registers that lines `first` and later overwrite, and those that they read before they do."""
+    overwritten = read = frozenset[str]()
     for line in reversed(block.lines[first:]):
         effect = line.effects
         if effect is None:
-            live |= at_unknown
+            overwrites, reads = frozenset[str](), at_unknown
         elif effect.flow == "call":
-            live = (live | at_call | private.read_by.get(effect.target, frozenset())) - {"x30"} | effect.reads()
+            overwrites = frozenset({"x30"})
+            reads = (at_call | private.read_by.get(effect.target, frozenset())) - overwrites | effect.reads()
         else:
-            whole = {a.register for a in effect.accesses if a.write and not a.read}
-            live = live - whole - ({FLAGS} if effect.writes_flags and not effect.reads_flags else set())
-            live |= effect.reads()
-    return live
+            overwrites, reads = effect.overwrites, effect.reads()
+        overwritten, read = overwritten | overwrites, read - overwrites | reads
+    return overwritten, read
 
 
 def _live_at_exit(block: Block, at_leave: frozenset[str], private: PrivateConventions) -> frozenset[str]:

@@ -5,6 +5,7 @@ Those of loads, stores and prefetches (registers, the address, bytes of memory) 
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 
 from mavcg.passes.asm.isa.syntax import ZERO, Instr, Mem, Reg, RegList
 
@@ -58,8 +59,18 @@ class Effects:
 
     def reads(self) -> frozenset[str]:
         """Return the registers read, the flags as "nzcv" among them."""
+        return self._reads
+
+    @cached_property
+    def _reads(self) -> frozenset[str]:
         registers = {access.register for access in self.accesses if access.read}
         return frozenset(registers | {FLAGS} if self.reads_flags else registers)
+
+    @cached_property
+    def overwrites(self) -> frozenset[str]:
+        """The registers, the flags as "nzcv" among them, whose values before the instruction are lost by it."""
+        registers = {access.register for access in self.accesses if access.write and not access.read}
+        return frozenset(registers | {FLAGS} if self.writes_flags and not self.reads_flags else registers)
 
     def writes(self) -> frozenset[str]:
         """Return the registers written, in whole or in part."""

@@ -6,6 +6,7 @@ An operand that is not a register, register list, address or number stays as it 
 
 import re
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 ZERO = "xzr"
 CONDITIONS = tuple("eq ne cs hs cc lo mi pl vs vc hi ls ge lt gt le al nv".split())
@@ -143,6 +144,7 @@ class Instr:
         return replace(self, operands=tuple(_rename(operand, left) for operand in self.operands))
 
 
+@lru_cache(maxsize=1 << 15)  # the versions of a function share most of their instructions
 def parse_instr(text: str) -> Instr:
     """Parse an instruction from its text, without label and comment.
 

@@ -127,6 +127,7 @@ class _Attempt:
         self._placed = np.zeros(count, dtype=bool)
         self._penalty = [1.0] * count
         self._penalty[last] = PINNED
+        self._penalties = np.array(self._penalty)  # the same as an array
         self._earliest, self._latest = start_ranges(distances, last, interval)
         self._low, self._high = (
             self._earliest.copy(),
@@ -159,6 +160,7 @@ class _Attempt:
             if cycle is None:
                 used += 1
                 self._penalty[op] += 1
+                self._penalties[op] += 1
                 cycle, out = self._cheapest_displacement(op)
                 if cycle is None or used > displacements:
                     return None, used
@@ -192,24 +194,25 @@ class _Attempt:
             self._table.remove(op)
             self._placed[op] = False
         (placed,), (free,) = self._placed.nonzero(), (~self._placed).nonzero()
-        at, rows = self._cycles[placed], free[:, None]
-        self._low[free] = (at + self._transposed[rows, placed]).max(axis=1)
-        self._high[free] = (at - self._distances[rows, placed]).min(axis=1)
+        at = self._cycles[placed]
+        self._low[free] = (at + self._transposed.take(free, 0).take(placed, 1)).max(axis=1)
+        self._high[free] = (at - self._distances.take(free, 0).take(placed, 1)).min(axis=1)
 
     def _cheapest_displacement(self, op: int) -> tuple[int | None, list[int]]:
         """Return the allowed cycle whose conflicting ops have the least sum of penalties, or None, and these ops."""
         span = range(int(self._earliest[op]), int(self._latest[op]) + 1)
         (others,) = self._placed.nonzero()
-        penalties = np.array([self._penalty[placed] for placed in others.tolist()])
-        lowest = self._cycles[others] + self._transposed[op, others]
-        highest = self._cycles[others] - self._distances[op, others]
+        penalties, cycles = self._penalties.take(others), self._cycles.take(others)
+        lowest = cycles + self._transposed[op].take(others)
+        highest = cycles - self._distances[op].take(others)
         # A cycle conflicts with every placed op whose `lowest` is above it or whose `highest` is below it.
         above = np.bincount(_clamp(lowest - span.start, len(span)), penalties, len(span) + 1)
         below = np.bincount(_clamp(highest + 1 - span.start, len(span)), penalties, len(span) + 1)
-        by_edges = (above.sum() - np.cumsum(above) + np.cumsum(below))[: len(span)]
+        sums = (above.sum() - above.cumsum() + below.cumsum())[: len(span)]
+        by_edges: list[float] = sums.tolist()
         best, best_cycle, displaced = PINNED, None, list[int]()
         rhythm = self._rhythm.get(self._kind_of[op], -1)
-        for index in np.argsort(by_edges, kind="stable").tolist():
+        for index in sums.argsort(kind="stable").tolist():
             if by_edges[index] >= best:
                 break
             cycle = span[index]
