@@ -4,6 +4,7 @@ Memory is mapped where the function accesses it, with contents computed from add
 valid pointer, and two runs from one state read the same bytes.
 """
 
+import gc
 import importlib
 import itertools
 import random
@@ -146,10 +147,18 @@ def _emulator() -> tuple[Any, Any]:
         raise import_problem(error, absent) from error
 
 
+# Unicorn's callbacks refer to their emulator and to themselves, so that only the garbage collector ends one that is not
+# used any more. Each reserves a gigabyte of addresses, and the command line collects garbage seldom.
+COLLECT_EVERY = 32
+_MADE = itertools.count(1)
+
+
 class _UnicornCore:
     """Unicorn with its hooks. accesses: (True for a write, address, bytes). blocks: (address, bytes) executed."""
 
     def __init__(self, image: CodeImage) -> None:
+        if next(_MADE) % COLLECT_EVERY == 0:
+            gc.collect()
         unicorn, arm = _emulator()
         self.image = image
         self.accesses: set[tuple[bool, int, int]] = set()

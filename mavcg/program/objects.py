@@ -22,7 +22,7 @@ from mavcg.program.version_choice import FunctionChoice, Gains, Sizes, VersionCh
 from mavcg.program.version_failures import FunctionFailures, first_error
 from mavcg.program.version_growth import GrowthLimit, drop_for_growth
 from mavcg.program.version_needs import VersionNeeds, needs_with_callees, set_for, version_needs
-from mavcg.program.versions import CompiledVersion, VersionedModule, adding_products
+from mavcg.program.versions import CompiledVersion, VersionedModule, adding_products, module_tag
 from mavcg.runtime.coreset import CoreSet
 from mavcg.toolchain.codegen import CodegenJob, assemble, compile_module
 from mavcg.toolchain.target import Target
@@ -130,8 +130,24 @@ class ObjectOptions:
     workers: int = 1
 
 
+def compile_plain(
+    text: str, source: str, program_level: str | None, target: Target, folder: Path, flags: Sequence[str] = ("-fPIC",)
+) -> Path:
+    """Compile a module's IR without versions; return its object. Raises: ToolError for text that does not compile."""
+    plain = folder / f"{Path(source).stem}-{module_tag(source, text)}.single.o"
+    compile_module(
+        CodegenJob(text, target, f"compiling {source}", own_level(program_level), True, "obj", tuple(flags)), plain
+    )
+    return plain
+
+
+def own_level(program_level: str | None) -> str:
+    """Return the -O level for a module's own code."""
+    return "3" if program_level == "fast" else program_level or "2"
+
+
 def build_objects(
-    text: str,
+    plain: Path,
     module: VersionedModule,
     program_level: str | None,
     options: ObjectOptions,
@@ -141,26 +157,18 @@ def build_objects(
 ) -> ModuleObjects:
     """Assemble the distinct versions, choose the versions to keep, and compile the module with their dispatchers.
 
-    text: the module's IR before versioning, for the single-version build. flags: code generation flags for the module's
-    own code. cold_code: the assembly of the program's own compiler, which provides the cold functions; None for
-    clang's. Raises: MavcgError for text that does not compile; FunctionFailures for versions that do not assemble.
+    plain: the module's object without versions. flags: code generation flags for the module's own code. cold_code: the
+    assembly of the program's own compiler, which provides the cold functions; None for clang's. Raises: MavcgError for
+    text that does not compile; FunctionFailures for versions that do not assemble.
     """
     core_set, target, folder, limits = options.core_set, options.target, options.folder, options.limits
     gains, shares = options.gains, options.shares
-    level = "3" if program_level == "fast" else program_level or "2"
+    level = own_level(program_level)
     stem = f"{Path(module.source).stem}-{module.hot.tag}"
-    plain = cold_code.plain if cold_code else folder / f"{stem}.single.o"
     bodies = {body.symbol: body for body in distinct_versions(module.bodies)}
     paths = {symbol: folder / f"{stem}.{number}.o" for number, symbol in enumerate(bodies)}
 
-    plain_job = CodegenJob(text, target, f"compiling {module.source}", level, True, "obj", tuple(flags))
-    _make_objects(
-        None if cold_code else (plain_job, plain),
-        [(b, paths[s]) for s, b in bodies.items()],
-        target,
-        options.workers,
-        progress,
-    )
+    _assemble_versions([(b, paths[s]) for s, b in bodies.items()], target, options.workers, progress)
     sizes = {s: Sizes(symbol_bytes(path, s), loaded_bytes(path)) for s, path in paths.items()}
     single_bytes = loaded_bytes(plain)
     choices = choose_versions(module.bodies, sizes, gains, limits, core_set)
@@ -201,27 +209,19 @@ def build_objects(
     return replace(module_objects, objects=(*objects, note), single=(plain, note))
 
 
-def _make_objects(
-    plain: tuple[CodegenJob, Path] | None,
+def _assemble_versions(
     bodies: Sequence[tuple[CompiledVersion, Path]],
     target: Target,
     workers: int,
     progress: Callable[[], None],
 ) -> None:
-    """Compile the module without versions, unless `plain` is None, and assemble the versions, `workers` at a time.
-
-    Raises: ToolError if the module does not compile; FunctionFailures if versions do not assemble.
-    """
+    """Assemble the versions, `workers` at a time. Raises: FunctionFailures if versions do not assemble."""
     failed: dict[str, str] = {}
     with ThreadPoolExecutor(max(1, workers)) as pool:
-        program = pool.submit(compile_module, *plain) if plain else None
         waiting = [
             (body, pool.submit(assemble, body.asm, path, target, f"{body.function}, {body.label}"))
             for body, path in bodies
         ]
-        if program:
-            program.result()
-            progress()
         for body, future in waiting:
             try:
                 future.result()

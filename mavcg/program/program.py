@@ -24,7 +24,7 @@ from mavcg.program.asm_module import AsmModule, read_asm_module
 from mavcg.program.asm_objects import build_asm_objects
 from mavcg.program.bitcode import Lto, link_ir, selector_in_groups, write_bitcode
 from mavcg.program.hot_functions import HotSymbol, inexact_notes, match_hot
-from mavcg.program.objects import ModuleObjects, ObjectOptions, build_objects
+from mavcg.program.objects import ModuleObjects, ObjectOptions, build_objects, compile_plain
 from mavcg.program.sources.asm_unit import AsmUnit
 from mavcg.program.sources.compile_commands import CompileUnit
 from mavcg.program.sources.headers import is_zig, machine_matches, machine_of
@@ -33,6 +33,7 @@ from mavcg.program.sources.to_assembly import PlainAssembly
 from mavcg.program.sources.to_ir import Compiler, IrModule, compile_to_ir, refuse_foreign_openmp
 from mavcg.program.version_choice import Gains, VersionLimits
 from mavcg.program.version_failures import FunctionFailures, VersionFailures
+from mavcg.program.version_growth import allowed_growth
 from mavcg.program.versions import VersionOptions, make_versions
 from mavcg.runtime.build import linked_selector, runtime_object, selector_ir
 from mavcg.runtime.coreset import CoreSet
@@ -337,6 +338,11 @@ def _build_module(
     def step() -> None:
         progress(f"compiling versions of {source}")
 
+    if request.own:
+        plain = request.own.plain
+    else:
+        plain = compile_plain(module.text, source, module.opt_level, request.target, folder, request.code_flags)
+        step()
     options = VersionOptions(
         request.cores,
         request.target,
@@ -345,6 +351,7 @@ def _build_module(
         request.tuning,
         not module.foreign_openmp,
         request.lto is not None,
+        allowed_growth(request.limits, loaded_bytes(plain)),
     )
     failures = VersionFailures()
     while True:
@@ -361,7 +368,7 @@ def _build_module(
         versions = replace(versions, refused={**versions.refused, **placed})
         try:
             module_objects = build_objects(
-                module.text,
+                plain,
                 versions,
                 module.opt_level,
                 _object_options(request, core_set, folder, hot),

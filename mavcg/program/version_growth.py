@@ -3,15 +3,31 @@
 Source: uarch-codegen paper, chapter 4.2 (3.66 % code growth for six clones).
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mavcg.hardware.core import GENERIC
-from mavcg.program.version_choice import MIN_GAIN, FunctionChoice, Gains, Sizes, VersionChoice, to_generic
+from mavcg.program.version_choice import (
+    MIN_GAIN,
+    FunctionChoice,
+    Gains,
+    Sizes,
+    VersionChoice,
+    VersionLimits,
+    to_generic,
+)
 
 # The bound without --max-growth: docs/measuring.md.
 DEFAULT_MAX_GROWTH = 100.0  # percent of a file's own bytes
 DEFAULT_FREE_BYTES = 16384  # that the versions of a file may add however small it is
+
+
+def allowed_growth(limits: VersionLimits, single_bytes: int) -> float:
+    """Return the bytes that the versions of a file may add to its `single_bytes`; infinity without a limit."""
+    if limits.max_growth is None:
+        return math.inf
+    return max(limits.max_growth * single_bytes / 100, limits.free_bytes)
 
 
 @dataclass(frozen=True)
@@ -37,7 +53,7 @@ class GrowthLimit:
     @property
     def allowed_bytes(self) -> float:
         """Bytes that versions and dispatchers may add."""
-        return max(self.max_growth * self.single_bytes / 100, self.free_bytes)
+        return allowed_growth(VersionLimits(max_growth=self.max_growth, free_bytes=self.free_bytes), self.single_bytes)
 
     def added_bytes(self, choices: Sequence[FunctionChoice]) -> int:
         """Return the bytes that these choices are expected to add."""
@@ -79,7 +95,9 @@ def _worth_per_byte(choice: FunctionChoice, body: str, limit: GrowthLimit) -> fl
 
 def _drop_body(choice: FunctionChoice, body: str, limit: GrowthLimit) -> FunctionChoice:
     bytes_ = limit.sizes[choice.function, body].loaded
-    reason = f"its {bytes_} bytes would exceed --max-growth {limit.max_growth:g} %, and gain least per byte"
+    reason = f"its {bytes_} bytes would exceed --max-growth {limit.max_growth:g} %"
+    if bytes_ <= limit.allowed_bytes:
+        reason += ", and gain least per byte"
     return replace(
         choice, versions=tuple(to_generic(choice, k, reason) if k.body == body else k for k in choice.versions)
     )

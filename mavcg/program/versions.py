@@ -5,6 +5,7 @@ object files.
 """
 
 import hashlib
+import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,6 +26,8 @@ from mavcg.program.version_failures import VersionFailures, parse_error
 from mavcg.program.version_jobs import VersionJobs, definitions_text
 from mavcg.toolchain.codegen import CodegenJob, Failure, IrError, canonical, compile_all
 from mavcg.toolchain.target import Target
+
+_INSTRUCTION = re.compile(r"^\t[a-z]", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,8 @@ class VersionOptions:
     cores' profiles enable. openmp: True if LLVM's OpenMP library may be called: outlined OpenMP regions then get their
     own versions, which each thread chooses by its core. False: functions with such regions are refused. in_bitcode:
     True if the program's link generates the code. Loads are then split in the IR, for in-order cores whose profiles
-    enable it; the machine passes do not run.
+    enable it; the machine passes do not run. most_bytes: bytes that versions may add; one with more instructions is
+    dropped later, so that the machine passes, which mostly add to them, leave it out.
     """
 
     cores: Sequence[Core]
@@ -101,6 +105,12 @@ class VersionOptions:
     tuning: Tuning = FAST
     openmp: bool = True
     in_bitcode: bool = False
+    most_bytes: float = math.inf
+
+
+def module_tag(source: str, text: str) -> str:
+    """Return the tag of a module: a digest of its source's name and its IR."""
+    return hashlib.sha256(f"{source}\0{text}".encode(errors="surrogateescape")).hexdigest()[:8]
 
 
 def make_versions(
@@ -124,8 +134,7 @@ def make_versions(
     except IrError as error:
         raise parse_error(source, error) from error
     defined, refused = _functions_to_version(module, requested, target.arch, options.openmp)
-    tag = hashlib.sha256(f"{source}\0{text}".encode(errors="surrogateescape")).hexdigest()[:8]
-    hot = HotModule(module, frozenset(name for name in defined if name not in refused), tag)
+    hot = HotModule(module, frozenset(name for name in defined if name not in refused), module_tag(source, text))
     version_jobs = VersionJobs(hot, target, code_level(program_level), options.per_core_rounding)
 
     functions = [name for name in defined if name in hot.hot]
@@ -150,7 +159,8 @@ def make_versions(
     texts = {at: result for at, result in compiled.items() if isinstance(result, str) and at[0] not in failures.reasons}
     untouched = [core for core in cores if not (tuning.on and has_machine_passes(core))]
     tunings = _model_versions(version_jobs, texts, untouched, failures)
-    tunings |= _tune(version_jobs, texts, cores, workers, progress, tuning, failures) if tuning.on else {}
+    tunable = {at: text for at, text in texts.items() if code_bytes(text) <= options.most_bytes or at[1] == GENERIC}
+    tunings |= _tune(version_jobs, tunable, cores, workers, progress, tuning, failures) if tuning.on else {}
     if failures.reasons:  # what failed is refused, and the others must not call versions that it does not have
         failures.add_hosts(module, functions)
         left = [name for name in requested if name not in failures.reasons]
@@ -278,6 +288,11 @@ def _tune(
         else:
             tuned[name, label] = result
     return tuned
+
+
+def code_bytes(asm: str) -> int:
+    """Return the bytes of the instructions in AArch64 assembly as LLVM prints it: data and alignment come on top."""
+    return 4 * len(_INSTRUCTION.findall(asm))
 
 
 def _model_versions(

@@ -1,5 +1,6 @@
 """The emulator: what instructions do by an independent reckoning, which bytes are seen, and how runs end."""
 
+import gc
 import struct
 import sys
 from dataclasses import replace
@@ -9,7 +10,7 @@ import pytest
 
 from mavcg.assembly.code_image import PAGE_BYTES, assemble_image
 from mavcg.assembly.emulated_memory import page_bytes
-from mavcg.assembly.emulation import STACK_TOP, EmulatedCore, End, RunResult, State, run, start_state
+from mavcg.assembly.emulation import COLLECT_EVERY, STACK_TOP, EmulatedCore, End, RunResult, State, run, start_state
 from mavcg.errors import MavcgError
 
 FUNCTIONS = {
@@ -154,6 +155,21 @@ def test_the_limit_counts_instructions() -> None:
 
 def test_the_end_of_memory_is_a_fault() -> None:
     assert ran("unaligned", x0=(1 << 64) - 8).end == End.FAULT
+
+
+def test_emulators_of_runs_that_faulted_do_not_pile_up() -> None:
+    """Each reserves a gigabyte of addresses: a file with many functions ended with "no memory available"."""
+    unicorn = pytest.importorskip("unicorn")
+    gc.collect()
+    gc.disable()
+    try:
+        before = sum(isinstance(each, unicorn.Uc) for each in gc.get_objects())
+        core = EmulatedCore(machine().image)
+        for _ in range(2 * COLLECT_EVERY):
+            assert core.run("undefined", start_state(1)).end == End.FAULT
+        assert sum(isinstance(each, unicorn.Uc) for each in gc.get_objects()) <= before + COLLECT_EVERY
+    finally:
+        gc.enable()
 
 
 def test_one_run_is_as_many() -> None:

@@ -1,19 +1,22 @@
 """Versions through the machine passes: which may go, what comes back, what is kept for the next build."""
 
 import json
+import math
 import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from elftools.elf.constants import SH_FLAGS
+from elftools.elf.elffile import ELFFile
 
 from mavcg.assembly.tuning import TuningJob, has_open_inline, tune_version, tune_versions
 from mavcg.assembly.tuning_options import FAST, Tuning, has_machine_passes
 from mavcg.profiles.load import cores_for, load_core
 from mavcg.program.sources.compile_commands import CompileUnit, read_command
 from mavcg.program.sources.to_ir import Compiler, compile_to_ir
-from mavcg.program.versions import CompiledVersion, VersionedModule, VersionOptions, make_versions
+from mavcg.program.versions import CompiledVersion, VersionedModule, VersionOptions, code_bytes, make_versions
 from mavcg.toolchain.codegen import assemble
 from mavcg.toolchain.target import Target, parse_target
 
@@ -42,15 +45,22 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
-def versioned(folder: Path, code: str, name: str, target: Target = ARM, tuning: Tuning = FAST) -> VersionedModule:
+def versioned(
+    folder: Path,
+    code: str,
+    name: str,
+    target: Target = ARM,
+    tuning: Tuning = FAST,
+    most_bytes: float = math.inf,
+) -> VersionedModule:
     source = folder / "a.c"
     source.write_text(code)
     unit = read_command(["cc", "-O2", "-c", str(source)], folder, "a.c")
     assert isinstance(unit, CompileUnit)
     text = compile_to_ir(unit, target, Compiler()).text
-    return make_versions(
-        text, "a.c", "2", [name], VersionOptions(cores_for(["cortex-a55", "exynos-m4"]), target, tuning=tuning)
-    )
+    cores = cores_for(["cortex-a55", "exynos-m4"])
+    options = VersionOptions(cores, target, tuning=tuning, most_bytes=most_bytes)
+    return make_versions(text, "a.c", "2", [name], options)
 
 
 def body(module: VersionedModule, label: str = "cortex-a55") -> CompiledVersion:
@@ -65,6 +75,24 @@ def test_which_cores_want_it() -> None:
     assert all(has_passes.values())
     for name in ("cortex-a57", "cortex-a76", "exynos-m4", "apple-firestorm", "znver3"):
         assert not has_machine_passes(load_core(name)), name
+
+
+def test_a_version_that_could_not_stay_is_not_tuned(tmp_path: Path) -> None:
+    """The bound on growth drops what has more bytes than all versions of a file may add; the search would be lost."""
+    plain = body(versioned(tmp_path, DOT, "dot", tuning=replace(FAST, on=False)))
+    counted = code_bytes(plain.asm)
+    assert 0 < counted <= len(machine_code(plain, tmp_path)) < counted + 64  # the rest is alignment
+    kept, dropped = (body(versioned(tmp_path, DOT, "dot", most_bytes=counted - less)) for less in (0, 1))
+    assert kept.tuning is not None and kept.asm != plain.asm
+    assert dropped.tuning is None and dropped.asm == plain.asm
+
+
+def machine_code(version: CompiledVersion, folder: Path) -> bytes:
+    """Return the machine code of a version."""
+    assemble(version.asm, folder / "version.o", ARM, "a version")
+    with (folder / "version.o").open("rb") as file:
+        sections = ELFFile(file).iter_sections()
+        return b"".join(each.data() for each in sections if each["sh_flags"] & SH_FLAGS.SHF_EXECINSTR)
 
 
 def test_a_version_is_tuned_and_the_steps_are_told_apart(tmp_path: Path) -> None:

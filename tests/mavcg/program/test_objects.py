@@ -10,7 +10,7 @@ from mavcg.errors import ToolError
 from mavcg.objects.elf import exported_symbols, function_symbols, notes
 from mavcg.profiles.load import cores_for
 from mavcg.program.hot_functions import match_hot, parse_hot
-from mavcg.program.objects import ModuleObjects, ObjectOptions, build_objects
+from mavcg.program.objects import ModuleObjects, ObjectOptions, build_objects, compile_plain
 from mavcg.program.version_choice import Gain, VersionLimits
 from mavcg.program.versions import VersionedModule, VersionOptions, make_versions
 from mavcg.runtime.coreset import CoreSet
@@ -90,7 +90,8 @@ def objects(made: tuple[str, VersionedModule], folder: Path, limits: VersionLimi
     text, versions = made
     core_set = CoreSet(cores_for(["cortex-a76", "exynos-m4"]))
     shares = {function: 1.0 / (i + 1) for i, function in enumerate(["dot", "gemm", "softmax"])}
-    return build_objects(text, versions, "2", ObjectOptions(core_set, ARM, folder, limits, {}, shares, workers=2))
+    plain = compile_plain(text, versions.source, "2", ARM, folder)
+    return build_objects(plain, versions, "2", ObjectOptions(core_set, ARM, folder, limits, {}, shares, workers=2))
 
 
 @pytest.mark.sample(1)
