@@ -51,6 +51,7 @@ CORE_KEYS = (
     "x86_models",
     "stand_ins",
     "extensions",
+    "optional_extensions",
     "llvm",
 )
 _ARCH_LINE = re.compile(r'^arch\s*=\s*"([^"]*)"', re.MULTILINE)
@@ -172,6 +173,7 @@ def _core(path: Path, text: str) -> Core:
     kind, midr, models = _identities(path, table, arch, sources)
     stand_ins = schema.fact(path, table, "stand_ins", sources) or []
     extensions = schema.fact(path, table, "extensions", sources) or []
+    optional = schema.fact(path, table, "optional_extensions", sources) or []
     llvm, features = _llvm(path, table, sources)
     order = schema.one_of(path, order, "order", ("in", "out"))
     facts = _model_facts(path, table, arch, order)
@@ -191,6 +193,9 @@ def _core(path: Path, text: str) -> Core:
         facts=facts,
         sources=tuple(sources),
         extensions=schema.names(path, {"extensions": extensions}, "extensions", "extensions"),
+        optional_extensions=schema.names(
+            path, {"optional_extensions": optional}, "optional_extensions", "optional extensions"
+        ),
         policy=read_policy(path, table),
     )
 

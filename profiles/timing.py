@@ -29,7 +29,7 @@ def load_timing(core: Core) -> Timing:
     Raises: ProfileError if no core has facts, if a name does not exist or leads back to itself, if a row has a unit
     that this core lacks, and if the core has no file.
     """
-    return _timing(core, tuple((name, path, path.read_text(encoding="utf-8")) for name, path in _chain(core.name)))
+    return _timing(core, tuple((name, path, path.read_text(encoding="utf-8")) for name, path in _chain(core.core_type)))
 
 
 @lru_cache(maxsize=256)
@@ -49,7 +49,7 @@ def _timing(core: Core, texts: tuple[tuple[str, Path, str], ...]) -> Timing:
     if width is None:
         raise ProfileError(f"{_file_of(core.name)}: issue.width: missing; add it or issue.timing_of")
     timing = Timing(
-        core=core.name,
+        core=core.core_type,
         order=core.order,
         width=width,
         pools=dict(next((own.pools for own in known if own.pools), {})),

@@ -29,10 +29,12 @@ MAX_CORES = 255 - FIRST_CORE_ID + 1  # ids are bytes
 class CoreSet:
     """The core types that a library has a version for, besides the generic version.
 
-    cores: in the order of their ids, which begin at FIRST_CORE_ID. needs: for each core, LLVM's names of the extensions
-    that its version's instructions need beyond what generic may use; () if no version needs any. private: True if one
-    library holds all that refers to the set's table: the needs are then no part of the table's name. small: True for
-    the selector without settings (MAVCG_SMALL in csrc/internal.h), which has a table of its own.
+    cores: in the order of their ids, which begin at FIRST_CORE_ID; each feature level of a core
+    (mavcg.hardware.feature_levels) is a core with an id of its own, and of one core's levels the best comes first.
+    needs: for each core, LLVM's names of the extensions that its version's instructions need beyond what generic may
+    use; () if no version needs any. private: True if one library holds all that refers to the set's table: the needs
+    are then no part of the table's name. small: True for the selector without settings (MAVCG_SMALL in
+    csrc/internal.h), which has a table of its own.
     Raises: MavcgError for a repeated name, for "generic", and for more than MAX_CORES.
     """
 
@@ -65,6 +67,10 @@ class CoreSet:
         """Return the set with these needs, by core name; a core that is missing in them needs nothing."""
         by_core = tuple(tuple(sorted(needs.get(name, ()))) for name in self.names)
         return replace(self, needs=by_core if any(by_core) else (), private=private)
+
+    def ids_for(self, core_type: str) -> tuple[int, ...]:
+        """Return the ids of the versions for a core, its own and those of its feature levels, the best first."""
+        return tuple(FIRST_CORE_ID + i for i, core in enumerate(self.cores) if core.core_type == core_type)
 
     def id_of(self, name: str) -> int:
         """Return the id of "generic" or of a core of this set. Raises: KeyError for any other name."""
@@ -104,13 +110,13 @@ def symbols(core_set: CoreSet) -> RuntimeSymbols:
 def versions_for(core: Core, core_set: CoreSet, needs: Mapping[str, Sequence[int]]) -> Iterator[int]:
     """Yield the ids of the versions that a core may run, the best first.
 
-    These are its own version and those of its stand-ins, up to the first one that needs nothing. needs: as in
+    These are its own versions and those of its stand-ins, up to the first one that needs nothing. needs: as in
     table_text; the selector passes over a version whose needs the machine does not meet.
     """
     for name in (core.name, *core.stand_ins):
-        if name in core_set.names:
-            yield core_set.id_of(name)
-            if not any(needs.get(name, ())):
+        for number in core_set.ids_for(name):
+            yield number
+            if not any(needs.get(core_set.names[number - FIRST_CORE_ID], ())):
                 return
 
 
@@ -132,7 +138,7 @@ def stand_in_id(core: Core, core_set: CoreSet) -> int:
 def known_cores(core_set: CoreSet, all_cores: Mapping[str, Core]) -> list[Core]:
     """Return the set's cores, then all others by name. A core of the set hides another core with its name."""
     others = [core for name, core in sorted(all_cores.items()) if name not in core_set.names]
-    return [*core_set.cores, *others]
+    return [*(core for core in core_set.cores if not core.level_of), *others]
 
 
 @dataclass(frozen=True)
@@ -255,10 +261,16 @@ def _named_versions(
     A version's own name comes before those of cores that it stands in for; of each name, the best version comes first.
     """
     yield "generic", GENERIC_ID
-    yield from ((name, core_set.id_of(name)) for name in core_set.names)
+    named: dict[str, list[int]] = {}
+    for core in core_set.cores:
+        own = core_set.id_of(core.name)
+        # A level above the core's own version is the best for the core's name, and has a name of its own before that.
+        above = [] if core.level_of else [number for number in core_set.ids_for(core.name) if number < own]
+        named[core.name] = [*above, own]
+        yield from ((core.name, number) for number in named[core.name])
     for core in known_cores(core_set, all_cores):
-        numbers = list(versions_for(core, core_set, needs))
-        yield from ((core.name, number) for number in numbers[core.name in core_set.names :])
+        numbers = versions_for(core, core_set, needs)
+        yield from ((core.name, number) for number in numbers if number not in named.get(core.name, ()))
         if core.name not in core_set.names:
             yield core.name, GENERIC_ID
 

@@ -125,9 +125,16 @@ def compiler_extensions(cpu: str, features: tuple[str, ...]) -> frozenset[str]:
     return frozenset(name for _, _, name in _needs_lines(_zig_cpu(cpu, features)))
 
 
+def usable_extensions(core: Core) -> frozenset[str]:
+    """Return LLVM's names of the extensions that the compiler may use for a core, or for a feature level of one."""
+    if core.arch == "aarch64" or core.level_of:
+        return frozenset(core.extensions)
+    return compiler_extensions(core.llvm_cpu, core.llvm_features)
+
+
 def _zig_cpu(cpu: str, features: tuple[str, ...]) -> str:
-    """Return a CPU with features in ziglang's spelling, as icelake_server or znver4-avx512f."""
-    changes = (sign_and_name[0] + sign_and_name[1:].replace("-", "_") for sign_and_name in features)
+    """Return a CPU with features in ziglang's spelling, as icelake_server or znver4-avx512f-sse4_2."""
+    changes = (entry[0] + entry[1:].replace("-", "_").replace(".", "_") for entry in features)
     return cpu.replace("-", "_") + "".join(changes)
 
 

@@ -127,6 +127,8 @@ class Core:
     x86_models: the x86 processors that hold this core; on a hybrid, x86_kind says which of their two cores it is.
     note: what a user should know, such as "LLVM dropped this CPU; nearest model".
     extensions: LLVM's names of the instruction set extensions that code for this core may use; AArch64 only.
+    optional_extensions: further ones that the silicon has, and a vendor may switch off under the same MIDR_EL1.
+    level_of: for a feature level (feature_levels.py), the core that it is a level of; "" for the core itself.
     facts: figures for the cost models; a missing one is absent. The timings of its instructions are many and used
         seldom: mavcg.profiles.timing.load_timing reads them.
     policy: the machine passes that run on its code.
@@ -149,6 +151,13 @@ class Core:
     facts: tuple[Fact, ...] = ()
     extensions: tuple[str, ...] = ()
     policy: LoadPolicy = LoadPolicy()
+    optional_extensions: tuple[str, ...] = ()
+    level_of: str = ""
+
+    @property
+    def core_type(self) -> str:
+        """Return the name of the core, also for a feature level of it."""
+        return self.level_of or self.name
 
     @property
     def model_error(self) -> float | None:

@@ -35,6 +35,8 @@ HWCAP_BITS: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
     "sha3": ((17, 21), ()),
     "sm4": ((18, 19), ()),
     "sve": ((22,), ()),
+    "sve-bitperm": ((), (4,)),
+    "sve2": ((), (1,)),
     "wfxt": ((), (31,)),
 }
 # Extensions that change what an instruction of the base guarantees: no instruction shows that code depends on them.

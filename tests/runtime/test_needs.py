@@ -9,6 +9,7 @@ import pytest
 from mavcg.errors import MavcgError
 from mavcg.hardware.core import Core
 from mavcg.hardware.extensions import INVISIBLE, hwcap_words
+from mavcg.hardware.feature_levels import lower_levels, top_level
 from mavcg.profiles.load import load_cores
 from mavcg.runtime.amalgamation import SOURCES, write_unit
 from mavcg.runtime.build import linked_selector, runtime_object
@@ -73,9 +74,12 @@ def arch(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module")
 def ask(arch: str, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., list[tuple[int, int]]]:
     """ask(questions): the ids that the selector of all cores of `arch` chooses; a question is (core, words)."""
-    folder = tmp_path_factory.mktemp("hidden")
     cores = tuple(load_cores(arch).values())
-    core_set = CoreSet(cores, tuple(map(needs_of, cores)))
+    return asker(CoreSet(cores, tuple(map(needs_of, cores))), tmp_path_factory.mktemp("hidden"))
+
+
+def asker(core_set: CoreSet, folder: Path) -> Callable[..., list[tuple[int, int]]]:
+    """The function by which the selector of a core set is asked: see `ask`."""
     (folder / "mavcg_core_table.h").write_text(table_text(core_set, {}, needs_words(core_set)))
     write_unit("runtime", folder)
     macros = ["-DMAVCG_ARM_SOURCES=1", "-DMAVCG_X86_SOURCES=0", "-DMAVCG_OFFERED=offered_here", "-D_GNU_SOURCE"]
@@ -108,6 +112,27 @@ def test_every_extension_of_every_shipped_core_hidden_in_turn(
         assert by_midr == ids[wanted], (core.name, offered, wanted)
         # A map that names a core whose versions cannot run is refused: it never makes a CPU run one of them.
         assert by_name == (0 if wanted == "generic" else ids[wanted]), (core.name, offered, wanted)
+
+
+def test_the_best_level_of_each_core_that_can_run_where_an_extension_is_hidden(tmp_path: Path) -> None:
+    """Several versions of one core: the first whose needs are met, in the set's order; then the stand-ins' likewise."""
+    cores = {name: core for name, core in load_cores("aarch64").items() if core.midr}
+    ladders = {
+        name: [level for level in (top_level(core), core, *lower_levels(core, core.extensions)) if level]
+        for name, core in cores.items()
+    }
+    levels = [level for ladder in ladders.values() for level in ladder]
+    core_set = CoreSet(tuple(levels), tuple(map(needs_of, levels)))
+    ask = asker(core_set, tmp_path)
+    ids = {name: number for number, name in enumerate(core_set.names, 2)}
+    hidden = [(core, e) for core in cores.values() for e in needs_of(ladders[core.name][0])]
+    questions = [(core, words) for core, extension in hidden for words in without(extension, core)]
+    questions += [(core, words) for core in cores.values() for words in (ALL_BITS, (0,) * NEED_WORDS)]
+
+    assert len(questions) > 600
+    for (core, offered), (by_midr, by_name) in zip(questions, ask(questions), strict=True):
+        met = [all(w & o == w for w, o in zip(words_of(k), offered, strict=True)) for k in ladders[core.name]]
+        assert by_midr == by_name == ids[ladders[core.name][met.index(True)].name], (core.name, offered)
 
 
 def test_every_core_runs_its_version_where_all_is_offered_and_nothing_where_nothing_is(
