@@ -119,6 +119,14 @@ class BuildOptions:
         float | None,
         typer.Option(metavar="PERCENT", help="Drop versions whose known gain is smaller than this; default 1."),
     ] = None
+    versions: Annotated[
+        str | None,
+        typer.Option(
+            metavar="one|modelled|all",
+            help="Versions of each core, for machines that hide some of its extensions: one; further ones where the "
+            "core's model predicts a gain (the default); all, with SVE too, which no model knows.",
+        ),
+    ] = None
     keep_slower: Annotated[
         bool,
         typer.Option(

@@ -101,6 +101,7 @@ def build_asm_objects(
         tuple(core_sets),
         tunings={(body.function, body.label): body.tuning for body in bodies if body.tuning},
         needs=needs,
+        labels=core_set.names,
     )
     if not requested:
         return module_objects
@@ -227,7 +228,7 @@ def _choose_used(
     path = writer.assemble_versions({name: [b.label for b in own] for name, own in everything.items()}, ())
     code = {body.symbol: symbol_bytes(path, body.symbol) for body in distinct_versions(bodies)}
     sizes = {symbol: Sizes(size, size) for symbol, size in code.items()}
-    choices = choose_versions(bodies, sizes, gains, limits, writer.core_set)
+    choices = choose_versions(bodies, sizes, gains, limits, writer.core_set.cores, {})
     limit = growth_limit(bodies, choices, sizes, shares, gains, single_bytes, limits)
     found = {name: needs for name, needs in function_extensions(path).items() if needs is not None}  # of AArch64: all
     symbols = {(body.function, body.key): body.symbol for body in reversed(bodies)}

@@ -234,6 +234,8 @@ def built_library(result: BuildResult, by_model: bool) -> BuiltLibrary:
     for module in result.modules:
         for choice in module.choices:
             for version in choice.versions[1:]:
+                if version.level_of:
+                    continue  # for machines that hide an extension: none of them is measured
                 if version.dropped:
                     dropped.append(DroppedVersion(choice.function, version.label, version.dropped))
                     continue

@@ -51,6 +51,7 @@ class BuildFile:
         hot: names of hot functions. profile: a file of `mavcg profile -o`. threshold: percent of the run time.
         max_seconds, max_memory: limits on the build.
         min_gain, max_growth: in percent.
+        versions: feature levels of a core that get versions: "one", "modelled" or "all".
         keep_slower: True to keep versions that gain nothing by the model of a core.
         flags: compiler flags for `sources`.
         only_hot: True to build only the files of compile_commands that define hot functions.
@@ -79,6 +80,7 @@ class BuildFile:
     min_gain: float | None = None
     max_growth: float | None = None
     rounding: str | None = None
+    versions: str | None = None
     tune: str | None = None
     only_hot: bool | None = None
     keep_slower: bool | None = None

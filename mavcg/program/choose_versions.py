@@ -2,20 +2,25 @@
 
 from collections.abc import Mapping, Sequence
 
+from mavcg.hardware.core import Core
 from mavcg.program.version_choice import (
+    ALL_LEVELS,
     FunctionChoice,
     Gains,
     Sizes,
     VersionLimits,
+    drop_levels_with_cores,
+    drop_unmodelled_levels,
     drop_useless,
+    own_first,
     share_equal,
+    without_idle_levels,
 )
 from mavcg.program.version_failures import failing_alone
 from mavcg.program.version_growth import GrowthLimit, versions_worth
 from mavcg.program.version_model import drop_by_model
 from mavcg.program.version_sharing import share_nearly_equal
 from mavcg.program.versions import CompiledVersion
-from mavcg.runtime.coreset import CoreSet
 
 # Elf64_Rela: each address in a dispatcher's tables is relocated at load.
 RELOCATION_BYTES = 24
@@ -23,9 +28,9 @@ DISPATCHER_POINTERS = 3
 
 
 def distinct_versions(bodies: Sequence[CompiledVersion]) -> list[CompiledVersion]:
-    """Return the versions without those whose function and key an earlier one has."""
+    """Return the versions without those whose function and key an earlier one has, cores before feature levels."""
     first: dict[tuple[str, str], CompiledVersion] = {}
-    for body in bodies:
+    for body in own_first(bodies):
         first.setdefault((body.function, body.key), body)
     return list(first.values())
 
@@ -35,23 +40,28 @@ def choose_versions(
     sizes: Mapping[str, Sizes],
     gains: Gains,
     limits: VersionLimits,
-    core_set: CoreSet,
+    cores: Sequence[Core],
+    needs: Mapping[tuple[str, str], Sequence[str]],
 ) -> list[FunctionChoice]:
     """Choose each function's versions: share equal ones, drop those that are measured or predicted to gain nothing.
 
-    sizes: by symbol of the version. Raises: FunctionFailures if the choice for a function fails.
+    sizes: by symbol of the version. needs: extensions that each version's own instructions need. Raises:
+    FunctionFailures if the choice for a function fails.
     """
-    cores = {core.name: core for core in core_set.cores}
+    by_name = {core.name: core for core in cores}
     choices = []
     for function in dict.fromkeys(body.function for body in compiled):
         bodies = tuple(body for body in compiled if body.function == function)
-        first = {body.key: body for body in reversed(bodies)}
+        first = {body.key: body for body in reversed(own_first(bodies))}
         by_symbol = {body.symbol: sizes[first[body.key].symbol] for body in bodies}
         tunings = {body.label: body.tuning for body in bodies if body.tuning}
         with failing_alone(function, "the choice of its versions"):
-            choice = drop_useless(share_equal(bodies, by_symbol), gains, limits.min_gain)
-            choice = drop_by_model(choice, tunings, cores, gains, limits.by_model)
-            choices.append(share_nearly_equal(choice, compiled, cores, gains) if limits.by_model else choice)
+            choice = without_idle_levels(share_equal(bodies, by_symbol), by_name, needs)
+            choice = drop_useless(choice, gains, limits.min_gain)
+            choice = drop_by_model(choice, tunings, by_name, gains, limits.by_model)
+            choice = drop_levels_with_cores(choice)
+            choice = choice if limits.levels == ALL_LEVELS else drop_unmodelled_levels(choice)
+            choices.append(share_nearly_equal(choice, compiled, by_name, gains) if limits.by_model else choice)
     return choices
 
 

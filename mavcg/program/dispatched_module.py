@@ -73,7 +73,7 @@ class DispatchedModule:
                 body = by_label[label]
                 needs |= body.needs
                 path = self.paths[body.symbol]
-                if aliases := [k.label for k in choice.versions if k.body == label and k.label != label]:
+                if aliases := choice.aliases(label):
                     further = _alias_text(self.module.hot, body, aliases, self.target)
                     assemble(body.asm + further, path, self.target, body.function)
                 version_objects.append(path)
@@ -83,10 +83,9 @@ class DispatchedModule:
         module, cold = self._rest(choices, needs)
         action = f"compiling {self.module.source}"
         compile_module(CodegenJob(str(module), self.target, action, self.level, True, "obj", self.flags), base)
-        pointers = self.core_set.version_count + DISPATCHER_POINTERS
-        return [base, *version_objects, *cold], RELOCATION_BYTES * pointers * sum(
-            not choice.is_single for choice in choices
-        )
+        tables = [choice.tried_versions(self.core_set.names) for choice in choices if not choice.is_single]
+        pointers = sum(1 + len(tried) + DISPATCHER_POINTERS for tried in tables)
+        return [base, *version_objects, *cold], RELOCATION_BYTES * pointers
 
     def ir_texts(self, choices: Sequence[FunctionChoice]) -> list[str]:
         """Return the IR of the module with its dispatchers, and of each version; for a module made for bitcode."""
@@ -96,7 +95,7 @@ class DispatchedModule:
             by_label = {body.label: body for body in self.module.bodies_of(choice.function)}
             for label in () if choice.is_single else choice.bodies:
                 needs |= by_label[label].needs
-                aliases = [k.label for k in choice.versions if k.body == label and k.label != label]
+                aliases = choice.aliases(label)
                 text = self.module.ir[choice.function, label]
                 texts.append(add_version_aliases(self.module.hot, text, choice.function, label, aliases))
         module, _ = self._rest(choices, needs)
@@ -126,7 +125,8 @@ class DispatchedModule:
         return with_entities(made, made.entities), [cold]
 
     def _dispatch(self, choice: FunctionChoice, needs: VersionNeeds) -> Dispatch:
-        symbols = tuple(version_symbol(self.module.hot, choice.function, k.body) for k in choice.versions)
+        tried = choice.tried_versions(self.core_set.names)
+        symbols = tuple(version_symbol(self.module.hot, choice.function, k.body) for k in tried)
         core_set = set_for(choice, self.core_set, needs)
         return Dispatch(choice.function, symbols, runtime_names(core_set, self.target))
 

@@ -47,6 +47,7 @@ class ModuleObjects:
         needs: (function, label) -> extensions that the version, with the versions that it calls, needs beyond its base.
         ir_texts: for bitcode, the IR of the module with its dispatchers and of its versions; `objects` then only tell
             sizes.
+        labels: of the versions for cores and their feature levels, in the order in which the selector tries them.
         assumed: (function, label) of versions with instructions that mavcg does not know: their needs are all that
             their compiler may use.
     """
@@ -66,6 +67,7 @@ class ModuleObjects:
     needs: VersionNeeds = field(default_factory=dict)
     ir_texts: tuple[str, ...] = ()
     assumed: frozenset[tuple[str, str]] = frozenset()
+    labels: tuple[str, ...] = ()
 
     @property
     def dispatched(self) -> bool:
@@ -100,16 +102,19 @@ class ModuleObjects:
             "name": name,
             "versions": [
                 {
-                    "core": k.label,
+                    "core": k.core_type,
+                    "version": k.label,
                     "bytes": k.bytes,
                     "shares_body_with": k.shares_body_with,
                 }
                 | self.extensions_of(name, k)
                 | ({"model": models[k.label]} if k.label in models else {})
-                for k in choice.versions
+                for k in choice.tried_versions(self.labels)
                 if not k.dropped
             ],
-            "dropped": [{"core": k.label, "why": k.dropped} for k in choice.versions if k.dropped],
+            "dropped": [
+                {"core": k.core_type, "version": k.label, "why": k.dropped} for k in choice.versions if k.dropped
+            ],
         }
 
 
@@ -153,29 +158,36 @@ def build_objects(
     options: ObjectOptions,
     flags: Sequence[str] = ("-fPIC",),
     cold_code: PlainAssembly | None = None,
+    next_levels: Callable[[VersionedModule, VersionNeeds], VersionedModule] = lambda module, needs: module,
     progress: Callable[[], None] = lambda: None,
 ) -> ModuleObjects:
     """Assemble the distinct versions, choose the versions to keep, and compile the module with their dispatchers.
 
     plain: the module's object without versions. flags: code generation flags for the module's own code. cold_code: the
-    assembly of the program's own compiler, which provides the cold functions; None for clang's. Raises: MavcgError for
-    text that does not compile; FunctionFailures for versions that do not assemble.
+    assembly of the program's own compiler, which provides the cold functions; None for clang's. next_levels: adds
+    versions for the next feature level of cores; returns the same module if there is none. Raises: MavcgError for text
+    that does not compile; FunctionFailures for versions that do not assemble.
     """
     core_set, target, folder, limits = options.core_set, options.target, options.folder, options.limits
     gains, shares = options.gains, options.shares
     level = own_level(program_level)
     stem = f"{Path(module.source).stem}-{module.hot.tag}"
-    bodies = {body.symbol: body for body in distinct_versions(module.bodies)}
-    paths = {symbol: folder / f"{stem}.{number}.o" for number, symbol in enumerate(bodies)}
-
-    _assemble_versions([(b, paths[s]) for s, b in bodies.items()], target, options.workers, progress)
+    paths: dict[str, Path] = {}
+    while True:
+        new = [body for body in distinct_versions(module.bodies) if body.symbol not in paths]
+        paths |= {body.symbol: folder / f"{stem}.{len(paths) + i}.o" for i, body in enumerate(new)}
+        _assemble_versions([(body, paths[body.symbol]) for body in new], target, options.workers, progress)
+        needs, assumed = version_needs(module, paths, target, module.cores)
+        above, module = module, next_levels(module, needs)
+        if module is above:
+            break
+    core_set = replace(core_set, cores=module.cores)
     sizes = {s: Sizes(symbol_bytes(path, s), loaded_bytes(path)) for s, path in paths.items()}
     single_bytes = loaded_bytes(plain)
-    choices = choose_versions(module.bodies, sizes, gains, limits, core_set)
+    choices = choose_versions(module.bodies, sizes, gains, limits, module.cores, needs)
     limit = growth_limit(module.bodies, choices, sizes, shares, gains, single_bytes, limits)
     if limit:
         choices = drop_for_growth(choices, limit)
-    needs, assumed = version_needs(module, paths, target, core_set.cores)
     dispatched_module = DispatchedModule(
         module, core_set, target, folder / stem, paths, needs, level, tuple(flags), cold_code
     )
@@ -201,6 +213,7 @@ def build_objects(
         needs,
         tuple(dispatched_module.ir_texts(choices)) if module.ir and core_sets else (),
         assumed,
+        core_set.names,
     )
     if not (choices or module.refused):
         return module_objects  # a note would be empty

@@ -24,6 +24,7 @@ from mavcg.program.asm_module import AsmModule, read_asm_module
 from mavcg.program.asm_objects import build_asm_objects
 from mavcg.program.bitcode import Lto, link_ir, selector_in_groups, write_bitcode
 from mavcg.program.hot_functions import HotSymbol, inexact_notes, match_hot
+from mavcg.program.level_versions import with_next_levels
 from mavcg.program.objects import ModuleObjects, ObjectOptions, build_objects, compile_plain
 from mavcg.program.sources.asm_unit import AsmUnit
 from mavcg.program.sources.compile_commands import CompileUnit
@@ -31,10 +32,11 @@ from mavcg.program.sources.headers import is_zig, machine_matches, machine_of
 from mavcg.program.sources.load_ir import load_ir
 from mavcg.program.sources.to_assembly import PlainAssembly
 from mavcg.program.sources.to_ir import Compiler, IrModule, compile_to_ir, refuse_foreign_openmp
-from mavcg.program.version_choice import Gains, VersionLimits
+from mavcg.program.version_choice import ALL_LEVELS, Gains, VersionLimits
 from mavcg.program.version_failures import FunctionFailures, VersionFailures
 from mavcg.program.version_growth import allowed_growth
-from mavcg.program.versions import VersionOptions, make_versions
+from mavcg.program.version_needs import VersionNeeds
+from mavcg.program.versions import VersionedModule, VersionOptions, make_versions
 from mavcg.runtime.build import linked_selector, runtime_object, selector_ir
 from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.made_with import made_with
@@ -352,7 +354,12 @@ def _build_module(
         not module.foreign_openmp,
         request.lto is not None,
         allowed_growth(request.limits, loaded_bytes(plain)),
+        request.limits.levels == ALL_LEVELS,
     )
+
+    def next_levels(versions: VersionedModule, needs: VersionNeeds) -> VersionedModule:
+        return with_next_levels(versions, needs, options, request.limits.levels, step)
+
     failures = VersionFailures()
     while True:
         versions = make_versions(
@@ -374,6 +381,7 @@ def _build_module(
                 _object_options(request, core_set, folder, hot),
                 request.code_flags,
                 request.own,
+                next_levels,
                 step,
             )
             break

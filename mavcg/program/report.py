@@ -53,7 +53,8 @@ def _slower_json(result: BuildResult) -> list[dict[str, Any]]:
     return [
         {
             "function": choice.function,
-            "core": version.label,
+            "core": version.core_type,
+            "version": version.label,
             "unit": f"{verdict.unit}/cycle",
             "generic": round(verdict.generic, 3),
             "own": round(verdict.own, 3),
@@ -87,17 +88,26 @@ def _function_json(
         "arithmetic": "decided once (fast-math)" if choice.function in module.shared_optimisation else "exact",
         "versions": [
             {
-                "core": version.label,
+                "core": version.core_type,
+                "version": version.label,
                 "bytes": version.bytes,
                 "shares_body_with": version.shares_body_with,
                 "dropped": version.dropped or None,
                 **module.extensions_of(choice.function, version),
-                "runs_on": _runs_on(version.label, result.cores, board),
+                "runs_on": _runs_on(version.core_type, result.cores, board),
             }
             | _model(module.tunings.get((choice.function, version.label)))
-            for version in choice.versions
+            for version in _shown_versions(module, choice)
         ],
     }
+
+
+def _shown_versions(module: ModuleObjects, choice: FunctionChoice) -> list[VersionChoice]:
+    """Return generic, then each core's versions in the order in which they are tried, each core's dropped ones last."""
+    tried = choice.tried_versions(module.labels)
+    others = [k for k in choice.versions if k.dropped and k not in tried]
+    cores = list(dict.fromkeys(version.core_type for version in choice.versions))
+    return sorted([*tried, *others], key=lambda version: cores.index(version.core_type))
 
 
 def _model(tuning: VersionTuning | None) -> dict[str, Any]:
@@ -115,7 +125,7 @@ def build_line(result: BuildResult, more: Sequence[str] = ()) -> str:
         for choice in module.choices:
             bodies = "one version for all" if choice.is_single else ", ".join(choice.bodies)
             parts.append(f"{shorten(demangle(choice.function), names)} ({bodies})")
-            parts += [f"without {v.label}: {v.dropped}" for v in choice.versions if v.dropped]
+            parts += [f"without {v.label}: {v.dropped}" for v in choice.versions if v.dropped and not v.level_of]
         parts += [f"{shorten(demangle(name), names)} left as it was: {why}" for name, why in module.refused.items()]
     cost = [growth_line(result)] if any(module.choices for module in result.modules) else []
     return lines_of(result.output.name, [*parts, *cost, *more])
@@ -212,9 +222,9 @@ def _add_function(
 ) -> None:
     first = shorten(demangle(choice.function), names)
     details = ", ".join(filter(None, [why, module.source]))
-    for number, version in enumerate(choice.versions):
+    for number, version in enumerate(_shown_versions(module, choice)):
         name = first if number == 0 else (details if number == 1 else "")
-        where = _runs_on(version.label, result.cores, board)
+        where = _runs_on(version.core_type, result.cores, board)
         tuning = module.tunings.get((choice.function, version.label))
         table.add_row(name, version.label, str(version.bytes), where, _remark(version, choice, tuning))
     if len(choice.versions) == 1:
@@ -285,13 +295,13 @@ def show_inspection(inspection: Inspection, console: "Console") -> None:
             shared = version["shares_body_with"]
             table.add_row(
                 name if number == 0 else "",
-                version["core"],
+                version.get("version", version["core"]),
                 str(version["bytes"]),
                 " ".join(version.get("extensions", ())) + (" (assumed)" if version.get("extensions_assumed") else ""),
                 f"same code as {shared}" if shared else tuning_line(version["model"]) if version.get("model") else "",
             )
         for dropped in function["dropped"]:
-            table.add_row("", dropped["core"], "", "", f"dropped: {dropped['why']}")
+            table.add_row("", dropped.get("version", dropped["core"]), "", "", f"dropped: {dropped['why']}")
     console.print(table)
     for name, why in inspection.refused.items():
         console.print(f"refused: {shorten(demangle(name), [*names, *map(demangle, inspection.refused)])}: {why}")

@@ -6,9 +6,10 @@ Source: uarch-codegen paper, chapter 3.2.3 ("removes the versions that do not ex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mavcg.hardware.core import GENERIC
+from mavcg.hardware.core import GENERIC, Core
 from mavcg.program.versions import CompiledVersion
 
+NO_LEVELS, MODELLED_LEVELS, ALL_LEVELS = LEVELS = ("one", "modelled", "all")
 MIN_GAIN = 0.01  # minimum known gain over generic, as a fraction, for which a version is worth its bytes
 
 
@@ -36,12 +37,14 @@ class VersionLimits:
         max_growth: limit on the code growth of a file, in percent of its single-version build; None for no limit.
         free_bytes: bytes that versions of a file may add whatever max_growth says.
         by_model: True to drop versions that the core's model says to gain nothing over generic.
+        levels: the feature levels of a core that get versions, beside its own: one of LEVELS.
     """
 
     min_gain: float = MIN_GAIN
     max_growth: float | None = None
     free_bytes: int = 0
     by_model: bool = True
+    levels: str = MODELLED_LEVELS
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,8 @@ class VersionChoice:
     """The code that a core runs.
 
     Args:
-        label: the version: "generic" or the core's name.
+        label: the version: "generic", the core's name, or that of a feature level of the core.
+        level_of: the core, for the version of a feature level; "" else.
         body: label of the version whose code it runs: its own, one with equal code, or "generic" if it is dropped.
         bytes: size of the function's code in that version.
         dropped: the reason why the version is not used; "" if it is used.
@@ -101,6 +105,12 @@ class VersionChoice:
     dropped: str = ""
     verdict: ModelVerdict | None = None
     nearly_equal: str = ""
+    level_of: str = ""
+
+    @property
+    def core_type(self) -> str:
+        """The core that runs it; "generic" for the generic version."""
+        return self.level_of or self.label
 
     @property
     def shares_body_with(self) -> str | None:
@@ -133,6 +143,28 @@ class FunctionChoice:
         """Labels of the versions that are linked, without duplicates."""
         return tuple(dict.fromkeys(k.body for k in self.versions))
 
+    def tried_versions(self, labels: Sequence[str]) -> tuple[VersionChoice, ...]:
+        """Return generic, then the versions that the selector tries, in the order of these labels, if any are given.
+
+        A feature level is tried if it has code of its own, or of a version that its core does not try by itself.
+        """
+        place = {label: number for number, label in enumerate(labels)}
+        ordered = sorted(self.versions[1:], key=lambda version: place.get(version.label, 0))
+        own = {(version.label, version.body) for version in ordered if not version.level_of}
+        taken = [self.versions[0]]
+        for version in ordered:
+            known = own | {(k.level_of, k.body) for k in taken}
+            if not version.level_of or (version.body != GENERIC and (version.level_of, version.body) not in known):
+                taken.append(version)
+        return tuple(taken)
+
+    def aliases(self, body: str) -> list[str]:
+        """Return the labels of versions that are not linked and whose callers get this body in their place.
+
+        A version that its own core dropped, and another one runs, is linked: its callers get it.
+        """
+        return [k.label for k in self.versions if k.body == body and k.label not in self.bodies]
+
     @property
     def is_single(self) -> bool:
         """True if all cores run the same version, so that no dispatcher is needed."""
@@ -146,10 +178,55 @@ def share_equal(bodies: Sequence[CompiledVersion], sizes: Mapping[str, Sizes]) -
         sizes: by symbol of the version.
     """
     first: dict[str, CompiledVersion] = {}
-    for body in bodies:
+    for body in own_first(bodies):
         first.setdefault(body.key, body)
-    versions = tuple(VersionChoice(b.label, first[b.key].label, sizes[first[b.key].symbol].code) for b in bodies)
+    versions = tuple(
+        VersionChoice(b.label, first[b.key].label, sizes[first[b.key].symbol].code, level_of=b.level_of) for b in bodies
+    )
     return FunctionChoice(bodies[0].function, versions)
+
+
+def own_first(bodies: Sequence[CompiledVersion]) -> list[CompiledVersion]:
+    """Return generic and the cores' own versions, then those of feature levels, each in the given order."""
+    return sorted(bodies, key=lambda body: body.level_of != "")
+
+
+def without_idle_levels(
+    choice: FunctionChoice, cores: Mapping[str, Core], needs: Mapping[tuple[str, str], Sequence[str]]
+) -> FunctionChoice:
+    """Let cores run their own version in place of one for a level above it that uses nothing of that level."""
+    own = {k.label: k for k in choice.versions if not k.level_of}
+
+    def decide(version: VersionChoice) -> VersionChoice:
+        further = cores[version.label].optional_extensions if version.level_of else ()
+        above = set(further) & set(cores[version.label].extensions) if further else set()
+        if not above or above & set(needs.get((choice.function, version.body), ())):
+            return version
+        return replace(version, body=own[version.level_of].body, bytes=own[version.level_of].bytes)
+
+    return replace(choice, versions=tuple(decide(k) for k in choice.versions))
+
+
+def drop_unmodelled_levels(choice: FunctionChoice) -> FunctionChoice:
+    """Drop versions of feature levels that no model can compare with generic: nothing says that they gain."""
+
+    def decide(version: VersionChoice) -> VersionChoice:
+        if not version.level_of or version.body == GENERIC or version.verdict:
+            return version
+        return to_generic(choice, version, "the model cannot time it; --versions all keeps it")
+
+    return replace(choice, versions=tuple(decide(k) for k in choice.versions))
+
+
+def drop_levels_with_cores(choice: FunctionChoice) -> FunctionChoice:
+    """Drop versions of feature levels that have the code of their core's own version, where that is dropped."""
+    dropped = {k.label: k.dropped for k in choice.versions if k.dropped}
+
+    def decide(version: VersionChoice) -> VersionChoice:
+        shares = version.level_of and version.body == version.level_of and version.body in dropped
+        return to_generic(choice, version, dropped[version.body]) if shares else version
+
+    return replace(choice, versions=tuple(decide(k) for k in choice.versions))
 
 
 def drop_useless(choice: FunctionChoice, gains: Gains, min_gain: float) -> FunctionChoice:

@@ -66,6 +66,8 @@ def drop_for_growth(
 ) -> list[FunctionChoice]:
     """Drop versions, those that gain least per byte first, until the others are expected to add no more than allowed.
 
+    Before them go those that only feature levels of cores run.
+
     Those of the dropped versions that then still fit come back, the ones that gain most per byte first.
 
     Args:
@@ -78,7 +80,7 @@ def drop_for_growth(
         candidates = [(i, body) for i, c in enumerate(current) for body in c.bodies if body != GENERIC]
         if not candidates:
             break
-        index, body = min(candidates, key=lambda at: _worth_per_byte(current[at[0]], at[1], limit))
+        index, body = min(candidates, key=lambda at: _rank(current[at[0]], at[1], limit))
         current[index] = _drop_body(current[index], body, limit)
         dropped.append((index, body))
     for index, body in reversed(dropped):
@@ -86,6 +88,12 @@ def drop_for_growth(
         if limit.added_bytes([*current[:index], restored, *current[index + 1 :]]) <= allowed:
             current[index] = restored
     return current
+
+
+def _rank(choice: FunctionChoice, body: str, limit: GrowthLimit) -> tuple[bool, float]:
+    """Return what orders versions by worth: those for machines that hide an extension, which are few, go first."""
+    is_own = any(k.body == body and not k.level_of for k in choice.versions)
+    return is_own, _worth_per_byte(choice, body, limit)
 
 
 def _worth_per_byte(choice: FunctionChoice, body: str, limit: GrowthLimit) -> float:

@@ -1,6 +1,7 @@
 """Finds the extensions that each version's machine code needs, and the core set whose table checks them."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from mavcg.hardware.core import GENERIC, Core
@@ -10,7 +11,7 @@ from mavcg.program.version_choice import FunctionChoice
 from mavcg.program.version_failures import failing_alone
 from mavcg.program.versions import VersionedModule
 from mavcg.runtime.coreset import CoreSet
-from mavcg.runtime.needs import compiler_extensions
+from mavcg.runtime.needs import usable_extensions
 from mavcg.toolchain.target import Target
 
 VersionNeeds = Mapping[tuple[str, str], tuple[str, ...]]  # (function, label) -> extensions beyond the base, sorted
@@ -36,6 +37,9 @@ def version_needs(
         if body.symbol in paths:
             with failing_alone(body.function, f"reading the instructions of its {body.label} version"):
                 by_key[body.function, body.key] = code_extensions(paths[body.symbol])
+    further = {
+        core.name: core.optional_extensions for core in cores if set(core.optional_extensions) & {*core.extensions}
+    }
     allowed = _allowed_extensions(module, cores) if target.arch == "x86_64" else {}
     needs = {}
     for body in module.bodies:
@@ -43,6 +47,9 @@ def version_needs(
         found = by_key[at]
         if found is None:
             found = allowed[at]
+        elif "sve" in found:
+            # Instructions do not show which part of SVE they are of: all that the compiler may use is needed.
+            found = found | frozenset(further.get(body.label, ()))
         elif "bmi" not in allowed.get(at, ("bmi",)):
             found = found - {"bmi"}  # `rep bsf`, which the compiler writes for processors with and without tzcnt
         needs[body.function, body.label] = tuple(sorted(found - _base_of(module, body.function, target)))
@@ -57,7 +64,11 @@ def needs_with_callees(
 
     choices: for each function, the code that stands behind the symbols of its versions.
     """
-    code = {(choice.function, k.label): (choice.function, k.body) for choice in choices for k in choice.versions}
+    code = {
+        (choice.function, k.label): (choice.function, k.label if k.label in choice.bodies else k.body)
+        for choice in choices
+        for k in choice.versions
+    }
     called = {(b.function, b.label): [code[name, b.label] for name in b.calls] for b in module.bodies}
     closed = {at: set(names) for at, names in needs.items()}
     waiting = [at for at, callees in called.items() if callees]
@@ -78,7 +89,7 @@ def _base_of(module: VersionedModule, function: str, target: Target) -> frozense
 
 def _allowed_extensions(module: VersionedModule, cores: Sequence[Core]) -> dict[tuple[str, str], frozenset[str]]:
     """Return (function, key of its code) -> extensions of x86-64 that the compiler may use for all that run it."""
-    by_label = {core.name: compiler_extensions(core.llvm_cpu, core.llvm_features) for core in cores}
+    by_label = {core.name: usable_extensions(core) for core in cores}
     allowed: dict[tuple[str, str], frozenset[str]] = {}
     for body in module.bodies:
         at, own = (body.function, body.key), by_label.get(body.label, frozenset())
@@ -89,11 +100,14 @@ def _allowed_extensions(module: VersionedModule, cores: Sequence[Core]) -> dict[
 def set_for(choice: FunctionChoice, core_set: CoreSet, needs: VersionNeeds) -> CoreSet:
     """Return the core set by which a function's versions are chosen: each core needs what the code that it runs needs.
 
+    core_set: of all cores and feature levels; levels that the function does not try are left out.
     Functions whose versions need the same share a table. On x86-64 almost every function has a mix of its own, so that
     a table checks more: AVX-512, and all the rest, each as a whole.
     """
     cores = {core.name: core for core in core_set.cores}
-    own = {k.label: needs.get((choice.function, k.body), ()) for k in choice.versions if k.body != GENERIC}
+    tried = choice.tried_versions(core_set.names)[1:]
+    core_set = replace(core_set, cores=tuple(cores[k.label] for k in tried))
+    own = {k.label: needs.get((choice.function, k.body), ()) for k in tried if k.body != GENERIC}
     return core_set.with_needs({label: _checked_extensions(names, cores[label]) for label, names in own.items()})
 
 
@@ -101,7 +115,7 @@ def _checked_extensions(needs: Sequence[str], core: Core) -> Sequence[str]:
     """Return what the table checks for a core's version that needs these extensions."""
     if core.arch == "aarch64":
         return needs
-    allowed = compiler_extensions(core.llvm_cpu, core.llvm_features)
+    allowed = usable_extensions(core)
     kinds = {_is_avx512(name) for name in needs}
     return sorted({*needs, *(name for name in allowed if _is_avx512(name) in kinds)})
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from mavcg.errors import MavcgError
 from mavcg.hardware.core import GENERIC
@@ -53,6 +54,11 @@ class VersionedLibrary:
         )
 
 
+def _label(version: Mapping[str, Any]) -> str:
+    """Return the label of a version in a note; those of older builds name the core alone."""
+    return str(version.get("version", version["core"]))
+
+
 def read_library(path: Path) -> VersionedLibrary:
     """Read the versions in a library, program or object.
 
@@ -62,7 +68,7 @@ def read_library(path: Path) -> VersionedLibrary:
     for function in inspect_library(path).functions:
         versions = function["versions"]
         code_labels.setdefault(function["name"], []).append(
-            {v["core"]: v["shares_body_with"] or v["core"] for v in versions}
+            {_label(v): v["shares_body_with"] or _label(v) for v in versions}
         )
     labels = {label for modules in code_labels.values() for labels_of_module in modules for label in labels_of_module}
     symbols: dict[str, tuple[str, str]] = {}

@@ -14,6 +14,7 @@ from mavcg.assembly.tuning import TuningFailure, TuningJob, VersionTuning, model
 from mavcg.assembly.tuning_options import FAST, Tuning, has_machine_passes
 from mavcg.errors import ProfileError, fault_text
 from mavcg.hardware.core import GENERIC, Core
+from mavcg.hardware.feature_levels import top_level
 from mavcg.passes.asm.analysis.identical import names_symbol, refine_keys, without_label
 from mavcg.passes.ir.arithmetic import has_fmuladd
 from mavcg.passes.ir.attributes import base_features, features_of, fused_types
@@ -35,9 +36,11 @@ class CompiledVersion:
     """A version's assembly, before versions are shared or dropped.
 
     Args:
-        label: "generic" or the core's name.
+        label: "generic", the core's name, or that of a feature level of the core.
+        level_of: the core, for a version of a feature level; "" else.
         symbol: its name in the object.
-        key: equal for versions with equal machine code.
+        key: equal for versions with equal machine code that call versions with equal machine code.
+        text_key: equal for versions with equal machine code but for the versions that they call.
         needs: symbols of the module that it uses.
         calls: functions whose versions of the same label it calls.
         tuning: result of the machine passes, if the core's profile enables any.
@@ -51,6 +54,8 @@ class CompiledVersion:
     needs: frozenset[str]
     tuning: VersionTuning | None = None
     calls: frozenset[str] = frozenset()
+    level_of: str = ""
+    text_key: str = ""
 
 
 @dataclass(frozen=True)
@@ -61,7 +66,8 @@ class VersionedModule:
         bodies: all versions.
         refused: function that stays unchanged, without versions -> reason.
         unplaced: those of them whose code failed where no line of the source is known.
-        shared_optimisation: functions whose fast-math arithmetic was decided once for all versions.
+        once: function whose fast-math arithmetic was decided once for all versions -> its optimised IR.
+        cores: those that have versions, each with its feature levels, in the order in which the selector tries them.
         allowed: (function, label) -> extensions that the version's attributes allow beyond its base; only for bitcode.
         ir: (function, label) -> the version's optimised IR; only for bitcode, whose code the program's link generates.
     """
@@ -71,10 +77,16 @@ class VersionedModule:
     opt_level: str
     bodies: tuple[CompiledVersion, ...]
     refused: Mapping[str, str]
-    shared_optimisation: frozenset[str]
+    once: Mapping[str, str]
+    cores: tuple[Core, ...]
     unplaced: frozenset[str] = frozenset()
     allowed: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
     ir: Mapping[tuple[str, str], str] = field(default_factory=dict)
+
+    @property
+    def shared_optimisation(self) -> frozenset[str]:
+        """Functions whose fast-math arithmetic was decided once for all versions."""
+        return frozenset(self.once)
 
     def bodies_of(self, function: str) -> tuple[CompiledVersion, ...]:
         """Return a function's versions, generic first, then in the order of the cores."""
@@ -95,7 +107,8 @@ class VersionOptions:
     own versions, which each thread chooses by its core. False: functions with such regions are refused. in_bitcode:
     True if the program's link generates the code. Loads are then split in the IR, for in-order cores whose profiles
     enable it; the machine passes do not run. most_bytes: bytes that versions may add; one with more instructions is
-    dropped later, so that the machine passes, which mostly add to them, leave it out.
+    dropped later, so that the machine passes, which mostly add to them, leave it out. optional: True to make versions
+    with extensions that vendors may switch off, too.
     """
 
     cores: Sequence[Core]
@@ -106,6 +119,13 @@ class VersionOptions:
     openmp: bool = True
     in_bitcode: bool = False
     most_bytes: float = math.inf
+    optional: bool = False
+
+    @property
+    def levels(self) -> tuple[Core, ...]:
+        """The cores, each after its level with the extensions that vendors may switch off, if that is requested."""
+        above = {core.name: top_level(core) if self.optional and not self.in_bitcode else None for core in self.cores}
+        return tuple(level for core in self.cores for level in (above[core.name], core) if level)
 
 
 def module_tag(source: str, text: str) -> str:
@@ -127,8 +147,7 @@ def make_versions(
     ignored. A function of which a version cannot be made is refused; the others keep theirs.
     Raises: MavcgError if the IR does not parse.
     """
-    cores, target, workers, in_bitcode = options.cores, options.target, options.workers, options.in_bitcode
-    tuning = replace(options.tuning, on=False) if in_bitcode else options.tuning
+    cores, target, workers = options.levels, options.target, options.workers
     try:
         module = parse_module(canonical(text))
     except IrError as error:
@@ -140,9 +159,44 @@ def make_versions(
     functions = [name for name in defined if name in hot.hot]
     failures = VersionFailures()
     once = _optimise_once(version_jobs, functions, workers, progress, failures)
+    versions_of = {name: (None, *cores) for name in functions if name not in failures.reasons}
+    jobs, bodies = compile_versions(version_jobs, versions_of, once, {}, options, failures, progress)
+    if failures.reasons:  # what failed is refused, and the others must not call versions that it does not have
+        failures.add_hosts(module, functions)
+        left = [name for name in requested if name not in failures.reasons]
+        again = make_versions(text, source, program_level, left, options, progress)
+        unplaced = frozenset(failures.reasons.keys() - failures.placed) | again.unplaced
+        return replace(again, refused={**refused, **failures.reasons, **again.refused}, unplaced=unplaced)
+    keyed = key_by_callees(hot, bodies)
+    versions = VersionedModule(hot, source, version_jobs.opt_level, keyed, refused, once, cores)
+    if not options.in_bitcode:
+        return versions
+    allowed = {(name, core.name): version_jobs.allowed_extensions(name, core) for name in functions for core in cores}
+    return replace(
+        versions, allowed=allowed, ir={(b.function, b.label): jobs[b.function, b.label].text for b in bodies}
+    )
+
+
+def compile_versions(
+    version_jobs: VersionJobs,
+    requested: Mapping[str, Sequence[Core | None]],
+    once: Mapping[str, str],
+    generic: Mapping[str, str],
+    options: VersionOptions,
+    failures: VersionFailures,
+    progress: Callable[[], None],
+) -> tuple[Mapping[tuple[str, str], CodegenJob], tuple[CompiledVersion, ...]]:
+    """Compile versions and run the machine passes; return the compiler's jobs, and the versions with their tunings.
+
+    requested: for each function the cores, None for generic. once: as in VersionedModule. generic: assembly of generic
+    versions that are not requested. failures: receives the functions of which a version cannot be made.
+    """
+    target, workers, in_bitcode = options.target, options.workers, options.in_bitcode
+    tuning = replace(options.tuning, on=False) if in_bitcode else options.tuning
+    cores = list({core.name: core for some in requested.values() for core in some if core}.values())
     jobs: dict[tuple[str, str], CodegenJob] = {}
-    for name in functions:
-        for core in () if name in failures.reasons else (None, *cores):
+    for name, some in requested.items():
+        for core in some:
             label = core.name if core else GENERIC
             with failures.refusing(name, f"its {label} version"):
                 jobs[name, label] = version_jobs.version_job(name, core, once.get(name))
@@ -157,27 +211,18 @@ def make_versions(
         if isinstance(result, Failure):
             failures.add_failure(name, f"its {label} version", result, jobs[name, label])
     texts = {at: result for at, result in compiled.items() if isinstance(result, str) and at[0] not in failures.reasons}
-    untouched = [core for core in cores if not (tuning.on and has_machine_passes(core))]
-    tunings = _model_versions(version_jobs, texts, untouched, failures)
-    tunable = {at: text for at, text in texts.items() if code_bytes(text) <= options.most_bytes or at[1] == GENERIC}
+    known = {**{(name, GENERIC): text for name, text in generic.items()}, **texts}
+    modelled = [core for core in cores if not set(core.extensions) & set(core.optional_extensions)]
+    untouched = [core for core in modelled if not (tuning.on and has_machine_passes(core))]
+    tunings = _model_versions(version_jobs, known, untouched, failures)
+    tunable = {at: text for at, text in known.items() if code_bytes(text) <= options.most_bytes or at[1] == GENERIC}
     tunings |= _tune(version_jobs, tunable, cores, workers, progress, tuning, failures) if tuning.on else {}
-    if failures.reasons:  # what failed is refused, and the others must not call versions that it does not have
-        failures.add_hosts(module, functions)
-        left = [name for name in requested if name not in failures.reasons]
-        again = make_versions(text, source, program_level, left, options, progress)
-        unplaced = frozenset(failures.reasons.keys() - failures.placed) | again.unplaced
-        return replace(again, refused={**refused, **failures.reasons, **again.refused}, unplaced=unplaced)
-    bodies = tuple(
-        _compiled_version(hot, name, label, *tunings.get((name, label), (text, None)))
-        for (name, label), text in texts.items()
-    )
-    versions = VersionedModule(
-        hot, source, version_jobs.opt_level, key_by_callees(hot, bodies), refused, frozenset(once)
-    )
-    if not in_bitcode:
-        return versions
-    allowed = {(name, core.name): version_jobs.allowed_extensions(name, core) for name in functions for core in cores}
-    return replace(versions, allowed=allowed, ir={at: jobs[at].text for at in texts})
+    level_of = {core.name: core.level_of for core in cores}
+    bodies = []
+    for (name, label), text in texts.items():
+        body = _compiled_version(version_jobs.hot, name, label, *tunings.get((name, label), (text, None)))
+        bodies.append(replace(body, level_of=level_of.get(label, "")))
+    return jobs, tuple(bodies)
 
 
 def _cores_to_split(cores: Sequence[Core], in_bitcode: bool) -> frozenset[str]:
@@ -238,7 +283,8 @@ def _why_not(module: ModuleText, name: str, arch: str) -> str | None:
 
 def _compiled_version(hot: HotModule, name: str, label: str, asm: str, tuning: VersionTuning | None) -> CompiledVersion:
     version = make_version(hot, name, label)
-    return CompiledVersion(name, label, version.symbol, asm, without_label(asm, label), version.needs, tuning)
+    key = without_label(asm, label)
+    return CompiledVersion(name, label, version.symbol, asm, key, version.needs, tuning, text_key=key)
 
 
 def _optimise_in_ir(
@@ -332,7 +378,7 @@ def key_by_callees(hot: HotModule, bodies: Sequence[CompiledVersion]) -> tuple[C
 
     calls = {at: callees(body) for at, body in made.items()}
     called = {at: frozenset((name, at[1]) for name in names) for at, names in calls.items()}
-    keys = refine_keys({at: body.key for at, body in made.items()}, called)
+    keys = refine_keys({at: body.text_key for at, body in made.items()}, called)
     at_of = [(body, (body.function, body.label)) for body in bodies]
     return tuple(replace(body, key=keys[at], calls=calls[at]) for body, at in at_of)
 

@@ -52,6 +52,7 @@ max_memory = "8GB"
 min_gain = 2
 max_growth = 10.5
 rounding = "per-core"
+versions = "all"
 only_hot = true
 query_driver = ["/opt/arm/bin/*"]
 keep_slower = true
@@ -106,7 +107,7 @@ WRONG: dict[str, dict[str, tuple[str, str]]] = {
     },
     "build": {
         **{key: ("7", "a string") for key in ("output", "compile_commands", "compiler", "profile", "board", "target")},
-        **{key: ('["x"]', "a string") for key in ("measurements", "rounding", "tune")},
+        **{key: ('["x"]', "a string") for key in ("measurements", "rounding", "versions", "tune")},
         **{key: ('"x"', "a list of strings") for key in ("sources", "ir", "flags", "command", "query_driver")},
         **{key: ("[1]", "a list of strings") for key in ("hot", "cores")},
         **{key: ("true", "a number") for key in ("threshold", "min_gain", "max_growth", "max_seconds")},

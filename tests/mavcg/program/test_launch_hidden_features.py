@@ -107,11 +107,13 @@ def test_a_version_that_calls_one_with_atomics_needs_them_too(folder: Path, mavc
     subprocess.run(static, check=True)
 
     assert run(folder / "app", A55) == (0, "151 46\n", "mavcg: scaled cortex-a55 1\n")
-    assert run(folder / "app", A53_AS_A55) == (0, "151 46\n", "mavcg: scaled generic 1\n")
+    assert run(folder / "app", A53_AS_A55) == (0, "151 46\n", "mavcg: scaled cortex-a55-base 1\n")
+    assert run(folder / "app", A53) == (0, "151 46\n", "mavcg: scaled generic 1\n")
     [function] = [
         f for f in json.loads(mavcg("inspect", "at.o", "--json").stdout)["functions"] if f["name"] == "scaled"
     ]
-    assert {v["core"]: v["extensions"] for v in function["versions"]} == {"generic": [], "cortex-a55": ["lse"]}
+    extensions = [(v["version"], v["extensions"]) for v in function["versions"]]
+    assert extensions == [("generic", []), ("cortex-a55", ["lse"]), ("cortex-a55-base", [])]
 
 
 def test_nor_does_a_map_make_it(folder: Path) -> None:

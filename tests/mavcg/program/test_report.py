@@ -92,6 +92,7 @@ def test_json_of_the_same() -> None:
             "versions": [
                 {
                     "core": "generic",
+                    "version": "generic",
                     "bytes": 100,
                     "shares_body_with": None,
                     "dropped": None,
@@ -100,6 +101,7 @@ def test_json_of_the_same() -> None:
                 },
                 {
                     "core": A55,
+                    "version": A55,
                     "bytes": 160,
                     "shares_body_with": None,
                     "dropped": None,
@@ -108,6 +110,7 @@ def test_json_of_the_same() -> None:
                 },
                 {
                     "core": A75,
+                    "version": A75,
                     "bytes": 160,
                     "shares_body_with": A55,
                     "dropped": None,
@@ -116,6 +119,7 @@ def test_json_of_the_same() -> None:
                 },
                 {
                     "core": M4,
+                    "version": M4,
                     "bytes": 100,
                     "shares_body_with": None,
                     "runs_on": "CPUs 6-7",
