@@ -30,8 +30,9 @@ def estimate_model(options: EstimateOptions, board: str) -> None:
             options.jobs or default_workers(),
             progress,
             simulated_steps if options.simulate_unsure else None,
+            options.precision,
         )
-        measured = measured_ms(source, estimates, shapes, progress) if board == HOST else None
+        measured = measured_ms(source, estimates, shapes, progress, options.precision) if board == HOST else None
     if plot is not None:
         write_timeline(estimates, measured, plot)
         note(f"wrote the timeline to {plot}")

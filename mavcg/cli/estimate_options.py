@@ -68,6 +68,10 @@ class EstimateOptions:
             "that a second run is fast.",
         ),
     ] = False
+    precision: Annotated[
+        str | None,
+        typer.Option(metavar="f32|f16", help="For models: arithmetic of floats, as in `mavcg build`; default f32."),
+    ] = None
     plot: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="For models: draw a timeline with a lane for each cluster, as .svg or .png."),

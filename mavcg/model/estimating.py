@@ -18,7 +18,7 @@ from mavcg.choose.predict.predict import PredictedProgram, Prediction, predict
 from mavcg.choose.predict.spec_text import read_spec
 from mavcg.choose.predict.unsure import BuiltKernels, LibrarySimulator, StepSimulator
 from mavcg.choose.predict.work import StepWork, step_works, works_from_json
-from mavcg.cost.board_model import board_model
+from mavcg.cost.board_model import board_model, with_half_arithmetic
 from mavcg.errors import MavcgError
 from mavcg.files.scratch import scratch_folder
 from mavcg.graph import Graph
@@ -31,10 +31,10 @@ from mavcg.model.dump import dump
 from mavcg.model.model import build_model
 from mavcg.model.model_request import MAX_ERROR, PlanContext, Progress
 from mavcg.model.note import macro_from_note
+from mavcg.model.precision import F32, optimised_graph, parse_precision, set_precision
 from mavcg.model.request import ModelOptions, make_model_request
 from mavcg.model.stages import LAY_OUT, choose_and_lower, run_stages
 from mavcg.objects.elf import open_elf
-from mavcg.passes.graph.pipeline import optimise
 from mavcg.profiles.load import load_cores
 from mavcg.runtime.loading import load
 from mavcg.specs.kernel import KernelSpec
@@ -52,9 +52,9 @@ def board_of(name: str) -> Board:
 
 
 def read_source(
-    path: Path, board: Board, shapes: Mapping[str, tuple[int, ...]], progress: Progress
+    path: Path, board: Board, shapes: Mapping[str, tuple[int, ...]], progress: Progress, precision: str | None = None
 ) -> PredictedProgram:
-    """Return a model lowered for the board, or the steps of a library.
+    """Return a model lowered for the board, or the steps of a library. precision: of a model, as of --precision.
 
     Raises: MavcgError for bad models, and for a library of another architecture or without the specs of its kernels.
     """
@@ -62,7 +62,11 @@ def read_source(
     note = None if is_model_file(path) else library_note(path)
     if note is None:
         progress(f"reading {path.name}")
-        return lower_for_board(path.stem, optimise(import_model(path, shapes), dump), board, progress)
+        known = parse_precision(precision, [load_cores()[core] for core in board.cores if core in load_cores()])
+        graph = optimised_graph(import_model(path, shapes), known, dump)
+        return lower_for_board(path.stem, graph, board, progress, known)
+    if precision is not None:
+        raise MavcgError(f"--precision {precision}: {path.name} is already built; name the model's file instead")
     if shapes:
         raise MavcgError(f"--shape: {path.name} is already built, with fixed shapes; name the model's file instead")
     arch = _ELF_ARCH.get(str(open_elf(path)["e_machine"]), "another architecture")
@@ -89,11 +93,19 @@ def _model_of(board: Board) -> BoardModel:
     return board_model([cores[core] for core in board.cores if core in cores], parse_target(board.target), board)
 
 
-def lower_for_board(name: str, graph: Graph, board: Board, progress: Progress) -> PredictedProgram:
-    """Return an optimised graph's steps and kernels, as `mavcg build` would make them for the board."""
+def lower_for_board(
+    name: str, graph: Graph, board: Board, progress: Progress, precision: str = F32
+) -> PredictedProgram:
+    """Return an optimised f32 graph's steps and kernels, as `mavcg build` would make them for the board.
+
+    precision: of PRECISIONS.
+    """
     model = _model_of(board)
+    if precision != F32:
+        model = with_half_arithmetic(model)
     context = PlanContext(model, ModelQuestion(PBQP, None, MAX_ERROR), depth_first=OFF, progress=progress)
-    plan = run_stages(Plan(graph, model.machines), context, (choose_and_lower, *LAY_OUT))
+    plan = set_precision(Plan(graph, model.machines), precision)
+    plan = run_stages(plan, context, (choose_and_lower, *LAY_OUT))
     return PredictedProgram(name, model, step_works(plan), plan.specs, plan.tiles)
 
 
@@ -123,10 +135,12 @@ def predict_file(
     workers: int,
     progress: Progress = lambda message: None,
     simulator: LibrarySimulator | None = None,
+    precision: str | None = None,
 ) -> Prediction:
     """Return the prediction for a model's file or a library.
 
-    simulator: gives the times of layers whose modelled one is unsure; None: they stay modelled. Raises: MavcgError.
+    precision: of a model, as of --precision. simulator: gives the times of layers whose modelled one is unsure; None:
+    they stay modelled. Raises: MavcgError.
     """
     if simulator is not None and parse_target(board.target).arch != "aarch64":
         raise MavcgError(
@@ -135,19 +149,24 @@ def predict_file(
     if simulator is not None and is_model_file(path):
         # Kernels are simulated as built, so the modelled figures beside them must be of the same code.
         with scratch_folder("mavcg-estimate-") as folder:
-            library = _build(path, board.name, shapes, folder, progress)
+            library = _build(path, board.name, shapes, folder, progress, precision)
             return predict_file(library, board, threads, {}, workers, progress, simulator)
-    source = read_source(path, board, shapes, progress)
+    source = read_source(path, board, shapes, progress, precision)
     simulate = None if simulator is None else _simulator(source, path, workers, progress, simulator)
     return predict(source, threads, workers, progress, simulate=simulate)
 
 
 def _build(
-    path: Path, board: str, shapes: Mapping[str, tuple[int, ...]], folder: str | Path, progress: Progress
+    path: Path,
+    board: str,
+    shapes: Mapping[str, tuple[int, ...]],
+    folder: str | Path,
+    progress: Progress,
+    precision: str | None,
 ) -> Path:
     """Build a model's library layer by layer, for predictions of layers one after the other. Raises: MavcgError."""
     library = Path(folder) / f"lib{path.stem}.so"
-    request, _ = make_model_request(path, str(library), ModelOptions(board=board))
+    request, _ = make_model_request(path, str(library), ModelOptions(board=board, precision=precision))
     build_model(replace(request, shapes=shapes, depth_first=OFF), progress)
     return library
 
@@ -170,13 +189,14 @@ def measured_ms(
     prediction: Prediction,
     shapes: Mapping[str, tuple[int, ...]],
     progress: Progress = lambda message: None,
+    precision: str | None = None,
 ) -> tuple[float, ...]:
     """Return the time of each step on this machine in ms, with as many threads as the prediction assumes.
 
     A model file is built first. Raises: MavcgError, also if library and prediction have different steps.
     """
     with scratch_folder("mavcg-estimate-") as folder:
-        library = _build(path, HOST, shapes, folder, progress) if is_model_file(path) else path
+        library = _build(path, HOST, shapes, folder, progress, precision) if is_model_file(path) else path
         progress(f"timing {path.name}")
         return time_layers(library, prediction)
 

@@ -11,7 +11,9 @@ from mavcg.hardware.core import Core
 from mavcg.kernels.machines import cores_without_half
 from mavcg.kernels.registry import has_half_kernel
 from mavcg.ops.nodes import verify
-from mavcg.passes.graph.precision import in_half
+from mavcg.passes.graph.pipeline import optimise
+from mavcg.passes.graph.precision import in_half, in_single
+from mavcg.passes.graph.rewrite import Dump
 
 F32, F16 = "f32", "f16"
 PRECISIONS = (F32, F16)
@@ -32,6 +34,14 @@ def parse_precision(text: str | None, cores: Sequence[Core]) -> str:
             f"(FEAT_FP16, AVX512-FP16); leave it out for {F32}, or name other --cores"
         )
     return precision
+
+
+def optimised_graph(graph: Graph, precision: str, dump: Dump | None = None) -> Graph:
+    """Return a graph after all passes that are the same for every core; for another precision than f32 wholly in f32.
+
+    dump: as of passes/graph/pipeline.py.
+    """
+    return optimise(graph if precision == F32 else in_single(graph), dump)
 
 
 def half_graph(graph: Graph) -> Graph:

@@ -24,15 +24,13 @@ from mavcg.importers.load import import_model
 from mavcg.model.choose_algorithms import choose_algorithms
 from mavcg.model.dump import dump
 from mavcg.model.model_request import ModelRequest, PlanContext, Progress, plan_context
-from mavcg.model.precision import F32, set_precision
-from mavcg.passes.graph.pipeline import optimise
-from mavcg.passes.graph.precision import in_single
+from mavcg.model.precision import optimised_graph, set_precision
 
 
 def optimise_graph(plan: Plan, context: PlanContext) -> Plan:
     """Rewrite the graph by all passes, whose result is the same for every core."""
     context.progress("rewriting the graph")
-    graph = optimise(plan.graph if context.precision == F32 else in_single(plan.graph), dump)
+    graph = optimised_graph(plan.graph, context.precision, dump)
     dump("optimise", graph)
     return replace(plan, graph=graph)
 

@@ -36,6 +36,15 @@ def test_a_small_model_for_a_phone(mavcg: Any, tiny_onnx: Path, here: Path) -> N
     assert ET.parse(here / "t.svg").getroot().tag.endswith("svg")
 
 
+def test_half_precision_has_kernels_of_its_own(mavcg: Any, tiny_onnx: Path, here: Path) -> None:
+    plain, half = (
+        json.loads(mavcg("estimate", tiny_onnx, "--board", "exynos9820", "--json", *options).stdout)
+        for options in ((), ("--precision", "f16"))
+    )
+    conv_of = [next(layer for layer in doc["layers"] if layer["op"].endswith("conv2d")) for doc in (plain, half)]
+    assert "_f32_" in conv_of[0]["kernel"] and "_f16_" in conv_of[1]["kernel"]
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -49,6 +58,9 @@ def test_a_small_model_for_a_phone(mavcg: Any, tiny_onnx: Path, here: Path) -> N
         (("--board", "exynos9820", "--threads", "0"), ("--threads 0",)),
         (("--board", "exynos9820", "--plot", "t.gif"), ("--plot t.gif", ".svg")),
         (("--board", "exynos9820", "--shape", "x"), ("--shape x",)),
+        (("--board", "exynos9820", "--precision", "f15"), ("--precision f15", "f32 or f16")),
+        (("--board", "rk3399", "--precision", "f16"), ("--precision f16", "cortex-a53, cortex-a72 have no")),
+        (("--board", "exynos9820", "--precision", "f16", "--sensitivity"), ("--precision", "--sensitivity")),
     ],
 )
 def test_options_that_do_not_go_together(

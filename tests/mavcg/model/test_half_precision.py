@@ -13,7 +13,10 @@ from numpy.typing import NDArray
 
 from mavcg.importers.load import import_model
 from mavcg.model.model import build_model
+from mavcg.model.model_request import ModelRequest
+from mavcg.model.precision import precision_json
 from mavcg.model.request import ModelOptions, make_model_request
+from mavcg.model.stages import plan_model
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.reference import run as run_graph
 from mavcg.toolchain.zig import run_zig
@@ -82,13 +85,13 @@ def image() -> Array:
     return np.random.default_rng(3).standard_normal((1, 3, 32, 32)).astype(np.float32)
 
 
-def build(model: Path, library: Path, precision: str) -> Mapping[str, Any]:
-    request, _ = make_model_request(
-        model,
-        str(library),
-        ModelOptions(cores=("cortex-a55", "cortex-a75", "exynos-m4"), tune="off", precision=precision),
-    )
-    return build_model(request).note
+CORES = ("cortex-a55", "cortex-a75", "exynos-m4")
+
+
+def request_of(model: Path, library: Path, precision: str | None) -> ModelRequest:
+    """For the cores of an Exynos 9820, on which every layer has one algorithm; without the machine passes."""
+    options = ModelOptions(cores=CORES, tune="off", precision=precision)
+    return make_model_request(model, str(library), options)[0]
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +103,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def note(folder: Path) -> Mapping[str, Any]:
-    return build(folder / "road.onnx", folder / "libroad.so", "f16")
+    return build_model(request_of(folder / "road.onnx", folder / "libroad.so", "f16")).note
 
 
 def link(folder: Path) -> None:
@@ -118,14 +121,24 @@ def emulate(folder: Path, cpu: str, threads: int = 1, check: bool = True) -> "su
 
 
 def test_layers_are_in_half_and_weights_and_arena_are_halved(folder: Path, note: Mapping[str, Any]) -> None:
-    single = build(folder / "road.onnx", folder / "libsingle.so", "f32")
-    assert note["precision"]["requested"] == "f16" and single["precision"]["requested"] == "f32"
-    assert set(single["precision"]["layers"].values()) == {"f32"}
-    layers = note["precision"]["layers"]
-    products = {"conv_1", "depthwise", "conv_2", "scores", "mix", "classes"}
-    assert {name for name, dtype in layers.items() if dtype == "f32"} <= products
+    single = plan_model(request_of(folder / "road.onnx", folder / "libsingle.so", None), "road", lambda message: None)
+    assert precision_json(single, "f32")["layers"].keys() == note["precision"]["layers"].keys()
+    assert note["precision"]["requested"] == "f16" and set(note["precision"]["layers"].values()) == {"f16"}
+    assert note["operators"]["cast"] == 2  # of the input and of the output
+    assert note["arena_bytes"] == single.program.arena_bytes // 2
+    assert note["weight_bytes"] < 0.65 * single.program.constants_bytes  # biases stay f32
     assert [tensor["type"] for tensor in (*note["inputs"], *note["outputs"])] == ["f32[1,3,32,32]", "f32[1,10]"]
     assert all("fullfp16" in needs for needs in note["extensions"].values()) and "generic" in note["extensions"]
+
+
+def test_files_of_half_numbers_have_no_conversions_at_all(folder: Path) -> None:
+    model = network(folder / "half.onnx", np.float16)
+    plan = plan_model(request_of(model, folder / "libhalf.so", "f16"), "half", lambda message: None)
+    assert not any(node.op == "cast" for node in plan.graph.nodes)
+    assert {str(tensor.type) for tensor in (*plan.program.inputs, *plan.program.outputs)} == {
+        "f16[1,3,32,32]",
+        "f16[1,10]",
+    }
 
 
 @emulated
