@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
 from mavcg.kernels.builder.nest import collapse
-from mavcg.kernels.builder.quantize import epilogue_of
+from mavcg.kernels.builder.quantize import epilogue_of, limits
 from mavcg.kernels.conv.depthwise import MOST_TAPS
 from mavcg.kernels.int8.conv_loops import emit_qconv2d, qconv2d_registers
 from mavcg.kernels.int8.depthwise import emit_qdepthwise
 from mavcg.kernels.int8.register_tile import GROUP, SumRun, sums_in_i16
 from mavcg.kernels.int8.specs import CHANNELS, QConv2d, QDepthwise, in_vectors, packed_terms
+from mavcg.kernels.int8.tile import LARGEST_REAL
 from mavcg.kernels.tensor.copies import CopySpec
 from mavcg.specs.kernel import Operand, Packing, Step, View, dense_strides
 from mavcg.specs.packed_constant import PackedConstant
@@ -73,7 +74,7 @@ def qconv_step(
         spec = replace(spec, x=x, out=out)
     spec = replace(spec, in_i16=sums_in_i16(in_groups(weights, spec.run).reshape(-1, spec.run.groups, 1, GROUP)))
     spec = replace(spec, terms=packed_terms(spec, packing.terms))
-    spec = replace(spec, shift=bool(node.inputs[4]))
+    spec = replace(spec, shift=bool(node.inputs[4]), bounded=results_bounded(node, graph, weights))
     lanes, (tensor, bias, *factors_of) = packing.lanes, [name for name in node.inputs[1:] if name]
     panels = -(-(weights.shape[0] // groups) // lanes)
     zero = (x.dtype, int(node.attr("x_zero")))
@@ -208,6 +209,7 @@ def _depthwise_step(node: Node, graph: Graph, views: Mapping[str, View], weights
         epilogue_of(node),
         narrow,
         bool(node.inputs[4]),
+        results_bounded(node, graph, weights),
     )
     tensor, bias, *factors_of = [name for name in node.inputs[1:] if name]
     filled = -(-weights.shape[0] // CHANNELS) * CHANNELS
@@ -237,6 +239,19 @@ def constants_of(node: Node, graph: Graph) -> tuple[Array, ...]:
             f"node '{node.origin}' ({node.op}): bias, multiplier or shift is computed; all must be constants"
         )
     return tuple(found)
+
+
+def results_bounded(node: Node, graph: Graph, weights: Array) -> bool:
+    """Return True if no input gives a requantized sum beyond LARGEST_REAL, before it is rounded.
+
+    weights: [O, ..].
+    """
+    least, most = limits(graph.types[node.inputs[0]].dtype)
+    furthest = max(node.attr("x_zero") - least, most - node.attr("x_zero"))
+    bias, multiplier, *shift = (array.astype(np.float64) for array in constants_of(node, graph))
+    largest = np.abs(weights.astype(np.float64)).reshape(weights.shape[0], -1).sum(axis=1) * furthest + np.abs(bias)
+    results = largest * np.abs(multiplier) + sum(np.abs(added) for added in shift)
+    return bool((results <= LARGEST_REAL).all())
 
 
 LOWER = {"qconv2d": lower_qconv2d}

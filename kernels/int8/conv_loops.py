@@ -78,7 +78,7 @@ class _RequantizedEndings:
         b, move = self.b, self.b.mul(packed, const(F32_BYTES))
         bias, multiplier = (address(b, p, move) for p in (self.bias, self.multiplier))
         shift = self.shift and address(b, self.shift, move)
-        return RequantizedEnding(b, self.machine, self.spec.epilogue, bias, multiplier, shift)
+        return RequantizedEnding(b, self.machine, self.spec.epilogue, bias, multiplier, shift, self.spec.bounded)
 
 
 def _requantized_endings(b: ir.IRBuilder, spec: QConv2d, machine: Machine) -> Endings:

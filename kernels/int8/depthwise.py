@@ -81,13 +81,14 @@ class _RequantizedPixel:
     bias: Value
     multiplier: Value
     shift: Value | None
+    bounded: bool
 
     def store(self, total: Value, lanes: int, used: int, out: Value, residual: Value | None) -> None:
         b = self.b
         start = b.load(self.bias, name="bias", align=4, typ=total.type)
         factor = b.load(self.multiplier, name="multiplier", align=4, typ=ir.VectorType(F32, lanes))
         shift = self.shift and b.load(self.shift, name="shift", align=4, typ=factor.type)
-        result = to_eight_bits(b, self.machine, b.add(total, start), factor, self.epilogue, shift)
+        result = to_eight_bits(b, self.machine, b.add(total, start), factor, self.epilogue, shift, self.bounded)
         store_lanes(b, result, out, lanes, used)
 
 
@@ -106,7 +107,7 @@ class _RequantizedPixels:
         b, move = self.b, self.b.mul(channel, const(F32_BYTES))
         bias, multiplier = (address(b, p, move) for p in (self.bias, self.multiplier))
         shift = address(b, multiplier, self.spec.padded_channels * F32_BYTES) if self.spec.shift else None
-        return _RequantizedPixel(b, self.machine, self.spec.epilogue, bias, multiplier, shift)
+        return _RequantizedPixel(b, self.machine, self.spec.epilogue, bias, multiplier, shift, self.spec.bounded)
 
 
 def emit_depthwise_sums(

@@ -199,6 +199,10 @@ class IntegerEnding:
         real = real if residual is None else b.fadd(real, residual)
         return activate(b, spec.act, spec.act_args, real)
 
+    def start(self, form: ProductForm, tile: QTile) -> list[Value]:
+        """Return nothing: the sums begin with 0."""
+        return []
+
     def store(self, form: ProductForm, tile: QTile, at: QPointers, sums: TileSums) -> None:
         """Emit the results of a tile's sums, and their stores."""
         b, lanes = self.b, form.lanes

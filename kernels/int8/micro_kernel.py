@@ -67,7 +67,8 @@ def emit_qtile(
 ) -> None:
     """Emit the computation and the stores of one tile."""
     note_tile(b, len(tile.in_offsets), tile.vectors)
-    ending.store(form, tile, at, _Int8MicroKernel(b, machine, form, tile, at, run).sums())
+    start = ending.start(form, tile)
+    ending.store(form, tile, at, _Int8MicroKernel(b, machine, form, tile, at, run).sums(start))
 
 
 @dataclass(frozen=True)
@@ -107,11 +108,15 @@ class _Int8MicroKernel:
         self.rows = form.rows(self.pixels)
         self.chains = chains(form, self.pixels, self.pieces, machine.vector_registers, self.unroll)
 
-    def sums(self) -> TileSums:
-        """Emit the loops over all terms and return the tile's sums."""
+    def sums(self, begin: Sequence[Value] = ()) -> TileSums:
+        """Emit the loops over all terms and return the tile's sums.
+
+        begin: what the sums of each piece begin with; empty for 0.
+        """
         b, form, size = self.b, self.form, self.rows * self.pieces
         zero = ir.Constant(ir.VectorType(I32, form.lanes), [0] * form.lanes)
-        start = (zero,) * (size * self.chains)
+        row = (*begin, *[zero] * (self.pieces - len(begin)))
+        start = row * self.rows + (zero,) * (size * (self.chains - 1))
         acc = window_loops(b, self.run.levels, self.run.groups, self.at.inputs, self.neighbours, start)
         total = list(acc[:size])
         for chain in range(1, self.chains):

@@ -63,6 +63,11 @@ class ProductForm:
         return self.kind in MATRIX
 
     @property
+    def starts_with_bias(self) -> bool:
+        """True if a channel's sum is in one lane from the beginning, so that it can begin with its bias."""
+        return self.parts == 1 or self.matrix
+
+    @property
     def widens(self) -> bool:
         """True if bytes are widened to i16 before they are multiplied."""
         return self.kind in ("madd", "mull")

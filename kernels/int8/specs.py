@@ -94,8 +94,8 @@ class QConv2d(EightBitConvolution):
     x, out: N, H, W, C. kernel, stride, dilation: (height, width). Operands: x, packed weights i8 [groups, panels,
     steps, lanes, terms], out, bias i32 [2 * groups * panels * lanes + 16], multiplier f32 [1, groups * panels * lanes],
     or multiplier and shift [2, ..]. The bias includes the zero point of x; its parts are for inputs taken as i8, for
-    inputs taken as u8, and 16 words of bytes 128, which convert one to the other. A row of work is a row of output
-    pixels, or, where by_channels, a panel.
+    inputs taken as u8, and 16 words of bytes 128, which convert one to the other. bounded: as in tile.to_eight_bits. A
+    row of work is a row of output pixels, or, where by_channels, a panel.
     """
 
     x: View
@@ -110,6 +110,7 @@ class QConv2d(EightBitConvolution):
     in_i16: int = 0
     terms: int = GROUP
     shift: bool = False
+    bounded: bool = False
 
 
 # A core with products of matrices, for the choice of a packing, which does not depend on its other properties.
@@ -197,7 +198,7 @@ class QDepthwise(EightBitDepthwise):
     """A requantized depthwise convolution of 8-bit images with equally many channels in and out.
 
     Operands: x, weights i8 [taps, C'], out, bias i32 [2, C'], multiplier f32 [1, C'], or multiplier and shift [2, C'].
-    The bias includes the zero point of x, as in QConv2d. narrow: no weight is -128. shift: as in QConv2d.
+    The bias includes the zero point of x, as in QConv2d. narrow: no weight is -128. shift, bounded: as in QConv2d.
     """
 
     x: View
@@ -208,6 +209,7 @@ class QDepthwise(EightBitDepthwise):
     epilogue: Int8Epilogue
     narrow: bool
     shift: bool = False
+    bounded: bool = False
 
     @property
     def family(self) -> str:

@@ -86,6 +86,21 @@ def test_shifts_are_added_after_the_multiplier(
     assert_node("qconv2d", inputs, constants=(1, 2, 3, 4), **attrs, **result)
 
 
+@pytest.mark.parametrize("channels", [9, 32, 70])
+@pytest.mark.parametrize("groups", [1, 0])
+@pytest.mark.parametrize("to", ["i8", "u8"])
+def test_results_far_beyond_i32_saturate(assert_node: Any, channels: int, groups: int, to: str) -> None:
+    """The largest are 2**31 * 1000, beside others that i16 or 8 bits hold. groups: 0 for depthwise."""
+    groups = groups or channels
+    w = (channels, 1, 1, 8) if groups == 1 else (channels, 3, 3, 1)
+    factor = np.resize(np.array([1000, 1e-3, 0.3, 1], np.float32), channels)
+    bias = np.resize([2**30, 5, -(2**30), -7, 900], channels).astype(np.int32)
+    inputs = [numbers(3, "u8", (1, 3, 7, 8 if groups == 1 else channels)), numbers(4, "i8", w), bias, factor]
+    low = -128 if to == "i8" else 0
+    result = {"x_zero": 7, "out_zero": low + 100, "lo": low, "hi": low + 255, "to": to}
+    assert_node("qconv2d", inputs, constants=(1, 2, 3), groups=groups, **result)
+
+
 @pytest.mark.parametrize("constants", [(1, 2, 3, 4), (2, 3, 4)])
 def test_shifts_of_products(assert_node: Any, constants: tuple[int, ...]) -> None:
     bias, multiplier, result = ending(3, 33, 40, "u8", "u8")
