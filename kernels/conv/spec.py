@@ -241,9 +241,10 @@ def conv2d_registers(spec: Conv2d, machine: Machine, macro: MacroTile, channels:
     lanes = vector_lanes(machine, spec.x.dtype)
     tiling, crossing = register_tiling(spec, machine, macro, channels)
     pixels = spec.out.shape[2] * (spec.pixel_rows if crossing else 1)
-    # terms = 0 leaves out the register model's cost of weights beyond level 1, which the planner counts as traffic.
-    most = uncrowded_pixels(spec, machine)
-    cycles = tiling_of(machine, pixels, -(-channels // lanes), tiling.vectors, 0, most, spec.x.dtype).cycles
+    # terms = 0 leaves out the register model's cost of weights beyond level 1, which the planner counts as traffic. The
+    # ends of f16 blocks count.
+    most, terms = uncrowded_pixels(spec, machine), 0 if spec.tiling_rules.partial_sums else conv_sum(spec).length
+    cycles = tiling_of(machine, pixels, -(-channels // lanes), tiling.vectors, terms, most, spec.x.dtype).cycles
     shared = tiling.shared * (1 if crossing else spec.pixel_rows)
     return BlockRegisters(tiling.widths, tiling.vectors * lanes, tiling.vectors, cycles, crossing, shared)
 

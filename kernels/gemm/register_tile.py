@@ -156,11 +156,23 @@ def unroll_factor(machine: Machine, count: int, dtype: str = "f32") -> int:
 
 # Pixels of f16 tiles: `fmla` by an f16 lane reads it from v0 to v15, and the next inputs are loaded beside these.
 MOST_F16_PIXELS = 12
+# Registers by which an in-order core's f16 loop is scheduled at one multiply-add a cycle, beside accumulators, inputs
+# and the weights of all terms of an iteration: by the model of a Cortex-A55, 10x1 and 6x2 (pixels x vectors) take one
+# cycle each, 8x2 and 12x1 take 1.25 and 1.06. With the f32 sums of blocks in registers 7x1 takes 1, 8x1 1.25.
+F16_SPARE_IN_ORDER, F16_SPARE_BESIDE_SUMS = 6, 3
 
 
-def most_pixels(machine: Machine, vectors: int, dtype: str = "f32") -> int:
-    """Return the largest MR whose accumulators, weights and inputs fit the registers."""
+def most_pixels(machine: Machine, vectors: int, dtype: str = "f32", terms: int = 0) -> int:
+    """Return the largest MR whose accumulators, weights and inputs fit the registers; terms: of a sum, if known.
+
+    On in-order cores the f32 sums of a long f16 sum's blocks fit, too.
+    """
     free = machine.vector_registers - vectors
+    if machine.arch == "aarch64" and machine.in_order and dtype == "f16":
+        if terms > F16_BLOCK_TERMS:
+            return max(1, (free - F16_SPARE_BESIDE_SUMS) // (3 * vectors + 1))
+        free = machine.vector_registers - F16_TERMS_IN_ORDER * vectors - F16_SPARE_IN_ORDER
+        return max(1, free // (vectors + 1))
     if machine.arch == "aarch64":
         free -= SPARE_REGISTERS
     elif machine.vector_registers > 16:
@@ -174,11 +186,13 @@ def most_pixels(machine: Machine, vectors: int, dtype: str = "f32") -> int:
     return max(most, fewer) if keeps_inputs(machine, fewer, vectors) else most
 
 
-def most_vectors(machine: Machine, pixels: int, dtype: str = "f32") -> int:
+def most_vectors(machine: Machine, pixels: int, dtype: str = "f32", terms: int = 0) -> int:
     """Return the largest NV of tiles of at most `pixels` pixels."""
     if pixels == 1:
         return ONE_PIXEL_VECTORS
-    return max(nv for nv in range(1, machine.vector_registers) if nv == 1 or most_pixels(machine, nv, dtype) >= 2)
+    return max(
+        nv for nv in range(1, machine.vector_registers) if nv == 1 or most_pixels(machine, nv, dtype, terms) >= 2
+    )
 
 
 @cache
@@ -220,8 +234,9 @@ def _instructions(machine: Machine, pixels: int, vectors: int, terms: int, dtype
     products = float(pixels * vectors)
     loads = vectors + pixels / most_terms_at_once(machine, dtype)
     if dtype == "f16" and terms > F16_BLOCK_TERMS:
-        registers = 3 * pixels * vectors + vectors + pixels + SPARE_REGISTERS
-        loads += 2 * min(2 * pixels * vectors, max(0, registers - machine.vector_registers)) / F16_BLOCK_TERMS
+        spare = F16_SPARE_BESIDE_SUMS if machine.in_order else SPARE_REGISTERS
+        missing = 3 * pixels * vectors + vectors + pixels + spare - machine.vector_registers
+        loads += 2 * min(2 * pixels * vectors, max(0, missing)) / F16_BLOCK_TERMS
         products += 4 * pixels * vectors / F16_BLOCK_TERMS
     return products, loads
 
@@ -281,8 +296,8 @@ def tiling_of(
     """
     chunks, left = divmod(vectors, nv)
     width_most = min(width, most or width)
-    widths = cut(width, min(width_most, most_pixels(machine, nv, dtype)))
-    rest = cut(width, min(width_most, most_pixels(machine, left, dtype))) if left else widths
+    widths = cut(width, min(width_most, most_pixels(machine, nv, dtype, terms)))
+    rest = cut(width, min(width_most, most_pixels(machine, left, dtype, terms))) if left else widths
     begun = tile_fit(machine).pixel_cycles * width / terms if terms else 0.0
 
     def total(of_step: StepCycles) -> float:
@@ -313,7 +328,7 @@ def choose(
     terms: terms of each sum. panel: vectors of a panel of packed weights; a chunk is whole panels or all vectors. most:
     maximum pixels of a tile; None: any number.
     """
-    widest = min(vectors, max(panel, most_vectors(machine, width, dtype)))
+    widest = min(vectors, max(panel, most_vectors(machine, width, dtype, terms)))
     if machine.vector_bytes == AVX512_BYTES and width > 1:
         widest = min(widest, max(panel, WIDEST_AVX512))
     tilings = [
