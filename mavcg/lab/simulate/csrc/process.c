@@ -23,8 +23,7 @@ static const sim_access *merge(const sim *s, uint32_t n, uint32_t *at, sim_acces
         first = address < first ? address : first;
     }
     if (loaded + stored == 0) return NULL;
-    *whole = (sim_access){first, loaded > stored ? loaded : stored,
-                          (loaded ? SIM_LOAD : 0) | (stored ? SIM_STORE : 0)};
+    *whole = (sim_access){first, loaded > stored ? loaded : stored, (loaded ? SIM_LOAD : 0) | (stored ? SIM_STORE : 0)};
     return whole;
 }
 
@@ -121,11 +120,8 @@ int sim_feed(sim *s, const uint64_t *records, uint64_t count, uint64_t *used, ui
             s->phase = sample_phase(s);
             break;
         }
-        case SIM_RECORD_BEGIN:
-            return SIM_REGION_BEGINS;
-        default:
-            end_region(s, *value);
-            return SIM_REGION_ENDS;
+        case SIM_RECORD_BEGIN: return SIM_REGION_BEGINS;
+        default: end_region(s, *value); return SIM_REGION_ENDS;
         }
     }
     return SIM_FED;

@@ -29,8 +29,8 @@ extern void qemu_plugin_register_vcpu_init_cb(plugin_id, void (*)(plugin_id, uns
 extern void qemu_plugin_register_vcpu_exit_cb(plugin_id, void (*)(plugin_id, unsigned));
 extern void qemu_plugin_register_vcpu_tb_trans_cb(plugin_id, void (*)(plugin_id, struct qemu_plugin_tb *));
 extern void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *, void (*)(unsigned, void *), int, void *);
-extern void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn *,
-                                             void (*)(unsigned, uint32_t, uint64_t, void *), int, int, void *);
+extern void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn *, void (*)(unsigned, uint32_t, uint64_t, void *),
+                                             int, int, void *);
 extern void qemu_plugin_register_vcpu_syscall_cb(plugin_id,
                                                  void (*)(plugin_id, unsigned, int64_t, uint64_t, uint64_t, uint64_t,
                                                           uint64_t, uint64_t, uint64_t, uint64_t, uint64_t));
@@ -157,9 +157,7 @@ static void define(block *b) {
 
 enum { MAPPED = 4096, TARGETS = 256, PATH_ROOM = 4096 };
 
-static struct {
-    uint64_t start, offset, path_hash;
-} mapped[MAPPED];
+static struct { uint64_t start, offset, path_hash; } mapped[MAPPED];
 static uint32_t mapped_count, target_count;
 static uint64_t targets[TARGETS];
 static pthread_mutex_t maps_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -359,10 +357,10 @@ static void on_access(unsigned vcpu, uint32_t info, uint64_t address, void *data
 /* ---- translation ---- */
 
 static uint8_t end_of(uint32_t word) {
-    if (word >> 26 == 0x25) return CALL_ENDS;                      /* bl */
-    if ((word & 0xfefff000) == 0xd63f0000) return CALL_ENDS;       /* blr, blraa and similar ones */
+    if (word >> 26 == 0x25) return CALL_ENDS;                                         /* bl */
+    if ((word & 0xfefff000) == 0xd63f0000) return CALL_ENDS;                          /* blr, blraa and similar ones */
     if ((word & 0xfffff01f) == 0xd65f0000 && (word & 0xc00) == 0) return RETURN_ENDS; /* ret */
-    if ((word & 0xfffffbff) == 0xd65f0bff) return RETURN_ENDS;     /* retaa, retab */
+    if ((word & 0xfffffbff) == 0xd65f0bff) return RETURN_ENDS;                        /* retaa, retab */
     return 0;
 }
 
