@@ -49,8 +49,11 @@ static uint64_t queue_room(const sim *s, uint64_t cycle) {
 
 static void advance(sim_in_order *in, uint64_t cycle) {
     uint64_t cycles = cycle - in->cycle;
-    for (uint32_t rule = 0; rule < SIM_RULES; rule++)
-        if (in->spaced[rule]) in->spaced[rule] = cycles < 128 ? in->spaced[rule] << cycles : 0;
+    for (uint32_t rules = in->spaced_rules; rules; rules &= rules - 1) {
+        uint32_t rule = (uint32_t)__builtin_ctz(rules);
+        in->spaced[rule] = cycles < 128 ? in->spaced[rule] << cycles : 0;
+        if (!in->spaced[rule]) in->spaced_rules &= ~(1u << rule);
+    }
     in->cycle = cycle;
     in->here = in->these = in->those = 0;
 }
@@ -138,6 +141,7 @@ uint64_t in_order_issue(sim *s, const sim_row *row, const sim_access *access, ui
     in->these |= p->no_dual_these;
     in->those |= p->no_dual_those;
     for (uint32_t rules = p->spaced_first; rules; rules &= rules - 1) in->spaced[__builtin_ctz(rules)] |= 1;
+    in->spaced_rules |= p->spaced_first;
     uint64_t slot = cycle;
     if (row->queued) { /* the op takes its slot now, and issues after the older ops in the queue */
         if (ready > cycle) cycle = ready;

@@ -67,6 +67,7 @@ typedef struct {
     uint32_t here, these, those; /* ops issued in this cycle; sides of no-dual-issue rules that they are on */
     uint64_t unit_free[SIM_UNITS];
     unsigned __int128 spaced[SIM_RULES]; /* bit n: an op of the rule's first side issued n cycles ago */
+    uint32_t spaced_rules;               /* rules with such an op */
     uint32_t blocked_cause;
     uint64_t vector_cycle, queue[QUEUED]; /* issue cycle of the last vector op, and a ring of those of the last ops */
     uint32_t queue_at;
