@@ -7,7 +7,7 @@ JOBS   ?= 3
 # Modules are compiled once, whatever the environment says: the tests start some hundred Pythons.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: sbom help setup demo check lint analyze types test fast-tests test-core test-long test-gpu fuzz bench figures clean figures-check
+.PHONY: sbom help setup demo check lint analyze types test fast-tests test-core test-long test-gpu fuzz bench bench-arm figures clean figures-check
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -83,6 +83,9 @@ figures: setup ## the headline figures (30 minutes), README and docs/figures.md;
 
 bench: setup ## every record in bench/results/ that this machine can measure; takes many hours
 	@$(BIN)/python -m bench.all
+
+bench-arm: setup ## other runtimes' aarch64 builds beside mavcg on simulated cores (needs qemu-user); hours
+	@$(BIN)/python -m bench.arm_peers
 
 LIB  ?= examples/small_cnn/build/libsmall_cnn.so
 SBOM ?= build/sbom.cdx.json

@@ -28,6 +28,7 @@ _HEADER = struct.Struct("<IIQ")
 _MAPPING = struct.Struct("<QQ")
 TRACE, DEFINE, MAPPED, END = 1, 2, 3, 4  # enum chunk of the plugin
 _API_MAJORS = range(6, 9)  # releases of qemu whose plugin API is version 1, with the system calls that this one needs
+_MODELS = {"cortex-a53", "cortex-a57", "cortex-a72", "cortex-a76", "neoverse-n1"}
 _NO_QEMU = "simulate: --process needs qemu-aarch64 with plugins; install Debian's package qemu-user"
 
 
@@ -81,21 +82,25 @@ def traced_qemu() -> str:
     return path
 
 
+def emulated_midr(core: Core) -> int | None:
+    """Return a MIDR_EL1 of the core, of the first variant that its file names; None if the file has none."""
+    if not core.midr:
+        return None
+    rule = core.midr[0]
+    return rule.implementer << 24 | rule.variant_min << 20 | 0xF << 16 | rule.part << 4
+
+
 def emulated_cpu(core: Core) -> str:
-    """Return the value of qemu's -cpu for a core: its own model, or one with its extensions and its MIDR."""
-    plain = {"cortex-a53", "cortex-a57", "cortex-a72", "cortex-a76", "neoverse-n1"}  # models of qemu 7.2
-    if core.name in plain:
-        return core.name
+    """Return the value of qemu's -cpu for a core: a model of qemu 7.2 with its extensions, and the core's MIDR."""
     extensions = set(core.extensions)
-    if extensions & {"bf16", "i8mm"}:  # only this model has them; mavcg knows no timing of SVE and SME
+    if core.name in _MODELS:
+        model = core.name
+    elif extensions & {"bf16", "i8mm"}:  # only this model has them; mavcg knows no timing of SVE and SME
         model = "max,sve=off,sme=off"
     else:
         model = "cortex-a76" if extensions & {"dotprod", "fullfp16"} else "cortex-a72"
-    if not core.midr:
-        return model
-    rule = core.midr[0]
-    midr = rule.implementer << 24 | rule.variant_min << 20 | 0xF << 16 | rule.part << 4
-    return f"{model},midr={midr:#x}"
+    midr = emulated_midr(core)
+    return model if midr is None else f"{model},midr={midr:#x}"
 
 
 def plugin_path(folder: Path) -> Path:
