@@ -4,7 +4,7 @@ Each runtime computes a network in qemu, on one thread, in a root where it sees 
 warm, the third is simulated, from the first instruction to the last. The peers are run from Python as in
 bench/peers.py, so that a few thousand instructions of Python are in their figures; mavcg's library by a program in C.
 Cycles are simulated, instructions counted: neither depends on what else this machine does. Each output is compared
-with onnxruntime's, so that a wrong network does not count. It needs Debian's package qemu-user.
+with onnxruntime's on this machine, so that a wrong network does not count. It needs Debian's package qemu-user.
 
     python -m bench.arm_peers --prepare                                  fetch and convert; then nothing is fetched
     python -m bench.arm_peers --nets squeezenet-random --cores cortex-a55 --json rows.json
@@ -27,7 +27,7 @@ from bench.models import model_path, shapes_of
 from bench.peer_models import prepared
 from bench.peers import difference, model_name
 from bench.record import facts, measured_or_none, write
-from bench.runners import Runner
+from bench.runners import RUNTIMES, Runner
 from bench.worker import seeded_inputs
 from mavcg.errors import MavcgError
 from mavcg.files.whole_file import write_whole
@@ -145,7 +145,7 @@ def rows_of(network: str, core: Core, runtimes: Sequence[str], every: int) -> li
     """Return the rows of a network on a core; a row of a runtime that cannot run it has the reason as `error`."""
     ready = prepared(network, [runtime for runtime in runtimes if runtime != "mavcg"])
     rows: list[dict[str, Any]] = []
-    reference: list[Any] = []
+    reference = reference_outputs(network)
     for runtime in runtimes:
         say(f"{network} on {core.name}: {runtime}")
         try:
@@ -159,12 +159,17 @@ def rows_of(network: str, core: Core, runtimes: Sequence[str], every: int) -> li
             rows.append({"net": network, "core": core.name, "runtime": runtime, "dtype": "f32", "error": str(error)})
             say(f"  {error}")
             continue
-        reference = reference or outputs
         row = row_of(network, core, runtime, simulation)
         row["difference"] = float(difference(outputs, reference))
         rows.append(row)
         say(f"  {row['cycles']:,} cycles, {row['instructions']:,} instructions, difference {row['difference']:.1e}")
     return rows
+
+
+def reference_outputs(network: str) -> list[Any]:
+    """Return the outputs of onnxruntime on this machine, flat."""
+    runner = RUNTIMES["onnxruntime"](prepared(network, ["onnxruntime"]).files["onnxruntime"], 1, False)
+    return [np.asarray(output).ravel() for output in runner.run(seeded_inputs(runner))]
 
 
 def say(text: str) -> None:
