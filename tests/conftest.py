@@ -22,7 +22,7 @@ import tests.one_worker  # noqa: F401  before what takes its default from there
 
 # isort: split
 from mavcg.profiles.load import cores_for
-from mavcg.program.hot_functions import parse_hot
+from mavcg.program.hot_symbols import parse_hot
 from mavcg.program.program import BuildRequest, BuildResult, build_program
 from mavcg.program.sources.compile_commands import CompileUnit, read_command
 from mavcg.program.sources.to_ir import compile_to_ir

@@ -8,7 +8,6 @@ still write there.
 
 import contextlib
 import os
-import secrets
 import shutil
 import signal
 import tempfile
@@ -59,7 +58,7 @@ def registration(path: Path, make: Callable[[], object]) -> Iterator[None]:
 
 def fresh_path(folder: Path, prefix: str, suffix: str = "") -> Path:
     """Return an unpredictable path that does not exist."""
-    return folder / f"{prefix}{secrets.token_hex(8)}{suffix}"
+    return folder / f"{prefix}{os.urandom(8).hex()}{suffix}"
 
 
 def remove_on_signals() -> None:

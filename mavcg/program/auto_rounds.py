@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from mavcg.program.hot_functions import HotSymbol
+from mavcg.program.hot_symbols import HotSymbol
 from mavcg.program.version_choice import Gain, Gains
 
 MOST_ROUNDS = 20  # limit on the rounds; each round takes up the functions that are then over the threshold

@@ -11,7 +11,7 @@ from mavcg.hardware.board import Board, Cluster
 from mavcg.hardware.core import GENERIC
 from mavcg.program.auto_rounds import BuiltLibrary, DroppedVersion, MeasuredGains, Progress, VersionGain
 from mavcg.program.buildfile import BuildFile, ProjectFile
-from mavcg.program.hot_functions import HotSymbol
+from mavcg.program.hot_symbols import HotSymbol
 from mavcg.program.measure_versions import MeasureOptions, NoVersionRan, measure
 from mavcg.program.measurements import Measurement, as_gain, merge_measurements, save_measurements
 from mavcg.program.perf_runs import LIBRARY_VARIABLE, CpuGroup, PerfRuns, library_variables

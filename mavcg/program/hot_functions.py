@@ -4,37 +4,15 @@ import difflib
 import fnmatch
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 
 from mavcg.errors import MavcgError
+from mavcg.program.hot_symbols import HotSymbol
 from mavcg.program.profiling.demangle import demangle, without_parameters
 
 _ALIAS = re.compile(r'^@("[^"]*"|[-a-zA-Z$._0-9]+) = .*\balias [^\n]*, ptr @("[^"]*"|[-a-zA-Z$._0-9]+)', re.MULTILINE)
 _DEFINED = re.compile(r'^define [^@]*@("[^"]*"|[-a-zA-Z$._0-9]+)\(', re.MULTILINE)
-
-
-@dataclass(frozen=True)
-class HotSymbol:
-    """A function to be versioned.
-
-    Args:
-        given_name: its name from the user or the profile.
-        name: its linkage name.
-        share: of the run time, 0..1; 1 if it was not measured.
-        named_by_user: True if it is an error that no input defines it.
-        why: why it is hot, as text.
-        object: the program or library that it ran in; "" if not recorded.
-        inexact: True if `name` is the same template with other arguments.
-    """
-
-    given_name: str
-    name: str = ""
-    share: float = 1.0
-    named_by_user: bool = True
-    why: str = "named"
-    object: str = ""
-    inexact: bool = False
 
 
 def defined_functions(text: str) -> list[str]:
@@ -171,23 +149,3 @@ def _without_templates(name: str) -> str:
         elif depth == 0:
             outside.append(char)
     return "".join(outside).strip()
-
-
-def parse_hot(text: str) -> tuple[HotSymbol, ...]:
-    """Parse a comma-separated --hot list; commas inside template or parameter lists do not separate.
-
-    Raises: MavcgError for an empty name.
-    """
-    parts, depth, start = [], 0, 0
-    for position, char in enumerate(text):
-        depth += char in "<(["
-        depth -= char in ">)]"
-        if char == "," and depth == 0:
-            parts.append(text[start:position])
-            start = position + 1
-    names = [part.strip() for part in [*parts, text[start:]]]
-    if not all(names):
-        raise MavcgError(
-            f"--hot {text!r}: holds an empty name; give functions with commas between, such as sgemm,dwconv"
-        )
-    return tuple(HotSymbol(name) for name in dict.fromkeys(names))

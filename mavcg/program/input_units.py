@@ -6,7 +6,7 @@ from pathlib import Path
 
 from mavcg.errors import MavcgError
 from mavcg.program.buildfile import BuildFile
-from mavcg.program.hot_functions import HotSymbol
+from mavcg.program.hot_symbols import HotSymbol
 from mavcg.program.program import NothingToVersion
 from mavcg.program.sources.asm_unit import SUFFIXES as ASM_SUFFIXES
 from mavcg.program.sources.asm_unit import AsmUnit, asm_unit

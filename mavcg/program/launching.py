@@ -23,8 +23,8 @@ from mavcg.program.project_commands import PROFILING
 from mavcg.text.terminal import say
 
 if TYPE_CHECKING:
-    from mavcg.program.bitcode import Lto
-    from mavcg.program.hot_functions import HotSymbol
+    from mavcg.program.hot_symbols import HotSymbol
+    from mavcg.program.lto import Lto
     from mavcg.program.sources.compile_commands import CompileUnit
     from mavcg.toolchain.target import Target
 
@@ -210,16 +210,19 @@ def _hot_in_bitcode(bitcode: Path, hot: "Sequence[HotSymbol]") -> "Sequence[HotS
 
 
 def _version_unit(unit: "CompileUnit", file: BuildFile, folder: Path) -> str | None:
-    from mavcg.program.bitcode import is_bitcode, lto_of, refuse_older_llvm
+    from mavcg.program.hot_symbols import may_define
+    from mavcg.program.lto import is_bitcode, lto_of
 
     assert unit.output is not None
     hot = hot_of(file, folder)
     lto = lto_of(unit.flags)
     if lto is None:
-        symbols = _hot_in(unit.output, hot)
+        symbols = _hot_in(unit.output, hot) if may_define(unit.output, hot) else ()
     elif is_bitcode(unit.output):
         symbols = _hot_in_bitcode(unit.output, hot)
         if symbols:
+            from mavcg.program.bitcode import refuse_older_llvm
+
             refuse_older_llvm(unit.compiler)
     else:
         raise MavcgError(
@@ -320,7 +323,7 @@ def hot_of(file: BuildFile, folder: Path) -> "tuple[HotSymbol, ...]":
     Raises: MavcgError for a profile that cannot be read.
     """
     from mavcg.files.store import open_store
-    from mavcg.program.hot_functions import HotSymbol, parse_hot
+    from mavcg.program.hot_symbols import HotSymbol, parse_hot
 
     named = tuple(symbol for text in file.hot for symbol in parse_hot(text))
     if not file.profile:

@@ -22,9 +22,11 @@ from mavcg.passes.ir.source_lines import line_of_function
 from mavcg.profiles.load import load_cores
 from mavcg.program.asm_module import AsmModule, read_asm_module
 from mavcg.program.asm_objects import build_asm_objects
-from mavcg.program.bitcode import Lto, link_ir, selector_in_groups, write_bitcode
-from mavcg.program.hot_functions import HotSymbol, inexact_notes, match_hot
+from mavcg.program.bitcode import link_ir, selector_in_groups, write_bitcode
+from mavcg.program.hot_functions import inexact_notes, match_hot
+from mavcg.program.hot_symbols import HotSymbol
 from mavcg.program.level_versions import with_next_levels
+from mavcg.program.lto import Lto
 from mavcg.program.objects import ModuleObjects, ObjectOptions, build_objects, compile_plain
 from mavcg.program.sources.asm_unit import AsmUnit
 from mavcg.program.sources.compile_commands import CompileUnit

@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 
 from mavcg.errors import MavcgError
-from mavcg.program.hot_functions import HotSymbol, inexact_notes, match_hot
+from mavcg.program.hot_functions import inexact_notes, match_hot
+from mavcg.program.hot_symbols import HotSymbol
 from mavcg.program.profiling.sample_table import SampleTable
 from mavcg.program.profiling.symbols import with_linkage_names
 

@@ -13,7 +13,7 @@ import pytest
 
 from bench.dispatch import CORES, WORDS, CallTime, build, measure
 from mavcg.profiles.load import cores_for
-from mavcg.program.hot_functions import HotSymbol
+from mavcg.program.hot_symbols import HotSymbol
 from mavcg.program.program import BuildRequest, build_program
 from mavcg.program.sources.compile_commands import CompileUnit, read_command
 from mavcg.program.version_choice import VersionLimits

@@ -13,7 +13,7 @@ from mavcg.program.auto_rounds import (
     VersionGain,
     run_rounds,
 )
-from mavcg.program.hot_functions import HotSymbol
+from mavcg.program.hot_symbols import HotSymbol
 from mavcg.program.version_choice import MIN_GAIN, Gain, Gains
 
 LIBRARY = Path("lib.so")

@@ -10,7 +10,7 @@ import pytest
 
 from mavcg.program.auto_steps import AutoMachine, AutoRequest, ProgramSteps, count_to_functions, detected_board
 from mavcg.program.buildfile import BuildFile, ProjectFile
-from mavcg.program.hot_functions import HotSymbol
+from mavcg.program.hot_symbols import HotSymbol
 from mavcg.program.perf_runs import RunsHere
 from mavcg.program.profiling.profile import Profile
 from mavcg.program.profiling.sample_table import Key, sample_frame

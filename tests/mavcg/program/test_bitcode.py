@@ -9,7 +9,8 @@ import pytest
 from mavcg.errors import MavcgError
 from mavcg.passes.ir.module_text import parse_module
 from mavcg.profiles.load import load_core
-from mavcg.program.bitcode import FULL, THIN, Lto, is_bitcode, link_ir, lto_of, refuse_older_llvm
+from mavcg.program.bitcode import link_ir, refuse_older_llvm
+from mavcg.program.lto import FULL, THIN, Lto, is_bitcode, lto_of
 from mavcg.program.versions import VersionOptions, make_versions
 from mavcg.toolchain.codegen import canonical
 from mavcg.toolchain.target import parse_target

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mavcg.errors import MavcgError
-from mavcg.program.hot_functions import HotSymbol, defined_functions, match_hot, match_names, parse_hot
+from mavcg.program.hot_functions import defined_functions, match_hot, match_names
+from mavcg.program.hot_symbols import HotSymbol, parse_hot
 
 RELU = "_ZN2nn4reluEPfi"
 GEMM = (

@@ -9,7 +9,8 @@ import pytest
 from mavcg.errors import ToolError
 from mavcg.objects.elf import exported_symbols, function_symbols, notes
 from mavcg.profiles.load import cores_for
-from mavcg.program.hot_functions import match_hot, parse_hot
+from mavcg.program.hot_functions import match_hot
+from mavcg.program.hot_symbols import parse_hot
 from mavcg.program.objects import ModuleObjects, ObjectOptions, build_objects, compile_plain
 from mavcg.program.version_choice import Gain, VersionLimits
 from mavcg.program.versions import VersionedModule, VersionOptions, make_versions

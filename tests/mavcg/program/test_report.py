@@ -17,7 +17,7 @@ from mavcg.objects.inspection import Inspection
 from mavcg.passes.asm.loop_tuning import LoopReport
 from mavcg.passes.asm.tune import FunctionReport
 from mavcg.profiles.load import cores_for, load_board
-from mavcg.program.hot_functions import HotSymbol
+from mavcg.program.hot_symbols import HotSymbol
 from mavcg.program.objects import ModuleObjects
 from mavcg.program.program import BuildResult
 from mavcg.program.report import build_json, build_line, shorten, show_build, show_inspection, tuning_line
