@@ -26,14 +26,15 @@ class Plan:
 
     A field is empty until its stage has run (STAGES in mavcg/model/stages.py). graph: with the selected primitives and
     layouts. machines: the versions of kernels, by label. selection: how algorithms were chosen, for reports and the
-    library's note. lowered: the graph as kernels. rows: the order by parts of rows that keeps the limit on the arena.
-    tiles: of these kernels. memory: where buffers and constants lie.
-    program: the engine's steps. bands: ranges of steps that are computed by bands of rows for speed.
+    library's note. precision: the error of another precision than f32, likewise. lowered: the graph as kernels. rows:
+    the order by parts of rows that keeps the limit on the arena. tiles: of these kernels. memory: where buffers and
+    constants lie. program: the engine's steps. bands: ranges of steps that are computed by bands of rows for speed.
     """
 
     graph: Graph
     machines: Mapping[str, Machine] = field(default_factory=dict)
     selection: Mapping[str, Any] = field(default_factory=dict)
+    precision: Mapping[str, Any] = field(default_factory=dict)
     lowered: LoweredGraph = NOT_LOWERED
     rows: RowDivision = RowDivision()
     tiles: TilePlan = field(default_factory=TilePlan)

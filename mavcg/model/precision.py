@@ -68,13 +68,19 @@ def layer_precisions(plan: Plan) -> dict[str, str]:
 
 def precision_json(plan: Plan, requested: str) -> dict[str, Any]:
     """Return what a build's document says of precision. requested: of PRECISIONS."""
-    return {"requested": requested, "layers": layer_precisions(plan)}
+    error = {"measured_error": None, "overflows": []} | dict(plan.precision)
+    return {"requested": requested, "layers": layer_precisions(plan), "max_error": None, **error}
 
 
 def precision_words(precision: Mapping[str, Any]) -> str:
     """Return the line of a report on precision_json's value."""
     layers = list(precision["layers"].values())
-    return f"{precision['requested']}: {layers.count(F16)} of {len(layers)} layers in {F16}"
+    words = f"{precision['requested']}: {layers.count(F16)} of {len(layers)} layers in {F16}"
+    if precision["overflows"]:
+        return f"{words}; numbers of {precision['overflows'][0]} exceed the range of {F16}: leave --precision out"
+    if precision["measured_error"] is not None:
+        words += f", error {precision['measured_error']:.2g} of the largest output, on random inputs"
+    return words
 
 
 def set_precision(plan: Plan, precision: str) -> Plan:

@@ -25,6 +25,7 @@ from mavcg.model.choose_algorithms import choose_algorithms
 from mavcg.model.dump import dump
 from mavcg.model.model_request import ModelRequest, PlanContext, Progress, plan_context
 from mavcg.model.precision import optimised_graph, set_precision
+from mavcg.model.precision_error import error_json, measure_error
 
 
 def optimise_graph(plan: Plan, context: PlanContext) -> Plan:
@@ -36,11 +37,13 @@ def optimise_graph(plan: Plan, context: PlanContext) -> Plan:
 
 
 def choose_precision(plan: Plan, context: PlanContext) -> Plan:
-    """Compute nodes in half precision where it is requested and kernels have it."""
+    """Compute nodes in half precision where it is requested and kernels have it, and measure the error."""
     lowered = set_precision(plan, context.precision)
-    if lowered is not plan:
-        dump("precision", lowered.graph)
-    return lowered
+    if lowered is plan:
+        return plan
+    dump("precision", lowered.graph)
+    context.progress("measuring the error of half precision")
+    return replace(lowered, precision=error_json(measure_error(plan.graph, lowered.graph)))
 
 
 def choose_and_lower(plan: Plan, context: PlanContext) -> Plan:

@@ -10,7 +10,7 @@ from mavcg.ops.spatial import divisors
 from mavcg.reference.elementwise import apply_activation
 
 
-def _taps(node: Node, x: Array, kernel: tuple[int, ...], outside: Any) -> Iterator[tuple[int, int, Array]]:
+def taps(node: Node, x: Array, kernel: tuple[int, ...], outside: Any) -> Iterator[tuple[int, int, Array]]:
     """Yield (row, column, inputs of all windows at this position [N, OH, OW, C]) for each position in the window."""
     stride, dilation, (top, left, bottom, right) = node.attr("stride"), node.attr("dilation"), node.attr("pads")
     padded = np.pad(x, ((0, 0), (top, bottom), (left, right), (0, 0)), constant_values=outside)
@@ -34,7 +34,7 @@ def _mix_channels(x: Array, w: Array, groups: int) -> Array:
 def _conv2d(node: Node, inputs: Sequence[Any]) -> Array:
     x, w, bias, residual = inputs
     total: Any = 0.0
-    for row, col, seen in _taps(node, x, w.shape[1:3], 0):
+    for row, col, seen in taps(node, x, w.shape[1:3], 0):
         total = total + _mix_channels(seen, w[:, row, col, :], node.attr("groups"))
     total = total if bias is None else total + bias
     return apply_activation(node, total if residual is None else total + residual)
@@ -59,14 +59,14 @@ def _max_pool2d(node: Node, inputs: Sequence[Any]) -> Array:
     x: Array = inputs[0]
     lowest = np.iinfo(x.dtype).min if np.issubdtype(x.dtype, np.integer) else -np.inf
     largest: Array | None = None
-    for _, _, seen in _taps(node, x, node.attr("kernel"), lowest):
+    for _, _, seen in taps(node, x, node.attr("kernel"), lowest):
         largest = seen if largest is None else np.maximum(largest, seen)
     return np.array(largest)
 
 
 def _avg_pool2d(node: Node, inputs: Sequence[Any]) -> Array:
     x: Array = inputs[0]
-    total = sum(seen for _, _, seen in _taps(node, x, node.attr("kernel"), 0))
+    total = sum(seen for _, _, seen in taps(node, x, node.attr("kernel"), 0))
     rows, cols = (divisors(node, i, x.shape[1 + i], np.shape(total)[1 + i]) for i in (0, 1))
     return np.asarray(total / (rows[:, None, None] * cols[:, None]))
 

@@ -154,6 +154,8 @@ def test_results_are_near_the_exact_ones_and_the_same_on_every_core(folder: Path
     assert len(set(found.values())) == 1
     error = np.abs(np.frombuffer(found["generic"], np.float32).reshape(1, 10) - wanted).max() / np.abs(wanted).max()
     assert 1e-6 < error < 5e-3
+    assert error / 4 < note["precision"]["measured_error"] < error * 4  # on other inputs
+    assert note["precision"]["overflows"] == [] and note["precision"]["max_error"] is None
 
 
 @emulated
