@@ -137,6 +137,17 @@ def addressing_forms(loop: LoopContext) -> tuple[tuple[Instr, ...], ...]:
     return tuple(dict.fromkeys(form for form in forms if loop.has_registers_for(form))) or (folded,)
 
 
+def with_low_registers(loop: LoopContext) -> LoopContext:
+    """Return a loop that multiplies by halves with the vector registers that it writes as spare ones.
+
+    Lanes of halves are in v0 to v15 alone. When scalar multipliers are joined, the registers that they were loaded into
+    are written no more, and would not be taken for free: mostly v8 to v15, because sums are in v0 to v7.
+    """
+    by_halves = any(reg.lane is not None and reg.arrangement == "h" for c in loop.instrs for reg in c.registers())
+    written = {register for c in with_effects(loop.instrs) for register in c.effects.writes() if register[0] == "v"}
+    return replace(loop, spare=loop.spare | written) if by_halves else loop
+
+
 def reroll_loop(loop: LoopContext, folded: Sequence[Instr]) -> SingleStepLoop | None:
     """Re-roll the loop to one step; None if its body is not recognised as several equal steps, or registers are few."""
     parted = split_loads(folded, False, True)

@@ -18,6 +18,7 @@ from mavcg.passes.asm.loop_forms import (
     is_kernel,
     reroll_loop,
     sink_updates,
+    with_low_registers,
 )
 from mavcg.passes.asm.loop_schedule import SchedulingEffort, find_schedule, padded_kernel_order
 from mavcg.passes.asm.models.estimate import loop_cycles
@@ -160,7 +161,7 @@ def _f32_products(instrs: Sequence[Instr]) -> int:
 
 def _candidates(loop: LoopContext, effort: SchedulingEffort, start: float) -> Iterator[_Candidate]:
     """Yield forms of the loop that may be better than the input, which takes `start` cycles."""
-    best = start
+    best, loop = start, with_low_registers(loop)
     for folded in addressing_forms(loop):
         for candidate in _candidates_of(loop, folded, effort, best):
             best = min(best, candidate.cycles)

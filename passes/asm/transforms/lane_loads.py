@@ -7,8 +7,9 @@
     fmla v0.4s, v28.4s, v24.s[0]            fmla v0.4s, v28.4s, v24.s[0]
     fmla v1.4s, v28.4s, v27.s[0]            fmla v1.4s, v28.4s, v24.s[3]
 
-Compilers load such scalars one by one; on a core that does not dual-issue a vector load and a multiply-add each load
-costs a cycle. The bytes read, the products and their rounding stay the same.
+So for eight halves (`ldr h`) and two doubles. Compilers load such scalars one by one; on a core that does not dual-
+issue a vector load and a multiply-add each load costs a cycle. The bytes read, the products and their rounding stay the
+same.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,7 +21,7 @@ from mavcg.passes.asm.isa.encoding import reaches
 from mavcg.passes.asm.isa.syntax import Instr, Mem, Reg
 from mavcg.passes.asm.transforms.split_loads import split_loads
 
-_ELEMENT_BYTES = {"s": 4, "d": 8}
+_ELEMENT_BYTES = {"h": 2, "s": 4, "d": 8}
 _VECTOR_BYTES = 16
 _MULTIPLIES = ("fmla", "fmls", "fmul")
 

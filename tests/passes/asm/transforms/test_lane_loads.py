@@ -7,7 +7,7 @@ from mavcg.assembly.equivalence import compare
 from mavcg.passes.asm.analysis.dependences import with_effects
 from mavcg.passes.asm.isa.syntax import Instr, parse_instr
 from mavcg.passes.asm.transforms.lane_loads import join_scalar_loads
-from mavcg.passes.asm.transforms.rename_registers import allocate
+from mavcg.passes.asm.transforms.rename_registers import NoRegister, allocate
 
 LIVE = frozenset({"v0", "v1", "v28", "x11", "x3"})
 FOUR = """
@@ -107,14 +107,34 @@ def test_a_value_that_is_live_later_keeps_its_register() -> None:
     assert join_scalar_loads(_parsed(FOUR), LIVE | {"v25"}) == tuple(_parsed(FOUR))
 
 
-def test_results_are_the_same() -> None:
+HALVES = "\n".join(
+    [f"ldr h{8 + n}, [x11, #{2 * n}]" for n in range(8)]
+    + [f"fmla v{n % 2}.8h, v28.8h, v{8 + n}.h[0]" for n in range(8)]
+)
+
+
+def test_eight_halves_are_a_vector_in_a_register_that_lanes_of_halves_reach() -> None:
+    joined = join_scalar_loads(_parsed(HALVES), LIVE)
+    assert _printed(joined) == [
+        "ldr q%0, [x11]",
+        *(f"fmla v{n % 2}.8h, v28.8h, v%0.h[{n}]" for n in range(8)),
+    ]
+    busy = LIVE | {f"v{n}" for n in range(8)}
+    with pytest.raises(NoRegister):
+        allocate(with_effects(joined), busy, busy)
+    assert "ldr q8, [x11]" in _printed(allocate(with_effects(joined), busy, busy, frozenset({"v8", "v24"})))
+
+
+@pytest.mark.parametrize("scalars", [FOUR, HALVES], ids=["singles", "halves"])
+def test_results_are_the_same(scalars: str) -> None:
     pytest.importorskip("unicorn", reason="the emulator (mavcg[check]) is not installed")
-    new = allocate(with_effects(join_scalar_loads(_parsed(FOUR), LIVE)), LIVE, LIVE)
+    new = allocate(with_effects(join_scalar_loads(_parsed(scalars), LIVE)), LIVE, LIVE)
+    assert sum(instr.mnemonic == "ldr" for instr in new) == 1
     texts = [
         "\t.text\n\t.globl f\n\t.type f,%function\nf:\n"
         + "".join(f"\t{line}\n" for line in lines)
         + "\tstp q0, q1, [x3]\n\tret\n\t.size f, .-f\n"
-        for lines in (FOUR.strip().splitlines(), _printed(new))
+        for lines in (scalars.strip().splitlines(), _printed(new))
     ]
     before, after = (assemble_image(text, "lanes") for text in texts)
     comparison = compare(before, after, "f", range(8), observed=("x0", "x3", "x11"))
