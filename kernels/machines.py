@@ -86,6 +86,7 @@ def _machine(core: Core) -> Machine:
         in_order=core.order == "in",
         dot_product=has("dotprod"),
         matrix_product=has("dotprod") and has("i8mm"),
+        bf16_dot=has("bf16"),
     )
 
 

@@ -39,12 +39,12 @@ def add_pair_products(b: ir.IRBuilder, machine: Machine, total: ir.Value, x: ir.
         kind = ir.FunctionType(total.type, [total.type, pairs, pairs])
         function = b.module.globals.get(name) or ir.Function(b.module, kind, name)
         return b.call(function, [total, b.bitcast(x, pairs), b.bitcast(y, pairs)])
-    (x_first, x_second), (y_first, y_second) = _halves(b, x), _halves(b, y)
+    (x_first, x_second), (y_first, y_second) = halves_of_pairs(b, x), halves_of_pairs(b, y)
     return fma(b, x_first, y_first, fma(b, x_second, y_second, total))
 
 
-def _halves(b: ir.IRBuilder, pairs: ir.Value) -> Values:
-    """Return the first and the second bf16 of each pair as f32."""
+def halves_of_pairs(b: ir.IRBuilder, pairs: ir.Value) -> Values:
+    """Return the first and the second bf16 of each pair, of 32 bits, as f32."""
     lanes = lanes_of(pairs)
     bits = b.bitcast(pairs, vector(I32, lanes))
     first = b.shl(bits, ir.Constant(bits.type, [16] * lanes))

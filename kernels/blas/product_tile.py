@@ -62,8 +62,9 @@ class ProductTile:
     in place, and rows of A beyond last_rows are not read: "terms" if the terms of a column of B are contiguous,
     "columns" if the columns of a term are; the other distances are in `steps`. narrow: the last unit has half of its
     rows only, and vectors are at most this long; a half vector takes half the time on a core that computes a whole one
-    in two passes. prefetched_terms: prefetch distance of A, in terms; 0: no prefetches. dtype "bf16": a term is a pair
-    of bf16 terms, the first of them in the low half of 32 bits, and the tile is packed.
+    in two passes. prefetched_terms: prefetch distance of A, in terms; 0: no prefetches. step_terms: terms that one
+    step multiplies. 2: a pair of bf16, the first in the low half of 32 bits; 4: matrices of bf16 (matrix_sums.py).
+    Tiles of such steps are packed, and their number of terms is that of the steps.
     """
 
     dtype: str
@@ -73,6 +74,7 @@ class ProductTile:
     form: str
     narrow: bool = False
     prefetched_terms: int = 0
+    step_terms: int = 1
 
     @property
     def symbol(self) -> str:

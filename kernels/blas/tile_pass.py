@@ -6,6 +6,7 @@ from functools import partial
 
 from llvmlite import ir
 
+from mavcg.kernels.blas.matrix_sums import MatrixSums
 from mavcg.kernels.blas.pair_product import add_pair_products
 from mavcg.kernels.blas.product_tile import PACKED, TERMS, TYPES, ProductTile, begin_function, pass_shape
 from mavcg.kernels.builder.emit import (
@@ -24,6 +25,7 @@ from mavcg.kernels.builder.emit import (
 )
 from mavcg.kernels.builder.product_loop import CHAINS, COLUMNS, ROWS, ProductLoop, SumTile, prefetch
 from mavcg.kernels.gemm.register_tile import by_lane
+from mavcg.specs.blas_blocks import MATRIX_TERMS
 from mavcg.specs.kernel import Machine
 
 TILE_TYPE = ir.FunctionType(ir.VoidType(), [I64, PTR, PTR, PTR, PTR, I64])
@@ -128,6 +130,10 @@ class _TilePass:
     def sums(self, masks: dict[int, ir.Value] | None) -> Values:
         """Emit the loop over terms; return the sums A * B of the pass, column by column, each vector by vector."""
         b = self.b
+        if self.tile.step_terms == MATRIX_TERMS:
+            assert (len(self.vectors), len(self.columns)) == (self.tile.rows // self.lanes, self.tile.columns)
+            matrices = MatrixSums(b, self.machine, self.tile.rows, self.tile.columns)
+            return matrices.emit(*b.function.args[:3])
         zero = ir.Constant(self.type, [0.0] * self.lanes)
         start = [zero] * (len(self.vectors) * len(self.columns))
         terms, steps = b.function.args[0], partial(self.terms, self.operands())
@@ -180,8 +186,8 @@ class _TilePass:
         yield from term.elements()  # its address is computed after A's loads
 
     def multiply_add(self, total: ir.Value, x: ir.Value, element: ir.Value, row: int, column: int) -> ir.Value:
-        """Return total + x * element, rounded once; for bf16 the sum with two products."""
-        if self.tile.dtype == "bf16":
+        """Return total + x * element, rounded once; for pairs of bf16 the sum with two products."""
+        if self.tile.step_terms == 2:
             return add_pair_products(self.b, self.machine, total, x, element)
         return fma(self.b, x, element, total)
 

@@ -48,6 +48,7 @@ PRODUCT_TYPES = {
     "f16": ProductType("sh", "f32", 2),
 }
 TALL_COLUMNS = 6  # maximum columns of a tall register tile
+MATRIX_TERMS = 4  # terms of the matrices of bf16 that one instruction multiplies
 SHORTEST_VECTOR = 16  # bytes; half of such a vector is not a vector
 
 
@@ -62,7 +63,7 @@ class BlasBlocks:
     the bits of the result depend. mc, nc: rows and columns of a block of C. dot_columns: maximum columns of C for which
     a product of a transposed A with many terms is computed as dot products without packing. tall_units: size, in lanes,
     of the rows of the tall register tile, for at most TALL_COLUMNS columns and an unpacked A; 0: there is none.
-    step_terms: terms that one packed element holds: 2 if bf16 is multiplied in pairs, else 1.
+    step_terms: terms that one packed element holds: 2 if bf16 is multiplied in pairs, MATRIX_TERMS in matrices, else 1.
     """
 
     dtype: str
@@ -78,8 +79,13 @@ class BlasBlocks:
 
     @property
     def item_bytes(self) -> int:
-        """Size of an element of C and of a packed element of A and B, in bytes."""
+        """Size of an element of C, in bytes."""
         return ITEM_BYTES[PRODUCT_TYPES[self.dtype].sums]
+
+    @property
+    def packed_bytes(self) -> int:
+        """Size of a packed element of A and B, in bytes."""
+        return self.item_bytes if self.step_terms == 1 else PRODUCT_TYPES[self.dtype].given_bytes * self.step_terms
 
     @property
     def rows(self) -> int:

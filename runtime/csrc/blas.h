@@ -46,10 +46,11 @@ typedef void blas_dot_products(int64_t steps, int64_t tails, int64_t a_columns, 
                                void *sums);
 
 /* Sizes of the register tile and of the cache blocks for an element type (mavcg/specs/blas_blocks.py), in elements but
- * for item, the size of an element of C and of a packed element of A and B, and given_item, that of A's and B's own
- * elements, both in bytes. step_terms: terms in a packed element. */
+ * for the sizes in bytes of an element of C (item), of an element of A and B (given_item) and of a packed element of
+ * them (packed_item). step_terms: terms in a packed element: 1, 2 or 4. */
 struct blas_blocks {
-    int64_t item, given_item, step_terms, lanes, narrow_rows, rows, columns, kc, mc, nc, dot_columns, tall_rows;
+    int64_t item, given_item, packed_item, step_terms, lanes, narrow_rows, rows, columns, kc, mc, nc, dot_columns,
+        tall_rows;
 };
 
 /* How a register tile reads A and B (kernels/blas/product_tile.py). FORM_PACKED: both from packed panels. FORM_TERMS,

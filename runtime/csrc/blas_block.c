@@ -14,8 +14,8 @@ MAVCG_PRIVATE struct blas_panels rows_of_a(const struct blas_block *block) {
     int64_t line_stride = p->a_transposed ? p->a_stride : blocks->given_item;
     int64_t term_stride = p->a_transposed ? blocks->given_item : p->a_stride;
     const char *from = p->a + block->row * line_stride + block->term * term_stride;
-    return (struct blas_panels){p->type,      blocks->item, blocks->rows, blocks->lanes, block->rows,
-                                block->terms, line_stride,  term_stride,  from,          block->a_panels};
+    return (struct blas_panels){p->type,      blocks->packed_item, blocks->rows, blocks->lanes, block->rows,
+                                block->terms, line_stride,         term_stride,  from,          block->a_panels};
 }
 
 MAVCG_PRIVATE struct blas_panels columns_of_b(const struct blas_block *block) {
@@ -24,8 +24,8 @@ MAVCG_PRIVATE struct blas_panels columns_of_b(const struct blas_block *block) {
     int64_t line_stride = p->b_transposed ? blocks->given_item : p->b_stride;
     int64_t term_stride = p->b_transposed ? p->b_stride : blocks->given_item;
     const char *from = p->b + block->column * line_stride + block->term * term_stride;
-    return (struct blas_panels){p->type,      blocks->item, blocks->columns, 1,    block->columns,
-                                block->terms, line_stride,  term_stride,     from, block->b_panels};
+    return (struct blas_panels){p->type,      blocks->packed_item, blocks->columns, 1,    block->columns,
+                                block->terms, line_stride,         term_stride,     from, block->b_panels};
 }
 
 MAVCG_PRIVATE void multiply_block(const struct blas_block *block, int64_t first_row, int64_t last_row,
@@ -33,12 +33,13 @@ MAVCG_PRIVATE void multiply_block(const struct blas_block *block, int64_t first_
     const struct blas_product *p = block->product;
     const struct blas_blocks *blocks = &blocks_table[p->type];
     const struct blas_panels a = rows_of_a(block), b = columns_of_b(block);
-    const int64_t item = blocks->item, steps_of_sum = steps_of(blocks, block->terms), panel_bytes = steps_of_sum * item;
+    const int64_t item = blocks->item, steps_of_sum = steps_of(blocks, block->terms);
+    const int64_t panel_bytes = steps_of_sum * blocks->packed_item; /* of each row or column */
     struct blas_steps steps = {a.term_stride, b.term_stride, b.line_stride, p->c_stride, p->alpha, block->beta};
     const bool packed = block->a_panels && block->b_panels, adjacent = block->b_panels || p->b_transposed;
     const enum blas_form form = packed ? FORM_PACKED : adjacent ? FORM_COLUMNS : FORM_TERMS;
     blas_tile *const *tiles = tiles_of(p->type);
-    const uint32_t mode = begin_pairs(p->type);
+    const uint64_t mode = begin_groups(p->type);
     for (int64_t j = first_column; j < last_column; j += blocks->columns) {
         int64_t columns = least(last_column - j, blocks->columns);
         const char *b_first = b.from + j * b.line_stride;
@@ -64,5 +65,5 @@ MAVCG_PRIVATE void multiply_block(const struct blas_block *block, int64_t first_
                                                               last_rows_of(blocks, rows));
         }
     }
-    end_pairs(p->type, mode);
+    end_groups(p->type, mode);
 }

@@ -23,7 +23,7 @@ typedef uint16_t pair_group __attribute__((vector_size(32), aligned(4)));
 typedef uint16_t pair_few __attribute__((vector_size(16), aligned(4)));
 typedef uint32_t bits_group __attribute__((vector_size(32), aligned(4)));
 
-/* GROUP, FEW: lines that are paired at once. RUN_TERMS: terms that are converted before they are transposed. */
+/* GROUP, FEW: lines whose terms are grouped at once. RUN_TERMS: terms that are converted before they are transposed. */
 enum { GROUP = 8, FEW = 4, RUN_TERMS = 16 };
 
 #if defined(__x86_64__)
@@ -82,46 +82,77 @@ static inline void convert_panel(enum blas_type type, const struct blas_panels *
     }
 }
 
-/* Store pairs of the elements of two terms. second: NULL for an odd number of terms. */
-static inline void pair_lines(char *to, const char *first, const char *second, int64_t count) {
+/* Store the elements of lines, in groups of their first `terms` terms, with 0 for the others up to `group`. */
+static inline void group_lines(char *to, const char *from, const struct blas_panels *panels, int64_t group,
+                               int64_t terms, int64_t first, int64_t last) {
+    for (int64_t line = first; line < last; line++)
+        for (int64_t term = 0; term < group; term++) {
+            const char *element = from + line * panels->line_stride + term * panels->term_stride;
+            const uint16_t half = term < terms ? half_at(element) : 0;
+            memcpy(to + (line * group + term) * (int64_t)sizeof half, &half, sizeof half);
+        }
+}
+
+/* Store pairs of the contiguous elements of two terms; returns the number of lines done. */
+static inline int64_t pair_terms(char *to, const char *from, int64_t term_stride, int64_t count) {
     int64_t i = 0;
-    for (; second && i + GROUP <= count; i += GROUP) {
-        const half_group a = *(const half_group *)(first + 2 * i), b = *(const half_group *)(second + 2 * i);
+    for (; i + GROUP <= count; i += GROUP) {
+        const char *source = from + 2 * i;
+        const half_group a = *(const half_group *)source, b = *(const half_group *)(source + term_stride);
         *(pair_group *)(to + 4 * i) = __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7,
                                                               15);
     }
-    for (; second && i + FEW <= count; i += FEW) {
-        const half_few a = *(const half_few *)(first + 2 * i), b = *(const half_few *)(second + 2 * i);
+    for (; i + FEW <= count; i += FEW) {
+        const char *source = from + 2 * i;
+        const half_few a = *(const half_few *)source, b = *(const half_few *)(source + term_stride);
         *(pair_few *)(to + 4 * i) = __builtin_shufflevector(a, b, 0, 4, 1, 5, 2, 6, 3, 7);
     }
-    for (; i < count; i++) {
-        const uint32_t pair = (uint32_t)half_at(first + 2 * i) | (second ? (uint32_t)half_at(second + 2 * i) << 16 : 0);
-        memcpy(to + 4 * i, &pair, sizeof pair);
-    }
+    return i;
 }
 
-/* Pack a panel in pairs: terms that are contiguous already lie as pairs, and are transposed as f32 is. */
-static void pair_panel(const struct blas_panels *panels, char *to, const char *from, int64_t used, int64_t width) {
-    const int64_t stride = width * panels->item, pairs = panels->terms / 2, odd = panels->terms % 2;
-    if (panels->line_stride == (int64_t)sizeof(uint16_t)) {
-        for (int64_t pair = 0; pair < pairs + odd; pair++) {
-            const char *first = from + 2 * pair * panels->term_stride;
-            pair_lines(to + pair * stride, first, pair < pairs ? first + panels->term_stride : NULL, used);
-        }
-        return;
+/* The same for four terms. */
+static inline int64_t quad_terms(char *to, const char *from, int64_t term_stride, int64_t count) {
+    int64_t i = 0;
+    for (; i + FEW <= count; i += FEW) {
+        const char *source = from + 2 * i;
+        const half_few a = *(const half_few *)source, b = *(const half_few *)(source + term_stride);
+        const half_few c = *(const half_few *)(source + 2 * term_stride);
+        const half_few d = *(const half_few *)(source + 3 * term_stride);
+        const pair_few ab = __builtin_shufflevector(a, b, 0, 4, 1, 5, 2, 6, 3, 7);
+        const pair_few cd = __builtin_shufflevector(c, d, 0, 4, 1, 5, 2, 6, 3, 7);
+        *(pair_few *)(to + 8 * i) = __builtin_shufflevector(ab, cd, 0, 1, 8, 9, 2, 3, 10, 11);
+        *(pair_few *)(to + 8 * i + 16) = __builtin_shufflevector(ab, cd, 4, 5, 12, 13, 6, 7, 14, 15);
     }
-    struct blas_panels whole = *panels;
-    whole.terms = pairs;
-    transpose_lines(&whole, to, from, used, width);
-    for (int64_t line = 0; odd && line < used; line++)
-        pair_lines(to + pairs * stride + line * panels->item, from + line * panels->line_stride + 4 * pairs, NULL, 1);
+    return i;
+}
+
+/* Pack a panel in groups of terms, 2 or 4: terms that are contiguous already lie as groups, and are transposed as f32
+ * or f64 is. */
+static void group_panel(const struct blas_panels *panels, char *to, const char *from, int64_t used, int64_t width) {
+    const int64_t group = panels->item / (int64_t)sizeof(uint16_t), stride = width * panels->item;
+    const int64_t whole = panels->terms / group, rest = panels->terms % group;
+    if (panels->line_stride == (int64_t)sizeof(uint16_t)) {
+        for (int64_t step = 0; step < whole; step++) {
+            const char *source = from + step * group * panels->term_stride;
+            char *place = to + step * stride;
+            const int64_t done = group == 2 ? pair_terms(place, source, panels->term_stride, used)
+                                            : quad_terms(place, source, panels->term_stride, used);
+            group_lines(place, source, panels, group, group, done, used);
+        }
+    } else {
+        struct blas_panels groups = *panels;
+        groups.terms = whole;
+        transpose_lines(&groups, to, from, used, width);
+    }
+    if (rest)
+        group_lines(to + whole * stride, from + whole * group * panels->term_stride, panels, group, rest, 0, used);
 }
 
 MAVCG_PRIVATE void pack_half_panel(const struct blas_panels *panels, char *to, const char *from, int64_t used,
                                    int64_t width) {
     const int64_t step_terms = blocks_table[panels->type].step_terms, stride = width * panels->item;
     const int64_t steps = (panels->terms + step_terms - 1) / step_terms;
-    if (step_terms > 1) pair_panel(panels, to, from, used, width);
+    if (step_terms > 1) group_panel(panels, to, from, used, width);
     else if (panels->type == BLAS_F16) convert_panel(BLAS_F16, panels, to, from, used, width);
     else convert_panel(BLAS_BF16, panels, to, from, used, width);
     if (used < width)

@@ -15,11 +15,11 @@
 #pragma clang attribute push(__attribute__((target("avx2"))), apply_to = function)
 #endif
 
-/* Elements may be pairs of two bytes each, with their alignment. */
+/* Elements may be groups of two or four bf16, with their alignment. */
 typedef float f32x4 __attribute__((vector_size(16), aligned(2)));
 typedef float f32x8 __attribute__((vector_size(32), aligned(2)));
-typedef double f64x2 __attribute__((vector_size(16), aligned(8)));
-typedef double f64x4 __attribute__((vector_size(32), aligned(8)));
+typedef double f64x2 __attribute__((vector_size(16), aligned(2)));
+typedef double f64x4 __attribute__((vector_size(32), aligned(2)));
 typedef uint64_t chunk32 __attribute__((vector_size(32), aligned(4)));
 typedef uint64_t chunk16 __attribute__((vector_size(16), aligned(4)));
 

@@ -94,12 +94,12 @@ static int64_t a_bytes(const struct blas_product *p, const struct plan *plan) {
     const struct blas_blocks *blocks = &blocks_table[p->type];
     if (!plan->packs_a) return 0;
     const int64_t steps = steps_of(blocks, least(p->k, plan->kc));
-    return round_up(round_up(least(p->m, plan->mc), blocks->lanes) * steps * blocks->item, PANEL_ALIGN);
+    return round_up(round_up(least(p->m, plan->mc), blocks->lanes) * steps * blocks->packed_item, PANEL_ALIGN);
 }
 
 static int64_t b_bytes(const struct blas_product *p, const struct plan *plan) {
     const struct blas_blocks *blocks = &blocks_table[p->type];
-    return plan->packs_b ? least(p->n, plan->nc) * steps_of(blocks, least(p->k, plan->kc)) * blocks->item : 0;
+    return plan->packs_b ? least(p->n, plan->nc) * steps_of(blocks, least(p->k, plan->kc)) * blocks->packed_item : 0;
 }
 
 /* Compute a product if there is no memory for a buffer: pack a few terms of one register tile's rows at a time on the
@@ -124,9 +124,9 @@ static void compute_without_buffer(const struct blas_product *p) {
 static void compute_half_without_buffer(const struct blas_product *p) {
     const struct blas_blocks *blocks = &blocks_table[p->type];
     __attribute__((aligned(PANEL_ALIGN))) char panels[STACK_BYTES];
-    const int64_t steps = STACK_BYTES / ((blocks->rows + blocks->columns) * blocks->item);
+    const int64_t steps = STACK_BYTES / ((blocks->rows + blocks->columns) * blocks->packed_item);
     const int64_t most_terms = least(blocks->kc, steps * blocks->step_terms);
-    char *b_panel = panels + steps * blocks->rows * blocks->item;
+    char *b_panel = panels + steps * blocks->rows * blocks->packed_item;
     for (int64_t row = 0; row < p->m; row += blocks->rows)
         for (int64_t column = 0; column < p->n; column += blocks->columns) {
             struct blas_block block = {p, row, 0, column, 0, 0, 0, panels, b_panel, p->beta};

@@ -43,9 +43,9 @@ BLAS_INLINE int64_t last_rows_of(const struct blas_blocks *blocks, int64_t rows)
     return ((rows - 1) & (blocks->lanes - 1)) + 1;
 }
 
-/* Return the number of packed elements that hold so many terms of a row or column. step_terms is 1 or 2. */
+/* Return the number of packed elements that hold so many terms of a row or column. step_terms is 1, 2 or 4. */
 BLAS_INLINE int64_t steps_of(const struct blas_blocks *blocks, int64_t terms) {
-    return (terms + blocks->step_terms - 1) >> (blocks->step_terms - 1);
+    return (terms + blocks->step_terms - 1) >> (blocks->step_terms >> 1);
 }
 
 /* Return the register tiles for a form and number of rows, indexed by the number of columns, from 1. */

@@ -13,7 +13,7 @@ from mavcg.hardware.core_model import CoreModel
 from mavcg.kernels.blas.dot_products import GROUPS, dot_group
 from mavcg.kernels.blas.product_tile import pass_cycles, pass_shape
 from mavcg.kernels.gemm.register_tile import SPARE_OF_LLVM, by_lane
-from mavcg.specs.blas_blocks import ITEM_BYTES, PRODUCT_TYPES, TALL_COLUMNS, BlasBlocks
+from mavcg.specs.blas_blocks import ITEM_BYTES, MATRIX_TERMS, PRODUCT_TYPES, TALL_COLUMNS, BlasBlocks
 from mavcg.specs.kernel import Machine
 
 MOST_COLUMNS, MOST_UNITS = 16, 8
@@ -37,8 +37,8 @@ FASTEST = 1024  # of the speeds of cores, which are whole numbers
 def plan_blas_blocks(dtype: str, cores: Mapping[str, CoreModel], together: Mapping[str, int]) -> BlasBlocks:
     """Return the register tile and cache blocks of matrix products of a type of PRODUCT_TYPES.
 
-    Half precision has the blocks of the type of its sums, since a packed element has the same size. bf16 is multiplied
-    in pairs if all named cores have the instruction, so that all versions read the same panels; else it is converted.
+    Half precision has the register tile and the bytes of panels of the type of its sums. bf16 is multiplied in pairs or
+    matrices if all named cores have the instruction, so that all versions read the same panels; else it is converted.
 
     cores: one core of each label's cluster (tiles.cores_of). together: number of cores of each label. The generic
     version counts only if there is no other.
@@ -47,8 +47,11 @@ def plan_blas_blocks(dtype: str, cores: Mapping[str, CoreModel], together: Mappi
     if PRODUCT_TYPES[dtype].is_half:
         of_sums = plan_blas_blocks(PRODUCT_TYPES[dtype].sums, cores, together)
         pairs = dtype == "bf16" and all(cores[label].machine.bf16_dot for label in named)
-        step_terms = 2 if pairs else 1
-        return replace(of_sums, dtype=dtype, kc=of_sums.kc * step_terms, dot_columns=0, step_terms=step_terms)
+        if not pairs:
+            return replace(of_sums, dtype=dtype, dot_columns=0)
+        step_terms = MATRIX_TERMS if cores[named[0]].machine.arch == "aarch64" else 2
+        kc = of_sums.kc * of_sums.item_bytes // PRODUCT_TYPES[dtype].given_bytes
+        return replace(of_sums, dtype=dtype, kc=kc, dot_columns=0, step_terms=step_terms)
     item = ITEM_BYTES[dtype]
     lanes = max(core.machine.vector_bytes for core in cores.values()) // item
     units, columns = min(

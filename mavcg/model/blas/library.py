@@ -174,7 +174,7 @@ def product_tiles(blocks: BlasBlocks) -> tuple[ProductTile, ...]:
     heights = [(1, True)] if blocks.narrow_rows else []
     heights += [(units, False) for units in range(1, blocks.units + 1)]
     regular = [
-        ProductTile(dtype, blocks.lanes, units, columns, form, narrow)
+        ProductTile(dtype, blocks.lanes, units, columns, form, narrow, step_terms=blocks.step_terms)
         for form in ((PACKED,) if pairs else FORMS)
         for units, narrow in heights
         for columns in range(1, blocks.columns + 1)
@@ -259,6 +259,7 @@ def blas_note(
                     "kc": block.kc,
                     "mc": block.mc,
                     "nc": block.nc,
+                    "step_terms": block.step_terms,
                 }
                 for block in blocks
             },

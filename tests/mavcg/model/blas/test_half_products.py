@@ -199,6 +199,7 @@ def test_inspect_names_types_and_routines(blas_path: Path, mavcg: Any) -> None:
     note = json.loads(mavcg("inspect", str(blas_path), "--json").stdout)["blas"]
     assert {"sbgemm_", "sbgemm_64_", "cblas_sbgemm", "cblas_shgemm64_"} <= set(note["routines"])
     assert set(note["blocks"]) == {"f32", "f64", "bf16", "f16"}
+    assert note["blocks"]["bf16"]["step_terms"] in (1, 2) and note["blocks"]["f16"]["step_terms"] == 1
     assert "scipy_sbgemm_" not in exported_symbols(blas_path)
 
 

@@ -62,7 +62,7 @@ def test_blocks_fit_the_caches_of_every_board(board: str, dtype: str) -> None:
 
     assert blocks.mc % blocks.rows == 0 and blocks.nc % blocks.columns == 0 and blocks.kc >= 32
     levels = cores_of(load_boards()[board].cores, parse_target(load_boards()[board].target), load_boards()[board])
-    assert blocks.kc // blocks.step_terms * (blocks.rows + blocks.columns) * blocks.item_bytes <= min(
+    assert blocks.kc // blocks.step_terms * (blocks.rows + blocks.columns) * blocks.packed_bytes <= min(
         core.levels[0].shared_bytes for core in levels.values()
     )
     assert all(blocks.lanes * blocks.item_bytes % machine.vector_bytes == 0 for machine in machines.values())
