@@ -61,15 +61,20 @@ def checkasm_calls(
         "eight": 8 * pixel,
         "last": benchmark.last if benchmark.last is not None else _half_of_coefficients(groups),
     }
-    form = rule["calls"][groups["f"] if groups.get("f") in rule["calls"] else ""]
-    names = {**groups, "bpc": str(bpc), "f": (groups.get("f") or "").replace("bilinear", "bilin")}
+    form = next(rule["calls"][key] for key in (groups.get("f"), f"{bpc}bpc", "") if key in rule["calls"])
+    depth = "8" if bpc == 8 else "10"
+    names = {**groups, "bpc": str(bpc), "depth": depth, "f": (groups.get("f") or "").replace("bilinear", "bilin")}
     symbol = rule["symbol"].format(**names)
     former = rule.get("former_symbol", "").format(**names)
     files = tuple(rule["file"][str(bpc)].split())
+    # A form that the benchmark passes more often than another is written with its number of times.
+    forms = [(form, 1)] if isinstance(form, str) else form
     return tuple(
-        Call(commit, files, symbol, form.format(**values, h=height), former)
+        Call(commit, files, symbol, words.format(**values, h=height), former)
         for height in _heights(rule["heights"], width, names["f"])
         if not benchmark.heights_double or height & (height - 1) == 0
+        for words, times in forms
+        for _ in range(times)
     )
 
 

@@ -136,19 +136,24 @@ def read_list(path: Path) -> SourceList:
 
 
 def _kernels(table: Mapping[str, Any]) -> Iterator[Figure]:
-    """Yield figures of single calls, or without arguments of an iteration of the main loop, published as cycles or as
-    multiply-adds a cycle."""
+    """Yield figures of single calls, or without arguments of an iteration of the main loop, published as cycles, as
+    multiply-adds a cycle, or as nanoseconds at the clock that `clock_mhz` has for the core."""
     for entry in table.get("kernel", ()):
         is_loop = "arguments" not in entry
         call = Call(entry["commit"], tuple(entry["files"].split()), entry["symbol"], entry.get("arguments", ""))
+        hertz = {core: float(mhz) * 1e6 for core, mhz in table.get("clock_mhz", {}).items()}
+        spent = {
+            core: (ns * 1e-9 * hertz[core], f"{table['published']}: {ns} ns at {hertz[core] / 1e9:g} GHz")
+            for core, ns in entry.get("ns", {}).items()
+        }
         rated = {
             core: (entry["macs"] / rate, f"{table['published']}: {rate} multiply-adds a cycle")
             for core, rate in entry.get("macs_per_cycle", {}).items()
         }
         timed = {core: (float(cycles), table["published"]) for core, cycles in entry.get("cycles", {}).items()}
-        if not rated and not timed:
+        if not rated and not timed and not spent:
             raise KeyError("macs_per_cycle")
-        for core, (cycles, published) in (*rated.items(), *timed.items()):
+        for core, (cycles, published) in (*rated.items(), *timed.items(), *spent.items()):
             yield Figure(
                 source=table["name"],
                 name=entry["name"],
@@ -234,7 +239,7 @@ def _tables(table: Mapping[str, Any]) -> Iterator[Figure]:
                     name=name,
                     core=core,
                     kind="ratio" if kind == "speedup" else kind,
-                    value=float(value),
+                    value=float(value) * entry.get("unit", 1),
                     published=f"{table['published']}: {after}",
                     when=entry.get("when", "after"),
                     calls=calls,
