@@ -17,6 +17,7 @@ from mavcg.profiles.source_abbreviations import spell_out_sources
 from mavcg.profiles.timing_rows import OwnTiming, read_own_timing
 
 IN_FLIGHT = "window.in_flight"  # by figures of silicon; below the reorder buffer where registers and queues fill first
+_REORDER_BUFFER = "window.reorder_buffer"
 MOST_IN_FLIGHT = 4096
 
 
@@ -61,7 +62,7 @@ def _timing(core: Core, texts: tuple[tuple[str, Path, str], ...]) -> Timing:
         forbidden_distances=next((own.forbidden_distances for own in known if own.forbidden_distances), ()),
         vector_queue=next((own.vector_queue for own in known if own.vector_queue is not None), 0),
         same_cycle_writes=next((own.same_cycle_writes for own in known if own.same_cycle_writes is not None), False),
-        in_flight=_window_fact(core, IN_FLIGHT, REORDER_BUFFER),
+        in_flight=_window_fact(core, IN_FLIGHT, _window_fact(core, _REORDER_BUFFER, REORDER_BUFFER)),
         issue_queue=_window_fact(core, "window.issue_queue", ISSUE_QUEUE),
     )
     for row in timing.classes.values():
