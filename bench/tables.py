@@ -26,6 +26,7 @@ from bench.dispatch import WORDS
 from bench.machine_tables import ir_split, machine_passes
 from bench.record import RESULTS
 from bench.silicon import core_facts
+from bench.silicon.blind_table import blind_errors
 from mavcg.errors import MavcgError
 
 Record = Mapping[str, Any]
@@ -135,6 +136,7 @@ TABLES: Mapping[str, tuple[str, Callable[[Record], str]]] = {
     "ir_split": ("Load splitting in LLVM IR beside the machine pass", lambda record: ir_split(record, table)),
     "silicon": (silicon_tables.TITLE, lambda record: silicon_tables.silicon(record, table)),
     "silicon_cores": ("Errors against silicon by core", lambda record: core_facts.errors(record, table)),
+    "silicon_blind": ("Errors on projects that no fact was fitted to", lambda record: blind_errors(record, table)),
     "silicon_simulated": (
         silicon_tables.SIMULATED_TITLE,
         lambda record: silicon_tables.simulated(record, table),

@@ -26,8 +26,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--core", action="append", default=[], help="these cores alone; no record")
     parser.add_argument("--model", default="analytic", choices=sorted(MODELS))
     parser.add_argument("--rows", action="store_true", help="print every figure beside the model's")
+    parser.add_argument("--blind", action="store_true", help="the blind projects alone; their own record")
     parser.add_argument("--before", type=Path, help="an earlier record, to stand beside the new one")
     options = parser.parse_args(arguments)
+    if options.blind:
+        lists = tuple(source for source in lists if any(figure.blind for figure in source.figures))
     try:
         clones = clone_paths(options.clone, {source.name: source.url for source in lists})
         rows: list[Row] = []
@@ -50,6 +53,14 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     earlier = json.loads(options.before.read_text()) if options.before else None
     of_model = "" if options.model == "analytic" else f" --model {options.model}"
+    if options.blind:
+        if options.model != "analytic":
+            print("no record: that of blind projects is of the analytic models", file=sys.stderr)
+            return 0
+        record = facts("modelled", "bench.silicon --blind")
+        record["rows"] = [{"project": row.figure.source, **as_json(row)} for row in rows]
+        print(f"written: {write('silicon_blind', record).relative_to(ROOT)}")
+        return 0
     record = facts("modelled", f"bench.silicon{of_model}")
     record |= {"model": options.model, "lot_seed": LOT_SEED, "held_out_share": HELD_OUT, **figures}
     if earlier is not None:

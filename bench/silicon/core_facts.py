@@ -9,6 +9,7 @@ from typing import Any
 
 from bench import records
 from bench.record import RESULTS
+from bench.silicon.blind_table import ALL, BLIND_HEAD
 from mavcg.hardware.core import SILICON_UNITS
 
 CORES = Path(__file__).resolve().parents[2] / "profiles/cores"
@@ -43,14 +44,18 @@ def _cells(rows: Sequence[Mapping[str, Any]]) -> tuple[str, int]:
     return f"{100 * statistics.fmean(abs(row['modelled'] / row['silicon'] - 1) for row in rows):.2f}", len(rows)
 
 
-def with_errors(text: str, rows: Iterable[Sequence[str]]) -> str:
-    """Return a core's file with the errors of these rows of the record in its table [model], in place of older ones."""
+def with_errors(text: str, rows: Iterable[Sequence[str]], blind: Sequence[str] = ()) -> str:
+    """Return a core's file with the errors of these rows of the record in its table [model], in place of older ones.
+
+    blind: the core's row of the record of blind projects, if it has one.
+    """
     table = "[model]\n"
     if table not in text:
         return text
     head, model = text.split(table, 1)
     by_group = {row[1]: row[2:] for row in rows}
-    lines = [line for prefix in GROUPS for line in _lines_of(prefix, by_group.get(_NAMES[prefix], ()))]
+    lines = _blind_lines(blind)
+    lines += [line for prefix in GROUPS for line in _lines_of(prefix, by_group.get(_NAMES[prefix], ()))]
     return head + table + "".join(lines) + _OWN_LINES.sub("", model)
 
 
@@ -63,6 +68,23 @@ def _lines_of(prefix: str, cells: Sequence[str]) -> list[str]:
             lines += [_line(f"{prefix}{key}error", cells[at], "percent", source + of_lot)]
             lines += [_line(f"{prefix}{key}figures", cells[at + 1], "figures", source + of_lot)]
     return lines
+
+
+def _blind_lines(row: Sequence[str]) -> list[str]:
+    source = "python -m bench.silicon --blind: published cycles of projects that no fact was fitted to "
+    source += "(bench/results/silicon_blind.json)"
+    cells = dict(zip(BLIND_HEAD, row, strict=True)) if row else {}
+    return [
+        _line(f"blind_{key}", cells[key].rstrip("%"), unit, source)
+        for key, unit in (("error", "percent"), ("figures", "figures"))
+        if cells
+    ]
+
+
+def recorded_blind(core: str) -> tuple[str, ...]:
+    """Return the row of the record of blind projects that has all of a core's figures; empty without one."""
+    (table,) = records.read(RESULTS / "silicon_blind.json").tables
+    return next((row for row in table.rows if row[:2] == (core, ALL)), ())
 
 
 def recorded(core: str) -> list[tuple[str, ...]]:
@@ -79,7 +101,7 @@ def main() -> int:
     """Update every core's file that has a table [model]; name those that changed."""
     for path in sorted(CORES.glob("*.toml")):
         text = path.read_text(encoding="utf-8")
-        new = with_errors(text, recorded(path.stem))
+        new = with_errors(text, recorded(path.stem), recorded_blind(path.stem))
         if new != text:
             path.write_text(new, encoding="utf-8")
             print(f"updated: {path.relative_to(CORES.parents[1])}")

@@ -134,7 +134,12 @@ def _silicon_text(core: Core) -> str:
         f"; {errors.held_out_error:.1%} of the {errors.held_out_figures} held out" if errors.held_out_figures else ""
     )
     kinds = INSTRUCTIONS if list(errors.kinds) == [INSTRUCTIONS] else "calls, loops and changes"
-    return f"{errors.mean_abs_error:.1%} in the mean of {errors.figures} published figures of {kinds}{held_out}"
+    blind = ""
+    if errors.blind_error is not None:
+        blind = (
+            f"{errors.blind_error:.1%} in the mean of {errors.blind_figures} of projects that no fact was fitted to; "
+        )
+    return f"{blind}{errors.mean_abs_error:.1%} in the mean of {errors.figures} published figures of {kinds}{held_out}"
 
 
 def _timing_text(core: Core) -> str:

@@ -17,6 +17,9 @@ SILICON_UNITS = {
         ("held_out_figures", "figures"),
     )
 }
+# Of kernels of projects that are held out whole (bench/silicon/blind.toml): what the model says of code nobody fitted to.
+BLIND_ERROR, BLIND_FIGURES = "model.blind_error", "model.blind_figures"
+SILICON_UNITS |= {BLIND_ERROR: "percent", BLIND_FIGURES: "figures"}
 CONFIDENCE = "model.confidence"
 GRADES = ("measured by instruction", "vendor's guide", "LLVM's table", "assumed")  # of a core's timing, best first
 GENERIC = "generic"  # label of the version that every core can run; cores unknown to a library run it
@@ -90,10 +93,13 @@ class SiliconErrors(GroupErrors):
     """Errors of the pipeline model against all published figures of a core.
 
     They cover kernels (calls, loops and changes in time), or single instructions if there are no figures of kernels.
-    kinds: errors of each group, by its name in SILICON_GROUPS.
+    kinds: errors of each group, by its name in SILICON_GROUPS. blind_figures, blind_error: of kernels of projects that
+    are held out whole, which are in none of the others; None if there are none.
     """
 
     kinds: dict[str, GroupErrors]
+    blind_figures: int = 0
+    blind_error: float | None = None
 
 
 @dataclass(frozen=True)
@@ -161,8 +167,12 @@ class Core:
 
     @property
     def model_error(self) -> float | None:
-        """Return the error of the pipeline model against published cycles of silicon, 0.09 for 9 %; None if unknown."""
-        return self._relative(MODEL_ERROR)
+        """Return the error of the pipeline model against published cycles of silicon, 0.09 for 9 %; None if unknown.
+
+        That on projects which no fact was fitted to, where the core has figures of some.
+        """
+        blind = self._relative(BLIND_ERROR)
+        return blind if blind is not None else self._relative(MODEL_ERROR)
 
     @property
     def confidence(self) -> str | None:
@@ -181,7 +191,13 @@ class Core:
         mean = sum(e.figures * e.mean_abs_error for e in counted) / figures
         of_held = sum(e.held_out_figures * e.held_out_error for e in counted if e.held_out_error is not None)
         return SiliconErrors(
-            figures, round(mean, 6), held_out, round(of_held / held_out, 6) if held_out else None, kinds
+            figures,
+            round(mean, 6),
+            held_out,
+            round(of_held / held_out, 6) if held_out else None,
+            kinds,
+            int(self._fact(BLIND_FIGURES) or 0),
+            self._relative(BLIND_ERROR),
         )
 
     def _group_errors(self, prefix: str) -> GroupErrors | None:

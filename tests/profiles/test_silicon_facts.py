@@ -155,7 +155,8 @@ def test_an_a53_stores_what_it_computes_in_the_same_cycle() -> None:
 
 @pytest.mark.parametrize(
     ("core", "aligned", "unaligned"),
-    [("cortex-a53", 0.5, 0.33), ("cortex-a72", 1.0, 0.5), ("neoverse-n1", 2.0, 1.0), ("cortex-x1", 3.0, 1.5)],
+    # A53: insn_bench has 0.33 of loads alone; kernels of dav1d and FFmpeg take a cycle more for each (its file).
+    [("cortex-a53", 0.5, 0.25), ("cortex-a72", 1.0, 0.5), ("neoverse-n1", 2.0, 1.0), ("cortex-x1", 3.0, 1.5)],
 )
 def test_unaligned_128_bit_loads_take_longer(core: str, aligned: float, unaligned: float) -> None:
     ops = ops_of("; ".join(f"ldr q{n}, [x1]" for n in range(12)))

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from bench import records, tables
-from bench.silicon.core_facts import CORES, errors, recorded, with_errors
+from bench.silicon.blind_table import BLIND_HEAD
+from bench.silicon.core_facts import CORES, errors, recorded, recorded_blind, with_errors
 
 MACHINE = ("processor", "cpus", "virtual")
 FILE = 'name = "x"\n\n[model]\nerror = { value = 1, unit = "percent", source = "old" }\nconfidence = 1\n\n[instr]\n'
@@ -12,6 +13,9 @@ FILE = 'name = "x"\n\n[model]\nerror = { value = 1, unit = "percent", source = "
 def row(modelled: float | None, kind: str = "cycles", held_out: bool = False) -> dict[str, object]:
     known = {} if modelled is None else {"modelled": modelled}
     return {"core": "x", "kind": kind, "silicon": 10.0, **known, **({"held_out": True} if held_out else {})}
+
+
+ROW: dict[str, object] = {"core": "x", "kind": "cycles", "silicon": 10.0}
 
 
 def lines_of(rows: Sequence[dict[str, object]]) -> Sequence[Sequence[str]]:
@@ -50,4 +54,14 @@ def test_a_core_without_figures_or_table_has_no_errors() -> None:
 def test_the_cores_files_are_those_of_the_record() -> None:
     for path in CORES.glob("*.toml"):
         text = path.read_text()
-        assert with_errors(text, recorded(path.stem)) == text, path.name
+        assert with_errors(text, recorded(path.stem), recorded_blind(path.stem)) == text, path.name
+
+
+def test_errors_on_blind_projects_come_first() -> None:
+    row = dict(zip(BLIND_HEAD, ("x", "all", "52", "+0.7%", "18.60%", "10% missed"), strict=True))
+    lines = with_errors(FILE, lines_of([{**ROW, "modelled": 11}]), tuple(row.values())).splitlines()
+    assert [line.split(", source")[0].replace("{ value = ", "") for line in lines[3:6]] == [
+        'blind_error = 18.60, unit = "percent"',
+        'blind_figures = 52, unit = "figures"',
+        'error = 10.00, unit = "percent"',
+    ]

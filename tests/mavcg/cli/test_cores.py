@@ -132,7 +132,15 @@ def test_a_core_tells_how_far_its_timing_is_to_be_believed() -> None:
     """Scripts read `confidence` and `silicon`; people read that nothing is known where no figure is."""
     (told,) = json.loads(run("cortex-a53", "--json").stdout)["cores"]
     assert told["confidence"] == "measured by instruction"
-    assert set(told["silicon"]) == {"figures", "mean_abs_error", "held_out_figures", "held_out_error", "kinds"}
+    assert set(told["silicon"]) == {
+        "figures",
+        "mean_abs_error",
+        "held_out_figures",
+        "held_out_error",
+        "kinds",
+        "blind_figures",
+        "blind_error",
+    }
     document = json.loads(run("cortex-a53", "--json").stdout)
     assert (document["confidence"], document["silicon"]) == (told["confidence"], told["silicon"])
     assert "confidence" not in json.loads(run("exynos9820", "--json").stdout)
