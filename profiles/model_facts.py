@@ -20,8 +20,8 @@ def check_model_facts(path: Path, facts: Iterable[Fact]) -> None:
             continue
         if fact.key not in SILICON_UNITS:
             known = (
-                "confidence, blind_error, blind_figures, error, figures, held_out_error, held_out_figures, and the last "
-                "four after changes_, instructions_"
+                "confidence, blind_error, blind_figures, error, figures, held_out_error, held_out_figures, and the "
+                "last four after changes_, instructions_"
             )
             raise refuse(path, fact.key, "no such key", f"[model] has {known}; rename or remove it")
         number = isinstance(fact.value, int | float) and not isinstance(fact.value, bool)

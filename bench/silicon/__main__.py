@@ -29,8 +29,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--blind", action="store_true", help="the blind projects alone; their own record")
     parser.add_argument("--before", type=Path, help="an earlier record, to stand beside the new one")
     options = parser.parse_args(arguments)
-    if options.blind:
-        lists = tuple(source for source in lists if any(figure.blind for figure in source.figures))
+    if not options.only:  # blind projects have a record of their own
+        lists = tuple(source for source in lists if options.blind == any(figure.blind for figure in source.figures))
     try:
         clones = clone_paths(options.clone, {source.name: source.url for source in lists})
         rows: list[Row] = []

@@ -17,7 +17,7 @@ SILICON_UNITS = {
         ("held_out_figures", "figures"),
     )
 }
-# Of kernels of projects that are held out whole (bench/silicon/blind.toml): what the model says of code nobody fitted to.
+# Of kernels of projects that are held out whole (bench/silicon/blind.toml).
 BLIND_ERROR, BLIND_FIGURES = "model.blind_error", "model.blind_figures"
 SILICON_UNITS |= {BLIND_ERROR: "percent", BLIND_FIGURES: "figures"}
 CONFIDENCE = "model.confidence"
