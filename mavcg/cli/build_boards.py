@@ -1,6 +1,7 @@
 """The verb `mavcg build MODEL.. --boards A,B`: a library of every model for every board."""
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -121,9 +122,9 @@ def _build_and_report(requests: "Sequence[ModelRequest]", options: BuildOptions)
 
     limits = [build_limits(options.max_seconds, options.max_memory, request.model) for request in requests]
     seconds = options.max_seconds if options.max_seconds is not None else sum(limit.seconds for limit in limits)
-    _make_folders({request.output.parent for request in requests})
     try:
         with (
+            _folders({request.output.parent for request in requests}),
             open_engine(options.workers, len(requests) == 1, note, worker_digest, options.insecure) as engine,
             enforce_limits(ResourceLimits(seconds, limits[0].memory_bytes), f"{len(requests)} libraries") as progress,
         ):
@@ -142,11 +143,21 @@ def _build_and_report(requests: "Sequence[ModelRequest]", options: BuildOptions)
         raise typer.Exit(EXIT_BAD_INPUT)
 
 
-def _make_folders(folders: set[Path]) -> None:
-    for folder in sorted(folders):
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise MavcgError(
-                f"-o {folder}: the folder cannot be created ({error.strerror}); name another folder"
-            ) from None
+@contextlib.contextmanager
+def _folders(folders: set[Path]) -> Iterator[None]:
+    """Make these folders, and at the end remove those of them that are still empty, as where a model is refused."""
+    made: list[Path] = []
+    try:
+        for folder in sorted(folders):
+            made += reversed([each for each in (folder, *folder.parents) if not each.exists()])
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise MavcgError(
+                    f"-o {folder}: the folder cannot be created ({error.strerror}); name another folder"
+                ) from None
+        yield
+    finally:
+        for folder in reversed(made):  # the outer ones last
+            with contextlib.suppress(OSError):
+                folder.rmdir()

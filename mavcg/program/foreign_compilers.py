@@ -115,7 +115,32 @@ def foreign_command(command: Sequence[str], folder: Path) -> ForeignCommand | No
     output = next((word.value for word in reversed(read) if word.name in ("-o", "--output")), "")
     if not output and names & {"-c", "--compile"}:
         output = f"{PurePath(source).stem}.o"
+    elif not output and language == "Rust":
+        output = _output_of_rustc(arguments[start:], source)
     return ForeignCommand(compiler, language, source, folder / output if output else None)
+
+
+def _output_of_rustc(arguments: Sequence[str], source: str) -> str:
+    """Return the object or program that rustc writes without -o; "" for other kinds of output, or several.
+
+    Source: The rustc book, "Command-line Arguments": --emit, --crate-type, --crate-name, --out-dir, -C extra-filename.
+    """
+    values: dict[str, str] = {}
+    for word, following in zip(arguments, (*arguments[1:], ""), strict=True):
+        name, has_value, value = word.partition("=")
+        if name == "-C" or name == "--codegen":
+            name, _, value = following.partition("=")
+        elif name.startswith("-C"):
+            name = name[2:]
+        elif not has_value:
+            value = following
+        values[name] = value
+    kinds = values.get("--emit", "link").split(",")
+    crate = values.get("--crate-name") or PurePath(source).stem
+    stem = PurePath(values.get("--out-dir", ""), crate + values.get("extra-filename", ""))
+    if "obj" in kinds:
+        return f"{stem}.o"
+    return str(stem) if kinds == ["link"] and values.get("--crate-type", "bin") == "bin" else ""
 
 
 def _is_foreign(name: str) -> bool:

@@ -162,7 +162,7 @@ def _name_foreign(command: Sequence[str], options: LaunchOptions) -> None:
         return
     hot: Sequence[HotSymbol] | None = None  # of the output; None where that is not known
     config = options.config or find_config((Path.cwd() / foreign.source).parent)
-    if config is not None and foreign.output is not None:
+    if config is not None and foreign.output is not None and foreign.output.is_file():
         with suppress(MavcgError):  # an archive, or no ELF file
             hot = _hot_in(foreign.output, hot_of(read_build_file(config), config.parent))
     if hot == () or hot == []:

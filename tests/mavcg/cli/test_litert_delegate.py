@@ -224,6 +224,20 @@ def test_a_resized_input_stays_with_the_runtime(build: Build, here: Path, capfd:
     assert near(invoke(interpreter, X)[0], first)
 
 
+def test_a_new_interpreter_after_a_size_that_an_operator_refuses(build: Build, here: Path) -> None:
+    """LiteRT crashes if the same one allocates again (docs/drop-in.md); the library serves the next one as before."""
+    data = chain(Writer())
+    build(here, data)
+    (first,), interpreter = delegated(here / "m.tflite", X)
+    index = interpreter.get_input_details()[0]["index"]
+    interpreter.resize_tensor_input(index, (1, 8, 8, 5))
+    with pytest.raises(RuntimeError):
+        interpreter.allocate_tensors()
+    (again,), _ = delegated(here / "m.tflite", X)
+    del interpreter
+    assert np.array_equal(again, first) and near(again, litert(data, [X])[0])
+
+
 @pytest.mark.long
 def test_a_library_of_several_sizes(mavcg: Any, here: Path, cores: tuple[str, str], capfd: Any) -> None:
     """The delegate takes the size that the interpreter has; another one stays with the runtime."""

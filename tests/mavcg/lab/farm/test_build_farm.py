@@ -131,6 +131,16 @@ def test_bad_options(mavcg: Any, tiny: Path, here: Path, words: list[str], reaso
     assert not list(here.rglob("*.so"))
 
 
+def test_a_refused_model_leaves_no_folder(mavcg: Any, here: Path) -> None:
+    (here / "broken.onnx").write_bytes(b"no model")
+    (here / "kept").mkdir()
+    done = mavcg("build", "broken.onnx", "--boards", ",".join(BOARDS), "--workers", "0", "-o", "kept/of/all")
+
+    assert done.status == 2 and "broken.onnx" in done.stderr
+    assert sorted(path.name for path in here.iterdir()) == ["broken.onnx", "kept"]
+    assert not list((here / "kept").iterdir())
+
+
 def test_several_models_need_boards(mavcg: Any, tiny: Path, here: Path) -> None:
     done = mavcg("build", tiny, tiny, "--board", "rk3588")
     twice = mavcg("build", tiny, tiny, "--boards", "rk3588")
