@@ -1,4 +1,4 @@
-"""Transposed f32 convolutions, computed by phases: output pixels a stride apart use the same taps of the filter.
+"""Transposed convolutions of floats, computed by phases: output pixels a stride apart use the same taps of the filter.
 
 With a stride of 2, the even pixels of a row are a plain convolution of the image with every second tap, the odd pixels
 one with the other taps. Each output row is computed from a few image rows, which are copied into scratch with a border
@@ -16,9 +16,11 @@ from llvmlite import ir
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
-from mavcg.kernels.builder.activation import activate
+from mavcg.kernels.builder.activation import output
+from mavcg.kernels.builder.arithmetic import widen_half
 from mavcg.kernels.builder.emit import (
     F32,
+    TYPES,
     address,
     const,
     f32_splat,
@@ -30,29 +32,32 @@ from mavcg.kernels.builder.emit import (
     scale_index,
 )
 from mavcg.kernels.builder.product_loop import single_products
+from mavcg.kernels.conv.conv2d import PRODUCT_TYPES, check_bias
 from mavcg.kernels.conv.transpose_phases import ConvTranspose2d, Phases, RowsOfPixels
 from mavcg.kernels.gemm.tile import F32_BYTES, packed_phases, reach
-from mavcg.specs.kernel import Machine, Operand, Packing, Step, View
+from mavcg.specs.kernel import Array, Machine, Operand, Packing, Step, View
 
 Value: TypeAlias = ir.Value
 
 
 class Plain(RowsOfPixels):
-    """Emitter of a transposed convolution by its definition, a output after the w_k."""
+    """Emitter of a transposed convolution by its definition, one output after the other; its sums are f32."""
 
     def row(self, x: Value, y: Value, out: Value) -> None:
         b, spec = self.b, self.spec
         width = spec.out.shape[2]
 
         def pixel(index: Value) -> None:
-            pointer = address(b, out, scale_index(b, index, spec.out.strides[2] * F32_BYTES))
+            pointer = address(b, out, scale_index(b, index, spec.out.strides[2] * self.item))
             column = b.add(index, const(spec.pads[1]))
 
             def channel(out_channel: Value) -> None:
-                offset = scale_index(b, out_channel, F32_BYTES)
-                start = b.load(address(b, self.bias, offset), align=4, typ=F32) if self.bias else f32_splat(0.0, 1)
-                value = activate(b, spec.act, spec.act_args, self.total(x, y, column, out_channel, start))
-                b.store(value, address(b, pointer, offset), align=4)
+                bias_offset = scale_index(b, out_channel, F32_BYTES)
+                start = b.load(address(b, self.bias, bias_offset), align=4, typ=F32) if self.bias else f32_splat(0.0, 1)
+                total = self.total(x, y, column, out_channel, start)
+                value = output(b, spec.act, spec.act_args, spec.out.dtype, total)
+                offset = bias_offset if self.item == F32_BYTES else scale_index(b, out_channel, self.item)
+                b.store(value, address(b, pointer, offset), align=self.item)
 
             repeat(b, 0, spec.out.shape[3], channel, "channel")
 
@@ -62,13 +67,14 @@ class Plain(RowsOfPixels):
         """Emit a output's sum over rows of taps, taps and input channels, added to start."""
         b, spec = self.b, self.spec
         taps = spec.kernel[0] * spec.kernel[1]
-        w = address(b, self.w, scale_index(b, channel, taps * self.in_ch * F32_BYTES))
+        w = address(b, self.w, scale_index(b, channel, taps * self.in_ch * self.item))
         group = b.sdiv(channel, const(self.out_ch))
-        image = address(b, x, scale_index(b, group, self.in_ch * F32_BYTES))
+        image = address(b, x, scale_index(b, group, self.in_ch * self.item))
 
         def products(at: Value, weights: Value, acc: Value) -> Value:
             def load(pointer: Value, k: Value) -> Value:
-                return b.load(address(b, pointer, scale_index(b, k, 4)), align=4, typ=F32)
+                place = address(b, pointer, scale_index(b, k, self.item))
+                return widen_half(b, b.load(place, align=self.item, typ=TYPES[spec.x.dtype]))
 
             of_channel = single_products(
                 b, partial(load, at), partial(load, weights), lambda total, a, w_k: fma(b, a, w_k, total)
@@ -77,13 +83,13 @@ class Plain(RowsOfPixels):
 
         def across(at: Value, row_weights: Value, acc: Value) -> Value:
             def iteration(k: Value, carried: tuple[Value, ...]) -> tuple[Value, ...]:
-                weights = address(b, row_weights, scale_index(b, k, self.in_ch * F32_BYTES))
+                weights = address(b, row_weights, scale_index(b, k, self.in_ch * self.item))
                 return (self.where_tap_reads(1, column, k, at, weights, carried[0], products),)
 
             return for_range(b, const(0), const(spec.kernel[1]), 1, (acc,), iteration, "kx")[0]
 
         def down(k: Value, carried: tuple[Value, ...]) -> tuple[Value, ...]:
-            weights = address(b, w, scale_index(b, k, spec.kernel[1] * self.in_ch * F32_BYTES))
+            weights = address(b, w, scale_index(b, k, spec.kernel[1] * self.in_ch * self.item))
             return (self.where_tap_reads(0, y, k, image, weights, carried[0], across),)
 
         return for_range(b, const(0), const(spec.kernel[0]), 1, (start,), down, "ky")[0]
@@ -101,7 +107,7 @@ class Plain(RowsOfPixels):
         )
         before = b.block
         with b.if_then(b.and_(inside, b.icmp_signed("==", rest, const(0)))):
-            moved = address(b, image, scale_index(b, index, spec.x.strides[1 + axis] * F32_BYTES))
+            moved = address(b, image, scale_index(b, index, spec.x.strides[1 + axis] * self.item))
             total = visit(moved, weights, acc)
             after = b.block
         result = b.phi(F32, name="seen")
@@ -119,16 +125,18 @@ LARGE_BYTES = 1 << 20
 def lower_conv_transpose2d(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
     """Return the step of a conv_transpose2d node. Pads and output_pads only select the output pixels.
 
-    Raises: MavcgError for a type other than f32.
+    Raises: MavcgError for a type other than f32 and f16; as check_bias.
     """
     x, out, name = views[node.inputs[0]], views[node.output], node.inputs[1]
-    if x.dtype != "f32":
-        raise MavcgError(f"node '{node.origin}' (conv_transpose2d): its type is {x.dtype}; only f32 is supported")
+    if x.dtype not in PRODUCT_TYPES:
+        known = " and ".join(PRODUCT_TYPES)
+        raise MavcgError(f"node '{node.origin}' (conv_transpose2d): its type is {x.dtype}; only {known} are supported")
+    check_bias(node, views)
     weights, shape = graph.constants.get(name), graph.shape(name)
     stride, dilation, pads, groups = (node.attr(n) for n in ("stride", "dilation", "pads", "groups"))
     bias = node.inputs[2] if len(node.inputs) > 2 else ""
     kernel = shape[1], shape[2]
-    if weights is not None and _mostly_absent(weights.shape, stride, dilation):
+    if weights is not None and _mostly_absent(weights, stride, dilation):
         weights = None  # read unpacked: packed by phases, most taps would be zeros
     spec = ConvTranspose2d(
         x,
@@ -146,15 +154,20 @@ def lower_conv_transpose2d(node: Node, graph: Graph, views: Mapping[str, View], 
     )
     packed = Operand(name)
     if weights is not None:
-        packed = Operand(constant=packed_phases(name, shape, spec.stride, spec.dilation, groups, packing.lanes))
+        packed = Operand(
+            constant=packed_phases(name, shape, spec.stride, spec.dilation, groups, packing.lanes, x.dtype)
+        )
     operands = [Operand(node.inputs[0]), packed, Operand(node.output, written=True)]
     return (Step(spec, (*operands, *([Operand(bias)] if bias else [])), node.origin),)
 
 
-def _mostly_absent(shape: tuple[int, ...], stride: Sequence[int], dilation: Sequence[int]) -> bool:
-    """Return True if packing by phases would add too many zeros for absent taps."""
+def _mostly_absent(weights: Array, stride: Sequence[int], dilation: Sequence[int]) -> bool:
+    """Return True if packing by phases would add too many zeros for absent taps. weights: [O, KH, KW, I]."""
+    shape = weights.shape
     taps = prod(stride[i] * reach(shape[1 + i], stride[i], dilation[i]) for i in (0, 1))
-    return taps > MOST_ABSENT * shape[1] * shape[2] and taps * shape[0] * shape[3] * F32_BYTES > LARGE_BYTES
+    return bool(
+        taps > MOST_ABSENT * shape[1] * shape[2] and taps * shape[0] * shape[3] * weights.itemsize > LARGE_BYTES
+    )
 
 
 def emit_conv_transpose2d(module: ir.Module, spec: ConvTranspose2d, machine: Machine) -> ir.Function:
@@ -166,8 +179,8 @@ def emit_conv_transpose2d(module: ir.Module, spec: ConvTranspose2d, machine: Mac
     def row(index: Value) -> None:
         image, y = b.sdiv(index, height, name="image"), b.srem(index, height, name="y")
         offset = b.add(scale_index(b, image, spec.out.strides[0]), scale_index(b, y, spec.out.strides[1]))
-        x = address(b, emitter.x, scale_index(b, image, spec.x.strides[0] * F32_BYTES))
-        out = address(b, emitter.out, b.mul(offset, const(F32_BYTES)))
+        x = address(b, emitter.x, scale_index(b, image, spec.x.strides[0] * spec.item_bytes))
+        out = address(b, emitter.out, b.mul(offset, const(spec.item_bytes)))
         emitter.row(x, b.add(y, const(spec.pads[0])), out)
 
     return finish_rows(b, row)
@@ -175,3 +188,4 @@ def emit_conv_transpose2d(module: ir.Module, spec: ConvTranspose2d, machine: Mac
 
 LOWER = {"conv_transpose2d": lower_conv_transpose2d}
 EMIT = {ConvTranspose2d: emit_conv_transpose2d}
+HALF = ("conv_transpose2d",)

@@ -8,10 +8,9 @@ from llvmlite import ir
 
 from mavcg.kernels.builder.activation import activation
 from mavcg.kernels.builder.emit import (
-    F32,
+    TYPES,
     address,
     const,
-    f32_splat,
     load_vector,
     operand,
     repeat,
@@ -19,7 +18,7 @@ from mavcg.kernels.builder.emit import (
     store_vector,
 )
 from mavcg.kernels.gemm.micro_kernel import emit_tile
-from mavcg.kernels.gemm.register_tile import choose, lanes_f32
+from mavcg.kernels.gemm.register_tile import choose, vector_lanes
 from mavcg.kernels.gemm.tile import F32_BYTES, Pointers, RegisterTile, WeightLayout, merge_levels, reach
 from mavcg.specs.kernel import Machine, View
 from mavcg.specs.row_kernel import RowKernel
@@ -32,11 +31,12 @@ Value: TypeAlias = ir.Value
 @spec_format("conv_transpose2d")
 @dataclass(frozen=True)
 class ConvTranspose2d(RowKernel):
-    """act(bias + transposed convolution) of f32 images.
+    """act(bias + transposed convolution) of images of floats.
 
-    x, out: N, H, W, C. kernel, stride, dilation: (height, width). pads: (top, left); bottom and right follow from the
-    size of out. packed: weights are in the order of tile.packed_phases, else [O, KH, KW, C/groups] as in the graph.
-    Operands: x, weights, out, bias?. A row of work is a row of output pixels.
+    x, out: N, H, W, C, of f32 or f16, as the weights are; the bias is f32. kernel, stride, dilation: (height, width).
+    pads: (top, left); bottom and right follow from the size of out. packed: weights are in the order of
+    tile.packed_phases, else [O, KH, KW, C/groups] as in the graph. Operands: x, weights, out, bias?. A row of work is a
+    row of output pixels.
     """
 
     x: View
@@ -54,7 +54,8 @@ class ConvTranspose2d(RowKernel):
 
     @property
     def family(self) -> str:
-        return "conv_transpose2d_f32" if self.packed else "conv_transpose2d_f32_unpacked"
+        family = f"conv_transpose2d_{self.x.dtype}"
+        return family if self.packed else f"{family}_unpacked"
 
     @property
     def window(self) -> Window:
@@ -90,7 +91,7 @@ class ConvTranspose2d(RowKernel):
 
     @property
     def scratch_bytes(self) -> int:
-        return self.taps[0] * self.columns * self.x.shape[3] * F32_BYTES if self.packed else 0
+        return self.taps[0] * self.columns * self.x.shape[3] * self.item_bytes if self.packed else 0
 
     @property
     def work(self) -> int:
@@ -103,6 +104,7 @@ class RowsOfPixels(ABC):
 
     def __init__(self, b: ir.IRBuilder, spec: ConvTranspose2d, machine: Machine) -> None:
         self.b, self.spec, self.machine = b, spec, machine
+        self.item, self.lanes = spec.item_bytes, vector_lanes(machine, spec.x.dtype)
         self.x, self.w, self.out = (operand(b, i, name) for i, name in enumerate(("x", "weights", "out")))
         self.bias = operand(b, 3, "bias") if spec.bias else None
         self.scratch = b.function.args[3]
@@ -128,7 +130,7 @@ class Phases(RowsOfPixels):
 
         repeat(b, 0, down, fill, "tap")
         panels = -(-self.out_ch // spec.lanes)
-        group_bytes = panels * spec.lanes * down * across * self.in_ch * F32_BYTES
+        group_bytes = panels * spec.lanes * down * across * self.in_ch * self.item
 
         def phase(phase_x: Value) -> None:
             number = b.add(b.mul(phase_y, const(spec.stride[1])), phase_x)
@@ -138,13 +140,14 @@ class Phases(RowsOfPixels):
             window = b.sdiv(b.add(first, const(spec.pads[1])), const(spec.stride[1]))
             column = b.sub(window, const(spec.pads[1] // spec.stride[1]))
             more = b.icmp_signed("<", b.add(first, const(self.least_pixels * spec.stride[1])), const(spec.out.shape[2]))
-            start = address(b, self.scratch, b.mul(column, const(spec.x.shape[3] * F32_BYTES)))
-            pointer = address(b, out, scale_index(b, first, spec.out.strides[2] * F32_BYTES))
+            start = address(b, self.scratch, b.mul(column, const(spec.x.shape[3] * self.item)))
+            pointer = address(b, out, scale_index(b, first, spec.out.strides[2] * self.item))
 
             def group(index: Value) -> None:
-                in_first = b.mul(index, const(self.in_ch * F32_BYTES))
-                out_first = b.mul(index, const(self.out_ch * F32_BYTES))
-                bias = address(b, self.bias, out_first) if self.bias is not None else None
+                in_first = b.mul(index, const(self.in_ch * self.item))
+                out_first = b.mul(index, const(self.out_ch * self.item))
+                bias_first = out_first if self.item == F32_BYTES else b.mul(index, const(self.out_ch * F32_BYTES))
+                bias = address(b, self.bias, bias_first) if self.bias is not None else None
                 w = address(b, weights, b.mul(index, const(group_bytes)))
                 self.channels(Pointers(address(b, start, in_first), w, address(b, pointer, out_first), bias), more)
 
@@ -166,19 +169,19 @@ class Phases(RowsOfPixels):
         """Emit the copy of an image row into the scratch row of a tap, with zeros outside of the image."""
         b, spec = self.b, self.spec
         _, height, width, channels = spec.x.shape
-        target = address(b, self.scratch, b.mul(tap, const(spec.columns * channels * F32_BYTES)))
+        target = address(b, self.scratch, b.mul(tap, const(spec.columns * channels * self.item)))
         begin, end = (min(max(c - spec.first_column, 0), spec.columns) for c in (0, width))
         inside = b.and_(b.icmp_signed(">=", row, const(0)), b.icmp_signed("<", row, const(height)))
         with b.if_else(inside) as (there, absent):
             with there:
                 self.zero(target, 0, begin * channels)
-                source = address(b, x, scale_index(b, row, spec.x.strides[1] * F32_BYTES))
+                source = address(b, x, scale_index(b, row, spec.x.strides[1] * self.item))
                 pitch = spec.x.strides[2] if width > 1 else channels
 
                 def column(index: Value) -> None:
                     pixel = b.add(index, const(spec.first_column))
-                    column_start = address(b, source, scale_index(b, pixel, pitch * F32_BYTES))
-                    self.run(address(b, target, scale_index(b, index, channels * F32_BYTES)), 0, channels, column_start)
+                    column_start = address(b, source, scale_index(b, pixel, pitch * self.item))
+                    self.run(address(b, target, scale_index(b, index, channels * self.item)), 0, channels, column_start)
 
                 if pitch == channels:
                     self.run(target, begin * channels, end * channels, source, spec.first_column * channels)
@@ -194,14 +197,14 @@ class Phases(RowsOfPixels):
 
     def run(self, target: Value, begin: int, end: int, source: Value | None, moved: int = 0) -> None:
         """Emit stores to the target's elements begin to end: of source[i + moved], or of zeros if source is None."""
-        b, lanes = self.b, lanes_f32(self.machine)
-        typ = ir.VectorType(F32, lanes)
+        b, lanes = self.b, self.lanes
+        typ = ir.VectorType(TYPES[self.spec.x.dtype], lanes)
 
         def store(index: Value, used: int) -> None:
-            offset = scale_index(b, index, F32_BYTES)
-            value = f32_splat(0.0, lanes)
+            offset = scale_index(b, index, self.item)
+            value: Value = ir.Constant(typ, [0.0] * lanes)
             if source is not None:
-                pointer = address(b, source, scale_index(b, b.add(index, const(moved)), F32_BYTES))
+                pointer = address(b, source, scale_index(b, b.add(index, const(moved)), self.item))
                 value = load_vector(b, pointer, typ, used, "copied")
             store_vector(b, value, address(b, target, offset), used)
 
@@ -214,22 +217,23 @@ class Phases(RowsOfPixels):
     def channels(self, at: Pointers, extra_pixel: Value) -> None:
         """Emit all output channels of a group for one phase's pixels. extra_pixel: i1, true if the row has one more."""
         b, spec = self.b, self.spec
-        lanes = lanes_f32(self.machine)
+        lanes, dtype = self.lanes, spec.x.dtype
         vectors, panel = -(-self.out_ch // lanes), max(1, spec.lanes // lanes)
         down, across = spec.taps
-        pixel = spec.x.shape[3] * F32_BYTES
-        total = merge_levels([(down, spec.columns * pixel), (across, pixel), (self.in_ch, F32_BYTES)])
-        tiling = choose(self.machine, max(1, self.least_pixels), vectors, total.length, panel)
+        pixel = spec.x.shape[3] * self.item
+        total = merge_levels([(down, spec.columns * pixel), (across, pixel), (self.in_ch, self.item)], self.item)
+        tiling = choose(self.machine, max(1, self.least_pixels), vectors, total.length, panel, dtype=dtype)
         step = tiling.vectors * lanes
         weights = WeightLayout(
-            spec.lanes * F32_BYTES, F32_BYTES, total.length * spec.lanes * F32_BYTES, spec.lanes, True
+            spec.lanes * self.item, self.item, total.length * spec.lanes * self.item, spec.lanes, True, dtype=dtype
         )
-        pitch = spec.out.strides[2] * spec.stride[1] * F32_BYTES
+        pitch = spec.out.strides[2] * spec.stride[1] * self.item
 
         def chunk(first: Value, count: int) -> None:
-            offset = scale_index(b, first, F32_BYTES)
-            bias = address(b, at.bias, offset) if at.bias is not None else None
-            w = address(b, at.weights, scale_index(b, first, total.length * F32_BYTES))
+            offset = scale_index(b, first, self.item)
+            bias_offset = offset if self.item == F32_BYTES else scale_index(b, first, F32_BYTES)
+            bias = address(b, at.bias, bias_offset) if at.bias is not None else None
+            w = address(b, at.weights, scale_index(b, first, total.length * self.item))
             number = -(-count // lanes)
 
             def tile(start: Value, pixels: int) -> None:
@@ -241,7 +245,9 @@ class Phases(RowsOfPixels):
                 )
                 steps = (tuple(p * pixel for p in range(pixels)), tuple(p * pitch for p in range(pixels)))
                 shape = RegisterTile(*steps, (0,) * pixels, number, count - (number - 1) * lanes)
-                emit_tile(b, self.machine, total, weights, shape, pointers, activation(b, spec.act, spec.act_args))
+                emit_tile(
+                    b, self.machine, total, weights, shape, pointers, activation(b, spec.act, spec.act_args, dtype)
+                )
 
             done = 0
             for mr, tiles in tiling.widths.tiles if self.least_pixels else ():

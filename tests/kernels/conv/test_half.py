@@ -48,11 +48,16 @@ CASES: tuple[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]], ...] = (
     ((9, 70), (30, 70), {"computed": True, "transpose_b": True}),
     ((9, 70), (70, 30), {"act": "tanh"}),
 )
+TRANSPOSED: tuple[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]], ...] = (
+    ((1, 4, 5, 40), (19, 3, 3, 40), {"stride": (2, 2), "pads": (1, 1, 1, 1), "act": "relu"}),
+    ((2, 3, 4, 12), (10, 2, 3, 6), {"stride": (1, 3), "groups": 2, "plain": True}),
+    ((1, 3, 4, 9), (7, 3, 2, 9), {"stride": (2, 2), "computed": True}),
+)
 
 
 def case(number: int) -> tuple[EmulatedNode, list[Array | None]]:
     """A case, and its node's inputs."""
-    x, w, options = CASES[number]
+    x, w, options = (*CASES, *TRANSPOSED)[number]
     attrs = {k: v for k, v in options.items() if k not in ("residual", "computed", "plain")}
     conv, rng, b = len(w) == 4, np.random.default_rng(number), GraphBuilder("test")
     channels = w[0] if conv or attrs.get("transpose_b") else w[-1]
@@ -63,7 +68,10 @@ def case(number: int) -> tuple[EmulatedNode, list[Array | None]]:
     names.append(b.input("w", TensorType("f16", w)) if computed else b.constant(halves["w"], "w"))
     bias = None if options.get("plain") else arrays["bias"].astype(np.float32)
     names.append("" if bias is None else b.constant(bias, "bias"))
-    op, attrs = ("conv2d", {**CONV, **attrs}) if conv else ("matmul", attrs)
+    if number >= len(CASES):
+        op = "conv_transpose2d"
+    else:
+        op, attrs = ("conv2d", {**CONV, **attrs}) if conv else ("matmul", attrs)
     inputs = {"x": halves["x"], **({"w": halves["w"]} if computed else {})}
     residual = None
     if options.get("residual"):
@@ -137,7 +145,8 @@ def defined(node: EmulatedNode, inputs: list[Array | None]) -> Array:
 @pytest.fixture(scope="module")
 def computed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Array]]:
     """The outputs of all cases from an in-order and an out-of-order core."""
-    nodes, folder = [case(number)[0] for number in range(len(CASES))], tmp_path_factory.mktemp("half")
+    numbers = range(len(CASES) + len(TRANSPOSED))
+    nodes, folder = [case(number)[0] for number in numbers], tmp_path_factory.mktemp("half")
     return {machine.name: run_emulated(nodes, machine, folder / machine.name) for machine in (LITTLE, BIG)}
 
 
@@ -167,6 +176,19 @@ def test_products_are_near_the_exact_ones(computed: dict[str, list[Array]], numb
     assert np.all(error <= (most + 2) * 2.0**-11 * bound + 1e-3)
     # Roundings are as often up as down.
     assert np.sqrt(np.mean((error / bound) ** 2)) < 2.0**-11
+
+
+@pytest.mark.parametrize("number", range(len(CASES), len(CASES) + len(TRANSPOSED)))
+def test_transposed_convolutions_are_near_the_exact_ones(computed: dict[str, list[Array]], number: int) -> None:
+    node, (*inputs, _) = case(number)
+    (of_graph,) = node.graph.nodes
+    (exact,) = evaluate(of_graph, inputs, wide=True)
+    (bound,) = evaluate(
+        of_graph.with_attrs(act="", act_args=()), [None if v is None else np.abs(v) for v in inputs], wide=True
+    )
+    little, big = computed["little"][number], computed["big"][number]
+    assert little.tobytes() == big.tobytes()
+    np.testing.assert_array_less(np.abs(little - exact), 66 * 2.0**-11 * bound + 1e-3)
 
 
 @given(st.integers(1, 7), st.integers(1, 7), st.integers(1, 700), st.sampled_from([1, 2]))
