@@ -90,6 +90,39 @@ class Int8Epilogue:
     to: str
 
 
+@spec_format("quantized_sum")
+@dataclass(frozen=True)
+class QuantizedSum:
+    """The sum of a sum's own result and an 8-bit residual: clamp(round_half_even(r), lo, hi) * scale + (residual -
+    residual_zero) * residual_scale, where r is the own result before it is rounded."""
+
+    lo: int
+    hi: int
+    scale: float
+    residual_scale: float
+    residual_zero: int
+
+    def value(self, b: ir.IRBuilder, own: ir.Value, residual: ir.Value, dtype: str) -> ir.Value:
+        """Return lanes of f32. own: before it is rounded, not NaN. residual: integer lanes of `dtype`."""
+        total = intrinsic(b, "roundeven", [own])
+        for sign, end in ((">", self.lo), ("<", self.hi)):
+            bound = number(total, float(end))
+            total = b.select(b.fcmp_ordered(sign, total, bound), total, bound)
+        added = b.sitofp(subtract_zero(b, residual, dtype, self.residual_zero), total.type)
+        return b.fadd(b.fmul(total, number(total, self.scale)), b.fmul(added, number(total, self.residual_scale)))
+
+
+def sum_of(node: Node) -> QuantizedSum:
+    """Return the sum of a qconv2d with a residual, from its attributes."""
+    return QuantizedSum(
+        node.attr("own_lo"),
+        node.attr("own_hi"),
+        node.attr("own_scale"),
+        node.attr("residual_scale"),
+        node.attr("residual_zero"),
+    )
+
+
 def epilogue_of(node: Node) -> Int8Epilogue:
     """Return the requantization of a node's sums, from its attributes."""
     return Int8Epilogue(node.attr("out_zero"), node.attr("lo"), node.attr("hi"), node.attr("to"))

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
 from mavcg.kernels.builder.nest import collapse
-from mavcg.kernels.builder.quantize import epilogue_of, limits
+from mavcg.kernels.builder.quantize import epilogue_of, limits, sum_of
 from mavcg.kernels.conv.depthwise import MOST_TAPS
 from mavcg.kernels.int8.conv_loops import emit_qconv2d, qconv2d_registers
 from mavcg.kernels.int8.depthwise import emit_qdepthwise
-from mavcg.kernels.int8.register_tile import GROUP, SumRun, sums_in_i16
+from mavcg.kernels.int8.register_tile import GROUP, U8_LARGEST, SumRun, sums_in_i16
 from mavcg.kernels.int8.specs import CHANNELS, QConv2d, QDepthwise, in_vectors, packed_terms
 from mavcg.kernels.int8.tile import LARGEST_REAL
 from mavcg.kernels.tensor.copies import CopySpec
@@ -57,9 +57,17 @@ class WeightForm(StrEnum):
 
 
 def qconv_step(
-    node: Node, graph: Graph, x: View, out: View, form: WeightForm, packing: Packing, **window: Any
+    node: Node,
+    graph: Graph,
+    x: View,
+    out: View,
+    form: WeightForm,
+    packing: Packing,
+    residual: View | None = None,
+    **window: Any,
 ) -> tuple[Step, ...]:
-    """Return the step of a node with inputs x, weights, bias, multiplier; x and out are given as N, H, W, C images.
+    """Return the step of a node with inputs x, weights, bias, multiplier, shift?, residual?; x, out and residual are
+    given as N, H, W, C images.
 
     form: order of the weights. window: stride, dilation, groups; absent for a product.
     """
@@ -69,13 +77,15 @@ def qconv_step(
     stride, dilation = tuple(window.get("stride", (1, 1))), tuple(window.get("dilation", (1, 1)))
     narrow = not bool((weights == -128).any())
     spec = QConv2d(x, out, kernel, stride, dilation, groups, packing.lanes, epilogue_of(node), narrow)
+    if residual is not None:
+        spec = replace(spec, residual=residual, sum=sum_of(node))
     if spec.kernel == spec.stride == (1, 1):
-        x, out = in_pieces((spec.x, spec.out), PIECE_PIXELS)
-        spec = replace(spec, x=x, out=out)
+        x, out, *rest = in_pieces([v for v in (x, out, residual) if v is not None], PIECE_PIXELS)
+        spec = replace(spec, x=x, out=out, residual=rest[0] if rest else None)
     spec = replace(spec, in_i16=sums_in_i16(in_groups(weights, spec.run).reshape(-1, spec.run.groups, 1, GROUP)))
     spec = replace(spec, terms=packed_terms(spec, packing.terms))
     spec = replace(spec, shift=bool(node.inputs[4]), bounded=results_bounded(node, graph, weights))
-    lanes, (tensor, bias, *factors_of) = packing.lanes, [name for name in node.inputs[1:] if name]
+    lanes, (tensor, bias, *factors_of) = packing.lanes, [name for name in node.inputs[1:5] if name]
     panels = -(-(weights.shape[0] // groups) // lanes)
     zero = (x.dtype, int(node.attr("x_zero")))
     constants = (
@@ -102,7 +112,8 @@ def qconv_step(
     )
     packed, sums, factors = (Operand(constant=constant) for constant in constants)
     operands = (Operand(node.inputs[0]), packed, Operand(node.output, written=True), sums, factors)
-    return (Step(spec, operands, node.origin),)
+    added = () if residual is None else (Operand(node.inputs[5]),)
+    return (Step(spec, (*operands, *added), node.origin),)
 
 
 def folded_bias(bias: Array, weights: Array, dtype: str, zero: int) -> Array:
@@ -183,9 +194,16 @@ def lower_qconv2d(node: Node, graph: Graph, views: Mapping[str, View], packing: 
     if 0 in weights.shape:
         raise MavcgError(f"node '{node.origin}' (qconv2d): its weights have no elements")
     if is_depthwise(node, graph):
+        if node.inputs[5]:
+            raise MavcgError(f"node '{node.origin}' (qconv2d): is depthwise with a residual; add that by a qadd")
         return (_depthwise_step(node, graph, views, weights),)
     window = {name: node.attr(name) for name in ("stride", "dilation", "groups")}
-    return qconv_step(node, graph, views[node.inputs[0]], views[node.output], WeightForm.FILTERS, packing, **window)
+    x, out, residual = views[node.inputs[0]], views[node.output], _residual(node, views)
+    return qconv_step(node, graph, x, out, WeightForm.FILTERS, packing, residual, **window)
+
+
+def _residual(node: Node, views: Mapping[str, View]) -> View | None:
+    return views[node.inputs[5]] if node.inputs[5] else None
 
 
 def is_depthwise(node: Node, graph: Graph) -> bool:
@@ -211,7 +229,7 @@ def _depthwise_step(node: Node, graph: Graph, views: Mapping[str, View], weights
         bool(node.inputs[4]),
         results_bounded(node, graph, weights),
     )
-    tensor, bias, *factors_of = [name for name in node.inputs[1:] if name]
+    tensor, bias, *factors_of = [name for name in node.inputs[1:5] if name]
     filled = -(-weights.shape[0] // CHANNELS) * CHANNELS
     zero = (x.dtype, int(node.attr("x_zero")))
     packed = (
@@ -233,8 +251,8 @@ def constants_of(node: Node, graph: Graph) -> tuple[Array, ...]:
 
     Raises: MavcgError where they are not constants.
     """
-    found = [graph.constants[name] for name in node.inputs[2:] if name in graph.constants]
-    if len(found) < sum(bool(name) for name in node.inputs[2:]):
+    found = [graph.constants[name] for name in node.inputs[2:5] if name in graph.constants]
+    if len(found) < sum(bool(name) for name in node.inputs[2:5]):
         raise MavcgError(
             f"node '{node.origin}' ({node.op}): bias, multiplier or shift is computed; all must be constants"
         )
@@ -248,6 +266,9 @@ def results_bounded(node: Node, graph: Graph, weights: Array) -> bool:
     """
     least, most = limits(graph.types[node.inputs[0]].dtype)
     furthest = max(node.attr("x_zero") - least, most - node.attr("x_zero"))
+    if node.op == "qconv2d" and node.inputs[5]:
+        own = max(abs(node.attr("own_lo")), abs(node.attr("own_hi"))) * abs(node.attr("own_scale"))
+        return bool(own + U8_LARGEST * abs(node.attr("residual_scale")) <= LARGEST_REAL)
     bias, multiplier, *shift = (array.astype(np.float64) for array in constants_of(node, graph))
     largest = np.abs(weights.astype(np.float64)).reshape(weights.shape[0], -1).sum(axis=1) * furthest + np.abs(bias)
     results = largest * np.abs(multiplier) + sum(np.abs(added) for added in shift)
@@ -271,7 +292,7 @@ def im2row_choices(node: Node, graph: Graph) -> tuple[str, ...]:
     There are none for 1 x 1 kernels of stride 1, whose image is the matrix already, and for depthwise convolutions,
     whose sums are short.
     """
-    if node.op != "qconv2d" or any(name not in graph.constants for name in node.inputs[1:] if name):
+    if node.op != "qconv2d" or any(name not in graph.constants for name in node.inputs[1:5] if name):
         return ()
     out_ch, *kernel, per_group = graph.shape(node.inputs[1])
     empty = 0 in graph.shape(node.output) or 0 in (out_ch, *kernel, per_group)
@@ -309,5 +330,6 @@ def im2row_steps(node: Node, graph: Graph, views: Mapping[str, View], packing: P
     copy = CopySpec(1, collapse(shape, (steps, dense_strides(shape))))
     workspace = Operand(workspace_bytes=patches.elements + SLACK_BYTES)
     gather = Step(copy, (Operand(node.inputs[0]), replace(workspace, written=True)), node.origin)
-    (product,) = qconv_step(node, graph, patches, out, WeightForm.PATCHES, packing, groups=groups)
+    residual = _residual(node, views)
+    (product,) = qconv_step(node, graph, patches, out, WeightForm.PATCHES, packing, residual, groups=groups)
     return gather, replace(product, operands=(workspace, *product.operands[1:]))

@@ -63,13 +63,12 @@ def flip_register(b: ir.IRBuilder, form: ProductForm, pointer: Value) -> Value |
 class _RequantizedEndings:
     """Epilogues that requantize to 8 bits. The bias depends on whether inputs are multiplied as i8 or u8."""
 
-    residual: Value | None = None
-
     def __init__(self, b: ir.IRBuilder, spec: QConv2d, machine: Machine) -> None:
         self.b, self.spec, self.machine = b, spec, machine
         form, bias, self.multiplier = spec.form(machine), operand(b, 3, "bias"), operand(b, 4, "multiplier")
         outputs = spec.groups * spec.panels * spec.lanes
         self.bias = address(b, bias, 0 if form.signed else outputs * F32_BYTES)
+        self.residual = operand(b, spec.residual_operand, "residual") if spec.residual is not None else None
         self.shift = address(b, self.multiplier, outputs * F32_BYTES) if spec.shift else None
         self.flip = flip_register(b, form, address(b, bias, 2 * outputs * F32_BYTES))
 
@@ -78,7 +77,10 @@ class _RequantizedEndings:
         b, move = self.b, self.b.mul(packed, const(F32_BYTES))
         bias, multiplier = (address(b, p, move) for p in (self.bias, self.multiplier))
         shift = self.shift and address(b, self.shift, move)
-        return RequantizedEnding(b, self.machine, self.spec.epilogue, bias, multiplier, shift, self.spec.bounded)
+        spec, residual_type = self.spec, "" if self.spec.residual is None else self.spec.residual.dtype
+        return RequantizedEnding(
+            b, self.machine, spec.epilogue, bias, multiplier, shift, spec.bounded, spec.sum, residual_type
+        )
 
 
 def _requantized_endings(b: ir.IRBuilder, spec: QConv2d, machine: Machine) -> Endings:

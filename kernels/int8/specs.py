@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mavcg.hardware.fits import all_cores_fit
-from mavcg.kernels.builder.quantize import Int8Epilogue
+from mavcg.kernels.builder.quantize import Int8Epilogue, QuantizedSum
 from mavcg.kernels.conv.spec import Convolution
 from mavcg.kernels.int8.register_tile import (
     GROUP,
@@ -94,8 +94,9 @@ class QConv2d(EightBitConvolution):
     x, out: N, H, W, C. kernel, stride, dilation: (height, width). Operands: x, packed weights i8 [groups, panels,
     steps, lanes, terms], out, bias i32 [2 * groups * panels * lanes + 16], multiplier f32 [1, groups * panels * lanes],
     or multiplier and shift [2, ..]. The bias includes the zero point of x; its parts are for inputs taken as i8, for
-    inputs taken as u8, and 16 words of bytes 128, which convert one to the other. bounded: as in tile.to_eight_bits. A
-    row of work is a row of output pixels, or, where by_channels, a panel.
+    inputs taken as u8, and 16 words of bytes 128, which convert one to the other. bounded: as in tile.to_eight_bits.
+    residual: N, H, W, C, 8 bits, the last operand, which `sum` adds before the result is rounded again. A row of work
+    is a row of output pixels, or, where by_channels, a panel.
     """
 
     x: View
@@ -111,6 +112,17 @@ class QConv2d(EightBitConvolution):
     terms: int = GROUP
     shift: bool = False
     bounded: bool = False
+    residual: View | None = None
+    sum: QuantizedSum | None = None
+
+    @property
+    def residual_operand(self) -> int:
+        """Number of the residual among the operands."""
+        return 5
+
+    @property
+    def tiling_rules(self) -> TilingRules:
+        return replace(super().tiling_rules, residual=self.residual is not None)
 
 
 # A core with products of matrices, for the choice of a packing, which does not depend on its other properties.

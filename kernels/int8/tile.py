@@ -9,8 +9,8 @@ from typing import Protocol, TypeAlias
 from llvmlite import ir
 
 from mavcg.kernels.builder.emit import F32, I8, I16, I32, I64, address, intrinsic, splat
-from mavcg.kernels.builder.nest import shuffle, store_lanes
-from mavcg.kernels.builder.quantize import Int8Epilogue, limits
+from mavcg.kernels.builder.nest import load_lanes, shuffle, store_lanes
+from mavcg.kernels.builder.quantize import Int8Epilogue, QuantizedSum, limits
 from mavcg.kernels.int8.register_tile import ProductForm
 from mavcg.specs.kernel import F32_BYTES as F32_BYTES
 from mavcg.specs.kernel import Machine
@@ -38,11 +38,25 @@ def to_eight_bits(
     """Return a vector of i32 sums, of at least four lanes, requantized by a vector of f32 multipliers to 8 bits.
 
     shift: a vector of f32 that is added to the products, or None. bounded: True if no result before it is rounded is
-    beyond LARGEST_REAL. Rounded numbers saturate to i16 first, which changes only numbers far beyond lo and hi.
+    beyond LARGEST_REAL.
     """
-    count = sums.type.count
+    return round_to_eight_bits(b, machine, real_results(b, sums, multiplier, shift), epilogue, bounded)
+
+
+def real_results(b: ir.IRBuilder, sums: Value, multiplier: Value, shift: Value | None) -> Value:
+    """Return i32 sums times f32 multipliers, plus f32 shifts if there are any."""
     real = b.fmul(b.sitofp(sums, multiplier.type), multiplier, name="real")
-    real = real if shift is None else b.fadd(real, shift, name="shifted")
+    return real if shift is None else b.fadd(real, shift, name="shifted")
+
+
+def round_to_eight_bits(
+    b: ir.IRBuilder, machine: Machine, real: Value, epilogue: Int8Epilogue, bounded: bool = False
+) -> Value:
+    """Return f32 results rounded to 8 bits. bounded: as in to_eight_bits.
+
+    Rounded numbers saturate to i16 first, which changes only numbers far beyond lo and hi.
+    """
+    count = real.type.count
     least, most = limits(epilogue.to)
     words = _round(b, machine, real, bounded)
     if machine.arch == "x86_64" and len(words) in (2, PACKED_REGISTERS):
@@ -188,7 +202,7 @@ class RequantizedEnding:
     """An epilogue that requantizes the sums to 8 bits.
 
     bias, multiplier, shift: pointers to the values of the tile's first channel, i32 and f32, padded to whole panels; no
-    shift if None. bounded: as in to_eight_bits.
+    shift if None. bounded: as in to_eight_bits. sum: adds the tile's residual, of residual_type, or None.
     """
 
     b: ir.IRBuilder
@@ -198,6 +212,8 @@ class RequantizedEnding:
     multiplier: Value
     shift: Value | None = None
     bounded: bool = False
+    sum: QuantizedSum | None = None
+    residual_type: str = ""
 
     def start(self, form: ProductForm, tile: QTile) -> list[Value]:
         """Emit the loads of the biases; of a product of matrices two channels', for both pixels."""
@@ -224,7 +240,12 @@ class RequantizedEnding:
                 kind = ir.VectorType(F32, count * lanes)
                 multiplier = b.load(address(b, self.multiplier, move), name="multiplier", align=4, typ=kind)
                 shift = self.shift and b.load(address(b, self.shift, move), name="shift", align=4, typ=kind)
-                result = to_eight_bits(b, self.machine, total, multiplier, self.epilogue, shift, self.bounded)
+                real = real_results(b, total, multiplier, shift)
+                if self.sum is not None:
+                    there = address(b, at.residual, tile.residual_offsets[p] + first * lanes)
+                    residual = load_lanes(b, there, I8, count * lanes, used, "residual")
+                    real = self.sum.value(b, real, residual, self.residual_type)
+                result = round_to_eight_bits(b, self.machine, real, self.epilogue, self.bounded)
                 store_lanes(b, result, address(b, at.out, tile.out_offsets[p] + first * lanes), count * lanes, used)
 
 

@@ -93,7 +93,15 @@ def _qconv2d(case: TypedNode) -> tuple[TensorType, ...]:
     _channels(case, out_ch)
     _zero(case, "x_zero", x)
     out_h, out_w = window_counts(case, w.shape[1:3], x.shape[1:3])
-    return _result(case, (x.shape[0], out_h, out_w, out_ch))
+    shape = (x.shape[0], out_h, out_w, out_ch)
+    if case.maybe("residual") is not None:
+        residual = case.type("residual", EIGHT)
+        if residual.shape != shape:
+            raise case.fail(f"residual {residual} where {shape} is needed")
+        _zero(case, "residual_zero", residual)
+        if case.attr("own_lo") > case.attr("own_hi"):
+            raise case.fail(f"own_lo {case.attr('own_lo')} is above own_hi {case.attr('own_hi')}")
+    return _result(case, shape)
 
 
 def _qmatmul(case: TypedNode) -> tuple[TensorType, ...]:
@@ -190,8 +198,19 @@ _INTEGER = ("x", "w", "zero", "bias?", "multiplier?", "shift?", "residual?")
 _SCALES = {"a_scale": Attr("float"), "b_scale": Attr("float")}
 # Of requantized f32(sum + bias) * multiplier + shift.
 _REAL = ("bias", "multiplier", "shift?")
+# With a residual, the convolution's own result less its zero point is within own_lo .. own_hi; the result is the
+# requantized own * own_scale + (residual - residual_zero) * residual_scale, as of qadd.
+_OWN = {
+    "own_lo": Attr("int", 0),
+    "own_hi": Attr("int", 0),
+    "own_scale": Attr("float", 0.0),
+    "residual_scale": Attr("float", 0.0),
+    "residual_zero": Attr("int", 0),
+}
 _EIGHT_BIT = (
-    Operator("qconv2d", ("x", "w", *_REAL), _qconv2d, {**_STEPS, "groups": Attr("int", 1), **_ONE}),
+    Operator(
+        "qconv2d", ("x", "w", *_REAL, "residual?"), _qconv2d, {**_STEPS, "groups": Attr("int", 1), **_OWN, **_ONE}
+    ),
     Operator("qmatmul", ("a", "b", *_REAL), _qmatmul, {"transpose_b": Attr("bool", False), **_ONE}),
     Operator("iconv2d", _INTEGER, _iconv2d, {**_STEPS, "groups": Attr("int", 1), **ACT}),
     Operator("imatmul", _INTEGER, _imatmul, {"transpose_b": Attr("bool", False), **ACT}),

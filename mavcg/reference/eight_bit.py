@@ -76,9 +76,15 @@ def _convolve(node: Node, x: Array, w: Array, bias: Array | None, groups: int) -
 
 
 def _qconv2d(node: Node, inputs: Sequence[Any]) -> Array:
-    x, w, bias, multiplier, shift = inputs
+    x, w, bias, multiplier, shift, residual = inputs
     total = _convolve(node, _centre(x, node.attr("x_zero")), w, bias, node.attr("groups"))
-    return _scale(node, total, multiplier, shift)
+    if residual is None:
+        return _scale(node, total, multiplier, shift)
+    real = total.astype(np.float32) * np.asarray(multiplier, np.float32)
+    real = real if shift is None else real + np.asarray(shift, np.float32)
+    own = np.clip(np.rint(real), node.attr("own_lo"), node.attr("own_hi")).astype(np.float32)
+    added = _centre(residual, node.attr("residual_zero")).astype(np.float32) * np.float32(node.attr("residual_scale"))
+    return requantize(node, own * np.float32(node.attr("own_scale")) + added)
 
 
 def _qmatmul(node: Node, inputs: Sequence[Any]) -> Array:

@@ -11,6 +11,7 @@ from mavcg.passes.graph.pads import explicit_padding, fold_pads
 from mavcg.passes.graph.pointwise import fuse_pointwise
 from mavcg.passes.graph.prune import prune
 from mavcg.passes.graph.quantized import eight_bit
+from mavcg.passes.graph.quantized_sums import fuse_quantized_sums
 from mavcg.passes.graph.rewrite import Dump, Pass
 from mavcg.passes.graph.transposes import cancel_transposes
 
@@ -29,6 +30,7 @@ PASSES: tuple[Pass, ...] = (
     fold_scale_before,
     merge_scales,
     fuse_integer_results,
+    fuse_quantized_sums,
     fuse_pointwise,
     explicit_padding,
     prune,

@@ -36,7 +36,7 @@ def _by_image_rows(step: LoweredStep, lowered: LoweredGraph) -> LoweredStep:
     x, out = (lowered.storage.view(step.operands[number].tensor) for number in (0, 2))
     if len(x.shape) != 4 or len(out.shape) != 4 or x.shape[:3] != out.shape[:3] or out.shape == spec.out.shape:
         return step
-    if isinstance(spec, QConv2d) or spec.residual is None:
+    if spec.residual is None:
         return replace(step, spec=replace(spec, x=x, out=out))
     residual = lowered.storage.view(step.operands[-1].tensor)
     return replace(step, spec=replace(spec, x=x, out=out, residual=residual))

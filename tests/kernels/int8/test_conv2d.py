@@ -86,6 +86,30 @@ def test_shifts_are_added_after_the_multiplier(
     assert_node("qconv2d", inputs, constants=(1, 2, 3, 4), **attrs, **result)
 
 
+@pytest.mark.parametrize(
+    "x, w, attrs",
+    [
+        ((1, 4, 9, 5), (19, 3, 3, 5), {}),
+        ((1, 8, 13, 35), (64, 1, 1, 35), {}),
+        ((1, 1, 1, 70), (57, 1, 1, 70), {}),
+        ((2, 5, 5, 16), (24, 3, 3, 8), {"groups": 2}),
+        ((1, 9, 7, 6), (9, 3, 3, 6), {"stride": (2, 2)}),
+    ],
+)
+@pytest.mark.parametrize("types", ["u8 u8", "i8 u8", "u8 i8"])
+def test_residuals_are_added_to_rounded_results(
+    assert_node: Any, x: tuple[int, ...], w: tuple[int, ...], attrs: dict[str, Any], types: str
+) -> None:
+    """Results at the ends of own_lo .. own_hi too. types: of x and result, of the residual."""
+    dtype, added = types.split()
+    bias, multiplier, result = ending(3, w[1] * w[2] * w[3], w[0], dtype, dtype)
+    down, across = attrs.get("stride", (1, 1))
+    out = (x[0], (x[1] - w[1]) // down + 1, (x[2] - w[2]) // across + 1, w[0])
+    inputs = [numbers(1, dtype, x), numbers(2, "i8", w), bias, multiplier, None, numbers(3, added, out)]
+    scales = {"own_lo": -37, "own_hi": 45, "own_scale": 0.83, "residual_scale": -0.41}
+    assert_node("qconv2d", inputs, constants=(1, 2, 3), residual_zero=9, **attrs, **scales, **result)
+
+
 @pytest.mark.parametrize("channels", [9, 32, 70])
 @pytest.mark.parametrize("groups", [1, 0])
 @pytest.mark.parametrize("to", ["i8", "u8"])

@@ -12,6 +12,7 @@ from mavcg.passes.graph.pads import explicit_padding, fold_pads
 from mavcg.passes.graph.pointwise import fuse_pointwise
 from mavcg.passes.graph.prune import merge_equal, merge_moves
 from mavcg.passes.graph.quantized import eight_bit
+from mavcg.passes.graph.quantized_sums import fuse_quantized_sums
 from mavcg.passes.graph.transposes import cancel_transposes
 
 PASSES = [
@@ -25,6 +26,7 @@ PASSES = [
     merge_scales,
     recognise_activations,
     fuse_integer_results,
+    fuse_quantized_sums,
     fuse_pointwise,
     eight_bit,
     widen_half,

@@ -12,6 +12,7 @@ from mavcg.ops.nodes import verify
 from mavcg.passes.graph.pads import explicit_padding
 from mavcg.passes.graph.prune import prune
 from mavcg.passes.graph.quantized import eight_bit
+from mavcg.passes.graph.quantized_sums import fuse_quantized_sums
 from mavcg.reference import run
 
 
@@ -227,6 +228,42 @@ def test_a_bias_with_which_sums_could_wrap_around_is_added_in_f32(groups: int, s
     assert ops(after) == ["qconv2d"]
     bias, shift = (after.constants[after.nodes[0].inputs[i]] for i in (2, 4))
     assert [*np.flatnonzero(shift)] == [1, 3] and not bias[[1, 3]].any() and bias[[0, 2, 4, 5]].all()
+
+
+@pytest.mark.parametrize("op", ["add", "sub"])
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("kernel", [1, 3])
+def test_a_sum_is_fused_into_the_convolution_before_it(op: str, first: bool, kernel: int) -> None:
+    m = Model("u8")
+    x = m.input((1, 6, 5, 6))
+    pads = (kernel // 2,) * 4
+    y = m.b.add("conv2d", (x, m.weights((6, kernel, kernel, 6), 0), m.number(m.rng.uniform(-1, 1, 6))), pads=pads)
+    own = m.dequantize(m.quantize(m.b.add("relu", (y,))), 0.07, 5)
+    y = m.b.add(op, (own, x) if first else (x, own))
+    graph = m.b.finish([m.quantize(m.b.add("clip", (y,), lo=-4.0, hi=7.0), 0.09, 3)])
+    before = prune(eight_bit(graph))
+    after = prune(fuse_quantized_sums(before))
+    verify(after)
+    assert (ops(before), ops(after)) == (["qconv2d", "qadd"], ["qconv2d"])
+    image = np.random.default_rng(3).integers(0, 256, (1, 6, 5, 6)).astype(np.uint8)
+    (wanted,), (found,) = run(explicit_padding(before), image), run(explicit_padding(after), image)
+    np.testing.assert_array_equal(found, wanted)
+    assert len(np.unique(wanted)) > 20
+
+
+def test_a_sum_of_a_result_that_is_read_twice_or_broadcast_stays() -> None:
+    def ops_of(make: Callable[[Model, str], list[str]]) -> list[str]:
+        m = Model("u8")
+        y = m.b.add("conv2d", (m.input((1, 4, 4, 6)), m.weights((6, 1, 1, 6), 0)))
+        return ops(prune(fuse_quantized_sums(prune(eight_bit(m.b.finish(make(m, m.quantize(y))))))))
+
+    def add(m: Model, q: str, other: str) -> str:
+        return m.quantize(m.b.add("add", (m.dequantize(q, 0.07, 5), other)), 0.1)
+
+    assert ops_of(lambda m, q: [add(m, q, m.input((1, 4, 4, 6), name="z")), q]) == ["qconv2d", "qadd"]
+    assert ops_of(lambda m, q: [add(m, q, m.input((1, 4, 1, 6), name="z"))]) == ["qconv2d", "qadd"]
+    assert ops_of(lambda m, q: [add(m, q, m.dequantize(q, 0.07, 5))]) == ["qconv2d", "qadd"]
+    assert ops_of(lambda m, q: [add(m, q, m.input((1, 4, 4, 6), name="z"))]) == ["qconv2d"]
 
 
 def test_the_pad_of_a_padded_image_is_its_zero_point() -> None:
