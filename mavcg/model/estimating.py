@@ -31,7 +31,7 @@ from mavcg.model.dump import dump
 from mavcg.model.model import build_model
 from mavcg.model.model_request import MAX_ERROR, PlanContext, Progress
 from mavcg.model.note import macro_from_note
-from mavcg.model.precision import F32, optimised_graph, parse_precision, set_precision
+from mavcg.model.precision import AUTO_PRECISION, F32, optimised_graph, parse_precision, set_precision
 from mavcg.model.request import ModelOptions, make_model_request
 from mavcg.model.stages import LAY_OUT, choose_and_lower, run_stages
 from mavcg.objects.elf import open_elf
@@ -63,6 +63,10 @@ def read_source(
     if note is None:
         progress(f"reading {path.name}")
         known = parse_precision(precision, [load_cores()[core] for core in board.cores if core in load_cores()])
+        if known == AUTO_PRECISION:
+            raise MavcgError(
+                f"--precision {AUTO_PRECISION}: build the library, which measures errors, and estimate that"
+            )
         graph = optimised_graph(import_model(path, shapes), known, dump)
         return lower_for_board(path.stem, graph, board, progress, known)
     if precision is not None:

@@ -14,7 +14,7 @@ from mavcg.model.aar import write_aar
 from mavcg.model.dump import dump
 from mavcg.model.model_request import ModelRequest, Progress
 from mavcg.model.note import model_note
-from mavcg.model.precision import F16, precision_json
+from mavcg.model.precision import F32, precision_json, used_precision
 from mavcg.objects.inspection import loaded_bytes, note_assembly
 from mavcg.objects.library import link_shared
 from mavcg.objects.link_options import LinkOptions
@@ -71,7 +71,10 @@ def link_model(
     kernels = kernel_code(kernel_objects, plan.machines, plan.tiles)
     dump("generate_code", kernels)
     dump("pack_weights", f"{len(plan.memory.constants)} constants, {plan.memory.constants_bytes} bytes\n")
-    note = model_note(plan, kernels) | {"precision": precision_json(plan, request.precision), "made_with": facts}
+    note = model_note(plan, kernels) | {
+        "precision": precision_json(plan, request.precision, request.cores),
+        "made_with": facts,
+    }
     selector = library_selector(kernels, request, folder)
     link_with_note((*kernels.objects, *parts, selector), note, request, folder, progress)
     companions = write_companions(plan.program, request.output, request.threads)
@@ -101,7 +104,7 @@ def library_selector(kernels: KernelCode, request: ModelRequest, folder: Path) -
 
 def engine_options(plan: Plan, request: ModelRequest) -> EngineOptions:
     """Return the facts that are fixed in the library's engine."""
-    base = base_extensions(plan.machines[GENERIC]) if request.precision == F16 else ()
+    base = base_extensions(plan.machines[GENERIC]) if used_precision(request.precision, request.cores) != F32 else ()
     return EngineOptions(request.threads, default_spin_us(request.board), base_extensions=base)
 
 

@@ -13,7 +13,7 @@ from mavcg.graph import Graph
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core
 from mavcg.hardware.core_model import BoardModel
-from mavcg.model.precision import F32
+from mavcg.model.precision import F32, MAX_HALF_ERROR, used_precision
 from mavcg.toolchain.codegen import default_workers
 from mavcg.toolchain.target import Target
 
@@ -36,7 +36,7 @@ class ModelRequest:
     the library. weights: of a Caffe network; None for the file beside the model. aar: path of an Android archive to
     write. image_rows: every kernel that can works by rows of the image, for programs by parts of rows. graph: the model
     as a graph if it was not read from the file; the file is then used for its name and hash only. precision: of
-    arithmetic (precision.py).
+    arithmetic (precision.py). max_half_error: limit of the measured error of AUTO_PRECISION.
     """
 
     model: Path
@@ -62,6 +62,7 @@ class ModelRequest:
     image_rows: bool = False
     sizes: tuple[Mapping[str, tuple[int, ...]], ...] = ()
     precision: str = F32
+    max_half_error: float = MAX_HALF_ERROR
 
 
 @dataclass(frozen=True)
@@ -69,8 +70,9 @@ class PlanContext:
     """The inputs of the stages beside the plan.
 
     question: strategy and limits of the choice of algorithms. max_size_bytes: limit of packed weights. max_arena_bytes:
-    limit of a context's buffers. image_rows, depth_first, threads, precision: as in ModelRequest. pool: constants of
-    all models of the same library; None: each model has its own.
+    limit of a context's buffers. image_rows, depth_first, threads, precision, max_half_error: as in ModelRequest, but
+    f32 for AUTO_PRECISION and cores without f16. pool: constants of all models of the same library; None: each model
+    has its own.
     """
 
     board: BoardModel
@@ -84,13 +86,15 @@ class PlanContext:
     progress: Progress = lambda message: None
     pool: ConstantPool | None = None
     precision: str = F32
+    max_half_error: float = MAX_HALF_ERROR
 
 
 def plan_context(request: ModelRequest, progress: Progress) -> PlanContext:
     """Return what the stages need of a request for a library. Raises: MavcgError as board_model."""
     board = board_model(request.cores, request.target, request.board)
+    precision = used_precision(request.precision, request.cores)
     return PlanContext(
-        board if request.precision == F32 else with_half_arithmetic(board),
+        board if precision == F32 else with_half_arithmetic(board),
         ModelQuestion(request.strategy, request.db, request.max_error, request.max_workspace_bytes),
         request.max_size_bytes,
         request.max_arena_bytes,
@@ -99,5 +103,6 @@ def plan_context(request: ModelRequest, progress: Progress) -> PlanContext:
         request.threads,
         request.workers,
         progress,
-        precision=request.precision,
+        precision=precision,
+        max_half_error=request.max_half_error,
     )

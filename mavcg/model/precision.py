@@ -1,12 +1,12 @@
 """The precision of a model's arithmetic: what is requested, what the cores have, and the graph that follows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
 from mavcg.choose.plan import Plan
 from mavcg.errors import MavcgError
-from mavcg.graph import Graph
+from mavcg.graph import Graph, Node
 from mavcg.hardware.core import Core
 from mavcg.kernels.machines import cores_without_half
 from mavcg.kernels.registry import has_half_kernel
@@ -15,18 +15,19 @@ from mavcg.passes.graph.pipeline import optimise
 from mavcg.passes.graph.precision import in_half, in_single
 from mavcg.passes.graph.rewrite import Dump
 
-F32, F16 = "f32", "f16"
-PRECISIONS = (F32, F16)
+F32, F16, AUTO_PRECISION = "f32", "f16", "auto"
+PRECISIONS = (F32, F16, AUTO_PRECISION)
+MAX_HALF_ERROR = 0.01  # limit of AUTO_PRECISION's measured error, if none is given
 
 
 def parse_precision(text: str | None, cores: Sequence[Core]) -> str:
-    """Return the precision that --precision names, f32 by default.
+    """Return the precision that --precision names, f32 by default. auto: f16 where it keeps a limit on the error.
 
     Raises: MavcgError for an unknown one, and for f16 where a core has no arithmetic of f16.
     """
     precision = text or F32
     if precision not in PRECISIONS:
-        raise MavcgError(f"--precision {text}: give {' or '.join(PRECISIONS)}")
+        raise MavcgError(f"--precision {text}: give {', '.join(PRECISIONS[:-1])} or {PRECISIONS[-1]}")
     if precision == F16 and (without := cores_without_half(cores)):
         names = ", ".join(without)
         raise MavcgError(
@@ -34,6 +35,11 @@ def parse_precision(text: str | None, cores: Sequence[Core]) -> str:
             f"(FEAT_FP16, AVX512-FP16); leave it out for {F32}, or name other --cores"
         )
     return precision
+
+
+def used_precision(precision: str, cores: Sequence[Core]) -> str:
+    """Return the precision of a build for these cores: f32 for auto if one of them has no arithmetic of f16."""
+    return F32 if precision == AUTO_PRECISION and cores_without_half(cores) else precision
 
 
 def optimised_graph(graph: Graph, precision: str, dump: Dump | None = None) -> Graph:
@@ -44,9 +50,16 @@ def optimised_graph(graph: Graph, precision: str, dump: Dump | None = None) -> G
     return optimise(graph if precision == F32 else in_single(graph), dump)
 
 
-def half_graph(graph: Graph) -> Graph:
-    """Return an optimised f32 graph with all nodes in f16 that have kernels for it."""
-    lowered = in_half(graph, has_half_kernel)
+def half_graph(graph: Graph, single: Set[str] = frozenset()) -> Graph:
+    """Return an optimised f32 graph with all nodes in f16 that have kernels for it.
+
+    single: outputs of nodes that stay f32.
+    """
+
+    def is_half(node: Node, graph: Graph) -> bool:
+        return node.output not in single and has_half_kernel(node, graph)
+
+    lowered = in_half(graph, is_half)
     verify(lowered)
     return lowered
 
@@ -66,16 +79,22 @@ def layer_precisions(plan: Plan) -> dict[str, str]:
     return layers
 
 
-def precision_json(plan: Plan, requested: str) -> dict[str, Any]:
-    """Return what a build's document says of precision. requested: of PRECISIONS."""
-    error = {"measured_error": None, "overflows": []} | dict(plan.precision)
-    return {"requested": requested, "layers": layer_precisions(plan), "max_error": None, **error}
+def precision_json(plan: Plan, requested: str, cores: Sequence[Core] = ()) -> dict[str, Any]:
+    """Return what a build's document says of precision.
+
+    requested: of PRECISIONS. cores: of the build; "without_half" names those for which AUTO_PRECISION is f32.
+    """
+    without = cores_without_half(cores) if requested == AUTO_PRECISION else ()
+    error = {"max_error": None, "measured_error": None, "overflows": []} | dict(plan.precision)
+    return {"requested": requested, "layers": layer_precisions(plan), "without_half": list(without), **error}
 
 
 def precision_words(precision: Mapping[str, Any]) -> str:
     """Return the line of a report on precision_json's value."""
     layers = list(precision["layers"].values())
     words = f"{precision['requested']}: {layers.count(F16)} of {len(layers)} layers in {F16}"
+    if precision.get("without_half"):
+        return f"{words}: no arithmetic of half precision on {', '.join(precision['without_half'])}"
     if precision["overflows"]:
         return f"{words}; numbers of {precision['overflows'][0]} exceed the range of {F16}: leave --precision out"
     if precision["measured_error"] is not None:
@@ -84,5 +103,5 @@ def precision_words(precision: Mapping[str, Any]) -> str:
 
 
 def set_precision(plan: Plan, precision: str) -> Plan:
-    """Return the plan with its optimised graph in this precision."""
+    """Return the plan with its optimised graph in f32 or f16."""
     return plan if precision == F32 else replace(plan, graph=half_graph(plan.graph))

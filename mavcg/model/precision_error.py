@@ -34,8 +34,7 @@ def error_json(error: MeasuredError) -> dict[str, Any]:
 
 def measure_error(single: Graph, half: Graph) -> MeasuredError:
     """Return the error of a graph's f16 form on random inputs. single, half: with the same inputs and outputs."""
-    rng = np.random.default_rng(SEED)
-    arrays = [sample(single.types[name], rng) for name in single.inputs]
+    arrays = samples(single)
     overflows: list[str] = []
 
     def note_overflow(node: Node, result: Array) -> None:
@@ -64,6 +63,12 @@ def relative_error(exact: Array, computed: Array) -> float:
     largest = float(np.abs(wanted).max()) or 1.0
     worst = float(np.abs(found - wanted).max() / largest)
     return worst if np.isfinite(worst) else float("inf")
+
+
+def samples(graph: Graph) -> list[Array]:
+    """Return the random inputs of a graph, always the same."""
+    rng = np.random.default_rng(SEED)
+    return [sample(graph.types[name], rng) for name in graph.inputs]
 
 
 def sample(tensor: TensorType, rng: np.random.Generator) -> Array:

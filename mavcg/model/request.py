@@ -18,7 +18,7 @@ from mavcg.importers.declared_shapes import GivenShapes
 from mavcg.importers.load import is_tflite
 from mavcg.model.aar import check_aar
 from mavcg.model.model_request import MAX_ERROR, ModelRequest
-from mavcg.model.precision import F32, parse_precision
+from mavcg.model.precision import AUTO_PRECISION, F32, MAX_HALF_ERROR, parse_precision
 from mavcg.model.sizes import parse_shapes, parse_sizes
 from mavcg.objects.library import check_soname
 from mavcg.profiles.load import cores_for
@@ -86,6 +86,10 @@ def make_model_request(
         raise MavcgError(
             f"--max-error {options.max_error}: give 0 (sums by definition) to below 1, such as {MAX_ERROR}"
         )
+    precision = parse_precision(options.precision, chosen)
+    algorithm_error, half_error = options.max_error, None
+    if precision == AUTO_PRECISION:  # the limit of the whole network's error; algorithms keep theirs
+        algorithm_error, half_error = None, options.max_error
     strategy = _strategy(selection, board_facts)
     if options.board == HOST:  # for every strategy, so that selection and the engine's algorithms use the same facts
         board_facts = measured_host_board()
@@ -102,7 +106,7 @@ def make_model_request(
         parse_tuning(options.tune),
         options.jobs or default_workers(),
         board_facts,
-        MAX_ERROR if options.max_error is None else options.max_error,
+        MAX_ERROR if algorithm_error is None else algorithm_error,
         strategy,
         selection.db,
         selection.max_workspace,
@@ -110,7 +114,8 @@ def make_model_request(
         parse_size(selection.max_arena, "--max-arena"),
         _depth_first(selection.depth_first, board_facts),
         weights=options.weights,
-        precision=parse_precision(options.precision, chosen),
+        precision=precision,
+        max_half_error=MAX_HALF_ERROR if half_error is None else half_error,
         aar=options.aar,
         sizes=sizes if len(sizes) > 1 else (),
     )

@@ -24,8 +24,9 @@ from mavcg.importers.load import import_model
 from mavcg.model.choose_algorithms import choose_algorithms
 from mavcg.model.dump import dump
 from mavcg.model.model_request import ModelRequest, PlanContext, Progress, plan_context
-from mavcg.model.precision import optimised_graph, set_precision
-from mavcg.model.precision_error import error_json, measure_error
+from mavcg.model.precision import AUTO_PRECISION, F32, optimised_graph
+from mavcg.model.precision_choice import choose_half_layers
+from mavcg.model.precision_error import error_json
 
 
 def optimise_graph(plan: Plan, context: PlanContext) -> Plan:
@@ -38,12 +39,12 @@ def optimise_graph(plan: Plan, context: PlanContext) -> Plan:
 
 def choose_precision(plan: Plan, context: PlanContext) -> Plan:
     """Compute nodes in half precision where it is requested and kernels have it, and measure the error."""
-    lowered = set_precision(plan, context.precision)
-    if lowered is plan:
+    if context.precision == F32:
         return plan
-    dump("precision", lowered.graph)
-    context.progress("measuring the error of half precision")
-    return replace(lowered, precision=error_json(measure_error(plan.graph, lowered.graph)))
+    limit = context.max_half_error if context.precision == AUTO_PRECISION else None
+    graph, error = choose_half_layers(plan.graph, limit, context.progress)
+    dump("precision", graph)
+    return replace(plan, graph=graph, precision={"max_error": limit, **error_json(error)})
 
 
 def choose_and_lower(plan: Plan, context: PlanContext) -> Plan:

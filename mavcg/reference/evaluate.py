@@ -21,6 +21,9 @@ DEFINITIONS: Mapping[str, Callable[[Node, Sequence[Any]], Array]] = MappingProxy
 _EXACT = (*shape.MOVES, "where", "cast", "convert_layout")  # operators without arithmetic, which need no wider type
 
 
+Visit = Callable[[Node, Sequence[Array | None], Array], None]
+
+
 def evaluate(node: Node, inputs: Sequence[Array | None], wide: bool = False) -> tuple[Array, ...]:
     """Return the outputs of a node as contiguous arrays.
 
@@ -51,9 +54,10 @@ def evaluate(node: Node, inputs: Sequence[Array | None], wide: bool = False) -> 
     return (rounded,)
 
 
-def run(graph: Graph, *arrays: Array, wide: bool = False) -> tuple[Array, ...]:
+def run(graph: Graph, *arrays: Array, wide: bool = False, visit: Visit | None = None) -> tuple[Array, ...]:
     """Return the outputs of a graph. arrays: its inputs, in order. wide: as in `evaluate`, for all nodes.
 
+    visit: called with each node, its inputs and its result.
     Raises: MavcgError for a missing input, or one of another type than the graph's.
     """
     if len(arrays) != len(graph.inputs):
@@ -67,7 +71,10 @@ def run(graph: Graph, *arrays: Array, wide: bool = False) -> tuple[Array, ...]:
         values[name] = array
     last = {name: i for i, node in enumerate(graph.nodes) for name in node.inputs}
     for i, node in enumerate(graph.nodes):
-        results = evaluate(node, [values[name] if name else None for name in node.inputs], wide)
+        inputs = [values[name] if name else None for name in node.inputs]
+        results = evaluate(node, inputs, wide)
+        if visit is not None:
+            visit(node, inputs, results[0])
         values.update(zip(node.outputs, results, strict=True))
         for name in {*node.inputs, *node.outputs}:
             # Tensors are freed after their last use: all together are much larger than those live at one time.

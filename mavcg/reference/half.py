@@ -42,22 +42,33 @@ def sums_in_blocks(rows: Array, columns: Array) -> Array:
     return total
 
 
+def evaluate_half(node: Node, inputs: Sequence[Array | None], in_blocks: bool) -> Array:
+    """Return the output of a node, of f16 or of other types.
+
+    in_blocks: True to round sums of f16 products as sums_in_blocks. Raises: MavcgError as evaluate.
+    """
+    product = _PRODUCTS.get(node.op) if in_blocks and np.asarray(inputs[0]).dtype == np.float16 else None
+    if product is None:
+        return evaluate(node, inputs)[0]
+    with np.errstate(all="ignore"):
+        return _finish(node, product(node, inputs), inputs)
+
+
+def rounds_terms(graph: Graph) -> bool:
+    """Return True if a graph has few enough products that their sums are rounded term by term."""
+    return _macs(graph) <= MOST_MACS
+
+
 def run_half(graph: Graph, arrays: Sequence[Array], seen: Callable[[Node, Array], None]) -> tuple[Array, ...]:
     """Return the outputs of a graph of f16 and other types.
 
     arrays: its inputs, in order. seen: called with each node and its result. Raises: MavcgError as evaluate.
     """
     values: dict[str, Array] = {**graph.constants, **dict(zip(graph.inputs, arrays, strict=True))}
-    in_blocks = _macs(graph) <= MOST_MACS
+    in_blocks = rounds_terms(graph)
     last = {name: i for i, node in enumerate(graph.nodes) for name in node.inputs}
     for i, node in enumerate(graph.nodes):
-        inputs = [values[name] if name else None for name in node.inputs]
-        product = _PRODUCTS.get(node.op) if in_blocks and graph.types[node.output].dtype == "f16" else None
-        if product is None:
-            (result,) = evaluate(node, inputs)
-        else:
-            with np.errstate(all="ignore"):
-                result = _finish(node, product(node, inputs), inputs)
+        result = evaluate_half(node, [values[name] if name else None for name in node.inputs], in_blocks)
         values[node.output] = result
         seen(node, result)
         for name in {*node.inputs, node.output}:

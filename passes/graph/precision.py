@@ -1,6 +1,6 @@
 """Changes the precision of a graph's floats: f16 files to f32, and f32 graphs to f16 where there are kernels of f16."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -169,6 +169,15 @@ class _Half:
         self.new.into(target, "cast", (read or self.single(source),), node.origin, to=to)
         if from_ == "f16" and to == "f32":
             self.halves[target] = self.new.of(source)
+
+
+def half_inputs(node: Node, inputs: Sequence[Array | None]) -> list[Array | None]:
+    """Return the arrays that a node reads in f16 arithmetic. inputs: of the node in f32, of any precision."""
+    kept = _PARAMETERS.get(node.op, ())
+    return [
+        array if array is None or array.dtype.kind != "f" else array.astype(np.float32) if i in kept else to_half(array)
+        for i, array in enumerate(inputs)
+    ]
 
 
 def to_half(array: Array) -> Array:

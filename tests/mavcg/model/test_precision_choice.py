@@ -1,0 +1,84 @@
+"""Layers in f32 where their errors are too large: as few as keep the limit."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mavcg.graph import Graph, TensorType
+from mavcg.graph.builder import GraphBuilder
+from mavcg.kernels.machines import cores_without_half
+from mavcg.model.precision import layer_precisions, precision_json, precision_words
+from mavcg.model.precision_choice import choose_half_layers, own_errors
+from mavcg.model.request import ModelOptions, make_model_request
+from mavcg.model.stages import plan_model
+from mavcg.profiles.load import cores_for
+
+
+def quiet(message: str) -> None:
+    pass
+
+
+def network() -> Graph:
+    """Products with small errors, and a sum of squares beyond the range of f16."""
+    b = GraphBuilder("layers")
+    rng = np.random.default_rng(1)
+    x = b.input("x", TensorType("f32", (4, 32)))
+    a = b.add("matmul", (x, b.constant(rng.standard_normal((32, 32)).astype(np.float32))), "product")
+    large = b.add("mul", (a, b.constant(np.float32(200))), "large")
+    squares = b.add("mul", (large, large), "squares")
+    total = b.add("reduce_mean", (squares,), "total", axes=(1,), keepdims=True)
+    norm = b.add("div", (large, b.add("sqrt", (total,), "root")), "norm")
+    return b.finish((norm,))
+
+
+def halves(graph: Graph) -> set[str]:
+    return {n.origin for n in graph.nodes if n.op != "cast" and graph.types[n.output].dtype == "f16"}
+
+
+def test_overflowing_nodes_have_infinite_errors_and_stay_f32() -> None:
+    graph = network()
+    errors = {graph.producers()[name].origin: error for name, error in own_errors(graph).items()}
+    assert errors["squares"] == np.inf and errors["total"] < np.inf
+    unlimited, overflowing = choose_half_layers(graph, None, quiet)
+    assert overflowing.overflows and "squares" in halves(unlimited)
+    half, error = choose_half_layers(graph, 0.01, quiet)
+    assert error.relative is not None and error.relative <= 0.01 and not error.overflows
+    assert "squares" not in halves(half) and {"product", "large"} <= halves(half)
+
+
+@pytest.mark.parametrize("limit", [1e-2, 1e-3, 1e-5, 0.0])
+def test_every_limit_is_kept(limit: float) -> None:
+    half, error = choose_half_layers(network(), limit, quiet)
+    assert error.relative is not None and error.relative <= limit
+    if not limit:
+        assert not halves(half)
+
+
+def test_a_tighter_limit_leaves_fewer_layers_in_half() -> None:
+    counts = [len(halves(choose_half_layers(network(), limit, quiet)[0])) for limit in (1e-2, 1e-4, 0)]
+    assert counts[0] >= counts[1] >= counts[2] == 0
+
+
+def test_the_limit_of_a_request_is_that_of_the_network(tiny_onnx: Path, tmp_path: Path) -> None:
+    library = str(tmp_path / "libtiny.so")
+    options = ModelOptions(cores=("cortex-a76",), precision="auto", max_error=0.5)
+    request, _ = make_model_request(tiny_onnx, library, options)
+    assert request.max_half_error == 0.5 and request.max_error == 1e-4
+    plan = plan_model(request, "tiny", quiet)
+    document = precision_json(plan, request.precision, request.cores)
+    assert document["max_error"] == 0.5 and document["measured_error"] < 0.01
+    assert set(document["layers"].values()) == {"f16"}
+
+
+def test_cores_without_half_precision_make_it_f32(tiny_onnx: Path, tmp_path: Path) -> None:
+    names = ("cortex-a55", "cortex-a53")
+    assert cores_without_half(cores_for(list(names))) == ("cortex-a53",)
+    options = ModelOptions(cores=names, precision="auto")
+    request, _ = make_model_request(tiny_onnx, str(tmp_path / "libtiny.so"), options)
+    plan = plan_model(request, "tiny", quiet)
+    document: dict[str, Any] = precision_json(plan, request.precision, request.cores)
+    assert set(layer_precisions(plan).values()) == {"f32"} and document["without_half"] == ["cortex-a53"]
+    assert "+fullfp16" not in plan.machines["generic"].llvm_features
+    assert precision_words(document).endswith("no arithmetic of half precision on cortex-a53")
