@@ -18,7 +18,7 @@ from mavcg.passes.ir.arithmetic import (
 from mavcg.passes.ir.attributes import base_features, choose_cpu, cpu_attributes_of, features_of, fused_types
 from mavcg.passes.ir.clone import Version, make_version
 from mavcg.passes.ir.definition_text import relabel_module, with_cpu
-from mavcg.passes.ir.hot_module import HotModule
+from mavcg.passes.ir.hot_module import HotModule, version_symbol
 from mavcg.passes.ir.module_text import ModuleText, parse_module
 from mavcg.toolchain.codegen import CodegenJob, Failure, canonical, compile_all
 from mavcg.toolchain.target import Target
@@ -81,9 +81,9 @@ class VersionJobs:
         return replace(self._job(name, label, text), optimise=False)
 
     def tuning_job(self, name: str, core: Core, asm: str, generic_asm: str) -> TuningJob:
-        version, generic = (make_version(self.hot, name, label) for label in (core.name, GENERIC))
+        version, generic = make_version(self.hot, name, core.name), version_symbol(self.hot, name, GENERIC)
         ir = str(version.module)
-        return TuningJob(core, asm, version.symbol, generic_asm, generic.symbol, why_untouched(ir), has_open_inline(ir))
+        return TuningJob(core, asm, version.symbol, generic_asm, generic, why_untouched(ir), has_open_inline(ir))
 
     def allowed_extensions(self, name: str, core: Core) -> tuple[str, ...]:
         """Return the extensions that the attributes of a core's version allow beyond the function's base, sorted.

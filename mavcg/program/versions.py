@@ -357,7 +357,7 @@ def _model_versions(
     for (name, label), text in texts.items():
         if label not in known:
             continue
-        own, generic = (make_version(version_jobs.hot, name, each).symbol for each in (label, GENERIC))
+        own, generic = (version_symbol(version_jobs.hot, name, each) for each in (label, GENERIC))
         with failures.refusing(name, f"the modelled performance of its {label} version"):
             try:
                 account = model_version(known[label], text, own, texts[name, GENERIC], generic)
