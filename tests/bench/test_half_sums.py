@@ -1,0 +1,16 @@
+"""Errors of sums of f16: those in blocks do not grow with the number of terms."""
+
+import numpy as np
+
+from bench.half_sums import half_sums, relative_errors
+
+
+def test_blocks_bound_the_error_of_a_sum() -> None:
+    short, long = (relative_errors(terms, positive=True) for terms in (64, 576))
+    assert short["blocks of 64"] == short["f16 throughout"] > short["f32"]
+    assert long["blocks of 64"] < 1.3 * short["blocks of 64"] and long["f16 throughout"] > 2 * long["blocks of 64"]
+
+
+def test_a_sum_of_ones_stops_where_f16_has_no_next_number() -> None:
+    ones = np.ones((1, 4096), np.float16)
+    assert half_sums(ones, ones, 4096)[0] == 2048 and half_sums(ones, ones, 64)[0] == 4096
