@@ -7,6 +7,9 @@ neighbouring times, and the median of these ratios counts. OpenBLAS is started w
 best kernels for this machine; the fastest one in geometric mean counts. All results are compared with NumPy's in double
 precision, and the command fails if one differs. Long products get fewer rounds: the whole takes about five minutes on a
 quiet machine with two CPUs.
+
+--half: sbgemm and shgemm, beside MKL's products of bf16 and f16 with sums in f32 (the others have none), which use AMX
+where the processor has it.
 """
 
 import argparse
@@ -38,7 +41,10 @@ SHAPES: Mapping[str, tuple[tuple[int, int, int], ...]] = {
 OPENBLAS_CORES = ("SkylakeX", "Sapphirerapids", "Haswell")
 ROUNDS, TURN_SECONDS = 9, 0.008
 LARGE_ROUNDS, LARGE_PRODUCT = 5, 8e8  # of products of so many multiply-adds: a turn of theirs is two calls, as long
-CLOSE = {"s": 1e-5, "d": 1e-13}  # of the largest element, times the square root of the terms
+CLOSE = {"s": 1e-5, "d": 1e-13, "sb": 1e-5, "sh": 1e-5}  # of the largest element, times the square root of the terms
+
+
+HALF = ("sb", "sh")
 
 
 @dataclass(frozen=True)
@@ -126,9 +132,11 @@ def row_of(size: Size, threads: int, seconds: Mapping[str, Sequence[float]]) -> 
 
 
 def best_openblas(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return the core type for which OpenBLAS does best against mavcg, in geometric mean."""
+    """Return the core type for which OpenBLAS does best against mavcg, in geometric mean; "" without OpenBLAS."""
     names: list[str] = [name for name in rows[0]["over"] if name.startswith("OpenBLAS")]
-    return min(names, key=lambda name: statistics.geometric_mean(row["over"][name] for row in rows))
+    return (
+        "" if not names else min(names, key=lambda name: statistics.geometric_mean(row["over"][name] for row in rows))
+    )
 
 
 def with_fastest(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -188,12 +196,13 @@ def measure(
 
 
 def main() -> None:
-    """Measure, print, and write bench/results/blas_peers.json."""
+    """Measure, print, and write bench/results/blas_peers.json, with --half half_blas_peers.json."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("shapes", nargs="*", help="M,N,K: only these; nothing is recorded then")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--threads", default="1,2", help="1, 2 or 1,2")
     parser.add_argument("--letters", default="sd")
+    parser.add_argument("--half", action="store_true", help="products in half precision: sbgemm and shgemm")
     parser.add_argument("--cpu-time", action="store_true", help="compare processor time, on a machine others use")
     parser.add_argument("--json", action="store_true", help="print the record instead of a table")
     args = parser.parse_args()
@@ -202,7 +211,7 @@ def main() -> None:
     )
     sizes = [
         Size(kind, letter, transa, *shape)
-        for letter in args.letters
+        for letter in (HALF if args.half else args.letters)
         for kind, shapes in shapes_by_kind.items()
         for shape in shapes
         for transa in (False, True)
@@ -210,15 +219,18 @@ def main() -> None:
     threads = [int(text) for text in args.threads.split(",")]
     with tempfile.TemporaryDirectory(prefix="mavcg-blas-") as folder:
         libraries, missing = [our_library(Path(folder))], {}
-        for name, make in (("BLIS", blis), ("MKL", mkl)):
+        for name, make in (("MKL", mkl),) if args.half else (("BLIS", blis), ("MKL", mkl)):
             try:
                 libraries.append(make())
             except MavcgError as error:
                 missing[name] = str(error)
-        libraries += [openblas(core) for core in OPENBLAS_CORES]
+        libraries += [] if args.half else [openblas(core) for core in OPENBLAS_CORES]
+        if len(libraries) == 1:
+            raise SystemExit(f"no other library: {'; '.join(missing.values())}")
         rows = measure(libraries, sizes, threads, args.rounds, "cpu_s" if args.cpu_time else "wall_s")
+    record_name = "half_blas_peers" if args.half else "blas_peers"
     record = {
-        **facts("measured", "bench.blas_peers"),
+        **facts("measured", "bench.blas_peers --half" if args.half else "bench.blas_peers"),
         "rounds": args.rounds,
         "large_rounds": min(args.rounds, LARGE_ROUNDS),
         "clock": "processor time" if args.cpu_time else "wall clock",
@@ -229,8 +241,8 @@ def main() -> None:
         "rows": rows,
     }
     if not args.shapes and not args.cpu_time and args.letters == "sd" and threads == [1, 2]:
-        write("blas_peers", record)
-    show_record("blas_peers", record, args.json)
+        write(record_name, record)
+    show_record(record_name, record, args.json)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,9 @@ def blas_peers(record: Record, table: Table) -> str:
         rows.append([f"{kind}: {letter}gemm {m}, {n}, {k}", *cells])
     peers = ", ".join(f"{name} {version}".strip() for name, version in record["peers"].items())
     text = f"Measured: speed of our BLAS over the fastest of {peers}; medians of the ratios of {record['rounds']} "
-    text += f"interleaved rounds. OpenBLAS by its best core type for all products, {record['best_openblas']}. "
+    text += "interleaved rounds. "
+    if record["best_openblas"]:
+        text += f"OpenBLAS by its best core type for all products, {record['best_openblas']}. "
     text += " ".join(
         f"{each['threads']} {'thread' if each['threads'] == 1 else 'threads'}: {each['mean_over_fastest']:.3f} in "
         f"geometric mean, least {each['least_over_fastest']:.2f}, {each['below_0.95']} of {each['products']} products "
@@ -37,4 +39,5 @@ def blas_peers(record: Record, table: Table) -> str:
 
 TABLES: Mapping[str, tuple[str, Callable[[Record, Table], str]]] = {
     "blas_peers": ("The BLAS beside other libraries", blas_peers),
+    "half_blas_peers": ("The BLAS's products in half precision beside MKL's", blas_peers),
 }

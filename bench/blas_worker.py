@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 
 PLAIN, TRANSPOSED = 111, 112
+# Products of bf16 and f16 with sums in f32 as MKL names them; their arguments are those of sbgemm and shgemm.
+MKL_NAMES = {"sb": "cblas_gemm_bf16bf16f32", "sh": "cblas_gemm_f16f16f32"}
 ALIGN = 64
 
 
@@ -27,6 +29,23 @@ class ProductStruct(ctypes.Structure):
         *((name, ctypes.c_int64) for name in ("m", "n", "k", "lda", "ldb", "ldc")),
         *((name, ctypes.c_void_p) for name in ("a", "b", "c")),
     ]
+
+
+def given(letter: str, numbers: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Return numbers as elements of A or B of a routine, and their values in double. bfloat16: its bits, truncated."""
+    if letter == "sb":
+        bits = numbers.astype(np.float32).view(np.uint32) & np.uint32(0xFFFF0000)
+        return (bits >> 16).astype(np.uint16), bits.view(np.float32).astype(np.float64)
+    elements = numbers.astype({"s": np.float32, "d": np.float64, "sh": np.float16}[letter])
+    return elements, elements.astype(np.float64)
+
+
+def function_of(library: ctypes.CDLL, letter: str, prefix: str, suffix: str) -> ctypes.c_void_p | None:
+    """Return the library's routine, or None if it has none."""
+    for name in (f"{prefix}cblas_{letter}gemm{suffix}", MKL_NAMES.get(letter, "")):
+        if name and hasattr(library, name):
+            return ctypes.cast(getattr(library, name), ctypes.c_void_p)
+    return None
 
 
 def aligned(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -42,16 +61,15 @@ class Products:
     """The operands of one kind of product, reused in every round."""
 
     def __init__(self, letter: str, transa: bool, m: int, n: int, k: int) -> None:
-        dtype = np.float32 if letter == "s" else np.float64
         random = np.random.default_rng(0)
-        a = random.standard_normal((m, k) if transa else (k, m)).astype(dtype)  # columns as rows of memory
-        b = random.standard_normal((n, k)).astype(dtype)
-        self.arrays = [aligned(a), aligned(b), aligned(np.zeros((n, m), dtype))]
+        a, a_values = given(letter, random.standard_normal((m, k) if transa else (k, m)))  # columns as rows of memory
+        b, b_values = given(letter, random.standard_normal((n, k)))
+        c = np.zeros((n, m), np.float64 if letter == "d" else np.float32)
+        self.arrays = [aligned(a), aligned(b), aligned(c)]
         places = [array.ctypes.data for array in self.arrays]
         flag = TRANSPOSED if transa else PLAIN
         self.struct = ProductStruct(flag, PLAIN, m, n, k, k if transa else m, k, m, *places)
-        left = a.astype(np.float64) if transa else a.T.astype(np.float64)
-        self.exact = (left @ b.T.astype(np.float64)).T
+        self.exact = ((a_values if transa else a_values.T) @ b_values.T).T
 
     def error(self) -> float:
         """Return the largest difference from the exact result, over the largest element of the latter."""
@@ -62,9 +80,7 @@ def main() -> None:
     """Load the library, then answer lines until there are none."""
     calls, path, prefix, suffix, wide = sys.argv[1:]
     library, caller = ctypes.CDLL(path), ctypes.CDLL(calls)
-    functions = {
-        letter: ctypes.cast(getattr(library, f"{prefix}cblas_{letter}gemm{suffix}"), ctypes.c_void_p) for letter in "sd"
-    }
+    functions = {letter: function_of(library, letter, prefix, suffix) for letter in ("s", "d", *MKL_NAMES)}
     core = getattr(library, f"{prefix}openblas_get_corename{suffix}", None)
     if core is not None:
         core.restype = ctypes.c_char_p

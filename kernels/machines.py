@@ -14,6 +14,9 @@ from mavcg.toolchain.target import Target
 _FMA, _AVX2, _AVX512 = (0, 12), (1, 5), ((1, 16), (1, 30), (1, 31))
 _VNNI, _AVX512_BF16 = ((2, 11), (4, 4)), (4, 5)
 _AVX512_FP16 = (3, 23)
+# LLVM CPUs on which VDPBF16PS is taken to beat f32 multiply-adds: Zen 4 and later. An Emerald Rapids takes four times
+# as long for it as for a multiply-add, in independent instructions of 64 bytes, and it has but twice the products.
+_FAST_BF16_PAIRS = "znver"
 HALF = "fullfp16"  # LLVM's name of FEAT_FP16: vectors of f16 in arithmetic
 # What the generic version is compiled for where kernels compute in f16: LLVM's CPU and features.
 _HALF_BASE = {"aarch64": ("generic", ("+neon", f"+{HALF}")), "x86_64": ("x86-64-v4", ("+avx512fp16",))}
@@ -104,7 +107,7 @@ def _x86(name: str, cpu: str, features: tuple[str, ...], cpuid_words: tuple[int,
         vector_bytes,
         registers,
         dot_product=any(map(has, _VNNI)),
-        bf16_dot=vector_bytes == 64 and has(_AVX512_BF16),
+        bf16_dot=vector_bytes == 64 and has(_AVX512_BF16) and cpu.startswith(_FAST_BF16_PAIRS),
     )
 
 

@@ -11,9 +11,9 @@ class Machine:
     vector_bytes: size of the vectors to use, in bytes; vector_registers: their number. in_order: True for an in-order
     core. dot_product: True if one instruction adds four 8-bit products to 32 bits (NEON dot product, AVX-VNNI,
     AVX512-VNNI). matrix_product: True if one instruction adds the product of a 2x8 and an 8x2 matrix of 8-bit numbers
-    to 32 bits (NEON i8mm: smmla, usmmla). bf16_dot: True if one instruction adds bf16 products to f32
-    (AVX512-BF16: pairs; NEON bf16: matrices). Every core has an f32 fused multiply-add: on x86 a model library needs at
-    least x86-64-v3.
+    to 32 bits (NEON i8mm: smmla, usmmla). bf16_dot: True if one instruction adds bf16 products to f32, at least as fast
+    as f32 multiply-adds (AVX512-BF16: pairs; NEON bf16: matrices). Every core has an f32 fused multiply-add: on x86 a
+    model library needs at least x86-64-v3.
     """
 
     name: str
