@@ -93,8 +93,8 @@ class Int8Epilogue:
 @spec_format("quantized_sum")
 @dataclass(frozen=True)
 class QuantizedSum:
-    """The sum of a sum's own result and an 8-bit residual: clamp(round_half_even(r), lo, hi) * scale + (residual -
-    residual_zero) * residual_scale, where r is the own result before it is rounded."""
+    """The sum of a sum's own result and an 8-bit residual, if there is one: clamp(round_half_even(r), lo, hi) * scale +
+    (residual - residual_zero) * residual_scale, where r is the own result before it is rounded."""
 
     lo: int
     hi: int
@@ -102,18 +102,23 @@ class QuantizedSum:
     residual_scale: float
     residual_zero: int
 
-    def value(self, b: ir.IRBuilder, own: ir.Value, residual: ir.Value, dtype: str) -> ir.Value:
-        """Return lanes of f32. own: before it is rounded, not NaN. residual: integer lanes of `dtype`."""
+    def value(self, b: ir.IRBuilder, own: ir.Value, residual: ir.Value | None, dtype: str) -> ir.Value:
+        """Return lanes of f32. own: before it is rounded, not NaN. residual: integer lanes of `dtype`, or None."""
         total = intrinsic(b, "roundeven", [own])
         for sign, end in ((">", self.lo), ("<", self.hi)):
             bound = number(total, float(end))
             total = b.select(b.fcmp_ordered(sign, total, bound), total, bound)
+        scaled = b.fmul(total, number(total, self.scale))
+        if residual is None:
+            return scaled
         added = b.sitofp(subtract_zero(b, residual, dtype, self.residual_zero), total.type)
-        return b.fadd(b.fmul(total, number(total, self.scale)), b.fmul(added, number(total, self.residual_scale)))
+        return b.fadd(scaled, b.fmul(added, number(total, self.residual_scale)))
 
 
-def sum_of(node: Node) -> QuantizedSum:
-    """Return the sum of a qconv2d with a residual, from its attributes."""
+def sum_of(node: Node) -> QuantizedSum | None:
+    """Return the sum of a qconv2d with a residual or a scale of its own, from its attributes; None for others."""
+    if not node.inputs[5] and not node.attr("own_scale"):
+        return None
     return QuantizedSum(
         node.attr("own_lo"),
         node.attr("own_hi"),

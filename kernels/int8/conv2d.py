@@ -77,7 +77,7 @@ def qconv_step(
     stride, dilation = tuple(window.get("stride", (1, 1))), tuple(window.get("dilation", (1, 1)))
     narrow = not bool((weights == -128).any())
     spec = QConv2d(x, out, kernel, stride, dilation, groups, packing.lanes, epilogue_of(node), narrow)
-    if residual is not None:
+    if node.op == "qconv2d":
         spec = replace(spec, residual=residual, sum=sum_of(node))
     if spec.kernel == spec.stride == (1, 1):
         x, out, *rest = in_pieces([v for v in (x, out, residual) if v is not None], PIECE_PIXELS)
@@ -194,7 +194,7 @@ def lower_qconv2d(node: Node, graph: Graph, views: Mapping[str, View], packing: 
     if 0 in weights.shape:
         raise MavcgError(f"node '{node.origin}' (qconv2d): its weights have no elements")
     if is_depthwise(node, graph):
-        if node.inputs[5]:
+        if sum_of(node) is not None:
             raise MavcgError(f"node '{node.origin}' (qconv2d): is depthwise with a residual; add that by a qadd")
         return (_depthwise_step(node, graph, views, weights),)
     window = {name: node.attr(name) for name in ("stride", "dilation", "groups")}
@@ -266,7 +266,7 @@ def results_bounded(node: Node, graph: Graph, weights: Array) -> bool:
     """
     least, most = limits(graph.types[node.inputs[0]].dtype)
     furthest = max(node.attr("x_zero") - least, most - node.attr("x_zero"))
-    if node.op == "qconv2d" and node.inputs[5]:
+    if node.op == "qconv2d" and sum_of(node) is not None:
         own = max(abs(node.attr("own_lo")), abs(node.attr("own_hi"))) * abs(node.attr("own_scale"))
         return bool(own + U8_LARGEST * abs(node.attr("residual_scale")) <= LARGEST_REAL)
     bias, multiplier, *shift = (array.astype(np.float64) for array in constants_of(node, graph))

@@ -95,8 +95,8 @@ class QConv2d(EightBitConvolution):
     steps, lanes, terms], out, bias i32 [2 * groups * panels * lanes + 16], multiplier f32 [1, groups * panels * lanes],
     or multiplier and shift [2, ..]. The bias includes the zero point of x; its parts are for inputs taken as i8, for
     inputs taken as u8, and 16 words of bytes 128, which convert one to the other. bounded: as in tile.to_eight_bits.
-    residual: N, H, W, C, 8 bits, the last operand, which `sum` adds before the result is rounded again. A row of work
-    is a row of output pixels, or, where by_channels, a panel.
+    residual: N, H, W, C, 8 bits, the last operand, which `sum` adds before the result is rounded again; `sum` may also
+    only scale the rounded result. A row of work is a row of output pixels, or, where by_channels, a panel.
     """
 
     x: View

@@ -242,8 +242,10 @@ class RequantizedEnding:
                 shift = self.shift and b.load(address(b, self.shift, move), name="shift", align=4, typ=kind)
                 real = real_results(b, total, multiplier, shift)
                 if self.sum is not None:
-                    there = address(b, at.residual, tile.residual_offsets[p] + first * lanes)
-                    residual = load_lanes(b, there, I8, count * lanes, used, "residual")
+                    residual = None
+                    if at.residual is not None:
+                        there = address(b, at.residual, tile.residual_offsets[p] + first * lanes)
+                        residual = load_lanes(b, there, I8, count * lanes, used, "residual")
                     real = self.sum.value(b, real, residual, self.residual_type)
                 result = round_to_eight_bits(b, self.machine, real, self.epilogue, self.bounded)
                 store_lanes(b, result, address(b, at.out, tile.out_offsets[p] + first * lanes), count * lanes, used)

@@ -99,8 +99,8 @@ def _qconv2d(case: TypedNode) -> tuple[TensorType, ...]:
         if residual.shape != shape:
             raise case.fail(f"residual {residual} where {shape} is needed")
         _zero(case, "residual_zero", residual)
-        if case.attr("own_lo") > case.attr("own_hi"):
-            raise case.fail(f"own_lo {case.attr('own_lo')} is above own_hi {case.attr('own_hi')}")
+    if case.attr("own_lo") > case.attr("own_hi"):
+        raise case.fail(f"own_lo {case.attr('own_lo')} is above own_hi {case.attr('own_hi')}")
     return _result(case, shape)
 
 
@@ -198,8 +198,8 @@ _INTEGER = ("x", "w", "zero", "bias?", "multiplier?", "shift?", "residual?")
 _SCALES = {"a_scale": Attr("float"), "b_scale": Attr("float")}
 # Of requantized f32(sum + bias) * multiplier + shift.
 _REAL = ("bias", "multiplier", "shift?")
-# With a residual, the convolution's own result less its zero point is within own_lo .. own_hi; the result is the
-# requantized own * own_scale + (residual - residual_zero) * residual_scale, as of qadd.
+# With a residual, or an own_scale other than 0, the convolution's own result less its zero point is within own_lo ..
+# own_hi; the result is the requantized own * own_scale + (residual - residual_zero) * residual_scale, as of qadd.
 _OWN = {
     "own_lo": Attr("int", 0),
     "own_hi": Attr("int", 0),

@@ -78,13 +78,16 @@ def _convolve(node: Node, x: Array, w: Array, bias: Array | None, groups: int) -
 def _qconv2d(node: Node, inputs: Sequence[Any]) -> Array:
     x, w, bias, multiplier, shift, residual = inputs
     total = _convolve(node, _centre(x, node.attr("x_zero")), w, bias, node.attr("groups"))
-    if residual is None:
+    if residual is None and not node.attr("own_scale"):
         return _scale(node, total, multiplier, shift)
     real = total.astype(np.float32) * np.asarray(multiplier, np.float32)
     real = real if shift is None else real + np.asarray(shift, np.float32)
     own = np.clip(np.rint(real), node.attr("own_lo"), node.attr("own_hi")).astype(np.float32)
+    own *= np.float32(node.attr("own_scale"))
+    if residual is None:
+        return requantize(node, own)
     added = _centre(residual, node.attr("residual_zero")).astype(np.float32) * np.float32(node.attr("residual_scale"))
-    return requantize(node, own * np.float32(node.attr("own_scale")) + added)
+    return requantize(node, own + added)
 
 
 def _qmatmul(node: Node, inputs: Sequence[Any]) -> Array:

@@ -1,16 +1,19 @@
-"""Fuses the sum of a quantized convolution's result and another 8-bit image into the convolution."""
+"""Fuses what is done with a quantized convolution's result into the convolution: a sum, or a change of its scale."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from mavcg.graph import Graph, Node
+import numpy as np
+
+from mavcg.graph import Array, AttrValue, Graph, Node
 from mavcg.ops import make_node
+from mavcg.ops.eight_bit import limits
 from mavcg.passes.graph.rewrite import Rewrite
 
 RESIDUAL = 5  # index of the input
 
 
 def fuse_quantized_sums(graph: Graph) -> Graph:
-    """Fuse each qadd into the qconv2d of one of its inputs.
+    """Fuse each qadd into the qconv2d of one of its inputs, and each lookup that only changes the scale.
 
     Before:
         input %x: u8[1,2,2,1]
@@ -31,12 +34,13 @@ def fuse_quantized_sums(graph: Graph) -> Graph:
         return %y
 
     The convolution still rounds its own result to whole numbers within its bounds, so that no bit changes; it is not
-    stored and loaded again. Not fused: a result with another reader, that of a convolution with several groups (most
+    stored and loaded again. A table is a change of scale if one f32 factor, found from it, gives all of its entries: in
+    most networks that of an input of a concatenation, whose result has another format. Not fused: a result with another reader, that of a convolution with several groups (most
     are depthwise), and a sum that broadcasts.
     """  # noqa: E501
     new = Rewrite(graph)
     for node in graph.nodes:
-        fused = _fused_node(new, node) if node.op == "qadd" else None
+        fused = _FUSIONS[node.op](new, node) if node.op in _FUSIONS else None
         if fused is None:
             new.keep(node)
         else:
@@ -56,26 +60,62 @@ def _fused_node(new: Rewrite, node: Node) -> tuple[str, Node] | None:
         alike = new.types[name].shape == new.types[residual].shape == shape and residual not in new.constants
         if maker.inputs[RESIDUAL] or not alike or node.attr(f"{own}_zero") != maker.attr("out_zero"):
             continue
-        window = {key: maker.attr(key) for key in ("stride", "dilation", "pads", "groups", "x_zero")}
-        bounds = {f"own_{end}": maker.attr(end) - maker.attr("out_zero") for end in ("lo", "hi")}
-        scales = {"own_scale": node.attr(f"{own}_scale"), "residual_scale": node.attr(f"{other}_scale")}
-        result = {key: node.attr(key) for key in ("out_zero", "lo", "hi", "to")}
-        fused = make_node(
-            "qconv2d",
-            (*maker.inputs[:RESIDUAL], residual),
-            node.outputs,
-            maker.origin,
-            **window,
-            **bounds,
-            **scales,
-            residual_zero=node.attr(f"{other}_zero"),
-            **result,
-        )
-        return name, fused
+        if maker.attr("own_scale"):
+            continue
+        attrs = {"own_scale": node.attr(f"{own}_scale"), "residual_scale": node.attr(f"{other}_scale")}
+        attrs |= {key: node.attr(key) for key in ("out_zero", "lo", "hi", "to")}
+        attrs["residual_zero"] = node.attr(f"{other}_zero")
+        return name, _with(maker, node, residual, attrs)
     return None
+
+
+def _rescaled_node(new: Rewrite, node: Node) -> tuple[str, Node] | None:
+    """Return (the convolution's result, the convolution that gives it in a lookup's scale), or None."""
+    name, table = new.of(node.inputs[0]), new.array(new.of(node.inputs[1]))
+    maker = new.made.get(name)
+    if maker is None or table is None or maker.op != "qconv2d" or maker.attr("groups") != 1:
+        return None
+    if maker.inputs[RESIDUAL] or maker.attr("own_scale") or not new.only_reader(name):
+        return None
+    first = limits(maker.attr("to"))[0]
+    entries = table[maker.attr("lo") - first : maker.attr("hi") - first + 1].astype(np.int64)
+    zero = int(table[maker.attr("out_zero") - first])
+    own = np.arange(maker.attr("lo"), maker.attr("hi") + 1) - maker.attr("out_zero")
+    scale = scale_of(own, entries, zero)
+    if scale is None:
+        return None
+    attrs = {"out_zero": zero, "lo": int(entries.min()), "hi": int(entries.max())}
+    return name, _with(maker, node, "", {"own_scale": scale, **attrs, "to": new.types[node.output].dtype})
+
+
+def scale_of(own: Array, entries: Array, zero: int) -> float | None:
+    """Return an f32 scale so that entries = clamp(round_half_even(own * scale) + zero, min, max); None without one.
+
+    own, entries: whole numbers, [n]; min and max are those of the entries.
+    """
+    least, most = entries.min(), entries.max()
+    inner = (own != 0) & (entries > least) & (entries < most)
+    if not inner.any():
+        return None
+    ends = (entries[inner, None] - zero + np.array([-0.5, 0.5])) / own[inner, None]
+    scale = np.float32((ends.min(axis=1).max() + ends.max(axis=1).min()) / 2)
+    made = np.clip(np.rint(own.astype(np.float32) * scale).astype(np.float64) + zero, least, most)
+    return float(scale) if np.array_equal(made, entries) else None
+
+
+def _with(maker: Node, node: Node, residual: str, attrs: Mapping[str, AttrValue]) -> Node:
+    """Return a convolution that computes a node after it too. attrs: of the result, and what is done with its own."""
+    window = {key: maker.attr(key) for key in ("stride", "dilation", "pads", "groups", "x_zero")}
+    bounds = {f"own_{end}": maker.attr(end) - maker.attr("out_zero") for end in ("lo", "hi")}
+    return make_node(
+        "qconv2d", (*maker.inputs[:RESIDUAL], residual), node.outputs, maker.origin, **window, **bounds, **attrs
+    )
 
 
 def _both_orders(node: Node) -> Iterator[tuple[str, str]]:
     if node.inputs[0] != node.inputs[1]:
         yield "a", "b"
         yield "b", "a"
+
+
+_FUSIONS = {"qadd": _fused_node, "lookup": _rescaled_node}

@@ -110,6 +110,13 @@ def test_residuals_are_added_to_rounded_results(
     assert_node("qconv2d", inputs, constants=(1, 2, 3), residual_zero=9, **attrs, **scales, **result)
 
 
+@pytest.mark.parametrize("to", ["i8", "u8"])
+def test_rounded_results_in_another_scale(assert_node: Any, to: str) -> None:
+    bias, multiplier, result = ending(3, 45, 19, "u8", to)
+    inputs = [numbers(1, "u8", (1, 4, 9, 5)), numbers(2, "i8", (19, 3, 3, 5)), bias, multiplier]
+    assert_node("qconv2d", inputs, constants=(1, 2, 3), own_lo=-37, own_hi=45, own_scale=1.37, **result)
+
+
 @pytest.mark.parametrize("channels", [9, 32, 70])
 @pytest.mark.parametrize("groups", [1, 0])
 @pytest.mark.parametrize("to", ["i8", "u8"])

@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mavcg.graph import DTYPES, Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
@@ -12,7 +14,7 @@ from mavcg.ops.nodes import verify
 from mavcg.passes.graph.pads import explicit_padding
 from mavcg.passes.graph.prune import prune
 from mavcg.passes.graph.quantized import eight_bit
-from mavcg.passes.graph.quantized_sums import fuse_quantized_sums
+from mavcg.passes.graph.quantized_sums import fuse_quantized_sums, scale_of
 from mavcg.reference import run
 
 
@@ -249,6 +251,43 @@ def test_a_sum_is_fused_into_the_convolution_before_it(op: str, first: bool, ker
     (wanted,), (found,) = run(explicit_padding(before), image), run(explicit_padding(after), image)
     np.testing.assert_array_equal(found, wanted)
     assert len(np.unique(wanted)) > 20
+
+
+@pytest.mark.parametrize("dtype", ["i8", "u8"])
+def test_a_change_of_scale_before_a_concat_is_fused(dtype: str) -> None:
+    m = Model(dtype)
+    x = m.input((1, 4, 4, 6))
+    parts = []
+    for scale, zero in ((0.07, 5), (0.11, -20), (0.0613, -7)):
+        y = m.b.add("conv2d", (x, m.weights((6, 1, 1, 6), 0)))
+        parts.append(m.dequantize(m.quantize(m.b.add("relu", (y,)) if zero == -7 else y, scale, zero), scale, zero))
+    graph = m.b.finish([m.quantize(m.b.add("concat", parts, axis=3), 0.11, -20)])
+    before = prune(eight_bit(graph))
+    after = prune(fuse_quantized_sums(before))
+    verify(after)
+    assert sorted(ops(before)) == ["concat", *["lookup"] * 2, *["qconv2d"] * 3]
+    assert sorted(ops(after)) == ["concat", *["qconv2d"] * 3]
+    info = np.iinfo(DTYPES[dtype])
+    image = np.random.default_rng(3).integers(info.min, info.max + 1, (1, 4, 4, 6)).astype(info.dtype)
+    np.testing.assert_array_equal(run(after, image)[0], run(before, image)[0])
+
+
+@given(
+    scale=st.floats(0.015625, 3, width=32),
+    zero=st.integers(-128, 127),
+    own_zero=st.integers(-128, 127),
+    odd=st.booleans(),
+)
+def test_a_table_gives_its_scale_or_none(scale: float, zero: int, own_zero: int, odd: bool) -> None:
+    own = np.arange(-128, 128) - own_zero
+    entries = np.clip(np.rint(own.astype(np.float32) * np.float32(scale)) + zero, -128, 127).astype(np.int64)
+    if odd:  # no table of one scale
+        entries[[0, -1]] = entries[[-1, 0]]
+    found = scale_of(own, entries, int(entries[own_zero + 128]))
+    assert found is None if odd and entries[0] != entries[-1] else True
+    if found is not None:
+        made = np.rint(own.astype(np.float32) * np.float32(found)) + zero
+        np.testing.assert_array_equal(np.clip(made, entries.min(), entries.max()), entries)
 
 
 def test_a_sum_of_a_result_that_is_read_twice_or_broadcast_stays() -> None:
