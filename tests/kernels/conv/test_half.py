@@ -1,4 +1,4 @@
-"""f16 convolutions and matrix products of Arm cores: the bits of their definition, and the error of that.
+"""f16 convolutions and matrix products: the bits of their definition, and the error of that.
 
 The definition is in NumPy: products are added in f16 in the order of the terms, each rounded once, within blocks of at
 most 64 terms; blocks, bias and residual are added in f32.
@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
 from hypothesis import given
@@ -22,12 +23,14 @@ from mavcg.kernels.gemm.sum_blocks import half_cut
 from mavcg.kernels.gemm.tile import Sum
 from mavcg.kernels.registry import has_half_kernel
 from mavcg.reference import evaluate
-from mavcg.specs.kernel import Machine
+from mavcg.specs.kernel import Machine, Packing
+from tests.kernels.conftest import run_node_on
 from tests.kernels.emulated_steps import EmulatedNode, compiled, emulated_node, run_emulated
 
 Array = NDArray[Any]
 LITTLE = Machine("little", "aarch64", "cortex-a55", in_order=True)
 BIG = Machine("big", "aarch64", "cortex-a76")
+X86 = Machine("x86", "x86_64", "sapphirerapids", ("-prefer-256-bit",), vector_bytes=64, vector_registers=32)
 CONV = {"pads": (0, 0, 0, 0)}
 # x, w, attributes; residual: one is added; computed: the weights are an input; plain: no bias.
 CASES: tuple[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]], ...] = (
@@ -204,6 +207,18 @@ def test_blocks_of_terms_cover_a_sum_and_are_short(height: int, width: int, chan
     assert 1 <= iterations < total.levels[number][0] and iterations * inside <= 64
     # Longer blocks would not do.
     assert inside * total.levels[number][0] > 64
+
+
+@pytest.mark.parametrize("number", [0, 3, 5, 7, 9, 13])
+def test_x86_has_the_bits_of_the_definition(number: int) -> None:
+    if not llvm.get_host_cpu_features().get("avx512fp16"):
+        pytest.skip("no AVX512-FP16")
+    node, inputs = case(number)
+    (of_graph,) = node.graph.nodes
+    (computed,) = run_node_on(X86, of_graph, node.graph, node.inputs, parts=2, packing=Packing(16), optimised=False)
+    sums = defined(node, inputs)
+    expected = np.maximum(sums, 0) if of_graph.attr("act") == "relu" else sums
+    np.testing.assert_array_equal(computed, expected.astype(np.float16))
 
 
 @pytest.mark.parametrize("machine", [LITTLE, BIG], ids=lambda machine: machine.name)
