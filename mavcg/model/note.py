@@ -74,7 +74,7 @@ def _primitive(node: Node, lowered: LoweredGraph) -> dict[str, str]:
     graph = lowered.graph
     if node.op == "qconv2d" and node.inputs[1] in graph.constants:
         return {"primitive": eight_bit_primitive(node, graph, lowered.algorithms.get(node.output, ""))}
-    if node.op != "conv2d" or graph.types[node.output].dtype != "f32" or node.inputs[1] not in graph.constants:
+    if node.op != "conv2d" or graph.types[node.output].dtype == "f64" or node.inputs[1] not in graph.constants:
         return {}
     return {"primitive": primitive_of(node, graph, lowered.algorithms.get(node.output, ""))}
 

@@ -95,9 +95,9 @@ def precision_words(precision: Mapping[str, Any]) -> str:
     words = f"{precision['requested']}: {layers.count(F16)} of {len(layers)} layers in {F16}"
     if precision.get("without_half"):
         return f"{words}: no arithmetic of half precision on {', '.join(precision['without_half'])}"
-    if precision["overflows"]:
+    if precision.get("overflows"):
         return f"{words}; numbers of {precision['overflows'][0]} exceed the range of {F16}: leave --precision out"
-    if precision["measured_error"] is not None:
+    if precision.get("measured_error") is not None:
         words += f", error {precision['measured_error']:.2g} of the largest output, on random inputs"
     return words
 

@@ -163,6 +163,8 @@ def show_note(note: Mapping[str, Any], to: "Console") -> None:
     for key in ("inputs", "outputs"):
         to.print(f"{key}: " + ", ".join(f"{t['name']} {t['type']}" for t in note[key]))
     to.print("operators: " + ", ".join(f"{count} {op}" for op, count in note["operators"].items()))
+    if "precision" in note:  # of libraries of one size
+        to.print(f"precision {precision_words(note['precision'])}")
     if "selection" in note:
         to.print(f"primitives, by {selection_sentence(note)}{weights_sentence(note)}")
     to.print(

@@ -1,5 +1,6 @@
 """Libraries that compute in f16: AArch64's in an emulator, against the f32 graph in double precision."""
 
+import io
 import os
 import shutil
 import subprocess
@@ -10,11 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from rich.console import Console
 
 from mavcg.importers.load import import_model
 from mavcg.model.model import build_model
 from mavcg.model.model_request import ModelRequest
 from mavcg.model.precision import precision_json
+from mavcg.model.report import show_note
 from mavcg.model.request import ModelOptions, make_model_request
 from mavcg.model.stages import plan_model
 from mavcg.passes.graph.pipeline import optimise
@@ -128,6 +131,13 @@ def test_layers_are_in_half_and_weights_and_arena_are_halved(folder: Path, note:
     assert note["arena_bytes"] == single.program.arena_bytes // 2
     assert note["weight_bytes"] < 0.65 * single.program.constants_bytes  # biases stay f32
     assert [tensor["type"] for tensor in (*note["inputs"], *note["outputs"])] == ["f32[1,3,32,32]", "f32[1,10]"]
+    assert {step["primitive"] for step in note["steps"] if step["op"] == "conv2d"} == {
+        "implicit_gemm_hwc_hwc",
+        "implicit_depthwise_hwc_hwc",
+    }
+    lines = io.StringIO()
+    show_note({**note, "code_bytes": 0}, Console(file=lines, width=200))
+    assert "precision f16: 14 of 14 layers in f16, error 0.0" in lines.getvalue()
     assert all("fullfp16" in needs for needs in note["extensions"].values()) and "generic" in note["extensions"]
 
 
