@@ -17,17 +17,20 @@ from typing import Any
 
 from mavcg.assembly.code_image import PAGE_BYTES, CodeImage
 from mavcg.assembly.emulated_memory import EmulatedMemory, random_lanes
+from mavcg.assembly.matrix_instructions import result_of
 from mavcg.errors import MavcgError, import_problem
 
 STACK_TOP = 0x7F00_0000_0000  # near the top of 47 bits, as on Linux, far from code and data
 STACK_BYTES = 1 << 20
 RETURN_ADDRESS = 0x1700_0000
 INSTRUCTION_LIMIT = 20_000
+COMPUTED_LIMIT = 1_000  # instructions that matrix_instructions.py computes, a hundred times slower than the emulator
 SECONDS_LIMIT = 5.0  # of one run; a run that returns takes milliseconds
 
 _BUFFERS = (0x40_0000_0000, 0x41_0000_0000, 0x42_0000_0000)
 _LAST_PAGE = (1 << 64) - PAGE_BYTES
 _MASK64 = (1 << 64) - 1
+_UNDEFINED = 1  # QEMU's EXCP_UDEF: an undefined instruction
 
 
 @dataclass(frozen=True)
@@ -164,6 +167,7 @@ class _UnicornCore:
         self.accesses: set[tuple[bool, int, int]] = set()
         self.blocks: set[tuple[int, int]] = set()
         self.deadline = 0.0
+        self.computed = 0
         self.stopped: End | None = None  # why a hook stopped the run
         self.write_kind = unicorn.UC_MEM_WRITE
         self.error = unicorn.UcError
@@ -183,6 +187,7 @@ class _UnicornCore:
             access |= unicorn.UC_PROT_WRITE if section.writable else 0
             self.memory.fix(section.address, size, access)
         self.uc.hook_add(unicorn.UC_HOOK_BLOCK, self._on_block)
+        self.uc.hook_add(unicorn.UC_HOOK_INTR, self._on_exception)
         self.uc.hook_add(unicorn.UC_HOOK_MEM_READ | unicorn.UC_HOOK_MEM_WRITE, self._on_access)
         self.uc.hook_add(unicorn.UC_HOOK_MEM_READ_UNMAPPED | unicorn.UC_HOOK_MEM_WRITE_UNMAPPED, self._on_unmapped)
 
@@ -196,6 +201,18 @@ class _UnicornCore:
 
     def _on_block(self, uc: Any, address: int, size: int, data: Any) -> None:
         self.blocks.add((address, size))
+
+    def _on_exception(self, uc: Any, number: int, data: Any) -> None:
+        """Compute what the emulator does not know; any other exception ends the run."""
+        pc = uc.reg_read(self.pc)
+        word = int.from_bytes(uc.mem_read(pc, 4), "little") if number == _UNDEFINED else 0
+        result = result_of(word, [uc.reg_read(register) for register in self.v]) if word else None
+        self.computed += 1
+        if result is None or self.computed > COMPUTED_LIMIT:
+            self._stop(End.FAULT if result is None else End.NO_END)
+            return
+        uc.reg_write(self.v[result[0]], result[1])
+        uc.reg_write(self.pc, pc + 4)
 
     def _stop(self, why: End) -> None:
         self.stopped = why
@@ -212,6 +229,7 @@ class _UnicornCore:
         self.memory.begin(state.memory_seed, state.given)
         self.accesses.clear()
         self.blocks.clear()
+        self.computed = 0
         self.stopped, self.deadline = None, time.monotonic() + seconds
         for section in self.image.sections:
             uc.mem_write(section.address, section.data)
