@@ -8,7 +8,7 @@ from mavcg.errors import MavcgError
 from mavcg.graph import Array, Graph, Node
 from mavcg.kernels.registry import has_half_kernel
 from mavcg.model.precision import half_graph
-from mavcg.model.precision_error import MeasuredError, measure_error, relative_error, samples
+from mavcg.model.precision_error import MeasuredError, exact_outputs, measure_error, relative_error, samples
 from mavcg.passes.graph.precision import half_inputs
 from mavcg.reference.evaluate import run
 from mavcg.reference.half import evaluate_half, rounds_terms
@@ -23,8 +23,8 @@ def choose_half_layers(graph: Graph, limit: float | None, progress: Progress) ->
     errors stay f32: fewest of them, found by bisection. Where the error cannot be measured, all nodes stay f32.
     """
     progress("measuring the error of half precision")
-    half = half_graph(graph)
-    error = measure_error(graph, half)
+    half, exact = half_graph(graph), exact_outputs(graph)
+    error = measure_error(graph, half, exact)
     if limit is None or (error.relative is not None and error.relative <= limit):
         return half, error
     if error.relative is None:
@@ -35,7 +35,7 @@ def choose_half_layers(graph: Graph, limit: float | None, progress: Progress) ->
         middle = (fewest + most) // 2
         progress(f"measuring the error with {middle} of {len(worst_first)} operators in f32")
         half = half_graph(graph, frozenset(worst_first[:middle]))
-        error = measure_error(graph, half)
+        error = measure_error(graph, half, exact)
         if error.relative is not None and error.relative <= limit:
             best, most = (half, error), middle
         else:
