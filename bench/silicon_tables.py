@@ -85,9 +85,10 @@ def beside_analytic(record: Record, analytic: Record, table: Table) -> str:
     both = [each for group in pairs.values() for each in group]
     rows.append(["all", "", len(both), *_of_both(both), sum(e[3] for e in both), *_of_both([e for e in both if e[3]])])
     text = (
-        "Modelled: mean absolute errors of the simulator (caches, branches, store buffer; a call after "
-        f"{WARM_CALLS} of its kind) and of the analytic models on the same figures. Changes over 5 % that have the "
-        f"right direction: {_direction(record)} by the simulator, {_direction(analytic)} by the analytic models."
+        "Modelled: mean absolute errors of the simulator (caches, branches, store buffer; as many calls in a row as "
+        f"the benchmark makes, after {WARM_CALLS} others) and of the analytic models on the same figures. Changes over "
+        f"5 % that have the right direction: {_direction(record)} by the simulator, {_direction(analytic)} by the "
+        "analytic models."
     )
     head = ["core", "kind", "figures", "simulator", "analytic", "held out", "simulator", "analytic"]
     return f"{text}\n\n{table(head, rows)}"

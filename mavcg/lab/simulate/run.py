@@ -98,8 +98,11 @@ class SimulatedProgram:
         self._watched: set[int] = set()
         self._tables_made = (-1, -1)  # numbers of classes and patterns that the C library has tables for
 
-    def call(self, address: int, state: CallState, limit: int = INSTRUCTION_LIMIT) -> CallCounts:
+    def call(self, address: int, state: CallState, limit: int = INSTRUCTION_LIMIT, follows: bool = False) -> CallCounts:
         """Call the function at an address and return the counts of the call. limit: maximum instructions.
+
+        follows: True if its instructions follow those of the call before at once, as in a loop that calls the function;
+        otherwise they wait until that call has ended.
 
         Raises: MavcgError if the call faults, exceeds the limit, or makes a system call or calls an external function
         that the simulator does not know.
@@ -107,7 +110,10 @@ class SimulatedProgram:
         self.emulator.begin(state)
         self.callees = {}
         c = library()
-        c.sim_begin(self._sim)
+        if follows:
+            c.sim_begin_next(self._sim)
+        else:
+            c.sim_begin(self._sim)
         where, size = ffi().new("uint64_t *"), ffi().new("uint32_t *")
         while True:
             end = c.sim_run(self._sim, address, limit, where, size)

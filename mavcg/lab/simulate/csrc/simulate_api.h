@@ -184,6 +184,8 @@ void sim_take_sample(sim *s, sim_sample *sample);
 
 /* Reset the counts; caches, predictor and pipeline keep their state. */
 void sim_begin(sim *s);
+/* The same, but the call's instructions follow those of the call before without a pause: a loop calls the function. */
+void sim_begin_next(sim *s);
 uint64_t sim_now(const sim *s);
 void sim_end_counts(sim *s, sim_counts *counts);
 

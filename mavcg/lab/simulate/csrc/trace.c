@@ -409,6 +409,13 @@ void sim_begin(sim *s) {
     }
 }
 
+void sim_begin_next(sim *s) {
+    memset(&s->counts, 0, sizeof s->counts);
+    memset(s->writers, 0, sizeof s->writers); /* the caller sets the arguments, which wait for nothing of the last call */
+    s->executed = 0;
+    s->start_cycle = now(s);
+}
+
 uint64_t sim_now(const sim *s) { return now(s); }
 
 void sim_end_counts(sim *s, sim_counts *counts) {

@@ -162,6 +162,28 @@ def test_prefetches_bring_lines(program: SimulatedProgram) -> None:
     assert found.prefetched_lines >= 64 and found.caches["l1"][1] <= 10
 
 
+@pytest.mark.parametrize("core", ["cortex-a72", "cortex-a76", "cortex-a55"])
+def test_calls_in_a_row_overlap_as_far_as_the_core_can(core: str) -> None:
+    """Six products wait for one another, and calls with arguments of their own for nothing of the call before."""
+    kind = load_core(core)
+    chain = "\n".join(["\tfmul d0, d0, d0"] * 6)
+    image = assemble_image(f"\t.text\n\t.global f\nf:\n{chain}\n\tret\n", "chain.s")
+    state = call_state(parse_arguments_of_call("d:1.5"))
+
+    def cycles(follows: bool) -> list[int]:
+        program = SimulatedProgram(image, load_timing(kind), simulated_core(kind))
+        for _ in range(8):
+            program.call(image.symbols["f"], state)
+        return [program.call(image.symbols["f"], state, follows=follows).cycles for _ in range(12)][4:]
+
+    alone, in_a_row = cycles(follows=False), cycles(follows=True)
+    assert len(set(alone)) == 1 and all(count > 0 for count in in_a_row)
+    if kind.order == "in":  # the products of one call after those of the last
+        assert sum(in_a_row) <= sum(alone)
+    else:
+        assert sum(in_a_row) <= 0.7 * sum(alone)
+
+
 def test_calls_are_equal_however_often(program: SimulatedProgram) -> None:
     begin = state("buf:4096 buf:4096 i:1000 f:2")
     cycles = [program.call(program.image.symbols["axpy"], begin).cycles for _ in range(4)]
