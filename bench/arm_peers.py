@@ -12,6 +12,7 @@ with onnxruntime's on this machine, so that a wrong network does not count. It n
 """
 
 import argparse
+import itertools
 import json
 import sys
 import tempfile
@@ -27,7 +28,7 @@ from bench.models import model_path, shapes_of
 from bench.peer_models import prepared
 from bench.peers import difference, model_name
 from bench.record import facts, measured_or_none, write
-from bench.runners import RUNTIMES, Runner
+from bench.runners import HALF_RUNTIMES, RUNTIMES, Runner
 from bench.worker import seeded_inputs
 from mavcg.errors import MavcgError
 from mavcg.files.whole_file import write_whole
@@ -50,43 +51,46 @@ BOARDS = {
     "cortex-a510": "snapdragon-8-gen-1",
 }
 CORES = ("cortex-a55", "cortex-a76")
+DTYPES = ("f32", "f16")
 MARK = "getppid"  # called before and after the simulated run (bench/arm_peers_run.py, bench/arm_library.c)
 _HERE = Path(__file__).resolve().parent
 _TARGET = "aarch64-linux-gnu.2.17"
 
 
-def simulated(network: str, core: Core, runtime: str, model: Path, every: int) -> tuple[ProcessSimulation, list[Any]]:
+def simulated(core: Core, runtime: str, dtype: str, model: Path, every: int) -> tuple[ProcessSimulation, list[Any]]:
     """Simulate one run of a peer, and return it with the outputs. Raises: MavcgError if the runtime fails."""
     root = root_of(core)
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "out.npz"
         python = [str(root / "usr/bin/python3.11"), "-I", str(_HERE / "arm_peers_run.py"), str(site_packages())]
-        simulation = _simulate([*python, runtime, str(model), str(output)], core, root, every)
+        simulation = _simulate([*python, runtime, dtype, str(model), str(output)], core, root, every)
         if not output.exists():
             raise MavcgError(f"{runtime}: ended with status {simulation.status} without a result")
         with np.load(output) as file:
             return simulation, [file[name].ravel() for name in file.files]
 
 
-def simulated_library(network: str, core: Core, every: int) -> tuple[ProcessSimulation, list[Any]]:
-    """Build a network for the core's board, simulate one run of the library, and return it with the outputs.
+def simulated_library(
+    network: str, core: Core, dtype: str, libraries: Path, every: int
+) -> tuple[ProcessSimulation, list[Any]]:
+    """Simulate one run of mavcg's library, and return it with the outputs.
 
+    libraries: a folder that keeps libraries for other cores of the same board.
     Raises: MavcgError if the network cannot be built or the library fails.
     """
-    root = root_of(core)
+    root, library = root_of(core), built_for_board(network, BOARDS[core.name], dtype, libraries)
     with tempfile.TemporaryDirectory() as text:
         folder = Path(text)
-        library, program = built_for_board(network, BOARDS[core.name], folder), folder / "arm_library"
+        program, output = folder / "arm_library", folder / "output.bin"
         include = f"-I{_HERE.parent / 'runtime/csrc'}"
         words = ["-target", _TARGET, "-O2", include, str(_HERE / "arm_library.c"), "-ldl", "-o", str(program)]
         run_zig("cc", words, "building the program that runs a library")
-        files = []
         shape = next(iter(shapes_of(network).values()), None) or _shape_of(network)
         seeded = Runner("", [(tuple(shape), np.dtype(np.float32))], [], lambda arrays: arrays)
+        files = []
         for number, array in enumerate(seeded_inputs(seeded)):
             files.append(folder / f"{number}.bin")
             array.tofile(files[-1])
-        output = folder / "output.bin"
         simulation = _simulate([str(program), str(library), str(output), *map(str, files)], core, root, every)
         if simulation.status or not output.exists():
             raise MavcgError(f"mavcg: ended with status {simulation.status} without a result")
@@ -102,15 +106,19 @@ def _shape_of(network: str) -> Sequence[int]:
     return [dim.dim_value or 1 for dim in source.type.tensor_type.shape.dim]
 
 
-def built_for_board(network: str, board: str, folder: Path) -> Path:
-    """Build a network for a board and return the library. Raises: MavcgError."""
+def built_for_board(network: str, board: str, dtype: str, libraries: Path) -> Path:
+    """Return the library of a network for a board, built if the folder does not have it. Raises: MavcgError."""
     from mavcg.model.model import build_model
     from mavcg.model.request import ModelOptions, make_model_request
 
-    shapes = [f"{name}={'x'.join(map(str, shape))}" for name, shape in shapes_of(network).items()]
-    library = folder / "libmodel.so"
-    request, _ = make_model_request(model_path(network), str(library), ModelOptions(board=board, shapes=shapes, jobs=1))
-    return build_model(request).output
+    library = libraries / f"{network}-{board}-{dtype}" / "libmodel.so"
+    if not library.exists():
+        library.parent.mkdir()
+        shapes = [f"{name}={'x'.join(map(str, shape))}" for name, shape in shapes_of(network).items()]
+        options = ModelOptions(board=board, shapes=shapes, jobs=1, precision=None if dtype == "f32" else dtype)
+        request, _ = make_model_request(model_path(network), str(library), options)
+        build_model(request)
+    return library
 
 
 def _simulate(command: Sequence[str], core: Core, root: Path, every: int) -> ProcessSimulation:
@@ -118,7 +126,7 @@ def _simulate(command: Sequence[str], core: Core, root: Path, every: int) -> Pro
     return simulate_process(command, core, load_timing(core), load_board(BOARDS[core.name]), options)
 
 
-def row_of(network: str, core: Core, runtime: str, simulation: ProcessSimulation) -> dict[str, Any]:
+def row_of(network: str, core: Core, runtime: str, dtype: str, simulation: ProcessSimulation) -> dict[str, Any]:
     """Return the row of one simulated run."""
     document = process_json(simulation)
     return {
@@ -127,7 +135,7 @@ def row_of(network: str, core: Core, runtime: str, simulation: ProcessSimulation
         "board": BOARDS[core.name],
         "midr": f"{emulated_midr(core):#x}",
         "runtime": runtime,
-        "dtype": "f32",
+        "dtype": dtype,
         "cycles": document["cycles"],
         "standard_error_cycles": document["standard_error_cycles"],
         "instructions": document["instructions"],
@@ -141,25 +149,27 @@ def row_of(network: str, core: Core, runtime: str, simulation: ProcessSimulation
     }
 
 
-def rows_of(network: str, core: Core, runtimes: Sequence[str], every: int) -> list[dict[str, Any]]:
+def rows_of(
+    network: str, core: Core, runtimes: Sequence[str], dtype: str, libraries: Path, every: int
+) -> list[dict[str, Any]]:
     """Return the rows of a network on a core; a row of a runtime that cannot run it has the reason as `error`."""
     ready = prepared(network, [runtime for runtime in runtimes if runtime != "mavcg"])
     rows: list[dict[str, Any]] = []
     reference = reference_outputs(network)
     for runtime in runtimes:
-        say(f"{network} on {core.name}: {runtime}")
+        say(f"{network} on {core.name}: {runtime}, {dtype}")
         try:
             if runtime in ready.reasons:
                 raise MavcgError(ready.reasons[runtime])
             if runtime == "mavcg":
-                simulation, outputs = simulated_library(network, core, every)
+                simulation, outputs = simulated_library(network, core, dtype, libraries, every)
             else:
-                simulation, outputs = simulated(network, core, runtime, ready.files[runtime], every)
+                simulation, outputs = simulated(core, runtime, dtype, ready.files[runtime], every)
         except MavcgError as error:
-            rows.append({"net": network, "core": core.name, "runtime": runtime, "dtype": "f32", "error": str(error)})
+            rows.append({"net": network, "core": core.name, "runtime": runtime, "dtype": dtype, "error": str(error)})
             say(f"  {error}")
             continue
-        row = row_of(network, core, runtime, simulation)
+        row = row_of(network, core, runtime, dtype, simulation)
         row["difference"] = float(difference(outputs, reference))
         rows.append(row)
         say(f"  {row['cycles']:,} cycles, {row['instructions']:,} instructions, difference {row['difference']:.1e}")
@@ -170,6 +180,11 @@ def reference_outputs(network: str) -> list[Any]:
     """Return the outputs of onnxruntime on this machine, flat."""
     runner = RUNTIMES["onnxruntime"](prepared(network, ["onnxruntime"]).files["onnxruntime"], 1, False)
     return [np.asarray(output).ravel() for output in runner.run(seeded_inputs(runner))]
+
+
+def computes(runtime: str, dtype: str, core: Core) -> bool:
+    """True if a runtime has an option to compute in this type, and the core the instructions."""
+    return dtype == "f32" or ("fullfp16" in core.extensions and runtime in (*HALF_RUNTIMES, "mavcg"))
 
 
 def say(text: str) -> None:
@@ -196,6 +211,11 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument(
         "--runtimes", default=",".join((*PEERS, "mavcg")), help="(%(default)s); the first is compared with"
     )
+    parser.add_argument(
+        "--dtypes",
+        default="f32",
+        help="f32, f16, or both; f16 of ncnn, mnn and mavcg (%(default)s)",
+    )
     parser.add_argument("--every", type=int, default=0, help="time a sample in every so many instructions; default all")
     parser.add_argument("--json", type=Path, metavar="OUT", help="write the rows to this file, and no record")
     parser.add_argument("--prepare", action="store_true", help="fetch and convert only")
@@ -219,6 +239,7 @@ def _run(options: argparse.Namespace) -> None:
     unknown += [name for name in runtimes if name not in (*PEERS, "mavcg")]
     if unknown:
         raise MavcgError(f"{', '.join(unknown)}: there is none; --help lists cores and runtimes")
+    unknown += [name for name in options.dtypes.split(",") if name not in DTYPES]
     cores = [load_core(name) for name in options.cores.split(",")]
     if options.prepare:
         debian(), site_packages()
@@ -227,9 +248,10 @@ def _run(options: argparse.Namespace) -> None:
                 say(f"{network}: {runtime}: {reason}")
         return
     rows: list[dict[str, Any]] = []
-    for core in cores:
-        for network in networks:
-            rows += rows_of(network, core, runtimes, options.every)
+    with tempfile.TemporaryDirectory() as libraries:
+        for core, network, dtype in itertools.product(cores, networks, options.dtypes.split(",")):
+            able = [name for name in runtimes if computes(name, dtype, core)]
+            rows += rows_of(network, core, able, dtype, Path(libraries), options.every)
             if options.json is not None:
                 write_whole(options.json, json.dumps({"rows": rows}, indent=1) + "\n")
             else:

@@ -1,7 +1,7 @@
-"""Run another runtime once, in the emulated Python: `python -I arm_peers_run.py SITE RUNTIME MODEL OUT.npz`.
+"""Run another runtime once, in the emulated Python: `python -I arm_peers_run.py SITE RUNTIME DTYPE MODEL OUT`.
 
-SITE: the folder of the runtimes' packages. Two runs warm; the third lies between two calls of getppid, which no runtime
-makes, and which mark it for the simulator.
+SITE: the folder of the runtimes' packages. DTYPE: f32 or f16. OUT: the outputs, as .npz. Two runs warm; the third lies
+between two calls of getppid, which no runtime makes, and which mark it for the simulator.
 """
 
 import os
@@ -13,15 +13,18 @@ sys.path[:0] = [str(ROOT), *sys.argv[1:2]]
 
 import numpy as np  # noqa: E402
 
-from bench.runners import RUNTIMES  # noqa: E402
+from bench.runners import HALF_RUNTIMES, RUNTIMES  # noqa: E402
 from bench.worker import seeded_inputs  # noqa: E402
 
 WARM = 2
 
 
 def main() -> None:
-    runtime, model, output = sys.argv[2:]
-    runner = RUNTIMES[runtime](Path(model), 1, False)
+    runtime, dtype, model, output = sys.argv[2:]
+    if dtype == "f16":
+        runner = HALF_RUNTIMES[runtime](Path(model), 1, False, True)
+    else:
+        runner = RUNTIMES[runtime](Path(model), 1, False)
     arrays = seeded_inputs(runner)
     for _ in range(WARM):
         runner.run(arrays)

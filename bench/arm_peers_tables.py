@@ -7,13 +7,14 @@ from typing import Any
 Record = Mapping[str, Any]
 Table = Callable[[Sequence[str], Sequence[Sequence[object]]], str]
 PEERS = ("onnxruntime", "litert", "ncnn", "mnn")
-LARGEST_DIFFERENCE = 1e-3  # of outputs, relative to the largest element
+LARGEST_DIFFERENCES = {"f32": 1e-3, "f16": 3e-2}  # of outputs, relative to the largest element
+_PLACE = ("core", "network", "type", "runtime")
 _MILLION = 1e6
 
 
 def counts(row: Record) -> bool:
     """True for a row of a runtime that ran, with the outputs of the reference."""
-    return "error" not in row and row["difference"] <= LARGEST_DIFFERENCE
+    return "error" not in row and row["difference"] <= LARGEST_DIFFERENCES[row["dtype"]]
 
 
 def by_network(record: Record) -> dict[tuple[str, str, str], dict[str, Record]]:
@@ -43,20 +44,20 @@ def arm_peers(record: Record, table: Table) -> str:
     """Return cycles by network, core and runtime, their ratios, and what each runtime executed."""
     found = by_network(record)
     cycles: list[list[object]] = []
-    ratios_by_core: dict[str, list[float]] = {}
+    ratios_by_core: dict[tuple[str, str], list[float]] = {}
     for (core, network, dtype), runtimes in found.items():
         ratio = ratio_of(runtimes)
         if ratio is not None:
-            ratios_by_core.setdefault(core, []).append(ratio)
+            ratios_by_core.setdefault((core, dtype), []).append(ratio)
         cells = [f"{runtimes[name]['cycles'] / _MILLION:.1f}" if name in runtimes else "" for name in ("mavcg", *PEERS)]
         last = ["" if ratio is None else f"{ratio:.2f}", fastest_peer(runtimes) or ""]
         cycles.append([core, network, dtype, *cells, *last])
     means = [
-        [core, len(ratios), f"{exp(sum(map(log, ratios)) / len(ratios)):.2f}", f"{max(ratios):.2f}"]
-        for core, ratios in ratios_by_core.items()
+        [core, dtype, len(ratios), f"{exp(sum(map(log, ratios)) / len(ratios)):.2f}", f"{max(ratios):.2f}"]
+        for (core, dtype), ratios in ratios_by_core.items()
     ]
     details = [_details(row) for row in record["rows"] if counts(row)]
-    failed = [[r["core"], r["net"], r["runtime"], _reason(r)] for r in record["rows"] if not counts(r)]
+    failed = [[*_place(r), _reason(r)] for r in record["rows"] if not counts(r)]
     text = (
         "Simulated cycles and counted instructions of one run after two, one thread; the peers are their own builds "
         "for aarch64, in a root where they see the core. Each core has the caches, clock and memory of a board of it. "
@@ -64,21 +65,27 @@ def arm_peers(record: Record, table: Table) -> str:
     )
     parts = [
         text,
-        table(["core", "networks", "mavcg / fastest peer, geometric mean", "largest"], means),
+        table(["core", "type", "networks", "mavcg / fastest peer, geometric mean", "largest"], means),
         "Millions of cycles:",
         table(["core", "network", "type", "mavcg", *PEERS, "mavcg / fastest", "fastest peer"], cycles),
         "What was executed, in millions:",
-        table(["core", "network", "runtime", "instructions", "L1 misses", "lines read", "no facts, %"], details),
+        table(
+            ["core", "network", "type", "runtime", "instructions", "L1 misses", "lines read", "no facts, %"], details
+        ),
     ]
     if failed:
-        parts += ["What does not count:", table(["core", "network", "runtime", "reason"], failed)]
+        parts += ["What does not count:", table([*_PLACE, "reason"], failed)]
     return "\n\n".join(parts)
 
 
 def _details(row: Record) -> list[object]:
     unmodelled = 100 * row["unmodelled"] / row["instructions"]
     millions = [row["instructions"], row["misses"]["l1"], row["lines_read"]]
-    return [row["core"], row["net"], row["runtime"], *(f"{n / _MILLION:.2f}" for n in millions), f"{unmodelled:.2f}"]
+    return [*_place(row), *(f"{n / _MILLION:.2f}" for n in millions), f"{unmodelled:.2f}"]
+
+
+def _place(row: Record) -> list[object]:
+    return [row["core"], row["net"], row["dtype"], row["runtime"]]
 
 
 def _reason(row: Record) -> str:

@@ -197,18 +197,19 @@ def openvino_runner(model: Path, threads: int, profile: bool = False) -> Runner:
     return Runner(openvino.__version__.split("-")[0], inputs, names, run, layers=layers if profile else None)
 
 
-def ncnn_runner(model: Path, threads: int, profile: bool = False) -> Runner:
-    """Return ncnn's runner for the .param file that pnnx made, in f32.
+def ncnn_runner(model: Path, threads: int, profile: bool = False, half: bool = False) -> Runner:
+    """Return ncnn's runner for the .param file that pnnx made, in f32, or in f16 where the core computes in it.
 
-    Its defaults fp16 and bf16 are off, Winograd is on.
+    Of its defaults bf16 is off, Winograd is on. half: keep fp16 on, which is a default too.
     """
     from importlib.metadata import version
 
     import ncnn
 
     net = ncnn.Net()
-    for option in ("use_fp16_packed", "use_fp16_storage", "use_fp16_arithmetic", "use_bf16_storage"):
-        setattr(net.opt, option, False)
+    for option in ("use_fp16_packed", "use_fp16_storage", "use_fp16_arithmetic"):
+        setattr(net.opt, option, half)
+    net.opt.use_bf16_storage = False
     net.opt.use_vulkan_compute = False
     net.opt.num_threads = threads
     if net.load_param(str(model)) or net.load_model(str(model.with_suffix(".bin"))):
@@ -228,12 +229,14 @@ def ncnn_runner(model: Path, threads: int, profile: bool = False) -> Runner:
     return Runner(version("ncnn"), [(shape, np.dtype("f4"))], [target], run)
 
 
-def mnn_runner(model: Path, threads: int, profile: bool = False) -> Runner:
-    """Return MNN's runner, in f32: precision high."""
+def mnn_runner(model: Path, threads: int, profile: bool = False, half: bool = False) -> Runner:
+    """Return MNN's runner, in f32: precision high. half: precision low, f16 where the core computes in it."""
     import MNN
 
     interpreter = MNN.Interpreter(str(model))
-    session = interpreter.createSession({"backend": "CPU", "numThread": threads, "precision": "high"})
+    session = interpreter.createSession(
+        {"backend": "CPU", "numThread": threads, "precision": "low" if half else "high"}
+    )
     source, target = interpreter.getSessionInput(session), interpreter.getSessionOutput(session)
     shape = tuple(source.getShape())
     caffe = MNN.Tensor_DimensionType_Caffe
@@ -249,6 +252,8 @@ def mnn_runner(model: Path, threads: int, profile: bool = False) -> Runner:
     return Runner(MNN.version(), [(shape, np.dtype("f4"))], ["output"], run)
 
 
+# Runtimes that compute in f16 by an option of a call: (model, threads, profile, half).
+HALF_RUNTIMES: Mapping[str, Callable[[Path, int, bool, bool], Runner]] = {"ncnn": ncnn_runner, "mnn": mnn_runner}
 RUNTIMES: Mapping[str, Callable[[Path, int, bool], Runner]] = {
     "mavcg": mavcg_runner,
     "onnxruntime": onnxruntime_runner,

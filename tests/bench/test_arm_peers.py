@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from bench.arm_peers import BOARDS, with_rows
+from bench.arm_peers import BOARDS, computes, with_rows
 from bench.arm_peers_tables import arm_peers, by_network, fastest_peer, ratio_of
 from bench.arm_root import core_files
 from bench.tables import table
@@ -46,15 +46,21 @@ def test_mavcg_is_held_against_the_fastest_peer_with_the_same_outputs() -> None:
     assert ratio_of({"ncnn": rows[1]}) is None
 
 
+def test_half_precision_is_for_cores_and_runtimes_that_have_it() -> None:
+    old, new = load_core("cortex-a53"), load_core("cortex-a55")
+    assert [computes(name, "f16", new) for name in ("ncnn", "mnn", "mavcg", "onnxruntime")] == [True, True, True, False]
+    assert not computes("ncnn", "f16", old) and computes("onnxruntime", "f32", old)
+
+
 def test_tables_have_geometric_means_and_what_does_not_count() -> None:
     rows = [row("mavcg", 50_000_000), row("ncnn", 100_000_000)]
     rows += [row("mavcg", 200_000_000, net="m"), row("ncnn", 100_000_000, net="m")]
     rows += [{"net": "m", "core": "cortex-a55", "runtime": "mnn", "dtype": "f32", "error": "no such file"}]
     text = arm_peers({"rows": rows}, table)
-    assert "| cortex-a55 | 2 | 1.00 | 2.00 |" in text
+    assert "| cortex-a55 | f32 | 2 | 1.00 | 2.00 |" in text
     assert "| cortex-a55 | n | f32 | 50.0 |  |  | 100.0 |  | 0.50 | ncnn |" in text
-    assert "| cortex-a55 | m | mnn | no such file |" in text
-    assert "| cortex-a55 | n | ncnn | 1000.00 | 1.00 | 2.00 | 10.00 |" in text
+    assert "| cortex-a55 | m | f32 | mnn | no such file |" in text
+    assert "| cortex-a55 | n | f32 | ncnn | 1000.00 | 1.00 | 2.00 | 10.00 |" in text
 
 
 def test_rows_of_a_run_take_the_place_of_earlier_ones() -> None:
