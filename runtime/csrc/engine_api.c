@@ -21,7 +21,9 @@ static const char *error_text_api(int status) {
     case MAVCG_ERROR_OPTION: return "an option is out of range: threads is 0 to 1024, reserved fields are 0";
     case MAVCG_ERROR_MEMORY: return "there is no memory for the context";
     case MAVCG_ERROR_THREADS: return "the system does not let the context start its threads; ask for fewer";
-    case MAVCG_ERROR_CPU: return "the processor lacks instructions that every version needs (x86: AVX2 and FMA; for half precision FEAT_FP16 or AVX512-FP16)";
+    case MAVCG_ERROR_CPU:
+        return "the processor lacks instructions that every version needs (x86: AVX2 and FMA; for half precision "
+               "FEAT_FP16 or AVX512-FP16)";
     case MAVCG_ERROR_INDEX: return "an index in an input, or computed from one, is outside of the tensor it counts in";
     default: return "not a status of this library";
     }

@@ -27,14 +27,26 @@ static const sim_access *merge(const sim *s, uint32_t n, uint32_t *at, sim_acces
     return whole;
 }
 
-/* Return the access of a prefetch, whose address is known from another access of its block, or NULL. */
-static const sim_access *prefetched(const sim *s, const sim_row *row, sim_access *whole) {
-    for (uint32_t at = 0; row->beside && at < s->record_count; at++)
-        if (index_of(s->records[at]) + 1u == row->beside) {
-            *whole = (sim_access){(s->records[at] & ADDRESS_MASK) + (uint64_t)row->offset, 0, SIM_PREFETCH};
-            return whole;
+/* Return the address in the first record of the instruction with this index, and whether there is one. */
+static int recorded(const uint64_t *records, uint32_t count, uint32_t n, uint64_t *address) {
+    for (uint32_t at = 0; at < count; at++)
+        if (index_of(records[at]) == n) {
+            *address = records[at] & ADDRESS_MASK;
+            return 1;
         }
-    return NULL;
+    return 0;
+}
+
+/* Return the access of the n-th instruction, a prefetch: from its registers, else from another access; or NULL. */
+static const sim_access *prefetched(const sim *s, const sim_row *row, uint32_t n, sim_access *whole) {
+    uint64_t address = 0;
+    int64_t offset = row->offset;
+    if (row->beside != n + 1 || !recorded(s->prefetch_records, s->prefetch_count, n, &address)) {
+        offset = row->other_offset;
+        if (!row->other || !recorded(s->records, s->record_count, row->other - 1u, &address)) return NULL;
+    }
+    *whole = (sim_access){address + (uint64_t)offset, 0, SIM_PREFETCH};
+    return whole;
 }
 
 static void finish(sim *s, uint64_t next) {
@@ -47,14 +59,14 @@ static void finish(sim *s, uint64_t next) {
         sim_access whole;
         const sim_access *access = NULL;
         if (row->memory && seen) {
-            access = row->memory & SIM_PREFETCH ? prefetched(s, row, &whole) : merge(s, n, &at, &whole);
+            access = row->memory & SIM_PREFETCH ? prefetched(s, row, n, &whole) : merge(s, n, &at, &whole);
             s->counts.unknown_addresses += access == NULL && !(row->memory & SIM_UNSIZED);
         }
         s->counts.unmodelled += timed && row->unmodelled;
         process_row(s, row, access, block->address + 4 * n, next, n);
     }
     count_block(s, block, seen);
-    s->record_count = 0;
+    s->record_count = s->prefetch_count = 0;
     s->pending = NULL;
 }
 
@@ -115,11 +127,14 @@ int sim_feed(sim *s, const uint64_t *records, uint64_t count, uint64_t *used, ui
                 return SIM_UNKNOWN_BLOCK;
             }
             if (s->pending != NULL) finish(s, block->address);
-            s->record_count = 0;
+            s->record_count = s->prefetch_count = 0;
             s->pending = block;
             s->phase = sample_phase(s);
             break;
         }
+        case SIM_RECORD_PREFETCH:
+            if (s->pending != NULL && s->prefetch_count < PREFETCHES) s->prefetch_records[s->prefetch_count++] = record;
+            break;
         case SIM_RECORD_BEGIN: return SIM_REGION_BEGINS;
         default: end_region(s, *value); return SIM_REGION_ENDS;
         }

@@ -40,7 +40,7 @@ typedef struct {
     uint8_t open, streamed;
 } sim_write;
 
-enum { WRITES = 4 };
+enum { WRITES = 4, PREFETCHES = 512 };
 
 typedef struct {
     sim_cache levels[SIM_LEVELS];
@@ -125,7 +125,8 @@ struct sim {
     uint32_t access_count, access_room;
     sim_block **numbered; /* blocks of a traced program, by number */
     uint64_t *records;    /* of the accesses of its running block */
-    uint32_t numbered_room, record_count, record_room;
+    uint64_t prefetch_records[PREFETCHES];
+    uint32_t numbered_room, record_count, record_room, prefetch_count;
     sim_block *pending; /* the running block, which is timed when the next one begins */
     size_t last_hook, memory_hook;
     uint32_t phase; /* phase of the running block */

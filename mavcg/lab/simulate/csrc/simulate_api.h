@@ -69,7 +69,8 @@ typedef struct {
 
 /* One instruction. op_class, writeback_class: rows of the latency table. bytes: size of its memory access. writeback:
    the address register that it updates. base to offset: the address operands of a prefetch. beside: in a traced
-   program, 1 + the index in the block of the access that a prefetch is `offset` bytes away from; 0 if there is none. */
+   program, 1 + the index in the block of the access that a prefetch is `other_offset` bytes away from in `other`, and 1 + its own in `beside` if it is `offset`
+   bytes away from its registers at the begin of the block; 0 if that is not known. */
 typedef struct {
     uint32_t bytes;
     uint16_t op_class, writeback_class, pattern;
@@ -80,8 +81,8 @@ typedef struct {
     uint8_t queued;                     /* in-order cores: it may wait in the vector queue */
     uint8_t accumulates;                /* in-order cores: see Timing.accumulates of mavcg/hardware/timing.py */
     uint8_t unmodelled;                 /* no timing facts */
-    uint16_t beside;
-    int64_t offset;
+    uint16_t beside, other;
+    int64_t offset, other_offset;
 } sim_row;
 
 /* A cache. A hit takes `latency` cycles more than in the level above; transferring a line from the cache takes
@@ -198,8 +199,9 @@ int sim_branch(sim *s, uint64_t address, int taken);
 
 /* Kinds of records in the trace of a program, in their upper 3 bits; csrc/plugin/trace_plugin.c writes them. Access:
    9 bits index of the instruction in its block, 3 bits log2(bytes), 1 bit store, 48 bits address. Block: its number.
-   Begin of a region: number of the call. End: address of the block that follows. */
-enum sim_record { SIM_RECORD_ACCESS, SIM_RECORD_BLOCK, SIM_RECORD_BEGIN, SIM_RECORD_END };
+   Begin of a region: number of the call. End: address of the block that follows. Prefetch: as an access, with the sum
+   of the prefetch's address registers at the begin of the block. */
+enum sim_record { SIM_RECORD_ACCESS, SIM_RECORD_BLOCK, SIM_RECORD_BEGIN, SIM_RECORD_END, SIM_RECORD_PREFETCH };
 
 enum sim_fed { SIM_FED, SIM_UNKNOWN_BLOCK, SIM_REGION_BEGINS, SIM_REGION_ENDS, SIM_FEED_NO_MEMORY };
 

@@ -83,7 +83,8 @@ def test_instructions_of_a_program_are_those_of_the_emulators_log(plain: Path, t
 
 @pytest.mark.parametrize("core", ["cortex-a53", "cortex-a55", "cortex-a76"])
 @pytest.mark.parametrize(
-    "function, words", [("axpy", "buf:16384=0 buf:16384=0 i:64 f:2"), ("strided", "buf:16384=0 i:64")]
+    "function, words",
+    [("axpy", "buf:16384=0 buf:16384=0 i:64 f:2"), ("strided", "buf:16384=0 i:64"), ("ahead", "buf:16384=0 i:64")],
 )
 def test_a_call_takes_the_cycles_of_a_simulated_call(
     plain: Path, image: CodeImage, core: str, function: str, words: str
@@ -93,7 +94,8 @@ def test_a_call_takes_the_cycles_of_a_simulated_call(
     assert counts.instructions == call.instructions
     assert (counts.branches, counts.mispredicts) == (call.branches, call.mispredicts)
     assert counts.caches == call.caches
-    assert counts.unknown_addresses == counts.unmodelled == 0
+    # In the first round of `ahead` the registers are set in the block of the prefetches.
+    assert counts.unknown_addresses == (2 if function == "ahead" else 0) and counts.unmodelled == 0
     assert counts.cycles == pytest.approx(call.cycles, abs=3)  # they begin at different places of a cycle
 
 
@@ -109,7 +111,8 @@ def test_calls_are_counted_by_number_and_between(plain: Path) -> None:
     assert [instructions(1, None), instructions(3, None)] == [4 * one, 2 * one]
     assert instructions(2, 2, between=True) == 2 + 5  # the loop's end, and what prepares the next call
     last = instructions(4, 4, between=True)
-    assert last == 2 + 1 + 2 * (3 + 1 + 64 * 7 + 2 + 2) + 3 and last == instructions(4, None, between=True)
+    calls = 1 + 2 * (3 + 1 + 64 * 7 + 2 + 2), 1 + 2 * (3 + 2 + 64 * 7 + 1 + 2)
+    assert last == 2 + sum(calls) + 3 and last == instructions(4, None, between=True)
 
 
 def test_cold_caches_miss_what_warm_ones_hit(plain: Path) -> None:

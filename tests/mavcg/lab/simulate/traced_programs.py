@@ -14,7 +14,8 @@ from mavcg.profiles.load import load_core
 from mavcg.profiles.timing import load_timing
 from mavcg.toolchain.zig import run_zig
 
-# Two functions without libc. axpy: y[i] += a * x[i], x2 floats; strided: a sum over x1 lines, with prefetches.
+# Functions without libc. axpy: y[i] += a * x[i], x2 floats; strided: a sum over x1 lines, with prefetches; ahead: with
+# prefetches by registers of their own.
 FUNCTIONS = """
 	.text
 	.macro function name
@@ -32,6 +33,17 @@ function axpy
 	subs x2, x2, #4
 	b.gt 1b
 	ret
+function ahead
+	add x5, x0, #512
+	mov x6, #4
+1:	ldr q0, [x0], #64
+	prfm pldl1keep, [x5]
+	prfm pldl1keep, [x5, x6, lsl #3]
+	add x5, x5, #64
+	add x6, x6, #1
+	subs x1, x1, #1
+	b.ne 1b
+	ret
 function strided
 	mov x3, #0
 1:	prfm pldl1keep, [x0, #1024]
@@ -45,7 +57,7 @@ function strided
 	ret
 """
 
-# Calls axpy on 64 floats four times and strided on 64 lines twice, and ends with status 7.
+# Calls axpy on 64 floats four times then strided and ahead on 64 lines twice, and ends with status 7.
 START = """
 	.globl _start
 _start:
@@ -63,6 +75,12 @@ _start:
 	bl strided
 	subs x20, x20, #1
 	b.ne 2b
+	mov x20, #2
+3:	adrp x0, left
+	mov x1, #64
+	bl ahead
+	subs x20, x20, #1
+	b.ne 3b
 	mov x0, #7
 	mov x8, #94
 	svc #0

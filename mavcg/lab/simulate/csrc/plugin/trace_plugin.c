@@ -61,8 +61,9 @@ typedef struct {
 
 /* RECORDS. The upper 3 bits are the record's kind. Access: 9 bits index of the instruction in its block, 3 bits
    log2(bytes), 1 bit store, 48 bits address. Block: its number. Begin: number of the call. End: address of the block
-   that follows the region. simulate_api.h has the same kinds. */
-enum { RECORD_ACCESS, RECORD_BLOCK, RECORD_BEGIN, RECORD_END };
+   that follows the region. Prefetch: as an access; the sum of the address registers of a prefetch at the begin of its
+   block. simulate_api.h has the same kinds. */
+enum { RECORD_ACCESS, RECORD_BLOCK, RECORD_BEGIN, RECORD_END, RECORD_PREFETCH };
 enum { KIND_SHIFT = 61, INDEX_SHIFT = 52, SIZE_SHIFT = 49, STORE_SHIFT = 48, INDEX_LIMIT = 511 };
 #define ADDRESS_MASK 0xffffffffffffull
 
@@ -71,15 +72,16 @@ enum { ROOM = 1 << 13, THREADS = 4096, STACK_LIMIT = 1 << 20, CALL_ENDS = 1, RET
 typedef struct {
     uint64_t address, end;
     uint32_t number, count;
-    uint8_t ends, entry; /* entry: a watched function begins here */
+    uint8_t ends, entry;        /* entry: a watched function begins here */
+    uint8_t prefetches, checks; /* it has prefetches; its first instruction tells if registers are right */
     _Atomic uint8_t defined;
     uint32_t words[];
 } block;
 
 typedef struct {
     uint32_t number;
-    int tracing, opened; /* opened: this thread opened the region */
-    uint64_t region_depth, last_end, waits_depth;
+    int tracing, opened;                                    /* opened: this thread opened the region */
+    uint64_t region_depth, last_end, waits_depth, expected; /* expected: address of the next access; 0: any */
     uint8_t last_ends, maps_code, waits; /* waits: between regions, the return of the call opens one */
     uint64_t *stack, depth, stack_room;
     uint32_t used;
@@ -333,7 +335,52 @@ static void update_region(thread *t, const block *b) {
     t->tracing = active;
 }
 
-static void on_block(unsigned vcpu, void *data) {
+/* ---- registers at the begin of a block ---- */
+
+/* The interface has no registers before version 2. On x86-64 hosts, generated code keeps the address of the emulated
+   CPU's state in rbp, and its registers are in memory at the begin of a block: CPUARMState in target/arm/cpu.h begins
+   with uint32_t regs[16] and uint64_t xregs[32]. They are trusted after TRUSTED addresses computed from them were those
+   that the emulator reported, and never again after one that was not. */
+enum { REGISTERS_AT = 64, TRUSTED = 32 };
+static _Atomic int32_t right_addresses; /* -1: a wrong one was seen */
+
+static uint64_t value_of(const void *state, uint32_t number) {
+    uint64_t value;
+    memcpy(&value, (const char *)state + REGISTERS_AT + number * sizeof value, sizeof value);
+    return value;
+}
+
+static int is_prefetch(uint32_t word) { /* prfm immediate, prfum, prfm register */
+    return (word & 0xffc00000) == 0xf9800000 || (word & 0xffe00c00) == 0xf8800000 || (word & 0xffe00c00) == 0xf8a00800;
+}
+
+/* True for a load or store of one register at [x, #offset] or [x], #offset, whose address known_address gives. */
+static int is_checked(uint32_t word) { return (word & 0x3b000000) == 0x39000000 || (word & 0x3b200c00) == 0x38000400; }
+
+static uint64_t known_address(uint32_t word, const void *state) {
+    uint64_t address = value_of(state, word >> 5 & 31);
+    if ((word & 0x3b000000) != 0x39000000) return address; /* before the register moves */
+    uint32_t shift = (word & 0x04800000) == 0x04800000 && word >> 30 == 0 ? 4 : word >> 30; /* q registers: 16 bytes */
+    return address + ((uint64_t)(word >> 10 & 0xfff) << shift);
+}
+
+static uint64_t prefetch_address(uint32_t word, const void *state) {
+    uint64_t address = value_of(state, word >> 5 & 31);
+    if ((word & 0xffe00c00) != 0xf8a00800) return address;
+    uint64_t index = (word >> 16 & 31) == 31 ? 0 : value_of(state, word >> 16 & 31);
+    uint32_t extend = word >> 13 & 7, shift = word >> 12 & 1 ? 3 : 0;
+    index = extend == 2 ? (uint32_t)index : extend == 6 ? (uint64_t)(int64_t)(int32_t)index : index;
+    return address + (index << shift);
+}
+
+static void send_prefetches(thread *t, const block *b, const void *state) {
+    for (uint32_t n = 0; n < b->count && n <= INDEX_LIMIT; n++)
+        if (is_prefetch(b->words[n]))
+            record(t, RECORD_PREFETCH,
+                   (uint64_t)n << INDEX_SHIFT | (prefetch_address(b->words[n], state) & ADDRESS_MASK));
+}
+
+__attribute__((used)) static void on_block_with(unsigned vcpu, void *data, const void *state) {
     block *b = data;
     thread *t = threads[vcpu];
     if (t->last_ends == CALL_ENDS) push(t, t->last_end);
@@ -341,13 +388,30 @@ static void on_block(unsigned vcpu, void *data) {
     t->last_ends = b->ends;
     t->last_end = b->end;
     if (b->entry || t->opened || t->waits || t->tracing != (open_regions > 0)) update_region(t, b);
+    t->expected = 0;
+    if (b->checks && state != NULL && right_addresses >= 0 && right_addresses < TRUSTED)
+        t->expected = known_address(b->words[0], state);
     if (!t->tracing) return;
     if (!b->defined) define(b);
     record(t, RECORD_BLOCK, b->number);
+    if (b->prefetches && state != NULL && right_addresses >= TRUSTED) send_prefetches(t, b, state);
 }
+
+#ifdef __x86_64__
+__attribute__((naked)) static void on_block(unsigned vcpu, void *data) {
+    __asm__("movq %rbp, %rdx\n\tjmp on_block_with");
+}
+#else
+static void on_block(unsigned vcpu, void *data) { on_block_with(vcpu, data, NULL); }
+#endif
 
 static void on_access(unsigned vcpu, uint32_t info, uint64_t address, void *data) {
     thread *t = threads[vcpu];
+    if (t->expected) {
+        if (t->expected != address) right_addresses = -1;
+        else if (right_addresses >= 0) right_addresses++;
+        t->expected = 0;
+    }
     if (t->tracing)
         record(t, RECORD_ACCESS,
                (uint64_t)(uintptr_t)data << INDEX_SHIFT | (uint64_t)qemu_plugin_mem_size_shift(info) << SIZE_SHIFT |
@@ -385,6 +449,8 @@ static void on_translation(plugin_id id, struct qemu_plugin_tb *tb) {
         if (n <= INDEX_LIMIT)
             qemu_plugin_register_vcpu_mem_cb(insn, on_access, CB_NO_REGS, MEM_READ_WRITE, (void *)(uintptr_t)n);
     }
+    for (size_t n = 0; n < count; n++) b->prefetches |= is_prefetch(b->words[n]);
+    b->checks = (uint8_t)is_checked(b->words[0]) && !is_prefetch(b->words[0]);
     b->ends = end_of(b->words[count - 1]);
     qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block, CB_NO_REGS, b);
 }
