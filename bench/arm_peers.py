@@ -16,7 +16,7 @@ import itertools
 import json
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -151,10 +151,9 @@ def row_of(network: str, core: Core, runtime: str, dtype: str, simulation: Proce
 
 def rows_of(
     network: str, core: Core, runtimes: Sequence[str], dtype: str, libraries: Path, every: int
-) -> list[dict[str, Any]]:
-    """Return the rows of a network on a core; a row of a runtime that cannot run it has the reason as `error`."""
+) -> Iterator[dict[str, Any]]:
+    """Yield the row of each runtime on a core; that of a runtime that cannot run the network has an `error`."""
     ready = prepared(network, [runtime for runtime in runtimes if runtime != "mavcg"])
-    rows: list[dict[str, Any]] = []
     reference = reference_outputs(network)
     for runtime in runtimes:
         say(f"{network} on {core.name}: {runtime}, {dtype}")
@@ -166,14 +165,13 @@ def rows_of(
             else:
                 simulation, outputs = simulated(core, runtime, dtype, ready.files[runtime], every)
         except MavcgError as error:
-            rows.append({"net": network, "core": core.name, "runtime": runtime, "dtype": dtype, "error": str(error)})
+            yield {"net": network, "core": core.name, "runtime": runtime, "dtype": dtype, "error": str(error)}
             say(f"  {error}")
             continue
         row = row_of(network, core, runtime, dtype, simulation)
         row["difference"] = float(difference(outputs, reference))
-        rows.append(row)
         say(f"  {row['cycles']:,} cycles, {row['instructions']:,} instructions, difference {row['difference']:.1e}")
-    return rows
+        yield row
 
 
 def reference_outputs(network: str) -> list[Any]:
@@ -251,11 +249,12 @@ def _run(options: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as libraries:
         for core, network, dtype in itertools.product(cores, networks, options.dtypes.split(",")):
             able = [name for name in runtimes if computes(name, dtype, core)]
-            rows += rows_of(network, core, able, dtype, Path(libraries), options.every)
-            if options.json is not None:
-                write_whole(options.json, json.dumps({"rows": rows}, indent=1) + "\n")
-            else:
-                write(NAME, with_rows(measured_or_none(NAME), rows))
+            for row in rows_of(network, core, able, dtype, Path(libraries), options.every):
+                rows.append(row)
+                if options.json is not None:
+                    write_whole(options.json, json.dumps({"rows": rows}, indent=1) + "\n")
+                else:
+                    write(NAME, with_rows(measured_or_none(NAME), rows))
     if options.json is None:
         print_record(NAME, measured_or_none(NAME))
 

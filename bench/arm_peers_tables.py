@@ -79,9 +79,13 @@ def arm_peers(record: Record, table: Table) -> str:
 
 
 def _details(row: Record) -> list[object]:
-    unmodelled = 100 * row["unmodelled"] / row["instructions"]
-    millions = [row["instructions"], row["misses"]["l1"], row["lines_read"]]
-    return [*_place(row), *(f"{n / _MILLION:.2f}" for n in millions), f"{unmodelled:.2f}"]
+    millions = (
+        [row["instructions"], row["misses"]["l1"], row["lines_read"]] if "misses" in row else [row["instructions"]]
+    )
+    cells = [f"{n / _MILLION:.2f}" for n in millions]
+    if "misses" in row:
+        cells.append(f"{100 * row['unmodelled'] / row['instructions']:.2f}")
+    return [*_place(row), *cells, *[""] * (4 - len(cells))]
 
 
 def _place(row: Record) -> list[object]:
