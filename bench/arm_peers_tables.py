@@ -70,7 +70,7 @@ def arm_peers(record: Record, table: Table) -> str:
         table(["core", "network", "type", "mavcg", *PEERS, "mavcg / fastest", "fastest peer"], cycles),
         "What was executed, in millions:",
         table(
-            ["core", "network", "type", "runtime", "instructions", "L1 misses", "lines read", "no facts, %"], details
+            ["core", "network", "type", "runtime", "instructions", "L1 misses", "lines read", "no facts, %", "no address, %"], details
         ),
     ]
     if failed:
@@ -84,8 +84,8 @@ def _details(row: Record) -> list[object]:
     )
     cells = [f"{n / _MILLION:.2f}" for n in millions]
     if "misses" in row:
-        cells.append(f"{100 * row['unmodelled'] / row['instructions']:.2f}")
-    return [*_place(row), *cells, *[""] * (4 - len(cells))]
+        cells += [f"{100 * row[key] / row['instructions']:.2f}" for key in ("unmodelled", "unknown_addresses")]
+    return [*_place(row), *cells, *[""] * (5 - len(cells))]
 
 
 def _place(row: Record) -> list[object]:

@@ -34,6 +34,7 @@ def row(runtime: str, cycles: int, difference: float = 0.0, net: str = "n", core
         "misses": {"l1": 1_000_000},
         "lines_read": 2_000_000,
         "unmodelled": cycles,
+        "unknown_addresses": 0,
         "difference": difference,
     }
 
@@ -60,7 +61,7 @@ def test_tables_have_geometric_means_and_what_does_not_count() -> None:
     assert "| cortex-a55 | f32 | 2 | 1.00 | 2.00 |" in text
     assert "| cortex-a55 | n | f32 | 50.0 |  |  | 100.0 |  | 0.50 | ncnn |" in text
     assert "| cortex-a55 | m | f32 | mnn | no such file |" in text
-    assert "| cortex-a55 | n | f32 | ncnn | 1000.00 | 1.00 | 2.00 | 10.00 |" in text
+    assert "| cortex-a55 | n | f32 | ncnn | 1000.00 | 1.00 | 2.00 | 10.00 | 0.00 |" in text
 
 
 def test_rows_of_a_run_take_the_place_of_earlier_ones() -> None:
