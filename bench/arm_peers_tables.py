@@ -9,6 +9,8 @@ Table = Callable[[Sequence[str], Sequence[Sequence[object]]], str]
 PEERS = ("onnxruntime", "litert", "ncnn", "mnn")
 LARGEST_DIFFERENCES = {"f32": 1e-3, "f16": 3e-2}  # of outputs, relative to the largest element
 _PLACE = ("core", "network", "type", "runtime")
+_PLACE = ("core", "network", "type", "runtime")
+_COUNTS = ("instructions", "L1 misses", "lines read", "no facts, %", "no address, %")
 _MILLION = 1e6
 
 
@@ -69,9 +71,7 @@ def arm_peers(record: Record, table: Table) -> str:
         "Millions of cycles:",
         table(["core", "network", "type", "mavcg", *PEERS, "mavcg / fastest", "fastest peer"], cycles),
         "What was executed, in millions:",
-        table(
-            ["core", "network", "type", "runtime", "instructions", "L1 misses", "lines read", "no facts, %", "no address, %"], details
-        ),
+        table([*_PLACE, *_COUNTS], details),
     ]
     if failed:
         parts += ["What does not count:", table([*_PLACE, "reason"], failed)]
