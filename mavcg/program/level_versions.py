@@ -13,7 +13,7 @@ from mavcg.program.version_choice import ALL_LEVELS, NO_LEVELS
 from mavcg.program.version_failures import VersionFailures
 from mavcg.program.version_jobs import VersionJobs
 from mavcg.program.version_needs import VersionNeeds
-from mavcg.program.versions import VersionedModule, VersionOptions, compile_versions, key_by_callees
+from mavcg.program.versions import FailedLevel, VersionedModule, VersionOptions, compile_versions, key_by_callees
 from mavcg.runtime.needs import usable_extensions
 
 
@@ -27,7 +27,7 @@ def with_next_levels(
     """Return the module with versions for the next feature level of each core; the same module if none is left.
 
     Functions whose versions call each other get a level together: f.cortex-a55-base calls g.cortex-a55-base. Where one
-    of them cannot be compiled for a level, all keep the versions that they have.
+    of them cannot be compiled for a level, all keep the versions that they have, and `failed_levels` says why.
     needs: what the instructions of each version need. levels: one of LEVELS.
     """
     if levels == NO_LEVELS or options.in_bitcode:
@@ -48,16 +48,26 @@ def with_next_levels(
     generic = {body.function: body.asm for body in module.bodies if body.label == GENERIC}
     failures = VersionFailures()
     _, made = compile_versions(version_jobs, requested, module.once, generic, options, failures, progress)
-    failing = {name for group, _ in groups if group & failures.reasons.keys() for name in group}
+    failed = tuple(
+        FailedLevel(
+            name,
+            level.level_of,
+            level.name,
+            "; ".join(failures.reasons[k] for k in sorted(group & failures.reasons.keys())),
+        )
+        for group, level in groups
+        if group & failures.reasons.keys()
+        for name in sorted(group)
+    )
+    failing = {level.function for level in failed}
     made = tuple(body for body in made if body.function not in failing)
-    if not made:
-        return module
     added = {level.name: level for _, level in groups if any(body.label == level.name for body in made)}
     names = {core.name for core in module.cores} | added.keys()
     above = {core.level_of: core for core in module.cores if core in options.levels and core.level_of}
     ladders = [(above.get(core.name), core, *_levels_below(core)) for core in options.cores]
     cores = tuple(level for ladder in ladders for level in ladder if level and level.name in names)
-    return replace(module, bodies=key_by_callees(module.hot, (*module.bodies, *made)), cores=cores)
+    bodies = key_by_callees(module.hot, (*module.bodies, *made))
+    return replace(module, bodies=bodies, cores=cores, failed_levels=(*module.failed_levels, *failed))
 
 
 def _groups(module: VersionedModule, core: str) -> list[frozenset[str]]:
@@ -71,7 +81,12 @@ def _groups(module: VersionedModule, core: str) -> list[frozenset[str]]:
 
 
 def _next_level(module: VersionedModule, group: frozenset[str], core: Core, needs: VersionNeeds) -> Core | None:
-    """Return the richest level below those that a group has, which lacks an extension that the lowest of them needs."""
+    """Return the richest level below those that a group has, which lacks an extension that the lowest of them needs.
+
+    There is none where the last level of any core could not be made for the group.
+    """
+    if any(failed.function in group for failed in module.failed_levels):
+        return None
     function = min(group)
     have = {body.label for body in module.bodies if body.function == function}
     ladder = [core, *_levels_below(core)]

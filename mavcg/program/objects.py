@@ -18,7 +18,7 @@ from mavcg.program.choose_versions import (
 )
 from mavcg.program.dispatched_module import DispatchedModule
 from mavcg.program.sources.to_assembly import PlainAssembly
-from mavcg.program.version_choice import FunctionChoice, Gains, Sizes, VersionChoice, VersionLimits
+from mavcg.program.version_choice import FunctionChoice, Gains, Sizes, VersionChoice, VersionLimits, with_failed_levels
 from mavcg.program.version_failures import FunctionFailures, first_error
 from mavcg.program.version_growth import GrowthLimit, drop_for_growth
 from mavcg.program.version_needs import VersionNeeds, needs_with_callees, set_for, version_needs
@@ -188,6 +188,7 @@ def build_objects(
     limit = growth_limit(module.bodies, choices, sizes, shares, gains, single_bytes, limits)
     if limit:
         choices = drop_for_growth(choices, limit)
+    choices = [with_failed_levels(choice, module.failed_levels) for choice in choices]
     dispatched_module = DispatchedModule(
         module, core_set, target, folder / stem, paths, needs, level, tuple(flags), cold_code
     )

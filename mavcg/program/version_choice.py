@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mavcg.hardware.core import GENERIC, Core
-from mavcg.program.versions import CompiledVersion
+from mavcg.program.versions import CompiledVersion, FailedLevel
 
 NO_LEVELS, MODELLED_LEVELS, ALL_LEVELS = LEVELS = ("one", "modelled", "all")
 MIN_GAIN = 0.01  # minimum known gain over generic, as a fraction, for which a version is worth its bytes
@@ -216,6 +216,14 @@ def drop_unmodelled_levels(choice: FunctionChoice) -> FunctionChoice:
         return to_generic(choice, version, "the model cannot time it; --versions all keeps it")
 
     return replace(choice, versions=tuple(decide(k) for k in choice.versions))
+
+
+def with_failed_levels(choice: FunctionChoice, failed: Sequence[FailedLevel]) -> FunctionChoice:
+    """Return the choice with the feature levels for which its function has no version, as dropped versions."""
+    own = [level for level in failed if level.function == choice.function]
+    size = choice.versions[0].bytes
+    dropped = (VersionChoice(level.level, GENERIC, size, level.reason, level_of=level.core) for level in own)
+    return replace(choice, versions=(*choice.versions, *dropped))
 
 
 def drop_levels_with_cores(choice: FunctionChoice) -> FunctionChoice:

@@ -59,6 +59,16 @@ class CompiledVersion:
 
 
 @dataclass(frozen=True)
+class FailedLevel:
+    """A function without a version for a feature level of a core, and the reason."""
+
+    function: str
+    core: str
+    level: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class VersionedModule:
     """A module with every version of its hot functions compiled.
 
@@ -70,6 +80,7 @@ class VersionedModule:
         cores: those that have versions, each with its feature levels, in the order in which the selector tries them.
         allowed: (function, label) -> extensions that the version's attributes allow beyond its base; only for bitcode.
         ir: (function, label) -> the version's optimised IR; only for bitcode, whose code the program's link generates.
+        failed_levels: versions of feature levels that could not be made.
     """
 
     hot: HotModule
@@ -82,6 +93,7 @@ class VersionedModule:
     unplaced: frozenset[str] = frozenset()
     allowed: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
     ir: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    failed_levels: tuple[FailedLevel, ...] = ()
 
     @property
     def shared_optimisation(self) -> frozenset[str]:

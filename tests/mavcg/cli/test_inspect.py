@@ -38,7 +38,8 @@ def test_json_is_the_interface_that_scripts_rely_on(mavcg: Any, library: Path, c
     assert set(functions) == {"dot", "one"}
     dot = {v["core"]: v for v in functions["dot"]["versions"]}
     assert list(dot) == ["generic", *cores]
-    assert all(set(v) - {"model"} == {"core", "bytes", "shares_body_with", "extensions"} for v in dot.values())
+    keys = {"core", "version", "bytes", "shares_body_with", "extensions"}
+    assert all(set(v) - {"model"} == keys and v["version"] == v["core"] for v in dot.values())
     for core, version in dot.items():
         symbol = f"dot.{version['shares_body_with'] or core}"
         assert version["bytes"] == symbol_bytes(library, symbol) > 0

@@ -7,8 +7,9 @@ from mavcg.program.version_choice import (
     Sizes,
     drop_useless,
     share_equal,
+    with_failed_levels,
 )
-from mavcg.program.versions import CompiledVersion
+from mavcg.program.versions import CompiledVersion, FailedLevel
 
 CORES = ("a53", "a75", "m4")
 
@@ -55,3 +56,11 @@ def test_a_slower_version_goes_even_when_any_gain_is_enough() -> None:
 def test_who_shares_a_dropped_cores_body_keeps_it() -> None:
     kept = drop_useless(choice("axxd"), {("f", "a53"): Gain(0.0, "measured")}, 0.01).versions
     assert [k.body for k in kept] == [GENERIC, GENERIC, "a53", "m4"]
+
+
+def test_a_level_that_could_not_be_made_is_dropped_with_the_reason() -> None:
+    failed = FailedLevel("f", "a75", "a75-base", "its a75-base version does not compile: no register is left")
+    kept = with_failed_levels(choice("abcd"), [failed, FailedLevel("g", "m4", "m4-base", "another function's")])
+    assert [(k.label, k.body, k.dropped) for k in kept.versions[4:]] == [("a75-base", GENERIC, failed.reason)]
+    assert kept.versions[4].core_type == "a75"
+    assert [k.label for k in kept.tried_versions(("a53", "a75", "a75-base", "m4"))] == [GENERIC, *CORES]

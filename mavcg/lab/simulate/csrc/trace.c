@@ -411,7 +411,8 @@ void sim_begin(sim *s) {
 
 void sim_begin_next(sim *s) {
     memset(&s->counts, 0, sizeof s->counts);
-    memset(s->writers, 0, sizeof s->writers); /* the caller sets the arguments, which wait for nothing of the last call */
+    /* The caller sets the arguments, which wait for nothing of the last call. */
+    memset(s->writers, 0, sizeof s->writers);
     s->executed = 0;
     s->start_cycle = now(s);
 }
