@@ -130,7 +130,7 @@ _ROWS: tuple[tuple[int, int, str], ...] = (
     (0x7FE00000, 0x1EE00000, "fullfp16"),
     (0x7FE00000, 0x1EC00000, "fullfp16"),  # conversions with fraction bits
     (0xFFC00000, 0x1FC00000, "fullfp16"),  # fmadd, fmsub, fnmadd, fnmsub
-    # All of SVE: versions use it only where the build itself does
+    # All of SVE; which part of it, no encoding here tells apart (version_needs.py)
     (0x1E000000, 0x04000000, "sve"),
 )
 

@@ -39,9 +39,9 @@ def test_a_link_in_the_place_of_a_temporary_name_is_not_followed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Even where its name is guessed: two containers with one PID share no name, and a planted link is an error."""
-    monkeypatch.setattr("secrets.token_hex", lambda count: "guessed")
+    monkeypatch.setattr("os.urandom", lambda count: b"guessed!")
     (tmp_path / "victim").write_text("precious")
-    for name in (".mavcg-guessed.part", f".out.json.{os.getpid()}.part"):
+    for name in (f".mavcg-{b'guessed!'.hex()}.part", f".out.json.{os.getpid()}.part"):
         (tmp_path / name).symlink_to("victim")
     with pytest.raises(MavcgError, match=r"out\.json: cannot be written \(File exists"):
         write_whole(tmp_path / "out.json", "new")
