@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 
 from mavcg.hardware.core import GENERIC
-from mavcg.toolchain.zig import zig_program
+from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, zig_program
 from tests.conftest import zig_cache
 from tests.runtime.test_qemu import QEMU
 
+# A form of link for which ziglang's C library is there already (scripts/warm_toolchain.py).
+STATIC = ("-static", "-O2", *PLAIN_CODE_FLAGS, "-ffunction-sections", "-Wl,--gc-sections", "-s")
 QEMU_X86 = shutil.which("qemu-x86_64-static") or shutil.which("qemu-x86_64")
 SOURCE = """\
 #include <stdint.h>
@@ -61,7 +63,7 @@ def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mavcg: Any) -> Callab
     def build(hot: str, cores: str, *options: str, target: str = "aarch64-linux-musl") -> Built:
         settings = ["--cores", cores, "--target", target, "--runtime", "static", *options]
         mavcg("build", "--source", "k.c", "--hot", hot, *settings, "-o", "k.o")
-        link = [zig_program(), "cc", "-target", target, "-static", "-O1", "main.c", "k.o", "-o", "app"]
+        link = [zig_program(), "cc", "-target", target, *STATIC, "main.c", "k.o", "-o", "app"]
         subprocess.run(link, check=True)
         functions = json.loads(mavcg("inspect", "k.o", "--json").stdout)["functions"]
         return {f["name"]: [(v["core"], v["version"], *v["extensions"]) for v in f["versions"]] for f in functions}
