@@ -22,7 +22,7 @@ from mavcg.hardware.core import Core
 from mavcg.lab.simulate.harness import SOURCES
 from mavcg.toolchain.helper_library import HelperSources, compiled_helper
 
-PLUGIN = SOURCES / "plugin/trace_plugin.c"
+PLUGIN = SOURCES / "plugin"
 _FLAGS = ("-std=c11", "-O2", "-Wall", "-Wextra", "-Werror")
 _HEADER = struct.Struct("<IIQ")
 _MAPPING = struct.Struct("<QQ")
@@ -105,7 +105,9 @@ def emulated_cpu(core: Core) -> str:
 
 def plugin_path(folder: Path) -> Path:
     """Return the compiled plugin in this folder. Raises: ToolError if it does not compile."""
-    return compiled_helper(folder, HelperSources("trace-plugin", [PLUGIN], _FLAGS, "the trace plugin"))
+    return compiled_helper(
+        folder, HelperSources("trace-plugin", sorted(PLUGIN.glob("*.[ch]")), _FLAGS, "the trace plugin")
+    )
 
 
 class TracedProgram:

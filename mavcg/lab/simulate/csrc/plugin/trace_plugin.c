@@ -18,31 +18,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- the part of qemu-plugin.h that is used; Debian ships no header ---- */
-
-typedef uint64_t plugin_id;
-struct qemu_plugin_tb;
-struct qemu_plugin_insn;
-enum { CB_NO_REGS = 0, MEM_READ_WRITE = 3 };
-
-extern void qemu_plugin_register_vcpu_init_cb(plugin_id, void (*)(plugin_id, unsigned));
-extern void qemu_plugin_register_vcpu_exit_cb(plugin_id, void (*)(plugin_id, unsigned));
-extern void qemu_plugin_register_vcpu_tb_trans_cb(plugin_id, void (*)(plugin_id, struct qemu_plugin_tb *));
-extern void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *, void (*)(unsigned, void *), int, void *);
-extern void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn *, void (*)(unsigned, uint32_t, uint64_t, void *),
-                                             int, int, void *);
-extern void qemu_plugin_register_vcpu_syscall_cb(plugin_id,
-                                                 void (*)(plugin_id, unsigned, int64_t, uint64_t, uint64_t, uint64_t,
-                                                          uint64_t, uint64_t, uint64_t, uint64_t, uint64_t));
-extern void qemu_plugin_register_vcpu_syscall_ret_cb(plugin_id, void (*)(plugin_id, unsigned, int64_t, int64_t));
-extern void qemu_plugin_register_atexit_cb(plugin_id, void (*)(plugin_id, void *), void *);
-extern size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *);
-extern struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *, size_t);
-extern const void *qemu_plugin_insn_data(const struct qemu_plugin_insn *);
-extern uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *);
-extern void *qemu_plugin_insn_haddr(const struct qemu_plugin_insn *);
-extern unsigned qemu_plugin_mem_size_shift(uint32_t);
-extern _Bool qemu_plugin_mem_is_store(uint32_t);
+#include "guest_registers.h"
+#include "qemu_api.h"
 
 #define EXPORTED __attribute__((visibility("default")))
 EXPORTED int qemu_plugin_version = 1;
@@ -335,43 +312,7 @@ static void update_region(thread *t, const block *b) {
     t->tracing = active;
 }
 
-/* ---- registers at the begin of a block ---- */
-
-/* The interface has no registers before version 2. On x86-64 hosts, generated code keeps the address of the emulated
-   CPU's state in rbp, and its registers are in memory at the begin of a block: CPUARMState in target/arm/cpu.h begins
-   with uint32_t regs[16] and uint64_t xregs[32]. They are trusted after TRUSTED addresses computed from them were those
-   that the emulator reported, and never again after one that was not. */
-enum { REGISTERS_AT = 64, TRUSTED = 32 };
-static _Atomic int32_t right_addresses; /* -1: a wrong one was seen */
-
-static uint64_t value_of(const void *state, uint32_t number) {
-    uint64_t value;
-    memcpy(&value, (const char *)state + REGISTERS_AT + number * sizeof value, sizeof value);
-    return value;
-}
-
-static int is_prefetch(uint32_t word) { /* prfm immediate, prfum, prfm register */
-    return (word & 0xffc00000) == 0xf9800000 || (word & 0xffe00c00) == 0xf8800000 || (word & 0xffe00c00) == 0xf8a00800;
-}
-
-/* True for a load or store of one register at [x, #offset] or [x], #offset, whose address known_address gives. */
-static int is_checked(uint32_t word) { return (word & 0x3b000000) == 0x39000000 || (word & 0x3b200c00) == 0x38000400; }
-
-static uint64_t known_address(uint32_t word, const void *state) {
-    uint64_t address = value_of(state, word >> 5 & 31);
-    if ((word & 0x3b000000) != 0x39000000) return address; /* before the register moves */
-    uint32_t shift = (word & 0x04800000) == 0x04800000 && word >> 30 == 0 ? 4 : word >> 30; /* q registers: 16 bytes */
-    return address + ((uint64_t)(word >> 10 & 0xfff) << shift);
-}
-
-static uint64_t prefetch_address(uint32_t word, const void *state) {
-    uint64_t address = value_of(state, word >> 5 & 31);
-    if ((word & 0xffe00c00) != 0xf8a00800) return address;
-    uint64_t index = (word >> 16 & 31) == 31 ? 0 : value_of(state, word >> 16 & 31);
-    uint32_t extend = word >> 13 & 7, shift = word >> 12 & 1 ? 3 : 0;
-    index = extend == 2 ? (uint32_t)index : extend == 6 ? (uint64_t)(int64_t)(int32_t)index : index;
-    return address + (index << shift);
-}
+/* ---- blocks ---- */
 
 static void send_prefetches(thread *t, const block *b, const void *state) {
     for (uint32_t n = 0; n < b->count && n <= INDEX_LIMIT; n++)
