@@ -211,8 +211,8 @@ def main(arguments: Sequence[str]) -> None:
     )
     parser.add_argument(
         "--dtypes",
-        default="f32",
-        help="f32, f16, or both; f16 of ncnn, mnn and mavcg (%(default)s)",
+        default=",".join(DTYPES),
+        help="of f32 and f16; f16 of ncnn, mnn and mavcg (%(default)s)",
     )
     parser.add_argument("--every", type=int, default=0, help="time a sample in every so many instructions; default all")
     parser.add_argument("--json", type=Path, metavar="OUT", help="write the rows to this file, and no record")
