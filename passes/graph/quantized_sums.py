@@ -35,8 +35,10 @@ def fuse_quantized_sums(graph: Graph) -> Graph:
 
     The convolution still rounds its own result to whole numbers within its bounds, so that no bit changes; it is not
     stored and loaded again. A table is a change of scale if one f32 factor, found from it, gives all of its entries: in
-    most networks that of an input of a concatenation, whose result has another format. Not fused: a result with another reader, that of a convolution with several groups (most
-    are depthwise), and a sum that broadcasts.
+    most networks that of an input of a concatenation, whose result has another format.
+
+    Not fused: a result with another reader, that of a convolution with several groups (most are depthwise), and a sum
+    that broadcasts.
     """  # noqa: E501
     new = Rewrite(graph)
     for node in graph.nodes:

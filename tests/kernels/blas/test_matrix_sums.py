@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from mavcg.choose.lowering.kernel_code import KERNEL_FLAGS
 from mavcg.kernels.blas.product_tile import PACKED, ProductTile
-from mavcg.model.blas.library import function_module
 from mavcg.specs.blas_blocks import MATRIX_TERMS
 from mavcg.specs.kernel import Machine
 from mavcg.toolchain.codegen import CodegenJob, compile_module
 from mavcg.toolchain.target import parse_target
 from mavcg.toolchain.zig import run_zig
 from tests.conftest import QEMU
+from tests.kernels.blas.tile_text import tile_text
 
 TARGET = parse_target("aarch64-linux-musl")
 ROWS, COLUMNS, STEPS = 4, 3, 3  # three: an iteration of two steps, and one that is left
@@ -110,7 +110,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("matrix_sums")
     objects = []
     for machine in MACHINES:
-        text = function_module([TILE], machine, machine.name, TARGET)
+        text = tile_text(TILE, machine, TARGET)
         objects.append(str(folder / f"{machine.name}.o"))
         compile_module(CodegenJob(text, TARGET, "compiling", "2", emit="obj", flags=KERNEL_FLAGS), Path(objects[-1]))
     sizes = (STEPS * ROWS * MATRIX_TERMS, STEPS * COLUMNS * MATRIX_TERMS, ROWS * COLUMNS, STEPS, STEPS)

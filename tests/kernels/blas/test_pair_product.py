@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from mavcg.choose.lowering.kernel_code import KERNEL_FLAGS
 from mavcg.kernels.blas.product_tile import PACKED, ProductTile
-from mavcg.model.blas.library import function_module
 from mavcg.specs.kernel import Machine
 from mavcg.toolchain.codegen import CodegenJob, compile_module
 from mavcg.toolchain.target import host_target
 from mavcg.toolchain.zig import run_zig
 from tests.kernels.blas.test_matrix_sums import number
+from tests.kernels.blas.tile_text import tile_text
 
 ROWS, COLUMNS, STEPS, CASES = 16, 2, 5, 5  # five: an iteration of four steps, and one that is left
 MULTIPLY_ADDS = Machine("generic", "x86_64", "x86-64-v3", vector_bytes=32, vector_registers=16)
@@ -88,7 +88,7 @@ def test_sums_have_the_bits_of_the_definition(machine: Machine, flag: str, folde
     if not offers(flag):
         pytest.skip(f"this machine has no {flag}")
     target, made = host_target(), folder / f"{machine.name}.o"
-    text = function_module([TILE], machine, machine.name, target)
+    text = tile_text(TILE, machine, target)
     compile_module(CodegenJob(text, target, "compiling", "2", emit="obj", flags=KERNEL_FLAGS), made)
     source, program = folder / f"{machine.name}.c", folder / machine.name
     sizes = (STEPS * ROWS * 2, STEPS * COLUMNS * 2, ROWS * COLUMNS, STEPS)

@@ -147,7 +147,7 @@ def defined(node: EmulatedNode, inputs: list[Array | None]) -> Array:
 
 @pytest.fixture(scope="module")
 def computed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Array]]:
-    """The outputs of all cases from an in-order and an out-of-order core."""
+    """What the kernels of an in-order and of an out-of-order core give for every case."""
     numbers = range(len(CASES) + len(TRANSPOSED))
     nodes, folder = [case(number)[0] for number in numbers], tmp_path_factory.mktemp("half")
     return {machine.name: run_emulated(nodes, machine, folder / machine.name) for machine in (LITTLE, BIG)}

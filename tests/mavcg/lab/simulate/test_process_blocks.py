@@ -24,7 +24,10 @@ def words_of(lines: Sequence[str]) -> list[bytes]:
 
 
 def addresses(lines: Sequence[tuple[str, int | None, int]]) -> list[int | None]:
-    """What each line accesses, and how it moves x1; x1 begins at 0. lines: text, offset of the access, change of x1."""
+    """Return the address that each instruction accesses, None without one, where x1 is 0 at first.
+
+    lines: of each instruction its text, the address less x1, and what it adds to x1.
+    """
     at, found = 0, []
     for _, offset, change in lines:
         found.append(None if offset is None else at + offset)
