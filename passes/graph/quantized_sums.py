@@ -51,18 +51,22 @@ def fuse_quantized_sums(graph: Graph) -> Graph:
     return new.finish()
 
 
+def _plain_convolution(new: Rewrite, name: str) -> Node | None:
+    """Return the convolution of one group that makes a tensor with a single reader, if nothing is fused into it yet."""
+    maker = new.made.get(name)
+    if maker is None or maker.op != "qconv2d" or maker.attr("groups") != 1 or not new.only_reader(name):
+        return None
+    return None if maker.inputs[RESIDUAL] or maker.attr("own_scale") else maker
+
+
 def _fused_node(new: Rewrite, node: Node) -> tuple[str, Node] | None:
     """Return (the convolution's result, the convolution that computes a qadd too), or None."""
     shape = new.types[node.output].shape
     for own, other in _both_orders(node):
         name, residual = (new.of(node.inputs["ab".index(side)]) for side in (own, other))
-        maker = new.made.get(name)
-        if maker is None or maker.op != "qconv2d" or not new.only_reader(name) or maker.attr("groups") != 1:
-            continue
+        maker = _plain_convolution(new, name)
         alike = new.types[name].shape == new.types[residual].shape == shape and residual not in new.constants
-        if maker.inputs[RESIDUAL] or not alike or node.attr(f"{own}_zero") != maker.attr("out_zero"):
-            continue
-        if maker.attr("own_scale"):
+        if maker is None or not alike or node.attr(f"{own}_zero") != maker.attr("out_zero"):
             continue
         attrs = {"own_scale": node.attr(f"{own}_scale"), "residual_scale": node.attr(f"{other}_scale")}
         attrs |= {key: node.attr(key) for key in ("out_zero", "lo", "hi", "to")}
@@ -74,10 +78,8 @@ def _fused_node(new: Rewrite, node: Node) -> tuple[str, Node] | None:
 def _rescaled_node(new: Rewrite, node: Node) -> tuple[str, Node] | None:
     """Return (the convolution's result, the convolution that gives it in a lookup's scale), or None."""
     name, table = new.of(node.inputs[0]), new.array(new.of(node.inputs[1]))
-    maker = new.made.get(name)
-    if maker is None or table is None or maker.op != "qconv2d" or maker.attr("groups") != 1:
-        return None
-    if maker.inputs[RESIDUAL] or maker.attr("own_scale") or not new.only_reader(name):
+    maker = _plain_convolution(new, name)
+    if maker is None or table is None:
         return None
     first = limits(maker.attr("to"))[0]
     entries = table[maker.attr("lo") - first : maker.attr("hi") - first + 1].astype(np.int64)
