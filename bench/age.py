@@ -3,22 +3,27 @@
 import datetime
 import functools
 import subprocess
+import sys
 from pathlib import Path
 
 from bench.records import Record
 
 MOST_DAYS, MOST_COMMITS = 30, 200
+GRACE = 40
 
 
-def is_old(record: Record, root: Path, today: datetime.date | None = None) -> bool:
+def is_old(record: Record, root: Path, today: datetime.date | None = None, grace: int = 0) -> bool:
     """Return whether a record's date or commit lies too far back; root: the checkout that it belongs to.
+
+    grace: so many commits more, and days in the same share, are forgiven.
 
     Commits do not count where the history does not tell: no git, no repository of this root, a shallow clone. A commit
     that a whole history does not have is old. Raises: ValueError where the record has no date.
     """
     made = datetime.date.fromisoformat(record.date[:10])
     now = today or datetime.datetime.now(datetime.UTC).date()
-    return (now - made).days > MOST_DAYS or _commits_since(record.commit, root) > MOST_COMMITS
+    days, commits = MOST_DAYS + MOST_DAYS * grace // MOST_COMMITS, MOST_COMMITS + grace
+    return (now - made).days > days or _commits_since(record.commit, root) > commits
 
 
 @functools.cache
@@ -28,7 +33,7 @@ def _commits_since(commit: str, root: Path) -> int:
         return 0
     known = commit.removesuffix("-dirty")
     counted = _git(root, "rev-list", "--count", f"{known}..HEAD", "--") if known else None
-    return int(counted) if counted else MOST_COMMITS + 1
+    return int(counted) if counted else sys.maxsize
 
 
 @functools.cache

@@ -96,14 +96,14 @@ def plan_of(path: Path = PLAN) -> Plan:
 class Pages:
     """The two pages as they have to be, by the records of a folder.
 
-    today: the day that "old" is judged on; None: now.
+    today: the day that "old" is judged on; None: now. grace: as for bench.age.is_old.
     """
 
-    def __init__(self, plan: Plan, results: Path, root: Path, today: datetime.date | None = None):
+    def __init__(self, plan: Plan, results: Path, root: Path, today: datetime.date | None = None, grace: int = 0):
         self.plan = plan
         self._root, self._today = root, today
         self._records = {path.stem: records.read(path) for path in sorted(results.glob("*.json"))}
-        self._old = {name: is_old(record, root, today) for name, record in self._records.items()}
+        self._old = {name: is_old(record, root, today, grace) for name, record in self._records.items()}
 
     def is_old(self, record: str) -> bool:
         """Return whether a record is old."""

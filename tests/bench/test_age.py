@@ -49,6 +49,14 @@ def test_commits(history: Path, commits: int, old: bool, dirty: str) -> None:
     assert is_old(made(commit=commit(history, commits) + dirty), history, TODAY) == old
 
 
+def test_grace_forgives_so_many_commits_and_their_share_of_days(history: Path, tmp_path: Path) -> None:
+    late = made(commit=commit(history, MOST_COMMITS + 1))
+    assert not is_old(late, history, TODAY, grace=1)
+    days = f"{TODAY - datetime.timedelta(MOST_DAYS + 1)} 10:00 UTC"
+    assert is_old(made(date=days), tmp_path, TODAY, grace=1)  # less than a day's share
+    assert not is_old(made(date=days), tmp_path, TODAY, grace=MOST_COMMITS // MOST_DAYS + 1)
+
+
 @pytest.mark.parametrize("name", ["", "0123456789", "--all"])
 def test_a_commit_that_a_whole_history_does_not_have_is_old(history: Path, name: str) -> None:
     assert is_old(made(commit=name), history, TODAY)
