@@ -101,15 +101,19 @@ def _half_operators() -> Mapping[str, ModuleType]:
     return {op: family for family in _FAMILIES for op in getattr(family, "HALF", ())}
 
 
-def has_half_kernel(node: Node, graph: Graph) -> bool:
-    """Return True if there is a kernel that computes a node whose f32 tensors are f16 instead.
+def single_inputs(node: Node, graph: Graph) -> tuple[int, ...] | None:
+    """Return the inputs that stay f32 where a kernel computes a node's f32 tensors as f16; None without such a kernel.
 
-    A family has HALF, its operators with such kernels, and may have refuses_half(node, graph) for nodes without one.
-    Bias and scale may stay f32 (docs/design/model-graph.md).
+    They are added or multiplied before the result is rounded: biases and scales (docs/design/model-graph.md). A family
+    has HALF, its operators with such kernels and these inputs of each, and may have refuses_half(node, graph) for nodes
+    without one.
     """
     family = _half_operators().get(node.op)
     refuses = getattr(family, "refuses_half", None)
-    return family is not None and not (refuses is not None and refuses(node, graph))
+    if family is None or (refuses is not None and refuses(node, graph)):
+        return None
+    inputs: tuple[int, ...] = family.HALF[node.op]
+    return inputs
 
 
 def lower(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:

@@ -280,5 +280,5 @@ def conv_step(
 LOWER = {"conv2d": lower_conv2d}
 EMIT = {Conv2d: emit_conv2d, Depthwise: emit_depthwise}
 EMIT_TILED = {Conv2d: emit_conv2d}
-HALF = ("conv2d",)
+HALF = {"conv2d": (2,)}
 REGISTERS = {Conv2d: conv2d_registers}

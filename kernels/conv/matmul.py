@@ -318,5 +318,5 @@ def matmul_registers(spec: MatMul, machine: Machine, macro: MacroTile, channels:
 LOWER = {"matmul": lower_matmul}
 EMIT = {MatMul: emit_matmul}
 EMIT_TILED = {MatMul: emit_matmul}
-HALF = ("matmul",)
+HALF = {"matmul": (2,)}
 REGISTERS = {MatMul: matmul_registers}

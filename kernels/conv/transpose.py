@@ -188,4 +188,4 @@ def emit_conv_transpose2d(module: ir.Module, spec: ConvTranspose2d, machine: Mac
 
 LOWER = {"conv_transpose2d": lower_conv_transpose2d}
 EMIT = {ConvTranspose2d: emit_conv_transpose2d}
-HALF = ("conv_transpose2d",)
+HALF = {"conv_transpose2d": (2,)}

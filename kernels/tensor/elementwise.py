@@ -297,4 +297,4 @@ LOWER = {
     **dict.fromkeys(_EIGHT_BIT_ARGS, _lower_eight_bit),
 }
 EMIT = {ElementwiseSpec: emit_elementwise}
-HALF = (*ACTIVATIONS, *ARITHMETIC, *COMPARISONS, "prelu", "where")
+HALF = dict.fromkeys((*ACTIVATIONS, *ARITHMETIC, *COMPARISONS, "prelu", "where"), ())

@@ -209,4 +209,4 @@ def _neon(b: ir.IRBuilder, name: str, args: list[ir.Value]) -> ir.Value:
 
 LOWER = {"gather": _lower_gather, "lookup": _lower_lookup}
 EMIT = {GatherSpec: emit_gather, LookupSpec: emit_lookup}
-HALF = ("gather",)
+HALF = {"gather": ()}

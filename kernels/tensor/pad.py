@@ -256,4 +256,4 @@ def emit_mapped(module: ir.Module, spec: PadMapped, machine: Machine) -> ir.Func
 
 LOWER = {"pad": lower_pad, "pad_with": lower_pad}
 EMIT = {PadBorder: emit_border, PadMapped: emit_mapped}
-HALF = ("pad",)
+HALF = {"pad": ()}

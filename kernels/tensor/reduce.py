@@ -335,4 +335,4 @@ def total_of(
 
 LOWER = {f"reduce_{kind}": lower_reduce for kind in ("sum", "mean", "max", "min", "prod")}
 EMIT = {Reduce: emit_reduce}
-HALF = tuple(LOWER)
+HALF = dict.fromkeys(LOWER, ())

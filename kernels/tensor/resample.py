@@ -195,4 +195,4 @@ class _ResampleEmitter:
 
 LOWER = {"resample": _lower}
 EMIT = {ResampleSpec: emit_resample}
-HALF = tuple(LOWER)
+HALF = {"resample": (2,)}

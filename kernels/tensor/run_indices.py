@@ -255,7 +255,7 @@ def emit_scatter(module: ir.Module, spec: ScatterSpec, machine: Machine) -> ir.F
 
 LOWER = {"flat_index": _lower_flat_index, "scatter": _lower_scatter}
 EMIT = {FlatIndexSpec: emit_flat_index, ScatterSpec: emit_scatter}
-HALF = ("scatter",)
+HALF = {"scatter": ()}
 
 
 def refuses_half(node: Node, graph: Graph) -> bool:

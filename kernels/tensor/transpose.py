@@ -275,4 +275,4 @@ def _lower(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing
 
 LOWER = {"transpose": _lower}
 EMIT = {TransposeSpec: emit_transpose}
-HALF = ("transpose",)
+HALF = {"transpose": ()}

@@ -9,7 +9,7 @@ from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
 from mavcg.hardware.core import Core
 from mavcg.kernels.machines import cores_without_half
-from mavcg.kernels.registry import has_half_kernel
+from mavcg.kernels.registry import single_inputs
 from mavcg.ops.nodes import verify
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.passes.graph.precision import in_half, in_single
@@ -56,10 +56,10 @@ def half_graph(graph: Graph, single: Set[str] = frozenset()) -> Graph:
     single: outputs of nodes that stay f32.
     """
 
-    def is_half(node: Node, graph: Graph) -> bool:
-        return node.output not in single and has_half_kernel(node, graph)
+    def inputs_in_single(node: Node, graph: Graph) -> Sequence[int] | None:
+        return None if node.output in single else single_inputs(node, graph)
 
-    lowered = in_half(graph, is_half)
+    lowered = in_half(graph, inputs_in_single)
     verify(lowered)
     return lowered
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from mavcg.errors import MavcgError
 from mavcg.graph import Array, Graph, Node
-from mavcg.kernels.registry import has_half_kernel
+from mavcg.kernels.registry import single_inputs
 from mavcg.model.precision import half_graph
 from mavcg.model.precision_error import MeasuredError, exact_outputs, measure_error, relative_error, samples
 from mavcg.passes.graph.precision import half_inputs
@@ -52,10 +52,11 @@ def own_errors(graph: Graph) -> dict[str, float]:
     in_blocks = rounds_terms(graph)
 
     def compare(node: Node, inputs: Sequence[Array | None], exact: Array) -> None:
-        if not has_half_kernel(node, graph) or exact.dtype.kind != "f" or not exact.size:
+        kept = single_inputs(node, graph)
+        if kept is None or exact.dtype.kind != "f" or not exact.size:
             return
         try:
-            computed = evaluate_half(node, half_inputs(node, inputs), in_blocks)
+            computed = evaluate_half(node, half_inputs(inputs, kept), in_blocks)
         except MavcgError:  # a rounded number is an index
             computed = np.full(exact.shape, np.nan, np.float16)
         errors[node.output] = relative_error(exact, computed)

@@ -8,16 +8,9 @@ import numpy as np
 from mavcg.graph import Array, Graph, Node
 from mavcg.passes.graph.rewrite import Rewrite
 
-HasKernel = Callable[[Node, Graph], bool]
+# The inputs that stay f32 where a node of the f32 graph is computed in f16; None for a node that stays f32.
+SingleInputs = Callable[[Node, Graph], Sequence[int] | None]
 HALF_MAX = float(np.finfo(np.float16).max)
-# Operator -> inputs that stay f32 in f16 arithmetic: they are added or multiplied before the result is rounded.
-_PARAMETERS = {
-    "conv2d": (2,),
-    "conv_transpose2d": (2,),
-    "matmul": (2,),
-    "layer_norm": (1, 2),
-    "resample": (2,),
-}
 
 
 def in_single(graph: Graph) -> Graph:
@@ -72,8 +65,8 @@ def in_single(graph: Graph) -> Graph:
     return new.finish()
 
 
-def in_half(graph: Graph, has_kernel: HasKernel) -> Graph:
-    """Compute the nodes of an f32 graph in f16 that have a kernel for it.
+def in_half(graph: Graph, single_inputs: SingleInputs) -> Graph:
+    """Compute nodes of an f32 graph in f16.
 
     Before:
         input %x: f32[2]
@@ -92,11 +85,10 @@ def in_half(graph: Graph, has_kernel: HasKernel) -> Graph:
         %y = cast(%y.1) to="f32"
         return %y
 
-    has_kernel: True for a node of the f32 graph that f16 kernels compute. Other nodes stay f32, between casts; a tensor
-    is converted once for all its readers. Inputs and outputs keep their types. Biases and scales stay f32. A finite
-    constant beyond f16's range becomes its largest number, so that masks such as -1e9 give no NaN.
+    Nodes that stay f32 are between casts; a tensor is converted once for all its readers. Inputs and outputs keep their
+    types. A finite constant beyond f16's range becomes its largest number, so that masks such as -1e9 give no NaN.
     """
-    half = _Half(graph, has_kernel)
+    half = _Half(graph, single_inputs)
     for node in graph.nodes:
         half.add(node)
     return half.new.finish()
@@ -107,7 +99,7 @@ class _Half:
     """A graph under conversion. halves, singles: tensor of the old graph -> its f16 and f32 form in the new one."""
 
     graph: Graph
-    has_kernel: HasKernel
+    single_inputs: SingleInputs
     new: Rewrite = field(init=False)
     halves: dict[str, str] = field(default_factory=dict)
     singles: dict[str, str] = field(default_factory=dict)
@@ -121,8 +113,7 @@ class _Half:
         floats = any(types[name].dtype == "f32" for name in (*node.inputs, *node.outputs) if name)
         if node.op == "cast":
             self._add_cast(node)
-        elif floats and self.has_kernel(node, self.graph):
-            kept = _PARAMETERS.get(node.op, ())
+        elif floats and (kept := self.single_inputs(node, self.graph)) is not None:
             inputs = [self.single(x) if i in kept else self.half(x) for i, x in enumerate(node.inputs)]
             self._make(node, inputs)
         else:
@@ -171,9 +162,11 @@ class _Half:
             self.halves[target] = self.new.of(source)
 
 
-def half_inputs(node: Node, inputs: Sequence[Array | None]) -> list[Array | None]:
-    """Return the arrays that a node reads in f16 arithmetic. inputs: of the node in f32, of any precision."""
-    kept = _PARAMETERS.get(node.op, ())
+def half_inputs(inputs: Sequence[Array | None], kept: Sequence[int]) -> list[Array | None]:
+    """Return the arrays that a node reads in f16 arithmetic.
+
+    inputs: of the node in f32, of any precision. kept: numbers of those that stay f32.
+    """
     return [
         array if array is None or array.dtype.kind != "f" else array.astype(np.float32) if i in kept else to_half(array)
         for i, array in enumerate(inputs)

@@ -8,14 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mavcg.graph import Graph, Node
-from mavcg.kernels.registry import has_half_kernel
+from mavcg.kernels.registry import single_inputs
 from mavcg.ops.nodes import verify
-from mavcg.passes.graph.precision import HALF_MAX, in_half, in_single, to_half
+from mavcg.passes.graph.precision import HALF_MAX, SingleInputs, in_half, in_single, to_half
 from mavcg.reference import run
 
 
-def everything(node: Node, graph: Graph) -> bool:
-    return True
+def everything(node: Node, graph: Graph) -> tuple[int, ...]:
+    return single_inputs(node, graph) or ()
+
+
+def all_but(*names: str) -> SingleInputs:
+    return lambda node, graph: None if node.op in names else everything(node, graph)
 
 
 def half(graph: Graph) -> Graph:
@@ -42,7 +46,7 @@ def test_tensors_between_half_kernels_are_converted_once_and_not_back(h: Any) ->
         %y = add(%c, %d)
         return %y, %b
     """)
-    mixed = in_half(graph, lambda node, graph: node.op != "log")
+    mixed = in_half(graph, all_but("log"))
     verify(mixed)
     casts = [(node.inputs[0], mixed.types[node.inputs[0]].dtype) for node in mixed.nodes if node.op == "cast"]
     # x and c to f16, once each; b to f32 for log and for the output; y to f32
@@ -98,7 +102,7 @@ def test_whole_numbers_and_flags_are_not_touched(h: Any) -> None:
         %k = add(%n, %i)
         return %k, %m, %g
     """)
-    lowered = in_half(graph, has_half_kernel)
+    lowered = in_half(graph, single_inputs)
     verify(lowered)
     assert [str(lowered.types[name]) for name in lowered.outputs] == ["i64[2]", "bool[2]", "f32[2]"]
     assert lowered.types[next(n for n in lowered.nodes if n.op == "arg_max").inputs[0]].dtype == "f16"
@@ -143,5 +147,5 @@ def test_any_chain_is_well_formed_and_keeps_its_types(data: st.DataObject, h: An
     graph = h.graph("\n".join([*lines, "return " + ", ".join(f"%{name}" for name in outputs)]))
     keeps = data.draw(st.sampled_from([(), ("tanh",), ("relu", "add")]))
     single = in_single(graph)
-    for after in (single, in_half(graph, everything), in_half(single, lambda node, graph: node.op not in keeps)):
+    for after in (single, in_half(graph, everything), in_half(single, all_but(*keeps))):
         h.same(graph, after, relative=2e-2)
