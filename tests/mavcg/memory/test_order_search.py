@@ -6,14 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mavcg.memory import order_search
 from mavcg.memory.order_search import OrderProblem, least_peak_order, peak_of
 from tests.conftest import examples
 
 
 @st.composite
-def problems(draw: st.DrawFn) -> OrderProblem:
+def problems(draw: st.DrawFn, most: int = 6) -> OrderProblem:
     """Operators that write a buffer of their own and read earlier ones; some write into another's buffer."""
-    count = draw(st.integers(1, 6))
+    count = draw(st.integers(1, most))
     sizes = tuple(draw(st.integers(0, 9)) for _ in range(count))
     touched, before = [], []
     for number in range(count):
@@ -78,3 +79,62 @@ def test_branches_run_one_after_the_other(branches: int) -> None:
     ordered = least_peak_order(problem)
     assert ordered.optimal and ordered.peak == 100 + 10 + branches - 1
     assert peak_of(problem, range(len(problem.touched))) >= 100 * branches
+
+
+def beam_by_definition(problem: OrderProblem, width: int) -> tuple[int, ...]:
+    """Beam search that looks at every operator for every set that it keeps."""
+    states = {frozenset[int](): (0, 0, tuple[int, ...]())}
+    for _ in problem.touched:
+        following: dict[frozenset[int], tuple[int, int, tuple[int, ...]]] = {}
+        for done, (peak, live, order) in states.items():
+            mask = sum(1 << n for n in done)
+            for number, needed in enumerate(problem.before):
+                if number not in done and done.issuperset(needed):
+                    opened, change = problem.step(mask, number)
+                    extended = (max(peak, live + opened), live + change, (*order, number))
+                    after = done | {number}
+                    following[after] = min(extended, following.get(after, extended))
+        states = dict(sorted(following.items(), key=lambda item: item[1])[:width])
+    return min(states.values())[2]
+
+
+@settings(max_examples=examples(60, 15))
+@given(problems(most=10), st.integers(1, 5))
+def test_the_beam_is_that_of_its_definition(problem: OrderProblem, width: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(order_search, "BEAM", width)
+        assert order_search._beam(problem) == beam_by_definition(problem, width)
+
+
+class CountedProblem(OrderProblem):
+    """A problem that counts how often the costs of an operator are computed."""
+
+    steps = 0
+
+    def step(self, executed: int, number: int) -> tuple[int, int]:
+        CountedProblem.steps += 1
+        return super().step(executed, number)
+
+
+def recurrent(steps: int) -> OrderProblem:
+    """A recurrent cell of 5 operators, unrolled: each step's slice of the input is ready from the start."""
+    touched, before, sizes = list[tuple[int, ...]](), list[tuple[int, ...]](), list[int]()
+    for step in range(steps):
+        first = 5 * step
+        state = (first - 1,) if step else ()
+        needed = [(), (first, *state), (first + 1,), (first + 1,), (first + 2, first + 3)]
+        for number, reads in enumerate(needed):
+            before.append(reads)
+            touched.append((*reads, first + number))
+            sizes.append((8, 32, 16, 16, 8)[number])
+    return OrderProblem(tuple(sizes), tuple(touched), tuple(before))
+
+
+def test_the_work_of_the_beam_is_linear_in_the_number_of_operators(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(order_search, "BEAM", 8)
+    counts = []
+    for steps in (20, 40, 80):
+        CountedProblem.steps, plain = 0, recurrent(steps)
+        order_search._beam(CountedProblem(plain.sizes, plain.touched, plain.before))
+        counts.append(CountedProblem.steps)
+    assert counts[2] - counts[1] <= 2.05 * (counts[1] - counts[0]), counts
