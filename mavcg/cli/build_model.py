@@ -45,6 +45,7 @@ def build_model_file(options: BuildOptions, model: Path) -> None:
             tune=options.tune,
             max_error=options.max_error,
             precision=options.precision,
+            calibrate=options.calibrate,
             weights=options.weights,
             aar=options.aar,
             several=True,

@@ -190,6 +190,15 @@ class BuildOptions:
             "model's measured error, default 0.01; inputs and outputs keep their types; default f32.",
         ),
     ] = None
+    calibrate: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FOLDER|seed:N",
+            help="Inputs on which --precision measures errors: .npz files of a folder, each with an array for every "
+            "input by name (.npy files for models with one input), of which the first 16 are taken; or random numbers "
+            "from a seed; default seed:0.",
+        ),
+    ] = None
     strategy: Annotated[
         str | None,
         typer.Option(

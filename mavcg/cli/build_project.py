@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from mavcg.cli import build_model
+from mavcg.cli.build_tables import calibration_in
 from mavcg.console.output import console, note, print_json
 from mavcg.console.resource_limits import ResourceLimits, build_limits, enforce_limits
 from mavcg.errors import MavcgError
@@ -189,6 +190,7 @@ def _model_request(
                 tune=table.tune,
                 max_error=table.max_error,
                 precision=table.precision,
+                calibrate=calibration_in(folder, table.calibrate),
                 weights=weights,
                 several=True,
             ),

@@ -48,6 +48,7 @@ def model_options(options: BuildOptions) -> dict[str, object]:
         "--threads": options.threads,
         "--max-error": options.max_error,
         "--precision": options.precision,
+        "--calibrate": options.calibrate,
         "--strategy": options.strategy,
         "--db": options.db,
         "--max-workspace": options.max_workspace,
@@ -73,6 +74,7 @@ def single_library_options(options: BuildOptions) -> dict[str, object]:
         "--weights": options.weights,
         "--aar": options.aar,
         "--simulate-unsure": options.simulate_unsure,
+        "--calibrate": options.calibrate,
     }
 
 
@@ -124,6 +126,11 @@ def build_table(options: BuildOptions) -> "BuildFile":
     )
 
 
+def calibration_in(folder: Path, text: str | None) -> str | None:
+    """Return a value of --calibrate, which is "seed:N" or a path; a relative path is one in this folder."""
+    return text if text is None or text.partition(":")[0] == "seed" else str(folder / text)
+
+
 def model_table(options: BuildOptions) -> "ModelTable":
     """Return the [[model]] table that the options amount to, without a model's file; its paths are absolute."""
     from mavcg.program.buildfile import ModelTable
@@ -142,6 +149,7 @@ def model_table(options: BuildOptions) -> "ModelTable":
         tune=options.tune,
         max_error=options.max_error,
         precision=options.precision,
+        calibrate=calibration_in(Path.cwd(), options.calibrate),
         strategy=options.strategy,
         db=absolute(options.db),
         max_workspace=options.max_workspace,

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ def load_array_file(file: str, option: str) -> Any:
     """
     try:
         return np.load(file, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+    except (OSError, ValueError, EOFError, BadZipFile) as error:
         raise MavcgError(f"{option}: no array could be read ({error}); give a .npy or .npz file") from error
 
 

@@ -13,6 +13,7 @@ from mavcg.graph import Graph
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core
 from mavcg.hardware.core_model import BoardModel
+from mavcg.model.calibration import RANDOM, Calibration
 from mavcg.model.precision import F32, MAX_HALF_ERROR, used_precision
 from mavcg.toolchain.codegen import default_workers
 from mavcg.toolchain.target import Target
@@ -36,7 +37,8 @@ class ModelRequest:
     the library. weights: of a Caffe network; None for the file beside the model. aar: path of an Android archive to
     write. image_rows: every kernel that can works by rows of the image, for programs by parts of rows. graph: the model
     as a graph if it was not read from the file; the file is then used for its name and hash only. precision: of
-    arithmetic (precision.py). max_half_error: limit of the measured error of AUTO_PRECISION.
+    arithmetic (precision.py). max_half_error: limit of the measured error of AUTO_PRECISION. calibration: the inputs on
+    which it is measured.
     """
 
     model: Path
@@ -63,6 +65,7 @@ class ModelRequest:
     sizes: tuple[Mapping[str, tuple[int, ...]], ...] = ()
     precision: str = F32
     max_half_error: float = MAX_HALF_ERROR
+    calibration: Calibration = RANDOM
 
 
 @dataclass(frozen=True)
@@ -70,9 +73,9 @@ class PlanContext:
     """The inputs of the stages beside the plan.
 
     question: strategy and limits of the choice of algorithms. max_size_bytes: limit of packed weights. max_arena_bytes:
-    limit of a context's buffers. image_rows, depth_first, threads, precision, max_half_error: as in ModelRequest, but
-    f32 for AUTO_PRECISION and cores without f16. pool: constants of all models of the same library; None: each model
-    has its own.
+    limit of a context's buffers. image_rows, depth_first, threads, precision, max_half_error, calibration: as in
+    ModelRequest, but f32 for AUTO_PRECISION and cores without f16. pool: constants of all models of the same library;
+    None: each model has its own.
     """
 
     board: BoardModel
@@ -87,6 +90,7 @@ class PlanContext:
     pool: ConstantPool | None = None
     precision: str = F32
     max_half_error: float = MAX_HALF_ERROR
+    calibration: Calibration = RANDOM
 
 
 def plan_context(request: ModelRequest, progress: Progress) -> PlanContext:
@@ -105,4 +109,5 @@ def plan_context(request: ModelRequest, progress: Progress) -> PlanContext:
         progress,
         precision=precision,
         max_half_error=request.max_half_error,
+        calibration=request.calibration,
     )

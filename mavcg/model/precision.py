@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
+from math import inf, isfinite
 from typing import Any
 
 from mavcg.choose.plan import Plan
@@ -10,6 +11,7 @@ from mavcg.graph import Graph, Node
 from mavcg.hardware.core import Core
 from mavcg.kernels.machines import cores_without_half
 from mavcg.kernels.registry import single_inputs
+from mavcg.model.calibration import RANDOM, calibration_words
 from mavcg.ops.nodes import verify
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.passes.graph.precision import in_half, in_single
@@ -79,13 +81,26 @@ def layer_precisions(plan: Plan) -> dict[str, str]:
     return layers
 
 
+def own_errors_json(graph: Graph, own: Mapping[str, float]) -> dict[str, float | None]:
+    """Return the largest own error of each layer's nodes, by its name in the user's file; None for an infinite one.
+
+    own: by a node's output (OwnErrors).
+    """
+    errors = dict[str, float]()
+    for node in graph.nodes:
+        if node.output in own:
+            name = node.origin or node.output
+            errors[name] = max(own[node.output], errors.get(name, 0.0))
+    return {name: error if isfinite(error) else None for name, error in errors.items()}
+
+
 def precision_json(plan: Plan, requested: str, cores: Sequence[Core] = ()) -> dict[str, Any]:
     """Return what a build's document says of precision.
 
     requested: of PRECISIONS. cores: of the build; "without_half" names those for which AUTO_PRECISION is f32.
     """
     without = cores_without_half(cores) if requested == AUTO_PRECISION else ()
-    error = {"max_error": None, "measured_error": None, "overflows": []} | dict(plan.precision)
+    error = {"max_error": None, "measured_error": None, "overflows": [], "own_errors": {}} | dict(plan.precision)
     return {"requested": requested, "layers": layer_precisions(plan), "without_half": list(without), **error}
 
 
@@ -98,8 +113,22 @@ def precision_words(precision: Mapping[str, Any]) -> str:
     if precision.get("overflows"):
         return f"{words}; numbers of {precision['overflows'][0]} exceed the range of {F16}: leave --precision out"
     if precision.get("measured_error") is not None:
-        words += f", error {precision['measured_error']:.2g} of the largest output, on random inputs"
+        inputs = calibration_words(precision.get("calibration", str(RANDOM)), precision.get("input_sets", 1))
+        words += f", error {precision['measured_error']:.2g} of the largest output, {inputs}"
     return words
+
+
+WORST_LAYERS = 3
+
+
+def own_errors_words(precision: Mapping[str, Any]) -> str:
+    """Return a list of the layers with the largest errors of their own in f16, each with the type that it has; "" if
+    none was measured. precision: precision_json's value."""
+    types = precision["layers"]
+    errors = {n: inf if error is None else error for n, error in precision["own_errors"].items() if n in types}
+    worst = sorted(errors, key=lambda name: -errors[name])[:WORST_LAYERS]
+    figures = (f"{errors[name]:.2g}" if isfinite(errors[name]) else "overflow" for name in worst)
+    return ", ".join(f"{name} {figure} (is {types[name]})" for name, figure in zip(worst, figures, strict=True))
 
 
 def set_precision(plan: Plan, precision: str) -> Plan:

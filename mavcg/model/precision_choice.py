@@ -1,6 +1,7 @@
 """The choice of the layers that are computed in f16, so that the measured error stays within a limit."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -8,34 +9,54 @@ from mavcg.errors import MavcgError
 from mavcg.graph import Array, Graph, Node
 from mavcg.kernels.registry import single_inputs
 from mavcg.model.precision import half_graph
-from mavcg.model.precision_error import MeasuredError, exact_outputs, measure_error, relative_error, samples
-from mavcg.passes.graph.precision import half_inputs
-from mavcg.reference.evaluate import run
+from mavcg.model.precision_error import ExactRun, MeasuredError, exact_runs, measure_error, relative_error
+from mavcg.passes.graph.precision import to_half
 from mavcg.reference.half import evaluate_half, rounds_terms
 
 Progress = Callable[[str], None]
 
 
-def choose_half_layers(graph: Graph, limit: float | None, progress: Progress) -> tuple[Graph, MeasuredError]:
-    """Return a graph in which the nodes with the smallest errors are f16, as many as keep the limit, and its error.
+@dataclass(frozen=True)
+class HalfChoice:
+    """A graph with nodes in f16. own: errors of nodes that f16 kernels can compute, by output (OwnErrors)."""
 
-    graph: in f32. limit: of the network's measured error; None: all nodes are f16. The nodes with the largest own
-    errors stay f32: fewest of them, found by bisection. Where the error cannot be measured, all nodes stay f32.
+    graph: Graph
+    error: MeasuredError
+    own: Mapping[str, float]
+
+
+def choose_half_layers(
+    graph: Graph, limit: float | None, sets: Sequence[Sequence[Array]], progress: Progress
+) -> HalfChoice:
+    """Choose the nodes with the smallest errors for f16, as many as keep the limit.
+
+    graph: in f32. limit: of the network's measured error; None: all nodes are f16. sets: of inputs, on which errors are
+    measured. The nodes with the largest own errors stay f32: fewest of them, found by bisection. Where the error cannot
+    be measured, all nodes stay f32.
     """
     progress("measuring the error of half precision")
-    half, exact = half_graph(graph), exact_outputs(graph)
-    error = measure_error(graph, half, exact)
+    own = OwnErrors(graph)
+    runs = exact_runs(graph, sets, own.compare)
+    half = half_graph(graph)
+    error = measure_error(half, runs)
     if limit is None or (error.relative is not None and error.relative <= limit):
-        return half, error
+        return HalfChoice(half, error, own.largest)
     if error.relative is None:
-        return graph, error
-    worst_first = [name for name, _ in sorted(own_errors(graph).items(), key=lambda pair: -pair[1])]
+        return HalfChoice(graph, error, own.largest)
+    worst_first = sorted(own.largest, key=lambda name: -own.largest[name])
+    return HalfChoice(*_fewest_single(graph, worst_first, limit, runs, progress), own.largest)
+
+
+def _fewest_single(
+    graph: Graph, worst_first: Sequence[str], limit: float, runs: Sequence[ExactRun], progress: Progress
+) -> tuple[Graph, MeasuredError]:
+    """Return the graph whose first nodes of these stay f32, as few as keep the limit, and its error."""
     best, fewest, most = (graph, MeasuredError(0.0)), 0, len(worst_first)
     while most - fewest > 1:  # with `fewest` nodes in f32 the error is too large, with `most` it is not
         middle = (fewest + most) // 2
         progress(f"measuring the error with {middle} of {len(worst_first)} operators in f32")
         half = half_graph(graph, frozenset(worst_first[:middle]))
-        error = measure_error(graph, half, exact)
+        error = measure_error(half, runs)
         if error.relative is not None and error.relative <= limit:
             best, most = (half, error), middle
         else:
@@ -43,23 +64,36 @@ def choose_half_layers(graph: Graph, limit: float | None, progress: Progress) ->
     return best
 
 
-def own_errors(graph: Graph) -> dict[str, float]:
-    """Return the error of each node that f16 kernels can compute, by its output, where its inputs are exact.
+@dataclass(frozen=True)
+class OwnErrors:
+    """The errors of a graph's nodes in f16 where their inputs are exact.
 
-    Raises: MavcgError as run.
+    largest: of all runs, by a node's output; infinite where a number that the node reads or makes is beyond f16's
+    range. Nodes without f16 kernels are left out.
     """
-    errors: dict[str, float] = {}
-    in_blocks = rounds_terms(graph)
 
-    def compare(node: Node, inputs: Sequence[Array | None], exact: Array) -> None:
-        kept = single_inputs(node, graph)
+    graph: Graph
+    largest: dict[str, float] = field(default_factory=dict)
+
+    def compare(self, node: Node, inputs: Sequence[Array | None], exact: Array) -> None:
+        """Measure a node's error in a run. inputs, exact: its inputs and output in f64."""
+        kept = single_inputs(node, self.graph)
         if kept is None or exact.dtype.kind != "f" or not exact.size:
             return
         try:
-            computed = evaluate_half(node, half_inputs(inputs, kept), in_blocks)
+            halves = [self._half_input(*numbered, node, kept) for numbered in enumerate(inputs)]
+            computed = evaluate_half(node, halves, rounds_terms(self.graph))
         except MavcgError:  # a rounded number is an index
             computed = np.full(exact.shape, np.nan, np.float16)
-        errors[node.output] = relative_error(exact, computed)
+        error = relative_error(exact, computed)
+        self.largest[node.output] = max(error, self.largest.get(node.output, 0.0))
 
-    run(graph, *samples(graph), wide=True, visit=compare)
-    return errors
+    def _half_input(self, number: int, array: Array | None, node: Node, kept: Sequence[int]) -> Array | None:
+        if array is None or array.dtype.kind != "f":
+            return array
+        if number in kept:
+            return array.astype(np.float32)
+        if node.inputs[number] in self.graph.constants:
+            return to_half(array)
+        with np.errstate(over="ignore"):  # a tensor beyond the range is infinite, as its conversion makes it
+            return array.astype(np.float16)

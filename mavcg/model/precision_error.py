@@ -1,22 +1,21 @@
 """The error of a model in half precision, measured: its graph in f16 against the f32 graph in double precision."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from mavcg.errors import MavcgError
-from mavcg.graph import DTYPES, Array, Graph, Node, TensorType
+from mavcg.graph import Array, Graph, Node
 from mavcg.ops.op import node_location
-from mavcg.reference.evaluate import run
+from mavcg.reference.evaluate import Visit, run
 from mavcg.reference.half import run_half
-
-SEED = 0
 
 
 @dataclass(frozen=True)
 class MeasuredError:
-    """The error on inputs of SEED.
+    """The error on some sets of inputs.
 
     relative: largest error of an output, relative to the largest number of that output; None if it cannot be measured.
     overflows: nodes that make an infinite number or NaN.
@@ -32,21 +31,36 @@ def error_json(error: MeasuredError) -> dict[str, Any]:
     return {"measured_error": error.relative if known else None, "overflows": list(error.overflows)}
 
 
-def exact_outputs(graph: Graph) -> tuple[Array, ...] | None:
-    """Return the outputs of an f32 graph on its samples, in f64; None if these make an index that does not exist."""
-    try:
-        return run(graph, *samples(graph), wide=True)
-    except MavcgError:
-        return None
+@dataclass(frozen=True)
+class ExactRun:
+    """A set of a graph's inputs, and its outputs in f64."""
+
+    inputs: Sequence[Array]
+    outputs: tuple[Array, ...]
 
 
-def measure_error(single: Graph, half: Graph, exact: tuple[Array, ...] | None) -> MeasuredError:
-    """Return the error of a graph's f16 form on random inputs.
+def exact_runs(graph: Graph, sets: Sequence[Sequence[Array]], visit: Visit | None = None) -> tuple[ExactRun, ...]:
+    """Return the runs of an f32 graph in f64; none if a set makes an index that does not exist.
 
-    single, half: with the same inputs and outputs. exact: exact_outputs(single).
+    sets: of inputs. visit: as of `run`.
     """
-    if exact is None:
+    try:
+        return tuple(ExactRun(inputs, run(graph, *inputs, wide=True, visit=visit)) for inputs in sets)
+    except MavcgError:
+        return ()
+
+
+def measure_error(half: Graph, runs: Sequence[ExactRun]) -> MeasuredError:
+    """Return the error of an f32 graph's f16 form. runs: exact_runs of the f32 graph."""
+    if not runs:
         return MeasuredError(None)
+    errors = [_error_of(half, one) for one in runs]
+    overflows = tuple(dict.fromkeys(name for error in errors for name in error.overflows))
+    known = [error.relative for error in errors if error.relative is not None]
+    return MeasuredError(max(known) if len(known) == len(errors) else None, overflows)
+
+
+def _error_of(half: Graph, exact: ExactRun) -> MeasuredError:
     overflows: list[str] = []
 
     def note_overflow(node: Node, result: Array) -> None:
@@ -54,10 +68,10 @@ def measure_error(single: Graph, half: Graph, exact: tuple[Array, ...] | None) -
             overflows.append(node_location(node))
 
     try:
-        computed = run_half(half, samples(single), note_overflow)
+        computed = run_half(half, exact.inputs, note_overflow)
     except MavcgError:  # a rounded number is an index that does not exist
         return MeasuredError(None)
-    pairs = zip(exact, computed, strict=True)
+    pairs = zip(exact.outputs, computed, strict=True)
     errors = [relative_error(wanted, found) for wanted, found in pairs if found.dtype.kind == "f" and found.size]
     return MeasuredError(max(errors, default=0.0), tuple(dict.fromkeys(overflows)))
 
@@ -74,16 +88,3 @@ def relative_error(exact: Array, computed: Array) -> float:
     largest = float(np.abs(wanted).max()) or 1.0
     worst = float(np.abs(found - wanted).max() / largest)
     return worst if np.isfinite(worst) else float("inf")
-
-
-def samples(graph: Graph) -> list[Array]:
-    """Return the random inputs of a graph, always the same."""
-    rng = np.random.default_rng(SEED)
-    return [sample(graph.types[name], rng) for name in graph.inputs]
-
-
-def sample(tensor: TensorType, rng: np.random.Generator) -> Array:
-    """Return a random input: normal floats, 0 and 1 of other types, which are indices that exist."""
-    if tensor.dtype.startswith("f"):
-        return rng.standard_normal(tensor.shape).astype(DTYPES[tensor.dtype])
-    return rng.integers(0, 2, tensor.shape).astype(DTYPES[tensor.dtype])

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mavcg.model.link import ModelResult
-from mavcg.model.precision import precision_words
+from mavcg.model.precision import own_errors_words, precision_words
 from mavcg.objects.inspection import versions_text
 from mavcg.runtime.companions import companions_sentence
 from mavcg.specs.model_program import Program, ThreadPlan
@@ -118,6 +118,7 @@ def show_model(result: ModelResult, to: "Console") -> None:
         "kernels": f"{len(result.plan.specs)} in {len(program.steps)} steps",
         "primitives": selection_sentence(result.note),
         "precision": precision_words(result.note["precision"]),
+        "errors in f16": own_errors_words(result.note["precision"]),
         "weights": _size(program.constants_bytes) + weights_sentence(result.note),
         "code": f"{_size(result.code_bytes)}, all versions and the engine",
         "memory": memory_sentence(program) + phases_words(program),
@@ -127,7 +128,8 @@ def show_model(result: ModelResult, to: "Console") -> None:
     if program.thread_plans:
         rows["threads"] = threads_sentence(program.thread_plans)
     for name, value in rows.items():
-        table.add_row(name, value)
+        if value:
+            table.add_row(name, value)
     to.print(table)
 
 

@@ -17,8 +17,9 @@ from mavcg.hosts.host import HOST, find_board, measured_host_board
 from mavcg.importers.declared_shapes import GivenShapes
 from mavcg.importers.load import is_tflite
 from mavcg.model.aar import check_aar
+from mavcg.model.calibration import RANDOM, parse_calibration
 from mavcg.model.model_request import MAX_ERROR, ModelRequest
-from mavcg.model.precision import AUTO_PRECISION, F32, MAX_HALF_ERROR, parse_precision
+from mavcg.model.precision import AUTO_PRECISION, F16, F32, MAX_HALF_ERROR, parse_precision
 from mavcg.model.sizes import parse_shapes, parse_sizes
 from mavcg.objects.library import check_soname
 from mavcg.profiles.load import cores_for
@@ -63,6 +64,7 @@ class ModelOptions:
     aar: Path | None = None
     several: bool = False
     precision: str | None = None
+    calibrate: str | None = None
 
 
 def make_model_request(
@@ -90,12 +92,22 @@ def make_model_request(
     algorithm_error, half_error = options.max_error, None
     if precision == AUTO_PRECISION:  # the limit of the whole network's error; algorithms keep theirs
         algorithm_error, half_error = None, options.max_error
+    calibration = parse_calibration(options.calibrate) if options.calibrate is not None else None
+    if calibration is not None and precision == F32:
+        raise MavcgError(
+            f"--calibrate {options.calibrate}: no error is measured in {F32}; add --precision {F16} or {AUTO_PRECISION}"
+        )
     strategy = _strategy(selection, board_facts)
     if options.board == HOST:  # for every strategy, so that selection and the engine's algorithms use the same facts
         board_facts = measured_host_board()
     sizes = parse_sizes(options.shapes) if options.several else (parse_shapes(options.shapes),)
     if len(sizes) > 1:
         _check_several(selection)
+        if calibration is not None and calibration.folder is not None:
+            raise MavcgError(
+                f"--calibrate {calibration}: its inputs have one size, and the library several; name one size by "
+                "--shape, or give seed:N"
+            )
     request = ModelRequest(
         model,
         path,
@@ -116,6 +128,7 @@ def make_model_request(
         weights=options.weights,
         precision=precision,
         max_half_error=MAX_HALF_ERROR if half_error is None else half_error,
+        calibration=RANDOM if calibration is None else calibration,
         aar=options.aar,
         sizes=sizes if len(sizes) > 1 else (),
     )

@@ -21,10 +21,11 @@ from mavcg.choose.tiles.tiles import plan_tiles
 from mavcg.errors import MavcgError
 from mavcg.hardware.core import GENERIC
 from mavcg.importers.load import import_model
+from mavcg.model.calibration import calibration_sets
 from mavcg.model.choose_algorithms import choose_algorithms
 from mavcg.model.dump import dump
 from mavcg.model.model_request import ModelRequest, PlanContext, Progress, plan_context
-from mavcg.model.precision import AUTO_PRECISION, F32, optimised_graph
+from mavcg.model.precision import AUTO_PRECISION, F32, optimised_graph, own_errors_json
 from mavcg.model.precision_choice import choose_half_layers
 from mavcg.model.precision_error import error_json
 
@@ -42,9 +43,20 @@ def choose_precision(plan: Plan, context: PlanContext) -> Plan:
     if context.precision == F32:
         return plan
     limit = context.max_half_error if context.precision == AUTO_PRECISION else None
-    graph, error = choose_half_layers(plan.graph, limit, context.progress)
-    dump("precision", graph)
-    return replace(plan, graph=graph, precision={"max_error": limit, **error_json(error)})
+    sets = calibration_sets(plan.graph, context.calibration)
+    choice = choose_half_layers(plan.graph, limit, sets, context.progress)
+    dump("precision", choice.graph)
+    return replace(
+        plan,
+        graph=choice.graph,
+        precision={
+            "max_error": limit,
+            **error_json(choice.error),
+            "own_errors": own_errors_json(plan.graph, choice.own),
+            "calibration": str(context.calibration),
+            "input_sets": len(sets),
+        },
+    )
 
 
 def choose_and_lower(plan: Plan, context: PlanContext) -> Plan:

@@ -162,17 +162,6 @@ class _Half:
             self.halves[target] = self.new.of(source)
 
 
-def half_inputs(inputs: Sequence[Array | None], kept: Sequence[int]) -> list[Array | None]:
-    """Return the arrays that a node reads in f16 arithmetic.
-
-    inputs: of the node in f32, of any precision. kept: numbers of those that stay f32.
-    """
-    return [
-        array if array is None or array.dtype.kind != "f" else array.astype(np.float32) if i in kept else to_half(array)
-        for i, array in enumerate(inputs)
-    ]
-
-
 def to_half(array: Array) -> Array:
     """Return an array as f16, finite numbers beyond its range as its largest."""
     bounded = np.where(np.isinf(array), array, np.clip(array, -HALF_MAX, HALF_MAX))

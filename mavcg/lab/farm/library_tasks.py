@@ -177,7 +177,7 @@ def _link_library(item: LinkTask) -> LinkedFiles | Refusal:
 def _refuse_paths(request: ModelRequest) -> None:
     """Raise MavcgError for a request by which a worker would read or write files other than its own."""
     _plain_name(request.output.name)
-    of_files = (request.aar, request.weights, request.db if is_worker() else None)
+    of_files = (request.aar, request.weights, request.calibration.folder, request.db if is_worker() else None)
     if request.graph is None or any(path is not None for path in of_files):
         raise MavcgError(f"{request.output.name}: workers read and write no files; send the graph alone")
 

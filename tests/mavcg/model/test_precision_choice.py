@@ -9,8 +9,9 @@ import pytest
 from mavcg.graph import Graph, TensorType
 from mavcg.graph.builder import GraphBuilder
 from mavcg.kernels.machines import cores_without_half
+from mavcg.model.calibration import RANDOM, calibration_sets
 from mavcg.model.precision import layer_precisions, precision_json, precision_words
-from mavcg.model.precision_choice import choose_half_layers, own_errors
+from mavcg.model.precision_choice import HalfChoice, choose_half_layers
 from mavcg.model.request import ModelOptions, make_model_request
 from mavcg.model.stages import plan_model
 from mavcg.profiles.load import cores_for
@@ -33,31 +34,35 @@ def network() -> Graph:
     return b.finish((norm,))
 
 
+def chosen(graph: Graph, limit: float | None) -> HalfChoice:
+    return choose_half_layers(graph, limit, calibration_sets(graph, RANDOM), quiet)
+
+
 def halves(graph: Graph) -> set[str]:
     return {n.origin for n in graph.nodes if n.op != "cast" and graph.types[n.output].dtype == "f16"}
 
 
 def test_overflowing_nodes_have_infinite_errors_and_stay_f32() -> None:
     graph = network()
-    errors = {graph.producers()[name].origin: error for name, error in own_errors(graph).items()}
-    assert errors["squares"] == np.inf and errors["total"] < np.inf
-    unlimited, overflowing = choose_half_layers(graph, None, quiet)
-    assert overflowing.overflows and "squares" in halves(unlimited)
-    half, error = choose_half_layers(graph, 0.01, quiet)
-    assert error.relative is not None and error.relative <= 0.01 and not error.overflows
-    assert "squares" not in halves(half) and {"product", "large"} <= halves(half)
+    unlimited = chosen(graph, None)
+    errors = {graph.producers()[name].origin: error for name, error in unlimited.own.items()}
+    assert {name for name, error in errors.items() if error == np.inf} == {"squares", "total", "root"}
+    assert unlimited.error.overflows and "squares" in halves(unlimited.graph)
+    limited = chosen(graph, 0.01)
+    assert limited.error.relative is not None and limited.error.relative <= 0.01 and not limited.error.overflows
+    assert halves(limited.graph) >= {"product", "large", "norm"} and not halves(limited.graph) & {"squares", "total"}
 
 
 @pytest.mark.parametrize("limit", [1e-2, 1e-3, 1e-5, 0.0])
 def test_every_limit_is_kept(limit: float) -> None:
-    half, error = choose_half_layers(network(), limit, quiet)
-    assert error.relative is not None and error.relative <= limit
+    choice = chosen(network(), limit)
+    assert choice.error.relative is not None and choice.error.relative <= limit
     if not limit:
-        assert not halves(half)
+        assert not halves(choice.graph)
 
 
 def test_a_tighter_limit_leaves_fewer_layers_in_half() -> None:
-    counts = [len(halves(choose_half_layers(network(), limit, quiet)[0])) for limit in (1e-2, 1e-4, 0)]
+    counts = [len(halves(chosen(network(), limit).graph)) for limit in (1e-2, 1e-4, 0)]
     assert counts[0] >= counts[1] >= counts[2] == 0
 
 

@@ -77,6 +77,7 @@ threads = 2
 tune = "off"
 max_error = 0
 precision = "f16"
+calibrate = "photographs"
 strategy = "engine"
 db = "costs.json"
 max_workspace = 4096
@@ -132,6 +133,7 @@ WRONG: dict[str, dict[str, tuple[str, str]]] = {
                 "weights",
                 "depth_first",
                 "precision",
+                "calibrate",
             )
         },
         **{key: ('"x"', "a list of strings") for key in ("cores", "shapes")},
