@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from mavcg.kernels.blas.pair_product import BF16, halves_of_pairs
+from mavcg.kernels.blas.pair_product import BFLOAT
+from mavcg.kernels.builder.arithmetic import half_of_pairs
 from mavcg.kernels.builder.emit import F32, F64, I32, I64, Values, address, const, vector
 from mavcg.kernels.builder.nest import shuffle
 from mavcg.kernels.builder.product_loop import ProductLoop, SumTile
@@ -74,7 +75,7 @@ class MatrixSums:
         """Return total + x * y for the matrix of two rows and that of two columns."""
         b = self.b
         if self.machine.bf16_dot:
-            name, terms = "llvm.aarch64.neon.bfmmla", vector(BF16, 2 * LANES)
+            name, terms = "llvm.aarch64.neon.bfmmla", vector(BFLOAT, 2 * LANES)
             kind = ir.FunctionType(total.type, [total.type, terms, terms])
             function = b.module.globals.get(name) or ir.Function(b.module, kind, name)
             return b.call(function, [total, b.bitcast(x, terms), b.bitcast(y, terms)])
@@ -115,7 +116,7 @@ def _add_pair_to_odd(b: ir.IRBuilder, total: ir.Value, x: ir.Value, y: ir.Value)
     wide = vector(F64, LANES)
     products = [
         _in_range(b, b.fmul(*(b.fpext(_flush_subnormal(b, half), wide) for half in both)))
-        for both in zip(halves_of_pairs(b, x), halves_of_pairs(b, y), strict=True)
+        for both in ([half_of_pairs(b, pairs, which) for pairs in (x, y)] for which in (0, 1))
     ]
     result = _add_to_odd(b, b.fpext(_flush_subnormal(b, total), wide), _add_to_odd(b, *products))
     narrow = b.fptrunc(result, total.type)

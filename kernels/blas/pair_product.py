@@ -8,10 +8,9 @@ bf16 is the upper half of an f32. Source: Intel SDM volume 2, VDPBF16PS.
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.emit import F32, I32, Values, fma, lanes_of, vector
+from mavcg.kernels.builder.arithmetic import half_of_pairs
+from mavcg.kernels.builder.emit import fma, lanes_of, vector
 from mavcg.specs.kernel import Machine
-
-_UPPER_HALF = 0xFFFF0000
 
 
 class BFloatType(ir.Type):  # type: ignore[misc]
@@ -27,7 +26,7 @@ class BFloatType(ir.Type):  # type: ignore[misc]
         return hash(BFloatType)
 
 
-BF16 = BFloatType()
+BFLOAT = BFloatType()
 
 
 def add_pair_products(b: ir.IRBuilder, machine: Machine, total: ir.Value, x: ir.Value, y: ir.Value) -> ir.Value:
@@ -35,18 +34,9 @@ def add_pair_products(b: ir.IRBuilder, machine: Machine, total: ir.Value, x: ir.
     lanes = lanes_of(total)
     if machine.bf16_dot:
         name = f"llvm.x86.avx512bf16.dpbf16ps.{32 * lanes}"
-        pairs = vector(BF16, 2 * lanes)
+        pairs = vector(BFLOAT, 2 * lanes)
         kind = ir.FunctionType(total.type, [total.type, pairs, pairs])
         function = b.module.globals.get(name) or ir.Function(b.module, kind, name)
         return b.call(function, [total, b.bitcast(x, pairs), b.bitcast(y, pairs)])
-    (x_first, x_second), (y_first, y_second) = halves_of_pairs(b, x), halves_of_pairs(b, y)
+    (x_first, x_second), (y_first, y_second) = ([half_of_pairs(b, pairs, n) for n in (0, 1)] for pairs in (x, y))
     return fma(b, x_first, y_first, fma(b, x_second, y_second, total))
-
-
-def halves_of_pairs(b: ir.IRBuilder, pairs: ir.Value) -> Values:
-    """Return the first and the second bf16 of each pair, of 32 bits, as f32."""
-    lanes = lanes_of(pairs)
-    bits = b.bitcast(pairs, vector(I32, lanes))
-    first = b.shl(bits, ir.Constant(bits.type, [16] * lanes))
-    second = b.and_(bits, ir.Constant(bits.type, [_UPPER_HALF] * lanes))
-    return tuple(b.bitcast(half, vector(F32, lanes)) for half in (first, second))

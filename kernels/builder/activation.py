@@ -9,7 +9,7 @@ import numpy as np
 from llvmlite import ir
 
 from mavcg.kernels.builder.arithmetic import DOUBLE_UNARY, WHOLE_UNARY, larger, round_to, smaller, widen_half
-from mavcg.kernels.builder.emit import intrinsic, number
+from mavcg.kernels.builder.emit import HALVES, intrinsic, number
 from mavcg.kernels.builder.float_math import (
     erf,
     exp,
@@ -134,7 +134,7 @@ def activation(
 
 
 def output(b: ir.IRBuilder, act: str, args: Sequence[float], dtype: str, x: Value) -> Value:
-    """Return the activation of f32 lanes as an output of type f32 or f16, rounded once.
+    """Return the activation of f32 lanes as an output of type f32, f16 or bf16, rounded once.
 
     The choice between x and a bound is the same after the rounding, in half as many vectors of f16.
     """
@@ -154,12 +154,12 @@ def activate(b: ir.IRBuilder, act: str, args: Sequence[float], x: Value) -> Valu
 def unary(b: ir.IRBuilder, op: str, args: Sequence[float], dtype: str, x: ir.Value) -> ir.Value:
     """Return the result of a unary operator that `supported_unary` accepts.
 
-    Of f16, operators that are one operation or choose an operand are computed in f16, all others in f32 and rounded
-    once: the bits are the same, as f32 has more than twice the bits of f16.
+    Of f16, operators that are one operation or choose an operand are computed in f16, all others, and those of bf16, in
+    f32 and rounded once: the bits are the same, as f32 has more than twice the bits of f16.
     """
     if dtype == "f32" or (dtype == "f16" and op in _HALF_UNARY):
         return activate(b, op, args, x)
-    if dtype == "f16":
+    if dtype in HALVES:
         return round_to(b, activate(b, op, args, widen_half(b, x)), dtype)
     if dtype == "f64":
         return _clip_double(b, x, *args) if op == "clip" else DOUBLE_UNARY[op](b, x)
@@ -170,7 +170,7 @@ def supported_unary(op: str, dtype: str) -> bool:
     """Return True if there is a kernel of a unary operator for a tensor type."""
     if dtype == "f64":
         return op in DOUBLE_UNARY or op == "clip"
-    return dtype in ("f16", "f32") or op in WHOLE_UNARY or op == "clip"
+    return dtype == "f32" or dtype in HALVES or op in WHOLE_UNARY or op == "clip"
 
 
 def _clip_whole(b: ir.IRBuilder, dtype: str, x: ir.Value, low: float, high: float) -> ir.Value:

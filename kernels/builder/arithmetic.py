@@ -10,6 +10,7 @@ from llvmlite import ir
 
 from mavcg.kernels.builder.double_math import exp64, fmod, fmod64, log64, power
 from mavcg.kernels.builder.emit import (
+    BF16,
     F16,
     F32,
     FLOATS,
@@ -178,9 +179,14 @@ DOUBLE_UNARY: Mapping[str, Callable[[ir.IRBuilder, ir.Value], ir.Value]] = {
 
 def convert(b: ir.IRBuilder, x: ir.Value, source: str, target: str) -> ir.Value:
     """Return x converted from tensor type `source` to `target`."""
-    typ = with_element(x, TYPES[target])
     if source == target:
         return x
+    if source == "bf16":
+        return convert(b, widen_half(b, x), "f32", target)
+    if target == "bf16":  # rounded once from a float; an integer of more than 24 bits is rounded twice
+        odd = source == "f64"
+        return round_to(b, _f32_to_odd(b, x) if odd else convert(b, x, source, "f32"), target)
+    typ = with_element(x, TYPES[target])
     if target == "bool":
         return truth(b, b.fcmp_unordered("!=", x, number(x, 0.0)) if is_float(source) else flags(b, x))
     if is_float(source) and is_float(target):
@@ -201,14 +207,47 @@ def convert(b: ir.IRBuilder, x: ir.Value, source: str, target: str) -> ir.Value:
 
 
 def widen_half(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
-    """Return lanes of f16 as f32, which holds each of them exactly; other lanes unchanged."""
-    return b.fpext(x, with_element(x, F32)) if lanes_and_element(x.type)[1] == F16 else x
+    """Return lanes of f16 or bf16 as f32, which holds each of them exactly; other lanes unchanged."""
+    _, element = lanes_and_element(x.type)
+    if element == BF16:
+        bits = b.zext(x, with_element(x, I32))
+        return b.bitcast(b.shl(bits, number(bits, 16)), with_element(x, F32))
+    return b.fpext(x, with_element(x, F32)) if element == F16 else x
+
+
+def widen_bf16(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
+    """Return lanes of bf16 as f32; other lanes unchanged."""
+    return widen_half(b, x) if lanes_and_element(x.type)[1] == BF16 else x
+
+
+def half_of_pairs(b: ir.IRBuilder, pairs: ir.Value, which: int) -> ir.Value:
+    """Return the first bf16 of each pair, of 32 bits, as f32 where `which` is 0, and the second where it is 1."""
+    bits = b.bitcast(pairs, with_element(pairs, I32))
+    half = b.and_(bits, number(bits, 0xFFFF0000)) if which else b.shl(bits, number(bits, 16))
+    return b.bitcast(half, with_element(pairs, F32))
 
 
 def round_to(b: ir.IRBuilder, x: ir.Value, dtype: str) -> ir.Value:
-    """Return lanes of f32 rounded to f16 where that is the tensor type; other lanes, and other types, unchanged."""
-    wide = dtype == "f16" and lanes_and_element(x.type)[1] == F32
-    return b.fptrunc(x, with_element(x, F16)) if wide else x
+    """Return lanes of f32 rounded to f16 or bf16 where that is the tensor type; other lanes, and other types,
+    unchanged."""
+    if lanes_and_element(x.type)[1] != F32:
+        return x
+    if dtype == "bf16":
+        return _round_to_bf16(b, x)
+    return b.fptrunc(x, with_element(x, F16)) if dtype == "f16" else x
+
+
+def _round_to_bf16(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
+    """Return lanes of f32 rounded to the nearest bf16, to even between two; NaN stays NaN.
+
+    In integers, and the same on every core: VCVTNEPS2BF16 would replace subnormal numbers by 0.
+    """
+    bits = b.bitcast(x, with_element(x, I32))
+    odd = b.and_(b.lshr(bits, number(bits, 16)), number(bits, 1))
+    rounded = b.add(bits, b.add(odd, number(bits, 0x7FFF)))
+    quiet = b.or_(bits, number(bits, 0x400000))
+    kept = b.select(b.fcmp_unordered("uno", x, x), quiet, rounded)
+    return b.trunc(b.lshr(kept, number(bits, 16)), with_element(x, BF16))
 
 
 def _resize_float(b: ir.IRBuilder, x: ir.Value, source: str, target: str) -> ir.Value:

@@ -5,8 +5,10 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 
+from mavcg.graph import DTYPES
 from mavcg.kernels.builder.module_text import (
     Names,
     UncheckedAddress,
@@ -22,10 +24,40 @@ from mavcg.specs.serialize import to_text
 
 I1, I8, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
 F32, F64, F16 = ir.FloatType(), ir.DoubleType(), ir.HalfType()
+
+
+class BFloatBits(ir.IntType):  # type: ignore[misc]  # llvmlite has no types
+    """The bits of a bf16, the upper half of an f32: i16 to LLVM, which knows how to move and shift it everywhere.
+
+    LLVM's own bfloat becomes calls of functions, or single elements, on targets without bf16 instructions.
+    """
+
+    def __new__(cls) -> "BFloatBits":
+        """Return a type of its own: llvmlite keeps one object for each width."""
+        typ: BFloatBits = ir.Type.__new__(cls)
+        typ.width = 16
+        return typ
+
+    def __getnewargs__(self) -> tuple[()]:
+        return ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, BFloatBits)
+
+    def __hash__(self) -> int:
+        return hash(BFloatBits)
+
+    def format_constant(self, value: float) -> str:
+        """Return the bits of a number, rounded to bf16."""
+        return str(int(np.asarray(value, DTYPES["bf16"]).view(np.uint16)))
+
+
+BF16 = BFloatBits()
 PTR = ir.PointerType()
 TYPES: dict[str, ir.Type] = {
     "f32": F32,
     "f16": F16,
+    "bf16": BF16,
     "f64": F64,
     "i8": I8,
     "u8": I8,
@@ -37,7 +69,8 @@ TYPES: dict[str, ir.Type] = {
     "u64": I64,
     "bool": I8,
 }
-FLOATS, SIGNED = frozenset({"f16", "f32", "f64"}), frozenset({"i8", "i16", "i32", "i64"})  # tensor types
+FLOATS, SIGNED = frozenset({"f16", "bf16", "f32", "f64"}), frozenset({"i8", "i16", "i32", "i64"})  # tensor types
+HALVES = frozenset({"f16", "bf16"})  # floats of 16 bits
 KERNEL_TYPE = ir.FunctionType(ir.VoidType(), [PTR, I64, I64, PTR])
 
 Values = tuple[ir.Value, ...]

@@ -180,7 +180,7 @@ class _Conv2dEmitter(Blocks):
 
 
 # Types of products in vectors, with a bias of f32.
-PRODUCT_TYPES = ("f32", "f16")
+PRODUCT_TYPES = ("f32", "f16", "bf16")
 PIECE_PIXELS = 64  # maximum pixels of a piece of a long row, whose inputs then stay in a level-1 cache
 
 

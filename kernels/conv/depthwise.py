@@ -14,6 +14,7 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.graph import DTYPES
+from mavcg.kernels.builder.arithmetic import widen_bf16
 from mavcg.kernels.builder.emit import I32, PTR, TYPES, Values, address, const, fma, for_range, load_vector, scale_index
 from mavcg.kernels.gemm.register_tile import vector_lanes
 from mavcg.kernels.gemm.tile import LINE_BYTES
@@ -78,9 +79,11 @@ class DepthwiseWindow:
             for v, count in enumerate(used):
                 side = v * lanes * item
                 places = [address(b, weights, kx * LINE_BYTES + side) for kx in across]
-                w = [load_vector(b, pointer, typ, name="w", align=lanes * item) for pointer in places]
+                loaded = (load_vector(b, pointer, typ, name="w", align=lanes * item) for pointer in places)
+                w = [widen_bf16(b, weight) for weight in loaded]
                 for column in self.columns(pixels):
-                    value = load_vector(b, address(b, x, column * self.x_strides[1] * item + side), typ, count, "x")
+                    place = address(b, x, column * self.x_strides[1] * item + side)
+                    value = widen_bf16(b, load_vector(b, place, typ, count, "x"))
                     for p in range(pixels):
                         kx, rest = divmod(column - p * self.stride[1], spacing)
                         if kx in across and not rest:

@@ -9,6 +9,7 @@ from llvmlite import ir
 from mavcg.kernels.builder.activation import output
 from mavcg.kernels.builder.arithmetic import widen_half
 from mavcg.kernels.builder.emit import (
+    F16,
     F32,
     TYPES,
     Values,
@@ -236,16 +237,15 @@ class _DepthwiseEmitter:
         if bias is not None:
             biases = [load_vector(b, address(b, bias, side * F32_BYTES), typ, count, "bias") for side, count in sides]
         # A sum of f16 is one block: its bias, of f32, is added after it.
-        starts = (
-            biases if element == F32 else [ir.Constant(with_element(x, element), [0.0] * self.lanes) for x in biases]
-        )
+        in_half = element == F16
+        starts = [ir.Constant(with_element(x, F16), [0.0] * self.lanes) for x in biases] if in_half else biases
         acc: Values = tuple(start for start in starts for _ in range(pixels))
         counts = tuple(count for _, count in sides)
         acc = self.window.sums(b, (x, weights), (pixels, self.lanes), counts, acc)
         for p in range(pixels):
             for v, (side, count) in enumerate(sides):
                 value = acc[v * pixels + p]
-                if element != F32:
+                if in_half:
                     value = (
                         b.fadd(widen_half(b, value), biases[v], name="sum")
                         if bias is not None

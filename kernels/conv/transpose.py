@@ -125,12 +125,12 @@ LARGE_BYTES = 1 << 20
 def lower_conv_transpose2d(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
     """Return the step of a conv_transpose2d node. Pads and output_pads only select the output pixels.
 
-    Raises: MavcgError for a type other than f32 and f16; as check_bias.
+    Raises: MavcgError for a type other than PRODUCT_TYPES; as check_bias.
     """
     x, out, name = views[node.inputs[0]], views[node.output], node.inputs[1]
     if x.dtype not in PRODUCT_TYPES:
-        known = " and ".join(PRODUCT_TYPES)
-        raise MavcgError(f"node '{node.origin}' (conv_transpose2d): its type is {x.dtype}; only {known} are supported")
+        known = ", ".join(PRODUCT_TYPES)
+        raise MavcgError(f"node '{node.origin}' (conv_transpose2d): its type is {x.dtype}; supported: {known}")
     check_bias(node, views)
     weights, shape = graph.constants.get(name), graph.shape(name)
     stride, dilation, pads, groups = (node.attr(n) for n in ("stride", "dilation", "pads", "groups"))

@@ -1,8 +1,8 @@
 """The parts of a register tile of floats: its prologue and epilogue, and the three callables of its products.
 
 The prologue is the bias, or partial sums; the epilogue is the residual, the activation, the store. Inputs are read in
-place, weights are packed or not. Prologue and epilogue compute in f32 whatever the type of the products: f16 operands
-are widen_half, and a result is rounded once, at its store.
+place, weights are packed or not. Prologue and epilogue compute in f32 whatever the type of the products: f16 and bf16
+operands are widened, and a result is rounded once, at its store. Products of bf16 are those of their widened factors.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -12,8 +12,9 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.graph import DTYPES
-from mavcg.kernels.builder.arithmetic import widen_half
+from mavcg.kernels.builder.arithmetic import half_of_pairs, widen_bf16, widen_half
 from mavcg.kernels.builder.emit import (
+    BF16,
     F32,
     I32,
     TYPES,
@@ -50,7 +51,9 @@ class FloatTerm:
 
 @dataclass(frozen=True)
 class FloatProducts:
-    """A pixel's input is a left value, the weights of a vector of channels are a right value. Their type is `weights`'.
+    """A pixel's input is a left value, the weights of a vector of channels are a right value.
+
+    Their type is that of `weights`, and f32 for bf16.
 
     in_offsets: of each pixel, in bytes. used: lanes of each vector that are channels. counts: those that are computed.
     """
@@ -93,13 +96,22 @@ class FloatProducts:
         b, vectors, item = self.b, len(self.counts), self.weights.item_bytes
         lanes = vector_lanes(self.machine, self.weights.dtype)
         for vector in term.vectors:
-            yield [broadcast_lane(b, vector, term.lane, lanes)] * vectors
+            yield [self._of_lane(vector, term.lane, lanes)] * vectors
         short = self.counts[-1] < lanes
         for offset in () if term.vectors else self.in_offsets:
             pointer = offset_pointer(b, term.at.left, offset, term.number * item)
-            scalar = load_vector(b, pointer, self.typ, name="x1", align=item)
+            scalar = widen_bf16(b, load_vector(b, pointer, self.typ, name="x1", align=item))
             whole = [splat(b, scalar, lanes)] * (vectors - short)
             yield [*whole, splat(b, scalar, self.counts[-1])] if short else whole
+
+    def _of_lane(self, inputs: Value, lane: int, lanes: int) -> Value:
+        """Return one of several inputs of a pixel in all lanes."""
+        b = self.b
+        if self.typ != BF16 or self.machine.arch != "x86_64":
+            return broadcast_lane(b, widen_bf16(b, inputs), lane, lanes)
+        # A load of the pair into all lanes, and a shift or a mask: no shuffles, of which Intel's cores have one unit.
+        pairs = splat(b, b.bitcast(inputs, I32), lanes)
+        return half_of_pairs(b, pairs, lane)
 
     def weight_vectors(self, term: FloatTerm) -> Iterator[Value]:
         """Return the weights, a vector of channels after the other."""
@@ -110,12 +122,13 @@ class FloatProducts:
         typ, first = ir.VectorType(self.typ, self.counts[vector]), term.number * ws.k_step
         used = self.counts[vector] if ws.padded else self.used[vector]
         if ws.n_step == ws.item_bytes:
-            return load_vector(b, address(b, term.at.right, first + ws.offset(vector * lanes)), typ, used, "w")
+            loaded = load_vector(b, address(b, term.at.right, first + ws.offset(vector * lanes)), typ, used, "w")
+            return widen_bf16(b, loaded)
         gathered: Value = ir.Constant(typ, [0.0] * self.counts[vector])
         for lane in range(used):
             pointer = address(b, term.at.right, first + ws.offset(vector * lanes + lane))
             gathered = b.insert_element(gathered, b.load(pointer, align=ws.item_bytes, typ=self.typ), const(lane, I32))
-        return gathered
+        return widen_bf16(b, gathered)
 
     def multiply_add(self, total: Value, x: list[Value], weight: Value, pixel: int, vector: int) -> Value:
         """Return total + x * weight, rounded once."""
@@ -127,7 +140,7 @@ class Ends:
     """Emitter of a register tile's prologue and epilogue. The tile's sums are one list of f32, by pixel, then vector.
 
     used: lanes of each vector that are output channels. counts: lanes of each vector that are computed. lanes: lanes of
-    a whole vector. dtype: of residual and output, "f32" or "f16"; the bias is f32.
+    a whole vector. dtype: of residual and output, "f32", "f16" or "bf16"; the bias is f32.
     """
 
     b: ir.IRBuilder

@@ -6,7 +6,8 @@ Multiplication".
 
 A long f32 sum is cut into blocks of neighbouring terms (KC blocking), which are added in the order of the terms; their
 partial sums lie in the output. f16 terms are added in f16 within short blocks, and the blocks in f32
-(sum_blocks.py), in registers: f16 outputs hold no partial sums.
+(sum_blocks.py), in registers: f16 outputs hold no partial sums. bf16 terms are widened to f32 and added as f32 are,
+without blocks.
 """
 
 from collections.abc import Callable, Iterator
@@ -46,7 +47,7 @@ def emit_tile(
     note_tile(b, len(tile.in_offsets), tile.vectors)
     lanes, dtype = vector_lanes(machine, weights.dtype), weights.dtype
     used = [lanes] * (tile.vectors - 1) + [tile.used]
-    counts = lane_counts(machine, tile.vectors, tile.used) if dtype == "f32" else (lanes,) * tile.vectors
+    counts = lane_counts(machine, tile.vectors, tile.used) if dtype != "f16" else (lanes,) * tile.vectors
     ends = Ends(b, tile, at, used, counts, lanes, dtype)
     products = FloatProducts(b, machine, weights, tile.in_offsets, used, counts)
     micro = _MicroKernel(b, machine, weights, tile, at, products)

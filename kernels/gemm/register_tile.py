@@ -80,8 +80,8 @@ MOST_F16_BYTES = 32
 
 
 def vector_lanes(machine: Machine, dtype: str) -> int:
-    """Return the lanes of the vectors in which products of a float type are computed."""
-    size = DTYPES[dtype].itemsize
+    """Return the lanes of the vectors in which products of a float type are computed; those of bf16 are f32."""
+    size = DTYPES["f32" if dtype == "bf16" else dtype].itemsize
     return (min(machine.vector_bytes, MOST_F16_BYTES) if dtype == "f16" else machine.vector_bytes) // size
 
 
@@ -110,11 +110,14 @@ QUAD = 4  # f32 inputs of a pixel that are loaded at once
 # f16 inputs of a pixel that are loaded at once, 128 bits or 64: an in-order core issues `ldr d` with a multiply-add,
 # and nothing with the second half of `ldr q`.
 F16_TERMS, F16_TERMS_IN_ORDER = 8, 4
+BF16_PAIR = 2  # bf16 inputs that x86 loads into every lane of a vector of 32 bits
 
 
 def most_terms_at_once(machine: Machine, dtype: str = "f32") -> int:
     """Return the terms whose inputs of a pixel one load reads, to be multiplied by lane; 1 for loads of single
     elements."""
+    if dtype == "bf16":
+        return BF16_PAIR if machine.arch == "x86_64" else QUAD
     if dtype == "f16":
         return 1 if machine.arch != "aarch64" else F16_TERMS_IN_ORDER if machine.in_order else F16_TERMS
     return QUAD if by_lane(machine) else 1
@@ -126,7 +129,7 @@ def terms_at_once(machine: Machine, dtype: str, count: int) -> list[int]:
     f32 inputs are loaded one by one where an iteration has other than QUAD terms.
     """
     most = most_terms_at_once(machine, dtype)
-    if most == 1 or (dtype != "f16" and count != most):
+    if most == 1 or (dtype == "f32" and count != most):
         return [1] * count
     sizes = list[int]()
     while most > 1:
@@ -228,11 +231,14 @@ def step_cycles(machine: Machine, pixels: int, vectors: int, terms: int, chain: 
 def _instructions(machine: Machine, pixels: int, vectors: int, terms: int, dtype: str) -> tuple[float, float]:
     """Return (vector arithmetic, loads) of one term.
 
-    A block of f16 terms ends with its sums' widening to f32 and addition. The f32 sums of all blocks that find no
-    register during a block are loaded and stored then; a store counts as a load.
+    bf16 are widened to f32 first: on x86 weights by two instructions and inputs, in pairs in all lanes, by one; on
+    AArch64 a vector of either by one. A block of f16 terms ends with its sums' widening to f32 and addition. The f32
+    sums of all blocks that find no register during a block are loaded and stored then; a store counts as a load.
     """
     products = float(pixels * vectors)
     loads = vectors + pixels / most_terms_at_once(machine, dtype)
+    if dtype == "bf16":
+        products += 2 * vectors + pixels if machine.arch == "x86_64" else vectors + pixels / QUAD
     if dtype == "f16" and terms > F16_BLOCK_TERMS:
         spare = F16_SPARE_BESIDE_SUMS if machine.in_order else SPARE_REGISTERS
         missing = 3 * pixels * vectors + vectors + pixels + spare - machine.vector_registers

@@ -7,6 +7,7 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.graph import DTYPES, Graph, Node
+from mavcg.kernels.builder.arithmetic import is_float, widen_half
 from mavcg.kernels.builder.emit import (
     TYPES,
     Values,
@@ -76,16 +77,19 @@ def emit_arg(module: ir.Module, spec: ArgReduce, machine: Machine) -> ir.Functio
     typ, size = TYPES[spec.dtype], DTYPES[spec.dtype].itemsize
     sign = (">" if spec.kind == "max" else "<") + ("=" if spec.last else "")
 
+    def widen(value: Value) -> Value:
+        return widen_half(b, value) if spec.dtype == "bf16" else value
+
     def row(index: Value) -> None:
         from_, to = x, out
         for i, x_step, out_step in zip(decode(b, index, spec.kept.shape), *spec.kept.strides, strict=True):
             from_ = address(b, from_, scale_index(b, i, x_step * size))
             to = address(b, to, scale_index(b, i, out_step * 8))
-        first = b.load(from_, align=size, typ=typ)
+        first = widen(b.load(from_, align=size, typ=typ))
 
         def candidate(i: Value, best: Values) -> Values:
-            value = b.load(address(b, from_, scale_index(b, i, spec.stride * size)), align=size, typ=typ)
-            if spec.dtype.startswith("f"):
+            value = widen(b.load(address(b, from_, scale_index(b, i, spec.stride * size)), align=size, typ=typ))
+            if is_float(spec.dtype):
                 better = b.fcmp_ordered(sign, value, best[0])
             else:
                 better = (b.icmp_unsigned if spec.dtype[0] in "ub" else b.icmp_signed)(sign, value, best[0])

@@ -22,6 +22,7 @@ from mavcg.kernels.builder.arithmetic import (
 )
 from mavcg.kernels.builder.double_math import EXACT_EXPONENTS, fixed_power
 from mavcg.kernels.builder.emit import (
+    HALVES,
     TYPES,
     address,
     element_bytes,
@@ -121,10 +122,11 @@ def _compute_binary(op: str) -> Compute:
 
 
 def _through_f32(compute: Compute) -> Compute:
-    """Return the computation in f32 of values of f16, with one rounding at the end; of other values unchanged."""
+    """Return the computation in f32 of values of f16 or bf16, with one rounding at the end; of other values
+    unchanged."""
 
     def emit(b: ir.IRBuilder, args: Sequence[float], dtypes: Sequence[str], values: Values) -> ir.Value:
-        wide = ["f32" if dtype == "f16" else dtype for dtype in dtypes]
+        wide = ["f32" if dtype in HALVES else dtype for dtype in dtypes]
         return round_to(b, compute(b, args, wide, [widen_half(b, value) for value in values]), dtypes[-1])
 
     return emit
@@ -155,6 +157,12 @@ COMPUTE: Mapping[str, Compute] = {
 }
 
 
+def _compute_of(spec: ElementwiseSpec) -> Compute:
+    """Return the computation of a spec; no core computes in bf16."""
+    compute = COMPUTE[spec.op]
+    return _through_f32(compute) if "bf16" in spec.dtypes and spec.op not in ("cast", "where") else compute
+
+
 def _is_scalar_only(spec: ElementwiseSpec) -> bool:
     """Return True for operators without a vector form: integer divisions, and operators with a loop per element."""
     whole = not is_float(spec.dtypes[0])
@@ -170,7 +178,7 @@ def emit_elementwise(module: ir.Module, spec: ElementwiseSpec, machine: Machine)
     pointers = [operand(b, i) for i in range(len(types))]
     steps = [strides[-1] for strides in spec.nest.strides]
     lanes = machine.vector_bytes // max(sizes)
-    compute = partial(COMPUTE[spec.op], b, spec.args, spec.dtypes)
+    compute = partial(_compute_of(spec), b, spec.args, spec.dtypes)
 
     def vectors(addresses: list[ir.Value], line: Line) -> None:
         fixed = [
@@ -217,7 +225,7 @@ def _is_supported(op: str, dtype: str) -> bool:
     if op in ACTIVATIONS:
         return supported_unary(op, dtype)
     if op in ("quantize", "dequantize"):
-        return dtype != "f16"
+        return dtype not in HALVES
     return not (dtype == "f64" and op == "pow")
 
 
@@ -256,7 +264,7 @@ def _lower_pow(node: Node, graph: Graph, views: Mapping[str, View], packing: Pac
     base, exponent = node.inputs
     known = graph.constants.get(exponent)
     simple = known is not None and known.size > 0 and bool(np.all(known == known.flat[0]))
-    has_fixed = views[base].dtype in ("f32", "f16")
+    has_fixed = views[base].dtype == "f32" or views[base].dtype in HALVES
     if known is not None and simple and has_fixed and float(known.flat[0]) in EXACT_EXPONENTS:
         return elementwise_step(node, views, "fixed_pow", (float(known.flat[0]),), (base,))
     return elementwise_step(node, views, "pow", (), node.inputs)

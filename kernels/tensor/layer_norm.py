@@ -10,6 +10,7 @@ from mavcg.graph import DTYPES, Graph, Node
 from mavcg.kernels.builder.arithmetic import round_to, widen_half
 from mavcg.kernels.builder.emit import (
     F32,
+    HALVES,
     I32,
     TYPES,
     Values,
@@ -43,7 +44,7 @@ from mavcg.specs.serialize import spec_format
 PARTS = 16  # partial sums of a line, in one vector; part of the spec, so that sums have the same order on every core
 
 
-def refuse_other_types(node: Node, view: View, dtypes: Sequence[str] = ("f32", "f16")) -> None:
+def refuse_other_types(node: Node, view: View, dtypes: Sequence[str] = ("f32", *sorted(HALVES))) -> None:
     """Raise MavcgError unless a node's tensor has elements of one of these types."""
     if view.dtype not in dtypes:
         raise MavcgError(f"node '{node.origin}' ({node.op}): no kernel for {view.dtype}; cast to f32 before it")

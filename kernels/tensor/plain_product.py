@@ -14,6 +14,7 @@ from mavcg.graph import DTYPES, Graph, Node
 from mavcg.kernels.builder.activation import supported_unary, unary
 from mavcg.kernels.builder.arithmetic import is_float
 from mavcg.kernels.builder.emit import (
+    HALVES,
     TYPES,
     Values,
     address,
@@ -147,7 +148,7 @@ def _step(
 ) -> tuple[Step, ...]:
     bias, residual = (*node.inputs[2:], "", "")[:2]
     act = node.attr("act")
-    if dtype == "f16" or (act and not supported_unary(act, dtype)):
+    if dtype in HALVES or (act and not supported_unary(act, dtype)):
         raise MavcgError(f"node '{node.origin}' ({node.op}): no kernel for {dtype} {act}; cast to f32 before it")
     spec = PlainProduct(
         dtype, tuple(outer), tuple(inner), bool(bias), bool(residual), act, tuple(node.attr("act_args"))

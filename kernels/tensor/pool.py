@@ -12,6 +12,7 @@ from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES, Graph, Node
 from mavcg.kernels.builder.arithmetic import is_float, round_to, widen_half
 from mavcg.kernels.builder.emit import (
+    HALVES,
     TYPES,
     Values,
     address,
@@ -34,6 +35,7 @@ from mavcg.specs.row_kernel import RowKernel
 from mavcg.specs.serialize import spec_format
 
 Value: TypeAlias = ir.Value
+_FLOATS = ("f32", *sorted(HALVES))
 TOGETHER = 4  # vectors of channels that are pooled at a time, to hide the latency of an addition
 
 
@@ -66,16 +68,17 @@ class Pool(RowKernel):
     @property
     def total_dtype(self) -> str:
         """Type of a window's sum or maximum until it is stored."""
-        return "f32" if self.kind == "avg" else self.x.dtype
+        return "f32" if self.kind == "avg" or self.x.dtype == "bf16" else self.x.dtype
 
 
 def lower_pool(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
     """Return the step of a max_pool2d or avg_pool2d node. Raises: MavcgError for a type without a kernel."""
     x, out = views[node.inputs[0]], views[node.output]
     kind = node.op.partition("_")[0]
-    if x.dtype not in (("f32", "f16", "i8", "u8") if kind == "max" else ("f32", "f16")):
+    if x.dtype not in (*_FLOATS, *(("i8", "u8") if kind == "max" else ())):
         raise MavcgError(
-            f"node '{node.origin}' ({node.op}): its type is {x.dtype}; supported: f32, f16 (max: i8, u8 too)"
+            f"node '{node.origin}' ({node.op}): its type is {x.dtype}; "
+            f"supported: {', '.join(_FLOATS)} (max: i8, u8 too)"
         )
     counted = tuple(node.attr("count_pads")) if kind == "avg" else (0, 0, 0, 0)
     spec = Pool(
@@ -197,7 +200,7 @@ class _PoolEmitter:
             load_vector(b, address(b, pointer, v * self.lanes * size), of_vector, used, "x") for v in range(len(acc))
         ]
         combine = _combine(b, spec)
-        if spec.kind == "avg":
+        if spec.total_dtype == "f32":
             loaded = [widen_half(b, value) for value in loaded]
         return tuple(combine(a, value) for a, value in zip(acc, loaded, strict=True))
 

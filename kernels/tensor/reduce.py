@@ -14,9 +14,10 @@ import numpy as np
 from llvmlite import ir
 
 from mavcg.graph import DTYPES, Graph, Node
-from mavcg.kernels.builder.arithmetic import is_signed, larger, round_to, smaller, widen_half
+from mavcg.kernels.builder.arithmetic import is_float, is_signed, larger, round_to, smaller, widen_half
 from mavcg.kernels.builder.emit import (
     F32,
+    HALVES,
     I64,
     TYPES,
     Values,
@@ -118,7 +119,7 @@ def kept_loops(x: View, out: View, axes: set[int], keepdims: bool) -> Nest:
 
 def combiner(kind: str, dtype: str) -> Combine:
     """Return the function that emits the combination of two partial results."""
-    if dtype.startswith("f"):
+    if is_float(dtype):
         floats: dict[str, Combine] = {
             "sum": lambda b, x, y: b.fadd(x, y),
             "mean": lambda b, x, y: b.fadd(x, y),
@@ -144,19 +145,19 @@ def combiner(kind: str, dtype: str) -> Combine:
 
 
 def partial_type(kind: str, dtype: str) -> ir.Type:
-    """Return the type of partial results. Sums and products of f16 are f32 until the end."""
-    if dtype == "f16" and kind in ("sum", "mean", "prod"):
+    """Return the type of partial results. Sums and products of f16, and all of bf16, are f32 until the end."""
+    if dtype == "bf16" or (dtype == "f16" and kind in ("sum", "mean", "prod")):
         return F32
-    return I64 if kind == "mean" and not dtype.startswith("f") else TYPES[dtype]
+    return I64 if kind == "mean" and not is_float(dtype) else TYPES[dtype]
 
 
 def identity(kind: str, dtype: str) -> Any:
     """Return the identity element of a reduction's combination."""
     if kind in ("sum", "mean"):
-        return 0.0 if dtype.startswith("f") else 0
+        return 0.0 if is_float(dtype) else 0
     if kind == "prod":
-        return 1.0 if dtype.startswith("f") else 1
-    if dtype.startswith("f"):
+        return 1.0 if is_float(dtype) else 1
+    if is_float(dtype):
         return -inf if kind == "max" else inf
     if dtype == "bool":
         return 0 if kind == "max" else 1
@@ -172,7 +173,8 @@ def emit_reduce(module: ir.Module, spec: Reduce, machine: Machine) -> ir.Functio
     combine, start = combiner(spec.kind, spec.dtype), identity(spec.kind, spec.dtype)
     partial = partial_type(spec.kind, spec.dtype)
 
-    parts = F32_SUM_PARTS if spec.kind in ("sum", "mean") and spec.dtype in ("f32", "f16") else PARTS
+    wide_sum = spec.dtype == "f32" or spec.dtype in HALVES
+    parts = F32_SUM_PARTS if spec.kind in ("sum", "mean") and wide_sum else PARTS
     reduction = Reduction(combine, start, parts, partial=partial)
 
     def wide(value: Value) -> Value:
@@ -185,7 +187,7 @@ def emit_reduce(module: ir.Module, spec: Reduce, machine: Machine) -> ir.Functio
         if spec.kind != "mean":
             return value
         count = number(value, spec.reduced.elements)
-        if spec.dtype.startswith("f"):
+        if is_float(spec.dtype):
             return b.fdiv(value, count)
         mean = b.udiv(value, count) if spec.dtype == "u64" else b.sdiv(value, count)
         return mean if partial == typ else b.trunc(mean, with_element(value, typ))
@@ -214,7 +216,7 @@ def emit_reduce(module: ir.Module, spec: Reduce, machine: Machine) -> ir.Functio
                 return tuple(combine(b, a, wide(value)) for a, value in zip(acc, loaded, strict=True))
 
             starts = (ir.Constant(vector(partial, lanes), [start] * lanes),) * count
-            in_parts = spec.kind == "mean" and spec.dtype in ("f32", "f16")
+            in_parts = spec.kind == "mean" and wide_sum
             acc = (walk_in_parts if in_parts else walk)(b, spec.reduced, size, pointer, starts, term)
             for v, value in enumerate(acc):
                 at = address(b, to, b.add(b.mul(first, const(size)), const(v * lanes * size)))

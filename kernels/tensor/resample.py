@@ -26,6 +26,7 @@ from mavcg.kernels.builder.emit import (
 )
 from mavcg.kernels.builder.nest import Line, Nest, along_line, collapse, load_lanes, nest_rows, store_lanes
 from mavcg.kernels.tensor.gather import index_at
+from mavcg.kernels.tensor.layer_norm import refuse_other_types
 from mavcg.specs.kernel import F32_BYTES, KernelSpec, Machine, Operand, Packing, Step, View
 from mavcg.specs.kernel_symbol import shape_text, sizes_text
 from mavcg.specs.serialize import spec_format
@@ -77,8 +78,7 @@ def _lower(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing
     dense."""
     x, index, weight = (views[name] for name in node.inputs)
     out = views[node.output]
-    if x.dtype not in ("f32", "f16"):
-        raise MavcgError(f"node '{node.origin}' (resample): no kernel for {x.dtype}; cast to f32 before it")
+    refuse_other_types(node, x)
     if not index.dense or not weight.dense:
         raise MavcgError(
             f"node '{node.origin}' (resample): its tables are not contiguous; copy them before this operator"

@@ -13,6 +13,7 @@ from mavcg.errors import MavcgError
 from mavcg.graph import Graph, Node
 from mavcg.kernels.builder.arithmetic import BINARY
 from mavcg.kernels.builder.emit import (
+    HALVES,
     I1,
     I32,
     I64,
@@ -185,7 +186,7 @@ def _lower_scatter(node: Node, graph: Graph, views: Mapping[str, View], packing:
     if out.elements == 0:
         return ()
     reduction = node.attr("reduction")
-    if reduction != "none" and x.dtype in ("f16", "bool"):
+    if reduction != "none" and x.dtype in (*HALVES, "bool"):
         raise MavcgError(f"node '{node.origin}' ({node.op}): no kernel for {x.dtype} with {reduction}; cast it before")
     copy = relaid_steps(node.inputs[0], node.output, views, node.origin)
     if updates.elements == 0:

@@ -11,7 +11,6 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES, Graph, Node
 from mavcg.kernels.builder.activation import at_least
 from mavcg.kernels.builder.arithmetic import round_to, widen_half
@@ -31,7 +30,8 @@ from mavcg.kernels.builder.emit import (
 )
 from mavcg.kernels.builder.float_math import exp_of_negative, log_
 from mavcg.kernels.builder.nest import Nest, decode, load_lanes, store_lanes
-from mavcg.kernels.tensor.reduce import Reduction, combiner, total_of, walk
+from mavcg.kernels.tensor.layer_norm import refuse_other_types
+from mavcg.kernels.tensor.reduce import Reduction, combiner, partial_type, total_of, walk
 from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View
 from mavcg.specs.kernel_symbol import shape_text, sizes_text
 from mavcg.specs.serialize import spec_format
@@ -85,10 +85,9 @@ class Softmax(KernelSpec):
 
 
 def lower_softmax(node: Node, graph: Graph, views: Mapping[str, View], packing: Packing) -> tuple[Step, ...]:
-    """Return the step of a softmax or log_softmax node. Raises: MavcgError for a type other than f32 and f16."""
+    """Return the step of a softmax or log_softmax node. Raises: as refuse_other_types."""
     x, out = views[node.inputs[0]], views[node.output]
-    if x.dtype not in ("f32", "f16"):
-        raise MavcgError(f"node '{node.origin}' ({node.op}): its type is {x.dtype}; supported: f32, f16")
+    refuse_other_types(node, x)
     rank = len(x.shape)
     axis = node.attr("axis") % rank
     last = rank - 1
@@ -123,8 +122,13 @@ def _along_axis(b: ir.IRBuilder, spec: Softmax, x: Value, out: Value) -> None:
     """Emit the softmax along a last axis, with partial sums as in a reduction along the last axis."""
     length, x_step, out_step = spec.axis
     dtype, typ, size = spec.dtype, TYPES[spec.dtype], spec.size
-    largest = total_of(b, Nest((length,), ((x_step,),)), dtype, x, Reduction(combiner("max", dtype), -inf))
-    largest = widen_half(b, largest)
+    partial = partial_type("max", dtype)
+    maxima = Reduction(combiner("max", dtype), -inf, partial=partial)
+
+    def compared(value: Value) -> Value:
+        return widen_half(b, value) if partial == F32 else value
+
+    largest = widen_half(b, total_of(b, Nest((length,), ((x_step,),)), dtype, x, maxima, compared))
     dense = x_step == out_step == 1
 
     def update_all(change: object) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from mavcg.graph.parser import parse_fields
-from mavcg.graph.parts import DTYPES, Array, AttrValue, Fields, Node, TensorType, digest, text_of, type_of
+from mavcg.graph.parts import DTYPES, Array, AttrValue, Fields, Node, TensorType, digest, is_float, text_of, type_of
 
 __all__ = [
     "DTYPES",
@@ -20,6 +20,7 @@ __all__ = [
     "TensorType",
     "digest",
     "fresh_name",
+    "is_float",
     "pruned",
     "type_of",
 ]

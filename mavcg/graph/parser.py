@@ -7,7 +7,19 @@ from typing import Any
 import numpy as np
 
 from mavcg.errors import MavcgError
-from mavcg.graph.parts import DTYPES, PLAIN, Array, AttrValue, Fields, Node, TensorType, digest, scalar_text, type_of
+from mavcg.graph.parts import (
+    DTYPES,
+    PLAIN,
+    Array,
+    AttrValue,
+    Fields,
+    Node,
+    TensorType,
+    digest,
+    is_float,
+    scalar_text,
+    type_of,
+)
 
 DIGITS = 400  # maximum length of a number; the largest f64 in full has 309 digits before its point
 
@@ -171,7 +183,7 @@ class _Parser:
             fits = isinstance(value, bool) == (dtype.kind == "b")
             if fits and dtype.kind in "iu":
                 fits = isinstance(value, int) and np.iinfo(dtype).min <= value <= np.iinfo(dtype).max
-            elif fits and dtype.kind == "f":
+            elif fits and is_float(dtype):
                 fits = isinstance(value, float) or abs(value) < 1 << 1000
             if not fits:
                 raise self.fail(f"constant %{name}: {scalar_text(value)[:40]} is not of type {tensor.dtype}")

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
@@ -32,6 +33,7 @@ DTYPES: Mapping[str, np.dtype[Any]] = MappingProxyType(
     {
         "f32": np.dtype(np.float32),
         "f16": np.dtype(np.float16),
+        "bf16": np.dtype(ml_dtypes.bfloat16),
         "f64": np.dtype(np.float64),
         "i8": np.dtype(np.int8),
         "u8": np.dtype(np.uint8),
@@ -44,6 +46,13 @@ DTYPES: Mapping[str, np.dtype[Any]] = MappingProxyType(
         "bool": np.dtype(np.bool_),
     }
 )
+
+
+def is_float(dtype: np.dtype[Any]) -> bool:
+    """Return True for NumPy's types of floats and bf16, of which NumPy knows no kind."""
+    return dtype.kind == "f" or dtype == DTYPES["bf16"]
+
+
 _NAME_OF_DTYPE = {dtype: name for name, dtype in DTYPES.items()}
 
 

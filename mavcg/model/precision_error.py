@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mavcg.errors import MavcgError
-from mavcg.graph import Array, Graph, Node
+from mavcg.graph import Array, Graph, Node, is_float
 from mavcg.ops.op import node_location
 from mavcg.reference.evaluate import Visit, run
 from mavcg.reference.half import run_half
@@ -64,7 +64,7 @@ def _error_of(half: Graph, exact: ExactRun) -> MeasuredError:
     overflows: list[str] = []
 
     def note_overflow(node: Node, result: Array) -> None:
-        if result.dtype == np.float16 and not np.isfinite(result).all():
+        if result.dtype.itemsize == 2 and is_float(result.dtype) and not np.isfinite(result).all():
             overflows.append(node_location(node))
 
     try:
@@ -72,7 +72,7 @@ def _error_of(half: Graph, exact: ExactRun) -> MeasuredError:
     except MavcgError:  # a rounded number is an index that does not exist
         return MeasuredError(None)
     pairs = zip(exact.outputs, computed, strict=True)
-    errors = [relative_error(wanted, found) for wanted, found in pairs if found.dtype.kind == "f" and found.size]
+    errors = [relative_error(wanted, found) for wanted, found in pairs if is_float(found.dtype) and found.size]
     return MeasuredError(max(errors, default=0.0), tuple(dict.fromkeys(overflows)))
 
 

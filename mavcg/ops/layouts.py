@@ -202,13 +202,16 @@ def _reads(case: TypedNode, dtypes: tuple[str, ...], layout: str) -> TensorType:
     return x
 
 
+_PRODUCTS = ("f32", "f16", "bf16")
+
+
 def _convert_layout(case: TypedNode) -> tuple[TensorType, ...]:
     x = _reads(case, ANY, "layout_from")
     return (TensorType(x.dtype, _image(case, "layout_to", *(case.attr(name) for name in "chw"))),)
 
 
 def _primitive_conv2d(case: TypedNode) -> tuple[TensorType, ...]:
-    x, w = _reads(case, ("f32", "f16"), "layout_in"), case.type("w", ("f32", "f16"), rank=4)
+    x, w = _reads(case, _PRODUCTS, "layout_in"), case.type("w", _PRODUCTS, rank=4)
     case.same_dtype("x", "w")
     case.at_least(1, "stride", "dilation", "groups")
     case.at_least(0, "pads")

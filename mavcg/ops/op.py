@@ -8,7 +8,7 @@ from typing import Any
 from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES, Array, AttrValue, Node, TensorType
 
-FLOATS = ("f32", "f16", "f64")
+FLOATS = ("f32", "f16", "bf16", "f64")
 SIGNED = ("i8", "i16", "i32", "i64")
 UNSIGNED = ("u8", "u16", "u32", "u64")
 NUMBERS = (*FLOATS, *SIGNED, *UNSIGNED)
@@ -120,9 +120,10 @@ class TypedNode:
             raise self.fail(f"{', '.join(names)} differ in type")
 
     def same_or_wider_dtype(self, x: str, *names: str) -> None:
-        """Check that the inputs of these names, except absent ones, have x's dtype, or f32 where x is f16: parameters
-        of f16 arithmetic that are added or multiplied before the result is rounded. Raises: MavcgError."""
-        allowed = ("f16", "f32") if self.type(x).dtype == "f16" else (self.type(x).dtype,)
+        """Check that the inputs of these names, except absent ones, have x's dtype, or f32 where x is f16 or bf16:
+        parameters of its arithmetic that are added or multiplied before the result is rounded. Raises: MavcgError."""
+        dtype = self.type(x).dtype
+        allowed = (dtype, "f32") if dtype in ("f16", "bf16") else (dtype,)
         for name in names:
             tensor = self.maybe(name)
             if tensor is not None and tensor.dtype not in allowed:

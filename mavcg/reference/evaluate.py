@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mavcg.errors import MavcgError
-from mavcg.graph import DTYPES, Array, Graph, Node, type_of
+from mavcg.graph import DTYPES, Array, Graph, Node, is_float, type_of
 from mavcg.ops.nodes import infer
 from mavcg.ops.op import FLOATS, node_location
 from mavcg.reference import eight_bit, elementwise, layouts, reduction, shape, spatial
@@ -42,7 +42,7 @@ def evaluate(node: Node, inputs: Sequence[Array | None], wide: bool = False) -> 
         types = {name: replace(t, dtype="f32") if t.dtype in FLOATS else t for name, t in types.items()}
     inferred = infer(replace(node, inputs=tuple(names)), types, arrays)
     if wide or node.op not in _EXACT:
-        arrays = {name: a.astype(np.float64) if a.dtype.kind == "f" else a for name, a in arrays.items()}
+        arrays = {name: a.astype(np.float64) if is_float(a.dtype) else a for name, a in arrays.items()}
     with np.errstate(all="ignore"):
         result = DEFINITIONS[node.op](node, [arrays.get(name) for name in names])
         dtype = np.dtype(np.float64) if wide and inferred[0].dtype in FLOATS else DTYPES[inferred[0].dtype]

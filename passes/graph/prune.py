@@ -183,6 +183,7 @@ _EXACT_IN: Mapping[str, frozenset[str]] = MappingProxyType(
         "i32": frozenset(("i64", "f64")),
         "u32": frozenset(("i64", "u64", "f64")),
         "f16": frozenset(("f32", "f64")),
+        "bf16": frozenset(("f32", "f64")),
         "f32": frozenset(("f64",)),
     }
 )

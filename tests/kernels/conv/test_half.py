@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from mavcg.errors import MavcgError
-from mavcg.graph import Graph, Node, TensorType
+from mavcg.graph import DTYPES, Graph, Node, TensorType, type_of
 from mavcg.graph.builder import GraphBuilder
 from mavcg.kernels.conv.spec import Conv2d, conv_sum
 from mavcg.kernels.gemm.sum_blocks import half_cut
@@ -58,17 +58,17 @@ TRANSPOSED: tuple[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]], ...] 
 )
 
 
-def case(number: int) -> tuple[EmulatedNode, list[Array | None]]:
+def case(number: int, dtype: str = "f16") -> tuple[EmulatedNode, list[Array | None]]:
     """A case, and its node's inputs."""
     x, w, options = (*CASES, *TRANSPOSED)[number]
     attrs = {k: v for k, v in options.items() if k not in ("residual", "computed", "plain")}
     conv, rng, b = len(w) == 4, np.random.default_rng(number), GraphBuilder("test")
     channels = w[0] if conv or attrs.get("transpose_b") else w[-1]
     arrays = {"x": rng.standard_normal(x), "w": rng.standard_normal(w) / 4, "bias": rng.standard_normal(channels)}
-    halves = {name: arrays[name].astype(np.float16) for name in ("x", "w")}
-    names = [b.input("x", TensorType("f16", x))]
+    halves = {name: arrays[name].astype(np.float32).astype(DTYPES[dtype]) for name in ("x", "w")}
+    names = [b.input("x", TensorType(dtype, x))]
     computed = bool(options.get("computed"))
-    names.append(b.input("w", TensorType("f16", w)) if computed else b.constant(halves["w"], "w"))
+    names.append(b.input("w", TensorType(dtype, w)) if computed else b.constant(halves["w"], "w"))
     bias = None if options.get("plain") else arrays["bias"].astype(np.float32)
     names.append("" if bias is None else b.constant(bias, "bias"))
     if number >= len(CASES):
@@ -79,15 +79,15 @@ def case(number: int) -> tuple[EmulatedNode, list[Array | None]]:
     residual = None
     if options.get("residual"):
         shape = evaluated_shape(op, halves["x"], halves["w"], attrs)
-        residual = inputs["residual"] = rng.standard_normal(shape).astype(np.float16)
-        names.append(b.input("residual", TensorType("f16", shape)))
+        residual = inputs["residual"] = rng.standard_normal(shape).astype(np.float32).astype(DTYPES[dtype])
+        names.append(b.input("residual", TensorType(dtype, shape)))
     graph = b.finish([b.add(op, names, **attrs)])
     return emulated_node(graph, inputs), [halves["x"], halves["w"], bias, residual]
 
 
 def evaluated_shape(op: str, x: Array, w: Array, attrs: dict[str, Any]) -> tuple[int, ...]:
     b = GraphBuilder("shape")
-    names = [b.input("x", TensorType("f16", x.shape)), b.constant(w)]
+    names = [b.input("x", type_of(x)), b.constant(w)]
     graph = b.finish([b.add(op, names, **attrs)])
     return graph.shape(graph.outputs[0])
 
