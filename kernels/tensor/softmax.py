@@ -125,10 +125,10 @@ def _along_axis(b: ir.IRBuilder, spec: Softmax, x: Value, out: Value) -> None:
     partial = partial_type("max", dtype)
     maxima = Reduction(combiner("max", dtype), -inf, partial=partial)
 
-    def compared(value: Value) -> Value:
+    def widen_maximum(value: Value) -> Value:
         return widen_half(b, value) if partial == F32 else value
 
-    largest = widen_half(b, total_of(b, Nest((length,), ((x_step,),)), dtype, x, maxima, compared))
+    largest = widen_half(b, total_of(b, Nest((length,), ((x_step,),)), dtype, x, maxima, widen_maximum))
     dense = x_step == out_step == 1
 
     def update_all(change: object) -> None:

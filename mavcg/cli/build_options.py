@@ -184,10 +184,11 @@ class BuildOptions:
     precision: Annotated[
         str | None,
         typer.Option(
-            metavar="f32|f16|auto",
+            metavar="f32|f16|bf16|auto",
             help="Arithmetic of a model's floats; f16: every layer in half precision that has kernels for it, on cores "
-            "with FEAT_FP16 or AVX512-FP16; auto: as many layers as keep --max-error, then the limit of the whole "
-            "model's measured error, default 0.01; inputs and outputs keep their types; default f32.",
+            "with FEAT_FP16 or AVX512-FP16; bf16: every layer in bf16, with sums in f32, on any core; auto: as many "
+            "layers in f16 as keep --max-error, then the limit of the whole model's measured error, default 0.01; "
+            "inputs and outputs keep their types; default f32.",
         ),
     ] = None
     calibrate: Annotated[

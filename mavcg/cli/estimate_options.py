@@ -70,7 +70,9 @@ class EstimateOptions:
     ] = False
     precision: Annotated[
         str | None,
-        typer.Option(metavar="f32|f16", help="For models: arithmetic of floats, as in `mavcg build`; default f32."),
+        typer.Option(
+            metavar="f32|f16|bf16", help="For models: arithmetic of floats, as in `mavcg build`; default f32."
+        ),
     ] = None
     plot: Annotated[
         Path | None,

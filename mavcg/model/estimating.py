@@ -31,7 +31,7 @@ from mavcg.model.dump import dump
 from mavcg.model.model import build_model
 from mavcg.model.model_request import MAX_ERROR, PlanContext, Progress
 from mavcg.model.note import macro_from_note
-from mavcg.model.precision import AUTO_PRECISION, F32, optimised_graph, parse_precision, set_precision
+from mavcg.model.precision import AUTO_PRECISION, F32, needs_half_cores, optimised_graph, parse_precision, set_precision
 from mavcg.model.request import ModelOptions, make_model_request
 from mavcg.model.stages import LAY_OUT, choose_and_lower, run_stages
 from mavcg.objects.elf import open_elf
@@ -105,7 +105,7 @@ def lower_for_board(
     precision: of PRECISIONS.
     """
     model = _model_of(board)
-    if precision != F32:
+    if needs_half_cores(precision):
         model = with_half_arithmetic(model)
     context = PlanContext(model, ModelQuestion(PBQP, None, MAX_ERROR), depth_first=OFF, progress=progress)
     plan = set_precision(Plan(graph, model.machines), precision)

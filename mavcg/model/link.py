@@ -14,7 +14,7 @@ from mavcg.model.aar import write_aar
 from mavcg.model.dump import dump
 from mavcg.model.model_request import ModelRequest, Progress
 from mavcg.model.note import model_note
-from mavcg.model.precision import F32, precision_json, used_precision
+from mavcg.model.precision import needs_half_cores, precision_json, used_precision
 from mavcg.objects.inspection import loaded_bytes, note_assembly
 from mavcg.objects.library import link_shared
 from mavcg.objects.link_options import LinkOptions
@@ -104,7 +104,8 @@ def library_selector(kernels: KernelCode, request: ModelRequest, folder: Path) -
 
 def engine_options(plan: Plan, request: ModelRequest) -> EngineOptions:
     """Return the facts that are fixed in the library's engine."""
-    base = base_extensions(plan.machines[GENERIC]) if used_precision(request.precision, request.cores) != F32 else ()
+    in_half = needs_half_cores(used_precision(request.precision, request.cores))
+    base = base_extensions(plan.machines[GENERIC]) if in_half else ()
     return EngineOptions(request.threads, default_spin_us(request.board), base_extensions=base)
 
 

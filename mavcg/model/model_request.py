@@ -14,7 +14,7 @@ from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core
 from mavcg.hardware.core_model import BoardModel
 from mavcg.model.calibration import RANDOM, Calibration
-from mavcg.model.precision import F32, MAX_HALF_ERROR, used_precision
+from mavcg.model.precision import F32, MAX_HALF_ERROR, needs_half_cores, used_precision
 from mavcg.toolchain.codegen import default_workers
 from mavcg.toolchain.target import Target
 
@@ -98,7 +98,7 @@ def plan_context(request: ModelRequest, progress: Progress) -> PlanContext:
     board = board_model(request.cores, request.target, request.board)
     precision = used_precision(request.precision, request.cores)
     return PlanContext(
-        board if precision == F32 else with_half_arithmetic(board),
+        with_half_arithmetic(board) if needs_half_cores(precision) else board,
         ModelQuestion(request.strategy, request.db, request.max_error, request.max_workspace_bytes),
         request.max_size_bytes,
         request.max_arena_bytes,

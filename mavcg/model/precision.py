@@ -17,8 +17,8 @@ from mavcg.passes.graph.pipeline import optimise
 from mavcg.passes.graph.precision import in_half, in_single
 from mavcg.passes.graph.rewrite import Dump
 
-F32, F16, AUTO_PRECISION = "f32", "f16", "auto"
-PRECISIONS = (F32, F16, AUTO_PRECISION)
+F32, F16, BF16, AUTO_PRECISION = "f32", "f16", "bf16", "auto"
+PRECISIONS = (F32, F16, BF16, AUTO_PRECISION)
 MAX_HALF_ERROR = 0.01  # limit of AUTO_PRECISION's measured error, if none is given
 
 
@@ -44,6 +44,11 @@ def used_precision(precision: str, cores: Sequence[Core]) -> str:
     return F32 if precision == AUTO_PRECISION and cores_without_half(cores) else precision
 
 
+def needs_half_cores(precision: str) -> bool:
+    """Return True if kernels need arithmetic of f16; those of bf16 run on every core."""
+    return precision in (F16, AUTO_PRECISION)
+
+
 def optimised_graph(graph: Graph, precision: str, dump: Dump | None = None) -> Graph:
     """Return a graph after all passes that are the same for every core; for another precision than f32 wholly in f32.
 
@@ -52,8 +57,8 @@ def optimised_graph(graph: Graph, precision: str, dump: Dump | None = None) -> G
     return optimise(graph if precision == F32 else in_single(graph), dump)
 
 
-def half_graph(graph: Graph, single: Set[str] = frozenset()) -> Graph:
-    """Return an optimised f32 graph with all nodes in f16 that have kernels for it.
+def half_graph(graph: Graph, single: Set[str] = frozenset(), dtype: str = F16) -> Graph:
+    """Return an optimised f32 graph with all nodes in f16, or in bf16, that have kernels for it.
 
     single: outputs of nodes that stay f32.
     """
@@ -61,7 +66,7 @@ def half_graph(graph: Graph, single: Set[str] = frozenset()) -> Graph:
     def inputs_in_single(node: Node, graph: Graph) -> Sequence[int] | None:
         return None if node.output in single else single_inputs(node, graph)
 
-    lowered = in_half(graph, inputs_in_single)
+    lowered = in_half(graph, inputs_in_single, dtype)
     verify(lowered)
     return lowered
 
@@ -69,14 +74,14 @@ def half_graph(graph: Graph, single: Set[str] = frozenset()) -> Graph:
 def layer_precisions(plan: Plan) -> dict[str, str]:
     """Return the type in which each layer with floats computes, by its name in the user's file.
 
-    A layer of several steps, or of several nodes of the same name, is f16 only if all of them are.
+    A layer of several steps, or of several nodes of the same name, is f16 or bf16 only if all of them are.
     """
     types, layers = plan.lowered.graph.types, dict[str, str]()
     for step in plan.lowered.steps:
         node = step.node
-        dtypes = {types[name].dtype for name in (*node.inputs[:1], *node.outputs) if name} & {F16, F32}
+        dtypes = {types[name].dtype for name in (*node.inputs[:1], *node.outputs) if name} & {F16, BF16, F32}
         if node.op != "cast" and dtypes:
-            dtype = F32 if F32 in dtypes else F16
+            dtype = F32 if F32 in dtypes else min(dtypes)
             layers[step.name] = F32 if layers.get(step.name) == F32 else dtype
     return layers
 
@@ -107,11 +112,12 @@ def precision_json(plan: Plan, requested: str, cores: Sequence[Core] = ()) -> di
 def precision_words(precision: Mapping[str, Any]) -> str:
     """Return the line of a report on precision_json's value."""
     layers = list(precision["layers"].values())
-    words = f"{precision['requested']}: {layers.count(F16)} of {len(layers)} layers in {F16}"
+    dtype = BF16 if precision["requested"] == BF16 else F16
+    words = f"{precision['requested']}: {layers.count(dtype)} of {len(layers)} layers in {dtype}"
     if precision.get("without_half"):
         return f"{words}: no arithmetic of half precision on {', '.join(precision['without_half'])}"
     if precision.get("overflows"):
-        return f"{words}; numbers of {precision['overflows'][0]} exceed the range of {F16}: leave --precision out"
+        return f"{words}; numbers of {precision['overflows'][0]} exceed the range of {dtype}: leave --precision out"
     if precision.get("measured_error") is not None:
         inputs = calibration_words(precision.get("calibration", str(RANDOM)), precision.get("input_sets", 1))
         words += f", error {precision['measured_error']:.2g} of the largest output, {inputs}"
@@ -122,7 +128,7 @@ WORST_LAYERS = 3
 
 
 def own_errors_words(precision: Mapping[str, Any]) -> str:
-    """Return a list of the layers with the largest errors of their own in f16, each with the type that it has; "" if
+    """Return a list of the layers with the largest errors of their own, each with the type that it has; "" if
     none was measured. precision: precision_json's value."""
     types = precision["layers"]
     errors = {n: inf if error is None else error for n, error in precision["own_errors"].items() if n in types}
@@ -132,5 +138,5 @@ def own_errors_words(precision: Mapping[str, Any]) -> str:
 
 
 def set_precision(plan: Plan, precision: str) -> Plan:
-    """Return the plan with its optimised graph in f32 or f16."""
-    return plan if precision == F32 else replace(plan, graph=half_graph(plan.graph))
+    """Return the plan with its optimised graph in f32, f16 or bf16."""
+    return plan if precision == F32 else replace(plan, graph=half_graph(plan.graph, dtype=precision))

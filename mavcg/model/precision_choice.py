@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from mavcg.errors import MavcgError
-from mavcg.graph import Array, Graph, Node
+from mavcg.graph import DTYPES, Array, Graph, Node
 from mavcg.kernels.registry import single_inputs
-from mavcg.model.precision import half_graph
+from mavcg.model.precision import F16, half_graph
 from mavcg.model.precision_error import ExactRun, MeasuredError, exact_runs, measure_error, relative_error
 from mavcg.passes.graph.precision import to_half
 from mavcg.reference.half import evaluate_half, rounds_terms
@@ -18,7 +18,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class HalfChoice:
-    """A graph with nodes in f16. own: errors of nodes that f16 kernels can compute, by output (OwnErrors)."""
+    """A graph with nodes in f16 or bf16. own: errors of nodes that its kernels can compute, by output (OwnErrors)."""
 
     graph: Graph
     error: MeasuredError
@@ -26,18 +26,18 @@ class HalfChoice:
 
 
 def choose_half_layers(
-    graph: Graph, limit: float | None, sets: Sequence[Sequence[Array]], progress: Progress
+    graph: Graph, limit: float | None, sets: Sequence[Sequence[Array]], progress: Progress, dtype: str = F16
 ) -> HalfChoice:
     """Choose the nodes with the smallest errors for f16, as many as keep the limit.
 
-    graph: in f32. limit: of the network's measured error; None: all nodes are f16. sets: of inputs, on which errors are
-    measured. The nodes with the largest own errors stay f32: fewest of them, found by bisection. Where the error cannot
-    be measured, all nodes stay f32.
+    graph: in f32. limit: of the network's measured error; None: all nodes are f16, or of `dtype`. sets: of inputs, on
+    which errors are measured. The nodes with the largest own errors stay f32: fewest of them, found by bisection. Where
+    the error cannot be measured, all nodes stay f32.
     """
     progress("measuring the error of half precision")
-    own = OwnErrors(graph)
+    own = OwnErrors(graph, dtype)
     runs = exact_runs(graph, sets, own.compare)
-    half = half_graph(graph)
+    half = half_graph(graph, dtype=dtype)
     error = measure_error(half, runs)
     if limit is None or (error.relative is not None and error.relative <= limit):
         return HalfChoice(half, error, own.largest)
@@ -66,13 +66,14 @@ def _fewest_single(
 
 @dataclass(frozen=True)
 class OwnErrors:
-    """The errors of a graph's nodes in f16 where their inputs are exact.
+    """The errors of a graph's nodes in f16, or in bf16, where their inputs are exact.
 
-    largest: of all runs, by a node's output; infinite where a number that the node reads or makes is beyond f16's
-    range. Nodes without f16 kernels are left out.
+    largest: of all runs, by a node's output; infinite where a number that the node reads or makes is beyond the type's
+    range. Nodes without kernels are left out.
     """
 
     graph: Graph
+    dtype: str = F16
     largest: dict[str, float] = field(default_factory=dict)
 
     def compare(self, node: Node, inputs: Sequence[Array | None], exact: Array) -> None:
@@ -94,6 +95,6 @@ class OwnErrors:
         if number in kept:
             return array.astype(np.float32)
         if node.inputs[number] in self.graph.constants:
-            return to_half(array)
+            return to_half(array, self.dtype)
         with np.errstate(over="ignore"):  # a tensor beyond the range is infinite, as its conversion makes it
-            return array.astype(np.float16)
+            return array.astype(DTYPES[self.dtype])

@@ -1,4 +1,4 @@
-"""The error of a model in half precision, measured: its graph in f16 against the f32 graph in double precision."""
+"""The error of a model in f16 or bf16, measured: its graph against the f32 graph in double precision."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -51,7 +51,7 @@ def exact_runs(graph: Graph, sets: Sequence[Sequence[Array]], visit: Visit | Non
 
 
 def measure_error(half: Graph, runs: Sequence[ExactRun]) -> MeasuredError:
-    """Return the error of an f32 graph's f16 form. runs: exact_runs of the f32 graph."""
+    """Return the error of an f32 graph's f16 or bf16 form. runs: exact_runs of the f32 graph."""
     if not runs:
         return MeasuredError(None)
     errors = [_error_of(half, one) for one in runs]

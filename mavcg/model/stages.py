@@ -25,7 +25,7 @@ from mavcg.model.calibration import calibration_sets
 from mavcg.model.choose_algorithms import choose_algorithms
 from mavcg.model.dump import dump
 from mavcg.model.model_request import ModelRequest, PlanContext, Progress, plan_context
-from mavcg.model.precision import AUTO_PRECISION, F32, optimised_graph, own_errors_json
+from mavcg.model.precision import AUTO_PRECISION, BF16, F16, F32, optimised_graph, own_errors_json
 from mavcg.model.precision_choice import choose_half_layers
 from mavcg.model.precision_error import error_json
 
@@ -39,12 +39,13 @@ def optimise_graph(plan: Plan, context: PlanContext) -> Plan:
 
 
 def choose_precision(plan: Plan, context: PlanContext) -> Plan:
-    """Compute nodes in half precision where it is requested and kernels have it, and measure the error."""
+    """Compute nodes in f16 or bf16 where it is requested and kernels have it, and measure the error."""
     if context.precision == F32:
         return plan
     limit = context.max_half_error if context.precision == AUTO_PRECISION else None
     sets = calibration_sets(plan.graph, context.calibration)
-    choice = choose_half_layers(plan.graph, limit, sets, context.progress)
+    dtype = BF16 if context.precision == BF16 else F16
+    choice = choose_half_layers(plan.graph, limit, sets, context.progress, dtype)
     dump("precision", choice.graph)
     return replace(
         plan,

@@ -104,7 +104,7 @@ class ModelTable:
         shapes: "NAME=1x3x224x224".
         threads: a number or "auto".
         max_size, max_arena: bytes or a text such as "4MB".
-        precision: "f32", "f16" or "auto". calibrate: a folder of inputs, or "seed:N".
+        precision: "f32", "f16", "bf16" or "auto". calibrate: a folder of inputs, or "seed:N".
         depth_first: "auto", "on" or "off".
         db: a file of costs.
         max_seconds, max_memory: limits on the build.

@@ -1,4 +1,4 @@
-"""Evaluation of a graph of f16 with the roundings of its kernels: sums in f16 by blocks, added in f32.
+"""Evaluation of a graph of f16 or bf16 with the roundings of its kernels: sums of f16 in blocks, added in f32.
 
 The kernels' sums of a block may be in another order, or in several chains: this gives the size of errors, not the bits.
 """
@@ -43,7 +43,7 @@ def sums_in_blocks(rows: Array, columns: Array) -> Array:
 
 
 def evaluate_half(node: Node, inputs: Sequence[Array | None], in_blocks: bool) -> Array:
-    """Return the output of a node, of f16 or of other types.
+    """Return the output of a node, of f16 or of other types; sums of bf16 are exact until their rounding.
 
     in_blocks: True to round sums of f16 products as sums_in_blocks. Raises: MavcgError as evaluate.
     """
@@ -60,7 +60,7 @@ def rounds_terms(graph: Graph) -> bool:
 
 
 def run_half(graph: Graph, arrays: Sequence[Array], seen: Callable[[Node, Array], None]) -> tuple[Array, ...]:
-    """Return the outputs of a graph of f16 and other types.
+    """Return the outputs of a graph of f16, bf16 and other types.
 
     arrays: its inputs, in order. seen: called with each node and its result. Raises: MavcgError as evaluate.
     """

@@ -1,16 +1,17 @@
-"""Changes the precision of a graph's floats: f16 files to f32, and f32 graphs to f16 where there are kernels of f16."""
+"""Changes the precision of a graph's floats: f16 files to f32, f32 graphs to f16 or bf16 where there are kernels."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from mavcg.graph import Array, Graph, Node
+from mavcg.graph import DTYPES, Array, Graph, Node
 from mavcg.passes.graph.rewrite import Rewrite
 
 # The inputs that stay f32 where a node of the f32 graph is computed in f16; None for a node that stays f32.
 SingleInputs = Callable[[Node, Graph], Sequence[int] | None]
 HALF_MAX = float(np.finfo(np.float16).max)
+_MOST = {"f16": HALF_MAX, "bf16": 255 * 2.0**120}  # largest number of a type
 
 
 def in_single(graph: Graph) -> Graph:
@@ -65,8 +66,8 @@ def in_single(graph: Graph) -> Graph:
     return new.finish()
 
 
-def in_half(graph: Graph, single_inputs: SingleInputs) -> Graph:
-    """Compute nodes of an f32 graph in f16.
+def in_half(graph: Graph, single_inputs: SingleInputs, dtype: str = "f16") -> Graph:
+    """Compute nodes of an f32 graph in f16, or in bf16.
 
     Before:
         input %x: f32[2]
@@ -86,9 +87,9 @@ def in_half(graph: Graph, single_inputs: SingleInputs) -> Graph:
         return %y
 
     Nodes that stay f32 are between casts; a tensor is converted once for all its readers. Inputs and outputs keep their
-    types. A finite constant beyond f16's range becomes its largest number, so that masks such as -1e9 give no NaN.
+    types. A finite constant beyond the type's range becomes its largest number, so that masks such as -1e9 give no NaN.
     """
-    half = _Half(graph, single_inputs)
+    half = _Half(graph, single_inputs, dtype)
     for node in graph.nodes:
         half.add(node)
     return half.new.finish()
@@ -96,10 +97,14 @@ def in_half(graph: Graph, single_inputs: SingleInputs) -> Graph:
 
 @dataclass
 class _Half:
-    """A graph under conversion. halves, singles: tensor of the old graph -> its f16 and f32 form in the new one."""
+    """A graph under conversion to a dtype, f16 or bf16.
+
+    halves, singles: tensor of the old graph -> its form of that type, and of f32, in the new one.
+    """
 
     graph: Graph
     single_inputs: SingleInputs
+    dtype: str
     new: Rewrite = field(init=False)
     halves: dict[str, str] = field(default_factory=dict)
     singles: dict[str, str] = field(default_factory=dict)
@@ -120,15 +125,15 @@ class _Half:
             new.into(node.output, node.op, [self.single(x) for x in node.inputs], node.origin, **dict(node.attrs))
 
     def half(self, name: str) -> str:
-        """Return a tensor as f16; one of another type than f32, and "", unchanged."""
+        """Return a tensor as the dtype; one of another type than f32, and "", unchanged."""
         if not name or self.graph.types[name].dtype != "f32":
             return self.new.of(name)
         if name not in self.halves:
             array = self.new.array(name)
             self.halves[name] = (
-                self.new.constant(to_half(array), name)
+                self.new.constant(to_half(array, self.dtype), name)
                 if array is not None
-                else self.new.add("cast", (self.new.of(name),), name, to="f16")
+                else self.new.add("cast", (self.new.of(name),), name, to=self.dtype)
             )
         return self.halves[name]
 
@@ -141,7 +146,7 @@ class _Half:
         return self.singles[name]
 
     def _make(self, node: Node, inputs: list[str]) -> None:
-        """Add a node that computes in f16."""
+        """Add a node that computes in the dtype."""
         name, attrs = node.output, dict(node.attrs)
         if name in self.graph.outputs and self.graph.types[name].dtype == "f32":
             self.halves[name] = self.new.add(node.op, inputs, name, node.origin, **attrs)
@@ -150,19 +155,20 @@ class _Half:
             self.halves[name] = self.new.into(name, node.op, inputs, node.origin, **attrs)
 
     def _add_cast(self, node: Node) -> None:
-        """Add a cast: to f16 of an f32 tensor it is that tensor's f16 form; of f16 to f32 it has its source as one."""
+        """Add a cast: to the dtype of an f32 tensor it is that tensor's form; from it to f32 its source is the form."""
         source, target = node.inputs[0], node.output
         from_, to = self.graph.types[source].dtype, node.attr("to")
-        if from_ == "f32" and to == "f16":
+        if from_ == "f32" and to == self.dtype:
             self.new.alias(target, self.half(source))
             return
         read = self.halves.get(source, "") if from_ == "f32" and source not in self.singles else ""
         self.new.into(target, "cast", (read or self.single(source),), node.origin, to=to)
-        if from_ == "f16" and to == "f32":
+        if from_ == self.dtype and to == "f32":
             self.halves[target] = self.new.of(source)
 
 
-def to_half(array: Array) -> Array:
-    """Return an array as f16, finite numbers beyond its range as its largest."""
-    bounded = np.where(np.isinf(array), array, np.clip(array, -HALF_MAX, HALF_MAX))
-    return np.asarray(bounded.astype(np.float16))
+def to_half(array: Array, dtype: str = "f16") -> Array:
+    """Return an array as f16 or bf16, finite numbers beyond its range as its largest; bf16 of f64 through f32."""
+    most = _MOST[dtype]
+    bounded = np.where(np.isinf(array), array, np.clip(array, -most, most))
+    return np.asarray(bounded.astype(np.float32) if dtype == "bf16" else bounded).astype(DTYPES[dtype])

@@ -57,8 +57,13 @@ class ContentDigests:
     def of(self, array: Array) -> bytes:
         """Return the digest of an array's elements in row-major order."""
         if id(array) not in self._known:
-            self._known[id(array)] = (array, hashlib.sha256(np.ascontiguousarray(array).data).digest())
+            self._known[id(array)] = (array, hashlib.sha256(_bytes_of(array).data).digest())
         return self._known[id(array)][1]
+
+
+def _bytes_of(array: Array) -> Array:
+    """Return an array's elements in row-major order, as bytes; bf16 has no buffer protocol of its own."""
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
 def plan_memory(

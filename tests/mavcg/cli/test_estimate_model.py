@@ -58,7 +58,7 @@ def test_half_precision_has_kernels_of_its_own(mavcg: Any, tiny_onnx: Path, here
         (("--board", "exynos9820", "--threads", "0"), ("--threads 0",)),
         (("--board", "exynos9820", "--plot", "t.gif"), ("--plot t.gif", ".svg")),
         (("--board", "exynos9820", "--shape", "x"), ("--shape x",)),
-        (("--board", "exynos9820", "--precision", "f15"), ("--precision f15", "f32, f16 or auto")),
+        (("--board", "exynos9820", "--precision", "f15"), ("--precision f15", "f32, f16, bf16 or auto")),
         (("--board", "rk3399", "--precision", "f16"), ("--precision f16", "cortex-a53, cortex-a72 have no")),
         (("--board", "exynos9820", "--precision", "auto"), ("--precision auto", "build the library")),
         (("--board", "exynos9820", "--precision", "f16", "--sensitivity"), ("--precision", "--sensitivity")),

@@ -184,5 +184,5 @@ def test_a_core_without_half_precision_is_named(folder: Path, capfd: Any) -> Non
     assert run([*words, "--cores", "cortex-a55,cortex-a53,cortex-a72"]) == 2
     assert "--precision f16: cortex-a53, cortex-a72 have no arithmetic of half precision" in capfd.readouterr().err
     assert run([*words[:-1], "f8", "--cores", "cortex-a55"]) == 2
-    assert "--precision f8: give f32, f16 or auto" in capfd.readouterr().err
+    assert "--precision f8: give f32, f16, bf16 or auto" in capfd.readouterr().err
     assert not (folder / "libno.so").exists()

@@ -125,6 +125,27 @@ def test_the_same_tensor_twice_as_an_output_and_an_input_as_one(h: Any) -> None:
 def test_constants_beyond_the_range_keep_their_sign() -> None:
     kept = to_half(np.array([-1e9, 1e9, 70000, 65504, 1e-8, -np.inf, np.nan, -0.0], np.float32))
     np.testing.assert_array_equal(kept, np.array([-HALF_MAX, HALF_MAX, HALF_MAX, 65504, 0, -np.inf, np.nan, -0.0]))
+    # The largest f32 would be rounded to an infinite bf16.
+    largest = to_half(np.array([-1e9, np.finfo(np.float32).max, -np.inf]), "bf16").astype(np.float64)
+    np.testing.assert_array_equal(largest, [-476 * 2.0**21, 255 * 2.0**120, -np.inf])
+
+
+def test_bf16_takes_the_place_of_f16(h: Any) -> None:
+    graph = h.graph("""
+        input %x: f32[2,2]
+        const %w: f32[2,2] = {1.0, 2.0, 0.1, 4.0}
+        const %bias: f32[2] = {0.1, 0.2}
+        %a = matmul(%x, %w, %bias, _)
+        %y = tanh(%a)
+        return %y
+    """)
+    lowered = in_half(graph, everything, "bf16")
+    verify(lowered)
+    matmul = next(node for node in lowered.nodes if node.op == "matmul")
+    assert [lowered.types[name].dtype for name in matmul.inputs if name] == ["bf16", "bf16", "f32"]
+    weights = lowered.constants[matmul.inputs[1]].astype(np.float32)
+    np.testing.assert_array_equal(weights, np.array([[1, 2], [0.10009765625, 4]], np.float32))
+    h.same(graph, lowered, relative=1e-2)
 
 
 @given(data=st.data())

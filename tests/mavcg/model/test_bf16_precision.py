@@ -1,0 +1,101 @@
+"""Libraries that compute in bf16, on this machine and in an emulator, against the f32 graph in double precision."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import mavcg
+from mavcg.choose.plan import Plan
+from mavcg.importers.load import import_model
+from mavcg.model.model import build_model
+from mavcg.model.precision import layer_precisions, precision_json, precision_words
+from mavcg.model.request import ModelOptions, make_model_request
+from mavcg.model.stages import plan_model
+from mavcg.passes.graph.pipeline import optimise
+from mavcg.reference import run as run_graph
+from tests.mavcg.model.test_half_precision import emulate, emulated, image, link, network
+
+onnx = pytest.importorskip("onnx")
+
+Array = NDArray[Any]
+MIDRS = {"cortex-a53": 0x410FD034, "cortex-a72": 0x410FD083}  # neither has f16 or bf16
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("bf16")
+    network(folder / "road.onnx")
+    return folder
+
+
+def planned(model: Path, precision: str | None, cores: tuple[str, ...] = tuple(MIDRS)) -> Plan:
+    options = ModelOptions(cores=cores, tune="off", precision=precision)
+    request, _ = make_model_request(model, str(model.parent / "libplanned.so"), options)
+    return plan_model(request, "road", lambda message: None)
+
+
+def relative_error(computed: Array, wanted: Array) -> float:
+    return float(np.abs(computed - wanted).max() / np.abs(wanted).max())
+
+
+def exact(model: Path) -> Array:
+    (wanted,) = run_graph(optimise(import_model(model, {})), image(), wide=True)
+    return wanted
+
+
+def test_layers_are_in_bf16_and_weights_and_arena_are_halved(folder: Path) -> None:
+    plan, single = (planned(folder / "road.onnx", precision) for precision in ("bf16", None))
+    document = precision_json(plan, "bf16")
+    assert document["layers"].keys() == layer_precisions(single).keys() and document["max_error"] is None
+    assert set(document["layers"].values()) == {"bf16"} and not document["overflows"]
+    assert sum(node.op == "cast" for node in plan.graph.nodes) == 2  # of the input and of the output
+    assert plan.program.arena_bytes == single.program.arena_bytes // 2
+    assert plan.program.constants_bytes < 0.65 * single.program.constants_bytes  # biases stay f32
+    assert [str(tensor.type) for tensor in plan.program.inputs] == ["f32[1,3,32,32]"]
+    assert precision_words(document).startswith("bf16: 14 of 14 layers in bf16, error 0.0")
+    (computed,) = run_graph(plan.graph, image())
+    assert 1e-4 < relative_error(computed, exact(folder / "road.onnx")) < 3e-2
+
+
+def test_files_of_f16_keep_their_inputs_and_outputs(folder: Path) -> None:
+    plan = planned(network(folder / "half.onnx", np.float16), "bf16")
+    assert {str(plan.graph.types[name]) for name in (*plan.graph.inputs, *plan.graph.outputs)} == {
+        "f16[1,3,32,32]",
+        "f16[1,10]",
+    }
+    others = {name for name, dtype in layer_precisions(plan).items() if dtype != "bf16"}
+    assert others == {"x.2"}  # the input is moved before its conversion
+
+
+def test_a_library_computes_in_bf16(folder: Path) -> None:
+    model, library = folder / "road.onnx", folder / "libhost.so"
+    request, _ = make_model_request(model, str(library), ModelOptions(board="host", precision="bf16", tune="off"))
+    note = build_model(request).note
+    with mavcg.load(library) as built:
+        (found,) = built.run(image())
+    error = relative_error(found, exact(model))
+    assert 1e-4 < error < 3e-2
+    assert error / 4 < note["precision"]["measured_error"] < error * 4  # on other inputs
+    (modelled,) = run_graph(planned(model, "bf16").graph, image())
+    assert relative_error(found, modelled) < error  # they differ in few roundings
+
+
+@pytest.mark.long
+@emulated
+def test_results_are_the_same_bits_on_cores_without_bf16(folder: Path) -> None:
+    options = ModelOptions(cores=tuple(MIDRS), tune="off", precision="bf16")
+    request, _ = make_model_request(folder / "road.onnx", str(folder / "libroad.so"), options)
+    assert build_model(request).note["extensions"] == {"generic": [], "cortex-a53": [], "cortex-a72": []}
+    link(folder)
+    (folder / "inputs.bin").write_bytes(image().tobytes())
+    found: list[bytes] = []
+    for name, midr in {"generic": 0, **MIDRS}.items():
+        cpu = f"cortex-a53,midr={midr:#x}" if midr else "cortex-a57"
+        assert name in emulate(folder, cpu, threads=1 + len(found) % 2).stderr
+        found.append((folder / "outputs.bin").read_bytes())
+    assert len(set(found)) == 1
+    computed = np.frombuffer(found[0], np.float32).reshape(1, 10)
+    assert relative_error(computed, exact(folder / "road.onnx")) < 3e-2
