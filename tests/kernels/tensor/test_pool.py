@@ -1,5 +1,6 @@
 """Pooling against the NumPy definition: edges, uneven pads, dilation, counted pads, 8-bit numbers, strided views."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -7,8 +8,12 @@ import pytest
 
 from mavcg.graph import DTYPES, Graph, Node, TensorType
 from mavcg.graph.builder import GraphBuilder
+from mavcg.kernels.machines import machines_for
+from mavcg.kernels.tensor.pool import AHEAD_BYTES, Pool, prefetched_offsets
+from mavcg.profiles.load import load_core
 from mavcg.reference import evaluate
-from mavcg.specs.kernel import View
+from mavcg.specs.kernel import View, dense_view
+from mavcg.toolchain.target import parse_target
 
 
 def one_node(op: str, shape: tuple[int, ...], dtype: str, **attrs: Any) -> tuple[Graph, Node]:
@@ -74,3 +79,36 @@ def test_nan_inside_a_window_is_passed_on(assert_node: Any, channels: int) -> No
     windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (1, 2))[:, ::2, ::2]
     np.testing.assert_array_equal(np.isnan(computed), np.isnan(windows).any((-1, -2)))
     assert 0 < np.isnan(computed).sum() < computed.size
+
+
+ARM = machines_for([load_core("cortex-a55")], parse_target("aarch64-linux-gnu"))["cortex-a55"]
+X86 = machines_for([load_core("znver3")], parse_target("x86_64-linux-gnu"))["znver3"]
+
+
+def pool_of(channels: int, kernel: int, stride: int, dilation: int = 1) -> Pool:
+    views = [dense_view(TensorType("f32", (1, 40, width, channels))) for width in (90, 30)]
+    return Pool("max", *views, (kernel, kernel), (stride, stride), (dilation, dilation), (0,) * 4, (0,) * 4)
+
+
+@pytest.mark.parametrize("kernel, stride, dilation", [(3, 2, 1), (2, 2, 1), (3, 1, 1), (2, 3, 1), (3, 2, 2)])
+def test_each_input_of_a_row_is_prefetched_once_well_ahead_of_its_window(
+    kernel: int, stride: int, dilation: int
+) -> None:
+    spec = pool_of(64, kernel, stride, dilation)
+    pixel, row = 64 * 4, 90 * 64 * 4
+    rows = range(0, kernel * dilation, dilation)
+    taps = {y * row + x * pixel for y in rows for x in rows}
+    prefetched = [o + n * stride * pixel for n in range(20) for o in prefetched_offsets(spec, ARM)]
+    assert len(prefetched) == len(set(prefetched))
+    read = {tap + n * stride * pixel for n in range(20) for tap in taps}
+    ahead = min(o % row for o in prefetched)
+    assert {o for o in read if ahead <= o % row < 20 * stride * pixel} <= set(prefetched)
+    assert ahead >= AHEAD_BYTES
+
+
+def test_windows_of_many_channels_or_whole_rows_and_on_x86_prefetch_nothing() -> None:
+    assert prefetched_offsets(pool_of(512, 3, 2), ARM)
+    whole = replace(pool_of(64, 30, 30), out=dense_view(TensorType("f32", (1, 1, 1, 64))))
+    assert not prefetched_offsets(whole, ARM)
+    assert not prefetched_offsets(pool_of(2048, 3, 2), ARM)
+    assert not prefetched_offsets(pool_of(64, 3, 2), X86)
