@@ -199,7 +199,8 @@ def lower_conv2d(node: Node, graph: Graph, views: Mapping[str, View], packing: P
     if is_depthwise(node, graph):
         return (_depthwise_step(node, graph, views),)
     groups = node.attr("groups")
-    packed = packed_filters(w, shape, groups, packing.lanes, x.dtype) if w in graph.constants else None
+    constant, stored = w in graph.constants, node.attr("weights")
+    packed = packed_filters(w, shape, groups, packing.lanes, x.dtype, stored) if constant else None
     window = Window((shape[1], shape[2]), tuple(node.attr("stride")), tuple(node.attr("dilation")), groups)
     return conv_step(node, x, views[node.output], window, views, packing, packed)
 
@@ -267,6 +268,7 @@ def conv_step(
         weights is not None,
         node.attr("act"),
         tuple(node.attr("act_args")),
+        node.attr("weights") if weights is not None else "",
     )
     if spec.kernel == spec.stride == (1, 1):
         x, out, *rest = in_pieces([v for v in (spec.x, spec.out, spec.residual) if v is not None], PIECE_PIXELS)

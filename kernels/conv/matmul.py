@@ -117,7 +117,8 @@ def lower_matmul(node: Node, graph: Graph, views: Mapping[str, View], packing: P
     constant = graph.constants.get(right)
     if constant is not None and constant.ndim == 2 and all(view is not None for view in images.values()):
         rows, columns = constant.shape
-        weights = packed_matrix(right, (rows, columns), bool(node.attr("transpose_b")), packing.lanes, out.dtype)
+        transposed, stored = bool(node.attr("transpose_b")), node.attr("weights")
+        weights = packed_matrix(right, (rows, columns), transposed, packing.lanes, out.dtype, stored)
         seen = {**views, **{name: view for name, view in images.items() if view is not None}}
         return conv_step(node, seen[node.inputs[0]], seen[node.output], Window(), seen, packing, weights)
     return _lower_unpacked(node, a, views[right], out, views)

@@ -105,8 +105,9 @@ class Conv2d(Convolution):
 
     x, out, residual: N, H, W, C, of f32 or f16, as the weights are; the bias is f32. kernel, stride, dilation: (height,
     width). packed: weights are packed in panels of `lanes` channels, [groups, panels, KH, KW, C/groups, lanes], else
-    [O, KH, KW, C/groups] as in the graph. Operands: x, weights, out, bias?, residual?. A row of work is a row of output
-    pixels, or, where by_channels, a panel of `lanes` output channels of a group.
+    [O, KH, KW, C/groups] as in the graph. stored: type of packed weights in memory, if it is not that of x: f16 or bf16
+    for f32, which are widened when they are loaded. Operands: x, weights, out, bias?, residual?. A row of work is a row
+    of output pixels, or, where by_channels, a panel of `lanes` output channels of a group.
     """
 
     x: View
@@ -121,10 +122,22 @@ class Conv2d(Convolution):
     packed: bool
     act: str
     act_args: tuple[float, ...]
+    stored: str = ""
 
     @property
     def family(self) -> str:
-        return f"conv2d_{self.x.dtype}" if self.packed else f"conv2d_{self.x.dtype}_unpacked"
+        stored = f"_{self.stored}_weights" if self.stored else ""
+        return f"conv2d_{self.x.dtype}{stored}" if self.packed else f"conv2d_{self.x.dtype}_unpacked"
+
+    @property
+    def weight_item_bytes(self) -> int:
+        """Size of a weight in memory, in bytes."""
+        return DTYPES[self.stored or self.x.dtype].itemsize
+
+    @property
+    def products(self) -> SumsOfProducts:
+        whole = super().products
+        return replace(whole, sizes=replace(whole.sizes, weight_item_bytes=self.weight_item_bytes))
 
     @property
     def tiling_rules(self) -> TilingRules:
@@ -146,7 +159,7 @@ class Conv2d(Convolution):
     @property
     def weight_bytes(self) -> int:
         channels = self.groups * self.panels * self.lanes
-        return channels * self.window.taps * self.in_channels * self.item_bytes
+        return channels * self.window.taps * self.in_channels * self.weight_item_bytes
 
     @property
     def work(self) -> int:
@@ -159,7 +172,7 @@ class Conv2d(Convolution):
             products=(TileProduct("product_implicit", pixels, self.out_channels, terms, times),),
             read=OperandBytes(self.x.elements * self.item_bytes),
             written=OperandBytes(self.out.elements * self.out.item_bytes),
-            weights=WeightReads(self.out.shape[3] * terms * self.item_bytes),
+            weights=WeightReads(self.out.shape[3] * terms * self.weight_item_bytes),
         )
 
 

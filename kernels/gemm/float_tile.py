@@ -121,6 +121,10 @@ class FloatProducts:
         b, lanes, ws = self.b, vector_lanes(self.machine, self.weights.dtype), self.weights
         typ, first = ir.VectorType(self.typ, self.counts[vector]), term.number * ws.k_step
         used = self.counts[vector] if ws.padded else self.used[vector]
+        if ws.stored:
+            typ = ir.VectorType(TYPES[ws.stored], self.counts[vector])
+            pointer = address(b, term.at.right, first + ws.offset(vector * lanes))
+            return widen_half(b, load_vector(b, pointer, typ, name="w_half"))
         if ws.n_step == ws.item_bytes:
             loaded = load_vector(b, address(b, term.at.right, first + ws.offset(vector * lanes)), typ, used, "w")
             return widen_bf16(b, loaded)

@@ -70,9 +70,10 @@ class Part:
 class WeightLayout:
     """The layout of a chunk's weights: weight (term k, channel n) lies k * k_step + offset(n) bytes from the pointer.
 
-    offset(n) = n // lanes * panel_step + n % lanes * n_step; n_step is item_bytes where vectors of channels are
+    offset(n) = n // lanes * panel_step + n % lanes * n_step; n_step is weight_bytes where vectors of channels are
     contiguous. padded: whole vectors may be read past the last channel. ahead: prefetch distance in bytes; 0: no
-    prefetch. dtype: of the weights, the inputs and the outputs.
+    prefetch. dtype: of the weights, the inputs and the outputs. stored: type of the weights in memory, if another: f16
+    or bf16 for weights of f32, which are widened when they are loaded.
     """
 
     k_step: int
@@ -82,11 +83,17 @@ class WeightLayout:
     padded: bool
     ahead: int = 0
     dtype: str = "f32"
+    stored: str = ""
 
     @property
     def item_bytes(self) -> int:
-        """Size of an element, in bytes."""
+        """Size of an input, in bytes."""
         return DTYPES[self.dtype].itemsize
+
+    @property
+    def weight_bytes(self) -> int:
+        """Size of a weight in memory, in bytes."""
+        return DTYPES[self.stored or self.dtype].itemsize
 
     def offset(self, channel: int) -> int:
         """Return the offset of a channel of the chunk, in bytes."""
@@ -143,24 +150,50 @@ def pack(weights: Array, groups: int, lanes: int) -> Array:
     return np.ascontiguousarray(filled.reshape(groups, panels, lanes, k).transpose(0, 1, 3, 2))
 
 
-def packed_filters(tensor: str, shape: tuple[int, ...], groups: int, lanes: int, dtype: str = "f32") -> PackedConstant:
-    """Return the recipe to pack a constant filter of shape [O, KH, KW, I]. tensor: the constant's name."""
+def packed_filters(
+    tensor: str, shape: tuple[int, ...], groups: int, lanes: int, dtype: str = "f32", stored: str = ""
+) -> PackedConstant:
+    """Return the recipe to pack a constant filter of shape [O, KH, KW, I].
+
+    tensor: the constant's name. stored: as of WeightLayout.
+    """
     panels = -(-(shape[0] // groups) // lanes)
     packed = (groups, panels, prod(shape[1:]), lanes)
+    if stored:
+        return PackedConstant(_pack_stored, (tensor,), (groups, lanes, stored), packed, DTYPES[stored].name)
     return PackedConstant(pack, (tensor,), (groups, lanes), packed, DTYPES[dtype].name)
 
 
+def _pack_stored(weights: Array, groups: int, lanes: int, stored: str) -> Array:
+    """Pack a filter as `pack` does, in a type to which its numbers are rounded (passes/graph/stored_weights.py).
+
+    weights: [O, KH, KW, I], f32.
+    """
+    return pack(weights.astype(DTYPES[stored]), groups, lanes)
+
+
 def packed_matrix(
-    tensor: str, shape: tuple[int, int], columns_first: bool, lanes: int, dtype: str = "f32"
+    tensor: str, shape: tuple[int, int], columns_first: bool, lanes: int, dtype: str = "f32", stored: str = ""
 ) -> PackedConstant:
-    """Return the recipe to pack a constant matrix of shape [columns, terms] if columns_first, else [terms, columns]."""
+    """Return the recipe to pack a constant matrix of shape [columns, terms] if columns_first, else [terms, columns].
+
+    stored: as of WeightLayout.
+    """
     columns, terms = shape if columns_first else shape[::-1]
     packed = (1, -(-columns // lanes), terms, lanes)
+    if stored:
+        return PackedConstant(
+            _pack_stored_matrix, (tensor,), (columns_first, lanes, stored), packed, DTYPES[stored].name
+        )
     return PackedConstant(_pack_matrix, (tensor,), (columns_first, lanes), packed, DTYPES[dtype].name)
 
 
 def _pack_matrix(matrix: Array, columns_first: bool, lanes: int) -> Array:
     return pack(np.ascontiguousarray(matrix if columns_first else matrix.T)[:, None, None, :], 1, lanes)
+
+
+def _pack_stored_matrix(matrix: Array, columns_first: bool, lanes: int, stored: str) -> Array:
+    return _pack_matrix(matrix.astype(DTYPES[stored]), columns_first, lanes)
 
 
 def packed_depthwise(tensor: str, shape: tuple[int, ...], dtype: str = "f32") -> PackedConstant:

@@ -12,6 +12,9 @@ ACT: Mapping[str, Attr] = {"act": Attr("str", ""), "act_args": Attr("floats", ()
 _PADS = Attr("ints", (0, 0, 0, 0), length=4)  # top, left, bottom, right
 _STEPS = {"stride": Attr("ints", (1, 1), length=2), "dilation": Attr("ints", (1, 1), length=2), "pads": _PADS}
 
+# Type in which constant weights of f32 lie in memory, rounded to it; "": their own.
+_WEIGHTS = Attr("str", "", choices=("", "f16", "bf16"))
+
 MOST_WINDOWS = 1 << 24  # maximum windows along an axis; more indicate a damaged file
 
 
@@ -125,7 +128,7 @@ _SPATIAL = (
         "conv2d",
         ("x", "w", "bias?", "residual?"),
         _conv2d,
-        {**_STEPS, "groups": Attr("int", 1), "exact": Attr("bool", False), **ACT},
+        {**_STEPS, "groups": Attr("int", 1), "exact": Attr("bool", False), "weights": _WEIGHTS, **ACT},
     ),
     Operator(
         "conv_transpose2d",
@@ -157,6 +160,13 @@ def _matmul(case: TypedNode) -> tuple[TensorType, ...]:
     return (result,)
 
 
-_LINEAR = (Operator("matmul", ("a", "b", "bias?", "residual?"), _matmul, {"transpose_b": Attr("bool", False), **ACT}),)
+_LINEAR = (
+    Operator(
+        "matmul",
+        ("a", "b", "bias?", "residual?"),
+        _matmul,
+        {"transpose_b": Attr("bool", False), "weights": _WEIGHTS, **ACT},
+    ),
+)
 
 OPS = (*_SPATIAL, *_LINEAR)

@@ -36,7 +36,8 @@ class SumSizes:
     """The sizes of a kernel's sums of products.
 
     out_channels, in_channels: of a group. rows, columns: output pixels; the rows of all images count. read_rows,
-    read_columns: size of the part of the input that is read. item_bytes: size of an input element.
+    read_columns: size of the part of the input that is read. item_bytes: size of an input element. weight_item_bytes:
+    size of a weight in memory; 0: that of an input element.
     """
 
     out_channels: int
@@ -46,6 +47,7 @@ class SumSizes:
     read_rows: int = 1
     read_columns: int = 1
     item_bytes: int = F32_BYTES
+    weight_item_bytes: int = 0
 
 
 @dataclass(frozen=True)

@@ -255,6 +255,8 @@ class _Reader:
             return f"is of {x.dtype}"
         if node.attr("exact"):
             return "has sums of whole numbers that must be exact"
+        if node.attr("weights"):
+            return f"has weights in {node.attr('weights')}"
         if node.inputs[1] in self.producers:
             return "has weights that the graph computes"
         if 0 in x.shape or 0 in self.graph.shape(node.output):

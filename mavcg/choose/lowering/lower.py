@@ -1,6 +1,6 @@
 """Lowering of an optimised graph to kernel specs with operands by name, before addresses are assigned."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -121,8 +121,26 @@ def lower_candidates(graph: Graph, packing: Packing, max_error: float) -> Loweri
     return LoweringCandidates(storage, algorithms, steps)
 
 
+def lower_alternatives(
+    graph: Graph, packing: Packing, name: str, alternative: Callable[[Node, Graph], Node | None]
+) -> LoweringCandidates:
+    """Lower each node of an optimised graph as it is, and other forms of nodes as an algorithm of this name.
+
+    alternative: returns another form of a node, with the same tensors; None for a node without one. Raises: as
+    lower_graph.
+    """
+    storage = assign_storage(graph)
+    nodes = storage.graph.nodes
+    steps = {(node.output, ""): _node_steps(node, storage, packing, "") for node in nodes}
+    others = {node: form for node in nodes if (form := alternative(node, storage.graph)) and steps[node.output, ""]}
+    steps |= {(node.output, name): _node_steps(form, storage, packing, "") for node, form in others.items()}
+    return LoweringCandidates(storage, {node.output: (name,) for node in others}, steps)
+
+
 def other_algorithms(node: Node, graph: Graph, max_error: float) -> tuple[str, ...]:
     """Return the algorithms, apart from the default, that compute a node of a storage's graph within max_error."""
+    if node.op == "conv2d" and node.attr("weights"):  # half the bytes, which only its own kernel reads
+        return ()
     return (*winograd_choices(node, graph, max_error), *im2row_choices(node, graph))
 
 

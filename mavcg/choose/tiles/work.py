@@ -63,7 +63,7 @@ def work_of(spec: KernelSpec) -> KernelWork | None:
         window.stride,
         dilation=window.dilation,
         groups=window.groups,
-        items=ItemBytes(*[sizes.item_bytes] * 4),
+        items=replace(ItemBytes(*[sizes.item_bytes] * 4), weight=sizes.weight_item_bytes or sizes.item_bytes),
     )
     return KernelWork(spec, layer, spec.by_channels, spec.products.rules)
 

@@ -1,0 +1,93 @@
+"""Weights that lie in memory as f16 and bf16: the bits of f32 kernels with the same, rounded weights."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from mavcg.graph import Graph, TensorType
+from mavcg.graph.builder import GraphBuilder
+from mavcg.passes.graph.stored_weights import round_to_stored
+from mavcg.reference import evaluate
+from mavcg.specs.kernel import Machine
+from mavcg.specs.tile_plan import MacroTile
+from tests.kernels.conftest import RunNode
+from tests.kernels.emulated_steps import EmulatedNode, compiled, emulated_node, run_emulated
+
+Array = NDArray[Any]
+LITTLE = Machine("little", "aarch64", "cortex-a53", in_order=True)  # without arithmetic in half precision
+BIG = Machine("big", "aarch64", "cortex-a76")
+# x, w, attributes: fully connected layers, and a convolution of several pixels, which has tiles of several rows.
+CASES: tuple[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]], ...] = (
+    ((1, 70), (70, 37), {"act": "relu"}),
+    ((3, 129), (40, 129), {"transpose_b": True}),
+    ((1, 1, 1, 50), (33, 1, 1, 50), {"act": "clip", "act_args": (0.0, 6.0)}),
+    ((1, 7, 9, 20), (22, 3, 3, 10), {"groups": 2}),
+)
+TYPES = ("f16", "bf16")
+
+
+def case(number: int, stored: str) -> tuple[Graph, dict[str, Array]]:
+    """A case as a graph of one node, whose weights are stored in a type or, for "", rounded to f16 and f32."""
+    x, w, attrs = CASES[number]
+    rng, b = np.random.default_rng(number), GraphBuilder("test")
+    exact = (rng.standard_normal(w) * np.exp2(rng.integers(-20, 4, w))).astype(np.float32)
+    weights = b.constant(round_to_stored(exact, stored or "f16"), "w")
+    channels = w[-1] if len(w) == 2 and not attrs.get("transpose_b") else w[0]
+    bias = b.constant(rng.standard_normal(channels).astype(np.float32), "bias")
+    names = (b.input("x", TensorType("f32", x)), weights, bias)
+    op = "matmul" if len(w) == 2 else "conv2d"
+    return b.finish([b.add(op, names, **attrs, weights=stored)]), {"x": rng.standard_normal(x).astype(np.float32)}
+
+
+def with_stored(graph: Graph, stored: str) -> Graph:
+    (node,) = graph.nodes
+    return Graph(
+        graph.name, graph.inputs, graph.outputs, (node.with_attrs(weights=stored),), graph.types, graph.constants
+    )
+
+
+@pytest.mark.parametrize("stored", TYPES)
+@pytest.mark.parametrize("number", range(len(CASES)))
+def test_results_are_those_of_the_rounded_weights(number: int, stored: str, run_node: RunNode) -> None:
+    graph, inputs = case(number, stored)
+    macro = MacroTile(prefetch_distance_bytes=256) if number == 0 else None
+    (found,) = run_node(graph.nodes[0], graph, inputs, parts=2, macro=macro)
+    plain = with_stored(graph, "")
+    (wide,) = run_node(plain.nodes[0], plain, inputs, parts=2)
+    assert found.tobytes() == wide.tobytes()
+    arrays = [inputs["x"], *graph.constants.values()]
+    (exact,) = evaluate(graph.nodes[0], arrays, wide=True)
+    np.testing.assert_allclose(found, exact, rtol=1e-4, atol=1e-5 * np.abs(exact).max())
+
+
+@pytest.mark.parametrize("stored", TYPES)
+def test_arm_cores_compute_the_same(stored: str, tmp_path: Path) -> None:
+    graphs = [case(number, stored) for number in range(len(CASES))]
+    nodes = [emulated_node(graph, inputs) for graph, inputs in graphs]
+    plain = [emulated_node(with_stored(graph, ""), inputs) for graph, inputs in graphs]
+    of_f32 = run_emulated(plain, BIG, tmp_path / "plain")
+    little, big = run_emulated(nodes, LITTLE, tmp_path / "little", "cortex-a53"), run_emulated(nodes, BIG, tmp_path)
+    for wide, first, second in zip(of_f32, little, big, strict=True):
+        assert wide.tobytes() == first.tobytes() == second.tobytes()
+
+
+def node_of(stored: str) -> EmulatedNode:
+    return emulated_node(*case(0, stored))
+
+
+def test_weights_take_half_of_the_bytes_and_are_widened_in_the_loop(tmp_path: Path) -> None:
+    sizes = {}
+    for stored in ("", *TYPES):
+        step = node_of(stored).steps[0]
+        assert step.operands[1].constant is not None and step.spec.products is not None
+        sizes[stored] = step.operands[1].constant.nbytes
+        assert step.spec.products.sizes.weight_item_bytes == (2 if stored else 4)
+    assert sizes["f16"] == sizes["bf16"] == sizes[""] // 2
+    for stored, widening in (("f16", "fcvtl"), ("bf16", "shll")):
+        text = compiled([node_of(stored)], LITTLE, tmp_path, "asm").read_text()
+        assert len(re.findall(rf"\b{widening}2?\s+v\d+\.4s, v\d+\.[48]h", text)) > 4
+        assert not re.search(r"\bbl\b|\bfmla\s+v\d+\.8h", text)
