@@ -27,6 +27,7 @@ def run_build(options: BuildOptions) -> None:
     mavcg build mobilenet_v2.onnx --board exynos9820 -o libmobilenet_v2.so
     mavcg build face.tflite --board host --json
     mavcg build deploy.prototxt --weights alexnet.caffemodel --board rk3588 -o libalexnet.so
+    mavcg build vgg16.onnx --board rk3588 --weights bf16           # fully connected layers in half of the memory
     mavcg build resnet50.onnx --board rk3588 --max-size 120MB
     mavcg build face.tflite --board exynos9820 --target aarch64-linux-android --aar face.aar
     mavcg build mobilenet_v2.onnx --board exynos9820 --max-arena 1.2MB

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from mavcg.cli.build_options import BuildOptions
-from mavcg.cli.build_tables import selection_options, single_library_options
+from mavcg.cli.build_tables import selection_options, single_library_options, split_weights
 from mavcg.console.error_exit import EXIT_BAD_INPUT
 from mavcg.console.output import console, note, print_json
 from mavcg.console.resource_limits import ResourceLimits, build_limits, enforce_limits
@@ -62,6 +62,7 @@ def farm_requests(options: BuildOptions, boards: str) -> "list[ModelRequest]":
     folder = Path(options.output or "libraries")
     if folder.is_file():
         raise MavcgError(f"-o {folder}: is a file; name a folder, in which each board gets a folder")
+    _, stored = split_weights(options)
     threads, selection = parse_threads(options.threads), selection_options(options)
     requests = []
     for board in names:
@@ -78,6 +79,7 @@ def farm_requests(options: BuildOptions, boards: str) -> "list[ModelRequest]":
                     tune=options.tune,
                     max_error=options.max_error,
                     precision=options.precision,
+                    stored_weights=stored,
                 ),
                 selection,
             )

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mavcg.cli.build_options import BuildOptions
-from mavcg.cli.build_tables import program_options, selection_options
+from mavcg.cli.build_tables import program_options, selection_options, split_weights
 from mavcg.console.output import Progress, console, note, print_json
 from mavcg.console.resource_limits import ResourceLimits, build_limits, enforce_limits
 from mavcg.console.shared_options import names_of_option
@@ -31,6 +31,7 @@ def build_model_file(options: BuildOptions, model: Path) -> None:
     )
 
     refuse_program_options(program_options(options))
+    weights, stored = split_weights(options)
     board, cores, assumed = assume_machine(options.board, options.cores, options.target, options.partial)
     request, _ = make_model_request(
         model,
@@ -46,7 +47,8 @@ def build_model_file(options: BuildOptions, model: Path) -> None:
             max_error=options.max_error,
             precision=options.precision,
             calibrate=options.calibrate,
-            weights=options.weights,
+            weights=weights,
+            stored_weights=stored,
             aar=options.aar,
             several=True,
         ),

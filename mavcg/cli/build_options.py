@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from mavcg.console.shared_options import (
-    CaffeWeights,
     IgnoreDeclaredShapes,
     Insecure,
     Jobs,
@@ -166,7 +165,15 @@ class BuildOptions:
         ),
     ] = None
     ignore_declared_shapes: IgnoreDeclaredShapes = False
-    weights: CaffeWeights = None
+    weights: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE|f16|bf16",
+            help="A file: weights of a .prototxt; default: the .caffemodel of the same name beside it. f16 or bf16: "
+            "weights of layers that wait for memory, such as fully connected ones, lie in half precision, where that "
+            "is predicted to save time; arithmetic stays as --precision says. May be given for both.",
+        ),
+    ] = None
     threads: Annotated[
         str | None,
         typer.Option(

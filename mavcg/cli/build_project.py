@@ -192,6 +192,7 @@ def _model_request(
                 precision=table.precision,
                 calibrate=calibration_in(folder, table.calibrate),
                 weights=weights,
+                stored_weights=table.stored_weights,
                 several=True,
             ),
             selection,

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from mavcg.cli.build_options import BuildOptions
 from mavcg.console.shared_options import input_from_here, names_of_option, path_from_here, paths_from_here
+from mavcg.errors import MavcgError
 
 if TYPE_CHECKING:
     from mavcg.model.request import SelectionOptions
@@ -40,6 +41,22 @@ def program_options(options: BuildOptions) -> dict[str, object]:
     }
 
 
+STORED_TYPES = ("f16", "bf16")  # as in mavcg.model.weight_choice, whose import takes longer than a command's start
+
+
+def split_weights(options: BuildOptions) -> tuple[Path | None, str | None]:
+    """Return (the file, the type in memory) that --weights names; None for what it does not name.
+
+    Raises: MavcgError for two files and for two types.
+    """
+    types = [value for value in options.weights or () if value in STORED_TYPES]
+    files = [value for value in options.weights or () if value not in STORED_TYPES]
+    for values in (types, files):
+        if len(values) > 1:
+            raise MavcgError(f"--weights {values[1]}: is given beside {values[0]}; name one file and one type at most")
+    return Path(files[0]) if files else None, types[0] if types else None
+
+
 def model_options(options: BuildOptions) -> dict[str, object]:
     """Return the values of the options that only builds of models take, by option; None where it was not given."""
     return {
@@ -71,7 +88,7 @@ def single_library_options(options: BuildOptions) -> dict[str, object]:
         "--partial": options.partial,
         "--also": options.also,
         "--min-share": options.min_share,
-        "--weights": options.weights,
+        "--weights": split_weights(options)[0],
         "--aar": options.aar,
         "--simulate-unsure": options.simulate_unsure,
         "--calibrate": options.calibrate,
@@ -138,6 +155,7 @@ def model_table(options: BuildOptions) -> "ModelTable":
     def absolute(path: Path | None) -> str | None:
         return path_from_here(str(path) if path else None)
 
+    weights, stored = split_weights(options)
     return ModelTable(
         "",
         output=path_from_here(options.output),
@@ -158,7 +176,8 @@ def model_table(options: BuildOptions) -> "ModelTable":
         depth_first=options.depth_first,
         max_seconds=options.max_seconds,
         max_memory=options.max_memory,
-        weights=absolute(options.weights),
+        weights=absolute(weights),
+        stored_weights=stored,
         strip=options.strip or None,
         partial=options.partial or None,
         also=absolute(options.also),

@@ -38,7 +38,8 @@ class ModelRequest:
     write. image_rows: every kernel that can works by rows of the image, for programs by parts of rows. graph: the model
     as a graph if it was not read from the file; the file is then used for its name and hash only. precision: of
     arithmetic (precision.py). max_half_error: limit of the measured error of AUTO_PRECISION. calibration: the inputs on
-    which it is measured.
+    which errors are measured. stored_weights: f16 or bf16: type in which weights lie in memory where that is predicted
+    to save time; "": their own.
     """
 
     model: Path
@@ -66,6 +67,7 @@ class ModelRequest:
     precision: str = F32
     max_half_error: float = MAX_HALF_ERROR
     calibration: Calibration = RANDOM
+    stored_weights: str = ""
 
 
 @dataclass(frozen=True)
@@ -73,9 +75,9 @@ class PlanContext:
     """The inputs of the stages beside the plan.
 
     question: strategy and limits of the choice of algorithms. max_size_bytes: limit of packed weights. max_arena_bytes:
-    limit of a context's buffers. image_rows, depth_first, threads, precision, max_half_error, calibration: as in
-    ModelRequest, but f32 for AUTO_PRECISION and cores without f16. pool: constants of all models of the same library;
-    None: each model has its own.
+    limit of a context's buffers. image_rows, depth_first, threads, precision, max_half_error, calibration,
+    stored_weights: as in ModelRequest, but f32 for AUTO_PRECISION and cores without f16. pool: constants of all models
+    of the same library; None: each model has its own.
     """
 
     board: BoardModel
@@ -91,6 +93,7 @@ class PlanContext:
     precision: str = F32
     max_half_error: float = MAX_HALF_ERROR
     calibration: Calibration = RANDOM
+    stored_weights: str = ""
 
 
 def plan_context(request: ModelRequest, progress: Progress) -> PlanContext:
@@ -110,4 +113,5 @@ def plan_context(request: ModelRequest, progress: Progress) -> PlanContext:
         precision=precision,
         max_half_error=request.max_half_error,
         calibration=request.calibration,
+        stored_weights=request.stored_weights,
     )

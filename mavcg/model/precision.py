@@ -105,8 +105,15 @@ def precision_json(plan: Plan, requested: str, cores: Sequence[Core] = ()) -> di
     requested: of PRECISIONS. cores: of the build; "without_half" names those for which AUTO_PRECISION is f32.
     """
     without = cores_without_half(cores) if requested == AUTO_PRECISION else ()
-    error = {"max_error": None, "measured_error": None, "overflows": [], "own_errors": {}} | dict(plan.precision)
-    return {"requested": requested, "layers": layer_precisions(plan), "without_half": list(without), **error}
+    unmeasured: dict[str, Any] = {
+        "max_error": None,
+        "measured_error": None,
+        "overflows": [],
+        "own_errors": {},
+        "weights": None,
+    }
+    words = {"requested": requested, "layers": layer_precisions(plan), "without_half": list(without)}
+    return words | unmeasured | dict(plan.precision)
 
 
 def precision_words(precision: Mapping[str, Any]) -> str:

@@ -18,11 +18,15 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class HalfChoice:
-    """A graph with nodes in f16 or bf16. own: errors of nodes that its kernels can compute, by output (OwnErrors)."""
+    """A graph with nodes in f16 or bf16.
+
+    own: errors of nodes that its kernels can compute, by output (OwnErrors). runs: exact_runs of the f32 graph.
+    """
 
     graph: Graph
     error: MeasuredError
     own: Mapping[str, float]
+    runs: tuple[ExactRun, ...]
 
 
 def choose_half_layers(
@@ -40,11 +44,11 @@ def choose_half_layers(
     half = half_graph(graph, dtype=dtype)
     error = measure_error(half, runs)
     if limit is None or (error.relative is not None and error.relative <= limit):
-        return HalfChoice(half, error, own.largest)
+        return HalfChoice(half, error, own.largest, runs)
     if error.relative is None:
-        return HalfChoice(graph, error, own.largest)
+        return HalfChoice(graph, error, own.largest, runs)
     worst_first = sorted(own.largest, key=lambda name: -own.largest[name])
-    return HalfChoice(*_fewest_single(graph, worst_first, limit, runs, progress), own.largest)
+    return HalfChoice(*_fewest_single(graph, worst_first, limit, runs, progress), own.largest, runs)
 
 
 def _fewest_single(

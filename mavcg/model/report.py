@@ -94,6 +94,17 @@ def selection_sentence(note: Mapping[str, Any]) -> str:
     return f"{note['selection']['strategy']}: {words}" if words else f"{note['selection']['strategy']}: no convolutions"
 
 
+def stored_words(weights: Mapping[str, Any] | None) -> str:
+    """Return a clause on weights that lie in memory as f16 or bf16; "" if none was requested.
+
+    weights: entry of precision_json's value.
+    """
+    if not weights:
+        return ""
+    layers = ", ".join(weights["layers"]) or "no layer, as none gains time"
+    return f"weights in {weights['type']} of {layers}; {_size(weights['saved_bytes'])} less"
+
+
 def weights_sentence(note: Mapping[str, Any]) -> str:
     """Return a clause on the bytes that packing and transforms add to the convolutions' weights as defined."""
     sizes = note["weights"]
@@ -118,6 +129,7 @@ def show_model(result: ModelResult, to: "Console") -> None:
         "kernels": f"{len(result.plan.specs)} in {len(program.steps)} steps",
         "primitives": selection_sentence(result.note),
         "precision": precision_words(result.note["precision"]),
+        "stored in half": stored_words(result.note["precision"]["weights"]),
         "errors in f16": own_errors_words(result.note["precision"]),
         "weights": _size(program.constants_bytes) + weights_sentence(result.note),
         "code": f"{_size(result.code_bytes)}, all versions and the engine",
@@ -167,6 +179,8 @@ def show_note(note: Mapping[str, Any], to: "Console") -> None:
     to.print("operators: " + ", ".join(f"{count} {op}" for op, count in note["operators"].items()))
     if "precision" in note:  # of libraries of one size
         to.print(f"precision {precision_words(note['precision'])}")
+        if words := stored_words(note["precision"].get("weights")):
+            to.print(words)
     if "selection" in note:
         to.print(f"primitives, by {selection_sentence(note)}{weights_sentence(note)}")
     to.print(

@@ -21,6 +21,7 @@ from mavcg.model.calibration import RANDOM, parse_calibration
 from mavcg.model.model_request import MAX_ERROR, ModelRequest
 from mavcg.model.precision import AUTO_PRECISION, F16, F32, MAX_HALF_ERROR, parse_precision
 from mavcg.model.sizes import parse_shapes, parse_sizes
+from mavcg.model.weight_choice import STORED_TYPES
 from mavcg.objects.library import check_soname
 from mavcg.profiles.load import cores_for
 from mavcg.toolchain.codegen import default_workers
@@ -65,6 +66,7 @@ class ModelOptions:
     several: bool = False
     precision: str | None = None
     calibrate: str | None = None
+    stored_weights: str | None = None
 
 
 def make_model_request(
@@ -93,10 +95,12 @@ def make_model_request(
     if precision == AUTO_PRECISION:  # the limit of the whole network's error; algorithms keep theirs
         algorithm_error, half_error = None, options.max_error
     calibration = parse_calibration(options.calibrate) if options.calibrate is not None else None
-    if calibration is not None and precision == F32:
+    if calibration is not None and precision == F32 and not options.stored_weights:
         raise MavcgError(
             f"--calibrate {options.calibrate}: no error is measured in {F32}; add --precision {F16} or {AUTO_PRECISION}"
         )
+    if options.stored_weights and options.stored_weights not in STORED_TYPES:
+        raise MavcgError(f"--stored-weights {options.stored_weights}: give {' or '.join(STORED_TYPES)}")
     strategy = _strategy(selection, board_facts)
     if options.board == HOST:  # for every strategy, so that selection and the engine's algorithms use the same facts
         board_facts = measured_host_board()
@@ -129,6 +133,7 @@ def make_model_request(
         precision=precision,
         max_half_error=MAX_HALF_ERROR if half_error is None else half_error,
         calibration=RANDOM if calibration is None else calibration,
+        stored_weights=options.stored_weights or "",
         aar=options.aar,
         sizes=sizes if len(sizes) > 1 else (),
     )
@@ -223,6 +228,10 @@ def make_partial_request(
     if build.precision != F32:
         raise MavcgError(
             f"--precision {build.precision}: applies to whole models; leave it out, or leave out --partial"
+        )
+    if build.stored_weights:
+        raise MavcgError(
+            f"--weights {build.stored_weights}: applies to whole models; leave it out, or leave out --partial"
         )
     if build.depth_first == ON:
         raise MavcgError(f"--depth-first {ON}: applies to whole models; leave it out, or leave out --partial")

@@ -15,6 +15,7 @@ from mavcg.choose.lowering.row_phases import ArenaTooLargeError, arena_too_large
 from mavcg.choose.lowering.step_list import make_step_list, plan_lowered
 from mavcg.choose.plan import Plan
 from mavcg.choose.predict.predict import PredictedProgram, predict, thread_plans
+from mavcg.choose.predict.stored_weights import stored_weight_gains
 from mavcg.choose.predict.work import step_works
 from mavcg.choose.tiles.core_shares import kernel_core_shares
 from mavcg.choose.tiles.tiles import plan_tiles
@@ -26,8 +27,9 @@ from mavcg.model.choose_algorithms import choose_algorithms
 from mavcg.model.dump import dump
 from mavcg.model.model_request import ModelRequest, PlanContext, Progress, plan_context
 from mavcg.model.precision import AUTO_PRECISION, BF16, F16, F32, optimised_graph, own_errors_json
-from mavcg.model.precision_choice import choose_half_layers
-from mavcg.model.precision_error import error_json
+from mavcg.model.precision_choice import HalfChoice, choose_half_layers
+from mavcg.model.precision_error import MeasuredError, error_json, exact_runs
+from mavcg.model.weight_choice import choose_stored_weights
 
 
 def optimise_graph(plan: Plan, context: PlanContext) -> Plan:
@@ -39,23 +41,34 @@ def optimise_graph(plan: Plan, context: PlanContext) -> Plan:
 
 
 def choose_precision(plan: Plan, context: PlanContext) -> Plan:
-    """Compute nodes in f16 or bf16 where it is requested and kernels have it, and measure the error."""
-    if context.precision == F32:
+    """Compute nodes in half precision, and store weights in it, where it is requested and pays; measure the error."""
+    stored, single = context.stored_weights, context.precision == F32
+    if single and not stored:
         return plan
     limit = context.max_half_error if context.precision == AUTO_PRECISION else None
     sets = calibration_sets(plan.graph, context.calibration)
-    dtype = BF16 if context.precision == BF16 else F16
-    choice = choose_half_layers(plan.graph, limit, sets, context.progress, dtype)
-    dump("precision", choice.graph)
+    if single:
+        choice = HalfChoice(plan.graph, MeasuredError(None), {}, exact_runs(plan.graph, sets))
+    else:
+        dtype = BF16 if context.precision == BF16 else F16
+        choice = choose_half_layers(plan.graph, limit, sets, context.progress, dtype)
+    graph, error, weights = choice.graph, choice.error, None
+    if stored:
+        context.progress(f"choosing layers with weights in {stored}")
+        gains = stored_weight_gains(graph, stored, context.board, context.progress, context.workers)
+        chosen = choose_stored_weights(graph, error, stored, gains, limit, choice.runs)
+        graph, error, weights = chosen.graph, chosen.error, chosen.as_json(stored)
+    dump("precision", graph)
     return replace(
         plan,
-        graph=choice.graph,
+        graph=graph,
         precision={
             "max_error": limit,
-            **error_json(choice.error),
+            **error_json(error),
             "own_errors": own_errors_json(plan.graph, choice.own),
             "calibration": str(context.calibration),
             "input_sets": len(sets),
+            "weights": weights,
         },
     )
 

@@ -108,7 +108,7 @@ class ModelTable:
         depth_first: "auto", "on" or "off".
         db: a file of costs.
         max_seconds, max_memory: limits on the build.
-        weights: file of a Caffe network's weights.
+        weights: file of a Caffe network's weights. stored_weights: "f16" or "bf16".
         partial: True to build the subgraphs that can be built. also: file of the ONNX model that calls them. min_share:
             minimum share of the multiply-accumulates that a subgraph has, in percent.
         ignore_declared_shapes: True to take a file whose declared shapes its operators contradict.
@@ -125,6 +125,7 @@ class ModelTable:
     max_error: float | None = None
     precision: str | None = None
     calibrate: str | None = None
+    stored_weights: str | None = None
     strategy: str | None = None
     db: str | None = None
     max_workspace: int | None = None

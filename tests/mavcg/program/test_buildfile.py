@@ -78,6 +78,7 @@ tune = "off"
 max_error = 0
 precision = "f16"
 calibrate = "photographs"
+stored_weights = "bf16"
 strategy = "engine"
 db = "costs.json"
 max_workspace = 4096
@@ -134,6 +135,7 @@ WRONG: dict[str, dict[str, tuple[str, str]]] = {
                 "depth_first",
                 "precision",
                 "calibrate",
+                "stored_weights",
             )
         },
         **{key: ('"x"', "a list of strings") for key in ("cores", "shapes")},

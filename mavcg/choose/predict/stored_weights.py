@@ -1,0 +1,49 @@
+"""The layers that read their weights faster as f16 or bf16: where memory bounds a layer, half the bytes is a gain."""
+
+from collections.abc import Callable
+
+from mavcg.choose.lowering.lower import lower_alternatives
+from mavcg.choose.predict.algorithms import predict_algorithms
+from mavcg.graph import Graph, Node
+from mavcg.hardware.core_model import BoardModel
+from mavcg.kernels.conv.conv2d import is_depthwise
+from mavcg.kernels.conv.spec import Conv2d
+from mavcg.kernels.machines import packing_for
+
+Progress = Callable[[str], None]
+
+
+def stored_weight_gains(
+    graph: Graph, stored: str, board: BoardModel, progress: Progress = lambda message: None, workers: int = 1
+) -> dict[str, float]:
+    """Return the time that layers gain by weights that lie in memory as f16 or bf16, in ms, by the node's output.
+
+    graph: optimised. Only layers are in the result whose time falls by as much as another algorithm needs (WORTH).
+    """
+
+    def alternative(node: Node, graph: Graph) -> Node | None:
+        return node.with_attrs(weights=stored) if can_store(node, graph) else None
+
+    packing = packing_for(board.target, board.machines.values())
+    candidates = lower_alternatives(graph, packing, stored, alternative)
+    predicted = predict_algorithms(candidates, board, progress, workers)
+    return {
+        node: predicted.considered[node][0].mean_ms - min(time.mean_ms for time in predicted.considered[node])
+        for node in predicted.fastest
+        if any(isinstance(step.spec, Conv2d) and step.spec.stored for step in candidates.steps[node, stored])
+    }
+
+
+def can_store(node: Node, graph: Graph) -> bool:
+    """Return True for a product with constant f32 weights in which few other algorithms compete.
+
+    That is a product of matrices, or a convolution of images of one pixel: each weight is used once, or a few times.
+    """
+    if node.op not in ("matmul", "conv2d") or node.inputs[1] not in graph.constants:
+        return False
+    out, weights = graph.types[node.output], graph.types[node.inputs[1]]
+    if out.dtype != "f32" or weights.dtype != "f32" or not out.elements or not weights.elements:
+        return False
+    if node.op == "matmul":
+        return len(weights.shape) == 2
+    return out.shape[1:3] == (1, 1) and not (node.attr("exact") or any(node.attr("pads")) or is_depthwise(node, graph))

@@ -1,0 +1,60 @@
+"""The choice of the layers whose weights lie in memory as f16 or bf16, within a limit on the measured error."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from mavcg.graph import Graph
+from mavcg.model.precision_error import ExactRun, MeasuredError, measure_error
+from mavcg.passes.graph.stored_weights import with_stored_weights
+
+STORED_TYPES = ("f16", "bf16")
+
+
+@dataclass(frozen=True)
+class StoredChoice:
+    """A graph with stored weights, and its error. outputs: of the nodes that have them, the largest gain first."""
+
+    graph: Graph
+    error: MeasuredError
+    outputs: tuple[str, ...] = ()
+
+    def as_json(self, stored: str) -> dict[str, object]:
+        """Return what a build's document says of the weights, and of the error if it is theirs. stored: their type."""
+        nodes, types = self.graph.producers(), self.graph.types
+        chosen = [nodes[name] for name in self.outputs]
+        saved = sum(types[weights].bytes // 2 for weights in {node.inputs[1] for node in chosen})
+        return {"type": stored, "layers": [node.origin or node.output for node in chosen], "saved_bytes": saved}
+
+
+def choose_stored_weights(
+    graph: Graph,
+    error: MeasuredError,
+    stored: str,
+    gains: Mapping[str, float],
+    limit: float | None,
+    runs: Sequence[ExactRun],
+) -> StoredChoice:
+    """Store the weights of the layers that gain time by it, as many as keep the limit, those that gain most first.
+
+    graph: whose layers of `gains` compute in f32. error: of this graph. gains: in ms, by a node's output. limit: of the
+    measured error; None: all layers. runs: exact_runs of the model. Where the error cannot be measured and there is a
+    limit, no weights are stored.
+    """
+    most_first = sorted(gains, key=lambda name: -gains[name])
+
+    def with_first(count: int) -> StoredChoice:
+        outputs = tuple(most_first[:count])
+        changed = with_stored_weights(graph, outputs, stored)
+        return StoredChoice(changed, measure_error(changed, runs), outputs)
+
+    best = StoredChoice(graph, error)
+    keeps, exceeds = 0, len(most_first) + 1
+    tried = len(most_first)
+    while exceeds - keeps > 1:  # `keeps` layers keep the limit, `exceeds` are too many
+        choice = with_first(tried)
+        if limit is None or (choice.error.relative is not None and choice.error.relative <= limit):
+            best, keeps = choice, tried
+        else:
+            exceeds = tried
+        tried = (keeps + exceeds) // 2
+    return best
