@@ -35,8 +35,8 @@ def check_precision(entry: NetworkEntry, graph: Graph, location: str) -> None:
                 raise MavcgError(
                     f"{location}: precision = 'int8': node '{node.origin or node.output}' of {entry.file.name} is "
                     f"computed in {graph.types[node.inputs[0]].dtype}: a build does not quantize; give a file in 8 "
-                    "bits (ONNX: onnxruntime.quantization.quantize_static in QDQ format; TFLite: a converter with "
-                    "representative_dataset), or leave precision out"
+                    "bits (ONNX: mavcg quantise, with --max-error as large as all layers need; TFLite: a converter "
+                    "with representative_dataset), or leave precision out"
                 )
     if entry.precision == "fp16" and not any(kind.dtype == "f16" for kind in graph.types.values()):
         raise MavcgError(
