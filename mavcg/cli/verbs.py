@@ -19,6 +19,7 @@ VERBS = {
     "primitives": "mavcg.cli.primitives:primitives",
     "tune": "mavcg.lab.commands.tune:tune",
     "select": "mavcg.cli.select:select",
+    "quantise": "mavcg.cli.quantise:quantise_verb",
     "explain": "mavcg.cli.explain:explain",
     "tune-asm": "mavcg.cli.tune_asm:tune_asm",
     "measure": "mavcg.cli.measure:measure",

@@ -32,6 +32,7 @@ VERBS = (
     "primitives",
     "tune",
     "select",
+    "quantise",
     "explain",
     "tune-asm",
     "measure",
