@@ -228,7 +228,7 @@ class _QuantizedRewrite:
         if large.any():
             shift = np.where(large, whole_bias, 0) * multiplier.astype(np.float64)
             inputs.append(self.new.constant(shift.astype(np.float32), "shift"))
-        attrs = {name: value for name, value in node.attrs if name not in ("act", "act_args", "exact")}
+        attrs = {name: value for name, value in node.attrs if name not in ("act", "act_args", "exact", "weights")}
         attrs |= to.attrs() | {"x_zero": image.format.zero}
         return self.new.add("q" + node.op, inputs, node.output, node.origin, **attrs)
 
