@@ -9,24 +9,9 @@ bf16 is the upper half of an f32. Source: Intel SDM volume 2, VDPBF16PS.
 from llvmlite import ir
 
 from mavcg.kernels.builder.arithmetic import half_of_pairs
+from mavcg.kernels.builder.bf16_matrices import BFLOAT
 from mavcg.kernels.builder.emit import fma, lanes_of, vector
 from mavcg.specs.kernel import Machine
-
-
-class BFloatType(ir.Type):  # type: ignore[misc]
-    """LLVM's type bfloat, which llvmlite lacks; it appears in signatures and casts, never in constants."""
-
-    def _to_string(self) -> str:
-        return "bfloat"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, BFloatType)
-
-    def __hash__(self) -> int:
-        return hash(BFloatType)
-
-
-BFLOAT = BFloatType()
 
 
 def add_pair_products(b: ir.IRBuilder, machine: Machine, total: ir.Value, x: ir.Value, y: ir.Value) -> ir.Value:
