@@ -6,6 +6,7 @@ from functools import partial
 
 from mavcg.errors import MavcgError
 from mavcg.hardware.core import GENERIC, Core
+from mavcg.kernels.gemm.tile import BF16_TERMS
 from mavcg.runtime.needs import X86_BASE, llvm_needs, x86_needs
 from mavcg.specs.kernel import Machine, Packing
 from mavcg.toolchain.target import Target
@@ -28,10 +29,17 @@ def packing_for(target: Target, machines: Iterable[Machine] = ()) -> Packing:
 
     Panels have the width of the longest f32 vector on x86, and of two NEON registers on AArch64. The 8-bit weights of a
     sum may lie in groups of eight terms if at least half of the cores multiply matrices of them: dot products of the
-    other versions then unpack what they load.
+    other versions then unpack what they load. The bf16 weights do so if all cores multiply matrices of bf16: a core
+    without the instruction takes hundreds of others for it, which is left to the generic version.
     """
-    matrix = [machine.matrix_product for machine in machines if machine.name != GENERIC]
-    return Packing(16 if target.arch == "x86_64" else 8, 8 if matrix and 2 * sum(matrix) >= len(matrix) else 4)
+    named = [machine for machine in machines if machine.name != GENERIC]
+    matrix = [machine.matrix_product for machine in named]
+    of_bf16 = target.arch == "aarch64" and bool(named) and all(machine.bf16_dot for machine in named)
+    return Packing(
+        16 if target.arch == "x86_64" else 8,
+        8 if matrix and 2 * sum(matrix) >= len(matrix) else 4,
+        BF16_TERMS if of_bf16 else 1,
+    )
 
 
 def machines_for(cores: Sequence[Core], target: Target) -> dict[str, Machine]:

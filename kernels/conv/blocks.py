@@ -40,16 +40,16 @@ class Blocks:
         self.x, self.w, self.out = (operand(b, i, name) for i, name in enumerate(("x", "weights", "out")))
         self.bias = operand(b, 3, "bias") if spec.bias else None
         self.residual = operand(b, 3 + spec.bias, "residual") if spec.residual else None
-        self.lanes, self.item = vector_lanes(machine, spec.x.dtype), spec.item_bytes
+        self.lanes, self.item = vector_lanes(machine, spec.product_type), spec.item_bytes
         self.total = conv_sum(spec)
-        item, dtype = spec.weight_item_bytes, spec.x.dtype
-        k = self.total.length * item
+        self.term_bytes, dtype = spec.weight_item_bytes * spec.terms, spec.product_type
+        k = self.total.length * self.term_bytes
         if spec.packed:
             ahead = macro.prefetch_distance_bytes or 0
-            panel = spec.lanes * item
+            panel, item = spec.lanes * self.term_bytes, self.term_bytes
             self.weights = WeightLayout(panel, item, k * spec.lanes, spec.lanes, True, ahead, dtype, spec.stored)
         else:
-            self.weights = WeightLayout(item, k, k * spec.lanes, spec.lanes, False, dtype=dtype)
+            self.weights = WeightLayout(self.item, k, k * spec.lanes, spec.lanes, False, dtype=dtype)
 
     def channels(self, run: ChannelRun) -> None:
         """Emit a block: for each block of terms all chunks; a chunk has the channels of one register tile."""
@@ -81,7 +81,7 @@ class Blocks:
         b, spec = self.b, self.spec
         vectors = -(-run.count // self.lanes)
         used = run.count - (vectors - 1) * self.lanes
-        k_bytes = self.total.length * spec.weight_item_bytes
+        k_bytes = self.total.length * self.term_bytes
         in_first = b.mul(run.group, const(spec.in_channels * self.item))
         if block.part is not None:
             in_first = b.add(in_first, block.in_bytes)
@@ -113,7 +113,7 @@ class Blocks:
 
         width = tiling.widths.count + tiling.widths.count_less
         rows = 1 if crossing else self.pass_rows
-        size = share_bytes(self.spec, self.macro, vectors * self.lanes * spec.weight_item_bytes, width * rows)
+        size = share_bytes(self.spec, self.macro, vectors * self.lanes * self.term_bytes, width * rows)
         share = size * block.total.length  # bytes
 
         def with_next_weights(at: Pointers, row: Value | None) -> Pointers:

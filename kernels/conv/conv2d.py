@@ -200,9 +200,15 @@ def lower_conv2d(node: Node, graph: Graph, views: Mapping[str, View], packing: P
         return (_depthwise_step(node, graph, views),)
     groups = node.attr("groups")
     constant, stored = w in graph.constants, node.attr("weights")
-    packed = packed_filters(w, shape, groups, packing.lanes, x.dtype, stored) if constant else None
+    terms = kept_terms(x.dtype, shape[3], packing)
+    packed = packed_filters(w, shape, groups, packing.lanes, x.dtype, stored, terms) if constant else None
     window = Window((shape[1], shape[2]), tuple(node.attr("stride")), tuple(node.attr("dilation")), groups)
     return conv_step(node, x, views[node.output], window, views, packing, packed)
+
+
+def kept_terms(dtype: str, channels: int, packing: Packing) -> int:
+    """Return the neighbouring terms that the packed weights of a channel keep together. channels: inputs of a group."""
+    return packing.bf16_terms if dtype == "bf16" and channels % packing.bf16_terms == 0 else 1
 
 
 def check_bias(node: Node, views: Mapping[str, View]) -> None:
@@ -269,6 +275,7 @@ def conv_step(
         node.attr("act"),
         tuple(node.attr("act_args")),
         node.attr("weights") if weights is not None else "",
+        kept_terms(x.dtype, x.shape[3] // window.groups, packing) if weights is not None else 1,
     )
     if spec.kernel == spec.stride == (1, 1):
         x, out, *rest = in_pieces([v for v in (spec.x, spec.out, spec.residual) if v is not None], PIECE_PIXELS)

@@ -11,7 +11,7 @@ from llvmlite import ir
 from mavcg.graph import DTYPES, Graph, Node
 from mavcg.kernels.builder.activation import activation
 from mavcg.kernels.builder.emit import address, const, finish_rows, kernel_function, operand, repeat, scale_index
-from mavcg.kernels.conv.conv2d import PRODUCT_TYPES, check_bias, conv_step
+from mavcg.kernels.conv.conv2d import PRODUCT_TYPES, check_bias, conv_step, kept_terms
 from mavcg.kernels.conv.part_loops import block_channels, channel_blocks
 from mavcg.kernels.gemm.micro_kernel import emit_tile
 from mavcg.kernels.gemm.register_tile import BlockRegisters, RegisterTiling, choose, tiling_of, vector_lanes
@@ -118,7 +118,8 @@ def lower_matmul(node: Node, graph: Graph, views: Mapping[str, View], packing: P
     if constant is not None and constant.ndim == 2 and all(view is not None for view in images.values()):
         rows, columns = constant.shape
         transposed, stored = bool(node.attr("transpose_b")), node.attr("weights")
-        weights = packed_matrix(right, (rows, columns), transposed, packing.lanes, out.dtype, stored)
+        terms = kept_terms(out.dtype, columns if transposed else rows, packing)
+        weights = packed_matrix(right, (rows, columns), transposed, packing.lanes, out.dtype, stored, terms)
         seen = {**views, **{name: view for name, view in images.items() if view is not None}}
         return conv_step(node, seen[node.inputs[0]], seen[node.output], Window(), seen, packing, weights)
     return _lower_unpacked(node, a, views[right], out, views)

@@ -9,7 +9,7 @@ from math import gcd, prod
 
 from mavcg.graph import DTYPES
 from mavcg.kernels.gemm.register_tile import BlockRegisters, RegisterTiling, choose, plain_rows, tiling_of, vector_lanes
-from mavcg.kernels.gemm.tile import LINE_BYTES, Sum, merge_levels
+from mavcg.kernels.gemm.tile import BF16_MATRIX, LINE_BYTES, Sum, merge_levels
 from mavcg.specs.kernel import KernelSpec, Machine, View
 from mavcg.specs.row_kernel import RowKernel
 from mavcg.specs.serialize import spec_format
@@ -106,8 +106,9 @@ class Conv2d(Convolution):
     x, out, residual: N, H, W, C, of f32 or f16, as the weights are; the bias is f32. kernel, stride, dilation: (height,
     width). packed: weights are packed in panels of `lanes` channels, [groups, panels, KH, KW, C/groups, lanes], else
     [O, KH, KW, C/groups] as in the graph. stored: type of packed weights in memory, if it is not that of x: f16 or bf16
-    for f32, which are widened when they are loaded. Operands: x, weights, out, bias?, residual?. A row of work is a row
-    of output pixels, or, where by_channels, a panel of `lanes` output channels of a group.
+    for f32, which are widened when they are loaded. terms: neighbouring terms that a packed channel keeps together; 4
+    for bf16 that is multiplied in matrices. Operands: x, weights, out, bias?, residual?. A row of work is a row of
+    output pixels, or, where by_channels, a panel of `lanes` output channels of a group.
     """
 
     x: View
@@ -123,6 +124,12 @@ class Conv2d(Convolution):
     act: str
     act_args: tuple[float, ...]
     stored: str = ""
+    terms: int = 1
+
+    @property
+    def product_type(self) -> str:
+        """Type of products: that of x, or BF16_MATRIX."""
+        return BF16_MATRIX if self.terms > 1 else self.x.dtype
 
     @property
     def family(self) -> str:
@@ -150,6 +157,7 @@ class Conv2d(Convolution):
             plain_rows=rows,
             partial_sums=self.x.dtype == "f32",
             shared_prefetch=self.packed,
+            step_terms=self.terms,
         )
 
     @property
@@ -177,15 +185,19 @@ class Conv2d(Convolution):
 
 
 def conv_sum(spec: Conv2d) -> Sum:
-    """Return the loops of a sum: rows of taps, taps, input channels; contiguous ones are merged into one level."""
+    """Return the loops of a sum: rows of taps, taps, input channels; contiguous ones are merged into one level.
+
+    A term of products of matrices is four bf16.
+    """
     (_, row, col, _), size = spec.x.strides, spec.item_bytes
+    step = size * spec.terms
     return merge_levels(
         [
             (spec.kernel[0], spec.dilation[0] * row * size),
             (spec.kernel[1], spec.dilation[1] * col * size),
-            (spec.in_channels, size),
+            (spec.in_channels // spec.terms, step),
         ],
-        size,
+        step,
     )
 
 
@@ -228,7 +240,7 @@ def register_tiling(spec: Conv2d, machine: Machine, macro: MacroTile, channels: 
     """
     terms = conv_sum(spec).length
     terms = min(terms, macro.kc or terms) if spec.tiling_rules.partial_sums else terms
-    dtype = spec.x.dtype
+    dtype = spec.product_type
     lanes, most = vector_lanes(machine, dtype), uncrowded_pixels(spec, machine)
 
     def tiling(pixels: int) -> RegisterTiling:
@@ -251,13 +263,13 @@ def register_tiling(spec: Conv2d, machine: Machine, macro: MacroTile, channels: 
 
 def conv2d_registers(spec: Conv2d, machine: Machine, macro: MacroTile, channels: int) -> BlockRegisters:
     """Return the register tiles of a block of `channels` output channels."""
-    lanes = vector_lanes(machine, spec.x.dtype)
+    lanes = vector_lanes(machine, spec.product_type)
     tiling, crossing = register_tiling(spec, machine, macro, channels)
     pixels = spec.out.shape[2] * (spec.pixel_rows if crossing else 1)
     # terms = 0 leaves out the register model's cost of weights beyond level 1, which the planner counts as traffic. The
     # ends of f16 blocks count.
     most, terms = uncrowded_pixels(spec, machine), 0 if spec.tiling_rules.partial_sums else conv_sum(spec).length
-    cycles = tiling_of(machine, pixels, -(-channels // lanes), tiling.vectors, terms, most, spec.x.dtype).cycles
+    cycles = tiling_of(machine, pixels, -(-channels // lanes), tiling.vectors, terms, most, spec.product_type).cycles
     shared = tiling.shared * (1 if crossing else spec.pixel_rows)
     return BlockRegisters(tiling.widths, tiling.vectors * lanes, tiling.vectors, cycles, crossing, shared)
 

@@ -77,6 +77,12 @@ class FloatProducts:
         tile = SumTile(pixels, vectors, keeps_inputs(self.machine, pixels, vectors))
         return ProductLoop(self.b, tile, self.inputs, self.weight_vectors, self.multiply_add)
 
+    def run(
+        self, count: int, unroll: int, pointers: Callable[[Value | int, int], TermPointers], sums: Values
+    ) -> Values:
+        """Emit `count` neighbouring terms, `unroll` in each iteration. pointers: to some terms, by their first one."""
+        return self.loop.run(count, unroll, lambda first, some: self.steps(pointers(first, some), some), sums)
+
     def steps(self, at: TermPointers, count: int) -> Iterator[FloatTerm]:
         """Emit the terms; the inputs of several are loaded at once where the machine multiplies by lane."""
         number = 0

@@ -7,10 +7,10 @@ Multiplication".
 A long f32 sum is cut into blocks of neighbouring terms (KC blocking), which are added in the order of the terms; their
 partial sums lie in the output. f16 terms are added in f16 within short blocks, and the blocks in f32
 (sum_blocks.py), in registers: f16 outputs hold no partial sums. bf16 terms are widened to f32 and added as f32 are,
-without blocks.
+without blocks; by matrices they are added from 0 on, and the bias to their sum (matrix_products.py).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
@@ -20,10 +20,11 @@ from llvmlite import ir
 from mavcg.kernels.builder.arithmetic import widen_half
 from mavcg.kernels.builder.emit import F16, Values, address, const, note_tile, scale_index, with_element
 from mavcg.kernels.builder.product_loop import SumPosition, TermPointers, prefetch, term_address, window_loops
-from mavcg.kernels.gemm.float_tile import Ends, FloatProducts, FloatTerm
+from mavcg.kernels.gemm.float_tile import Ends, FloatProducts
+from mavcg.kernels.gemm.matrix_products import MatrixProducts
 from mavcg.kernels.gemm.register_tile import lane_counts, unroll_factor, vector_lanes
 from mavcg.kernels.gemm.sum_blocks import SumBlock, fold_blocks, half_cut
-from mavcg.kernels.gemm.tile import LINE_BYTES, Part, Pointers, RegisterTile, Sum, WeightLayout
+from mavcg.kernels.gemm.tile import BF16_MATRIX, LINE_BYTES, Part, Pointers, RegisterTile, Sum, WeightLayout
 from mavcg.specs.kernel import Machine
 
 Value: TypeAlias = ir.Value
@@ -48,8 +49,13 @@ def emit_tile(
     lanes, dtype = vector_lanes(machine, weights.dtype), weights.dtype
     used = [lanes] * (tile.vectors - 1) + [tile.used]
     counts = lane_counts(machine, tile.vectors, tile.used) if dtype != "f16" else (lanes,) * tile.vectors
-    ends = Ends(b, tile, at, used, counts, lanes, dtype)
-    products = FloatProducts(b, machine, weights, tile.in_offsets, used, counts)
+    of_matrices = dtype == BF16_MATRIX
+    ends = Ends(b, tile, at, used, counts, lanes, "bf16" if of_matrices else dtype)
+    products: FloatProducts | MatrixProducts = (
+        MatrixProducts(b, machine, weights, tile.in_offsets, tile.vectors)
+        if of_matrices
+        else FloatProducts(b, machine, weights, tile.in_offsets, used, counts)
+    )
     micro = _MicroKernel(b, machine, weights, tile, at, products)
     ends.prefetch_residual(machine.arch == "x86_64")
     if part is None:
@@ -83,12 +89,15 @@ class _MicroKernel:
     weights: WeightLayout
     tile: RegisterTile
     at: Pointers
-    products: FloatProducts
+    products: FloatProducts | MatrixProducts
 
     def sums(self, total: Sum, start: Values) -> Values:
         """Emit the loops over all terms and return the sums."""
         if self.weights.dtype == "f16":
             return fold_blocks(self.b, total, half_cut(total), start, self.add_half_block)
+        if isinstance(self.products, MatrixProducts):
+            sums = self.products.by_pixel(self.loops(total, SumPosition(self.at.inputs, const(0)), self.products.zeros))
+            return tuple(self.b.fadd(first, more, name="sum") for first, more in zip(start, sums, strict=True))
         return self.loops(total, SumPosition(self.at.inputs, const(0)), start)
 
     def add_half_block(self, block: SumBlock, sums: Values) -> Values:
@@ -105,14 +114,14 @@ class _MicroKernel:
 
         def run(at: SumPosition, sums: Values) -> Values:
             panel = at.panel(self.b, self.at.weights, self.weights.k_step)
-            steps = partial(self.steps, at, panel, count)
+            pointers = partial(self.pointers, at, panel, count)
             unroll = unroll_factor(self.machine, count, self.weights.dtype)
-            return self.products.loop.run(count, unroll, steps, sums)
+            return self.products.run(count, unroll, pointers, sums)
 
         return window_loops(self.b, levels, count, first.inputs, run, start, first.term)
 
-    def steps(self, at: SumPosition, panel: Value, length: int, index: Value | int, count: int) -> Iterator[FloatTerm]:
-        """Emit the addresses of `count` terms of a run, and prefetches; length: terms of the run."""
+    def pointers(self, at: SumPosition, panel: Value, length: int, index: Value | int, count: int) -> TermPointers:
+        """Emit the address of `count` terms of a run, and prefetches; length: terms of the run."""
         b = self.b
         inputs = term_address(b, at.inputs, index, self.weights.item_bytes, "x")
         if isinstance(index, int):
@@ -125,7 +134,7 @@ class _MicroKernel:
             self.prefetch_share(count, b.add(at.term, index))
         if self.at.ahead is None:
             self.prefetch_weights(count, weights)
-        return self.products.steps(TermPointers(inputs, weights), count)
+        return TermPointers(inputs, weights)
 
     def prefetch_inputs(self, steps: int, count: int, inputs: Value, index: Value) -> None:
         """Emit prefetches of the next tile's inputs, spread evenly over the iterations of a run.

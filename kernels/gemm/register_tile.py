@@ -14,6 +14,7 @@ from mavcg.graph import DTYPES
 from mavcg.hardware.cost_fit import RegisterTileFit
 from mavcg.hardware.fits import fit_of
 from mavcg.hardware.issue_rates import IssueRates, throughput_cycles
+from mavcg.kernels.gemm.tile import BF16_MATRIX
 from mavcg.specs.kernel import Machine
 
 # Registers left free for scheduling, so that loads for the next term may precede the last use of this term's.
@@ -81,7 +82,7 @@ MOST_F16_BYTES = 32
 
 def vector_lanes(machine: Machine, dtype: str) -> int:
     """Return the lanes of the vectors in which products of a float type are computed; those of bf16 are f32."""
-    size = DTYPES["f32" if dtype == "bf16" else dtype].itemsize
+    size = DTYPES["f32" if dtype in ("bf16", BF16_MATRIX) else dtype].itemsize
     return (min(machine.vector_bytes, MOST_F16_BYTES) if dtype == "f16" else machine.vector_bytes) // size
 
 
@@ -170,6 +171,8 @@ def most_pixels(machine: Machine, vectors: int, dtype: str = "f32", terms: int =
 
     On in-order cores the f32 sums of a long f16 sum's blocks fit, too.
     """
+    if dtype == BF16_MATRIX:  # of pairs of pixels; of each vector two pairs of channels
+        return max(1, 2 * ((machine.vector_registers - SPARE_OF_LLVM - 2 * vectors) // (2 * vectors + 1)))
     free = machine.vector_registers - vectors
     if machine.arch == "aarch64" and machine.in_order and dtype == "f16":
         if terms > F16_BLOCK_TERMS:
@@ -232,9 +235,13 @@ def _instructions(machine: Machine, pixels: int, vectors: int, terms: int, dtype
     """Return (vector arithmetic, loads) of one term.
 
     bf16 are widened to f32 first: on x86 weights by two instructions and inputs, in pairs in all lanes, by one; on
-    AArch64 a vector of either by one. A block of f16 terms ends with its sums' widening to f32 and addition. The f32
+    AArch64 a vector of either by one. A term of products of matrices is four bf16, whose pairs of pixels take a load
+    each and an instruction for both. A block of f16 terms ends with its sums' widening to f32 and addition. The f32
     sums of all blocks that find no register during a block are loaded and stored then; a store counts as a load.
     """
+    if dtype == BF16_MATRIX:
+        pairs = -(-pixels // 2)
+        return 2.0 * pairs * vectors + pixels // 2, 2 * vectors + pixels
     products = float(pixels * vectors)
     loads = vectors + pixels / most_terms_at_once(machine, dtype)
     if dtype == "bf16":

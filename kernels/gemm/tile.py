@@ -72,8 +72,9 @@ class WeightLayout:
 
     offset(n) = n // lanes * panel_step + n % lanes * n_step; n_step is weight_bytes where vectors of channels are
     contiguous. padded: whole vectors may be read past the last channel. ahead: prefetch distance in bytes; 0: no
-    prefetch. dtype: of the weights, the inputs and the outputs. stored: type of the weights in memory, if another: f16
-    or bf16 for weights of f32, which are widened when they are loaded.
+    prefetch. dtype: of the weights, the inputs and the outputs; of products of matrices BF16_MATRIX, whose elements and
+    terms are four bf16 each. stored: type of the weights in memory, if another: f16 or bf16 for weights of f32, which
+    are widened when they are loaded.
     """
 
     k_step: int
@@ -88,12 +89,12 @@ class WeightLayout:
     @property
     def item_bytes(self) -> int:
         """Size of an input, in bytes."""
-        return DTYPES[self.dtype].itemsize
+        return product_bytes(self.dtype)
 
     @property
     def weight_bytes(self) -> int:
         """Size of a weight in memory, in bytes."""
-        return DTYPES[self.stored or self.dtype].itemsize
+        return product_bytes(self.stored or self.dtype)
 
     def offset(self, channel: int) -> int:
         """Return the offset of a channel of the chunk, in bytes."""
@@ -134,34 +135,57 @@ class Pointers:
     ahead: Value | None = None
 
 
+BF16_MATRIX = "bf16x4"  # type of products: of matrices with four bf16 terms of each pixel and channel
+BF16_TERMS = 4
+
+
+def product_bytes(dtype: str) -> int:
+    """Return the size of what one step of a sum reads of a pixel, or of a channel, in bytes."""
+    return DTYPES["bf16"].itemsize * BF16_TERMS if dtype == BF16_MATRIX else DTYPES[dtype].itemsize
+
+
 LINE_CHANNELS = 16  # f32 elements of a cache line of 64 bytes
 
 
-def pack(weights: Array, groups: int, lanes: int) -> Array:
+def pack(weights: Array, groups: int, lanes: int, terms: int = 1) -> Array:
     """Pack a filter into panels of `lanes` output channels: [O, KH, KW, I] -> [groups, panels, KH * KW * I, lanes].
 
-    The last panel of a group is padded with zeros, whose products are never stored.
+    terms: neighbouring terms that a channel keeps together, of which I is a multiple: -> [groups, panels, KH * KW * I /
+    terms, lanes, terms]. The last panel of a group is padded with zeros, whose products are never stored.
     """
     out_ch = weights.shape[0] // groups
     k = int(np.prod(weights.shape[1:]))
     panels = -(-out_ch // lanes)
     filled = np.zeros((groups, panels * lanes, k), weights.dtype)
     filled[:, :out_ch] = weights.reshape(groups, out_ch, k)
+    if terms > 1:
+        by_group = filled.reshape(groups, panels, lanes, k // terms, terms)
+        return np.ascontiguousarray(by_group.transpose(0, 1, 3, 2, 4))
     return np.ascontiguousarray(filled.reshape(groups, panels, lanes, k).transpose(0, 1, 3, 2))
 
 
 def packed_filters(
-    tensor: str, shape: tuple[int, ...], groups: int, lanes: int, dtype: str = "f32", stored: str = ""
+    tensor: str,
+    shape: tuple[int, ...],
+    groups: int,
+    lanes: int,
+    dtype: str = "f32",
+    stored: str = "",
+    terms: int = 1,
 ) -> PackedConstant:
     """Return the recipe to pack a constant filter of shape [O, KH, KW, I].
 
-    tensor: the constant's name. stored: as of WeightLayout.
+    tensor: the constant's name. stored: as of WeightLayout. terms: as of `pack`, of weights that are not stored.
     """
-    panels = -(-(shape[0] // groups) // lanes)
-    packed = (groups, panels, prod(shape[1:]), lanes)
+    packed = _packed_shape(groups, -(-(shape[0] // groups) // lanes), prod(shape[1:]), lanes, terms)
     if stored:
         return PackedConstant(_pack_stored, (tensor,), (groups, lanes, stored), packed, DTYPES[stored].name)
-    return PackedConstant(pack, (tensor,), (groups, lanes), packed, DTYPES[dtype].name)
+    return PackedConstant(pack, (tensor,), (groups, lanes, *([terms] if terms > 1 else [])), packed, DTYPES[dtype].name)
+
+
+def _packed_shape(groups: int, panels: int, count: int, lanes: int, terms: int) -> tuple[int, ...]:
+    """Return the shape that `pack` gives sums of `count` terms."""
+    return (groups, panels, count // terms, lanes, *([terms] if terms > 1 else []))
 
 
 def _pack_stored(weights: Array, groups: int, lanes: int, stored: str) -> Array:
@@ -173,23 +197,30 @@ def _pack_stored(weights: Array, groups: int, lanes: int, stored: str) -> Array:
 
 
 def packed_matrix(
-    tensor: str, shape: tuple[int, int], columns_first: bool, lanes: int, dtype: str = "f32", stored: str = ""
+    tensor: str,
+    shape: tuple[int, int],
+    columns_first: bool,
+    lanes: int,
+    dtype: str = "f32",
+    stored: str = "",
+    terms: int = 1,
 ) -> PackedConstant:
     """Return the recipe to pack a constant matrix of shape [columns, terms] if columns_first, else [terms, columns].
 
-    stored: as of WeightLayout.
+    stored, terms: as of packed_filters.
     """
-    columns, terms = shape if columns_first else shape[::-1]
-    packed = (1, -(-columns // lanes), terms, lanes)
+    columns, length = shape if columns_first else shape[::-1]
+    packed = _packed_shape(1, -(-columns // lanes), length, lanes, terms)
     if stored:
         return PackedConstant(
             _pack_stored_matrix, (tensor,), (columns_first, lanes, stored), packed, DTYPES[stored].name
         )
-    return PackedConstant(_pack_matrix, (tensor,), (columns_first, lanes), packed, DTYPES[dtype].name)
+    parameters = (columns_first, lanes, *([terms] if terms > 1 else []))
+    return PackedConstant(_pack_matrix, (tensor,), parameters, packed, DTYPES[dtype].name)
 
 
-def _pack_matrix(matrix: Array, columns_first: bool, lanes: int) -> Array:
-    return pack(np.ascontiguousarray(matrix if columns_first else matrix.T)[:, None, None, :], 1, lanes)
+def _pack_matrix(matrix: Array, columns_first: bool, lanes: int, terms: int = 1) -> Array:
+    return pack(np.ascontiguousarray(matrix if columns_first else matrix.T)[:, None, None, :], 1, lanes, terms)
 
 
 def _pack_stored_matrix(matrix: Array, columns_first: bool, lanes: int, stored: str) -> Array:

@@ -77,11 +77,12 @@ class Packing:
 
     lanes: output channels in a panel of packed weights; a multiple of every version's f32 vector length. terms: most
     neighbouring terms of an 8-bit sum that the weights of a channel keep together: 4 for dot products, 8 for products
-    of matrices.
+    of matrices. bf16_terms: the same of a bf16 sum: 4 for products of matrices, 1 where factors are widened to f32.
     """
 
     lanes: int
     terms: int = 4
+    bf16_terms: int = 1
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,14 @@ def test_weights_are_packed_for_products_of_matrices_if_half_of_the_cores_have_t
     assert terms("cortex-a55", "cortex-a76", "cortex-x2") == terms("cortex-a55") == packing_for(ARM).terms == 4
 
 
+def test_weights_of_bf16_are_packed_for_products_of_matrices_if_all_cores_have_them() -> None:
+    def terms(*names: str) -> int:
+        return packing_for(ARM, machines_for(cores_for(names), ARM).values()).bf16_terms
+
+    assert terms("cortex-a510", "cortex-a710", "cortex-x2") == 4
+    assert terms("cortex-a510", "cortex-a76") == packing_for(ARM).bf16_terms == 1
+
+
 def test_x86_machines_are_what_their_profiles_say() -> None:
     machine_of = machines_for(cores_for(["haswell", "skylake-avx512", "icelake-server", "intel-gracemont"]), X86)
     widths = {name: (m.vector_bytes, m.vector_registers, m.dot_product) for name, m in machine_of.items()}

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 import mavcg
 from mavcg.choose.plan import Plan
 from mavcg.importers.load import import_model
+from mavcg.kernels.conv.spec import Conv2d
 from mavcg.model.model import build_model
 from mavcg.model.precision import layer_precisions, precision_json, precision_words
 from mavcg.model.request import ModelOptions, make_model_request
@@ -94,6 +95,39 @@ def test_results_are_the_same_bits_on_cores_without_bf16(folder: Path) -> None:
     found: list[bytes] = []
     for name, midr in {"generic": 0, **MIDRS}.items():
         cpu = f"cortex-a53,midr={midr:#x}" if midr else "cortex-a57"
+        assert name in emulate(folder, cpu, threads=1 + len(found) % 2).stderr
+        found.append((folder / "outputs.bin").read_bytes())
+    assert len(set(found)) == 1
+    computed = np.frombuffer(found[0], np.float32).reshape(1, 10)
+    assert relative_error(computed, exact(folder / "road.onnx")) < 3e-2
+
+
+SNAPDRAGON = {"cortex-a510": 0x410FD460, "cortex-a710": 0x410FD470, "cortex-x2": 0x410FD480}
+
+
+def test_boards_whose_cores_all_have_bf16_multiply_matrices(folder: Path) -> None:
+    def terms(cores: tuple[str, ...]) -> list[int]:
+        specs = planned(folder / "road.onnx", "bf16", cores).specs
+        return [spec.terms for spec in specs if isinstance(spec, Conv2d)]
+
+    # The first layer has three channels, and the last one 49.
+    assert sorted(terms(tuple(SNAPDRAGON))) == [1, 1, 4]
+    assert set(terms((*SNAPDRAGON, "cortex-a76"))) == {1}
+
+
+@pytest.mark.long
+@emulated
+def test_results_are_the_same_bits_with_and_without_bfmmla(folder: Path) -> None:
+    """Also where the kernel hides bf16 from an X2."""
+    options = ModelOptions(cores=tuple(SNAPDRAGON), tune="off", precision="bf16")
+    request, _ = make_model_request(folder / "road.onnx", str(folder / "libroad.so"), options)
+    extensions = build_model(request).note["extensions"]
+    assert extensions["generic"] == [] and all("bf16" in extensions[core] for core in SNAPDRAGON)
+    link(folder)
+    (folder / "inputs.bin").write_bytes(image().tobytes())
+    found: list[bytes] = []
+    cpus = {core: f"max,midr={midr:#x}" for core, midr in SNAPDRAGON.items()}
+    for name, cpu in {**cpus, "generic": f"cortex-a76,midr={SNAPDRAGON['cortex-x2']:#x}"}.items():
         assert name in emulate(folder, cpu, threads=1 + len(found) % 2).stderr
         found.append((folder / "outputs.bin").read_bytes())
     assert len(set(found)) == 1

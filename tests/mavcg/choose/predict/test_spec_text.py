@@ -34,7 +34,7 @@ NEWER = {
 
 # Fields that old notes do not have, with their defaults.
 SINCE = re.compile(
-    r", (sparsity=0|block_sparsity=0|across=None|batch=1(, dtype='f32')?|pad_across=None|filter_rows=None|terms=4|"
+    r", (sparsity=0|block_sparsity=0|across=None|batch=1(, dtype='f32')?|pad_across=None|filter_rows=None|terms=[14]|"
     r"shift=False|stored=''|bounded=False(, residual=None, sum=None)?)(?=[,)])|, dtype='f32'(?=\)$)"
 )
 
