@@ -7,7 +7,7 @@ JOBS   ?= 3
 # Modules are compiled once, whatever the environment says: the tests start some hundred Pythons.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: sbom help setup demo check lint analyze types test fast-tests test-core test-long test-gpu fuzz bench bench-arm figures clean figures-check
+.PHONY: sbom help setup demo check lint analyze types test fast-tests test-core test-long test-gpu fuzz bench bench-arm figures release clean figures-check
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -93,6 +93,11 @@ sbom: setup ## CycloneDX bill of materials of the library LIB (that of `make dem
 	@mkdir -p $(dir $(SBOM))
 	@$(BIN)/mavcg inspect $(LIB) --sbom $(SBOM)
 	@echo "$(SBOM)"
+
+PYTHONS ?= $(PYTHON)
+KEY     ?=
+release: setup ## wheel, source archive, bills of materials, sums in dist/; PYTHONS="python3.11 python3.14", KEY=ssh key
+	@$(BIN)/python -m scripts.release $(foreach python,$(PYTHONS),--python $(python)) $(if $(KEY),--key $(KEY))
 
 clean: ## build outputs; keeps the environment
 	rm -rf build dist *.egg-info

@@ -159,7 +159,8 @@ class Pages:
             yield Line(text, name)
         origin = f"{OLD * self._old[name]}{record.date[:10]}, commit {record.commit}, {record.where}"
         yield Line("")
-        yield Line(f"{record.kind.capitalize()}: {origin}; `{record.command}`", name)
+        yield Line(f"{record.kind.capitalize()}: {origin};", name)
+        yield Line(f"`{record.command}`", name)  # a line of its own: with "old" one line would be too long
 
     def _record(self, name: str) -> Record:
         if name not in self._records:

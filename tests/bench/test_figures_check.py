@@ -48,7 +48,7 @@ def test_pages_as_they_are_written_are_in_order(checkout: Path) -> None:
     assert text.startswith(f"# A\n\n{BEGIN}\n\n| figure |") and text.endswith(f"\n{row}\n\n{END}\n\nB\n")
     page = (checkout / "docs/figures.md").read_text()
     assert "| both | 1.5 and 2.5 | 2026-11-28 | 0123abcd | A, 2 CPUs, virtual | `bench.x` |" in page
-    assert "| a55 | calls |  | 3.5 |\n\nMeasured: 2026-11-28, commit 0123abcd, A, 2 CPUs, virtual; `python" in page
+    assert "| a55 | calls |  | 3.5 |\n\nMeasured: 2026-11-28, commit 0123abcd, A, 2 CPUs, virtual;\n`python" in page
 
 
 def test_writing_again_changes_nothing(checkout: Path) -> None:
