@@ -15,13 +15,23 @@ extensions has the same MIDR_EL1, so that one core needs several versions: the s
 from collections.abc import Iterable
 from dataclasses import replace
 
+from mavcg.errors import MavcgError
 from mavcg.hardware.core import Core, LoadPolicy
+
+NO_LEVELS, MODELLED_LEVELS, ALL_LEVELS = LEVELS = ("one", "modelled", "all")  # values of --versions
 
 _MATRIX = frozenset({"bf16", "i8mm"})
 _ARMV8_1 = frozenset({"aes", "crc", "lse", "rdm", "sha2"})
 _AFTER_AVX2 = ("amx", "avx10", "avx512")  # beginnings of names
 # What disabling the base of the architecture would take away; every program for x86-64 is built for these.
 _X86_64 = frozenset({"cmov", "cx8", "fxsr", "mmx", "sse", "sse2", "x87"})
+
+
+def parse_levels(text: str | None) -> str:
+    """Return the levels that --versions names, MODELLED_LEVELS by default. Raises: MavcgError for another word."""
+    if text is not None and text not in LEVELS:
+        raise MavcgError(f"--versions {text}: is not {', '.join(LEVELS[:-1])} or {LEVELS[-1]}; give one of them")
+    return text or MODELLED_LEVELS
 
 
 def lower_levels(core: Core, extensions: Iterable[str]) -> tuple[Core, ...]:

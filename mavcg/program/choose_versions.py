@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from mavcg.hardware.core import Core
+from mavcg.hardware.feature_levels import ALL_LEVELS
 from mavcg.program.version_choice import (
-    ALL_LEVELS,
     FunctionChoice,
     Gains,
     Sizes,

@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from mavcg.hardware.core import GENERIC, Core
-from mavcg.hardware.feature_levels import lower_levels
-from mavcg.program.version_choice import ALL_LEVELS, NO_LEVELS
+from mavcg.hardware.feature_levels import ALL_LEVELS, NO_LEVELS, lower_levels
 from mavcg.program.version_failures import VersionFailures
 from mavcg.program.version_jobs import VersionJobs
 from mavcg.program.version_needs import VersionNeeds

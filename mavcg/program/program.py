@@ -12,6 +12,7 @@ from mavcg.assembly.tuning_options import FAST, Tuning
 from mavcg.errors import MavcgError
 from mavcg.files.scratch import scratch_folder
 from mavcg.hardware.core import Core
+from mavcg.hardware.feature_levels import ALL_LEVELS
 from mavcg.objects.elf import note_assembly as json_note
 from mavcg.objects.inspection import HAS_SETTINGS, growth_percent, imports_of, loaded_bytes, note_assembly, protection
 from mavcg.objects.library import link_relocatable, link_shared
@@ -34,7 +35,7 @@ from mavcg.program.sources.headers import is_zig, machine_matches, machine_of
 from mavcg.program.sources.load_ir import load_ir
 from mavcg.program.sources.to_assembly import PlainAssembly
 from mavcg.program.sources.to_ir import Compiler, IrModule, compile_to_ir, refuse_foreign_openmp
-from mavcg.program.version_choice import ALL_LEVELS, Gains, VersionLimits
+from mavcg.program.version_choice import Gains, VersionLimits
 from mavcg.program.version_failures import FunctionFailures, VersionFailures
 from mavcg.program.version_growth import allowed_growth
 from mavcg.program.version_needs import VersionNeeds

@@ -9,6 +9,7 @@ from mavcg.assembly.tuning_options import Tuning, parse_tuning
 from mavcg.errors import MavcgError
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core
+from mavcg.hardware.feature_levels import parse_levels
 from mavcg.hosts.host import find_board
 from mavcg.objects.link_options import LinkOptions, make_link_options
 from mavcg.profiles.load import cores_for
@@ -18,7 +19,7 @@ from mavcg.program.input_units import command_units, source_units
 from mavcg.program.lto import Lto
 from mavcg.program.program import BuildRequest
 from mavcg.program.sources.to_ir import Compiler
-from mavcg.program.version_choice import LEVELS, MIN_GAIN, MODELLED_LEVELS, Gains, VersionLimits
+from mavcg.program.version_choice import MIN_GAIN, Gains, VersionLimits
 from mavcg.program.version_growth import DEFAULT_FREE_BYTES, DEFAULT_MAX_GROWTH
 from mavcg.toolchain.target import Target, default_target, parse_target
 
@@ -212,9 +213,7 @@ def _limits(file: BuildFile) -> VersionLimits:
             raise MavcgError(f"{name} {value:g}: is not a percentage of 0 or more; correct it")
     min_gain = MIN_GAIN if file.min_gain is None else file.min_gain / 100
     by_model = not file.keep_slower
-    levels = MODELLED_LEVELS if file.versions is None else file.versions
-    if levels not in LEVELS:
-        raise MavcgError(f"--versions {levels}: is not {', '.join(LEVELS[:-1])} or {LEVELS[-1]}; give one of them")
+    levels = parse_levels(file.versions)
     if file.max_growth is None:
         return VersionLimits(min_gain, DEFAULT_MAX_GROWTH, DEFAULT_FREE_BYTES, by_model, levels)
     return VersionLimits(min_gain, file.max_growth, by_model=by_model, levels=levels)

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mavcg.hardware.core import GENERIC, Core
+from mavcg.hardware.feature_levels import MODELLED_LEVELS
 from mavcg.program.versions import CompiledVersion, FailedLevel
 
-NO_LEVELS, MODELLED_LEVELS, ALL_LEVELS = LEVELS = ("one", "modelled", "all")
 MIN_GAIN = 0.01  # minimum known gain over generic, as a fraction, for which a version is worth its bytes
 
 
