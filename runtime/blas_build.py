@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mavcg.files.scratch import scratch_folder
+from mavcg.hardware.core import GENERIC
 from mavcg.runtime.amalgamation import write_unit
 from mavcg.runtime.build import machine_flags
 from mavcg.runtime.core_speeds import MAX_SPEED
 from mavcg.runtime.coreset import NEED_WORDS, CoreSet, c_array
+from mavcg.runtime.kernel_versions import KernelNeeds, versions_of
 from mavcg.runtime.model_build import ENGINE_FLAGS
 from mavcg.runtime.model_text import DEFAULT_SPIN_US
 from mavcg.specs.blas_blocks import PRODUCT_TYPES, TALL_COLUMNS, BlasBlocks
@@ -39,18 +41,22 @@ def blas_tables_text(
     blocks: Sequence[BlasBlocks],
     core_set: CoreSet,
     symbols: BlasSymbols,
-    labels: Sequence[str],
+    needs: KernelNeeds,
     speeds: Mapping[str, int],
     base_needs: Sequence[int] = (0,) * NEED_WORDS,
     spin_us: int = DEFAULT_SPIN_US,
 ) -> str:
     """Return mavcg_blas_tables.h.
 
-    blocks: of the types of PRODUCT_TYPES, in this order. labels: the version that generic and each core of the set run,
-    in the order of their ids. speeds: of each of these, in one unit, 1 to MAX_SPEED. base_needs: CPUID bits that every
-    version needs (csrc/x86_needs.h). spin_us: time that waiting threads poll before they sleep.
+    blocks: of the types of PRODUCT_TYPES, in this order. needs: of the kernels' versions (kernel_versions.py). speeds:
+    of generic and each core, in one unit, 1 to MAX_SPEED; a feature level has its core's. base_needs: CPUID bits that
+    every version needs (csrc/x86_needs.h). spin_us: time that waiting threads poll before they sleep.
+    Raises: MavcgError without a generic version.
     """
     assert all(1 <= speed <= MAX_SPEED for speed in speeds.values())
+    labels = (GENERIC, *(core.core_type for core in core_set.cores))
+    names = (GENERIC, *core_set.names)
+    speed_lines = [f"{speeds[label]}, /* {comment(name)} */" for label, name in zip(labels, names, strict=True)]
     rows = ["{" + ", ".join(map(str, _fields(block))) + "}, " + f"/* {block.dtype} */" for block in blocks]
     parts = [
         "/* Register tiles of a BLAS library. Made by mavcg. */\n",
@@ -61,16 +67,14 @@ def blas_tables_text(
         f"#define EQUAL_CORES {int(len(set(speeds.values())) == 1)}\n",
         _array("void *const core_ids[]", [f"(void *){number}," for number in range(core_set.version_count)]),
         f"static uint64_t core_runs[{core_set.version_count}];\n",
-        c_array(
-            "uint16_t core_speeds[]", [f"{speeds[label]}, /* {comment(label)} */" for label in (labels[0], *labels)]
-        ),
+        c_array("uint16_t core_speeds[]", [speed_lines[0], *speed_lines]),
     ]
     for stem, kind, of_types, routine in (
         ("product", "blas_tile", symbols.tiles, "gemm"),
         ("vector", "blas_vector_product", symbols.vector_products, "gemv"),
         ("dot", "blas_dot_products", symbols.dot_products, "gemm"),
     ):
-        parts += _versions(stem, kind, of_types, routine, core_set, labels)
+        parts += _versions(stem, kind, of_types, routine, core_set, needs)
     return "".join(parts)
 
 
@@ -82,24 +86,33 @@ def _fields(b: BlasBlocks) -> tuple[int, ...]:
 
 
 def _versions(
-    stem: str, kind: str, symbols: Mapping[str, Sequence[str]], routine: str, core_set: CoreSet, labels: Sequence[str]
+    stem: str,
+    kind: str,
+    symbols: Mapping[str, Sequence[str]],
+    routine: str,
+    core_set: CoreSet,
+    needs: KernelNeeds,
 ) -> list[str]:
-    """Return the tables of functions of this kind, one for each type and version, from which the selector chooses."""
-    parts = []
-    for dtype in symbols:
-        for label in dict.fromkeys(labels):
-            table = f"{stem}_{dtype}_{labels.index(label)}"
-            names = [f"{table}_{i}" for i in range(len(symbols[dtype]))]
+    """Return the tables of functions of this kind, one for each type and version, from which the selector chooses.
+
+    Cores that run the same versions of all functions have one table.
+    """
+    parts, versions = [], []
+    for dtype, of_type in symbols.items():
+        # For generic and each core, the versions of all functions that it runs.
+        run = list(zip(*(versions_of(symbol, needs, core_set) for symbol in of_type), strict=True))
+        for number, linkage_names in enumerate(run):
+            if run.index(linkage_names) < number:
+                continue
+            table = f"{stem}_{dtype}_{number}"
+            names = [f"{table}_{i}" for i in range(len(of_type))]
             parts += [
-                f"extern {kind} {name} __asm__({c_string(f'{symbol}.{label}')}) "
-                '__attribute__((visibility("hidden")));\n'
-                for name, symbol in zip(names, symbols[dtype], strict=True)
+                f'extern {kind} {name} __asm__({c_string(theirs)}) __attribute__((visibility("hidden")));\n'
+                for name, theirs in zip(names, linkage_names, strict=True)
             ]
             parts.append(_array(f"{kind} *const {table}[]", [f"{name}," for name in names]))
-    versions = [
-        "{" + ", ".join(["0", *(f"(void *){stem}_{dtype}_{labels.index(label)}" for label in labels)]) + "},"
-        for dtype in symbols
-    ]
+        tables = ["0", *(f"(void *){stem}_{dtype}_{run.index(linkage_names)}" for linkage_names in run)]
+        versions.append("{" + ", ".join(tables) + "},")
     functions = [
         f"{{{c_string(PRODUCT_TYPES[dtype].prefix + routine)}, {stem}_versions[{i}], {stem}_runs[{i}], 0}},"
         for i, dtype in enumerate(symbols)

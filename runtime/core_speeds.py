@@ -6,7 +6,8 @@ It is pure: values in, lines of C out. Both tables are indexed by core ids (core
 from collections.abc import Sequence
 
 from mavcg.errors import MavcgError
-from mavcg.runtime.coreset import CoreSet
+from mavcg.hardware.core import GENERIC
+from mavcg.runtime.coreset import GENERIC_ID, CoreSet
 from mavcg.specs.model_program import Program, ProgramStage, ProgramStep, ThreadPlan
 from mavcg.text.safe_text import comment
 
@@ -40,7 +41,7 @@ def _weights(step: ProgramStep, core_set: CoreSet) -> tuple[int, ...]:
     for label, weight in step.core_speeds:
         if not 1 <= weight <= MAX_SPEED:
             raise MavcgError(f"{location}: speed {weight} of {label}; give 1 to {MAX_SPEED}")
-        given[_core_id(label, core_set, location)] = weight
+        given |= dict.fromkeys(_core_ids([label], core_set, location), weight)
     slowest = min(given.values())
     return tuple(given.get(number, slowest) for number in range(core_set.version_count))
 
@@ -83,12 +84,12 @@ def _threads_on(threads: int, cores: Sequence[str], core_set: CoreSet, location:
 
 
 def _core_ids(labels: Sequence[str], core_set: CoreSet, location: str) -> list[int]:
-    return [_core_id(label, core_set, location) for label in labels]
-
-
-def _core_id(label: str, core_set: CoreSet, location: str) -> int:
-    try:
-        return core_set.id_of(label)
-    except KeyError:
-        names = ", ".join(("generic", *core_set.names))
-        raise MavcgError(f"{location}: the library has no version for '{label}'; it has {names}") from None
+    """Return the ids of these cores and of their feature levels, which run on the same CPUs."""
+    ids: list[int] = []
+    for label in labels:
+        own = (GENERIC_ID,) if label == GENERIC else core_set.ids_for(label)
+        if not own:
+            names = ", ".join((GENERIC, *core_set.names))
+            raise MavcgError(f"{location}: the library has no version for '{label}'; it has {names}")
+        ids += own
+    return ids

@@ -72,6 +72,11 @@ class CoreSet:
         """Return the ids of the versions for a core, its own and those of its feature levels, the best first."""
         return tuple(FIRST_CORE_ID + i for i, core in enumerate(self.cores) if core.core_type == core_type)
 
+    def at_or_above(self, level: Core) -> tuple[Core, ...]:
+        """Return the cores of the set that are levels of a core from the best to this one."""
+        ladder = [core for core in self.cores if core.core_type == level.core_type]
+        return tuple(ladder[: ladder.index(level) + 1])
+
     def id_of(self, name: str) -> int:
         """Return the id of "generic" or of a core of this set. Raises: KeyError for any other name."""
         ids = {"generic": GENERIC_ID} | {core: FIRST_CORE_ID + i for i, core in enumerate(self.names)}

@@ -1,7 +1,7 @@
 """Compile a model's engine with its tables, and make an object of its packed constants."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -9,12 +9,12 @@ from typing import Any
 from mavcg.errors import MavcgError
 from mavcg.files.scratch import scratch_folder
 from mavcg.files.worker_processes import Task, run_tasks
-from mavcg.hardware.core import GENERIC, Core
+from mavcg.hardware.core import Core
 from mavcg.objects.data_object import write_data_object
-from mavcg.objects.elf import function_symbols
 from mavcg.runtime.amalgamation import write_unit
 from mavcg.runtime.build import machine_flags, runtime_object
-from mavcg.runtime.coreset import GENERIC_ID, CoreSet, stand_in_id
+from mavcg.runtime.coreset import CoreSet
+from mavcg.runtime.kernel_versions import KernelNeeds, needs_of_versions, versions_of
 from mavcg.runtime.model_header import constants_symbol
 from mavcg.runtime.model_text import DEFAULT_OPTIONS, EngineOptions, kernels_of, tables_text
 from mavcg.runtime.needs import allowed_extensions, base_needs, kernel_extensions
@@ -70,51 +70,35 @@ def build_model_objects(
     size; ToolError if compilation fails.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    defined = {name for path in kernels for name, _bytes in function_symbols(path)}
+    needs = kernel_extensions(kernels, allowed_extensions(core_set.cores))
+    symbol = constants_symbol(program)
     tasks = (
-        *engine_tasks(program, lambda: [constants], defined, core_set, target, folder, options),
-        Task("compiling the selector", partial(selector_of, kernels, core_set, all_cores, target, folder), SELECTOR_MS),
+        engine_task(program, needs, core_set, target, folder, options),
+        constants_task(lambda: [constants], program.constants_bytes, symbol, target, folder, f"model {program.name}"),
+        selector_task(needs, core_set, all_cores, target, folder),
     )
     return (*kernels, *run_tasks(tasks, 1))
 
 
-def engine_tasks(
-    program: Program,
-    constants: Callable[[], Iterable[Buffer]],
-    defined: Set[str],
-    core_set: CoreSet,
-    target: Target,
-    folder: Path,
-    options: EngineOptions = DEFAULT_OPTIONS,
-) -> tuple[Task[Path], Task[Path]]:
-    """Return the tasks that make the objects of a model's engine and of its constants, in the order of the link.
-
-    constants: packs program.constants_bytes bytes, within its task. defined: symbols of the kernels' versions. Other
-    arguments, and Raises: as build_model_objects.
-    """
-    symbol = constants_symbol(program)
-    return (
-        engine_task(program, defined, core_set, target, folder, options),
-        constants_task(constants, program.constants_bytes, symbol, target, folder, f"model {program.name}"),
-    )
-
-
 def engine_task(
     program: Program,
-    defined: Set[str],
+    needs: KernelNeeds,
     core_set: CoreSet,
     target: Target,
     folder: Path,
     options: EngineOptions = DEFAULT_OPTIONS,
 ) -> Task[Path]:
-    """Return the task that makes the object of a model's engine. Arguments: as engine_tasks."""
+    """Return the task that makes the object of a model's engine.
+
+    needs: of the kernels' versions. Raises: MavcgError for a target that is not Linux, and a kernel without a generic
+    version.
+    """
     if target.system == "macos":
         raise MavcgError(
             f"--target {target.zig_name}: model libraries are built for Linux and Android only; take another target"
         )
-    versions = {kernel: versions_of(kernel, defined, core_set) for kernel in kernels_of(program)}
-    needs = base_needs(target.arch, options.base_extensions)
-    tables = tables_text(program, core_set, versions, needs, options)
+    versions = {kernel: versions_of(kernel, needs, core_set) for kernel in kernels_of(program)}
+    tables = tables_text(program, core_set, versions, base_needs(target.arch, options.base_extensions), options)
     return Task("compiling the engine", partial(engine_object, tables, target, folder / "mavcg_engine.o"), ENGINE_MS)
 
 
@@ -132,25 +116,17 @@ def constants_task(
     return Task("packing weights", make_constants, size / WEIGHT_BYTES_PER_MS)
 
 
-def selector_of(
-    kernels: Sequence[Path], core_set: CoreSet, all_cores: Mapping[str, Core], target: Target, folder: Path
-) -> Path:
-    """Compile the selector of a library with these kernels; a library has one, for any number of models.
+def selector_task(
+    needs: KernelNeeds, core_set: CoreSet, all_cores: Mapping[str, Core], target: Target, folder: Path
+) -> Task[Path]:
+    """Return the task that compiles the selector of a library; it has one, for any number of models.
 
     A core's versions are chosen only where the kernel offers every extension that one of them needs: the engine looks a
-    thread's core up once, for all kernels.
+    thread's core up once, for all kernels. needs: of the kernels' versions.
     """
-    return runtime_object(core_set.with_needs(kernel_needs(kernels, core_set), private=True), all_cores, target, folder)
-
-
-def kernel_needs(kernels: Sequence[Path], core_set: CoreSet) -> dict[str, tuple[str, ...]]:
-    """Return the extensions that each core's versions of these objects' kernels need, read from their instructions."""
-    found = kernel_extensions(kernels, allowed_extensions(core_set.cores))
-    by_core: dict[str, set[str]] = {name: set() for name in core_set.names}
-    for kernel in (name.removesuffix(f".{GENERIC}") for name in found if name.endswith(f".{GENERIC}")):
-        for name, symbol in zip(core_set.names, versions_of(kernel, found.keys(), core_set)[1:], strict=True):
-            by_core[name] |= found[symbol]
-    return {name: tuple(sorted(needs)) for name, needs in by_core.items()}
+    private = core_set.with_needs(needs_of_versions(needs, core_set), private=True)
+    make_selector = partial(runtime_object, private, all_cores, target, folder)
+    return Task("compiling the selector", make_selector, SELECTOR_MS)
 
 
 def drop_in_task(parts: str, target: Target, folder: Path) -> Task[Path]:
@@ -173,16 +149,6 @@ def application_task(tables: str, target: Target, folder: Path) -> Task[Path]:
     made = folder / "mavcg_application.o"
     make_object = partial(engine_object, tables, target, made, "application", APPLICATION_TABLES)
     return Task("compiling the application", make_object)
-
-
-def versions_of(kernel: str, defined: Set[str], core_set: CoreSet) -> tuple[str, ...]:
-    """Return the symbols that generic and each core of the set run. Raises: MavcgError without a generic version."""
-    if f"{kernel}.{GENERIC}" not in defined:
-        raise MavcgError(f"kernel {kernel}: no object defines {kernel}.{GENERIC}; every kernel has a generic version")
-    there = CoreSet(tuple(core for core in core_set.cores if f"{kernel}.{core.name}" in defined))
-    labels = (GENERIC, *there.names)
-    chosen = [labels[stand_in_id(core, there) - GENERIC_ID] for core in core_set.cores]
-    return tuple(f"{kernel}.{label}" for label in (GENERIC, *chosen))
 
 
 def engine_object(tables: str, target: Target, out: Path, unit: str = "engine", header: str = TABLES) -> Path:

@@ -59,11 +59,11 @@ def sample_tables() -> dict[str, str]:
     versions = {"add_1": ("add_1.generic", "add_1.cortex-a55", "add_1.cortex-a75")}
     tiles = {blocks.dtype: [f"{blocks.dtype}_packed", f"{blocks.dtype}_strided"] for blocks in _BLOCKS}
     others = {dtype: tiles[dtype] for dtype in ITEM_BYTES}
+    stems = {name for of_type in tiles.values() for name in of_type}
+    needs = {f"{stem}.{label}": frozenset[str]() for stem in stems for label in ("generic", *_CORES.names)}
     speeds = {"generic": 100, "cortex-a55": 100, "cortex-a75": 256}
     return {
-        "mavcg_blas_tables.h": blas_tables_text(
-            _BLOCKS, _CORES, BlasSymbols(tiles, others, others), ("generic", *_CORES.names), speeds
-        ),
+        "mavcg_blas_tables.h": blas_tables_text(_BLOCKS, _CORES, BlasSymbols(tiles, others, others), needs, speeds),
         "mavcg_core_table.h": table_text(_CORES, {}),
         "mavcg_parts.h": parts_text("libsample.so", (DropInPart(_PROGRAM, "0123456789abcdef"),)),
         "mavcg_sizes.h": sizes_text((DropInPart(_PROGRAM, ""),)),

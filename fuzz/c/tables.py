@@ -8,7 +8,8 @@ from pathlib import Path
 
 from mavcg.profiles.load import load_cores
 from mavcg.runtime.coreset import CoreSet, table_text
-from mavcg.runtime.model_build import constants_object, versions_of
+from mavcg.runtime.kernel_versions import versions_of
+from mavcg.runtime.model_build import constants_object
 from mavcg.runtime.model_header import constants_symbol, header_text
 from mavcg.runtime.model_text import tables_text
 from mavcg.runtime.needs import X86_BASE, llvm_needs
@@ -23,7 +24,7 @@ def write(folder: Path) -> None:
     (folder / "selector/mavcg_core_table.h").write_text(table_text(CoreSet(cores), {}))
     program = exercise()
     defined = {f"{kernel}.{label}" for kernel in KERNELS for label in ("generic", "a", "b")}
-    versions = {kernel: versions_of(kernel, defined, TWO_CORES) for kernel in KERNELS}
+    versions = {kernel: versions_of(kernel, dict.fromkeys(defined, frozenset()), TWO_CORES) for kernel in KERNELS}
     needs = llvm_needs(X86_BASE, ()) if host_target().arch == "x86_64" else (0,) * 7
     (folder / "mavcg_core_table.h").write_text(table_text(TWO_CORES, {}))
     (folder / "mavcg_model_tables.h").write_text(tables_text(program, TWO_CORES, versions, needs))

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +10,12 @@ from mavcg import __version__
 from mavcg.apps.application_file import ApplicationFile
 from mavcg.apps.library_plan import LibraryPlan, check_memory, plan_library
 from mavcg.apps.stage_balance import StageBalance
-from mavcg.choose.lowering.kernel_code import KernelCode, kernel_code, kernel_tasks, version_symbols
-from mavcg.choose.lowering.pack_weights import packed_weights
+from mavcg.choose.lowering.kernel_code import KernelCode, version_symbols
 from mavcg.files.scratch import scratch_folder
 from mavcg.files.worker_processes import run_tasks
-from mavcg.model.link import library_selector
+from mavcg.model.kernel_levels import library_kernels
+from mavcg.model.link import selector_task_of
+from mavcg.model.model import packing_task
 from mavcg.model.model_request import ModelRequest
 from mavcg.model.note import model_note
 from mavcg.objects.inspection import loaded_bytes, note_assembly
@@ -23,9 +23,8 @@ from mavcg.objects.library import link_shared
 from mavcg.objects.link_options import LinkOptions
 from mavcg.runtime.application_text import ApplicationProgram, application_tables
 from mavcg.runtime.companions import check_companions, library_stem, write_application_companions
-from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.made_with import made_with
-from mavcg.runtime.model_build import application_task, engine_tasks
+from mavcg.runtime.model_build import application_task, engine_task
 from mavcg.runtime.model_header import network_symbol
 from mavcg.runtime.model_text import EngineOptions, default_spin_us
 from mavcg.specs.kernel import KernelSpec
@@ -61,41 +60,33 @@ def build_application(
     library = plan_library(file, request, progress)
     check_memory(file, library)
     networks, application = library.networks, library.application
-    machines, core_set = networks[0].machines, CoreSet(request.cores)
     specs = tuple(dict.fromkeys(spec for network in networks for spec in network.specs))
     tiles = TilePlan({key: macro for network in networks for key, macro in network.tiles.tiles.items()})
     with scratch_folder("mavcg-app-") as folder:
-        shared_tasks: list[Any] = [
-            application_task(application_tables(application), request.target, folder),
-        ]
+        shared_tasks = [application_task(application_tables(application), request.target, folder)]
         for number, network in enumerate(networks):
             own = folder / f"network-{number}"
             own.mkdir()
-            shared_tasks += engine_tasks(
-                network.program,
-                partial(packed_weights, network.memory, network.lowered.graph.constants),
-                version_symbols(network.specs, tuple(machines)),
-                core_set,
-                request.target,
-                own,
-                EngineOptions(
-                    request.threads,
-                    default_spin_us(request.board),
-                    network_symbol(network.program.name),
-                    in_application=True,
-                ),
+            shared_tasks.append(packing_task(network, request, own))
+        kernels, shared = library_kernels(specs, networks[0].machines, tiles, request, folder, progress, shared_tasks)
+        last = [selector_task_of(kernels, request, folder)]
+        for number, network in enumerate(networks):
+            options = EngineOptions(
+                request.threads,
+                default_spin_us(request.board),
+                network_symbol(network.program.name),
+                in_application=True,
             )
-        tasks = kernel_tasks(specs, machines, request.cores, request.target, folder, request.tuning, tiles)
-        objects = run_tasks([*shared_tasks, *tasks], request.workers, progress)
-        kernels = kernel_code(objects[len(shared_tasks) :], machines, tiles)
+            own, needs = folder / f"network-{number}", kernels.needs
+            last.append(engine_task(network.program, needs, kernels.core_set, request.target, own, options))
+        engines = run_tasks(last, request.workers, progress)
         note = _note(file, library, kernels)
         notes = [note, *({"made_with": made_with(entry.file, application=True)} for entry in file.networks)]
         note_objects = [folder / f"note-{number}.o" for number in range(len(notes))]
         for document, path in zip(notes, note_objects, strict=True):
             assemble(note_assembly(document, request.target), path, request.target, "the library's note")
         progress(f"linking {request.output}")
-        selector = library_selector(kernels, request, folder)
-        objects = [*kernels.objects, *objects[: len(shared_tasks)], selector, *note_objects]
+        objects = [*kernels.objects, *shared, *engines, *note_objects]
         link_shared(objects, request.output, request.target, options=LinkOptions(strip=request.strip))
     companions = write_application_companions(application, request.output, request.threads)
     return ApplicationResult(
@@ -115,7 +106,7 @@ def _note(file: ApplicationFile, library: LibraryPlan, kernels: KernelCode) -> d
     notes = []
     for network, balance, placed in zip(library.networks, library.balances, application.networks, strict=True):
         own = model_note(network, kernels)
-        own["code_bytes"] = _code_bytes(network.specs, tuple(network.machines), code)
+        own["code_bytes"] = _code_bytes(network.specs, tuple(kernels.tiles), code)
         own["phases"] = len(placed.program.phases) or len(placed.program.steps)
         own["arena_offset"] = placed.arena_offset
         own["scratch_offset"] = placed.scratch_offset

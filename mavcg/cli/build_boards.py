@@ -80,6 +80,7 @@ def farm_requests(options: BuildOptions, boards: str) -> "list[ModelRequest]":
                     max_error=options.max_error,
                     precision=options.precision,
                     stored_weights=stored,
+                    versions=options.versions,
                 ),
                 selection,
             )

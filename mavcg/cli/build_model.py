@@ -49,6 +49,7 @@ def build_model_file(options: BuildOptions, model: Path) -> None:
             calibrate=options.calibrate,
             weights=weights,
             stored_weights=stored,
+            versions=options.versions,
             aar=options.aar,
             several=True,
         ),

@@ -122,8 +122,8 @@ class BuildOptions:
         str | None,
         typer.Option(
             metavar="one|modelled|all",
-            help="Versions of each core, for machines that hide some of its extensions: one; further ones where the "
-            "core's model predicts a gain (the default); all, with SVE too, which no model knows.",
+            help="Versions of each core, for machines that hide some of its extensions: one; further ones where a "
+            "gain is predicted (the default); all: of programs also with SVE, which no model knows.",
         ),
     ] = None
     keep_slower: Annotated[

@@ -191,6 +191,7 @@ def _model_request(
                 max_error=table.max_error,
                 precision=table.precision,
                 calibrate=calibration_in(folder, table.calibrate),
+                versions=table.versions,
                 weights=weights,
                 stored_weights=table.stored_weights,
                 several=True,

@@ -30,7 +30,6 @@ def program_options(options: BuildOptions) -> dict[str, object]:
         "--min-gain": options.min_gain,
         "--max-growth": options.max_growth,
         "--rounding": options.rounding,
-        "--versions": options.versions,
         "--keep-slower": options.keep_slower,
         "--link-option": options.link_option,
         "--version-script": options.version_script,
@@ -182,5 +181,6 @@ def model_table(options: BuildOptions) -> "ModelTable":
         partial=options.partial or None,
         also=absolute(options.also),
         min_share=options.min_share,
+        versions=options.versions,
         ignore_declared_shapes=options.ignore_declared_shapes or None,
     )

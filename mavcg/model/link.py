@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mavcg.choose.lowering.kernel_code import KernelCode, KernelObject, kernel_code
+from mavcg.choose.lowering.kernel_code import KernelCode
 from mavcg.choose.plan import Plan
+from mavcg.files.worker_processes import Task
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.model.aar import write_aar
 from mavcg.model.dump import dump
@@ -20,8 +21,7 @@ from mavcg.objects.library import link_shared
 from mavcg.objects.link_options import LinkOptions
 from mavcg.profiles.load import load_cores
 from mavcg.runtime.companions import HEADER_SUFFIXES, library_stem, program_version, write_companions
-from mavcg.runtime.coreset import CoreSet
-from mavcg.runtime.model_build import selector_of
+from mavcg.runtime.model_build import selector_task
 from mavcg.runtime.model_text import EngineOptions, default_spin_us
 from mavcg.runtime.needs import base_extensions
 from mavcg.toolchain.codegen import assemble
@@ -57,7 +57,7 @@ def link_model(
     plan: Plan,
     request: ModelRequest,
     parts: Sequence[Path],
-    kernel_objects: Sequence[KernelObject],
+    kernels: KernelCode,
     facts: Mapping[str, Any],
     folder: Path,
     started: float,
@@ -65,18 +65,16 @@ def link_model(
 ) -> ModelResult:
     """Link a library from its objects, and write its header and other companion files beside it.
 
-    parts: results of part_tasks. kernel_objects: in the order of kernel_modules. facts: made_with
-    of the model's file. folder: for the note's object. started: by time.monotonic. Raises: ToolError.
+    parts: objects of constants, selector and engine. facts: made_with of the model's file. folder: for the note's
+    object. started: by time.monotonic. Raises: ToolError.
     """
-    kernels = kernel_code(kernel_objects, plan.machines, plan.tiles)
     dump("generate_code", kernels)
     dump("pack_weights", f"{len(plan.memory.constants)} constants, {plan.memory.constants_bytes} bytes\n")
     note = model_note(plan, kernels) | {
         "precision": precision_json(plan, request.precision, request.cores),
         "made_with": facts,
     }
-    selector = library_selector(kernels, request, folder)
-    link_with_note((*kernels.objects, *parts, selector), note, request, folder, progress)
+    link_with_note((*kernels.objects, *parts), note, request, folder, progress)
     companions = write_companions(plan.program, request.output, request.threads)
     if request.aar is not None:
         name, version = library_stem(request.output), program_version(plan.program)
@@ -96,10 +94,10 @@ def link_model(
     )
 
 
-def library_selector(kernels: KernelCode, request: ModelRequest, folder: Path) -> Path:
-    """Compile the selector, which knows what the kernels' versions need."""
+def selector_task_of(kernels: KernelCode, request: ModelRequest, folder: Path) -> Task[Path]:
+    """Return the task that compiles the selector, which knows what the kernels' versions need."""
     all_cores = load_cores(request.target.arch)
-    return selector_of(kernels.objects, CoreSet(request.cores), all_cores, request.target, folder)
+    return selector_task(kernels.needs, kernels.core_set, all_cores, request.target, folder)
 
 
 def engine_options(plan: Plan, request: ModelRequest) -> EngineOptions:

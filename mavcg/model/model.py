@@ -8,18 +8,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mavcg.choose.lowering.kernel_code import kernel_tasks, version_symbols
+from mavcg.choose.lowering.kernel_code import KernelCode
 from mavcg.choose.lowering.pack_weights import packed_weights
 from mavcg.choose.plan import Plan
 from mavcg.files.scratch import scratch_folder
 from mavcg.files.worker_processes import Task, run_tasks, started_tasks
-from mavcg.model.link import ModelResult, engine_options, link_model
+from mavcg.model.kernel_levels import library_kernels
+from mavcg.model.link import ModelResult, engine_options, link_model, selector_task_of
 from mavcg.model.model_request import ModelRequest, Progress
 from mavcg.model.stages import plan_model
 from mavcg.runtime.companions import check_companions, library_stem
-from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.made_with import made_with
-from mavcg.runtime.model_build import engine_tasks
+from mavcg.runtime.model_build import constants_task, engine_task
+from mavcg.runtime.model_header import constants_symbol
 
 
 def build_model(request: ModelRequest, progress: Progress = lambda message: None) -> ModelResult:
@@ -32,30 +33,24 @@ def build_model(request: ModelRequest, progress: Progress = lambda message: None
         early: list[Task[Any]] = [Task("hashing the model", partial(made_with, request.model))]
         with started_tasks(early, 1 if request.workers > 1 else 0) as early_results:
             plan = plan_model(request, name, progress)
-            tasks = kernel_tasks(
-                plan.specs,
-                plan.machines,
-                request.cores,
-                request.target,
-                folder,
-                request.tuning,
-                plan.tiles,
+            packing = packing_task(plan, request, folder)
+            kernels, weights = library_kernels(
+                plan.specs, plan.machines, plan.tiles, request, folder, progress, [packing]
             )
-            part_task_list = part_tasks(plan, request, folder)
-            objects: list[Any] = run_tasks([*part_task_list, *tasks], request.workers, progress)
+            parts = (*weights, *run_tasks(part_tasks(plan, kernels, request, folder), request.workers, progress))
             [facts] = early_results()
-        parts, kernels = objects[: len(part_task_list)], objects[len(part_task_list) :]
         return link_model(plan, request, parts, kernels, facts, folder, started, progress)
 
 
-def part_tasks(plan: Plan, request: ModelRequest, folder: Path) -> tuple[Task[Path], ...]:
-    """Return the tasks that compile a library's objects other than kernels and the selector."""
-    return engine_tasks(
-        plan.program,
-        partial(packed_weights, plan.memory, plan.lowered.graph.constants),
-        version_symbols(plan.specs, tuple(plan.machines)),
-        CoreSet(request.cores),
-        request.target,
-        folder,
-        engine_options(plan, request),
-    )
+def packing_task(plan: Plan, request: ModelRequest, folder: Path) -> Task[Path]:
+    """Return the task that packs a model's weights into an object."""
+    pack = partial(packed_weights, plan.memory, plan.lowered.graph.constants)
+    program, symbol = plan.program, constants_symbol(plan.program)
+    return constants_task(pack, program.constants_bytes, symbol, request.target, folder, f"model {program.name}")
+
+
+def part_tasks(plan: Plan, kernels: KernelCode, request: ModelRequest, folder: Path) -> tuple[Task[Path], ...]:
+    """Return the tasks that compile what depends on the kernels' versions: the selector and the engine."""
+    options = engine_options(plan, request)
+    engine = engine_task(plan.program, kernels.needs, kernels.core_set, request.target, folder, options)
+    return selector_task_of(kernels, request, folder), engine

@@ -13,6 +13,7 @@ from mavcg.graph import Graph
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core
 from mavcg.hardware.core_model import BoardModel
+from mavcg.hardware.feature_levels import MODELLED_LEVELS
 from mavcg.model.calibration import RANDOM, Calibration
 from mavcg.model.precision import F32, MAX_HALF_ERROR, needs_half_cores, used_precision
 from mavcg.toolchain.codegen import default_workers
@@ -39,7 +40,7 @@ class ModelRequest:
     as a graph if it was not read from the file; the file is then used for its name and hash only. precision: of
     arithmetic (precision.py). max_half_error: limit of the measured error of AUTO_PRECISION. calibration: the inputs on
     which errors are measured. stored_weights: f16 or bf16: type in which weights lie in memory where that is predicted
-    to save time; "": their own.
+    to save time; "": their own. levels: of LEVELS, the feature levels of cores that get versions (kernel_levels.py).
     """
 
     model: Path
@@ -68,6 +69,7 @@ class ModelRequest:
     max_half_error: float = MAX_HALF_ERROR
     calibration: Calibration = RANDOM
     stored_weights: str = ""
+    levels: str = MODELLED_LEVELS
 
 
 @dataclass(frozen=True)

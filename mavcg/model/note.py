@@ -13,9 +13,11 @@ from mavcg.choose.lowering.weight_sizes import weight_sizes
 from mavcg.choose.plan import Plan
 from mavcg.choose.predict.work import step_works
 from mavcg.graph import Node
+from mavcg.hardware.core import GENERIC
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.kernels.int8.conv2d import eight_bit_primitive
 from mavcg.kernels.primitives.convert import find_conversion
+from mavcg.runtime.kernel_versions import versions_of
 from mavcg.specs.kernel import KernelSpec
 from mavcg.specs.layout import Layout
 from mavcg.specs.serialize import FORMAT, to_json
@@ -27,14 +29,15 @@ def model_note(plan: Plan, kernels: KernelCode) -> dict[str, Any]:
 
     steps: with what `mavcg estimate` needs: multiply-accumulates, and bytes touched. "primitive" of a step: the
     primitive that it is a stage of, or the conversion of layouts. kernels: by name, with the layout that it writes, the
-    packing of its weights, its spec (specs/serialize.py, in spec_format), and for each version ("generic" and core
-    names) bytes of machine code, kinds of tiles, extensions that its instructions need, and its macro-tile if planned.
-    extensions: those that each version's kernels need in all. selection: the strategy that selected primitives and
-    layouts, and its result. depth_first: layers by bands of rows, if any.
+    packing of its weights, its spec (specs/serialize.py, in spec_format), and for each version ("generic", cores, and
+    their feature levels in the order in which they are tried) bytes of machine code of its own, kinds of tiles,
+    extensions that its instructions need, its macro-tile if planned, and the version that it shares code with, if any.
+    extensions: those that each version's kernels need in all. level_bytes: code of all feature levels. selection: the
+    strategy that selected primitives and layouts, and its result. depth_first: layers by bands of rows, if any.
     """
     program, lowered = plan.program, plan.lowered
-    sizes, needs = kernels.code_bytes(), kernels.extensions()
-    of_specs = {kernel_name(spec): _kernel(spec, kernels, sizes, needs) for spec in lowered.specs}
+    sizes = kernels.code_bytes()
+    of_specs = {kernel_name(spec): _kernel(spec, kernels, sizes) for spec in lowered.specs}
     return {
         "mavcg": __version__,
         "model": program.name,
@@ -52,6 +55,9 @@ def model_note(plan: Plan, kernels: KernelCode) -> dict[str, Any]:
             label: sorted({name for kernel in of_specs.values() for name in kernel["versions"][label]["extensions"]})
             for label in kernels.tiles
         },
+        "level_bytes": sum(
+            kernel["versions"][core.name]["bytes"] for kernel in of_specs.values() for core in kernels.levels
+        ),
         "steps": [
             {"name": s.name, "op": s.op, "kernel": s.kernel, "rows": s.rows, "grain": s.min_chunk_rows, "work": s.work}
             | work.as_json()
@@ -79,10 +85,9 @@ def _primitive(node: Node, lowered: LoweredGraph) -> dict[str, str]:
     return {"primitive": primitive_of(node, graph, lowered.algorithms.get(node.output, ""))}
 
 
-def _kernel(
-    spec: KernelSpec, kernels: KernelCode, sizes: Mapping[str, int], needs: Mapping[str, frozenset[str]]
-) -> dict[str, Any]:
+def _kernel(spec: KernelSpec, kernels: KernelCode, sizes: Mapping[str, int]) -> dict[str, Any]:
     name = kernel_name(spec)
+    run = dict(zip((GENERIC, *kernels.core_set.names), versions_of(name, kernels.needs, kernels.core_set), strict=True))
     return {
         "layout": layout_of(spec),
         "weights": packing_of(spec),
@@ -90,13 +95,20 @@ def _kernel(
         "versions": {
             label: {
                 "bytes": sizes.get(version_symbol(name, label), 0),
-                "tiles": list(tiles.get(name, ())),
-                "extensions": sorted(needs.get(version_symbol(name, label), ())),
+                "tiles": list(kernels.tiles[label].get(name, ())),
+                "extensions": sorted(kernels.needs[symbol]),
             }
             | _macro(kernels.plan.of(name, label))
-            for label, tiles in kernels.tiles.items()
+            | _shared_body(symbol, version_symbol(name, label))
+            for label, symbol in run.items()
         },
     }
+
+
+def _shared_body(symbol: str, own: str) -> dict[str, str]:
+    """Return {"shares_body_with": label} of a version that runs another one's code; empty for a version with its
+    own."""
+    return {} if symbol == own else {"shares_body_with": symbol.rpartition(".")[2]}
 
 
 # Keys of a macro-tile in notes, in the order of MacroTile's fields; they do not change when a field is renamed.

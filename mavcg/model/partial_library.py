@@ -1,26 +1,25 @@
 """Links subgraphs of one model to a library that other runtimes load."""
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from mavcg import __version__
 from mavcg.choose.bands.banded_range import OFF
-from mavcg.choose.lowering.kernel_code import kernel_code, kernel_tasks, version_symbols
+from mavcg.choose.lowering.kernel_code import KernelCode
 from mavcg.choose.lowering.memory_plan import ConstantPool
 from mavcg.choose.lowering.pack_weights import packed_pool
 from mavcg.choose.plan import Plan
 from mavcg.files.scratch import scratch_folder
 from mavcg.files.worker_processes import Task, run_tasks
 from mavcg.model.dump import dump
-from mavcg.model.link import engine_options, library_selector, link_with_note
+from mavcg.model.kernel_levels import library_kernels
+from mavcg.model.link import engine_options, link_with_note, selector_task_of
 from mavcg.model.model_request import ModelRequest, PlanContext
 from mavcg.model.note import model_note
 from mavcg.model.stages import LAY_OUT, run_stages
 from mavcg.runtime.companions import library_stem
-from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.drop_in_text import DropInFile, DropInPart, ModelFile, part_symbol, parts_text, sizes_text
 from mavcg.runtime.made_with import made_with
 from mavcg.runtime.model_build import constants_task, drop_in_task, engine_task, sizes_task
@@ -81,17 +80,17 @@ def link_parts(
     tiles = TilePlan({key: macro for model in planned for key, macro in model.tiles.tiles.items()})
     planned = tuple(replace(model, program=replace(model.program, constants_bytes=pool.end)) for model in planned)
     parts = [_drop_in_part(model.program, entry) for model, entry in zip(planned, entries, strict=True)]
-    defined = version_symbols(specs, tuple(machines))
     with scratch_folder("mavcg-model-") as folder:
-        part_tasks = [
+        symbol = constants_symbol(planned[0].program)
+        beside = [
             sizes_task(sizes_text(parts), build.target, folder)
             if file is None
             else drop_in_task(parts_text(build.output.name, parts, file, model_files), build.target, folder),
-            *_engine_tasks(build, planned, pool, defined, folder),
+            constants_task(partial(packed_pool, pool), pool.end, symbol, build.target, folder, str(build.model)),
         ]
-        tasks = kernel_tasks(specs, machines, build.cores, build.target, folder, build.tuning, tiles)
-        objects: list[Any] = run_tasks([*part_tasks, *tasks], build.workers, context.progress)
-        kernels = kernel_code(objects[len(part_tasks) :], machines, tiles)
+        kernels, shared = library_kernels(specs, machines, tiles, build, folder, context.progress, beside)
+        last = [selector_task_of(kernels, build, folder), *_engine_tasks(build, planned, kernels, folder)]
+        engines = run_tasks(last, build.workers, context.progress)
         dump("generate_code", kernels)
         notes = [model_note(model, kernels) for model in planned]
         note = {
@@ -101,8 +100,7 @@ def link_parts(
             "sizes" if file is None else "subgraphs": notes,
             "made_with": made_with(build.model),
         }
-        selector = library_selector(kernels, build, folder)
-        link_with_note([*kernels.objects, *objects[: len(part_tasks)], selector], note, build, folder, context.progress)
+        link_with_note([*kernels.objects, *shared, *engines], note, build, folder, context.progress)
     return LinkedParts(planned, pool.end)
 
 
@@ -121,18 +119,17 @@ def _drop_in_part(program: Program, entry: PartEntry) -> DropInPart:
 
 
 def _engine_tasks(
-    build: ModelRequest, planned: Sequence[Plan], pool: ConstantPool, defined: Set[str], folder: Path
+    build: ModelRequest, planned: Sequence[Plan], kernels: KernelCode, folder: Path
 ) -> Iterator[Task[Path]]:
-    """Yield the tasks that compile the shared constants, and each program's engine."""
-    core_set, symbol = CoreSet(build.cores), constants_symbol(planned[0].program)
-    yield constants_task(partial(packed_pool, pool), pool.end, symbol, build.target, folder, str(build.model))
+    """Yield the tasks that compile each program's engine."""
+    symbol = constants_symbol(planned[0].program)
     for number, model in enumerate(planned):
         own_folder = folder / str(number)
         own_folder.mkdir()
         yield engine_task(
             model.program,
-            defined,
-            core_set,
+            kernels.needs,
+            kernels.core_set,
             build.target,
             own_folder,
             replace(engine_options(model, build), part=part_symbol(model.program), constants=symbol),

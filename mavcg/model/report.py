@@ -33,7 +33,9 @@ def model_json(result: ModelResult) -> dict[str, Any]:
         "loaded_bytes": result.loaded_bytes,
         "operators": dict(result.operators),
         "kernels": len(result.plan.specs),
-        "versions": list(result.plan.machines),
+        "versions": list(result.note["versions"]),
+        "extensions": result.note["extensions"],
+        "level_bytes": result.note["level_bytes"],
         "inputs": [{"name": t.name, "type": str(t.type)} for t in program.inputs],
         "outputs": [{"name": t.name, "type": str(t.type)} for t in program.outputs],
         "thread_plans": [
@@ -122,7 +124,7 @@ def show_model(result: ModelResult, to: "Console") -> None:
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     rows = {
         "library": f"{result.output} for {result.target.zig_name}, {_size(result.library_bytes)}",
-        "versions": ", ".join(result.plan.machines),
+        "versions": ", ".join(result.note["versions"]),
         "inputs": ", ".join(f"{t.name} {t.type}" for t in program.inputs),
         "outputs": ", ".join(f"{t.name} {t.type}" for t in program.outputs),
         "operators": operators,
@@ -132,7 +134,7 @@ def show_model(result: ModelResult, to: "Console") -> None:
         "stored in half": stored_words(result.note["precision"]["weights"]),
         "errors in f16": own_errors_words(result.note["precision"]),
         "weights": _size(program.constants_bytes) + weights_sentence(result.note),
-        "code": f"{_size(result.code_bytes)}, all versions and the engine",
+        "code": f"{_size(result.code_bytes)}, all versions and the engine" + _levels_words(result.note),
         "memory": memory_sentence(program) + phases_words(program),
         "beside it": companions_sentence(program.name, result.companions),
         "time": f"{result.seconds:.1f} s",
@@ -143,6 +145,11 @@ def show_model(result: ModelResult, to: "Console") -> None:
         if value:
             table.add_row(name, value)
     to.print(table)
+
+
+def _levels_words(note: Mapping[str, Any]) -> str:
+    """Return a clause on the code for machines that hide extensions; "" if there is none."""
+    return f"; {_size(note['level_bytes'])} of it for hidden extensions" if note["level_bytes"] else ""
 
 
 def threads_sentence(plans: Sequence[ThreadPlan]) -> str:
@@ -219,7 +226,10 @@ def _kernels(note: Mapping[str, Any]) -> "Table":
         table.add_column(name)
     for name, kernel in note["kernels"].items():
         versions = [kernel["versions"][label] for label in note["versions"]]
-        cells = [f"{v['bytes']} " + " ".join(v["tiles"]) for v in versions]
+        cells = [
+            f"as {v['shares_body_with']}" if "shares_body_with" in v else f"{v['bytes']} " + " ".join(v["tiles"])
+            for v in versions
+        ]
         table.add_row(name, kernel["layout"], kernel["weights"], *(cell.strip() for cell in cells))
     totals = {label: sum(k["versions"][label]["bytes"] for k in note["kernels"].values()) for label in note["versions"]}
     table.add_row("all", "", "", *(str(total) for total in totals.values()))

@@ -13,6 +13,7 @@ from mavcg.choose.bands.banded_range import AUTO, OFF, ON
 from mavcg.errors import MavcgError
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import Core
+from mavcg.hardware.feature_levels import parse_levels
 from mavcg.hosts.host import HOST, find_board, measured_host_board
 from mavcg.importers.declared_shapes import GivenShapes
 from mavcg.importers.load import is_tflite
@@ -67,6 +68,7 @@ class ModelOptions:
     precision: str | None = None
     calibrate: str | None = None
     stored_weights: str | None = None
+    versions: str | None = None
 
 
 def make_model_request(
@@ -136,6 +138,7 @@ def make_model_request(
         stored_weights=options.stored_weights or "",
         aar=options.aar,
         sizes=sizes if len(sizes) > 1 else (),
+        levels=parse_levels(options.versions),
     )
     return request, board_facts
 

@@ -112,6 +112,7 @@ class ModelTable:
         partial: True to build the subgraphs that can be built. also: file of the ONNX model that calls them. min_share:
             minimum share of the multiply-accumulates that a subgraph has, in percent.
         ignore_declared_shapes: True to take a file whose declared shapes its operators contradict.
+        versions: feature levels of a core that get versions: "one", "modelled" or "all".
     """
 
     file: str
@@ -140,6 +141,7 @@ class ModelTable:
     also: str | None = None
     min_share: float | None = None
     ignore_declared_shapes: bool | None = None
+    versions: str | None = None
 
 
 @dataclass(frozen=True)

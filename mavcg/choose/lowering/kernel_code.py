@@ -4,7 +4,7 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 from llvmlite import ir
@@ -19,6 +19,7 @@ from mavcg.kernels.gemm.register_tile import AVX512_BYTES
 from mavcg.kernels.registry import emit
 from mavcg.objects.elf import function_symbols
 from mavcg.passes.ir.protection import protect
+from mavcg.runtime.coreset import CoreSet
 from mavcg.runtime.needs import allowed_extensions, kernel_extensions
 from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.specs.tile_plan import TilePlan
@@ -92,20 +93,33 @@ class KernelCode:
     """The compiled kernels of a build.
 
     objects: object files. tiles: version -> kernel -> register tiles (as tiles_of). plan: the kernels' macro-tiles.
-    allowed: version -> extensions that the compiler may use; x86-64 only.
+    allowed: version -> extensions that the compiler may use; x86-64 only. cores: those that have versions, each before
+    its feature levels.
     """
 
     objects: tuple[Path, ...]
     tiles: Mapping[str, Mapping[str, tuple[str, ...]]]
     plan: TilePlan = UNPLANNED
     allowed: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    cores: tuple[Core, ...] = ()
+
+    @property
+    def core_set(self) -> CoreSet:
+        """The versions of the library, as its selector and its engine number them."""
+        return CoreSet(self.cores)
 
     def code_bytes(self) -> dict[str, int]:
         """Return the bytes of machine code by linkage name, <kernel>.<version>."""
         return {name: size for path in self.objects for name, size in function_symbols(path)}
 
-    def extensions(self) -> dict[str, frozenset[str]]:
-        """Return the extensions that each kernel's version needs beyond generic's, by linkage name."""
+    @property
+    def levels(self) -> tuple[Core, ...]:
+        """The feature levels among the versions."""
+        return tuple(core for core in self.cores if core.level_of)
+
+    @cached_property
+    def needs(self) -> dict[str, frozenset[str]]:
+        """The extensions that each kernel's version needs beyond generic's, by linkage name."""
         return kernel_extensions(self.objects, self.allowed)
 
     def __str__(self) -> str:
@@ -186,15 +200,19 @@ def module_parts(specs: Sequence[KernelSpec]) -> list[tuple[KernelSpec, ...]]:
     return [*parts, tuple(part)] if part else parts
 
 
-def kernel_code(objects: Sequence[KernelObject], machines: Mapping[str, Machine], plan: TilePlan) -> KernelCode:
-    """Return the results of kernel_tasks as KernelCode, in the order of the link, rescheduled objects last."""
+def kernel_code(
+    objects: Sequence[KernelObject], machines: Mapping[str, Machine], plan: TilePlan, cores: Sequence[Core] = ()
+) -> KernelCode:
+    """Return the results of kernel_tasks as KernelCode, in the order of the link, rescheduled objects last.
+
+    cores: of a library.
+    """
     tiles: dict[str, dict[str, tuple[str, ...]]] = {label: {} for label in machines}
     for object_file in objects:
         tiles[object_file.label].update(object_file.tiles)
     ordered = sorted(objects, key=lambda object_file: object_file.rescheduled)
-    return KernelCode(
-        tuple(object_file.path for object_file in ordered), tiles, plan, allowed_extensions(machines.values())
-    )
+    paths = tuple(object_file.path for object_file in ordered)
+    return KernelCode(paths, tiles, plan, allowed_extensions(machines.values()), tuple(cores))
 
 
 @dataclass(frozen=True)

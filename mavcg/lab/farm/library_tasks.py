@@ -18,6 +18,7 @@ from mavcg.choose.lowering.kernel_code import (
     CodeSettings,
     KernelModule,
     compile_kernels,
+    kernel_code,
     kernel_modules,
     version_symbol,
 )
@@ -27,8 +28,9 @@ from mavcg.files.scratch import scratch_folder
 from mavcg.files.worker_processes import run_tasks
 from mavcg.kernels.builder.emit import kernel_name
 from mavcg.lab.jobs.remote_tasks import is_worker
+from mavcg.model.kernel_levels import with_levels
 from mavcg.model.link import link_model
-from mavcg.model.model import part_tasks
+from mavcg.model.model import packing_task, part_tasks
 from mavcg.model.model_request import ModelRequest
 from mavcg.model.report import model_json
 from mavcg.model.stages import plan_model
@@ -147,7 +149,7 @@ def _compile_module(item: EmittedModule) -> bytes | Refusal:
 
 
 def link_libraries(items: tuple[LinkTask, ...]) -> tuple[LinkedFiles | Refusal, ...]:
-    """Compile the engines of these libraries, pack their weights and link them."""
+    """Compile the feature levels and the engines of these libraries, pack their weights and link them."""
     return tuple(_link_library(item) for item in items)
 
 
@@ -165,8 +167,11 @@ def _link_library(item: LinkTask) -> LinkedFiles | Refusal:
                 path = objects / f"{_plain_name(module.name)}.o"
                 path.write_bytes(content)
                 kernels.append(module.kernel_object(path, ir.text))
-            parts = run_tasks(part_tasks(library.plan, own, objects), own.workers)
-            done = link_model(library.plan, own, parts, kernels, item.task.facts, objects, started, _quiet)
+            plan = library.plan
+            code = kernel_code(kernels, plan.machines, plan.tiles, own.cores)
+            code = with_levels(code, plan.specs, plan.machines, own, objects, _quiet)
+            parts = run_tasks([packing_task(plan, own, objects), *part_tasks(plan, code, own, objects)], own.workers)
+            done = link_model(plan, own, parts, code, item.task.facts, objects, started, _quiet)
         except MavcgError as error:
             return Refusal(str(error))
         paths = (done.output, *done.companions)

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from mavcg.files.scratch import scratch_folder
 from mavcg.files.worker_processes import Task, run_tasks
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import GENERIC, Core
+from mavcg.hardware.core_model import BoardModel
 from mavcg.kernels.blas.dot_products import DotProducts, emit_dot_products
 from mavcg.kernels.blas.product_tile import COLUMNS, FORMS, PACKED, ProductTile
 from mavcg.kernels.blas.tile_pass import emit_product_tile
@@ -32,9 +33,10 @@ from mavcg.passes.ir.protection import protect
 from mavcg.profiles.load import load_cores
 from mavcg.runtime.blas_build import BlasSymbols, blas_object, blas_tables_text
 from mavcg.runtime.coreset import NEED_WORDS, CoreSet
-from mavcg.runtime.model_build import kernel_needs, selector_of
+from mavcg.runtime.kernel_versions import KernelNeeds, needs_of_versions
+from mavcg.runtime.model_build import selector_task
 from mavcg.runtime.model_text import default_spin_us
-from mavcg.runtime.needs import X86_BASE, llvm_needs
+from mavcg.runtime.needs import X86_BASE, allowed_extensions, kernel_extensions, llvm_needs
 from mavcg.specs.blas_blocks import ITEM_BYTES, PRODUCT_TYPES, TALL_COLUMNS, BlasBlocks
 from mavcg.specs.kernel import Machine
 from mavcg.toolchain.codegen import CodegenJob, assemble, compile_module, default_workers
@@ -109,39 +111,55 @@ def blas_objects(
     Raises: ToolError with the compiler's message.
     """
     board = board_model(request.cores, request.target, request.board)
-    machines = board.machines
     blocks = [plan_blas_blocks(dtype, board.versions, board.counts) for dtype in PRODUCT_TYPES]
-    core_set = CoreSet(request.cores)
     of_dtype = {block.dtype: product_tiles(block) for block in blocks}
     tiles = {dtype: of_dtype[dtype] for dtype in of_dtype if of_dtype[dtype][0].dtype == dtype}  # without the converted
-    needs = llvm_needs(X86_BASE, ()) if request.target.arch == "x86_64" else (0,) * NEED_WORDS
+    kernels, needs, core_set = _kernels(tiles, board, request, folder, progress)
     symbols = {dtype: [tile.symbol for tile in of_one] for dtype, of_one in of_dtype.items()}
     vectors = {dtype: [VectorProduct(dtype, sums).symbol for sums in (False, True)] for dtype in ITEM_BYTES}
     dots = {dtype: [DotProducts(dtype).symbol] for dtype in ITEM_BYTES}
-    speeds = blas_core_speeds(blocks[0], board.versions)
     tables = blas_tables_text(
         blocks,
         core_set,
         BlasSymbols(symbols, vectors, dots),
-        (GENERIC, *core_set.names),
-        speeds,
         needs,
+        blas_core_speeds(blocks[0], board.versions),
+        llvm_needs(X86_BASE, ()) if request.target.arch == "x86_64" else (0,) * NEED_WORDS,
         default_spin_us(request.board),
     )
     routines = folder / "blas.o"
     tasks = [
         Task("compiling the routines", partial(blas_object, tables, request.target, request.ilp64, routines)),
-        *(
-            Task(f"compiling kernels for {label}", partial(_tile_object, job, request.target, folder))
-            for label in machines
-            for job in _jobs(tiles, machines[label], label)
-        ),
+        selector_task(needs, core_set, load_cores(request.target.arch), request.target, folder),
     ]
-    objects = run_tasks(tasks, request.workers, progress)
-    kernels = objects[1:]
-    selector = selector_of(kernels, core_set, load_cores(request.target.arch), request.target, folder)
-    needs_of = {GENERIC: [], **{label: list(names) for label, names in kernel_needs(kernels, core_set).items()}}
-    return [*objects, selector], blas_note(request, blocks, needs_of, _routines(routines))
+    objects = [*kernels, *run_tasks(tasks, request.workers, progress)]
+    needs_of = {GENERIC: [], **{label: list(names) for label, names in needs_of_versions(needs, core_set).items()}}
+    return objects, blas_note(request, blocks, needs_of, _routines(routines))
+
+
+def _kernels(
+    tiles: Mapping[str, tuple[ProductTile, ...]],
+    board: BoardModel,
+    request: BlasRequest,
+    folder: Path,
+    progress: Progress,
+) -> tuple[list[Path], KernelNeeds, CoreSet]:
+    """Compile the kernels for generic, each core and its feature levels.
+
+    tiles: by type. Returns: the objects, what each version needs, and the cores and levels that have versions.
+    """
+
+    def compile_jobs(jobs: Iterator[_TileJob]) -> list[Path]:
+        tasks = [
+            Task(f"compiling kernels for {job.label}", partial(_tile_object, job, request.target, folder))
+            for job in jobs
+        ]
+        return run_tasks(tasks, request.workers, progress)
+
+    machines, cores = board.machines, request.cores
+    objects = compile_jobs(job for label in machines for job in _jobs(tiles, machines[label], label))
+    needs = kernel_extensions(objects, allowed_extensions(machines.values()))
+    return objects, needs, CoreSet(cores)
 
 
 def next_stub(library: Path, target: Target, folder: Path) -> Path:

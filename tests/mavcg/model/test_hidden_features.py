@@ -67,8 +67,10 @@ def matrix_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_inspect_names_what_each_version_needs(folder: Path, mavcg: Any) -> None:
     note = json.loads(mavcg("inspect", folder / "libroad.so", "--json").stdout)
 
-    needs = {"generic": [], "cortex-a55": ["dotprod"], "cortex-a75": ["dotprod"], "exynos-m4": ["dotprod"]}
-    assert note["extensions"] == needs
+    needs: dict[str, list[str]] = {"generic": []}
+    for core in ("cortex-a55", "cortex-a75", "exynos-m4"):
+        needs |= {core: ["dotprod"], f"{core}-v81": []}
+    assert note["extensions"] == needs and note["versions"] == list(needs)
     by_kernel = [kernel["versions"] for kernel in note["kernels"].values()]
     assert all(
         label in needs and version["extensions"] in ([], needs[label])
@@ -76,15 +78,32 @@ def test_inspect_names_what_each_version_needs(folder: Path, mavcg: Any) -> None
         for label, version in v.items()
     )
     assert (
-        "versions: generic, cortex-a55 (dotprod), cortex-a75 (dotprod)"
+        "versions: generic, cortex-a55 (dotprod), cortex-a55-v81, cortex-a75 (dotprod)"
         in mavcg("inspect", folder / "libroad.so").stdout
     )
+
+
+def test_levels_have_code_of_their_own_only_where_it_gains(folder: Path, mavcg: Any) -> None:
+    """An A55 is in order: its level's convolution is scheduled for it. An A75 without dot products runs generic's."""
+    note = json.loads(mavcg("inspect", folder / "libroad.so", "--json").stdout)
+
+    def shared(label: str) -> dict[str, str | None]:
+        kernels = note["kernels"].items()
+        return {name.split("_")[0]: kernel["versions"][label].get("shares_body_with") for name, kernel in kernels}
+
+    assert shared("cortex-a55") == dict.fromkeys(("transpose", "pad", "qconv2d"))
+    assert shared("cortex-a55-v81") == {"transpose": "cortex-a55", "pad": "cortex-a55", "qconv2d": None}
+    assert shared("cortex-a75-v81") == {"transpose": "cortex-a75", "pad": "cortex-a75", "qconv2d": "generic"}
+    [convolution] = [k["versions"] for name, k in note["kernels"].items() if name.startswith("qconv2d")]
+    assert note["level_bytes"] == convolution["cortex-a55-v81"]["bytes"] > convolution["cortex-a75-v81"]["bytes"] == 0
 
 
 def test_versions_for_cores_with_products_of_matrices_need_them(matrix_folder: Path, mavcg: Any) -> None:
     needs = json.loads(mavcg("inspect", matrix_folder / "libroad.so", "--json").stdout)["extensions"]
     assert needs.pop("generic") == []
-    assert needs and all(extensions == ["i8mm"] for extensions in needs.values())
+    levels = {"cortex-a510": ["i8mm"], "cortex-a510-noi8mm": ["dotprod"], "cortex-a510-v81": []}
+    assert {name: own for name, own in needs.items() if name.startswith("cortex-a510")} == levels
+    assert needs["cortex-x2-noi8mm"] == ["dotprod"] and needs["cortex-x2-v81"] == []
 
 
 on_qemu = pytest.mark.skipif(
@@ -96,13 +115,13 @@ on_qemu = pytest.mark.skipif(
 @on_qemu
 def test_the_engine_runs_no_version_whose_extension_is_hidden(folder: Path) -> None:
     (own, wanted), (hidden, found) = runs(folder, (A55, A53_AS_A55))
-    assert (own, hidden) == ({"cortex-a55"}, {"generic"}) and wanted == found
+    assert (own, hidden) == ({"cortex-a55"}, {"cortex-a55-v81"}) and wanted == found
 
 
 @on_qemu
 def test_a_core_without_its_products_of_matrices_computes_the_same(folder: Path, matrix_folder: Path) -> None:
     (own, wanted), (hidden, found) = runs(matrix_folder, (X2, A76_AS_X2))
-    assert (own, hidden) == ({"cortex-x2"}, {"generic"}) and wanted == found
+    assert (own, hidden) == ({"cortex-x2"}, {"cortex-x2-noi8mm"}) and wanted == found
     assert runs(folder, (A55,))[0][1] == wanted
 
 
@@ -147,8 +166,11 @@ def test_each_x86_version_needs_what_its_kernels_use(x86_folder: Path, mavcg: An
         "generic": [],
         "haswell": [],
         "skylake-avx512": vectors,
+        "skylake-avx512-avx2": [],
         "icelake-server": [*vectors, "avx512vnni"],
+        "icelake-server-avx2": [],
         "sapphirerapids": [*vectors, "avx512vnni"],
+        "sapphirerapids-avx2": ["avxvnni"],
     }
     assert None not in function_extensions(x86_folder / "libroad.so").values()
 
@@ -180,4 +202,4 @@ def test_the_engine_runs_no_version_whose_avx_512_is_hidden(x86_folder: Path) ->
         return ran, (x86_folder / "outputs.bin").read_bytes()
 
     (own, wanted), (hidden, found) = run("Haswell"), run("Skylake-Server")
-    assert (own, hidden) == ({"haswell"}, {"generic"}) and wanted == found
+    assert (own, hidden) == ({"haswell"}, {"skylake-avx512-avx2"}) and wanted == found

@@ -79,6 +79,7 @@ max_error = 0
 precision = "f16"
 calibrate = "photographs"
 stored_weights = "bf16"
+versions = "all"
 strategy = "engine"
 db = "costs.json"
 max_workspace = 4096
@@ -136,6 +137,7 @@ WRONG: dict[str, dict[str, tuple[str, str]]] = {
                 "precision",
                 "calibrate",
                 "stored_weights",
+                "versions",
             )
         },
         **{key: ('"x"', "a list of strings") for key in ("cores", "shapes")},

@@ -15,7 +15,8 @@ from mavcg.objects.library import link_shared
 from mavcg.runtime.amalgamation import SOURCES, write_unit
 from mavcg.runtime.companions import write_companions
 from mavcg.runtime.coreset import CoreSet, table_text
-from mavcg.runtime.model_build import build_model_objects, constants_object, versions_of
+from mavcg.runtime.kernel_versions import versions_of
+from mavcg.runtime.model_build import build_model_objects, constants_object
 from mavcg.runtime.model_header import constants_symbol, header_text
 from mavcg.runtime.model_text import tables_text
 from mavcg.runtime.needs import compiler_needs
@@ -164,7 +165,7 @@ def build_checked(tmp_path_factory: pytest.TempPathFactory) -> Build:
             return made[key]
         folder = tmp_path_factory.mktemp("checked")
         symbols = {f"{kernel}.{label}" for kernel in KERNELS for label in ("generic", "a", "b")}
-        versions = {kernel: versions_of(kernel, symbols, TWO_CORES) for kernel in KERNELS}
+        versions = {kernel: versions_of(kernel, dict.fromkeys(symbols, frozenset()), TWO_CORES) for kernel in KERNELS}
         needs = compiler_needs("x86_64_v3") if host_target().arch == "x86_64" else (0,) * 7
         (folder / "mavcg_core_table.h").write_text(table_text(TWO_CORES, {}))
         (folder / "mavcg_model_tables.h").write_text(tables_text(program, TWO_CORES, versions, needs))

@@ -16,12 +16,11 @@ from elftools.elf.elffile import ELFFile
 
 from mavcg.errors import MavcgError
 from mavcg.graph import TensorType
-from mavcg.hardware.core import Core
 from mavcg.objects.elf import exported_symbols, protection
 from mavcg.objects.library import link_shared
 from mavcg.runtime.companions import write_companions
 from mavcg.runtime.coreset import CoreSet
-from mavcg.runtime.model_build import build_model_objects, constants_object, versions_of
+from mavcg.runtime.model_build import build_model_objects, constants_object
 from mavcg.specs.model_program import OperandAddress, Program, ProgramStep, ProgramTensor
 from mavcg.toolchain.target import host_target, parse_target
 from mavcg.toolchain.zig import protection_flags, run_zig, zig_command
@@ -211,17 +210,6 @@ def test_what_cannot_be_built(tmp_path: Path) -> None:
         build_model_objects(tiny(), bytes(3), [kernel], CoreSet(()), {}, linux, tmp_path)
     with pytest.raises(MavcgError, match=r"kernel j_1: no object defines j_1\.generic"):
         build_model_objects(tiny("j_1"), bytes(5000), [kernel], CoreSet(()), {}, linux, tmp_path)
-
-
-def test_stand_ins_by_kernel() -> None:
-    """Only a core that has the kernel stands in, and only where it needs nothing that the other may lack."""
-    a = Core("a", "aarch64", "in", "a", "")
-    dot = Core("dot", "aarch64", "in", "dot", "", extensions=("dotprod",))
-    b = Core("b", "aarch64", "in", "b", "", stand_ins=("dot", "a"))
-    there = {f"k.{label}" for label in ("generic", "a", "dot")}
-
-    assert versions_of("k", there, CoreSet((a, b, dot))) == ("k.generic", "k.a", "k.a", "k.dot")
-    assert versions_of("k", there - {"k.a"}, CoreSet((a, b, dot)))[1:3] == ("k.generic", "k.generic")
 
 
 def test_weights_leave_nothing_in_a_cache(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from mavcg.graph import TensorType
 from mavcg.runtime.amalgamation import SOURCES, write_unit
 from mavcg.runtime.application_text import ApplicationProgram, PlacedNetwork, application_header, application_tables
 from mavcg.runtime.coreset import table_text
-from mavcg.runtime.model_build import constants_object, versions_of
+from mavcg.runtime.kernel_versions import versions_of
+from mavcg.runtime.model_build import constants_object
 from mavcg.runtime.model_header import constants_symbol, network_symbol
 from mavcg.runtime.model_text import EngineOptions, tables_text
 from mavcg.runtime.needs import compiler_needs
@@ -109,7 +110,7 @@ def build_pipeline(tmp_path_factory: pytest.TempPathFactory) -> Build:
         folder = tmp_path_factory.mktemp("pipeline")
         used = [kernel for kernel in KERNELS if kernel != "who_1"]
         symbols = {f"{kernel}.{label}" for kernel in used for label in ("generic", "a", "b")}
-        versions = {kernel: versions_of(kernel, symbols, TWO_CORES) for kernel in used}
+        versions = {kernel: versions_of(kernel, dict.fromkeys(symbols, frozenset()), TWO_CORES) for kernel in used}
         needs = compiler_needs("x86_64_v3") if host_target().arch == "x86_64" else (0,) * 7
         placed = PlacedNetwork(program, 0, 0, frozenset([0]))
         application = ApplicationProgram("staged_app", (placed,), program.arena_bytes, SCRATCH)
