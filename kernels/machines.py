@@ -21,6 +21,9 @@ _FAST_BF16_PAIRS = "znver"
 HALF = "fullfp16"  # LLVM's name of FEAT_FP16: vectors of f16 in arithmetic
 # What the generic version is compiled for where kernels compute in f16: LLVM's CPU and features.
 _HALF_BASE = {"aarch64": ("generic", ("+neon", f"+{HALF}")), "x86_64": ("x86-64-v4", ("+avx512fp16",))}
+# Return addresses are signed in a form that every core executes. `retaa` saves an instruction of a call, but keeps all
+# kernels of a library from running where a kernel of the system hides pointer authentication.
+_NO_RETAA = ("-pauth",)
 _X86_VECTORS = {64: 32, 32: 16}  # bytes of a vector register -> number of registers
 
 
@@ -93,7 +96,7 @@ def _machine(core: Core) -> Machine:
         core.name,
         core.arch,
         core.llvm_cpu,
-        core.llvm_features,
+        (*core.llvm_features, *_NO_RETAA) if has("pauth") else core.llvm_features,
         in_order=core.order == "in",
         dot_product=has("dotprod"),
         matrix_product=has("dotprod") and has("i8mm"),

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from llvmlite import binding
 
 from mavcg.errors import MavcgError
 from mavcg.hardware.core import GENERIC
@@ -86,3 +87,21 @@ def test_every_profile_makes_a_machine_whose_vectors_the_packing_fits() -> None:
         for machine in machines_for(cores, target).values():
             assert machine.arch == target.arch
             assert lanes % (machine.vector_bytes // 4) == 0
+
+
+def test_no_kernel_needs_pointer_authentication() -> None:
+    """A call that stores its return address signs it in a form that any core executes: `retaa` is not one."""
+    binding.initialize_all_targets()
+    binding.initialize_all_asmprinters()
+    text = (
+        'declare void @g()\ndefine void @f() "sign-return-address"="non-leaf" {attributes} '
+        "{{ call void @g() call void @g() ret void }}"
+    )
+    target = binding.Target.from_triple(ARM.llvm_triple).create_target_machine()
+    for core in (core for core in load_cores("aarch64").values() if "pauth" in core.extensions):
+        machine = machines_for((core,), ARM)[core.name]
+        features = ",".join(machine.llvm_features)
+        attributes = f'"target-cpu"="{machine.llvm_cpu}" "target-features"="{features}"'
+        module = f'target triple = "{ARM.llvm_triple}"\n' + text.format(attributes=attributes)
+        assembly = target.emit_assembly(binding.parse_assembly(module))
+        assert "hint" in assembly and "retaa" not in assembly, core.name
