@@ -60,6 +60,14 @@ class BlasBuildOptions:
         ),
     ] = None
     strip: Annotated[bool, typer.Option("--strip", help="Leave out local symbols.")] = False
+    versions: Annotated[
+        str | None,
+        typer.Option(
+            metavar="one|modelled|all",
+            help="Versions of each core, for machines that hide some of its extensions: one; further ones, with code "
+            "of their own where it is known to gain (the default) or wherever it differs (all).",
+        ),
+    ] = None
     jobs: Jobs = None
     as_json: JsonReport = False
 
@@ -74,6 +82,7 @@ def run_build(options: BlasBuildOptions) -> None:
     mavcg blas build --board host -o libmavcg_blas.so
     LD_PRELOAD=$PWD/libmavcg_blas.so python3 -c 'import numpy as np; print((np.eye(500) @ np.eye(500)).sum())'
     mavcg blas build --board rk3588 -o libmavcg_blas.so
+    mavcg blas build --board snapdragon-8-gen-1 --versions one -o libmavcg_blas.so
     mavcg blas build --board host --next /usr/lib/x86_64-linux-gnu/blas/libblas.so.3 -o libblas.so.3
     """
     from mavcg.model.blas.library import build_blas
@@ -89,6 +98,7 @@ def run_build(options: BlasBuildOptions) -> None:
             soname=options.soname,
             strip=options.strip,
             jobs=options.jobs,
+            versions=options.versions,
         ),
         options.next_library,
     )

@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,13 @@ from mavcg.files.worker_processes import Task, run_tasks
 from mavcg.hardware.board import Board
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.hardware.core_model import BoardModel
+from mavcg.hardware.feature_levels import MODELLED_LEVELS
 from mavcg.kernels.blas.dot_products import DotProducts, emit_dot_products
 from mavcg.kernels.blas.product_tile import COLUMNS, FORMS, PACKED, ProductTile
 from mavcg.kernels.blas.tile_pass import emit_product_tile
 from mavcg.kernels.blas.vector_product import VectorProduct, emit_vector_product
 from mavcg.kernels.builder.module_text import add_core_attributes
+from mavcg.model.kernel_levels import next_levels, with_new_levels
 from mavcg.objects.elf import exported_symbols
 from mavcg.objects.inspection import loaded_bytes, note_assembly
 from mavcg.objects.library import link_shared
@@ -55,6 +57,7 @@ class BlasRequest:
 
     board: for whose caches the blocks are planned. ilp64: integers are 64-bit in routines whose names have no suffix.
     soname: None for the file's name. next_library: library of the other routines, loaded together with this one.
+    levels: of LEVELS, the feature levels of cores that get versions (kernel_levels.py).
     """
 
     output: Path
@@ -66,6 +69,7 @@ class BlasRequest:
     next_library: Path | None = None
     strip: bool = False
     workers: int = field(default_factory=default_workers)
+    levels: str = MODELLED_LEVELS
 
 
 @dataclass(frozen=True)
@@ -159,6 +163,15 @@ def _kernels(
     machines, cores = board.machines, request.cores
     objects = compile_jobs(job for label in machines for job in _jobs(tiles, machines[label], label))
     needs = kernel_extensions(objects, allowed_extensions(machines.values()))
+    while levels := next_levels(needs, cores, machines[GENERIC], request.target, request.levels):
+        made = compile_jobs(
+            replace(job, functions=own)
+            for level in levels
+            for job in _jobs(tiles, level.machine, level.core.name)
+            if (own := tuple(function for function in job.functions if function.symbol in level.kernels))
+        )
+        needs |= kernel_extensions(made, allowed_extensions(level.machine for level in levels))
+        objects, cores = [*objects, *made], with_new_levels(cores, levels)
     return objects, needs, CoreSet(cores)
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mavcg.errors import MavcgError
+from mavcg.hardware.feature_levels import parse_levels
 from mavcg.hosts.host import HOST, find_board, measured_host_board
 from mavcg.model.blas.library import BlasRequest, check_output
 from mavcg.objects.elf import open_elf
@@ -25,6 +26,7 @@ class BlasOptions:
     soname: str | None = None
     strip: bool = False
     jobs: int | None = None
+    versions: str | None = None
 
 
 def make_blas_request(output: Path, options: BlasOptions, next_library: Path | None = None) -> BlasRequest:
@@ -74,6 +76,7 @@ def make_blas_request(output: Path, options: BlasOptions, next_library: Path | N
         next_library,
         options.strip,
         options.jobs or default_workers(),
+        parse_levels(options.versions),
     )
 
 
