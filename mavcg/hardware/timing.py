@@ -133,14 +133,18 @@ class Timing:
         return known[key]
 
     def _find_latency(self, producer: str, consumer: str, role: str, adjacent: bool) -> int:
+        key = self.forward_of(producer, consumer, role, adjacent)
+        return self.of(producer).latency if key is None else self.forwards[key]
+
+    def forward_of(self, producer: str, consumer: str, role: str, adjacent: bool = True) -> tuple[str, str, str] | None:
+        """Return the key of the forwarding fact that `latency` counts for these; None if it is the class's latency."""
         for made_by in (*lineage(producer), CLASSES[producer].family, "*"):
             for as_role in dict.fromkeys((role, "")):
                 for read_by in (*lineage(consumer), CLASSES[consumer].family, "*"):
                     key = made_by, read_by, as_role
-                    if (cycles := self.forwards.get(key)) is not None:
-                        if adjacent or key not in self.adjacent_forwards:
-                            return cycles
-        return self.of(producer).latency
+                    if key in self.forwards and (adjacent or key not in self.adjacent_forwards):
+                        return key
+        return None
 
     def accumulates(self, op_class: str) -> bool:
         """Return True if an op of this class ends the reach of an earlier one's adjacent forwarding."""

@@ -95,6 +95,7 @@ class SimulatedProgram:
         self.system_call: Callable[[Any], None] | None = None  # None: a system call ends the call with an error
         self.unmodelled: dict[str, str] = {}
         self.callees: dict[str, int] = {}
+        self._rows: dict[bytes, Any] = {}  # row of each instruction word
         self._watched: set[int] = set()
         self._tables_made = (-1, -1)  # numbers of classes and patterns that the C library has tables for
 
@@ -145,11 +146,17 @@ class SimulatedProgram:
         code = self.emulator.code(address, size)
         rows, watched = [], False
         for at in range(0, size, WORD):
-            decoded = for_core(decode(code[at : at + WORD], address + at), self.timing)
+            word = code[at : at + WORD]
+            if (known := self._rows.get(word)) is not None:
+                rows.append(known)
+                continue
+            decoded = for_core(decode(word, address + at), self.timing)
             if decoded.why:
                 self.unmodelled[decoded.op.text] = decoded.why
             row = self.tables.row(decoded)
             rows.append(row)
+            if decoded.memory not in (PREFETCH, UNSIZED):  # these are watched at each address
+                self._rows[word] = row
             if decoded.memory in (PREFETCH, UNSIZED) and address + at not in self._watched:
                 self._watched.add(address + at)
                 watched = True
