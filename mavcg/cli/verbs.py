@@ -17,6 +17,7 @@ VERBS = {
     "plan": "mavcg.accelerators.commands.plan:plan",
     "explore": "mavcg.accelerators.commands.explore:explore",
     "primitives": "mavcg.cli.primitives:primitives",
+    "calibrate": "mavcg.lab.commands.calibrate:calibrate",
     "tune": "mavcg.lab.commands.tune:tune",
     "select": "mavcg.cli.select:select",
     "quantise": "mavcg.cli.quantise:quantise_verb",

@@ -1,4 +1,4 @@
-"""Commands of measuring and simulating: `mavcg simulate`, `mavcg tune` and `mavcg farm`.
+"""Commands of measuring and simulating: `mavcg simulate`, `mavcg calibrate`, `mavcg tune` and `mavcg farm`.
 
 Where the next thing goes:
 
