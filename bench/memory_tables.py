@@ -232,6 +232,35 @@ def precision_accuracy(record: Record, table: Table) -> str:
     return f"{text}\n\n{table(head, rows)}"
 
 
+def half_accuracy(record: Record, table: Table) -> str:
+    """Return the table of networks' errors in half precision."""
+
+    def error(value: float | None) -> str:
+        return "-" if value is None else f"{value:.2g}"
+
+    rows = [
+        [
+            row["network"],
+            error(row["f16"]),
+            row["overflows"] or "none",
+            error(row["bf16"]),
+            error(row["auto"]),
+            f"{row['auto_single']} of {row['nodes']}",
+        ]
+        for row in record["rows"]
+    ]
+    text = "Counted: the largest difference of an output from the f32 graph in f64, of the output's largest number, on "
+    text += "one set of random inputs. f16: sums in blocks of 64 terms, as the kernels add; those of networks of more "
+    text += (
+        "than 537 million multiply-accumulates are taken as exact. `auto` leaves operators in f32 until its error is "
+    )
+    text += f"at most {record['limit']:g}."
+    if record["missing"]:
+        text += f" Not to be had: {', '.join(record['missing'])}."
+    head = ["network", "f16", "infinite numbers in f16", "bf16", "auto", "operators that auto leaves in f32"]
+    return f"{text}\n\n{table(head, rows)}"
+
+
 TABLES: Mapping[str, tuple[str, Callable[[Record, Table], str]]] = {
     "arena": ("Buffers of MiniMalloc's problems in one memory", arena),
     "joint_memory": ("Applications of several networks in one memory", joint_memory),
@@ -239,5 +268,6 @@ TABLES: Mapping[str, tuple[str, Callable[[Record, Table], str]]] = {
     "row_times": ("What parts of rows cost in time", row_times),
     "depth_first": ("Layers by bands of rows", depth_first),
     "precision_accuracy": ("Trained networks by precision", precision_accuracy),
+    "half_accuracy": ("Errors of networks in half precision", half_accuracy),
     "pipelines": ("Pipelines over two CPUs beside single runs", pipelines),
 }
