@@ -1,6 +1,6 @@
 """The choice of the layers that are computed in f16, so that the measured error stays within a limit."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -29,37 +29,50 @@ class HalfChoice:
     runs: tuple[ExactRun, ...]
 
 
+Select = Callable[[Set[str]], Set[str]]  # outputs of nodes that must stay f32 -> of those that do
+
+
 def choose_half_layers(
-    graph: Graph, limit: float | None, sets: Sequence[Sequence[Array]], progress: Progress, dtype: str = F16
+    graph: Graph,
+    limit: float | None,
+    sets: Sequence[Sequence[Array]],
+    progress: Progress,
+    dtype: str = F16,
+    select: Select = lambda single: single,
 ) -> HalfChoice:
     """Choose the nodes with the smallest errors for f16, as many as keep the limit.
 
     graph: in f32. limit: of the network's measured error; None: all nodes are f16, or of `dtype`. sets: of inputs, on
     which errors are measured. The nodes with the largest own errors stay f32: fewest of them, found by bisection. Where
-    the error cannot be measured, all nodes stay f32.
+    the error cannot be measured, all nodes stay f32. select: names the nodes that stay f32 beside them, for time.
     """
     progress("measuring the error of half precision")
     own = OwnErrors(graph, dtype)
     runs = exact_runs(graph, sets, own.compare)
-    half = half_graph(graph, dtype=dtype)
+    half = half_graph(graph, select(frozenset()), dtype)
     error = measure_error(half, runs)
     if limit is None or (error.relative is not None and error.relative <= limit):
         return HalfChoice(half, error, own.largest, runs)
     if error.relative is None:
         return HalfChoice(graph, error, own.largest, runs)
     worst_first = sorted(own.largest, key=lambda name: -own.largest[name])
-    return HalfChoice(*_fewest_single(graph, worst_first, limit, runs, progress), own.largest, runs)
+    return HalfChoice(*_fewest_single(graph, worst_first, limit, runs, progress, select), own.largest, runs)
 
 
 def _fewest_single(
-    graph: Graph, worst_first: Sequence[str], limit: float, runs: Sequence[ExactRun], progress: Progress
+    graph: Graph,
+    worst_first: Sequence[str],
+    limit: float,
+    runs: Sequence[ExactRun],
+    progress: Progress,
+    select: Select,
 ) -> tuple[Graph, MeasuredError]:
     """Return the graph whose first nodes of these stay f32, as few as keep the limit, and its error."""
     best, fewest, most = (graph, MeasuredError(0.0)), 0, len(worst_first)
     while most - fewest > 1:  # with `fewest` nodes in f32 the error is too large, with `most` it is not
         middle = (fewest + most) // 2
         progress(f"measuring the error with {middle} of {len(worst_first)} operators in f32")
-        half = half_graph(graph, frozenset(worst_first[:middle]))
+        half = half_graph(graph, select(frozenset(worst_first[:middle])))
         error = measure_error(half, runs)
         if error.relative is not None and error.relative <= limit:
             best, most = (half, error), middle

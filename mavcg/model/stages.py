@@ -5,6 +5,7 @@ STAGES lists them in order. What they decide is printed by MAVCG_DUMP (dump.py).
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from mavcg.choose.algorithms.select_model import ENGINE, ModelQuestion
 from mavcg.choose.bands.banded_range import AUTO, OFF
@@ -29,6 +30,7 @@ from mavcg.model.model_request import ModelRequest, PlanContext, Progress, plan_
 from mavcg.model.precision import AUTO_PRECISION, BF16, F16, F32, optimised_graph, own_errors_json
 from mavcg.model.precision_choice import HalfChoice, choose_half_layers
 from mavcg.model.precision_error import MeasuredError, error_json, exact_runs
+from mavcg.model.precision_selection import fastest_single, precision_times
 from mavcg.model.weight_choice import choose_stored_weights
 
 
@@ -49,6 +51,12 @@ def choose_precision(plan: Plan, context: PlanContext) -> Plan:
     sets = calibration_sets(plan.graph, context.calibration)
     if single:
         choice = HalfChoice(plan.graph, MeasuredError(None), {}, exact_runs(plan.graph, sets))
+    elif context.precision == AUTO_PRECISION:
+        times = precision_times(
+            plan.graph, context.board, context.question.max_error, context.progress, context.workers
+        )
+        select = partial(fastest_single, plan.graph, times)
+        choice = choose_half_layers(plan.graph, limit, sets, context.progress, select=select)
     else:
         dtype = BF16 if context.precision == BF16 else F16
         choice = choose_half_layers(plan.graph, limit, sets, context.progress, dtype)

@@ -78,24 +78,24 @@ def test_bad_folders_and_files_are_refused(tmp_path: Path) -> None:
 def test_a_build_measures_on_the_inputs_of_the_folder(tiny_onnx: Path, tmp_path: Path) -> None:
     library = str(tmp_path / "libtiny.so")
 
-    def document(calibrate: str | None, limit: float | None) -> dict[str, Any]:
-        options = ModelOptions(cores=("cortex-a76",), precision="auto", max_error=limit, calibrate=calibrate)
+    def document(calibrate: str | None, precision: str = "f16", limit: float | None = None) -> dict[str, Any]:
+        options = ModelOptions(cores=("cortex-a76",), precision=precision, max_error=limit, calibrate=calibrate)
         request, _ = make_model_request(tiny_onnx, library, options)
         return precision_json(plan_model(request, "tiny", lambda message: None), request.precision, request.cores)
 
-    random = document(None, 0.5)
+    random = document(None)
     assert (random["calibration"], random["input_sets"]) == ("seed:0", 1)
     types = inputs_of(tiny_onnx, library)
     for number, size in enumerate((1.0, 3.0)):
         save(tmp_path / f"{number}.npz", types, size)
-    found = document(str(tmp_path), 0.5)
+    found = document(str(tmp_path))
     assert found["calibration"] == str(tmp_path) and found["input_sets"] == 2
     assert found["measured_error"] != random["measured_error"] and 0 < found["measured_error"] < 0.01
     assert precision_words(found).endswith(f"on 2 sets of inputs in {tmp_path}")
     assert found["layers"].keys() & found["own_errors"].keys() and max(found["own_errors"].values()) < 0.01
     assert own_errors_words(found).endswith("(is f16)")
     save(tmp_path / "2.npz", types, 1e5)  # overflows f16, so that the limit needs f32
-    overflowing = document(str(tmp_path), 1e-6)
+    overflowing = document(str(tmp_path), "auto", 1e-6)
     assert "f32" in overflowing["layers"].values() and None in overflowing["own_errors"].values()
 
 

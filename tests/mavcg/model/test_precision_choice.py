@@ -74,7 +74,7 @@ def test_the_limit_of_a_request_is_that_of_the_network(tiny_onnx: Path, tmp_path
     plan = plan_model(request, "tiny", quiet)
     document = precision_json(plan, request.precision, request.cores)
     assert document["max_error"] == 0.5 and document["measured_error"] < 0.01
-    assert set(document["layers"].values()) == {"f16"}
+    assert set(document["layers"].values()) == {"f32"}  # conversions take longer than its small layers gain
 
 
 def test_cores_without_half_precision_make_it_f32(tiny_onnx: Path, tmp_path: Path) -> None:
