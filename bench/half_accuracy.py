@@ -1,10 +1,10 @@
 """Errors of whole networks in half precision against f64: `python -m bench.half_accuracy [NETWORK ..] [--record]`.
 
 Each network computes one set of random inputs: all layers in f16 (sums in blocks, as its kernels add), all in bf16, and
-`--precision auto` with its usual limit. Errors are the largest difference of an output, relative to the output's
-largest number, from the f32 graph in double precision; a layer that makes an infinite number in f16 is named. Nothing
-is timed and nothing is compiled: the figures are the same on every machine. Without names it takes all of NETWORKS;
-those that cannot be had are left out, and named.
+in f16 but for the layers that `--precision auto` must leave in f32 for its usual limit; predicted times are not asked.
+Errors are the largest difference of an output, relative to the output's largest number, from the f32 graph in double
+precision; a layer that makes an infinite number in f16 is named. Nothing is timed and nothing is compiled: the figures
+are the same on every machine. Without names it takes all of NETWORKS; those that cannot be had are left out, and named.
 """
 
 import argparse
