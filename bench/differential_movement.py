@@ -12,10 +12,10 @@ def along_axis(op: str) -> Callable[[Part], Any]:
     def add_to(p: Part) -> Any:
         shape = p.shape()
         axis = int(p.rng.integers(len(shape)))
-        if op == "CumSum":  # the importer has it of constants only, as TopK and others below
-            x, more = p.constant(p.rng.uniform(-3, 3, shape), p.dtype), {"exclusive": p.pick(0, 1)}
-            return _add_input(p, p.add(op, x, p.constant(axis, np.int64), reverse=p.pick(0, 1), **more))
-        if op == "TopK":
+        if op == "CumSum":
+            more = {"exclusive": p.pick(0, 1), "reverse": p.pick(0, 1)}
+            return p.add(op, p.input(*shape), p.constant(axis, np.int64), **more)
+        if op == "TopK":  # the importer has it of constants only, as others below
             k = p.constant([p.size(shape[axis])], np.int64)
             more = {"largest": p.pick(0, 1)} if p.opset >= 11 else {}
             x = p.constant(p.rng.uniform(-3, 3, shape), p.dtype)

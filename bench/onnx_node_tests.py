@@ -101,6 +101,8 @@ PROMISED = (
 EXPECTED_TO_FAIL = {"test_attention_4d_causal_fp16", "test_attention_4d_causal_fp16_expanded"}
 # Made by ONNX's reference, which does not align corners where a scale makes no whole length; docs/operators.md.
 EXPECTED_TO_FAIL |= {f"test_resize_downsample_scales_{mode}_align_corners" for mode in ("linear", "cubic")}
+# ONNX's result is 1.9e-7, from roundings of f32, where the exact one is 0; more than the test permits.
+EXPECTED_TO_FAIL |= {"test_dft_inverse", "test_dft_inverse_opset19"}
 
 
 @dataclass(frozen=True)

@@ -37,20 +37,6 @@ def non_zero(call: OnnxCall) -> Results:
     return constant(np.array(np.nonzero(np.atleast_1d(_array(call, 0, "X"))), np.int64))
 
 
-@known_at_build("x", "axis", result=True)
-def cum_sum(call: OnnxCall) -> Results:
-    """Import CumSum."""
-    x, axes = _array(call, 0, "x"), call.ints(1, "axis")
-    if len(axes) != 1:
-        raise call.fail("its input axis is not one number")
-    axis = call.axis(axes[0], x.ndim)
-    turned = np.flip(x, axis) if call.attr_bool("reverse") else x
-    with np.errstate(over="ignore"):
-        total = np.cumsum(turned, axis, dtype=x.dtype)
-        total = total - turned if call.attr_bool("exclusive") else total
-    return constant(np.flip(total, axis) if call.attr_bool("reverse") else total, stem="sums")
-
-
 @known_at_build("indices", "depth", "values", result=True)
 def one_hot(call: OnnxCall) -> Results:
     """Import OneHot."""
@@ -129,7 +115,6 @@ def hardmax(call: OnnxCall) -> Results:
 
 HANDLERS: Mapping[str, Handler] = {
     "NonZero": non_zero,
-    "CumSum": cum_sum,
     "OneHot": one_hot,
     "TopK": top_k,
     "EyeLike": eye_like,

@@ -5,7 +5,9 @@ from types import MappingProxyType
 
 from mavcg.importers.onnx_ops import (
     convolution,
+    einsum,
     elementwise,
+    fourier,
     indexing,
     known,
     microsoft,
@@ -14,6 +16,7 @@ from mavcg.importers.onnx_ops import (
     quantized,
     recurrent,
     resize,
+    scans,
     shape,
 )
 from mavcg.importers.onnx_ops.call import Handler
@@ -21,7 +24,9 @@ from mavcg.importers.onnx_ops.call import Handler
 # Each family is a module with a mapping HANDLERS; a new family is added here.
 FAMILIES = (
     convolution,
+    einsum,
     elementwise,
+    fourier,
     indexing,
     known,
     normalisation,
@@ -29,6 +34,7 @@ FAMILIES = (
     quantized,
     recurrent,
     resize,
+    scans,
     shape,
 )
 MICROSOFT = "com.microsoft"
