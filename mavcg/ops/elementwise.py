@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from mavcg.graph import DTYPES, TensorType
-from mavcg.ops.op import ANY, FLOATS, NUMBERS, SIGNED, Attr, Operator, TypedNode
+from mavcg.ops.op import ANY, FLOATS, NUMBERS, SIGNED, UNSIGNED, Attr, Operator, TypedNode
 
 _FLOAT_UNARY = (
     "sigmoid",
@@ -81,7 +81,7 @@ def _prelu(case: TypedNode) -> tuple[TensorType, ...]:
 
 
 def _binary(name: str) -> Operator:
-    dtypes = ("bool",) if name in LOGICAL else ANY if name == "equal" else NUMBERS
+    dtypes = ("bool", *SIGNED, *UNSIGNED) if name in LOGICAL else ANY if name == "equal" else NUMBERS
     result = "bool" if name in COMPARISONS else ""
 
     def infer(case: TypedNode) -> tuple[TensorType, ...]:

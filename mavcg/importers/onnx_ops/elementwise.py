@@ -53,10 +53,10 @@ _BINARY = {
     "LessOrEqual": "less_equal",
     "Greater": "greater",
     "GreaterOrEqual": "greater_equal",
-    "And": "and",
-    "Or": "or",
-    "Xor": "xor",
 }
+# Operators of bools, and of the bits of whole numbers -> the graph's operator.
+_LOGICAL = {"And": "and", "Or": "or", "Xor": "xor"}
+_BITWISE = {"BitwiseAnd": "and", "BitwiseOr": "or", "BitwiseXor": "xor"}
 _EXACT_IN_F32 = 1 << 24  # integer bounds up to this size are exact as float attributes
 
 
@@ -163,6 +163,54 @@ def binary(call: OnnxCall) -> Results:
     return call.add(_BINARY[call.op], call.input(0), call.input(1))
 
 
+def logical(call: OnnxCall) -> Results:
+    """Import And, Or or Xor."""
+    a, b = call.input(0), call.input(1)
+    if a.dtype != "bool" or b.dtype != "bool":
+        raise call.fail(f"{a.type} and {b.type}; bools are needed")
+    return call.add(_LOGICAL[call.op], a, b)
+
+
+def bitwise(call: OnnxCall) -> Results:
+    """Import BitwiseAnd, BitwiseOr or BitwiseXor."""
+    a = _whole(call, call.input(0))
+    return call.add(_BITWISE[call.op], a, _whole(call, call.input(1)))
+
+
+def bitwise_not(call: OnnxCall) -> Results:
+    """Import BitwiseNot."""
+    x = _whole(call, call.input(0))
+    return call.add("xor", x, constant(np.array(~DTYPES[x.dtype].type(0))))
+
+
+def bit_shift(call: OnnxCall) -> Results:
+    """Import BitShift, as a product with or a quotient by a power of 2; to the right, bits of the sign move in.
+
+    A shift by all bits of the type, by more, or by a negative number moves all of them out: the power is 0 there, as is
+    an integer quotient by 0.
+    """
+    x, count = _whole(call, call.input(0)), _whole(call, call.input(1))
+    direction = call.attr_str("direction")
+    if direction not in ("LEFT", "RIGHT"):
+        raise call.fail(f"direction {direction!r}; there are LEFT and RIGHT")
+    factor = call.add("pow", call.scalar(2, x), count)
+    if direction == "LEFT":
+        return call.add("mul", x, factor)
+    if x.dtype in UNSIGNED:
+        return call.add("div", x, factor)
+    # The quotient is rounded towards 0: of x from 0 on, and of the complement of a negative x, whose result's it is.
+    negative = call.add("less", x, call.scalar(0, x))
+    sign = call.add("where", negative, call.scalar(-1, x), call.scalar(0, x))
+    return call.add("xor", call.add("div", call.add("xor", x, sign), factor), sign)
+
+
+def _whole(call: OnnxCall, x: Value) -> Value:
+    """Return a value of whole numbers. Raises: MavcgError for another type."""
+    if x.dtype in FLOATS or x.dtype == "bool":
+        raise call.fail(f"{x.type}; whole numbers are needed")
+    return x
+
+
 def power(call: OnnxCall) -> Results:
     """Import Pow; the exponent may have another type than the base and the result."""
     x, y = call.input(0), call.input(1)
@@ -232,6 +280,10 @@ HANDLERS: Mapping[str, Handler] = {
     **dict.fromkeys(_UNARY, unary),
     **dict.fromkeys(_PARAMETRIC, parametric),
     **dict.fromkeys(_BINARY, binary),
+    **dict.fromkeys(_LOGICAL, logical),
+    **dict.fromkeys(_BITWISE, bitwise),
+    "BitwiseNot": bitwise_not,
+    "BitShift": bit_shift,
     **dict.fromkeys(("Sum", "Max", "Min", "Mean"), variadic),
     "Abs": absolute,
     "Sign": sign,

@@ -19,7 +19,10 @@ def _unary(op: str, call: TfliteCall, **attrs: float) -> Results:
 
 
 def _binary(op: str, call: TfliteCall, **attrs: bool) -> Results:
-    return call.activate(call.add(op, call.operand(0), call.operand(1), **attrs))
+    a, b = call.operand(0), call.operand(1)
+    if op in ("and", "or") and a.dtype != "bool":
+        raise call.fail(f"{a.type} and {b.type}; bools are needed")
+    return call.activate(call.add(op, a, b, **attrs))
 
 
 def add_n(call: TfliteCall) -> Results:

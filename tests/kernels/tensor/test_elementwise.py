@@ -106,6 +106,8 @@ def test_comparisons_give_bytes(assert_node: AssertNode, op: str) -> None:
 @pytest.mark.parametrize("op", ["and", "or", "xor", "equal"])
 def test_logic(assert_node: AssertNode, op: str) -> None:
     assert_node(op, (numbers("bool", (3, 70)), numbers("bool", (70,), 1)))
+    for dtype in ("u8", "i16", "i32", "u64"):
+        assert_node(op, (numbers(dtype, (3, 70)), numbers(dtype, (70,), 1)))
 
 
 def test_not_and_where(assert_node: AssertNode) -> None:
