@@ -162,7 +162,7 @@ def test_types_follow(found: Any, wanted: str) -> None:
             r"its inputs are f32\[1,8,9,4\], f32\[6,3,3,3\], _, _",
         ),
         (lambda: shapes("conv2d", "f32[8,9,4]", FILTER), "x has 3 dimensions where 4 are needed"),
-        (lambda: shapes("conv2d", "i8[1,8,9,4]", FILTER), "x is i8; supported: f32, f16, f64"),
+        (lambda: shapes("conv2d", "i8[1,8,9,4]", FILTER), "x is i8; supported: f32, f16, bf16, f64"),
         (lambda: shapes("conv2d", "f16[1,8,9,4]", FILTER), "x, w differ in type"),
         (lambda: shapes("conv2d", IMAGE, FILTER, "f16[6]"), "bias is f16 where x is f32"),
         (lambda: shapes("conv2d", HALF_IMAGE, HALF_FILTER, "f64[6]"), "bias is f64 where x is f16"),
