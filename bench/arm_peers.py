@@ -8,6 +8,7 @@ with onnxruntime's on this machine, so that a wrong network does not count. It n
 
     python -m bench.arm_peers --prepare                                  fetch and convert; then nothing is fetched
     python -m bench.arm_peers --nets squeezenet-random --cores cortex-a55 --json rows.json
+    python -m bench.arm_peers --missing                                  go on after a run that was cut off
     python -m bench.arm_peers --table                                    the rows that were simulated before
 """
 
@@ -23,107 +24,24 @@ from typing import Any
 import numpy as np
 
 from bench.arm_peers_tables import PEERS
-from bench.arm_root import debian, root_of, site_packages
-from bench.models import model_path, shapes_of
+from bench.arm_programs import BOARDS, simulated, simulated_library
+from bench.arm_root import debian, site_packages
 from bench.peer_models import prepared
 from bench.peers import difference, model_name
 from bench.record import facts, measured_or_none, write
-from bench.runners import HALF_RUNTIMES, RUNTIMES, Runner
+from bench.runners import HALF_RUNTIMES, RUNTIMES
 from bench.worker import seeded_inputs
 from mavcg.errors import MavcgError
 from mavcg.files.whole_file import write_whole
 from mavcg.hardware.core import Core
-from mavcg.lab.simulate.process import ProcessOptions, ProcessSimulation, process_json, simulate_process
-from mavcg.lab.simulate.process_emulator import CallRegion, emulated_midr
-from mavcg.profiles.load import load_board, load_core
-from mavcg.profiles.timing import load_timing
-from mavcg.toolchain.zig import run_zig
+from mavcg.lab.simulate.process import ProcessSimulation, process_json
+from mavcg.lab.simulate.process_emulator import emulated_midr
+from mavcg.profiles.load import load_core
 
 NAME = "arm_peers"
 NETWORKS = ("squeezenet-random", "mobilenet_v1-random")
-# A board that has the core: caches, clock and memory of all runtimes' figures.
-BOARDS = {
-    "cortex-a53": "rk3399",
-    "cortex-a55": "rk3588",
-    "cortex-a72": "rk3399",
-    "cortex-a75": "exynos9820",
-    "cortex-a76": "rk3588",
-    "cortex-a510": "snapdragon-8-gen-1",
-}
 CORES = ("cortex-a55", "cortex-a76")
 DTYPES = ("f32", "f16")
-MARK = "getppid"  # called before and after the simulated run (bench/arm_peers_run.py, bench/arm_library.c)
-_HERE = Path(__file__).resolve().parent
-_TARGET = "aarch64-linux-gnu.2.17"
-
-
-def simulated(core: Core, runtime: str, dtype: str, model: Path, every: int) -> tuple[ProcessSimulation, list[Any]]:
-    """Simulate one run of a peer, and return it with the outputs. Raises: MavcgError if the runtime fails."""
-    root = root_of(core)
-    with tempfile.TemporaryDirectory() as folder:
-        output = Path(folder) / "out.npz"
-        python = [str(root / "usr/bin/python3.11"), "-I", str(_HERE / "arm_peers_run.py"), str(site_packages())]
-        simulation = _simulate([*python, runtime, dtype, str(model), str(output)], core, root, every)
-        if not output.exists():
-            raise MavcgError(f"{runtime}: ended with status {simulation.status} without a result")
-        with np.load(output) as file:
-            return simulation, [file[name].ravel() for name in file.files]
-
-
-def simulated_library(
-    network: str, core: Core, dtype: str, libraries: Path, every: int
-) -> tuple[ProcessSimulation, list[Any]]:
-    """Simulate one run of mavcg's library, and return it with the outputs.
-
-    libraries: a folder that keeps libraries for other cores of the same board.
-    Raises: MavcgError if the network cannot be built or the library fails.
-    """
-    root, library = root_of(core), built_for_board(network, BOARDS[core.name], dtype, libraries)
-    with tempfile.TemporaryDirectory() as text:
-        folder = Path(text)
-        program, output = folder / "arm_library", folder / "output.bin"
-        include = f"-I{_HERE.parent / 'runtime/csrc'}"
-        words = ["-target", _TARGET, "-O2", include, str(_HERE / "arm_library.c"), "-ldl", "-o", str(program)]
-        run_zig("cc", words, "building the program that runs a library")
-        shape = next(iter(shapes_of(network).values()), None) or _shape_of(network)
-        seeded = Runner("", [(tuple(shape), np.dtype(np.float32))], [], lambda arrays: arrays)
-        files = []
-        for number, array in enumerate(seeded_inputs(seeded)):
-            files.append(folder / f"{number}.bin")
-            array.tofile(files[-1])
-        simulation = _simulate([str(program), str(library), str(output), *map(str, files)], core, root, every)
-        if simulation.status or not output.exists():
-            raise MavcgError(f"mavcg: ended with status {simulation.status} without a result")
-        return simulation, [np.fromfile(output, dtype=np.float32)]
-
-
-def _shape_of(network: str) -> Sequence[int]:
-    import onnx
-
-    graph = onnx.load(model_path(network), load_external_data=False).graph
-    weights = {tensor.name for tensor in graph.initializer}
-    (source,) = [value for value in graph.input if value.name not in weights]
-    return [dim.dim_value or 1 for dim in source.type.tensor_type.shape.dim]
-
-
-def built_for_board(network: str, board: str, dtype: str, libraries: Path) -> Path:
-    """Return the library of a network for a board, built if the folder does not have it. Raises: MavcgError."""
-    from mavcg.model.model import build_model
-    from mavcg.model.request import ModelOptions, make_model_request
-
-    library = libraries / f"{network}-{board}-{dtype}" / "libmodel.so"
-    if not library.exists():
-        library.parent.mkdir()
-        shapes = [f"{name}={'x'.join(map(str, shape))}" for name, shape in shapes_of(network).items()]
-        options = ModelOptions(board=board, shapes=shapes, jobs=1, precision=None if dtype == "f32" else dtype)
-        request, _ = make_model_request(model_path(network), str(library), options)
-        build_model(request)
-    return library
-
-
-def _simulate(command: Sequence[str], core: Core, root: Path, every: int) -> ProcessSimulation:
-    options = ProcessOptions(CallRegion(MARK, 1, 1, True), every=every, sysroot=root, output=sys.stderr.fileno())
-    return simulate_process(command, core, load_timing(core), load_board(BOARDS[core.name]), options)
 
 
 def row_of(network: str, core: Core, runtime: str, dtype: str, simulation: ProcessSimulation) -> dict[str, Any]:
@@ -201,6 +119,21 @@ def with_rows(known: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> di
     return {**facts("modelled", "bench.arm_peers"), "rows": sorted([*kept, *rows], key=key)}
 
 
+def without_known(
+    runtimes: Sequence[str], network: str, core: Core, dtype: str, rows: Sequence[Mapping[str, Any]]
+) -> list[str]:
+    """Return the runtimes of which these rows have none for a network, core and type; one with an error counts."""
+    there = {row["runtime"] for row in rows if (row["net"], row["core"], row["dtype"]) == (network, core.name, dtype)}
+    return [name for name in runtimes if name not in there]
+
+
+def _known_rows(path: Path | None) -> list[dict[str, Any]]:
+    """Return the rows of a file, or those that were measured before on this machine; none if there is no file."""
+    if path is None:
+        return list(measured_or_none(NAME).get("rows", ()))
+    return list(json.loads(path.read_text(encoding="utf-8"))["rows"]) if path.is_file() else []
+
+
 def main(arguments: Sequence[str]) -> None:
     """Simulate what the arguments name, and write the rows and the record."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -216,6 +149,9 @@ def main(arguments: Sequence[str]) -> None:
     )
     parser.add_argument("--every", type=int, default=0, help="time a sample in every so many instructions; default all")
     parser.add_argument("--json", type=Path, metavar="OUT", help="write the rows to this file, and no record")
+    parser.add_argument(
+        "--missing", action="store_true", help="leave out rows that are there already, as after a run that was cut off"
+    )
     parser.add_argument("--prepare", action="store_true", help="fetch and convert only")
     parser.add_argument("--table", action="store_true", help="print what was simulated before")
     options = parser.parse_args(arguments)
@@ -245,10 +181,15 @@ def _run(options: argparse.Namespace) -> None:
             for runtime, reason in prepared(network, [name for name in runtimes if name != "mavcg"]).reasons.items():
                 say(f"{network}: {runtime}: {reason}")
         return
-    rows: list[dict[str, Any]] = []
+    known = _known_rows(options.json) if options.missing else []
+    rows = list(known) if options.json is not None else []
     with tempfile.TemporaryDirectory() as libraries:
         for core, network, dtype in itertools.product(cores, networks, options.dtypes.split(",")):
-            able = [name for name in runtimes if computes(name, dtype, core)]
+            able = without_known(
+                [name for name in runtimes if computes(name, dtype, core)], network, core, dtype, known
+            )
+            if not able:
+                continue
             for row in rows_of(network, core, able, dtype, Path(libraries), options.every):
                 rows.append(row)
                 if options.json is not None:

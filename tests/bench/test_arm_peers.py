@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from bench.arm_peers import BOARDS, computes, with_rows
+from bench.arm_peers import computes, with_rows, without_known
 from bench.arm_peers_tables import arm_peers, by_network, fastest_peer, ratio_of
+from bench.arm_programs import BOARDS
 from bench.arm_root import core_files
 from bench.tables import table
 from mavcg.profiles.load import load_board, load_core
@@ -72,3 +73,10 @@ def test_rows_of_a_run_take_the_place_of_earlier_ones() -> None:
         ("n", "mavcg", 1),
         ("n", "ncnn", 3),
     ]
+
+
+def test_a_run_that_was_cut_off_goes_on_with_the_runtimes_that_have_no_row() -> None:
+    rows = [row("ncnn", 1), row("mnn", 1, net="m"), row("litert", 1, core="cortex-a76")]
+    names = ["ncnn", "mnn", "litert", "mavcg"]
+    assert without_known(names, "n", load_core("cortex-a55"), "f32", rows) == ["mnn", "litert", "mavcg"]
+    assert without_known(names, "n", load_core("cortex-a55"), "f16", rows) == names
