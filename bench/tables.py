@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bench import (
+    arm_ncnn_tables,
     arm_peers_tables,
     blas_tables,
     headline_tables,
@@ -156,6 +157,7 @@ TABLES: Mapping[str, tuple[str, Callable[[Record], str]]] = {
             **selection_tables.TABLES,
             **simulated_tables.TABLES,
             **arm_peers_tables.TABLES,
+            **arm_ncnn_tables.TABLES,
             **unsure_tables.TABLES,
             **headline_tables.TABLES,
         }.items()
