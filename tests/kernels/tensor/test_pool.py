@@ -86,8 +86,8 @@ X86 = machines_for([load_core("znver3")], parse_target("x86_64-linux-gnu"))["znv
 
 
 def pool_of(channels: int, kernel: int, stride: int, dilation: int = 1) -> Pool:
-    views = [dense_view(TensorType("f32", (1, 40, width, channels))) for width in (90, 30)]
-    return Pool("max", *views, (kernel, kernel), (stride, stride), (dilation, dilation), (0,) * 4, (0,) * 4)
+    x, out = (dense_view(TensorType("f32", (1, 40, width, channels))) for width in (90, 30))
+    return Pool("max", x, out, (kernel, kernel), (stride, stride), (dilation, dilation), (0,) * 4, (0,) * 4)
 
 
 @pytest.mark.parametrize("kernel, stride, dilation", [(3, 2, 1), (2, 2, 1), (3, 1, 1), (2, 3, 1), (3, 2, 2)])
