@@ -70,9 +70,15 @@ load    ld1_q          ld1 {v0.4s}, [x0]
 load    ld1_q2         ld1 {v0.4s, v1.4s}, [x0]
 load    ld1_q3         ld1 {v0.4s, v1.4s, v2.4s}, [x0]
 load    ld1_q4         ld1 {v0.4s, v1.4s, v2.4s, v3.4s}, [x0]
+load    ld1_d2         ld1 {v0.8b, v1.8b}, [x0]                ld1_q2
+load    ld1_d3         ld1 {v0.8b, v1.8b, v2.8b}, [x0]         ld1_q3
+load    ld1_d4         ld1 {v0.8b, v1.8b, v2.8b, v3.8b}, [x0]   ld1_q4
 load    ld2_q          ld2 {v0.4s, v1.4s}, [x0]
 load    ld3_q          ld3 {v0.4s, v1.4s, v2.4s}, [x0]
 load    ld4_q          ld4 {v0.4s, v1.4s, v2.4s, v3.4s}, [x0]
+load    ld2_d          ld2 {v0.8b, v1.8b}, [x0]                ld2_q
+load    ld3_d          ld3 {v0.8b, v1.8b, v2.8b}, [x0]         ld3_q
+load    ld4_d          ld4 {v0.8b, v1.8b, v2.8b, v3.8b}, [x0]   ld4_q
 load    ld2_lane       ld2 {v0.s, v1.s}[1], [x0]               ld2_q
 load    ld3_lane       ld3 {v0.s, v1.s, v2.s}[1], [x0]         ld3_q
 load    ld4_lane       ld4 {v0.s, v1.s, v2.s, v3.s}[1], [x0]   ld4_q
@@ -89,12 +95,19 @@ store   stp_q          stp q0, q1, [x0]
 store   st1_lane       st1 {v0.s}[1], [x0]
 store   st1_lane_d     st1 {v0.d}[1], [x0]                    st1_lane
 store   st1_q          st1 {v0.4s}, [x0]
+store   st1_d          st1 {v0.8b}, [x0]                       st1_q
 store   st1_q2         st1 {v0.4s, v1.4s}, [x0]
 store   st1_q3         st1 {v0.4s, v1.4s, v2.4s}, [x0]
 store   st1_q4         st1 {v0.4s, v1.4s, v2.4s, v3.4s}, [x0]
+store   st1_d2         st1 {v0.8b, v1.8b}, [x0]                st1_q2
+store   st1_d3         st1 {v0.8b, v1.8b, v2.8b}, [x0]         st1_q3
+store   st1_d4         st1 {v0.8b, v1.8b, v2.8b, v3.8b}, [x0]   st1_q4
 store   st2_q          st2 {v0.4s, v1.4s}, [x0]
 store   st3_q          st3 {v0.4s, v1.4s, v2.4s}, [x0]
 store   st4_q          st4 {v0.4s, v1.4s, v2.4s, v3.4s}, [x0]
+store   st2_d          st2 {v0.8b, v1.8b}, [x0]                st2_q
+store   st3_d          st3 {v0.8b, v1.8b, v2.8b}, [x0]         st3_q
+store   st4_d          st4 {v0.8b, v1.8b, v2.8b, v3.8b}, [x0]   st4_q
 store   st2_lane       st2 {v0.s, v1.s}[1], [x0]               st2_q
 store   st3_lane       st3 {v0.s, v1.s, v2.s}[1], [x0]         st3_q
 store   st4_lane       st4 {v0.s, v1.s, v2.s, v3.s}[1], [x0]   st4_q
@@ -156,6 +169,7 @@ vector  adalp_q        sadalp v0.4s, v1.8h
 vector  adalp_d        sadalp v0.2s, v1.4h                     adalp_q
 vector  aba_q          saba v0.4s, v1.4s, v2.4s                adalp_q
 vector  aba_d          saba v0.2s, v1.2s, v2.2s                adalp_d
+vector  abal_q         sabal v0.4s, v1.4h, v2.4h               aba_q
 vector  addv_q         addv s0, v1.4s
 vector  sqadd_q        sqadd v0.4s, v1.4s, v2.4s
 vector  sqadd_d        sqadd v0.2s, v1.2s, v2.2s               sqadd_q

@@ -189,12 +189,9 @@ def _structure(instr: Instr, match: re.Match[str]) -> Effects | None:
         op_class = f"{match[1]}{structure}_lane{'_d' if half else ''}"
     elif replicate:
         op_class = f"ld{structure}r"
-    elif structure > 1:
-        op_class = f"{match[1]}{structure}_q"
-    elif count == 1:
-        op_class = f"{match[1]}1_q" if not load or size == 16 else "ld1_d"
     else:
-        op_class = f"{match[1]}1_q{count}"
+        form = "q" if size == 16 * count else "d"
+        op_class = f"{match[1]}{structure}_{form}{count if structure == 1 < count else ''}"
     return _transfer(instr, op_class, address, size, load, count, partial=lane)
 
 

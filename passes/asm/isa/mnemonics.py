@@ -126,7 +126,8 @@ addl    wr  -  saddl saddl2 uaddl uaddl2 ssubl ssubl2 usubl usubl2 saddw saddw2 
 abdl    wr  -  sabdl sabdl2 uabdl uabdl2 saddlp uaddlp
 addhn   wr  -  addhn raddhn subhn rsubhn
 addhn   ar  -  addhn2 raddhn2 subhn2 rsubhn2
-aba     ar  -  saba uaba sabal sabal2 uabal uabal2
+aba     ar  -  saba uaba
+abal    ar  -  sabal sabal2 uabal uabal2
 addp    wr  -  addp smaxp sminp umaxp uminp
 adalp   ar  -  sadalp uadalp
 addv    wr  -  addv saddlv uaddlv smaxv sminv umaxv uminv

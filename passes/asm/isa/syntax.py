@@ -24,7 +24,7 @@ INVERSE = {**_INVERSE, **{v: k for k, v in _INVERSE.items()}}
 
 _GENERAL = re.compile(r"(x|w)(\d|[12]\d|30)$", re.ASCII)
 _SCALAR = re.compile(r"([bhsdq])(\d|[12]\d|3[01])$", re.ASCII)
-_VECTOR = re.compile(r"v(\d|[12]\d|3[01])(?:\.(\d{0,2}[bhsdq]))?(?:\[(\d+)\])?$", re.ASCII)
+_VECTOR = re.compile(r"v(\d|[12]\d|3[01])(?:\.(\d{0,2}[bhsdq]))?(?:\[(0x[0-9a-f]+|\d+)\])?$", re.ASCII)
 _ALIASES = {"lr": "x30", "fp": "x29", "ip0": "x16", "ip1": "x17"}
 _NUMBER = re.compile(r"#?\s*([-+]?)(0x[0-9a-f]+|0b[01]+|\d+)$", re.ASCII)
 
@@ -191,8 +191,12 @@ def parse_register(text: str) -> Reg | None:
     if match := _SCALAR.match(text):
         return Reg(f"v{match[2]}", match[1])
     if match := _VECTOR.match(text):
-        return Reg(f"v{match[1]}", "v", match[2] or "", None if match[3] is None else int(match[3]))
+        return Reg(f"v{match[1]}", "v", match[2] or "", None if match[3] is None else _lane(match[3]))
     return None
+
+
+def _lane(text: str) -> int:
+    return int(text, 16 if text.startswith("0x") else 10)
 
 
 def number(text: str) -> int | None:
@@ -272,10 +276,10 @@ def _address(text: str) -> Operand:
 
 
 def _list(text: str) -> Operand:
-    match = re.match(r"\{(.*)\}\s*(?:\[\s*(\d+)\s*\])?$", text, re.DOTALL)
+    match = re.match(r"\{(.*)\}\s*(?:\[\s*(0x[0-9a-f]+|\d+)\s*\])?$", text, re.DOTALL)
     if match is None:
         return RawOperand(text)
-    lane = None if match[2] is None else int(match[2])
+    lane = None if match[2] is None else _lane(match[2])
     registers: list[Reg] = []
     for piece in _split(match[1]):
         ends = [parse_register(end) for end in piece.split("-")]
