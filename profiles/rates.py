@@ -16,7 +16,8 @@ def rate(row: ClassTiming, timing: Timing) -> float:
     Units, issue width, blocks and rules of the core limit it.
     """
     if timing.order != "in":
-        return float(unit_rate(row.units, timing.pools, timing.width))
+        rate_of_units = unit_rate(row.units, timing.pools, timing.width)
+        return float(min(rate_of_units, Fraction(timing.width, max(1, row.slots))))
     gaps = [rule.cycles for rule in timing.forbidden_distances if row.name in rule.first and row.name in rule.then]
     alone = row.blocks > 0 or any(row.name in rule.these and row.name in rule.those for rule in timing.no_dual_issue)
     return _in_order(row.units, row.blocks, tuple(timing.pools.items()), timing.width, tuple(gaps), alone)

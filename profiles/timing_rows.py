@@ -14,7 +14,7 @@ from mavcg.hardware.timing import INDEPENDENT, ClassTiming, ForbiddenDistance, N
 from mavcg.profiles import schema
 from mavcg.profiles.schema import Table, refuse, value_text
 
-ROW_KEYS = ("latency", "per_cycle", "units", "blocks", "first", "last", "narrows", "unaligned", "source")
+ROW_KEYS = ("latency", "per_cycle", "units", "blocks", "first", "last", "narrows", "unaligned", "slots", "source")
 TIMING_TABLES = ("forward", "no_dual_issue", "issue_distance", "loads")
 MOST_QUEUED = 8  # vector instructions in the queue of an in-order core; as SIM_QUEUED of simulate/csrc
 WORD = r"[a-z][a-z0-9_]*"
@@ -157,8 +157,9 @@ def _rows(path: Path, key: str, row: object, order: str) -> Iterable[ClassTiming
     units = tuple(_unit(path, text, f"{key_path}.units", order) for text in texts)
     blocks = schema.whole(path, row, "blocks", f"{key_path}.blocks", 0, 100, default=0)
     first, last = (_flag(path, row, name, key_path) for name in ("first", "last"))
-    narrows, unaligned = (
-        schema.whole(path, row, name, f"{key_path}.{name}", 0, 100, default=0) for name in ("narrows", "unaligned")
+    narrows, unaligned, slots = (
+        schema.whole(path, row, name, f"{key_path}.{name}", 0, 100, default=0)
+        for name in ("narrows", "unaligned", "slots")
     )
     if blocks and order == "out":
         raise refuse(path, f"{key_path}.blocks", "an out-of-order core is never blocked", "remove it")
@@ -166,12 +167,16 @@ def _rows(path: Path, key: str, row: object, order: str) -> Iterable[ClassTiming
         raise refuse(path, f"{key_path}.first", "an out-of-order core has no first slot", "remove it")
     if narrows and order == "out":
         raise refuse(path, f"{key_path}.narrows", "an out-of-order core has no slots after it", "remove it")
+    if slots and order == "in":
+        raise refuse(path, f"{key_path}.slots", "an in-order core issues an instruction in one slot", "remove it")
     if last and not blocks:
         raise refuse(
             path, f"{key_path}.last", "without blocks, other instructions may follow in its cycle", "add blocks"
         )
     for name in _class_names(path, key, key_path):
-        yield ClassTiming(name, latency, float(per_cycle), units, blocks, source, first, unaligned, last, narrows)
+        yield ClassTiming(
+            name, latency, float(per_cycle), units, blocks, source, first, unaligned, last, narrows, slots
+        )
 
 
 def _flag(path: Path, row: Table, name: str, key_path: str) -> bool:

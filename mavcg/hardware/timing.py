@@ -30,7 +30,8 @@ class ClassTiming:
     A55's q load. first: for in-order cores, True if it issues only in the first slot of a cycle. last: for in-order
     cores, True if it issues beside an earlier instruction although it blocks, and ends that cycle. narrows:
     for in-order cores, cycles after those that it blocks in which it takes one issue slot. unaligned: additional
-    cycles of its units, and of `blocks` unless 0, for an access to 16 bytes at no multiple of 16.
+    cycles of its units, and of `blocks` unless 0, for an access to 16 bytes at no multiple of 16. slots: for
+    out-of-order cores, the dispatch slots that it takes where these are more than its micro-operations.
     """
 
     name: str
@@ -43,6 +44,7 @@ class ClassTiming:
     unaligned: int = 0
     last: bool = False
     narrows: int = 0
+    slots: int = 0
 
 
 @dataclass(frozen=True)

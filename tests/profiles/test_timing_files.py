@@ -145,6 +145,7 @@ def test_timing_tables_are_no_figures(cores: Path) -> None:
         ("blocks = 2", "blocks = -1", "instr.ldr_q.blocks", "is not a whole number"),
         ("blocks = 2", "blocks = 2, last = 1", "instr.ldr_q.last", "is not true or false"),
         ("blocks = 2", "blocks = 2, narrows = -1", "instr.ldr_q.narrows", "is not a whole number"),
+        ("blocks = 2", "slots = 2", "instr.ldr_q.slots", "an in-order core issues an instruction in one slot"),
         ("blocks = 2", "last = true", "instr.ldr_q.last", "other instructions may follow in its cycle; add blocks"),
         ("fp = 2 }", "fp = 0 }", "issue.pools.fp", "is not a whole number"),
         ("{ load = 1, alu = 2, fp = 2 }", "3", "issue.pools", "is not a table of units"),

@@ -15,6 +15,7 @@ from mavcg.lab.simulate.harness import ffi, library
 from mavcg.lab.simulate.rows import NO_REGISTER, PREFETCH, UNMODELLED, DecodedInstr, prefetch_address, register_number
 from mavcg.passes.asm.isa.op import Op
 from mavcg.passes.asm.models.issue_constraints import blocked_cycles, matches, touches_vectors, unit_names, unit_uses
+from mavcg.passes.asm.models.ports import micro_ops
 
 UNMODELLED_LATENCY = 4  # cycles of an instruction without facts; on in-order cores it issues alone
 _ROLES = ("", *ROLES)
@@ -131,6 +132,7 @@ class TimingTables:
                 f"cores/{timing.core}.toml: instr.{op.op_class}: {len(uses)} units; the simulator takes 24"
             )
         pattern.use_count, pattern.own_count = len(uses), len(own.units)
+        pattern.slots = micro_ops(op, timing)
         for at, use in enumerate(uses):
             pattern.uses[at].cycles = use.cycles
             pattern.uses[at].units = sum(1 << unit for unit, pool in enumerate(self.units) if pool in use.any_of)

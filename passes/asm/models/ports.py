@@ -173,8 +173,11 @@ def straight_bounds(ops: Sequence[Op], timing: Timing) -> tuple[CycleBound, Cycl
 
 
 def micro_ops(op: Op, timing: Timing) -> int:
-    """Return the dispatch slots that an op takes: one per micro-operation, and one for an op that needs no unit."""
-    return max(1, len(unit_uses(op, timing)))
+    """Return the dispatch slots that an op takes: one per micro-operation, or as many as its class says if these are
+    more, those of an address update beside them; one for an op that needs no unit.
+    """
+    own = timing.of(op.op_class)
+    return max(1, len(unit_uses(op, timing)) + max(0, own.slots - len(own.units)))
 
 
 def _work(op: Op, timing: Timing) -> list[tuple[frozenset[str], int]]:

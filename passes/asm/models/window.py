@@ -13,6 +13,7 @@ from itertools import accumulate
 from mavcg.hardware.timing import Timing, UnitUse
 from mavcg.passes.asm.isa.op import Op
 from mavcg.passes.asm.models.issue_constraints import Dependence, op_dependences, unit_uses
+from mavcg.passes.asm.models.ports import micro_ops
 
 
 def window_cycles(ops: Sequence[Op], timing: Timing) -> int:
@@ -68,7 +69,7 @@ class _Window:
     def run(self, index: int, op: Op, ops: Sequence[Op], waits: Sequence[Dependence]) -> int:
         """Dispatch, issue and retire the next op; return the cycle in which its last micro-op issues."""
         uses = unit_uses(op, self.timing)
-        count = max(1, len(uses))
+        count = micro_ops(op, self.timing)
         units = self._dispatch(uses, count)
         ready = update = self.cycle
         for after in waits:

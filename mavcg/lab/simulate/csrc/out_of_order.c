@@ -148,7 +148,7 @@ uint64_t out_of_order_issue(sim *s, const sim_row *row, const sim_access *access
     const sim_machine *m = &s->machine;
     const sim_pattern *p = &s->patterns[row->pattern];
     sim_out_of_order *o = &s->out;
-    uint32_t count = p->use_count ? p->use_count : 1, cause = SIM_CAUSES;
+    uint32_t count = p->slots ? p->slots : 1, cause = SIM_CAUSES; /* of instructions without a model: 1 */
     int load = access != NULL && access->kind & (SIM_LOAD | SIM_PREFETCH),
         store = access != NULL && access->kind & SIM_STORE;
 

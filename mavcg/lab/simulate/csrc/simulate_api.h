@@ -58,11 +58,12 @@ typedef struct {
 } sim_use;
 
 /* Resources of an instruction. The first own_count uses belong to the operation, the others to its address update.
-   unaligned: extra cycles, also added to `blocks`, for an access that crosses a multiple of 16 bytes. no_dual, spaced:
-   bit masks of the rules that apply to the instruction; these/those and first/then are the rule's two sides. */
+   slots: dispatch slots of an out-of-order core. unaligned: extra cycles, also added to `blocks`, for an access that
+   crosses a multiple of 16 bytes. no_dual, spaced: bit masks of the rules that apply to the instruction; these/those
+   and first/then are the rule's two sides. */
 typedef struct {
     sim_use uses[SIM_USES];
-    uint32_t use_count, own_count, blocks, unaligned;
+    uint32_t use_count, own_count, slots, blocks, unaligned;
     uint32_t first, last, narrows; /* issue slots, as in ClassTiming of mavcg/hardware/timing.py */
     uint32_t no_dual_these, no_dual_those, spaced_first, spaced_then;
 } sim_pattern;
