@@ -45,6 +45,14 @@ def rate(core: str, form: str) -> float:
         ("cortex-a72", "zip1 v{d}.4s, v16.4s, v17.4s", 1.5),
         ("cortex-a72", "trn2 v{d}.8h, v16.8h, v17.8h", 1.5),
         ("cortex-a72", "ext v{d}.16b, v16.16b, v17.16b, #4", 1.5),
+        ("cortex-a72", "abs v{d}.4h, v16.4h", 1.0),
+        ("cortex-a72", "uaba v{d}.8h, v16.8h, v17.8h", 0.5),
+        ("cortex-a72", "uabal v{d}.4s, v16.4h, v17.4h", 1.0),
+        ("cortex-a72", "sli v{d}.8h, v16.8h, #2", 0.5),
+        ("cortex-a72", "add v{d}.4h, v16.4h, v17.4h", 2.0),
+        ("cortex-a72", "st1 {{v{d}.8b}}, [x0]", 1.0),
+        ("cortex-a72", "st1 {{v{d}.16b}}, [x0]", 0.5),
+        ("cortex-a53", "uabal v{d}.4s, v16.4h, v17.4h", 0.5),
         ("cortex-x1", "sqxtun v{d}.4h, v16.4s", 2.0),
         ("neoverse-n1", "sshll v{d}.4s, v16.4h, #2", 1.0),
         ("neoverse-v1", "srshl v{d}.4s, v16.4s, v17.4s", 2.0),
@@ -59,6 +67,8 @@ def test_rates_are_those_of_silicon(core: str, form: str, published: float) -> N
     ("core", "chain", "published"),
     [
         ("cortex-a72", "sqrshrun v0.4h, v0.4s, #2", 4),
+        ("cortex-a72", "uaba v0.8h, v16.8h, v17.8h", 2),
+        ("cortex-a53", "uaba v0.8h, v16.8h, v17.8h", 2),
         ("cortex-a72", "zip1 v0.4s, v0.4s, v0.4s", 3),
         ("cortex-a72", "ext v0.16b, v0.16b, v0.16b, #4", 3),
         ("cortex-a53", "srshr v0.4s, v0.4s, #2", 3),
@@ -123,6 +133,22 @@ def test_two_chains_of_products_take_longer_by_turns_than_one_after_the_other(fi
     assert block_cycles(ops_of("; ".join(chains[0] + chains[1])), timing) == 16
     by_turns = [text for pair in zip(*chains, strict=True) for text in pair]
     assert block_cycles(ops_of("; ".join(by_turns)), timing) == 4 * 7 + 2
+
+
+# FFmpeg, pix_abs16 of libavcodec/aarch64/me_cmp_neon.S, whose loads take the passes of its sums on top.
+def test_an_a53_issues_nothing_in_the_second_pass_of_a_sum_of_differences() -> None:
+    timing = timing_of("cortex-a53")
+    assert block_cycles(ops_of("uabal v0.8h, v1.8b, v2.8b; add x3, x4, x5"), timing) == 3
+    assert block_cycles(ops_of("uabd v0.8b, v1.8b, v2.8b; add x3, x4, x5"), timing) == 1
+
+
+def test_an_a72_dispatches_128_bits_as_two_halves() -> None:
+    """Six sums of 128 bits fill four cycles, six of 64 bits two; their units are the same."""
+    timing = timing_of("cortex-a72")
+    whole, half = (
+        "; ".join(f"add v{n}.{t}, v16.{t}, v17.{t}" for n in range(6)) + "; sub x0, x1, x2" for t in ("16b", "8b")
+    )
+    assert (block_cycles(ops_of(whole), timing), block_cycles(ops_of(half), timing)) == (5, 3)
 
 
 def test_a_chain_of_products_may_have_other_instructions_between() -> None:
@@ -195,8 +221,8 @@ def test_products_alone_are_as_fast_as_arms_loops(
     assert macs * len(ops) / loop_cycles(ops, timing_of(core)) == pytest.approx(published, rel=within)
 
 
-def test_an_a73_dispatches_a_128_bit_product_as_two() -> None:
-    # 48 FMLA, 10 loads and 7 more take 66.5 cycles on silicon; the model comes to 56.5 of them, from 48.
+def test_an_a73_dispatches_a_128_bit_product_in_three_slots() -> None:
+    # 48 FMLA, 10 loads and 7 more take 66.5 cycles on silicon; the model comes to 57 of them, from 48.
     text = "; ".join(f"fmla v{n % 24}.4s, v30.4s, v31.s[1]" for n in range(48))
     text += "; " + "; ".join(f"ldr q{24 + n % 6}, [x1]" for n in range(10))
     text += "; " + "; ".join(["prfm pldl1keep, [x1]"] * 3 + ["add x2, x2, #1"] * 4)

@@ -70,10 +70,13 @@ def test_an_a510_takes_38_cycles_for_the_products_of_arms_8x12_loops() -> None:
 
 
 def test_ext_and_trn_of_128_bits_are_one_micro_operation_on_an_a57_and_zip_is_three() -> None:
-    """LLVM's CortexA57Model; a CRC without a table was slower on an A75 than on an A55, its ext being timed as zip."""
+    """LLVM's CortexA57Model, in two slots of three as an A72's (insn_bench: 1.50 a cycle).
+
+    A CRC without a table was slower on an A75 than on an A55, its ext being timed as zip.
+    """
     timing = timing_of("cortex-a57")
     for form in ("ext v{0}.16b, v{0}.16b, v16.16b, #8", "trn1 v{0}.4s, v{0}.4s, v16.4s", "rev64 v{0}.4s, v{0}.4s"):
-        assert rate("cortex-a57", form) == 2
+        assert rate("cortex-a57", form) == pytest.approx(1.5)
         assert loop_cycles(ops_of(form.format(0).replace("v16", "v0")), timing) == 3
     assert loop_cycles(ops_of("zip1 v0.4s, v0.4s, v0.4s"), timing) == 6
 
