@@ -13,6 +13,8 @@ RETURN_ADDRESS = 0x1700_0000
 STACK_TOP, STACK_BYTES = 0x7F00_0000_0000, 8 << 20
 THREAD_AREA, THREAD_BYTES = 0x7E00_0000_0000, 1 << 16  # zeroed memory; TPIDR_EL0 points to its middle
 EXTERNAL_LIMIT = EXTERNAL_BASE + (1 << 20)
+# Extensions of the instruction set that Unicorn executes; not i8mm and bf16.
+EMULATED_EXTENSIONS = frozenset({"dotprod", "fp16fml", "fullfp16", "lse", "rdm"})
 _RET = bytes.fromhex("c0035fd6")
 
 

@@ -5,10 +5,11 @@ threads and system calls do not exist here: functions for them fail as on a syst
 """
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from mavcg.errors import MavcgError
+from mavcg.hardware.extensions import hwcap_words
 from mavcg.lab.simulate.callees import CalleeEffect
 
 HEAP = 0x50_0000_0000
@@ -17,16 +18,27 @@ _ALIGN = 4096
 _NO_SYSTEM_CALL = -38 % (1 << 64)  # ENOSYS
 _FAILED = (1 << 64) - 1
 _PID = 1000
+_AT_HWCAP, _AT_HWCAP2 = 16, 26  # Linux include/uapi/linux/auxvec.h
 
 
 class EngineHost:
     """Heap, clock and environment of a simulated process.
 
     cycles: function that returns the simulated cycle. environment: entries such as MAVCG_CPU_MAP=0=cortex-a55.
+    extensions: of the instruction set, that AT_HWCAP and AT_HWCAP2 show.
     """
 
-    def __init__(self, emulator: Any, cycles: Callable[[], int], ghz: float, environment: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        emulator: Any,
+        cycles: Callable[[], int],
+        ghz: float,
+        environment: tuple[str, ...],
+        extensions: Iterable[str] = (),
+    ) -> None:
         self.emulator, self.cycles, self.ghz = emulator, cycles, ghz
+        low, high, low2, high2 = hwcap_words(extensions)
+        self._auxiliary = {_AT_HWCAP: low | high << 32, _AT_HWCAP2: low2 | high2 << 32}
         self._next = HEAP
         lines = [self.put(line.encode() + b"\0") for line in environment]
         self.environment = self.put(struct.pack(f"<{len(lines) + 1}Q", *lines, 0))
@@ -54,7 +66,7 @@ class EngineHost:
         zero = _returns(0)
         names = (
             "free munmap madvise sched_yield pthread_attr_init pthread_attr_destroy pthread_attr_setstacksize "
-            "pthread_setname_np pthread_sigmask sigfillset getauxval dladdr pthread_self"
+            "pthread_setname_np pthread_sigmask sigfillset dladdr pthread_self"
         )
         return {
             **{name: zero for name in names.split()},
@@ -63,6 +75,7 @@ class EngineHost:
             "mmap": lambda e: CalleeEffect(self.take(e.general(1))),
             "posix_memalign": self._allocate_aligned,
             "clock_gettime": self._clock,
+            "getauxval": lambda e: CalleeEffect(self._auxiliary.get(e.general(0), 0)),
             "getpid": _returns(_PID),
             "getenv": self._getenv,
             "syscall": _returns(_FAILED),

@@ -16,6 +16,7 @@ from mavcg.graph import DTYPES
 from mavcg.hardware.core import Core
 from mavcg.hardware.timing import Timing
 from mavcg.lab.simulate.call_arguments import CallState
+from mavcg.lab.simulate.emulator import EMULATED_EXTENSIONS
 from mavcg.lab.simulate.engine_host import EngineHost, system_call
 from mavcg.lab.simulate.program_image import constructors
 from mavcg.lab.simulate.run import INSTRUCTION_LIMIT, CallCounts, SimulatedProgram
@@ -58,7 +59,8 @@ class ModelProcess:
         # The emulated thread runs on CPU 0, so that a library with several versions selects that of this core.
         environment = (f"MAVCG_CPU_MAP=0={core.name}",)
         self._sampled: SampledRun | None = None
-        self.host = EngineHost(self.program.emulator, self.now, figures.ghz, environment)
+        extensions = EMULATED_EXTENSIONS & set(core.extensions)
+        self.host = EngineHost(self.program.emulator, self.now, figures.ghz, environment, extensions)
         self.program.host_functions = self.host.functions()
         self.program.system_call = system_call
         values = dict(zip(PROCESS_DATA, (self.host.environment, self.host.environment, *RSEQ), strict=True))

@@ -1,5 +1,6 @@
 """A model library in the simulator: its layers, its version, the same bits on every core; errors for other files."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,27 @@ def test_a_library_without_a_model_is_refused(tmp_path: Path) -> None:
     run_zig("cc", [*flags, "x.c", "-o", "x.so"], "building", tmp_path)
     with pytest.raises(MavcgError, match="is not a model library; give --function"):
         simulated(tmp_path / "x.so", "cortex-a55")
+
+
+def test_a_library_in_f16_runs_where_the_core_has_the_arithmetic(tmp_path: Path) -> None:
+    pytest.importorskip("unicorn", reason="the emulator (mavcg[check]) is not installed")
+    from onnx import TensorProto, helper, save
+
+    from mavcg.cli.app import run
+
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [40]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Mul", ["x", "x"], ["y"])], "square", ends[:1], ends[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    save(model, str(tmp_path / "square.onnx"))
+    library, kind = tmp_path / "libsquare.so", load_core("cortex-a55")
+    build = ["build", str(tmp_path / "square.onnx"), "--cores", "cortex-a55", "--precision", "f16", "-o", str(library)]
+    assert run(build) == 0
+    x = np.linspace(-3, 3, 40, dtype="f")
+    result = simulate_model(library, kind, load_timing(kind), BOARD, 0, inputs_of=lambda names: [x])
+    rounded = x.astype(np.float16)
+    np.testing.assert_array_equal(np.frombuffer(result.outputs[0], "f"), (rounded * rounded).astype("f"))
+    with pytest.raises(MavcgError, match="create ends with status -8"):
+        simulate_model(library, replace(kind, extensions=()), load_timing(kind), BOARD, 0)
 
 
 @pytest.mark.long
