@@ -153,15 +153,17 @@ def lanes_of(machine: Machine, panel: int) -> int:
     return min(lanes_f32(machine), panel)
 
 
-def load_partial(b: ir.IRBuilder, machine: Machine, pointer: Value, lanes: int, used: int, name: str = "") -> Value:
-    """Emit the load of the first `used` lanes of a vector of f32; the other lanes are undefined."""
+def load_partial(
+    b: ir.IRBuilder, machine: Machine, pointer: Value, lanes: int, used: int, name: str = "", typ: ir.Type = F32
+) -> Value:
+    """Emit the load of the first `used` lanes of a vector of f32, or of `typ`; the other lanes are undefined."""
     if used == lanes or machine.arch == "x86_64":
-        return load_vector(b, pointer, vector(F32, lanes), used, name)
-    return load_lanes(b, pointer, F32, lanes, used, name)
+        return load_vector(b, pointer, vector(typ, lanes), used, name)
+    return load_lanes(b, pointer, typ, lanes, used, name)
 
 
 def store_partial(b: ir.IRBuilder, machine: Machine, value: Value, pointer: Value, lanes: int, used: int) -> None:
-    """Emit the store of the first `used` lanes of a vector of f32."""
+    """Emit the store of the first `used` lanes of a vector."""
     if used == lanes or machine.arch == "x86_64":
         store_vector(b, value, pointer, used)
     else:

@@ -21,6 +21,7 @@ from mavcg.toolchain.target import Target
 
 # Allows Winograd's F(2x2) and F(4x4) of 3x3 and 5x5; F(6x6) has a larger error (kernels/primitives/winograd/family.py).
 MAX_ERROR = 1e-4
+MAX_HALF_ALGORITHM_ERROR = 0.06  # the same of a model in f16: F(2x2) and F(4x4) of 3x3
 Progress = Callable[[str], None]
 
 
@@ -31,7 +32,7 @@ class ModelRequest:
     shapes: of inputs with free dimensions, by name. sizes: shapes of each size, for a library of several sizes; the
     first is also in shapes. threads: default of a context; 0: the number predicted to be fastest on the board among the
     context's CPUs. board: for whose caches the kernels are tiled; None: typical caches of their cores. max_error:
-    largest error of an f32 algorithm relative to its largest sum before the activation; 0: sums by definition.
+    largest error of an algorithm relative to its largest sum before the activation; 0: sums by definition.
     strategy: of selection, as in --strategy. db, max_workspace_bytes: as in ModelQuestion. max_size_bytes: limit of
     packed weights. max_arena_bytes: limit of a context's buffers. depth_first: "auto", "on" or "off": whether layers
     are computed by bands of rows for speed, on a board (choose/bands/choose_bands.py). strip: drop local symbols of

@@ -19,7 +19,7 @@ from mavcg.importers.declared_shapes import GivenShapes
 from mavcg.importers.load import is_tflite
 from mavcg.model.aar import check_aar
 from mavcg.model.calibration import RANDOM, parse_calibration
-from mavcg.model.model_request import MAX_ERROR, ModelRequest
+from mavcg.model.model_request import MAX_ERROR, MAX_HALF_ALGORITHM_ERROR, ModelRequest
 from mavcg.model.precision import AUTO_PRECISION, F16, F32, MAX_HALF_ERROR, parse_precision
 from mavcg.model.sizes import parse_shapes, parse_sizes
 from mavcg.model.weight_choice import STORED_TYPES
@@ -94,6 +94,7 @@ def make_model_request(
         )
     precision = parse_precision(options.precision, chosen)
     algorithm_error, half_error = options.max_error, None
+    default_error = MAX_HALF_ALGORITHM_ERROR if precision == F16 else MAX_ERROR
     if precision == AUTO_PRECISION:  # the limit of the whole network's error; algorithms keep theirs
         algorithm_error, half_error = None, options.max_error
     calibration = parse_calibration(options.calibrate) if options.calibrate is not None else None
@@ -124,7 +125,7 @@ def make_model_request(
         parse_tuning(options.tune),
         options.jobs or default_workers(),
         board_facts,
-        MAX_ERROR if algorithm_error is None else algorithm_error,
+        default_error if algorithm_error is None else algorithm_error,
         strategy,
         selection.db,
         selection.max_workspace,

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from bench.half_sums import half_sums, relative_errors
+from bench.half_sums import half_sums, relative_errors, winograd_errors
+from mavcg.kernels.primitives.winograd.family import HALF_ERROR_BOUNDS
 
 
 def test_blocks_bound_the_error_of_a_sum() -> None:
@@ -14,3 +15,9 @@ def test_blocks_bound_the_error_of_a_sum() -> None:
 def test_a_sum_of_ones_stops_where_f16_has_no_next_number() -> None:
     ones = np.ones((1, 4096), np.float16)
     assert half_sums(ones, ones, 4096)[0] == 2048 and half_sums(ones, ones, 64)[0] == 4096
+
+
+def test_winograds_largest_errors_are_a_quarter_to_an_eighth_of_the_bounds_of_algorithms() -> None:
+    for (m, _), bound in HALF_ERROR_BOUNDS.items():
+        largest = max(winograd_errors(m, channels, False)[1] for channels in (16, 64))
+        assert largest < bound / 3 and bound < 10 * largest

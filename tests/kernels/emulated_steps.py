@@ -85,6 +85,8 @@ def run_emulated(nodes: Sequence[EmulatedNode], machine: Machine, folder: Path, 
             lines.append(f"char *t{number} = {'taken' if given else 'filled'}({kind.bytes});")
             data += [node.inputs[name].tobytes()] if given else []
         names = {name: f"t{number}" for number, name in enumerate(node.graph.types)}
+        workspace = max((operand.workspace_bytes for step in node.steps for operand in step.operands), default=0)
+        lines += [f"char *w = filled({workspace});"] if workspace else []
         for step in node.steps:
             kernel, places = kernel_name(step.spec), list[str]()
             heads[kernel] = f'kernel k{len(heads)} __asm__("{version_symbol(kernel, "tested")}");'
@@ -93,18 +95,20 @@ def run_emulated(nodes: Sequence[EmulatedNode], machine: Machine, folder: Path, 
                 constant = (
                     operand.constant if operand.constant is not None else node.graph.constants.get(operand.tensor)
                 )
-                if constant is None:
+                if operand.workspace_bytes:
+                    places.append(f"w + {operand.offset}")
+                elif constant is None:
                     places.append(names[operand.tensor])
                 else:
                     array = constant_array(constant, node.graph.constants)
                     places.append(f"taken({array.nbytes})")
                     data.append(array.tobytes())
             # C does not order the elements of an array's initialiser, which read the input.
-            lines.append(f"void *args[{len(places)}];")
+            lines.append(f"{{ void *args[{len(places)}];")
             lines += [f"args[{i}] = {place};" for i, place in enumerate(places)]
             rows = step.spec.rows
             lines.append(f"char *s = filled({step.spec.scratch_bytes});")
-            lines.append(f"{symbol}(args, {rows // 2}, {rows}, s); {symbol}(args, 0, {rows // 2}, s);")
+            lines.append(f"{symbol}(args, {rows // 2}, {rows}, s); {symbol}(args, 0, {rows // 2}, s); }}")
         lines.append(f"written({names[node.output]}, {node.graph.types[node.output].bytes}); }}")
     source = HEAD + "\n".join(heads.values()) + "\nint main(void) {\n" + "\n".join(lines) + "\nreturn 0; }\n"
     (folder / "main.c").write_text(source)

@@ -10,6 +10,7 @@ from functools import partial
 
 import numpy as np
 
+from mavcg.graph import DTYPES
 from mavcg.kernels.primitives.common import align_workspace, epilogue_operand_places, image_of
 from mavcg.kernels.primitives.winograd.kernels import EMIT
 from mavcg.kernels.primitives.winograd.matrices import transform_weights
@@ -57,7 +58,8 @@ def tiles_between(x: View, out: View, m: int, k: int, two_d: bool, lanes: int, p
     m: outputs of a tile along a row. k: taps along a row. pad: (rows above, columns left) of zeros that are not in x;
     those below and right follow from the size of out. lanes: output channels of a panel of packed weights.
     """
-    return Tiles(m, k, two_d, pad, x.shape[1], x.shape[2], x.shape[3], out.shape[1], out.shape[2], out.shape[3], lanes)
+    (_, in_h, in_w, in_ch), (_, out_h, out_w, out_ch) = x.shape, out.shape
+    return Tiles(m, k, two_d, pad, in_h, in_w, in_ch, out_h, out_w, out_ch, lanes, dtype=x.dtype)
 
 
 def winograd_spec(
@@ -96,7 +98,8 @@ def staged_kernels(spec: Winograd) -> StagedKernels:
 def pack_winograd(tiles: Tiles, weights: Array) -> Array:
     """Transform weights in double precision, round once, and pack them.
 
-    weights: [O, KH, KW, I]. Returns: [planes, panels, terms, lanes], f32.
+    weights: [O, KH, KW, I]. Returns: [planes, panels, terms, lanes], of the type of the tiles; finite numbers beyond
+    its range are its largest.
     """
     # Output channels are the last dimension from the start, so that the final transpose moves whole rows of panels.
     channels_last = np.zeros((weights.shape[3], *weights.shape[1:3], tiles.panels * tiles.lanes))
@@ -105,12 +108,17 @@ def pack_winograd(tiles: Tiles, weights: Array) -> Array:
     if not tiles.two_d:
         planes = planes.transpose(0, 2, 1, 3)
     split = planes.reshape(tiles.planes, tiles.terms, tiles.panels, tiles.lanes)
-    return np.ascontiguousarray(split.transpose(0, 2, 1, 3), np.float32)
+    packed = split.transpose(0, 2, 1, 3)
+    if tiles.dtype == "f32":
+        return np.ascontiguousarray(packed, np.float32)
+    largest = float(np.finfo(np.float16).max)
+    return np.ascontiguousarray(np.clip(packed, -largest, largest), np.float16)
 
 
 def packed_winograd(tiles: Tiles, tensor: str) -> PackedConstant:
     """Return the recipe of `pack_winograd` for a constant of shape [O, KH, KW, I]. tensor: the constant's name."""
-    return PackedConstant(_pack_constant, (tensor,), (tiles,), (tiles.planes, tiles.panels, tiles.terms, tiles.lanes))
+    shape = (tiles.planes, tiles.panels, tiles.terms, tiles.lanes)
+    return PackedConstant(_pack_constant, (tensor,), (tiles,), shape, np.dtype(DTYPES[tiles.dtype]).name)
 
 
 def _pack_constant(weights: Array, tiles: Tiles) -> Array:
@@ -211,6 +219,8 @@ class WinogradPrimitive(Primitive):
         return Lowering(stages, packed, shape, three.workspace_bytes)
 
 
+# The same for f16 images by m x m outputs of a filter of k x k: roundings of products, planes and transforms.
+HALF_ERROR_BOUNDS = {(2, 3): 2e-2, (4, 3): 6e-2}
 # (two_d, m, k) -> error bound: four to eight times the largest error over images of 1 to 512 channels with uniform and
 # normal numbers. Images of a single output are excluded: an output near 0 has a larger error by any sum in f32.
 ERROR_BOUNDS = {

@@ -10,24 +10,22 @@ from typing import TypeAlias
 from llvmlite import ir
 
 from mavcg.kernels.builder.emit import (
-    F32,
     I1,
+    TYPES,
     address,
     const,
-    f32_splat,
     index_value,
     load_vector,
     repeat,
     scale_index,
     store_vector,
 )
+from mavcg.kernels.builder.float_math import like
 from mavcg.kernels.builder.nest import maximum, minimum, shuffle
-from mavcg.kernels.gemm.register_tile import lanes_f32
 from mavcg.kernels.primitives.common import lanes_of, load_partial, transpose_vectors
 from mavcg.kernels.primitives.winograd.matrices import operations_of
 from mavcg.kernels.primitives.winograd.tiles import Located, Planes, Tiles, over_cache_lines, prefetches_pixels
 from mavcg.specs.kernel import Machine
-from mavcg.specs.primitive import F32_BYTES
 
 Value: TypeAlias = ir.Value
 
@@ -59,11 +57,12 @@ class InputTransform:
     ) -> None:
         self.ahead = ahead and prefetches_pixels(machine, tiles, image)
         self.b, self.machine, self.tiles, self.image = b, machine, tiles, image
-        self.lanes = lanes_of(machine, image.block) if image.block else lanes_f32(machine)
-        self.vector = ir.VectorType(F32, self.lanes)
-        self.pixel = self.lanes * F32_BYTES  # bytes of a patch's pixel
+        self.lanes = lanes_of(machine, image.block) if image.block else tiles.vector_lanes(machine)
+        self.item, self.element = tiles.item_bytes, TYPES[tiles.dtype]
+        self.vector = ir.VectorType(self.element, self.lanes)
+        self.pixel = self.lanes * self.item  # bytes of a patch's pixel
         self.patch = patch
-        _, self.row_step, self.column_step, self.channel_step = (s * F32_BYTES for s in image.view.strides)
+        _, self.row_step, self.column_step, self.channel_step = (s * self.item for s in image.view.strides)
 
     def emit(self, x: Value, planes: Planes, target: Value, first: Value, count: Value) -> None:
         """Emit the transform of `count` tiles from `first` of the image at x, into planes at target.
@@ -112,12 +111,14 @@ class InputTransform:
         b, tiles, lanes = self.b, self.tiles, self.lanes
         if not self.all_inside:
             with b.if_then(b.not_(window.inside)):
-                zero = f32_splat(0.0, lanes)
+                zero = ir.Constant(self.vector, [0.0] * lanes)
                 repeat(
                     b,
                     0,
                     tiles.t_h * tiles.t,
-                    lambda i: store_vector(b, zero, address(b, self.patch, scale_index(b, i, self.pixel)), align=4),
+                    lambda i: store_vector(
+                        b, zero, address(b, self.patch, scale_index(b, i, self.pixel)), align=self.item
+                    ),
                     "zero",
                 )
         vectors = -(-tiles.in_ch // lanes)
@@ -138,7 +139,7 @@ class InputTransform:
             own = tiles.t * self.pixel, self.pixel
             start = b.select(direct, pointer, self.patch, name="start")
             down, right = (b.select(direct, const(s), const(p)) for s, p in zip(steps, own, strict=True))
-            self.transform(start, down, right, planes, address(b, target, scale_index(b, number, lanes * F32_BYTES)))
+            self.transform(start, down, right, planes, address(b, target, scale_index(b, number, lanes * self.item)))
 
         new = [i * self.row_step + j * self.column_step for i in range(tiles.t_h) for j in range(tiles.k - 1, tiles.t)]
         pixels = (address(b, corner, tiles.m * self.column_step), new) if self.ahead else None
@@ -150,14 +151,14 @@ class InputTransform:
         if not block:
             return scale_index(b, number, self.lanes * self.channel_step)
         per_block = const(block // self.lanes)
-        outer = scale_index(b, b.udiv(number, per_block), self.image.block_step * F32_BYTES)
-        return b.add(outer, scale_index(b, b.urem(number, per_block), self.lanes * F32_BYTES))
+        outer = scale_index(b, b.udiv(number, per_block), self.image.block_step * self.item)
+        return b.add(outer, scale_index(b, b.urem(number, per_block), self.lanes * self.item))
 
     def patch_at(self, i: Value, j: Value, lane: Value | int = 0) -> Value:
         """Emit the address of a pixel of the patch."""
         b = self.b
         offset = b.add(scale_index(b, i, self.tiles.t * self.pixel), scale_index(b, j, self.pixel))
-        return address(b, address(b, self.patch, offset), scale_index(b, index_value(lane), 4))
+        return address(b, address(b, self.patch, offset), scale_index(b, index_value(lane), self.item))
 
     def copy(self, window: _TileInputs, pointer: Value, whole: Value, tail: int) -> None:
         """Emit the copy of the tile's inputs inside of the image to the patch."""
@@ -165,8 +166,8 @@ class InputTransform:
 
         def pixel(i: Value, j: Value, used: int) -> None:
             source = address(b, pointer, b.add(scale_index(b, i, self.row_step), scale_index(b, j, self.column_step)))
-            value = load_partial(b, self.machine, source, self.lanes, used, "pixel")
-            store_vector(b, value, self.patch_at(i, j), align=4)
+            value = load_partial(b, self.machine, source, self.lanes, used, "pixel", self.element)
+            store_vector(b, value, self.patch_at(i, j), align=self.item)
 
         def every(used: int) -> None:
             rows = window.first_row, window.last_row
@@ -190,7 +191,11 @@ class InputTransform:
         def copy_element(channel: Value, i: Value, j: Value) -> None:
             offset = b.add(scale_index(b, i, self.row_step), scale_index(b, j, self.column_step))
             source = address(b, address(b, pointer, offset), scale_index(b, channel, self.channel_step))
-            b.store(b.load(source, name="pixel", align=4, typ=F32), self.patch_at(i, j, channel), align=4)
+            b.store(
+                b.load(source, name="pixel", align=self.item, typ=self.element),
+                self.patch_at(i, j, channel),
+                align=self.item,
+            )
 
         def singly() -> None:
             def channel(lane: Value) -> None:
@@ -219,7 +224,9 @@ class InputTransform:
         pieces: list[list[Value]] = []
         for first in range(0, lanes, group):
             rows = [
-                load_partial(b, self.machine, address(b, start, (first + c) * self.channel_step), length, t, "row")
+                load_partial(
+                    b, self.machine, address(b, start, (first + c) * self.channel_step), length, t, "row", self.element
+                )
                 for c in range(group)
             ]
             pieces.append(transpose_vectors(b, rows)[:t])
@@ -228,7 +235,7 @@ class InputTransform:
             while len(parts) > 1:
                 count = 2 * parts[0].type.count
                 parts = [shuffle(b, x, y, range(count)) for x, y in zip(parts[::2], parts[1::2], strict=True)]
-            store_vector(b, parts[0], self.patch_at(i, const(j)), align=4)
+            store_vector(b, parts[0], self.patch_at(i, const(j)), align=self.item)
 
     def transform(self, start: Value, down: Value, right: Value, planes: Planes, target: Value) -> None:
         """Emit the transform of one vector of channels of a tile. down, right: bytes to the next row and column of
@@ -242,10 +249,12 @@ class InputTransform:
             pixels = [
                 load_vector(b, address(b, row, columns[j]), self.vector, name=f"d_{i}_{j}") for j in range(tiles.t)
             ]
+            if tiles.input_scale != 1:
+                pixels = [b.fmul(pixel, like(pixel, tiles.input_scale)) for pixel in pixels]
             rows.append(inputs.times(b, pixels))
 
         def put(plane: int, value: Value) -> None:
-            store_vector(b, value, address(b, target, plane * planes.plane), align=4)
+            store_vector(b, value, address(b, target, plane * planes.plane), align=self.item)
 
         if not tiles.two_d:
             for j, value in enumerate(rows[0]):

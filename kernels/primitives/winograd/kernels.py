@@ -11,7 +11,6 @@ from mavcg.kernels.primitives.winograd.output_transform import OutputTransform, 
 from mavcg.kernels.primitives.winograd.product import WinogradProduct
 from mavcg.kernels.primitives.winograd.spec import Winograd, WinogradInput, WinogradOutput, WinogradProducts
 from mavcg.specs.kernel import Machine
-from mavcg.specs.primitive import F32_BYTES
 
 Value: TypeAlias = ir.Value
 Images = tuple[Value | None, Value | None, Value | None]  # pointers to x, out, residual of one image of a batch
@@ -62,7 +61,7 @@ def emit_winograd(module: ir.Module, spec: Winograd, machine: Machine) -> ir.Fun
         size = b.sdiv(b.add(length, b.sub(blocks, const(1))), maximum(b, blocks, const(1)))
         views = (x, spec.x), (out, spec.out), (residual, spec.residual)
         x_here, out_here, residual_here = (
-            address(b, base, scale_index(b, number, image.view.strides[0] * F32_BYTES))
+            address(b, base, scale_index(b, number, image.view.strides[0] * tiles.item_bytes))
             if base is not None and image
             else None
             for base, image in views
@@ -111,7 +110,7 @@ def emit_products(module: ir.Module, spec: WinogradProducts, machine: Machine) -
         source = address(b, v, scale_index(b, plane, inputs.plane))
         panels = b.add(scale_index(b, plane, tiles.panels), scale_index(b, part, spec.chunk // tiles.lanes))
         w = address(b, weights, scale_index(b, panels, tiles.panel_bytes))
-        offset = b.add(scale_index(b, plane, sums.plane), scale_index(b, part, spec.chunk * F32_BYTES))
+        offset = b.add(scale_index(b, plane, sums.plane), scale_index(b, part, spec.chunk * tiles.item_bytes))
         pointer = address(b, target, offset)
 
         def multiply(channels: int) -> None:

@@ -5,11 +5,13 @@ ends in _staged. In a single kernel every thread reads all weights; in three ker
 """
 
 from collections.abc import Mapping
+from math import inf
 
 from mavcg.graph import Graph, Node
 from mavcg.kernels.conv.depthwise import MOST_TAPS
 from mavcg.kernels.primitives.winograd.family import (
     ERROR_BOUNDS,
+    HALF_ERROR_BOUNDS,
     packed_winograd,
     staged_kernels,
     tiles_between,
@@ -18,6 +20,7 @@ from mavcg.kernels.primitives.winograd.family import (
 from mavcg.specs.kernel import Operand, Packing, Step, View
 
 STAGED = "_staged"
+_BOUNDS = {"f32": {(m, k): bound for (two_d, m, k), bound in ERROR_BOUNDS.items() if two_d}, "f16": HALF_ERROR_BOUNDS}
 _TILES = {f"winograd_2d_f{m}_k{k}": (m, k) for two_d, m, k in ERROR_BOUNDS if two_d}
 
 
@@ -27,7 +30,8 @@ def winograd_choices(node: Node, graph: Graph, max_error: float) -> tuple[str, .
     graph: the graph of a storage. max_error: maximum error bound of an algorithm, as a fraction of the largest sum
     before the activation.
     """
-    if node.op != "conv2d" or node.inputs[1] not in graph.constants or graph.types[node.inputs[0]].dtype != "f32":
+    dtype = graph.types[node.inputs[0]].dtype
+    if node.op != "conv2d" or node.inputs[1] not in graph.constants or dtype not in _BOUNDS:
         return ()
     shape = graph.shape(node.inputs[1])
     plain = (
@@ -40,7 +44,8 @@ def winograd_choices(node: Node, graph: Graph, max_error: float) -> tuple[str, .
     )
     if not plain or (shape[3] == 1 and shape[0] == 1 and shape[1] * shape[2] <= MOST_TAPS):
         return ()
-    tiles = [name for name, (m, k) in _TILES.items() if k == shape[1] and ERROR_BOUNDS[True, m, k] <= max_error]
+    bounds = _BOUNDS[dtype]
+    tiles = [name for name, size in _TILES.items() if size[1] == shape[1] and bounds.get(size, inf) <= max_error]
     # The three kernels compute a single image.
     return (*tiles, *(name + STAGED for name in tiles if graph.shape(node.output)[0] == 1))
 

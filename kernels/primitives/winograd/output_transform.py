@@ -10,20 +10,23 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from mavcg.kernels.builder.activation import activate
+from mavcg.kernels.builder.activation import unary
+from mavcg.kernels.builder.arithmetic import round_to
 from mavcg.kernels.builder.emit import (
     F32,
     I1,
+    TYPES,
     address,
     const,
     f32_splat,
+    fma,
     load_vector,
     repeat,
     scale_index,
     store_vector,
 )
+from mavcg.kernels.builder.float_math import like
 from mavcg.kernels.builder.nest import minimum
-from mavcg.kernels.gemm.register_tile import lanes_f32
 from mavcg.kernels.primitives.common import lanes_of, load_partial, store_partial, transpose_vectors, zero_other_lanes
 from mavcg.kernels.primitives.winograd.matrices import operations_of
 from mavcg.kernels.primitives.winograd.tiles import Located, Planes, Tiles, over_cache_lines, prefetches_pixels
@@ -83,9 +86,11 @@ class OutputTransform:
         self.b, self.machine, self.tiles, self.image, self.epilogue = b, machine, tiles, image, epilogue
         self.residual = residual
         blocks = [i.block for i in (image, residual) if i is not None and i.block]
-        self.lanes = lanes_of(machine, min(blocks)) if blocks else lanes_f32(machine)
-        self.vector = ir.VectorType(F32, self.lanes)
-        self.pixel = self.lanes * F32_BYTES
+        self.lanes = lanes_of(machine, min(blocks)) if blocks else tiles.vector_lanes(machine)
+        self.item, self.element = tiles.item_bytes, TYPES[tiles.dtype]
+        self.vector = ir.VectorType(self.element, self.lanes)
+        self.zeros = ir.Constant(self.vector, [0.0] * self.lanes)
+        self.pixel = self.lanes * self.item
         self.patch = patch
         self.vectorised = image.along_channels and (residual is None or residual.along_channels)
 
@@ -116,10 +121,10 @@ class OutputTransform:
                 target = _TileVector(
                     self.address_of(self.image, out, y, x, here), residual_pointer, rows, columns, used
                 )
-                values = self.transform(planes, address(b, source, scale_index(b, number, self.lanes * F32_BYTES)))
+                values = self.transform(planes, address(b, source, scale_index(b, number, self.lanes * self.item)))
                 self.finish(target, values, here)
 
-            _, down, right, _ = (step * F32_BYTES for step in self.image.view.strides)
+            _, down, right, _ = (step * self.item for step in self.image.view.strides)
             next_tile = [i * down + j * right for i in range(tiles.m_h) for j in range(tiles.m)]
             pixels = None
             if self.ahead:
@@ -131,13 +136,13 @@ class OutputTransform:
     def address_of(self, image: Located, base: Value, y: Value, x: Value, channel: Value) -> Value:
         """Emit the address of an output."""
         b = self.b
-        _, down, right, across = (s * F32_BYTES for s in image.view.strides)
+        _, down, right, across = (s * self.item for s in image.view.strides)
         pixel = b.add(scale_index(b, y, down), scale_index(b, x, right))
         if image.block:
             block = const(image.block)
             within = b.add(
-                scale_index(b, b.udiv(channel, block), image.block_step * F32_BYTES),
-                scale_index(b, b.urem(channel, block), 4),
+                scale_index(b, b.udiv(channel, block), image.block_step * self.item),
+                scale_index(b, b.urem(channel, block), self.item),
             )
         else:
             within = scale_index(b, channel, across)
@@ -149,7 +154,9 @@ class OutputTransform:
         inverse, t = operations_of(tiles.filtering.inverse), tiles.t
 
         def get(plane: int) -> Value:
-            return load_vector(b, address(b, source, plane * planes.plane), self.vector, name=f"s_{plane}", align=4)
+            return load_vector(
+                b, address(b, source, plane * planes.plane), self.vector, name=f"s_{plane}", align=self.item
+            )
 
         if not tiles.two_d:
             return [inverse.times(b, [get(j) for j in range(t)])]
@@ -166,9 +173,10 @@ class OutputTransform:
         """Emit the epilogue and the stores of the outputs inside of the image."""
         b, tiles = self.b, self.tiles
         whole = const(1, I1) if self.always_whole else b.icmp_signed("==", target.used, const(self.lanes))
+        bias = None
         if self.epilogue.bias is not None:
-            bias = self.bias(self.epilogue.bias, channel, target.used, whole)
-            values = [[b.fadd(value, bias, name="with_bias") for value in row] for row in values]
+            bias = round_to(b, self.bias(self.epilogue.bias, channel, target.used, whole), tiles.dtype)
+        values = [[self.with_bias(value, bias) for value in row] for row in values]
         inside = b.and_(
             b.icmp_signed("==", target.rows, const(tiles.m_h)), b.icmp_signed("==", target.columns, const(tiles.m))
         )
@@ -181,31 +189,38 @@ class OutputTransform:
             with patched:
                 self.store_partial(target, values, whole)
 
+    def with_bias(self, value: Value, bias: Value | None) -> Value:
+        """Return an output without the scale of the inputs, with the bias if there is one."""
+        b, scale = self.b, 1 / self.tiles.input_scale
+        if scale == 1:
+            return value if bias is None else b.fadd(value, bias, name="with_bias")
+        factor = like(value, scale)
+        return b.fmul(value, factor) if bias is None else fma(b, value, factor, bias, "with_bias")
+
     def bias(self, base: Value, channel: Value, used: Value, whole: Value) -> Value:
         """Return the bias of a vector of channels, with zeros in unused lanes."""
         b, tail = self.b, self.tiles.out_ch % self.lanes
+        whole_type, zeros = ir.VectorType(F32, self.lanes), f32_splat(0.0, self.lanes)
         pointer = address(b, base, scale_index(b, channel, F32_BYTES))
         if self.always_whole:
-            return load_vector(b, pointer, self.vector, name="bias")
+            return load_vector(b, pointer, whole_type, name="bias")
         empty = b.icmp_signed("==", used, const(0))
         join = b.append_basic_block("bias_join")
         full, not_full, part = (b.append_basic_block(f"bias_{name}") for name in ("full", "other", "part"))
         b.cbranch(whole, full, not_full)
         b.position_at_end(full)
-        whole_bias = load_vector(b, pointer, self.vector, name="bias")
+        whole_bias = load_vector(b, pointer, whole_type, name="bias")
         b.branch(join)
         b.position_at_end(not_full)
         b.cbranch(empty, join, part)
         b.position_at_end(part)
-        partial_bias = (
-            load_partial(b, self.machine, pointer, self.lanes, tail, "bias") if tail else f32_splat(0.0, self.lanes)
-        )
+        partial_bias = load_partial(b, self.machine, pointer, self.lanes, tail, "bias") if tail else zeros
         part_end = b.block
         b.branch(join)
         b.position_at_end(join)
-        joined = b.phi(self.vector, name="bias")
+        joined = b.phi(whole_type, name="bias")
         joined.add_incoming(whole_bias, full)
-        joined.add_incoming(f32_splat(0.0, self.lanes), not_full)
+        joined.add_incoming(zeros, not_full)
         joined.add_incoming(partial_bias, part_end)
         return joined
 
@@ -214,7 +229,8 @@ class OutputTransform:
         b = self.b
         if residual is not None:
             value = b.fadd(value, residual, name="with_residual")
-        return activate(b, self.epilogue.act, self.epilogue.act_args, value)
+        act, dtype = self.epilogue.act, self.tiles.dtype
+        return unary(b, act, self.epilogue.act_args, dtype, value) if act else value
 
     def pixel_address(
         self, image: Located | None, base: Value | None, i: Value | int, j: Value | int, lane: Value | int = 0
@@ -223,9 +239,9 @@ class OutputTransform:
         if image is None or base is None:
             return None
         b = self.b
-        _, down, right, across = (s * F32_BYTES for s in image.view.strides)
+        _, down, right, across = (s * self.item for s in image.view.strides)
         pointer = base
-        for index, step in ((i, down), (j, right), (lane, F32_BYTES if image.block else across)):
+        for index, step in ((i, down), (j, right), (lane, self.item if image.block else across)):
             offset = index * step if isinstance(index, int) else scale_index(b, index, step)
             pointer = address(b, pointer, offset)
         return pointer
@@ -257,7 +273,9 @@ class OutputTransform:
         """Emit the stores of a tile's outputs to the patch, before residual and activation."""
         for i, row in enumerate(values):
             for j, value in enumerate(row):
-                store_vector(self.b, value, address(self.b, self.patch, (i * self.tiles.m + j) * self.pixel), align=4)
+                store_vector(
+                    self.b, value, address(self.b, self.patch, (i * self.tiles.m + j) * self.pixel), align=self.item
+                )
 
     def patch_at(self, i: Value, j: Value) -> Value:
         """Emit the address of an output in the patch."""
@@ -268,7 +286,7 @@ class OutputTransform:
 
     def from_patch(self, i: Value, j: Value) -> Value:
         """Return an output that to_patch stored."""
-        return load_vector(self.b, self.patch_at(i, j), self.vector, name="result", align=4)
+        return load_vector(self.b, self.patch_at(i, j), self.vector, name="result", align=self.item)
 
     def store_transposed(self, target: _TileVector, values: list[list[Value]]) -> None:
         """Emit the stores of a tile inside of the image, transposed in registers for a layout with contiguous
@@ -306,7 +324,7 @@ class OutputTransform:
             residual = None
             if source is not None:
                 residual = (
-                    load_partial(b, self.machine, source, lanes, used, "residual") if used else f32_splat(0.0, lanes)
+                    load_partial(b, self.machine, source, lanes, used, "residual", self.element) if used else self.zeros
                 )
             value = self.finish_value(value, residual)
             pointer = self.pixel_address(self.image, target.out, i, j)
@@ -317,21 +335,31 @@ class OutputTransform:
 
         def single(i: Value, j: Value, lane: Value) -> None:
             value = b.load(
-                address(b, self.patch_at(i, j), scale_index(b, lane, F32_BYTES)), name="result", align=4, typ=F32
+                address(b, self.patch_at(i, j), scale_index(b, lane, self.item)),
+                name="result",
+                align=self.item,
+                typ=self.element,
             )
             source = self.pixel_address(self.residual, target.residual, i, j, lane)
-            residual = b.load(source, name="residual", align=4, typ=F32) if source is not None else None
-            b.store(self.finish_value(value, residual), self.pixel_address(self.image, target.out, i, j, lane), align=4)
+            residual = (
+                b.load(source, name="residual", align=self.item, typ=self.element) if source is not None else None
+            )
+            b.store(
+                self.finish_value(value, residual),
+                self.pixel_address(self.image, target.out, i, j, lane),
+                align=self.item,
+            )
 
         if not self.vectorised:
             repeat(b, const(0), target.used, lambda lane: every(lambda i, j: single(i, j, lane)), "lane")
             if self.image.block:
-                zero = ir.Constant(F32, 0.0)
+                zero = ir.Constant(self.element, 0.0)
 
                 def fill(lane: Value) -> None:
                     every(
                         lambda i, j: (
-                            b.store(zero, self.pixel_address(self.image, target.out, i, j, lane), align=4) and None
+                            b.store(zero, self.pixel_address(self.image, target.out, i, j, lane), align=self.item)
+                            and None
                         )
                     )
 

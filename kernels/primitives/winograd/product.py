@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
+from mavcg.kernels.builder.arithmetic import round_to, widen_half
 from mavcg.kernels.builder.emit import (
     I8,
     I32,
@@ -31,15 +32,14 @@ from mavcg.kernels.gemm.float_tile import FloatProducts, FloatTerm
 from mavcg.kernels.gemm.register_tile import (
     RegisterTiling,
     choose,
-    lanes_f32,
     most_pixels,
     tiling_of,
     unroll_factor,
 )
-from mavcg.kernels.gemm.tile import WeightLayout
+from mavcg.kernels.gemm.sum_blocks import SumBlock, fold_blocks, half_cut
+from mavcg.kernels.gemm.tile import Sum, WeightLayout
 from mavcg.kernels.primitives.winograd.tiles import Planes, Tiles
 from mavcg.specs.kernel import Machine
-from mavcg.specs.primitive import F32_BYTES
 
 Value: TypeAlias = ir.Value
 
@@ -77,15 +77,20 @@ class WinogradProduct:
         """True if weights are prefetched."""
         return self.tiles.planes * self.tiles.panels * self.tiles.panel_bytes > KEPT_BYTES
 
+    @property
+    def lanes(self) -> int:
+        """Lanes of a vector of output channels."""
+        return self.tiles.vector_lanes(self.machine)
+
     def tiling(self, channels: int) -> RegisterTiling:
         """Return the register tiles for a number of output channels; among equally fast ones, those of one panel.
 
         These have more pixels, so that each term reads fewer bytes.
         """
-        lanes = lanes_f32(self.machine)
+        lanes, terms, dtype = self.lanes, self.tiles.terms, self.tiles.dtype
         vectors, panel = -(-channels // lanes), max(1, self.tiles.lanes // lanes)
-        wide = choose(self.machine, self.typical_tiles, vectors, self.tiles.terms, panel)
-        narrow = tiling_of(self.machine, self.typical_tiles, vectors, min(panel, vectors), self.tiles.terms)
+        wide = choose(self.machine, self.typical_tiles, vectors, terms, panel, dtype=dtype)
+        narrow = tiling_of(self.machine, self.typical_tiles, vectors, min(panel, vectors), terms, dtype=dtype)
         return narrow if narrow.cycles <= wide.cycles else wide
 
     def emit(self, inputs: Value, weights: Value, sums: Value, count: Value | int, channels: int) -> None:
@@ -94,14 +99,14 @@ class WinogradProduct:
         inputs, weights, sums: pointers to the first elements. If `count` is known at run time only, up to a register
         tile more is read and written.
         """
-        b, lanes = self.b, lanes_f32(self.machine)
+        b, lanes = self.b, self.lanes
         tiling = self.tiling(channels)
         width = tiling.vectors * lanes
         chunks, rest = divmod(-(-channels // self.tiles.lanes) * self.tiles.lanes, width)
 
         def chunk(first: Value, vectors: int) -> None:
             w = address(b, weights, scale_index(b, first, self.tiles.panel_bytes // self.tiles.lanes))
-            pointer = address(b, sums, scale_index(b, first, F32_BYTES))
+            pointer = address(b, sums, scale_index(b, first, self.tiles.item_bytes))
             self.chunk(tiling, ProductPointers(inputs, w, pointer, w, const(0)), count, vectors)
 
         if chunks == 1:
@@ -122,7 +127,7 @@ class WinogradProduct:
             )
         else:
             mr = (
-                most_pixels(self.machine, tiling.vectors)
+                most_pixels(self.machine, tiling.vectors, self.tiles.dtype, self.tiles.terms)
                 if self.typical_tiles >= 2 * tiling.widths.mr
                 else tiling.widths.mr
             )
@@ -131,8 +136,8 @@ class WinogradProduct:
             over = b.sub(b.mul(groups, const(mr)), count)
             wide = maximum(b, b.sub(groups, over), const(0)) if mr > 1 else groups
         if self.prefetches:
-            panels = max(1, vectors * lanes_f32(self.machine) // self.tiles.lanes)
-            step = b.udiv(const(panels * self.tiles.lanes * F32_BYTES), maximum(b, groups, const(1)))
+            panels = max(1, vectors * self.lanes // self.tiles.lanes)
+            step = b.udiv(const(panels * self.tiles.lanes * self.tiles.item_bytes), maximum(b, groups, const(1)))
             at = ProductPointers(
                 at.inputs, at.weights, at.sums, address(b, at.weights, panels * self.tiles.panel_bytes), step
             )
@@ -161,32 +166,57 @@ class WinogradProduct:
         return b.add(start, scale_index(b, b.sub(end, first), mr))
 
     def tile(self, mr: int, vectors: int, at: ProductPointers) -> None:
-        """Emit one register tile."""
-        b, tiles, lanes = self.b, self.tiles, lanes_f32(self.machine)
-        start = tuple(f32_splat(0.0, lanes) for _ in range(mr * vectors))
-        weights = WeightLayout(tiles.lanes * F32_BYTES, F32_BYTES, tiles.panel_bytes, tiles.lanes, True)
+        """Emit one register tile. f16 sums are cut into blocks of terms (sum_blocks.py) and rounded once more."""
+        b, tiles, lanes, item = self.b, self.tiles, self.lanes, self.tiles.item_bytes
+        weights = WeightLayout(tiles.lanes * item, item, tiles.panel_bytes, tiles.lanes, True, dtype=tiles.dtype)
         pixels, counts = tuple(p * self.inputs.pitch for p in range(mr)), (lanes,) * vectors
         products = FloatProducts(b, self.machine, weights, pixels, counts, counts)
+        taps = () if tiles.taps == 1 else ((tiles.taps, tiles.across * self.inputs.pitch),)
+        total = Sum((*taps, (tiles.in_ch, item)))
+        zero = ir.Constant(ir.VectorType(products.typ, lanes), [0.0] * lanes)
+        zeros = (zero,) * (mr * vectors)
+        cut = half_cut(total) if tiles.dtype == "f16" else None
 
-        def row(first: ProductPointers, level: int, tap: Value) -> ProductPointers:
-            x = address(b, first.inputs, scale_index(b, tap, tiles.across * self.inputs.pitch))
-            k = scale_index(b, tap, tiles.in_ch)
-            w = address(b, first.weights, scale_index(b, k, tiles.lanes * F32_BYTES))
-            ahead = b.gep(first.ahead, [b.mul(k, first.ahead_step)], source_etype=I8)
-            return ProductPointers(x, w, first.sums, ahead, first.ahead_step)
+        def add_block(block: SumBlock, so_far: Values) -> Values:
+            added = self.block(products, self.after(at, block.in_bytes, block.first_term), block.total, zeros)
+            return tuple(
+                b.fadd(value, widen_half(b, half), name="sum") for value, half in zip(so_far, added, strict=True)
+            )
 
-        def channels(first: ProductPointers, acc: Values) -> Values:
-            steps = partial(self.steps, products, first)
-            return products.loop.run(tiles.in_ch, unroll_factor(self.machine, tiles.in_ch), steps, acc)
-
-        sums = nested_loops(b, () if tiles.taps == 1 else (tiles.taps,), at, row, channels, start)
+        if cut is None:
+            sums = self.block(products, at, total, zeros)
+        else:
+            sums = fold_blocks(b, total, cut, (f32_splat(0.0, lanes),) * (mr * vectors), add_block)
         for p in range(mr):
             for v in range(vectors):
-                pointer = address(b, at.sums, p * self.sums.pitch + v * lanes * F32_BYTES)
-                store_vector(b, sums[p * vectors + v], pointer)
+                pointer = address(b, at.sums, p * self.sums.pitch + v * lanes * item)
+                store_vector(b, round_to(b, sums[p * vectors + v], tiles.dtype), pointer)
+
+    def block(self, products: FloatProducts, at: ProductPointers, total: Sum, start: Values) -> Values:
+        """Emit the sums of neighbouring terms, added to `start`. total: the loops over them."""
+        *taps, (count, _) = total.levels
+        item = self.tiles.item_bytes
+
+        def row(first: ProductPointers, level: int, tap: Value) -> ProductPointers:
+            step = scale_index(self.b, tap, self.tiles.across * self.inputs.pitch)
+            return self.after(first, step, scale_index(self.b, tap, self.tiles.in_ch))
+
+        def channels(first: ProductPointers, acc: Values) -> Values:
+            steps = partial(self.steps, products, first, item)
+            return products.loop.run(count, unroll_factor(self.machine, count, self.tiles.dtype), steps, acc)
+
+        return nested_loops(self.b, tuple(number for number, _ in taps), at, row, channels, start)
+
+    def after(self, at: ProductPointers, in_bytes: Value, terms: Value) -> ProductPointers:
+        """Return the pointers `terms` terms later, whose inputs are in_bytes later."""
+        b = self.b
+        x = address(b, at.inputs, in_bytes)
+        w = address(b, at.weights, scale_index(b, terms, self.tiles.lanes * self.tiles.item_bytes))
+        ahead = b.gep(at.ahead, [b.mul(terms, at.ahead_step)], source_etype=I8)
+        return ProductPointers(x, w, at.sums, ahead, at.ahead_step)
 
     def steps(
-        self, products: FloatProducts, at: ProductPointers, index: Value | int, count: int
+        self, products: FloatProducts, at: ProductPointers, item: int, index: Value | int, count: int
     ) -> Iterator[FloatTerm]:
         """Emit the addresses of `count` terms, and the prefetches of their share of the next weights."""
         b = self.b
@@ -194,8 +224,8 @@ class WinogradProduct:
             for part in range(0, count, TERMS_PER_PREFETCH):
                 ahead = b.mul(b.add(index, const(part)), at.ahead_step)
                 prefetch_to_l2(b, b.gep(at.ahead, [ahead], source_etype=I8))
-        x = term_address(b, at.inputs, index, F32_BYTES, "x")
-        w = term_address(b, at.weights, index, self.tiles.lanes * F32_BYTES, "w")
+        x = term_address(b, at.inputs, index, item, "x")
+        w = term_address(b, at.weights, index, self.tiles.lanes * item, "w")
         return products.steps(TermPointers(x, w), count)
 
 

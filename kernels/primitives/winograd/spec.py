@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 from math import ceil
 
-from mavcg.kernels.gemm.register_tile import lanes_f32
 from mavcg.kernels.primitives.winograd.tiles import SLACK_TILES, Located, Planes, Tiles, input_planes, products
-from mavcg.specs.kernel import F32_BYTES, KernelSpec, Machine
+from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.specs.kernel_symbol import shape_text, sizes_text
 from mavcg.specs.serialize import spec_format
 from mavcg.specs.work_counts import OperandBytes, TileProduct, VectorWork, WeightReads, WorkCounts, vector_work
@@ -13,12 +12,12 @@ from mavcg.specs.work_counts import OperandBytes, TileProduct, VectorWork, Weigh
 
 def _plane_elements(tiles: Tiles, channels: int, machine: Machine) -> int:
     """Return the number of elements of an image's transformed tiles, whose vectors are full."""
-    return tiles.planes * tiles.count * max(channels, lanes_f32(machine))
+    return tiles.planes * tiles.count * max(channels, tiles.vector_lanes(machine))
 
 
 def _plane_bytes(tiles: Tiles, machine: Machine, read: bool = True, written: bool = True) -> OperandBytes:
     """Return the bytes of transformed inputs, of sums, or of both; all are touched between two uses."""
-    sides = [_plane_elements(tiles, channels, machine) * F32_BYTES for channels in (tiles.in_ch, tiles.out_ch)]
+    sides = [_plane_elements(tiles, channels, machine) * tiles.item_bytes for channels in (tiles.in_ch, tiles.out_ch)]
     return OperandBytes(sides[0] * read + sides[1] * written, sum(sides))
 
 
@@ -33,7 +32,7 @@ def _transform_work(tiles: Tiles, image: Located, channels: int, machine: Machin
 @spec_format("winograd")
 @dataclass(frozen=True)
 class Winograd(KernelSpec):
-    """act(bias + convolution + residual) of f32 images in a single kernel, block by block of tiles.
+    """act(bias + convolution + residual) of f32 or f16 images in a single kernel, block by block of tiles.
 
     block: tiles that are transformed, multiplied and transformed back together; whole rows of tiles unless two_d.
     Operands: x, weights [planes, panels, terms, lanes], out, bias?, residual?. A row of work is a tile, or, unless
@@ -52,7 +51,7 @@ class Winograd(KernelSpec):
     @property
     def family(self) -> str:
         dimensions = 2 if self.tiles.two_d else 1
-        return f"winograd_{dimensions}d_f{self.tiles.m}_k{self.tiles.k}"
+        return f"winograd_{dimensions}d_f{self.tiles.m}_k{self.tiles.k}{self.tiles.type_text}"
 
     @property
     def symbol_shape(self) -> str:
@@ -105,10 +104,10 @@ class Winograd(KernelSpec):
                 *_transform_work(tiles, self.x, self.x.stored_channels, machine),
                 *_transform_work(tiles, self.out, tiles.out_ch, machine),
             ),
-            read=OperandBytes(self.x.view.elements * F32_BYTES),
-            written=OperandBytes(self.out.view.elements * F32_BYTES),
+            read=OperandBytes(self.x.view.elements * self.tiles.item_bytes),
+            written=OperandBytes(self.out.view.elements * self.tiles.item_bytes),
             within=OperandBytes(2 * images * every, every * self.block / tiles.count),
-            weights=WeightReads(tiles.planes * tiles.terms * tiles.out_ch * F32_BYTES, ceil(passes)),
+            weights=WeightReads(tiles.planes * tiles.terms * tiles.out_ch * tiles.item_bytes, ceil(passes)),
         )
 
 
@@ -127,7 +126,7 @@ class WinogradInput(KernelSpec):
 
     @property
     def family(self) -> str:
-        return f"winograd_input_f{self.tiles.m}_k{self.tiles.k}"
+        return f"winograd_input_f{self.tiles.m}_k{self.tiles.k}{self.tiles.type_text}"
 
     @property
     def symbol_shape(self) -> str:
@@ -153,7 +152,7 @@ class WinogradInput(KernelSpec):
     def counts(self, machine: Machine, weight_bytes: float) -> WorkCounts:
         return WorkCounts(
             vectors=_transform_work(self.tiles, self.x, self.x.stored_channels, machine),
-            read=OperandBytes(self.x.view.elements * F32_BYTES),
+            read=OperandBytes(self.x.view.elements * self.tiles.item_bytes),
             written=_plane_bytes(self.tiles, machine, written=False),
         )
 
@@ -169,7 +168,7 @@ class WinogradProducts(KernelSpec):
 
     @property
     def family(self) -> str:
-        return f"winograd_products_f{self.tiles.m}_k{self.tiles.k}"
+        return f"winograd_products_f{self.tiles.m}_k{self.tiles.k}{self.tiles.type_text}"
 
     @property
     def symbol_shape(self) -> str:
@@ -209,7 +208,7 @@ class WinogradProducts(KernelSpec):
             products=(TileProduct("product_winograd_staged", t.count, t.out_ch, t.terms, t.planes),),
             read=_plane_bytes(t, machine, written=False),
             written=_plane_bytes(t, machine, read=False),
-            weights=WeightReads(t.planes * t.terms * t.out_ch * F32_BYTES, divided=True),
+            weights=WeightReads(t.planes * t.terms * t.out_ch * t.item_bytes, divided=True),
         )
 
 
@@ -230,7 +229,7 @@ class WinogradOutput(KernelSpec):
 
     @property
     def family(self) -> str:
-        return f"winograd_output_f{self.tiles.m}_k{self.tiles.k}"
+        return f"winograd_output_f{self.tiles.m}_k{self.tiles.k}{self.tiles.type_text}"
 
     @property
     def symbol_shape(self) -> str:
@@ -257,5 +256,5 @@ class WinogradOutput(KernelSpec):
         return WorkCounts(
             vectors=_transform_work(self.tiles, self.out, self.tiles.out_ch, machine),
             read=_plane_bytes(self.tiles, machine, read=False),
-            written=OperandBytes(self.out.view.elements * F32_BYTES),
+            written=OperandBytes(self.out.view.elements * self.tiles.item_bytes),
         )

@@ -8,12 +8,15 @@ image, which for a large image are not in the caches: the next tile's pixels are
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import ceil, log2
 from typing import TypeAlias
 
 from llvmlite import ir
 
+from mavcg.graph import DTYPES
 from mavcg.kernels.builder.emit import I32, PTR, address, const, repeat, scale_index
 from mavcg.kernels.builder.nest import minimum
+from mavcg.kernels.gemm.register_tile import vector_lanes
 from mavcg.kernels.primitives.common import Image
 from mavcg.kernels.primitives.winograd.matrices import Filtering, filtering
 from mavcg.specs.kernel import Machine, View
@@ -81,6 +84,7 @@ class Tiles:
     else
     1 x m with t products, and the sums also run over the filter's rows, filter_rows or k of them. pad: (rows above,
     columns left) of zeros; those below and right follow from the size of the output. lanes: output channels of a panel.
+    dtype: of images, weights and planes, "f32" or "f16"; f16 transforms compute in f16.
     """
 
     m: int
@@ -95,6 +99,21 @@ class Tiles:
     out_ch: int
     lanes: int
     filter_rows: int | None = None
+    dtype: str = "f32"
+
+    @property
+    def item_bytes(self) -> int:
+        """Size of an element, in bytes."""
+        return DTYPES[self.dtype].itemsize
+
+    @property
+    def type_text(self) -> str:
+        """The end of a kernel's family that names the type."""
+        return "" if self.dtype == "f32" else f"_{self.dtype}"
+
+    def vector_lanes(self, machine: Machine) -> int:
+        """Return the lanes of the machine's vectors of elements."""
+        return vector_lanes(machine, self.dtype)
 
     @property
     def window_text(self) -> str:
@@ -105,6 +124,14 @@ class Tiles:
     def filtering(self) -> Filtering:
         """The matrices of the transforms."""
         return filtering(self.m, self.k)
+
+    @property
+    def input_scale(self) -> float:
+        """A power of two that f16 inputs are multiplied by, and outputs divided by, so that no transform overflows."""
+        if self.dtype != "f16":
+            return 1.0
+        largest = float(max(sum(map(abs, row)) for row in self.filtering.inputs))
+        return 2.0 ** -ceil((1 + self.two_d) * log2(largest))
 
     @property
     def k_h(self) -> int:
@@ -174,7 +201,7 @@ class Tiles:
     @property
     def panel_bytes(self) -> int:
         """Size of the weights of a panel in a plane, in bytes."""
-        return self.terms * self.lanes * F32_BYTES
+        return self.terms * self.lanes * self.item_bytes
 
     @property
     def macs(self) -> int:
@@ -190,12 +217,13 @@ class Planes:
     tiles: int
     channels: int
     extra: int = 0
+    item_bytes: int = F32_BYTES
 
     @property
     def pitch(self) -> int:
         """Distance from a tile to the next in bytes: whole cache lines, and not a distance that maps all tiles to few
         sets."""
-        pitch = -(-self.channels * F32_BYTES // LINE) * LINE
+        pitch = -(-self.channels * self.item_bytes // LINE) * LINE
         return pitch + LINE if pitch % (SETS_REPEAT // 4) == 0 else pitch
 
     @property
@@ -212,12 +240,12 @@ class Planes:
 
 def input_planes(tiles: Tiles, count: int, extra: int = 0) -> Planes:
     """Return the planes of the inputs of `count` tiles, with the input rows below that filters reach unless two_d."""
-    return Planes(tiles.planes, count + (tiles.taps - 1) * tiles.across, tiles.in_ch, extra)
+    return Planes(tiles.planes, count + (tiles.taps - 1) * tiles.across, tiles.in_ch, extra, tiles.item_bytes)
 
 
 def products(tiles: Tiles, count: int, extra: int = 0) -> Planes:
     """Return the planes of the sums of `count` tiles, for all panels."""
-    return Planes(tiles.planes, count, tiles.panels * tiles.lanes, extra)
+    return Planes(tiles.planes, count, tiles.panels * tiles.lanes, extra, tiles.item_bytes)
 
 
 Value: TypeAlias = ir.Value
@@ -244,14 +272,15 @@ def over_cache_lines(
     versa. pixels: (pointer to the next tile's first pixel, bytes from there to each of its pixels); None: pixels are
     not prefetched.
     """
-    per_line = max(1, LINE // (lanes * F32_BYTES))
+    vector_bytes = lanes * planes.item_bytes
+    per_line = max(1, LINE // vector_bytes)
     far = planes.bytes > NEAR_BYTES
     if not far and pixels is None:
         repeat(b, 0, vectors, body, "channels")
         return
 
     def line(first: Value) -> None:
-        here = scale_index(b, first, lanes * F32_BYTES)
+        here = scale_index(b, first, vector_bytes)
         if pixels is not None:
             start, steps = pixels
             pixel = address(b, start, here)
@@ -259,7 +288,7 @@ def over_cache_lines(
                 prefetch_to_l1(b, address(b, pixel, step), not write)
         ahead = address(b, tile, here)
         for plane in range(planes.count if far else 0):
-            prefetch_to_l1(b, address(b, ahead, plane * planes.plane + max(LINE, lanes * F32_BYTES)), write)
+            prefetch_to_l1(b, address(b, ahead, plane * planes.plane + max(LINE, vector_bytes)), write)
         end = minimum(b, b.add(first, const(per_line)), const(vectors))
         repeat(b, first, end, body, "channels")
 

@@ -34,7 +34,8 @@ NEWER = {
 
 # Fields that old notes do not have, with their defaults.
 SINCE = re.compile(
-    r", (sparsity=0|block_sparsity=0|across=None|batch=1(, dtype='f32')?|pad_across=None|filter_rows=None|terms=[14]|"
+    r", (sparsity=0|block_sparsity=0|across=None|batch=1(, dtype='f32')?|pad_across=None|"
+    r"filter_rows=None(, dtype='f32')?|terms=[14]|"
     r"shift=False|stored=''|bounded=False(, residual=None, sum=None)?)(?=[,)])|, dtype='f32'(?=\)$)"
 )
 
