@@ -278,9 +278,14 @@ def prefetches_inputs(spec: Conv2d, machine: Machine, chunk: int) -> bool:
     """Return True if each tile of a row prefetches the next tile's inputs, as these miss level 1 in most chunks.
 
     Where windows overlap, a tile's own loads fetch most of the next tile's inputs. Measured on a Zen 3
-    (docs/design/engine-tiles.md); in-order cores would lose an issue slot per prefetch. chunk: channels of a chunk.
+    (docs/design/engine-tiles.md). In-order cores would lose an issue slot per prefetch of f32 inputs; f16 loops have
+    slots to spare, and each panel of channels reads all inputs of its rows from level 2. chunk: channels of a chunk.
     """
-    if machine.arch != "x86_64" or spec.by_channels or spec.kernel[1] > spec.stride[1]:
+    if spec.kernel[1] > spec.stride[1]:
+        return False
+    if machine.in_order and spec.x.dtype == "f16":
+        return True
+    if machine.arch != "x86_64" or spec.by_channels:
         return False
     row_bytes = spec.out.shape[2] * spec.stride[1] * spec.kernel[0] * spec.x.shape[3] * spec.item_bytes
     return row_bytes > ROW_NEAR_BYTES or spec.out_channels <= FEW_CHUNKS * chunk

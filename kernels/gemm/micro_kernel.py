@@ -56,7 +56,7 @@ def emit_tile(
         if of_matrices
         else FloatProducts(b, machine, weights, tile.in_offsets, used, counts)
     )
-    micro = _MicroKernel(b, machine, weights, tile, at, products)
+    micro = _MicroKernel(b, machine, weights, tile, at, products, total)
     ends.prefetch_residual(machine.arch == "x86_64")
     if part is None:
         ends.finish(micro.sums(total, ends.start()), activate)
@@ -90,6 +90,7 @@ class _MicroKernel:
     tile: RegisterTile
     at: Pointers
     products: FloatProducts | MatrixProducts
+    total: Sum
 
     def sums(self, total: Sum, start: Values) -> Values:
         """Emit the loops over all terms and return the sums."""
@@ -126,27 +127,30 @@ class _MicroKernel:
         inputs = term_address(b, at.inputs, index, self.weights.item_bytes, "x")
         if isinstance(index, int):
             if not index:
-                self.prefetch_inputs(count, length, at.inputs, const(0))
+                self.prefetch_inputs(count, length, at, const(0))
             weights = term_address(b, panel, index, self.weights.k_step, "w")
         else:
             weights = term_address(b, panel, index, self.weights.k_step, "w")
-            self.prefetch_inputs(count, length, at.inputs, index)
+            self.prefetch_inputs(count, length, at, index)
             self.prefetch_share(count, b.add(at.term, index))
         if self.at.ahead is None:
             self.prefetch_weights(count, weights)
         return TermPointers(inputs, weights)
 
-    def prefetch_inputs(self, steps: int, count: int, inputs: Value, index: Value) -> None:
+    def prefetch_inputs(self, steps: int, count: int, at: SumPosition, index: Value) -> None:
         """Emit prefetches of the next tile's inputs, spread evenly over the iterations of a run.
 
-        steps: terms per iteration; count: terms of the run. Runs are too short for the hardware prefetcher.
+        steps: terms per iteration; count: terms of the run. Runs are too short for the hardware prefetcher. A run may
+        be a block of an f16 sum whose terms lie side by side: then the iterations of all blocks share the prefetches.
         """
         tile, b = self.tile, self.b
         if not tile.prefetch_next_inputs:
             return
         offsets = [offset for offset in tile.in_offsets if isinstance(offset, int)]
         pixels, gap = len(offsets), offsets[1] - offsets[0]
-        item = self.weights.item_bytes
+        item, inputs = self.weights.item_bytes, at.inputs
+        if gap > count * item and len(self.total.levels) == 1 and gap <= self.total.length * item:
+            count, inputs, index = self.total.length, self.at.inputs, b.add(at.term, index)
         if gap <= count * item:  # the pixels are one contiguous range
             lines = -(-pixels * gap * steps // (count * LINE_BYTES))
             first = address(b, inputs, scale_index(b, index, lines * LINE_BYTES // steps))

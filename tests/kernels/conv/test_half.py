@@ -230,6 +230,21 @@ def test_cores_multiply_by_lane(machine: Machine, tmp_path: Path) -> None:
     assert not re.search(r"\bfmla\s+v\d+\.(4s|8h, v\d+\.8h, v\d+\.8h)|\bdup\b|\bbl\b", text)
 
 
+def test_in_order_cores_prefetch_the_next_tiles_inputs_once_an_iteration(tmp_path: Path) -> None:
+    """Also where an iteration is one of a block of terms, whose pixels are further apart than the block."""
+    node = emulated_product(13, 256)
+    little, big = (compiled([node], machine, tmp_path, "asm").read_text() for machine in (LITTLE, BIG))
+    loops = [block for block in re.split(r"^\.LBB\S+:.*$", little, flags=re.MULTILINE) if block.count("fmla") >= 8]
+    assert loops and {block.count("prfm") for block in loops} == {1}
+    assert "prfm" not in big
+
+
+def emulated_product(pixels: int, channels: int) -> EmulatedNode:
+    b = GraphBuilder("test")
+    x, w = b.input("x", TensorType("f16", (1, 4, pixels, channels))), np.ones((8, 1, 1, channels), np.float16)
+    return emulated_node(b.finish([b.add("conv2d", [x, b.constant(w)], **CONV)]), {})
+
+
 def test_a_bias_of_f16_is_refused_and_products_of_f16_have_kernels() -> None:
     b = GraphBuilder("test")
     x, w = b.input("x", TensorType("f16", (2, 3))), b.constant(np.ones((3, 4), np.float16))
