@@ -4,7 +4,7 @@ Along a last axis, softmax has the bits of onnxruntime's on a processor with AVX
 parts. A single other rounding before a dynamic quantization can change a whole network.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import inf, prod
 from typing import TypeAlias
@@ -17,7 +17,6 @@ from mavcg.kernels.builder.arithmetic import round_to, widen_half
 from mavcg.kernels.builder.emit import (
     F32,
     TYPES,
-    Values,
     address,
     const,
     finish_rows,
@@ -32,7 +31,7 @@ from mavcg.kernels.builder.float_math import exp_of_negative, log_
 from mavcg.kernels.builder.nest import Nest, decode, load_lanes, store_lanes
 from mavcg.kernels.tensor.layer_norm import refuse_other_types
 from mavcg.kernels.tensor.reduce import Reduction, combiner, partial_type, total_of, walk
-from mavcg.specs.kernel import KernelSpec, Machine, Operand, Packing, Step, View
+from mavcg.specs.kernel import F32_BYTES, KernelSpec, Machine, Operand, Packing, Step, View
 from mavcg.specs.kernel_symbol import shape_text, sizes_text
 from mavcg.specs.serialize import spec_format
 
@@ -67,9 +66,10 @@ class Softmax(KernelSpec):
         return DTYPES[self.dtype].itemsize
 
     @property
-    def twice(self) -> bool:
-        """True if exponentials are computed for the sum and again for the results, which are stored once."""
-        return self.log or self.dtype != "f32"
+    def scratch_bytes(self) -> int:
+        """Exponentials of halves are kept in f32 until their sum is known; those of f32 lie in the output."""
+        lanes = 1 if self.line == 1 else LANES
+        return 0 if self.log or self.dtype == "f32" else self.axis[0] * lanes * F32_BYTES
 
     @property
     def symbol_shape(self) -> str:
@@ -103,25 +103,40 @@ def lower_softmax(node: Node, graph: Graph, views: Mapping[str, View], packing: 
     return (Step(spec, (Operand(node.inputs[0]), Operand(node.output, written=True)), node.origin),)
 
 
+@dataclass(frozen=True)
+class _Elements:
+    """The elements of a line along the axis. first: pointer to the first one. step: between two, in elements."""
+
+    first: Value
+    step: int
+    dtype: str
+
+    def at(self, b: ir.IRBuilder, i: Value) -> Value:
+        """Return the address of element i."""
+        return address(b, self.first, scale_index(b, i, self.step * DTYPES[self.dtype].itemsize))
+
+
 def emit_softmax(module: ir.Module, spec: Softmax, machine: Machine) -> ir.Function:
-    """Emit three loops along the axis: the largest element, the sum of exponentials, the results."""
-    _, b = kernel_function(module, spec, machine)
-    x, out = operand(b, 0, "x"), operand(b, 1, "out")
+    """Emit loops along the axis: the largest element, the exponentials, their sum, the results."""
+    function, b = kernel_function(module, spec, machine)
+    x, out, scratch = operand(b, 0, "x"), operand(b, 1, "out"), function.args[3]
 
     def row(index: Value) -> None:
         from_, to = x, out
         for i, x_step, out_step in zip(decode(b, index, spec.outer.shape), *spec.outer.strides, strict=True):
             from_ = address(b, from_, scale_index(b, i, x_step * spec.size))
             to = address(b, to, scale_index(b, i, out_step * spec.size))
-        (_along_axis if spec.line == 1 else _across_lines)(b, spec, from_, to)
+        (_along_axis if spec.line == 1 else _across_lines)(b, spec, from_, to, scratch)
 
     return finish_rows(b, row)
 
 
-def _along_axis(b: ir.IRBuilder, spec: Softmax, x: Value, out: Value) -> None:
+def _along_axis(b: ir.IRBuilder, spec: Softmax, x: Value, out: Value, scratch: Value) -> None:
     """Emit the softmax along a last axis, with partial sums as in a reduction along the last axis."""
     length, x_step, out_step = spec.axis
-    dtype, typ, size = spec.dtype, TYPES[spec.dtype], spec.size
+    dtype = spec.dtype
+    inputs, results = _Elements(x, x_step, dtype), _Elements(out, out_step, dtype)
+    exponentials = _Elements(scratch, 1, "f32") if spec.scratch_bytes else results
     partial = partial_type("max", dtype)
     maxima = Reduction(combiner("max", dtype), -inf, partial=partial)
 
@@ -129,98 +144,77 @@ def _along_axis(b: ir.IRBuilder, spec: Softmax, x: Value, out: Value) -> None:
         return widen_half(b, value) if partial == F32 else value
 
     largest = widen_half(b, total_of(b, Nest((length,), ((x_step,),)), dtype, x, maxima, widen_maximum))
-    dense = x_step == out_step == 1
 
-    def update_all(change: object) -> None:
-        assert callable(change)
-        if not dense:
+    def update_all(source: _Elements, target: _Elements, change: Callable[[Value, int], Value]) -> None:
+        lanes = LANES if source.step == target.step == 1 else 1
 
-            def emit_element(i: Value) -> None:
-                value = b.load(address(b, x, scale_index(b, i, x_step * size)), align=size, typ=typ)
-                old = b.load(address(b, out, scale_index(b, i, out_step * size)), align=size, typ=typ)
-                result = round_to(b, change(widen_half(b, value), widen_half(b, old), 1), dtype)
-                b.store(result, address(b, out, scale_index(b, i, out_step * size)), align=size)
+        def update(i: Value, used: int) -> None:
+            value = widen_half(b, load_lanes(b, source.at(b, i), TYPES[source.dtype], lanes, used))
+            store_lanes(b, round_to(b, change(value, lanes), target.dtype), target.at(b, i), lanes, used)
 
-            repeat(b, 0, length, emit_element, "element")
-            return
-
-        def vectors(i: Value, used: int) -> None:
-            at = [address(b, p, scale_index(b, i, size)) for p in (x, out)]
-            value, old = (widen_half(b, load_lanes(b, p, typ, LANES, used)) for p in at)
-            store_lanes(b, round_to(b, change(value, old, LANES), dtype), at[1], LANES, used)
-
-        whole = length // LANES * LANES
-        repeat(b, 0, whole, lambda i: vectors(i, LANES), "vector", LANES)
-        if length % LANES:
-            vectors(const(whole), length % LANES)
+        whole = length // lanes * lanes
+        repeat(b, 0, whole, lambda i: update(i, lanes), "vector", lanes)
+        if length % lanes:
+            update(const(whole), length % lanes)
 
     def subtract_largest(value: Value, lanes: int) -> Value:
         return b.fsub(value, splat(b, largest, lanes))
 
-    def term(value: Value) -> Value:
-        return exp_of_negative(b, subtract_largest(widen_half(b, value), lanes_and_element(value.type)[0]))
-
-    if spec.twice:
-        total = total_of(b, Nest((length,), ((x_step,),)), dtype, x, _SUM, term)
-    else:
-        update_all(lambda value, _, lanes: exp_of_negative(b, subtract_largest(value, lanes)))
-        total = total_of(b, Nest((length,), ((out_step,),)), dtype, out, _SUM)
     if spec.log:
-        log_total = log_(b, total)
-        update_all(lambda value, _, lanes: b.fsub(subtract_largest(value, lanes), splat(b, log_total, lanes)))
+
+        def term(value: Value) -> Value:
+            return exp_of_negative(b, subtract_largest(widen_half(b, value), lanes_and_element(value.type)[0]))
+
+        log_total = log_(b, total_of(b, Nest((length,), ((x_step,),)), dtype, x, _SUM, term))
+        update_all(inputs, results, lambda x, n: b.fsub(subtract_largest(x, n), splat(b, log_total, n)))
         return
+    update_all(inputs, exponentials, lambda value, lanes: exp_of_negative(b, subtract_largest(value, lanes)))
+    total = total_of(b, Nest((length,), ((exponentials.step,),)), "f32", exponentials.first, _SUM)
     factor = b.fdiv(ir.Constant(F32, 1.0), total)
-    if spec.twice:
-        update_all(lambda value, _, lanes: b.fmul(term(value), splat(b, factor, lanes)))
-    else:
-        update_all(lambda _, old, lanes: b.fmul(old, splat(b, factor, lanes)))
+    update_all(exponentials, results, lambda value, lanes: b.fmul(value, splat(b, factor, lanes)))
 
 
-def _across_lines(b: ir.IRBuilder, spec: Softmax, x: Value, out: Value) -> None:
-    """Emit the softmax along an axis that is not the last: update_all lane of a vector is a softmax of its own."""
+def _across_lines(b: ir.IRBuilder, spec: Softmax, x: Value, out: Value, scratch: Value) -> None:
+    """Emit the softmax along an axis that is not the last: each lane of a vector is a softmax of its own."""
     length, x_step, out_step = spec.axis
-    size = spec.size
 
     def vectors(first: Value, used: int) -> None:
-        from_, to = (address(b, p, scale_index(b, first, size)) for p in (x, out))
+        from_, to = (address(b, p, scale_index(b, first, spec.size)) for p in (x, out))
+        inputs, results = _Elements(from_, x_step, spec.dtype), _Elements(to, out_step, spec.dtype)
+        exponentials = _Elements(scratch, LANES, "f32") if spec.scratch_bytes else results
         typ = ir.VectorType(F32, LANES)
 
-        def load(at: Value) -> Value:
-            return widen_half(b, load_lanes(b, at, TYPES[spec.dtype], LANES, used))
+        def load(at: Value, dtype: str) -> Value:
+            return widen_half(b, load_lanes(b, at, TYPES[dtype], LANES, used))
 
-        along_x, along_out = Nest((length,), ((x_step,),)), Nest((length,), ((out_step,),))
-        low = ir.Constant(typ, [-inf] * LANES)
-        (largest,) = walk(b, along_x, size, from_, (low,), lambda at, acc: (at_least(b, load(at), acc[0]),))
+        def fold(source: _Elements, start: float, change: Callable[[Value, Value], Value]) -> Value:
+            (result,) = walk(
+                b,
+                Nest((length,), ((source.step,),)),
+                DTYPES[source.dtype].itemsize,
+                source.first,
+                (ir.Constant(typ, [start] * LANES),),
+                lambda at, acc: (change(load(at, source.dtype), acc[0]),),
+            )
+            return result
 
-        def update_all(change: object) -> None:
-            assert callable(change)
+        def update_all(source: _Elements, target: _Elements, change: Callable[[Value], Value]) -> None:
+            def update(i: Value) -> None:
+                result = round_to(b, change(load(source.at(b, i), source.dtype)), target.dtype)
+                store_lanes(b, result, target.at(b, i), LANES, used)
 
-            def emit_element(i: Value) -> None:
-                pointer = address(b, to, scale_index(b, i, out_step * size))
-                value = load(address(b, from_, scale_index(b, i, x_step * size)))
-                store_lanes(b, round_to(b, change(value, load(pointer)), spec.dtype), pointer, LANES, used)
+            repeat(b, 0, length, update, "element")
 
-            repeat(b, 0, length, emit_element, "element")
-
-        zero = ir.Constant(typ, [0.0] * LANES)
-
-        def term(at: Value, acc: Values) -> Values:
-            return (b.fadd(acc[0], exp_of_negative(b, b.fsub(load(at), largest))),)
-
-        if spec.twice:  # x is read again at the end, and may be the buffer of the results
-            (total,) = walk(b, along_x, size, from_, (zero,), term)
-        else:
-            update_all(lambda value, _: exp_of_negative(b, b.fsub(value, largest)))
-            (total,) = walk(b, along_out, size, to, (zero,), lambda at, acc: (b.fadd(acc[0], load(at)),))
+        largest = fold(inputs, -inf, lambda value, acc: at_least(b, value, acc))
         if spec.log:
+            total = fold(inputs, 0.0, lambda x, acc: b.fadd(acc, exp_of_negative(b, b.fsub(x, largest))))
             log_total = log_(b, total)
-            update_all(lambda value, _: b.fsub(b.fsub(value, largest), log_total))
+            update_all(inputs, results, lambda value: b.fsub(b.fsub(value, largest), log_total))
             return
+        update_all(inputs, exponentials, lambda value: exp_of_negative(b, b.fsub(value, largest)))
+        total = fold(exponentials, 0.0, lambda value, acc: b.fadd(acc, value))
         factor = b.fdiv(ir.Constant(typ, [1.0] * LANES), total)
-        if spec.twice:
-            update_all(lambda value, _: b.fmul(exp_of_negative(b, b.fsub(value, largest)), factor))
-        else:
-            update_all(lambda _, old: b.fmul(old, factor))
+        update_all(exponentials, results, lambda value: b.fmul(value, factor))
 
     whole = spec.line // LANES * LANES
     repeat(b, 0, whole, lambda i: vectors(i, LANES), "line", LANES)
