@@ -10,9 +10,9 @@ from mavcg.errors import MavcgError
 def run_estimate(options: EstimateOptions) -> None:
     """Predict the cycles of loops and their causes, or a neural network's latency by layer, cluster and threads.
 
-    All figures are predicted, not measured. With --core, loads are assumed to hit the first-level cache, and branches
-    to be predicted correctly; in a library that mavcg built, the version that this core runs is shown. With --board,
-    each kernel takes the time of its instructions or of the bytes that it moves, whichever is longer; with
+    All figures are predicted, not measured. With --core alone, loads are assumed to hit the first-level cache, and
+    branches to be predicted correctly; in a library that mavcg built, the version that this core runs is shown. With
+    --board, each kernel takes the time of its instructions or of the bytes that it moves, whichever is longer; with
     `--board host` the network is also measured.
 
     \b
@@ -20,6 +20,7 @@ def run_estimate(options: EstimateOptions) -> None:
     mavcg estimate libapp.so --function gemm_8x8 --core cortex-a55 --json
     mavcg estimate kernel.S --function gemm_8x8 --core cortex-a55 --set "ldr_x->ins=3"
     mavcg estimate mobilenet_v2.onnx --board exynos9820 --plot timeline.svg
+    mavcg estimate mobilenet_v2.onnx --board exynos9820 --core cortex-a55 --mhz 1400
     mavcg estimate libmobilenet_v2.so --board host --threads 2 --json
     mavcg estimate squeezenet.onnx --board exynos9820 --sensitivity
     mavcg estimate mobilenet_v2.onnx --board exynos9820 --simulate-unsure --json
@@ -41,7 +42,6 @@ def _estimate_model(options: EstimateOptions, board: str) -> None:
         "--board",
         "code",
         {
-            "--core": options.core,
             "--function": options.function,
             "--set": options.settings,
             "--blocks": options.blocks,
@@ -49,6 +49,8 @@ def _estimate_model(options: EstimateOptions, board: str) -> None:
         },
     )
     _refuse_other_files(options.source, board)
+    if board == "host" and (options.core is not None or options.mhz is not None):
+        raise MavcgError("--board host: is measured as it is; --core and --mhz are for other boards: leave them out")
     if not options.sensitivity:
         estimate_model(options, board)
         return
@@ -74,6 +76,7 @@ def _estimate_loops(options: EstimateOptions) -> None:
         "models",
         {
             "--threads": options.threads,
+            "--mhz": options.mhz is not None,
             "--shape": options.shape,
             "--plot": options.plot,
             "--jobs": options.jobs,

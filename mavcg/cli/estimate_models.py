@@ -12,7 +12,7 @@ def estimate_model(options: EstimateOptions, board: str) -> None:
     from mavcg.drawing.svg_plots import check_plot
     from mavcg.hosts.host import HOST
     from mavcg.lab.simulate.simulated_layers import simulated_steps
-    from mavcg.model.estimating import board_of, measured_ms, predict_file
+    from mavcg.model.estimating import board_of, board_part, measured_ms, predict_file
     from mavcg.model.sizes import parse_shapes
     from mavcg.toolchain.codegen import default_workers
 
@@ -24,7 +24,7 @@ def estimate_model(options: EstimateOptions, board: str) -> None:
     with Progress() as progress:
         estimates = predict_file(
             source,
-            board_of(board),
+            board_part(board_of(board), options.core, options.mhz),
             count,
             shapes,
             options.jobs or default_workers(),
@@ -46,12 +46,13 @@ def show_sensitivity(options: EstimateOptions, board_name: str) -> None:
     """Print how a model's predicted latency changes if an assumed fact of the board is halved or doubled."""
     from rich.table import Table
 
-    from mavcg.model.estimating import board_of
+    from mavcg.model.estimating import board_of, board_part
     from mavcg.model.sensitivity import sensitivity, sensitivity_json
     from mavcg.model.sizes import parse_shapes
     from mavcg.toolchain.codegen import default_workers
 
-    board, workers, count = board_of(board_name), options.jobs or default_workers(), _parse_threads(options.threads)
+    board = board_part(board_of(board_name), options.core, options.mhz)
+    workers, count = options.jobs or default_workers(), _parse_threads(options.threads)
     with Progress() as progress:
         estimates = sensitivity(
             options.source,

@@ -22,7 +22,18 @@ class EstimateOptions:
         ),
     ]
     core: Annotated[
-        str | None, typer.Option(metavar="CORE", help="For code: the core to model; `mavcg cores` lists them.")
+        str | None,
+        typer.Option(
+            metavar="CORE",
+            help="For code: the core to model; `mavcg cores` lists them. For models: predict for the board's cores of "
+            "this type alone, little ones too.",
+        ),
+    ] = None
+    mhz: Annotated[
+        float | None,
+        typer.Option(
+            min=10, max=100_000, metavar="N", help="For models: clock of the cores, in MHz; default: the board's."
+        ),
     ] = None
     function: Annotated[
         str | None, typer.Option(metavar="F", help="For code: the function; default: all functions that have loops.")

@@ -1,8 +1,9 @@
 """Predicts the time of a model from its file or its library; on this machine also measures it."""
 
+import re
 import resource
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,7 @@ from mavcg.specs.serialize import check_format
 from mavcg.specs.tile_plan import TilePlan
 from mavcg.toolchain.target import parse_target
 
+_CLUSTER = re.compile(r"clusters\[(\d+)\]")  # begin of a place in Board.sources
 _ELF_ARCH = {"EM_AARCH64": "aarch64", "EM_X86_64": "x86_64"}
 WARM_RUNS, LEAST_RUNS, MOST_RUNS, SECONDS = 3, 5, 50, 2.0
 
@@ -49,6 +51,36 @@ WARM_RUNS, LEAST_RUNS, MOST_RUNS, SECONDS = 3, 5, 50, 2.0
 def board_of(name: str) -> Board:
     """Return the board named by an option; "host" is this machine, measured. Raises: MavcgError for an unknown name."""
     return measured_host_board() if name == HOST else find_board(name)
+
+
+def board_part(board: Board, core: str | None, mhz: float | None) -> Board:
+    """Return the board with its clusters of one core type alone, and another clock of the clusters that are left.
+
+    core: None for all. mhz: of the clock; None for the board's own. Raises: MavcgError for a core that it has not, and
+    for a clock for several core types, whose clocks differ.
+    """
+    kept = [number for number, cluster in enumerate(board.clusters) if core in (None, cluster.core)]
+    clusters = tuple(board.clusters[number] for number in kept)
+    if not clusters:
+        has = ", ".join(board.cores) or "none that is known"
+        raise MavcgError(f"--core {core}: {board.name} has no such core; it has {has}: name one of them")
+    board = replace(board, clusters=clusters, sources=tuple(_renumbered(board.sources, kept)))
+    if mhz is None:
+        return board
+    kinds = dict.fromkeys(cluster.core for cluster in clusters)
+    if len(kinds) > 1:
+        raise MavcgError(f"--mhz {mhz:g}: {board.name} has {', '.join(kinds)}; name one of them by --core")
+    return replace(board, clusters=tuple(replace(cluster, max_khz=round(1000 * mhz)) for cluster in clusters))
+
+
+def _renumbered(sources: Sequence[tuple[str, str]], kept: Sequence[int]) -> Iterator[tuple[str, str]]:
+    """Yield the sources of a board's facts without those of clusters that are left out. kept: numbers of the others."""
+    for place, source in sources:
+        match = _CLUSTER.match(place)
+        if match is None:
+            yield place, source
+        elif int(match[1]) in kept:
+            yield f"clusters[{kept.index(int(match[1]))}]{place[match.end() :]}", source
 
 
 def read_source(
