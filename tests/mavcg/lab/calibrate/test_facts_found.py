@@ -36,7 +36,7 @@ IN_ORDER = {
     "instr.alu.latency": 2,
     "instr.ldr_q.blocks": 3,
     "forward.alu->mul_x": 3,
-    "forward.mul_q->mla_q.acc": 2,
+    "forward.mla_q->mla_q.acc": 2,
     "forward.ldr_x->ins": 6,
     "caches.prefetch_lines": 3,
 }
