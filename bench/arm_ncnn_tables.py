@@ -43,7 +43,7 @@ def mean_ratio(ratios: Sequence[float]) -> float:
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float:
     """Return Spearman's rank correlation of two lists, without ties."""
     ranks = [np.argsort(np.argsort(values)) for values in (first, second)]
-    return float(np.corrcoef(ranks)[0, 1])
+    return float(np.asarray(np.corrcoef(ranks))[0, 1])
 
 
 def arm_ncnn(record: Record, table: Table) -> str:

@@ -64,7 +64,7 @@ def board_part(board: Board, core: str | None, mhz: float | None) -> Board:
     if not clusters:
         has = ", ".join(board.cores) or "none that is known"
         raise MavcgError(f"--core {core}: {board.name} has no such core; it has {has}: name one of them")
-    board = replace(board, clusters=clusters, sources=tuple(_renumbered(board.sources, kept)))
+    board = replace(board, clusters=clusters, sources=tuple(_kept_sources(board.sources, kept)))
     if mhz is None:
         return board
     kinds = dict.fromkeys(cluster.core for cluster in clusters)
@@ -73,7 +73,7 @@ def board_part(board: Board, core: str | None, mhz: float | None) -> Board:
     return replace(board, clusters=tuple(replace(cluster, max_khz=round(1000 * mhz)) for cluster in clusters))
 
 
-def _renumbered(sources: Sequence[tuple[str, str]], kept: Sequence[int]) -> Iterator[tuple[str, str]]:
+def _kept_sources(sources: Sequence[tuple[str, str]], kept: Sequence[int]) -> Iterator[tuple[str, str]]:
     """Yield the sources of a board's facts without those of clusters that are left out. kept: numbers of the others."""
     for place, source in sources:
         match = _CLUSTER.match(place)

@@ -31,7 +31,7 @@ Array = NDArray[Any]
 LITTLE = Machine("little", "aarch64", "cortex-a55", in_order=True)
 BIG = Machine("big", "aarch64", "cortex-a76")
 X86 = Machine("x86", "x86_64", "sapphirerapids", ("-prefer-256-bit",), vector_bytes=64, vector_registers=32)
-CONV = {"pads": (0, 0, 0, 0)}
+CONV: dict[str, Any] = {"pads": (0, 0, 0, 0)}
 # x, w, attributes; residual: one is added; computed: the weights are an input; plain: no bias.
 CASES: tuple[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]], ...] = (
     ((1, 5, 9, 64), (24, 1, 1, 64), {"act": "relu"}),
