@@ -5,15 +5,30 @@ only where the core's model can time the function: a version of which nothing is
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from mavcg.hardware.core import GENERIC, Core
 from mavcg.hardware.feature_levels import ALL_LEVELS, NO_LEVELS, lower_levels
 from mavcg.program.version_failures import VersionFailures
 from mavcg.program.version_jobs import VersionJobs
 from mavcg.program.version_needs import VersionNeeds
-from mavcg.program.versions import FailedLevel, VersionedModule, VersionOptions, compile_versions, key_by_callees
+from mavcg.program.versions import (
+    CompiledVersion,
+    FailedLevel,
+    VersionedModule,
+    VersionOptions,
+    compile_versions,
+    key_by_callees,
+)
 from mavcg.runtime.needs import usable_extensions
+
+
+@dataclass(frozen=True)
+class GroupLevel:
+    """A feature level for functions whose versions call each other, which get it together."""
+
+    functions: frozenset[str]
+    level: Core
 
 
 def with_next_levels(
@@ -26,47 +41,64 @@ def with_next_levels(
     """Return the module with versions for the next feature level of each core; the same module if none is left.
 
     Functions whose versions call each other get a level together: f.cortex-a55-base calls g.cortex-a55-base. Where one
-    of them cannot be compiled for a level, all keep the versions that they have, and `failed_levels` says why.
-    needs: what the instructions of each version need. levels: one of LEVELS.
+    of them cannot be compiled for a level, all keep the versions that they have for its core, and `failed_levels` says
+    why. needs: what the instructions of each version need. levels: one of LEVELS.
     """
     if levels == NO_LEVELS or options.in_bitcode:
         return module
-    requested: dict[str, list[Core | None]] = {}
-    groups: list[tuple[frozenset[str], Core]] = []
+    made: list[CompiledVersion] = []
+    failed: list[FailedLevel] = []
     for core in options.cores:
-        for group in _groups(module, core.name):
-            is_requested = levels == ALL_LEVELS or any(_is_timed(module, name, core.name) for name in group)
-            level = _next_level(module, group, core, needs) if is_requested else None
-            if level:
-                groups.append((group, level))
-                for name in group:
-                    requested.setdefault(name, []).append(level)
-    if not requested:
+        groups = _next_groups(module, core, needs, levels)
+        if groups:
+            bodies, of_core = _compile_groups(module, groups, options, progress)
+            made += bodies
+            failed += of_core
+    if not made and not failed:
         return module
+    return replace(
+        module,
+        bodies=key_by_callees(module.hot, (*module.bodies, *made)),
+        cores=_cores_with(module, made, options),
+        failed_levels=(*module.failed_levels, *failed),
+    )
+
+
+def _next_groups(module: VersionedModule, core: Core, needs: VersionNeeds, levels: str) -> list[GroupLevel]:
+    """Return the groups of functions that get a further level of a core."""
+    groups = []
+    for functions in _groups(module, core.name):
+        if levels == ALL_LEVELS or any(_is_timed(module, name, core.name) for name in functions):
+            level = _next_level(module, functions, core, needs)
+            groups += [GroupLevel(functions, level)] if level else []
+    return groups
+
+
+def _compile_groups(
+    module: VersionedModule, groups: Sequence[GroupLevel], options: VersionOptions, progress: Callable[[], None]
+) -> tuple[list[CompiledVersion], list[FailedLevel]]:
+    """Compile the versions of groups for levels of one core; return those of whole groups, and what failed."""
+    requested: dict[str, list[Core | None]] = {name: [group.level] for group in groups for name in group.functions}
     version_jobs = VersionJobs(module.hot, options.target, module.opt_level, options.per_core_rounding)
     generic = {body.function: body.asm for body in module.bodies if body.label == GENERIC}
     failures = VersionFailures()
     _, made = compile_versions(version_jobs, requested, module.once, generic, options, failures, progress)
-    failed = tuple(
-        FailedLevel(
-            name,
-            level.level_of,
-            level.name,
-            "; ".join(failures.reasons[k] for k in sorted(group & failures.reasons.keys())),
-        )
-        for group, level in groups
-        if group & failures.reasons.keys()
-        for name in sorted(group)
-    )
+    failed = [
+        FailedLevel(name, group.level.level_of, group.level.name, "; ".join(failures.reasons[k] for k in sorted(why)))
+        for group in groups
+        if (why := group.functions & failures.reasons.keys())
+        for name in sorted(group.functions)
+    ]
     failing = {level.function for level in failed}
-    made = tuple(body for body in made if body.function not in failing)
-    added = {level.name: level for _, level in groups if any(body.label == level.name for body in made)}
-    names = {core.name for core in module.cores} | added.keys()
+    return [body for body in made if body.function not in failing], failed
+
+
+def _cores_with(module: VersionedModule, made: Sequence[CompiledVersion], options: VersionOptions) -> tuple[Core, ...]:
+    """Return the module's cores and levels with those of new versions, in the order in which they are tried."""
+    names = {core.name for core in module.cores} | {body.label for body in made}
     above = {core.level_of: core for core in module.cores if core in options.levels and core.level_of}
     ladders = [(above.get(core.name), core, *_levels_below(core)) for core in options.cores]
-    cores = tuple(level for ladder in ladders for level in ladder if level and level.name in names)
-    bodies = key_by_callees(module.hot, (*module.bodies, *made))
-    return replace(module, bodies=bodies, cores=cores, failed_levels=(*module.failed_levels, *failed))
+    return tuple(level for ladder in ladders for level in ladder if level and level.name in names)
 
 
 def _groups(module: VersionedModule, core: str) -> list[frozenset[str]]:
@@ -82,9 +114,9 @@ def _groups(module: VersionedModule, core: str) -> list[frozenset[str]]:
 def _next_level(module: VersionedModule, group: frozenset[str], core: Core, needs: VersionNeeds) -> Core | None:
     """Return the richest level below those that a group has, which lacks an extension that the lowest of them needs.
 
-    There is none where the last level of any core could not be made for the group.
+    There is none where the last level of this core could not be made for the group.
     """
-    if any(failed.function in group for failed in module.failed_levels):
+    if any(failed.function in group and failed.core == core.name for failed in module.failed_levels):
         return None
     function = min(group)
     have = {body.label for body in module.bodies if body.function == function}
