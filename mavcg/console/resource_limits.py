@@ -119,7 +119,12 @@ def enforce_limits(limits: ResourceLimits, product: str) -> Iterator[LimitedProg
     progress = LimitedProgress()
     with progress:
         watcher = threading.Thread(target=_watch, args=(limits, product, progress, main, done), daemon=True)
-        watcher.start()
+        try:
+            watcher.start()
+        except RuntimeError as error:  # its stack does not fit the address space
+            raise MavcgError(
+                f"{product}: more memory is needed than is available ({error}); {_remedy('memory')}"
+            ) from error
         try:
             yield progress
         except MemoryError as error:

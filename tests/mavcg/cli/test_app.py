@@ -30,6 +30,7 @@ VERBS = (
     "plan",
     "explore",
     "primitives",
+    "calibrate",
     "tune",
     "select",
     "quantise",

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import typer
 
@@ -21,7 +22,7 @@ bandwidth = 10
 frequency = 1
 """
 # A command line for each verb that has such an option; {tiny}: a small network, {dot}: an assembly file,
-# {space}: a design space.
+# {space}: a design space, {samples}: a folder of the network's inputs.
 COMMANDS = {
     ("profile", "--plot"): ["--import", str(REPORT)],
     ("estimate", "--plot"): ["{tiny}", "--board", "exynos9820"],
@@ -29,6 +30,7 @@ COMMANDS = {
     ("plan", "--plot"): ["alexnet", "--accelerator", "setup-a", "--layer", "conv5"],
     ("explore", "--plot"): ["alexnet", "--space", "{space}"],
     ("select", "--plot"): ["{tiny}", "--board", "exynos9820"],
+    ("quantise", "--plot"): ["{tiny}", "--inputs", "{samples}", "--board", "exynos9820", "--mixtures", "0"],
 }
 
 
@@ -51,8 +53,12 @@ def test_no_picture_option_is_left_out() -> None:
 def test_svg_and_png_alike(mavcg: Any, tiny_onnx: Path, dot_file: Path, verb: str, option: str) -> None:
     space = dot_file.parent / "space.toml"
     space.write_text(SPACE)
-    words = [word.format(tiny=tiny_onnx, dot=dot_file, space=space) for word in COMMANDS[verb, option]]
     here = dot_file.parent
+    samples = here / "samples"
+    samples.mkdir(exist_ok=True)
+    np.savez(samples / "one.npz", image=np.ones((1, 4, 6, 6), np.float32), other=np.ones((2, 3), np.float32))
+    places = {"tiny": tiny_onnx, "dot": dot_file, "space": space, "samples": samples}
+    words = [word.format(**places) for word in COMMANDS[verb, option]]
     for ending in ("svg", "png"):
         done = mavcg(verb, *words, option, f"picture.{ending}")
         assert done.status == 0, done.stderr

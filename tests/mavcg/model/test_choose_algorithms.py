@@ -10,7 +10,7 @@ import pytest
 from bench.jit import host_machine
 from bench.program_runner import ProgramRunner
 from mavcg.choose.algorithms.select_model import ENGINE, ModelQuestion
-from mavcg.choose.lowering.kernel_code import KernelCode
+from mavcg.choose.lowering.kernel_code import KernelCode, version_symbols
 from mavcg.choose.lowering.memory_plan import plan_memory
 from mavcg.choose.lowering.pack_weights import pack_weights
 from mavcg.choose.lowering.step_list import plan_lowered
@@ -108,7 +108,9 @@ def test_what_the_engine_does_itself_stays_a_conv2d() -> None:
 def test_the_note_names_primitives_conversions_and_bytes_of_weights() -> None:
     chosen_algorithms = how(net(), "family:direct_blocked", board=RK3588)
     plan = replace(plan_lowered(chosen_algorithms.lowered), selection=chosen_algorithms.selection)
-    note = model_note(plan, KernelCode((), {"generic": {}}))
+    code = KernelCode((), {"generic": {}})
+    vars(code)["needs"] = dict.fromkeys(version_symbols(plan.lowered.specs, ["generic"]), frozenset())  # not compiled
+    note = model_note(plan, code)
     named = {one["name"]: one["primitive"] for one in primitives_json(note) if one["op"] == "primitive_conv2d"}
     chosen = {node["name"]: node["primitive"] for node in chosen_algorithms.selection["nodes"]}
     assert named and all(chosen[name] == primitive for name, primitive in named.items())

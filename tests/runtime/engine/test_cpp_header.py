@@ -53,14 +53,15 @@ def compiled(folder: Path, text: str, *flags: str) -> subprocess.CompletedProces
 
 @needs_gxx
 def test_every_type_and_no_tensors(tmp_path: Path) -> None:
-    of_each = tuple(ProgramTensor(f"*/ {name}", TensorType(name, (2,))) for name in DTYPES)
+    dtypes = {name: dtype for name, dtype in DTYPES.items() if name != "bf16"}  # which files do not have
+    of_each = tuple(ProgramTensor(f"*/ {name}", TensorType(name, (2,))) for name in dtypes)
     write_headers(tmp_path, Program("all", of_each, of_each, (), 0, 0, 0, 0), Program("none", (), (), (), 0, 0, 0, 0))
     done = compiled(
         tmp_path,
         '#include "all.hpp"\n#include "none.hpp"\n'
         "template <class... Span, class R, class C> constexpr std::size_t bytes(R (C::*)(Span...) noexcept) {\n"
         "    return (sizeof(typename Span::element_type) + ... + 0);\n}\n"
-        f"static_assert(bytes(&mavcg_all::context::run) == {2 * sum(dtype.itemsize for dtype in DTYPES.values())});\n"
+        f"static_assert(bytes(&mavcg_all::context::run) == {2 * sum(dtype.itemsize for dtype in dtypes.values())});\n"
         "int main() { return mavcg_none::context().run() + mavcg_none::context().profile({}); }\n",
     )
     assert done.returncode == 0, done.stderr

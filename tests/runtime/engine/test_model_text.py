@@ -34,7 +34,7 @@ def test_the_header_and_python_agree() -> None:
     statuses = dict(re.findall(r"MAVCG_(\w+) = (-?\d+)", header))
 
     assert {name: codes[name] for name in TYPE_CODES} == TYPE_CODES
-    assert set(TYPE_CODES) == set(DTYPES)
+    assert set(TYPE_CODES) == set(DTYPES) - {"bf16"}  # which files do not have: it stays inside
     assert statuses["CANCELLED"] == str(library_tables._CANCELLED) and statuses["PIN"] == str(loading._PIN)
     assert f"#define MAVCG_MODEL_API {library_tables.API}\n" in header
     sizes = re.search(r"element_bytes\[\] .*= \{\n *1, ([\d, ]+),\n", tables_text(PROGRAM, CoreSet(()), VERSIONS))

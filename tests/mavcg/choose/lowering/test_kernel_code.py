@@ -26,7 +26,7 @@ from mavcg.model.dump import dump
 from mavcg.model.note import _macro, model_note
 from mavcg.model.report import show_note
 from mavcg.objects.elf import function_symbols
-from mavcg.profiles.load import cores_for
+from mavcg.profiles.load import cores_for, load_core
 from mavcg.specs.kernel import KernelSpec, Machine
 from mavcg.specs.tile_plan import MacroTile, Order, TilePlan
 from mavcg.toolchain.target import parse_target
@@ -100,13 +100,14 @@ def test_the_note_and_its_table_say_what_was_planned() -> None:
     name = kernel_name(lowered.specs[0])
     macro = MacroTile(3, 16, 24, Order.CHANNELS, 8, 512, 5)
     plan = TilePlan({(name, "generic"): macro})
-    code = KernelCode((), {"generic": {name: ("4x2",)}, "other": {}}, plan)
+    code = KernelCode((), {"generic": {name: ("4x2",)}, "cortex-a55": {}}, plan, cores=(load_core("cortex-a55"),))
+    vars(code)["needs"] = dict.fromkeys((f"{name}.generic", f"{name}.cortex-a55"), frozenset())  # nothing is compiled
     note = model_note(replace(plan_lowered(lowered), selection={"strategy": "engine"}), code)
     shown = io.StringIO()
     show_note({**note, "code_bytes": 1}, Console(file=shown, width=200))
 
     assert note["kernels"][name]["versions"]["generic"]["macro"] == _macro(macro)["macro"]
-    assert "macro" not in note["kernels"][name]["versions"]["other"]
+    assert "macro" not in note["kernels"][name]["versions"]["cortex-a55"]
     rows = [line.split() for line in shown.getvalue().splitlines() if name in line and "channels-outer" in line]
     assert rows == [[name, "generic", "channels-outer", "3", "16", "24", "512", "5", "1", "0", "4x2"]]
 
