@@ -1,8 +1,8 @@
 """Decode the blocks of a traced program to the rows of the C library.
 
 An instruction's row does not depend on its address, so that each word is decoded once. The trace has the addresses of
-loads and stores. That of a prefetch follows from its registers at the begin of the block, which the plugin sends where
-it can read them, or from an access of the same block by the same base register.
+loads and stores, and that of a prefetch where the plugin can follow its registers through the block
+(csrc/plugin/integer_steps.h). Else it follows from an access of the same block by the same base register.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from typing import Any
 from mavcg.errors import MavcgError
 from mavcg.hardware.timing import Timing
 from mavcg.lab.simulate.harness import ffi
-from mavcg.lab.simulate.rows import NO_REGISTER, PREFETCH, WORD, DecodedInstr, decode, for_core, prefetch_address
+from mavcg.lab.simulate.rows import PREFETCH, WORD, DecodedInstr, decode, for_core
 from mavcg.lab.simulate.tables import TimingTables
 from mavcg.passes.asm.isa.effects import Malformed
 from mavcg.passes.asm.isa.instruction import effects
@@ -51,8 +51,8 @@ class ProcessBlocks:
         for at, (row, _) in enumerate(decoded):
             table[at] = row[0]
         for at, (_, instr) in enumerate(decoded):
-            if instr.memory == PREFETCH:
-                _set_address(table[at], at, [other for _, other in decoded])
+            if instr.memory == PREFETCH and (near := neighbour(at, [other for _, other in decoded])):
+                table[at].beside, table[at].beside_offset = near[0] + 1, near[1]
         return address, table, len(decoded)
 
     def _decode_word(self, word: bytes, address: int) -> tuple[Any, DecodedInstr]:
@@ -62,37 +62,6 @@ class ProcessBlocks:
                 self.unmodelled[decoded.op.text] = decoded.why
             self._rows[word] = self.tables.row(decoded), decoded
         return self._rows[word]
-
-
-def _set_address(row: Any, at: int, block: Sequence[DecodedInstr]) -> None:
-    own, other = from_registers(at, block), neighbour(at, block)
-    row.beside, row.offset = (0, 0) if own is None else (at + 1, own)
-    row.other, row.other_offset = (0, 0) if other is None else (other[0] + 1, other[1])
-
-
-def from_registers(at: int, block: Sequence[DecodedInstr]) -> int | None:
-    """Return the bytes from a prefetch's registers at the begin of its block to its address; None if not known."""
-    target = block[at].address
-    if target is None or target.offset is None:
-        return None
-    operands = prefetch_address(target)
-    changes = [_sum_of_changes(block[:at], target.base.name)]
-    if operands.index != NO_REGISTER and target.index is not None:
-        of_index = _sum_of_changes(block[:at], target.index.name)
-        if operands.extend and of_index:
-            return None  # what wraps at 32 bits
-        changes.append(None if of_index is None else of_index << operands.shift)
-    return None if None in changes else operands.offset + sum(change or 0 for change in changes)
-
-
-def _sum_of_changes(block: Sequence[DecodedInstr], register: str) -> int | None:
-    total = 0
-    for decoded in block:
-        change = _change(decoded, register)
-        if change is None:
-            return None
-        total += change
-    return total
 
 
 def neighbour(at: int, block: Sequence[DecodedInstr]) -> tuple[int, int] | None:

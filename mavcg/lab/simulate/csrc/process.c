@@ -37,15 +37,14 @@ static int recorded(const uint64_t *records, uint32_t count, uint32_t n, uint64_
     return 0;
 }
 
-/* Return the access of the n-th instruction, a prefetch: from its registers, else from another access; or NULL. */
+/* Return the access of the n-th instruction, a prefetch: as the plugin says, else beside another access; or NULL. */
 static const sim_access *prefetched(const sim *s, const sim_row *row, uint32_t n, sim_access *whole) {
     uint64_t address = 0;
-    int64_t offset = row->offset;
-    if (row->beside != n + 1 || !recorded(s->prefetch_records, s->prefetch_count, n, &address)) {
-        offset = row->other_offset;
-        if (!row->other || !recorded(s->records, s->record_count, row->other - 1u, &address)) return NULL;
+    if (!recorded(s->prefetch_records, s->prefetch_count, n, &address)) {
+        if (!row->beside || !recorded(s->records, s->record_count, row->beside - 1u, &address)) return NULL;
+        address += (uint64_t)row->beside_offset;
     }
-    *whole = (sim_access){address + (uint64_t)offset, 0, SIM_PREFETCH};
+    *whole = (sim_access){address, 0, SIM_PREFETCH};
     return whole;
 }
 

@@ -70,8 +70,7 @@ typedef struct {
 
 /* One instruction. op_class, writeback_class: rows of the latency table. bytes: size of its memory access. writeback:
    the address register that it updates. base to offset: the address operands of a prefetch. beside: in a traced
-   program, 1 + the index in the block of the access that a prefetch is `other_offset` bytes away from in `other`, and 1 + its own in `beside` if it is `offset`
-   bytes away from its registers at the begin of the block; 0 if that is not known. */
+   program, 1 + the index in the block of the access that a prefetch is beside_offset bytes away from; 0: none is known. */
 typedef struct {
     uint32_t bytes;
     uint16_t op_class, writeback_class, pattern;
@@ -82,8 +81,8 @@ typedef struct {
     uint8_t queued;                     /* in-order cores: it may wait in the vector queue */
     uint8_t accumulates;                /* in-order cores: see Timing.accumulates of mavcg/hardware/timing.py */
     uint8_t unmodelled;                 /* no timing facts */
-    uint16_t beside, other;
-    int64_t offset, other_offset;
+    uint16_t beside;
+    int64_t offset, beside_offset;
 } sim_row;
 
 /* A cache. A hit takes `latency` cycles more than in the level above; transferring a line from the cache takes

@@ -1,9 +1,10 @@
-/* Addresses of prefetches from the registers of the emulated CPU at the begin of a block. */
+/* Addresses of prefetches, from the registers of the emulated CPU at the begin of a block and the steps up to them. */
 #ifndef MAVCG_GUEST_REGISTERS_H
 #define MAVCG_GUEST_REGISTERS_H
 #include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
+#include "integer_steps.h"
 
 /* The interface has no registers before version 2. On x86-64 hosts, generated code keeps the address of the emulated
    CPU's state in rbp, and its registers are in memory at the begin of a block: CPUARMState in target/arm/cpu.h begins
@@ -32,13 +33,21 @@ static uint64_t known_address(uint32_t word, const void *state) {
     return address + ((uint64_t)(word >> 10 & 0xfff) << shift);
 }
 
-static uint64_t prefetch_address(uint32_t word, const void *state) {
-    uint64_t address = value_of(state, word >> 5 & 31);
-    if ((word & 0xffe00c00) != 0xf8a00800) return address;
-    uint64_t index = (word >> 16 & 31) == 31 ? 0 : value_of(state, word >> 16 & 31);
-    uint32_t extend = word >> 13 & 7, shift = word >> 12 & 1 ? 3 : 0;
-    index = extend == 2 ? (uint32_t)index : extend == 6 ? (uint64_t)(int64_t)(int32_t)index : index;
-    return address + (index << shift);
+/* Return 1 with the address of a prefetch, or 0 where its registers are not known. */
+static int prefetch_address(uint32_t word, const integers *r, uint64_t *address) {
+    uint32_t n = bits(word, 5, 5), m = bits(word, 16, 5), option = bits(word, 13, 3);
+    int by_register = (word & 0xffe00c00) == 0xf8a00800;
+    if (!has_value(r, n, 1) || (by_register && !has_value(r, m, 0))) return 0;
+    *address = read_register(r, n, 1);
+    if (by_register) *address += extended(read_register(r, m, 0), option) << (word >> 12 & 1 ? 3 : 0);
+    else if ((word & 0xffc00000) == 0xf9800000) *address += (uint64_t)bits(word, 10, 12) << 3;
+    else *address += (uint64_t)signed_bits(word, 12, 9);
+    return 1;
+}
+
+static void read_integers(integers *r, const void *state) {
+    memcpy(r->value, (const char *)state + REGISTERS_AT, sizeof r->value);
+    r->known = ~0u;
 }
 
 #endif

@@ -38,8 +38,7 @@ typedef struct {
 
 /* RECORDS. The upper 3 bits are the record's kind. Access: 9 bits index of the instruction in its block, 3 bits
    log2(bytes), 1 bit store, 48 bits address. Block: its number. Begin: number of the call. End: address of the block
-   that follows the region. Prefetch: as an access; the sum of the address registers of a prefetch at the begin of its
-   block. simulate_api.h has the same kinds. */
+   that follows the region. Prefetch: as an access. simulate_api.h has the same kinds. */
 enum { RECORD_ACCESS, RECORD_BLOCK, RECORD_BEGIN, RECORD_END, RECORD_PREFETCH };
 enum { KIND_SHIFT = 61, INDEX_SHIFT = 52, SIZE_SHIFT = 49, STORE_SHIFT = 48, INDEX_LIMIT = 511 };
 #define ADDRESS_MASK 0xffffffffffffull
@@ -48,9 +47,9 @@ enum { ROOM = 1 << 13, THREADS = 4096, STACK_LIMIT = 1 << 20, CALL_ENDS = 1, RET
 
 typedef struct {
     uint64_t address, end;
-    uint32_t number, count;
-    uint8_t ends, entry;        /* entry: a watched function begins here */
-    uint8_t prefetches, checks; /* it has prefetches; its first instruction tells if registers are right */
+    uint32_t number, count, prefetches;
+    uint8_t ends, entry; /* entry: a watched function begins here */
+    uint8_t checks;      /* its first instruction tells if registers are right */
     _Atomic uint8_t defined;
     uint32_t words[];
 } block;
@@ -315,10 +314,14 @@ static void update_region(thread *t, const block *b) {
 /* ---- blocks ---- */
 
 static void send_prefetches(thread *t, const block *b, const void *state) {
-    for (uint32_t n = 0; n < b->count && n <= INDEX_LIMIT; n++)
-        if (is_prefetch(b->words[n]))
-            record(t, RECORD_PREFETCH,
-                   (uint64_t)n << INDEX_SHIFT | (prefetch_address(b->words[n], state) & ADDRESS_MASK));
+    integers now;
+    uint64_t address;
+    read_integers(&now, state);
+    for (uint32_t n = 0, left = b->prefetches; left && n <= INDEX_LIMIT; n++) {
+        if (!is_prefetch(b->words[n])) follow_step(&now, b->words[n]);
+        else if (left--, prefetch_address(b->words[n], &now, &address))
+            record(t, RECORD_PREFETCH, (uint64_t)n << INDEX_SHIFT | (address & ADDRESS_MASK));
+    }
 }
 
 __attribute__((used)) static void on_block_with(unsigned vcpu, void *data, const void *state) {
@@ -390,7 +393,7 @@ static void on_translation(plugin_id id, struct qemu_plugin_tb *tb) {
         if (n <= INDEX_LIMIT)
             qemu_plugin_register_vcpu_mem_cb(insn, on_access, CB_NO_REGS, MEM_READ_WRITE, (void *)(uintptr_t)n);
     }
-    for (size_t n = 0; n < count; n++) b->prefetches |= is_prefetch(b->words[n]);
+    for (size_t n = 0; n < count; n++) b->prefetches += is_prefetch(b->words[n]);
     b->checks = (uint8_t)is_checked(b->words[0]) && !is_prefetch(b->words[0]);
     b->ends = end_of(b->words[count - 1]);
     qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block, CB_NO_REGS, b);
