@@ -72,7 +72,9 @@ def test_zero_points_and_shapes(
 ) -> None:
     """Results equal NumPy's sums in 64 bits, and onnxruntime's where it has the operator."""
     rng = np.random.default_rng(len(a) + 10 * len(b))
-    types = {"u": (np.uint8, 0, 256), "i": (np.int8, -128, 128)}
+    # Of 7 bits beside u8: onnxruntime's sums of two products of full ones saturate on x86 without VNNI.
+    least = -64 if kinds == "ui" else -128
+    types = {"u": (np.uint8, 0, 256), "i": (np.int8, least, -least)}
 
     def numbers(kind: str, shape: tuple[int, ...]) -> np.ndarray:
         dtype, low, high = types[kind]
