@@ -103,7 +103,7 @@ def make_model_request(
             f"--calibrate {options.calibrate}: no error is measured in {F32}; add --precision {F16} or {AUTO_PRECISION}"
         )
     if options.stored_weights and options.stored_weights not in STORED_TYPES:
-        raise MavcgError(f"--stored-weights {options.stored_weights}: give {' or '.join(STORED_TYPES)}")
+        raise MavcgError(f"stored_weights = {options.stored_weights!r}: give {' or '.join(STORED_TYPES)}")
     strategy = _strategy(selection, board_facts)
     if options.board == HOST:  # for every strategy, so that selection and the engine's algorithms use the same facts
         board_facts = measured_host_board()

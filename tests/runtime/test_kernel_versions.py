@@ -1,4 +1,4 @@
-"""Which version of a kernel a core runs: its own, a stand-in's, that of a level above it, or generic."""
+"""The version of a kernel that a core runs: its own, a stand-in's, one of a level above it, or generic."""
 
 import pytest
 

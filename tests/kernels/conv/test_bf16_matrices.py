@@ -35,7 +35,7 @@ def matrix_case(number: int) -> tuple[EmulatedNode, list[Array | None]]:
 
 @pytest.fixture(scope="module")
 def computed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Array]]:
-    """What each machine gives for every case."""
+    """Results of all cases, by machine."""
     nodes, folder = [matrix_case(number)[0] for number in NUMBERS], tmp_path_factory.mktemp("matrices")
     return {machine.name: run_emulated(nodes, machine, folder / machine.name) for machine in (PLAIN, LITTLE, BIG)}
 

@@ -61,7 +61,7 @@ def choices(made: EmulatedNode, max_error: float = 1.0) -> tuple[str, ...]:
 
 @pytest.fixture(scope="module")
 def computed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[tuple[int, str], Array]]:
-    """What the kernels of an in-order and of an out-of-order core give for every case and algorithm."""
+    """Results by core, in order and out of order, then by case and algorithm."""
     keys = [(number, name) for number in range(len(CASES)) for name in choices(case(number)[0])]
     nodes, folder = [by(name, case(number)[0]) for number, name in keys], tmp_path_factory.mktemp("winograd")
     results = {machine.name: run_emulated(nodes, machine, folder / machine.name) for machine in (LITTLE, BIG)}

@@ -41,7 +41,7 @@ def next_of(
 
 
 def needs_for(names: tuple[str, ...], by_kernel: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
-    """Of two kernels that generic and these cores have: generic needs nothing."""
+    """Needs of two kernels by version: those of these cores, and none of generic."""
     own = {f"{kernel}.{name}": needs for kernel, needs in by_kernel.items() for name in names}
     return {**{f"{kernel}.generic": NOTHING for kernel in by_kernel}, **own}
 

@@ -61,7 +61,7 @@ def request_of(model: Path, stored: str | None, **options: Any) -> ModelRequest:
 
 
 def planned(model: Path, stored: str | None, **options: Any) -> tuple[dict[str, Any], int]:
-    """What the document says of precision, and the bytes of all constants."""
+    """Entry "precision" of the JSON document, and the bytes of all constants."""
     request = request_of(model, stored, **options)
     plan = plan_model(request, "classifier", lambda message: None)
     return precision_json(plan, request.precision, request.cores), plan.program.constants_bytes
