@@ -144,5 +144,5 @@ def test_the_option_takes_a_file_and_a_type(tmp_path: Path) -> None:
     for values, message in ((["f16", "bf16"], "--weights bf16: is given beside f16"), (["a", "b"], "--weights b: ")):
         with pytest.raises(MavcgError, match=message):
             split_weights(BuildOptions(weights=values))
-    with pytest.raises(MavcgError, match="--stored-weights f8: give f16 or bf16"):
+    with pytest.raises(MavcgError, match="stored_weights = 'f8': give f16 or bf16"):
         request_of(tmp_path / "x.onnx", "f8")
