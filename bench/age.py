@@ -17,23 +17,30 @@ def is_old(record: Record, root: Path, today: datetime.date | None = None, grace
 
     grace: so many commits more, and days in the same share, are forgiven.
 
-    Commits do not count where the history does not tell: no git, no repository of this root, a shallow clone. A commit
-    that a whole history does not have is old. Raises: ValueError where the record has no date.
+    Commits do not count where the history does not tell: no git, no repository of this root, a shallow clone. Where it
+    does not have the record's commit (made on a branch that was rebased since), those made after the record's date do.
+    Raises: ValueError where the record has no date.
     """
     made = datetime.date.fromisoformat(record.date[:10])
     now = today or datetime.datetime.now(datetime.UTC).date()
     days, commits = MOST_DAYS + MOST_DAYS * grace // MOST_COMMITS, MOST_COMMITS + grace
-    return (now - made).days > days or _commits_since(record.commit, root) > commits
+    return (now - made).days > days or _commits_since(record, root) > commits
+
+
+def _commits_since(record: Record, root: Path) -> int:
+    """Return the number of commits of HEAD that followed a record; 0 where that is not known."""
+    if not _has_history(root):
+        return 0
+    known = _commit_of_history(record.commit.removesuffix("-dirty"), root)
+    followed = [f"{known}..HEAD"] if known else [f"--since={record.date}", "HEAD"]
+    return int(_git(root, "rev-list", "--count", *followed, "--") or sys.maxsize)
 
 
 @functools.cache
-def _commits_since(commit: str, root: Path) -> int:
-    """Return the number of commits of HEAD that a commit does not have; 0 where that is not known."""
-    if not _has_history(root):
-        return 0
-    known = commit.removesuffix("-dirty")
-    counted = _git(root, "rev-list", "--count", f"{known}..HEAD", "--") if known else None
-    return int(counted) if counted else sys.maxsize
+def _commit_of_history(name: str, root: Path) -> str:
+    """Return the whole name of a commit that HEAD has; nothing where it has none of this name."""
+    whole = _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", name + "^{commit}")
+    return whole if whole and _git(root, "merge-base", whole, "HEAD") == whole else ""
 
 
 @functools.cache

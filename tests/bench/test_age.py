@@ -57,9 +57,22 @@ def test_grace_forgives_so_many_commits_and_their_share_of_days(history: Path, t
     assert not is_old(made(date=days), tmp_path, TODAY, grace=MOST_COMMITS // MOST_DAYS + 1)
 
 
-@pytest.mark.parametrize("name", ["", "0123456789", "--all"])
-def test_a_commit_that_a_whole_history_does_not_have_is_old(history: Path, name: str) -> None:
-    assert is_old(made(commit=name), history, TODAY)
+@pytest.fixture
+def rebased(history: Path) -> str:
+    """A commit of the history's repository that main does not have."""
+    return git(history, "commit-tree", "main^{tree}", "-p", "main~5", "-m", "elsewhere")
+
+
+@pytest.mark.parametrize("name", ["", "0123456789", "--all", None])
+def test_where_a_history_does_not_have_the_commit_those_after_its_date_count(
+    history: Path, rebased: str, name: str | None
+) -> None:
+    unknown = rebased if name is None else name
+    assert not is_old(made(commit=unknown, date=f"{TODAY} 10:00 UTC"), history, TODAY)
+    before = datetime.date(2023, 11, 14)  # of the repository's commits, all of one second
+    assert is_old(made(commit=unknown, date=f"{before} 10:00 UTC"), history, before)
+    after = before + datetime.timedelta(1)
+    assert not is_old(made(commit=unknown, date=f"{after} 10:00 UTC"), history, after)
 
 
 def test_a_shallow_clone_does_not_tell(history: Path, tmp_path: Path) -> None:
