@@ -90,6 +90,8 @@ PROMISED = (
     "ReduceMax",
     "ReduceL2",
     "Gather",
+    "Loop",
+    "Scan",
     "DepthToSpace",
     "SpaceToDepth",
     "QuantizeLinear",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +21,7 @@ from mavcg.importers.onnx_functions import (
     with_defaults,
     without,
 )
+from mavcg.importers.onnx_loops import LOOPS, body_of
 from mavcg.importers.onnx_ops.call import OnnxCall
 from mavcg.importers.onnx_ops.table import HANDLERS
 from mavcg.importers.onnx_order import order_nodes, reads
@@ -146,7 +147,7 @@ class Walker:
             self.made[domain, node.op_type] = min(nodes, self.made.get((domain, node.op_type), nodes))
         elif (domain, node.op_type) == ("", "If"):
             results = self._branch(node, inputs, body, scope, location)
-        elif (domain, node.op_type) in HANDLERS:
+        elif (domain, node.op_type) in HANDLERS or (not domain and node.op_type in LOOPS):
             attrs = read_attributes(node, location, self.folder)
             if not domain:
                 name, version = node.op_type, body.opsets.get("")
@@ -156,10 +157,13 @@ class Walker:
                     )
             else:
                 name, version = op, body.opsets.get(domain, 1)
-            made = HANDLERS[domain, node.op_type](
-                OnnxCall(self.emitter, name, origin, inputs, version, tuple(node.input), attrs, required)
-            )
-            results = made if isinstance(made, tuple) else (made,)
+            call = OnnxCall(self.emitter, name, origin, inputs, version, tuple(node.input), attrs, required)
+            if not domain and node.op_type in LOOPS:
+                graph, run = self._inner_graph(node, "body", body, scope, location)
+                results = LOOPS[node.op_type](call, body_of(graph, run))
+            else:
+                made = HANDLERS[domain, node.op_type](call)
+                results = made if isinstance(made, tuple) else (made,)
         else:
             function = schema_function(node, domain, body.opsets.get(domain, 1), inputs)
             if function is None:
@@ -217,16 +221,25 @@ class Walker:
                 "import, also by an input whose value is fixed in the file (docs/models.md, Branches)",
                 node.input[0],
             )
-        required = "then_branch" if bool(condition.array.reshape(())) else "else_branch"
-        for attribute in node.attribute:
-            if attribute.name == required and attribute.HasField("g"):
-                graph = attribute.g
-                values = read_initializers(graph, location, self.folder)
-                outputs = [o.name for o in graph.output]
-                declared = body.declared.inside(declared_dims(graph))
-                inner = OnnxGraphBody(graph.node, outputs, body.opsets, body.bound, body.depth + 1, declared)
-                return self.run(inner, Scope(values, scope))
-        raise MavcgError(f"{location}: its attribute {required} is missing")
+        chosen = "then_branch" if bool(condition.array.reshape(())) else "else_branch"
+        _, run = self._inner_graph(node, chosen, body, scope, location)
+        return run({})
+
+    def _inner_graph(
+        self, node: onnx.NodeProto, name: str, body: OnnxGraphBody, scope: Scope, location: str
+    ) -> tuple[onnx.GraphProto, Callable[[Mapping[str, Value]], list[Value]]]:
+        """Return a graph among a node's attributes, and a function that imports it for values of its inputs.
+
+        Its initializers are read once. Raises: MavcgError if the attribute is missing.
+        """
+        graph = next((a.g for a in node.attribute if a.name == name and a.HasField("g")), None)
+        if graph is None:
+            raise MavcgError(f"{location}: its attribute {name} is missing")
+        values = read_initializers(graph, location, self.folder)
+        outputs = [o.name for o in graph.output]
+        declared = body.declared.inside(declared_dims(graph))
+        inner = OnnxGraphBody(graph.node, outputs, body.opsets, body.bound, body.depth + 1, declared)
+        return graph, lambda given: self.run(inner, Scope({**values, **given}, scope))
 
 
 def _origin(node: onnx.NodeProto) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 from mavcg.importers.caffe_ops.table import LAYERS
 from mavcg.importers.call import declared_at_build
+from mavcg.importers.onnx_loops import LOOPS
 from mavcg.importers.onnx_ops.table import HANDLERS as ONNX_HANDLERS
 from mavcg.importers.onnx_ops.table import MICROSOFT
 from mavcg.importers.tflite_ops.table import HANDLERS as TFLITE_HANDLERS
@@ -28,12 +29,15 @@ class FileOperator:
         return BUILD if self.result else PARTLY if self.known else RUN
 
 
+BRANCH = FileOperator("If", ("condition",), False)
+
+
 def operators() -> dict[str, tuple[FileOperator, ...]]:
     """Return the operators of each format, in alphabetical order."""
     onnx = {domain: {op: h for (d, op), h in ONNX_HANDLERS.items() if d == domain} for domain in ("", MICROSOFT)}
     caffe = {"Input": FileOperator("Input", (), False)} | {name: FileOperator(name, (), False) for name in LAYERS}
     return {
-        "onnx": _operators_of(onnx[""]),
+        "onnx": tuple(sorted((*_operators_of({**onnx[""], **LOOPS}), BRANCH), key=lambda o: o.name)),
         f"onnx {MICROSOFT}": _operators_of(onnx[MICROSOFT]),
         "tflite": _operators_of(TFLITE_HANDLERS),
         "caffe": tuple(caffe[name] for name in sorted(caffe, key=str.lower)),

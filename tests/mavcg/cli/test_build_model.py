@@ -187,7 +187,7 @@ def test_folders_and_files_without_permission(mavcg: Any, here: Path) -> None:
     refused(mavcg("build", here / "model.onnx", "--cores", "generic"), here, "model.onnx", "folder")
 
 
-def test_an_operator_that_is_not_supported(mavcg: Any, here: Path) -> None:
+def test_a_loop_that_the_run_counts(mavcg: Any, here: Path) -> None:
     onnx = pytest.importorskip("onnx")
     value = onnx.helper.make_tensor_value_info
     node = onnx.helper.make_node(
@@ -207,7 +207,7 @@ def test_an_operator_that_is_not_supported(mavcg: Any, here: Path) -> None:
     )
     onnx.save(onnx.helper.make_model(graph), here / "loop.onnx")
 
-    refused(mavcg("build", here / "loop.onnx", "--cores", "generic"), here, "the_loop", "Loop")
+    refused(mavcg("build", here / "loop.onnx", "--cores", "generic"), here, "the_loop", "Loop", "known only")
 
 
 def test_results(tiny_library: Path, tiny_onnx: Path) -> None:

@@ -1,0 +1,171 @@
+"""Import of Loop and Scan, unrolled: the number of iterations follows from constants and shapes, as of branches.
+
+An iteration is an import of the body with the values of the one before. Conditions that follow from iteration numbers
+and shapes end a Loop at the right place, since whatever is known at import is evaluated there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mavcg.importers.call import known_at_build
+from mavcg.importers.emitter import Value, constant
+from mavcg.importers.limits import UnsupportedOp
+from mavcg.importers.onnx_ops.call import OnnxCall
+from mavcg.importers.onnx_ops.indexing import cut
+
+if TYPE_CHECKING:
+    import onnx
+
+MOST_ITERATIONS = 1024  # of one loop; each is about as many nodes as its body has
+
+
+@dataclass(frozen=True)
+class LoopBody:
+    """The graph of a Loop or Scan. inputs: its names. run: imports it for values of the inputs, and returns the
+    outputs' values. count: number of outputs."""
+
+    inputs: Sequence[str]
+    count: int
+    run: Callable[[Mapping[str, Value]], list[Value]]
+
+
+def body_of(graph: onnx.GraphProto, run: Callable[[Mapping[str, Value]], list[Value]]) -> LoopBody:
+    """Return the body that a graph is. run: imports the graph, as of LoopBody."""
+    return LoopBody(tuple(i.name for i in graph.input), len(graph.output), run)
+
+
+@known_at_build("M", "condition")
+def import_loop(call: OnnxCall, body: LoopBody) -> list[Value | None]:
+    """Import a Loop: its carried values after the last iteration, then what each iteration adds to its other outputs.
+
+    Raises: NeedsConstant if the number of iterations or the first condition is an input's; UnsupportedOp for a
+    condition that depends on computed values, and for too many iterations.
+    """
+    trips, go_on = _trips(call), _first_condition(call)
+    carried = [call.input(2 + i) for i in range(len(call.inputs) - 2)]
+    if len(body.inputs) != 2 + len(carried) or body.count < 1 + len(carried):
+        raise call.fail(
+            f"a body of {len(body.inputs)} inputs and {body.count} outputs for {len(carried)} carried values"
+        )
+    collected: list[list[Value]] = [[] for _ in range(body.count - 1 - len(carried))]
+    number = 0
+    while go_on and (trips is None or number < trips):
+        _check_number(call, number + 1 if trips is None else trips)
+        given = [constant(np.array(number, np.int64)), constant(np.array(True)), *carried]
+        condition, *results = body.run(dict(zip(body.inputs, given, strict=True)))
+        number += 1
+        if condition.array is None and (trips is None or number < trips):
+            raise UnsupportedOp(
+                f"{call.location}: its condition after iteration {number} is known only when the model runs; "
+                "supported: loops whose number of iterations follows from constants and shapes"
+            )
+        go_on = condition.array is None or bool(condition.array.reshape(-1)[0])
+        carried = results[: len(carried)]
+        for values, value in zip(collected, results[len(carried) :], strict=True):
+            values.append(value)
+    stacked = [_stack(call, values, 0) if want else None for values, want in _read(call, collected, len(carried))]
+    return [*carried, *stacked]
+
+
+def import_scan(call: OnnxCall, body: LoopBody) -> list[Value | None]:
+    """Import a Scan since opset 9: its states after the last element, then what each iteration adds to its outputs.
+
+    Raises: MavcgError for inputs that do not fit the body; UnsupportedOp for too many iterations.
+    """
+    if call.version < 9:
+        raise call.unsupported(f"Scan of opset {call.version}, with a batch dimension", "opset 9 or later")
+    count = call.attr_int("num_scan_inputs")
+    states = len(call.inputs) - count
+    if count < 1 or states < 0 or len(body.inputs) != states + count or body.count < states:
+        raise call.fail(
+            f"num_scan_inputs {count} of {len(call.inputs)} inputs, for a body of {len(body.inputs)} inputs and "
+            f"{body.count} outputs"
+        )
+    carried = [call.input(i) for i in range(states)]
+    scanned = [call.input(states + i, rank_min=1) for i in range(count)]
+    outputs = body.count - states
+    axes = _entries(call, "scan_input_axes", count)
+    axes = tuple(call.axis(axis, x.rank) for axis, x in zip(axes, scanned, strict=True))
+    backwards = _entries(call, "scan_input_directions", count)
+    lengths = {x.shape[axis] for axis, x in zip(axes, scanned, strict=True)}
+    if len(lengths) != 1:
+        raise call.fail(
+            f"its scanned inputs have {', '.join(map(str, sorted(lengths)))} elements; one length is needed"
+        )
+    (length,) = lengths
+    _check_number(call, length)
+    collected: list[list[Value]] = [[] for _ in range(outputs)]
+    for number in range(length):
+        elements = [
+            _element(call, x, axis, length - 1 - number if back else number)
+            for x, axis, back in zip(scanned, axes, backwards, strict=True)
+        ]
+        results = body.run(dict(zip(body.inputs, [*carried, *elements], strict=True)))
+        carried = results[:states]
+        for values, value in zip(collected, results[states:], strict=True):
+            values.append(value)
+    out_axes, out_backwards = (_entries(call, f"scan_output_{name}", outputs) for name in ("axes", "directions"))
+    return [
+        *carried,
+        *(
+            _stack(call, values[::-1] if back else values, axis) if want else None
+            for (values, want), axis, back in zip(_read(call, collected, states), out_axes, out_backwards, strict=True)
+        ),
+    ]
+
+
+LOOPS: Mapping[str, Callable[[OnnxCall, LoopBody], list[Value | None]]] = {"Loop": import_loop, "Scan": import_scan}
+
+
+def _trips(call: OnnxCall) -> int | None:
+    """Return the most iterations; None where the condition alone ends the loop."""
+    if call.maybe(0) is None:
+        return None
+    number = call.array(0, "M")
+    if number.size != 1 or number.dtype != np.int64:
+        raise call.fail("its input M is not one i64")
+    return int(number.reshape(()))
+
+
+def _first_condition(call: OnnxCall) -> bool:
+    value = call.maybe(1)
+    if value is not None and (value.dtype != "bool" or value.type.elements != 1):
+        raise call.fail("its condition is not a bool scalar")
+    return value is None or bool(call.array(1, "condition").reshape(()))
+
+
+def _check_number(call: OnnxCall, iterations: int) -> None:
+    if iterations > MOST_ITERATIONS:
+        raise call.unsupported(f"{iterations} iterations or more", f"at most {MOST_ITERATIONS}")
+
+
+def _entries(call: OnnxCall, name: str, count: int) -> tuple[int, ...]:
+    return call.attr_ints(name, (0,) * count, count)
+
+
+def _read(call: OnnxCall, collected: Sequence[list[Value]], first: int) -> list[tuple[list[Value], bool]]:
+    """Return each collected output with whether it is read. first: number of the first one among the outputs."""
+    wants = [*call.required[first:], *[False] * len(collected)]
+    return list(zip(collected, wants, strict=False))
+
+
+def _element(call: OnnxCall, x: Value, axis: int, index: int) -> Value:
+    """Return an element along an axis, without the axis."""
+    return call.reshape(cut(call, x, {axis: (index, index + 1, 1)}), (*x.shape[:axis], *x.shape[axis + 1 :]))
+
+
+def _stack(call: OnnxCall, values: Sequence[Value], axis: int) -> Value:
+    """Return equal tensors along a new axis. Raises: UnsupportedOp for none; MavcgError for unequal ones."""
+    if not values:
+        raise call.unsupported("an output of an iteration is read where there is none", "at least one iteration")
+    if len({value.type for value in values}) != 1:
+        raise call.fail("an output of its iterations has different shapes or types")
+    axis = call.axis(axis, values[0].rank + 1)
+    shape = (*values[0].shape[:axis], 1, *values[0].shape[axis:])
+    parts = [call.reshape(value, shape) for value in values]
+    return parts[0] if len(parts) == 1 else call.add("concat", *parts, axis=axis)
