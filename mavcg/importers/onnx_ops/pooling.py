@@ -10,6 +10,7 @@ from mavcg.importers.call import known_at_build
 from mavcg.importers.emitter import Value, constant
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
 from mavcg.importers.onnx_ops.images import PaddedWindow, from_nhwc, spatial_rank, to_nhwc, window
+from mavcg.importers.onnx_ops.placing import indices_of_largest
 from mavcg.importers.onnx_ops.shape import count_size
 from mavcg.ops.op import FLOATS
 
@@ -130,15 +131,14 @@ def _window(call: OnnxCall, x: Value) -> PaddedWindow:
 
 
 def max_pool(call: OnnxCall) -> Results:
-    """Import MaxPool; storage_order affects only the unsupported second output."""
+    """Import MaxPool."""
     x = call.input(0)
-    if len(call.required) > 1 and call.required[1]:
-        raise call.unsupported("its output Indices is read", "the output Y alone")
     view = _window(call, x)
     made = call.add(
         "max_pool2d", to_nhwc(call, x), kernel=view.kernel, stride=view.stride, dilation=view.dilation, pads=view.pads
     )
-    return from_nhwc(call, made, x.rank - 2)
+    read = len(call.required) > 1 and call.required[1]
+    return from_nhwc(call, made, x.rank - 2), indices_of_largest(call, x, view) if read else None
 
 
 def average_pool(call: OnnxCall) -> Results:

@@ -3,12 +3,13 @@
 A graph pass recognises this form and replaces it by 8-bit operators. The file's own QDQ nodes have the same form.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import prod
 
 import numpy as np
 
 from mavcg.graph import DTYPES
+from mavcg.importers import indices
 from mavcg.importers.emitter import Value, constant
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 from mavcg.importers.onnx_ops.convolution import convolve, convolve_integers, multiply
@@ -57,27 +58,60 @@ def quantize_values(
     return call.add("quantize", call.cast(x, "f32"), scale, zero, axis=axis, to=dtype)
 
 
-def _whole_blocks(call: OnnxCall) -> None:
-    if call.attr_int("block_size", 0):
-        raise call.unsupported(
-            f"block_size {call.attr_int('block_size')}", "one scale, or one for each position along one axis"
-        )
+def _along_blocks(call: OnnxCall, x: Value, scale: Value, block: int, axis: int) -> Callable[[Value], Value]:
+    """Return a function that repeats a value of the scales' shape along blocks, so that it has x's shape.
+
+    Raises: MavcgError for scales that do not fit.
+    """
+    length = x.shape[axis] if x.rank else 0
+    expected = tuple(-(-length // block) if i == axis else n for i, n in enumerate(x.shape))
+    if block < 1 or scale.shape != expected:
+        raise call.fail(f"scale {scale.type} for blocks of {block} along axis {axis} of {x.type}")
+    numbers = constant(np.arange(length, dtype=np.int64) // block)
+    return lambda value: indices.gather_along(call, value, numbers, axis)
 
 
 def quantize_linear(call: OnnxCall) -> Results:
-    """Import QuantizeLinear."""
-    _whole_blocks(call)
+    """Import QuantizeLinear; to 16 bits and by blocks as arithmetic."""
+    x, scale, zero, block = call.input(0), call.input(1), call.maybe(2), call.attr_int("block_size", 0)
     number = call.attr_int("output_dtype", 0)
-    dtype = dtype_of(number, call.location) if number else "u8"
-    return quantize_values(call, call.input(0), call.input(1), call.maybe(2), call.attr_int("axis", 1), dtype)
+    dtype = zero.dtype if zero is not None else dtype_of(number, call.location) if number else "u8"
+    if dtype in ("i8", "u8") and not block:
+        return quantize_values(call, x, scale, zero, call.attr_int("axis", 1), dtype)
+    if dtype not in ("i8", "u8", "i16", "u16"):
+        raise call.unsupported(f"quantisation to {dtype}", "i8, u8, i16, u16")
+    expand = _expansion(call, x, scale, block)
+    made = call.add("round", call.add("div", call.cast(x, "f32"), expand(call.cast(scale, "f32"))))
+    if zero is not None:
+        made = call.add("add", made, expand(call.cast(zero, "f32")))
+    bounds = np.iinfo(DTYPES[dtype])
+    return call.cast(call.add("clip", made, lo=float(bounds.min), hi=float(bounds.max)), dtype)
+
+
+def _expansion(call: OnnxCall, x: Value, scale: Value, block: int) -> Callable[[Value], Value]:
+    """Return a function that gives scales or zero points a shape that broadcasts to x's."""
+    if not scale.rank or scale.type.elements == 1:
+        return lambda value: call.reshape(value, ())
+    axis = call.axis(call.attr_int("axis", 1), x.rank)
+    if block:
+        return _along_blocks(call, x, scale, block, axis)
+    if scale.shape != x.shape[axis : axis + 1]:
+        raise call.fail(f"scale {scale.type} along axis {axis} of {x.type}")
+    return lambda value: call.reshape(value, [n if i == axis else 1 for i, n in enumerate(x.shape)])
 
 
 def dequantize_linear(call: OnnxCall) -> Results:
-    """Import DequantizeLinear."""
-    _whole_blocks(call)
-    scale, zero, axis = call.input(1), call.maybe(2), call.attr_int("axis", 1)
-    made = dequantize_values(call, call.input(0), scale, zero, axis)
-    number = call.attr_int("output_dtype", 0)
+    """Import DequantizeLinear; by blocks as arithmetic."""
+    x, scale, zero, axis = call.input(0), call.input(1), call.maybe(2), call.attr_int("axis", 1)
+    number, block = call.attr_int("output_dtype", 0), call.attr_int("block_size", 0)
+    if block:
+        expand = _along_blocks(call, x, scale, block, call.axis(axis, x.rank))
+        wide = call.cast(x, "i32")
+        if zero is not None:
+            wide = call.add("sub", wide, expand(call.cast(zero, "i32")))
+        made = call.add("mul", call.cast(wide, "f32"), expand(call.cast(scale, "f32")))
+    else:
+        made = dequantize_values(call, x, scale, zero, axis)
     return call.cast(made, dtype_of(number, call.location) if number else scale.dtype)
 
 

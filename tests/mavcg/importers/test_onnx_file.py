@@ -287,11 +287,11 @@ def test_external_data_that_cannot_be_had(tmp_path: Path, location: str, changed
 
 
 def test_an_unsupported_operator_is_named_with_what_there_is(imported: Imported) -> None:
-    nodes = [RELU, helper.make_node("RoiAlign", ["y", "y", "y"], ["z"], name="crop")]
+    nodes = [RELU, helper.make_node("NonMaxSuppression", ["y", "y", "y"], ["z"], name="crop")]
 
     with pytest.raises(
         UnsupportedOp,
-        match=r"node 'crop' \(RoiAlign\): this operator is not supported; `mavcg build --operators` lists",
+        match=r"node 'crop' \(NonMaxSuppression\): this operator is not supported; `mavcg build --operators` lists",
     ):
         imported(model(nodes, [value("x", [1, 3])], ["z"]))
 

@@ -1,0 +1,69 @@
+"""Models of one ONNX operator, computed by the definitions in NumPy and by onnxruntime."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mavcg.graph import Array
+from mavcg.importers.onnx_file import import_onnx
+from mavcg.reference import run
+
+NUMBERS = {
+    "float32": 1,
+    "uint8": 2,
+    "int8": 3,
+    "uint16": 4,
+    "int16": 5,
+    "int32": 6,
+    "int64": 7,
+    "bool": 9,
+    "float64": 11,
+}
+
+
+def save(
+    path: Path,
+    op: str,
+    inputs: Mapping[str, Array],
+    outputs: Sequence[tuple[str, str]],
+    opset: int,
+    known: Mapping[str, Array] | None = None,
+    **attributes: Any,
+) -> Path:
+    """Write a model of one node. outputs: (name, NumPy's name of the type). known: inputs that the file has."""
+    onnx = pytest.importorskip("onnx")
+    helper, info = onnx.helper, onnx.helper.make_tensor_value_info
+    known = known or {}
+    names = [*inputs, *known]
+    node = helper.make_node(op, names, [name for name, _ in outputs], "the_node", **attributes)
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [info(name, NUMBERS[str(array.dtype)], array.shape) for name, array in inputs.items()],
+        [info(name, NUMBERS[type], None) for name, type in outputs],
+        [onnx.numpy_helper.from_array(array, name) for name, array in known.items()],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10), path)
+    return path
+
+
+def both(path: Path, *arrays: Array) -> tuple[Sequence[Array], Sequence[Array]]:
+    """Return (results by the definitions in NumPy, onnxruntime's)."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    expected = session.run(None, {i.name: a for i, a in zip(session.get_inputs(), arrays, strict=True)})
+    return run(import_onnx(path), *arrays), expected
+
+
+def assert_agrees(path: Path, *arrays: Array, tolerance: float = 2e-5) -> Sequence[Array]:
+    """Compare results with onnxruntime's, and return them."""
+    computed, expected = both(path, *arrays)
+    for have, want in zip(computed, expected, strict=True):
+        assert have.dtype == want.dtype and have.shape == want.shape
+        np.testing.assert_allclose(have, want, tolerance, tolerance)
+    return computed
