@@ -9,7 +9,19 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from mavcg.graph.parser import parse_fields
-from mavcg.graph.parts import DTYPES, Array, AttrValue, Fields, Node, TensorType, digest, is_float, text_of, type_of
+from mavcg.graph.parts import (
+    DTYPES,
+    Array,
+    AttrValue,
+    Fields,
+    GraphState,
+    Node,
+    TensorType,
+    digest,
+    is_float,
+    text_of,
+    type_of,
+)
 
 __all__ = [
     "DTYPES",
@@ -17,6 +29,7 @@ __all__ = [
     "AttrValue",
     "Graph",
     "Node",
+    "GraphState",
     "TensorType",
     "digest",
     "fresh_name",
@@ -31,7 +44,8 @@ class Graph:
     """A model: nodes in topological order.
 
     inputs, outputs: tensor names. types: type of every tensor, constants included. constants: read-only arrays, by
-    name.
+    name. states: pairs of an input and an output that the caller does not see, because their values stay in a context
+    between runs.
     """
 
     name: str
@@ -40,6 +54,7 @@ class Graph:
     nodes: tuple[Node, ...]
     types: Mapping[str, TensorType]
     constants: Mapping[str, Array] = field(default_factory=dict)
+    states: tuple[GraphState, ...] = ()
 
     def producers(self) -> dict[str, Node]:
         """Return the node that makes each tensor."""
@@ -65,7 +80,9 @@ class Graph:
         return hash(str(self))
 
     def __str__(self) -> str:
-        return text_of(Fields(self.name, self.inputs, self.outputs, self.nodes, self.types, self.constants))
+        return text_of(
+            Fields(self.name, self.inputs, self.outputs, self.nodes, self.types, self.constants, self.states)
+        )
 
     @staticmethod
     def parse(text: str, constants: Mapping[str, Array] = MappingProxyType({})) -> "Graph":

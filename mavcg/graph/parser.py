@@ -13,6 +13,7 @@ from mavcg.graph.parts import (
     Array,
     AttrValue,
     Fields,
+    GraphState,
     Node,
     TensorType,
     digest,
@@ -237,9 +238,11 @@ class _Parser:
         self.at = self.start
         name = self.name()
         self.take("{")
-        nodes: list[Node] = []
+        nodes, states = list[Node](), list[GraphState]()
         while self.peek() != "return":
-            if self.peek() in ("input", "const"):
+            if self.peek() == "state":
+                states.append(self.state())
+            elif self.peek() in ("input", "const"):
                 _, keyword = self.next()
                 tensor = self.definition()
                 if keyword == "input":
@@ -257,7 +260,22 @@ class _Parser:
         self.take("}")
         if self.look() is not None or self.start < len(self.text):
             raise self.fail("there is text after the graph's end")
-        return Fields(name, tuple(self.inputs), tuple(outputs), tuple(nodes), self.types, self.constants)
+        return Fields(name, tuple(self.inputs), tuple(outputs), tuple(nodes), self.types, self.constants, tuple(states))
+
+    def state(self) -> GraphState:
+        """Parse `state %input = %output`, and the initial value after `from`."""
+        self.next()
+        self.take("%")
+        name, start = self.name(), self.start
+        if name not in self.inputs:
+            self.start = start
+            raise self.fail(f"%{name} is no input above, which a state is")
+        self.take("=")
+        output = self.returned_tensor()
+        if self.peek() != "from":
+            return GraphState(name, output)
+        self.next()
+        return GraphState(name, output, self.constant(name, self.types[name]))
 
     def returned_tensor(self) -> str:
         self.take("%")

@@ -2,6 +2,8 @@
 
     graph name {
       input %x: f32[1,4,4,2]
+      input %h: f32[1,8]
+      state %h = %h_next                    # read by a run; what the run left in %h_next is read by the next one
       const %w: f32[8,1,1,2] = sha256:0123456789abcdef01234567
       const %half: f32[] = {0.5}
       %conv: f32[1,4,4,8] = conv2d(%x, %w, _, _) act="" act_args=[] ... # "what the user's file calls it"
@@ -16,7 +18,7 @@ import hashlib
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -123,6 +125,19 @@ class Node:
         return self if inputs == self.inputs else replace(self, inputs=inputs)
 
 
+@dataclass(frozen=True)
+class GraphState:
+    """A tensor that lives between runs: in `input` a run reads what the run before it left in `output`.
+
+    input, output: names of an input and an output of the graph, of one type. initial: the value before the first run;
+    None: zeros.
+    """
+
+    input: str
+    output: str
+    initial: Array | None = field(default=None, compare=False)
+
+
 INLINE_ELEMENTS = 8  # maximum elements of a constant that is printed in full
 
 
@@ -135,12 +150,14 @@ class Fields(NamedTuple):
     nodes: tuple[Node, ...]
     types: Mapping[str, TensorType]
     constants: Mapping[str, Array]
+    states: tuple[GraphState, ...] = ()
 
 
 def text_of(graph: Fields) -> str:
     """Return the graph as text, with constants sorted by name and nodes in order."""
     lines = [f"graph {_word(graph.name)} {{"]
     lines += [f"  input %{_word(name)}: {graph.types[name]}" for name in graph.inputs]
+    lines += [_state_text(state) for state in graph.states]
     for name in sorted(graph.constants):
         lines.append(f"  const %{_word(name)}: {graph.types[name]} = {_constant_text(graph.constants[name])}")
     lines += [f"  {_node_text(node, graph.types)}" for node in graph.nodes]
@@ -164,6 +181,11 @@ def _word(name: str) -> str:
 
 def _quote(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+
+
+def _state_text(state: GraphState) -> str:
+    initial = "" if state.initial is None else f" from {_constant_text(state.initial)}"
+    return f"  state %{_word(state.input)} = %{_word(state.output)}{initial}"
 
 
 def _constant_text(array: Array) -> str:

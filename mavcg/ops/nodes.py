@@ -188,3 +188,20 @@ def verify(graph: Graph) -> None:
     for name in graph.outputs:
         if name not in made:
             raise MavcgError(f"{where}: no node makes its output %{name}")
+    _verify_states(graph)
+
+
+def _verify_states(graph: Graph) -> None:
+    """Check that states are different inputs, each with an output of its own of the same type. Raises: MavcgError."""
+    inputs, outputs = set(graph.inputs), set(graph.outputs)
+    for state in graph.states:
+        where = f"graph {graph.name}: state %{state.input} = %{state.output}"
+        if state.input not in inputs or state.output not in outputs:
+            raise MavcgError(f"{where}: is not an input and an output of it that no other state has")
+        inputs.remove(state.input)
+        outputs.remove(state.output)
+        kind = graph.types[state.input]
+        if graph.types[state.output] != kind:
+            raise MavcgError(f"{where}: {kind} and {graph.types[state.output]}; a state has one type")
+        if state.initial is not None and type_of(state.initial) != kind:
+            raise MavcgError(f"{where}: its initial value is {type_of(state.initial)}, and the state {kind}")

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mavcg.errors import MavcgError
-from mavcg.graph import DTYPES, Graph, Node, TensorType, digest, fresh_name, prune, type_of
+from mavcg.graph import DTYPES, Graph, GraphState, Node, TensorType, digest, fresh_name, prune, type_of
 from mavcg.graph.parts import INLINE_ELEMENTS
+from mavcg.ops.nodes import verify
 
 TEXT = """\
 graph g {
@@ -36,6 +37,44 @@ def test_a_text_prints_as_it_was_written() -> None:
     assert dict(graph.nodes[3].attrs) == {"act": "relu", "flag": True, "list": (), "size": (1, 2)}
     assert graph.constants["half"].dtype == np.float32 and graph.constants["half"].shape == ()
     assert graph.outputs == ("d", "c")
+
+
+STATES = """\
+graph g {
+  input %x: f32[1,2]
+  input %h: f32[1,2]
+  input %count: i32[]
+  state %h = %sum
+  state %count = %more from {7}
+  %sum: f32[1,2] = add(%x, %h)
+  %more: i32[] = abs(%count)
+  return %sum, %more
+}
+"""
+
+
+def test_states_are_printed_and_parsed() -> None:
+    graph = Graph.parse(STATES)
+    assert str(graph) == STATES
+    assert graph.states == (GraphState("h", "sum"), GraphState("count", "more"))
+    assert graph.states[0].initial is None
+    assert graph.states[1].initial is not None and graph.states[1].initial.tolist() == 7
+    with pytest.raises(MavcgError, match="line 5, column 10: %sum is no input above"):
+        Graph.parse(STATES.replace("state %h", "state %sum"))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ("state %h = %sum", "state %h = %more", r"state %h = %more: f32\[1,2\] and i32\[\]; a state has one type"),
+        ("state %count = %more from {7}", "state %x = %sum", "is not an input and an output of it that no other"),
+        ("state %h = %sum", "state %h = %x", "is not an input and an output of it"),
+    ],
+)
+def test_states_are_verified(before: str, after: str, message: str) -> None:
+    verify(Graph.parse(STATES))
+    with pytest.raises(MavcgError, match=message):
+        verify(Graph.parse(STATES.replace(before, after)))
 
 
 names = st.text(min_size=1, max_size=8) | st.sampled_from(
