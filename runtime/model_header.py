@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from mavcg.specs.model_program import Program, ProgramTensor
+from mavcg.specs.model_program import Program, ProgramState, ProgramTensor
 from mavcg.text.safe_text import c_identifier, comment
 
 EXPORTED = "mavcg_model_"  # prefix of all names that a model library exports
@@ -69,6 +69,11 @@ _FUNCTIONS = (
     "outputs",
     "steps",
     "error_text",
+    "states",
+    "reset",
+    "state_size",
+    "state_save",
+    "state_restore",
 )
 
 
@@ -104,11 +109,12 @@ def fill_template(template: str, values: Mapping[str, str]) -> str:
 
 
 def tensor_lists(program: Program) -> str:
-    """Return the lines of a comment that lists inputs and outputs."""
-    return _list("Inputs", program.inputs) + _list("Outputs", program.outputs)
+    """Return the lines of a comment that lists inputs, outputs and, where there are any, states."""
+    states = _list("States, which stay in a context between runs", program.states) if program.states else ""
+    return _list("Inputs", program.inputs) + _list("Outputs", program.outputs) + states
 
 
-def _list(title: str, tensors: Sequence[ProgramTensor]) -> str:
+def _list(title: str, tensors: Sequence[ProgramTensor | ProgramState]) -> str:
     lines = [f" *     {i}  {comment(t.name)}: {t.type}, {t.type.bytes} bytes" for i, t in enumerate(tensors)]
     return "".join(f"{line}\n" for line in [f" * {title}, in this order:", *lines])
 
@@ -154,9 +160,25 @@ int @EXPORTED@_cancel(@NAME@_context *context);
 /* The number of threads that take part in its runs, the caller's included: at most as many as ever have work. */
 int @EXPORTED@_threads(const @NAME@_context *context);
 
+/* A model with states keeps them in each context: a run reads what the run before it left, the first one their initial
+ * values. A run that begins and does not return MAVCG_OK, such as a cancelled one, leaves them undefined; further runs
+ * then return MAVCG_ERROR_STATE until @NAME@_reset or @NAME@_state_restore. Without states these functions do nothing.
+ * MAVCG_BUSY during a run of the context. */
+
+/* Set the states to their initial values. */
+int @EXPORTED@_reset(@NAME@_context *context);
+
+/* Copy the states to a buffer of @NAME@_state_size() bytes, which another context, process or build of the same model
+ * may restore. bytes: of the buffer (MAVCG_ERROR_SIZE). MAVCG_ERROR_STATE where they are undefined, and for a buffer
+ * that no model with such states has saved. The buffer need not be aligned. */
+size_t @EXPORTED@_state_size(const @NAME@_context *context);
+int @EXPORTED@_state_save(@NAME@_context *context, void *buffer, size_t bytes);
+int @EXPORTED@_state_restore(@NAME@_context *context, const void *buffer, size_t bytes);
+
 /* Descriptions; count may be NULL. */
 const mavcg_tensor *@EXPORTED@_inputs(size_t *count);
 const mavcg_tensor *@EXPORTED@_outputs(size_t *count);
+const mavcg_tensor *@EXPORTED@_states(size_t *count);
 const mavcg_step *@EXPORTED@_steps(size_t *count);
 
 /* A status as static text. */

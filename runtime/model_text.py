@@ -3,6 +3,7 @@
 It is pure: values in, text out.
 """
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,7 +14,15 @@ from mavcg.runtime.coreset import NEED_WORDS, SLOW_ID, CoreSet
 from mavcg.runtime.library_tables import TYPE_CODES
 from mavcg.runtime.model_header import EXPORTED, api_name, constants_symbol
 from mavcg.runtime.program_check import check_program
-from mavcg.specs.model_program import OperandAddress, Program, ProgramPhase, ProgramTensor, RingBuffer
+from mavcg.specs.model_program import (
+    ONLY_COPY,
+    OperandAddress,
+    Program,
+    ProgramPhase,
+    ProgramState,
+    ProgramTensor,
+    RingBuffer,
+)
 from mavcg.text.safe_text import c_string, comment
 
 _BASES = {
@@ -21,6 +30,7 @@ _BASES = {
     "constants": "IN_CONSTANTS",
     "input": "IN_INPUT",
     "output": "IN_OUTPUT",
+    "state": "IN_STATE",
     "fault": "IN_FAULT",
 }
 DEFAULT_SPIN_US = 50
@@ -28,6 +38,7 @@ BATTERY_SPIN_US = 10
 SCRATCH_ALIGN = 128  # SCRATCH_ALIGN of csrc/engine.h
 MOVED_LINE = 64  # bytes; of csrc/engine.h
 _MOVED_CHUNK = 1024  # lines that a thread copies at least
+SAVED_HEADER_BYTES = 16  # struct states_header of csrc/engine_state.c
 _MOVE = 0xFFFFFFFF  # MOVE of csrc/engine.h
 
 
@@ -109,6 +120,8 @@ def tables_text(
             _element_bytes(),
             _tensors("inputs", program.inputs),
             _tensors("outputs", program.outputs),
+            _tensors("states", [ProgramTensor(state.name, state.type) for state in program.states]),
+            _array("const struct engine_state state_table[]", map(_state, program.states)),
             _steps(program),
             _array(
                 "const struct engine_step run_table[]",
@@ -132,12 +145,17 @@ def _sizes(program: Program, sizes: Mapping[str, int]) -> str:
         "STEPS": len(program.steps),
         **sizes,
         "STAGES": len(program.stages),
+        "STATES": len(program.states),
     }
     bytes_of = {
         "ARENA_BYTES": program.arena_bytes,
         "SCRATCH_BYTES": program.scratch_bytes,
         "SCRATCH_STRIDE": -(-program.scratch_bytes // SCRATCH_ALIGN) * SCRATCH_ALIGN,
         "CONSTANTS_BYTES": program.constants_bytes,
+        "STATE_BYTES": program.state_bytes,
+        "SWAPPED_BYTES": program.swapped_bytes,
+        "SAVED_BYTES": SAVED_HEADER_BYTES + sum(state.type.bytes for state in program.states),
+        "STATES_DIGEST": states_digest(program),
     }
     lines = [f"#define {name} {value}\n" for name, value in counts.items()]
     return "".join(lines + [f"#define {name} {value}ull\n" for name, value in bytes_of.items()])
@@ -154,9 +172,21 @@ def _steps(program: Program) -> str:
     return _array("const mavcg_step steps_table[]", lines)
 
 
+def states_digest(program: Program) -> int:
+    """Return a number of 64 bits by which a library recognises states that it saved: of their names and types."""
+    text = "".join(f"{state.name}: {state.type}\n" for state in program.states)
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little")
+
+
+def _state(state: ProgramState) -> str:
+    """Return a line of the engine's table of states."""
+    initial = -1 if state.initial is None else state.initial
+    return f"{{{state.offset}, {state.type.bytes}, {initial}, {int(state.in_place)}}},"
+
+
 def _is_external(operand: OperandAddress) -> bool:
-    """Return True for an operand in a buffer of the user's: an input or an output of the model."""
-    return operand.base in ("input", "output")
+    """Return True for an operand that each run has to find: in a buffer of the user's, or in a state of two copies."""
+    return operand.base in ("input", "output") or (operand.base == "state" and operand.index != ONLY_COPY)
 
 
 def _operands(program: Program, operands: Sequence[OperandAddress]) -> str:

@@ -17,7 +17,8 @@ def check_program(program: Program) -> None:
         )
     if len(program.steps) > _MAX_STEPS:
         raise MavcgError(f"model {program.name}: {len(program.steps)} steps; a library holds at most {_MAX_STEPS}")
-    ends = {"arena": program.arena_bytes, "constants": program.constants_bytes}
+    states_end = program.state_bytes - program.swapped_bytes  # the second copies lie behind
+    ends = {"arena": program.arena_bytes, "constants": program.constants_bytes, "state": states_end}
     if len(program.phases) > _MAX_STEPS:
         raise MavcgError(f"model {program.name}: {len(program.phases)} phases; a library holds at most {_MAX_STEPS}")
     _check_stages(program)

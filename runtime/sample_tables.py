@@ -12,7 +12,14 @@ from mavcg.runtime.coreset import CoreSet, table_text
 from mavcg.runtime.drop_in_text import DropInPart, parts_text, sizes_text
 from mavcg.runtime.model_text import tables_text
 from mavcg.specs.blas_blocks import ITEM_BYTES, BlasBlocks
-from mavcg.specs.model_program import OperandAddress, Program, ProgramStep, ProgramTensor, ThreadPlan
+from mavcg.specs.model_program import (
+    OperandAddress,
+    Program,
+    ProgramState,
+    ProgramStep,
+    ProgramTensor,
+    ThreadPlan,
+)
 
 SAMPLE = SOURCES / "sample"
 FLAGS = ("-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra")
@@ -44,6 +51,9 @@ _PROGRAM = Program(
     64,
     4096,
     (ThreadPlan(("cortex-a75",), 2, 1.0),),
+    states=(ProgramState("h", _ROW, 1, 1, 0, True), ProgramState("c", _ROW, 2, 2, 256, False, 0)),
+    state_bytes=768,
+    swapped_bytes=256,
 )
 _BLOCKS = (
     BlasBlocks("f32", 4, 1, 1, 256, 64, 512, 16),

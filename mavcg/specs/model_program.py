@@ -4,13 +4,17 @@ from dataclasses import dataclass
 
 from mavcg.graph import TensorType
 
+# The copies of a state that an operand may address: its only one, the one that the run reads, the one that it writes.
+ONLY_COPY, READ_COPY, WRITTEN_COPY = 0, 1, 2
+
 
 @dataclass(frozen=True)
 class OperandAddress:
     """The address of an operand.
 
-    base: "arena", "constants", "input", "output" or "fault" (the context's fault word). offset: from the base, in
-    bytes. index: number of the input or output.
+    base: "arena", "constants", "input", "output", "state" or "fault" (the context's fault word). offset: from the base,
+    in bytes. index: number of the input or output; of a state the copy that is meant, ONLY_COPY, READ_COPY
+    or WRITTEN_COPY.
     """
 
     base: str
@@ -106,6 +110,25 @@ class ProgramTensor:
 
 
 @dataclass(frozen=True)
+class ProgramState:
+    """A tensor that stays in a context between runs.
+
+    input, output: numbers of the graph's input that reads it, and of the output that is its next value. offset: of its
+    only copy, or of the first of two, from the context's states, in bytes. in_place: a run reads and writes one copy;
+    otherwise it writes a second one, Program.swapped_bytes after the first, and the two change places. initial: offset
+    of its first value in the constants, in bytes; None: zeros.
+    """
+
+    name: str
+    type: TensorType
+    input: int
+    output: int
+    offset: int
+    in_place: bool
+    initial: int | None = None
+
+
+@dataclass(frozen=True)
 class Program:
     """A model's step list, ready to run.
 
@@ -113,7 +136,9 @@ class Program:
     live peak. constants_bytes: packed weights, read-only, shared by all contexts. thread_plans: a context without a
     given number of threads takes the fastest plan that its CPUs allow; without plans it has a thread per CPU. phases:
     the order of execution by parts of rows; if empty, each step is run as a whole. stages: the stages of a pipeline,
-    which cover all steps in order; rings: the buffers between them.
+    which cover all steps in order; rings: the buffers between them. states: tensors that stay in a context between
+    runs, those in place first; state_bytes: memory of all their copies. swapped_bytes: of one copy of those that have
+    two.
     """
 
     name: str
@@ -128,3 +153,6 @@ class Program:
     phases: tuple[ProgramPhase, ...] = ()
     stages: tuple[ProgramStage, ...] = ()
     rings: tuple[RingBuffer, ...] = ()
+    states: tuple[ProgramState, ...] = ()
+    state_bytes: int = 0
+    swapped_bytes: int = 0

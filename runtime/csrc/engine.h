@@ -16,13 +16,24 @@
 #include "internal.h"
 #include "kernel_api.h"
 
-/* Base of an operand's address. The addresses of IN_INPUT and IN_OUTPUT are known only during a run, so these operands
- * are also listed by number. IN_FAULT: the context's fault word. */
-enum engine_base { IN_ARENA, IN_CONSTANTS, IN_INPUT, IN_OUTPUT, IN_FAULT };
+/* Base of an operand's address. The addresses of IN_INPUT and IN_OUTPUT, and those of states with two copies, are known
+ * only during a run, so these operands are also listed by number. IN_FAULT: the context's fault word. */
+enum engine_base { IN_ARENA, IN_CONSTANTS, IN_INPUT, IN_OUTPUT, IN_STATE, IN_FAULT };
+
+/* The copy of a state that an operand addresses. READ_COPY and WRITTEN_COPY change places after each run. */
+enum engine_copy { ONLY_COPY, READ_COPY, WRITTEN_COPY };
 
 struct engine_operand {
     int64_t offset;       /* in bytes, of row 0; may lie outside of the base if the buffer lacks row 0 */
-    uint32_t base, index; /* index: number of the input or output */
+    uint32_t base, index; /* index: number of the input or output; of a state, of enum engine_copy */
+};
+
+/* A state in a context: `bytes` bytes at `offset`, and in a second copy SWAPPED_BYTES after it if it is not in place.
+ * initial: offset of its first value in the constants; -1: zeros. */
+struct engine_state {
+    uint64_t offset, bytes;
+    int64_t initial;
+    uint32_t in_place;
 };
 
 /* Describes how a step, or its rows from first_row on, is run. step: index of its mavcg_step. Chunks are multiples of
@@ -96,9 +107,11 @@ struct mavcg_context {
     uint32_t flags;
     uint32_t fault;      /* kernels set it to 1 for an invalid index; the only word of the context they write */
     uint32_t float_mode; /* rounding and denormal modes of the thread in run */
+    uint32_t turn;       /* 0 or 1: the copy that a run reads of states with two */
+    bool undefined;      /* a run that did not end has changed states: nothing runs before reset or restore */
     const struct engine_plan *plan;     /* NULL: threads may run on any CPU */
     const struct shared_memory *shared; /* the application's memory; NULL: arena and scratch are its own */
-    char *arena, *scratch;
+    char *arena, *scratch, *states;
     void **operands; /* [OPERANDS] addresses; each run sets those of inputs and outputs */
     void *library;   /* handle that keeps the code loaded while the context exists; NULL: the application has it */
     struct engine_pool pool;

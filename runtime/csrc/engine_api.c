@@ -8,6 +8,7 @@
 #include "engine_process.h"
 #include "engine_run.h"
 #include "engine_stage.h"
+#include "engine_state.h"
 
 static const char *error_text_api(int status) {
     switch (status) {
@@ -25,6 +26,9 @@ static const char *error_text_api(int status) {
         return "the processor lacks instructions that every version needs (x86: AVX2 and FMA; for half precision "
                "FEAT_FP16 or AVX512-FP16)";
     case MAVCG_ERROR_INDEX: return "an index in an input, or computed from one, is outside of the tensor it counts in";
+    case MAVCG_ERROR_STATE:
+        return "the states are undefined, as a run did not end: reset or restore them; or those to restore are another "
+               "model's";
     default: return "not a status of this library";
     }
 }
@@ -69,6 +73,16 @@ static int threads_api(const void *context) {
     return context ? (int)((const struct mavcg_context *)context)->threads : MAVCG_ERROR_NULL;
 }
 
+static int reset_api(void *context) { return reset_states(context); }
+
+static size_t state_size_api(const void *context) { return context ? SAVED_BYTES : 0; }
+
+static int state_save_api(void *context, void *buffer, size_t bytes) { return save_states(context, buffer, bytes); }
+
+static int state_restore_api(void *context, const void *buffer, size_t bytes) {
+    return restore_states(context, buffer, bytes);
+}
+
 static const mavcg_tensor *inputs_api(size_t *count) {
     if (count) *count = INPUTS;
     return inputs_table;
@@ -77,6 +91,11 @@ static const mavcg_tensor *inputs_api(size_t *count) {
 static const mavcg_tensor *outputs_api(size_t *count) {
     if (count) *count = OUTPUTS;
     return outputs_table;
+}
+
+static const mavcg_tensor *states_api(size_t *count) {
+    if (count) *count = STATES;
+    return states_table;
 }
 
 static const mavcg_step *steps_api(size_t *count) {
@@ -104,6 +123,13 @@ static const mavcg_model_table model_table = {
     .cancel = cancel_api,
     .threads = threads_api,
     .error_text = error_text_api,
+    .state_count = STATES,
+    .states = states_table,
+    .state_bytes = STATE_BYTES,
+    .reset = reset_api,
+    .state_size = state_size_api,
+    .state_save = state_save_api,
+    .state_restore = state_restore_api,
 };
 
 /* Export the functions as mavcg_model_<model>_create and so on, so that no model's name can make them equal to a libc
@@ -124,6 +150,11 @@ EXPORT(inputs);
 EXPORT(outputs);
 EXPORT(steps);
 EXPORT(error_text);
+EXPORT(states);
+EXPORT(reset);
+EXPORT(state_size);
+EXPORT(state_save);
+EXPORT(state_restore);
 
 #if defined(MODEL_IN_APPLICATION) /* this engine belongs to one network of an application */
 

@@ -1,6 +1,6 @@
 /* Declarations that all model libraries share: status codes, and the descriptions of tensors and steps. */
 #ifndef MAVCG_MODEL_API
-#define MAVCG_MODEL_API 1
+#define MAVCG_MODEL_API 2
 
 #include <stddef.h>
 #include <stdint.h>
@@ -18,7 +18,8 @@ enum mavcg_status {
     MAVCG_ERROR_MEMORY = -6,    /* the system has no memory for the context */
     MAVCG_ERROR_THREADS = -7,   /* the system does not let the context start its threads */
     MAVCG_ERROR_CPU = -8,       /* the processor lacks instructions that every version needs: AVX2, FMA, of f16 */
-    MAVCG_ERROR_INDEX = -9      /* the run read or computed an index out of range; the outputs are undefined */
+    MAVCG_ERROR_INDEX = -9,     /* the run read or computed an index out of range; the outputs are undefined */
+    MAVCG_ERROR_STATE = -10     /* a run that did not end left the states undefined, or these are another model's */
 };
 
 /* Element types. */
@@ -88,6 +89,13 @@ typedef struct mavcg_model_table {
     int (*cancel)(void *context);
     int (*threads)(const void *context);
     const char *(*error_text)(int status);
+    uint32_t state_count;
+    const mavcg_tensor *states;
+    uint64_t state_bytes; /* memory of a context's states */
+    int (*reset)(void *context);
+    size_t (*state_size)(const void *context);
+    int (*state_save)(void *context, void *buffer, size_t bytes);
+    int (*state_restore)(void *context, const void *buffer, size_t bytes);
 } mavcg_model_table;
 
 #ifdef __cplusplus

@@ -12,6 +12,7 @@
 #include "engine_options.h"
 #include "engine_pool.h"
 #include "engine_process.h"
+#include "engine_state.h"
 #include "engine_system.h"
 #include "internal.h"
 
@@ -21,6 +22,7 @@ static void resolve_operands(struct mavcg_context *context) {
         const struct engine_operand *operand = &operand_table[i];
         if (operand->base == IN_ARENA) context->operands[i] = context->arena + operand->offset;
         else if (operand->base == IN_CONSTANTS) context->operands[i] = (void *)(MAVCG_CONSTANTS + operand->offset);
+        else if (operand->base == IN_STATE) context->operands[i] = states_of(context, operand->index) + operand->offset;
         else if (operand->base == IN_FAULT) context->operands[i] = &context->fault;
     }
 }
@@ -32,6 +34,7 @@ static void free_context(struct mavcg_context *context) {
         free_working(context->scratch, context->threads * (size_t)SCRATCH_STRIDE);
         free_working(context->arena, ARENA_BYTES);
     }
+    if (STATES) free_working(context->states, STATE_BYTES);
     free_process_state(context->process);
     free(context);
 }
@@ -90,13 +93,16 @@ MAVCG_PRIVATE int create_context(const mavcg_options *options, const struct shar
     context->pool.spin_ns = threads <= choice.cpus ? spin_time_ns() : 0;
     context->arena = shared ? shared->arena : working_bytes(ARENA_BYTES, ARENA_ALIGN);
     context->scratch = shared ? shared->scratch : working_bytes(threads * (size_t)SCRATCH_STRIDE, SCRATCH_ALIGN);
+    if (STATES) context->states = working_bytes(STATE_BYTES, ARENA_ALIGN);
     context->operands = calloc(OPERANDS + 1, sizeof *context->operands);
     context->pool.threads = calloc(threads ? threads : 1, sizeof *context->pool.threads);
     context->process = create_process_state(&context->cleared_in_child);
-    if (!context->arena || !context->scratch || !context->operands || !context->pool.threads || !context->process) {
+    if (!context->arena || !context->scratch || !context->operands || !context->pool.threads || !context->process ||
+        (STATES && !context->states)) {
         free_context(context);
         return MAVCG_ERROR_MEMORY;
     }
+    set_initial_states(context);
     resolve_operands(context);
     context->library = shared ? NULL : keep_loaded(&run_table);
     *created = context;

@@ -5,6 +5,7 @@
 #include "engine_machine.h"
 #include "engine_pool.h"
 #include "engine_process.h"
+#include "engine_state.h"
 #include "engine_turns.h"
 #include "engine_wait.h"
 #include "internal.h"
@@ -66,7 +67,9 @@ static void resolve_frame(struct mavcg_context *context, const void *const *inpu
                           uint64_t frame) {
     for (uint32_t i = 0; i < EXTERNAL_OPERANDS; i++) {
         const struct engine_operand *operand = &operand_table[external_table[i]];
-        const char *base = operand->base == IN_INPUT ? inputs[operand->index] : outputs[operand->index];
+        const char *base = operand->base == IN_STATE   ? states_of(context, operand->index)
+                           : operand->base == IN_INPUT ? inputs[operand->index]
+                                                       : outputs[operand->index];
         context->operands[external_table[i]] = (void *)(base + operand->offset);
     }
     for (const struct engine_ring_operand *ring = ring_table; ring->copies; ring++)
@@ -77,12 +80,15 @@ static void resolve_frame(struct mavcg_context *context, const void *const *inpu
 MAVCG_PRIVATE int run_frame(struct mavcg_context *context, const void *const *inputs, void *const *outputs,
                             double *step_ns, uint64_t frame) {
     int status = context->threads > 1 ? start_workers(context, this_process(context)) : MAVCG_OK;
+    if (!status) status = begin_states(context);
     if (status) return status;
     resolve_frame(context, inputs, outputs, frame);
     context->float_mode = float_mode();
     __atomic_store_n(&context->fault, 0, __ATOMIC_RELAXED);
     status = run_steps(context, step_ns);
-    return !status && __atomic_load_n(&context->fault, __ATOMIC_RELAXED) ? MAVCG_ERROR_INDEX : status;
+    if (!status && __atomic_load_n(&context->fault, __ATOMIC_RELAXED)) status = MAVCG_ERROR_INDEX;
+    end_states(context, status);
+    return status;
 }
 
 MAVCG_PRIVATE int run_model(struct mavcg_context *context, const void *const *inputs, void *const *outputs,

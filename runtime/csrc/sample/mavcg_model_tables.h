@@ -13,10 +13,15 @@
 #define VERSIONS 4
 #define SPIN_US 50
 #define STAGES 0
+#define STATES 2
 #define ARENA_BYTES 4096ull
 #define SCRATCH_BYTES 128ull
 #define SCRATCH_STRIDE 128ull
 #define CONSTANTS_BYTES 64ull
+#define STATE_BYTES 768ull
+#define SWAPPED_BYTES 256ull
+#define SAVED_BYTES 528ull
+#define STATES_DIGEST 8715734177928066833ull
 static const uint32_t base_needs[MAVCG_NEED_WORDS] = {
     0x0, 0x0, 0x0, 0x0, 0x0, 0x0, 0x0
 };
@@ -47,6 +52,20 @@ static const int64_t outputs_dims[] = {
 };
 static const mavcg_tensor outputs_table[] = {
     {"y", 1, 2, outputs_dims + 0, 256},
+};
+static const int64_t states_dims[] = {
+    4,
+    16,
+    4,
+    16,
+};
+static const mavcg_tensor states_table[] = {
+    {"h", 1, 2, states_dims + 0, 256},
+    {"c", 1, 2, states_dims + 2, 256},
+};
+static const struct engine_state state_table[] = {
+    {0, 256, -1, 1},
+    {256, 256, 0, 0},
 };
 static const mavcg_step steps_table[] = {
     {"double", "Add", "add_1", 4, 1, 64},

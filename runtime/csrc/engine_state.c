@@ -1,0 +1,82 @@
+/* Holds, resets, saves and restores the states of a context. */
+#include "engine_state.h"
+
+#include <string.h>
+
+#include "engine.h"
+#include "engine_process.h"
+#include "internal.h"
+
+/* What precedes the values of saved states. model: STATES_DIGEST, so that another model's are refused. */
+struct states_header {
+    char mark[8];
+    uint64_t model;
+};
+
+static const struct states_header own_header = {{'M', 'A', 'V', 'C', 'G', 'S', 'T', '1'}, STATES_DIGEST};
+
+MAVCG_PRIVATE char *states_of(const struct mavcg_context *context, uint32_t copy) {
+    uint32_t number = copy == ONLY_COPY ? 0 : context->turn ^ (copy == WRITTEN_COPY);
+    return context->states + number * (size_t)SWAPPED_BYTES;
+}
+
+MAVCG_PRIVATE int begin_states(struct mavcg_context *context) {
+    if (!STATES) return MAVCG_OK;
+    if (context->undefined) return MAVCG_ERROR_STATE;
+    context->undefined = true;
+    return MAVCG_OK;
+}
+
+MAVCG_PRIVATE void end_states(struct mavcg_context *context, int status) {
+    if (!STATES || status) return;
+    context->turn ^= 1;
+    context->undefined = false;
+}
+
+static char *value_of(const struct mavcg_context *context, const struct engine_state *state) {
+    return states_of(context, state->in_place ? ONLY_COPY : READ_COPY) + state->offset;
+}
+
+MAVCG_PRIVATE void set_initial_states(struct mavcg_context *context) {
+    for (uint32_t i = 0; i < STATES; i++) {
+        const struct engine_state *state = &state_table[i];
+        if (state->initial < 0) memset(value_of(context, state), 0, state->bytes);
+        else memcpy(value_of(context, state), MAVCG_CONSTANTS + state->initial, state->bytes);
+    }
+    context->undefined = false;
+}
+
+MAVCG_PRIVATE int reset_states(struct mavcg_context *context) {
+    if (!context) return MAVCG_ERROR_NULL;
+    if (!acquire_context(context, this_process(context))) return MAVCG_BUSY;
+    set_initial_states(context);
+    release_context(context);
+    return MAVCG_OK;
+}
+
+MAVCG_PRIVATE int save_states(struct mavcg_context *context, void *buffer, size_t bytes) {
+    if (!context || !buffer) return MAVCG_ERROR_NULL;
+    if (bytes != SAVED_BYTES) return MAVCG_ERROR_SIZE;
+    if (!acquire_context(context, this_process(context))) return MAVCG_BUSY;
+    int status = context->undefined ? MAVCG_ERROR_STATE : MAVCG_OK;
+    if (!status) {
+        char *to = (char *)memcpy(buffer, &own_header, sizeof own_header) + sizeof own_header;
+        for (uint32_t i = 0; i < STATES; to += state_table[i++].bytes)
+            memcpy(to, value_of(context, &state_table[i]), state_table[i].bytes);
+    }
+    release_context(context);
+    return status;
+}
+
+MAVCG_PRIVATE int restore_states(struct mavcg_context *context, const void *buffer, size_t bytes) {
+    if (!context || !buffer) return MAVCG_ERROR_NULL;
+    if (bytes != SAVED_BYTES) return MAVCG_ERROR_SIZE;
+    if (memcmp(buffer, &own_header, sizeof own_header) != 0) return MAVCG_ERROR_STATE;
+    if (!acquire_context(context, this_process(context))) return MAVCG_BUSY;
+    const char *from = (const char *)buffer + sizeof own_header;
+    for (uint32_t i = 0; i < STATES; from += state_table[i++].bytes)
+        memcpy(value_of(context, &state_table[i]), from, state_table[i].bytes);
+    context->undefined = false;
+    release_context(context);
+    return MAVCG_OK;
+}
