@@ -75,6 +75,17 @@ public:
     /* From another thread: end the active run before its next step. */
     int cancel() MAVCG_NOEXCEPT { return checked(@CALL@cancel(owned_.get())); }
 
+    /* Of models with states: set them to their initial values; copy them to a buffer of state_size() bytes, and back. A
+     * buffer of another size: MAVCG_ERROR_SIZE. */
+    int reset() MAVCG_NOEXCEPT { return checked(@CALL@reset(owned_.get())); }
+    std::size_t state_size() const noexcept { return @CALL@state_size(owned_.get()); }
+    int save_state(std::span<std::byte> saved) MAVCG_NOEXCEPT {
+        return checked(@CALL@state_save(owned_.get(), saved.data(), saved.size()));
+    }
+    int restore_state(std::span<const std::byte> saved) MAVCG_NOEXCEPT {
+        return checked(@CALL@state_restore(owned_.get(), saved.data(), saved.size()));
+    }
+
     /* Threads that take part in its runs, the caller's included. */
     int threads() const noexcept { return @CALL@threads(owned_.get()); }
 
@@ -146,6 +157,7 @@ SIZED_CONSTRUCTORS = """\
 DESCRIPTIONS = """\
     static std::span<const mavcg_tensor> inputs() noexcept { return listed(@EXPORTED@_inputs); }
     static std::span<const mavcg_tensor> outputs() noexcept { return listed(@EXPORTED@_outputs); }
+    static std::span<const mavcg_tensor> states() noexcept { return listed(@EXPORTED@_states); }
     static std::span<const mavcg_step> steps() noexcept { return listed(@EXPORTED@_steps); }
     static const char *error_text(int status) noexcept { return @EXPORTED@_error_text(status); }
 """
@@ -159,6 +171,10 @@ SIZED_DESCRIPTIONS = """\
     std::span<const mavcg_tensor> outputs() const noexcept {
         const mavcg_model_table *size = owned_.get_deleter().size;
         return {size->outputs, size->output_count};
+    }
+    std::span<const mavcg_tensor> states() const noexcept {
+        const mavcg_model_table *size = owned_.get_deleter().size;
+        return {size->states, size->state_count};
     }
     std::span<const mavcg_step> steps() const noexcept {
         const mavcg_model_table *size = owned_.get_deleter().size;

@@ -22,6 +22,7 @@ TYPE_CODES: dict[str, int] = {
 
 
 API: int = ffi.integer_const("MAVCG_MODEL_API")
+STATES_API = 2  # the first version of MAVCG_MODEL_API with states
 SIZES_API: int = ffi.integer_const("MAVCG_SIZES_API")
 APP_API: int = ffi.integer_const("MAVCG_APP_API")
 _DTYPES = {code: DTYPES[name] for name, code in TYPE_CODES.items()}
@@ -104,7 +105,7 @@ def model_table(path: Path, library: Any, network: str | None) -> Any:
             raise MavcgError(
                 f"{path}: is not a library of a whole model; name one that `mavcg build MODEL` made without --partial"
             ) from error
-        if table.api != API:
+        if not _is_known(table):
             raise MavcgError(f"{path}: was built by another mavcg (API {table.api}, here {API}); build it again")
         return table
     names = [text_of(application.networks[i].model.name) for i in range(application.network_count)]
@@ -120,7 +121,7 @@ def size_tables(path: Path, library: Any) -> list[Any]:
         table = library.mavcg_sizes_api()
     except ffi.error:
         return [model_table(path, library, None)]
-    if table.api != SIZES_API or table.models[0].api != API:
+    if table.api != SIZES_API or not _is_known(table.models[0]):
         raise MavcgError(f"{path}: was built by another mavcg (API {table.api}, here {SIZES_API}); build it again")
     return [table.models[i] for i in range(table.count)]
 
@@ -144,9 +145,19 @@ def application_table(path: Path, library: Any) -> Any:
         table = library.mavcg_app_api()
     except ffi.error:
         return None
-    if table.api != APP_API or table.networks[0].model.api != API:
+    if table.api != APP_API or not _is_known(table.networks[0].model):
         raise MavcgError(f"{path}: was built by another mavcg (API {table.api}, here {APP_API}); build it again")
     return table
+
+
+def _is_known(table: Any) -> bool:
+    """Return True for a mavcg_model_table of this version, or of an earlier one, which ends before the states."""
+    return 1 <= table.api <= API
+
+
+def has_states(table: Any) -> bool:
+    """Return True for a mavcg_model_table that has the functions on states, which libraries have since version 2."""
+    return bool(table.api >= STATES_API)
 
 
 def tensor_of(tensor: Any) -> Tensor:

@@ -21,6 +21,7 @@ from mavcg.runtime.library_tables import (
     Tensor,
     check_status,
     close_library,
+    has_states,
     model_table,
     open_library,
     size_tables,
@@ -57,8 +58,8 @@ class Model:
 
     name: name of the model. inputs, outputs: tensors of `run`. threads: number of threads in a run. arena_bytes: size
     of this context's buffers. scratch_bytes: scratch memory of each of its threads. constants_bytes: packed weights in
-    the library. Calls from several threads wait for each other; for runs at the same time, each thread loads its own
-    context.
+    the library. states: tensors that stay in the context from one run to the next; state_bytes: their memory. Calls
+    from several threads wait for each other; for runs at the same time, each thread loads its own context.
     """
 
     def __init__(
@@ -99,7 +100,11 @@ class Model:
         self.name = text_of(table.name)
         self.inputs = tuple(tensor_of(table.inputs[i]) for i in range(table.input_count))
         self.outputs = tuple(tensor_of(table.outputs[i]) for i in range(table.output_count))
+        states = has_states(table)
+        self.states = tuple(tensor_of(table.states[i]) for i in range(table.state_count if states else 0))
         self.arena_bytes = int(table.arena_bytes)
+        self.state_bytes = int(table.state_bytes) if states else 0
+        self._saved_bytes = int(table.state_size(context)) if states else 0
         self.scratch_bytes = int(table.scratch_bytes)
         self.constants_bytes = int(table.constants_bytes)
         self._steps = tuple(step_of(table.steps[i]) for i in range(table.step_count))
@@ -137,6 +142,38 @@ class Model:
         with self._alive:
             if self._context:
                 self._table.cancel(self._context)
+
+    def reset(self) -> None:
+        """Set the states to their initial values, after a run of another thread has ended.
+
+        Raises: MavcgError for a closed model.
+        """
+        self._of_states("reset")
+
+    def save_state(self) -> bytes:
+        """Return the states, for restore_state of this model in any context or process.
+
+        Raises: MavcgError for a closed model, and after a run that did not end.
+        """
+        buffer = ffi.new("char[]", self._saved_bytes)
+        self._of_states("state_save", buffer, self._saved_bytes)
+        return bytes(ffi.buffer(buffer, self._saved_bytes))
+
+    def restore_state(self, saved: bytes) -> None:
+        """Set the states to those that save_state returned.
+
+        Raises: MavcgError for a closed model, and for bytes that no context of this model saved.
+        """
+        self._of_states("state_restore", from_buffer(saved), len(saved))
+
+    def _of_states(self, function: str, *arguments: Any) -> None:
+        """Call a function of the library's table on the context. Raises: MavcgError."""
+        with self._running:
+            if not self._context:
+                raise MavcgError(f"{self.path}: the model is closed; load it again")
+            if not has_states(self._table):
+                raise MavcgError(f"{self.path}: was built by an earlier mavcg, without states; build it again")
+            check_status(self.path, self._table, getattr(self._table, function)(self._context, *arguments))
 
     def close(self) -> None:
         """Destroy the context, after a run of another thread has ended. A second call does nothing."""

@@ -55,7 +55,7 @@ extern "C" {
     fn mavcg_model_api() -> *const Table;
 }
 
-const API: u32 = 1; // MAVCG_MODEL_API
+const API: u32 = 2; // MAVCG_MODEL_API; of version 1 the table ends before the states, which are not used here
 const F32: i32 = 1; // MAVCG_F32
 
 /// An input or output: its name and its shape.
@@ -79,7 +79,7 @@ impl Model {
     /// Create a context whose runs take this number of threads; 0: the library chooses.
     pub fn new(threads: i32) -> Result<Model, String> {
         let table = unsafe { &*mavcg_model_api() };
-        if table.api != API {
+        if table.api == 0 || table.api > API {
             return Err(format!("the library has API {}, this wrapper {API}", table.api));
         }
         let mut model = Model { table, context: ptr::null_mut() };

@@ -319,6 +319,9 @@ def test_a_library_of_an_earlier_header(tmp_path: Path) -> None:
     with mavcg.load(tmp_path / "libold.so") as model:
         assert model.run(np.full(1, 21, np.float32))[0].tolist() == [42.0]
         assert str(model.inputs[0]) == "x: float32[1]"
+        assert (model.states, model.state_bytes) == ((), 0)
+        with pytest.raises(MavcgError, match="was built by an earlier mavcg, without states; build it again"):
+            model.reset()
 
 
 def test_files_that_are_no_model_libraries(tmp_path: Path) -> None:
