@@ -17,6 +17,7 @@ from llvmlite import ir
 from bench.jit import Compiled
 from mavcg.choose.lowering.lower import LoweredGraph, lower_graph
 from mavcg.choose.lowering.pack_weights import pack_weights
+from mavcg.choose.lowering.state_memory import hold_states
 from mavcg.choose.lowering.step_list import plan_lowered
 from mavcg.graph import DTYPES, Array
 from mavcg.importers.load import import_model
@@ -26,7 +27,7 @@ from mavcg.kernels.registry import emit
 from mavcg.passes.graph.pipeline import optimise
 from mavcg.runtime.kernel_call import KernelCall
 from mavcg.specs.kernel import KernelSpec, Machine, Packing
-from mavcg.specs.model_program import OperandAddress, Program, ProgramPhase, ProgramStep
+from mavcg.specs.model_program import ONLY_COPY, WRITTEN_COPY, OperandAddress, Program, ProgramPhase, ProgramStep
 
 Run = Callable[..., tuple[Array, ...]]
 _GUARD = 256  # bytes on either side of a buffer
@@ -53,15 +54,20 @@ class KernelAddresses(Protocol):
 
 
 class ProgramRunner:
-    """A model's steps with their kernels, compiled for one kind of core, or given."""
+    """A model's steps with their kernels, compiled for one kind of core, or given; states stay from run to run."""
 
     def __init__(
         self, lowered: LoweredGraph, machine: Machine, parts: int = 2, kernels: KernelAddresses | None = None
     ) -> None:
-        model = plan_lowered(lowered)
+        model = hold_states(plan_lowered(lowered))
         self.program, self.parts = model.program, parts
         self.kernels = compiled(lowered.specs, machine) if kernels is None else kernels
         self.constants = GuardedMemory(pack_weights(model.memory, lowered.graph.constants).tobytes())
+        self.states, self.turn = GuardedMemory(bytes([STALE]) * model.program.state_bytes), 0
+        for state in model.program.states:
+            packed, size = self.constants.bytes(), state.type.bytes
+            first = bytes(size) if state.initial is None else packed[state.initial : state.initial + size]
+            self.states.write(state.offset, first)
 
     def run(self, *arrays: Array) -> tuple[Array, ...]:
         """Return the outputs.
@@ -82,6 +88,9 @@ class ProgramRunner:
         fault = GuardedMemory(bytes(4))
 
         def pointer(operand: OperandAddress) -> int:
+            if operand.base == "state":
+                copy = 0 if operand.index == ONLY_COPY else self.turn ^ (operand.index == WRITTEN_COPY)
+                return self.states.pointer + operand.offset + copy * program.swapped_bytes
             buffers = {
                 "arena": [arena],
                 "constants": [self.constants],
@@ -96,10 +105,11 @@ class ProgramRunner:
             for call in phase_calls(step, phase, pointers, scratch.pointer, self.parts, self.kernels):
                 call()
             assert fault.unchanged, f"{step.name}: an index does not exist"
-            for memory in (arena, scratch, *outputs):
+            for memory in (arena, scratch, self.states, *outputs):
                 assert memory.guarded, f"{step.name}: {step.kernel} writes outside its buffer"
             for memory in (self.constants, *inputs):
                 assert memory.unchanged, f"{step.name}: {step.kernel} writes to an input or constant"
+        self.turn ^= 1
         return tuple(
             np.frombuffer(memory.bytes(), DTYPES[tensor.type.dtype]).reshape(tensor.type.shape)
             for memory, tensor in zip(outputs, program.outputs, strict=True)
@@ -184,6 +194,10 @@ class GuardedMemory:
     @property
     def unchanged(self) -> bool:
         return self.guarded and self.bytes() == self.first
+
+    def write(self, at: int, content: bytes) -> None:
+        """Set some bytes, from byte `at` on."""
+        self.store[self.start + at : self.start + at + len(content)] = np.frombuffer(content, np.uint8)
 
     def fill(self, value: int) -> None:
         """Set all bytes."""

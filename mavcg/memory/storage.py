@@ -117,14 +117,17 @@ def assign_storage(graph: Graph) -> Storage:
 def _with_own_outputs(graph: Graph) -> Graph:
     """Return the graph with a separate node for each output; inputs, constants and duplicates are copied."""
     nodes, types, outputs = list(graph.nodes), dict(graph.types), list[str]()
+    own = dict[str, str]()  # a state has one of the outputs that are equal; the last one is as good as the others
     for name in graph.outputs:
         if name in graph.inputs or name in graph.constants or name in outputs:
             copy = fresh_name(types, f"{name}.copy")
             types[copy] = types[name]
             nodes.append(make_node("reshape", (name,), (copy,), origin=name, shape=types[name].shape))
+            own[name] = copy
             name = copy
         outputs.append(name)
-    return replace(graph, nodes=tuple(nodes), types=types, outputs=tuple(outputs))
+    states = tuple(replace(state, output=own.get(state.output, state.output)) for state in graph.states)
+    return replace(graph, nodes=tuple(nodes), types=types, outputs=tuple(outputs), states=states)
 
 
 class _Assignment:

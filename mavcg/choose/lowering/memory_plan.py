@@ -2,13 +2,13 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from mavcg.choose.lowering.lower import LoweredGraph, LoweredStep
 from mavcg.graph import DTYPES
-from mavcg.memory.arena import Arena, Lifetime, align_size, place_buffers
+from mavcg.memory.arena import ALIGNMENT, Arena, Lifetime, align_size, place_buffers
 from mavcg.memory.storage import lifetimes_of
 from mavcg.specs.kernel import Array, Operand
 from mavcg.specs.model_program import OperandAddress
@@ -29,7 +29,8 @@ class MemoryPlan:
 
     arena: placement of buffers and workspaces. addresses: addresses of each step's operands, in the order of the steps.
     constants: without repetition, in order of offset; constants_bytes: their total size. workspaces: (offset in the
-    arena, size), in bytes, by a node's output.
+    arena, size), in bytes, by a node's output. initial: offsets of the first values of states in the constants, by
+    input; states without one begin with zeros.
     """
 
     arena: Arena
@@ -37,6 +38,7 @@ class MemoryPlan:
     constants: tuple[ConstantPlace, ...]
     constants_bytes: int
     workspaces: Mapping[str, tuple[int, int]]
+    initial: Mapping[str, int] = field(default_factory=dict)
 
     def __str__(self) -> str:
         buffers = "".join(f"arena+{offset} %{name}\n" for name, offset in self.arena.offsets.items())
@@ -82,6 +84,11 @@ def plan_memory(
         tuple(_address(operand, step.node.output, lowered, arena, constants) for operand in step.operands)
         for step in lowered.steps
     )
+    initial = {
+        state.input: constants.add(state.initial, ALIGNMENT)
+        for state in lowered.graph.states
+        if state.initial is not None and state.initial.size
+    }
     begins = {output: arena.offsets[workspace_name(output)] for output in workspaces}
     return MemoryPlan(
         arena,
@@ -89,6 +96,7 @@ def plan_memory(
         tuple(constant_place for constant_place, _ in constants.placed),
         constants.end,
         {output: (begins[output], size) for output, size in workspaces.items()},
+        initial,
     )
 
 

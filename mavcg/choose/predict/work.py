@@ -6,6 +6,7 @@ from typing import Any
 
 from mavcg.choose.lowering.lower import LoweredGraph
 from mavcg.choose.lowering.memory_plan import tensor_address
+from mavcg.choose.lowering.state_memory import held_address
 from mavcg.choose.plan import Plan
 from mavcg.kernels.primitives.registry import scenario_of
 from mavcg.specs.kernel import KernelSpec, View
@@ -212,7 +213,8 @@ def _places(model: Plan, names: tuple[str, ...]) -> dict[OperandAddress, tuple[s
     for name in names:
         if not name or name not in storage.locations:
             continue
-        by_address[tensor_address(name, model.lowered, model.memory.arena)] = (name, storage.locations[name].view)
+        address = held_address(tensor_address(name, model.lowered, model.memory.arena), model.program.states)
+        by_address[address] = (name, storage.locations[name].view)
     return by_address
 
 

@@ -1,0 +1,110 @@
+"""Places a graph's states in a context: they leave the signature, and are updated in place where the order allows it.
+
+Until here a state is an input and an output, as two buffers of the caller. A run that would write the output's buffer
+only after its last read of the input's needs one buffer for both. Other states have two copies, which change places
+after each run, so that nothing is copied.
+"""
+
+from dataclasses import replace
+
+from mavcg.choose.lowering.lower import LoweredGraph
+from mavcg.choose.plan import Plan
+from mavcg.memory.arena import align_size
+from mavcg.memory.storage import IN_PLACE
+from mavcg.specs.model_program import (
+    ONLY_COPY,
+    READ_COPY,
+    WRITTEN_COPY,
+    OperandAddress,
+    Program,
+    ProgramPhase,
+    ProgramState,
+)
+
+
+def hold_states(plan: Plan) -> Plan:
+    """Return the plan with the graph's states in the context; unchanged without states."""
+    graph, program = plan.lowered.graph, plan.program
+    if not graph.states:
+        return plan
+    pairs = [(graph.inputs.index(s.input), graph.outputs.index(s.output)) for s in graph.states]
+    in_place = [updates_in_place(plan.lowered, program, *pair) for pair in pairs]
+    states, end = list[ProgramState](), 0
+    for held in (True, False):
+        start = end
+        for state, (read, written), own in zip(graph.states, pairs, in_place, strict=True):
+            if own == held:
+                kind, initial = graph.types[state.input], plan.memory.initial.get(state.input)
+                states.append(ProgramState(state.input, kind, read, written, end, own, initial))
+                end = align_size(end + kind.bytes)
+    swapped = end - start
+    made = tuple(states)
+    reads, writes = ({pair[end] for pair in pairs} for end in (0, 1))
+
+    def held_of(operands: tuple[OperandAddress, ...]) -> tuple[OperandAddress, ...]:
+        return tuple([held_address(operand, made) for operand in operands])
+
+    return replace(
+        plan,
+        program=replace(
+            program,
+            inputs=tuple(tensor for i, tensor in enumerate(program.inputs) if i not in reads),
+            outputs=tuple(tensor for i, tensor in enumerate(program.outputs) if i not in writes),
+            steps=tuple(replace(step, operands=held_of(step.operands)) for step in program.steps),
+            phases=tuple(replace(phase, operands=held_of(phase.operands)) for phase in program.phases),
+            states=made,
+            state_bytes=end + swapped,
+            swapped_bytes=swapped,
+        ),
+    )
+
+
+def held_address(address: OperandAddress, states: tuple[ProgramState, ...]) -> OperandAddress:
+    """Return an address among the graph's inputs and outputs as one of a program whose context holds these states."""
+    if not states or address.base not in ("input", "output"):
+        return address
+    reads = address.base == "input"
+    before = 0
+    for state in states:
+        number = state.input if reads else state.output
+        if number == address.index:
+            copy = ONLY_COPY if state.in_place else READ_COPY if reads else WRITTEN_COPY
+            return OperandAddress("state", state.offset + address.offset, copy)
+        before += number < address.index
+    return replace(address, index=address.index - before)
+
+
+def updates_in_place(lowered: LoweredGraph, program: Program, read: int, written: int) -> bool:
+    """Return True if input number `read` and output number `written` may be one buffer in this program's order.
+
+    Every read of the input must come before every access to the output, or both are in one step that reads each element
+    just before it writes it.
+    """
+    reads, accesses = list[int](), list[int]()
+    order = program.phases or tuple(ProgramPhase(i, 0, s.rows, s.operands) for i, s in enumerate(program.steps))
+    for at, phase in enumerate(order):
+        if any(o.base == "input" and o.index == read for o in phase.operands):
+            reads.append(at)
+        if any(o.base == "output" and o.index == written for o in phase.operands):
+            accesses.append(at)
+    last, first = max(reads, default=-1), min(accesses, default=len(order))
+    if last < first:
+        return True
+    return last == first and not program.phases and _element_by_element(lowered, first, read, written)
+
+
+def _element_by_element(lowered: LoweredGraph, step: int, read: int, written: int) -> bool:
+    """Return True if a step reads each element of an input just before it writes the same element of an output."""
+    node, graph = lowered.steps[step].node, lowered.graph
+    own_steps = sum(other.node == node for other in lowered.steps)
+    if node.op not in IN_PLACE or own_steps != 1 or any(name == "" for name in node.inputs):
+        return False
+    places = lowered.storage.locations
+    target = places[node.output]
+    sources = {name for name in node.inputs if name in places and places[name].root == graph.inputs[read]}
+    first_two = [name for name in sources if name in node.inputs[:2]]
+    return (
+        target.root == graph.outputs[written]
+        and len(sources) == len(first_two) == 1
+        and (places[first_two[0]].offset, places[first_two[0]].view) == (target.offset, target.view)
+    )
