@@ -74,6 +74,7 @@ def farm_requests(options: BuildOptions, boards: str) -> "list[ModelRequest]":
                     board=board,
                     target=options.target,
                     shapes=options.shape or (),
+                    states=options.state or (),
                     threads=threads,
                     jobs=options.jobs,
                     tune=options.tune,

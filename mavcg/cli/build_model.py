@@ -41,6 +41,7 @@ def build_model_file(options: BuildOptions, model: Path) -> None:
             cores=names_of_option(cores),
             target=options.target,
             shapes=options.shape or (),
+            states=options.state or (),
             threads=parse_threads(options.threads),
             jobs=options.jobs,
             tune=options.tune,
@@ -126,6 +127,7 @@ def build_and_report(request: "ModelRequest", limits: ResourceLimits, as_json: b
     from mavcg.model.model import build_model
     from mavcg.model.report import model_json, show_model
     from mavcg.model.sized_model import build_sized
+    from mavcg.passes.graph.states import proposed_states
 
     with enforce_limits(limits, str(request.model)) as progress:
         try:
@@ -141,6 +143,8 @@ def build_and_report(request: "ModelRequest", limits: ResourceLimits, as_json: b
             if isinstance(error, Unsupported | NeedsConstant) and can_be_partial and "(docs/" not in str(error):
                 error.args = (f"{error}{PARTIAL}", *error.args[1:])  # messages with "(docs/" have another remedy
             raise (error if model.name in str(error) else MavcgError(f"{model}: {error}")) from error
+    if not request.states and (pattern := proposed_states(result.plan.graph)):
+        note(f"{request.model}: looks like a decoder with caches; --state '{pattern}' keeps them in the context")
     if as_json:
         return model_json(result)
     show_model(result, console())

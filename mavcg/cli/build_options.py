@@ -164,6 +164,13 @@ class BuildOptions:
             "library.",
         ),
     ] = None
+    state: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="INPUT=OUTPUT",
+            help="Tensor of a model that stays in the context from one run to the next, such as past_*=present_*.",
+        ),
+    ] = None
     ignore_declared_shapes: IgnoreDeclaredShapes = False
     weights: Annotated[
         list[str] | None,

@@ -60,6 +60,7 @@ def model_options(options: BuildOptions) -> dict[str, object]:
     """Return the values of the options that only builds of models take, by option; None where it was not given."""
     return {
         "--shape": options.shape,
+        "--state": options.state,
         "--weights": options.weights,
         "--threads": options.threads,
         "--max-error": options.max_error,
@@ -162,6 +163,7 @@ def model_table(options: BuildOptions) -> "ModelTable":
         cores=names_of_option(options.cores),
         target=options.target,
         shapes=tuple(options.shape or ()),
+        states=tuple(options.state or ()),
         threads=options.threads,
         tune=options.tune,
         max_error=options.max_error,

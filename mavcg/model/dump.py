@@ -16,6 +16,7 @@ STAGES = (
     "plan_tiles",
     "plan_memory",
     "plan_phases",
+    "place_states",
     "generate_code",
     "pack_weights",
     "link",

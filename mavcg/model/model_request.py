@@ -42,6 +42,7 @@ class ModelRequest:
     arithmetic (precision.py). max_half_error: limit of the measured error of AUTO_PRECISION. calibration: the inputs on
     which errors are measured. stored_weights: f16 or bf16: type in which weights lie in memory where that is predicted
     to save time; "": their own. levels: of LEVELS, the feature levels of cores that get versions (kernel_levels.py).
+    states: patterns INPUT=OUTPUT of tensors that stay in a context between runs (passes/graph/states.py).
     """
 
     model: Path
@@ -71,6 +72,7 @@ class ModelRequest:
     calibration: Calibration = RANDOM
     stored_weights: str = ""
     levels: str = MODELLED_LEVELS
+    states: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

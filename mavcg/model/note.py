@@ -20,6 +20,7 @@ from mavcg.kernels.primitives.convert import find_conversion
 from mavcg.runtime.kernel_versions import versions_of
 from mavcg.specs.kernel import KernelSpec
 from mavcg.specs.layout import Layout
+from mavcg.specs.model_program import Program
 from mavcg.specs.serialize import FORMAT, to_json
 from mavcg.specs.tile_plan import MacroTile, Order
 
@@ -44,6 +45,8 @@ def model_note(plan: Plan, kernels: KernelCode) -> dict[str, Any]:
         "versions": list(kernels.tiles),
         "inputs": [{"name": t.name, "type": str(t.type)} for t in program.inputs],
         "outputs": [{"name": t.name, "type": str(t.type)} for t in program.outputs],
+        "states": states_json(program),
+        "state_bytes": program.state_bytes,
         "arena_bytes": program.arena_bytes,
         "arena_lower_bound_bytes": program.arena_lower_bound_bytes,
         "scratch_bytes": program.scratch_bytes,
@@ -68,6 +71,11 @@ def model_note(plan: Plan, kernels: KernelCode) -> dict[str, Any]:
         "selection": dict(plan.selection),
         "weights": asdict(weight_sizes(lowered)),
     } | ({"depth_first": [band.as_json() for band in plan.bands]} if plan.bands else {})
+
+
+def states_json(program: Program) -> list[dict[str, Any]]:
+    """Return name and type of each state. "in_place": it has one copy, which a run reads and writes."""
+    return [{"name": s.name, "type": str(s.type), "in_place": s.in_place} for s in program.states]
 
 
 def _primitive(node: Node, lowered: LoweredGraph) -> dict[str, str]:

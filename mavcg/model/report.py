@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mavcg.model.link import ModelResult
+from mavcg.model.note import states_json
 from mavcg.model.precision import own_errors_words, precision_words
 from mavcg.objects.inspection import versions_text
 from mavcg.runtime.companions import companions_sentence
@@ -24,6 +25,7 @@ def model_json(result: ModelResult) -> dict[str, Any]:
         "seconds": round(result.seconds, 3),
         "arena_bytes": program.arena_bytes,
         "arena_lower_bound_bytes": program.arena_lower_bound_bytes,
+        "state_bytes": program.state_bytes,
         "memory": memory_json(program),
         "phases": len(program.phases) or len(program.steps),
         "moved_bytes": sum(phase.moved_bytes for phase in program.phases),
@@ -38,6 +40,7 @@ def model_json(result: ModelResult) -> dict[str, Any]:
         "level_bytes": result.note["level_bytes"],
         "inputs": [{"name": t.name, "type": str(t.type)} for t in program.inputs],
         "outputs": [{"name": t.name, "type": str(t.type)} for t in program.outputs],
+        "states": states_json(program),
         "thread_plans": [
             {"threads": plan.threads, "cores": list(plan.cores), "relative_time": plan.relative_time}
             for plan in program.thread_plans
@@ -51,24 +54,33 @@ def model_json(result: ModelResult) -> dict[str, Any]:
 
 
 def memory_json(program: Program) -> dict[str, int]:
-    """Return the memory of a run in bytes: the arena of a context, scratch of each thread, packed weights.
+    """Return the memory of a run in bytes: arena and states of a context, scratch of each thread, packed weights.
 
-    Weights are read-only and shared by all contexts of a process; a context of T threads takes arena + T * scratch.
+    Weights are read-only and shared by all contexts of a process; a context of T threads takes arena + states + T *
+    scratch.
     """
     return {
         "arena_bytes": program.arena_bytes,
+        "state_bytes": program.state_bytes,
         "scratch_bytes_per_thread": program.scratch_bytes,
         "weights_bytes": program.constants_bytes,
     }
 
 
+def states_words(states: Sequence[Mapping[str, Any]]) -> str:
+    """Return a list of the states as states_json has them."""
+    return ", ".join(f"{s['name']} {s['type']} {'in place' if s['in_place'] else 'in two copies'}" for s in states)
+
+
 def memory_sentence(program: Program) -> str:
     """Return a sentence on the memory of a context with one thread, without the weights that all contexts share."""
     sizes = memory_json(program)
-    context = sizes["arena_bytes"] + sizes["scratch_bytes_per_thread"]
+    context = sizes["arena_bytes"] + sizes["state_bytes"] + sizes["scratch_bytes_per_thread"]
+    states = f"states {_size(sizes['state_bytes'])}, " if program.states else ""
     return (
         f"{_size(context)} for a context of one thread: arena {_size(sizes['arena_bytes'])} (lower bound "
-        f"{_size(program.arena_lower_bound_bytes)}), scratch {_size(sizes['scratch_bytes_per_thread'])} per thread"
+        f"{_size(program.arena_lower_bound_bytes)}), {states}"
+        f"scratch {_size(sizes['scratch_bytes_per_thread'])} per thread"
     )
 
 
@@ -139,6 +151,8 @@ def show_model(result: ModelResult, to: "Console") -> None:
         "beside it": companions_sentence(program.name, result.companions),
         "time": f"{result.seconds:.1f} s",
     }
+    if program.states:
+        rows["states"] = states_words(states_json(program))
     if program.thread_plans:
         rows["threads"] = threads_sentence(program.thread_plans)
     for name, value in rows.items():
@@ -183,6 +197,8 @@ def show_note(note: Mapping[str, Any], to: "Console") -> None:
     to.print(f"model {note['model']}, versions: {versions_text(note)}")
     for key in ("inputs", "outputs"):
         to.print(f"{key}: " + ", ".join(f"{t['name']} {t['type']}" for t in note[key]))
+    if note.get("states"):
+        to.print(f"states: {states_words(note['states'])}; {_size(note['state_bytes'])}")
     to.print("operators: " + ", ".join(f"{count} {op}" for op, count in note["operators"].items()))
     if "precision" in note:  # of libraries of one size
         to.print(f"precision {precision_words(note['precision'])}")

@@ -51,7 +51,7 @@ class SelectionOptions:
 class ModelOptions:
     """Options of a model build as a user gives them, besides those on the selection; None if not given.
 
-    cores, shapes: values of --cores and --shape. several: shapes may name several sizes.
+    cores, shapes, states: values of --cores, --shape and --state. several: shapes may name several sizes.
     """
 
     board: str | None = None
@@ -69,6 +69,7 @@ class ModelOptions:
     calibrate: str | None = None
     stored_weights: str | None = None
     versions: str | None = None
+    states: Sequence[str] = ()
 
 
 def make_model_request(
@@ -109,7 +110,7 @@ def make_model_request(
         board_facts = measured_host_board()
     sizes = parse_sizes(options.shapes) if options.several else (parse_shapes(options.shapes),)
     if len(sizes) > 1:
-        _check_several(selection)
+        _check_several(selection, options.states)
         if calibration is not None and calibration.folder is not None:
             raise MavcgError(
                 f"--calibrate {calibration}: its inputs have one size, and the library several; name one size by "
@@ -140,6 +141,7 @@ def make_model_request(
         aar=options.aar,
         sizes=sizes if len(sizes) > 1 else (),
         levels=parse_levels(options.versions),
+        states=tuple(options.states),
     )
     return request, board_facts
 
@@ -189,8 +191,12 @@ def _strategy(selection: SelectionOptions, board: Board | None) -> str:
     return strategy
 
 
-def _check_several(selection: SelectionOptions) -> None:
+def _check_several(selection: SelectionOptions, states: Sequence[str]) -> None:
     """Raise MavcgError for an option that a library of several sizes does not support."""
+    if states:
+        raise MavcgError(
+            f"--state {states[0]}: a state belongs to a context, and each size has its own; name one size by --shape"
+        )
     if selection.depth_first == ON:
         raise MavcgError(
             f"--depth-first {ON}: applies to a library of one size; leave it out, or name one size by --shape"
@@ -232,6 +238,11 @@ def make_partial_request(
     if build.precision != F32:
         raise MavcgError(
             f"--precision {build.precision}: applies to whole models; leave it out, or leave out --partial"
+        )
+    if build.states:
+        raise MavcgError(
+            f"--state {build.states[0]}: applies to whole models, since the other runtime keeps no state between runs; "
+            "leave it out, or leave out --partial"
         )
     if build.stored_weights:
         raise MavcgError(

@@ -13,6 +13,7 @@ from mavcg.choose.bands.choose_bands import with_depth_first
 from mavcg.choose.lowering.image_rows import with_image_rows
 from mavcg.choose.lowering.memory_plan import plan_memory
 from mavcg.choose.lowering.row_phases import ArenaTooLargeError, arena_too_large, divide_rows_of, division_within
+from mavcg.choose.lowering.state_memory import hold_states
 from mavcg.choose.lowering.step_list import make_step_list, plan_lowered
 from mavcg.choose.plan import Plan
 from mavcg.choose.predict.predict import PredictedProgram, predict, thread_plans
@@ -32,6 +33,7 @@ from mavcg.model.precision_choice import HalfChoice, choose_half_layers
 from mavcg.model.precision_error import MeasuredError, error_json, exact_runs
 from mavcg.model.precision_selection import fastest_single, precision_times
 from mavcg.model.weight_choice import choose_stored_weights
+from mavcg.passes.graph.states import pair_states
 
 
 def optimise_graph(plan: Plan, context: PlanContext) -> Plan:
@@ -170,10 +172,26 @@ def choose_threads(plan: Plan, context: PlanContext) -> Plan:
     return replace(plan, program=replace(plan.program, thread_plans=thread_plans(prediction)))
 
 
+def place_states(plan: Plan, context: PlanContext) -> Plan:
+    """Move the states from the signature to the context, last, because it depends on the order of all steps."""
+    held = hold_states(plan)
+    if held.program.states:
+        dump("place_states", "".join(f"{state}\n" for state in held.program.states))
+    return held
+
+
 Stage = Callable[[Plan, PlanContext], Plan]
 # Of one graph; its kernels and constants may then be shared with other graphs of the same library.
 CHOOSE: tuple[Stage, ...] = (optimise_graph, choose_precision, choose_and_lower)
-LAY_OUT: tuple[Stage, ...] = (tile_kernels, place_memory, list_steps, choose_bands, divide_rows, choose_threads)
+LAY_OUT: tuple[Stage, ...] = (
+    tile_kernels,
+    place_memory,
+    list_steps,
+    choose_bands,
+    divide_rows,
+    choose_threads,
+    place_states,
+)
 STAGES = CHOOSE + LAY_OUT
 
 
@@ -188,6 +206,7 @@ def plan_model(request: ModelRequest, name: str, progress: Progress) -> Plan:
     """Read a model and plan its library. name: of the graph. Raises: as build_model."""
     progress(f"reading {request.model.name}")
     graph = replace(request.graph or import_model(request.model, request.shapes, request.weights), name=name)
+    graph = pair_states(graph, request.states)
     dump("import", graph)
     context = plan_context(request, progress)
     return run_stages(Plan(graph, context.board.machines), context)

@@ -101,7 +101,7 @@ class ModelTable:
 
     Args:
         output: None for lib<stem of file>.so.
-        shapes: "NAME=1x3x224x224".
+        shapes: "NAME=1x3x224x224". states: "INPUT=OUTPUT" of tensors that stay in a context between runs.
         threads: a number or "auto".
         max_size, max_arena: bytes or a text such as "4MB".
         precision: "f32", "f16", "bf16" or "auto". calibrate: a folder of inputs, or "seed:N".
@@ -121,6 +121,7 @@ class ModelTable:
     cores: tuple[str, ...] = ()
     target: str | None = None
     shapes: tuple[str, ...] = ()
+    states: tuple[str, ...] = ()
     threads: int | str | None = None
     tune: str | None = None
     max_error: float | None = None

@@ -35,6 +35,7 @@ def test_json_has_what_scripts_rely_on(report: dict[str, Any], tiny_library: Pat
     assert report["arena_lower_bound_bytes"] <= report["arena_bytes"]
     assert report["memory"] == {
         "arena_bytes": report["arena_bytes"],
+        "state_bytes": 0,
         "scratch_bytes_per_thread": load(tiny_library).scratch_bytes,
         "weights_bytes": report["weight_bytes"],
     }
