@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 
 from mavcg.hardware.core import GENERIC
-from mavcg.toolchain.zig import PLAIN_CODE_FLAGS, zig_program
+from mavcg.toolchain.zig import zig_program
 from tests.conftest import zig_cache
+from tests.mavcg.program.static_link import STATIC
 from tests.runtime.test_qemu import QEMU
 
-# A form of link for which ziglang's C library is there already (scripts/warm_toolchain.py).
-STATIC = ("-static", "-O2", *PLAIN_CODE_FLAGS, "-ffunction-sections", "-Wl,--gc-sections", "-s")
 QEMU_X86 = shutil.which("qemu-x86_64-static") or shutil.which("qemu-x86_64")
 SOURCE = """\
 #include <stdint.h>

@@ -12,6 +12,7 @@ import pytest
 
 from mavcg.toolchain.zig import zig_program
 from tests.conftest import zig_cache
+from tests.mavcg.program.static_link import STATIC
 
 QEMU = shutil.which("qemu-x86_64-static") or shutil.which("qemu-x86_64")
 FUNCTIONS = """\
@@ -75,7 +76,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.chdir(folder)
         patch.setenv("ZIG_GLOBAL_CACHE_DIR", zig_cache())
         assert run(["launch", zig_program(), "cc", *target, "-mcpu=x86_64", "-O2", "-c", "f.c", "-o", "f.o"]) == 0
-    link = [zig_program(), "cc", *target, "-static", "-mcpu=x86_64", "-O1", "main.c", "f.o", "-o", "app"]
+    link = [zig_program(), "cc", *target, *STATIC, "main.c", "f.o", "-o", "app"]
     subprocess.run(link, cwd=folder, env=environment, check=True)
     return folder
 

@@ -76,7 +76,10 @@ def _build(folder: Path, flags: Sequence[str], cc: Sequence[str], cxx: Sequence[
         command = [*compiler, "-O2", *flags, "-I.", "-c", name, "-o", Path(name).stem + ".o"]
         subprocess.run(command, cwd=folder, check=True, capture_output=True)
     objects = ["main.o", "kernels.o", "classes.o"]
-    subprocess.run([*cxx, *flags, *objects, "-o", "app"], cwd=folder, check=True, capture_output=True)
+    # Without -g and in this folder, as set-up links: ziglang makes its C++ library anew for other forms of link.
+    made = [str(folder / name) for name in objects]
+    linker_flags = [flag for flag in flags if flag.startswith("-Wl,")]
+    subprocess.run([*cxx, *linker_flags, *made, "-o", str(folder / "app")], check=True, capture_output=True)
     return Program(folder)
 
 
