@@ -67,14 +67,18 @@ def added_up(x: np.ndarray, image: list[int], block: list[int], by: dict[str, li
         for window in np.ndindex(*out):
             at = tuple(t * d + o * s for t, d, o, s in zip(tap, by["dilations"], window, by["strides"], strict=True))
             made[(..., *at)] += columns[(..., *tap, *window)]
-    return made[(..., *(slice(by["pads"][d], by["pads"][d] + n) for d, n in enumerate(image)))]
+    inside: tuple[Any, ...] = tuple(slice(by["pads"][d], by["pads"][d] + n) for d, n in enumerate(image))
+    return made[(..., *inside)]
 
 
 @settings(max_examples=25, deadline=None)
 @given(st.sampled_from([1, 2, 3]), st.integers(0, 1 << 20))
 def test_blocks_are_added_up(tmp_path_factory: Any, spatial: int, seed: int) -> None:
     random = np.random.default_rng(seed)
-    draw = lambda low, high, n=spatial: random.integers(low, high, n).tolist()  # noqa: E731
+
+    def draw(low: int, high: int, count: int = spatial) -> list[int]:
+        return [int(n) for n in random.integers(low, high, count)]
+
     block, strides, dilations, pads, image = draw(1, 4), draw(1, 3), draw(1, 3), draw(0, 3, 2 * spatial), draw(6, 9)
     out = [
         (image[d] + pads[d] + pads[spatial + d] - dilations[d] * (block[d] - 1) - 1) // strides[d] + 1

@@ -55,7 +55,13 @@ def test_regions(tmp_path: Path, mode: str, opset: int, scale: float) -> None:
     random = np.random.default_rng(1)
     x, images = floats(random, 2, 3, 7, 9), np.array([0, 1, 1, 0, 1])
     regions = np.array([[0, 0, 5, 5], [1, 2, 9, 8], [-3, -3, 2, 2], [4, 4, 4.2, 4.1], [20, 20, 30, 30]], np.float32)
-    attributes = {"mode": mode, "output_height": 3, "output_width": 2, "sampling_ratio": 2, "spatial_scale": scale}
+    attributes: dict[str, Any] = {
+        "mode": mode,
+        "output_height": 3,
+        "output_width": 2,
+        "sampling_ratio": 2,
+        "spatial_scale": scale,
+    }
     path = tmp_path / "m.onnx"
     save(path, "RoiAlign", {"x": x, "r": regions, "b": images}, Y, opset, **attributes)
 
