@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 from mavcg.importers.emitter import Value
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
-from mavcg.importers.onnx_ops.images import LARGEST_STEP, from_nhwc, pair, spatial_rank, to_nhwc, window
+from mavcg.importers.onnx_ops.images import LARGEST_STEP, from_nhwc, pair, spatial_rank, to_nhwc, window, windows
+from mavcg.importers.onnx_ops.volumes import convolve_volume, is_volume
 
 
 def matmul(call: OnnxCall) -> Results:
@@ -76,9 +77,11 @@ def convolve(call: OnnxCall, x: Value, w: Value, bias: Value | None, exact: bool
 
     exact: True for integers whose sums the type can hold; then no algorithm may round.
     """
-    spatial = spatial_rank(call, x)
-    check_filter(call, x, w)
     groups = call.attr_int("group", 1)
+    check_filter(call, x, w)
+    if is_volume(x) and not exact:
+        return convolve_volume(call, x, w, bias, windows(call, x.shape[2:], kernel_shape(call, w)), groups)
+    spatial = spatial_rank(call, x)
     view = window(call, x.shape[2:], kernel_shape(call, w))
     made = call.add(
         "conv2d",

@@ -54,7 +54,36 @@ def pair(values: Sequence[int], along_h: int) -> tuple[int, int]:
 
 
 def window(call: OnnxCall, image: Sequence[int], kernel: Sequence[int], ceil: bool = False) -> PaddedWindow:
-    """Return the window of a convolution or pooling, its pads made explicit.
+    """Return the window of a convolution or pooling over one or two dimensions. Arguments, Raises: as of windows."""
+    view = windows(call, image, kernel, ceil)
+    start = pair(view.starts, 0)
+    return PaddedWindow(
+        pair(view.kernel, 1),
+        pair(view.stride, 1),
+        pair(view.dilation, 1),
+        (*start, *pair(view.ends, 0)),
+        (*start, *pair(view.given_ends, 0)),
+    )
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Windows over any number of dimensions, entries by dimension.
+
+    starts, ends: pads. given_ends: without ceil mode's additional pads. counts: number of windows.
+    """
+
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    dilation: tuple[int, ...]
+    starts: tuple[int, ...]
+    ends: tuple[int, ...]
+    given_ends: tuple[int, ...]
+    counts: tuple[int, ...]
+
+
+def windows(call: OnnxCall, image: Sequence[int], kernel: Sequence[int], ceil: bool = False) -> Windows:
+    """Return the windows of a convolution or pooling, their pads made explicit.
 
     image, kernel: spatial dimensions. ceil: a last window that extends beyond the end counts, unless it begins there.
     Raises: MavcgError for incompatible lengths.
@@ -78,7 +107,7 @@ def window(call: OnnxCall, image: Sequence[int], kernel: Sequence[int], ceil: bo
         raise call.fail(f"auto_pad {mode!r}; there are NOTSET, VALID, SAME_UPPER, SAME_LOWER")
     if any(not 0 <= p <= LARGEST_STEP for p in given):
         raise call.unsupported(f"pads {list(given)}", f"0 to {LARGEST_STEP}")
-    ends = list(given[spatial:])
+    ends, counts = list(given[spatial:]), []
     for i in range(spatial):
         span = dilation[i] * (kernel[i] - 1) + 1
         room = image[i] + given[i] + given[spatial + i] - span
@@ -92,10 +121,8 @@ def window(call: OnnxCall, image: Sequence[int], kernel: Sequence[int], ceil: bo
             ends[i] = (count - 1) * stride[i] + span - image[i] - given[i]
         if count * kernel[i] > LARGEST_WINDOW:
             raise call.fail(f"{count} windows of {kernel[i]}; at most {LARGEST_WINDOW} positions in all")
-    start, given_end = pair(given[:spatial], 0), pair(given[spatial:], 0)
-    return PaddedWindow(
-        pair(kernel, 1), pair(stride, 1), pair(dilation, 1), (*start, *pair(ends, 0)), (*start, *given_end)
-    )
+        counts.append(count)
+    return Windows(tuple(kernel), stride, dilation, given[:spatial], tuple(ends), given[spatial:], tuple(counts))
 
 
 def _same_pads(

@@ -9,9 +9,10 @@ from mavcg.graph import DTYPES
 from mavcg.importers.call import known_at_build
 from mavcg.importers.emitter import Value, constant
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results, round_once
-from mavcg.importers.onnx_ops.images import PaddedWindow, from_nhwc, spatial_rank, to_nhwc, window
+from mavcg.importers.onnx_ops.images import PaddedWindow, from_nhwc, spatial_rank, to_nhwc, window, windows
 from mavcg.importers.onnx_ops.placing import indices_of_largest
 from mavcg.importers.onnx_ops.shape import count_size
+from mavcg.importers.onnx_ops.volumes import convolve_volume, is_volume, pool_volume
 from mavcg.ops.op import FLOATS
 
 # ONNX's operator -> (operator on the elements, reduction, operator on its result).
@@ -133,11 +134,13 @@ def _window(call: OnnxCall, x: Value) -> PaddedWindow:
 def max_pool(call: OnnxCall) -> Results:
     """Import MaxPool."""
     x = call.input(0)
+    read = len(call.required) > 1 and call.required[1]
+    if is_volume(x) and not read:
+        return pool_volume(call, x, "max_pool2d")
     view = _window(call, x)
     made = call.add(
         "max_pool2d", to_nhwc(call, x), kernel=view.kernel, stride=view.stride, dilation=view.dilation, pads=view.pads
     )
-    read = len(call.required) > 1 and call.required[1]
     return from_nhwc(call, made, x.rank - 2), indices_of_largest(call, x, view) if read else None
 
 
@@ -148,6 +151,8 @@ def average_pool(call: OnnxCall) -> Results:
 
 def average_windows(call: OnnxCall, x: Value) -> Value:
     """Return the means over windows by the node's attributes. x: [N, C, spatial..]."""
+    if is_volume(x):
+        return pool_volume(call, x, "avg_pool2d", call.attr_bool("count_include_pad"))
     view = _window(call, x)
     counted = view.given_pads if call.attr_bool("count_include_pad") else (0, 0, 0, 0)
     made = call.add(
@@ -166,9 +171,14 @@ def average_windows(call: OnnxCall, x: Value) -> Value:
 def lp_pool(call: OnnxCall) -> Results:
     """Import LpPool: sums of |x|^p by a depthwise convolution with ones, then the p-th root."""
     x = call.input(0)
-    power = _power(call)
+    power, channels = _power(call), x.shape[1]
+    if is_volume(x):
+        view3 = windows(call, x.shape[2:], call.attr_ints("kernel_shape", length=3), call.attr_bool("ceil_mode"))
+        count_size(call, channels * math.prod(view3.kernel), 8)
+        filter = constant(np.ones((channels, 1, *view3.kernel)), x.dtype, "ones")
+        made = convolve_volume(call, _raise_to_power(call, x, power), filter, None, view3, channels)
+        return _root(call, made, power)
     view = _window(call, x)
-    channels = x.shape[1]
     count_size(call, channels * math.prod(view.kernel), 8)
     ones = constant(np.ones((channels, *view.kernel, 1)), x.dtype, "ones")
     sums = call.add(
