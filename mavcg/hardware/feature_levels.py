@@ -24,7 +24,7 @@ _MATRIX = frozenset({"bf16", "i8mm"})
 _ARMV8_1 = frozenset({"aes", "crc", "lse", "rdm", "sha2"})
 _AFTER_AVX2 = ("amx", "avx10", "avx512")  # beginnings of names
 # What disabling the base of the architecture would take away; every program for x86-64 is built for these.
-_X86_64 = frozenset({"cmov", "cx8", "fxsr", "mmx", "sse", "sse2", "x87"})
+X86_64 = frozenset({"cmov", "cx8", "fxsr", "mmx", "sse", "sse2", "x87"})
 
 
 def parse_levels(text: str | None) -> str:
@@ -39,7 +39,7 @@ def lower_levels(core: Core, extensions: Iterable[str]) -> tuple[Core, ...]:
 
     extensions: LLVM's names of what code for the core may use: its own for AArch64, its compiler's for x86-64.
     """
-    own = frozenset(extensions) - _X86_64
+    own = frozenset(extensions) - X86_64
     if core.arch == "x86_64":
         kept = {"avx2": frozenset(name for name in own if not name.startswith(_AFTER_AVX2))}
     else:

@@ -26,6 +26,7 @@ from mavcg.program.sources.to_assembly import PlainAssembly
 from mavcg.program.version_choice import (
     FunctionChoice,
 )
+from mavcg.program.version_jobs import VersionJobs
 from mavcg.program.version_needs import VersionNeeds, needs_with_callees, set_for
 from mavcg.program.versions import CompiledVersion, VersionedModule
 from mavcg.runtime.coreset import TABLE_CPUS, CoreSet, symbols
@@ -96,10 +97,19 @@ class DispatchedModule:
             for label in () if choice.is_single else choice.bodies:
                 needs |= by_label[label].needs
                 aliases = choice.aliases(label)
-                text = self.module.ir[choice.function, label]
+                text = self._limited_ir(choice.function, label)
                 texts.append(add_version_aliases(self.module.hot, text, choice.function, label, aliases))
         module, _ = self._rest(choices, needs)
         return [str(module), *texts]
+
+    def _limited_ir(self, function: str, label: str) -> str:
+        """Return a version's IR, of which a link generates code that needs no more than its recorded needs."""
+        text = self.module.ir[function, label]
+        core = next((core for core in self.module.cores if core.name == label), None)
+        if core is None:
+            return text
+        version_jobs = VersionJobs(self.module.hot, self.target, self.module.opt_level, False)
+        return version_jobs.limited_to(self.needs[function, label], function, core, text)
 
     def _rest(self, choices: Sequence[FunctionChoice], needs: set[str]) -> tuple[ModuleText, list[Path]]:
         """Return (module, objects) of everything but the versions.

@@ -1,9 +1,11 @@
 """Makes the compiler's jobs for the versions of a module's functions, with explicit rounding."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from mavcg.assembly.tuning import TuningJob, has_open_inline, why_untouched
 from mavcg.hardware.core import GENERIC, Core
+from mavcg.hardware.feature_levels import X86_64
 from mavcg.passes.ir.arithmetic import (
     declare_fma,
     explicit_fmuladd,
@@ -20,6 +22,7 @@ from mavcg.passes.ir.clone import Version, make_version
 from mavcg.passes.ir.definition_text import relabel_module, with_cpu
 from mavcg.passes.ir.hot_module import HotModule, version_symbol
 from mavcg.passes.ir.module_text import ModuleText, parse_module
+from mavcg.runtime.needs import usable_extensions
 from mavcg.toolchain.codegen import CodegenJob, Failure, canonical, compile_all
 from mavcg.toolchain.target import Target
 
@@ -85,18 +88,22 @@ class VersionJobs:
         ir = str(version.module)
         return TuningJob(core, asm, version.symbol, generic_asm, generic, why_untouched(ir), has_open_inline(ir))
 
-    def allowed_extensions(self, name: str, core: Core) -> tuple[str, ...]:
-        """Return the extensions that the attributes of a core's version allow beyond the function's base, sorted.
+    def limited_to(self, needs: Collection[str], name: str, core: Core, text: str) -> str:
+        """Return a version's IR, whose attributes then allow what its code needs beyond its base, and nothing else.
 
-        Code that is generated later, by a link, may use any of them.
+        Code that is generated later, by a link, cannot need more. An extension that is switched off takes those along
+        that build on it, and one that is switched on brings those that it builds on: so the needed ones come last.
         """
         version = make_version(self.hot, name, core.name)
-        narrow = has_narrow_floats(definitions_text(version.module))
-        base = self._base(name)
-        allowed = set(core.extensions)
-        for entry in choose_cpu(core, base, narrow).features:
-            (allowed.add if entry[0] == "+" else allowed.discard)(entry[1:])
-        return tuple(sorted(allowed - {entry[1:] for entry in base if entry[0] == "+"}))
+        own = {entry[1:] for origin in version.origins.values() for entry in self._base(origin) if entry[0] == "+"}
+        usable = usable_extensions(core) | {e[1:] for e in base_features(core.llvm_features, core.arch)}
+        off = [f"-{extension}" for extension in sorted(usable - set(needs) - own - X86_64)]
+        on = [f"+{extension}" for extension in sorted(needs)]
+        kept = [entry for entry in core.llvm_features if f"-{entry[1:]}" not in off and entry not in on]
+        limited = replace(core, llvm_features=(*kept, *off, *on))
+        texts = self._cpu_texts(version, limited)
+        module = parse_module(text)
+        return str(with_cpu(module, {s: texts.get(s, texts[version.symbol]) for s in module.definitions()}))
 
     def _explicit(self, version: Version, text: str) -> str:
         """Make arithmetic that LLVM leaves to the target explicit, unless rounding may differ per core."""

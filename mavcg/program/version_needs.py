@@ -26,14 +26,13 @@ def version_needs(
 
     The base is what the function was compiled for, by the build's flags and its own target attribute: the program
     itself may use that wherever it runs. paths: symbol of a version -> its object, for the first of equal versions. Of
-    bitcode, whose code a link generates later, and of x86-64's code that is not all understood, a version needs all
-    beyond the base that its compiler may use: of equal versions, what that of each one may.
+    x86-64's code that is not all understood, a version needs all beyond the base that its compiler may use: of equal
+    versions, what that of each one may. For bitcode the code is that of the version by itself; a link generates it
+    anew with these extensions alone (VersionJobs.limited_to).
     Raises: FunctionFailures if the instructions of a function's version cannot be read.
     """
-    if module.ir and target.arch == "aarch64":
-        return {at: module.allowed.get(at, ()) for at in module.ir}, frozenset()
     by_key: dict[tuple[str, str], frozenset[str] | None] = {(b.function, b.key): None for b in module.bodies}
-    for body in () if module.ir else module.bodies:
+    for body in module.bodies:
         if body.symbol in paths:
             with failing_alone(body.function, f"reading the instructions of its {body.label} version"):
                 by_key[body.function, body.key] = code_extensions(paths[body.symbol])
@@ -53,7 +52,7 @@ def version_needs(
         elif "bmi" not in allowed.get(at, ("bmi",)):
             found = found - {"bmi"}  # `rep bsf`, which the compiler writes for processors with and without tzcnt
         needs[body.function, body.label] = tuple(sorted(found - _base_of(module, body.function, target)))
-    unread = () if module.ir else {at for at, found in by_key.items() if found is None and allowed[at]}
+    unread = {at for at, found in by_key.items() if found is None and allowed[at]}
     return needs, frozenset((b.function, b.label) for b in module.bodies if (b.function, b.key) in unread)
 
 

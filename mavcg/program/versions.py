@@ -78,7 +78,6 @@ class VersionedModule:
         unplaced: those of them whose code failed where no line of the source is known.
         once: function whose fast-math arithmetic was decided once for all versions -> its optimised IR.
         cores: those that have versions, each with its feature levels, in the order in which the selector tries them.
-        allowed: (function, label) -> extensions that the version's attributes allow beyond its base; only for bitcode.
         ir: (function, label) -> the version's optimised IR; only for bitcode, whose code the program's link generates.
         failed_levels: versions of feature levels that could not be made.
     """
@@ -91,7 +90,6 @@ class VersionedModule:
     once: Mapping[str, str]
     cores: tuple[Core, ...]
     unplaced: frozenset[str] = frozenset()
-    allowed: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
     ir: Mapping[tuple[str, str], str] = field(default_factory=dict)
     failed_levels: tuple[FailedLevel, ...] = ()
 
@@ -183,10 +181,7 @@ def make_versions(
     versions = VersionedModule(hot, source, version_jobs.opt_level, keyed, refused, once, cores)
     if not options.in_bitcode:
         return versions
-    allowed = {(name, core.name): version_jobs.allowed_extensions(name, core) for name in functions for core in cores}
-    return replace(
-        versions, allowed=allowed, ir={(b.function, b.label): jobs[b.function, b.label].text for b in bodies}
-    )
+    return replace(versions, ir={(b.function, b.label): jobs[b.function, b.label].text for b in bodies})
 
 
 def compile_versions(

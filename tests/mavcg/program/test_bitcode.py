@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 
 from mavcg.errors import MavcgError
+from mavcg.objects.code_extensions import code_extensions
 from mavcg.passes.ir.module_text import parse_module
 from mavcg.profiles.load import load_core
 from mavcg.program.bitcode import link_ir, refuse_older_llvm
 from mavcg.program.lto import FULL, THIN, Lto, is_bitcode, lto_of
+from mavcg.program.version_jobs import VersionJobs
 from mavcg.program.versions import VersionOptions, make_versions
-from mavcg.toolchain.codegen import canonical
+from mavcg.toolchain.codegen import CodegenJob, canonical, compile_module
 from mavcg.toolchain.target import parse_target
 
 ARM = parse_target("aarch64-linux-gnu.2.17")
@@ -111,21 +113,59 @@ def test_modules_are_linked_with_assembly_at_the_top() -> None:
         link_ir([first, first], [])
 
 
-def test_versions_in_bitcode_carry_their_cpu_and_what_it_allows() -> None:
-    """The A55's loads are split in the IR, the A75's are whole; each allows what its CPU has beyond the function's."""
+def test_versions_in_bitcode_carry_their_cpu() -> None:
+    """The A55's loads are split in the IR, the A75's are whole."""
     cores = [load_core(name) for name in ("cortex-a55", "cortex-a75")]
     versions = make_versions(SAXPY, "saxpy.ll", "2", ["saxpy"], VersionOptions(cores, ARM, in_bitcode=True))
     little, big = (versions.ir["saxpy", core.name] for core in cores)
     assert '"target-cpu"="cortex-a55"' in little and 'asm "", "=r,0"' in little and "load <4 x float>" not in little
     assert '"target-cpu"="cortex-a75"' in big and 'asm "", "=r,0"' not in big and "load <4 x float>" in big
-    for core in cores:
-        allowed = set(versions.allowed["saxpy", core.name])
-        assert {"dotprod", "fullfp16"} <= allowed <= set(core.extensions) - {"lse"}
+
+
+COUNT = """
+target triple = "{arch}-unknown-linux-gnu"
+define i64 @count(ptr %p, i64 %x) {{
+  %old = atomicrmw add ptr %p, i64 %x monotonic
+  %bits = call i64 @llvm.ctpop.i64(i64 %x)
+  %both = add i64 %old, %bits
+  ret i64 %both
+}}
+declare i64 @llvm.ctpop.i64(i64)
+"""
+
+
+@pytest.mark.parametrize(
+    ("core", "function", "needs", "used"),
+    [
+        ("cortex-a55", "count", [], set()),
+        ("cortex-a55", "count", ["lse"], {"lse"}),
+        ("znver4", "count", [], set()),
+        ("znver4", "count", ["popcnt"], {"popcnt"}),
+        ("znver4", "saxpy", [], set()),
+        ("znver4", "saxpy", ["avx2"], {"avx", "avx2"}),
+        ("znver4", "saxpy", ["avx512f"], {"avx", "avx2", "avx512f"}),
+    ],
+)
+def test_a_link_may_use_no_more_than_was_recorded(
+    core: str, function: str, needs: list[str], used: set[str], tmp_path: Path
+) -> None:
+    """Code is generated for attributes of fewer needs than the version has, which vectors of the IR would suggest."""
+    known = load_core(core)
+    target = ARM if known.arch == "aarch64" else parse_target("x86_64-linux-gnu.2.17")
+    text = COUNT.format(arch=known.arch) if function == "count" else SAXPY.replace("aarch64", known.arch)
+    text = text.replace('"target-features"="+lse"', "nounwind")
+    options = VersionOptions([known], target, in_bitcode=True)
+    versions = make_versions(text, "k.ll", "2", [function], options)
+    limited = VersionJobs(versions.hot, target, "2", False).limited_to(
+        needs, function, known, versions.ir[function, core]
+    )
+    compile_module(CodegenJob(limited, target, "", "2", False, "obj"), tmp_path / "k.o")
+    assert code_extensions(tmp_path / "k.o") == frozenset(used)
 
 
 def test_machine_code_needs_no_ir_of_versions() -> None:
     versions = make_versions(SAXPY, "saxpy.ll", "2", ["saxpy"], VersionOptions([load_core("cortex-a55")], ARM))
-    assert not versions.ir and not versions.allowed
+    assert not versions.ir
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,10 @@ import pytest
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
+from mavcg.objects.code_extensions import function_extensions
 from mavcg.objects.elf import function_symbols
+from mavcg.profiles.load import load_core
+from mavcg.runtime.needs import usable_extensions
 from mavcg.toolchain.zig import zig_program
 from tests.conftest import zig_cache
 from tests.mavcg.conftest import CORES
@@ -28,7 +31,8 @@ QEMU = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
 runs_arm = pytest.mark.skipif(QEMU is None, reason="qemu-aarch64 is not installed")
 
 KERNEL = "void {0}(float *restrict y, const float *restrict x, long n, float a)"
-BODY = KERNEL + " {{ for (long i = 0; i < n; i++) y[i] {1} a * x[i]; }}\n"
+BODY = KERNEL + " {{ for (long i = 0; i < n; i++) y[i] {1} a * x[i]; {2}}}\n"
+COUNTED = "static long done; __atomic_fetch_add(&done, n, __ATOMIC_RELAXED); "
 MAIN = f"""\
 #include <stdio.h>
 {KERNEL.format("add")};
@@ -77,8 +81,8 @@ def linked(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def write_sources(folder: Path) -> Path:
-    for name, operator in (("add", "+="), ("take", "-=")):
-        (folder / f"{name}.c").write_text(BODY.format(name, operator))
+    for name, operator, more in (("add", "+=", ""), ("take", "-=", COUNTED)):
+        (folder / f"{name}.c").write_text(BODY.format(name, operator, more))
     (folder / "main.c").write_text(MAIN)
     write_toml(folder, ("cortex-a55", "cortex-a75"))
     write_clang(folder, "aarch64-linux-musl")
@@ -117,7 +121,7 @@ def run(path: Path, cpu: str) -> tuple[str, list[str]]:
     """Run in qemu; return (what the program prints, what the selector counts)."""
     done = shell(path.parent, str(QEMU), "-cpu", cpu, str(path), MAVCG_TRACE="1")
     assert done.returncode == 0, done.stderr
-    return done.stdout, done.stderr.splitlines()
+    return done.stdout, sorted(done.stderr.splitlines())
 
 
 def counts(core: str) -> list[str]:
@@ -133,7 +137,8 @@ def check(folder: Path) -> None:
     assert run(app, A55) == (expected, counts("cortex-a55"))
     assert run(app, OTHER) == (expected, counts("generic"))
     assert run(app, A75)[0] == expected
-    assert run(app, A53_AS_A55) == (expected, counts("generic"))  # the kernel's features lack what the code may use
+    # The kernel's features lack the atomic addition of `take`; `add` needs nothing.
+    assert run(app, A53_AS_A55) == (expected, ["mavcg: add cortex-a55 1", "mavcg: take generic 1"])
 
 
 @runs_arm
@@ -148,10 +153,21 @@ def test_versions_are_in_the_program_with_thin_lto(folder: Path) -> None:
     check(folder)
 
 
-def test_inspect_names_what_the_linked_code_may_need(linked: Path, mavcg: Any) -> None:
-    shown = json.loads(mavcg("inspect", linked / "app", "--json").stdout)
-    versions = {f["name"]: {v["core"]: v["extensions"] for v in f["versions"]} for f in shown["functions"]}
-    assert versions["add"]["generic"] == [] and {"dotprod", "lse"} <= set(versions["add"]["cortex-a55"])
+def inspected(app: Path, mavcg: Any) -> dict[str, list[str]]:
+    """Return name of a version -> the extensions that `mavcg inspect` names."""
+    shown = json.loads(mavcg("inspect", app, "--json").stdout)
+    return {f"{f['name']}.{v['version']}": v["extensions"] for f in shown["functions"] for v in f["versions"]}
+
+
+def test_inspect_names_what_the_linked_code_needs(linked: Path, mavcg: Any) -> None:
+    """Sums of floats have no instruction beyond Armv8.0-A, whatever the core has; an atomic addition has one."""
+    needs = inspected(linked / "app", mavcg)
+    assert {name: own for name, own in needs.items() if own} == {
+        f"take.{core}": ["lse"] for core in ("cortex-a55", "cortex-a75")
+    }
+    code = function_extensions(linked / "app")
+    assert all(code[name] == set(own) for name, own in needs.items() if name in code)
+    assert {"add.generic", "add.cortex-a55", "take.generic", "take.cortex-a55"} <= needs.keys() & code.keys()
 
 
 def test_loads_of_an_in_order_cores_version_are_split_in_the_linked_code(linked: Path) -> None:
@@ -203,8 +219,11 @@ def test_bitcode_of_another_language(folder: Path, mavcg: Any, monkeypatch: pyte
     assert little[0] == other[0] and little[1][0].endswith(" cortex-a55 1") and other[1][0].endswith(" generic 1")
 
 
-def test_this_machines_versions(folder: Path) -> None:
-    """The same for the machine that tests, where zig is called as itself; the results are those without versions."""
+def test_this_machines_versions(folder: Path, mavcg: Any) -> None:
+    """The same for the machine that tests, where zig is called as itself; the results are those without versions.
+
+    The recorded extensions are those of the code that the link generates: of what the core has, not all.
+    """
     write_toml(folder, CORES)
     zig = (zig_program(), "cc", "-O2")
     for name in ("add", "take"):
@@ -217,6 +236,9 @@ def test_this_machines_versions(folder: Path) -> None:
     assert {f"add.{CORES[0]}", "add.generic", f"take.{CORES[0]}"} <= labels
     printed = {shell(folder, "./app", MAVCG_CPU_MAP=f"all={core}").stdout for core in ("generic", *CORES)}
     assert len(printed) == 1 and printed != {""}
+    needs, code = inspected(folder / "app", mavcg), function_extensions(folder / "app")
+    assert {name: set(needs[name]) for name in needs if name in code} == {n: code[n] for n in needs if n in code}
+    assert set(needs[f"add.{CORES[0]}"]) < usable_extensions(load_core(CORES[0]))
 
 
 def test_a_clang_of_an_older_llvm_keeps_its_own_object(folder: Path) -> None:
