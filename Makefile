@@ -48,9 +48,10 @@ analyze: setup ## clang's static analyzer over the runtime's C; a part of test-l
 types: setup ## mypy, strict
 	@$(BIN)/mypy
 
-# 2026-11-28: 12,356 fast tests take some 900 s of CPU, and each worker 9 to collect them: programs and passes 170, command
-# lines 140, kernels 80, the BLAS library 25; no other fixture has more than 8. Measured folder by folder on a busy machine.
-# Of the long tests, those of the importers take 78 s; all of them were never run together.
+# 2026-11-29: in a run of the whole suite on a machine that others used too, the 12,744 fast tests took 1,340 s of CPU, the
+# BLAS library 30 of them, and each worker takes 9 more to collect them; `pytest --cpu` prints what takes most, and names
+# support libraries that a test had ziglang make. Of the long tests, those of the importers take 78 s; all of them were
+# never run together.
 # The types are checked while the tests run. Files of tests stay in their order: xdist would put those of few tests, which
 # are the slow ones, last, where one worker waits for the other. Builds under test run a make of their own, whose flags
 # are not this one's.
@@ -58,7 +59,7 @@ test: setup $(VENV)/.ready-to-test ## lint, types and the fast tests (some 9 min
 	@$(MAKE) --no-print-directory -j 3 lint types fast-tests
 
 fast-tests: setup $(VENV)/.ready-to-test
-	@env -u MAKEFLAGS -u MFLAGS $(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations=40 -m "not long"
+	@env -u MAKEFLAGS -u MFLAGS $(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --cpu -m "not long"
 
 test-core: setup $(VENV)/.ready-to-test ## the fast tests without those of accelerators, lab and apps
 	@env -u MAKEFLAGS -u MFLAGS $(BIN)/pytest --core -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "not long"

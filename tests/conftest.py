@@ -8,6 +8,7 @@ import platform
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -31,6 +32,7 @@ from mavcg.toolchain.codegen import canonical
 from mavcg.toolchain.target import Target, host_target, parse_target
 from mavcg.toolchain.zig import run_zig
 from scripts.floors import tenant_of_test
+from tests.cpu_seconds import CpuSeconds
 
 GOLDEN = Path(__file__).parent / "golden"
 QEMU = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
@@ -42,6 +44,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--core", action="store_true", help="leave out the tests of tenants, as scripts/floors.toml has them"
     )
+    parser.addoption("--cpu", action="store_true", help="print which folders and files took most CPU time")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -56,6 +59,8 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.register_profile("any", deadline=None)  # no test fails because the machine is busy
     settings.register_profile("same", settings.get_profile("any"), derandomize=True, max_examples=10)
     settings.load_profile("same" if is_fast(config) else "any")
+    if config.getoption("--cpu"):
+        config.pluginmanager.register(CpuSeconds(config, Path(zig_cache()), time.time()), "cpu seconds")
     config.addinivalue_line("markers", "spread(times=1): the fast suite runs a few of its copies, with every value")
     config.addinivalue_line("markers", "sample(copies): the fast suite runs so many of its copies, evenly spaced")
 
