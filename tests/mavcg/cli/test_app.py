@@ -131,6 +131,7 @@ def test_a_fault_of_ours_is_exit_code_1() -> None:
     assert done.returncode == 1 and "ZeroDivisionError" in done.stderr
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("verb", ["cores", "cores --json", "--version"])
 def test_a_reader_that_goes_away_is_no_error(verb: str) -> None:
     command = f"{sys.executable} -m mavcg.cli {verb} | {'head -1' if 'cores' in verb else 'true'}"
@@ -147,7 +148,7 @@ _WORDS = st.sampled_from(
 ) | st.text(max_size=6).filter(lambda word: "\0" not in word)
 
 
-@settings(max_examples=examples(80, 20), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(80, 8), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     verb=st.sampled_from(
         ["build", "build", "auto", "inspect", "estimate", "explain", "tune-asm", "measure", "cores", "launch"]
@@ -166,6 +167,7 @@ def test_any_arguments_end_in_order(here: Path, verb: str, words: list[str]) -> 
         assert err.getvalue() and out.getvalue() == ""
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("words", "status"), [("cores --json >&-", 0), ("cores >&- 2>&-", 0), ("primitives nope >&- 2>&- <&-", 2)]
 )

@@ -90,6 +90,7 @@ def test_the_page_to_the_letter(
     assert with_versions.stdout == subprocess.run(["./app"], capture_output=True, text=True, check=True).stdout
 
 
+@pytest.mark.long
 def test_a_board_that_is_not_here_is_left_to_the_model(mavcg: Any, perf: str, project: Path) -> None:
     edit(project / "mavcg.toml", 'board   = "host"', f'cores = ["{OTHER}"]\ntune = "off"')
 
@@ -102,6 +103,7 @@ def test_a_board_that_is_not_here_is_left_to_the_model(mavcg: Any, perf: str, pr
     assert {f["name"] for f in inspect_library(Path("libhot.so")).functions} == {"dot", "scale"}
 
 
+@pytest.mark.long
 def test_a_program_that_does_not_take_the_library_up_is_told(mavcg: Any, perf: str, core: str, project: Path) -> None:
     edit(project / "build.sh", '-n "$MAVCG_LIBRARY"', "-n ''")
 

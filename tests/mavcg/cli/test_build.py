@@ -173,6 +173,7 @@ def test_an_object_to_link_elsewhere(mavcg: Any, build_file: Path, run_program: 
     assert run_program("./app").status == 5
 
 
+@pytest.mark.long
 def test_a_board_of_another_machine(mavcg: Any, kernel: Path) -> None:
     report = document(
         mavcg("build", "--source", "kernel.c", "--hot", "dot", "--board", "exynos9820", "-o", "k.so", "--json")

@@ -65,6 +65,7 @@ def test_weights_are_named_or_asked_for(mavcg: Callable[..., Any], network: Path
     assert mavcg("build", "x.onnx", "--weights", "other.caffemodel", "--cores", "generic").status == 2
 
 
+@pytest.mark.long
 def test_a_project_names_the_weights(mavcg: Callable[..., Any], network: Path, here: Path) -> None:
     network.with_suffix(".caffemodel").rename(here / "other.caffemodel")
     (here / "mavcg.toml").write_text(

@@ -87,6 +87,7 @@ def test_the_output_is_named_by_the_model_and_shapes_fill_free_dimensions(
     assert (here / "libm_7_segments.so").is_file() and document["versions"] == ["generic"]
 
 
+@pytest.mark.long
 def test_stages_are_dumped_on_request(mavcg: Any, tiny_onnx: Path, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MAVCG_DUMP", "import,ways")
     ended = mavcg("build", tiny_onnx, "--cores", "generic", "--json")
@@ -258,6 +259,7 @@ def test_inspect_shows_operators_kernels_layouts_tiles_versions_and_bytes(
         assert word in shown
 
 
+@pytest.mark.long
 def test_threads_can_be_left_to_the_prediction(mavcg: Any, tiny_onnx: Path, here: Path) -> None:
     ended = mavcg("build", tiny_onnx, "--board", "exynos9820", "--threads", "auto", "--json")
 
@@ -269,6 +271,7 @@ def test_threads_can_be_left_to_the_prediction(mavcg: Any, tiny_onnx: Path, here
     assert plans[0]["cores"] == ["exynos-m4"]
 
 
+@pytest.mark.long
 def test_a_stripped_model_library_runs_and_is_inspected(
     mavcg: Any, tiny_onnx: Path, cores: tuple[str, str], here: Path
 ) -> None:

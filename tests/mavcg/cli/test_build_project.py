@@ -47,6 +47,7 @@ def model(here: Path, tiny_onnx: Path) -> str:
     return '[[model]]\nfile = "tiny.onnx"\ncores = ["generic"]\n'
 
 
+@pytest.mark.long
 def test_models_and_a_program_by_one_file(mavcg: Any, kernel: Path, model: str, cores: Sequence[str]) -> None:
     sources = f'[build]\nsources = ["kernel.c"]\nhot = ["dot"]\ncores = ["{cores[0]}"]\n'
     more = 'output = "two.so"\nshapes = ["image=2x4x6x6"]\nthreads = 2\n'
@@ -75,6 +76,7 @@ def test_models_alone_take_the_same_two_words(mavcg: Any, here: Path, model: str
     assert (here / "libtiny.so").is_file() and (here / "tiny.h").is_file()
 
 
+@pytest.mark.long
 def test_paths_are_relative_to_the_file_and_options_win(
     mavcg: Any, here: Path, model: str, monkeypatch: pytest.MonkeyPatch, cores: Sequence[str]
 ) -> None:
@@ -87,9 +89,8 @@ def test_paths_are_relative_to_the_file_and_options_win(
     assert (here / "elsewhere" / "mine.so").is_file() and not (here / "libtiny.so").exists()
 
 
-@pytest.mark.parametrize(
-    "options", [[], pytest.param(["--partial", "--also", "calls.onnx", "--min-share", "0"], marks=pytest.mark.long)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("options", [[], ["--partial", "--also", "calls.onnx", "--min-share", "0"]])
 def test_a_partial_build_by_a_file(mavcg: Any, here: Path, model: str, options: list[str]) -> None:
     config(model if options else f'{model}partial = true\nalso = "calls.onnx"\nmin_share = 0\n')
     ended = mavcg("build", *options, "--json")

@@ -191,6 +191,7 @@ int main() {
 """
 
 
+@pytest.mark.long
 @pytest.mark.sample(1)
 @pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
 @pytest.mark.parametrize("flag", ["-fno-exceptions", "-DMAVCG_EXCEPTIONS"])

@@ -4,9 +4,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 GEMM_S8 = Path(__file__).parents[3] / "examples/edge_app/ops/gemm_s8.c"
 
 
+@pytest.mark.long
 def test_a_version_that_the_model_says_is_slower_is_not_shipped(mavcg: Any, tmp_path: Path) -> None:
     """gemm_s8 for the A55 does less work a cycle than the generic version, by more than the model is off."""
     build = ["build", "--source", GEMM_S8, "--flag=-ffp-contract=off", "--hot", "gemm_s8", "--tune", "off"]

@@ -74,7 +74,18 @@ def test_a_contradiction_is_refused_by_every_verb(folder: Path, verb: str) -> No
     assert OPTION in err and set(folder.iterdir()) - before <= {folder / "libraries"}
 
 
-@pytest.mark.parametrize("verb", ["build", "partial", "project", "estimate", "select", "plan", "accel fuse"])
+@pytest.mark.parametrize(
+    "verb",
+    [
+        pytest.param("build", marks=pytest.mark.long),
+        pytest.param("partial", marks=pytest.mark.long),
+        pytest.param("project", marks=pytest.mark.long),
+        pytest.param("estimate", marks=pytest.mark.long),
+        "select",
+        "plan",
+        "accel fuse",
+    ],
+)
 def test_the_option_takes_the_model(folder: Path, verb: str) -> None:
     more = ["--min-share", "0"] if verb == "partial" else []
     status, _, err = called(folder, *VERBS[verb], OPTION, *more)

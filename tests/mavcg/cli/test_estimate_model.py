@@ -36,6 +36,7 @@ def test_a_small_model_for_a_phone(mavcg: Any, tiny_onnx: Path, here: Path) -> N
     assert ET.parse(here / "t.svg").getroot().tag.endswith("svg")
 
 
+@pytest.mark.long
 def test_half_precision_has_kernels_of_its_own(mavcg: Any, tiny_onnx: Path, here: Path) -> None:
     plain, half = (
         json.loads(mavcg("estimate", tiny_onnx, "--board", "exynos9820", "--json", *options).stdout)
@@ -45,6 +46,7 @@ def test_half_precision_has_kernels_of_its_own(mavcg: Any, tiny_onnx: Path, here
     assert "_f32_" in conv_of[0]["kernel"] and "_f16_" in conv_of[1]["kernel"]
 
 
+@pytest.mark.long
 def test_little_cores_alone_take_longer_and_a_slower_clock_too(mavcg: Any, tiny_onnx: Path) -> None:
     def milliseconds(*options: str) -> float:
         document = json.loads(mavcg("estimate", tiny_onnx, "--board", "exynos9820", "--json", *options).stdout)
@@ -184,6 +186,7 @@ def test_a_damaged_model(mavcg: Any, here: Path) -> None:
     assert ended.status == 2 and "m.onnx" in ended.stderr
 
 
+@pytest.mark.long
 def test_sensitivity_says_what_each_assumed_fact_changes(mavcg: Any, tiny_onnx: Path) -> None:
     plain = json.loads(mavcg("estimate", tiny_onnx, "--board", "raspberry-pi-4", "--json").stdout)
     done = mavcg("estimate", tiny_onnx, "--board", "raspberry-pi-4", "--sensitivity", "--json")

@@ -82,6 +82,7 @@ f:
 """
 
 
+@pytest.mark.long
 def test_the_hottest_loop_comes_first_and_alone(mavcg: Any, here: Path) -> None:
     """The inner loop of a nest, although a loop before it has the larger body."""
     (here / "loops.s").write_text(LOOPS)

@@ -79,6 +79,7 @@ def test_json_has_what_was_written(mavcg: Any, sources: Path, tiny_onnx: Path) -
     }
 
 
+@pytest.mark.long
 def test_a_model_is_built_by_the_file_that_was_written(
     mavcg: Any, here: Path, tiny_onnx: Path, known_host: None
 ) -> None:

@@ -72,9 +72,9 @@ def called_once(writer: Writer) -> list[int]:
     ("make", "op", "subgraphs", "inputs"),
     [
         (looped, "WHILE", 2, [X]),
-        (branched, "IF", 2, [X, np.array([True])]),
-        (branched, "IF", 2, [X, np.array([False])]),
-        (called_once, "CALL_ONCE", 1, [X]),
+        pytest.param(branched, "IF", 2, [X, np.array([True])], marks=pytest.mark.long),
+        pytest.param(branched, "IF", 2, [X, np.array([False])], marks=pytest.mark.long),
+        pytest.param(called_once, "CALL_ONCE", 1, [X], marks=pytest.mark.long),
     ],
     ids=["WHILE", "IF taken", "IF not taken", "CALL_ONCE"],
 )

@@ -150,6 +150,7 @@ def test_runs_are_pinned_and_interleaved(
     assert os.sched_getaffinity(0) == before and os.environ["MAVCG_CPU_MAP"] == map_before
 
 
+@pytest.mark.long
 def test_too_few_samples_state_no_gain_and_say_so(
     mavcg: Any, library: Path, cores: Any, fake_perf: Any, as_cores: Any, tmp_path: Path
 ) -> None:
@@ -165,6 +166,7 @@ def test_too_few_samples_state_no_gain_and_say_so(
     assert read_measurements(out) == {}
 
 
+@pytest.mark.long
 def test_another_version_than_the_one_told_is_no_measurement(
     mavcg: Any, library: Path, cores: Any, fake_perf: Any, as_cores: Any, tmp_path: Path
 ) -> None:
@@ -201,6 +203,7 @@ def test_a_file_is_updated_and_build_drops_by_it(
     assert [v["core"] for v in inspect_library(rebuilt).functions[0]["versions"]] == ["generic", cores[0]]
 
 
+@pytest.mark.long
 def test_min_gain_moves_the_verdict(mavcg: Any, library: Path, cores: Any, fake_perf: Any, as_cores: Any) -> None:
     as_cores(0)
     fake_perf({"generic": [{"dot.TOLD": 1000}], cores[0]: [{"dot.TOLD": 900}]})
@@ -220,6 +223,7 @@ def test_table_for_people(mavcg: Any, library: Path, cores: Any, fake_perf: Any,
     assert lines[1].split()[3:] == ["60.0%", "+50.0%", "+50.0%", "+50.0%", "600,", "300", "keep"]
 
 
+@pytest.mark.long
 def test_a_program_that_fails_is_told(mavcg: Any, library: Path, cores: Any, fake_perf: Any, as_cores: Any) -> None:
     as_cores(0)
     fake_perf({"generic": [{"dot.TOLD": 600}], cores[0]: [{"dot.TOLD": 300}]}, exit=3)

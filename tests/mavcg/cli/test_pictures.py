@@ -48,8 +48,14 @@ def test_no_picture_option_is_left_out() -> None:
     assert set(picture_options()) == set(COMMANDS)
 
 
-@pytest.mark.sample(3)
-@pytest.mark.parametrize(("verb", "option"), list(COMMANDS))
+# Verbs that search or build take seconds for each picture; the tests of these verbs draw one.
+QUICK = ("profile", "explain")
+
+
+@pytest.mark.parametrize(
+    ("verb", "option"),
+    [pytest.param(*both, marks=() if both[0] in QUICK else pytest.mark.long) for both in COMMANDS],
+)
 def test_svg_and_png_alike(mavcg: Any, tiny_onnx: Path, dot_file: Path, verb: str, option: str) -> None:
     space = dot_file.parent / "space.toml"
     space.write_text(SPACE)

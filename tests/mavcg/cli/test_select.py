@@ -136,6 +136,7 @@ def test_other_strategies_and_cores_say_how_far_they_are_from_the_optimum(app: t
     assert {node["primitive"].partition("_")[0] for node in plain["nodes"]} == {"sum2d"}
 
 
+@pytest.mark.long
 def test_a_limit_of_error_keeps_winograd_out(app: typer.Typer) -> None:
     options = ("vgg16", "--board", "exynos9820", "--json")
     free = json.loads(run(app, *options).stdout)
@@ -146,6 +147,7 @@ def test_a_limit_of_error_keeps_winograd_out(app: typer.Typer) -> None:
     assert exact["total_ms"] > free["total_ms"]
 
 
+@pytest.mark.long
 def test_measured_costs_go_before_modelled_ones(app: typer.Typer, tmp_path: Path) -> None:
     network = read_network("alexnet", {})
     scenario = network.convolutions[2].scenario

@@ -50,6 +50,7 @@ def test_the_interface_has_what_scripts_rely_on(app: typer.Typer) -> None:
     assert answered["arena"]["bytes"] > 0 and answered["notes"] == []
 
 
+@pytest.mark.long
 def test_several_threads_beside_one(app: typer.Typer) -> None:
     one, two = answer(app), answer(app, "--threads", 2)
 
@@ -63,6 +64,7 @@ def test_several_threads_beside_one(app: typer.Typer) -> None:
     assert "threads 2" in said and "(S) 1 thread" in said and "compared with sum2d on one thread" in said
 
 
+@pytest.mark.long
 def test_a_limit_of_memory_changes_what_is_chosen(app: typer.Typer) -> None:
     free = answer(app)
     limit = free["arena"]["bytes"] - 1
@@ -96,6 +98,7 @@ def test_every_cluster_beside_the_board(app: typer.Typer) -> None:
         assert set(node["suits"]) <= set(clusters)
 
 
+@pytest.mark.long
 def test_a_board_for_the_cores_that_are_asked_for(app: typer.Typer) -> None:
     for options, core in ((("--core", "cortex-a55"), "cortex-a55"), (("--threads", 2), "exynos-m4")):
         answered = answer(app, "--per-cluster", *options)
@@ -106,6 +109,7 @@ def test_a_board_for_the_cores_that_are_asked_for(app: typer.Typer) -> None:
     assert "cortex-a55 x2 alone" in said and "best for exynos-m4, 2 threads" in said
 
 
+@pytest.mark.long
 def test_what_suits_one_cluster_alone_is_named(app: typer.Typer, tmp_path: Path) -> None:
     scenario = read_network("alexnet", {}).convolutions[2].scenario
     assert scenario is not None
@@ -130,6 +134,7 @@ def test_costs_of_other_kernels_are_named_and_not_used(app: typer.Typer, tmp_pat
     assert {node["cost_is"] for node in answered["nodes"]} == {"modelled"}
 
 
+@pytest.mark.long
 def test_what_is_known_of_one_thread_helps_with_several(app: typer.Typer, tmp_path: Path) -> None:
     scenario = read_network("alexnet", {}).convolutions[2].scenario
     assert scenario is not None

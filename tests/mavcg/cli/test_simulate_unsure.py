@@ -23,6 +23,7 @@ def cache(kept: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return kept
 
 
+@pytest.mark.long
 def test_estimate_says_the_source_of_each_layer(mavcg: Any, tiny_onnx: Path, here: Path, cache: Path) -> None:
     done = mavcg("estimate", tiny_onnx, *BOARD, "--simulate-unsure", "--json")
     assert done.status == 0, done.stderr
@@ -36,6 +37,7 @@ def test_estimate_says_the_source_of_each_layer(mavcg: Any, tiny_onnx: Path, her
     assert any((cache / "simulated-steps").iterdir())
 
 
+@pytest.mark.long
 def test_a_build_selects_by_simulated_costs(mavcg: Any, tiny_onnx: Path, here: Path, cache: Path) -> None:
     done = mavcg("build", tiny_onnx, *BOARD, "--simulate-unsure", "-o", "libtiny.so", "--json")
     assert done.status == 0, done.stderr

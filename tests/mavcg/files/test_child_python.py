@@ -82,6 +82,7 @@ def test_a_plain_checkout_gives_its_children_itself(tmp_path: Path) -> None:
     assert output([sys.executable, "-c", code], tmp_path) == str(tmp_path / "mavcg/passes/asm/tune.py")
 
 
+@pytest.mark.long
 def test_a_build_with_two_tuning_processes_executes_nothing_planted(trap: Path, script: list[str]) -> None:
     (trap / "k.c").write_text(KERNEL)
     build = ["build", "--source", "k.c", "--hot", "f", "--cores", "cortex-a55,cortex-a53", "--jobs", "2"]
@@ -99,6 +100,7 @@ def test_a_build_with_two_tuning_processes_executes_nothing_planted(trap: Path, 
     assert (trap / "libk.so").exists() and not (trap / "executed").exists()
 
 
+@pytest.mark.long
 def test_a_build_for_two_boards_executes_nothing_planted(trap: Path, tiny_onnx: Path, script: list[str]) -> None:
     """To the letter: mavcg build A.onnx B.onnx --boards exynos9820,rk3588 -o out, beside a planted pickle.py."""
     for name in ("A.onnx", "B.onnx"):
@@ -121,6 +123,7 @@ def test_a_build_for_two_boards_executes_nothing_planted(trap: Path, tiny_onnx: 
 FIRST = {"typing", "re", "sitecustomize", "usercustomize", "mavcg", "struct", "signal"}
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("how", ["an empty entry of PYTHONPATH", "python -m"])
 def test_a_current_folder_on_the_path_is_left(how: str, trap: Path, script: list[str], tiny_onnx: Path) -> None:
     for name in FIRST:

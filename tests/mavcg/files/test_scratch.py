@@ -135,7 +135,7 @@ def environment_of(folder: Path) -> dict[str, str]:
     return os.environ | {"TMPDIR": str(folder / "temporary"), "MAVCG_CACHE": "off"}
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT"])
 def test_a_build_that_is_ended_leaves_nothing(tmp_path: Path, name: str) -> None:
     """Many modules: the signal comes while compilers run, and more of them are to come."""

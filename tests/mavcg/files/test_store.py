@@ -26,7 +26,7 @@ def only_file(folder: Path) -> Path:
 
 
 @given(key=st.text(), content=st.binary(max_size=200))
-@settings(max_examples=examples(40, 10))
+@settings(max_examples=examples(40, 5))
 def test_what_was_put_is_got(tmp_path_factory: pytest.TempPathFactory, key: str, content: bytes) -> None:
     folder = tmp_path_factory.mktemp("store")
     EntryStore(folder).put(key, content)
@@ -117,7 +117,7 @@ def add_rows(folder: Path, name: str, times: int) -> None:
 
 
 def test_no_row_is_lost_when_two_processes_add_at_once(tmp_path: Path) -> None:
-    times = examples(60, 8)
+    times = examples(60, 4)
     context = multiprocessing.get_context("fork")
     workers = [context.Process(target=add_rows, args=(tmp_path, name, times)) for name in "ab"]
     for worker in workers:

@@ -226,7 +226,7 @@ def test_xml_is_the_name(name: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Glyph")
-@settings(max_examples=examples(20, 8))
+@settings(max_examples=examples(20, 4))
 @given(NAMES)
 def test_a_plot_shows_the_name(name: str) -> None:
     pytest.importorskip("matplotlib")
