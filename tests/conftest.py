@@ -57,7 +57,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # As in mavcg.cli: graphs, IR and syntax trees are many objects that stay, and Python looks through them too often.
     gc.set_threshold(300_000)
     settings.register_profile("any", deadline=None)  # no test fails because the machine is busy
-    settings.register_profile("same", settings.get_profile("any"), derandomize=True, max_examples=10)
+    settings.register_profile("same", settings.get_profile("any"), derandomize=True, max_examples=6)
     settings.load_profile("same" if is_fast(config) else "any")
     if config.getoption("--cpu"):
         config.pluginmanager.register(CpuSeconds(config, Path(zig_cache()), time.time()), "cpu seconds")

@@ -107,7 +107,9 @@ def checksum_here(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @needs_qemu
-@pytest.mark.parametrize("cpu", [pytest.param("generic", marks=pytest.mark.long), "cortex_a55", "cortex_a76"])
+@pytest.mark.parametrize(
+    "cpu", ["cortex_a55", *(pytest.param(cpu, marks=pytest.mark.long) for cpu in ("generic", "cortex_a76"))]
+)
 def test_kernels_agree_to_the_bit_on_aarch64(checksum_here: str, tmp_path: Path, cpu: str) -> None:
     # Linked for no CPU in particular, in this folder and as other tests do: ziglang builds a C library for every CPU,
     # level of optimisation and kind of folder at link time.
@@ -172,6 +174,7 @@ def test_images_from_files(gcc_app: Path, tmp_path: Path) -> None:
     assert done.returncode == 1 and "ends before its last pixel" in done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not shutil.which("perf"), reason="needs perf")
 def test_three_kernels_are_hot_and_nothing_else_of_the_program(gcc_app: Path, tmp_path: Path) -> None:
     record = ["perf", "record", "-q", "-e", "cpu-clock", "-o", str(tmp_path / "p"), str(gcc_app), "--iterations", "600"]

@@ -48,6 +48,7 @@ def checksum(array: np.ndarray) -> str:
     return f"{total:08x}"
 
 
+@pytest.mark.long
 def test_the_file_is_the_same_every_time(tmp_path: Path) -> None:
     assert make(tmp_path / "a.onnx") == make(tmp_path / "b.onnx")
 

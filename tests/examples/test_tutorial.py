@@ -20,6 +20,7 @@ def blocks(text: str) -> Iterator[tuple[str, str]]:
     yield from re.findall(r"^```(\w+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.long
 def test_every_command_prints_what_the_page_says(tmp_path: Path) -> None:
     folder = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     caches = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "ZIG_GLOBAL_CACHE_DIR": zig_cache()}

@@ -73,7 +73,8 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
     return Demo(folder / "driver")
 
 
-@pytest.mark.parametrize("flips", [100, *(pytest.param(n, marks=pytest.mark.long) for n in (400, 1_000, 10_000))])
+@pytest.mark.long
+@pytest.mark.parametrize("flips", [100, 400, 1_000, 10_000])
 def test_thousands_of_flips(demo: Demo, flips: int) -> None:
     counted, ran = demo.run(flips, f"0={CORES[0]},1={CORES[1]}", MAVCG_TRACE="1")
     assert counted["wrong"] == 0
@@ -82,7 +83,8 @@ def test_thousands_of_flips(demo: Demo, flips: int) -> None:
     assert ran == dict.fromkeys(KERNELS, set(CORES))
 
 
-@pytest.mark.parametrize("flips", [100, pytest.param(500, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("flips", [100, 500])
 def test_flips_between_a_known_and_an_unknown_core(demo: Demo, flips: int) -> None:
     counted, ran = demo.run(flips, f"0=generic,1={CORES[1]}", MAVCG_TRACE="1")
     assert counted["wrong"] == 0

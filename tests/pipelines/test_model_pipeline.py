@@ -290,6 +290,7 @@ def test_every_core_of_the_board_gives_the_same_bits(arm: Road) -> None:
     arm.check(found["generic"])
 
 
+@pytest.mark.long
 @needs_two_cpus
 def test_threads_that_are_moved_between_two_cores_give_the_same_bits(host: Road) -> None:
     wanted = host.run(MAVCG_CPU_MAP="all=generic")

@@ -107,6 +107,7 @@ OWN = 'midr = [{ implementer = 0x99, part = 0x1, source = "manual" }]\n'
 BOARD = 'name = "b"\nsoc = "B"\ntarget = "{}"\nsource = "manual"\n[[clusters]]\ncore = "{}"\ncpus = "0"\n'
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -225,6 +226,7 @@ EXTENSIONS = set(
 )
 
 
+@pytest.mark.long
 def test_extensions_are_those_that_clang_compiles_for(tmp_path: Path) -> None:
     (tmp_path / "f.c").write_text("void f(void) {}\n")
     arm = [core for core in load_cores().values() if core.arch == "aarch64"]

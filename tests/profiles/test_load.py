@@ -255,13 +255,13 @@ def test_every_board_is_built_of_loadable_cores() -> None:
 
 
 @given(st.sets(st.integers(0, 8191), min_size=1))
-@settings(max_examples=examples(50, 12))
+@settings(max_examples=examples(50, 6))
 def test_parse_cpus_undoes_the_kernel_list(cpus: set[int]) -> None:
     assert set(parse_cpus(",".join(str(cpu) for cpu in sorted(cpus)))) == cpus
 
 
 @given(st.text(alphabet="0123456789,- x\n", max_size=12))
-@settings(max_examples=examples(200, 15))
+@settings(max_examples=examples(200, 8))
 def test_parse_cpus_gives_numbers_or_value_error(text: str) -> None:
     try:
         cpus = parse_cpus(text)
@@ -271,7 +271,7 @@ def test_parse_cpus_gives_numbers_or_value_error(text: str) -> None:
 
 
 @given(st.text(max_size=60))
-@settings(max_examples=examples(100, 10))
+@settings(max_examples=examples(100, 5))
 def test_any_text_is_a_core_or_a_profile_error(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     path = tmp_path_factory.mktemp("any") / "mine.toml"
     path.write_text(text, encoding="utf-8", newline="")

@@ -363,7 +363,7 @@ USE = st.tuples(st.sets(st.sampled_from("abc"), min_size=1), st.integers(1, 5))
 
 
 @given(st.lists(USE, max_size=5), st.integers(1, 6))
-@settings(max_examples=examples(150, 12))
+@settings(max_examples=examples(150, 6))
 def test_unit_rate_is_reached_and_not_beaten(uses: list[tuple[set[str], int]], width: int) -> None:
     """Against sending many copies of the uses, a cycle of work at a time, to the least busy unit that will do."""
     pools = {"a": 1, "b": 2, "c": 1}

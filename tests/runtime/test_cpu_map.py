@@ -75,7 +75,7 @@ maps = st.lists(entries, min_size=1, max_size=5).map(",".join)
 garbage = st.text(alphabet="0123456789-,=*al cortex5\t;é", min_size=1, max_size=24)
 
 
-@settings(max_examples=examples(400, 37))
+@settings(max_examples=examples(400, 19))
 @given(maps | garbage)
 @example("0-3=cortex-a55,4-5=cortex-a75,6,7=a")
 @example("0=a,*=generic")

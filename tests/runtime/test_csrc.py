@@ -12,7 +12,7 @@ from mavcg.toolchain.zig import run_zig
 FILES = sorted(SOURCES.glob("*.c"))
 
 
-@pytest.mark.sample(1)
+@pytest.mark.long
 @pytest.mark.parametrize("target", ["x86_64-linux-gnu", "aarch64-linux-gnu"])
 def test_every_file_compiles_alone(target: str, tmp_path: Path) -> None:
     """Without a warning, with its own #include lines and a sample of the generated headers."""

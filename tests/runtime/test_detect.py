@@ -62,7 +62,7 @@ def test_sysfs_wins_over_cpuinfo(board: Build) -> None:
     ]
 
 
-@settings(max_examples=examples(60, 15), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60, 8), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(
         st.builds(
@@ -207,6 +207,7 @@ def test_a_root_that_is_not_there(tmp_path: Path) -> None:
         detect(tmp_path / "none")
 
 
+@pytest.mark.long
 def test_the_library_is_kept_in_the_cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ZIG_GLOBAL_CACHE_DIR", zig_cache())
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -254,7 +255,7 @@ def spoilt(text: str) -> st.SearchStrategy[str]:
 SOUND = arm_block(0, 0x411FD050) + arm_block(1, 0x412FD0A1) + x86_block(2, "GenuineIntel", 6, 0x9A)
 
 
-@settings(max_examples=examples(60, 15), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60, 8), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(spoilt(SOUND) | st.text(max_size=400), min_size=1, max_size=8))
 def test_broken_cpuinfo_under_sanitizers(checked_detector: Path, board: Build, texts: list[str]) -> None:
     roots = [board("0-3", None, text) for text in texts]
@@ -263,7 +264,7 @@ def test_broken_cpuinfo_under_sanitizers(checked_detector: Path, board: Build, t
     assert done.returncode == 0 and done.stdout.count("ids ") == len(texts), done.stderr
 
 
-@settings(max_examples=examples(60, 15), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60, 8), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(alphabet="0123456789-,=*al bigold\t;é", max_size=60))
 def test_broken_maps_under_sanitizers(checked_detector: Path, tmp_path: Path, text: str) -> None:
     done = subprocess.run(

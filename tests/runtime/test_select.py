@@ -123,7 +123,7 @@ def migrated(done: Done) -> dict[str, str]:
 
 
 @needs_two_cpus
-@pytest.mark.parametrize("environment", [{}, NO_RSEQ], ids=["rseq", "getcpu"])
+@pytest.mark.parametrize("environment", [{}, pytest.param(NO_RSEQ, marks=pytest.mark.long)], ids=["rseq", "getcpu"])
 @pytest.mark.parametrize("times", [1_000, *(pytest.param(n, marks=pytest.mark.long) for n in (2_000, 10_000))])
 def test_thousands_of_migrations(
     build: Build, run: Run, two_cores: CoreSet, environment: dict[str, str], times: int
@@ -134,6 +134,7 @@ def test_thousands_of_migrations(
     assert counts == {"generic": "0", "a": each, "b": each, "wrong": "0", "misplaced": "0", "workers": "worked"}
 
 
+@pytest.mark.long
 @needs_two_cpus
 def test_migrations_under_thread_sanitizer(build_whole: Build, run: Run, two_cores: CoreSet) -> None:
     program = build_whole("migrate.c", two_cores, flags=["-fsanitize=thread", "-O1"])
@@ -151,6 +152,7 @@ def test_first_use_under_thread_sanitizer(build_whole: Build, run: Run, two_core
         assert "WARNING: ThreadSanitizer" not in done.stderr and "version 1:" not in done.stdout
 
 
+@pytest.mark.long
 @needs_two_cpus
 def test_migrations_under_helgrind(build_whole: Build, run: Run, two_cores: CoreSet) -> None:
     if not shutil.which("valgrind"):
@@ -221,6 +223,7 @@ def test_without_libc_s_environment(build_whole: Build, run: Run, two_cores: Cor
     assert ("MAVCG_CPU_MAP: '?'" in done.stderr) == (len(text) > 500)
 
 
+@pytest.mark.long
 def test_a_library_for_an_old_glibc_finds_rseq_in_a_new_one(build: Build, run: Run, two_cores: CoreSet) -> None:
     """glibc 2.17 knows no rseq: the reference is weak and without a version, and is bound where the program runs."""
     if host_target().system != "linux-gnu":

@@ -175,7 +175,7 @@ class TestSvg:
             assert "0 cycles" in as_text(found)
 
     @given(text=st.text(max_size=30), title=st.text(max_size=30), order=st.sampled_from(["in", "out"]))
-    @settings(max_examples=examples(150, 37))
+    @settings(max_examples=examples(150, 19))
     def test_any_text_is_escaped(self, text: str, title: str, order: str) -> None:
         op = Op(text, "alu", (RegisterRead("x0"),), ("x0",))
         root = ElementTree.fromstring(as_svg(estimate_loop([op], {"in": IN, "out": OUT}[order]), title))
@@ -203,7 +203,7 @@ _OPS = st.lists(
 
 
 @given(ops=_OPS)
-@settings(max_examples=examples(100, 25))
+@settings(max_examples=examples(100, 13))
 def test_every_issue_has_its_cell_and_every_empty_slot_its_reason(ops: list[Op]) -> None:
     estimated: LoopEstimate = estimate_loop(ops, IN)
     rows = schedule_rows(estimated)

@@ -21,7 +21,7 @@ SCHEDULE = Schedule(17, (0, 1, 1, 4, 16, 20), "heuristic", False)
     optimal=st.booleans(),
     key=st.text(),
 )
-@settings(max_examples=examples(40, 10))
+@settings(max_examples=examples(40, 5))
 def test_what_was_put_is_got(
     tmp_path_factory: pytest.TempPathFactory, interval: int, cycles: list[int], by: str, optimal: bool, key: str
 ) -> None:

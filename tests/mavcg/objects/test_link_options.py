@@ -45,6 +45,7 @@ def _exports(path: Path) -> set[tuple[str, int]]:
     }
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("target", [host_target().zig_name, "aarch64-linux-gnu.2.17"])
 def test_symbol_versions_survive(mavcg: Mavcg, tmp_path: Path, target: str) -> None:
     (tmp_path / "lib.c").write_text(SOURCE)

@@ -36,6 +36,7 @@ def build(folder: Path, output: str) -> int:
     return run(["build", "--source", str(source), *options, "--json"])
 
 
+@pytest.mark.long
 def test_an_object_for_macos(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert build(tmp_path, "kernels.o") == 0
     built = json.loads(capsys.readouterr().out)
@@ -82,6 +83,7 @@ def test_a_dylib_for_macos(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     }
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not shutil.which("llvm-objdump"), reason="llvm-objdump is not installed")
 def test_what_is_read_of_a_dylib_is_what_llvm_reads(tmp_path: Path) -> None:
     assert build(tmp_path, "libkernels.dylib") == 0
@@ -91,6 +93,7 @@ def test_what_is_read_of_a_dylib_is_what_llvm_reads(tmp_path: Path) -> None:
     assert macho.exports(out) == names and names
 
 
+@pytest.mark.long
 def test_options_for_a_dylib(mavcg: Mavcg, tmp_path: Path) -> None:
     (tmp_path / "k.c").write_text("float twice(float *a, int n) { float s = 0; while (n--) s += a[n]; return s; }")
     out = tmp_path / "libk.dylib"

@@ -75,6 +75,7 @@ def code_of(path: Path, function: str) -> tuple[bytes, list[int]]:
     return section.data(), [r["r_offset"] for r in relocations.iter_relocations()] if relocations else []
 
 
+@pytest.mark.long
 def test_cold_functions_have_gccs_own_code(launch: Any, here: Path, run_program: Any) -> None:
     flags = ["-O2", "-ffunction-sections", "-c", "shared.c", "-o"]
     assert run_program("gcc", *flags, "plain.o").status == 0

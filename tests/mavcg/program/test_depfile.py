@@ -124,7 +124,7 @@ def test_a_profile_that_is_not_there_stops_no_build(
     assert run_program(tool, "hot.o").status == 0 and cores_in(project / "hot.o") == set()
 
 
-@pytest.mark.sample(1)
+@pytest.mark.long
 @pytest.mark.parametrize("mode", ["DIRECT", "NODIRECT", "DEPEND"])
 @pytest.mark.parametrize("order", ["ccache {launch} gcc", "{launch} ccache gcc"])
 def test_ccache_serves_no_old_cores(

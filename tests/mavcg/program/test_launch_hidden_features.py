@@ -116,6 +116,7 @@ def test_a_version_that_calls_one_with_atomics_needs_them_too(folder: Path, mavc
     assert extensions == [("generic", []), ("cortex-a55", ["lse"]), ("cortex-a55-base", [])]
 
 
+@pytest.mark.long
 def test_nor_does_a_map_make_it(folder: Path) -> None:
     program = launched(folder)
     status, output, messages = run(program, A53, MAVCG_CPU_MAP="all=exynos-m4")
@@ -125,6 +126,7 @@ def test_nor_does_a_map_make_it(folder: Path) -> None:
     assert run(program, A55, MAVCG_CPU_MAP="all=exynos-m4")[2] == "mavcg: hot_add exynos-m4 1\n"
 
 
+@pytest.mark.long
 def test_inspect_names_what_each_version_needs(folder: Path, mavcg: Any) -> None:
     launched(folder)
     [function] = json.loads(mavcg("inspect", "at.o", "--json").stdout)["functions"]
@@ -134,6 +136,7 @@ def test_inspect_names_what_each_version_needs(folder: Path, mavcg: Any) -> None
     assert "extensions" in mavcg("inspect", "at.o").stdout
 
 
+@pytest.mark.long
 def test_what_the_function_itself_may_use_is_no_need(folder: Path, mavcg: Any) -> None:
     """By its own target attribute it has atomics wherever the program calls it."""
     attribute = '__attribute__((target("arch=armv8.1-a"))) long hot_add'

@@ -201,6 +201,7 @@ def test_a_file_with_versions_beside_one_with_machine_code(linked: Path, folder:
     assert set(run(folder / "app", A55)[1]) == set(counts("cortex-a55"))
 
 
+@pytest.mark.long
 @runs_arm
 def test_bitcode_of_another_language(folder: Path, mavcg: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """IR with a Rust name, as `rustc --emit=llvm-bc` writes it: `mavcg build k.bc` makes bitcode of it again."""

@@ -77,6 +77,7 @@ def ran(cpu: str, emulator: str | None = QEMU, **environment: str) -> tuple[str,
     return done.stdout, dict(re.findall(r"^mavcg: (\w+) (\S+) 1$", done.stderr, re.MULTILINE))
 
 
+@pytest.mark.long
 @pytest.mark.skipif(QEMU is None, reason="qemu-aarch64 is not installed")
 def test_a_core_without_its_dot_products_runs_code_made_for_it(built: Callable[..., Built]) -> None:
     versions = built("dot", "cortex-a55")
@@ -139,6 +140,7 @@ def test_functions_that_call_each_other_have_the_same_levels(built: Callable[...
     assert hidden["both"] in ("cortex-a55", "cortex-a55-v81") and ran("cortex-a53")[0] == output
 
 
+@pytest.mark.long
 @pytest.mark.skipif(QEMU_X86 is None, reason="qemu-x86_64 is not installed")
 def test_a_server_whose_avx_512_is_hidden_runs_the_level_below(built: Callable[..., Built]) -> None:
     """No model knows x86 cores: their levels are made on request alone."""

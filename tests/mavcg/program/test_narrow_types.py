@@ -70,6 +70,7 @@ int main(void) {
 """
 
 
+@pytest.mark.sample(1)
 @pytest.mark.skipif(QEMU is None, reason="qemu-aarch64 is not installed")
 @pytest.mark.parametrize(
     ("march", "core", "source", "names", "tuned"),

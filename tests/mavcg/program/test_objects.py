@@ -51,6 +51,7 @@ int main(void) {
 """
 
 
+@pytest.mark.long
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("suffix", [".c", ".cpp"])
 def test_versions_call_what_their_core_runs_whatever_became_of_it(
@@ -95,6 +96,7 @@ def objects(made: tuple[str, VersionedModule], folder: Path, limits: VersionLimi
     return build_objects(plain, versions, "2", ObjectOptions(core_set, ARM, folder, limits, {}, shares, workers=2))
 
 
+@pytest.mark.long
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("max_growth", [150.0, 60.0])
 def test_growth_as_linked_stays_within_the_bound(arm_kernels: Any, tmp_path: Path, max_growth: float) -> None:

@@ -18,6 +18,7 @@ void tile(long depth, const float *a, long lda, const float *b, long ldb, float 
 """
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("a", "b", "least"),
     [

@@ -64,6 +64,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not shutil.which("llvm-objdump"), reason="llvm-objdump is not installed")
 def test_tuned_arm_versions_and_dispatchers_begin_with_landing_pads(mavcg: Mavcg, sources: Path) -> None:
     out = sources / "libk.so"

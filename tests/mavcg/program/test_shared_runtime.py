@@ -95,6 +95,7 @@ def test_a_missing_selector_is_named_at_load(mavcg: Mavcg, tmp_path: Path) -> No
     assert done.returncode == 127 and f"{SONAME}: cannot open shared object file" in done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.skipif(host_target().system != "linux-gnu", reason="glibc's loader is the one that checks here")
 def test_a_selector_that_is_too_old_is_refused_at_load(
     mavcg: Mavcg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -107,6 +108,7 @@ def test_a_selector_that_is_too_old_is_refused_at_load(
     assert done.returncode != 0 and f"{SONAME}: version `MAVCG_RT_3' not found (required by" in done.stderr
 
 
+@pytest.mark.long
 def test_where_the_loader_checks_nothing_the_selector_says_so_and_generic_runs(
     mavcg: Mavcg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,6 +157,7 @@ def test_what_cannot_be_shared(mavcg: Mavcg, tmp_path: Path, options: list[str],
     assert mavcg("runtime", "-o", tmp_path / "nowhere").status == 2
 
 
+@pytest.mark.long
 def test_the_same_input_builds_the_same_bytes(tmp_path: Path) -> None:
     made = []
     for name in ("a", "b"):

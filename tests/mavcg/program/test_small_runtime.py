@@ -47,6 +47,7 @@ def linked_bytes(library: Path) -> int:
         )
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("target", FEW)
 def test_a_library_for_few_cores_has_less_than_3_kb_of_selector(mavcg: Mavcg, tmp_path: Path, target: str) -> None:
     library = built(mavcg, tmp_path, target, FEW[target], "libdot.so")
@@ -59,6 +60,7 @@ def test_a_library_for_few_cores_has_less_than_3_kb_of_selector(mavcg: Mavcg, tm
     assert small["functions"] == static["functions"]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("target", FEW)
 def test_an_object_for_few_cores_has_little_more(mavcg: Mavcg, tmp_path: Path, target: str) -> None:
     path = built(mavcg, tmp_path, target, FEW[target], "dot.o")
@@ -78,6 +80,7 @@ def run(app: Path, **environment: str) -> tuple[str, str]:
     return done.stdout, done.stderr
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("output", ["libdot.so", "dot.o", "dot.bc"])
 def test_settings_work_where_libmavcg_rt_is_loaded(mavcg: Mavcg, tmp_path: Path, output: str) -> None:
     """The command of docs/runtime.md: LD_PRELOAD=$PWD/libmavcg_rt.so MAVCG_TRACE=1 ./app."""
@@ -92,6 +95,7 @@ def test_settings_work_where_libmavcg_rt_is_loaded(mavcg: Mavcg, tmp_path: Path,
     assert f"cores: generic {' '.join(CORES)}\n" in run(app, **preload, MAVCG_CPU_MAP="*=other")[1]
 
 
+@pytest.mark.long
 def test_a_program_may_link_objects_with_either_selector(mavcg: Mavcg, tmp_path: Path) -> None:
     """Each has its table: the trace counts the runs of the one that has it."""
     small = built(mavcg, tmp_path, host_target().zig_name, ",".join(CORES), "dot.o")
@@ -115,6 +119,7 @@ def test_a_program_may_link_objects_with_either_selector(mavcg: Mavcg, tmp_path:
     ]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
 @pytest.mark.parametrize("form", ["-static", "-static-pie"])
 def test_a_static_program_cannot_be_measured(mavcg: Mavcg, tmp_path: Path, form: str) -> None:

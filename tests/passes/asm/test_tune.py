@@ -215,6 +215,7 @@ def test_debug_information_does_not_keep_a_loop() -> None:
     assert tuned.text.index(".Ltmp1:") < tuned.text.index(".Ltmp2:")
 
 
+@pytest.mark.long
 def test_code_compiled_with_debug_information_is_tuned_to_the_same_bytes() -> None:
     """Also the debug sections of the new text assemble: their labels stay in order."""
     texts = [_tuned(_compiled("cortex_a55", debug=debug), "cortex-a55").text for debug in ("-g0", "-g")]
@@ -266,6 +267,7 @@ def test_garbled_text_is_an_error_with_its_place() -> None:
         _tuned(OUTER.replace("ldp\tq24, q25, [x2], #32", "ldp\tq24, q25, [x2"), "cortex-a55", file="k.s")
 
 
+@pytest.mark.long
 def test_the_same_input_gives_the_same_output_in_any_process() -> None:
     program = (
         "import sys\nfrom mavcg.passes.asm.tune import tune\n"

@@ -188,7 +188,7 @@ def without_flags(lines: list[str]) -> list[str]:
     return [flagged.sub(r"\1 ", line) for line in lines]
 
 
-@settings(max_examples=examples(100, 20))
+@settings(max_examples=examples(100, 10))
 @given(modules())
 def test_arithmetic_leaves_calls_as_they_are(text: str) -> None:
     for fused in ({"float"}, set()):
@@ -202,7 +202,7 @@ def test_arithmetic_leaves_calls_as_they_are(text: str) -> None:
         assert "%r = fadd fast float @llvm.fma.(" in plain
 
 
-@settings(max_examples=examples(100, 20))
+@settings(max_examples=examples(100, 10))
 @given(modules())
 def test_versions_make_the_calls_of_their_function(text: str) -> None:
     module = parse_module(text)
@@ -223,7 +223,7 @@ def test_versions_make_the_calls_of_their_function(text: str) -> None:
     instructions(str(with_entities(base, base.entities)), "f")
 
 
-@settings(max_examples=examples(100, 20))
+@settings(max_examples=examples(100, 10))
 @given(modules())
 def test_load_splitting_and_protection_leave_calls_as_they_are(text: str) -> None:
     split = split_vector_loads(text)
@@ -232,7 +232,7 @@ def test_load_splitting_and_protection_leave_calls_as_they_are(text: str) -> Non
     assert instructions(protect(text, "aarch64")) == instructions(text)
 
 
-@settings(max_examples=examples(100, 20))
+@settings(max_examples=examples(100, 10))
 @given(modules())
 def test_the_reader_agrees_with_llvms_objects(text: str) -> None:
     read = [call for line in text.split("\n") if (call := read_call(line))]

@@ -32,6 +32,7 @@ def test_every_version_of_a_cxx_program_prints_the_same(build_versions: Callable
         assert built.run(core) == expected
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("where", "together"),
     [
@@ -60,6 +61,7 @@ def test_files_that_share_templates_and_names(build_versions: Callable[..., Any]
     assert built.versions_run(CORE[target.arch])["_Z3onePKfi"] == CORE[target.arch]
 
 
+@pytest.mark.long
 def test_an_object_without_versions_of_a_template_links_with_one_that_has_them(
     build_versions: Callable[..., Any],
 ) -> None:

@@ -56,6 +56,7 @@ def test_kernels_on_arm(build_versions: Callable[..., Any], flags: str) -> None:
     check_kernels(build_versions, ARM, ["cortex-a55", "exynos-m4"], flags)
 
 
+@pytest.mark.long
 @x86_only
 @pytest.mark.skipif(not runs_avx2(), reason="this processor does not run the versions")
 @pytest.mark.parametrize("flags", ["-O3 -ffinite-math-only -fno-signed-zeros"])

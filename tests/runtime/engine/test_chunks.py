@@ -156,7 +156,7 @@ def test_many_rows_take_few_chunks(simulate: Simulate) -> None:
     assert simulated.chunks < 90 and simulated.end == 50_000 * FAST
 
 
-@settings(max_examples=examples(60, 15))
+@settings(max_examples=examples(60, 8))
 @given(
     rows=st.integers(1, 2**31 - 1),
     min_rows=st.integers(1, 2**31 - 1),
@@ -181,7 +181,7 @@ _rules = st.tuples(
 )
 
 
-@settings(max_examples=examples(40, 10))
+@settings(max_examples=examples(40, 5))
 @given(rules=st.lists(_rules, min_size=50, max_size=200))
 def test_the_planner_has_the_engines_rule(chunks: Path, rules: list[tuple[int, int, int, int, int]]) -> None:
     """Rows of the next chunk, and whether a slow core leaves the rows to others: the planner's Python against the C.

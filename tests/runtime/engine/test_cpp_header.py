@@ -21,6 +21,7 @@ GXX = ["g++", "-std=c++20", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
 needs_gxx = pytest.mark.skipif(not shutil.which("g++"), reason="g++ is not installed")
 
 
+@pytest.mark.long
 @pytest.mark.sample(1)
 @needs_gxx
 @pytest.mark.parametrize("flags", [[], ["-fno-exceptions", "-fno-rtti"], ["-DMAVCG_EXCEPTIONS"]])

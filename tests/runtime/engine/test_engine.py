@@ -63,12 +63,14 @@ def test_a_child_with_its_parents_number(build_driver: Build, run: Run, threads:
     assert run(build_driver(), "namespaces", threads).stdout == "ok\n"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("what", ["forks 1", "forks 3"])
 def test_processes_are_not_known_by_their_number(build_checked: Build, run: Run, what: str) -> None:
     """Where no PID namespaces may be made: every process is told that it is number 7."""
     assert run(build_checked(("-DONE_NUMBER",), ("-Dgetpid=one_number",)), *what.split()).stdout == "ok\n"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("what", ["forks 1", "forks 3", "cancel 2", "shared 2 100"])
 def test_a_kernel_that_clears_no_pages(build_checked: Build, run: Run, what: str) -> None:
     program = build_checked((), ("-DADVICE_WIPE_ON_FORK=999999",))
@@ -154,14 +156,16 @@ def test_a_core_without_a_version_of_a_kernel_runs_its_stand_in_s(build_driver: 
     assert (version(one, "a"), version(one, "b"), version(both, "b")) == ("2", "2", "1")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("what", ["runs 4 50", "two 3 20", "shared 3 50", "cancel 3", "modes 3"])
-@pytest.mark.sample(3)
 def test_under_thread_sanitizer(build_checked: Build, run: Run, what: str) -> None:
     done = run(build_checked(TSAN), *what.split(), TSAN_OPTIONS="halt_on_error=1")
 
     assert done.stdout == "ok\n" and "WARNING" not in done.stderr
 
 
+@pytest.mark.long
+@pytest.mark.sample(1)
 @needs_two_cpus
 @pytest.mark.parametrize("what", ["runs 2 80", "runs 4 30"])
 def test_unequal_cores_under_thread_sanitizer(build_checked: Build, run: Run, what: str) -> None:
@@ -199,6 +203,7 @@ def test_threads_have_names(build_driver: Build, run: Run) -> None:
 STACKS = (("-DNOTED_STACKS",), ("-Dpthread_create=noted_create", "-Wno-implicit-function-declaration"))
 
 
+@pytest.mark.long
 def test_threads_have_stacks_of_the_documented_size(build_checked: Build, run: Run) -> None:
     assert run(build_checked(*STACKS), "stacks", "0").stdout.split() == ["524288", "524288", "ok"]
     assert "512 KiB" in (Path(__file__).parents[3] / "docs/model-runtime.md").read_text()
@@ -209,6 +214,8 @@ def test_a_system_that_takes_no_stack_of_that_size(build_checked: Build, run: Ru
     assert run(build_checked(*STACKS), "stacks", "1").stdout.split() == ["0", "0", "ok"]
 
 
+@pytest.mark.long
+@pytest.mark.sample(1)
 @needs_two_cpus
 @pytest.mark.parametrize(
     ("value", "spin_us", "reported"),
@@ -225,7 +232,6 @@ def test_a_system_that_takes_no_stack_of_that_size(build_checked: Build, run: Ru
         ("99999999999999999999", 50, True),
     ],
 )
-@pytest.mark.sample(4)
 def test_the_time_that_threads_poll(
     build_checked: Build, run: Run, value: str | None, spin_us: int, reported: bool
 ) -> None:

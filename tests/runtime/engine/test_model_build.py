@@ -119,7 +119,7 @@ def tiny_kernel(folder: Path, target: str) -> Path:
     return folder / "k.o"
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("target", TARGETS)
 def test_exports_the_api_alone_and_needs_libc_alone(target: str, tmp_path: Path) -> None:
     kernel = tiny_kernel(tmp_path, target)
@@ -143,6 +143,7 @@ def test_exports_the_api_alone_and_needs_libc_alone(target: str, tmp_path: Path)
     assert size == 5000 and address % 4096 == 0 and flags == 2  # SHF_ALLOC: neither writable nor code
 
 
+@pytest.mark.long
 def test_the_same_input_builds_the_same_bytes(tmp_path: Path) -> None:
     target = parse_target("aarch64-linux-gnu.2.17")
     kernel = tiny_kernel(tmp_path, target.zig_name)

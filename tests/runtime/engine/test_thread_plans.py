@@ -94,6 +94,7 @@ def test_the_fastest_plan_that_the_cpus_allow(planned: Path, cpu_map: str, cpus:
     assert started(planned, cpu_map, "0", cpus) == (count, masks)
 
 
+@pytest.mark.long
 @needs_two_cpus
 def test_the_callers_thread_is_left_where_it_is(build_library: Build) -> None:
     """And so are all threads where the caller gave their number."""

@@ -41,6 +41,7 @@ def test_a_library_stays_loaded_until_its_last_context_is_gone(
     assert run(program, build_library(), threads).stdout == "ok\n"
 
 
+@pytest.mark.long
 @pytest.mark.skipif(QEMU is None or not ARM_LIBC.is_dir(), reason="needs qemu-aarch64 and libc6-arm64-cross")
 def test_on_arm(build_library: Build, run: Run, tmp_path: Path) -> None:
     target = parse_target("aarch64-linux-gnu.2.17")

@@ -50,7 +50,7 @@ def make_profile() -> Callable[..., Profile]:
     return make
 
 
-@pytest.fixture(scope="session", params=["gcc", "zig"])
+@pytest.fixture(scope="session", params=["gcc", pytest.param("zig", marks=pytest.mark.long)])
 def build_hot(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     """Builds data/hot.cpp by g++ and by ziglang's clang, with flags such as -s."""
     if request.param == "gcc" and shutil.which("g++") is None:

@@ -67,6 +67,7 @@ def classes(folder: Path, target: str, level: str) -> dict[str, str]:
     return {name: class_of_code(code) for name, code in codes.items() if code is not None}
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("level", ["-O2", "-O3"])
 @pytest.mark.parametrize("target", TARGETS)
 def test_kernels_are_classed_by_what_they_compute(

@@ -242,7 +242,7 @@ def mutated(content: bytes, edits: list[tuple[float, int, bytes]]) -> bytes:
     return content
 
 
-FUZZ = settings(max_examples=examples(60, 15), suppress_health_check=[HealthCheck.function_scoped_fixture])
+FUZZ = settings(max_examples=examples(60, 8), suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.mark.parametrize("name", [*TEXT_FILES, "simpleperf", "json"])

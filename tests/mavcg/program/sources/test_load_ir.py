@@ -199,7 +199,7 @@ def test_damaged_ir(
 
 
 @pytest.mark.long
-@settings(max_examples=examples(400, 25), **FEW)  # type: ignore[arg-type]
+@settings(max_examples=examples(400, 13), **FEW)  # type: ignore[arg-type]
 @given(edits=edits, cut=st.integers(0, 1 << 20), as_text=st.booleans())
 def test_damaged_ir_many(
     tmp_path: Path, bitcode: bytes, text: bytes, edits: list[tuple[int, int]], cut: int, as_text: bool

@@ -158,6 +158,7 @@ def test_android_without_an_ndk_has_the_compilers_headers_and_says_so(tmp_path: 
         compile_to_ir(unit_of(tmp_path, "#include <stdio.h>\n"), android)
 
 
+@pytest.mark.long
 def test_cxx_for_other_machines_uses_libcxx_and_says_so(tmp_path: Path) -> None:
     module = ir(tmp_path, "#include <vector>\nint f(std::vector<int> v) { return v[0]; }", name="x.cpp", target=ARM)
 
@@ -237,6 +238,7 @@ def test_gccs_private_folder_is_left_out() -> None:
     assert any("c++" in f for f in folders) and any(f.endswith("ziglang/lib/include") for f in folders)
 
 
+@pytest.mark.long
 def test_a_program_of_zigs_uses_zigs_library_without_a_note(tmp_path: Path) -> None:
     zig = f"{sys.executable} -m ziglang c++"
     unit = unit_of(tmp_path, "#include <string>\nint f(std::string s) { return s.size(); }", "-O2", "x.cpp", zig)
@@ -257,6 +259,7 @@ def test_a_named_clang_is_used(tmp_path: Path) -> None:
     assert module.notes == (f"-fipa-pta: {compiler.name} does not take it; left out",)
 
 
+@pytest.mark.long
 @needs_gxx
 def test_headers_of_another_compiler_than_the_programs(tmp_path: Path) -> None:
     unit = unit_of(

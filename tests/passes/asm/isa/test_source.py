@@ -87,7 +87,7 @@ def code(text: str) -> list[Statement]:
     return [s for s in parse_source(text, "f.s") if s.kind != "blank"]
 
 
-@settings(max_examples=examples(400, 25))
+@settings(max_examples=examples(400, 13))
 @given(st.lists(st.tuples(_PIECES, st.sampled_from(["\n", "\n", "\r\n", ";", " ", ""])), max_size=14))
 def test_the_texts_of_the_statements_are_the_file(pieces: list[tuple[str, str]]) -> None:
     text = "".join(piece + end for piece, end in pieces)
@@ -103,7 +103,7 @@ def test_the_texts_of_the_statements_are_the_file(pieces: list[tuple[str, str]])
             assert lines[s.line - 1][s.column - 1 :].startswith(s.code.split("\n")[0][:3].rstrip(" :"))
 
 
-@settings(max_examples=examples(400, 25))
+@settings(max_examples=examples(400, 13))
 @given(st.text(alphabet=st.sampled_from(list("ax0v.4s[]{}(),#!:;\"'/*\\ \t\r\n\x00é٣-+=")), max_size=40))
 def test_any_text_is_read_or_refused_with_its_place(text: str) -> None:
     try:

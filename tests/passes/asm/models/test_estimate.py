@@ -153,7 +153,7 @@ _OPS = st.lists(
 
 class TestProperties:
     @given(ops=_OPS)
-    @settings(max_examples=examples(100, 10))
+    @settings(max_examples=examples(100, 5))
     def test_every_empty_slot_has_its_op(self, ops: list[Op], a53: Timing) -> None:
         estimated = estimate_loop(ops, a53)
         assert estimated.cycles == float(steady_cycles(ops, a53))
@@ -161,12 +161,12 @@ class TestProperties:
         assert len(ops) + lost == pytest.approx(estimated.cycles * a53.width)
 
     @given(ops=_OPS)
-    @settings(max_examples=examples(100, 10))
+    @settings(max_examples=examples(100, 5))
     def test_in_order_is_never_below_the_bounds(self, ops: list[Op], a55: Timing) -> None:
         bounds = port_bounds(ops, a55)
         assert steady_cycles(ops, a55) >= max(bounds.units.cycles, bounds.recurrence.cycles)
 
     @given(ops=_OPS)
-    @settings(max_examples=examples(50, 12))
+    @settings(max_examples=examples(50, 6))
     def test_a_block_is_one_run_of_the_simulation(self, ops: list[Op], a53: Timing) -> None:
         assert estimate_block(ops, a53).cycles == simulate(ops, a53).issues[-1].cycle + 1

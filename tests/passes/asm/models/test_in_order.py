@@ -306,7 +306,7 @@ class TestVectorQueue:
         assert cycles[3] >= cycles[2] + queued.latency("umov", "alu")
 
     @given(body=bodies(), size=st.integers(1, 4))
-    @settings(max_examples=examples(150, 20))
+    @settings(max_examples=examples(150, 10))
     def test_operands_units_and_the_order_of_each_kind_are_kept(self, body: list[Op], size: int) -> None:
         timing = replace(load_timing(load_core("cortex-a510")), vector_queue=size)
         trace = simulate(body, timing, 4)
@@ -329,7 +329,7 @@ class TestVectorQueue:
         assert max(issue.cycle for issue in simulate(body, timing).issues) == last_issue_cycle(body, timing)
 
     @given(body=bodies(), size=st.integers(1, 4))
-    @settings(max_examples=examples(100, 15))
+    @settings(max_examples=examples(100, 8))
     def test_steady_cycles_are_those_of_a_long_run(self, body: list[Op], size: int) -> None:
         timing = replace(load_timing(load_core("cortex-a510")), vector_queue=size)
         steady = steady_state(body, timing)
@@ -350,13 +350,13 @@ def test_two_writes_of_one_register_may_share_a_cycle_where_the_core_allows_it(w
 
 class TestProperties:
     @given(body=bodies(), in_order=st.sampled_from(["a55", "a53"]))
-    @settings(max_examples=examples(150, 12))
+    @settings(max_examples=examples(150, 6))
     def test_no_rule_is_broken(self, body: list[Op], in_order: str, a55: Timing, a53: Timing) -> None:
         timing = {"a55": a55, "a53": a53}[in_order]
         _check(simulate(body, timing, 4), timing)
 
     @given(body=bodies())
-    @settings(max_examples=examples(100, 10))
+    @settings(max_examples=examples(100, 5))
     def test_steady_cycles_are_those_of_a_long_run(self, body: list[Op], a53: Timing) -> None:
         steady = steady_state(body, a53)
         trace = simulate(body, a53, steady.start + 3 * steady.period)
@@ -366,19 +366,19 @@ class TestProperties:
             assert {b - a for a, b in zip(one, later, strict=True)} == {steady.cycles}
 
     @given(body=bodies(), where=st.integers(0, 14))
-    @settings(max_examples=examples(100, 10))
+    @settings(max_examples=examples(100, 5))
     def test_an_independent_op_never_makes_a_block_faster(self, body: list[Op], where: int, a55: Timing) -> None:
         longer = [*body[:where], Op("mul x28, x27, x27", "mul_x", (RegisterRead("x27"),), ("x28",)), *body[where:]]
         assert simulate(longer, a55).issues[-1].cycle >= simulate(body, a55).issues[-1].cycle
 
     @given(body=bodies(), in_order=st.sampled_from(["a55", "a53"]))
-    @settings(max_examples=examples(100, 10))
+    @settings(max_examples=examples(100, 5))
     def test_causes_do_not_change_the_cycles(self, body: list[Op], in_order: str, a55: Timing, a53: Timing) -> None:
         timing = {"a55": a55, "a53": a53}[in_order]
         assert last_issue_cycle(body, timing) == simulate(body, timing).issues[-1].cycle
 
     @given(body=bodies())
-    @settings(max_examples=examples(60, 15))
+    @settings(max_examples=examples(60, 8))
     def test_a_wait_adds_up(self, body: list[Op], a53: Timing) -> None:
         trace = simulate(body, a53, 2)
         cycle, used = 0, 0

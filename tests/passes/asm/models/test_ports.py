@@ -165,7 +165,7 @@ def _flow_fits(uses: list[UnitUse], rooms: dict[str, int], scale: int) -> bool:
 
 class TestUnitsAgainstAMaximumFlow:
     @given(timing=machines(), names=st.lists(st.sampled_from(_CLASSES), min_size=1, max_size=6))
-    @settings(max_examples=examples(150, 12))
+    @settings(max_examples=examples(150, 6))
     def test_the_bound_is_the_least_time_that_fits(self, timing: Timing, names: list[str]) -> None:
         ops = [Op(name, name) for name in names]
         uses = [use for name in names for use in timing.of(name).units]
@@ -179,7 +179,7 @@ class TestUnitsAgainstAMaximumFlow:
             assert not _flow_fits(uses, less, scale)
 
     @given(timing=machines(), names=st.lists(st.sampled_from(_CLASSES), min_size=1, max_size=8))
-    @settings(max_examples=examples(150, 12))
+    @settings(max_examples=examples(150, 6))
     def test_pressure_is_the_work_and_overloads_nothing(self, timing: Timing, names: list[str]) -> None:
         bounds = port_bounds([Op(name, name) for name in names], timing)
         for name, shares in zip(names, bounds.pressure, strict=True):
@@ -230,7 +230,7 @@ def _largest_ratio(ops: list[Op], timing: Timing) -> Fraction:
 
 
 @given(timing=machines(), ops=_SMALL)
-@settings(max_examples=examples(300, 20))
+@settings(max_examples=examples(300, 10))
 def test_the_recurrence_is_the_worst_of_all_cycles(timing: Timing, ops: list[Op]) -> None:
     recurrence = critical_recurrence(ops, timing)
     assert recurrence.cycles == _largest_ratio(ops, timing)

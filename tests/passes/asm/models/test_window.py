@@ -108,7 +108,7 @@ def test_lanes_of_one_register_are_merged_one_after_another(core: str) -> None:
 _SUMS = ["fmla v0.4s, v1.4s, v2.4s", "add x0, x0, x1", "ldr q1, [x2]"]
 
 
-@settings(max_examples=examples(60, 15))
+@settings(max_examples=examples(60, 8))
 @given(st.lists(st.sampled_from(_SUMS), min_size=1, max_size=9))
 def test_calls_in_a_row_overlap_but_no_more_than_the_window_allows(lines: list[str]) -> None:
     ops = _ops(*lines)
@@ -135,7 +135,7 @@ _LINES = st.sampled_from(
 )
 
 
-@settings(max_examples=examples(300, 25))
+@settings(max_examples=examples(300, 13))
 @given(st.lists(st.tuples(_LINES, *[st.integers(0, 7)] * 3), max_size=60), st.sampled_from(("a72", "a76", "x1", "m3")))
 def test_at_least_the_bounds(drawn: list[tuple[str, int, int, int]], name: str) -> None:
     timing = load_timing(load_core({"m3": "exynos-m3"}.get(name, f"cortex-{name}")))

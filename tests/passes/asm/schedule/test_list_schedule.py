@@ -35,7 +35,7 @@ def issue_times(order: tuple[int, ...], ops: list[Op], edges: list[Edge], timing
     return issued
 
 
-@settings(max_examples=examples(80, 20))
+@settings(max_examples=examples(80, 10))
 @given(st.lists(OPS, max_size=14), st.sampled_from([LIKE_A55, LIKE_A53]))
 def test_orders_keep_the_edges_and_are_no_slower(ops: list[Op], timing: Timing) -> None:
     edges = edges_of(ops, timing, loop=False)
@@ -50,7 +50,7 @@ def test_orders_keep_the_edges_and_are_no_slower(ops: list[Op], timing: Timing) 
     assert order == order_by_list(ops, edges, timing)
 
 
-@settings(max_examples=examples(25, 8))
+@settings(max_examples=examples(25, 4))
 @given(st.lists(OPS, min_size=1, max_size=5), st.sampled_from([LIKE_A55, LIKE_A53]))
 def test_short_code_gets_the_best_order(ops: list[Op], timing: Timing) -> None:
     edges = edges_of(ops, timing, loop=False)

@@ -67,7 +67,7 @@ def shortest(ops: Sequence[Op], edges: Sequence[Edge], timing: Timing, last: int
     return next((at for at in range(1, bound) if some_pipeline(ops, edges, timing, last, at)), None)
 
 
-@settings(max_examples=examples(40, 12))
+@settings(max_examples=examples(40, 6))
 @given(st.lists(OPS, max_size=10), st.sampled_from([LIKE_A55, LIKE_A53]))
 def test_every_pipeline_is_sound(body: list[Op], timing: Timing) -> None:
     ops = [*body, *CLOSE]
@@ -83,7 +83,7 @@ def test_every_pipeline_is_sound(body: list[Op], timing: Timing) -> None:
         assert kernel_order(schedule, last)[-1] == last
 
 
-@settings(max_examples=examples(25, 8))
+@settings(max_examples=examples(25, 4))
 @given(st.lists(OPS, min_size=1, max_size=4), st.sampled_from([LIKE_A55, LIKE_A53]))
 def test_small_loops_get_the_shortest_interval(body: list[Op], timing: Timing) -> None:
     ops = [*body, *CLOSE]

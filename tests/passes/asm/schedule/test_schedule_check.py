@@ -88,6 +88,7 @@ def spoiled(schedule: Schedule) -> dict[str, Any]:
 NAMES = list(spoiled(Schedule(3, (0, 1, 2), "heuristic")))
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_planted_schedule_is_searched_for_again(name: str) -> None:
     edges = edges_of(LOOP, LIKE_A55)

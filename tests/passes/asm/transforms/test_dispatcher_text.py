@@ -35,6 +35,7 @@ def ran(cpu: int, offset: int = AREA, cores: str = "1, 2, 0", chosen: str = "f.g
     return state, EmulatedCore(assemble_image(text)).run("f", state)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("cpu", "offset", "chosen", "version"),
     [

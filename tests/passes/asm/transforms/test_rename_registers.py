@@ -117,7 +117,7 @@ def live_before(code: Sequence[Code], live: frozenset[str]) -> frozenset[str]:
     return live
 
 
-@settings(max_examples=examples(600, 37))
+@settings(max_examples=examples(600, 19))
 @given(st.integers(0, 10**9), st.integers(1, 24), st.integers(0, 10**9))
 def test_the_same_terms(seed: int, length: int, choice: int) -> None:
     code = body(seed, length)
