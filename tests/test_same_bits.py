@@ -48,6 +48,7 @@ def test_a_pattern_that_names_no_job_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "x.json").exists()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "name", ["assembly", "launch", *(pytest.param(name, marks=pytest.mark.long) for name in ("c", "c++"))]
 )

@@ -139,6 +139,7 @@ def test_an_aligned_resize_goes_by_the_length_of_the_result() -> None:
     assert np.all(np.abs(theirs - truth.value) <= truth.bound)
 
 
+@pytest.mark.long
 def test_a_kernel_with_a_wrong_constant_is_flagged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One coefficient of the polynomial of exp, off by 2e-4 of itself: 1e-5 of the result at most."""
     from mavcg.kernels.builder import float_math

@@ -32,6 +32,7 @@ def copy(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.long
 def test_a_figure_is_measured_and_printed_with_its_date_and_machine(copy: Path) -> None:
     environment = {key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
     wanted = f"FIGURES=--only {QUICKEST} --again --json"

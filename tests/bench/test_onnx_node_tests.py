@@ -38,6 +38,7 @@ def refusals(outcomes: list[Outcome]) -> dict[str, str]:
     return {o.name: o.reason for o in outcomes if o.status == "failed" and o.name not in EXPECTED_TO_FAIL}
 
 
+@pytest.mark.long
 def test_a_spread_through_kernels() -> None:
     outcomes = run_all(kernel_runner(), spread(40))
 

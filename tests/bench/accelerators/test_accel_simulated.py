@@ -3,6 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from bench.accelerators.accel_simulated import figure_rows
 from mavcg.accelerators.target import find_target
 
@@ -15,6 +17,7 @@ def saved(entry: dict[str, Any]) -> float:
     return float(round(100 * (1 - fused / separate), 2))
 
 
+@pytest.mark.long
 def test_saved_bytes_are_of_the_unfused_program_of_the_same_run() -> None:
     zu2 = find_target("zu2")
     roomy = replace(zu2, name="roomy", input_bytes=2 * zu2.input_bytes, output_bytes=2 * zu2.output_bytes)

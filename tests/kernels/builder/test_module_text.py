@@ -96,7 +96,7 @@ def test_every_form_is_printed_as_by_llvmlite() -> None:
 
 
 @given(st.lists(PLAIN_NAMES, max_size=12), st.integers(1, 16))
-@settings(max_examples=examples(300, 25))
+@settings(max_examples=examples(300, 13))
 def test_unchecked_instructions_are_those_of_llvmlite(names: list[str], lanes: int) -> None:
     """The same text, by the helpers of emit.py and by llvmlite's builder alone, whatever the names."""
     texts = []

@@ -45,6 +45,7 @@ def widened(node: EmulatedNode) -> EmulatedNode:
     return EmulatedNode(wide, {name: array.astype(np.float32) for name, array in node.inputs.items()}, ())
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("number", NUMBERS)
 def test_products_are_those_of_f32_rounded_once(number: int) -> None:
     node, inputs = case(number, "bf16")
@@ -59,6 +60,7 @@ def test_products_are_those_of_f32_rounded_once(number: int) -> None:
     np.testing.assert_allclose(computed.astype(np.float64), exact, rtol=2.0**-8 * 1.001, atol=1e-4)
 
 
+@pytest.mark.long
 def test_arm_cores_compute_the_bits_of_this_machine(tmp_path: Path) -> None:
     numbers = [0, 3, 8, 9, 13, 16]
     nodes = [case(number, "bf16")[0] for number in numbers]

@@ -332,7 +332,7 @@ def test_pixels_inside_a_concatenation(run_node: Any) -> None:
     assert_conv(run_node, (2, 8, 10, 7), (17, 1, 1, 7), views=views, parts=2)
 
 
-@settings(max_examples=examples(12, 6))
+@settings(max_examples=examples(12, 3))
 @given(st.data())
 def test_any_shape(data: st.DataObject) -> None:
     machine = host_machines()[-1]

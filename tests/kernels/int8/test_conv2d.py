@@ -86,6 +86,7 @@ def test_shifts_are_added_after_the_multiplier(
     assert_node("qconv2d", inputs, constants=(1, 2, 3, 4), **attrs, **result)
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     "x, w, attrs",
     [
@@ -117,6 +118,7 @@ def test_rounded_results_in_another_scale(assert_node: Any, to: str) -> None:
     assert_node("qconv2d", inputs, constants=(1, 2, 3), own_lo=-37, own_hi=45, own_scale=1.37, **result)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("channels", [9, 32, 70])
 @pytest.mark.parametrize("groups", [1, 0])
 @pytest.mark.parametrize("to", ["i8", "u8"])

@@ -108,6 +108,7 @@ def in_single_steps(op: str, inputs: list[Array | None], attrs: dict[str, Any]) 
     return np.maximum(real, np.float32(0)) if attrs.get("act") else real
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("kind", ["i8", "u8", "channels", "small"])
 @pytest.mark.parametrize("dtype", ["i8", "u8"])
 @pytest.mark.parametrize("width", [1, 13])
@@ -138,6 +139,7 @@ def test_the_largest_products_do_not_saturate(assert_node: Any, zero: int) -> No
     assert_node("iconv2d", inputs, constants=(1,))
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     "x, w, more",
     [
@@ -159,6 +161,7 @@ def test_forms(assert_node: Any, x: tuple[int, ...], w: tuple[int, ...], more: d
     assert_integer(assert_node, "iconv2d", x, w, **more)
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("kind", ["i8", "u8", "channels"])
 @pytest.mark.parametrize(("x", "w"), [((7, 33), (33, 40)), ((2, 3, 5, 8), (8, 17)), ((1, 1), (1, 1)), ((5, 1), (1, 9))])
 def test_products(assert_node: Any, x: tuple[int, ...], w: tuple[int, ...], kind: str) -> None:

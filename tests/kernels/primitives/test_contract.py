@@ -207,6 +207,7 @@ FAST = representative()
 every_primitive = pytest.mark.parametrize("primitive", all_primitives(), ids=lambda primitive: primitive.name)
 
 
+@pytest.mark.sample(40)
 @pytest.mark.parametrize(
     ("number", "primitive", "scenario"),
     [

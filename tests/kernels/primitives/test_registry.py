@@ -46,6 +46,7 @@ def test_every_primitive_is_found_by_its_name() -> None:
         find_primitive("sum2d_scaler_chw_chw")
 
 
+@pytest.mark.long
 def test_plain_sums_multiply_the_filters_numbers_themselves() -> None:
     for primitive in all_primitives():
         s = next(scenario for scenario in SCENARIOS if primitive.applies(scenario))

@@ -68,6 +68,7 @@ def computed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[tuple[i
     return {machine: dict(zip(keys, outputs, strict=True)) for machine, outputs in results.items()}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", range(len(CASES)))
 def test_cores_and_forms_give_the_same_bits_near_the_exact_sums(
     computed: dict[str, dict[tuple[int, str], Array]], number: int

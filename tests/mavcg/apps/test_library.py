@@ -177,6 +177,7 @@ def test_networks_that_run_together_have_memory_apart(tmp_path: Path, mavcg: Mav
     assert not wrong
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     ("head", "keys", "words"),
     [
@@ -230,6 +231,7 @@ def test_a_limit_that_separate_libraries_miss(built: Path, mavcg: Mavcg) -> None
     assert note["weight_bytes"] + note["arena_bytes"] <= LIMIT < note["weight_bytes"] + note["separate_arena_bytes"]
 
 
+@pytest.mark.long
 def test_parts_of_rows_keep_the_limit(built: Path, tmp_path: Path, mavcg: Mavcg) -> None:
     """Where the largest network's buffers are too many, it is computed by parts of rows, with the same bits."""
     file = write_application(tmp_path, 'memory = "200 kB"')

@@ -34,7 +34,7 @@ def test_a_pipeline_is_as_fast_as_its_slowest_stage() -> None:
     assert throughputs(apart, whole_phases(apart), TIMES) == {"n": pytest.approx(1e3 / 6)}  # 1 + 2 + 3 on cluster 0
 
 
-@settings(max_examples=examples(30, 10))
+@settings(max_examples=examples(30, 5))
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=3, max_size=8), st.integers(1, 3))
 def test_cuts_are_the_best(rows: list[tuple[int, int]], count: int) -> None:
     cnn = Cnn("n", tuple(Layer(f"l{i}") for i in range(len(rows))), ())

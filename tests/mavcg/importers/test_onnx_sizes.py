@@ -92,6 +92,7 @@ def scale(draw: st.DrawFn, length: int, least: float) -> np.float32:
     return np.float32(draw(st.floats(least, 3.0, width=32)))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("op", "version"), FORMS)
 @SHORT
 @given(data=st.data())

@@ -172,6 +172,7 @@ def in_branches(count: int, calls: int) -> list[Any]:
     return functions
 
 
+@pytest.mark.long
 def test_calls_in_branches_are_counted_after_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """8^14 calls in 4 kB, of which the counts before expansion know nothing: the branch not taken has one node."""
     path = save(tmp_path / "f.onnx", [node("f14", ["c"], ["s"], domain="d")], ZERO, in_branches(15, 8))

@@ -19,7 +19,7 @@ def buffers(draw: st.DrawFn, most: int) -> list[Lifetime]:
     return found
 
 
-@settings(max_examples=examples(200, 20))
+@settings(max_examples=examples(200, 10))
 @given(buffers(24))
 def test_buffers_that_meet_do_not_overlap(given_buffers: list[Lifetime]) -> None:
     arena = place_buffers(given_buffers)
@@ -52,7 +52,7 @@ def best_of_all_orders(given_buffers: list[Lifetime]) -> int:
     return best
 
 
-@settings(max_examples=examples(60, 15))
+@settings(max_examples=examples(60, 8))
 @given(buffers(6))
 def test_the_optimum(given_buffers: list[Lifetime]) -> None:
     arena = place_buffers(given_buffers)

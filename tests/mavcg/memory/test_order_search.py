@@ -43,7 +43,7 @@ def peak_by_steps(problem: OrderProblem, order: tuple[int, ...]) -> int:
     )
 
 
-@settings(max_examples=examples(60, 20))
+@settings(max_examples=examples(60, 10))
 @given(problems())
 def test_no_order_is_better(problem: OrderProblem) -> None:
     ordered = least_peak_order(problem)
@@ -55,7 +55,7 @@ def test_no_order_is_better(problem: OrderProblem) -> None:
     assert ordered.optimal and ordered.peak == min(peak_by_steps(problem, order) for order in all_orders(problem))
 
 
-@settings(max_examples=examples(30, 10))
+@settings(max_examples=examples(30, 5))
 @given(problems())
 def test_without_states_a_beam_is_no_worse_than_the_given_order(problem: OrderProblem) -> None:
     """The bound stays true where the search ends early."""
@@ -98,7 +98,7 @@ def beam_by_definition(problem: OrderProblem, width: int) -> tuple[int, ...]:
     return min(states.values())[2]
 
 
-@settings(max_examples=examples(60, 15))
+@settings(max_examples=examples(60, 8))
 @given(problems(most=10), st.integers(1, 5))
 def test_the_beam_is_that_of_its_definition(problem: OrderProblem, width: int) -> None:
     with pytest.MonkeyPatch.context() as patch:

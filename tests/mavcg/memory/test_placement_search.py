@@ -53,7 +53,7 @@ def least_extent(buffers: list[LiveBuffer]) -> int:
     return best
 
 
-@settings(max_examples=examples(80, 37))
+@settings(max_examples=examples(80, 19))
 @given(live_buffers(6))
 def test_the_least_extent_is_found_and_proven(buffers: list[LiveBuffer]) -> None:
     kept = [b for b in buffers if b.size]
@@ -63,7 +63,7 @@ def test_the_least_extent_is_found_and_proven(buffers: list[LiveBuffer]) -> None
     assert placement.extent == placement.lower_bound == least_extent(kept)
 
 
-@settings(max_examples=examples(300, 37))
+@settings(max_examples=examples(300, 19))
 @given(live_buffers(30, 40), st.integers(0, 3))
 def test_placements_are_valid_and_repeat(buffers: list[LiveBuffer], seed: int) -> None:
     start = first_fit(buffers)

@@ -86,7 +86,7 @@ def execute(network: Network, schedule: RowSchedule) -> None:
             assert done[number] == step.units
 
 
-@settings(max_examples=examples(150, 50))
+@settings(max_examples=examples(150, 25))
 @given(networks(), st.data())
 def test_every_byte_that_is_read_is_there(network: Network, data: st.DataObject) -> None:
     slack = data.draw(st.sampled_from((0.0, 0.5, 2.0)))
@@ -97,7 +97,7 @@ def test_every_byte_that_is_read_is_there(network: Network, data: st.DataObject)
     assert all(whole.windows[b] <= -(-size // 64) * 64 for b, size in network.sizes.items())
 
 
-@settings(max_examples=examples(60, 20))
+@settings(max_examples=examples(60, 10))
 @given(networks(), st.sampled_from((1, 64, 300)))
 def test_segments_keep_their_peak(network: Network, block_bytes: int) -> None:
     """The costs of segments are those of their schedule."""

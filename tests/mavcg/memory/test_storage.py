@@ -108,7 +108,7 @@ def _fits(a: tuple[int, ...], b: tuple[int, ...], axis: int) -> bool:
     return len(a) == len(b) and all(x == y for i, (x, y) in enumerate(zip(a, b, strict=True)) if i != axis)
 
 
-@settings(max_examples=examples(300, 25))
+@settings(max_examples=examples(300, 13))
 @given(st.integers(0, 10**9))
 def test_the_same_results_in_shared_buffers(seed: int) -> None:
     graph = random_graph(seed)

@@ -71,6 +71,7 @@ def test_files_of_f16_keep_their_inputs_and_outputs(folder: Path) -> None:
     assert others == {"x.2"}  # the input is moved before its conversion
 
 
+@pytest.mark.long
 def test_a_library_computes_in_bf16(folder: Path) -> None:
     model, library = folder / "road.onnx", folder / "libhost.so"
     request, _ = make_model_request(model, str(library), ModelOptions(board="host", precision="bf16", tune="off"))

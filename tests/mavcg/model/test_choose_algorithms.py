@@ -80,7 +80,7 @@ def no_costs_of_this_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
 RK3588 = load_board("rk3588")
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("strategy", ["pbqp", "local", "family:direct_blocked"])
 def test_a_strategys_program_computes_the_graph(strategy: str) -> None:
     graph = net()
@@ -98,6 +98,7 @@ def test_a_strategys_program_computes_the_graph(strategy: str) -> None:
         assert all(name.endswith("_chw_chw") for name in made)
 
 
+@pytest.mark.long
 def test_what_the_engine_does_itself_stays_a_conv2d() -> None:
     chosen_algorithms = how(net(), "family:implicit", board=RK3588)
     ops = [node.op for node in chosen_algorithms.graph.nodes]
@@ -123,7 +124,7 @@ def test_the_note_names_primitives_conversions_and_bytes_of_weights() -> None:
     assert "more than as defined" in weights_sentence({"weights": {"definition_bytes": 10, "packed_bytes": 40}})
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("family", ["direct_blocked", "im2", "kn2", "fft", "winograd", "sum2d"])
 def test_nothing_is_packed_before_its_stage(family: str) -> None:
     lowered = how_small("sum2d" if family == "sum2d" else f"family:{family}").lowered
@@ -137,6 +138,7 @@ def test_nothing_is_packed_before_its_stage(family: str) -> None:
     assert packed.nbytes == memory.constants_bytes
 
 
+@pytest.mark.long
 def test_specs_of_primitives_are_read_back_and_their_work_is_counted() -> None:
     for strategy in ("sum2d", "family:im2", "family:kn2", "family:fft", "family:direct_blocked"):
         lowered = how_small(strategy).lowered

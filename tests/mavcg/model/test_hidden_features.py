@@ -98,6 +98,7 @@ def test_levels_have_code_of_their_own_only_where_it_gains(folder: Path, mavcg: 
     assert note["level_bytes"] == convolution["cortex-a55-v81"]["bytes"] > convolution["cortex-a75-v81"]["bytes"] == 0
 
 
+@pytest.mark.long
 def test_versions_for_cores_with_products_of_matrices_need_them(matrix_folder: Path, mavcg: Any) -> None:
     needs = json.loads(mavcg("inspect", matrix_folder / "libroad.so", "--json").stdout)["extensions"]
     assert needs.pop("generic") == []

@@ -57,6 +57,7 @@ def test_a_limit_that_layers_keep_changes_nothing(network: Path, tmp_path: Path,
     assert limited["arena_bytes"] == whole["arena_bytes"] and limited["phases"] == whole["phases"]
 
 
+@pytest.mark.long
 def test_a_limit_that_cannot_be_kept_is_refused(network: Path, tmp_path: Path, mavcg: Mavcg) -> None:
     """The refusal names the least possible, and a build with that succeeds."""
     ended = mavcg("build", network, "-o", tmp_path / "liba.so", *OPTIONS, "--max-arena", "1000")
@@ -96,6 +97,7 @@ def test_what_is_no_size(value: str, network: Path, tmp_path: Path, mavcg: Mavcg
     assert ended.status == 2 and f"--max-arena {value}: is not a size" in ended.stderr
 
 
+@pytest.mark.long
 def test_in_mavcg_toml(network: Path, tmp_path: Path, mavcg: Mavcg, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copy(network, tmp_path / "net.onnx")
     keys = f'cores = ["{CORES}"]\ntarget = "{host_target().zig_name}"\ntune = "off"\nmax_arena = "100 kB"'

@@ -66,6 +66,7 @@ def test_a_tighter_limit_leaves_fewer_layers_in_half() -> None:
     assert counts[0] >= counts[1] >= counts[2] == 0
 
 
+@pytest.mark.long
 def test_the_limit_of_a_request_is_that_of_the_network(tiny_onnx: Path, tmp_path: Path) -> None:
     library = str(tmp_path / "libtiny.so")
     options = ModelOptions(cores=("cortex-a76",), precision="auto", max_error=0.5)

@@ -80,6 +80,7 @@ def test_results_and_faults(library: Path, threads: int) -> None:
             assert_right()
 
 
+@pytest.mark.long
 def test_a_build_for_a_board_considers_rows_of_such_steps(library: Path, tmp_path: Path) -> None:
     """The choice of rows by caches, made where a board is named, once took the fault word for a tensor."""
     built = tmp_path / "libboard.so"

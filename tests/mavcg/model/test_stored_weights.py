@@ -67,6 +67,7 @@ def planned(model: Path, stored: str | None, **options: Any) -> tuple[dict[str, 
     return precision_json(plan, request.precision, request.cores), plan.program.constants_bytes
 
 
+@pytest.mark.long
 def test_layers_that_wait_for_memory_have_half_the_bytes(tmp_path: Path) -> None:
     model = classifier(tmp_path / "large.onnx", 2048, 100)
     _, whole = planned(model, None)

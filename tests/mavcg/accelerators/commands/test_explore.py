@@ -20,6 +20,7 @@ def space(here: Path) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_the_space_of_the_page(mavcg: Any, here: Path, space: Path) -> None:
     done = mavcg("explore", "squeezenet", "alexnet", "--space", "space.toml", "-o", "net.sqlite", "--json")
     assert done.status == 0, done.stderr

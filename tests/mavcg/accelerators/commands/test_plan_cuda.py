@@ -81,6 +81,7 @@ def test_a_spoiled_index_is_refused(text: str, mavcg: Any, here: Path) -> None:
     assert done.status == 2 and "kernels.json" in done.stderr and "Traceback" not in done.stderr
 
 
+@pytest.mark.long
 def test_an_accelerators_plan_as_cuda(mavcg: Any, here: Path) -> None:
     """The paper's mode: memories as device buffers, as many bytes copied as the plan's commands say."""
     layer = ("--layer", "conv5")

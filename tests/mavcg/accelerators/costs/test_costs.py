@@ -159,6 +159,7 @@ def test_ridge_error_is_that_of_samples_left_out() -> None:
     assert np.abs(fitted.predict(x) - y).mean() < 0.1
 
 
+@pytest.mark.long
 def test_learned_costs_are_near(squeezenet: XGraph) -> None:
     truth = MadeUpCosts(ModelledGroupCosts(ZU2))
     learned, groups = LearnedGroupCosts(ZU2, truth), groups_of(squeezenet)
@@ -177,6 +178,7 @@ def test_learned_costs_are_near(squeezenet: XGraph) -> None:
     assert learned.models[0].error == pytest.approx(float(np.mean(errors)), abs=0.02)
 
 
+@pytest.mark.long
 def test_learned_paths_are_of_exact_costs(squeezenet: XGraph) -> None:
     """What the search chooses is known exactly in the end, and near to the best."""
     truth = MadeUpCosts(ModelledGroupCosts(ZU2))

@@ -102,6 +102,7 @@ def test_every_target_is_as_built_by_itself(tmp_path: Path, models: Mapping[str,
     assert list(whole.front) == expected
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("objectives", "text"),
     [
@@ -179,6 +180,7 @@ def test_objectives_that_are_none(text: str) -> None:
         read_target_objectives(text, ("first", "second"))
 
 
+@pytest.mark.long
 def test_the_verb(mavcg: Any, here: Path, models: Mapping[str, str]) -> None:
     (here / "space.toml").write_text(SPACE.replace("[0.25, 2.9]", "2.9").replace("[512, 262144]", "262144"))
     words = ("explore", models["first"], models["second"], "--space", "space.toml", "--workers", "0", "-o", "t.sqlite")

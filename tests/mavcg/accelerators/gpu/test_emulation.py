@@ -60,7 +60,7 @@ def test_500_random_kernels(seed: int, draw_kernels: Draw, tmp_path: Path) -> No
     assert wrong_kernels(kernels, tmp_path) == {}
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("stationary", Dataflow)
 def test_every_dataflow_with_partial_sums(stationary: Dataflow, tmp_path: Path) -> None:
     inner = 1 if stationary is Dataflow.OUTPUT else 2
@@ -70,6 +70,7 @@ def test_every_dataflow_with_partial_sums(stationary: Dataflow, tmp_path: Path) 
     assert wrong_kernels([kernel, replace(kernel, stages=1), replace(kernel, stages=3)], tmp_path) == {}
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("line", "instead", "message"),
     [

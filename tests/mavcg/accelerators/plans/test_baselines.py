@@ -56,7 +56,7 @@ small_machines = st.builds(
 
 @pytest.mark.parametrize("name", BASELINES)
 @given(layer=small_layers, accelerator=small_machines, halo=st.booleans())
-@settings(max_examples=examples(60, 15))
+@settings(max_examples=examples(60, 8))
 def test_a_plan_fits_has_its_width_whole_and_says_what_it_moves(
     name: str, layer: ConvLayer, accelerator: Accelerator, halo: bool
 ) -> None:
@@ -73,7 +73,7 @@ def test_a_plan_fits_has_its_width_whole_and_says_what_it_moves(
 
 
 @given(layer=small_layers, accelerator=small_machines)
-@settings(max_examples=examples(60, 15))
+@settings(max_examples=examples(60, 8))
 def test_no_baseline_beats_the_best_of_the_whole_grid(layer: ConvLayer, accelerator: Accelerator) -> None:
     try:
         best = grid.search_exhaustively(layer, accelerator, least_traffic)
@@ -106,7 +106,7 @@ def test_zhang_never_moves_a_partial_sum_and_is_the_best_that_way(layer: ConvLay
 
 
 @given(layer=small_layers, accelerator=small_machines)
-@settings(max_examples=examples(60, 15))
+@settings(max_examples=examples(60, 8))
 def test_ma_has_as_many_input_channels_as_fit(layer: ConvLayer, accelerator: Accelerator) -> None:
     start = space.initial_tile(layer, accelerator)
     if not space.fits(layer, start, accelerator, True):

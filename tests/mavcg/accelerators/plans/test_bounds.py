@@ -68,7 +68,7 @@ def test_use_of_the_array() -> None:
     assert loop_utilisation(layer_of(9), ARRAY, "KH", np.array([1])).tolist() == [1.0]
 
 
-@settings(max_examples=examples(60, 15))
+@settings(max_examples=examples(60, 8))
 @given(layers(), st.booleans(), st.data())
 def test_entries_count_what_the_models_count(layer: ConvLayer, halo: bool, data: st.DataObject) -> None:
     grid = every_factor(layer)
@@ -89,7 +89,7 @@ def test_entries_count_what_the_models_count(layer: ConvLayer, halo: bool, data:
         assert [int(total[0]) for total in counted] == model
 
 
-@settings(max_examples=examples(60, 15))
+@settings(max_examples=examples(60, 8))
 @given(layers(), st.data())
 def test_what_is_left_out_is_dominated(layer: ConvLayer, data: st.DataObject) -> None:
     entries = entries_of.spatial(layer, ONE, every_factor(layer), halo_traffic=True, halo_fits=True, tile_roof=False)
@@ -104,7 +104,7 @@ def test_what_is_left_out_is_dominated(layer: ConvLayer, data: st.DataObject) ->
     assert (same & better).any()
 
 
-@settings(max_examples=examples(60, 15))
+@settings(max_examples=examples(60, 8))
 @given(layers(), st.integers(4, 400), st.booleans(), st.data())
 def test_no_tile_that_fits_is_below_its_bound(layer: ConvLayer, size: int, shared: bool, data: st.DataObject) -> None:
     memory = MemoryLevel("m", 1.0, shared_bytes=3 * size) if shared else MemoryLevel("m", 1.0, size, size, size)

@@ -102,7 +102,7 @@ def test_utilisation_is_of_the_steps_of_the_array(
     assert share <= array_utilisation(layer, Tile(*layer.loops.values()), accelerator) * (1 + 1e-12)
 
 
-@settings(max_examples=examples(60, 15), suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=examples(60, 8), suppress_health_check=[HealthCheck.filter_too_much])
 @given(layers(300), arrays(), st.sampled_from(list(METRICS.values())), st.sampled_from(list(SEARCHES)))
 def test_each_search_finds_the_best_of_its_tiles(
     layer: ConvLayer, accelerator: Accelerator, metric: Metric, name: str
@@ -121,7 +121,7 @@ def test_each_search_finds_the_best_of_its_tiles(
     assert planned.reached.compute_gmac_per_s == pytest.approx(busy, rel=1e-12)
 
 
-@settings(max_examples=examples(40, 10), suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=examples(40, 5), suppress_health_check=[HealthCheck.filter_too_much])
 @given(layers(200), arrays(), st.sampled_from(list(METRICS.values())))
 def test_tiles_of_any_size_under_their_own_roofs(layer: ConvLayer, accelerator: Accelerator, metric: Metric) -> None:
     axes = {name: list(range(1, length + 1)) for name, length in layer.loops.items()}
@@ -136,7 +136,7 @@ def test_tiles_of_any_size_under_their_own_roofs(layer: ConvLayer, accelerator: 
     assert metric(planned.reached) == pytest.approx(best_of(layer, accelerator, tiles, metric), rel=1e-12)
 
 
-@settings(max_examples=examples(40, 10))
+@settings(max_examples=examples(40, 5))
 @given(layers(), st.tuples(st.integers(1, 4), st.integers(1, 4)), st.sampled_from(MAPPINGS))
 def test_levels_are_under_the_roof_of_the_innermost_tiles(
     layer: ConvLayer, sides: tuple[int, int], mapping: tuple[str, str]

@@ -154,7 +154,7 @@ OPTIONS = st.builds(
 )
 
 
-@settings(max_examples=examples(80, 20), suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=examples(80, 10), suppress_health_check=[HealthCheck.filter_too_much])
 @given(layers(160), accelerators(), OPTIONS, st.sampled_from(list(ALL_METRICS.values())), st.booleans())
 def test_no_tile_is_better(
     layer: ConvLayer, accelerator: Accelerator, options: ExactOptions, metric: Metric, in_turns: bool
@@ -205,7 +205,7 @@ def least_by_equations(layer: ConvLayer, accelerator: Accelerator) -> int | None
     return None if least == np.inf else int(least)
 
 
-@settings(max_examples=examples(250, 20))
+@settings(max_examples=examples(250, 10))
 @given(layers(20_000), accelerators())
 def test_least_traffic_of_every_integer_tile(layer: ConvLayer, accelerator: Accelerator) -> None:
     reference = least_by_equations(layer, accelerator)

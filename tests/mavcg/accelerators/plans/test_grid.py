@@ -41,7 +41,7 @@ def search_every_tile(layer: ConvLayer, accelerator: Accelerator, metric: Metric
     return Planned(layer, found[1], found[2], candidates=len(Dataflow) * prod(layer.loops.values()))
 
 
-@settings(max_examples=examples(30, 12))
+@settings(max_examples=examples(30, 6))
 @given(
     *(integers(1, 5) for _ in range(2)),
     *(integers(1, 4) for _ in range(2)),

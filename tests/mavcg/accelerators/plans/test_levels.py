@@ -99,7 +99,7 @@ def reached(layer: ConvLayer, accelerator: Accelerator, far: Tile, step: int = 1
     return min(accelerator.frequency_ghz * accelerator.pes, of_far, highest)
 
 
-@settings(max_examples=examples(40, 10))
+@settings(max_examples=examples(40, 5))
 @given(layers(), machines())
 def test_two_levels_against_all_pairs_of_tiles(layer: ConvLayer, accelerator: Accelerator) -> None:
     near, far = accelerator.levels

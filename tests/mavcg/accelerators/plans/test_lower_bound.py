@@ -87,7 +87,7 @@ def _least(layer: ConvLayer, on_chip_bytes: int) -> int | None:
     return found
 
 
-@settings(max_examples=examples(40, 10))
+@settings(max_examples=examples(40, 5))
 @given(
     st.integers(1, 7),
     st.integers(1, 7),

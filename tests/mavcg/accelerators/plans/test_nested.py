@@ -100,14 +100,14 @@ def best_counted(layer: ConvLayer, outer: Tile, inner: Tile) -> int:
     )
 
 
-@settings(max_examples=examples(40, 10))
+@settings(max_examples=examples(40, 5))
 @given(cut_layers())
 def test_what_is_counted_is_enough_for_the_loops(made: tuple[ConvLayer, Tile, Tile]) -> None:
     layer, outer, inner = made
     assert best_walk(layer, outer, inner) <= best_counted(layer, outer, inner)
 
 
-@settings(max_examples=examples(40, 10))
+@settings(max_examples=examples(40, 5))
 @given(cut_layers())
 def test_what_is_counted_is_what_the_loops_move(made: tuple[ConvLayer, Tile, Tile]) -> None:
     """Exactly so where all tiles behind have the same number of tiles."""
@@ -119,7 +119,7 @@ def test_what_is_counted_is_what_the_loops_move(made: tuple[ConvLayer, Tile, Til
     assert best_walk(layer, outer, inner) == best_counted(layer, outer, inner)
 
 
-@settings(max_examples=examples(100, 10))
+@settings(max_examples=examples(100, 5))
 @given(cut_layers())
 def test_one_level_is_traffic_with_halo(made: tuple[ConvLayer, Tile, Tile]) -> None:
     layer, _, tile = made

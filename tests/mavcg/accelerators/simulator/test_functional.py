@@ -16,6 +16,7 @@ from mavcg.accelerators.simulator.functional import execute
 from mavcg.accelerators.xgraph import XGraph
 from mavcg.errors import MavcgError
 from mavcg.graph import Array
+from tests.conftest import examples
 from tests.mavcg.accelerators.compiled import random_program
 from tests.mavcg.accelerators.random_networks import random_inputs
 from tests.mavcg.accelerators.simulator.oracle import oracle_execute
@@ -97,7 +98,7 @@ def test_random_programs(seed: int) -> None:
     assert assert_same(program, random_inputs(graph, seed)) == ""
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20, 8))
 @given(st.integers(0, 3), st.integers(0, 1 << 20))
 def test_damaged_programs(program_seed: int, seed: int) -> None:
     graph, program = made(program_seed)

@@ -47,6 +47,7 @@ def chain_onnx(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_a_plan_of_one_network_says_how_far_the_search_is_from_exact(
     mavcg: Any, chain_onnx: Path, tmp_path: Path
 ) -> None:
@@ -57,6 +58,7 @@ def test_a_plan_of_one_network_says_how_far_the_search_is_from_exact(
     assert "points on the exact front of live peak and time: 1; the genetic search: optimal" in text
 
 
+@pytest.mark.long
 def test_a_plan_of_two_networks(mavcg: Any, chain_onnx: Path, tmp_path: Path) -> None:
     """One of them a pipeline; a plot, and the JSON that scripts rely on."""
     shutil.copy(chain_onnx, tmp_path / "chain.onnx")
@@ -135,6 +137,7 @@ def test_what_a_plan_says_a_build_does_to_the_byte(mavcg: Any, tmp_path: Path, l
     assert (limit == "") == (plan["arena_bytes"] + plan["weight_bytes"] > 200_000)
 
 
+@pytest.mark.long
 def test_a_limit_that_a_plan_does_not_meet_is_refused_by_a_build_with_the_same_bytes(
     mavcg: Any, chain_onnx: Path, tmp_path: Path
 ) -> None:
@@ -153,6 +156,7 @@ def test_a_limit_that_a_plan_does_not_meet_is_refused_by_a_build_with_the_same_b
     assert f"the library of `mavcg app build`: arena {arena:,} bytes" in text and "not all limits are met" in text
 
 
+@pytest.mark.long
 def test_a_plan_of_sizes_alone_says_why_it_is_not_built(mavcg: Any, chain_onnx: Path, tmp_path: Path) -> None:
     (tmp_path / "app.toml").write_text(f'[[network]]\nname = "n"\nfile = "{chain_onnx}"\nprecision = "mixed"\n')
     done = mavcg("app", "plan", tmp_path / "app.toml", "--board", "exynos9820", "--json")

@@ -24,6 +24,7 @@ def no_x86(monkeypatch: pytest.MonkeyPatch) -> None:
     fits.fit_of_kind.cache_clear()
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("no_x86")
 def test_a_prediction_and_a_selection_for_an_arm_board_read_none(mavcg: Any, tiny_onnx: Path, tmp_path: Path) -> None:
     predicted = mavcg("estimate", tiny_onnx, "--board", "exynos9820", "--threads", "auto", "--json")

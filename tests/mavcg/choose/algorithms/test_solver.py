@@ -26,7 +26,7 @@ def cost_or_infinity(instance: Instance) -> float:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_finds_what_trying_everything_finds(shape: str, draw: Any, brute_force: Any) -> None:
-    for seed in range(examples(550, 200)):
+    for seed in range(examples(550, 100)):
         instance = draw(seed, shape)
         assert cost_or_infinity(instance) == pytest.approx(brute_force(instance), abs=1e-9), seed
 
@@ -119,7 +119,7 @@ def test_finds_what_cp_sat_finds_at_length(seed: int, nodes: int, alternatives: 
 
 
 @given(seed=st.integers(0, 1 << 30), shape=st.sampled_from(SHAPES), data=st.data())
-@settings(max_examples=examples(30, 12))
+@settings(max_examples=examples(30, 6))
 def test_moving_costs_between_edges_and_nodes_changes_nothing(draw: Any, seed: int, shape: str, data: Any) -> None:
     instance = draw(seed, shape, 5, 3)
     nodes = {name: costs.copy() for name, costs in instance.nodes.items()}
@@ -134,7 +134,7 @@ def test_moving_costs_between_edges_and_nodes_changes_nothing(draw: Any, seed: i
 
 
 @given(seed=st.integers(0, 1 << 30), shape=st.sampled_from(SHAPES), more=st.floats(-100, 100), data=st.data())
-@settings(max_examples=examples(30, 12))
+@settings(max_examples=examples(30, 6))
 def test_a_constant_for_a_whole_node_is_a_constant_of_the_cost(
     draw: Any, seed: int, shape: str, more: float, data: Any
 ) -> None:
@@ -146,7 +146,7 @@ def test_a_constant_for_a_whole_node_is_a_constant_of_the_cost(
 
 
 @given(seed=st.integers(0, 1 << 30), shape=st.sampled_from(SHAPES), data=st.data())
-@settings(max_examples=examples(30, 12))
+@settings(max_examples=examples(30, 6))
 def test_names_and_orders_do_not_count(draw: Any, seed: int, shape: str, data: Any) -> None:
     instance = draw(seed, shape, 5, 3)
     names = data.draw(st.permutations(list(instance.nodes)))

@@ -139,7 +139,7 @@ def test_pbqp_is_never_worse_than_any_strategy(name: str) -> None:
             assert one is None or best.total_ms <= one.total_ms * (1 + 1e-12)
 
 
-@pytest.mark.spread
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("board", ["random", "exynos9820"])
 @pytest.mark.parametrize("make", [googlenet, mobilenet_v2])
 def test_branches_and_residuals_are_solved_exactly(make: Callable[[], Graph], board: str) -> None:

@@ -116,7 +116,7 @@ json_values = st.recursive(
 @given(
     path=st.sampled_from([("nodes",), ("nodes", "a"), ("edges",), ("edges", 0), ("edges", 0, "costs")]), to=json_values
 )
-@settings(max_examples=examples(150, 37))
+@settings(max_examples=examples(150, 19))
 def test_any_other_value_is_taken_or_refused(path: tuple[Any, ...], to: Any) -> None:
     try:
         instance = parse_instance(changed(*path, to=to), "drawn.json")

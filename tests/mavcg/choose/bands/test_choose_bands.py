@@ -95,6 +95,7 @@ def test_a_gain_within_the_doubt_is_not_taken() -> None:
     assert chosen(board(near), careful=False).bands and not chosen(board(near)).bands
 
 
+@pytest.mark.long
 def test_kernels_by_bands_have_the_shares_of_each_core_as_others_have() -> None:
     """Bands change a kernel to rows of the image, which is another kernel, with shares of its own."""
     target = parse_target("aarch64-linux-gnu")
@@ -108,6 +109,7 @@ def test_kernels_by_bands_have_the_shares_of_each_core_as_others_have() -> None:
     assert all([label for label, _ in step.core_speeds] == list(model.versions) for step in made.program.steps)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("core", ["cortex-a55", "cortex-a75"])
 def test_an_arm_boards_choice_follows_its_level_2(core: str) -> None:
     """The same core type and memory: bands where level 2 is small, and none where it is large, alone or beside it."""

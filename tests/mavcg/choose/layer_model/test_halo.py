@@ -105,7 +105,7 @@ def _cases(draw: st.DrawFn) -> tuple[ConvLayer, Tiling]:
 
 
 @given(case=_cases())
-@settings(max_examples=examples(150, 12))
+@settings(max_examples=examples(150, 6))
 def test_traffic_is_what_walking_the_loops_counts(case: tuple[ConvLayer, Tiling]) -> None:
     layer, tiling = case
     order = loop_order(layer, tiling)
@@ -117,7 +117,7 @@ def test_traffic_is_what_walking_the_loops_counts(case: tuple[ConvLayer, Tiling]
 
 
 @given(case=_cases())
-@settings(max_examples=examples(60, 15))
+@settings(max_examples=examples(60, 8))
 def test_the_stationary_operand_stays_unless_nothing_turns_inside(case: tuple[ConvLayer, Tiling]) -> None:
     layer, tiling = case
     moved = traffic_with_halo(layer, tiling)

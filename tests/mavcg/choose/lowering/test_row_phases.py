@@ -82,6 +82,7 @@ def mixed(folder: Path) -> LoweredGraph:
     return lowered_model(folder, nodes, weights, (1, 3, 66, 70))
 
 
+@pytest.mark.long
 def test_parts_of_rows_give_the_same_bits(tmp_path: Path) -> None:
     """Under every limit from layer by layer to the least, in parts of rows that are computed last first."""
     lowered = mixed(tmp_path)

@@ -54,7 +54,7 @@ def chosen(graph: Graph, board: str | None, max_error: float = 1e-4) -> Lowered:
     return predict(graph, model, max_error)
 
 
-@pytest.mark.parametrize("board", [None, "rk3588"])
+@pytest.mark.parametrize("board", [None, pytest.param("rk3588", marks=pytest.mark.long)])
 def test_a_layer_with_many_channels_is_computed_by_winograd(board: str | None) -> None:
     found = chosen(net(), board).predicted
     specs = chosen(net(), board).lowered.specs

@@ -21,7 +21,7 @@ def function() -> tuple[ir.Function, ir.IRBuilder]:
     return made, ir.IRBuilder(made.append_basic_block("entry"))
 
 
-@settings(max_examples=examples(40, 10))
+@settings(max_examples=examples(40, 5))
 @given(begin=st.integers(0, 5), count=st.integers(0, 6), inner=st.integers(0, 7), step=st.integers(1, 4))
 def test_nested_loops_run_as_often_as_python_s(begin: int, count: int, inner: int, step: int) -> None:
     made, b = function()

@@ -139,7 +139,7 @@ def test_exposed_time_is_the_sum_of_fractions(fractions: list[float]) -> None:
     assert LineTimes(**dict.fromkeys(TIMES, 2.0)).exposed_ns(fit) == pytest.approx(2 * sum(fractions))
 
 
-@settings(max_examples=examples(40, 10))
+@settings(max_examples=examples(40, 5))
 @given(st.floats(0, 10), st.floats(0, 10), st.floats(0, 3))
 def test_a_step_takes_no_less_than_a_roofline_and_no_more_than_all_in_a_row(
     compute: float, memory: float, fraction: float

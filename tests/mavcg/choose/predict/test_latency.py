@@ -15,7 +15,7 @@ ROWS = st.integers(1, 60)
 CYCLES = st.floats(10, 1e6)
 
 
-@settings(max_examples=examples(40, 10))
+@settings(max_examples=examples(40, 5))
 @given(rows=ROWS, cycles=CYCLES, factor=st.floats(1, 10))
 def test_more_bandwidth_is_never_slower(make: Any, rows: int, cycles: float, factor: float) -> None:
     model = make.model(make.step(rows=rows, sizes=(10**6, 10**5, 10**6)), cycles)
@@ -25,7 +25,7 @@ def test_more_bandwidth_is_never_slower(make: Any, rows: int, cycles: float, fac
     assert model.together([fast, fast]) <= model.together([slow, slow])
 
 
-@settings(max_examples=examples(40, 10))
+@settings(max_examples=examples(40, 5))
 @given(rows=ROWS, cycles=CYCLES, cores=st.integers(2, 7))
 def test_more_equal_cores_are_never_slower(make: Any, rows: int, cycles: float, cores: int) -> None:
     model = make.model(make.step(rows=rows), cycles)
@@ -34,7 +34,7 @@ def test_more_equal_cores_are_never_slower(make: Any, rows: int, cycles: float, 
     assert model.together([one] * (cores + 1)) <= model.together([one] * cores) * (1 + 1e-12)
 
 
-@settings(max_examples=examples(40, 10))
+@settings(max_examples=examples(40, 5))
 @given(rows=ROWS, cycles=CYCLES, big=st.integers(0, 10**7), ghz=st.floats(0.5, 4))
 def test_never_below_either_roof(make: Any, rows: int, cycles: float, big: int, ghz: float) -> None:
     model = make.model(make.step(rows=rows, sizes=(big, 100, 100)), cycles)
@@ -56,7 +56,7 @@ def test_a_slow_core_does_not_hold_the_last_task(make: Any) -> None:
     assert model.weights([fast, slow])[0] == 4096 and model.weights([fast, slow])[1] == pytest.approx(410, abs=2)
 
 
-@settings(max_examples=examples(40, 10))
+@settings(max_examples=examples(40, 5))
 @given(rows=st.integers(100, 2000), ratios=st.lists(st.floats(1, 6), min_size=1, max_size=6))
 def test_unequal_cores_end_near_the_ideal_split(rows: int, ratios: list[float]) -> None:
     per_row = [100.0, *(100.0 * ratio for ratio in ratios)]

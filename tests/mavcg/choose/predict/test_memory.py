@@ -39,7 +39,7 @@ def program(uses: list[set[int]]) -> list[StepWork]:
     ]
 
 
-@settings(max_examples=examples(60, 15))
+@settings(max_examples=examples(60, 8))
 @given(st.lists(st.sets(st.integers(0, 9), min_size=1, max_size=4), min_size=1, max_size=7))
 def test_distances_are_those_of_least_recent_use(uses: list[set[int]]) -> None:
     """Steps go through all their blocks side by side, byte by byte; of each block's bytes the mean counts."""

@@ -107,7 +107,7 @@ def test_the_record_says_which_patterns_are_known(kind: str) -> None:
     assert not known & {"unblocked", "pools", "columns"}  # few kernels, or many that are off
 
 
-@settings(max_examples=examples(40, 10))
+@settings(max_examples=examples(40, 5))
 @given(rows=st.integers(1, 60), cycles=st.floats(100, 1e6), simulated_ms=st.floats(0.01, 10))
 def test_a_simulated_time_takes_the_place_of_the_kernels(
     make: Any, rows: int, cycles: float, simulated_ms: float

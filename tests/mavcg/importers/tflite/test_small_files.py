@@ -95,6 +95,7 @@ BUILT: dict[str, Callable[[], bytes]] = {
 HEAVY = ("inputs", "outputs")  # seconds, most of them in the graph passes
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_small_file_is_refused_at_once(name: str, tmp_path: Path) -> None:
     make, reason = REFUSED[name]

@@ -48,6 +48,7 @@ def tiny(tiny_onnx: Path) -> Path:
     return tiny_onnx
 
 
+@pytest.mark.long
 def test_the_verb_builds_what_single_builds_build(mavcg: Any, tiny: Path, here: Path) -> None:
     words = ("--boards", ",".join(BOARDS), "--workers", "0", "-o", "all", "--json")
     done = mavcg("build", tiny, *words)

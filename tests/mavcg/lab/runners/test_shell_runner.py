@@ -51,6 +51,7 @@ def test_a_program_gets_its_words_as_they_are_and_its_files(runner: ShellRunner,
     assert fetched.read_bytes() == bytes(range(256)) + b"more\n"
 
 
+@pytest.mark.sample(1)
 def test_a_status_is_the_programs_own(runner: ShellRunner, tmp_path: Path) -> None:
     script = program(tmp_path, '[ "$1" = kill ] && kill -9 $$\nexit "$1"\n')
     assert [runner.run(script, [str(status)]).status for status in (0, 255)] == [0, 255]

@@ -60,6 +60,7 @@ def where(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     return "adb"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("where", ["ssh", "adb"], indirect=True)
 def test_a_core_of_a_board_is_measured_and_kept(
     board: str, where: str, model: Path, mavcg: Any, fake_bench: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

@@ -84,7 +84,7 @@ def counted(sim: Any) -> Any:
     return counts
 
 
-@settings(max_examples=examples(60, 20))
+@settings(max_examples=examples(60, 10))
 @given(
     st.lists(st.tuples(st.integers(1, 12), st.integers(1, 5)), min_size=1, max_size=3),
     st.lists(st.tuples(st.integers(0, 4000), st.sampled_from([1, 4, 8, 16, 64, 130]), st.booleans()), max_size=300),

@@ -31,6 +31,7 @@ def test_a_library_without_a_model_is_refused(tmp_path: Path) -> None:
         simulated(tmp_path / "x.so", "cortex-a55")
 
 
+@pytest.mark.long
 def test_a_library_in_f16_runs_where_the_core_has_the_arithmetic(tmp_path: Path) -> None:
     pytest.importorskip("unicorn", reason="the emulator (mavcg[check]) is not installed")
     from onnx import TensorProto, helper, save

@@ -74,7 +74,8 @@ def small_network(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", ["cortex-a75", pytest.param("cortex-a55", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["cortex-a75", "cortex-a55"])
 def test_steps_take_what_they_take_in_a_whole_run(
     name: str, small_network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -114,6 +115,7 @@ def test_a_second_prediction_simulates_nothing(
     assert [layer.on for layer in second.layers] == [layer.on for layer in predicted.layers]
 
 
+@pytest.mark.long
 def test_facts_of_the_core_are_a_part_of_the_key(
     predicted: Prediction, built_library: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,6 +155,7 @@ def test_two_clusters_of_one_core_are_simulated_with_their_own_clocks(
     assert clocks == {(slow.max_khz or 0) / 1e6, 3.0}
 
 
+@pytest.mark.long
 def test_a_core_without_timing_stays_modelled(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(core: Core) -> None:
         raise ProfileError(f"{core.name}: no timing")

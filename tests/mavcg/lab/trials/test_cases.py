@@ -21,6 +21,7 @@ from mavcg.specs.kernel import Array
 from mavcg.specs.primitive import Epilogue, Layout, Lowering, Scenario
 
 
+@pytest.mark.long
 def test_scenarios_are_different_ones_that_apply_and_the_same_each_time() -> None:
     for primitive in all_primitives()[::20]:
         scenarios = scenarios_of(primitive, 30)

@@ -147,6 +147,7 @@ def test_what_is_right_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(found.ok and found.max_error < 1e-7 for found, _ in checked(_nothing_wrong, 12, monkeypatch))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", FAULTS)
 def test_small_faults_are_found_out(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = [found for found, changed in checked(FAULTS[name], 9, monkeypatch) if changed]

@@ -45,7 +45,7 @@ PRODUCTS = st.builds(
 )
 
 
-@settings(max_examples=examples(long=2000, fast=30))
+@settings(max_examples=examples(long=2000, fast=15))
 @given_by(p=PRODUCTS)
 def test_products_agree_with_numpy(p: Product, blas: ctypes.CDLL) -> None:
     a, b, before = p.matrices()

@@ -46,7 +46,7 @@ def assert_product(p: Product, before: Array, a: Array, b: Array, c: Array) -> N
     assert np.array_equal(c[:, p.m :], before[:, p.m :]), p
 
 
-@settings(max_examples=examples(long=2000, fast=60))
+@settings(max_examples=examples(long=2000, fast=30))
 @given(p=PRODUCTS)
 def test_products_agree_with_numpy(p: Product, blas: ctypes.CDLL) -> None:
     a, b, before = p.matrices()

@@ -28,7 +28,7 @@ CALLS = st.builds(
 )
 
 
-@settings(max_examples=examples(long=1000, fast=50))
+@settings(max_examples=examples(long=1000, fast=25))
 @given(p=CALLS)
 def test_vectors_agree_with_numpy(p: VectorCall, blas: ctypes.CDLL) -> None:
     a, x, before = p.operands()

@@ -82,6 +82,7 @@ def test_the_accelerators_own_outputs_keep_their_names_and_shapes() -> None:
     assert {name: array.shape for name, array in np.load("inner.npz").items()} == {"p": (1, 1, 1, 4)}
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("end", ON_CPU)
 def test_outputs_of_cpu_parts_are_the_models(end: str) -> None:
     checked_results(*ON_CPU[end], "--board", "host")

@@ -29,7 +29,7 @@ Convolved = Callable[[ConvLayer, Array, Array], Array]
 
 
 @given(data=st.data())
-@settings(max_examples=examples(70, 17))
+@settings(max_examples=examples(70, 9))
 def test_a_plan_computes_its_layer_and_moves_what_the_model_says(
     data: st.DataObject, cases: Any, roomy: Any, roomy_shared: Any, arrays: Arrays, convolved: Convolved
 ) -> None:
@@ -84,7 +84,7 @@ def test_relu(roomy: Any, arrays: Arrays, convolved: Convolved) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=examples(30, 12))
+@settings(max_examples=examples(30, 6))
 def test_pooling(data: st.DataObject, cases: Any, roomy: Any) -> None:
     layer, tiling = data.draw(cases)
     span = [(layer.kh - 1) * layer.dilation[0], (layer.kw - 1) * layer.dilation[1]] * 2

@@ -127,6 +127,7 @@ def test_what_a_network_as_c_is_refused_for(planned: tuple[NetworkText, dict[str
         network_c(other, "net", constants)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("stem", "name"),
     [

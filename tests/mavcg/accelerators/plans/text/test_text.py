@@ -83,7 +83,7 @@ def test_the_guide_shows_what_is_printed(figure: TextPlan) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=examples(50, 12))
+@settings(max_examples=examples(50, 6))
 def test_parser_undoes_printer(data: st.DataObject, cases: Any, roomy: Any, roomy_shared: Any) -> None:
     plans = []
     for _ in range(data.draw(st.integers(1, 3))):
@@ -161,7 +161,7 @@ def test_one_plan_is_not_two_or_none() -> None:
 
 
 @given(st.text(alphabet='[]()/,0123456789 \nINPUTWEGHOlayerinfovartextCNVMDS_"\\'))
-@settings(max_examples=examples(200, 50))
+@settings(max_examples=examples(200, 25))
 def test_whatever_is_written_is_read_or_refused(text: str) -> None:
     try:
         assert parse_plans(text)

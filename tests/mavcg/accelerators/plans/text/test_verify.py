@@ -33,7 +33,7 @@ def text(roomy: Any) -> str:
 
 
 @given(data=st.data())
-@settings(max_examples=examples(50, 12))
+@settings(max_examples=examples(50, 6))
 def test_emitted_plans_are_right(data: st.DataObject, cases: Any, roomy: Any, roomy_shared: Any) -> None:
     layer, tiling = data.draw(cases)
     for accelerator in (roomy, roomy_shared):
@@ -153,7 +153,7 @@ def test_a_plan_that_never_was_text_names_layer_and_command(roomy: Any) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=examples(60, 15))
+@settings(max_examples=examples(60, 8))
 def test_a_plan_with_a_command_less_is_never_right(
     data: st.DataObject, cases: Any, roomy: Any, arrays: Callable[..., Any]
 ) -> None:

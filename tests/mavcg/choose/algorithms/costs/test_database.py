@@ -326,7 +326,7 @@ def test_a_table_that_is_none_changes_nothing(path: Path, tmp_path: Path, docume
         assert len(database) == 0
 
 
-@settings(max_examples=examples(60, 15))
+@settings(max_examples=examples(60, 8))
 @given(
     st.one_of(
         st.binary(max_size=60), st.recursive(st.none() | st.text(), st.lists).map(lambda x: json.dumps(x).encode())
@@ -362,8 +362,9 @@ for number in range(int(sys.argv[3])):
 """
 
 
+@pytest.mark.long
 def test_two_processes_at_once(path: Path) -> None:
-    count = examples(40, 15)
+    count = examples(40, 8)
     command = [sys.executable, "-c", WRITER, str(path)]
     writers = [subprocess.Popen([*command, name, str(count)]) for name in ("a", "b")]
     assert [writer.wait(60) for writer in writers] == [0, 0]

@@ -86,6 +86,7 @@ def version_with(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, Cal
 SOURCES = ("mavcg.kernels.gemm.register_tile", "mavcg.kernels.primitives.kn2.taps", "mavcg.kernels.machines")
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("module", SOURCES)
 def test_a_change_of_code_changes_the_version(
     module: str, version_with: Callable[[str, Callable[[str], str]], str]
@@ -95,6 +96,7 @@ def test_a_change_of_code_changes_the_version(
     assert version_with(module, lambda source: source + "\nONE_MORE = 1\n") != before
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("module", SOURCES)
 def test_a_change_of_words_keeps_the_version(
     module: str, version_with: Callable[[str, Callable[[str], str]], str]

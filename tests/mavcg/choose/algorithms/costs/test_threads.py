@@ -58,6 +58,7 @@ def test_a_batch_of_plain_products_is_one_run_of_pixels() -> None:
     assert len(model.stages(three, find_primitive("implicit_gemm_hwc_hwc")) or ()) == 1
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
 def test_every_stage_has_rows_and_cycles(scenario: Scenario) -> None:
     applying = [p for p in all_primitives() if p.applies(scenario) and not isinstance(p, EightBit)]
