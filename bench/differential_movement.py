@@ -15,11 +15,13 @@ def along_axis(op: str) -> Callable[[Part], Any]:
         if op == "CumSum":
             more = {"exclusive": p.pick(0, 1), "reverse": p.pick(0, 1)}
             return p.add(op, p.input(*shape), p.constant(axis, np.int64), **more)
-        if op == "TopK":  # the importer has it of constants only, as others below
+        if op == "TopK":
             k = p.constant([p.size(shape[axis])], np.int64)
             more = {"largest": p.pick(0, 1)} if p.opset >= 11 else {}
-            x = p.constant(p.rng.uniform(-3, 3, shape), p.dtype)
-            return _add_input(p, p.add(op, x, k, outputs=2, axis=axis, **more)[0])
+            if p.hard:  # the order of NaN is not defined
+                x = p.constant(p.rng.uniform(-3, 3, shape), p.dtype)
+                return _add_input(p, p.add(op, x, k, outputs=2, axis=axis, **more)[0])
+            return p.add(op, p.input(*shape), k, outputs=2, axis=axis, **more)[0]
         if op == "Concat":
             others = [p.input(*(p.size(5) if i == axis else n for i, n in enumerate(shape))) for _ in range(p.size(3))]
             return p.add(op, *others, axis=axis)

@@ -18,6 +18,7 @@ from mavcg.kernels.primitives import registry as primitive_step
 from mavcg.kernels.primitives.registry import primitive_emitters
 from mavcg.kernels.tensor import (
     arg_reduce,
+    arg_top,
     copies,
     dynamic_range,
     elementwise,
@@ -62,6 +63,7 @@ _FAMILIES: tuple[ModuleType, ...] = (
     integer_conv,
     reduce,
     arg_reduce,
+    arg_top,
     dynamic_range,
     softmax,
     copies,

@@ -152,7 +152,7 @@ def application_table(path: Path, library: Any) -> Any:
 
 def _is_known(table: Any) -> bool:
     """Return True for a mavcg_model_table of this version, or of an earlier one, which ends before the states."""
-    return 1 <= table.api <= API
+    return bool(1 <= table.api <= API)
 
 
 def has_states(table: Any) -> bool:

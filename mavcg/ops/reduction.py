@@ -28,6 +28,14 @@ def _arg(case: TypedNode) -> tuple[TensorType, ...]:
     return (TensorType("i64", _without(x.shape, (axis,), case.attr("keepdims"))),)
 
 
+def _arg_top(case: TypedNode) -> tuple[TensorType, ...]:
+    x = case.type("x", NUMBERS)
+    axis = case.axis(len(x.shape))
+    if not 0 <= case.attr("count") <= x.shape[axis]:
+        raise case.fail(f"count {case.attr('count')} of {x.shape[axis]} elements")
+    return (TensorType("i64", (*x.shape[:axis], case.attr("count"), *x.shape[axis + 1 :])),)
+
+
 def _softmax(case: TypedNode) -> tuple[TensorType, ...]:
     x = case.type("x", FLOATS)
     case.axis(len(x.shape))
@@ -56,6 +64,7 @@ OPS = (
         Operator(name, ("x",), _arg, {"axis": _AXIS, "keepdims": Attr("bool", True), "last": Attr("bool", False)})
         for name in ("arg_max", "arg_min")
     ),
+    Operator("arg_top", ("x",), _arg_top, {"axis": _AXIS, "count": Attr("int"), "smallest": Attr("bool", False)}),
     Operator("softmax", ("x",), _softmax, {"axis": _AXIS}),
     Operator("log_softmax", ("x",), _softmax, {"axis": _AXIS}),
     Operator("layer_norm", ("x", "scale", "bias?"), _layer_norm, {"axis": _AXIS, "epsilon": Attr("float", 1e-5)}),

@@ -37,6 +37,16 @@ def _arg(node: Node, inputs: Sequence[Any]) -> Array:
     return np.asarray(x.shape[axis] - 1 - find(np.flip(x, axis), axis=axis, keepdims=node.attr("keepdims")))
 
 
+def _arg_top(node: Node, inputs: Sequence[Any]) -> Array:
+    """Return the order by value, of equal elements by index: the stable one, of the reversed line for the largest."""
+    x, axis = inputs[0], node.attr("axis")
+    if node.attr("smallest"):
+        order = np.argsort(x, axis, kind="stable")
+    else:
+        order = np.flip(x.shape[axis] - 1 - np.argsort(np.flip(x, axis), axis, kind="stable"), axis)
+    return np.ascontiguousarray(np.take(order, np.arange(node.attr("count")), axis), np.int64)
+
+
 def _log_softmax(node: Node, inputs: Sequence[Any]) -> Array:
     x: Array = inputs[0]
     if not x.size:
@@ -81,6 +91,7 @@ DEFINITIONS: Mapping[str, Callable[[Node, Sequence[Any]], Array]] = {
     "reduce_mean": _mean,
     "arg_max": _arg,
     "arg_min": _arg,
+    "arg_top": _arg_top,
     "softmax": _softmax,
     "log_softmax": _log_softmax,
     "layer_norm": _layer_norm,

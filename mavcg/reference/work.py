@@ -6,6 +6,7 @@ from math import prod
 from mavcg.graph import Node, TensorType
 
 _CALL_STEPS = 5_000  # overhead of a NumPy call, in elementary steps
+_SORT_STEPS = 100  # of an element
 _ROW_STEPS = 1_000  # of one update of a scatter, which Python makes one by one
 _ERF_STEPS, _ERF_BYTES = 100, 40  # of an element of which Python computes the error function, as a float of its own
 _ERF = ("erf", "gelu")
@@ -49,6 +50,8 @@ def work(node: Node, types: Mapping[str, TensorType]) -> int:
         return channels * _CALL_STEPS + result * min(int(node.attr("size")), channels)
     if node.op == "resample":  # taps
         return result * max(1, inputs[1].shape[-1])
+    if node.op == "arg_top":
+        return inputs[0].elements * _SORT_STEPS
     moved = result + sum(kind.elements for kind in inputs)
     if node.op == "scatter":
         return moved + _ROW_STEPS * inputs[1].shape[0]

@@ -97,6 +97,17 @@ def test_places(assert_node: AssertNode, op: str, axis: int, dtype: str) -> None
 
 
 @pytest.mark.spread
+@pytest.mark.parametrize(("axis", "count"), [(0, 3), (1, 1), (2, 7), (2, 41), (1, 0)])
+@pytest.mark.parametrize("dtype", ["f32", "f16", "u8", "i64"])
+def test_best_places(assert_node: AssertNode, inside: Inside, axis: int, count: int, dtype: str) -> None:
+    x = noise(dtype, 3, 5, 41)
+    assert_node("arg_top", (x,), axis=axis, count=count)
+    shape = tuple(count if a == axis else n for a, n in enumerate(x.shape))
+    views = {"x0": inside(dtype, x.shape), "y": inside("i64", shape)} if count else {}
+    assert_node("arg_top", (np.sign(x).astype(x.dtype),), axis=axis, count=count, smallest=True, views=views)
+
+
+@pytest.mark.spread
 @pytest.mark.parametrize("op", ["softmax", "log_softmax"])
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_softmax(assert_node: AssertNode, inside: Inside, op: str, axis: int) -> None:

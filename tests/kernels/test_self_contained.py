@@ -81,6 +81,7 @@ NODES: dict[str, tuple[str, Sequence[TensorType], dict[str, object]]] = {
     "mean": ("reduce_mean", (IMAGE,), {"axes": (1, 2)}),
     "product": ("reduce_prod", (TensorType("i64", (3, 50)),), {"axes": (1,)}),
     "arg_max": ("arg_max", (IMAGE,), {"axis": 3}),
+    "arg_top": ("arg_top", (IMAGE,), {"axis": 3, "count": 5}),
     "softmax": ("softmax", (IMAGE,), {"axis": 3}),
     "log_softmax": ("log_softmax", (IMAGE,), {"axis": 1}),
     "layer_norm": ("layer_norm", (IMAGE, TensorType("f32", (37,))), {"axis": 3}),

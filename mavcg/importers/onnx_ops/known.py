@@ -9,25 +9,27 @@ from collections.abc import Mapping
 import numpy as np
 
 from mavcg.graph import DTYPES, Array
+from mavcg.importers import indices
 from mavcg.importers.call import known_at_build
 from mavcg.importers.emitter import constant
+from mavcg.importers.limits import LARGEST_TOP
 from mavcg.importers.onnx_ops.call import Handler, OnnxCall, Results
 from mavcg.importers.onnx_ops.shape import count_size
 from mavcg.importers.onnx_proto import dtype_of
 
 LARGEST_KNOWN = 1 << 24  # maximum elements of an input or result
-_SORT_STEPS, _PASS_STEPS = 100, 10  # elementary steps per element of a sort, and of what takes a few passes
+_PASS_STEPS = 10  # elementary steps per element of what takes a few passes
 
 
-def _array(call: OnnxCall, i: int, label: str, steps: int = _PASS_STEPS) -> Array:
-    """Return a known input. steps: elementary steps that the operator takes per element of it.
+def _array(call: OnnxCall, i: int, label: str) -> Array:
+    """Return a known input.
 
     Raises: MavcgError if it is not known or too large, or if all operators together take too many steps.
     """
     array = call.array(i, label)
     if array.size > LARGEST_KNOWN:
         raise call.unsupported(f"{label} with {array.size} elements", f"at most {LARGEST_KNOWN}")
-    call.emitter.count_work(steps * array.size, call.location)
+    call.emitter.count_work(_PASS_STEPS * array.size, call.location)
     return array
 
 
@@ -55,21 +57,18 @@ def one_hot(call: OnnxCall) -> Results:
     return constant(np.where(hot, values[1], values[0]))
 
 
-@known_at_build("X", "K", result=True)
+@known_at_build("K")
 def top_k(call: OnnxCall) -> Results:
     """Import TopK; equal elements are in order of their indices."""
-    x = _array(call, 0, "X", _SORT_STEPS)
+    x = call.input(0, rank_min=1)
     count = call.ints(1, "K") if call.version >= 10 else (call.attr_int("k"),)
-    axis = call.axis(call.attr_int("axis", -1), x.ndim)
+    axis = call.axis(call.attr_int("axis", -1), x.rank)
     if len(count) != 1 or not 0 <= count[0] <= x.shape[axis]:
         raise call.fail(f"K {list(count)} of {x.shape[axis]} elements")
-    # A stable sort of the reversed elements keeps equal ones in order for the largest too.
-    if call.attr_bool("largest", True):
-        order = np.flip(x.shape[axis] - 1 - np.argsort(np.flip(x, axis), axis, kind="stable"), axis)
-    else:
-        order = np.argsort(x, axis, kind="stable")
-    order = np.take(order, np.arange(count[0]), axis)
-    return constant(np.take_along_axis(x, order, axis)), constant(order.astype(np.int64))
+    if not x.is_constant and count[0] > LARGEST_TOP:
+        raise call.unsupported(f"K {count[0]} of computed data", f"at most {LARGEST_TOP}")
+    best = call.add("arg_top", x, axis=axis, count=count[0], smallest=not call.attr_bool("largest", True))
+    return indices.gather_elements(call, x, best, axis), best
 
 
 @known_at_build(result=True)

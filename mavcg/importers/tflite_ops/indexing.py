@@ -9,6 +9,7 @@ from mavcg.graph import DTYPES
 from mavcg.importers import indices
 from mavcg.importers.call import known_at_build
 from mavcg.importers.emitter import constant
+from mavcg.importers.limits import LARGEST_TOP
 from mavcg.importers.tflite_ops.call import Handler, Results, TfliteCall
 
 
@@ -36,6 +37,16 @@ def scatter_nd(call: TfliteCall) -> Results:
     return indices.scatter_nd(call, zeros, call.input(0), updates, "add", from_end=False)
 
 
+@known_at_build("k")
+def top_k(call: TfliteCall) -> Results:
+    """Import TOPK_V2: the largest elements along the last axis and their places."""
+    x, (count,) = call.input(0, rank_min=1), call.ints(1, "k", 1)
+    if not 0 <= count <= min(x.shape[-1], LARGEST_TOP):
+        raise call.unsupported(f"k {count} of {x.shape[-1]} elements", f"up to all of them, and {LARGEST_TOP}")
+    best = call.add("arg_top", x, axis=x.rank - 1, count=count)
+    return indices.gather_elements(call, x, best, x.rank - 1), call.cast(best, call.results[1].dtype)
+
+
 def embedding_lookup(call: TfliteCall) -> Results:
     """Import EMBEDDING_LOOKUP: gather rows of input 1 by the indices in input 0."""
     return indices.gather_along(call, call.operand(1, rank_min=1), call.input(0), 0, from_end=False)
@@ -46,4 +57,5 @@ HANDLERS: Mapping[str, Handler] = {
     "GATHER": gather,
     "GATHER_ND": gather_nd,
     "SCATTER_ND": scatter_nd,
+    "TOPK_V2": top_k,
 }

@@ -219,6 +219,10 @@ FORMS: list[tuple[str, int, list[Any], tuple[int, ...], dict[str, Any], int]] = 
     ("DynamicQuantizeLinear", 11, [np.zeros_like(X)], (), {}, 3),
     ("DynamicQuantizeLinear", 11, [np.full((2, 3), 3, np.float32)], (), {}, 3),
     ("TopK", 11, [f32(3, 4), ints(2)], (0, 1), {}, 2),
+    ("TopK", 11, [np.round(f32(3, 41, 2) * 2), ints(7)], (1,), {"axis": 1}, 2),
+    ("TopK", 11, [np.round(f32(3, 41)), ints(41)], (1,), {"largest": 0}, 2),
+    ("TopK", 11, [whole(np.int64, 5, 9), ints(1)], (1,), {"axis": 0}, 2),
+    ("TopK", 9, [f32(3, 9)], (), {"k": 4}, 2),
 ]
 
 

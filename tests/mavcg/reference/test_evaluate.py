@@ -391,6 +391,16 @@ def test_arg(axis: int, keepdims: bool, last: bool) -> None:
         close(ours(op, x, axis=axis, keepdims=keepdims, last=last), expected)
 
 
+@pytest.mark.parametrize(("axis", "count"), [(0, 2), (1, 4), (2, 1)])
+@pytest.mark.parametrize("smallest", [False, True])
+def test_arg_top(axis: int, count: int, smallest: bool) -> None:
+    x = np.round(normal(3, 4, 6))  # with ties
+    by_hand = sorted(range(x.shape[axis]), key=lambda i: (x.take(i, axis).flat[0] * (1 if smallest else -1), i))
+    order = ours("arg_top", x, axis=axis, count=count, smallest=smallest)
+    assert order.dtype == np.int64 and order.shape == (*x.shape[:axis], count, *x.shape[axis + 1 :])
+    assert np.moveaxis(order, axis, -1)[0, 0].tolist() == by_hand[:count]
+
+
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_normalisations(axis: int) -> None:
     x = normal(3, 4, 6) * 30

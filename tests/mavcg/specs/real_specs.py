@@ -27,6 +27,8 @@ from mavcg.specs.foreign_library import ForeignLibrary
 from mavcg.specs.kernel import KernelSpec, Packing, View, dense_strides, dense_view
 from mavcg.specs.primitive import Scenario
 
+GRAPHS = 160  # random graphs that have kernels of every family
+
 
 def specs_of_random_graph(number: int, lanes: int) -> tuple[KernelSpec, ...]:
     """The kernels of a random ONNX graph; none where a model of these operators is refused."""

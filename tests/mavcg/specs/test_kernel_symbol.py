@@ -10,7 +10,6 @@ from tests.conftest import examples
 
 pytest.importorskip("onnx")
 
-from bench.differential_graphs import KINDS  # noqa: E402
 from mavcg.choose.lowering.kernel_code import version_symbol  # noqa: E402
 from mavcg.errors import MavcgError  # noqa: E402
 from mavcg.kernels.builder.emit import kernel_name  # noqa: E402
@@ -20,6 +19,7 @@ from mavcg.kernels.registry import emitters  # noqa: E402
 from mavcg.specs.kernel import KernelSpec, View, dense_strides  # noqa: E402
 from mavcg.specs.kernel_symbol import KernelSymbol, parse_kernel_symbol, symbol_text, window_text  # noqa: E402
 from tests.mavcg.specs.real_specs import (  # noqa: E402
+    GRAPHS,
     specs_of_conversion,
     specs_of_eight_bits,
     specs_of_foreign,
@@ -41,7 +41,7 @@ def assert_symbol(spec: KernelSpec) -> KernelSymbol:
 
 
 def test_every_family_has_a_symbol_of_the_grammar() -> None:
-    specs = [spec for number in range(len(KINDS)) for spec in specs_of_random_graph(number, 16)]
+    specs = [spec for number in range(GRAPHS) for spec in specs_of_random_graph(number, 16)]
     specs += [spec for number in range(len(all_primitives())) for spec in specs_of_primitive(number, number)]
     specs += [spec for number in range(8) for spec in (*specs_of_eight_bits(number), *specs_of_conversion(number))]
     specs += specs_of_foreign()

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 pytest.importorskip("onnx")
 
-from bench.differential_graphs import KINDS  # noqa: E402
 from mavcg.choose.predict.spec_text import read_spec  # noqa: E402
 from mavcg.errors import MavcgError  # noqa: E402
 from mavcg.kernels.builder.emit import kernel_name  # noqa: E402
@@ -32,6 +31,7 @@ from mavcg.specs.serialize import (  # noqa: E402
 )
 from tests.conftest import examples  # noqa: E402
 from tests.mavcg.specs.real_specs import (  # noqa: E402
+    GRAPHS,
     specs_of_conversion,
     specs_of_eight_bits,
     specs_of_foreign,
@@ -62,7 +62,7 @@ def test_specs_are_read_back(specs: tuple[KernelSpec, ...]) -> None:
 
 
 def test_specs_of_every_family_are_read_back() -> None:
-    specs = [spec for number in range(len(KINDS)) for spec in specs_of_random_graph(number, 16)]
+    specs = [spec for number in range(GRAPHS) for spec in specs_of_random_graph(number, 16)]
     specs += [spec for number in range(len(all_primitives())) for spec in specs_of_primitive(number, number)]
     specs += [spec for number in range(8) for spec in (*specs_of_eight_bits(number), *specs_of_conversion(number))]
     specs += specs_of_foreign()

@@ -262,6 +262,7 @@ MOVES = {
     "gather-nd": simple("GATHER_ND", (4, 3, 2), np.array([[2, 0], [3, 1]], np.int32)),
     "scatter-nd": simple("SCATTER_ND", np.array([[2], [0], [2]], np.int32), (3, 5), ints(4, 5)),
     "lookup": simple("EMBEDDING_LOOKUP", ints(2, 0, 1), (4, 3)),
+    "top": simple("TOPK_V2", (2, 3, 7), np.int32(3), out=["f32", "i32"]),
     "tile": simple("TILE", (2, 3), ints(2, 3)),
     "broadcast": simple("BROADCAST_TO", (3, 1), ints(2, 3, 4)),
     "fill": simple("FILL", ints(2, 3), np.float32(2.5)),
