@@ -9,6 +9,7 @@ from mavcg.accelerators.target import IsaTarget
 from mavcg.accelerators.xgraph import XGraph
 from mavcg.errors import MavcgError
 from mavcg.importers.load import import_model, is_model
+from mavcg.passes.graph.states import without_states
 
 
 def load_xgraph(
@@ -31,4 +32,5 @@ def load_xgraph(
         raise MavcgError(
             f"{model}: neither a .onnx, .tflite or .prototxt file nor a built-in network; known: {', '.join(NAMES)}"
         )
-    return xgraph_of(import_model(Path(model), shapes, weights), on_host)
+    why_not = f"{model}: a program for an accelerator has no memory between runs"
+    return xgraph_of(without_states(import_model(Path(model), shapes, weights), why_not), on_host)

@@ -11,6 +11,7 @@ from mavcg.importers.onnx_loops import LOOPS
 from mavcg.importers.onnx_ops.table import HANDLERS as ONNX_HANDLERS
 from mavcg.importers.onnx_ops.table import MICROSOFT
 from mavcg.importers.tflite_ops.table import HANDLERS as TFLITE_HANDLERS
+from mavcg.importers.tflite_variables import OPERATORS
 
 RUN, PARTLY, BUILD = "run", "partly", "build"
 
@@ -30,6 +31,7 @@ class FileOperator:
 
 
 BRANCH = FileOperator("If", ("condition",), False)
+VARIABLES = tuple(FileOperator(name, (), False) for name in OPERATORS)
 
 
 def operators() -> dict[str, tuple[FileOperator, ...]]:
@@ -39,7 +41,7 @@ def operators() -> dict[str, tuple[FileOperator, ...]]:
     return {
         "onnx": tuple(sorted((*_operators_of({**onnx[""], **LOOPS}), BRANCH), key=lambda o: o.name)),
         f"onnx {MICROSOFT}": _operators_of(onnx[MICROSOFT]),
-        "tflite": _operators_of(TFLITE_HANDLERS),
+        "tflite": tuple(sorted((*_operators_of(TFLITE_HANDLERS), *VARIABLES), key=lambda o: o.name)),
         "caffe": tuple(caffe[name] for name in sorted(caffe, key=str.lower)),
     }
 

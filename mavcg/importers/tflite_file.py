@@ -15,15 +15,25 @@ import numpy as np
 from mavcg.errors import MavcgError
 from mavcg.graph import DTYPES, Array, Graph, TensorType, fresh_names
 from mavcg.importers.declared_shapes import DeclaredShapes, Dims, FreeInput, compared_shapes, free_dimensions_error
-from mavcg.importers.emitter import Emitter, Value, constant, finish_graph
+from mavcg.importers.emitter import Emitter, Value, constant
 from mavcg.importers.limits import LARGEST_BYTES, LARGEST_TENSOR_BYTES, LISTED, UnsupportedOp
 from mavcg.importers.tflite_model import TfliteModel, TfliteOperator, TfliteTensor, shorten_name
 from mavcg.importers.tflite_ops.call import TfliteCall, scale_and_zero
 from mavcg.importers.tflite_ops.table import HANDLERS
 from mavcg.importers.tflite_parse import parse_model, read_file
 from mavcg.importers.tflite_sparse import SparseData
+from mavcg.importers.tflite_variables import (
+    ASSIGN_VARIABLE,
+    CALL_ONCE,
+    READ_VARIABLE,
+    VAR_HANDLE,
+    Variables,
+    assigned_variables,
+    graph_with_states,
+    initial_values,
+)
 
-_SEVERAL = ("IF", "WHILE", "CALL", "CALL_ONCE")
+_SEVERAL = ("IF", "WHILE", "CALL")
 
 
 def import_tflite(path: Path, shapes: Mapping[str, tuple[int, ...]] = MappingProxyType({})) -> Graph:
@@ -52,28 +62,42 @@ class TfliteImport:
         self.values: dict[int, Value] = {}
         self.dequantized: dict[int, Value] = {}
         self.declared = DeclaredShapes()
+        self.variables = Variables(self.emitter)
 
     def graph(self) -> Graph:
         """Import the subgraph and return the graph. Raises: MavcgError for a file without outputs, and as `convert`."""
         model = self.model
         if not model.outputs:
             raise MavcgError("the file has no outputs; nothing would be computed")
-        names, operators = self.add_inputs(), needed_operators(model)
-        # CALL_ONCE has no results, which an output could need.
-        runs_others = [operator for operator in model.operators if operator.op in _SEVERAL]
-        if model.subgraphs != 1 and not runs_others:
-            raise MavcgError(
-                f"the file has {model.subgraphs} subgraphs; one is supported: export one function, or build the main "
-                "subgraph by --partial"
-            )
-        for operator in runs_others:
-            if not operator.outputs:
-                self.convert(operator)  # raises: it is not supported
-        for operator in operators:
-            self.convert(operator)
+        names = self.add_inputs()
+        variables = self.variables
+        variables.initial.update(initial_values(model, self.evaluate))
+        variables.assigned = assigned_variables(model)
+        for operator in needed_operators(model):
+            self.run(operator, variables, names)
         outputs = [self.value(index, "the subgraph's outputs") for index in model.outputs]
         inputs = names[: len(model.inputs)]
-        return finish_graph(self.emitter, inputs, names[len(inputs) :], outputs)
+        return graph_with_states(variables, inputs, names[len(inputs) :], outputs)
+
+    def evaluate(self, body: TfliteModel, variables: Variables) -> None:
+        """Import a subgraph that assigns variables their first values."""
+        walk = TfliteImport(body, "", {})
+        for operator in body.operators:
+            walk.run(operator, variables, ())
+
+    def run(self, operator: TfliteOperator, variables: Variables, names: Sequence[str]) -> None:
+        """Add an operator to the graph; one on variables changes these. Raises: MavcgError as `convert`."""
+        location = f"node '{operator_label(self.model, operator)}' ({operator.op})"
+        if operator.op == VAR_HANDLE:
+            variables.handle(operator)
+        elif operator.op == READ_VARIABLE and len(operator.outputs) == 1:
+            tensor = self.model.tensors[operator.outputs[0]]
+            self.values[tensor.index] = variables.read(operator, tensor, location, names)
+            self.declared.check(tensor.index, tensor.label, location, self.values[tensor.index].shape)
+        elif operator.op == ASSIGN_VARIABLE:
+            variables.assign(operator, lambda index: self.value(index, location), location)
+        elif operator.op != CALL_ONCE:
+            self.convert(operator)
 
     def add_inputs(self) -> list[str]:
         """Add the inputs to the graph; return the names of inputs and outputs. Raises: MavcgError as graph."""
@@ -246,11 +270,11 @@ def _names(model: TfliteModel) -> list[str]:
 
 
 def needed_operators(model: TfliteModel) -> Sequence[TfliteOperator]:
-    """Return the operators that the outputs need, in the file's order, which is the order of execution."""
+    """Return the operators that outputs and variables need, in the file's order, which is the order of execution."""
     required = set(model.outputs)
     needed = []
     for operator in reversed(model.operators):
-        if required.intersection(operator.outputs):
+        if required.intersection(operator.outputs) or operator.op == ASSIGN_VARIABLE:
             needed.append(operator)
             required.update(operator.inputs)
     return needed[::-1]

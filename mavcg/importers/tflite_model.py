@@ -85,6 +85,7 @@ class TfliteModel:
 
     inputs, outputs: indices of tensors. subgraphs: number in the file; the others are bodies of control flow, or
     further signatures. shared: indices of tensors whose buffer a tensor of the same index in another subgraph has too.
+    bodies: the subgraphs that CALL_ONCE runs, by number.
     """
 
     name: str
@@ -94,6 +95,7 @@ class TfliteModel:
     outputs: tuple[int, ...]
     subgraphs: int = 1
     shared: frozenset[int] = frozenset()
+    bodies: "Mapping[int, TfliteModel]" = field(default_factory=dict)
 
 
 def shorten_name(name: str) -> str:

@@ -6,6 +6,7 @@ between its parts, become an error that names the location. Lengths are compared
 
 import struct
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -95,10 +96,21 @@ class _FlatBufferReader:
             raise MavcgError("the file has 0 subgraphs; nothing would be computed")
         codes = self.tables(model.OperatorCodes, model.OperatorCodesLength(), "operator code", self.code)
         buffers = self.tables(model.Buffers, model.BuffersLength(), "buffer", self.buffer)
-        self.location = "the subgraph"
-        graph = model.Subgraphs(0)  # the runtime starts with it
+        main = self.subgraph(model, 0, codes, buffers)  # the runtime starts with it
+        bodies = dict[int, TfliteModel]()
+        for operator in main.operators:
+            number = operator.options.get("InitSubgraphIndex", 0)
+            if operator.op == "CALL_ONCE" and 0 < number < subgraphs and number not in bodies:
+                bodies[number] = self.subgraph(model, number, codes, buffers)
+        return replace(main, subgraphs=subgraphs, shared=self.shared_tensors(model, subgraphs), bodies=bodies)
+
+    def subgraph(self, model: Any, number: int, codes: list[str], buffers: list[memoryview]) -> TfliteModel:
+        """Return one subgraph; the main one has number 0."""
+        where = f"subgraph {number}" if number else "the subgraph"
+        self.location = where
+        graph = model.Subgraphs(number)
         name = self.text(graph.Name())
-        self.location = "the subgraph's inputs and outputs"
+        self.location = f"{where}'s inputs and outputs"
         inputs, outputs = self.ints(graph, "Inputs"), self.ints(graph, "Outputs")
         tensors = self.tables(
             graph.Tensors, graph.TensorsLength(), "tensor", lambda table, i: self.tensor(table, i, buffers)
@@ -112,11 +124,9 @@ class _FlatBufferReader:
                 raise self.fail("it has no outputs")
             self.check_indices(operator.inputs, -1, len(tensors))
             self.check_indices(operator.outputs, 0, len(tensors))
-        self.location = "the subgraph's inputs and outputs"
+        self.location = f"{where}'s inputs and outputs"
         self.check_indices((*inputs, *outputs), 0, len(tensors))
-        return TfliteModel(
-            name, tuple(tensors), tuple(operators), inputs, outputs, subgraphs, self.shared_tensors(model, subgraphs)
-        )
+        return TfliteModel(name, tuple(tensors), tuple(operators), inputs, outputs)
 
     def shared_tensors(self, model: Any, subgraphs: int) -> frozenset[int]:
         """Return the indices of tensors that have one buffer in the main subgraph and in another one."""
@@ -300,7 +310,9 @@ class _FlatBufferReader:
         kind = getattr(self.tflite, kinds[number])
         options = kind()
         options.Init(at.Bytes, at.Pos)
-        names = [n for n in vars(kind) if not n.startswith(("_", "Init", "GetRootAs")) and "BufferHasIdent" not in n]
+        names = [
+            n for n in vars(kind) if n != "Init" and not n.startswith(("_", "GetRootAs")) and "BufferHasIdent" not in n
+        ]
         lists = {n.removesuffix("Length") for n in names if n.endswith("Length")}
         plain = [n for n in names if not any(n.startswith(listed) for listed in lists)]
         scalars = {n: getattr(options, n)() for n in plain}

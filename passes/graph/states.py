@@ -56,6 +56,14 @@ def pair_states(graph: Graph, patterns: Sequence[str]) -> Graph:
     return replace(graph, states=tuple(states))
 
 
+def without_states(graph: Graph, where: str) -> Graph:
+    """Return the graph. where: what takes no states, and why. Raises: MavcgError for a graph with states."""
+    if graph.states:
+        listed = ", ".join(state.input for state in graph.states)
+        raise MavcgError(f"{where}; the model keeps {listed} from run to run: build it alone, by `mavcg build MODEL`")
+    return graph
+
+
 def proposed_states(graph: Graph) -> str:
     """Return the pattern that pairs inputs and outputs with the usual names of caches; "" if it matches none.
 

@@ -96,9 +96,7 @@ def test_the_main_subgraph_is_built_and_the_rest_is_the_runtimes(
     assert near(have, want)
 
 
-@pytest.mark.parametrize(
-    ("make", "op"), [(looped, "WHILE"), (branched, "IF"), (called_once, "CALL_ONCE")], ids=["WHILE", "IF", "CALL_ONCE"]
-)
+@pytest.mark.parametrize(("make", "op"), [(looped, "WHILE"), (branched, "IF")], ids=["WHILE", "IF"])
 def test_a_whole_build_names_the_operator_and_the_way_out(make: Any, op: str, here: Path, mavcg: Any) -> None:
     writer = Writer()
     (here / "m.tflite").write_bytes(writer.bytes(*make(writer)))

@@ -83,3 +83,67 @@ def test_what_is_refused(gru: Path, mavcg: Mavcg, options: tuple[str, ...], word
 def test_a_program_has_no_states(here: Path, mavcg: Mavcg) -> None:
     ended = mavcg("build", "--source", "a.c", "--state", "h=h_next")
     assert ended.status == 2 and "--state: is for models" in ended.stderr
+
+
+def streaming(shape: tuple[int, ...] = (1, 1, 8)) -> bytes:
+    """A TFLite file as streaming keyword models are: a rolling window, a product over it and a sum of all runs."""
+    variables = pytest.importorskip("tests.mavcg.importers.tflite.test_variables")
+    w = variables.Writer()
+    rng = np.random.default_rng(0)
+    x, window = w.input(shape, name="x"), (1, 4, shape[2])
+    first = {"window": rng.standard_normal(window).astype(np.float32), "total": np.ones((1, 5), np.float32)}
+    variables.first_values(w, first)
+    held, total = variables.handle(w, "window"), variables.handle(w, "total")
+    past = variables.read(w, held, window)
+    joined = (1, 5, shape[2])
+    whole = w.op("CONCATENATION", [past, x], "f32", "ConcatenationOptions", axis=1, shape=joined)
+    ends = [w.constant(list(each)) for each in ((0, 1, 0), joined, (1, 1, 1))]
+    masks = {"beginMask": 5, "endMask": 5}
+    variables.assign(
+        w, held, w.op("STRIDED_SLICE", [whole, *ends], "f32", "StridedSliceOptions", shape=window, **masks)
+    )
+    flat = w.op("RESHAPE", [whole, w.constant([1, 5 * shape[2]])], "f32", shape=(1, 5 * shape[2]))
+    weights = w.constant(rng.standard_normal((5, 5 * shape[2])).astype(np.float32))
+    product = w.op("FULLY_CONNECTED", [flat, weights, -1], "f32", "FullyConnectedOptions", shape=(1, 5))
+    summed = variables.add(w, variables.read(w, total, (1, 5)), product, (1, 5))
+    variables.assign(w, total, summed)
+    w.graph.tensors[summed].name = "y"
+    data: bytes = w.bytes(summed)
+    return data
+
+
+def test_a_streaming_tflite_file(here: Path, mavcg: Mavcg) -> None:
+    data = streaming()
+    (here / "stream.tflite").write_bytes(data)
+    ended = mavcg("build", "stream.tflite", "-o", "libstream.so", *GENERIC, "--json")
+    assert ended.status == 0, ended.stderr
+    document = json.loads(ended.stdout)
+    assert [t["name"] for t in document["inputs"]] == ["x"] and len(document["outputs"]) == 1
+    assert {s["name"]: s["in_place"] for s in document["states"]} == {"total": True, "window": True}
+
+    from tests.mavcg.importers.tflite.test_variables import litert_runs
+
+    rng = np.random.default_rng(1)
+    sequence = [rng.standard_normal((1, 1, 8)).astype(np.float32) for _ in range(6)]
+    with package.load("libstream.so") as model:
+        for _ in range(2):
+            for x, theirs in zip(sequence, litert_runs(data, sequence), strict=True):
+                np.testing.assert_allclose(model.run(x)[0], theirs, rtol=1e-5, atol=1e-5)
+            model.reset()
+
+
+def test_doors_without_states(here: Path, mavcg: Mavcg) -> None:
+    """What cannot keep a state refuses the file, and names the state."""
+    (here / "stream.tflite").write_bytes(streaming())
+    (here / "app.toml").write_text('[[network]]\nname = "net"\nfile = "stream.tflite"\n')
+    out = here / "out.so"
+    for arguments, words in (
+        (("app", "build", "app.toml", "--board", "exynos9820", "-o", out), "the networks of an application share"),
+        (("app", "plan", "app.toml", "--board", "exynos9820"), "the networks of an application share"),
+        (("accel", "build", "stream.tflite", "--target", "zu2", "-o", here / "out.bin"), "has no memory between runs"),
+        (("build", "stream.tflite", "--shape", "x=1,2x1x8", *GENERIC, "-o", out), "each of several sizes has contexts"),
+    ):
+        ended = mavcg(*arguments)
+        assert ended.status == 2 and words in ended.stderr, (arguments, ended.stderr)
+        assert "the model keeps window, total from run to run: build it alone" in ended.stderr
+    assert not list(here.glob("out*"))

@@ -24,6 +24,7 @@ _TYPES = {
     "bool": "BOOL",
     "i16": "INT16",
     "i8": "INT8",
+    "resource": "RESOURCE",
     "f64": "FLOAT64",
 }
 
@@ -180,7 +181,8 @@ class Checker:
         self.path.write_bytes(data)
         graph = import_tflite(self.path, {} if shapes is None else shapes)
         verify(graph)
-        assert Graph.parse(str(graph), graph.constants) == graph
+        first = {state.input: state.initial for state in graph.states if state.initial is not None}
+        assert Graph.parse(str(graph), {**graph.constants, **first}) == graph
         return graph
 
     def agrees(self, data: bytes, arrays: Sequence[Array] | None = None, quanta: int = 1, **range_: float) -> Graph:

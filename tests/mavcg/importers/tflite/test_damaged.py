@@ -141,10 +141,12 @@ def test_control_flow(writer: Any, check: Any) -> None:
     refused(check, writer.bytes(y), "control flow", kind=UnsupportedOp)
 
 
-def test_several_subgraphs(writer: Any, check: Any) -> None:
+def test_of_several_subgraphs_the_first_is_the_model(writer: Any, check: Any) -> None:
+    """As for the runtime, which starts with it; others may be bodies, or further signatures."""
     y = writer.op("NEG", [writer.input((4,))])
-    writer.model.subgraphs = [writer.graph, writer.graph]
-    refused(check, writer.bytes(y), "2 subgraphs; one is supported", "--partial")
+    writer.body(lambda body: [body.op("EXP", [body.input((2,))])])
+    graph = check.agrees(writer.bytes(y))
+    assert [node.op for node in graph.nodes] == ["neg"]
 
 
 def test_subgraphs_without_number(writer: Any, check: Any, monkeypatch: pytest.MonkeyPatch) -> None:
